@@ -1,0 +1,91 @@
+// The checking is done by ops/rows/check; this prints it.
+#include "cli/check.hpp"
+
+#include "engine/device_config.hpp"
+#include "ops/rows/check.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr int kFailed = 5;
+
+std::string scientific(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", x);
+  return text;
+}
+
+Json error_json(double x) { return std::isfinite(x) ? Json(x) : Json("Infinity"); }
+
+Json to_json(const rows::CheckResult& result) {
+  Json j{{"event", "check"}, {"op", result.op}, {"ok", result.ok()}, {"modes", Json::object()}};
+  for (const rows::ModeResult& m : result.modes)
+    j["modes"][m.mode] = {{"error", error_json(m.worst.error)}, {"tolerance", m.worst.tolerance},
+                          {"runs", m.ran}, {"ok", m.worst.ok()}, {"where", m.worst.where}};
+  return j;
+}
+
+void print(const rows::CheckResult& result, std::ostream& out) {
+  const rows::ModeResult& worst = result.worst();
+  const std::string pad(result.op.size() < 18 ? 18 - result.op.size() : 1, ' ');
+  out << (result.ok() ? "ok    " : "FAIL  ") << result.op << pad << "worst "
+      << scientific(worst.worst.error) << " of " << scientific(worst.worst.tolerance) << " ("
+      << worst.mode << ")\n";
+  for (const rows::ModeResult& m : result.modes)
+    if (!m.worst.ok()) out << "      " << m.mode << ": " << m.worst.where << "\n";
+}
+
+rows::CheckResult check_one(const OpInfo& op, Device& device, Device* oracle) {
+  try {
+    return rows::check_op(op.name, device, oracle);
+  } catch (const Error& e) {
+    rows::ModeResult failed{"row", {}, 1};
+    failed.worst.error = HUGE_VAL;
+    failed.worst.where = e.what();
+    return {op.name, {failed}};
+  }
+}
+
+}  // namespace
+
+int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
+  if (!options.op.empty()) get_op(options.op);  // the error names the nearest
+  const OpenedDevice opened = open_configured(resolve_device_config(options.device));
+  if (!opened.notice.empty()) err << "gradus: " << opened.notice << "\n";
+  Device& device = *opened.device;
+  Device& reference = open_device("reference");
+  int ops = 0, primitives = 0, failed = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (const OpInfo& op : all_ops()) {
+    if (!options.op.empty() && op.name != options.op) continue;
+    const rows::CheckResult result = check_one(op, device, &reference);
+    ++ops;
+    primitives += op.primitive;
+    failed += !result.ok();
+    if (options.json)
+      out << to_json(result).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    else
+      print(result, out);
+    out.flush();
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (options.json) {
+    out << Json{{"event", "result"}, {"ops", ops}, {"primitives", primitives},
+                {"compositions", ops - primitives}, {"failed", failed}, {"device", device.name()},
+                {"seconds", took.count()}}.dump() << "\n";
+  } else {
+    out << "\n" << ops << " ops (" << primitives << " primitives, " << ops - primitives
+        << " compositions) on " << device.name() << ": "
+        << (failed == 0 ? std::string("all passed") : join(failed, " failed")) << "\n";
+  }
+  return failed == 0 ? 0 : kFailed;
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,111 @@
+// Knows the three option tables (mlp, contraction, device) and nothing of what they mean.
+#include "cli/config_command.hpp"
+
+#include "cli/contract.hpp"
+#include "cli/experiment.hpp"
+#include "engine/device_config.hpp"
+#include "engine/io/file.hpp"
+#include "engine/layered.hpp"
+#include "ops/einsum/equation.hpp"
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+Spec experiment_spec() {
+  return Spec::any_of({mlp_spec(), contraction_spec()}, "an experiment: mlp or contraction");
+}
+
+Spec spec_of(const std::string& kind) {
+  if (kind == "mlp") return mlp_spec();
+  if (kind == "contraction") return contraction_spec();
+  if (kind == "device") return device_object_spec();
+  if (kind == "experiment") return experiment_spec();
+  const std::vector<std::string> known{"experiment", "mlp", "contraction", "device"};
+  fail(ErrorKind::config, "config schema", "there is no config of kind \"", kind, "\"",
+       did_you_mean(kind, known), "; there are experiment, mlp, contraction and device");
+}
+
+// The kind of a config file: what its key "experiment" says; without one it is a device's.
+std::string kind_of(const std::string& file) {
+  const Json config = parse_json(read_file(file), file);
+  if (!config.is_object())
+    fail(ErrorKind::config, file, "a config is a JSON object, this is ", shown(config));
+  if (!config.contains("experiment")) {
+    if (config.contains("device") || config.empty() || config.contains("modules") ||
+        config.contains("fallback") || config.contains("threads"))
+      return "device";
+    fail(ErrorKind::config, file, "experiment: missing; one of \"mlp\", \"contraction\"");
+  }
+  const Json& kind = config["experiment"];
+  if (kind == "mlp" || kind == "contraction") return kind;
+  const std::vector<std::string> known{"mlp", "contraction"};
+  const std::string text = kind.is_string() ? kind.get<std::string>() : "";
+  fail(ErrorKind::config, file, "experiment: ", shown(kind), " is not one of \"mlp\", \"contraction\"",
+       did_you_mean(text, known));
+}
+
+Layered layers_of(const ConfigOptions& options, const std::string& kind) {
+  Layered layers(spec_of(kind));
+  layers.add_file(options.file);
+  if (kind != "device") layers.add_environment("GRADUS_", {"device"});
+  for (const std::string& assignment : options.set) layers.set(assignment);
+  return layers;
+}
+
+// What a table cannot say: the values taken together.
+void check_meaning(const Json& config, const std::string& kind, const std::string& file) {
+  if (kind == "mlp") read_experiment(config, file);
+  if (kind != "contraction") return;
+  try {
+    parse_equation(config["expression"].get<std::string>());
+  } catch (const Error& e) {
+    fail(ErrorKind::config, file, "expression: ", e.message());
+  }
+}
+
+void show(const ConfigOptions& options, std::ostream& out) {
+  const std::string kind = kind_of(options.file);
+  const Layered layers = layers_of(options, kind);
+  const Json config = layers.resolve();
+  check_meaning(config, kind, options.file);
+  if (options.json) {
+    Json origins = Json::object();
+    for (const Layered::Leaf& leaf : layers.leaves()) origins[leaf.path] = leaf.origin;
+    out << Json{{"event", "config"}, {"kind", kind}, {"config", config}, {"origins", origins}}.dump()
+        << "\n";
+    return;
+  }
+  for (const Layered::Leaf& leaf : layers.leaves())
+    out << leaf.path << " = " << leaf.value << "    (" << leaf.origin << ")\n";
+}
+
+}  // namespace
+
+int run_config(const ConfigOptions& options, std::ostream& out, std::ostream&) {
+  switch (options.action) {
+    case ConfigOptions::Action::show: show(options, out); break;
+    case ConfigOptions::Action::schema: {
+      const std::string kind = options.kind.empty() ? "experiment" : options.kind;
+      const Json schema = json_schema(spec_of(kind), "gradus " + kind);
+      out << (options.json ? schema.dump() : schema.dump(2)) << "\n";
+      break;
+    }
+    case ConfigOptions::Action::validate: {
+      const std::string kind = kind_of(options.file);
+      check_meaning(layers_of(options, kind).resolve(), kind, options.file);
+      if (options.json)
+        out << Json{{"event", "result"}, {"file", options.file}, {"kind", kind}, {"valid", true}}.dump()
+            << "\n";
+      else
+        out << options.file << ": a valid config (" << kind << ")\n";
+      break;
+    }
+  }
+  return 0;
+}
+
+}  // namespace gradus::cli

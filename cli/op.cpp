@@ -1,0 +1,286 @@
+// What OpInfo says of an op is all that is known here; files are read and written by engine/io.
+#include "cli/op.hpp"
+
+#include "cli/parse.hpp"
+#include "engine/device_config.hpp"
+#include "engine/graph.hpp"
+#include "engine/io/npy.hpp"
+#include "engine/random.hpp"
+#include "ops/ops.hpp"
+#include "ops/rows/rows.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr int64_t kMostPrinted = 1000;  // elements of a tensor within a JSON line
+
+Json number_json(double x) {
+  if (std::isnan(x)) return "NaN";
+  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
+  return x;
+}
+
+// Every element, row-major; i64 exactly, complex as [re, im].
+std::vector<Json> elements(const Tensor& t) {
+  std::vector<Json> out;
+  if (t.dtype() == DType::i64) {
+    for (const int64_t x : t.to_vector<int64_t>()) out.push_back(x);
+    return out;
+  }
+  for (const std::complex<double>& x : rows::download(t)) {
+    if (is_complex(t.dtype()))
+      out.push_back(Json::array({number_json(x.real()), number_json(x.imag())}));
+    else if (t.dtype() == DType::bool_)
+      out.push_back(x.real() != 0);
+    else if (is_integer(t.dtype()))
+      out.push_back(int64_t(x.real()));
+    else
+      out.push_back(number_json(x.real()));
+  }
+  return out;
+}
+
+// Nested lists, as numpy's tolist().
+Json nested(const std::vector<Json>& values, const Shape& sizes, size_t axis, size_t& at) {
+  if (axis == sizes.size()) return values[at++];
+  Json list = Json::array();
+  for (int64_t i = 0; i < sizes[axis]; ++i) list.push_back(nested(values, sizes, axis + 1, at));
+  return list;
+}
+
+// A result goes to its file, or is printed.
+class Results {
+ public:
+  Results(const OpOptions& options, std::ostream& out) : options_(options), out_(out) {}
+  // `files` is empty, or has one name per result; "-" drops it.
+  void deliver(const std::string& kind, const std::vector<Tensor>& tensors,
+               const std::vector<std::string>& names, const std::vector<std::string>& files) {
+    Json list = Json::array();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!files.empty() && files[i] == "-") continue;
+      list.push_back(one(names[i], tensors[i].detach(), files.empty() ? "" : files[i]));
+    }
+    report_[kind] = std::move(list);
+  }
+  Json& report() { return report_; }
+
+ private:
+  Json one(const std::string& name, const Tensor& t, const std::string& file) {
+    Json j{{"name", name}, {"dtype", dtype_name(t.dtype())}, {"shape", Json::array()}};
+    for (const int64_t n : t.sizes()) j["shape"].push_back(n);
+    if (!file.empty()) {
+      write_npy(file, t);
+      j["file"] = file;
+    } else if (options_.json && t.numel() <= kMostPrinted) {
+      size_t at = 0;
+      j["values"] = nested(elements(t), t.sizes(), 0, at);
+    }
+    if (!options_.json) {
+      out_ << name << ": " << dtype_name(t.dtype()) << " " << to_text(t.sizes());
+      if (file.empty())
+        out_ << "\n" << t.to_string() << "\n";
+      else
+        out_ << " -> " << file << "\n";
+    }
+    return j;
+  }
+  const OpOptions& options_;
+  std::ostream& out_;
+  Json report_;
+};
+
+// ---- operands
+
+std::string operand_name(const OpInfo& op, size_t k) {
+  const OperandSpec& spec = op.operands[std::min(k, op.operands.size() - 1)];
+  return spec.variadic ? join(spec.name, "[", int64_t(k + 1 - op.operands.size()), "]") : spec.name;
+}
+
+void check_operand_count(const OpInfo& op, size_t given) {
+  size_t least = 0;
+  bool open = false;
+  std::string names;
+  for (const OperandSpec& spec : op.operands) {
+    if (!spec.optional) ++least;
+    open |= spec.variadic;
+    names += (names.empty() ? "" : ", ") + spec.name + (spec.variadic ? "..." : "");
+  }
+  if (given >= least && (open || given <= op.operands.size())) return;
+  fail(ErrorKind::value, op.name, "takes ", open ? "at least " : "", int64_t(least),
+       least == 1 ? " operand" : " operands", names.empty() ? "" : " (" + names + ")", ", got ",
+       int64_t(given), given < least ? "; give them with --in x.npy ..." : "");
+}
+
+Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device) {
+  check_operand_count(op, options.inputs.size());
+  Tensors inputs;
+  for (const std::string& file : options.inputs) {
+    Tensor t = read_npy(file, device);
+    if (!options.dtype.empty() && is_floating(t.dtype())) {
+      const DType to = parse_dtype(options.dtype);
+      if (!is_floating(to) || (is_complex(t.dtype()) && !is_complex(to)))
+        fail(ErrorKind::dtype, file, "is ", t.dtype(), " and can't be cast to ", to,
+             " without a loss; use the op cast");
+      t = cast(t, to);
+    }
+    inputs.push_back(t);
+  }
+  return inputs;
+}
+
+// A cotangent or tangent: the shape of what it belongs to, and a dtype that casts to its.
+Tensor read_like(const std::string& file, const char* what, const Tensor& like) {
+  const Tensor t = read_npy(file, like.device());
+  if (!(t.sizes() == like.sizes()))
+    fail(ErrorKind::shape, file, "the ", what, " has shape ", t.sizes(), ", expected ",
+         like.sizes());
+  if (is_complex(t.dtype()) && !is_complex(like.dtype()))
+    fail(ErrorKind::dtype, file, "the ", what, " is ", t.dtype(), ", expected ", like.dtype());
+  return cast(t, like.dtype());
+}
+
+std::vector<size_t> floating(const Tensors& tensors) {
+  std::vector<size_t> which;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (is_floating(tensors[i].dtype())) which.push_back(i);
+  return which;
+}
+
+void check_file_count(const OpInfo& op, const char* option, size_t given, size_t expected,
+                      const char* what) {
+  if (given == 0 || given == expected) return;
+  fail(ErrorKind::value, op.name, option, " takes one file per ", what, ": ", int64_t(expected),
+       " expected, got ", int64_t(given));
+}
+
+std::string output_name(const Tensors& outputs, size_t i) {
+  return outputs.size() == 1 ? "y" : join("y", int64_t(i));
+}
+
+// ---- the run: value, then cotangents pulled back, then tangents pushed forward
+
+class OpRun {
+ public:
+  OpRun(const OpInfo& op, const OpOptions& options, Device& device)
+      : op_(op), options_(options), attrs_(parse_attrs(op, options.attrs)),
+        inputs_(read_operands(op, options, device)), moving_(floating(inputs_)) {
+    if (!options_.grads.empty() && options_.cotangents.empty())
+      fail(ErrorKind::value, op_.name, "--grads needs --cotangent g.npy");
+    if (!options_.jvps.empty() && options_.tangents.empty())
+      fail(ErrorKind::value, op_.name, "--jvp needs --tangents t.npy ...");
+    if (!op_.differentiable && (!options_.cotangents.empty() || !options_.tangents.empty()))
+      fail(ErrorKind::autograd, op_.name, "has no derivative");
+  }
+
+  void value(Results& results) {
+    if (!options_.cotangents.empty())
+      for (const size_t k : moving_) {
+        inputs_[k] = inputs_[k].detach();
+        inputs_[k].set_requires_grad();
+      }
+    outputs_ = run();
+    std::vector<std::string> names;
+    for (size_t i = 0; i < outputs_.size(); ++i) names.push_back(output_name(outputs_, i));
+    check_file_count(op_, "--out", options_.outputs.size(), outputs_.size(), "output");
+    results.deliver("outputs", outputs_, names, options_.outputs);
+  }
+
+  void gradients(Results& results) {
+    const std::vector<size_t> which = floating(outputs_);
+    check_file_count(op_, "--cotangent", options_.cotangents.size(), which.size(),
+                     "floating output");
+    check_file_count(op_, "--grads", options_.grads.size(), moving_.size(), "floating operand");
+    Tensors roots, seeds, leaves;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < which.size(); ++i) {
+      if (!outputs_[which[i]].requires_grad()) continue;
+      roots.push_back(outputs_[which[i]]);
+      seeds.push_back(read_like(options_.cotangents[i], "cotangent", outputs_[which[i]]));
+    }
+    for (const size_t k : moving_) {
+      leaves.push_back(inputs_[k]);
+      names.push_back("d" + operand_name(op_, k));
+    }
+    if (leaves.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
+    Tensors g(leaves.size());
+    if (!roots.empty()) g = grad(roots, leaves, seeds, {.allow_unused = true});
+    for (size_t n = 0; n < g.size(); ++n)
+      if (!g[n].defined())
+        g[n] = Tensor::zeros(leaves[n].sizes(), leaves[n].dtype(), leaves[n].device());
+    results.deliver("grads", g, names, options_.grads);
+  }
+
+  void tangents(Results& results) {
+    check_file_count(op_, "--tangents", options_.tangents.size(), moving_.size(),
+                     "floating operand");
+    const NoGrad off;
+    ForwardLevel level;
+    for (size_t n = 0; n < moving_.size(); ++n) {
+      Tensor& x = inputs_[moving_[n]];
+      x = x.detach();
+      if (options_.tangents[n] != "-")
+        level.set_tangent(x, read_like(options_.tangents[n], "tangent", x));
+    }
+    const Tensors y = run();
+    Tensors pushed;
+    std::vector<std::string> names;
+    for (const size_t i : floating(y)) {
+      const Tensor t = y[i].tangent();
+      pushed.push_back(t.defined() ? t : Tensor::zeros(y[i].sizes(), y[i].dtype(), y[i].device()));
+      names.push_back("jvp_" + output_name(y, i));
+    }
+    check_file_count(op_, "--jvp", options_.jvps.size(), pushed.size(), "floating output");
+    results.deliver("jvp", pushed, names, options_.jvps);
+  }
+
+ private:
+  Tensors run() {
+    manual_seed(uint64_t(options_.seed));
+    return op_.call(inputs_, attrs_);
+  }
+  const OpInfo& op_;
+  const OpOptions& options_;
+  Attrs attrs_;
+  Tensors inputs_, outputs_;
+  std::vector<size_t> moving_;  // operands that have a derivative
+};
+
+}  // namespace
+
+int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
+  const OpInfo& op = get_op(options.name);
+  const Attrs checked = parse_attrs(op, options.attrs);  // before a file is read
+  std::vector<std::string> warnings;
+  const DeviceConfig config = resolve_device_config(options.device, nullptr, "", &warnings);
+  for (const std::string& line : warnings) err << "gradus: " << line << "\n";
+  const OpenedDevice opened = open_configured(config);
+  if (!opened.notice.empty()) err << "gradus: " << opened.notice << "\n";
+  const DeviceScope scope(*opened.device);
+
+  Results results(options, out);
+  OpRun run(op, options, *opened.device);
+  const auto start = std::chrono::steady_clock::now();
+  run.value(results);
+  if (!options.cotangents.empty()) run.gradients(results);
+  if (!options.tangents.empty()) run.tangents(results);
+  opened.device->synchronize();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+
+  if (options.json) {
+    Json& report = results.report();
+    report.update({{"event", "result"}, {"op", op.name}, {"device", opened.device->name()},
+                   {"seconds", took.count()}, {"attrs", Json::object()}});
+    for (size_t i = 0; i < checked.size(); ++i)
+      report["attrs"][op.attrs[i].name] = to_text(checked[i]);
+    out << report.dump() << "\n";
+  }
+  return 0;
+}
+
+}  // namespace gradus::cli

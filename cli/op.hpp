@@ -1,0 +1,29 @@
+// `gradus op NAME`: runs any op of the list on .npy files, with its gradients and tangents. Reads
+// OpInfo and knows no op by name.
+#pragma once
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+struct OpOptions {
+  std::string name;
+  std::vector<std::string> inputs;
+  std::vector<std::string> attrs;       // "key=value"
+  std::vector<std::string> outputs;     // one file per output; none: print the values
+  std::vector<std::string> cotangents;  // one file per floating output
+  std::vector<std::string> grads;       // one file per floating operand, "-" for none; or print
+  std::vector<std::string> tangents;    // one file per floating operand, "-" for zero
+  std::vector<std::string> jvps;        // one file per floating output; none: print
+  std::string device;
+  std::string dtype;  // real and complex operands are cast to it
+  int64_t seed = 0;   // of random ops
+  bool json = false;
+};
+
+// The exit code. Throws Error.
+int run_op(const OpOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace gradus::cli

@@ -1,0 +1,246 @@
+// OpInfo and the statement's own text give the words; the rest is observed: the op runs once on its test
+// row, recorded, under a wrapper that notes the slots, and the nodes that appear are named.
+#include "cli/ops_list.hpp"
+
+#include "engine/device.hpp"
+#include "engine/graph.hpp"
+#include "ops/def/fingerprint.hpp"
+#include "ops/rows/check.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <unordered_set>
+
+namespace gradus::cli {
+
+namespace {
+
+using Json = nlohmann::json;
+using Names = std::vector<std::string>;
+
+constexpr const char* kSlots[] = {"copy", "fill", "pointwise", "pointwise_vjp", "reduce",
+                                  "scan", "contract", "gather", "scatter_add", "random",
+                                  "softmax", "normalize", "optimizer_step", "linalg"};
+static_assert(std::size(kSlots) == GD_SLOT_COUNT);
+
+void add_once(Names& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const std::string& n : names) text += (text.empty() ? "" : ", ") + n;
+  return text;
+}
+
+// What was seen of one op.
+struct Portrait {
+  Names derivatives;    // formulas, of statements
+  Names saves;          // names of operands, "y", or what its ops save
+  Names made_of;        // a composition's nodes
+  Names vjp_made_of;    // the ops that its derivative runs
+  Names slots;          // of the forward call
+  std::vector<std::pair<std::string, bool>> devices;  // has all kernels?
+};
+
+// Notes which slots are called.
+class SlotSpy : public KernelWrapper {
+ public:
+  gd_status call(const gd_call& call, Next next, gd_error& error) override {
+    seen_[call.slot] = true;
+    return next(error);
+  }
+  bool seen(int slot) const { return seen_[slot]; }
+
+ private:
+  bool seen_[GD_SLOT_COUNT] = {};
+};
+
+// All nodes behind these tensors, oldest first.
+std::vector<GradFn*> nodes_behind(const Tensors& tensors) {
+  std::vector<GradFn*> nodes, stack;
+  std::unordered_set<GradFn*> seen;
+  for (const Tensor& t : tensors)
+    if (t.defined() && t.grad_fn() && seen.insert(t.grad_fn()).second) stack.push_back(t.grad_fn());
+  while (!stack.empty()) {
+    GradFn* node = stack.back();
+    stack.pop_back();
+    nodes.push_back(node);
+    for (const Edge& e : node->inputs())
+      if (e.fn && seen.insert(e.fn.get()).second) stack.push_back(e.fn.get());
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
+  return nodes;
+}
+
+std::string saved_name(const GradFn& node, const Saved& saved) {
+  const OpInfo& op = node.op();
+  switch (saved.role) {
+    case Saved::Role::output: return "y";
+    case Saved::Role::extra: return "a tensor of its own";
+    default: break;
+  }
+  if (op.operands.empty()) return "an operand";
+  return op.operands[std::min<size_t>(saved.index, op.operands.size() - 1)].name;
+}
+
+Names statement_derivatives(const OpInfo& op) {
+  Names out;
+  if (op.statement < 0) return out;
+  const def::StatementText& s = def::statement_info(op.statement);
+  for (size_t k = 0; k < s.slopes.size(); ++k)
+    if (!s.slopes[k].empty()) out.push_back("dy/d" + s.operands[k] + " = " + s.slopes[k]);
+  if (s.wirtinger.size() == 2) {
+    out.push_back("on complex z: y = " + s.complex_value);
+    out.push_back("dy/dz = " + s.wirtinger[0]);
+    out.push_back("dy/dz* = " + s.wirtinger[1]);
+  }
+  return out;
+}
+
+// Runs the op on the first case of its row, recorded, and looks at the graph and the kernels.
+void observe(const OpInfo& op, Portrait& p) {
+  const rows::Row& row = rows::row_of(op.name);
+  const bool real = row.dtypes == 0 || (row.dtypes & def::kReal) != 0;
+  Device& device = default_device();
+  Tensors inputs = rows::draw_inputs(row, 0, real ? DType::f64 : DType::c128, device);
+  Tensors leaves;
+  for (Tensor& t : inputs)
+    if (op.differentiable && is_floating(t.dtype())) leaves.push_back(t.set_requires_grad());
+  SlotSpy spy;
+  Tensors outputs;
+  {
+    const WrapperScope scope(device, spy);
+    outputs = rows::evaluate(op, inputs, rows::attrs_of(op, row.cases[0].attrs), true);
+  }
+  for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
+    if (spy.seen(slot)) p.slots.push_back(kSlots[slot]);
+
+  const std::vector<GradFn*> nodes = nodes_behind(outputs);
+  uint64_t last = 0;
+  for (const GradFn* node : nodes) {
+    last = std::max(last, node->sequence());
+    if (!op.primitive) add_once(p.made_of, node->op().name);
+    for (const Saved& s : node->saved())
+      add_once(p.saves, op.primitive ? saved_name(*node, s)
+                                     : saved_name(*node, s) + " of " + node->op().name);
+  }
+  Tensors roots, seeds;
+  for (const Tensor& y : outputs)
+    if (y.requires_grad()) {
+      roots.push_back(y);
+      Tensor seed = Tensor::full(y.sizes(), 1.0, y.dtype(), y.device());
+      seeds.push_back(seed.set_requires_grad());
+    }
+  if (roots.empty()) return;
+  const Tensors g = grad(roots, leaves, seeds, {.create_graph = true, .allow_unused = true});
+  for (const GradFn* node : nodes_behind(g))
+    if (node->sequence() > last) add_once(p.vjp_made_of, node->op().name);
+}
+
+Portrait portrait_of(const OpInfo& op) {
+  Portrait p;
+  p.derivatives = statement_derivatives(op);
+  observe(op, p);
+  for (const KnownKind& kind : known_kinds()) {
+    if (kind.devices == 0) continue;
+    const Device& device = open_device(kind.kind);
+    bool all = true;
+    for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
+      if (std::find(p.slots.begin(), p.slots.end(), kSlots[slot]) != p.slots.end())
+        all &= device.offers(gd_slot(slot));
+    p.devices.emplace_back(kind.kind, all);
+  }
+  return p;
+}
+
+std::string signature(const OpInfo& op) {
+  std::string text = op.name + "(";
+  for (size_t k = 0; k < op.operands.size(); ++k)
+    text += (k ? ", " : "") + op.operands[k].name + (op.operands[k].variadic ? "..." : "");
+  for (size_t k = 0; k < op.attrs.size(); ++k) {
+    const AttrSpec& a = op.attrs[k];
+    const bool required = a.default_value.is_none() && !a.optional;
+    text += (k == 0 ? (op.operands.empty() ? "" : "; ") : ", ") + a.name;
+    if (!required) text += "=" + to_text(a.default_value);
+  }
+  return text + ")";
+}
+
+const char* type_name(AttrValue::Type type) {
+  constexpr const char* names[] = {"none", "integer", "number", "boolean", "integers", "text", "dtype"};
+  return names[int(type)];
+}
+
+Names dtype_names(const OpInfo& op) {
+  Names names;
+  for (const DType t : rows::dtypes_of(rows::row_of(op.name).dtypes)) names.push_back(dtype_name(t));
+  return names;
+}
+
+Json to_json(const OpInfo& op, const Portrait& p) {
+  Json j{{"event", "op"}, {"name", op.name}, {"group", op.group}, {"doc", op.doc},
+         {"formula", op.formula}, {"primitive", op.primitive},
+         {"differentiable", op.differentiable}, {"view", op.is_view},
+         {"derivatives", p.derivatives}, {"saves", p.saves}, {"made_of", p.made_of},
+         {"vjp_made_of", p.vjp_made_of}, {"dtypes", dtype_names(op)}, {"slots", p.slots},
+         {"operands", Json::array()}, {"attrs", Json::array()}, {"devices", Json::object()}};
+  for (const OperandSpec& o : op.operands)
+    j["operands"].push_back({{"name", o.name}, {"variadic", o.variadic}, {"optional", o.optional}});
+  for (const AttrSpec& a : op.attrs)
+    j["attrs"].push_back({{"name", a.name}, {"type", type_name(a.type)}, {"doc", a.doc},
+                          {"required", a.default_value.is_none() && !a.optional},
+                          {"default", to_text(a.default_value)}});
+  for (const auto& [kind, has] : p.devices) j["devices"][kind] = has;
+  return j;
+}
+
+void print_line(const char* key, const std::string& text, std::ostream& out) {
+  if (!text.empty()) out << "  " << key << std::string(12 - std::string_view(key).size(), ' ') << text << "\n";
+}
+
+void print(const OpInfo& op, const Portrait& p, std::ostream& out) {
+  out << signature(op) << "\n";
+  print_line("", op.doc, out);
+  print_line("formula", op.formula, out);
+  for (const std::string& d : p.derivatives) print_line("derivative", d, out);
+  if (!op.differentiable)
+    print_line("derivative", "none", out);
+  else if (op.statement < 0)
+    print_line("vjp runs", p.vjp_made_of.empty() ? "nothing" : joined(p.vjp_made_of), out);
+  print_line("saves", p.saves.empty() ? "nothing" : joined(p.saves), out);
+  print_line("made of", joined(p.made_of), out);
+  print_line("dtypes", joined(dtype_names(op)), out);
+  for (const AttrSpec& a : op.attrs)
+    print_line("--attr", join(a.name, " (", type_name(a.type), "): ", a.doc), out);
+  Names kinds;
+  for (const auto& [kind, has] : p.devices)
+    if (has) kinds.push_back(kind);
+  print_line("devices", joined(kinds) + (p.slots.empty() ? "" : " (" + joined(p.slots) + ")"), out);
+}
+
+}  // namespace
+
+int run_ops(const OpsOptions& options, std::ostream& out, std::ostream&) {
+  if (!options.name.empty()) get_op(options.name);  // the error names the nearest
+  for (const OpInfo& op : all_ops()) {
+    if (!options.name.empty() && op.name != options.name) continue;
+    if (!options.json && options.name.empty()) {
+      out << op.name << std::string(op.name.size() < 16 ? 16 - op.name.size() : 1, ' ')
+          << op.formula << "\n";
+      continue;
+    }
+    const Portrait p = portrait_of(op);
+    if (options.json)
+      out << to_json(op, p).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    else
+      print(op, p, out);
+  }
+  if (!options.json && options.name.empty())
+    out << "\n" << all_ops().size() << " ops; `gradus ops NAME` says more of one.\n";
+  return 0;
+}
+
+}  // namespace gradus::cli

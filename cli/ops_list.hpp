@@ -1,0 +1,16 @@
+// `gradus ops [NAME]`: what each op computes, its derivative, what it saves, its attributes, and which
+// devices have kernels for it. What OpInfo does not say is seen by running the op on its test row.
+#pragma once
+#include <iosfwd>
+#include <string>
+
+namespace gradus::cli {
+
+struct OpsOptions {
+  std::string name;  // "" for all
+  bool json = false;
+};
+
+int run_ops(const OpsOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace gradus::cli

@@ -1,0 +1,125 @@
+// Whole texts or nothing: "2x" is no number, and a NaN is no attribute.
+#include "cli/parse.hpp"
+
+#include "ops/rows/rows.hpp"
+
+#include <charconv>
+
+namespace gradus::cli {
+
+namespace {
+
+struct DTypeName {
+  const char* name;
+  DType dtype;
+};
+constexpr DTypeName kNames[] = {
+    {"f32", DType::f32},      {"f64", DType::f64},        {"c64", DType::c64},
+    {"c128", DType::c128},    {"i32", DType::i32},        {"i64", DType::i64},
+    {"u8", DType::u8},        {"bool", DType::bool_},     {"f16", DType::f16},
+    {"bf16", DType::bf16},    {"float32", DType::f32},    {"float64", DType::f64},
+    {"float", DType::f32},    {"double", DType::f64},     {"complex64", DType::c64},
+    {"complex128", DType::c128}, {"int32", DType::i32},   {"int64", DType::i64},
+    {"uint8", DType::u8},     {"float16", DType::f16},    {"half", DType::f16},
+    {"bfloat16", DType::bf16}};
+
+template <class T>
+bool whole(std::string_view text, T& value) {
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+// "[0, 2]", "(0,2)", "0,2", "3", "[]"
+bool integers(std::string_view text, SmallVector<int64_t, 6>& out) {
+  if (text.size() >= 2 && ((text.front() == '[' && text.back() == ']') ||
+                           (text.front() == '(' && text.back() == ')')))
+    text = trimmed(text.substr(1, text.size() - 2));
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    int64_t value = 0;
+    if (!whole(trimmed(text.substr(0, comma)), value)) return false;
+    out.push_back(value);
+    if (comma == std::string_view::npos) break;
+    text = trimmed(text.substr(comma + 1));  // a comma may end the list, as in Python
+  }
+  return true;
+}
+
+bool boolean(std::string_view text, bool& out) {
+  for (const char* yes : {"true", "True", "1", "yes"})
+    if (text == yes) return out = true, true;
+  for (const char* no : {"false", "False", "0", "no"})
+    if (text == no) return out = false, true;
+  return false;
+}
+
+AttrValue parse_value(const OpInfo& op, const AttrSpec& spec, std::string_view text) {
+  using Type = AttrValue::Type;
+  const auto wrong = [&](const char* expected) {
+    fail(ErrorKind::value, op.name, "attribute ", spec.name, " is ", expected, ", got \"", text,
+         "\"");
+  };
+  if (spec.optional && (text == "none" || text == "None")) return {};
+  switch (spec.type) {
+    case Type::integer: {
+      int64_t value = 0;
+      if (!whole(text, value)) wrong("a whole number");
+      return value;
+    }
+    case Type::number: {
+      double value = 0;
+      if (!whole(text, value) || value != value) wrong("a number (inf and -inf are fine)");
+      return value;
+    }
+    case Type::boolean: {
+      bool value = false;
+      if (!boolean(text, value)) wrong("true or false");
+      return value;
+    }
+    case Type::integers: {
+      SmallVector<int64_t, 6> value;
+      if (!integers(text, value)) wrong("a list of whole numbers such as [0,2]");
+      return value;
+    }
+    case Type::dtype: return parse_dtype(std::string(text));
+    case Type::text: return text;
+    case Type::none: break;
+  }
+  wrong("never given");
+  return {};
+}
+
+}  // namespace
+
+DType parse_dtype(const std::string& name) {
+  std::vector<std::string> known;
+  for (const DTypeName& n : kNames) {
+    if (name == n.name) return n.dtype;
+    known.push_back(n.name);
+  }
+  fail(ErrorKind::value, "dtype", "there is no dtype \"", name, "\"", did_you_mean(name, known));
+}
+
+Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments) {
+  rows::NamedAttrs named;
+  for (const std::string& text : assignments) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      fail(ErrorKind::value, op.name, "--attr takes key=value, got \"", text, "\"");
+    const std::string key = text.substr(0, equals);
+    const int i = op.attr_index(key);
+    const std::string_view value = trimmed(std::string_view(text).substr(equals + 1));
+    // A name that the op has not is reported by attrs_of, with the nearest one.
+    named.emplace_back(key, i < 0 ? AttrValue() : parse_value(op, op.attrs[size_t(i)], value));
+  }
+  return rows::attrs_of(op, named);
+}
+
+}  // namespace gradus::cli

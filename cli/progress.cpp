@@ -1,0 +1,166 @@
+// Events in words and in JSON, and the bar.
+#include "cli/progress.hpp"
+
+#include "engine/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace gradus::cli {
+
+namespace {
+
+using Event = nlohmann::ordered_json;
+
+template <class... A>
+std::string text(const char* format, A... args) {
+  char buffer[200];
+  snprintf(buffer, sizeof buffer, format, args...);
+  return buffer;
+}
+
+bool is_set(const char* variable) {
+  const char* v = std::getenv(variable);
+  return v && *v;
+}
+
+// The terminal behind a stream, or -1.
+int terminal_of(const std::ostream& to) {
+  const int fd = &to == &std::cerr ? STDERR_FILENO : &to == &std::cout ? STDOUT_FILENO : -1;
+  if (fd < 0 || !::isatty(fd)) return -1;
+  const char* term = std::getenv("TERM");
+  return term && std::string_view(term) != "dumb" ? fd : -1;
+}
+
+int terminal_width(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string percent(double share) { return text("%.2f %%", 100 * share); }
+
+std::string short_number(double x) {
+  const double a = std::abs(x);
+  if (a >= 1e9) return text("%.3gG", x / 1e9);
+  if (a >= 1e6) return text("%.3gM", x / 1e6);
+  if (a >= 1e4) return text("%.3gk", x / 1e3);
+  if (a >= 100) return text("%.0f", x);
+  return text("%.4g", x);
+}
+
+std::string duration(double seconds) {
+  if (seconds < 60) return text("%.1f s", seconds);
+  const long s = std::lround(seconds);
+  if (s < 3600) return text("%ld:%02ld min", s / 60, s % 60);
+  return text("%ld:%02ld:%02ld h", s / 3600, s / 60 % 60, s % 60);
+}
+
+std::string to_json(const StartEvent& e) {
+  Event j{{"event", "start"},       {"experiment", "mlp"},    {"device", e.device},
+          {"run_dir", e.run_dir},   {"parameters", e.parameters}, {"train", e.train},
+          {"test", e.test},         {"epochs", e.epochs},     {"steps_per_epoch", e.steps_per_epoch}};
+  if (e.resumed_at >= 0) j["resumed_at"] = e.resumed_at;
+  return j.dump();
+}
+std::string to_json(const StepEvent& e) {
+  return Event{{"event", "step"}, {"epoch", e.epoch}, {"step", e.step}, {"train_loss", e.train_loss},
+               {"lr", e.lr}}.dump();
+}
+std::string to_json(const EpochEvent& e) {
+  return Event{{"event", "epoch"},     {"epoch", e.epoch},       {"step", e.step},
+               {"loss", e.loss},       {"accuracy", e.accuracy}, {"train_loss", e.train_loss},
+               {"lr", e.lr},           {"seconds", e.seconds},
+               {"samples_per_second", e.samples_per_second}}.dump();
+}
+std::string to_json(const ResultEvent& e) {
+  return Event{{"event", "result"},    {"loss", e.loss},
+               {"accuracy", e.accuracy}, {"steps", e.steps},
+               {"seconds", e.seconds}, {"samples_per_second", e.samples_per_second},
+               {"device", e.device},   {"run_dir", e.run_dir}}.dump();
+}
+
+ProgressBar::ProgressBar(std::ostream& to)
+    : to_(to), terminal_(terminal_of(to)), colour_(!is_set("NO_COLOR")) {}
+
+void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, double per_second,
+                       const std::string& unit, double seconds_left) {
+  if (!shown()) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (drawn_ && now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
+  drawn_ = true;
+  const std::string tail = text(" %3.0f %%  %s %s/s, %s left", 100.0 * double(done) / double(total),
+                                short_number(per_second).c_str(), unit.c_str(),
+                                duration(std::max(seconds_left, 0.0)).c_str());
+  const int width = std::clamp(terminal_width(terminal_) - int(title.size() + tail.size()) - 4, 0, 40);
+  const auto full = size_t(double(width) * double(done) / double(total));
+  std::string line = "\r" + title;
+  if (width >= 8)
+    line += std::string(" ") + (colour_ ? "\033[32m" : "") + std::string(full, '#') +
+            (colour_ ? "\033[0m" : "") + std::string(size_t(width) - full, '.');
+  to_ << line << tail << "\033[K" << std::flush;
+}
+
+void ProgressBar::clear() {
+  if (drawn_) to_ << "\r\033[K" << std::flush;
+  drawn_ = false;
+}
+
+void Reporter::notice(const std::string& line) {
+  bar_.clear();
+  err_ << line << std::endl;
+}
+
+void Reporter::json_line(const std::string& line) {
+  if (!json_) return;
+  bar_.clear();
+  out_ << line << std::endl;
+}
+
+void Reporter::start(const StartEvent& e) {
+  json_line(to_json(e));
+  notice(join(e.resumed_at >= 0 ? join("going on at step ", e.resumed_at) : std::string("training"),
+              " on ", e.device, ": ", short_number(double(e.parameters)), " parameters, ", e.train,
+              " images, ", e.steps_per_epoch, " steps per epoch",
+              e.run_dir.empty() ? "" : "; run folder ", e.run_dir));
+}
+
+void Reporter::step(const StepEvent& e) { json_line(to_json(e)); }
+
+void Reporter::epoch(const EpochEvent& e) {
+  json_line(to_json(e));
+  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s images/s",
+              static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss, e.loss,
+              percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()));
+}
+
+void Reporter::result(const ResultEvent& e) {
+  bar_.clear();
+  if (json_) {
+    out_ << to_json(e) << std::endl;
+    return;
+  }
+  out_ << "accuracy " << percent(e.accuracy) << ", loss " << short_number(e.loss)
+       << " on the test set after " << e.steps << " steps in " << duration(e.seconds) << " ("
+       << short_number(e.samples_per_second) << " images/s on " << e.device << ")\n";
+  if (!e.run_dir.empty()) out_ << "saved in " << e.run_dir << "\n";
+  out_ << std::flush;
+}
+
+void Reporter::progress(int64_t epoch, int64_t epochs, int64_t batch, int64_t batches,
+                        double samples_per_second, double seconds_left) {
+  if (draws())
+    bar_.draw(join("epoch ", epoch, "/", epochs), batch, batches, samples_per_second, "images",
+              seconds_left);
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,58 @@
+// RunFolder: what a training run leaves on disk. config.json (resolved), metrics.jsonl, the newest two
+// checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json. Every file
+// but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of training.
+#pragma once
+#include "engine/io/safetensors.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+class RunFolder {
+ public:
+  // The folder `path`, made if missing. Not empty and `resume` is false: Error(config). Held by another
+  // process: Error(io). Both name the folder.
+  static RunFolder open(const std::string& path, bool resume);
+  // runs/NAME-N: a new one, or with `resume` the one of highest N that exists (else a new one).
+  static RunFolder open_numbered(const std::string& name, bool resume);
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  bool has(const std::string& name) const;
+
+  // One line of metrics.jsonl, without its end; the file is opened on the first.
+  void append_metrics(const std::string& line);
+  // Forces what was appended to disk and returns the file's size.
+  int64_t metrics_bytes();
+  // Drops what was written after that size; false if the file is shorter than that already.
+  bool cut_metrics(int64_t bytes);
+
+  // Writes a checkpoint, then removes all but the newest two.
+  void save_checkpoint(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
+  struct Checkpoint {
+    std::string file;
+    Safetensors state;
+  };
+  // The newest checkpoint that can be read; each that cannot is named in `unreadable` with the reason.
+  // Nothing saved: none. Saved, but nothing readable: Error(io).
+  std::optional<Checkpoint> newest_checkpoint(Device& device, std::vector<std::string>* unreadable) const;
+
+ private:
+  struct Lock;
+  explicit RunFolder(std::string path);
+  void take_lock();
+  void remove_leftovers();
+
+  std::string path_;
+  std::shared_ptr<Lock> lock_;
+  std::unique_ptr<FILE, int (*)(FILE*)> metrics_;
+};
+
+// The newest checkpoint of a folder that is only looked at, or none.
+std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device);
+
+}  // namespace gradus::cli

@@ -1,0 +1,222 @@
+// From a config to a finished run folder: which device, which folder, from the beginning or from a
+// checkpoint. The training itself is the loop's.
+#include "cli/train.hpp"
+
+#include "cli/train_loop.hpp"
+#include "engine/device_config.hpp"
+#include "engine/io/file.hpp"
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kSummary = "summary.json";
+constexpr const char* kModel = "model.safetensors";
+
+using Event = nlohmann::ordered_json;
+
+// The first path at which two configs differ, or "".
+std::string difference(const Json& a, const Json& b, const std::string& path) {
+  if (a == b) return "";
+  if (a.is_object() && b.is_object()) {
+    for (const auto& [key, value] : a.items()) {
+      if (!b.contains(key)) return path_key(path, key);
+      const std::string below = difference(value, b[key], path_key(path, key));
+      if (!below.empty()) return below;
+    }
+    for (const auto& [key, value] : b.items())
+      if (!a.contains(key)) return path_key(path, key);
+  }
+  if (a.is_array() && b.is_array() && a.size() == b.size())
+    for (size_t i = 0; i < a.size(); ++i) {
+      const std::string below = difference(a[i], b[i], path_index(path, i));
+      if (!below.empty()) return below;
+    }
+  return path;
+}
+
+const Json& at_path(const Json& config, const std::string& path) {
+  static const Json missing = "nothing";
+  std::string pointer;
+  for (const char c : path)
+    if (c == '.' || c == '[')
+      pointer += '/';
+    else if (c != ']')
+      pointer += c;
+  const Json::json_pointer p("/" + pointer);
+  return config.contains(p) ? config[p] : missing;
+}
+
+// A run may go on with another device or number of epochs, and nothing else.
+void check_same(Json before, Json now, const std::string& file) {
+  for (const char* key : {"device", "epochs"}) {
+    before.erase(key);
+    now.erase(key);
+  }
+  const std::string path = difference(before, now, "");
+  if (!path.empty())
+    fail(ErrorKind::config, file, path, ": the run was started with ", shown(at_path(before, path)),
+         ", now it is ", shown(at_path(now, path)), "; only device and epochs may change on --resume");
+}
+
+// "configs/mlp/digits.json" -> "digits".
+std::string stem(const std::string& file) {
+  std::string name = file.substr(file.rfind('/') + 1);
+  if (const size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0) name.erase(dot);
+  return name.empty() ? "run" : name;
+}
+
+// A run that is finished at this number of epochs: prints its result again.
+bool print_finished(const RunFolder& folder, int64_t epochs, Reporter& reporter) {
+  if (!folder.has(kSummary) || !folder.has(kModel)) return false;
+  const std::string file = folder.file(kSummary);
+  const Json summary = parse_json(read_file(file), file, false, ErrorKind::io);
+  try {
+    if (summary.at("epochs").get<int64_t>() != epochs) return false;
+    const Json& r = summary.at("result");
+    reporter.notice(join("gradus: ", folder.path(), " is finished; nothing to do"));
+    reporter.result({r.at("loss").get<double>(), r.at("accuracy").get<double>(),
+                     r.at("steps").get<int64_t>(), r.at("seconds").get<double>(),
+                     r.at("samples_per_second").get<double>(), r.at("device").get<std::string>(),
+                     r.at("run_dir").get<std::string>()});
+  } catch (const Json::exception& e) {
+    fail(ErrorKind::io, file, "is no summary of a run: ", e.what());
+  }
+  return true;
+}
+
+void write_results(const RunFolder& folder, Trainer& trainer, const ResultEvent& result, int64_t epochs) {
+  write_safetensors(folder.file(kModel), trainer.network().parameters(),
+                    {{"format", "gradus.model/1"}});
+  Event summary{{"epochs", epochs}, {"result", Event::parse(to_json(result))}};
+  write_file_atomically(folder.file(kSummary), summary.dump(2) + "\n");
+}
+
+RunFolder open_folder(const TrainOptions& options) {
+  return options.out.empty() ? RunFolder::open_numbered(stem(options.config), options.resume)
+                             : RunFolder::open(options.out, options.resume);
+}
+
+OpenedDevice open_device_of(const std::string& option, const Json& config, const std::string& file,
+                            Reporter& reporter) {
+  std::vector<std::string> warnings;
+  const OpenedDevice opened = open_configured(resolve_device_config(
+      option, config.contains("device") ? &config["device"] : nullptr, file, &warnings));
+  for (const std::string& w : warnings) reporter.notice(w);
+  if (!opened.notice.empty()) reporter.notice(opened.notice);
+  return opened;
+}
+
+// Parameters of a run: the final ones, or those of its newest checkpoint.
+void load_model(nn::Sequential& network, const std::string& run_dir, Device& device, Reporter& reporter) {
+  const std::string model = path_in(run_dir, kModel);
+  if (::access(path_in(run_dir, kSummary).c_str(), F_OK) == 0) {
+    network.load(read_safetensors(model, device).tensors, model);
+    return;
+  }
+  const auto checkpoint = newest_checkpoint(run_dir, device);
+  if (!checkpoint)
+    fail(ErrorKind::io, run_dir, "holds neither a finished model nor a checkpoint");
+  reporter.notice(join("gradus: the run is not finished; using ", checkpoint->file));
+  network.load(with_prefix(checkpoint->state.tensors, "model."), checkpoint->file);
+}
+
+}  // namespace
+
+Layered layered_mlp(const std::string& file, const std::vector<std::string>& set) {
+  Layered layers(mlp_spec());
+  layers.add_file(file);
+  if (layers.merged().value("experiment", Json()) == "contraction")
+    fail(ErrorKind::config, file, "experiment: \"contraction\" is run by `gradus contract ", file, "`");
+  layers.add_environment("GRADUS_", {"device"});
+  for (const std::string& assignment : set) layers.set(assignment);
+  return layers;
+}
+
+int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err) {
+  Reporter reporter(out, err, options.json);
+  Json config = layered_mlp(options.config, options.set).resolve();
+  const Experiment experiment = read_experiment(config, options.config);
+  const OpenedDevice opened = open_device_of(options.device, config, options.config, reporter);
+  Device& device = *opened.device;
+  const DeviceScope scope(device);
+  config["device"] = device.name();
+
+  std::optional<RunFolder> made;
+  if (options.resume) {
+    made = open_folder(options);
+    if (made->has(kConfig)) {
+      const std::string file = made->file(kConfig);
+      check_same(parse_json(read_file(file), file, false, ErrorKind::io), config, options.config);
+    }
+    if (print_finished(*made, experiment.epochs, reporter)) return 0;
+  }
+  // A new folder is made last, so that a run that cannot begin leaves nothing behind.
+  const Dataset data = load_data(experiment);
+  Trainer trainer(experiment, data, device);
+  if (!made) made = open_folder(options);
+  RunFolder& folder = *made;
+
+  TrainLoop loop(trainer, experiment, device, reporter, &folder);
+  std::vector<std::string> unreadable;
+  const auto checkpoint = folder.newest_checkpoint(device, &unreadable);
+  for (const std::string& reason : unreadable)
+    reporter.notice("gradus: a checkpoint cannot be read, an older one is used: " + reason);
+  if (checkpoint)
+    loop.restore(*checkpoint);
+  else
+    folder.cut_metrics(0);
+  // From here on the folder is that of an unfinished run.
+  ::unlink(folder.file(kSummary).c_str());
+  write_file_atomically(folder.file(kConfig), config.dump(2) + "\n");
+
+  reporter.start({device.name(), folder.path(), nn::count(trainer.network().parameters()),
+                  data.train.count, data.test.count, experiment.epochs, trainer.batches_per_epoch(),
+                  checkpoint ? trainer.steps() : -1});
+  const ResultEvent result = loop.run();
+  write_results(folder, trainer, result, experiment.epochs);
+  reporter.result(result);
+  return 0;
+}
+
+int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
+  Reporter reporter(out, err, options.json);
+  const std::string file = path_in(options.run_dir, kConfig);
+  const Json config = check(mlp_spec(), parse_json(read_file(file), file), file);
+  Experiment experiment = read_experiment(config, file);
+  if (!options.data.empty()) {
+    experiment.data = {};
+    experiment.data.idx = options.data;
+  }
+  if (experiment.data.idx.empty()) experiment.data.train = 1;  // drawn, but not looked at
+  const OpenedDevice opened = open_device_of(options.device, config, file, reporter);
+  Device& device = *opened.device;
+  const DeviceScope scope(device);
+
+  const Dataset data = load_data(experiment);
+  const int64_t pixels = data.rows * data.cols;
+  nn::Sequential network = build_network(experiment, pixels, device);
+  load_model(network, options.run_dir, device, reporter);
+
+  const auto begin = std::chrono::steady_clock::now();
+  const Score score = evaluate(network, experiment.loss, data.test, pixels, device);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double rate = double(data.test.count) / seconds;
+  if (options.json)
+    reporter.json_line(Event{{"event", "result"},        {"loss", score.loss},
+                             {"accuracy", score.accuracy}, {"samples", data.test.count},
+                             {"seconds", seconds},       {"samples_per_second", rate},
+                             {"device", device.name()},  {"run_dir", options.run_dir}}.dump());
+  else
+    out << "accuracy " << percent(score.accuracy) << ", loss " << short_number(score.loss) << " on "
+        << data.test.count << " images (" << short_number(rate) << " images/s on " << device.name()
+        << ")\n";
+  return 0;
+}
+
+}  // namespace gradus::cli

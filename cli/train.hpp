@@ -1,0 +1,33 @@
+// `gradus train CONFIG` and `gradus eval RUN_DIR`.
+#pragma once
+#include "engine/layered.hpp"
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+struct TrainOptions {
+  std::string config;             // file of an experiment "mlp"
+  std::vector<std::string> set;   // "path=value"
+  std::string device;             // as typed; "" if not given
+  std::string out;                // run folder; "" for runs/NAME-N
+  bool resume = false;
+  bool json = false;
+};
+// The exit code, 0. Throws Error.
+int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err);
+
+struct EvalOptions {
+  std::string run_dir;
+  std::string data;    // folder of IDX files; "" for the run's own data
+  std::string device;
+  bool json = false;
+};
+int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err);
+
+// The layers of a config of "mlp": file, environment, --set. For `gradus config`.
+Layered layered_mlp(const std::string& file, const std::vector<std::string>& set);
+
+}  // namespace gradus::cli

@@ -1,0 +1,147 @@
+// Epochs, events and checkpoints.
+#include "cli/train_loop.hpp"
+
+#include "cli/interrupt.hpp"
+
+#include <cstdlib>
+
+namespace gradus::cli {
+
+namespace {
+
+double since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+// What bits depend on: instruction set and build.
+std::string maker(Device& device) {
+  const gd_info info = device.info();
+  return join(device.kind(), info.arch[0] ? " " : "", info.arch, ", ", device.table().build);
+}
+
+std::string entry(const Metadata& m, const char* key) {
+  const auto it = m.find(key);
+  return it == m.end() ? std::string() : it->second;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(Trainer& trainer, const Experiment& experiment, Device& device,
+                     Reporter& reporter, RunFolder* folder)
+    : trainer_(trainer), experiment_(experiment), device_(device), reporter_(reporter),
+      folder_(folder) {}
+
+double TrainLoop::seconds() const { return seconds_before_ + since(begin_); }
+
+double TrainLoop::samples_per_second() const {
+  const double s = step_seconds_ + (going_ ? since(going_since_) : 0);
+  return s > 0 ? double(trainer_.samples()) / s : 0;
+}
+
+// Stops the clock of the steps, after the device has done them.
+void TrainLoop::pause() {
+  trainer_.read_losses();
+  if (going_) step_seconds_ += since(going_since_);
+  going_ = false;
+}
+
+void TrainLoop::restore(const RunFolder::Checkpoint& checkpoint) {
+  const Metadata& m = checkpoint.state.metadata;
+  trainer_.restore(checkpoint.state, checkpoint.file);
+  if (trainer_.epoch() > experiment_.epochs)
+    fail(ErrorKind::config, "epochs", "the run has trained for ", trainer_.epoch(),
+         " epochs already, ", experiment_.epochs, " were asked for");
+  if (!folder_->cut_metrics(std::atoll(entry(m, "metrics_bytes").c_str())))
+    reporter_.notice("gradus: metrics.jsonl is shorter than it was at the checkpoint; lines are missing");
+  seconds_before_ = std::atof(entry(m, "seconds").c_str());
+  step_seconds_ = std::atof(entry(m, "step_seconds").c_str());
+  saved_step_ = trainer_.steps();
+  const std::string now = maker(device_), then = entry(m, "maker");
+  if (now != then)
+    reporter_.notice(join("gradus: the checkpoint was written on ", then, "; this is ", now,
+                          ": the last bits may differ from an uninterrupted run"));
+}
+
+void TrainLoop::save() {
+  if (!folder_) return;
+  pause();
+  const NamedTensors tensors = trainer_.tensors();
+  Metadata m = trainer_.numbers();
+  m["format"] = "gradus.checkpoint/1";
+  m["metrics_bytes"] = join(folder_->metrics_bytes());
+  m["seconds"] = join(seconds());
+  m["step_seconds"] = join(step_seconds_);
+  m["maker"] = maker(device_);
+  folder_->save_checkpoint(trainer_.steps(), tensors, m);
+  saved_step_ = trainer_.steps();
+}
+
+void TrainLoop::after_step() {
+  const int64_t step = trainer_.steps();
+  if (experiment_.log_every > 0 && step % experiment_.log_every == 0) {
+    trainer_.read_losses();
+    const StepEvent e{trainer_.epoch() + 1, step, trainer_.last_loss(), trainer_.learning_rate()};
+    reporter_.step(e);
+    if (folder_) folder_->append_metrics(to_json(e));
+  }
+  if (reporter_.draws()) {
+    const double rate = samples_per_second();
+    const double share = double(step) / double(experiment_.epochs * trainer_.batches_per_epoch());
+    const double left = rate > 0 ? double(trainer_.samples()) / rate * (1 / share - 1) : 0;
+    reporter_.progress(trainer_.epoch() + 1, experiment_.epochs, trainer_.batch(),
+                       trainer_.batches_per_epoch(), rate, left);
+  }
+  const bool stop = InterruptScope::interrupted();
+  if (stop || (experiment_.checkpoint_every > 0 && step % experiment_.checkpoint_every == 0)) save();
+  if (stop)
+    fail(ErrorKind::interrupted, "train", "interrupted after step ", step,
+         folder_ ? join("; saved, go on with --resume --out ", folder_->path()) : std::string());
+}
+
+void TrainLoop::train_epoch() {
+  while (!trainer_.epoch_done()) {
+    if (!going_) {
+      going_ = true;
+      going_since_ = Clock::now();
+    }
+    trainer_.step();
+    after_step();
+  }
+  end_epoch();
+}
+
+void TrainLoop::end_epoch() {
+  pause();
+  EpochEvent e;
+  e.train_loss = trainer_.finish_epoch();
+  score_ = trainer_.test();
+  e.epoch = trainer_.epoch();
+  e.epochs = experiment_.epochs;
+  e.step = trainer_.steps();
+  e.loss = score_->loss;
+  e.accuracy = score_->accuracy;
+  e.lr = trainer_.learning_rate();
+  e.seconds = seconds();
+  e.samples_per_second = samples_per_second();
+  reporter_.epoch(e);
+  if (folder_) folder_->append_metrics(to_json(e));
+  if (experiment_.checkpoint_every == 0 || trainer_.epoch() == experiment_.epochs) save();
+}
+
+ResultEvent TrainLoop::run() {
+  const InterruptScope interrupts;
+  begin_ = Clock::now();
+  try {
+    while (trainer_.epoch() < experiment_.epochs) train_epoch();
+    if (!score_) score_ = trainer_.test();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::numeric || !folder_) throw;
+    fail(ErrorKind::numeric, e.op(), e.message(), "; ",
+         saved_step_ >= 0 ? join("the checkpoint of step ", saved_step_, " is kept in ", folder_->path())
+                          : join("no checkpoint had been saved in ", folder_->path()));
+  }
+  return {score_->loss, score_->accuracy, trainer_.steps(), seconds(), samples_per_second(),
+          device_.name(), folder_ ? folder_->path() : std::string()};
+}
+
+}  // namespace gradus::cli

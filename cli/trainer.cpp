@@ -1,0 +1,208 @@
+// The training step and the state behind it.
+#include "cli/trainer.hpp"
+
+#include "engine/random.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr int64_t kWindow = 256;       // losses kept on the device
+constexpr int64_t kEvaluated = 500;    // images in one batch of an evaluation
+
+std::string exact(double x) {
+  char text[40];
+  snprintf(text, sizeof text, "%a", x);
+  return text;
+}
+
+const std::string& entry(const Metadata& numbers, const char* key, const std::string& source) {
+  const auto it = numbers.find(key);
+  if (it == numbers.end()) fail(ErrorKind::io, source, "the checkpoint lacks \"", key, "\"");
+  return it->second;
+}
+
+int64_t integer(const Metadata& numbers, const char* key, const std::string& source) {
+  const std::string& text = entry(numbers, key, source);
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size() || n < 0)
+    fail(ErrorKind::io, source, key, ": expected a whole number, got \"", text, "\"");
+  return n;
+}
+
+double real_number(const Metadata& numbers, const char* key, const std::string& source) {
+  const std::string& text = entry(numbers, key, source);
+  char* end = nullptr;
+  const double x = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(x))
+    fail(ErrorKind::io, source, key, ": expected a number, got \"", text, "\"");
+  return x;
+}
+
+}  // namespace
+
+NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : all)
+    if (name.compare(0, prefix.size(), prefix) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
+  return out;
+}
+
+Score evaluate(nn::Sequential& network, nn::Loss loss, const ImageSet& set, int64_t pixels,
+               Device& device) {
+  const NoGrad no_grad;
+  network.set_training(false);
+  Batches batches(set, pixels, device);
+  std::vector<int64_t> indices(static_cast<size_t>(set.count));
+  std::iota(indices.begin(), indices.end(), int64_t(0));
+  double sum = 0;
+  int64_t right = 0;
+  for (int64_t begin = 0; begin < set.count; begin += kEvaluated) {
+    const int64_t n = std::min(kEvaluated, set.count - begin);
+    const auto& batch = batches.fill({indices.data() + begin, size_t(n)});
+    const Tensor outputs = network.forward(batch.images);
+    sum += nn::loss_of(loss, outputs, batch.labels).item() * double(n);
+    right += nn::correct(outputs, batch.labels).item_integer();
+  }
+  network.set_training(true);
+  return {sum / double(set.count), double(right) / double(set.count)};
+}
+
+Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& device)
+    : experiment_(experiment), data_(data), device_(device),
+      batches_(data.train, data.rows * data.cols, device),
+      batches_per_epoch_((data.train.count + experiment.batch_size - 1) / experiment.batch_size),
+      window_(Tensor::zeros({kWindow}, DType::f64, device)) {
+  manual_seed(experiment_.seed);
+  network_ = build_network(experiment_, data.rows * data.cols, device);
+  parameters_ = network_.parameters();
+  optimizer_ = std::make_unique<optim::Optimizer>(parameters_, experiment_.rule);
+  experiment_.schedule.total_steps = experiment_.epochs * batches_per_epoch_;
+  // One image through the network: a layer that does not fit is said now, not in the first step.
+  const NoGrad no_grad;
+  network_.set_training(false);
+  network_.forward(Tensor::zeros({1, data.rows * data.cols}, DType::f32, device));
+  network_.set_training(true);
+}
+
+double Trainer::learning_rate() const { return experiment_.schedule.at(std::max<int64_t>(steps_ - 1, 0)); }
+
+void Trainer::step() {
+  if (order_.empty()) {
+    if (experiment_.shuffle) {
+      order_ = epoch_order(data_.train.count, experiment_.seed, epoch_);
+    } else {
+      order_.resize(size_t(data_.train.count));
+      std::iota(order_.begin(), order_.end(), int64_t(0));
+    }
+  }
+  const int64_t n = std::min(experiment_.batch_size, data_.train.count - batch_begin());
+  const auto& batch = batches_.fill({order_.data() + batch_begin(), size_t(n)});
+  default_generator().begin_step();
+  optimizer_->zero_grad();
+  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.images), batch.labels);
+  backward(loss);
+  optimizer_->step(experiment_.schedule.at(steps_),
+                   experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm)
+                                             : Tensor());
+  ++batch_;
+  ++steps_;
+  samples_ += n;
+  keep_loss(loss, n);
+}
+
+void Trainer::keep_loss(const Tensor& loss, int64_t images) {
+  const NoGrad no_grad;
+  copy_(window_.alias({}, {}, int64_t(in_window_.size())), loss.detach());
+  in_window_.push_back(images);
+  if (int64_t(in_window_.size()) == kWindow) read_losses();
+}
+
+void Trainer::read_losses() {
+  if (in_window_.empty()) return;
+  const std::vector<double> losses = window_.to_vector<double>();
+  const auto n = int64_t(in_window_.size());
+  for (int64_t i = 0; i < n; ++i) {
+    const double loss = losses[size_t(i)];
+    if (!std::isfinite(loss))
+      fail(ErrorKind::numeric, "train", "the loss is ", loss, " at step ", steps_ - n + i + 1,
+           " (epoch ", epoch_ + 1, "); a smaller optimizer.lr or a clip_norm may help");
+    loss_sum_ += loss * double(in_window_[size_t(i)]);
+    last_loss_ = loss;
+  }
+  in_window_.clear();
+}
+
+double Trainer::finish_epoch() {
+  read_losses();
+  const double mean = loss_sum_ / double(data_.train.count);
+  loss_sum_ = 0;
+  order_.clear();
+  batch_ = 0;
+  ++epoch_;
+  return mean;
+}
+
+Score Trainer::test() {
+  const Score score =
+      evaluate(network_, experiment_.loss, data_.test, data_.rows * data_.cols, device_);
+  if (!std::isfinite(score.loss))
+    fail(ErrorKind::numeric, "train", "the loss on the test set is ", score.loss, " after step ", steps_);
+  return score;
+}
+
+NamedTensors Trainer::tensors() {
+  read_losses();
+  const NoGrad no_grad;
+  NamedTensors out;
+  for (const auto& [name, p] : parameters_) {
+    const double total = sum(p).item();
+    if (!std::isfinite(total))
+      fail(ErrorKind::numeric, "train", "the parameter ", name, " holds ", total, " after step ", steps_);
+    out.emplace_back("model." + name, p);
+  }
+  for (const auto& [name, s] : optimizer_->state()) out.emplace_back("optimizer." + name, s);
+  return out;
+}
+
+Metadata Trainer::numbers() const {
+  return {{"epoch", join(epoch_)},
+          {"batch", join(batch_)},
+          {"step", join(steps_)},
+          {"samples", join(samples_)},
+          {"optimizer_steps", join(optimizer_->steps())},
+          {"generator_seed", std::to_string(default_generator().seed())},
+          {"generator_position", std::to_string(default_generator().position())},
+          {"train_images", join(data_.train.count)},
+          {"loss_sum", exact(loss_sum_)},
+          {"last_loss", exact(last_loss_)}};
+}
+
+void Trainer::restore(const Safetensors& state, const std::string& source) {
+  const Metadata& m = state.metadata;
+  const int64_t images = integer(m, "train_images", source), batch = integer(m, "batch", source);
+  if (images != data_.train.count || batch > batches_per_epoch_)
+    fail(ErrorKind::io, source, "was written while training on ", images, " images, now there are ",
+         data_.train.count);
+  network_.load(with_prefix(state.tensors, "model."), source);
+  optimizer_->load(with_prefix(state.tensors, "optimizer."), integer(m, "optimizer_steps", source), source);
+  default_generator().set(uint64_t(integer(m, "generator_seed", source)),
+                          uint64_t(integer(m, "generator_position", source)));
+  epoch_ = integer(m, "epoch", source);
+  batch_ = batch;
+  steps_ = integer(m, "step", source);
+  samples_ = integer(m, "samples", source);
+  loss_sum_ = real_number(m, "loss_sum", source);
+  last_loss_ = real_number(m, "last_loss", source);
+  order_.clear();
+  in_window_.clear();
+}
+
+}  // namespace gradus::cli

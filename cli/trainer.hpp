@@ -1,0 +1,75 @@
+// Trainer: a network, its optimiser and its place in the data, step by step. Its whole state can be
+// taken out and put back, so that training goes on bit for bit. Knows no files, no screen, no clock.
+#pragma once
+#include "cli/batches.hpp"
+#include "cli/experiment.hpp"
+#include "engine/io/safetensors.hpp"
+
+#include <memory>
+
+namespace gradus::cli {
+
+struct Score {
+  double loss = 0, accuracy = 0;
+};
+// Mean loss and share of right answers over a set, without dropout, in batches of a fixed size.
+Score evaluate(nn::Sequential& network, nn::Loss loss, const ImageSet& set, int64_t pixels,
+               Device& device);
+
+// The entries whose names begin with `prefix`, without it.
+NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
+
+class Trainer {
+ public:
+  // `data` must outlive this. Restarts this thread's generator. Throws what load and layers throw.
+  Trainer(const Experiment& experiment, const Dataset& data, Device& device);
+
+  // One optimiser step on the next batch of the epoch. Does not wait for the device.
+  // REQUIRES !epoch_done().
+  void step();
+  bool epoch_done() const { return batch_ == batches_per_epoch_; }
+  // Waits and reads the losses of the steps since the last call. Error(numeric) names the first step
+  // whose loss is not finite. Called by the trainer itself at times, so that few are kept.
+  void read_losses();
+  // After the last batch: mean training loss of the epoch, weighted by images. Moves to the next.
+  double finish_epoch();
+  Score test();
+
+  int64_t epoch() const { return epoch_; }  // from 0
+  int64_t batch() const { return batch_; }  // within the epoch
+  int64_t steps() const { return steps_; }
+  int64_t samples() const { return samples_; }  // trained on, over all steps
+  int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  double last_loss() const { return last_loss_; }  // of the last step that was read
+  double learning_rate() const;                    // of the last step
+  nn::Sequential& network() { return network_; }
+
+  // The state: parameters as "model.*", the optimiser's as "optimizer.*", the rest as text.
+  // Waits; Error(numeric) if a parameter is not finite, so that no broken state is ever saved.
+  NamedTensors tensors();
+  Metadata numbers() const;
+  // Error(io) that begins with `source` for a state of another network or other data.
+  void restore(const Safetensors& state, const std::string& source);
+
+ private:
+  void keep_loss(const Tensor& loss, int64_t images);
+  int64_t batch_begin() const { return batch_ * experiment_.batch_size; }
+
+  Experiment experiment_;
+  const Dataset& data_;
+  Device& device_;
+  Batches batches_;
+  nn::Sequential network_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  nn::NamedTensors parameters_;
+  int64_t batches_per_epoch_;
+  std::vector<int64_t> order_;  // of the epoch
+  int64_t epoch_ = 0, batch_ = 0, steps_ = 0, samples_ = 0;
+
+  Tensor window_;                  // losses of the last steps, on the device
+  std::vector<int64_t> in_window_;  // their numbers of images
+  double loss_sum_ = 0;            // over the images of this epoch, as far as read
+  double last_loss_ = 0;
+};
+
+}  // namespace gradus::cli

@@ -1,0 +1,263 @@
+// The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first; as
+// every consumer of a node was recorded after it, a node that comes up has all its cotangents. Broadcast
+// sums are done here, once, for all ops.
+#include "engine/graph.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace gradus {
+
+namespace {
+
+// A cotangent being summed. It is added to in place only when this sum made the buffer itself.
+struct Sum {
+  Tensor value;
+  bool owned = false;
+};
+
+class Walk {
+ public:
+  explicit Walk(BackwardOptions options) : options_(options) {}
+
+  void add_target(const Tensor& input, Tensor* result);
+  void restrict_to_targets(const Tensors& roots);
+  void seed(const Tensor& root, const Tensor& seed);
+  void run();
+  void accumulate_leaves();
+  void fill_results();
+
+ private:
+  struct ByNode {
+    SmallVector<Sum, 1> outputs;
+  };
+  struct Later {
+    bool operator()(const GradFn* a, const GradFn* b) const { return a->sequence() < b->sequence(); }
+  };
+  bool wanted(const Edge& e) const {
+    if (!restricted_) return e.leads_somewhere();
+    return e.leaf ? wanted_leaves_.contains(e.leaf.get()) : e.fn && wanted_nodes_.contains(e.fn.get());
+  }
+  void add(Sum& sum, const Tensor& g);
+  void deliver(const Edge& edge, const Tensor& g);
+  void process(GradFn& node, ByNode& in);
+
+  BackwardOptions options_;
+  std::unordered_map<GradFn*, ByNode> pending_;
+  std::priority_queue<GradFn*, std::vector<GradFn*>, Later> ready_;
+  std::vector<Ref<Autograd>> leaf_order_;
+  std::unordered_map<Autograd*, Sum> leaves_;
+  // grad(): where captured cotangents go, and what leads there.
+  struct Target {
+    GradFn* fn;
+    uint32_t index;
+    Autograd* leaf;
+    Tensor* result;
+  };
+  std::vector<Target> targets_;
+  std::unordered_multimap<GradFn*, size_t> targets_of_;
+  bool restricted_ = false;
+  std::unordered_set<const GradFn*> wanted_nodes_;
+  std::unordered_set<const Autograd*> wanted_leaves_;
+};
+
+void Walk::add(Sum& sum, const Tensor& g) {
+  if (!sum.value.defined()) {
+    sum = {g, false};
+  } else if (sum.owned && !options_.create_graph && !g.tangent().defined() &&
+             !sum.value.tangent().defined()) {
+    arithmetic().add_into(sum.value, g);
+  } else {
+    sum = {arithmetic().add(sum.value, g), true};
+  }
+}
+
+void Walk::deliver(const Edge& edge, const Tensor& g) {
+  if (edge.leaf) {
+    auto [it, fresh] = leaves_.try_emplace(edge.leaf.get());
+    if (fresh) leaf_order_.push_back(edge.leaf);
+    add(it->second, g);
+  } else {
+    auto [it, fresh] = pending_.try_emplace(edge.fn.get());
+    if (fresh) {
+      it->second.outputs.resize(edge.fn->output_metas().size());
+      ready_.push(edge.fn.get());
+    }
+    add(it->second.outputs[edge.index], g);
+  }
+}
+
+void Walk::process(GradFn& node, ByNode& in) {
+  const auto [first, last] = targets_of_.equal_range(&node);
+  for (auto it = first; it != last; ++it)
+    *targets_[it->second].result = in.outputs[targets_[it->second].index].value;
+
+  SmallVector<Tensor, 1> g;
+  for (Sum& s : in.outputs) g.push_back(std::move(s.value));
+  CurrentOp now(node.op().name.c_str());
+  for (size_t k = 0; k < node.inputs().size(); ++k) {
+    const Edge& edge = node.inputs()[k];
+    if (!wanted(edge)) continue;
+    if (!node.op().vjp)
+      fail(ErrorKind::autograd, node.op().name, "has no derivative");
+    Tensor gk = node.op().vjp(node, k, {g.data(), g.size()});
+    if (!gk.defined()) continue;
+    const TensorMeta& meta = node.input_metas()[k];
+    if (!(gk.sizes() == meta.sizes)) gk = arithmetic().sum_to(gk, meta.sizes);
+    if (gk.dtype() != meta.dtype)
+      fail(ErrorKind::internal, node.op().name, "the cotangent of operand ", int64_t(k), " is ",
+           gk.dtype(), ", the operand was ", meta.dtype);
+    deliver(edge, gk);
+  }
+  if (!options_.retain_graph && !options_.create_graph) node.free_saved();
+}
+
+void Walk::run() {
+  while (!ready_.empty()) {
+    GradFn* node = ready_.top();
+    ready_.pop();
+    auto found = pending_.find(node);
+    ByNode in = std::move(found->second);
+    pending_.erase(found);
+    process(*node, in);
+  }
+}
+
+void Walk::seed(const Tensor& root, const Tensor& given) {
+  if (!root.requires_grad())
+    fail(ErrorKind::autograd, "backward", "the tensor of shape ", root.sizes(),
+         " has no history: no operand on the way requires a gradient (or it was made under no_grad)");
+  Tensor g = given;
+  if (!g.defined()) {
+    if (root.numel() != 1)
+      fail(ErrorKind::autograd, "backward", "a seed can be left out for one-element tensors only, the "
+           "shape is ", root.sizes(), "; give a cotangent, or sum() first");
+    g = Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
+  } else {
+    g = materialise(g, root.dtype(), root.device());
+    if (!(g.sizes() == root.sizes()))
+      fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ", root.sizes());
+    if (g.dtype() != root.dtype())
+      fail(ErrorKind::autograd, "backward", "the seed is ", g.dtype(), ", the tensor ", root.dtype());
+  }
+  Edge edge;
+  if (GradFn* fn = root.grad_fn())
+    edge = {Ref<GradFn>(fn), nullptr, root.output_index()};
+  else
+    edge.leaf = root.body()->autograd;
+  if (wanted(edge)) deliver(edge, g);
+}
+
+void Walk::add_target(const Tensor& input, Tensor* result) {
+  if (!input.requires_grad())
+    fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ", input.sizes(),
+         " does not require a gradient");
+  GradFn* fn = input.grad_fn();
+  if (fn) targets_of_.emplace(fn, targets_.size());
+  targets_.push_back({fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result});
+}
+
+// Marks what lies on a way from the roots to a target: nodes in order of their age, so that all inputs
+// of a node are decided before it.
+void Walk::restrict_to_targets(const Tensors& roots) {
+  for (const Target& t : targets_) {
+    if (t.fn) wanted_nodes_.insert(t.fn);
+    if (t.leaf) wanted_leaves_.insert(t.leaf);
+  }
+  std::vector<const GradFn*> nodes, stack;
+  std::unordered_set<const GradFn*> seen;
+  for (const Tensor& r : roots)
+    if (r.grad_fn() && seen.insert(r.grad_fn()).second) stack.push_back(r.grad_fn());
+  while (!stack.empty()) {
+    const GradFn* node = stack.back();
+    stack.pop_back();
+    nodes.push_back(node);
+    for (const Edge& e : node->inputs())
+      if (e.fn && seen.insert(e.fn.get()).second) stack.push_back(e.fn.get());
+  }
+  std::sort(nodes.begin(), nodes.end(), [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
+  restricted_ = true;
+  for (const GradFn* node : nodes)
+    for (const Edge& e : node->inputs())
+      if (wanted(e)) wanted_nodes_.insert(node);
+}
+
+void Walk::accumulate_leaves() {
+  for (const Ref<Autograd>& leaf : leaf_order_) {
+    if (!leaf->requires_grad) continue;
+    Tensor g = leaves_.at(leaf.get()).value;
+    if (leaf->grad.defined())
+      g = arithmetic().add(leaf->grad, g);
+    else if (!options_.create_graph && !g.is_contiguous()) {
+      Tensor dense = Tensor::empty(g.sizes(), g.dtype(), g.device());
+      arithmetic().copy(g, dense);
+      g = dense;
+    } else if (!options_.create_graph && !leaves_.at(leaf.get()).owned) {
+      g = g.clone_data();  // never an alias of the seed or of another leaf's gradient
+    }
+    leaf->grad = g;
+  }
+}
+
+void Walk::fill_results() {
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    const Target& t = targets_[i];
+    if (t.leaf)
+      if (const auto it = leaves_.find(t.leaf); it != leaves_.end()) *t.result = it->second.value;
+    if (!t.result->defined() && !options_.allow_unused)
+      fail(ErrorKind::autograd, "grad", "input ", int64_t(i), " was not used to compute the outputs; "
+           "pass allow_unused to get an undefined gradient for it");
+  }
+}
+
+class GradMode {
+ public:
+  explicit GradMode(bool on) {
+    if (on)
+      enable_.emplace();
+    else
+      disable_.emplace();
+  }
+
+ private:
+  std::optional<EnableGrad> enable_;
+  std::optional<NoGrad> disable_;
+};
+
+void seed_all(Walk& walk, const Tensors& roots, const Tensors& seeds) {
+  if (!seeds.empty() && seeds.size() != roots.size())
+    fail(ErrorKind::autograd, "backward", int64_t(roots.size()), " roots and ", int64_t(seeds.size()),
+         " seeds");
+  for (size_t i = 0; i < roots.size(); ++i)
+    walk.seed(roots[i], seeds.empty() ? Tensor() : seeds[i]);
+}
+
+}  // namespace
+
+void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions options) {
+  Walk walk(options);
+  GradMode mode(options.create_graph);
+  seed_all(walk, roots, seeds);
+  walk.run();
+  walk.accumulate_leaves();
+}
+
+void backward(const Tensor& root, BackwardOptions options) { backward({root}, {}, options); }
+
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds,
+             BackwardOptions options) {
+  if (inputs.empty()) fail(ErrorKind::autograd, "grad", "no inputs were given");
+  Tensors results(inputs.size());
+  Walk walk(options);
+  for (size_t i = 0; i < inputs.size(); ++i) walk.add_target(inputs[i], &results[i]);
+  walk.restrict_to_targets(outputs);
+  GradMode mode(options.create_graph);
+  seed_all(walk, outputs, seeds);
+  walk.run();
+  walk.fill_results();
+  return results;
+}
+
+}  // namespace gradus

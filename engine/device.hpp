@@ -1,0 +1,129 @@
+// Device: a kernel table that was opened, with its pool and the wrappers around its calls. Devices
+// are made once and live for ever. Device kinds are strings that tables bring with them: the engine
+// names no vendor. Threads: the registry and run() may be used from any thread.
+#pragma once
+#include "engine/kernel_table.h"
+#include "engine/pool.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gradus {
+
+class Device;
+
+// Something that stands around every kernel call of a device (idea 5). Wrappers nest: the one pushed
+// last is called first and passes the call on with next().
+class KernelWrapper {
+ public:
+  virtual ~KernelWrapper() = default;
+  struct Next {
+    Device& device;
+    const gd_call& call;
+    size_t depth;
+    gd_status operator()(gd_error& error) const;
+    gd_status operator()(const gd_call& other, gd_error& error) const;
+  };
+  virtual gd_status call(const gd_call& call, Next next, gd_error& error) = 0;
+  // Announced for each buffer of the device, before its first and after its last use.
+  virtual void allocated(uint64_t /*buffer*/, size_t /*bytes*/, const char* /*op*/) {}
+  virtual void released(uint64_t /*buffer*/, size_t /*bytes*/) {}
+};
+
+class Device {
+ public:
+  const std::string& name() const { return name_; }  // "cpu", "cuda:1"
+  const std::string& kind() const { return kind_; }
+  int index() const { return index_; }
+  const gd_table& table() const { return *table_; }
+  gd_device* handle() const { return handle_; }
+  Pool& pool() { return pool_; }
+  bool offers(gd_slot slot) const { return table_->slot[slot] != nullptr; }
+  bool host_memory() const { return host_memory_; }  // the CPU can follow its pointers
+  gd_info info() const;
+
+  // Runs one call through the wrappers. Throws Error: unsupported -> dtype, the rest by status.
+  void run(const gd_call& call);
+  // Host memory in and out; both wait.
+  void copy_in(void* to, const void* from, size_t bytes);
+  void copy_out(void* to, const void* from, size_t bytes);
+  void synchronize();
+
+  void push(KernelWrapper* wrapper);
+  void pop(KernelWrapper* wrapper);
+  void announce_allocated(uint64_t buffer, size_t bytes);
+  void announce_released(uint64_t buffer, size_t bytes);
+
+  Device(const gd_table* table, int index, gd_device* handle, std::string name);
+
+ private:
+  friend struct KernelWrapper::Next;
+  std::string name_, kind_;
+  int index_;
+  const gd_table* table_;
+  gd_device* handle_;
+  bool host_memory_;
+  Pool pool_;
+  std::vector<KernelWrapper*> wrappers_;
+};
+
+// Pushes a wrapper for the length of a scope.
+class WrapperScope {
+ public:
+  WrapperScope(Device& device, KernelWrapper& wrapper) : device_(device), wrapper_(wrapper) {
+    device_.push(&wrapper_);
+  }
+  ~WrapperScope() { device_.pop(&wrapper_); }
+  WrapperScope(const WrapperScope&) = delete;
+  WrapperScope& operator=(const WrapperScope&) = delete;
+
+ private:
+  Device& device_;
+  KernelWrapper& wrapper_;
+};
+
+// Makes a table known under its kind. Checks magic, version, size and the statements' hash; throws
+// Error(device) whose message shows both sides. `source` is the file or "built in".
+void register_table(const gd_table* table, const std::string& source);
+// What every table must agree with; set once by ops/ at start-up.
+struct StatementSide {
+  uint64_t hash;
+  int32_t count;
+  const char* (*text)(int32_t id);
+};
+void set_statements(const StatementSide& side);
+
+struct KnownKind {
+  std::string kind, source, build;
+  int score;
+  int devices;          // how many there are
+  std::string missing;  // why there are none
+};
+std::vector<KnownKind> known_kinds();
+
+// Opens (once) and returns "cpu", "cuda", "cuda:1", ... `options` is the JSON text for the table's
+// open(); it counts at the first opening of a device only. Throws Error(device).
+Device& open_device(std::string_view name, const std::string& options = "{}");
+// The best kind with a device, by score.
+Device& open_best_device(const std::string& options = "{}");
+
+// The device for new tensors: this thread's DeviceScope, else the one set for all threads, else the
+// best one.
+Device& default_device();
+void set_default_device(Device& device);
+class DeviceScope {
+ public:
+  explicit DeviceScope(Device& device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Device* before_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,49 @@
+#include "engine/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace gradus {
+
+Error::Error(ErrorKind kind, std::string op, std::string message)
+    : kind_(kind), op_(std::move(op)), message_(std::move(message)),
+      what_(op_.empty() ? message_ : op_ + ": " + message_) {}
+
+std::string to_text(const Shape& shape) {
+  std::string s = "(";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i) s += ", ";
+    s += std::to_string(shape[i]);
+  }
+  return s + (shape.size() == 1 ? ",)" : ")");
+}
+
+namespace detail {
+void append(std::string& out, std::string_view s) { out += s; }
+void append(std::string& out, const Shape& s) { out += to_text(s); }
+void append(std::string& out, DType t) { out += dtype_name(t); }
+void append(std::string& out, int64_t n) { out += std::to_string(n); }
+void append(std::string& out, double x) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, x).ptr;
+  out.append(buffer, end);
+}
+}  // namespace detail
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace gradus

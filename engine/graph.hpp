@@ -1,0 +1,169 @@
+// The graph is data. A GradFn holds its op's description, its input edges, what was saved and its
+// attributes: no closures. It is built by record(), walked by backward()/grad(), and destroyed without
+// recursion. apply() is the road that every primitive op takes: run, record, push tangents forward.
+#pragma once
+#include "engine/op_info.hpp"
+
+#include <complex>
+
+namespace gradus {
+
+// Where a cotangent goes: output `index` of node fn, or a leaf. Both null: nowhere.
+struct Edge {
+  Ref<GradFn> fn;
+  Ref<Autograd> leaf;
+  uint32_t index = 0;
+  bool leads_somewhere() const { return fn || leaf; }
+};
+
+struct TensorMeta {
+  Shape sizes;
+  DType dtype;
+  Device* device;
+};
+
+// A tensor kept for vjp and jvp, with the version it had.
+struct Saved {
+  enum class Role : uint8_t { input, output, extra } role;
+  uint32_t index;  // which input or output; the n-th extra
+  Tensor tensor;   // an output is kept without its history (it would own itself)
+  uint64_t version;
+};
+
+class GradFn : public RefCounted {
+ public:
+  const OpInfo& op() const { return *op_; }
+  uint64_t sequence() const { return sequence_; }
+  const Attrs& attrs() const { return attrs_; }
+  std::span<const Edge> inputs() const { return {inputs_.data(), inputs_.size()}; }
+  std::span<const TensorMeta> input_metas() const { return {input_metas_.data(), input_metas_.size()}; }
+  std::span<const TensorMeta> output_metas() const { return {output_metas_.data(), output_metas_.size()}; }
+  std::span<const Saved> saved() const { return {saved_.data(), saved_.size()}; }
+  bool freed() const { return freed_; }
+  // Is operand k on the way to a leaf (or tangent) that was asked for?
+  bool needs(size_t k) const { return needs_[k]; }
+
+  // Saved tensors, unpacked: checks that they are still there and unchanged. Error(autograd).
+  Tensor input(size_t k);
+  Tensor output(size_t k);
+  Tensor extra(size_t k);
+  const AttrValue& attr(size_t i) const { return attrs_[i]; }
+
+  void free_saved();
+
+ private:
+  friend class OpContext;
+  friend void destroy(const GradFn*);
+  friend Ref<GradFn> record(OpContext&);
+  friend void push_tangents(OpContext&, GradFn&);
+  Tensor unpack(Saved::Role role, size_t index);
+
+  const OpInfo* op_ = nullptr;
+  uint64_t sequence_ = 0;
+  Attrs attrs_;
+  SmallVector<Edge, 2> inputs_;
+  SmallVector<TensorMeta, 2> input_metas_;
+  SmallVector<TensorMeta, 1> output_metas_;
+  SmallVector<Saved, 2> saved_;
+  SmallVector<bool, 4> needs_;
+  bool freed_ = false;
+  bool attached_ = false;  // outputs point here (false: made for its jvp alone)
+};
+
+// One call of a primitive op, as its forward sees it.
+class OpContext {
+ public:
+  OpContext(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs);
+  const OpInfo& op;
+  std::span<const Tensor> inputs;
+  const Attrs& attrs;
+  SmallVector<Tensor, 1> outputs;
+
+  // Will a derivative with respect to operand k (or any operand) be asked for?
+  bool needs(size_t k) const { return needs_[k]; }
+  bool needs_any() const { return any_; }
+  // Keep for vjp/jvp; ignored when no derivative will be asked for. Outputs by index, once appended.
+  void save_input(size_t k);
+  void save_output(size_t k);
+  void save(const Tensor& extra);
+
+ private:
+  friend Ref<GradFn> record(OpContext&);
+  void keep(Saved::Role role, uint32_t index, const Tensor& t);
+  SmallVector<bool, 4> needs_;
+  bool any_ = false;
+  SmallVector<Saved, 2> saved_;
+  uint32_t extras_ = 0;
+};
+
+// Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
+SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
+// As apply, for ops of one output.
+Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
+inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
+  return apply1(op, std::span<const Tensor>(in.begin(), in.size()), attrs);
+}
+
+// ---- modes, per thread
+bool grad_enabled();
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+
+ private:
+  bool before_;
+};
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+
+ private:
+  bool before_;
+};
+
+// ---- reverse mode
+struct BackwardOptions {
+  bool retain_graph = false;
+  bool create_graph = false;  // implies retain_graph
+  bool allow_unused = false;  // grad(): undefined for inputs that are not in the graph
+};
+// Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf. A seed may be undefined for one-element
+// roots (it is 1). Error(autograd) as facts of PyTorch: no history, freed graph, wrong seed.
+void backward(const Tensors& roots, const Tensors& seeds = {}, BackwardOptions options = {});
+void backward(const Tensor& root, BackwardOptions options = {});
+// The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds = {},
+             BackwardOptions options = {});
+
+// ---- forward mode: one level at a time per thread; its tangents vanish at its end.
+class ForwardLevel {
+ public:
+  ForwardLevel();  // Error(autograd) if one is open already
+  ~ForwardLevel();
+  ForwardLevel(const ForwardLevel&) = delete;
+  ForwardLevel& operator=(const ForwardLevel&) = delete;
+  // Gives x the tangent t (same shape and dtype) for the length of this level.
+  void set_tangent(const Tensor& x, const Tensor& t);
+
+ private:
+  friend void give_tangent(const Tensor&, const Tensor&);
+  std::vector<Ref<Autograd>> dual_;
+};
+void give_tangent(const Tensor& x, const Tensor& t);  // into the open level; unchecked
+bool forward_mode();  // is a level open in this thread (and no jvp rule running)?
+
+// ---- what the walk needs of arithmetic; filled in by ops/ at start-up.
+struct Arithmetic {
+  Tensor (*add)(const Tensor&, const Tensor&);
+  void (*add_into)(Tensor& sum, const Tensor& x);  // sum += x; sum owns its storage alone
+  Tensor (*sum_to)(const Tensor&, const Shape&);   // undoes broadcasting
+  Tensor (*expand)(const Tensor&, const Shape&);
+  void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
+  void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
+};
+void set_arithmetic(const Arithmetic& functions);
+const Arithmetic& arithmetic();
+
+}  // namespace gradus

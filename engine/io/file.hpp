@@ -1,0 +1,32 @@
+// Whole files in and out, with every failure an Error(io) that names the file and the reason. Plain
+// or gzipped input; output that appears whole or not at all. Knows bytes only, no format.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gradus {
+
+// All bytes of a file. More than `limit` bytes is an error.
+std::string read_file(const std::string& path, uint64_t limit = UINT64_MAX);
+
+// The bytes of a file, unpacked if it starts with gzip's magic (RFC 1952; several members are
+// joined). A truncated, corrupt or trailed gzip is an error, and so is one that unpacks to more
+// than `limit` bytes: memory is taken as the data comes, never by a size that the file claims.
+std::string read_gz(const std::string& path, uint64_t limit);
+
+// The same on bytes in memory; `name` stands for the file in messages.
+std::string unpack_gz(std::string_view bytes, const std::string& name, uint64_t limit);
+
+// Replaces a file: temporary file in the same folder, fsync, rename, fsync of the folder. Until the
+// rename the old file stays as it was; on failure the temporary file is removed. A link is
+// followed; a pipe or device is written to directly.
+void write_file_atomically(const std::string& path, std::string_view bytes);
+
+// The folder of a path ("." if it has none), for paths that are relative to a file.
+std::string folder_of(const std::string& path);
+// `path` as seen from `folder`: itself if absolute.
+std::string path_in(const std::string& folder, const std::string& path);
+
+}  // namespace gradus

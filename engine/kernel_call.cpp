@@ -1,0 +1,56 @@
+#include "engine/kernel_call.hpp"
+
+namespace gradus {
+
+Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
+  Shape strides(sizes.size(), 0);
+  const Shape& own = t.sizes();
+  const size_t lead = sizes.size() - own.size();
+  for (size_t i = 0; i < own.size(); ++i)
+    strides[lead + i] = own[i] == 1 && sizes[lead + i] != 1 ? 0 : t.strides()[i];
+  return strides;
+}
+
+KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& strides,
+                            int64_t offset, int& n) {
+  const int k = n_in_ + n_out_;
+  if (k == kMax) fail(ErrorKind::internal, current_op(), "too many views in one kernel call");
+  Device& d = t.device();
+  if (device_ && device_ != &d)
+    fail(ErrorKind::device, current_op(), "operands live on ", device_->name(), " and ", d.name(),
+         "; move one with to(device)");
+  device_ = &d;
+  sizes_[k] = sizes;
+  strides_[k] = strides;
+  views_[k] = {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()),
+               int32_t(sizes.size()), offset, nullptr, nullptr};
+  ++n;
+  return *this;
+}
+
+KernelCall& KernelCall::in_none() {
+  views_[n_in_ + n_out_] = {0, nullptr, 0, 0, 0, nullptr, nullptr};
+  ++n_in_;
+  return *this;
+}
+KernelCall& KernelCall::out_none() {
+  views_[n_in_ + n_out_] = {0, nullptr, 0, 0, 0, nullptr, nullptr};
+  ++n_out_;
+  return *this;
+}
+
+void KernelCall::run() {
+  for (int k = 0; k < n_in_ + n_out_; ++k) {
+    views_[k].sizes = sizes_[k].data();
+    views_[k].strides = strides_[k].data();
+  }
+  const gd_call call{sizeof(gd_call),      slot_,
+                     op_,                  n_in_,
+                     n_out_,               int32_t(doubles_.size()),
+                     int32_t(ints_.size()), views_,
+                     views_ + n_in_,       doubles_.data(),
+                     ints_.data(),         nullptr};
+  device_->run(call);
+}
+
+}  // namespace gradus

@@ -1,0 +1,54 @@
+// KernelCall builds one gd_call on the stack and runs it:
+//   KernelCall(GD_POINTWISE, id).in(a, sizes).in(b, sizes).out(y).run();
+// in(t, sizes) broadcasts by stride 0. Tensors must outlive the call; no heap is used for everyday ranks.
+#pragma once
+#include "engine/tensor.hpp"
+
+namespace gradus {
+
+// Strides that make t look like `sizes` (t broadcasts to it; checked by the caller).
+Shape broadcast_strides(const Tensor& t, const Shape& sizes);
+
+class KernelCall {
+ public:
+  explicit KernelCall(gd_slot slot, int op = 0) : slot_(slot), op_(op) {}
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& in(const Tensor& t) { return add(t, t.sizes(), t.strides(), t.offset(), n_in_); }
+  KernelCall& in(const Tensor& t, const Shape& sizes) {
+    return add(t, sizes, broadcast_strides(t, sizes), t.offset(), n_in_);
+  }
+  KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
+    return add(t, sizes, strides, t.offset(), n_in_);
+  }
+  KernelCall& in_none();  // an operand that is left out: data NULL
+  // All ins come before all outs.
+  KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides(), t.offset(), n_out_); }
+  KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {
+    return add(t, sizes, strides, t.offset(), n_out_);
+  }
+  KernelCall& out_none();
+  KernelCall& number(double x) {
+    doubles_.push_back(x);
+    return *this;
+  }
+  KernelCall& integer(int64_t x) {
+    ints_.push_back(x);
+    return *this;
+  }
+  // On the device of the operands, which must be one.
+  void run();
+
+ private:
+  static constexpr int kMax = 8;
+  KernelCall& add(const Tensor& t, const Shape& sizes, const Shape& strides, int64_t offset, int& n);
+  gd_slot slot_;
+  int op_;
+  int n_in_ = 0, n_out_ = 0;
+  Device* device_ = nullptr;
+  gd_view views_[kMax];
+  Shape sizes_[kMax], strides_[kMax];
+  SmallVector<double, 6> doubles_;
+  SmallVector<int64_t, 6> ints_;
+};
+
+}  // namespace gradus

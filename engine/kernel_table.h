@@ -1,0 +1,241 @@
+/* The kernel table: the whole contract between gradus and a device, in plain C11.
+ *
+ * A device is a table of kernels. The CPU's is linked in; a GPU's is a shared library that exports
+ * one symbol, gradus_device_module. No C++ type and no exception crosses this header. Every work
+ * slot has one signature, so a table can be wrapped (recorded, counted, compared) by a function
+ * that knows nothing of the work.
+ *
+ * Growth: fields are appended and GD_MINOR rises; any other change raises GD_MAJOR.
+ */
+#ifndef GRADUS_KERNEL_TABLE_H
+#define GRADUS_KERNEL_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GD_MAGIC 0x73756461u /* "adus" */
+#define GD_MAJOR 1u
+#define GD_MINOR 0u
+
+/* ---- dtypes. Codes from 64 up are users' types: storage only for every built-in table. */
+enum {
+  GD_F32 = 0,
+  GD_F64 = 1,
+  GD_C64 = 2,
+  GD_C128 = 3,
+  GD_I32 = 4,
+  GD_I64 = 5,
+  GD_U8 = 6,
+  GD_BOOL = 7, /* one byte, 0 or 1 */
+  GD_F16 = 8,
+  GD_BF16 = 9,
+  GD_DTYPE_COUNT = 10,
+  GD_USER_DTYPE = 64
+};
+
+/* ---- status. GD_OK, or the reason; gd_error says it in words. */
+typedef int32_t gd_status;
+enum {
+  GD_OK = 0,
+  GD_NO_DRIVER,
+  GD_NO_DEVICE,
+  GD_BAD_DEVICE,
+  GD_OOM,
+  GD_INVALID,     /* the call breaks the slot's contract */
+  GD_NOT_READY,
+  GD_UNSUPPORTED, /* contract kept, but this dtype or size has no kernel here */
+  GD_NO_KERNEL_IMAGE,
+  GD_CAPTURE,
+  GD_DEVICE_LOST,
+  GD_INTERNAL
+};
+
+typedef struct gd_error {
+  gd_status code;
+  int32_t native; /* the vendor's own number, 0 if none */
+  char text[248]; /* always terminated */
+} gd_error;
+
+/* ---- views. Element (i0, i1, ...) of a view lies at
+ *   (char*)data + (offset + i0*strides[0] + i1*strides[1] + ...) * itemsize.
+ * offset and strides count elements; strides may be 0 (inputs only) or negative. rank 0 is one
+ * element, a size of 0 is none. sizes and strides belong to the caller, for the call only. */
+typedef struct gd_view {
+  uint64_t buffer; /* id of the allocation, for wrappers */
+  void* data;      /* start of the allocation; NULL for an operand that is left out */
+  int32_t dtype;
+  int32_t rank;
+  int64_t offset;
+  const int64_t* sizes;
+  const int64_t* strides;
+} gd_view;
+
+/* ---- work slots. The three lines of each: what views and numbers mean / aliasing / determinism.
+ * Everywhere: results never depend on the thread count; an output never overlaps itself. "out may
+ * be in" means the very same view; any other overlap of an output with an input is the caller's
+ * fault. */
+typedef enum gd_slot {
+  /* out[i] = cast(in[i]); equal sizes, any two dtypes. complex -> real keeps the real part; float ->
+   * integer truncates; x -> bool is x != 0 (NaN is true). f16/bf16 round to nearest even.
+   * out must not overlap in, unless it is in. Deterministic. */
+  GD_COPY = 0,
+  /* out[i] = value. doubles = {re, im}; for i32/i64 outputs ints = {value}.
+   * No inputs. Deterministic. */
+  GD_FILL,
+  /* out[i] = statement `op` of (in[0][i], in[1][i], in[2][i]); all views have out's sizes (operands
+   * broadcast by stride 0). doubles = the statement's parameters. Dtypes: T->T, (T,T)->T or bool,
+   * (bool,T,T)->T, complex->real.
+   * out may be any in of its own dtype. The same element gives the same bits at any position. */
+  GD_POINTWISE,
+  /* The cotangent of operand ints[0] of statement `op`, in one pass:
+   *   out[i] = in[0][i] * conj(slope_k(x..., y)[i]),  in = {g, x0 .. x(arity-1), y}.
+   * Views whose data is NULL are not read by the slope. doubles = parameters. Holomorphic and real
+   * statements only.  out may be g. As GD_POINTWISE. */
+  GD_POINTWISE_VJP,
+  /* op = gd_reduction over the axes where out's size is 1 and in's may be anything; equal rank.
+   * sum: out dtype as in's (i64 for integers and bool; f16/bf16 add in f32). max/min: NaN wins; an
+   * empty extent is GD_INVALID. argmax/argmin: i64, ints = {axis} (row-major index within that one
+   * axis), first winner, NaN wins. any/all: bool out.
+   * out overlaps nothing. One fixed order per instruction set: partials of fixed size, fixed tree. */
+  GD_REDUCE,
+  /* Inclusive scan along axis ints[0], op = gd_reduction (sum, prod, max, min); ints[1] = 1 runs from
+   * the end.  Equal sizes and dtypes.  out may be in.  Sequential along the axis. */
+  GD_SCAN,
+  /* out = alpha * SUM_k a*b + beta * out (+ bias): views a = in[0], b = in[1] stand over one joint
+   * index space of equal rank and sizes: first ints[0] axes that out has too, then the axes summed
+   * over; an operand without an axis has stride 0 there. out = out[0] has rank ints[0].
+   * ints = {n_out_axes, algebra (gd_algebra), conj_a, conj_b}; doubles = {alpha.re, alpha.im,
+   * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
+   * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with out's
+   * sizes that receives the winner: row-major index over the summed axes, the first on ties, -1 if the
+   * sum is empty or no term beats the algebra's zero. The three tropical algebras take alpha = 1,
+   * beta = 0 and real or integer dtypes; their zero is -inf / +inf (INT_MIN / INT_MAX: sums saturate
+   * there) / 0 for max-times over an empty sum.
+   * a and b may overlap; out overlaps neither. The order of the sum depends on sizes alone. */
+  GD_CONTRACT,
+  /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
+   * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
+   * [0, size) is GD_INVALID, and the text names it.
+   * No overlap. Deterministic. */
+  GD_GATHER,
+  /* out[.., index[i..], ..] += in[1][i..] along axis ints[0]: in[0] = index, in[1] = source, of equal
+   * sizes; out is read and written, its other sizes are the source's.
+   * No overlap. Contributions are added in row-major order of the source. */
+  GD_SCATTER_ADD,
+  /* Philox4x32-10 numbers (engine/philox.hpp), op = gd_random. in[0] = {seed, base} (i64, 2
+   * elements), ints = {relative}; row-major element i of out uses number base + relative + i.
+   * doubles: uniform {low, high}, normal {mean, std}, bernoulli {p}.
+   * Same bits on every device. */
+  GD_RANDOM,
+  /* Softmax along axis ints[0]; ints[1] = 1 gives its logarithm. Equal sizes, f32 f64 f16 bf16.
+   * out may be in.  Max and sum in the fixed order of GD_REDUCE. */
+  GD_SOFTMAX,
+  GD_NORMALIZE, /* reserved: mean/variance normalisation */
+  /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
+   * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
+   * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the gradient.
+   * sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param, velocity} (velocity NULL when
+   * momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2, eps, weight_decay},
+   * out = {param, m, v}. Formulas: ops/optim/optimizer.hpp.
+   * Deterministic. */
+  GD_OPTIMIZER_STEP,
+  GD_LINALG, /* reserved: factorisations */
+  GD_SLOT_COUNT
+} gd_slot;
+
+typedef enum gd_reduction {
+  GD_SUM = 0,
+  GD_PROD,
+  GD_MAX,
+  GD_MIN,
+  GD_ARGMAX,
+  GD_ARGMIN,
+  GD_ANY,
+  GD_ALL
+} gd_reduction;
+typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
+typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
+typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
+
+typedef struct gd_call {
+  uint32_t struct_size; /* sizeof(gd_call) of the caller */
+  int32_t slot;         /* gd_slot */
+  int32_t op;           /* statement id, or the slot's own enum */
+  int32_t n_in, n_out, n_doubles, n_ints;
+  const gd_view* in;
+  const gd_view* out;
+  const double* doubles;
+  const int64_t* ints;
+  void* plan; /* from prepare(), or NULL */
+} gd_call;
+
+typedef struct gd_device gd_device; /* the module's own */
+typedef struct gd_stream gd_stream; /* NULL is the default stream */
+typedef struct gd_event gd_event;
+
+typedef struct gd_info {
+  char name[128];
+  char arch[64];
+  int64_t total_bytes, free_bytes; /* -1 if unknown */
+  int32_t units;                   /* threads or multiprocessors */
+  int32_t wave;                    /* lanes of one vector or wave */
+} gd_info;
+
+enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2 };
+enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
+
+/* The table. Any function but those marked "required" may be NULL: not offered. Functions return a
+ * status and fill *error (never NULL) when it is not GD_OK; none throws, prints or exits. */
+typedef struct gd_table {
+  uint32_t magic, major, minor, struct_size;
+  uint64_t statements;        /* hash over all built-in statements, see statement_text */
+  const char* kind;           /* "cpu", "cuda", ... : the name people type. required */
+  const char* build;          /* compiler, flags, version. required */
+  int32_t score;              /* `auto` takes the highest kind with a device */
+  int32_t statement_count;
+  const char* (*statement_text)(int32_t id); /* "name(arity; params): value; slopes". required */
+
+  gd_status (*probe)(int32_t* count, gd_error*); /* required */
+  gd_status (*info)(int32_t index, gd_info*, gd_error*);
+  gd_status (*open)(int32_t index, const char* json, gd_device**, gd_error*); /* required */
+  void (*close)(gd_device*);
+  uint32_t (*capabilities)(gd_device*);
+
+  /* Raw memory, 64-byte aligned; the pool above it is the engine's. required */
+  gd_status (*alloc)(gd_device*, size_t bytes, void** out, gd_error*);
+  void (*free)(gd_device*, void*);
+  gd_status (*copy)(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t way, gd_error*);
+
+  gd_status (*stream_new)(gd_device*, gd_stream**, gd_error*);
+  void (*stream_del)(gd_device*, gd_stream*);
+  gd_status (*stream_sync)(gd_device*, gd_stream*, gd_error*);
+  gd_status (*event_new)(gd_device*, gd_event**, gd_error*);
+  void (*event_del)(gd_device*, gd_event*);
+  gd_status (*event_record)(gd_device*, gd_stream*, gd_event*, gd_error*);
+  gd_status (*event_wait)(gd_device*, gd_stream*, gd_event*, gd_error*);
+  gd_status (*event_query)(gd_device*, gd_event*, gd_error*);
+
+  gd_status (*capture_begin)(gd_device*, gd_stream*, gd_error*);
+  gd_status (*capture_end)(gd_device*, gd_stream*, void** graph, gd_error*);
+  gd_status (*graph_launch)(gd_device*, gd_stream*, void* graph, gd_error*);
+  void (*graph_del)(gd_device*, void* graph);
+
+  /* Analysis of a call, done once per shape; freed by unprepare. */
+  gd_status (*prepare)(gd_device*, const gd_call*, void** plan, gd_error*);
+  void (*unprepare)(gd_device*, void* plan);
+
+  gd_status (*slot[GD_SLOT_COUNT])(gd_device*, gd_stream*, const gd_call*, gd_error*);
+} gd_table;
+
+/* The one symbol a module exports. Returns NULL if it does not speak host_major. */
+typedef const gd_table* (*gd_module_entry)(uint32_t host_major, uint32_t host_minor);
+#define GD_ENTRY_SYMBOL "gradus_device_module"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

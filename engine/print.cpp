@@ -1,0 +1,72 @@
+// Tensor::to_string: values as a person reads them, nested brackets, long axes cut in the middle.
+#include "engine/tensor.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+namespace gradus {
+
+namespace {
+
+std::string number_text(std::complex<double> v, DType dtype) {
+  char text[64];
+  if (dtype == DType::bool_) return v.real() != 0 ? "true" : "false";
+  if (is_integer(dtype)) return std::to_string(int64_t(v.real()));
+  if (is_complex(dtype))
+    std::snprintf(text, sizeof text, "%.4g%+.4gi", v.real(), v.imag());
+  else
+    std::snprintf(text, sizeof text, "%.4g", v.real());
+  return text;
+}
+
+}  // namespace
+
+std::string Tensor::to_string(int64_t edge) const {
+  if (!defined()) return "undefined";
+  std::vector<char> raw(bytes());
+  copy_to_host(raw.data());
+  const Shape dense = contiguous_strides(sizes());
+  auto value = [&](int64_t flat) {
+    std::complex<double> out;
+    visit_dtype(int32_t(dtype()), [&]<class T>(T) {
+      T v;
+      memcpy(&v, raw.data() + size_t(flat) * sizeof v, sizeof v);
+      if constexpr (is_complex_v<T>)
+        out = {double(v.re), double(v.im)};
+      else if constexpr (sizeof(T) == 2)
+        out = double(float(v));
+      else
+        out = double(v);
+    });
+    return number_text(out, dtype());
+  };
+  size_t width = 0;
+  std::string s;
+  const int64_t n = rank();
+  for (int pass = 0; pass < 2; ++pass) {
+    s.clear();
+    auto visit = [&](auto& self, size_t axis, int64_t flat) -> void {
+      if (axis == size_t(n)) {
+        const std::string text = value(flat);
+        width = std::max(width, text.size());
+        s += std::string(width - text.size(), ' ') + text;
+        return;
+      }
+      const int64_t count = sizes()[axis];
+      s += "[";
+      for (int64_t i = 0; i < count; ++i) {
+        if (i > 0) s += axis + 1 == size_t(n) ? ", " : ",\n" + std::string(axis + 1, ' ');
+        if (count > 2 * edge + 1 && i == edge) {
+          s += axis + 1 == size_t(n) ? "..., " : "...,\n" + std::string(axis + 1, ' ');
+          i = count - edge;
+        }
+        self(self, axis + 1, flat + i * dense[axis]);
+      }
+      s += "]";
+    };
+    visit(visit, 0, 0);
+  }
+  return s;
+}
+
+}  // namespace gradus

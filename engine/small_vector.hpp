@@ -1,0 +1,129 @@
+// SmallVector<T, N>: a vector that keeps up to N elements inside itself, so that shapes and edge
+// lists of everyday size need no heap. T is any copyable type.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace gradus {
+
+template <class T, size_t N>
+class SmallVector {
+ public:
+  using value_type = T;
+  SmallVector() = default;
+  explicit SmallVector(size_t n, const T& value = T()) { resize(n, value); }
+  SmallVector(std::initializer_list<T> list) : SmallVector(list.begin(), list.end()) {}
+  template <class It>
+    requires requires(It it) { *it; ++it; }
+  SmallVector(It first, It last) {
+    for (; first != last; ++first) push_back(*first);
+  }
+  SmallVector(const SmallVector& o) : SmallVector(o.begin(), o.end()) {}
+  SmallVector(SmallVector&& o) noexcept { take(o); }
+  SmallVector& operator=(const SmallVector& o) {
+    if (this != &o) {
+      clear();
+      reserve(o.size_);
+      for (const T& x : o) push_back(x);
+    }
+    return *this;
+  }
+  SmallVector& operator=(SmallVector&& o) noexcept {
+    if (this != &o) {
+      release();
+      take(o);
+    }
+    return *this;
+  }
+  ~SmallVector() { release(); }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(size_t n) {
+    if (n > capacity_) grow(n);
+  }
+  void push_back(T x) {
+    if (size_ == capacity_) grow(2 * capacity_);
+    new (data_ + size_++) T(std::move(x));
+  }
+  void pop_back() { data_[--size_].~T(); }
+  void resize(size_t n, const T& value = T()) {
+    while (size_ > n) pop_back();
+    reserve(n);
+    while (size_ < n) push_back(value);
+  }
+  void clear() {
+    while (size_) pop_back();
+  }
+  // Inserts before / erases position i.
+  void insert(size_t i, T x) {
+    push_back(std::move(x));
+    for (size_t k = size_ - 1; k > i; --k) std::swap(data_[k], data_[k - 1]);
+  }
+  void erase(size_t i) {
+    for (; i + 1 < size_; ++i) data_[i] = std::move(data_[i + 1]);
+    pop_back();
+  }
+  friend bool operator==(const SmallVector& a, const SmallVector& b) {
+    if (a.size_ != b.size_) return false;
+    for (size_t i = 0; i < a.size_; ++i)
+      if (!(a.data_[i] == b.data_[i])) return false;
+    return true;
+  }
+
+ private:
+  T* inline_data() { return std::launder(reinterpret_cast<T*>(buffer_)); }
+  void grow(size_t n) {
+    T* to = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(alignof(T))));
+    for (size_t i = 0; i < size_; ++i) {
+      new (to + i) T(std::move(data_[i]));
+      data_[i].~T();
+    }
+    free_heap();
+    data_ = to;
+    capacity_ = n;
+  }
+  void free_heap() {
+    if (capacity_ > N) ::operator delete(data_, std::align_val_t(alignof(T)));
+  }
+  void release() {
+    clear();
+    free_heap();
+    data_ = inline_data();
+    capacity_ = N;
+  }
+  void take(SmallVector& o) {
+    if (o.capacity_ > N) {
+      data_ = o.data_;
+      size_ = o.size_;
+      capacity_ = o.capacity_;
+      o.data_ = o.inline_data();
+      o.size_ = 0;
+      o.capacity_ = N;
+    } else {
+      for (T& x : o) push_back(std::move(x));
+      o.clear();
+    }
+  }
+
+  alignas(T) unsigned char buffer_[N * sizeof(T)];
+  T* data_ = inline_data();
+  size_t size_ = 0, capacity_ = N;
+};
+
+}  // namespace gradus

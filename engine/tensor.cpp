@@ -1,0 +1,258 @@
+#include "engine/tensor.hpp"
+
+#include "engine/graph.hpp"
+#include "engine/kernel_call.hpp"
+
+#include <cmath>
+
+namespace gradus {
+
+int64_t numel_of(const Shape& sizes) {
+  int64_t n = 1;
+  bool empty = false;
+  for (int64_t s : sizes) {
+    if (s < 0) fail(ErrorKind::shape, "shape", "negative size in ", sizes);
+    empty |= s == 0;
+  }
+  if (empty) return 0;
+  for (int64_t s : sizes)
+    if (__builtin_mul_overflow(n, s, &n) || n > (int64_t(1) << 58))
+      fail(ErrorKind::shape, "shape", "the product of the sizes ", sizes, " overflows");
+  return n;
+}
+
+Shape contiguous_strides(const Shape& sizes) {
+  Shape strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * (sizes[i] > 1 ? sizes[i] : 1);
+  return strides;
+}
+
+void destroy(const TensorBody* body) { delete body; }
+void destroy(const Autograd* autograd) { delete autograd; }
+
+namespace {
+Ref<TensorBody> number_body(DType dtype, double number, int64_t integer) {
+  Ref<TensorBody> body = make_ref<TensorBody>();
+  body->dtype = dtype;
+  body->is_number = true;
+  body->number = number;
+  body->integer = integer;
+  return body;
+}
+TensorBody& checked(const Ref<TensorBody>& body) {
+  if (!body) fail(ErrorKind::value, "tensor", "this tensor is undefined");
+  return *body;
+}
+}  // namespace
+
+Tensor::Tensor(double v) : body_(number_body(DType::f64, v, int64_t(0))) {}
+Tensor::Tensor(int64_t v) : body_(number_body(DType::i64, double(v), v)) {}
+Tensor::Tensor(bool v) : body_(number_body(DType::bool_, v, v)) {}
+
+Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
+  const int64_t n = numel_of(sizes);
+  Ref<TensorBody> body = make_ref<TensorBody>();
+  body->storage =
+      make_ref<Storage>(make_ref<Buffer>(device, size_t(n) * itemsize(dtype)));
+  body->dtype = dtype;
+  body->sizes = sizes;
+  body->strides = contiguous_strides(sizes);
+  return Tensor(std::move(body));
+}
+
+Tensor Tensor::zeros(const Shape& sizes, DType dtype, Device& device) {
+  return full_integer(sizes, 0, dtype, device);
+}
+Tensor Tensor::full(const Shape& sizes, std::complex<double> value, DType dtype, Device& device) {
+  Tensor t = empty(sizes, dtype, device);
+  arithmetic().fill(t, value, is_integer(dtype) ? int64_t(value.real()) : 0);
+  return t;
+}
+Tensor Tensor::full_integer(const Shape& sizes, int64_t value, DType dtype, Device& device) {
+  Tensor t = empty(sizes, dtype, device);
+  arithmetic().fill(t, double(value), value);
+  return t;
+}
+Tensor Tensor::from_host(const void* data, const Shape& sizes, DType dtype, Device& device) {
+  Tensor t = empty(sizes, dtype, device);
+  device.copy_in(t.storage().data(), data, t.bytes());
+  return t;
+}
+
+bool Tensor::is_number() const { return body_ && body_->is_number; }
+DType Tensor::dtype() const { return checked(body_).dtype; }
+const Shape& Tensor::sizes() const { return checked(body_).sizes; }
+const Shape& Tensor::strides() const { return checked(body_).strides; }
+int64_t Tensor::offset() const { return checked(body_).offset; }
+int64_t Tensor::numel() const { return numel_of(sizes()); }
+Device& Tensor::device() const { return storage().device(); }
+uint64_t Tensor::version() const { return storage().version(); }
+
+Storage& Tensor::storage() const {
+  TensorBody& body = checked(body_);
+  if (!body.storage) body.storage = materialise(*this, body.dtype, default_device()).body_->storage;
+  return *body.storage;
+}
+
+int64_t Tensor::size(int64_t axis) const {
+  const int64_t n = rank();
+  if (axis < -n || axis >= n)
+    fail(ErrorKind::index, "size", "axis ", axis, " of a tensor of shape ", sizes());
+  return sizes()[size_t(axis < 0 ? axis + n : axis)];
+}
+
+bool Tensor::is_contiguous() const {
+  const Shape &s = sizes(), &st = strides();
+  int64_t expect = 1;
+  for (size_t i = s.size(); i-- > 0;) {
+    if (s[i] == 0) return true;
+    if (s[i] != 1) {
+      if (st[i] != expect) return false;
+      expect *= s[i];
+    }
+  }
+  return true;
+}
+
+Tensor Tensor::alias(const Shape& sizes, const Shape& strides, int64_t offset) const {
+  Ref<TensorBody> body = make_ref<TensorBody>();
+  body->storage = Ref<Storage>(&storage());
+  body->dtype = dtype();
+  body->sizes = sizes;
+  body->strides = strides;
+  body->offset = offset;
+  return Tensor(std::move(body));
+}
+
+Tensor Tensor::detach() const { return alias(sizes(), strides(), offset()); }
+
+Tensor Tensor::clone_data() const {
+  Ref<TensorBody> body = make_ref<TensorBody>();
+  body->storage = make_ref<Storage>(storage().buffer());
+  body->dtype = dtype();
+  body->sizes = sizes();
+  body->strides = strides();
+  body->offset = offset();
+  return Tensor(std::move(body));
+}
+
+Autograd& autograd_of(const Tensor& t) {
+  TensorBody& body = checked(t.body());
+  if (!body.autograd) body.autograd = make_ref<Autograd>();
+  return *body.autograd;
+}
+
+bool Tensor::requires_grad() const {
+  return body_ && body_->autograd && (body_->autograd->requires_grad || body_->autograd->fn);
+}
+Tensor& Tensor::set_requires_grad(bool on) {
+  if (on && !is_floating(dtype()))
+    fail(ErrorKind::autograd, "requires_grad", "only tensors of floating dtype can have a gradient, ",
+         "this one is ", dtype());
+  if (!is_leaf())
+    fail(ErrorKind::autograd, "requires_grad", "this tensor is the result of ", grad_fn()->op().name,
+         "; only leaves can change requires_grad, use detach() for a copy without history");
+  autograd_of(*this).requires_grad = on;
+  return *this;
+}
+bool Tensor::is_leaf() const { return grad_fn() == nullptr; }
+GradFn* Tensor::grad_fn() const {
+  return body_ && body_->autograd ? body_->autograd->fn.get() : nullptr;
+}
+uint32_t Tensor::output_index() const {
+  return body_ && body_->autograd ? body_->autograd->output_index : 0;
+}
+Tensor Tensor::grad() const { return body_ && body_->autograd ? body_->autograd->grad : Tensor(); }
+void Tensor::set_grad(const Tensor& g) const { autograd_of(*this).grad = g; }
+Tensor Tensor::tangent() const {
+  return body_ && body_->autograd ? body_->autograd->tangent : Tensor();
+}
+
+Tensor materialise(const Tensor& t, DType dtype, Device& device) {
+  if (!t.is_number()) return t;
+  const TensorBody& body = *t.body();
+  Tensor out = Tensor::empty({}, dtype, device);
+  arithmetic().fill(out, body.number, body.dtype == DType::f64 ? int64_t(body.number) : body.integer);
+  return out;
+}
+
+gd_view view_of(const Tensor& t) {
+  return {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()), int32_t(t.rank()),
+          t.offset(), t.sizes().data(), t.strides().data()};
+}
+
+void prepare_write(const Tensor& t, const char* op) {
+  if (grad_enabled() && t.requires_grad()) {
+    if (t.is_leaf())
+      fail(ErrorKind::autograd, op, "a leaf that requires a gradient is written in place; do it under ",
+           "no_grad, or work on a clone()");
+    fail(ErrorKind::autograd, op, "in-place writes on tensors with history are not offered: this one ",
+         "is the result of ", t.grad_fn()->op().name, "; use the op that returns a new tensor");
+  }
+  for (size_t i = 0; i < t.sizes().size(); ++i)
+    if (t.strides()[i] == 0 && t.sizes()[i] > 1)
+      fail(ErrorKind::value, op, "the tensor written to overlaps itself (axis ", int64_t(i),
+           " is expanded); clone() it first");
+  t.storage().write(op);
+}
+
+void Tensor::copy_to_host_typed(void* packed, DType want, const char* who) const {
+  if (dtype() != want)
+    fail(ErrorKind::dtype, who, "the tensor is ", dtype(), ", asked for ", want);
+  copy_to_host(packed);
+}
+
+void Tensor::copy_to_host(void* packed) const {
+  if (numel() == 0) return;
+  Tensor source = is_number() ? materialise(*this, dtype(), default_device()) : *this;
+  if (!source.is_contiguous()) {
+    Tensor dense = empty(sizes(), dtype(), device());
+    arithmetic().copy(source.detach(), dense);
+    source = dense;
+  }
+  const auto* start = static_cast<const char*>(source.storage().data());
+  source.device().copy_out(packed, start + source.offset() * int64_t(itemsize(dtype())), bytes());
+}
+
+std::complex<double> Tensor::item_complex() const {
+  if (numel() != 1)
+    fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
+  if (is_number()) return body_->number;
+  std::complex<double> out;
+  alignas(16) unsigned char raw[16];
+  copy_to_host(raw);
+  visit_dtype(int32_t(dtype()), [&]<class T>(T) {
+    T v;
+    memcpy(&v, raw, sizeof v);
+    if constexpr (is_complex_v<T>)
+      out = {double(v.re), double(v.im)};
+    else if constexpr (sizeof(T) == 2)
+      out = double(float(v));
+    else
+      out = double(v);
+  });
+  return out;
+}
+double Tensor::item() const {
+  if (is_complex(dtype())) fail(ErrorKind::dtype, "item", "the element is complex; use item_complex");
+  return item_complex().real();
+}
+int64_t Tensor::item_integer() const {
+  if (is_number()) return body_->integer;
+  if (dtype() != DType::i64) return int64_t(item());
+  if (numel() != 1)
+    fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
+  int64_t v;
+  copy_to_host(&v);
+  return v;
+}
+
+template <>
+std::vector<bool> Tensor::to_vector<bool>() const {
+  std::vector<uint8_t> raw(static_cast<size_t>(numel()));
+  copy_to_host_typed(raw.data(), DType::bool_, "to_vector");
+  return {raw.begin(), raw.end()};
+}
+
+}  // namespace gradus

@@ -1,0 +1,156 @@
+// Tensor: a handle, one pointer to a counted body {storage, dtype, sizes, strides, offset, autograd}.
+// Copying a Tensor copies the handle. Views share storage and its version counter; strides are in
+// elements and may be 0 or negative. Operators and functions on tensors are ops: see ops/ops.hpp.
+// Threads: handles may be copied and dropped anywhere; concurrent reads are fine, writes are not.
+#pragma once
+#include "engine/device.hpp"
+#include "engine/dtype.hpp"
+#include "engine/error.hpp"
+#include "engine/ref.hpp"
+#include "engine/storage.hpp"
+
+#include <complex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+class GradFn;
+class Tensor;
+struct Autograd;
+struct TensorBody;
+void destroy(const TensorBody* body);
+void destroy(const Autograd* autograd);
+void destroy(const GradFn* node);
+
+int64_t numel_of(const Shape& sizes);              // throws on overflow
+Shape contiguous_strides(const Shape& sizes);      // row-major
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: no body
+  // A number: takes its dtype and device from what it meets (PyTorch's "wrapped number").
+  Tensor(double value);
+  Tensor(int value) : Tensor(int64_t(value)) {}
+  Tensor(int64_t value);
+  Tensor(bool value);
+
+  // New storage, uninitialised, row-major.
+  static Tensor empty(const Shape& sizes, DType dtype, Device& device = default_device());
+  static Tensor zeros(const Shape& sizes, DType dtype, Device& device = default_device());
+  static Tensor full(const Shape& sizes, std::complex<double> value, DType dtype,
+                     Device& device = default_device());
+  static Tensor full_integer(const Shape& sizes, int64_t value, DType dtype,
+                             Device& device = default_device());
+  // Copies packed row-major host memory in.
+  static Tensor from_host(const void* data, const Shape& sizes, DType dtype,
+                          Device& device = default_device());
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& sizes,
+                     Device& device = default_device());
+  template <class T>
+  static Tensor from(const std::vector<T>& v, const Shape& sizes, Device& d = default_device()) {
+    return from(std::span<const T>(v), sizes, d);
+  }
+
+  bool defined() const { return bool(body_); }
+  bool is_number() const;  // made by Tensor(double) and its kin
+  DType dtype() const;
+  Device& device() const;
+  const Shape& sizes() const;
+  const Shape& strides() const;
+  int64_t offset() const;
+  int64_t rank() const { return int64_t(sizes().size()); }
+  int64_t size(int64_t axis) const;  // negative axes count from the end
+  int64_t numel() const;
+  size_t bytes() const { return size_t(numel()) * itemsize(dtype()); }
+  bool is_contiguous() const;
+  Storage& storage() const;
+  uint64_t version() const;
+  bool same_body(const Tensor& o) const { return body_ == o.body_; }
+
+  // Another geometry on the same storage, without history. The geometry must stay inside.
+  Tensor alias(const Shape& sizes, const Shape& strides, int64_t offset) const;
+  // The same elements without history; shares storage and version counter.
+  Tensor detach() const;
+  // Own contents, shared with this one until either is written (copy on write); no history.
+  Tensor clone_data() const;
+
+  // Autograd.
+  bool requires_grad() const;  // leaf that asked for it, or result of an op with history
+  Tensor& set_requires_grad(bool on = true);  // leaves of floating dtype only
+  bool is_leaf() const;
+  GradFn* grad_fn() const;  // nullptr for leaves
+  uint32_t output_index() const;
+  Tensor grad() const;  // undefined before the first backward
+  void set_grad(const Tensor& g) const;
+  Tensor tangent() const;  // forward mode; undefined if none
+
+  // Host side. These wait for the device and convert nothing but what they say.
+  void copy_to_host(void* packed) const;  // row-major, own dtype
+  template <class T>
+  std::vector<T> to_vector() const;  // dtype must be T's
+  double item() const;               // one element, as double; complex is an error
+  int64_t item_integer() const;
+  std::complex<double> item_complex() const;
+  std::string to_string(int64_t edge = 3) const;  // values as a person reads them
+
+  const Ref<TensorBody>& body() const { return body_; }
+  explicit Tensor(Ref<TensorBody> body) : body_(std::move(body)) {}
+
+ private:
+  void copy_to_host_typed(void* packed, DType dtype, const char* who) const;
+  Ref<TensorBody> body_;
+};
+
+using Tensors = std::vector<Tensor>;
+
+// What a tensor knows about differentiation; made on first need.
+struct Autograd : RefCounted {
+  bool requires_grad = false;  // asked for, on a leaf
+  Tensor grad;
+  Ref<GradFn> fn;  // the node this is an output of
+  uint32_t output_index = 0;
+  Tensor tangent;
+};
+
+struct TensorBody : RefCounted {
+  Ref<Storage> storage;  // null only for a number that has met no device yet
+  DType dtype = DType::f32;
+  Shape sizes, strides;
+  int64_t offset = 0;
+  Ref<Autograd> autograd;
+  bool is_number = false;
+  double number = 0;
+  int64_t integer = 0;
+};
+
+// The autograd part, made if missing.
+Autograd& autograd_of(const Tensor& t);
+// A number as a 0-d tensor of this dtype on this device; any other tensor is returned as it is.
+Tensor materialise(const Tensor& t, DType dtype, Device& device);
+// A gd_view of a tensor; pointers live as long as the tensor does.
+gd_view view_of(const Tensor& t);
+// REQUIRED before any write into t: refuses tensors with history while recording, refuses views that
+// overlap themselves, unshares a copy-on-write buffer, and bumps the version.
+void prepare_write(const Tensor& t, const char* op);
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& sizes, Device& device) {
+  if (numel_of(sizes) != int64_t(values.size()))
+    fail(ErrorKind::shape, "from", "shape ", sizes, " needs ", numel_of(sizes), " values, got ",
+         int64_t(values.size()));
+  return from_host(values.data(), sizes, dtype_of<T>, device);
+}
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> v(static_cast<size_t>(numel()));
+  copy_to_host_typed(v.data(), dtype_of<T>, "to_vector");
+  return v;
+}
+template <>
+std::vector<bool> Tensor::to_vector<bool>() const;
+
+}  // namespace gradus

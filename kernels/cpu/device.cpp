@@ -1,0 +1,249 @@
+// The table of the cpu device: opening, memory, information, and one trampoline per work slot into the
+// kernels of the instruction set that the device was opened with. Exceptions end here.
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/call.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/slots.hpp"
+#include "kernels/cpu/threads.hpp"
+#include "ops/def/fingerprint.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <string>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gradus::cpu {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+const Isa* best_isa() {
+  const Isa* best = isas();
+  for (const Isa* i = isas(); i->name; ++i)
+    if (i->supported) best = i;
+  return best;
+}
+
+// NULL if there is none of that name, or the processor lacks it; *why says which.
+const Isa* find_isa(const std::string& name, std::string* why) {
+  std::string names;
+  for (const Isa* i = isas(); i->name; ++i) {
+    if (name == i->name && i->supported) return i;
+    if (name == i->name) {
+      *why = "this processor has no " + name;
+      return nullptr;
+    }
+    names += std::string(names.empty() ? "" : ", ") + i->name;
+  }
+  *why = "unknown instruction set \"" + name + "\"; there are " + names;
+  return nullptr;
+}
+
+// ---- scratch: per thread, grown, freed with the thread.
+
+struct Buffers {
+  void* at[kScratchCount] = {};
+  size_t bytes[kScratchCount] = {};
+  ~Buffers() {
+    for (void* p : at) std::free(p);
+  }
+};
+
+void* scratch(int32_t slot, size_t bytes) {
+  thread_local Buffers buffers;
+  constexpr size_t kStep = 4096;
+  if (bytes <= buffers.bytes[slot]) return buffers.at[slot];
+  if (bytes > SIZE_MAX - kStep) return nullptr;
+  std::free(buffers.at[slot]);
+  const size_t whole = (bytes + kStep - 1) / kStep * kStep;
+  buffers.at[slot] = std::aligned_alloc(64, whole);
+  buffers.bytes[slot] = buffers.at[slot] ? whole : 0;
+  return buffers.at[slot];
+}
+
+// ---- open
+
+struct Options {
+  std::string isa;
+  int64_t threads = 0;
+};
+
+gd_status read_options(const char* json, Options& o, gd_error* e) {
+  if (const char* isa = std::getenv("GRADUS_ISA")) o.isa = isa;
+  const char* origin = "GRADUS_THREADS";
+  if (const char* text = std::getenv(origin); text && *text) {
+    char* end = nullptr;
+    o.threads = std::strtoll(text, &end, 10);
+    if (*end != 0 || o.threads < 1)
+      return refuse(e, GD_INVALID, "open", "GRADUS_THREADS is \"%s\"; expected a number from 1", text);
+  }
+  if (json && *json) {
+    const auto config = nlohmann::json::parse(json, nullptr, false, true);
+    if (!config.is_object())
+      return refuse(e, GD_INVALID, "open", "the configuration is no JSON object: %s", json);
+    if (const auto isa = config.find("isa"); isa != config.end()) {
+      if (!isa->is_string()) return refuse(e, GD_INVALID, "open", "\"isa\" should be a string");
+      o.isa = isa->get<std::string>();
+    }
+    if (const auto threads = config.find("threads"); threads != config.end()) {
+      if (!threads->is_number_integer() || threads->get<int64_t>() < 1)
+        return refuse(e, GD_INVALID, "open", "\"threads\" should be a number from 1");
+      o.threads = threads->get<int64_t>();
+    }
+  }
+  if (o.threads == 0) o.threads = int64_t(std::thread::hardware_concurrency());
+  if (o.threads == 0) o.threads = 1;
+  if (o.threads > kMaxThreads)
+    return refuse(e, GD_INVALID, "open", "%lld threads are too many; at most %d",
+                  static_cast<long long>(o.threads), kMaxThreads);
+  return GD_OK;
+}
+
+gd_status check_index(int32_t index, const char* what, gd_error* e) {
+  if (index == 0) return GD_OK;
+  return refuse(e, GD_BAD_DEVICE, what, "there is one device, 0, and no device %d", index);
+}
+
+gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error* e) {
+  try {
+    Options o;
+    if (gd_status s = check_index(index, "open", e)) return s;
+    if (gd_status s = read_options(json, o, e)) return s;
+    std::string why;
+    const Isa* isa = o.isa.empty() ? best_isa() : find_isa(o.isa, &why);
+    if (!isa) return refuse(e, GD_UNSUPPORTED, "open", "%s", why.c_str());
+    auto pool = std::make_unique<Pool>(int(o.threads));
+    *out = new gd_device{
+        int32_t(o.threads),
+        isa->kernels(),
+        pool.get(),
+        [](gd_device* d, int64_t tasks, void (*task)(void*, int64_t), void* context) {
+          static_cast<Pool*>(d->pool)->run(tasks, task, context);
+        },
+        scratch,
+        find_convert};
+    pool.release();
+    return GD_OK;
+  } catch (const std::bad_alloc&) {
+    return refuse(e, GD_OOM, "open", "no memory");
+  } catch (const std::exception& x) {
+    return refuse(e, GD_INTERNAL, "open", "%s", x.what());
+  }
+}
+
+void close_device(gd_device* d) {
+  if (!d) return;
+  delete static_cast<Pool*>(d->pool);
+  delete d;
+}
+
+// ---- information
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0)
+      if (const size_t at = line.find(": "); at != std::string::npos) return line.substr(at + 2);
+  return "processor";
+}
+
+int64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("MemAvailable:", 0) == 0) return std::atoll(line.c_str() + 13) * 1024;
+  return -1;
+}
+
+gd_status device_info(int32_t index, gd_info* out, gd_error* e) {
+  try {
+    if (gd_status s = check_index(index, "info", e)) return s;
+    const Isa* isa = best_isa();
+    *out = gd_info{};
+    std::snprintf(out->name, sizeof out->name, "%s", processor_name().c_str());
+    std::snprintf(out->arch, sizeof out->arch, "%s", isa->name);
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    out->total_bytes = pages > 0 && page > 0 ? int64_t(pages) * page : -1;
+    out->free_bytes = available_bytes();
+    out->units = int32_t(std::thread::hardware_concurrency());
+    out->wave = isa->kernels()->lanes;
+    return GD_OK;
+  } catch (const std::exception& x) {
+    return refuse(e, GD_INTERNAL, "info", "%s", x.what());
+  }
+}
+
+// ---- memory
+
+gd_status allocate(gd_device*, size_t bytes, void** out, gd_error* e) {
+  constexpr size_t kAlign = 64;
+  const size_t whole = bytes == 0 ? kAlign : (bytes + kAlign - 1) / kAlign * kAlign;
+  *out = whole < bytes ? nullptr : std::aligned_alloc(kAlign, whole);
+  if (*out) return GD_OK;
+  return refuse(e, GD_OOM, "alloc", "the host has no %zu bytes", bytes);
+}
+
+gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t,
+                     gd_error*) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+  return GD_OK;
+}
+
+// A slot of the chosen instruction set.
+template <SlotFn Kernels::* Slot>
+gd_status by_isa(gd_device* d, gd_stream* s, const gd_call* c, gd_error* e) {
+  return (d->kernels->*Slot)(d, s, c, e);
+}
+
+gd_table make_table() {
+  gd_table t{};
+  t.magic = GD_MAGIC;
+  t.major = GD_MAJOR;
+  t.minor = GD_MINOR;
+  t.struct_size = sizeof(gd_table);
+  t.statements = def::statements_hash();
+  t.kind = "cpu";
+  t.build = "C++ " __VERSION__ ", -ffp-contract=off -fwrapv";
+  t.score = 1;
+  t.statement_count = def::statement_count();
+  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
+  t.probe = [](int32_t* count, gd_error*) -> gd_status {
+    *count = 1;
+    return GD_OK;
+  };
+  t.info = device_info;
+  t.open = open_device;
+  t.close = close_device;
+  t.capabilities = [](gd_device*) -> uint32_t { return GD_CAP_HOST_MEMORY; };
+  t.alloc = allocate;
+  t.free = [](gd_device*, void* p) { std::free(p); };
+  t.copy = copy_bytes;
+  t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
+  t.slot[GD_COPY] = slot_copy;
+  t.slot[GD_FILL] = slot_fill;
+  t.slot[GD_POINTWISE] = slot_pointwise;
+  t.slot[GD_POINTWISE_VJP] = slot_pointwise_vjp;
+  t.slot[GD_REDUCE] = by_isa<&Kernels::reduce>;
+  t.slot[GD_SCAN] = by_isa<&Kernels::scan>;
+  t.slot[GD_CONTRACT] = by_isa<&Kernels::contract>;
+  t.slot[GD_GATHER] = slot_gather;
+  t.slot[GD_SCATTER_ADD] = slot_scatter_add;
+  t.slot[GD_RANDOM] = slot_random;
+  t.slot[GD_SOFTMAX] = by_isa<&Kernels::softmax>;
+  t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
+  return t;
+}
+
+}  // namespace
+
+const gd_table* table() {
+  static const gd_table t = make_table();
+  return &t;
+}
+
+}  // namespace gradus::cpu

@@ -1,0 +1,16 @@
+// Which instruction sets are built in, and which of them this processor has.
+#pragma once
+#include "kernels/cpu/runtime.hpp"
+
+namespace gradus::cpu {
+
+struct Isa {
+  const char* name;
+  bool supported;
+  const Kernels* (*kernels)();
+};
+
+// From the plainest to the best; ends with a null name. The first is always supported.
+const Isa* isas();
+
+}  // namespace gradus::cpu

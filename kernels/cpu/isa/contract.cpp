@@ -1,0 +1,130 @@
+// The slot contract: checks the call, sorts the axes by role and hands over to an engine.
+#include "kernels/cpu/isa/contraction.hpp"
+#include "kernels/cpu/isa/kernels.hpp"
+
+namespace gradus::cpu {
+namespace {
+
+constexpr const char* kSlot = "contract";
+
+bool whole(double x) { return x >= -0x1p53 && x <= 0x1p53 && double(int64_t(x)) == x; }
+
+gd_status check_scale(gd_error* e, DType t, const char* name, c128 x) {
+  if (!is_complex(t) && x.im != 0)
+    return refuse(e, GD_INVALID, kSlot, "%s has an imaginary part, but dtype is %s", name,
+                  dtype_name(t));
+  if (is_integer(t) && !whole(x.re))
+    return refuse(e, GD_INVALID, kSlot, "%s = %g is no integer, but dtype is %s", name, x.re,
+                  dtype_name(t));
+  return GD_OK;
+}
+
+gd_status check_algebra(const gd_call* c, DType t, gd_error* e) {
+  const int64_t algebra = c->ints[1];
+  const c128 alpha{c->doubles[0], c->doubles[1]}, beta{c->doubles[2], c->doubles[3]};
+  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
+    return refuse(e, GD_INVALID, kSlot, "no algebra has code %lld",
+                  static_cast<long long>(algebra));
+  if (algebra == GD_STANDARD) {
+    if (c->n_out == 2) return refuse(e, GD_INVALID, kSlot, "a sum of products has no winners");
+    if (t == DType::bool_)
+      return refuse(e, GD_UNSUPPORTED, kSlot, "dtype bool is not read: a sum of products leaves it");
+    if (gd_status s = check_scale(e, t, "alpha", alpha)) return s;
+    return check_scale(e, t, "beta", beta);
+  }
+  if (c->n_in == 3 || alpha != c128(1) || beta != c128(0))
+    return refuse(e, GD_INVALID, kSlot, "tropical algebras take alpha = 1, beta = 0 and no bias");
+  if (is_complex(t) || t == DType::u8 || t == DType::bool_)
+    return refuse(e, GD_UNSUPPORTED, kSlot,
+                  "a tropical algebra does not read dtype %s; f32 f64 f16 bf16 i32 i64 are read",
+                  dtype_name(t));
+  if (c->n_out == 2 && c->out[1].dtype != GD_I64)
+    return refuse(e, GD_INVALID, kSlot, "winners should be i64, got %s",
+                  dtype_name(DType(c->out[1].dtype)));
+  return GD_OK;
+}
+
+gd_status check_views(const gd_call* c, gd_error* e) {
+  const gd_view &a = c->in[0], &b = c->in[1], &out = c->out[0];
+  const int64_t n = c->ints[0];
+  if (!same_sizes(a, b))
+    return refuse(e, GD_INVALID, kSlot, "a and b should stand over one index space");
+  if (n < 0 || n > a.rank || out.rank != n)
+    return refuse(e, GD_INVALID, kSlot,
+                  "%lld output axes, output of rank %d, joint index space of rank %d",
+                  static_cast<long long>(n), out.rank, a.rank);
+  for (int d = 0; d < n; ++d)
+    if (out.sizes[d] != a.sizes[d])
+      return refuse(e, GD_INVALID, kSlot, "axis %d: output has size %lld, a and b have %lld", d,
+                    static_cast<long long>(out.sizes[d]), static_cast<long long>(a.sizes[d]));
+  if (b.dtype != a.dtype || out.dtype != a.dtype)
+    return refuse(e, GD_INVALID, kSlot, "dtypes differ: a %s, b %s, output %s",
+                  dtype_name(DType(a.dtype)), dtype_name(DType(b.dtype)),
+                  dtype_name(DType(out.dtype)));
+  const gd_view* like[] = {c->n_in == 3 ? &c->in[2] : nullptr, c->n_out == 2 ? &c->out[1] : nullptr};
+  for (const gd_view* v : like)
+    if (v && v->data && !same_sizes(*v, out))
+      return refuse(e, GD_INVALID, kSlot, "bias and winners should have the output's sizes");
+  if (like[0] && like[0]->data && like[0]->dtype != out.dtype)
+    return refuse(e, GD_INVALID, kSlot, "bias is %s, output is %s", dtype_name(DType(like[0]->dtype)),
+                  dtype_name(DType(out.dtype)));
+  return GD_OK;
+}
+
+void sort_roles(const gd_call* c, Contraction& x) {
+  const gd_view* views[kRoles] = {&c->in[0], &c->in[1], &c->out[0],
+                                  c->n_in == 3 && c->in[2].data ? &c->in[2] : nullptr,
+                                  c->n_out == 2 && c->out[1].data ? &c->out[1] : nullptr};
+  const int n_out = int(c->ints[0]);
+  for (int r = 0; r < kRoles; ++r)
+    if (views[r] && views[r]->data) x.data[r] = start_of(*views[r]);
+  // Output axes from the largest stride of out to the smallest: their order is free.
+  int order[kMaxRank];
+  auto reach = [&](int d) { return views[kOut]->strides[d] < 0 ? -views[kOut]->strides[d]
+                                                               : views[kOut]->strides[d]; };
+  for (int d = 0; d < n_out; ++d) {
+    int to = d;
+    for (; to > 0 && reach(order[to - 1]) < reach(d); --to) order[to] = order[to - 1];
+    order[to] = d;
+  }
+  for (int place = 0; place < views[kA]->rank; ++place) {
+    const int d = place < n_out ? order[place] : place;
+    const int64_t size = views[kA]->sizes[d];
+    if (size == 1) continue;
+    int64_t s[kRoles] = {};
+    for (int r = 0; r < kRoles; ++r)
+      if (views[r] && (r < kOut || d < n_out)) s[r] = views[r]->strides[d];
+    Axes& axes = d >= n_out ? x.k : s[kB] == 0 ? x.m : s[kA] == 0 ? x.n : x.batch;
+    axes.add(size, s);
+  }
+  x.m.merge();
+  x.n.merge();
+  x.batch.merge();
+  x.k.merge();
+}
+
+}  // namespace
+
+gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
+  if (gd_status s = check_call(e, kSlot, c, {2, 3, 1, 2, 4, 4, 4u, 2u})) return s;
+  const DType t = dtype_of_view(c->in[0]);
+  if (gd_status s = check_views(c, e)) return s;
+  if (gd_status s = check_algebra(c, t, e)) return s;
+  Contraction x;
+  x.dtype = int32_t(t);
+  x.algebra = int32_t(c->ints[1]);
+  x.conj_a = c->ints[2] != 0;
+  x.conj_b = c->ints[3] != 0;
+  x.alpha = {c->doubles[0], c->doubles[1]};
+  x.beta = {c->doubles[2], c->doubles[3]};
+  sort_roles(c, x);
+  if (x.m.count * x.n.count * x.batch.count == 0) return GD_OK;
+  if (x.algebra != GD_STANDARD) return contract_tropical(d, x, e);
+  if (is_complex(t)) return contract_complex(d, x, e);
+  if (is_integer(t)) return contract_integer(d, x, e);
+  // One row or one column: no register block to fill.
+  if (!is_half(t) && (x.m.count == 1 || x.n.count == 1)) return contract_dot(d, x, e);
+  return contract_real(d, x, e);
+}
+
+}  // namespace gradus::cpu

@@ -1,0 +1,96 @@
+// contract for c64 and c128: real and imaginary parts are packed apart, so the micro-kernel is four
+// real multiply-adds per pair. Conjugation happens while packing.
+#include "kernels/cpu/isa/gemm.hpp"
+#include "kernels/cpu/isa/simd.hpp"
+
+namespace gradus::cpu {
+namespace {
+
+template <class R>
+struct ComplexEngine {
+  using In = Complex<R>;
+  using Real = R;
+  using B = Batch<R>;
+  static constexpr int64_t kPlanes = 2, kMr = 4, kNr = int64_t(B::size), kKc = 256;
+  static constexpr bool kCommutes = false;  // the roundings of the imaginary part do not
+
+  struct Tile {
+    alignas(64) R re[kMr * kNr];
+    alignas(64) R im[kMr * kNr];
+  };
+  struct Target {
+    In* out;
+    const In* bias;
+    In alpha, beta;
+  };
+
+  static void put(R* to, int64_t i, int64_t width, In x, bool conj) {
+    to[i] = x.re;
+    to[width + i] = conj ? -x.im : x.im;
+  }
+
+  template <size_t... I>
+  static void micro_unrolled(int64_t kc, const R* a, const R* b, Tile& tile,
+                             std::index_sequence<I...>) {
+    B re[kMr], im[kMr];
+    ((re[I] = B(R(0)), im[I] = B(R(0))), ...);
+    for (int64_t k = 0; k < kc; ++k, a += 2 * kMr, b += 2 * kNr) {
+      const B br = B::load_aligned(b), bi = B::load_aligned(b + kNr);
+      ((re[I] = fused<R>(B(a[I]), br, re[I]), im[I] = fused<R>(B(a[I]), bi, im[I])), ...);
+      ((re[I] = fused<R>(B(-a[kMr + I]), bi, re[I]), im[I] = fused<R>(B(a[kMr + I]), br, im[I])),
+       ...);
+    }
+    ((re[I].store_aligned(tile.re + int64_t(I) * kNr),
+      im[I].store_aligned(tile.im + int64_t(I) * kNr)),
+     ...);
+  }
+  static void micro(int64_t kc, const R* a, const R* b, Tile& tile) {
+    micro_unrolled(kc, a, b, tile, std::make_index_sequence<size_t(kMr)>());
+  }
+
+  // factor * x without turning 1 * inf into NaN.
+  static In times(In factor, In x) {
+    return factor.im == R(0) ? In{factor.re * x.re, factor.re * x.im} : factor * x;
+  }
+  template <class Rows, class Columns>
+  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
+                    int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
+    for (int64_t i = 0; i < nr; ++i)
+      for (int64_t j = 0; j < nc; ++j) {
+        In& to = t.out[rows.at[kOut][r + i] + columns.at[kOut][c + j]];
+        In y = times(t.alpha, {tile.re[i * kNr + j], tile.im[i * kNr + j]});
+        if (k0 > 0) {
+          to = to + y;
+          continue;
+        }
+        if (t.beta != In{}) y = y + times(t.beta, to);
+        if (t.bias) y = y + t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]];
+        to = y;
+      }
+  }
+};
+
+template <class R>
+gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
+  using E = ComplexEngine<R>;
+  using T = Complex<R>;
+  orient<E>(x);
+  return for_batches(d, x, e, [&](int64_t b) {
+    const typename E::Target target{
+        x.start<T>(kOut) + x.batch.offset(kOut, b),
+        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(x.alpha),
+        T(x.beta)};
+    return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
+                   x.start<const T>(kB) + x.batch.offset(kB, b))
+        .run();
+  });
+}
+
+}  // namespace
+
+gd_status contract_complex(gd_device* d, const Contraction& contraction, gd_error* e) {
+  Contraction x = contraction;
+  return x.dtype == GD_C64 ? multiply<float>(d, x, e) : multiply<double>(d, x, e);
+}
+
+}  // namespace gradus::cpu

@@ -1,0 +1,16 @@
+// What the objects of one instruction set give each other. All names but the entry are made local
+// when the set is linked (see CMakeLists.txt), so sets cannot meet. No std containers, no exceptions.
+#pragma once
+#include "kernels/cpu/call.hpp"
+
+namespace gradus::cpu {
+
+const Block* block_f32(int32_t op);
+const Block* block_f64(int32_t op);
+gd_status slot_reduce(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_scan(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_softmax(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_contract(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);
+
+}  // namespace gradus::cpu

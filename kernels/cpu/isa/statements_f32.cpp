@@ -1,0 +1,9 @@
+// The statements over batches of f32.
+#include "kernels/cpu/isa/batch_io.hpp"
+#include "kernels/cpu/isa/kernels.hpp"
+
+namespace gradus::cpu {
+
+const Block* block_f32(int32_t op) { return find_block<BatchIo<float>>(def::Statements{}, op); }
+
+}  // namespace gradus::cpu

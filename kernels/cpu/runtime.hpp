@@ -1,0 +1,49 @@
+// What the pieces of the cpu device share: the device struct and the C structs of function pointers
+// through which code of different instruction sets meets. Plain data only: objects that are compiled
+// with different -m flags include this header and must share nothing inline.
+#pragma once
+#include "engine/kernel_table.h"
+
+namespace gradus::cpu {
+
+// One statement on contiguous blocks: in[] as the slot lists them, n a multiple of kPad.
+using BlockFn = void (*)(const void* const* in, void* out, int64_t n, const double* params);
+// dst[i] = cast(src[i]) on contiguous elements.
+using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
+using SlotFn = gd_status (*)(gd_device*, gd_stream*, const gd_call*, gd_error*);
+
+// Every batch of every instruction set divides this number of elements.
+inline constexpr int64_t kPad = 16;
+
+struct Block {
+  BlockFn value;      // null: the statement does not read this dtype here
+  BlockFn vjp[3];     // per operand; null: no slope
+  int32_t out_dtype;  // of value
+};
+
+// What one instruction set offers.
+struct Kernels {
+  const char* isa;
+  int32_t lanes;                 // f32 lanes of one batch
+  const Block* (*f32)(int32_t);  // by statement id
+  const Block* (*f64)(int32_t);
+  SlotFn reduce, scan, softmax, contract, optimizer_step;
+};
+
+// Scratch buffers of a thread; a function that runs inside a task uses other slots than its caller.
+enum Scratch : int32_t { kScratchA, kScratchB, kScratchC, kScratchTask, kScratchCount };
+
+}  // namespace gradus::cpu
+
+struct gd_device {
+  int32_t threads;
+  const gradus::cpu::Kernels* kernels;
+  void* pool;
+  // Runs task(context, 0..tasks-1), in any order, on the pool's threads and the caller.
+  void (*run)(gd_device*, int64_t tasks, void (*task)(void* context, int64_t), void* context);
+  // The calling thread's buffer `slot`, 64-byte aligned, at least `bytes` long, contents undefined;
+  // NULL if there is no memory. Valid until the same thread asks for the same slot again.
+  void* (*scratch)(int32_t slot, size_t bytes);
+  // NULL for a pair without conversion.
+  gradus::cpu::ConvertFn (*convert)(int32_t from, int32_t to);
+};

@@ -1,0 +1,18 @@
+// Slots that are compiled once, with baseline flags: what moves memory or is bound by it. Contracts:
+// engine/kernel_table.h. All check their calls and never throw.
+#pragma once
+#include "kernels/cpu/runtime.hpp"
+
+namespace gradus::cpu {
+
+gd_status slot_copy(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_fill(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_pointwise(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_pointwise_vjp(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_gather(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_scatter_add(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_random(gd_device*, gd_stream*, const gd_call*, gd_error*);
+
+ConvertFn find_convert(int32_t from, int32_t to);
+
+}  // namespace gradus::cpu

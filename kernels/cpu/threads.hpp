@@ -1,0 +1,47 @@
+// A small thread pool: persistent workers, tasks cut by size beforehand by the caller. Which thread
+// runs a task never changes a result, so tasks are simply taken from a counter. The caller takes
+// part. A call from inside a task, or while another thread uses the pool, runs inline: no deadlock.
+// Knows nothing of kernels. Built on std primitives only, so that TSan sees every hand-over.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace gradus::cpu {
+
+class Pool {
+ public:
+  using Task = void (*)(void* context, int64_t index);
+
+  // threads >= 1 counts the caller. Throws std::system_error if the system gives no thread.
+  explicit Pool(int threads);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  int threads() const { return int(workers_.size()) + 1; }
+  // Returns when task(context, i) has returned for every i in [0, tasks). Tasks must not throw.
+  void run(int64_t tasks, Task task, void* context);
+
+ private:
+  void stop();
+  void work();
+  void take_tasks();
+
+  std::vector<std::thread> workers_;
+  std::mutex users_;  // held by the one caller whose tasks the workers run
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  std::atomic<uint64_t> round_{0};
+  std::atomic<int> busy_{0};  // workers that have not finished this round
+  std::atomic<int64_t> next_{0};
+  int64_t tasks_ = 0;
+  Task task_ = nullptr;
+  void* context_ = nullptr;
+  bool stop_ = false;
+};
+
+}  // namespace gradus::cpu

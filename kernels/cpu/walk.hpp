@@ -1,0 +1,201 @@
+// Walk: several views of equal sizes seen as one loop nest, its axes merged where all views allow.
+// Any run [start, start + n) of the row-major order can be gathered into a contiguous block or
+// scattered from one, so kernels only ever see contiguous blocks. Knows bytes, not numbers.
+#pragma once
+#include "kernels/cpu/call.hpp"
+
+#include <string.h>
+
+namespace gradus::cpu {
+
+inline constexpr int kMaxViews = 6;
+inline constexpr int64_t kBlock = 512;  // elements of one gathered block, a multiple of kPad
+
+struct Walk {
+  int rank = 0, views = 0;
+  int64_t size[kMaxRank];
+  int64_t stride[kMaxViews][kMaxRank];  // bytes
+  char* base[kMaxViews];
+  int64_t item[kMaxViews];
+
+  int64_t count() const {
+    int64_t n = 1;
+    for (int d = 0; d < rank; ++d) n *= size[d];
+    return n;
+  }
+  bool contiguous(int v) const {
+    return count() < 2 || (rank == 1 && stride[v][0] == item[v]);
+  }
+  bool scalar(int v) const {
+    for (int d = 0; d < rank; ++d)
+      if (stride[v][d] != 0) return false;
+    return true;
+  }
+};
+
+inline void add_view(Walk& w, const gd_view& v) {
+  const int k = w.views++;
+  w.rank = v.rank;
+  w.item[k] = int64_t(itemsize(DType(v.dtype)));
+  w.base[k] = v.data ? start_of(v) : nullptr;
+  for (int d = 0; d < v.rank; ++d) {
+    w.size[d] = v.sizes[d];
+    w.stride[k][d] = v.data ? v.strides[d] * w.item[k] : 0;
+  }
+}
+
+// Puts axis `from` in place `to`, moving those between by one.
+inline void move_axis(Walk& w, int from, int to) {
+  const int step = from < to ? 1 : -1;
+  for (int d = from; d != to; d += step) {
+    const int64_t s = w.size[d];
+    w.size[d] = w.size[d + step];
+    w.size[d + step] = s;
+    for (int v = 0; v < w.views; ++v) {
+      const int64_t t = w.stride[v][d];
+      w.stride[v][d] = w.stride[v][d + step];
+      w.stride[v][d + step] = t;
+    }
+  }
+}
+
+// Drops axes of size 1 and merges neighbours that every view steps through evenly. The row-major
+// order stays what it was.
+inline void merge_axes(Walk& w) {
+  int n = 0;
+  for (int d = 0; d < w.rank; ++d) {
+    if (w.size[d] == 1) continue;
+    bool even = n > 0;
+    for (int v = 0; v < w.views && even; ++v)
+      even = w.stride[v][n - 1] == w.stride[v][d] * w.size[d];
+    if (even) {
+      w.size[n - 1] *= w.size[d];
+    } else {
+      w.size[n++] = w.size[d];
+    }
+    for (int v = 0; v < w.views; ++v) w.stride[v][n - 1] = w.stride[v][d];
+  }
+  w.rank = n;
+}
+
+// Sorts the axes so that view v runs through memory upwards: for kernels without an order of their
+// own. Then merges.
+inline void sort_axes(Walk& w, int v) {
+  auto reach = [&](int d) { return w.stride[v][d] < 0 ? -w.stride[v][d] : w.stride[v][d]; };
+  for (int d = 1; d < w.rank; ++d) {
+    int to = d;
+    while (to > 0 && reach(to - 1) < reach(d)) --to;
+    if (to != d) move_axis(w, d, to);
+  }
+  merge_axes(w);
+}
+
+namespace detail {
+template <int B>
+inline void strided_copy(char* to, int64_t to_step, const char* from, int64_t from_step,
+                         int64_t n) {
+  for (int64_t i = 0; i < n; ++i) memcpy(to + i * to_step, from + i * from_step, B);
+}
+}  // namespace detail
+
+// n elements of `item` bytes, at any byte steps.
+inline void copy_row(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n,
+                     int64_t item) {
+  if (to_step == item && from_step == item) {
+    memcpy(to, from, size_t(n * item));
+    return;
+  }
+  switch (item) {
+    case 1: return detail::strided_copy<1>(to, to_step, from, from_step, n);
+    case 2: return detail::strided_copy<2>(to, to_step, from, from_step, n);
+    case 4: return detail::strided_copy<4>(to, to_step, from, from_step, n);
+    case 8: return detail::strided_copy<8>(to, to_step, from, from_step, n);
+    default: return detail::strided_copy<16>(to, to_step, from, from_step, n);
+  }
+}
+
+// Calls f(pointer into view v, elements, byte step) for the rows that make up [start, start + n).
+template <class F>
+inline void for_rows(const Walk& w, int v, int64_t start, int64_t n, F&& f) {
+  if (w.rank == 0) {
+    if (n > 0) f(w.base[v], n, int64_t(0));
+    return;
+  }
+  int64_t index[kMaxRank];
+  char* p = w.base[v];
+  for (int d = w.rank - 1; d >= 0; --d) {
+    index[d] = start % w.size[d];
+    start /= w.size[d];
+    p += index[d] * w.stride[v][d];
+  }
+  const int last = w.rank - 1;
+  const int64_t step = w.stride[v][last];
+  while (n > 0) {
+    const int64_t left = w.size[last] - index[last], run = left < n ? left : n;
+    f(p, run, step);
+    n -= run;
+    if (n == 0) return;
+    p -= index[last] * step;
+    index[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      p += w.stride[v][d];
+      if (++index[d] < w.size[d]) break;
+      p -= index[d] * w.stride[v][d];
+      index[d] = 0;
+    }
+  }
+}
+
+// As for_rows, for all views at once: calls f(pointers, elements) with w.stride[v][rank - 1] as steps.
+template <class F>
+inline void for_all_rows(const Walk& w, int64_t start, int64_t n, F&& f) {
+  char* p[kMaxViews];
+  int64_t index[kMaxRank];
+  for (int v = 0; v < w.views; ++v) p[v] = w.base[v];
+  auto step = [&](int d, int64_t by) {
+    for (int v = 0; v < w.views; ++v) p[v] += by * w.stride[v][d];
+  };
+  const int last = w.rank - 1;
+  for (int d = last; d >= 0; --d) {
+    index[d] = start % w.size[d];
+    start /= w.size[d];
+    step(d, index[d]);
+  }
+  if (w.rank == 0) {
+    if (n > 0) f(static_cast<char* const*>(p), int64_t(1));
+    return;
+  }
+  while (n > 0) {
+    const int64_t left = w.size[last] - index[last], run = left < n ? left : n;
+    f(static_cast<char* const*>(p), run);
+    n -= run;
+    if (n == 0) return;
+    step(last, -index[last]);
+    index[last] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      step(d, 1);
+      if (++index[d] < w.size[d]) break;
+      step(d, -index[d]);
+      index[d] = 0;
+    }
+  }
+}
+
+inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
+  char* to = static_cast<char*>(block);
+  const int64_t item = w.item[v];
+  for_rows(w, v, start, n, [&](const char* p, int64_t run, int64_t step) {
+    copy_row(to, item, p, step, run, item);
+    to += run * item;
+  });
+}
+inline void scatter_block(const Walk& w, int v, int64_t start, int64_t n, const void* block) {
+  const char* from = static_cast<const char*>(block);
+  const int64_t item = w.item[v];
+  for_rows(w, v, start, n, [&](char* p, int64_t run, int64_t step) {
+    copy_row(p, step, from, item, run, item);
+    from += run * item;
+  });
+}
+
+}  // namespace gradus::cpu

@@ -1,0 +1,88 @@
+// copy, fill, random: slots without a statement.
+#include "engine/philox.hpp"
+#include "kernels/reference/slots.hpp"
+#include "kernels/reference/walk.hpp"
+
+namespace gradus::reference {
+
+void copy(Call& call) {
+  call.expect(1, 1, 0, 0);
+  const Layout in = call.in(0), out = call.out(0);
+  call.expect_sizes("input", in, out.sizes);
+  Walk from(in), to(out);
+  Block block;
+  for_blocks(out.count(), [&](int64_t n) {
+    from.read_as(in.dtype, block.raw(), n);
+    to.write_as(in.dtype, block.raw(), n);
+  });
+}
+
+namespace {
+
+template <class T>
+void fill_with(const Layout& out, T value) {
+  Walk to(out);
+  for (int64_t i = 0, n = out.count(); i < n; ++i) to.write(&value, 1);
+}
+
+}  // namespace
+
+void fill(Call& call) {
+  call.expect(0, 1, 0, 0);
+  const Layout out = call.out(0);
+  const bool whole = out.dtype == DType::i32 || out.dtype == DType::i64;
+  call.expect(0, 1, whole ? 0 : 2, whole ? 1 : 0);
+  if (whole)
+    fill_with(out, call.integer(0));
+  else if (is_complex(out.dtype))
+    fill_with(out, c128{call.number(0), call.number(1)});
+  else
+    fill_with(out, call.number(0));
+}
+
+// Distributions are scaled in f64 with one rounding to the output's dtype (f16 and bf16: to f32,
+// then to them, as everywhere): uniform low + (high - low) u with the u of the dtype's width,
+// normal mean + std z, bernoulli u < p with the 53-bit u whatever the dtype, so that masks do not
+// depend on it.
+namespace {
+
+double draw(int32_t op, bool wide, RandomBits bits, double p, double q) {
+  if (op == GD_UNIFORM) return p + (q - p) * (wide ? uniform_f64(bits) : double(uniform_f32(bits)));
+  if (op == GD_NORMAL) return p + q * normal_f64(bits);
+  return uniform_f64(bits) < p ? 1.0 : 0.0;
+}
+
+}  // namespace
+
+void random(Call& call) {
+  const char* const names[] = {"uniform", "normal", "bernoulli"};
+  const int32_t op = call.op();
+  if (op < GD_UNIFORM || op > GD_BERNOULLI)
+    call.refuse(GD_INVALID, "no distribution has code %d", op);
+  call.named(names[op]);
+  call.expect(1, 1, op == GD_BERNOULLI ? 1 : 2, 1);
+  const Layout state = call.in(0), out = call.out(0);
+  call.expect_dtype("{seed, base}", state, DType::i64);
+  if (state.count() != 2)
+    call.refuse(GD_INVALID, "{seed, base} should have 2 elements, got %s",
+                text(state.sizes).c_str());
+  if (op == GD_BERNOULLI ? is_complex(out.dtype) : !is_real_float(out.dtype))
+    call.refuse(GD_UNSUPPORTED, "no numbers of dtype %s", dtype_name(out.dtype));
+
+  int64_t seed_base[2];
+  Walk(state).read(seed_base, 2);
+  const double p = call.number(0), q = op == GD_BERNOULLI ? 0.0 : call.number(1);
+  uint64_t n = uint64_t(seed_base[1]) + uint64_t(call.integer(0));
+  Walk to(out);
+  for (int64_t i = 0, count = out.count(); i < count; ++i, ++n) {
+    const double x =
+        draw(op, out.dtype == DType::f64, random_bits(uint64_t(seed_base[0]), n), p, q);
+    const float narrow = float(x);
+    if (is_half(out.dtype))
+      to.write(&narrow, 1);
+    else
+      to.write(&x, 1);
+  }
+}
+
+}  // namespace gradus::reference

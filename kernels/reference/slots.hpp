@@ -1,0 +1,22 @@
+// The work slots of the reference, each a function of a checked call. Their contracts are the
+// comments of gd_slot in engine/kernel_table.h; what a source file adds is only how it is computed.
+// A slot refuses by throwing (call.hpp) before it writes anything.
+#pragma once
+#include "kernels/reference/call.hpp"
+
+namespace gradus::reference {
+
+void copy(Call& call);            // elementwise.cpp
+void fill(Call& call);            // elementwise.cpp
+void random(Call& call);          // elementwise.cpp
+void pointwise(Call& call);       // pointwise.cpp
+void pointwise_vjp(Call& call);   // pointwise.cpp
+void reduce(Call& call);          // reduce.cpp
+void scan(Call& call);            // reduce.cpp
+void softmax(Call& call);         // reduce.cpp
+void contract(Call& call);        // contract.cpp
+void gather(Call& call);          // gather.cpp
+void scatter_add(Call& call);     // gather.cpp
+void optimizer_step(Call& call);  // optimizer.cpp
+
+}  // namespace gradus::reference

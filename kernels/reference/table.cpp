@@ -1,0 +1,130 @@
+// The table of the reference device: host memory, no streams, no plans.
+#include "kernels/reference/reference.hpp"
+
+#include "kernels/reference/slots.hpp"
+#include "ops/def/fingerprint.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace gradus::reference {
+namespace {
+
+// The device has no state; its handle is the address of something.
+char the_device;
+
+gd_status probe(int32_t* count, gd_error*) {
+  *count = 1;
+  return GD_OK;
+}
+
+gd_status refuse_index(int32_t index, gd_error* error) {
+  char text[80];
+  std::snprintf(text, sizeof text, "reference: there is one device, 0, and no device %d", index);
+  fill_error(error, GD_BAD_DEVICE, text);
+  return GD_BAD_DEVICE;
+}
+
+gd_status info(int32_t index, gd_info* out, gd_error* error) {
+  if (index != 0) return refuse_index(index, error);
+  *out = gd_info{};
+  std::snprintf(out->name, sizeof out->name, "reference (naive loops over xtensor views)");
+  std::snprintf(out->arch, sizeof out->arch, "portable C++");
+  out->total_bytes = out->free_bytes = -1;
+  out->units = 1;
+  out->wave = 1;
+  return GD_OK;
+}
+
+// There is nothing to configure: json is not read.
+gd_status open(int32_t index, const char*, gd_device** out, gd_error* error) {
+  if (index != 0) return refuse_index(index, error);
+  *out = reinterpret_cast<gd_device*>(&the_device);
+  return GD_OK;
+}
+
+void close(gd_device*) {}
+
+uint32_t capabilities(gd_device*) { return GD_CAP_HOST_MEMORY; }
+
+gd_status alloc(gd_device*, size_t bytes, void** out, gd_error* error) {
+  constexpr size_t kAlignment = 64;
+  const size_t whole = bytes == 0 ? kAlignment : (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  *out = whole < bytes ? nullptr : std::aligned_alloc(kAlignment, whole);
+  if (*out) return GD_OK;
+  char text[80];
+  std::snprintf(text, sizeof text, "reference: the host has no %zu bytes", bytes);
+  fill_error(error, GD_OOM, text);
+  return GD_OOM;
+}
+
+void free_memory(gd_device*, void* p) { std::free(p); }
+
+gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t,
+                     gd_error*) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+  return GD_OK;
+}
+
+// The names of slots as texts say them.
+constexpr const char* slot_name(gd_slot slot) {
+  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
+                                   "reduce",         "scan",   "contract",  "gather",
+                                   "scatter_add",    "random", "softmax",   "normalize",
+                                   "optimizer_step", "linalg"};
+  static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
+  return names[slot];
+}
+
+template <gd_slot Slot, void (*Work)(Call&)>
+gd_status run(gd_device*, gd_stream*, const gd_call* raw, gd_error* error) {
+  return guarded(error, [&] {
+    Call call(*raw, slot_name(Slot));
+    Work(call);
+  });
+}
+
+gd_table make_table() {
+  gd_table t{};
+  t.magic = GD_MAGIC;
+  t.major = GD_MAJOR;
+  t.minor = GD_MINOR;
+  t.struct_size = sizeof(gd_table);
+  t.statements = def::statements_hash();
+  t.kind = "reference";
+  t.build = "C++ " __VERSION__ ", -ffp-contract=off -fwrapv";
+  t.score = 0;
+  t.statement_count = def::statement_count();
+  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
+  t.probe = probe;
+  t.info = info;
+  t.open = open;
+  t.close = close;
+  t.capabilities = capabilities;
+  t.alloc = alloc;
+  t.free = free_memory;
+  t.copy = copy_bytes;
+  t.slot[GD_COPY] = run<GD_COPY, copy>;
+  t.slot[GD_FILL] = run<GD_FILL, fill>;
+  t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;
+  t.slot[GD_POINTWISE_VJP] = run<GD_POINTWISE_VJP, pointwise_vjp>;
+  t.slot[GD_REDUCE] = run<GD_REDUCE, reduce>;
+  t.slot[GD_SCAN] = run<GD_SCAN, scan>;
+  t.slot[GD_CONTRACT] = run<GD_CONTRACT, contract>;
+  t.slot[GD_GATHER] = run<GD_GATHER, gather>;
+  t.slot[GD_SCATTER_ADD] = run<GD_SCATTER_ADD, scatter_add>;
+  t.slot[GD_RANDOM] = run<GD_RANDOM, random>;
+  t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
+  t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
+  return t;
+}
+
+}  // namespace
+
+const gd_table* table() {
+  static const gd_table t = make_table();
+  return &t;
+}
+
+}  // namespace gradus::reference

@@ -1,0 +1,460 @@
+// contract: the one kernel behind matmul, batched matmul, einsum and linear layers. The primitive takes
+// two operands whose labels are distinct, each of which the other operand or the output has too; what
+// else people write (repeated labels, labels of one operand alone, extents of 1) is made ready here by
+// views and sums. Every derivative of a sum-product contraction is again a contraction; of a tropical
+// one, a gather or scatter through its winners.
+#include "engine/kernel_call.hpp"
+#include "ops/dtypes.hpp"
+#include "ops/registry.hpp"
+#include "ops/shape.hpp"
+
+#include <algorithm>
+
+namespace gradus {
+
+namespace {
+
+const OpInfo* contract_info;
+
+// Attributes of the primitive.
+enum { kLabelsA, kLabelsB, kLabelsOut, kAlgebra };
+const char* const kAlgebras[] = {"standard", "max-plus", "min-plus", "max-times"};
+Algebra algebra_of(const Attrs& a) {
+  for (int i = 0; i < 4; ++i)
+    if (std::string_view(a[kAlgebra].text) == kAlgebras[i]) return Algebra(i);
+  fail(ErrorKind::value, "contract", "algebra is \"", a[kAlgebra].text,
+       "\"; expected standard, max-plus, min-plus or max-times");
+}
+
+bool has(const Ints& labels, int64_t l) { return std::find(labels.begin(), labels.end(), l) != labels.end(); }
+size_t place(const Ints& labels, int64_t l) {
+  return size_t(std::find(labels.begin(), labels.end(), l) - labels.begin());
+}
+
+// The joint index space: the output's labels, then the summed ones, with sizes and strides per operand.
+struct Joint {
+  Ints labels;
+  Shape sizes, strides_a, strides_b;
+};
+Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out) {
+  Joint j;
+  j.labels = out;
+  for (int64_t l : la)
+    if (!has(out, l)) j.labels.push_back(l);
+  for (int64_t l : j.labels) {
+    const size_t pa = place(la, l), pb = place(lb, l);
+    j.sizes.push_back(pa < la.size() ? a.sizes()[pa] : b.sizes()[pb]);
+    j.strides_a.push_back(pa < la.size() ? a.strides()[pa] : 0);
+    j.strides_b.push_back(pb < lb.size() ? b.strides()[pb] : 0);
+  }
+  return j;
+}
+
+void forward(OpContext& ctx) {
+  const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
+  const Ints& out = ctx.attrs[kLabelsOut].integers;
+  const Algebra algebra = algebra_of(ctx.attrs);
+  const Joint j = join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers, out);
+  const Shape sizes(j.sizes.begin(), j.sizes.begin() + out.size());
+  Tensor c = Tensor::empty(sizes, a.dtype(), a.device());
+  const bool tropical = algebra != Algebra::standard;
+  Tensor winner;
+  if (tropical && ctx.needs_any()) winner = Tensor::empty(sizes, DType::i64, a.device());
+  if (c.numel() > 0) {
+    KernelCall call(GD_CONTRACT);
+    call.in(a, j.sizes, j.strides_a).in(b, j.sizes, j.strides_b);
+    call.integer(int64_t(out.size())).integer(int64_t(algebra)).integer(0).integer(0);
+    call.number(1).number(0).number(0).number(0).out(c);
+    if (winner.defined()) call.out(winner);
+    call.run();
+  }
+  ctx.outputs.push_back(c);
+  if (!tropical) {
+    if (ctx.needs(0)) ctx.save_input(1);
+    if (ctx.needs(1)) ctx.save_input(0);
+  } else {
+    ctx.save(winner);
+    if (algebra == Algebra::max_times) {
+      if (ctx.needs(0)) ctx.save_input(1);
+      if (ctx.needs(1)) ctx.save_input(0);
+    }
+  }
+}
+
+// ---- derivatives of the tropical algebras. Axes in four groups: batch (in a, b and out), own (of the
+// operand, in out), other (of the other operand, in out), summed. Everything is brought to three axes.
+struct Groups {
+  Ints batch, own, other, summed;
+};
+Groups groups(const Attrs& at, size_t k) {
+  const Ints &own = at[k].integers, &other = at[1 - k].integers, &out = at[kLabelsOut].integers;
+  Groups g;
+  for (int64_t l : out)
+    (has(own, l) && has(other, l) ? g.batch : has(own, l) ? g.own : g.other).push_back(l);
+  // The kernel counts winners in the order that the first operand's labels give.
+  for (int64_t l : at[kLabelsA].integers)
+    if (!has(out, l)) g.summed.push_back(l);
+  return g;
+}
+int64_t extent(const GradFn& node, const Ints& labels) {
+  int64_t n = 1;
+  for (int64_t l : labels) {
+    const size_t pa = place(node.attrs()[kLabelsA].integers, l), pb = place(node.attrs()[kLabelsB].integers, l);
+    n *= pa < node.attrs()[kLabelsA].integers.size() ? node.input_metas()[0].sizes[pa]
+                                                     : node.input_metas()[1].sizes[pb];
+  }
+  return n;
+}
+// t with these labels, as (|first|, |second|, |third|).
+Tensor three(const GradFn& node, const Tensor& t, const Ints& labels, const Ints& first, const Ints& second,
+             const Ints& third) {
+  Ints order;
+  for (const Ints* group : {&first, &second, &third})
+    for (int64_t l : *group) order.push_back(int64_t(place(labels, l)));
+  return reshape(permute(t, order), {extent(node, first), extent(node, second), extent(node, third)});
+}
+// The inverse of three().
+Tensor from_three(const GradFn& node, const Tensor& t, const Ints& labels, const Shape& sizes,
+                  const Groups& g) {
+  Ints now, order;
+  Shape shape;
+  for (const Ints* group : {&g.batch, &g.own, &g.summed})
+    for (int64_t l : *group) now.push_back(l);
+  for (int64_t l : now) shape.push_back(sizes[place(labels, l)]);
+  for (int64_t l : labels) order.push_back(int64_t(place(now, l)));
+  (void)node;
+  return permute(reshape(t, shape), order);
+}
+
+// Winners as (batch, own, other), and a 0/1 mask: 0 where nothing won.
+std::pair<Tensor, Tensor> winners(GradFn& node, const Groups& g, DType dtype) {
+  const Tensor w = three(node, node.extra(0), node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other);
+  return {where(lt(w, 0), 0, w), cast(ge(w, 0), dtype)};
+}
+// The other operand at the winners: (batch, own, other).
+Tensor other_at(GradFn& node, size_t k, const Groups& g, const Tensor& w) {
+  const Tensor t = three(node, node.input(1 - k), node.attrs()[1 - k].integers, g.batch, g.other, g.summed);
+  return transpose(gather(t, 2, transpose(w, 1, 2)), 1, 2);
+}
+
+Tensor tropical_vjp(GradFn& node, size_t k, const Tensor& grad) {
+  const TensorMeta& m = node.input_metas()[k];
+  const Groups g = groups(node.attrs(), k);
+  const auto [w, won] = winners(node, g, m.dtype);
+  Tensor source = mul(three(node, grad, node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other), won);
+  if (algebra_of(node.attrs()) == Algebra::max_times) source = mul(source, other_at(node, k, g, w));
+  const Tensor zeros = Tensor::zeros({extent(node, g.batch), extent(node, g.own), extent(node, g.summed)},
+                                     m.dtype, *m.device);
+  return from_three(node, scatter_add(zeros, 2, w, source), node.attrs()[k].integers, m.sizes, g);
+}
+
+Tensor tropical_jvp_term(GradFn& node, size_t k, const Tensor& t) {
+  const Groups g = groups(node.attrs(), k);
+  const auto [w, won] = winners(node, g, t.dtype());
+  const Tensor own = three(node, t, node.attrs()[k].integers, g.batch, g.own, g.summed);
+  Tensor y = mul(gather(own, 2, w), won);
+  if (algebra_of(node.attrs()) == Algebra::max_times) y = mul(y, other_at(node, k, g, w));
+  const Ints& out = node.attrs()[kLabelsOut].integers;
+  Ints now, order;
+  Shape shape;
+  for (const Ints* group : {&g.batch, &g.own, &g.other})
+    for (int64_t l : *group) now.push_back(l);
+  for (int64_t l : now) shape.push_back(node.output_metas()[0].sizes[place(out, l)]);
+  for (int64_t l : out) order.push_back(int64_t(place(now, l)));
+  return permute(reshape(y, shape), order);
+}
+
+// ---- derivatives
+
+Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
+                 const char* algebra) {
+  return apply1(*contract_info, {a, b}, {la, lb, out, algebra});
+}
+
+// gA = contract(g, conj b -> labels of A), gB = contract(conj a, g -> labels of B).
+Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
+  const Attrs& at = node.attrs();
+  if (algebra_of(at) != Algebra::standard) return tropical_vjp(node, k, g[0]);
+  const Ints &la = at[kLabelsA].integers, &lb = at[kLabelsB].integers, &out = at[kLabelsOut].integers;
+  return k == 0 ? primitive(g[0], out, conj(node.input(1)), lb, la, at[kAlgebra].text)
+                : primitive(conj(node.input(0)), la, g[0], out, lb, at[kAlgebra].text);
+}
+
+Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+  const Attrs& at = node.attrs();
+  const bool standard = algebra_of(at) == Algebra::standard;
+  Tensor sum;
+  for (size_t k = 0; k < 2; ++k) {
+    if (!t[k].defined()) continue;
+    Tensor term;
+    if (!standard)
+      term = tropical_jvp_term(node, k, t[k]);
+    else
+      term = primitive(k ? node.input(0) : t[0], at[kLabelsA].integers, k ? t[1] : node.input(1),
+                       at[kLabelsB].integers, at[kLabelsOut].integers, at[kAlgebra].text);
+    sum = sum.defined() ? add(sum, term) : term;
+  }
+  return sum;
+}
+
+Cost cost(const OpContext& ctx) {
+  const Joint j = join_labels(ctx.inputs[0], ctx.attrs[kLabelsA].integers, ctx.inputs[1],
+                              ctx.attrs[kLabelsB].integers, ctx.attrs[kLabelsOut].integers);
+  double n = 1;
+  for (int64_t s : j.sizes) n *= double(s);
+  const bool sums = j.labels.size() > ctx.attrs[kLabelsOut].integers.size();
+  return {n * (sums ? 2 : 1),
+          double(ctx.inputs[0].bytes() + ctx.inputs[1].bytes() + ctx.outputs[0].bytes())};
+}
+
+// ---- from what people write to the primitive
+
+struct Operand {
+  Tensor t;
+  Ints labels;
+};
+
+std::string label_text(int64_t l) {
+  if ((l >= 'a' && l <= 'z') || (l >= 'A' && l <= 'Z')) return std::string(1, char(l));
+  return join(l);
+}
+
+// Repeated labels become diagonals.
+void take_diagonals(Operand& x) {
+  for (size_t i = 0; i < x.labels.size(); ++i)
+    for (size_t j = i + 1; j < x.labels.size(); ++j) {
+      if (x.labels[i] != x.labels[j]) continue;
+      if (x.t.sizes()[i] != x.t.sizes()[j])
+        fail(ErrorKind::shape, "contract", "label ", label_text(x.labels[i]), " is ", x.t.sizes()[i],
+             " and ", x.t.sizes()[j], " in one operand of shape ", x.t.sizes());
+      const int64_t l = x.labels[i];
+      x.t = diagonal(x.t, 0, int64_t(i), int64_t(j));
+      x.labels.erase(j);
+      x.labels.erase(i);
+      x.labels.push_back(l);
+      i = size_t(-1);
+      break;
+    }
+}
+
+// Drops axis i (of size 1).
+void drop(Operand& x, size_t i) {
+  x.t = squeeze(x.t, {int64_t(i)});
+  x.labels.erase(i);
+}
+
+// Sums (in the algebra) the labels that neither the other operand nor the output has.
+void sum_own(Operand& x, const Ints& other, const Ints& out, Algebra algebra) {
+  Ints axes, labels;
+  for (size_t i = 0; i < x.labels.size(); ++i)
+    if (has(other, x.labels[i]) || has(out, x.labels[i]))
+      labels.push_back(x.labels[i]);
+    else
+      axes.push_back(int64_t(i));
+  if (axes.empty()) return;
+  x.t = algebra == Algebra::standard   ? sum(x.t, axes)
+        : algebra == Algebra::min_plus ? amin(x.t, axes)
+                                       : amax(x.t, axes);
+  x.labels = labels;
+}
+
+void check_labels(const Operand& a, const Operand& b, const Ints& out) {
+  for (const Operand* x : {&a, &b})
+    if (int64_t(x->labels.size()) != x->t.rank())
+      fail(ErrorKind::shape, "contract", int64_t(x->labels.size()), " labels for an operand of shape ",
+           x->t.sizes());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!has(a.labels, out[i]) && !has(b.labels, out[i]))
+      fail(ErrorKind::value, "contract", "output label ", label_text(out[i]), " is in no operand");
+    for (size_t j = 0; j < i; ++j)
+      if (out[i] == out[j])
+        fail(ErrorKind::value, "contract", "output label ", label_text(out[i]), " is repeated");
+  }
+}
+
+// Extents of a shared label must be equal; 1 broadcasts against n.
+void match_extents(Operand& a, Operand& b) {
+  for (size_t i = 0; i < a.labels.size();) {
+    const size_t j = place(b.labels, a.labels[i]);
+    const int64_t na = a.t.sizes()[i], nb = j < b.labels.size() ? b.t.sizes()[j] : na;
+    if (na == nb) {
+      ++i;
+    } else if (na == 1) {
+      drop(a, i);
+    } else if (nb == 1) {
+      drop(b, j);
+      ++i;
+    } else {
+      fail(ErrorKind::shape, "contract", "label ", label_text(a.labels[i]), " is ", na,
+           " in the first operand ", a.t.sizes(), " and ", nb, " in the second ", b.t.sizes());
+    }
+  }
+}
+
+Tensor contract_by(const char* algebra, const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
+                   const Ints& out) {
+  const Algebra kind = algebra_of({AttrValue(), AttrValue(), AttrValue(), algebra});
+  const Tensor pair[] = {a, b};
+  const DType dtype = result_dtype(pair);
+  if (kind != Algebra::standard && is_complex(dtype))
+    fail(ErrorKind::dtype, "contract", "the algebra ", algebra, " needs an order, complex numbers have none");
+  Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
+  check_labels(x, y, out);
+  take_diagonals(x);
+  take_diagonals(y);
+  match_extents(x, y);
+  sum_own(x, y.labels, out, kind);
+  sum_own(y, x.labels, out, kind);
+  return primitive(x.t, x.labels, y.t, y.labels, out, algebra);
+}
+
+Ints range(int64_t first, int64_t n) {
+  Ints r;
+  for (int64_t i = 0; i < n; ++i) r.push_back(first + i);
+  return r;
+}
+
+void need_rank(const char* op, const Tensor& t, int64_t rank, const char* which) {
+  if (t.rank() != rank)
+    fail(ErrorKind::shape, op, which, " has shape ", t.sizes(), ", expected ", rank,
+         rank == 1 ? " axis" : " axes");
+}
+[[noreturn]] void inner_mismatch(const char* op, const Tensor& a, const Tensor& b) {
+  const bool transposed = b.rank() >= 2 && a.rank() >= 1 && b.size(-1) == a.size(-1);
+  fail(ErrorKind::shape, op, "inner sizes differ: a is ", a.sizes(), ", b is ", b.sizes(),
+       transposed ? "; did you mean b.T?" : "");
+}
+
+using Two = Tensor (*)(const Tensor&, const Tensor&);
+template <Two f>
+void register_two(const char* name, const char* doc, const char* formula) {
+  add_composition(name, "contraction", doc, formula, {{"a"}, {"b"}}, {},
+                  [](const Tensors& in, const Attrs&) { return Tensors{f(in[0], in[1])}; });
+}
+
+}  // namespace
+
+void register_contractions() {
+  OpInfo o;
+  o.name = "contract";
+  o.doc = "sum of products over labels: the kernel behind matmul and einsum";
+  o.formula = "y[out] = sum over the other labels of a[labels_a] * b[labels_b]";
+  o.group = "contraction";
+  o.operands = {{"a"}, {"b"}};
+  o.attrs = {ints_attr("labels_a", "one integer per axis of a"), ints_attr("labels_b", "one per axis of b"),
+             ints_attr("labels_out", "one per axis of y"),
+             text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")};
+  o.forward = forward;
+  o.vjp = vjp;
+  o.jvp = jvp;
+  o.cost = cost;
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{contract_by(a[kAlgebra].text, in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
+                               a[kLabelsOut].integers)};
+  };
+  contract_info = &add_op(std::move(o));
+  register_two<matmul>("matmul", "matrix product; leading axes are batches and broadcast",
+                       "y[.., i, j] = sum_k a[.., i, k] * b[.., k, j]");
+  register_two<mm>("mm", "product of two matrices", "y[i, j] = sum_k a[i, k] * b[k, j]");
+  register_two<bmm>("bmm", "products of two stacks of matrices", "y[n, i, j] = sum_k a[n, i, k] * b[n, k, j]");
+  register_two<mv>("mv", "matrix times vector", "y[i] = sum_k a[i, k] * b[k]");
+  register_two<dot>("dot", "sum of products of two vectors, none conjugated", "y = sum_k a[k] * b[k]");
+  register_two<outer>("outer", "all products of two vectors", "y[i, j] = a[i] * b[j]");
+  add_composition("tensordot", "contraction", "contraction over pairs of axes",
+                  "y = sum over pairs (dims_a[i], dims_b[i])", {{"a"}, {"b"}},
+                  {ints_attr("dims_a", "axes of a"), ints_attr("dims_b", "axes of b, pair by pair")},
+                  [](const Tensors& in, const Attrs& a) {
+                    return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
+                  });
+}
+
+Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
+                Algebra algebra) {
+  return contract_by(kAlgebras[int(algebra)], a, la, b, lb, out);
+}
+
+// Labels: 0 = i, 1 = k, 2 = j, batches from 3, aligned at the right.
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 0 || b.rank() == 0)
+    fail(ErrorKind::shape, "matmul", "both operands need at least one axis: a is ", a.sizes(), ", b is ",
+         b.sizes());
+  const int64_t batch_a = std::max<int64_t>(0, a.rank() - 2), batch_b = std::max<int64_t>(0, b.rank() - 2);
+  if (a.size(-1) != b.size(b.rank() == 1 ? -1 : -2)) inner_mismatch("matmul", a, b);
+  const int64_t batch = std::max(batch_a, batch_b);
+  Shape lead_a, lead_b;
+  for (int64_t i = 0; i < batch_a; ++i) lead_a.push_back(a.sizes()[size_t(i)]);
+  for (int64_t i = 0; i < batch_b; ++i) lead_b.push_back(b.sizes()[size_t(i)]);
+  broadcast_shapes("matmul", lead_a, lead_b);
+  Ints la = range(3 + batch - batch_a, batch_a), lb = range(3 + batch - batch_b, batch_b);
+  Ints out = range(3, batch);
+  if (a.rank() > 1) {
+    la.push_back(0);
+    out.push_back(0);
+  }
+  la.push_back(1);
+  lb.push_back(1);
+  if (b.rank() > 1) {
+    lb.push_back(2);
+    out.push_back(2);
+  }
+  const Tensor pair[] = {a, b};
+  const DType dtype = result_dtype(pair);
+  Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
+  // Equal extents of the inner axis are checked; batches of extent 1 broadcast.
+  if (batch > 0) match_extents(x, y);
+  return primitive(x.t, x.labels, y.t, y.labels, out, kAlgebras[0]);
+}
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  need_rank("mm", a, 2, "a");
+  need_rank("mm", b, 2, "b");
+  if (a.size(1) != b.size(0)) inner_mismatch("mm", a, b);
+  return matmul(a, b);
+}
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  need_rank("bmm", a, 3, "a");
+  need_rank("bmm", b, 3, "b");
+  if (a.size(0) != b.size(0))
+    fail(ErrorKind::shape, "bmm", "batch sizes differ: a is ", a.sizes(), ", b is ", b.sizes());
+  if (a.size(2) != b.size(1)) inner_mismatch("bmm", a, b);
+  return matmul(a, b);
+}
+Tensor mv(const Tensor& a, const Tensor& x) {
+  need_rank("mv", a, 2, "a");
+  need_rank("mv", x, 1, "b");
+  if (a.size(1) != x.size(0)) inner_mismatch("mv", a, x);
+  return matmul(a, x);
+}
+Tensor dot(const Tensor& a, const Tensor& b) {
+  need_rank("dot", a, 1, "a");
+  need_rank("dot", b, 1, "b");
+  if (a.size(0) != b.size(0))
+    fail(ErrorKind::shape, "dot", "sizes differ: a is ", a.sizes(), ", b is ", b.sizes());
+  return matmul(a, b);
+}
+Tensor outer(const Tensor& a, const Tensor& b) {
+  need_rank("outer", a, 1, "a");
+  need_rank("outer", b, 1, "b");
+  return mul(unsqueeze(a, 1), b);
+}
+Tensor tensordot(const Tensor& a, const Tensor& b, const Ints& dims_a, const Ints& dims_b) {
+  if (dims_a.size() != dims_b.size())
+    fail(ErrorKind::value, "tensordot", int64_t(dims_a.size()), " axes of a against ",
+         int64_t(dims_b.size()), " of b");
+  Ints la = range(0, a.rank()), lb = range(a.rank(), b.rank()), out;
+  for (size_t i = 0; i < dims_a.size(); ++i) {
+    const int64_t da = normal_axis("tensordot", dims_a[i], a.rank());
+    const int64_t db = normal_axis("tensordot", dims_b[i], b.rank());
+    if (a.size(da) != b.size(db))
+      fail(ErrorKind::shape, "tensordot", "axis ", da, " of a is ", a.size(da), ", axis ", db, " of b is ",
+           b.size(db));
+    lb[size_t(db)] = la[size_t(da)];
+  }
+  for (int64_t l : la)
+    if (!has(lb, l)) out.push_back(l);
+  for (int64_t l : lb)
+    if (!has(la, l)) out.push_back(l);
+  return contract(a, la, b, lb, out);
+}
+
+}  // namespace gradus

@@ -1,0 +1,96 @@
+// Expr: the symbolic reader. A statement read with Expr is its own formula, so what is printed and
+// what is saved for the backward pass come from the code that runs. Immutable; copies share their
+// nodes. It knows the words and nothing else: no statement, no tensor.
+#pragma once
+#include "ops/def/words.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace gradus {
+
+class Expr {
+ public:
+  // A constant; or, if c is a tag(), the parameter of that place in the innermost ParameterNames.
+  Expr(double c);
+  Expr(int c) : Expr(double(c)) {}
+  static Expr symbol(std::string name);
+
+  // The number of a constant, else null.
+  const double* constant() const;
+  bool is_one() const;
+  bool is_zero() const;
+  // Does the formula read this symbol?
+  bool uses(std::string_view symbol) const;
+  // As C++ would write it, with no needless parentheses. What occurs more than once is named at the
+  // end: "u * (1 - u) where u = exp(x < 0 ? x : -x)".
+  std::string text() const;
+  // Its number (masks are 1 and 0), each symbol's given by the function.
+  double evaluate(const std::function<double(std::string_view)>& value_of) const;
+
+  // The double that stands for parameter k while a statement is read: a NaN with a payload of its
+  // own. A statement may only write T(parameter); arithmetic on the double would be lost.
+  static double tag(int k);
+
+  struct Node;
+  // A function of one to three arguments, or an operator by its sign ("+", "<", "?:").
+  static Expr apply(const char* name, std::initializer_list<Expr> arguments);
+
+ private:
+  friend Expr operator-(const Expr& a);
+  explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<const Node> node_;
+};
+
+// While it lives, Expr(Expr::tag(k)) in this thread is the symbol names[k].
+class ParameterNames {
+ public:
+  explicit ParameterNames(const char* const (&names)[4]);
+  ~ParameterNames();
+  ParameterNames(const ParameterNames&) = delete;
+  ParameterNames& operator=(const ParameterNames&) = delete;
+
+ private:
+  const char* const* outer_;
+};
+
+// Simplified as they are built: 0 + x, x - 0, 1 * x, x / 1, --x, and constants with constants.
+Expr operator+(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a, const Expr& b);
+Expr operator*(const Expr& a, const Expr& b);
+Expr operator/(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a);
+
+template <>
+struct Words<Expr> {
+  using Mask = Expr;
+  using Real = Expr;
+  static Expr exp(Expr x) { return Expr::apply("exp", {x}); }
+  static Expr expm1(Expr x) { return Expr::apply("expm1", {x}); }
+  static Expr log(Expr x) { return Expr::apply("log", {x}); }
+  static Expr log1p(Expr x) { return Expr::apply("log1p", {x}); }
+  static Expr sqrt(Expr x) { return Expr::apply("sqrt", {x}); }
+  static Expr sin(Expr x) { return Expr::apply("sin", {x}); }
+  static Expr cos(Expr x) { return Expr::apply("cos", {x}); }
+  static Expr tanh(Expr x) { return Expr::apply("tanh", {x}); }
+  static Expr erf(Expr x) { return Expr::apply("erf", {x}); }
+  static Expr abs(Expr x) { return Expr::apply("abs", {x}); }
+  static Expr sign(Expr x) { return Expr::apply("sign", {x}); }
+  static Expr pow(Expr a, Expr b) { return Expr::apply("pow", {a, b}); }
+  static Expr min(Expr a, Expr b) { return Expr::apply("min", {a, b}); }
+  static Expr max(Expr a, Expr b) { return Expr::apply("max", {a, b}); }
+  static Expr lt(Expr a, Expr b) { return Expr::apply("<", {a, b}); }
+  static Expr le(Expr a, Expr b) { return Expr::apply("<=", {a, b}); }
+  static Expr eq(Expr a, Expr b) { return Expr::apply("==", {a, b}); }
+  static Expr ne(Expr a, Expr b) { return Expr::apply("!=", {a, b}); }
+  static Expr select(Expr m, Expr a, Expr b) { return Expr::apply("?:", {m, a, b}); }
+  static Expr conj(Expr z) { return Expr::apply("conj", {z}); }
+  static Expr real(Expr z) { return Expr::apply("real", {z}); }
+  static Expr imag(Expr z) { return Expr::apply("imag", {z}); }
+  static Expr cabs(Expr z) { return Expr::apply("abs", {z}); }
+  static Expr i() { return Expr::symbol("i"); }
+};
+
+}  // namespace gradus

@@ -1,0 +1,51 @@
+#include "ops/dtypes.hpp"
+
+#include <algorithm>
+
+namespace gradus {
+
+namespace {
+int category(DType t) {
+  if (t == DType::bool_) return 0;
+  if (is_integer(t)) return 1;
+  return is_complex(t) ? 3 : 2;
+}
+int integer_rank(DType t) { return t == DType::u8 ? 0 : t == DType::i32 ? 1 : 2; }
+}  // namespace
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  const int ca = category(a), cb = category(b);
+  if (ca == 3 || cb == 3) {
+    const bool wide = a == DType::c128 || b == DType::c128 || a == DType::f64 || b == DType::f64;
+    return wide ? DType::c128 : DType::c64;
+  }
+  if (ca != cb) return ca > cb ? a : b;
+  if (ca == 1) return integer_rank(a) > integer_rank(b) ? a : b;
+  return a == DType::f64 || b == DType::f64 ? DType::f64 : DType::f32;  // f16 with bf16 too
+}
+
+DType result_dtype(std::span<const Tensor> operands) {
+  // [0] numbers, [1] 0-d tensors, [2] dimensioned tensors
+  DType best[3] = {};
+  bool any[3] = {};
+  for (const Tensor& t : operands) {
+    const int level = t.is_number() ? 0 : t.rank() == 0 ? 1 : 2;
+    const DType d = level == 0 && t.dtype() == DType::f64 ? DType::f32 : t.dtype();
+    best[level] = any[level] ? promote(best[level], d) : d;
+    any[level] = true;
+  }
+  bool have = false;
+  DType result = DType::f32;
+  for (int level = 2; level >= 0; --level) {
+    if (!any[level]) continue;
+    if (!have)
+      result = best[level];
+    else if (category(best[level]) > category(result))
+      result = promote(result, best[level]);
+    have = true;
+  }
+  return result;
+}
+
+}  // namespace gradus

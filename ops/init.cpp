@@ -1,0 +1,29 @@
+#include "ops/init.hpp"
+
+#include "ops/def/fingerprint.hpp"
+#include "ops/einsum/einsum.hpp"
+#include "ops/registry.hpp"
+
+#include <mutex>
+
+namespace gradus {
+
+void init() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    set_statements({def::statements_hash(), def::statement_count(), def::statement_text});
+    register_pointwise();
+    register_memory();
+    register_views();
+    register_join();
+    register_reductions();
+    register_contractions();
+    register_einsum();
+    register_indexing();
+    register_softmax();
+    register_losses();
+    register_random();
+  });
+}
+
+}  // namespace gradus

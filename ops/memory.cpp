@@ -1,0 +1,127 @@
+// Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the engine's
+// walk is given.
+#include "engine/kernel_call.hpp"
+#include "ops/registry.hpp"
+#include "ops/shape.hpp"
+
+namespace gradus {
+
+namespace {
+
+void copy_kernel(const Tensor& from, const Tensor& to) {
+  if (to.numel() == 0) return;
+  KernelCall(GD_COPY).in(from, to.sizes()).out(to).run();
+}
+void fill_kernel(const Tensor& t, std::complex<double> value, int64_t integer) {
+  if (t.numel() == 0) return;
+  KernelCall(GD_FILL).number(value.real()).number(value.imag()).integer(integer).out(t).run();
+}
+void add_into(Tensor& sum, const Tensor& x) {
+  sum.storage().write("accumulate");
+  KernelCall(GD_POINTWISE, get_op("add").statement).in(sum).in(x, sum.sizes()).out(sum).run();
+}
+
+DType target(const Attrs& attrs) { return attrs[0].dtype(); }
+
+const OpInfo& cast_op() {
+  static const OpInfo& op = [] () -> const OpInfo& {
+    OpInfo o;
+    o.name = "cast";
+    o.doc = "the same values in another dtype";
+    o.formula = "y = dtype(x)";
+    o.group = "memory";
+    o.operands = {{"x"}};
+    o.attrs = {{"dtype", AttrValue::Type::dtype, {}, "f32 f64 c64 c128 i32 i64 u8 bool f16 bf16"}};
+    o.call = [](const Tensors& in, const Attrs& a) { return Tensors{cast(in[0], target(a))}; };
+    o.forward = [](OpContext& ctx) {
+      const Tensor& x = ctx.inputs[0];
+      Tensor y = Tensor::empty(x.sizes(), target(ctx.attrs), x.device());
+      copy_kernel(x, y);
+      ctx.outputs.push_back(y);
+    };
+    // complex -> real keeps the real part, so its vjp puts g on the real axis: a cast again.
+    o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
+      return g[0].defined() ? cast(g[0], node.input_metas()[0].dtype) : Tensor();
+    };
+    o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
+      return cast(t[0], node.output_metas()[0].dtype);
+    };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+// contiguous and clone differ in their forward only.
+OpInfo identity_op(std::string name, std::string doc, void (*forward)(OpContext&)) {
+  OpInfo o;
+  o.name = std::move(name);
+  o.doc = std::move(doc);
+  o.formula = "y = x";
+  o.group = "memory";
+  o.operands = {{"x"}};
+  o.forward = forward;
+  o.vjp = [](GradFn&, size_t, std::span<const Tensor> g) { return g[0]; };
+  o.jvp = [](GradFn&, size_t, std::span<const Tensor> t) { return t[0]; };
+  return o;
+}
+
+const OpInfo& contiguous_op() {
+  static const OpInfo& op = [] () -> const OpInfo& {
+    OpInfo o = identity_op("contiguous", "the same values, row-major", [](OpContext& ctx) {
+      const Tensor& x = ctx.inputs[0];
+      Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+      copy_kernel(x, y);
+      ctx.outputs.push_back(y);
+    });
+    o.call = [](const Tensors& in, const Attrs&) { return Tensors{contiguous(in[0])}; };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+const OpInfo& clone_op() {
+  static const OpInfo& op = [] () -> const OpInfo& {
+    OpInfo o = identity_op("clone", "a copy; memory is shared until one side is written",
+                           [](OpContext& ctx) { ctx.outputs.push_back(ctx.inputs[0].clone_data()); });
+    o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+}  // namespace
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.is_number()) return materialise(x, dtype, default_device());
+  return x.dtype() == dtype ? x : apply1(cast_op(), {x}, {dtype});
+}
+Tensor contiguous(const Tensor& x) {
+  return x.is_contiguous() ? x : apply1(contiguous_op(), {x});
+}
+Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
+
+Tensor to_device(const Tensor& x, Device& device) {
+  if (&x.device() == &device) return x;
+  std::vector<char> host(x.bytes());
+  x.copy_to_host(host.data());
+  Tensor y = Tensor::from_host(host.data(), x.sizes(), x.dtype(), device);
+  if (x.is_leaf() && x.requires_grad()) y.set_requires_grad();
+  return y;
+}
+
+void copy_(const Tensor& to, const Tensor& from) {
+  const Tensor source = materialise(from, to.dtype(), to.device());
+  if (!broadcasts_to(source.sizes(), to.sizes()))
+    fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ", to.sizes());
+  prepare_write(to, "copy_");
+  copy_kernel(source, to);
+}
+
+void register_memory() {
+  cast_op();
+  contiguous_op();
+  clone_op();
+  set_arithmetic({add, add_into, sum_to, expand, copy_kernel, fill_kernel});
+}
+
+}  // namespace gradus

@@ -1,0 +1,69 @@
+// Containers and the loading of named tensors.
+#include "ops/nn/module.hpp"
+
+#include <algorithm>
+
+namespace gradus::nn {
+
+void Sequential::add(std::unique_ptr<Module> layer) {
+  layer->set_place(join("layers[", layers_.size(), "]"));
+  layers_.push_back(std::move(layer));
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& layer : layers_) y = layer->forward(y);
+  return y;
+}
+
+void Sequential::collect(const std::string& prefix, NamedTensors& out) const {
+  for (size_t i = 0; i < layers_.size(); ++i)
+    layers_[i]->collect(join(prefix, "layers.", i, "."), out);
+}
+
+void Sequential::set_training(bool on) {
+  for (const auto& layer : layers_) layer->set_training(on);
+}
+
+NamedTensors Sequential::parameters() const {
+  NamedTensors out;
+  collect("", out);
+  return out;
+}
+
+void Sequential::load(const NamedTensors& values, const std::string& source) {
+  load_into(parameters(), values, source, "parameter");
+}
+
+int64_t count(const NamedTensors& parameters) {
+  int64_t n = 0;
+  for (const auto& [name, tensor] : parameters) n += tensor.numel();
+  return n;
+}
+
+void load_into(const NamedTensors& targets, const NamedTensors& values, const std::string& source,
+               const char* what) {
+  std::vector<std::string> names;
+  for (const auto& target : targets) names.push_back(target.first);
+  for (const auto& value : values)
+    if (std::find(names.begin(), names.end(), value.first) == names.end())
+      fail(ErrorKind::io, source, "the ", what, " \"", value.first, "\" is in the file but not in ",
+           "the network", did_you_mean(value.first, names));
+  std::vector<const Tensor*> found;
+  for (const auto& [name, target] : targets) {
+    const auto it = std::find_if(values.begin(), values.end(),
+                                 [&, &n = name](const auto& v) { return v.first == n; });
+    if (it == values.end())
+      fail(ErrorKind::io, source, "the ", what, " \"", name, "\" is missing");
+    const Tensor& v = it->second;
+    if (!(v.sizes() == target.sizes()) || v.dtype() != target.dtype())
+      fail(ErrorKind::io, source, "the ", what, " \"", name, "\" is ", v.dtype(), " ", v.sizes(),
+           " in the file, the network has ", target.dtype(), " ", target.sizes());
+    found.push_back(&v);
+  }
+  const NoGrad no_grad;
+  for (size_t i = 0; i < targets.size(); ++i)
+    copy_(targets[i].second, to_device(*found[i], targets[i].second.device()));
+}
+
+}  // namespace gradus::nn

@@ -1,0 +1,62 @@
+// Module: something with parameters and a forward pass. Layers are ops with state around them, so a
+// network's derivative is that of its ops: nothing here knows how to differentiate, or any device.
+// Parameters are leaves with names in a fixed order ("layers.0.weight"), as files store them.
+#pragma once
+#include "ops/ops.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gradus::nn {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+class Module {
+ public:
+  virtual ~Module() = default;
+  // Error(shape) that names the layer if x does not fit.
+  virtual Tensor forward(const Tensor& x) = 0;
+  // The word for the layer in configs and messages: "linear", "dropout", an op's name.
+  virtual std::string kind() const = 0;
+  // Appends this module's parameters; the handles are the parameters themselves, not copies.
+  virtual void collect(const std::string& /*prefix*/, NamedTensors& /*out*/) const {}
+  virtual void set_training(bool /*on*/) {}
+  // Where the module stands, for messages: "layers[1]"; set by the container.
+  void set_place(std::string place) { place_ = std::move(place); }
+  const std::string& place() const { return place_; }
+
+ private:
+  std::string place_ = "layer";
+};
+
+// Layers one after another. Their parameters are called layers.N.x, N counting every layer.
+class Sequential : public Module {
+ public:
+  void add(std::unique_ptr<Module> layer);
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "sequential"; }
+  void collect(const std::string& prefix, NamedTensors& out) const override;
+  void set_training(bool on) override;
+
+  size_t size() const { return layers_.size(); }
+  const Module& layer(size_t i) const { return *layers_[i]; }
+  NamedTensors parameters() const;
+  // Overwrites every parameter by the tensor of its name, on any device. Error(io) that begins with
+  // `source` for a name that is missing or too many, or another shape or dtype; then nothing changed.
+  void load(const NamedTensors& values, const std::string& source);
+
+ private:
+  std::vector<std::unique_ptr<Module>> layers_;
+};
+
+// The numbers that parameters hold together.
+int64_t count(const NamedTensors& parameters);
+
+// The shared rule behind load: writes each value into the target of its name, all or nothing.
+// `what` is the word for one of them in messages: "parameter".
+void load_into(const NamedTensors& targets, const NamedTensors& values, const std::string& source,
+               const char* what);
+
+}  // namespace gradus::nn

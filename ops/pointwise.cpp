@@ -1,0 +1,329 @@
+// The pointwise ops: every statement of ops/def/ becomes an op by one template. Promotion and
+// broadcasting are done here for all of them; derivatives are read from the slopes: by the fused slot
+// where no graph of the derivative is wanted, else by Traced.
+#include "engine/kernel_call.hpp"
+#include "ops/def/fingerprint.hpp"
+#include "ops/def/words_scalar.hpp"
+#include "ops/dtypes.hpp"
+#include "ops/registry.hpp"
+#include "ops/shape.hpp"
+#include "ops/traced.hpp"
+
+#include <array>
+
+namespace gradus {
+
+namespace {
+
+using def::Kind;
+using def::StatementText;
+
+// What a template knows of a statement, as plain functions.
+struct Reader {
+  const OpInfo* op;
+  bool complex_to_real;
+  // slope of operand k; x are the operands, undefined where not saved
+  Tensor (*slope)(size_t k, std::span<const Tensor> x, const Tensor& y, const double* params);
+  Tensor (*dz)(const Tensor& z, const double* params);
+  Tensor (*dzbar)(const Tensor& z, const double* params);
+};
+std::array<Reader, def::statement_count()> readers;
+
+template <class S>
+Tensor read_slope(size_t k, std::span<const Tensor> x, const Tensor& y, const double* params) {
+  const S s = def::make<S>(params);
+  auto traced = [](const Tensor& t) { return t.defined() ? Traced(t) : Traced(0.0); };
+  if constexpr (S::kind == Kind::comparison) {
+    return Tensor();
+  } else if constexpr (S::arity == 1) {
+    return def::slope<0>(s, traced(x[0]), traced(y)).t;
+  } else if constexpr (S::arity == 2) {
+    return k == 0 ? def::slope<0>(s, traced(x[0]), traced(x[1]), traced(y)).t
+                  : def::slope<1>(s, traced(x[0]), traced(x[1]), traced(y)).t;
+  } else {
+    return k == 1 ? def::slope<1>(s, traced(x[0]), traced(x[1]), traced(x[2]), traced(y)).t
+                  : def::slope<2>(s, traced(x[0]), traced(x[1]), traced(x[2]), traced(y)).t;
+  }
+}
+
+using Params = std::array<double, 4>;
+Params params_of(const Attrs& attrs) {
+  Params p{};
+  size_t n = 0;
+  for (const AttrValue& a : attrs)
+    if (a.type == AttrValue::Type::number && n < p.size()) p[n++] = a.number;
+  return p;
+}
+int param_count(const OpInfo& op) { return int(def::statement_info(op.statement).params.size()); }
+
+bool reads_dtype(const StatementText& s, DType t) {
+  if (t == DType::bool_) return s.dtypes & def::kBool;
+  if (is_complex(t)) return s.dtypes & def::kComplex;
+  return s.dtypes & (is_integer(t) ? unsigned(def::kInteger) : unsigned(def::kReal));
+}
+
+DType output_dtype(const OpInfo& op, DType in) {
+  const StatementText& s = def::statement_info(op.statement);
+  if (s.kind == Kind::comparison) return DType::bool_;
+  return readers[size_t(op.statement)].complex_to_real ? real_dtype(in) : in;
+}
+
+void forward(OpContext& ctx) {
+  const StatementText& s = def::statement_info(ctx.op.statement);
+  Shape sizes = ctx.inputs[0].sizes();
+  for (size_t k = 1; k < ctx.inputs.size(); ++k)
+    sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
+  const Tensor& last = ctx.inputs.back();
+  Tensor y = Tensor::empty(sizes, output_dtype(ctx.op, last.dtype()), last.device());
+  const Params p = params_of(ctx.attrs);
+  if (y.numel() > 0) {
+    KernelCall call(GD_POINTWISE, ctx.op.statement);
+    for (const Tensor& x : ctx.inputs) call.in(x, sizes);
+    for (int i = 0; i < param_count(ctx.op); ++i) call.number(p[size_t(i)]);
+    call.out(y).run();
+  }
+  ctx.outputs.push_back(y);
+  if (!ctx.needs_any() || s.kind == Kind::comparison) return;
+  if (s.kind == Kind::non_holomorphic && is_complex(last.dtype())) {
+    if (s.wirtinger_saves & 1) ctx.save_input(0);
+    return;
+  }
+  for (size_t k = 0; k < ctx.inputs.size(); ++k) {
+    if (!ctx.needs(k)) continue;
+    for (size_t i = 0; i < ctx.inputs.size(); ++i)
+      if (s.saves[k] >> i & 1u) ctx.save_input(i);
+    if (s.saves[k] & def::kSavesY) ctx.save_output(0);
+  }
+}
+
+// dy/dx_k as a tensor (or a number), read by Traced from what was saved.
+Tensor slope_of(GradFn& node, size_t k) {
+  const StatementText& s = def::statement_info(node.op().statement);
+  SmallVector<Tensor, 3> x;
+  for (size_t i = 0; i < node.input_metas().size(); ++i)
+    x.push_back(s.saves[k] >> i & 1u ? node.input(i) : Tensor());
+  const Tensor y = s.saves[k] & def::kSavesY ? node.output(0) : Tensor();
+  Traced::dtype = node.input_metas()[k].dtype;
+  return readers[size_t(node.op().statement)].slope(k, {x.data(), x.size()}, y,
+                                                    params_of(node.attrs()).data());
+}
+
+bool wirtinger(const GradFn& node) {
+  return def::statement_info(node.op().statement).kind == Kind::non_holomorphic &&
+         is_complex(node.input_metas()[0].dtype);
+}
+// dy/dz and dy/dz*.
+std::pair<Tensor, Tensor> wirtinger_slopes(GradFn& node) {
+  const Reader& r = readers[size_t(node.op().statement)];
+  const bool saved = def::statement_info(node.op().statement).wirtinger_saves & 1;
+  const Tensor z = saved ? node.input(0) : Tensor(0.0);
+  const Params p = params_of(node.attrs());
+  DeviceScope here(*node.input_metas()[0].device);
+  return {r.dz(z, p.data()), r.dzbar(z, p.data())};
+}
+
+// The cotangent in one pass: g times the conjugate of the slope.
+Tensor fused_vjp(GradFn& node, size_t k, const Tensor& g) {
+  const StatementText& s = def::statement_info(node.op().statement);
+  const Shape& sizes = node.output_metas()[0].sizes;
+  Tensor out = Tensor::empty(sizes, node.input_metas()[k].dtype, g.device());
+  if (out.numel() == 0) return out;
+  KernelCall call(GD_POINTWISE_VJP, node.op().statement);
+  call.in(g, sizes);
+  SmallVector<Tensor, 4> keep;  // views point into them
+  for (size_t i = 0; i < node.input_metas().size(); ++i) {
+    if (s.saves[k] >> i & 1u) {
+      keep.push_back(node.input(i));
+      call.in(keep.back(), sizes);
+    } else {
+      call.in_none();
+    }
+  }
+  if (s.saves[k] & def::kSavesY) {
+    keep.push_back(node.output(0));
+    call.in(keep.back(), sizes);
+  } else {
+    call.in_none();
+  }
+  const Params p = params_of(node.attrs());
+  for (int i = 0; i < param_count(node.op()); ++i) call.number(p[size_t(i)]);
+  call.integer(int64_t(k)).out(out).run();
+  return out;
+}
+
+Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> gs) {
+  const StatementText& s = def::statement_info(node.op().statement);
+  const DType dtype = node.input_metas()[k].dtype;
+  const Tensor& g = gs[0];
+  if (!g.defined()) return g;
+  if (wirtinger(node)) {
+    const auto [dz, dzbar] = wirtinger_slopes(node);
+    return cast(add(mul(conj(dz), g), mul(dzbar, conj(g))), dtype);
+  }
+  if (s.slope_is_zero[k]) return Tensor();
+  if (s.slope_is_one[k]) return g;
+  if (!grad_enabled() && !forward_mode() && g.device().offers(GD_POINTWISE_VJP))
+    return fused_vjp(node, k, g);
+  return cast(mul(g, conj(slope_of(node, k))), dtype);
+}
+
+Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+  const StatementText& s = def::statement_info(node.op().statement);
+  const DType dtype = node.output_metas()[0].dtype;
+  if (wirtinger(node)) {
+    const auto [dz, dzbar] = wirtinger_slopes(node);
+    const Tensor y = add(mul(dz, t[0]), mul(dzbar, conj(t[0])));
+    return is_complex(dtype) ? cast(y, dtype) : real(y);
+  }
+  Tensor sum;
+  for (size_t k = 0; k < t.size(); ++k) {
+    if (!t[k].defined() || s.slope_is_zero[k]) continue;
+    const Tensor term = s.slope_is_one[k] ? t[k] : cast(mul(slope_of(node, k), t[k]), dtype);
+    sum = sum.defined() ? add(sum, term) : term;
+  }
+  return sum;
+}
+
+Cost cost(const OpContext& ctx) {
+  const Tensor& y = ctx.outputs[0];
+  Cost c{double(y.numel()), double(y.bytes())};
+  for (const Tensor& x : ctx.inputs) c.bytes += double(x.bytes());
+  return c;
+}
+
+// Promotion: the dtype that the statement computes in.
+DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands) {
+  const StatementText& s = def::statement_info(op.statement);
+  const DType t = result_dtype(operands);
+  if (reads_dtype(s, t)) return t;
+  if (t == DType::bool_ && (s.dtypes & def::kInteger)) return DType::i64;
+  if (is_integer(t) && (s.dtypes & def::kReal)) return DType::f32;
+  fail(ErrorKind::dtype, op.name, "is not defined for ", t);
+}
+
+Tensor run(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs) {
+  const bool select = def::statement_info(op.statement).kind == Kind::select;
+  if (select && in[0].dtype() != DType::bool_)
+    fail(ErrorKind::dtype, op.name, "the condition is ", in[0].dtype(), ", expected bool");
+  const DType dtype = compute_dtype(op, select ? in.subspan(1) : in);
+  Device* device = nullptr;
+  for (const Tensor& t : in)
+    if (!device && !t.is_number()) device = &t.device();
+  if (!device) device = &default_device();
+  SmallVector<Tensor, 3> ready;
+  for (size_t k = 0; k < in.size(); ++k) {
+    const DType want = select && k == 0 ? DType::bool_ : dtype;
+    ready.push_back(cast(materialise(in[k], want, *device), want));
+  }
+  return apply1(op, std::span<const Tensor>(ready.data(), ready.size()), attrs);
+}
+
+template <class S>
+Reader reader_of(const OpInfo& op) {
+  Reader r{&op, false, read_slope<S>, nullptr, nullptr};
+  if constexpr (S::kind == Kind::non_holomorphic) {
+    r.complex_to_real = std::is_same_v<decltype(S{}.cvalue(c128{})), double>;
+    r.dz = [](const Tensor& z, const double* p) { return def::make<S>(p).dz(Traced(z)).t; };
+    r.dzbar = [](const Tensor& z, const double* p) { return def::make<S>(p).dzbar(Traced(z)).t; };
+  }
+  return r;
+}
+
+template <class S>
+void register_statement(int id) {
+  const StatementText& s = def::statement_info(id);
+  OpInfo op;
+  op.name = s.name;
+  op.doc = s.doc;
+  op.formula = "y = " + s.value;
+  for (const std::string& name : s.operands) op.operands.push_back({name});
+  for (size_t i = 0; i < s.params.size(); ++i)
+    op.attrs.push_back({s.params[i], AttrValue::Type::number, s.defaults[i], "parameter"});
+  op.group = "pointwise";
+  op.differentiable = s.kind != Kind::comparison;
+  op.statement = id;
+  op.forward = forward;
+  op.vjp = vjp;
+  op.jvp = jvp;
+  op.cost = cost;
+  OpInfo& added = add_op(std::move(op));
+  added.call = [&added](const Tensors& in, const Attrs& attrs) { return Tensors{run(added, in, attrs)}; };
+  readers[size_t(id)] = reader_of<S>(added);
+}
+
+template <class S>
+Tensor call1(const Tensor& x, std::initializer_list<double> params = {}) {
+  Attrs attrs;
+  for (double p : params) attrs.push_back(p);
+  return run(*readers[size_t(def::id_of<S>())].op, {&x, 1}, attrs);
+}
+template <class S>
+Tensor call2(const Tensor& a, const Tensor& b) {
+  const Tensor in[] = {a, b};
+  return run(*readers[size_t(def::id_of<S>())].op, in, {});
+}
+
+}  // namespace
+
+void register_pointwise() {
+  def::for_each(def::Statements{}, []<class S>(int id) { register_statement<S>(id); });
+  // gelu chooses between two statements by its attribute.
+  OpInfo& op = const_cast<OpInfo&>(get_op("gelu"));
+  op.attrs.push_back({"approximate", AttrValue::Type::text, "none", "none or tanh"});
+  op.call = [](const Tensors& in, const Attrs& attrs) { return Tensors{gelu(in[0], attrs[0].text)}; };
+}
+
+Tensor neg(const Tensor& x) { return call1<def::neg>(x); }
+Tensor abs(const Tensor& x) { return call1<def::abs>(x); }
+Tensor sign(const Tensor& x) { return call1<def::sign>(x); }
+Tensor sqrt(const Tensor& x) { return call1<def::sqrt>(x); }
+Tensor rsqrt(const Tensor& x) { return call1<def::rsqrt>(x); }
+Tensor reciprocal(const Tensor& x) { return call1<def::reciprocal>(x); }
+Tensor square(const Tensor& x) { return call1<def::square>(x); }
+Tensor exp(const Tensor& x) { return call1<def::exp>(x); }
+Tensor expm1(const Tensor& x) { return call1<def::expm1>(x); }
+Tensor log(const Tensor& x) { return call1<def::log>(x); }
+Tensor log1p(const Tensor& x) { return call1<def::log1p>(x); }
+Tensor sin(const Tensor& x) { return call1<def::sin>(x); }
+Tensor cos(const Tensor& x) { return call1<def::cos>(x); }
+Tensor tanh(const Tensor& x) { return call1<def::tanh>(x); }
+Tensor erf(const Tensor& x) { return call1<def::erf>(x); }
+Tensor sigmoid(const Tensor& x) { return call1<def::sigmoid>(x); }
+Tensor logsigmoid(const Tensor& x) { return call1<def::logsigmoid>(x); }
+Tensor softplus(const Tensor& x, double beta, double threshold) {
+  return call1<def::softplus>(x, {beta, threshold});
+}
+Tensor relu(const Tensor& x) { return call1<def::relu>(x); }
+Tensor leaky_relu(const Tensor& x, double slope) { return call1<def::leaky_relu>(x, {slope}); }
+Tensor elu(const Tensor& x, double alpha) { return call1<def::elu>(x, {alpha}); }
+Tensor gelu(const Tensor& x, const char* approximate) {
+  const std::string_view form = approximate;
+  if (form == "tanh") return call1<def::gelu_tanh>(x);
+  if (form != "none")
+    fail(ErrorKind::value, "gelu", "approximate is \"", form, "\"; expected none or tanh");
+  return call1<def::gelu>(x);
+}
+Tensor silu(const Tensor& x) { return call1<def::silu>(x); }
+Tensor clamp(const Tensor& x, double min, double max) { return call1<def::clamp>(x, {min, max}); }
+Tensor pow(const Tensor& a, const Tensor& b) { return call2<def::pow>(a, b); }
+Tensor add(const Tensor& a, const Tensor& b) { return call2<def::add>(a, b); }
+Tensor sub(const Tensor& a, const Tensor& b) { return call2<def::sub>(a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return call2<def::mul>(a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return call2<def::div>(a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return call2<def::maximum>(a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return call2<def::minimum>(a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return call2<def::lt>(a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return call2<def::le>(a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return call2<def::gt>(a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return call2<def::ge>(a, b); }
+Tensor eq(const Tensor& a, const Tensor& b) { return call2<def::eq>(a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return call2<def::ne>(a, b); }
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const Tensor in[] = {condition, a, b};
+  return run(*readers[size_t(def::id_of<def::where>())].op, in, {});
+}
+Tensor conj(const Tensor& x) { return is_complex(x.dtype()) ? call1<def::conj>(x) : x; }
+Tensor real(const Tensor& x) { return is_complex(x.dtype()) ? call1<def::real>(x) : x; }
+Tensor imag(const Tensor& x) { return call1<def::imag>(x); }
+
+}  // namespace gradus

@@ -1,0 +1,58 @@
+// One registration function per file of ops; init() calls them in order. Explicit, because statics that
+// register themselves vanish from static libraries.
+#pragma once
+#include "engine/graph.hpp"
+
+namespace gradus {
+
+void register_pointwise();
+void register_memory();
+void register_views();
+void register_join();
+void register_reductions();
+void register_contractions();
+void register_indexing();
+void register_softmax();
+void register_losses();
+void register_random();
+
+// A composition: an op made of ops; the doors see it like any other.
+inline OpInfo& add_composition(std::string name, std::string group, std::string doc, std::string formula,
+                               std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
+                               std::function<Tensors(const Tensors&, const Attrs&)> call) {
+  OpInfo op;
+  op.name = std::move(name);
+  op.group = std::move(group);
+  op.doc = std::move(doc);
+  op.formula = std::move(formula);
+  op.operands = std::move(operands);
+  op.attrs = std::move(attrs);
+  op.primitive = false;
+  op.call = std::move(call);
+  return add_op(std::move(op));
+}
+
+// Common attributes.
+inline AttrSpec int_attr(std::string name, std::string doc) {
+  return {std::move(name), AttrValue::Type::integer, {}, std::move(doc)};
+}
+inline AttrSpec int_attr(std::string name, int64_t value, std::string doc) {
+  return {std::move(name), AttrValue::Type::integer, value, std::move(doc)};
+}
+inline AttrSpec ints_attr(std::string name, std::string doc) {
+  return {std::move(name), AttrValue::Type::integers, {}, std::move(doc)};
+}
+inline AttrSpec dims_attr() {
+  return {"dim", AttrValue::Type::integers, {}, "axes; all when left out", true};
+}
+inline AttrSpec keepdim_attr() {
+  return {"keepdim", AttrValue::Type::boolean, false, "keep reduced axes with size 1"};
+}
+inline AttrSpec number_attr(std::string name, double value, std::string doc) {
+  return {std::move(name), AttrValue::Type::number, value, std::move(doc)};
+}
+inline AttrSpec text_attr(std::string name, const char* value, std::string doc) {
+  return {std::move(name), AttrValue::Type::text, value, std::move(doc)};
+}
+
+}  // namespace gradus

@@ -1,0 +1,78 @@
+// The list of rows, and attributes by name.
+#include "ops/rows/rows.hpp"
+
+namespace gradus::rows {
+
+namespace {
+
+std::vector<Row> collect() {
+  std::vector<Row> all = pointwise_rows();
+  for (auto more : {structured_rows(), model_rows()})
+    for (Row& row : more) all.push_back(std::move(row));
+  return all;
+}
+
+const char* type_name(AttrValue::Type type) {
+  constexpr const char* names[] = {"none", "an integer", "a number", "true or false",
+                                   "a list of integers", "a word", "a dtype"};
+  return names[int(type)];
+}
+
+// An integer also serves as a number or as a list of one.
+AttrValue fitted(const OpInfo& op, const AttrSpec& spec, const AttrValue& value) {
+  using Type = AttrValue::Type;
+  if (value.type == spec.type) return value;
+  if (value.is_none() && spec.optional) return value;
+  if (value.type == Type::integer && spec.type == Type::number) return double(value.integer);
+  if (value.type == Type::integer && spec.type == Type::integers) return Ints{value.integer};
+  fail(ErrorKind::value, op.name, "attribute ", spec.name, " is ", type_name(spec.type), ", got ",
+       to_text(value));
+}
+
+}  // namespace
+
+const std::vector<Row>& all_rows() {
+  static const std::vector<Row> rows = collect();
+  return rows;
+}
+
+const Row& row_of(std::string_view name) {
+  for (const Row& row : all_rows())
+    if (row.name == name) return row;
+  fail(ErrorKind::internal, "rows", "the op \"", name, "\" has no row in ops/rows/");
+}
+
+Attrs attrs_of(const OpInfo& op, const NamedAttrs& named) {
+  Attrs attrs;
+  std::vector<bool> given(op.attrs.size(), false);
+  for (const AttrSpec& spec : op.attrs) attrs.push_back(spec.default_value);
+  for (const auto& [name, value] : named) {
+    const int i = op.attr_index(name);
+    if (i < 0) {
+      std::vector<std::string> names;
+      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
+      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", did_you_mean(name, names));
+    }
+    attrs[size_t(i)] = fitted(op, op.attrs[size_t(i)], value);
+    given[size_t(i)] = true;
+  }
+  for (size_t i = 0; i < op.attrs.size(); ++i)
+    if (!given[i] && op.attrs[i].default_value.is_none() && !op.attrs[i].optional)
+      fail(ErrorKind::value, op.name, "attribute ", op.attrs[i].name, " (",
+           type_name(op.attrs[i].type), ") must be given");
+  return attrs;
+}
+
+std::vector<DType> dtypes_of(unsigned mask) {
+  std::vector<DType> out;
+  auto add = [&](unsigned bit, std::initializer_list<DType> dtypes) {
+    if (mask & bit) out.insert(out.end(), dtypes);
+  };
+  add(def::kReal, {DType::f32, DType::f64, DType::f16, DType::bf16});
+  add(def::kComplex, {DType::c64, DType::c128});
+  add(def::kInteger, {DType::i32, DType::i64, DType::u8});
+  add(def::kBool, {DType::bool_});
+  return out;
+}
+
+}  // namespace gradus::rows

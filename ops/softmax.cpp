@@ -1,0 +1,76 @@
+// softmax and log_softmax: one slot forward; the derivatives are ops of the saved output.
+#include "engine/kernel_call.hpp"
+#include "ops/registry.hpp"
+#include "ops/shape.hpp"
+
+namespace gradus {
+
+namespace {
+
+const OpInfo *softmax_info, *log_softmax_info;
+
+template <bool logarithm>
+void forward(OpContext& ctx) {
+  const Tensor& x = ctx.inputs[0];
+  Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+  if (y.numel() > 0)
+    KernelCall(GD_SOFTMAX).in(x).integer(ctx.attrs[0].integer).integer(logarithm).out(y).run();
+  ctx.outputs.push_back(y);
+  ctx.save_output(0);
+}
+
+// The Jacobian diag(y) - y y^T is symmetric: vjp and jvp are one.
+Tensor softmax_slope(GradFn& node, size_t, std::span<const Tensor> g) {
+  const Tensor y = node.output(0);
+  return mul(y, sub(g[0], sum(mul(g[0], y), {node.attr(0).integer}, true)));
+}
+// y = x - logsumexp x, so dy = t - sum(softmax t), and the vjp is g - softmax sum(g).
+Tensor log_softmax_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
+  return sub(g[0], mul(exp(node.output(0)), sum(g[0], {node.attr(0).integer}, true)));
+}
+Tensor log_softmax_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+  return sub(t[0], sum(mul(exp(node.output(0)), t[0]), {node.attr(0).integer}, true));
+}
+
+OpInfo softmax_op(std::string name, std::string doc, std::string formula) {
+  OpInfo o;
+  o.name = std::move(name);
+  o.doc = std::move(doc);
+  o.formula = std::move(formula);
+  o.group = "softmax";
+  o.operands = {{"x"}};
+  o.attrs = {int_attr("dim", "axis")};
+  o.cost = [](const OpContext& ctx) {
+    return Cost{5 * double(ctx.inputs[0].numel()), 2 * double(ctx.inputs[0].bytes())};
+  };
+  return o;
+}
+
+Tensor run(const OpInfo& op, const Tensor& x, int64_t dim) {
+  if (!is_real_float(x.dtype()))
+    fail(ErrorKind::dtype, op.name, "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (x.rank() == 0) return reshape(run(op, reshape(x, {1}), dim), {});
+  return apply1(op, {x}, {normal_axis(op.name.c_str(), dim, x.rank())});
+}
+
+}  // namespace
+
+void register_softmax() {
+  OpInfo o = softmax_op("softmax", "exponentials that sum to 1 along an axis", "y_i = exp(x_i) / sum_j exp(x_j)");
+  o.forward = forward<false>;
+  o.vjp = softmax_slope;
+  o.jvp = softmax_slope;
+  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{softmax(in[0], a[0].integer)}; };
+  softmax_info = &add_op(std::move(o));
+  o = softmax_op("log_softmax", "logarithm of softmax, without overflow", "y_i = x_i - log sum_j exp(x_j)");
+  o.forward = forward<true>;
+  o.vjp = log_softmax_vjp;
+  o.jvp = log_softmax_jvp;
+  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{log_softmax(in[0], a[0].integer)}; };
+  log_softmax_info = &add_op(std::move(o));
+}
+
+Tensor softmax(const Tensor& x, int64_t dim) { return run(*softmax_info, x, dim); }
+Tensor log_softmax(const Tensor& x, int64_t dim) { return run(*log_softmax_info, x, dim); }
+
+}  // namespace gradus

@@ -1,0 +1,663 @@
+// einsum against ../shared/cases/einsum.json: exact integers from a brute-force evaluator, in every
+// algebra, forwards and backwards, on every built-in device. Then refusals by their text, views, plans
+// against a search over all orders, and the program from files to files.
+#include "cli/contract_verify.hpp"
+#include "engine/device.hpp"
+#include "engine/io/file.hpp"
+#include "engine/io/npy.hpp"
+#include "engine/options.hpp"
+#include "ops/einsum/einsum.hpp"
+#include "ops/einsum/search.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <unistd.h>
+
+namespace {
+
+using namespace gradus;
+
+const std::string kCases = GRADUS_SOURCE_DIR "/../shared/cases/einsum.json";
+
+// The cases, or null where the file does not stand beside the sources.
+Json read_cases() {
+  if (!std::filesystem::exists(kCases)) {
+    MESSAGE("skipped: ", kCases, " is not there");
+    return nullptr;
+  }
+  return parse_json(read_file(kCases), kCases);
+}
+
+std::vector<Device*> devices() { return {&open_device("cpu"), &open_device("reference")}; }
+
+Shape shape_of(const Json& list) {
+  Shape shape;
+  for (const Json& n : list) shape.push_back(n.get<int64_t>());
+  return shape;
+}
+std::vector<Shape> shapes_of(const Json& c) {
+  std::vector<Shape> shapes;
+  for (const Json& s : c["shapes"]) shapes.push_back(shape_of(s));
+  return shapes;
+}
+
+int64_t fill_value(int64_t p, int64_t k) { return (7 * p + 3 * k + 1) % 5 - 2; }
+
+// fill(k), or fill(k) + i fill(k + 5) for complex numbers.
+Tensor fill(int64_t k, const Shape& shape, DType dtype, Device& device) {
+  const int64_t n = numel_of(shape);
+  if (is_complex(dtype)) {
+    std::vector<c128> v;
+    for (int64_t p = 0; p < n; ++p)
+      v.push_back({double(fill_value(p, k)), double(fill_value(p, k + 5))});
+    return cast(Tensor::from(v, shape, device), dtype);
+  }
+  std::vector<int64_t> v;
+  for (int64_t p = 0; p < n; ++p) v.push_back(fill_value(p, k));
+  return cast(Tensor::from(v, shape, device), dtype);
+}
+Tensors operands(const Json& c, DType dtype, Device& device, int64_t offset = 0) {
+  Tensors out;
+  for (const Shape& s : shapes_of(c))
+    out.push_back(fill(int64_t(out.size()) + offset, s, dtype, device));
+  return out;
+}
+
+std::vector<c128> elements(const Tensor& x) {
+  if (is_complex(x.dtype())) return x.detach().to_vector<c128>();
+  std::vector<c128> out;
+  if (x.dtype() == DType::i64)
+    for (int64_t v : x.detach().to_vector<int64_t>()) out.push_back({double(v), 0});
+  else
+    for (double v : x.detach().to_vector<double>()) out.push_back({v, 0});
+  return out;
+}
+c128 weighted_sum(const Tensor& x, bool weighted = true) {
+  c128 sum{0, 0};
+  double q = 0;
+  for (const c128& v : elements(x)) {
+    const double w = weighted ? std::fmod(q, 97) + 1 : 1;
+    sum = sum + c128{w * v.re, w * v.im};
+    q += 1;
+  }
+  return sum;
+}
+// Re sum(conj(a) b)
+double inner(const Tensor& a, const Tensor& b) {
+  const auto x = elements(a), y = elements(b);
+  REQUIRE(x.size() == y.size());
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += x[i].re * y[i].re + x[i].im * y[i].im;
+  return sum;
+}
+
+struct Derivatives {
+  Tensor value, cotangent, tangent;
+  Tensors grads, directions;
+  double dot_forward() const { return inner(cotangent, tangent); }
+  double dot_reverse() const {
+    double sum = 0;
+    for (size_t k = 0; k < grads.size(); ++k) sum += inner(grads[k], directions[k]);
+    return sum;
+  }
+};
+
+Derivatives differentiate(const std::string& equation, const Tensors& given, const Tensors& directions,
+                          Algebra algebra) {
+  Derivatives d;
+  d.directions = directions;
+  Tensors leaves;
+  for (const Tensor& x : given) leaves.push_back(x.detach().set_requires_grad());
+  d.value = einsum(equation, leaves, algebra);
+  d.cotangent = fill(int64_t(given.size()), d.value.sizes(), d.value.dtype(), d.value.device());
+  d.grads = grad({d.value}, leaves, {d.cotangent});
+  ForwardLevel level;
+  Tensors dual;
+  for (size_t k = 0; k < given.size(); ++k) {
+    dual.push_back(given[k].detach());
+    level.set_tangent(dual[k], directions[k]);
+  }
+  d.tangent = einsum(equation, dual, algebra).tangent();
+  return d;
+}
+
+bool same(const c128& x, const Json& pair) { return x.re == pair[0] && x.im == pair[1]; }
+
+void check_standard(const Json& c, const Derivatives& d) {
+  CHECK(d.value.sizes() == shape_of(c["output_shape"]));
+  CHECK(weighted_sum(d.value, false).re == c["sum"]);
+  CHECK(weighted_sum(d.value).re == c["weighted_sum"]);
+  for (size_t k = 0; k < d.grads.size(); ++k) {
+    CHECK(d.grads[k].sizes() == shape_of(c["shapes"][k]));
+    CHECK(weighted_sum(d.grads[k], false).re == c["grad_sum"][k]);
+    CHECK(weighted_sum(d.grads[k]).re == c["grad_weighted_sum"][k]);
+  }
+  CHECK(weighted_sum(d.tangent).re == c["jvp_weighted_sum"]);
+  CHECK(d.dot_forward() == c["dot"]);
+  CHECK(d.dot_reverse() == c["dot"]);
+}
+
+void check_complex(const Json& c, const Derivatives& d) {
+  CHECK(same(weighted_sum(d.value), c["weighted_sum"]));
+  for (size_t k = 0; k < d.grads.size(); ++k)
+    CHECK(same(weighted_sum(d.grads[k]), c["grad_weighted_sum"][k]));
+  CHECK(same(weighted_sum(d.tangent), c["jvp_weighted_sum"]));
+  CHECK(d.dot_forward() == c["re_dot"]);
+  CHECK(d.dot_reverse() == c["re_dot"]);
+}
+
+template <class F>
+void for_each_case(F&& f) {
+  const Json file = read_cases();
+  if (file.is_null()) return;
+  for (Device* device : devices())
+    for (const Json& c : file["cases"]) {
+      const std::string equation = c["equation"];
+      INFO(device->name(), " case ", c["id"].dump(), " \"", equation, "\" ", c["shapes"].dump());
+      f(c, equation, *device);
+    }
+}
+
+std::string refusal(const std::string& equation, const std::vector<Shape>& shapes) {
+  Tensors xs;
+  for (const Shape& s : shapes) xs.push_back(Tensor::zeros(s, DType::f64));
+  try {
+    einsum(equation, xs);
+  } catch (const Error& e) {
+    CHECK(e.op() == "einsum");
+    CHECK((e.kind() == ErrorKind::value || e.kind() == ErrorKind::shape));
+    return e.what();
+  }
+  return "not refused";
+}
+
+void check_contains(const std::string& text, const std::string& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("einsum cases: values and derivatives, exactly") {
+  for_each_case([](const Json& c, const std::string& equation, Device& device) {
+    check_standard(c, differentiate(equation, operands(c, DType::f64, device),
+                                    operands(c, DType::f64, device, 10), Algebra::standard));
+    check_complex(c["complex"], differentiate(equation, operands(c, DType::c128, device),
+                                              operands(c, DType::c128, device, 10), Algebra::standard));
+  });
+}
+
+TEST_CASE("einsum cases: integers") {
+  for_each_case([](const Json& c, const std::string& equation, Device& device) {
+    const Tensor y = einsum(equation, operands(c, DType::i64, device));
+    CHECK(y.dtype() == DType::i64);
+    CHECK(weighted_sum(y).re == c["weighted_sum"]);
+    CHECK(einsum(equation, operands(c, DType::i32, device)).dtype() == DType::i32);
+  });
+}
+
+TEST_CASE("einsum cases: tropical algebras, values and the dot identity, exactly") {
+  for_each_case([](const Json& c, const std::string& equation, Device& device) {
+    for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times}) {
+      const std::string key = algebra == Algebra::max_plus   ? "maxplus_weighted_sum"
+                              : algebra == Algebra::min_plus ? "minplus_weighted_sum"
+                                                             : "";
+      CAPTURE(algebra_name(algebra));
+      const Derivatives d = differentiate(equation, operands(c, DType::f64, device),
+                                          operands(c, DType::f64, device, 10), algebra);
+      if (c.contains(key)) {
+        CHECK(weighted_sum(d.value).re == c[key]);
+        CHECK(weighted_sum(einsum(equation, operands(c, DType::i64, device), algebra)).re == c[key]);
+      }
+      CHECK(d.dot_forward() == d.dot_reverse());
+    }
+  });
+}
+
+TEST_CASE("einsum: what must be refused, each by name") {
+  // The file's reasons, and what our message says.
+  const std::map<std::string, std::string> expected{
+      {"no operands", "no operands"},
+      {"more operands than terms", "more operands than terms"},
+      {"more subscripts than dimensions", "operand 0 of shape (2,) has 1 axis, but its subscripts"},
+      {"malformed ellipsis", "malformed ellipsis: expected \"...\" (position 0"},
+      {"malformed ellipsis in the output", "malformed ellipsis: expected \"...\" (position 3"},
+      {"stray dot after an ellipsis in the output", "malformed ellipsis: expected \"...\" (position 7"},
+      {"invalid character", "invalid character '$'; labels are a-z and A-Z (position 4"},
+      {"invalid subscript at index 0", "invalid character '1'; labels are a-z and A-Z (position 0"},
+      {"output label not in any input", "output label \"j\" is in no input (position 4"},
+      {"output label repeated", "output label \"a\" is repeated (position 4"},
+      {"repeated label with different sizes", "label \"i\" is 2 and 3 within operand 0"},
+      {"label b is 4 and 6: the message must name b, not c (numpy gh-11221)",
+       "label \"b\" is 4 and 6 within operand 0 (axes 2 and 4"},
+      {"label a is 2 and 3", "label \"a\" is 2 in operand 0 and 3 in operand 1"},
+      {"zero subscripts for a rank-1 operand and no ellipsis", "add \"...\" for the others"},
+      {"two subscripts and an ellipsis for a rank-1 operand", "has 1 axis, but its subscripts \"ai...\""},
+  };
+  const Json file = read_cases();
+  if (!file.is_null())
+    for (const Json& c : file["must_be_rejected"]) {
+      INFO(c.dump());
+      const auto it = expected.find(c["reason"]);
+      check_contains(refusal(c["equation"], shapes_of(c)), it == expected.end() ? "?" : it->second);
+    }
+  check_contains(refusal("ij,jk->ik", {{2, 3}}), "fewer operands than terms");
+  check_contains(refusal("i->i->i", {{2}}), "a second arrow (position 4");
+  check_contains(refusal("i-i", {{2}}), "malformed arrow: expected \"->\" (position 1");
+  check_contains(refusal("...i...", {{2}}), "a second ellipsis in one term (position 4");
+  check_contains(refusal("i->i,", {{2}}), "a comma in the output (position 4");
+  check_contains(refusal("i\xc3\xa4", {{2}}), "invalid character byte 0xc3");
+  check_contains(refusal("ii", {{1, 3}}), "label \"i\" is 1 and 3 within operand 0");
+  check_contains(refusal("...,...", {{2, 3}, {4, 3}}),
+                 "axis -2 of the ellipsis is 2 in operand 0 and 4 in operand 1");
+}
+
+TEST_CASE("einsum: without a sum one operand gives a view") {
+  for (Device* device : devices()) {
+    const std::vector<std::pair<std::string, Shape>> cases{
+        {"ij", {2, 3}},          {"ji", {2, 3}},       {"ii->i", {3, 3}},     {"...ii->...i", {2, 3, 3}},
+        {"jii->ij", {2, 3, 3}},  {"iii->i", {3, 3, 3}}, {"ijk->jik", {2, 3, 4}}, {"...", {2, 3}},
+        {"i...j->j...i", {2, 1, 3}}, {"ab->ba", {1, 4}}, {"iijj->ij", {2, 2, 3, 3}}, {"", {}},
+        {"ij->ji", {0, 3}}};
+    for (const auto& [equation, shape] : cases) {
+      CAPTURE(equation);
+      const Tensor x = fill(0, shape, DType::f32, *device);
+      const Tensor y = einsum(equation, {x});
+      CHECK(&y.storage() == &x.storage());
+      CHECK_FALSE(y.same_body(x));
+    }
+    const Tensor x = fill(0, {2, 3, 3}, DType::f64, *device);
+    CHECK(einsum("jii->ij", {x}).strides() == Shape{4, 9});
+    CHECK(&einsum("ij->i", {fill(0, {2, 1}, DType::f64, *device)}).storage() != &x.storage());
+  }
+}
+
+TEST_CASE("einsum: broadcasting of extents 1, numbers, promotion") {
+  for (Device* device : devices()) {
+    DeviceScope scope(*device);
+    const Tensor a = Tensor::from<double>({1, 2, 3}, {3, 1}), b = Tensor::from<double>({1, 10}, {1, 2});
+    CHECK(einsum("ij,ij->ij", {a, b}).to_vector<double>() ==
+          std::vector<double>{1, 10, 2, 20, 3, 30});
+    CHECK(einsum("ij,ij->", {a, b}).item() == 66);
+    CHECK(einsum("ij,ij->i", {a, b}).sizes() == Shape{3});
+    CHECK(einsum("i,->i", {Tensor::from<float>({1, 2}, {2}), Tensor(3.0)}).dtype() == DType::f32);
+    CHECK(einsum("i,i->", {Tensor::from<int64_t>({1, 2}, {2}), Tensor::from<float>({2, 2}, {2})}).item() ==
+          6);
+  }
+}
+
+TEST_CASE("einsum: empty sums are the algebra's zero, and their derivatives exist") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::pair<Algebra, double> zeros[] = {{Algebra::standard, 0},
+                                              {Algebra::max_plus, -inf},
+                                              {Algebra::min_plus, inf},
+                                              {Algebra::max_times, 0}};
+  for (Device* device : devices())
+    for (const auto& [algebra, zero] : zeros) {
+      CAPTURE(algebra_name(algebra));
+      const Tensor x = Tensor::zeros({2, 0}, DType::f64, *device).set_requires_grad();
+      const Tensor y = Tensor::zeros({0, 3}, DType::f64, *device).set_requires_grad();
+      const Tensor n = Tensor::zeros({2, 0}, DType::i64, *device);
+      CHECK(einsum("ij->i", {n}, algebra).to_vector<int64_t>() ==
+            std::vector<int64_t>(2, zero == inf ? INT64_MAX : zero == -inf ? INT64_MIN : 0));
+      CHECK(einsum("ij->i", {x}, algebra).to_vector<double>() == std::vector<double>(2, zero));
+      const Tensor z = einsum("ij,jk->ik", {x, y}, algebra);
+      CHECK(z.to_vector<double>() == std::vector<double>(6, zero));
+      const Tensors g = grad({z}, {x, y}, {Tensor::full({2, 3}, 1, DType::f64, *device)});
+      CHECK(g[0].sizes() == Shape{2, 0});
+      CHECK(g[1].sizes() == Shape{0, 3});
+      CHECK(einsum("ij,kl->jl", {x, x}, algebra).numel() == 0);
+    }
+}
+
+TEST_CASE("einsum: max-times over two operands with negative factors is the maximum over all terms") {
+  for (Device* device : devices()) {
+    const Tensor a = Tensor::from<double>({-3, 2}, {2}, *device);
+    const Tensor b = Tensor::from<double>({-5, 1}, {2}, *device);
+    CHECK(einsum("i,j->", {a, b}, Algebra::max_times).item() == 15);
+    CHECK(einsum("i,j->j", {a, b}, Algebra::max_times).to_vector<double>() == std::vector<double>{15, 2});
+  }
+}
+
+TEST_CASE("einsum: ties go to the first winner") {
+  for (Device* device : devices()) {
+    Tensor x = Tensor::from<double>({1, 4, 4, 4}, {4}, *device);
+    x.set_requires_grad();
+    const Tensors g = grad({einsum("i->", {x}, Algebra::max_plus)}, {x});
+    CHECK(g[0].to_vector<double>() == std::vector<double>{0, 1, 0, 0});
+  }
+}
+
+TEST_CASE("einsum: second derivatives") {
+  for (Device* device : devices()) {
+    Tensor a = fill(0, {2, 3}, DType::f64, *device), b = fill(1, {3, 2}, DType::f64, *device);
+    a.set_requires_grad();
+    b.set_requires_grad();
+    const Tensor y = einsum("ij,jk,kl->il", {a, b, a});
+    const Tensors g = grad({sum(y)}, {a}, {}, {.create_graph = true});
+    const Tensors h = grad({sum(mul(g[0], a))}, {b});
+    // sum(y) is of degree 2 in a and 1 in b, so <grad_a, a> = 2 sum(y), and its slope in b is twice y's.
+    const Tensors direct = grad({sum(einsum("ij,jk,kl->il", {a, b, a}))}, {b});
+    CHECK(sum(mul(g[0], a)).item() == 2 * sum(y).item());
+    CHECK(h[0].to_vector<double>() == mul(direct[0], 2.0).to_vector<double>());
+  }
+}
+
+TEST_CASE("einsum is an op of the list") {
+  const OpInfo& op = get_op("einsum");
+  CHECK(op.group == "contraction");
+  CHECK_FALSE(op.primitive);
+  const Tensor a = Tensor::from<double>({1, 2, 3, 4}, {2, 2});
+  CHECK(op.call({a, a}, {"ij,jk->", "standard"})[0].item() == 54);
+  CHECK(op.call({a, a}, {"ij,jk->", "max-plus"})[0].item() == 8);
+  CHECK_THROWS_WITH_AS(op.call({a}, {"ij->", "maxplus"}),
+                       "einsum: unknown algebra \"maxplus\"; write standard, max-plus, min-plus or "
+                       "max-times; did you mean \"max-plus\"?",
+                       Error);
+}
+
+// ---- plans
+
+namespace {
+
+struct RandomNetwork {
+  std::string equation;
+  std::vector<Shape> shapes;
+};
+
+RandomNetwork random_network(std::mt19937& random, int tensors) {
+  const int labels = tensors + 2;
+  std::vector<int64_t> extents;
+  for (int l = 0; l < labels; ++l) extents.push_back(2 + int64_t(random() % 4));
+  RandomNetwork net;
+  std::set<int> used;
+  for (int k = 0; k < tensors; ++k) {
+    std::set<int> own;
+    while (own.size() < 2 + random() % 2) own.insert(int(random() % unsigned(labels)));
+    net.equation += k ? "," : "";
+    Shape& shape = net.shapes.emplace_back();
+    for (int l : own) {
+      net.equation += char('a' + l);
+      shape.push_back(extents[size_t(l)]);
+      used.insert(l);
+    }
+  }
+  net.equation += "->";
+  for (int l : used)
+    if (random() % 4 == 0) net.equation += char('a' + l);
+  return net;
+}
+
+// Least flops over all sequences of pairs, by trying them all. Sets of labels as bits.
+double least_flops(const std::vector<unsigned>& sets, unsigned output, const std::vector<double>& extent) {
+  if (sets.size() == 1) return 0;
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < sets.size(); ++i)
+    for (size_t j = i + 1; j < sets.size(); ++j) {
+      unsigned others = output;
+      std::vector<unsigned> rest;
+      for (size_t k = 0; k < sets.size(); ++k)
+        if (k != i && k != j) {
+          rest.push_back(sets[k]);
+          others |= sets[k];
+        }
+      const unsigned all = sets[i] | sets[j];
+      double flops = (all & ~others) ? 2 : 1;
+      for (size_t l = 0; l < extent.size(); ++l)
+        if (all >> l & 1) flops *= extent[l];
+      rest.push_back(all & others);
+      best = std::min(best, flops + least_flops(rest, output, extent));
+    }
+  return best;
+}
+
+// The same with lone labels summed first, from a plan's own account of operands.
+double least_flops(const EinsumPlan& plan) {
+  std::vector<double> extent(26, 1);
+  for (const auto& [label, n] : plan.sizes) extent[size_t(label - 'a')] = double(n);
+  const auto bits = [](const Labels& labels) {
+    unsigned b = 0;
+    for (int64_t l : labels) b |= 1u << (l - 'a');
+    return b;
+  };
+  std::vector<unsigned> sets;
+  for (const Labels& labels : plan.operands) sets.push_back(bits(labels));
+  double sums = 0;
+  for (const EinsumStep& step : plan.steps)
+    if (step.right < 0) {
+      sums += step.flops;
+      sets[size_t(step.left)] = bits(step.labels);
+    }
+  return sums + least_flops(sets, bits(plan.output), extent);
+}
+
+}  // namespace
+
+TEST_CASE("plans: optimal is the least over all orders, the others are orders too") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    const RandomNetwork net = random_network(random, 3 + round % 4);
+    CAPTURE(net.equation);
+    const auto plan = [&](PathOptions::Kind kind) {
+      PathOptions options;
+      options.kind = kind;
+      return plan_einsum(net.equation, net.shapes, options);
+    };
+    const EinsumPlan optimal = plan(PathOptions::Kind::optimal);
+    const double least = least_flops(optimal);
+    CHECK(optimal.flops == least);
+    CHECK(plan(PathOptions::Kind::automatic).flops == least);
+    Tensors xs;
+    for (const Shape& s : net.shapes) xs.push_back(fill(int64_t(xs.size()), s, DType::i64, open_device("reference")));
+    const Tensor value = einsum(optimal, xs);
+    for (const auto kind : {PathOptions::Kind::greedy, PathOptions::Kind::left}) {
+      const EinsumPlan other = plan(kind);
+      CHECK(other.flops >= least);
+      CHECK(other.path.size() + 1 == net.shapes.size());
+      CHECK(einsum(other, xs).to_vector<int64_t>() == value.to_vector<int64_t>());
+      PathOptions again;
+      again.kind = PathOptions::Kind::fixed;
+      again.path = other.path;
+      CHECK(plan_einsum(net.equation, net.shapes, again).flops == other.flops);
+    }
+  }
+}
+
+TEST_CASE("plans: a chain, its steps, flops, sizes and bytes") {
+  const std::vector<Shape> shapes{{10, 100}, {100, 5}, {5, 50}};
+  const EinsumPlan plan = plan_einsum("ab,bc,cd->ad", shapes);
+  CHECK(plan.path == ContractionPath{{0, 1}, {0, 1}});
+  REQUIRE(plan.steps.size() == 2);
+  CHECK(plan.steps[0].expression == "ab,bc->ac");
+  CHECK(plan.steps[1].left == 2);
+  CHECK(plan.steps[1].expression == "cd,ac->ad");
+  CHECK(plan.flops == 2 * 10 * 100 * 5 + 2 * 10 * 5 * 50);
+  CHECK(plan.largest_intermediate == 500);
+  CHECK(peak_bytes(plan, DType::f64) == 8 * (1000 + 500 + 250 + 50 + 500));
+  CHECK(plan_einsum("ab,ac->", {{7, 3}, {7, 4}}).flops == 7 * 3 + 7 * 4 + 2 * 7);
+  CHECK(plan_einsum("i,j->ij", {{3}, {4}}).flops == 12);
+  CHECK(plan_einsum("...i,...i->...", {{2, 3}, {2, 3}}).steps[0].expression == "0i,0i->0");
+  PathOptions fixed;
+  fixed.kind = PathOptions::Kind::fixed;
+  fixed.path = {{0, 3}, {0, 1}};
+  CHECK_THROWS_WITH_AS(plan_einsum("ab,bc,cd->ad", shapes, fixed),
+                       "einsum: path step 0 is [0, 3]: expected two positions of a list of 3", Error);
+  fixed.path = {{0, 1}};
+  CHECK_THROWS_WITH_AS(plan_einsum("ab,bc,cd->ad", shapes, fixed),
+                       "einsum: the path has 1 steps, 3 operands need 2", Error);
+}
+
+TEST_CASE("plans: greedy takes a long chain in linear space") {
+  std::string equation;
+  std::vector<Shape> shapes;
+  for (int k = 0; k < 40; ++k) {
+    equation += (k ? "," : "") + std::string(1, char(k < 26 ? 'a' + k : 'A' + k - 26)) +
+                char(k + 1 < 26 ? 'a' + k + 1 : 'A' + k + 1 - 26);
+    shapes.push_back({4, 4});
+  }
+  const EinsumPlan plan = plan_einsum(equation, shapes);
+  CHECK(plan.path.size() == 39);
+  CHECK(plan.largest_intermediate == 16);
+  CHECK(plan.flops == 39 * 2 * 64);
+}
+
+// Multiplications of an order, counted with sets, for orders of SSA form.
+static double multiplications(const Network& net, const SsaPath& path) {
+  std::vector<std::set<int64_t>> sets;
+  for (const Labels& t : net.tensors) sets.emplace_back(t.begin(), t.end());
+  std::set<size_t> gone;
+  double total = 0;
+  for (const auto& [a, b] : path) {
+    gone.insert({size_t(a), size_t(b)});
+    std::set<int64_t> all = sets[size_t(a)], kept;
+    all.insert(sets[size_t(b)].begin(), sets[size_t(b)].end());
+    double products = 1;
+    for (int64_t l : all) {
+      products *= net.extent[size_t(l)];
+      bool used = net.is_output[size_t(l)];
+      for (size_t k = 0; k < sets.size(); ++k) used |= !gone.count(k) && sets[k].count(l);
+      if (used) kept.insert(l);
+    }
+    total += products;
+    sets.push_back(kept);
+  }
+  return total;
+}
+
+TEST_CASE("plans: published networks, proven optima") {
+  const std::string file = GRADUS_SOURCE_DIR "/../shared/cases/networks.json";
+  if (!std::filesystem::exists(file)) {
+    MESSAGE("skipped: ", file, " is not there");
+    return;
+  }
+  const Json networks = parse_json(read_file(file), file);
+  for (const Json& instance : networks["instances"]) {
+    if (!instance.contains("proven_optimum_log2_mults")) continue;
+    INFO(instance["name"].dump());
+    Network net;
+    net.extent = instance["sizes"].get<std::vector<double>>();
+    net.is_output.assign(net.extent.size(), false);
+    for (const Json& l : instance["output"]) net.is_output[l.get<size_t>()] = true;
+    for (const Json& t : instance["inputs"]) {
+      const auto labels = t.get<std::set<int64_t>>();
+      net.tensors.emplace_back(labels.begin(), labels.end());
+    }
+    const double proven = instance["proven_optimum_log2_mults"];
+    CHECK(std::log2(multiplications(net, greedy_order(net))) >= proven - 1e-3);
+    if (net.tensors.size() > PathOptions::kMaxOptimal) continue;
+    CHECK(std::log2(multiplications(net, optimal_order(net))) == doctest::Approx(proven).epsilon(1e-4));
+  }
+}
+
+// ---- the check of a contraction, and the program
+
+namespace {
+
+cli::Contraction contraction(const std::string& equation, const std::vector<Shape>& shapes, DType dtype,
+                             Algebra algebra = Algebra::standard) {
+  PathOptions options;
+  options.sum_alone = algebra != Algebra::max_times;
+  cli::Contraction c{plan_einsum(equation, shapes, options), algebra, {}};
+  for (const Shape& s : shapes) c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu")));
+  return c;
+}
+
+// x with its first element off by `relative` of the largest.
+Tensor spoilt(const Tensor& x, double relative) {
+  const Tensor mask = cast(eq(cumsum(Tensor::full({x.numel()}, 1, DType::f64, x.device()), 0), 1.0), x.dtype());
+  return add(x, reshape(mul(mask, amax(abs(x)).item() * relative), x.sizes()));
+}
+
+}  // namespace
+
+TEST_CASE("verify passes what is right and fails what is not") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const double relative = dtype == DType::f32 ? 1e-3 : 1e-9;
+    const cli::Contraction c = contraction("aab,bcd,...,dc->b", {{3, 3, 8}, {8, 5, 6}, {4, 1}, {6, 5}}, dtype);
+    const Tensor y = einsum(c.plan, c.operands);
+    CHECK(cli::verify(c, y, {}, {}).passed());
+    CHECK_FALSE(cli::verify(c, spoilt(y, relative), {}, {}).passed());
+    const Tensor g = cli::random_operand(y.sizes(), dtype, y.device());
+    Tensors grads = cli::contraction_grads(c, g);
+    CHECK(cli::verify(c, y, g, grads).passed());
+    grads[1] = mul(grads[1], 1 + relative);
+    const cli::Verification wrong = cli::verify(c, y, g, grads);
+    CHECK_FALSE(wrong.passed());
+    CHECK(wrong.value_error.value() < relative);
+    CHECK(wrong.grad_error.value() > relative / 100);
+  }
+  for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times}) {
+    const cli::Contraction c = contraction("ij,jk,k->i", {{4, 5}, {5, 6}, {6}}, DType::f32, algebra);
+    const Tensor y = einsum(c.plan, c.operands, algebra);
+    CHECK(cli::verify(c, y, {}, {}).passed());
+    CHECK_FALSE(cli::verify(c, spoilt(y, 1e-3), {}, {}).passed());
+  }
+  const cli::Contraction c = contraction("ij,jk->ik", {{4, 5}, {5, 6}}, DType::i64);
+  const Tensor y = einsum(c.plan, c.operands);
+  CHECK(cli::verify(c, y, {}, {}).passed());
+  CHECK_FALSE(cli::verify(c, add(y, 1), {}, {}).passed());
+  CHECK_FALSE(cli::verify(c, y, {}, {}).grad_error);
+}
+
+TEST_CASE("verify of a large contraction: a block, and random vectors") {
+  const cli::Contraction c = contraction("ij,jk->ik", {{700, 300}, {300, 500}}, DType::f32);
+  const Tensor y = einsum(c.plan, c.operands);
+  const cli::Verification right = cli::verify(c, y, {}, {});
+  CHECK(right.passed());
+  REQUIRE(right.notes.size() == 4);
+  check_contains(right.notes[0], "a block of ");
+  check_contains(right.notes[1], "value against random vectors, all of it");
+  CHECK_FALSE(cli::verify(c, mul(y, 1.001), {}, {}).passed());
+}
+
+TEST_CASE("the program: from files to files") {
+  const Json file = read_cases();
+  if (file.is_null()) return;
+  const auto folder = std::filesystem::temp_directory_path() / ("gradus_einsum_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto name = [&](const std::string& stem) { return (folder / (stem + ".npy")).string(); };
+  const std::set<int> chosen{1, 27, 61, 97, 259};
+  int ran = 0;
+  for (const Json& c : file["cases"]) {
+    if (!chosen.count(c["id"].get<int>())) continue;
+    INFO(c["equation"].dump());
+    Device& device = open_device("cpu");
+    const Tensors xs = operands(c, DType::f64, device);
+    std::string command = std::string(GRADUS_PROGRAM) + " contract --device cpu --json --einsum " +
+                          c["equation"].dump() + " --in";
+    std::string grads = " --grads";
+    for (size_t k = 0; k < xs.size(); ++k) {
+      write_npy(name(join("x", k)), xs[k]);
+      command += " " + name(join("x", k));
+      grads += " " + name(join("d", k));
+    }
+    write_npy(name("g"), fill(int64_t(xs.size()), shape_of(c["output_shape"]), DType::f64, device));
+    command += " --out " + name("y") + " --cotangent " + name("g") + grads + " > " + name("log") + " 2>&1";
+    const int status = std::system(command.c_str());
+    const std::string log = read_file(name("log"));
+    INFO(command, "\n", log);
+    CHECK(status == 0);
+    Derivatives d;
+    d.value = read_npy(name("y"));
+    CHECK(d.value.sizes() == shape_of(c["output_shape"]));
+    CHECK(weighted_sum(d.value).re == c["weighted_sum"]);
+    for (size_t k = 0; k < xs.size(); ++k)
+      CHECK(weighted_sum(read_npy(name(join("d", k)))).re == c["grad_weighted_sum"][k]);
+    const size_t last = log.rfind("\n", log.size() - 2);
+    const Json result = parse_json(log.substr(last == std::string::npos ? 0 : last + 1), "result");
+    CHECK(result["event"] == "result");
+    CHECK(result["expression"] == c["equation"]);
+    CHECK(result["device"] == "cpu");
+    CHECK(result["path"].size() == xs.size() - 1);
+    ++ran;
+  }
+  CHECK(ran > 0);
+  std::filesystem::remove_all(folder);
+}
