@@ -1,5 +1,5 @@
-// Images on their way to the device: the order of an epoch, and batches in buffers that stay the same
-// from step to step (so that a recorded step can be replayed with the next batch).
+// Images on their way to the device: the order of an epoch, and batches in buffers that stay the
+// same from step to step (so that a recorded step can be replayed with the next batch).
 #pragma once
 #include "cli/data/dataset.hpp"
 #include "engine/tensor.hpp"
@@ -8,8 +8,9 @@
 
 namespace gradus::cli {
 
-// A permutation of 0 .. n-1 by Fisher and Yates (Knuth, TAOCP 2, algorithm P), its numbers drawn from
-// Philox under (seed, epoch): the same on every machine, and apart from the stream of the generator.
+// A permutation of 0 .. n-1 by Fisher and Yates (Knuth, TAOCP 2, algorithm P), its numbers drawn
+// from Philox under (seed, epoch): the same on every machine, and apart from the stream of the
+// generator.
 std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch);
 
 class Batches {

@@ -3,9 +3,9 @@
 
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
-#include "engine/layered.hpp"
+#include "engine/io/layered.hpp"
 #include "ops/einsum/equation.hpp"
 
 #include <nlohmann/json.hpp>

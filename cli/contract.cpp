@@ -4,9 +4,9 @@
 
 #include "cli/contract_verify.hpp"
 #include "cli/parse.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/io/npy.hpp"
-#include "engine/layered.hpp"
+#include "engine/io/layered.hpp"
 #include "engine/random.hpp"
 #include "ops/dtypes.hpp"
 
@@ -102,7 +102,8 @@ std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes
     for (int64_t l : term.letters) {
       used.emplace_back(1, char(l));
       if (!sizes.contains(used.back()))
-        fail(ErrorKind::value, kOp, "sizes: no size for ", label_text(l), " of \"", equation.text, "\"");
+        fail(ErrorKind::value, kOp, "sizes: no size for ", label_text(l), " of \"", equation.text,
+             "\"");
       shape.push_back(sizes[used.back()].get<int64_t>());
     }
   }
@@ -163,7 +164,11 @@ class LimitScope {
 class ContractRun {
  public:
   ContractRun(const ContractOptions& options, std::ostream& out, std::ostream& err)
-      : o_(options), out_(out), err_(err), config_(resolve(options)), device_(open()),
+      : o_(options),
+        out_(out),
+        err_(err),
+        config_(resolve(options)),
+        device_(open()),
         expression_(config_["expression"].get<std::string>()) {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     const Equation equation = parse_equation(expression_);
@@ -221,8 +226,8 @@ class ContractRun {
   Device& open() {
     std::vector<std::string> warnings;
     const Json* experiment = config_.contains("device") ? &config_["device"] : nullptr;
-    const OpenedDevice opened = open_configured(
-        resolve_device_config(o_.device, experiment, o_.config, &warnings));
+    const OpenedDevice opened =
+        open_configured(resolve_device_config(o_.device, experiment, o_.config, &warnings));
     for (const std::string& w : warnings) err_ << w << "\n";
     if (!opened.notice.empty()) err_ << opened.notice << "\n";
     return *opened.device;
@@ -241,9 +246,11 @@ class ContractRun {
     for (size_t k = 0; k < c_.operands.size(); ++k) {
       Tensor& x = c_.operands[k];
       if (is_complex(x.dtype()) && !is_complex(dtype_))
-        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_, " it would lose its imaginary part");
+        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+             " it would lose its imaginary part");
       if (is_floating(x.dtype()) && !is_floating(dtype_))
-        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_, " it would lose its fractions");
+        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+             " it would lose its fractions");
       x = cast(x, dtype_);
     }
   }
@@ -251,9 +258,9 @@ class ContractRun {
     const size_t limit = device_.pool().limit();
     const double need = peak_bytes(c_.plan, dtype_, wants_grads_);
     if (limit == 0 || need <= double(limit)) return;
-    fail(ErrorKind::memory, kOp, "operands and intermediates need ", bytes_text(need), ", the limit is ",
-         bytes_text(double(limit)), "; the largest intermediate has ", c_.plan.largest_intermediate,
-         " elements of ", dtype_);
+    fail(ErrorKind::memory, kOp, "operands and intermediates need ", bytes_text(need),
+         ", the limit is ", bytes_text(double(limit)), "; the largest intermediate has ",
+         c_.plan.largest_intermediate, " elements of ", dtype_);
   }
 
   // ---- work
@@ -268,7 +275,7 @@ class ContractRun {
       device_.synchronize();
       const double s = seconds_since(start);
       seconds_ = i == 0 ? s : std::min(seconds_, s);
-      if (o_.json) out_ << Json{{"event", "run"}, {"repeat", i}, {"seconds", s}}.dump() << std::endl;
+      if (o_.json) event({{"event", "run"}, {"repeat", i}, {"seconds", s}});
     }
   }
   void differentiate() {
@@ -278,12 +285,13 @@ class ContractRun {
         fail(ErrorKind::shape, o_.cotangent, "the cotangent has shape ", cotangent_.sizes(),
              ", the value ", value_.sizes());
       if (is_complex(cotangent_.dtype()) && !is_complex(value_.dtype()))
-        fail(ErrorKind::dtype, o_.cotangent, "the cotangent is ", cotangent_.dtype(), ", the value ",
-             value_.dtype());
+        fail(ErrorKind::dtype, o_.cotangent, "the cotangent is ", cotangent_.dtype(),
+             ", the value ", value_.dtype());
       cotangent_ = cast(cotangent_, value_.dtype());
     } else if (!o_.grads.empty()) {
       if (value_.numel() != 1)
-        fail(ErrorKind::value, kOp, "--grads needs --cotangent FILE: the value has shape ", value_.sizes());
+        fail(ErrorKind::value, kOp, "--grads needs --cotangent FILE: the value has shape ",
+             value_.sizes());
       cotangent_ = Tensor::full(value_.sizes(), 1, value_.dtype(), device_);
     } else {
       cotangent_ = random_operand(value_.sizes(), value_.dtype(), device_);
@@ -301,29 +309,35 @@ class ContractRun {
 
   // ---- reports
 
+  // One line of JSON, keys in the order given.
+  void event(const nlohmann::ordered_json& e) const { out_ << e.dump() << std::endl; }
+
   void report_plan() const {
     const EinsumPlan& plan = c_.plan;
     const double peak = peak_bytes(plan, dtype_, wants_grads_);
     if (o_.json) {
       Json steps = Json::array();
       for (const EinsumStep& s : plan.steps)
-        steps.push_back({{"expression", s.expression}, {"flops", count_json(s.flops)},
+        steps.push_back({{"expression", s.expression},
+                         {"flops", count_json(s.flops)},
                          {"elements", count_json(s.elements)}});
-      Json event{{"event", "plan"}, {"expression", expression_}, {"path", path_json(plan)},
-                 {"steps", steps}, {"flops", count_json(plan.flops)},
-                 {"largest_intermediate", count_json(plan.largest_intermediate)},
-                 {"peak_bytes_estimate", count_json(peak)}};
-      out_ << event.dump() << std::endl;
-      return;
+      return event({{"event", "plan"},
+                    {"expression", expression_},
+                    {"path", path_json(plan)},
+                    {"steps", steps},
+                    {"flops", count_json(plan.flops)},
+                    {"largest_intermediate", count_json(plan.largest_intermediate)},
+                    {"peak_bytes_estimate", count_json(peak)}});
     }
     err_ << fmt::format("{}  ({}, {}, on {})\n", expression_, dtype_name(dtype_),
                         algebra_name(c_.algebra), device_.name());
     for (size_t k = 0; k < plan.shapes.size() && k < kMostSteps; ++k)
       err_ << fmt::format("  operand {}  {}\n", k, to_text(plan.shapes[k]));
-    err_ << fmt::format("  order {}: {} steps, {:.4g} flops, largest intermediate {:.6g} elements, "
-                        "memory about {}\n",
-                        path_name_, plan.steps.size(), plan.flops, plan.largest_intermediate,
-                        bytes_text(peak));
+    err_ << fmt::format(
+        "  order {}: {} step{}, {:.4g} flops, largest intermediate {:.6g} elements, "
+        "memory about {}\n",
+        path_name_, plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
+        plan.largest_intermediate, bytes_text(peak));
     for (size_t i = 0; i < plan.steps.size() && i < kMostSteps; ++i)
       err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression,
                           plan.steps[i].flops);
@@ -331,10 +345,7 @@ class ContractRun {
       err_ << fmt::format("  ... and {} more\n", plan.steps.size() - kMostSteps);
   }
   void report_checks(const Verification& v) const {
-    if (o_.json) {
-      out_ << Json{{"event", "verify"}, {"passed", v.passed()}, {"checks", v.notes}}.dump() << std::endl;
-      return;
-    }
+    if (o_.json) return event({{"event", "verify"}, {"passed", v.passed()}, {"checks", v.notes}});
     for (const std::string& note : v.notes) err_ << "  " << note << "\n";
   }
   double gflops() const { return seconds_ > 0 ? c_.plan.flops / seconds_ / 1e9 : 0; }
@@ -345,9 +356,10 @@ class ContractRun {
       out_ << "path " << path_json(c_.plan).dump() << "\n";
       return;
     }
-    out_ << fmt::format("{} -> {} {}: {} (best of {}), {:.4g} GFLOP/s, peak {}, on {}\n", expression_,
-                        dtype_name(value_.dtype()), to_text(value_.sizes()), seconds_text(seconds_),
-                        config_["repeat"].get<int64_t>(), gflops(), bytes_text(peak), device_.name());
+    out_ << fmt::format("{} -> {} {}: {} (best of {}), {:.4g} GFLOP/s, peak {}, on {}\n",
+                        expression_, dtype_name(value_.dtype()), to_text(value_.sizes()),
+                        seconds_text(seconds_), config_["repeat"].get<int64_t>(), gflops(),
+                        bytes_text(peak), device_.name());
     if (wants_grads_)
       out_ << fmt::format("gradients: {} (value and gradients)\n", seconds_text(grad_seconds_));
     if (checked) out_ << (checked->passed() ? "verified\n" : "NOT verified\n");
@@ -371,7 +383,7 @@ class ContractRun {
       result["max_rel_error_value"] = optional_json(checked->value_error);
       result["max_rel_error_grad"] = optional_json(checked->grad_error);
     }
-    out_ << result.dump() << std::endl;
+    event(result);
   }
 
   const ContractOptions& o_;
@@ -394,7 +406,8 @@ class ContractRun {
 }  // namespace
 
 Spec contraction_spec() {
-  const Spec kind = Spec::string("how the order is found").one_of({"auto", "greedy", "optimal", "left"});
+  const Spec kind =
+      Spec::string("how the order is found").one_of({"auto", "greedy", "optimal", "left"});
   const Spec position = Spec::integer("position in the shrinking list").at_least(0);
   const Spec steps = Spec::array(Spec::array(position, "a pair").length(2, 2),
                                  "the order itself, as opt_einsum writes it: both operands leave "
@@ -411,12 +424,14 @@ Spec contraction_spec() {
       .maybe("algebra", Spec::string("sum and product")
                             .one_of({"standard", "max-plus", "min-plus", "max-times"})
                             .otherwise("\"standard\""))
-      .maybe("path", Spec::any_of({kind, Spec::object("the order of contraction")
-                                             .maybe("kind", kind)
-                                             .maybe("steps", steps)},
-                                  "the order of contraction")
-                         .short_for("kind")
-                         .otherwise("\"auto\""))
+      .maybe(
+          "path",
+          Spec::any_of(
+              {kind,
+               Spec::object("the order of contraction").maybe("kind", kind).maybe("steps", steps)},
+              "the order of contraction")
+              .short_for("kind")
+              .otherwise("\"auto\""))
       .maybe("memory_limit", byte_size_spec("most bytes of operands and intermediates"))
       .maybe("grad", Spec::boolean("computes gradients too").otherwise("false"))
       .maybe("verify", Spec::boolean("checks value and gradients").otherwise("false"))

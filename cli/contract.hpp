@@ -1,8 +1,8 @@
-// `gradus contract`: one einsum from the command line or from an experiment "contraction": its plan, its
-// value, its gradients, its speed, and a check of both. Knows options, files and words for people; what
-// a contraction is, only ops/einsum/ knows.
+// `gradus contract`: one einsum from the command line or from an experiment "contraction": its
+// plan, its value, its gradients, its speed, and a check of both. Knows options, files and words
+// for people; what a contraction is, only ops/einsum/ knows.
 #pragma once
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <cstdint>
 #include <iosfwd>
@@ -19,11 +19,11 @@ struct ContractOptions {
   std::string sizes;                  // --sizes: "a=3,b=4"
   std::vector<std::string> in;        // --in: one .npy per operand
   std::string dtype, algebra;
-  std::string out;                    // --out: the value
-  std::string cotangent;              // --cotangent: of the value
-  std::vector<std::string> grads;     // --grads: one file per operand, "-" for none
-  std::string path;                   // --path: auto, greedy, optimal, left, or [[i, j], ...]
-  std::string memory;                 // --memory: "1GiB"
+  std::string out;                 // --out: the value
+  std::string cotangent;           // --cotangent: of the value
+  std::vector<std::string> grads;  // --grads: one file per operand, "-" for none
+  std::string path;                // --path: auto, greedy, optimal, left, or [[i, j], ...]
+  std::string memory;              // --memory: "1GiB"
   bool plan_only = false, verify = false;
   std::optional<int64_t> repeat, seed;
   std::string device;

@@ -1,7 +1,7 @@
 // Why the numbers are what they are. A sum of K products, rounded with unit u, is off by about
 // u * sqrt(K) * sum |products| (rounding errors behave like a random walk), so errors are measured
-// against the same contraction of absolute values, and the tolerance is a few times u * sqrt(K), added
-// up over the steps of the plan.
+// against the same contraction of absolute values, and the tolerance is a few times u * sqrt(K),
+// added up over the steps of the plan.
 #include "cli/contract_verify.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ double element_count(const EinsumPlan& plan, const EinsumStep& step) {
   double n = 1;
   for (const Labels* labels : {&step.left_labels, &step.right_labels})
     for (int64_t l : *labels)
-      if (labels == &step.left_labels || std::find(step.left_labels.begin(), step.left_labels.end(),
-                                                   l) == step.left_labels.end())
+      if (labels == &step.left_labels ||
+          std::find(step.left_labels.begin(), step.left_labels.end(), l) == step.left_labels.end())
         n *= double(plan.sizes.at(l));
   return n;
 }
@@ -74,8 +74,9 @@ double typical(const Tensor& a, const Tensor& b) {
   return std::sqrt(sum(square(p)).item());
 }
 double root_mean_square(const Tensor& x) {
-  return x.numel() == 0 ? 0 : typical(x, Tensor::full({}, 1, x.dtype(), x.device())) /
-                                  std::sqrt(double(x.numel()));
+  return x.numel() == 0 ? 0
+                        : typical(x, Tensor::full({}, 1, x.dtype(), x.device())) /
+                              std::sqrt(double(x.numel()));
 }
 
 Tensors each(const Tensors& xs, Tensor (*f)(const Tensor&)) {
@@ -91,7 +92,8 @@ Tensors widened(const Tensors& xs) {
 
 class Verifier {
  public:
-  Verifier(const Contraction& c, const Tensor& value) : c_(c), plan_(c.plan), value_(value.detach()) {
+  Verifier(const Contraction& c, const Tensor& value)
+      : c_(c), plan_(c.plan), value_(value.detach()) {
     dtype_ = value.dtype();
   }
   Verification run(Tensor cotangent, Tensors grads) {
@@ -117,7 +119,8 @@ class Verifier {
   }
   std::string rounding_reason() const {
     if (is_integer(dtype_)) return "integers are exact";
-    return join("rounding of ", dtype_, " in ", plan_.steps.size(), " steps");
+    return join("rounding of ", dtype_, " in ", plan_.steps.size(),
+                plan_.steps.size() == 1 ? " step" : " steps");
   }
 
   // ---- the value
@@ -150,7 +153,8 @@ class Verifier {
     report(result_.value_error, what, error, tolerance(plan, dtype_, false), rounding_reason());
   }
 
-  // max |got - expected| / bound, element by element; without a bound against the largest finite number.
+  // max |got - expected| / bound, element by element; without a bound against the largest finite
+  // number.
   static double worst_error(const Tensor& got, const Tensor& expected, const Tensor& bound) {
     const auto x = cast(got, DType::c128).to_vector<c128>();
     const auto y = cast(expected, DType::c128).to_vector<c128>();
@@ -183,9 +187,9 @@ class Verifier {
     Block block;
     for (int64_t l : plan_.output) block.count[l] = plan_.sizes.at(l);
     while (plan_of(block).flops > kReferenceFlops) {
-      const auto largest = std::max_element(
-          block.count.begin(), block.count.end(),
-          [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto largest =
+          std::max_element(block.count.begin(), block.count.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
       if (largest == block.count.end() || largest->second <= 1) return std::nullopt;
       largest->second = (largest->second + 1) / 2;
     }
@@ -229,7 +233,8 @@ class Verifier {
   void against_sample() {
     const std::optional<Block> block = draw_block();
     if (!block) {
-      result_.notes.push_back("value against the reference device: one element alone is too much work");
+      result_.notes.push_back(
+          "value against the reference device: one element alone is too much work");
       return;
     }
     Tensors xs;
@@ -239,8 +244,8 @@ class Verifier {
                       join("a block of ", block->elements, " of ", value_.numel(), " elements"));
   }
 
-  // <w, C> computed from C, and from the operands in another, cheap order (Freivalds), where w is the
-  // outer product of one vector of random signs per label of the output.
+  // <w, C> computed from C, and from the operands in another, cheap order (Freivalds), where w is
+  // the outer product of one vector of random signs per label of the output.
   void against_vectors() {
     const std::optional<std::string> text = lettered();
     if (!text) {
@@ -263,10 +268,11 @@ class Verifier {
     const double difference = std::abs(a.item_complex() - b.item_complex());
     const Tensor bound = einsum(plan_, each(widened(c_.operands), abs));
     const double scale = std::sqrt(sum(square(bound)).item());
-    report(result_.value_error, "value against random vectors, all of it", relative(difference, scale),
-           tolerance(plan_, dtype_, false), rounding_reason());
+    report(result_.value_error, "value against random vectors, all of it",
+           relative(difference, scale), tolerance(plan_, dtype_, false), rounding_reason());
   }
-  // "operands and vectors>output and vectors" with a letter for every label; nothing if letters run out.
+  // "operands and vectors>output and vectors" with a letter for every label; nothing if letters run
+  // out.
   std::optional<std::string> lettered() const {
     std::map<int64_t, char> names;
     for (const auto& [label, n] : plan_.sizes) {
@@ -297,8 +303,8 @@ class Verifier {
     check_differences(cotangent, grads);
   }
 
-  // Size of <g, J t>: with absolute values where that bounds the rounding, else of what came out. In the
-  // wide dtype, since f16 may overflow here and an infinite scale would hide every error.
+  // Size of <g, J t>: with absolute values where that bounds the rounding, else of what came out.
+  // In the wide dtype, since f16 may overflow here and an infinite scale would hide every error.
   double dot_scale(const Tensor& cotangent, const Tensors& grads, const Tensors& directions) const {
     Tensors bounds = grads;
     if (standard()) {
@@ -341,7 +347,8 @@ class Verifier {
   }
 
   // A sum-product is a polynomial along a line, so a wide step costs little truncation. A tropical
-  // value has kinks: there the gradient is taken at a near point without ties, and the step is small.
+  // value has kinks: there the gradient is taken at a near point without ties, and the step is
+  // small.
   void check_differences(const Tensor& cotangent, const Tensors& grads) {
     const double n = double(c_.operands.size());
     const double h = standard() ? 1e-4 / n : 1e-7;
@@ -362,7 +369,8 @@ class Verifier {
     };
     const double difference = (along(h) - along(-h)) / (2 * h) - sum_of_inner(slopes, directions);
     const double limit = standard() ? tolerance(plan_, dtype_, true) + 1e-6 : 1e-2;
-    report(result_.grad_error, join("gradients against central differences in f64, step ", short_number(h)),
+    report(result_.grad_error,
+           join("gradients against central differences in f64, step ", short_number(h)),
            relative(difference, dot_scale(cotangent, slopes, directions)), limit,
            standard() ? rounding_reason() + ", and 1e-6 for the differences"
                       : "a winner may change within the step");
@@ -377,7 +385,8 @@ class Verifier {
 
 }  // namespace
 
-Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent, Tensors grads) {
+Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent,
+                    Tensors grads) {
   return Verifier(contraction, value).run(std::move(cotangent), std::move(grads));
 }
 

@@ -1,5 +1,6 @@
-// Checks of a contraction that was computed: its value against the reference device, its gradients by
-// two identities. Says what was checked, on how much of the data, and why a tolerance is what it is.
+// Checks of a contraction that was computed: its value against the reference device, its gradients
+// by two identities. Says what was checked, on how much of the data, and why a tolerance is what it
+// is.
 #pragma once
 #include "ops/einsum/einsum.hpp"
 
@@ -16,16 +17,18 @@ struct Contraction {
 };
 
 struct Verification {
-  // Worst errors relative to the size of what was added up; absent where there was nothing to check.
+  // Worst errors relative to the size of what was added up; absent where there was nothing to
+  // check.
   std::optional<double> value_error, grad_error;
   std::vector<std::string> notes;     // one line per check: what, on how much, error, tolerance
   std::vector<std::string> failures;  // the lines of those over their tolerance
   bool passed() const { return failures.empty(); }
 };
 
-// `value` is what the device computed. `cotangent` and `grads` may be undefined and empty; then they are
-// drawn and computed. Uses this thread's generator.
-Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent, Tensors grads);
+// `value` is what the device computed. `cotangent` and `grads` may be undefined and empty; then
+// they are drawn and computed. Uses this thread's generator.
+Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent,
+                    Tensors grads);
 
 // Normal numbers of a dtype (complex: both parts; integers: whole numbers from -4 to 4, u8 0 to 8).
 Tensor random_operand(const Shape& sizes, DType dtype, Device& device);

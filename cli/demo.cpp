@@ -3,9 +3,10 @@
 
 #include "cli/contract.hpp"
 #include "cli/train_loop.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "ops/def/fingerprint.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -47,14 +48,16 @@ std::string drawing(const uint8_t* pixels, int64_t rows, int64_t cols) {
 void show_guess(Trainer& trainer, const Dataset& data, Device& device, std::ostream& out) {
   const NoGrad no_grad;
   Batches batches(data.test, data.rows * data.cols, device);
-  const int64_t first[] = {0};
+  const auto five = std::find(data.test.labels.begin(), data.test.labels.end(), 5);
+  const int64_t shown[] = {five == data.test.labels.end() ? 0 : five - data.test.labels.begin()};
   trainer.network().set_training(false);
-  const Tensor p = softmax(trainer.network().forward(batches.fill(first).images), -1);
+  const Tensor p = softmax(trainer.network().forward(batches.fill(shown).images), -1);
   trainer.network().set_training(true);
   const int64_t guess = argmax(p).item_integer();
-  out << "   A test image, drawn as " << data.test.labels[0] << ":\n\n"
-      << drawing(data.test.images.data(), data.rows, data.cols) << "\n   The network says " << guess
-      << ", and is " << percent(amax(p).item()) << " sure.\n\n";
+  out << "   A test image, drawn as " << data.test.labels[size_t(shown[0])] << ":\n\n"
+      << drawing(data.test.images.data() + shown[0] * data.rows * data.cols, data.rows, data.cols)
+      << "\n   The network says " << guess << ", and is " << percent(amax(p).item())
+      << " sure.\n\n";
 }
 
 void learn(Device& device, Reporter& reporter, std::ostream& out) {
@@ -77,23 +80,29 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
 void contract_three(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.json)
     out << "2. A contraction of three tensors, and its gradient\n\n"
-           "   einsum \"ij,jk,kl->il\": gradus picks the cheaper order of the two products, and checks\n"
-           "   value and gradients against a plain loop.\n\n";
+           "   Left to right, ij,jk,kl->il would multiply a 400 x 300 by a 300 x 500 matrix first. "
+           "gradus\n"
+           "   finds the cheaper order, checks the value against the plain loops of the reference "
+           "device,\n"
+           "   and the gradients against forward mode and differences.\n\n";
   ContractOptions contraction;
   contraction.einsum = "ij,jk,kl->il";
-  contraction.sizes = "i=64,j=128,k=96,l=8";
+  contraction.sizes = "i=400,j=300,k=500,l=2";
   contraction.verify = true;
   contraction.device = options.device;
   contraction.json = options.json;
-  run_contract(contraction, out, err);
+  run_contract(contraction, out, options.json ? err : out);
   if (!options.json) out << "\n";
 }
 
 void show_statement(const std::string& name, bool json, std::ostream& out) {
   const def::StatementText& s = def::statement_info(def::statement_id(name));
   if (json) {
-    out << nlohmann::ordered_json{{"event", "statement"}, {"name", s.name}, {"value", s.value},
-                                  {"slope", s.slopes.at(0)}}.dump()
+    out << nlohmann::ordered_json{{"event", "statement"},
+                                  {"name", s.name},
+                                  {"value", s.value},
+                                  {"slope", s.slopes.at(0)}}
+               .dump()
         << std::endl;
     return;
   }
@@ -101,9 +110,13 @@ void show_statement(const std::string& name, bool json, std::ostream& out) {
   out << "3. A derivative, printed from the code that runs\n\n"
       << "   " << s.name << ":  y = " << s.value << "\n"
       << "   " << std::string(s.name.size(), ' ') << "   dy/dx = " << s.slopes.at(0) << "\n\n"
-      << "   One statement is all there is of " << s.name << ". The loop on the device, the gradient, its\n"
+      << "   One statement is all there is of " << s.name
+      << ". The loop on the device, the gradient, its\n"
       << "   own derivative and these two lines are read from it. Its slope needs "
-      << (keeps_y && keeps_x ? "x and y" : keeps_y ? "y alone" : keeps_x ? "x alone" : "neither x nor y")
+      << (keeps_y && keeps_x ? "x and y"
+          : keeps_y          ? "y alone"
+          : keeps_x          ? "x alone"
+                             : "neither x nor y")
       << ",\n   so that is what the forward pass keeps.\n\n";
 }
 
@@ -125,13 +138,16 @@ int run_demo(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (options.json) {
-    out << nlohmann::ordered_json{{"event", "done"}, {"seconds", seconds},
-                                  {"device", opened.device->name()}}.dump()
+    out << nlohmann::ordered_json{{"event", "done"},
+                                  {"seconds", seconds},
+                                  {"device", opened.device->name()}}
+               .dump()
         << std::endl;
     return 0;
   }
   out << "That took " << duration(seconds) << " on " << opened.device->name() << ". Go on with\n\n"
-      << "   gradus ops sigmoid                          any op: formula, derivative, what it keeps\n"
+      << "   gradus ops sigmoid                          any op: formula, derivative, what it "
+         "keeps\n"
       << "   gradus train configs/mlp/digits.json        the same training, with a run folder\n"
       << "   gradus contract --einsum ij,jk->ik --sizes i=256,j=256,k=256 --verify\n"
       << "   gradus check                                every op against its derivative\n"

@@ -1,6 +1,6 @@
-// `gradus demo`: the tour. Trains a network on digits that the program draws, runs a contraction and its
-// gradient, and prints a derivative from the statement that runs. Under a minute, needs no file, and
-// leaves none behind.
+// `gradus demo`: the tour. Trains a network on digits that the program draws, runs a contraction
+// and its gradient, and prints a derivative from the statement that runs. Under a minute, needs no
+// file, and leaves none behind.
 #pragma once
 #include <iosfwd>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "cli/data/digits.hpp"
 #include "cli/data/idx.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "ops/nn/layers.hpp"
 
 #include <nlohmann/json.hpp>
@@ -14,30 +14,39 @@ namespace {
 
 Spec attribute_spec(const AttrSpec& attr) {
   switch (attr.type) {
-    case AttrValue::Type::integer: return Spec::integer(attr.doc);
-    case AttrValue::Type::boolean: return Spec::boolean(attr.doc);
-    case AttrValue::Type::text: return Spec::string(attr.doc);
-    default: return Spec::number(attr.doc);
+    case AttrValue::Type::integer:
+      return Spec::integer(attr.doc);
+    case AttrValue::Type::boolean:
+      return Spec::boolean(attr.doc);
+    case AttrValue::Type::text:
+      return Spec::string(attr.doc);
+    default:
+      return Spec::number(attr.doc);
   }
 }
 
 AttrValue attribute_value(const AttrSpec& attr, const Json& v) {
   switch (attr.type) {
-    case AttrValue::Type::integer: return v.get<int64_t>();
-    case AttrValue::Type::boolean: return v.get<bool>();
-    case AttrValue::Type::text: return std::string_view(v.get_ref<const std::string&>());
-    default: return v.get<double>();
+    case AttrValue::Type::integer:
+      return v.get<int64_t>();
+    case AttrValue::Type::boolean:
+      return v.get<bool>();
+    case AttrValue::Type::text:
+      return std::string_view(v.get_ref<const std::string&>());
+    default:
+      return v.get<double>();
   }
 }
 
 Spec linear_spec() {
   const Spec out = Spec::integer("features out").at_least(1).at_most(1 << 24);
-  return Spec::any_of({out, Spec::object("a linear layer")
-                                .with("out", out)
-                                .maybe("in", Spec::integer("features in; by default what comes in")
-                                                 .at_least(1))
-                                .maybe("bias", Spec::boolean("adds a bias").otherwise("true"))},
-                      "features out, or {\"out\", \"in\", \"bias\"}")
+  return Spec::any_of(
+             {out,
+              Spec::object("a linear layer")
+                  .with("out", out)
+                  .maybe("in", Spec::integer("features in; by default what comes in").at_least(1))
+                  .maybe("bias", Spec::boolean("adds a bias").otherwise("true"))},
+             "features out, or {\"out\", \"in\", \"bias\"}")
       .short_for("out");
 }
 
@@ -64,7 +73,8 @@ Spec data_spec() {
   return Spec::any_of(
       {Spec::object("digits drawn by the program, 28 x 28")
            .with("name", Spec::string("name of the data set").one_of({"digits"}))
-           .maybe("train", Spec::integer("training images").at_least(1).at_most(1e7).otherwise("6000"))
+           .maybe("train",
+                  Spec::integer("training images").at_least(1).at_most(1e7).otherwise("6000"))
            .maybe("test", Spec::integer("test images").at_least(1).at_most(1e7).otherwise("1000"))
            .maybe("seed", Spec::integer("seed of the drawing").at_least(0).otherwise("0")),
        Spec::object("files of the MNIST family, plain or .gz")
@@ -75,18 +85,17 @@ Spec data_spec() {
 }
 
 Spec schedule_spec() {
-  return Spec::any_of({Spec::string("name of the schedule").one_of({"constant", "cosine"}),
-                       Spec::object("how the learning rate moves")
-                           .with("name", Spec::string("name of the schedule")
-                                             .one_of({"constant", "cosine"}))
-                           .maybe("warmup_steps", Spec::integer("steps of linear growth from 0")
-                                                      .at_least(0)
-                                                      .otherwise("0"))
-                           .maybe("final_factor", Spec::number("cosine: the last rate over the first")
-                                                      .at_least(0)
-                                                      .at_most(1)
-                                                      .otherwise("0"))},
-                      "the learning rate's schedule")
+  return Spec::any_of(
+             {Spec::string("name of the schedule").one_of({"constant", "cosine"}),
+              Spec::object("how the learning rate moves")
+                  .with("name", Spec::string("name of the schedule").one_of({"constant", "cosine"}))
+                  .maybe("warmup_steps",
+                         Spec::integer("steps of linear growth from 0").at_least(0).otherwise("0"))
+                  .maybe("final_factor", Spec::number("cosine: the last rate over the first")
+                                             .at_least(0)
+                                             .at_most(1)
+                                             .otherwise("0"))},
+             "the learning rate's schedule")
       .short_for("name")
       .otherwise("\"constant\"");
 }
@@ -99,20 +108,22 @@ Spec adam_spec(const char* name, const char* weight_decay) {
                                   "decays of the two moments")
                           .length(2, 2)
                           .otherwise("[0.9, 0.999]"))
-      .maybe("eps", Spec::number("added to the root of the second moment").at_least(0).otherwise("1e-8"))
+      .maybe("eps",
+             Spec::number("added to the root of the second moment").at_least(0).otherwise("1e-8"))
       .maybe("weight_decay", Spec::number("weight decay").at_least(0).otherwise(weight_decay))
       .maybe("schedule", schedule_spec());
 }
 
 Spec optimizer_spec() {
-  const Spec sgd = Spec::object("stochastic gradient descent")
-                       .with("name", Spec::string("name of the optimiser").one_of({"sgd"}))
-                       .maybe("lr", Spec::number("learning rate").at_least(0).otherwise("1e-2"))
-                       .maybe("momentum", Spec::number("momentum").at_least(0).otherwise("0"))
-                       .maybe("dampening", Spec::number("dampening of the momentum").otherwise("0"))
-                       .maybe("weight_decay", Spec::number("weight decay").at_least(0).otherwise("0"))
-                       .maybe("nesterov", Spec::boolean("Nesterov's momentum").otherwise("false"))
-                       .maybe("schedule", schedule_spec());
+  const Spec sgd =
+      Spec::object("stochastic gradient descent")
+          .with("name", Spec::string("name of the optimiser").one_of({"sgd"}))
+          .maybe("lr", Spec::number("learning rate").at_least(0).otherwise("1e-2"))
+          .maybe("momentum", Spec::number("momentum").at_least(0).otherwise("0"))
+          .maybe("dampening", Spec::number("dampening of the momentum").otherwise("0"))
+          .maybe("weight_decay", Spec::number("weight decay").at_least(0).otherwise("0"))
+          .maybe("nesterov", Spec::boolean("Nesterov's momentum").otherwise("false"))
+          .maybe("schedule", schedule_spec());
   return Spec::any_of({sgd, adam_spec("adam", "0"), adam_spec("adamw", "0.01")}, "the optimiser")
       .short_for("name")
       .otherwise("{\"name\": \"adam\"}");
@@ -136,7 +147,8 @@ LayerConfig read_layer(const Json& v) {
     layer.p = value.get<double>();
   } else {
     for (const AttrSpec& a : get_op(layer.kind).attrs)
-      layer.attrs.push_back(value.contains(a.name) ? attribute_value(a, value[a.name]) : a.default_value);
+      layer.attrs.push_back(value.contains(a.name) ? attribute_value(a, value[a.name])
+                                                   : a.default_value);
   }
   return layer;
 }
@@ -145,8 +157,8 @@ optim::Rule read_rule(const Json& v) {
   if (v["name"] == "sgd")
     return optim::Sgd{v["momentum"].get<double>(), v["dampening"].get<double>(),
                       v["weight_decay"].get<double>(), v["nesterov"].get<bool>()};
-  return optim::Adam{v["betas"][0].get<double>(), v["betas"][1].get<double>(), v["eps"].get<double>(),
-                     v["weight_decay"].get<double>(), v["name"] == "adamw"};
+  return optim::Adam{v["betas"][0].get<double>(), v["betas"][1].get<double>(),
+                     v["eps"].get<double>(), v["weight_decay"].get<double>(), v["name"] == "adamw"};
 }
 
 optim::Schedule read_schedule(const Json& optimizer) {
@@ -176,19 +188,21 @@ Spec mlp_spec() {
   return Spec::object("trains a multi-layer perceptron on images")
       .with("experiment", Spec::string("the kind of experiment").one_of({"mlp"}))
       .maybe("device", device_spec())
-      .maybe("seed", Spec::integer("seed of the parameters, of dropout and of the order of the data")
-                         .at_least(0)
-                         .otherwise("1"))
+      .maybe("seed",
+             Spec::integer("seed of the parameters, of dropout and of the order of the data")
+                 .at_least(0)
+                 .otherwise("1"))
       .maybe("data", data_spec().otherwise("{\"name\": \"digits\"}"))
-      .with("model", Spec::object("the network").with("layers", Spec::array(layer_spec(), "its layers")
-                                                                    .length(1)))
+      .with("model", Spec::object("the network")
+                         .with("layers", Spec::array(layer_spec(), "its layers").length(1)))
       .maybe("loss", Spec::string("what is made small")
                          .one_of({"cross_entropy", "nll", "mse"})
                          .otherwise("\"cross_entropy\""))
       .maybe("optimizer", optimizer_spec())
       .maybe("clip_norm", Spec::number("bound of the norm of all gradients together").above(0))
       .maybe("epochs", Spec::integer("passes over the training set").at_least(1).otherwise("5"))
-      .maybe("batch_size", Spec::integer("images in one step").at_least(1).at_most(1 << 20).otherwise("64"))
+      .maybe("batch_size",
+             Spec::integer("images in one step").at_least(1).at_most(1 << 20).otherwise("64"))
       .maybe("shuffle", Spec::boolean("a new order in each epoch").otherwise("true"))
       .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
                               .at_least(0)
@@ -251,8 +265,8 @@ nn::Sequential build_network(const Experiment& experiment, int64_t features, Dev
   nn::Sequential network;
   for (const LayerConfig& layer : experiment.layers) {
     if (layer.kind == "linear") {
-      network.add(std::make_unique<nn::Linear>(layer.in ? layer.in : features, layer.out, layer.bias,
-                                               DType::f32, device));
+      network.add(std::make_unique<nn::Linear>(layer.in ? layer.in : features, layer.out,
+                                               layer.bias, DType::f32, device));
       features = layer.out;
     } else if (layer.kind == "dropout") {
       network.add(std::make_unique<nn::Dropout>(layer.p));

@@ -2,7 +2,7 @@
 #include "cli/op.hpp"
 
 #include "cli/parse.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/random.hpp"
@@ -258,9 +258,9 @@ int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   const Attrs checked = parse_attrs(op, options.attrs);  // before a file is read
   std::vector<std::string> warnings;
   const DeviceConfig config = resolve_device_config(options.device, nullptr, "", &warnings);
-  for (const std::string& line : warnings) err << "gradus: " << line << "\n";
+  for (const std::string& line : warnings) err << line << "\n";
   const OpenedDevice opened = open_configured(config);
-  if (!opened.notice.empty()) err << "gradus: " << opened.notice << "\n";
+  if (!opened.notice.empty()) err << opened.notice << "\n";
   const DeviceScope scope(*opened.device);
 
   Results results(options, out);

@@ -65,27 +65,34 @@ std::string duration(double seconds) {
 }
 
 std::string to_json(const StartEvent& e) {
-  Event j{{"event", "start"},       {"experiment", "mlp"},    {"device", e.device},
-          {"run_dir", e.run_dir},   {"parameters", e.parameters}, {"train", e.train},
-          {"test", e.test},         {"epochs", e.epochs},     {"steps_per_epoch", e.steps_per_epoch}};
+  Event j{
+      {"event", "start"},     {"experiment", "mlp"},        {"device", e.device},
+      {"run_dir", e.run_dir}, {"parameters", e.parameters}, {"train", e.train},
+      {"test", e.test},       {"epochs", e.epochs},         {"steps_per_epoch", e.steps_per_epoch}};
   if (e.resumed_at >= 0) j["resumed_at"] = e.resumed_at;
   return j.dump();
 }
 std::string to_json(const StepEvent& e) {
-  return Event{{"event", "step"}, {"epoch", e.epoch}, {"step", e.step}, {"train_loss", e.train_loss},
-               {"lr", e.lr}}.dump();
+  return Event{{"event", "step"},
+               {"epoch", e.epoch},
+               {"step", e.step},
+               {"train_loss", e.train_loss},
+               {"lr", e.lr}}
+      .dump();
 }
 std::string to_json(const EpochEvent& e) {
-  return Event{{"event", "epoch"},     {"epoch", e.epoch},       {"step", e.step},
-               {"loss", e.loss},       {"accuracy", e.accuracy}, {"train_loss", e.train_loss},
-               {"lr", e.lr},           {"seconds", e.seconds},
-               {"samples_per_second", e.samples_per_second}}.dump();
+  return Event{
+      {"event", "epoch"}, {"epoch", e.epoch},       {"step", e.step},
+      {"loss", e.loss},   {"accuracy", e.accuracy}, {"train_loss", e.train_loss},
+      {"lr", e.lr},       {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second}}
+      .dump();
 }
 std::string to_json(const ResultEvent& e) {
-  return Event{{"event", "result"},    {"loss", e.loss},
+  return Event{{"event", "result"},      {"loss", e.loss},
                {"accuracy", e.accuracy}, {"steps", e.steps},
-               {"seconds", e.seconds}, {"samples_per_second", e.samples_per_second},
-               {"device", e.device},   {"run_dir", e.run_dir}}.dump();
+               {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second},
+               {"device", e.device},     {"run_dir", e.run_dir}}
+      .dump();
 }
 
 ProgressBar::ProgressBar(std::ostream& to)
@@ -101,7 +108,8 @@ void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, do
   const std::string tail = text(" %3.0f %%  %s %s/s, %s left", 100.0 * double(done) / double(total),
                                 short_number(per_second).c_str(), unit.c_str(),
                                 duration(std::max(seconds_left, 0.0)).c_str());
-  const int width = std::clamp(terminal_width(terminal_) - int(title.size() + tail.size()) - 4, 0, 40);
+  const int width =
+      std::clamp(terminal_width(terminal_) - int(title.size() + tail.size()) - 4, 0, 40);
   const auto full = size_t(double(width) * double(done) / double(total));
   std::string line = "\r" + title;
   if (width >= 8)
@@ -139,8 +147,8 @@ void Reporter::step(const StepEvent& e) { json_line(to_json(e)); }
 void Reporter::epoch(const EpochEvent& e) {
   json_line(to_json(e));
   notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s images/s",
-              static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss, e.loss,
-              percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()));
+              static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss,
+              e.loss, percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()));
 }
 
 void Reporter::result(const ResultEvent& e) {

@@ -1,6 +1,6 @@
-// What people and programs see of a run: events as JSON lines, the same as text, and a progress bar on a
-// terminal. Events go to `out` with json, people's text to `err`; without json the result is text on
-// `out`. Knows the words of the events, not how their numbers come about.
+// What people and programs see of a run: events as JSON lines, the same as text, and a progress bar
+// on a terminal. Events go to `out` with json, people's text to `err`; without json the result is
+// text on `out`. Knows the words of the events, not how their numbers come about.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -58,7 +58,8 @@ class ProgressBar {
 
 class Reporter {
  public:
-  Reporter(std::ostream& out, std::ostream& err, bool json) : out_(out), err_(err), json_(json), bar_(err) {}
+  Reporter(std::ostream& out, std::ostream& err, bool json)
+      : out_(out), err_(err), json_(json), bar_(err) {}
   void notice(const std::string& line);  // one line for people
   void start(const StartEvent& e);
   void step(const StepEvent& e);
@@ -69,8 +70,8 @@ class Reporter {
   bool json() const { return json_; }
   bool draws() const { return bar_.shown(); }  // whether progress() shows anything
   // The bar, with numbers of this session; free of cost where there is no terminal.
-  void progress(int64_t epoch, int64_t epochs, int64_t batch, int64_t batches, double samples_per_second,
-                double seconds_left);
+  void progress(int64_t epoch, int64_t epochs, int64_t batch, int64_t batches,
+                double samples_per_second, double seconds_left);
 
  private:
   std::ostream& out_;
@@ -79,8 +80,8 @@ class Reporter {
   ProgressBar bar_;
 };
 
-std::string percent(double share);       // 0.9731 -> "97.31 %"
-std::string short_number(double x);      // four digits: "0.1234", "41.2k", "3.10M"
-std::string duration(double seconds);    // "4.2 s", "3:07 min", "1:02:03 h"
+std::string percent(double share);     // 0.9731 -> "97.31 %"
+std::string short_number(double x);    // four digits: "0.1234", "41.2k", "3.10M"
+std::string duration(double seconds);  // "4.2 s", "3:07 min", "1:02:03 h"
 
 }  // namespace gradus::cli

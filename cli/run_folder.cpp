@@ -128,7 +128,8 @@ RunFolder RunFolder::open_numbered(const std::string& name, bool resume) {
   for (const std::string& entry : names_in("runs")) {
     if (entry.compare(0, stem.size(), stem) != 0) continue;
     const std::string digits = entry.substr(stem.size());
-    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
+    if (digits.empty() || digits.size() > 9 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
       continue;
     highest = std::max<int64_t>(highest, std::stoll(digits));
   }
@@ -176,7 +177,8 @@ bool RunFolder::cut_metrics(int64_t bytes) {
   return true;
 }
 
-void RunFolder::save_checkpoint(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
+void RunFolder::save_checkpoint(int64_t step, const NamedTensors& tensors,
+                                const Metadata& metadata) {
   char number[24];
   snprintf(number, sizeof number, "%09lld", static_cast<long long>(step));
   write_safetensors(file(join(kPrefix, number, kSuffix)), tensors, metadata);

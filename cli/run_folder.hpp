@@ -1,6 +1,7 @@
-// RunFolder: what a training run leaves on disk. config.json (resolved), metrics.jsonl, the newest two
-// checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json. Every file
-// but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of training.
+// RunFolder: what a training run leaves on disk. config.json (resolved), metrics.jsonl, the newest
+// two checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json.
+// Every file but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of
+// training.
 #pragma once
 #include "engine/io/safetensors.hpp"
 
@@ -14,8 +15,8 @@ namespace gradus::cli {
 
 class RunFolder {
  public:
-  // The folder `path`, made if missing. Not empty and `resume` is false: Error(config). Held by another
-  // process: Error(io). Both name the folder.
+  // The folder `path`, made if missing. Not empty and `resume` is false: Error(config). Held by
+  // another process: Error(io). Both name the folder.
   static RunFolder open(const std::string& path, bool resume);
   // runs/NAME-N: a new one, or with `resume` the one of highest N that exists (else a new one).
   static RunFolder open_numbered(const std::string& name, bool resume);
@@ -37,9 +38,10 @@ class RunFolder {
     std::string file;
     Safetensors state;
   };
-  // The newest checkpoint that can be read; each that cannot is named in `unreadable` with the reason.
-  // Nothing saved: none. Saved, but nothing readable: Error(io).
-  std::optional<Checkpoint> newest_checkpoint(Device& device, std::vector<std::string>* unreadable) const;
+  // The newest checkpoint that can be read; each that cannot is named in `unreadable` with the
+  // reason. Nothing saved: none. Saved, but nothing readable: Error(io).
+  std::optional<Checkpoint> newest_checkpoint(Device& device,
+                                              std::vector<std::string>* unreadable) const;
 
  private:
   struct Lock;

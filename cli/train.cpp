@@ -3,7 +3,7 @@
 #include "cli/train.hpp"
 
 #include "cli/train_loop.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
 
 #include <nlohmann/json.hpp>
@@ -60,7 +60,8 @@ void check_same(Json before, Json now, const std::string& file) {
   const std::string path = difference(before, now, "");
   if (!path.empty())
     fail(ErrorKind::config, file, path, ": the run was started with ", shown(at_path(before, path)),
-         ", now it is ", shown(at_path(now, path)), "; only device and epochs may change on --resume");
+         ", now it is ", shown(at_path(now, path)),
+         "; only device and epochs may change on --resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".
@@ -89,7 +90,8 @@ bool print_finished(const RunFolder& folder, int64_t epochs, Reporter& reporter)
   return true;
 }
 
-void write_results(const RunFolder& folder, Trainer& trainer, const ResultEvent& result, int64_t epochs) {
+void write_results(const RunFolder& folder, Trainer& trainer, const ResultEvent& result,
+                   int64_t epochs) {
   write_safetensors(folder.file(kModel), trainer.network().parameters(),
                     {{"format", "gradus.model/1"}});
   Event summary{{"epochs", epochs}, {"result", Event::parse(to_json(result))}};
@@ -112,15 +114,15 @@ OpenedDevice open_device_of(const std::string& option, const Json& config, const
 }
 
 // Parameters of a run: the final ones, or those of its newest checkpoint.
-void load_model(nn::Sequential& network, const std::string& run_dir, Device& device, Reporter& reporter) {
+void load_model(nn::Sequential& network, const std::string& run_dir, Device& device,
+                Reporter& reporter) {
   const std::string model = path_in(run_dir, kModel);
   if (::access(path_in(run_dir, kSummary).c_str(), F_OK) == 0) {
     network.load(read_safetensors(model, device).tensors, model);
     return;
   }
   const auto checkpoint = newest_checkpoint(run_dir, device);
-  if (!checkpoint)
-    fail(ErrorKind::io, run_dir, "holds neither a finished model nor a checkpoint");
+  if (!checkpoint) fail(ErrorKind::io, run_dir, "holds neither a finished model nor a checkpoint");
   reporter.notice(join("gradus: the run is not finished; using ", checkpoint->file));
   network.load(with_prefix(checkpoint->state.tensors, "model."), checkpoint->file);
 }
@@ -130,10 +132,11 @@ void load_model(nn::Sequential& network, const std::string& run_dir, Device& dev
 Layered layered_mlp(const std::string& file, const std::vector<std::string>& set) {
   Layered layers(mlp_spec());
   layers.add_file(file);
-  if (layers.merged().value("experiment", Json()) == "contraction")
-    fail(ErrorKind::config, file, "experiment: \"contraction\" is run by `gradus contract ", file, "`");
   layers.add_environment("GRADUS_", {"device"});
   for (const std::string& assignment : set) layers.set(assignment);
+  if (layers.merged().value("experiment", Json()) == "contraction")
+    fail(ErrorKind::config, file, "experiment: \"contraction\" is run by `gradus contract ", file,
+         "`");
   return layers;
 }
 
@@ -208,10 +211,16 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double rate = double(data.test.count) / seconds;
   if (options.json)
-    reporter.json_line(Event{{"event", "result"},        {"loss", score.loss},
-                             {"accuracy", score.accuracy}, {"samples", data.test.count},
-                             {"seconds", seconds},       {"samples_per_second", rate},
-                             {"device", device.name()},  {"run_dir", options.run_dir}}.dump());
+    reporter.json_line(Event{
+        {"event", "result"},
+        {"loss", score.loss},
+        {"accuracy", score.accuracy},
+        {"samples", data.test.count},
+        {"seconds", seconds},
+        {"samples_per_second", rate},
+        {"device", device.name()},
+        {"run_dir",
+         options.run_dir}}.dump());
   else
     out << "accuracy " << percent(score.accuracy) << ", loss " << short_number(score.loss) << " on "
         << data.test.count << " images (" << short_number(rate) << " images/s on " << device.name()

@@ -1,6 +1,6 @@
 // `gradus train CONFIG` and `gradus eval RUN_DIR`.
 #pragma once
-#include "engine/layered.hpp"
+#include "engine/io/layered.hpp"
 
 #include <iosfwd>
 #include <string>
@@ -9,10 +9,10 @@
 namespace gradus::cli {
 
 struct TrainOptions {
-  std::string config;             // file of an experiment "mlp"
-  std::vector<std::string> set;   // "path=value"
-  std::string device;             // as typed; "" if not given
-  std::string out;                // run folder; "" for runs/NAME-N
+  std::string config;            // file of an experiment "mlp"
+  std::vector<std::string> set;  // "path=value"
+  std::string device;            // as typed; "" if not given
+  std::string out;               // run folder; "" for runs/NAME-N
   bool resume = false;
   bool json = false;
 };
@@ -21,7 +21,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
 
 struct EvalOptions {
   std::string run_dir;
-  std::string data;    // folder of IDX files; "" for the run's own data
+  std::string data;  // folder of IDX files; "" for the run's own data
   std::string device;
   bool json = false;
 };

@@ -28,7 +28,10 @@ std::string entry(const Metadata& m, const char* key) {
 
 TrainLoop::TrainLoop(Trainer& trainer, const Experiment& experiment, Device& device,
                      Reporter& reporter, RunFolder* folder)
-    : trainer_(trainer), experiment_(experiment), device_(device), reporter_(reporter),
+    : trainer_(trainer),
+      experiment_(experiment),
+      device_(device),
+      reporter_(reporter),
       folder_(folder) {}
 
 double TrainLoop::seconds() const { return seconds_before_ + since(begin_); }
@@ -52,7 +55,8 @@ void TrainLoop::restore(const RunFolder::Checkpoint& checkpoint) {
     fail(ErrorKind::config, "epochs", "the run has trained for ", trainer_.epoch(),
          " epochs already, ", experiment_.epochs, " were asked for");
   if (!folder_->cut_metrics(std::atoll(entry(m, "metrics_bytes").c_str())))
-    reporter_.notice("gradus: metrics.jsonl is shorter than it was at the checkpoint; lines are missing");
+    reporter_.notice(
+        "gradus: metrics.jsonl is shorter than it was at the checkpoint; lines are missing");
   seconds_before_ = std::atof(entry(m, "seconds").c_str());
   step_seconds_ = std::atof(entry(m, "step_seconds").c_str());
   saved_step_ = trainer_.steps();
@@ -92,7 +96,8 @@ void TrainLoop::after_step() {
                        trainer_.batches_per_epoch(), rate, left);
   }
   const bool stop = InterruptScope::interrupted();
-  if (stop || (experiment_.checkpoint_every > 0 && step % experiment_.checkpoint_every == 0)) save();
+  if (stop || (experiment_.checkpoint_every > 0 && step % experiment_.checkpoint_every == 0))
+    save();
   if (stop)
     fail(ErrorKind::interrupted, "train", "interrupted after step ", step,
          folder_ ? join("; saved, go on with --resume --out ", folder_->path()) : std::string());
@@ -137,11 +142,17 @@ ResultEvent TrainLoop::run() {
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::numeric || !folder_) throw;
     fail(ErrorKind::numeric, e.op(), e.message(), "; ",
-         saved_step_ >= 0 ? join("the checkpoint of step ", saved_step_, " is kept in ", folder_->path())
-                          : join("no checkpoint had been saved in ", folder_->path()));
+         saved_step_ >= 0
+             ? join("the checkpoint of step ", saved_step_, " is kept in ", folder_->path())
+             : join("no checkpoint had been saved in ", folder_->path()));
   }
-  return {score_->loss, score_->accuracy, trainer_.steps(), seconds(), samples_per_second(),
-          device_.name(), folder_ ? folder_->path() : std::string()};
+  return {score_->loss,
+          score_->accuracy,
+          trainer_.steps(),
+          seconds(),
+          samples_per_second(),
+          device_.name(),
+          folder_ ? folder_->path() : std::string()};
 }
 
 }  // namespace gradus::cli

@@ -1,5 +1,5 @@
-// The loop around a trainer: epochs, events, clocks, checkpoints, Ctrl-C. A run folder is optional (the
-// demo has none). Knows when things happen; what a step is, only the trainer knows.
+// The loop around a trainer: epochs, events, clocks, checkpoints, Ctrl-C. A run folder is optional
+// (the demo has none). Knows when things happen; what a step is, only the trainer knows.
 #pragma once
 #include "cli/progress.hpp"
 #include "cli/run_folder.hpp"
@@ -13,8 +13,8 @@ class TrainLoop {
   TrainLoop(Trainer& trainer, const Experiment& experiment, Device& device, Reporter& reporter,
             RunFolder* folder);
 
-  // Takes up a checkpoint: restores the trainer and the clocks, cuts metrics.jsonl back, and says in one
-  // line if it was written by another build or instruction set.
+  // Takes up a checkpoint: restores the trainer and the clocks, cuts metrics.jsonl back, and says
+  // in one line if it was written by another build or instruction set.
   void restore(const RunFolder::Checkpoint& checkpoint);
   // Trains to the last epoch. Error(interrupted) after a SIGINT, with everything saved;
   // Error(numeric) for a loss that is not finite, and says which checkpoint is kept.

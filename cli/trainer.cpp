@@ -13,8 +13,8 @@ namespace gradus::cli {
 
 namespace {
 
-constexpr int64_t kWindow = 256;       // losses kept on the device
-constexpr int64_t kEvaluated = 500;    // images in one batch of an evaluation
+constexpr int64_t kWindow = 256;     // losses kept on the device
+constexpr int64_t kEvaluated = 500;  // images in one batch of an evaluation
 
 std::string exact(double x) {
   char text[40];
@@ -51,7 +51,8 @@ double real_number(const Metadata& numbers, const char* key, const std::string& 
 NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
   NamedTensors out;
   for (const auto& [name, tensor] : all)
-    if (name.compare(0, prefix.size(), prefix) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      out.emplace_back(name.substr(prefix.size()), tensor);
   return out;
 }
 
@@ -76,7 +77,9 @@ Score evaluate(nn::Sequential& network, nn::Loss loss, const ImageSet& set, int6
 }
 
 Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& device)
-    : experiment_(experiment), data_(data), device_(device),
+    : experiment_(experiment),
+      data_(data),
+      device_(device),
       batches_(data.train, data.rows * data.cols, device),
       batches_per_epoch_((data.train.count + experiment.batch_size - 1) / experiment.batch_size),
       window_(Tensor::zeros({kWindow}, DType::f64, device)) {
@@ -92,7 +95,9 @@ Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& devi
   network_.set_training(true);
 }
 
-double Trainer::learning_rate() const { return experiment_.schedule.at(std::max<int64_t>(steps_ - 1, 0)); }
+double Trainer::learning_rate() const {
+  return experiment_.schedule.at(std::max<int64_t>(steps_ - 1, 0));
+}
 
 void Trainer::step() {
   if (order_.empty()) {
@@ -109,9 +114,9 @@ void Trainer::step() {
   optimizer_->zero_grad();
   const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.images), batch.labels);
   backward(loss);
-  optimizer_->step(experiment_.schedule.at(steps_),
-                   experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm)
-                                             : Tensor());
+  optimizer_->step(
+      experiment_.schedule.at(steps_),
+      experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm) : Tensor());
   ++batch_;
   ++steps_;
   samples_ += n;
@@ -154,7 +159,8 @@ Score Trainer::test() {
   const Score score =
       evaluate(network_, experiment_.loss, data_.test, data_.rows * data_.cols, device_);
   if (!std::isfinite(score.loss))
-    fail(ErrorKind::numeric, "train", "the loss on the test set is ", score.loss, " after step ", steps_);
+    fail(ErrorKind::numeric, "train", "the loss on the test set is ", score.loss, " after step ",
+         steps_);
   return score;
 }
 
@@ -165,7 +171,8 @@ NamedTensors Trainer::tensors() {
   for (const auto& [name, p] : parameters_) {
     const double total = sum(p).item();
     if (!std::isfinite(total))
-      fail(ErrorKind::numeric, "train", "the parameter ", name, " holds ", total, " after step ", steps_);
+      fail(ErrorKind::numeric, "train", "the parameter ", name, " holds ", total, " after step ",
+           steps_);
     out.emplace_back("model." + name, p);
   }
   for (const auto& [name, s] : optimizer_->state()) out.emplace_back("optimizer." + name, s);
@@ -192,7 +199,8 @@ void Trainer::restore(const Safetensors& state, const std::string& source) {
     fail(ErrorKind::io, source, "was written while training on ", images, " images, now there are ",
          data_.train.count);
   network_.load(with_prefix(state.tensors, "model."), source);
-  optimizer_->load(with_prefix(state.tensors, "optimizer."), integer(m, "optimizer_steps", source), source);
+  optimizer_->load(with_prefix(state.tensors, "optimizer."), integer(m, "optimizer_steps", source),
+                   source);
   default_generator().set(uint64_t(integer(m, "generator_seed", source)),
                           uint64_t(integer(m, "generator_position", source)));
   epoch_ = integer(m, "epoch", source);

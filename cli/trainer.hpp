@@ -1,5 +1,6 @@
 // Trainer: a network, its optimiser and its place in the data, step by step. Its whole state can be
-// taken out and put back, so that training goes on bit for bit. Knows no files, no screen, no clock.
+// taken out and put back, so that training goes on bit for bit. Knows no files, no screen, no
+// clock.
 #pragma once
 #include "cli/batches.hpp"
 #include "cli/experiment.hpp"
@@ -28,8 +29,8 @@ class Trainer {
   // REQUIRES !epoch_done().
   void step();
   bool epoch_done() const { return batch_ == batches_per_epoch_; }
-  // Waits and reads the losses of the steps since the last call. Error(numeric) names the first step
-  // whose loss is not finite. Called by the trainer itself at times, so that few are kept.
+  // Waits and reads the losses of the steps since the last call. Error(numeric) names the first
+  // step whose loss is not finite. Called by the trainer itself at times, so that few are kept.
   void read_losses();
   // After the last batch: mean training loss of the epoch, weighted by images. Moves to the next.
   double finish_epoch();
@@ -66,9 +67,9 @@ class Trainer {
   std::vector<int64_t> order_;  // of the epoch
   int64_t epoch_ = 0, batch_ = 0, steps_ = 0, samples_ = 0;
 
-  Tensor window_;                  // losses of the last steps, on the device
+  Tensor window_;                   // losses of the last steps, on the device
   std::vector<int64_t> in_window_;  // their numbers of images
-  double loss_sum_ = 0;            // over the images of this epoch, as far as read
+  double loss_sum_ = 0;             // over the images of this epoch, as far as read
   double last_loss_ = 0;
 };
 

@@ -252,7 +252,7 @@ void sum_own(Operand& x, const Ints& other, const Ints& out, Algebra algebra) {
     else
       axes.push_back(int64_t(i));
   if (axes.empty()) return;
-  x.t = algebra == Algebra::standard   ? sum(x.t, axes)
+  x.t = algebra == Algebra::standard   ? cast(sum(x.t, axes), x.t.dtype())  // sums of i32 are i64
         : algebra == Algebra::min_plus ? amin(x.t, axes)
                                        : amax(x.t, axes);
   x.labels = labels;

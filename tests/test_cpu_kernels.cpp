@@ -298,7 +298,7 @@ void check_statement(int id) {
       interesting(a, b);
       Agreement<T> agree;
       for (const auto& dev : devices()) {
-        CAPTURE(S::meta.name);
+        CAPTURE(std::string(S::meta.name));
         CAPTURE(dev->name);
         std::vector<gd_view> in = {a.view()};
         if (S::kind == Kind::select) in = {m.view(), a.view(), b.view()};
@@ -380,7 +380,7 @@ TEST_CASE("cpu: an element gives the same bits in any company, stride and place"
             for (int64_t j = 0; j < 40; ++j)
               equal = equal && !std::memcmp(&y.at({int64_t(i)}), &results.at({j}), sizeof(T));
           }
-          CAPTURE(S::meta.name);
+          CAPTURE(std::string(S::meta.name));
           CAPTURE(dev->name);
           CHECK(equal);
         }

@@ -1,11 +1,11 @@
 // einsum against ../shared/cases/einsum.json: exact integers from a brute-force evaluator, in every
-// algebra, forwards and backwards, on every built-in device. Then refusals by their text, views, plans
-// against a search over all orders, and the program from files to files.
+// algebra, forwards and backwards, on every built-in device. Then refusals by their text, views,
+// plans against a search over all orders, and the program from files to files.
 #include "cli/contract_verify.hpp"
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 #include "ops/einsum/einsum.hpp"
 #include "ops/einsum/search.hpp"
 
@@ -109,8 +109,8 @@ struct Derivatives {
   }
 };
 
-Derivatives differentiate(const std::string& equation, const Tensors& given, const Tensors& directions,
-                          Algebra algebra) {
+Derivatives differentiate(const std::string& equation, const Tensors& given,
+                          const Tensors& directions, Algebra algebra) {
   Derivatives d;
   d.directions = directions;
   Tensors leaves;
@@ -189,8 +189,9 @@ TEST_CASE("einsum cases: values and derivatives, exactly") {
   for_each_case([](const Json& c, const std::string& equation, Device& device) {
     check_standard(c, differentiate(equation, operands(c, DType::f64, device),
                                     operands(c, DType::f64, device, 10), Algebra::standard));
-    check_complex(c["complex"], differentiate(equation, operands(c, DType::c128, device),
-                                              operands(c, DType::c128, device, 10), Algebra::standard));
+    check_complex(c["complex"],
+                  differentiate(equation, operands(c, DType::c128, device),
+                                operands(c, DType::c128, device, 10), Algebra::standard));
   });
 }
 
@@ -209,12 +210,13 @@ TEST_CASE("einsum cases: tropical algebras, values and the dot identity, exactly
       const std::string key = algebra == Algebra::max_plus   ? "maxplus_weighted_sum"
                               : algebra == Algebra::min_plus ? "minplus_weighted_sum"
                                                              : "";
-      CAPTURE(algebra_name(algebra));
+      INFO(algebra_name(algebra));
       const Derivatives d = differentiate(equation, operands(c, DType::f64, device),
                                           operands(c, DType::f64, device, 10), algebra);
       if (c.contains(key)) {
         CHECK(weighted_sum(d.value).re == c[key]);
-        CHECK(weighted_sum(einsum(equation, operands(c, DType::i64, device), algebra)).re == c[key]);
+        CHECK(weighted_sum(einsum(equation, operands(c, DType::i64, device), algebra)).re ==
+              c[key]);
       }
       CHECK(d.dot_forward() == d.dot_reverse());
     }
@@ -229,7 +231,8 @@ TEST_CASE("einsum: what must be refused, each by name") {
       {"more subscripts than dimensions", "operand 0 of shape (2,) has 1 axis, but its subscripts"},
       {"malformed ellipsis", "malformed ellipsis: expected \"...\" (position 0"},
       {"malformed ellipsis in the output", "malformed ellipsis: expected \"...\" (position 3"},
-      {"stray dot after an ellipsis in the output", "malformed ellipsis: expected \"...\" (position 7"},
+      {"stray dot after an ellipsis in the output",
+       "malformed ellipsis: expected \"...\" (position 7"},
       {"invalid character", "invalid character '$'; labels are a-z and A-Z (position 4"},
       {"invalid subscript at index 0", "invalid character '1'; labels are a-z and A-Z (position 0"},
       {"output label not in any input", "output label \"j\" is in no input (position 4"},
@@ -239,7 +242,8 @@ TEST_CASE("einsum: what must be refused, each by name") {
        "label \"b\" is 4 and 6 within operand 0 (axes 2 and 4"},
       {"label a is 2 and 3", "label \"a\" is 2 in operand 0 and 3 in operand 1"},
       {"zero subscripts for a rank-1 operand and no ellipsis", "add \"...\" for the others"},
-      {"two subscripts and an ellipsis for a rank-1 operand", "has 1 axis, but its subscripts \"ai...\""},
+      {"two subscripts and an ellipsis for a rank-1 operand",
+       "has 1 axis, but its subscripts \"ai...\""},
   };
   const Json file = read_cases();
   if (!file.is_null())
@@ -261,13 +265,22 @@ TEST_CASE("einsum: what must be refused, each by name") {
 
 TEST_CASE("einsum: without a sum one operand gives a view") {
   for (Device* device : devices()) {
-    const std::vector<std::pair<std::string, Shape>> cases{
-        {"ij", {2, 3}},          {"ji", {2, 3}},       {"ii->i", {3, 3}},     {"...ii->...i", {2, 3, 3}},
-        {"jii->ij", {2, 3, 3}},  {"iii->i", {3, 3, 3}}, {"ijk->jik", {2, 3, 4}}, {"...", {2, 3}},
-        {"i...j->j...i", {2, 1, 3}}, {"ab->ba", {1, 4}}, {"iijj->ij", {2, 2, 3, 3}}, {"", {}},
-        {"ij->ji", {0, 3}}};
-    for (const auto& [equation, shape] : cases) {
-      CAPTURE(equation);
+    const std::vector<std::pair<std::string, Shape>> cases{{"ij", {2, 3}},
+                                                           {"ji", {2, 3}},
+                                                           {"ii->i", {3, 3}},
+                                                           {"...ii->...i", {2, 3, 3}},
+                                                           {"jii->ij", {2, 3, 3}},
+                                                           {"iii->i", {3, 3, 3}},
+                                                           {"ijk->jik", {2, 3, 4}},
+                                                           {"...", {2, 3}},
+                                                           {"i...j->j...i", {2, 1, 3}},
+                                                           {"ab->ba", {1, 4}},
+                                                           {"iijj->ij", {2, 2, 3, 3}},
+                                                           {"", {}},
+                                                           {"ij->ji", {0, 3}}};
+    for (const auto& c : cases) {
+      const auto& [equation, shape] = c;
+      INFO(c.first);
       const Tensor x = fill(0, shape, DType::f32, *device);
       const Tensor y = einsum(equation, {x});
       CHECK(&y.storage() == &x.storage());
@@ -282,14 +295,15 @@ TEST_CASE("einsum: without a sum one operand gives a view") {
 TEST_CASE("einsum: broadcasting of extents 1, numbers, promotion") {
   for (Device* device : devices()) {
     DeviceScope scope(*device);
-    const Tensor a = Tensor::from<double>({1, 2, 3}, {3, 1}), b = Tensor::from<double>({1, 10}, {1, 2});
+    const Tensor a = Tensor::from<double>({1, 2, 3}, {3, 1}),
+                 b = Tensor::from<double>({1, 10}, {1, 2});
     CHECK(einsum("ij,ij->ij", {a, b}).to_vector<double>() ==
           std::vector<double>{1, 10, 2, 20, 3, 30});
     CHECK(einsum("ij,ij->", {a, b}).item() == 66);
     CHECK(einsum("ij,ij->i", {a, b}).sizes() == Shape{3});
     CHECK(einsum("i,->i", {Tensor::from<float>({1, 2}, {2}), Tensor(3.0)}).dtype() == DType::f32);
-    CHECK(einsum("i,i->", {Tensor::from<int64_t>({1, 2}, {2}), Tensor::from<float>({2, 2}, {2})}).item() ==
-          6);
+    CHECK(einsum("i,i->", {Tensor::from<int64_t>({1, 2}, {2}), Tensor::from<float>({2, 2}, {2})})
+              .item() == 6);
   }
 }
 
@@ -300,13 +314,16 @@ TEST_CASE("einsum: empty sums are the algebra's zero, and their derivatives exis
                                               {Algebra::min_plus, inf},
                                               {Algebra::max_times, 0}};
   for (Device* device : devices())
-    for (const auto& [algebra, zero] : zeros) {
-      CAPTURE(algebra_name(algebra));
+    for (const auto& pair : zeros) {
+      const auto& [algebra, zero] = pair;
+      INFO(algebra_name(pair.first));
       const Tensor x = Tensor::zeros({2, 0}, DType::f64, *device).set_requires_grad();
       const Tensor y = Tensor::zeros({0, 3}, DType::f64, *device).set_requires_grad();
       const Tensor n = Tensor::zeros({2, 0}, DType::i64, *device);
       CHECK(einsum("ij->i", {n}, algebra).to_vector<int64_t>() ==
-            std::vector<int64_t>(2, zero == inf ? INT64_MAX : zero == -inf ? INT64_MIN : 0));
+            std::vector<int64_t>(2, zero == inf    ? INT64_MAX
+                                    : zero == -inf ? INT64_MIN
+                                                   : 0));
       CHECK(einsum("ij->i", {x}, algebra).to_vector<double>() == std::vector<double>(2, zero));
       const Tensor z = einsum("ij,jk->ik", {x, y}, algebra);
       CHECK(z.to_vector<double>() == std::vector<double>(6, zero));
@@ -317,12 +334,14 @@ TEST_CASE("einsum: empty sums are the algebra's zero, and their derivatives exis
     }
 }
 
-TEST_CASE("einsum: max-times over two operands with negative factors is the maximum over all terms") {
+TEST_CASE(
+    "einsum: max-times over two operands with negative factors is the maximum over all terms") {
   for (Device* device : devices()) {
     const Tensor a = Tensor::from<double>({-3, 2}, {2}, *device);
     const Tensor b = Tensor::from<double>({-5, 1}, {2}, *device);
     CHECK(einsum("i,j->", {a, b}, Algebra::max_times).item() == 15);
-    CHECK(einsum("i,j->j", {a, b}, Algebra::max_times).to_vector<double>() == std::vector<double>{15, 2});
+    CHECK(einsum("i,j->j", {a, b}, Algebra::max_times).to_vector<double>() ==
+          std::vector<double>{15, 2});
   }
 }
 
@@ -343,7 +362,8 @@ TEST_CASE("einsum: second derivatives") {
     const Tensor y = einsum("ij,jk,kl->il", {a, b, a});
     const Tensors g = grad({sum(y)}, {a}, {}, {.create_graph = true});
     const Tensors h = grad({sum(mul(g[0], a))}, {b});
-    // sum(y) is of degree 2 in a and 1 in b, so <grad_a, a> = 2 sum(y), and its slope in b is twice y's.
+    // sum(y) is of degree 2 in a and 1 in b, so <grad_a, a> = 2 sum(y), and its slope in b is twice
+    // y's.
     const Tensors direct = grad({sum(einsum("ij,jk,kl->il", {a, b, a}))}, {b});
     CHECK(sum(mul(g[0], a)).item() == 2 * sum(y).item());
     CHECK(h[0].to_vector<double>() == mul(direct[0], 2.0).to_vector<double>());
@@ -396,7 +416,8 @@ RandomNetwork random_network(std::mt19937& random, int tensors) {
 }
 
 // Least flops over all sequences of pairs, by trying them all. Sets of labels as bits.
-double least_flops(const std::vector<unsigned>& sets, unsigned output, const std::vector<double>& extent) {
+double least_flops(const std::vector<unsigned>& sets, unsigned output,
+                   const std::vector<double>& extent) {
   if (sets.size() == 1) return 0;
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < sets.size(); ++i)
@@ -455,7 +476,8 @@ TEST_CASE("plans: optimal is the least over all orders, the others are orders to
     CHECK(optimal.flops == least);
     CHECK(plan(PathOptions::Kind::automatic).flops == least);
     Tensors xs;
-    for (const Shape& s : net.shapes) xs.push_back(fill(int64_t(xs.size()), s, DType::i64, open_device("reference")));
+    for (const Shape& s : net.shapes)
+      xs.push_back(fill(int64_t(xs.size()), s, DType::i64, open_device("reference")));
     const Tensor value = einsum(optimal, xs);
     for (const auto kind : {PathOptions::Kind::greedy, PathOptions::Kind::left}) {
       const EinsumPlan other = plan(kind);
@@ -488,7 +510,8 @@ TEST_CASE("plans: a chain, its steps, flops, sizes and bytes") {
   fixed.kind = PathOptions::Kind::fixed;
   fixed.path = {{0, 3}, {0, 1}};
   CHECK_THROWS_WITH_AS(plan_einsum("ab,bc,cd->ad", shapes, fixed),
-                       "einsum: path step 0 is [0, 3]: expected two positions of a list of 3", Error);
+                       "einsum: path step 0 is [0, 3]: expected two positions of a list of 3",
+                       Error);
   fixed.path = {{0, 1}};
   CHECK_THROWS_WITH_AS(plan_einsum("ab,bc,cd->ad", shapes, fixed),
                        "einsum: the path has 1 steps, 3 operands need 2", Error);
@@ -552,7 +575,8 @@ TEST_CASE("plans: published networks, proven optima") {
     const double proven = instance["proven_optimum_log2_mults"];
     CHECK(std::log2(multiplications(net, greedy_order(net))) >= proven - 1e-3);
     if (net.tensors.size() > PathOptions::kMaxOptimal) continue;
-    CHECK(std::log2(multiplications(net, optimal_order(net))) == doctest::Approx(proven).epsilon(1e-4));
+    CHECK(std::log2(multiplications(net, optimal_order(net))) ==
+          doctest::Approx(proven).epsilon(1e-4));
   }
 }
 
@@ -560,18 +584,20 @@ TEST_CASE("plans: published networks, proven optima") {
 
 namespace {
 
-cli::Contraction contraction(const std::string& equation, const std::vector<Shape>& shapes, DType dtype,
-                             Algebra algebra = Algebra::standard) {
+cli::Contraction contraction(const std::string& equation, const std::vector<Shape>& shapes,
+                             DType dtype, Algebra algebra = Algebra::standard) {
   PathOptions options;
   options.sum_alone = algebra != Algebra::max_times;
   cli::Contraction c{plan_einsum(equation, shapes, options), algebra, {}};
-  for (const Shape& s : shapes) c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu")));
+  for (const Shape& s : shapes)
+    c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu")));
   return c;
 }
 
 // x with its first element off by `relative` of the largest.
 Tensor spoilt(const Tensor& x, double relative) {
-  const Tensor mask = cast(eq(cumsum(Tensor::full({x.numel()}, 1, DType::f64, x.device()), 0), 1.0), x.dtype());
+  const Tensor mask =
+      cast(eq(cumsum(Tensor::full({x.numel()}, 1, DType::f64, x.device()), 0), 1.0), x.dtype());
   return add(x, reshape(mul(mask, amax(abs(x)).item() * relative), x.sizes()));
 }
 
@@ -580,7 +606,8 @@ Tensor spoilt(const Tensor& x, double relative) {
 TEST_CASE("verify passes what is right and fails what is not") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const double relative = dtype == DType::f32 ? 1e-3 : 1e-9;
-    const cli::Contraction c = contraction("aab,bcd,...,dc->b", {{3, 3, 8}, {8, 5, 6}, {4, 1}, {6, 5}}, dtype);
+    const cli::Contraction c =
+        contraction("aab,bcd,...,dc->b", {{3, 3, 8}, {8, 5, 6}, {4, 1}, {6, 5}}, dtype);
     const Tensor y = einsum(c.plan, c.operands);
     CHECK(cli::verify(c, y, {}, {}).passed());
     CHECK_FALSE(cli::verify(c, spoilt(y, relative), {}, {}).passed());
@@ -594,7 +621,8 @@ TEST_CASE("verify passes what is right and fails what is not") {
     CHECK(wrong.grad_error.value() > relative / 100);
   }
   for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times}) {
-    const cli::Contraction c = contraction("ij,jk,k->i", {{4, 5}, {5, 6}, {6}}, DType::f32, algebra);
+    const cli::Contraction c =
+        contraction("ij,jk,k->i", {{4, 5}, {5, 6}, {6}}, DType::f32, algebra);
     const Tensor y = einsum(c.plan, c.operands, algebra);
     CHECK(cli::verify(c, y, {}, {}).passed());
     CHECK_FALSE(cli::verify(c, spoilt(y, 1e-3), {}, {}).passed());
@@ -620,7 +648,8 @@ TEST_CASE("verify of a large contraction: a block, and random vectors") {
 TEST_CASE("the program: from files to files") {
   const Json file = read_cases();
   if (file.is_null()) return;
-  const auto folder = std::filesystem::temp_directory_path() / ("gradus_einsum_" + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("gradus_einsum_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const auto name = [&](const std::string& stem) { return (folder / (stem + ".npy")).string(); };
   const std::set<int> chosen{1, 27, 61, 97, 259};
@@ -639,7 +668,8 @@ TEST_CASE("the program: from files to files") {
       grads += " " + name(join("d", k));
     }
     write_npy(name("g"), fill(int64_t(xs.size()), shape_of(c["output_shape"]), DType::f64, device));
-    command += " --out " + name("y") + " --cotangent " + name("g") + grads + " > " + name("log") + " 2>&1";
+    command +=
+        " --out " + name("y") + " --cotangent " + name("g") + grads + " > " + name("log") + " 2>&1";
     const int status = std::system(command.c_str());
     const std::string log = read_file(name("log"));
     INFO(command, "\n", log);

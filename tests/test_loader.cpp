@@ -1,7 +1,7 @@
 // Modules: what is refused and with which words; device configs: every way to write one, the order
 // of the sources, and the fallback to the CPU.
 #include "engine/device.hpp"
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
 #include "engine/loader.hpp"
 #include "tests/io_helpers.hpp"

@@ -26,7 +26,9 @@ nn::Sequential small_network(DType dtype, Device& device = default_device()) {
 }
 
 // Fixed numbers without a pattern, in [-1, 1).
-double wave(int64_t i) { return std::fmod(double(i * i % 97) * 0.37 + double(i) * 0.11, 2.0) - 1.0; }
+double wave(int64_t i) {
+  return std::fmod(double(i * i % 97) * 0.37 + double(i) * 0.11, 2.0) - 1.0;
+}
 
 std::vector<double> waves(int64_t n, int64_t from) {
   std::vector<double> v;
@@ -86,10 +88,12 @@ TEST_CASE("nn: layers that do not fit say where") {
   nn::Sequential net;
   net.add(std::make_unique<nn::Linear>(8, 128));
   net.add(std::make_unique<nn::Linear>(64, 10));
-  CHECK(error_of([&] { net.forward(Tensor::zeros({2, 8}, DType::f32)); }) ==
-        "linear: layers[1] takes 64 features, its input has 128");
-  CHECK(error_of([&] { net.forward(Tensor::zeros({2, 2, 4}, DType::f32)); }) ==
-        "linear: layers[0] takes 8 features, its input has 4; put a flatten before it");
+  CHECK(error_of([&] {
+          net.forward(Tensor::zeros({2, 8}, DType::f32));
+        }) == "linear: layers[1] takes 64 features, its input has 128");
+  CHECK(error_of([&] {
+          net.forward(Tensor::zeros({2, 2, 4}, DType::f32));
+        }) == "linear: layers[0] takes 8 features, its input has 4; put a flatten before it");
   CHECK(error_of([&] { net.forward(Tensor::zeros({}, DType::f32)); }) ==
         "linear: layers[0] takes 8 features, its input is one number");
   CHECK(error_of([] { nn::Linear(0, 3); }) ==
@@ -100,7 +104,8 @@ TEST_CASE("nn: layers that do not fit say where") {
         "matmul: is no activation: a pointwise op of one operand is expected");
   CHECK(error_of([] { nn::Activation("add"); }) ==
         "add: is no activation: a pointwise op of one operand is expected");
-  CHECK(error_of([] { nn::Activation("rellu"); }).find("did you mean \"relu\"?") != std::string::npos);
+  CHECK(error_of([] { nn::Activation("rellu"); }).find("did you mean \"relu\"?") !=
+        std::string::npos);
 }
 
 TEST_CASE("nn: activations take the op's attributes, or its defaults") {
@@ -109,7 +114,8 @@ TEST_CASE("nn: activations take the op's attributes, or its defaults") {
   CHECK(close(values(nn::Activation("leaky_relu", {0.5}).forward(x)), {-1, 3}));
   CHECK(values(nn::Activation("gelu", {"tanh"}).forward(x)) == values(gelu(x, "tanh")));
   CHECK(values(nn::Activation("gelu").forward(x)) == values(gelu(x)));
-  CHECK(close(values(nn::Softmax(true).forward(f64({0, 0}, {1, 2}))), {-std::log(2.0), -std::log(2.0)}));
+  CHECK(close(values(nn::Softmax(true).forward(f64({0, 0}, {1, 2}))),
+              {-std::log(2.0), -std::log(2.0)}));
   CHECK(nn::Flatten().forward(Tensor::zeros({4, 2, 3}, DType::f32)).sizes() == Shape{4, 6});
 }
 
@@ -143,7 +149,8 @@ TEST_CASE("nn: losses against their definitions") {
     }
     ce += (std::log(z) - o[n * 3 + label]) / 2;
   }
-  CHECK(nn::loss_of(nn::Loss::cross_entropy, outputs, labels).item() == doctest::Approx(ce).epsilon(1e-12));
+  CHECK(nn::loss_of(nn::Loss::cross_entropy, outputs, labels).item() ==
+        doctest::Approx(ce).epsilon(1e-12));
   CHECK(nn::loss_of(nn::Loss::nll, log_softmax(outputs, 1), labels).item() ==
         doctest::Approx(ce).epsilon(1e-12));
   CHECK(nn::loss_of(nn::Loss::mse, outputs, labels).item() == doctest::Approx(mse).epsilon(1e-12));
@@ -163,11 +170,13 @@ TEST_CASE("nn: loading is all or nothing, by name") {
         "m.safetensors: the parameter \"layers.2.bias\" is missing");
   some.emplace_back("layers.2.bia", f32({1, 2, 3}, {3}));
   CHECK(error_of([&] { b.load(some, "m.safetensors"); }) ==
-        "m.safetensors: the parameter \"layers.2.bia\" is in the file but not in the network; did you "
+        "m.safetensors: the parameter \"layers.2.bia\" is in the file but not in the network; did "
+        "you "
         "mean \"layers.2.bias\"?");
   some.back() = {"layers.2.bias", f32({1, 2}, {2})};
   CHECK(error_of([&] { b.load(some, "m.safetensors"); }) ==
-        "m.safetensors: the parameter \"layers.2.bias\" is f32 (2,) in the file, the network has f32 (3,)");
+        "m.safetensors: the parameter \"layers.2.bias\" is f32 (2,) in the file, the network has "
+        "f32 (3,)");
   CHECK(values(b.parameters()[0].second) == before);
   b.load(a.parameters(), "m.safetensors");
   for (size_t i = 0; i < 4; ++i)
@@ -207,7 +216,8 @@ struct AdamByHand {
       g = g + rule.weight_decay * p;
     m = rule.beta1 * m + (1 - rule.beta1) * g;
     v = rule.beta2 * v + (1 - rule.beta2) * g * g;
-    const double m_hat = m / (1 - std::pow(rule.beta1, t)), v_hat = v / (1 - std::pow(rule.beta2, t));
+    const double m_hat = m / (1 - std::pow(rule.beta1, t)),
+                 v_hat = v / (1 - std::pow(rule.beta2, t));
     p = p - lr * m_hat / (std::sqrt(v_hat) + rule.eps);
   }
 };
@@ -251,9 +261,9 @@ void compare_everywhere(const Rule& rule) {
 }  // namespace
 
 TEST_CASE("optim: sgd in every variant") {
-  for (const optim::Sgd& rule :
-       {optim::Sgd{}, optim::Sgd{0, 0, 0.1, false}, optim::Sgd{0.9, 0, 0, false},
-        optim::Sgd{0.9, 0.3, 0, false}, optim::Sgd{0.9, 0, 0.1, true}, optim::Sgd{0.5, 0.5, 0.2, false}}) {
+  for (const optim::Sgd& rule : {optim::Sgd{}, optim::Sgd{0, 0, 0.1, false},
+                                 optim::Sgd{0.9, 0, 0, false}, optim::Sgd{0.9, 0.3, 0, false},
+                                 optim::Sgd{0.9, 0, 0.1, true}, optim::Sgd{0.5, 0.5, 0.2, false}}) {
     CAPTURE(rule.momentum);
     CAPTURE(rule.dampening);
     compare_everywhere<SgdByHand>(rule);
@@ -262,8 +272,9 @@ TEST_CASE("optim: sgd in every variant") {
 
 TEST_CASE("optim: adam and adamw") {
   for (const optim::Adam& rule :
-       {optim::Adam{}, optim::Adam{0.8, 0.95, 1e-4, 0, false}, optim::Adam{0.9, 0.999, 1e-8, 0.1, false},
-        optim::Adam{0.9, 0.999, 1e-8, 0.1, true}, optim::Adam{0, 0, 1e-3, 0, true}}) {
+       {optim::Adam{}, optim::Adam{0.8, 0.95, 1e-4, 0, false},
+        optim::Adam{0.9, 0.999, 1e-8, 0.1, false}, optim::Adam{0.9, 0.999, 1e-8, 0.1, true},
+        optim::Adam{0, 0, 1e-3, 0, true}}) {
     CAPTURE(rule.weight_decay);
     CAPTURE(rule.decoupled);
     compare_everywhere<AdamByHand>(rule);
@@ -304,10 +315,12 @@ TEST_CASE("optim: rules and parameters that make no sense") {
         "adamw: beta2 is -0.5, expected a number from 0 to below 1");
   CHECK(error_of([] { optim::Optimizer({}, optim::Adam{}); }) ==
         "adam: there are no parameters to optimise");
-  CHECK(error_of([&] { optim::Optimizer({p[0], p[0]}, optim::Adam{}); }) ==
-        "adam: two parameters are called \"w\"");
-  CHECK(error_of([] { optim::Optimizer({{"x", f32({1}, {1})}}, optim::Sgd{}); }) ==
-        "sgd: the parameter \"x\" is no leaf that requires a gradient");
+  CHECK(error_of([&] {
+          optim::Optimizer({p[0], p[0]}, optim::Adam{});
+        }) == "adam: two parameters are called \"w\"");
+  CHECK(error_of([] {
+          optim::Optimizer({{"x", f32({1}, {1})}}, optim::Sgd{});
+        }) == "sgd: the parameter \"x\" is no leaf that requires a gradient");
 }
 
 TEST_CASE("optim: an update bumps the version, so a graph that saw the old value refuses") {
@@ -421,11 +434,12 @@ TEST_CASE("nn: the first ten losses of a seeded network") {
     for (int t = 1; t <= 10; ++t) {
       const std::vector<double> x = waves(8 * 6, 13 * (t % 3));
       std::vector<int64_t> labels;
-      for (size_t k = 0; k < 8; ++k) labels.push_back(x[k * 6] > 0.3 ? 2 : x[k * 6 + 1] > 0 ? 1 : 0);
+      for (size_t k = 0; k < 8; ++k)
+        labels.push_back(x[k * 6] > 0.3 ? 2 : x[k * 6 + 1] > 0 ? 1 : 0);
       const Tensor images = cast(Tensor::from(x, {8, 6}, device), DType::f32);
       optimizer.zero_grad();
-      const Tensor loss =
-          nn::loss_of(nn::Loss::cross_entropy, net.forward(images), Tensor::from(labels, {8}, device));
+      const Tensor loss = nn::loss_of(nn::Loss::cross_entropy, net.forward(images),
+                                      Tensor::from(labels, {8}, device));
       backward(loss);
       optimizer.step(0.05);
       const double want = by_hand.step(x, labels, t, 0.05);

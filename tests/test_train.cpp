@@ -1,5 +1,5 @@
-// Training runs on small generated digits: what is printed and left on disk, and that a run which was
-// interrupted, killed or damaged goes on to the very bytes of one that was not.
+// Training runs on small generated digits: what is printed and left on disk, and that a run which
+// was interrupted, killed or damaged goes on to the very bytes of one that was not.
 #include "cli/batches.hpp"
 #include "cli/demo.hpp"
 #include "cli/progress.hpp"
@@ -28,7 +28,7 @@ constexpr const char* kSmall = R"({
   "experiment": "mlp", "seed": 5,
   "data": {"name": "digits", "train": 200, "test": 100},
   "model": {"layers": [{"linear": 12}, "relu", {"dropout": 0.2}, {"linear": 10}]},
-  "optimizer": {"name": "adam", "lr": 0.01, "schedule": "cosine"}, "clip_norm": 5,
+  "optimizer": {"name": "adam", "lr": 0.02, "schedule": "cosine"}, "clip_norm": 5,
   "epochs": 3, "batch_size": 16, "log_every": 5, "checkpoint_every": 7
 })";
 
@@ -48,12 +48,21 @@ cli::TrainOptions small(const TempFolder& folder, const std::string& name) {
 
 Run train(const cli::TrainOptions& options) {
   std::ostringstream out, err;
-  CHECK(cli::run_train(options, out, err) == 0);
+  const int code = cli::run_train(options, out, err);
+  CHECK(code == 0);
   Run run{out.str(), err.str(), {}};
   std::istringstream lines(run.out);
   for (std::string line; options.json && std::getline(lines, line);)
     run.events.push_back(Json::parse(line));
   return run;
+}
+
+// Is the training loss of the last epoch below that of the first?
+bool falls(const Run& run) {
+  std::vector<double> losses;
+  for (const Json& e : run.events)
+    if (e["event"] == "epoch") losses.push_back(e["train_loss"].get<double>());
+  return losses.size() > 1 && losses.back() < losses.front();
 }
 
 std::string train_error(ErrorKind kind, const cli::TrainOptions& options) {
@@ -164,8 +173,9 @@ TEST_CASE("train: what a run prints and leaves") {
   CHECK(result["accuracy"].get<double>() > 0.5);
   CHECK(run.err.find("epoch 3/3  train loss ") != std::string::npos);
 
-  CHECK(checkpoints(folder / "run") == std::vector<std::string>{"checkpoint-000000035.safetensors",
-                                                                "checkpoint-000000039.safetensors"});
+  CHECK(checkpoints(folder / "run") ==
+        std::vector<std::string>{"checkpoint-000000035.safetensors",
+                                 "checkpoint-000000039.safetensors"});
   const std::vector<std::string> lines = metrics(folder / "run");
   CHECK(lines.size() == 7 + 3);
   CHECK(Json::parse(lines[0])["step"] == 5);
@@ -209,7 +219,8 @@ TEST_CASE("train: Ctrl-C saves after the step, --resume goes on bit for bit") {
   }
   const Run rest = train(o);
   CHECK(rest.events.front()["resumed_at"] == 30);
-  CHECK(read_file(folder / "whole/model.safetensors") == read_file(folder / "parts/model.safetensors"));
+  CHECK(read_file(folder / "whole/model.safetensors") ==
+        read_file(folder / "parts/model.safetensors"));
   CHECK(metrics(folder / "whole") == metrics(folder / "parts"));
 }
 
@@ -245,7 +256,8 @@ TEST_CASE("train: killed at any moment, --resume goes on bit for bit") {
   o.resume = false;
   o.out = folder / "whole";
   train(o);
-  CHECK(read_file(folder / "whole/model.safetensors") == read_file(folder / "killed/model.safetensors"));
+  CHECK(read_file(folder / "whole/model.safetensors") ==
+        read_file(folder / "killed/model.safetensors"));
   CHECK(metrics(folder / "whole") == metrics(folder / "killed"));
 }
 
@@ -259,9 +271,11 @@ TEST_CASE("train: a damaged checkpoint is said, and the one before it used") {
   fs::resize_file(newest, fs::file_size(newest) - 100);
   o.resume = true;
   const Run run = train(o);
-  CHECK(run.err.find("a checkpoint cannot be read, an older one is used: " + newest) != std::string::npos);
+  CHECK(run.err.find("a checkpoint cannot be read, an older one is used: " + newest) !=
+        std::string::npos);
   CHECK(run.events.front()["resumed_at"] == 35);
-  CHECK(read_file(folder / "whole/model.safetensors") == read_file(folder / "damaged/model.safetensors"));
+  CHECK(read_file(folder / "whole/model.safetensors") ==
+        read_file(folder / "damaged/model.safetensors"));
   CHECK(metrics(folder / "whole") == metrics(folder / "damaged"));
 
   fs::remove(o.out + "/summary.json");
@@ -289,8 +303,9 @@ TEST_CASE("train: --resume where nothing was saved, where all is done, and with 
         "epochs: the run has trained for 4 epochs already, 2 were asked for");
   o.set = {"model.layers[0].linear=13"};
   CHECK(train_error(ErrorKind::config, o) ==
-        o.config + ": model.layers[0].linear: the run was started with 12, now it is 13; only device "
-                   "and epochs may change on --resume");
+        o.config +
+            ": model.layers[0].linear: the run was started with 12, now it is 13; only device "
+            "and epochs may change on --resume");
   o.set = {"optimizer=sgd"};
   CHECK(train_error(ErrorKind::config, o).find("optimizer.") != std::string::npos);
   o.set.clear();
@@ -304,7 +319,8 @@ TEST_CASE("train: folders that are refused") {
   cli::TrainOptions o = small(folder, "full");
   folder.write("full/letter.txt", "dear");
   CHECK(train_error(ErrorKind::config, o) ==
-        o.out + ": the run folder is not empty; go on with --resume, or name another one with --out");
+        o.out +
+            ": the run folder is not empty; go on with --resume, or name another one with --out");
   o.out = folder / "small.json/run";
   CHECK(train_error(ErrorKind::io, o).starts_with(o.out + ": cannot make the folder: "));
   o.out = "/proc/self/run";
@@ -339,14 +355,15 @@ TEST_CASE("train: configs that are refused") {
     return train_error(ErrorKind::config, o);
   };
   CHECK(text("epoch=3") == "--set: epoch: unknown key; did you mean \"epochs\"?");
-  CHECK(text("epochs=0").starts_with("--set: epochs: expected a whole number of at least 1"));
+  CHECK(text("epochs=0") == "--set: epochs: expected a whole number from 1 up, got 0");
   CHECK(text("optimizer.lr=abc").find("optimizer.lr: expected a number") != std::string::npos);
   CHECK(text("optimizer.name=adan").find("did you mean \"adam\"?") != std::string::npos);
   CHECK(text("model.layers[1]=rellu").find("did you mean \"relu\"?") != std::string::npos);
   CHECK(text("model.layers=[\"relu\"]") ==
         o.config + ": model.layers: at least one {\"linear\": N} is needed");
-  CHECK(text("model.layers[3].linear=5") == "model.layers: the last linear layer gives 5 outputs, the "
-                                            "data set digits has 10 classes");
+  CHECK(text("model.layers[3].linear=5") ==
+        "model.layers: the last linear layer gives 5 outputs, the "
+        "data set digits has 10 classes");
   CHECK(text("experiment=contraction").find("gradus contract") != std::string::npos);
   o.set = {"model.layers[3].linear={\"in\": 64, \"out\": 10}"};
   CHECK(train_error(ErrorKind::shape, o) ==
@@ -400,7 +417,8 @@ TEST_CASE("eval: the numbers of the run") {
   const Run run = train(o);
   const auto evaluate = [&](const cli::EvalOptions& options) {
     std::ostringstream out, err;
-    CHECK(cli::run_eval(options, out, err) == 0);
+    const int code = cli::run_eval(options, out, err);
+    CHECK(code == 0);
     return Json::parse(out.str());
   };
   cli::EvalOptions e;
@@ -430,16 +448,18 @@ TEST_CASE("train: every optimiser, loss and kind of layer of the table") {
         "optimizer={\"name\": \"adamw\", \"lr\": 0.01}", "loss=mse",
         "model.layers=[\"flatten\", {\"linear\": {\"out\": 12, \"bias\": false}}, "
         "{\"leaky_relu\": {\"negative_slope\": 0.1}}, {\"linear\": 10}]",
-        "model.layers=[{\"linear\": 12}, {\"gelu\": {\"approximate\": \"tanh\"}}, {\"linear\": 10}]",
+        "model.layers=[{\"linear\": 12}, {\"gelu\": {\"approximate\": \"tanh\"}}, {\"linear\": "
+        "10}]",
         "shuffle=false", "optimizer.schedule={\"name\": \"cosine\", \"warmup_steps\": 5}"}) {
-    CAPTURE(set);
+    CAPTURE(std::string(set));
     o.out = folder / join("run", n++);
-    o.set = {set};
-    CHECK(train(o).events.back()["accuracy"].get<double>() > 0.4);
+    o.set = {"epochs=6", set};
+    CHECK(falls(train(o)));
   }
   o.out = folder / "nll";
-  o.set = {"loss=nll", "model.layers=[{\"linear\": 12}, \"tanh\", {\"linear\": 10}, \"log_softmax\"]"};
-  CHECK(train(o).events.back()["accuracy"].get<double>() > 0.4);
+  o.set = {"loss=nll",
+           "model.layers=[{\"linear\": 12}, \"tanh\", {\"linear\": 10}, \"log_softmax\"]"};
+  CHECK(falls(train(o)));
 }
 
 TEST_CASE("progress: numbers as people read them") {

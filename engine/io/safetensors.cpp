@@ -4,7 +4,7 @@
 #include "engine/io/safetensors.hpp"
 
 #include "engine/io/file.hpp"
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +12,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 namespace gradus {
 namespace {

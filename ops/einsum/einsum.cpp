@@ -1,5 +1,5 @@
-// Carries a plan out with ops: views for diagonals and extents of 1, sum for labels of one operand, one
-// multiplication for pairs that sum nothing, contract for the others.
+// Carries a plan out with ops: views for diagonals and extents of 1, sum for labels of one operand,
+// one multiplication for pairs that sum nothing, contract for the others.
 #include "ops/einsum/einsum.hpp"
 
 #include "ops/dtypes.hpp"
@@ -98,22 +98,24 @@ Lone lone_labels(const Labelled& x, const Labels& other, const Labels& kept) {
 Tensor zero_of(Algebra algebra, DType dtype, Device& device) {
   if (algebra == Algebra::max_times) return Tensor::zeros({}, dtype, device);
   const bool max = algebra == Algebra::max_plus;
-  if (dtype == DType::i32) return Tensor::full_integer({}, max ? INT32_MIN : INT32_MAX, dtype, device);
-  if (dtype == DType::i64) return Tensor::full_integer({}, max ? INT64_MIN : INT64_MAX, dtype, device);
+  if (dtype == DType::i32)
+    return Tensor::full_integer({}, max ? INT32_MIN : INT32_MAX, dtype, device);
+  if (dtype == DType::i64)
+    return Tensor::full_integer({}, max ? INT64_MIN : INT64_MAX, dtype, device);
   return Tensor::full({}, max ? -INFINITY : INFINITY, dtype, device);
 }
 
-// Contraction in a tropical algebra. A label of one operand alone is given to the other by repetition,
-// so that all labels, ties, empty sums and NaN follow the rule of one kernel. (With negative factors,
-// max-times may not take the maximum of one operand first.)
+// Contraction in a tropical algebra. A label of one operand alone is given to the other by
+// repetition, so that all labels, ties, empty sums and NaN follow the rule of one kernel. (With
+// negative factors, max-times may not take the maximum of one operand first.)
 Tensor tropical(const Labelled& a, const Labelled& b, const Labels& out, Algebra algebra) {
   const Lone of_a = lone_labels(a, b.labels, out), of_b = lone_labels(b, a.labels, out);
   const Labelled x = of_b.labels.empty() ? a : repeated(a, of_b.labels, of_b.extents);
   const Labelled y = of_a.labels.empty() ? b : repeated(b, of_a.labels, of_a.extents);
   if (x.tensor.numel() > 0 && y.tensor.numel() > 0)
     return contract(x.tensor, x.labels, y.tensor, y.labels, out, algebra);
-  // Nothing wins an empty sum: the zero is a constant. The empty sum of products, which is 0, keeps the
-  // operands in the graph.
+  // Nothing wins an empty sum: the zero is a constant. The empty sum of products, which is 0, keeps
+  // the operands in the graph.
   const Tensor sum = contract(x.tensor, x.labels, y.tensor, y.labels, out);
   return add(sum, zero_of(algebra, sum.dtype(), sum.device()));
 }
@@ -127,7 +129,8 @@ Labelled summed(const Labelled& x, const Labels& kept, Algebra algebra) {
   if (algebra == Algebra::standard) {
     if (dtype == DType::bool_)
       fail(ErrorKind::dtype, "einsum", "bool operands cannot be summed; cast them to i64");
-    out.tensor = cast(sum(x.tensor, lone_labels(x, {}, kept).dims), dtype);  // of integers it is i64
+    out.tensor =
+        cast(sum(x.tensor, lone_labels(x, {}, kept).dims), dtype);  // of integers it is i64
   } else {
     const double one = algebra == Algebra::max_times ? 1 : 0;
     const Tensor unit = Tensor::full({}, one, dtype, x.tensor.device());
@@ -151,7 +154,8 @@ void check_operands(const EinsumPlan& plan, const Tensors& operands, DType dtype
       fail(ErrorKind::shape, "einsum", "the plan is for operand ", k, " of shape ", plan.shapes[k],
            ", got ", operands[k].sizes());
   if (algebra != Algebra::standard && is_complex(dtype))
-    fail(ErrorKind::dtype, "einsum", algebra_name(algebra), " needs an order, ", dtype, " has none");
+    fail(ErrorKind::dtype, "einsum", algebra_name(algebra), " needs an order, ", dtype,
+         " has none");
   for (const EinsumStep& step : plan.steps)
     if (step.right < 0 && algebra == Algebra::max_times && operands.size() > 1)
       fail(ErrorKind::value, "einsum", "a plan for max-times may not sum labels alone");

@@ -45,11 +45,16 @@ class Scanner {
     Equation::Term term;
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (is_letter(c)) letter(term, c);
-      else if (c == '.') ellipsis(term);
-      else if (c == ',') equation.inputs.push_back(close(term));
-      else if (c == '-') arrow(equation, term);
-      else if (c != ' ') bad_at("invalid character ", shown_character(c), "; labels are a-z and A-Z");
+      if (is_letter(c))
+        letter(term, c);
+      else if (c == '.')
+        ellipsis(term);
+      else if (c == ',')
+        equation.inputs.push_back(close(term));
+      else if (c == '-')
+        arrow(equation, term);
+      else if (c != ' ')
+        bad_at("invalid character ", shown_character(c), "; labels are a-z and A-Z");
     }
     if (in_output_) {
       equation.output = close(term);
@@ -172,8 +177,8 @@ class Extents {
     Found& found = it->second;
     if (is_new || extent == found.extent || extent == 1) return;
     if (found.extent != 1)
-      bad_shape(label_text(label), " is ", found.extent, " in operand ",
-                int64_t(found.operand), " and ", extent, " in operand ", int64_t(operand));
+      bad_shape(label_text(label), " is ", found.extent, " in operand ", int64_t(found.operand),
+                " and ", extent, " in operand ", int64_t(operand));
     found = {extent, operand};
   }
   std::map<int64_t, Found> found_;
@@ -215,8 +220,8 @@ BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& 
   }
   for (size_t k = 0; k < shapes.size(); ++k) extents.add(bound.terms[k], shapes[k], k);
   bound.sizes = extents.sizes();
-  bound.output = equation.output ? axis_labels(*equation.output, ellipsis_rank)
-                                 : implicit_output(bound.terms);
+  bound.output =
+      equation.output ? axis_labels(*equation.output, ellipsis_rank) : implicit_output(bound.terms);
   return bound;
 }
 

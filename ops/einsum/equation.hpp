@@ -1,6 +1,6 @@
 // An einsum equation, read and bound to shapes: which axis of which operand carries which label.
-// numpy's and PyTorch's syntax: letters a-z A-Z, spaces anywhere, "..." once per term. Every refusal is
-// one Error with op "einsum". Knows nothing of tensors.
+// numpy's and PyTorch's syntax: letters a-z A-Z, spaces anywhere, "..." once per term. Every
+// refusal is one Error with op "einsum". Knows nothing of tensors.
 #pragma once
 #include "engine/error.hpp"
 
@@ -12,8 +12,9 @@
 
 namespace gradus {
 
-// A label is its letter's character code. The axes that an ellipsis stands for have labels too, counted
-// from the right, since ellipses broadcast as numpy's shapes do: kEllipsisLabel + 0 is the last one.
+// A label is its letter's character code. The axes that an ellipsis stands for have labels too,
+// counted from the right, since ellipses broadcast as numpy's shapes do: kEllipsisLabel + 0 is the
+// last one.
 using Labels = SmallVector<int64_t, 6>;
 inline constexpr int64_t kEllipsisLabel = 256;
 
@@ -31,13 +32,14 @@ struct Equation {
   std::vector<Term> inputs;
   std::optional<Term> output;  // absent: implicit
 };
-// Error(value): invalid character, malformed or doubled ellipsis, two arrows, output label repeated or
-// in no input; each with its position in the text.
+// Error(value): invalid character, malformed or doubled ellipsis, two arrows, output label repeated
+// or in no input; each with its position in the text.
 Equation parse_equation(std::string_view text);
 
-// The equation with one label per axis and one extent per label. Error(shape) for extents that differ
-// and for ranks that do not fit; Error(value) for a wrong number of operands. An ellipsis that the
-// output leaves out is summed. Implicit output: the ellipsis, then the letters that occur once, sorted.
+// The equation with one label per axis and one extent per label. Error(shape) for extents that
+// differ and for ranks that do not fit; Error(value) for a wrong number of operands. An ellipsis
+// that the output leaves out is summed. Implicit output: the ellipsis, then the letters that occur
+// once, sorted.
 struct BoundEquation {
   std::vector<Labels> terms;
   Labels output;

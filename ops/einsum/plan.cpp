@@ -1,5 +1,5 @@
-// From an equation to steps: operands are stripped of diagonals and axes of extent 1, labels that one
-// operand alone has are summed, an order is searched for the rest and written out step by step.
+// From an equation to steps: operands are stripped of diagonals and axes of extent 1, labels that
+// one operand alone has are summed, an order is searched for the rest and written out step by step.
 #include "ops/einsum/plan.hpp"
 
 #include "ops/einsum/search.hpp"
@@ -56,7 +56,8 @@ class Planner {
     Labels kept;
     for (int64_t l : slots_[size_t(k)])
       if (uses_[l] > 1) kept.push_back(l);
-    if (kept.size() < slots_[size_t(k)].size()) add({k, -1, k, slots_[size_t(k)], {}, kept, {}, 0, 0, true});
+    if (kept.size() < slots_[size_t(k)].size())
+      add({k, -1, k, slots_[size_t(k)], {}, kept, {}, 0, 0, true});
   }
   // Batch labels first, then what left alone has, then right's: the layout of a batched product.
   void pair(int left, int right, bool last) {
@@ -101,7 +102,8 @@ class Planner {
       fail(ErrorKind::value, "einsum", "path optimal is for up to ", PathOptions::kMaxOptimal,
            " operands, this has ", n, "; write greedy");
     if (options_.kind == Kind::left || n <= 2) return left_order(n);
-    const bool optimal = options_.kind == Kind::optimal || (options_.kind == Kind::automatic && n <= 6);
+    const bool optimal =
+        options_.kind == Kind::optimal || (options_.kind == Kind::automatic && n <= 6);
     return optimal ? optimal_order(network()) : greedy_order(network());
   }
   Network network() const {
@@ -157,9 +159,9 @@ class Planner {
 
   EinsumPlan& plan_;
   const PathOptions& options_;
-  Labels output_;                  // without extents of 1
-  std::vector<Labels> slots_;      // what is left of each operand and result
-  std::map<int64_t, int> uses_;    // slots that have the label, and the output
+  Labels output_;                // without extents of 1
+  std::vector<Labels> slots_;    // what is left of each operand and result
+  std::map<int64_t, int> uses_;  // slots that have the label, and the output
 };
 
 }  // namespace
@@ -170,8 +172,8 @@ PathOptions::Kind parse_path_kind(std::string_view name) {
   constexpr Kind kKinds[] = {Kind::automatic, Kind::greedy, Kind::optimal, Kind::left};
   for (size_t i = 0; i < std::size(kNames); ++i)
     if (kNames[i] == name) return kKinds[i];
-  fail(ErrorKind::value, "einsum", "unknown path \"", name, "\"; write auto, greedy, optimal or left",
-       did_you_mean(name, kNames));
+  fail(ErrorKind::value, "einsum", "unknown path \"", name,
+       "\"; write auto, greedy, optimal or left", did_you_mean(name, kNames));
 }
 
 EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,

@@ -1,5 +1,5 @@
-// The greedy search keeps a heap of candidate pairs and skips those whose tensors are gone; the optimal
-// one fills a table over all subsets of the tensors.
+// The greedy search keeps a heap of candidate pairs and skips those whose tensors are gone; the
+// optimal one fills a table over all subsets of the tensors.
 #include "ops/einsum/search.hpp"
 
 #include <algorithm>
@@ -18,17 +18,23 @@ template <class F>
 void for_union(const Labels& a, const Labels& b, F&& f) {
   size_t i = 0, j = 0;
   while (i < a.size() || j < b.size()) {
-    if (j == b.size() || (i < a.size() && a[i] < b[j])) f(a[i++], false);
-    else if (i == a.size() || b[j] < a[i]) f(b[j++], false);
-    else f(a[i++], true), ++j;
+    if (j == b.size() || (i < a.size() && a[i] < b[j]))
+      f(a[i++], false);
+    else if (i == a.size() || b[j] < a[i])
+      f(b[j++], false);
+    else
+      f(a[i++], true), ++j;
   }
 }
 
 class Greedy {
  public:
   explicit Greedy(const Network& network)
-      : network_(network), tensors_(network.tensors), alive_(tensors_.size(), true),
-        uses_(network.extent.size()), holders_(network.extent.size()) {
+      : network_(network),
+        tensors_(network.tensors),
+        alive_(tensors_.size(), true),
+        uses_(network.extent.size()),
+        holders_(network.extent.size()) {
     for (size_t l = 0; l < uses_.size(); ++l) uses_[l] = network.is_output[l];
     for (size_t k = 0; k < tensors_.size(); ++k)
       for (int64_t l : tensors_[k]) {
@@ -99,7 +105,8 @@ class Greedy {
         if (h < k || (!lower_only && h != k)) others.insert(h);
     }
     for (int h : others)
-      heap_.emplace(size(result(h, k)) - size(tensors_[size_t(h)]) - size(tensors_[size_t(k)]), h, k);
+      heap_.emplace(size(result(h, k)) - size(tensors_[size_t(h)]) - size(tensors_[size_t(k)]), h,
+                    k);
   }
   void outer_products() {
     std::set<std::pair<double, int>> rest;
@@ -168,8 +175,10 @@ class Optimal {
     for_union(a.labels, b.labels, [&](int64_t l, bool) {
       const double n = network_.extent[size_t(l)];
       products *= n;
-      if (stays(l, s)) elements *= n;
-      else sums = true;
+      if (stays(l, s))
+        elements *= n;
+      else
+        sums = true;
     });
     const double flops = a.flops + b.flops + (sums ? 2 : 1) * products;
     elements += a.elements + b.elements;

@@ -1,5 +1,5 @@
-// Searches for a contraction order over a network of label sets. Labels are dense numbers here; what
-// they stand for, and how a step is carried out, is none of this file's business.
+// Searches for a contraction order over a network of label sets. Labels are dense numbers here;
+// what they stand for, and how a step is carried out, is none of this file's business.
 #pragma once
 #include "ops/einsum/equation.hpp"
 
@@ -18,8 +18,8 @@ struct Network {
 using SsaPath = std::vector<std::pair<int, int>>;
 
 // opt_einsum's greedy rule: tensors of equal labels first, then always the pair for which
-// size(result) - size(a) - size(b) is least, and at the end outer products, small ones first. Ties go
-// to the lower numbers.
+// size(result) - size(a) - size(b) is least, and at the end outer products, small ones first. Ties
+// go to the lower numbers.
 SsaPath greedy_order(const Network& network);
 
 // Least flops over all orders, outer products included; among those the least sum of intermediate

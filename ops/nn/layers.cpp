@@ -14,18 +14,26 @@ Tensor uniform_leaf(const Shape& size, int64_t in, DType dtype, Device& device) 
 
 Linear::Linear(int64_t in, int64_t out, bool with_bias, DType dtype, Device& device) {
   if (in < 1 || out < 1)
-    fail(ErrorKind::value, "linear", "needs at least one feature on each side, got ", in, " -> ", out);
+    fail(ErrorKind::value, "linear", "needs at least one feature on each side, got ", in, " -> ",
+         out);
   weight = uniform_leaf({out, in}, in, dtype, device);
   if (with_bias) bias = uniform_leaf({out}, in, dtype, device);
 }
 
 Tensor Linear::forward(const Tensor& x) {
   if (x.rank() == 0)
-    fail(ErrorKind::shape, "linear", place(), " takes ", in(), " features, its input is one number");
+    fail(ErrorKind::shape, "linear", place(), " takes ", in(),
+         " features, its input is one number");
   if (x.size(-1) != in())
     fail(ErrorKind::shape, "linear", place(), " takes ", in(), " features, its input has ",
          x.size(-1), x.numel() / x.size(0) == in() ? "; put a flatten before it" : "");
-  const Tensor y = matmul(x, transpose(weight, 0, 1));
+  // x W^T as one contraction over the features: the gradient of weight then comes out laid out as
+  // weight is, where that of a transposed view would have to be copied.
+  Ints labels_x, labels_y;
+  for (int64_t axis = 0; axis < x.rank(); ++axis) labels_x.push_back(axis);
+  labels_y = labels_x;
+  labels_y.back() = x.rank();
+  const Tensor y = contract(x, labels_x, weight, {x.rank(), x.rank() - 1}, labels_y);
   return bias.defined() ? add(y, bias) : y;
 }
 
@@ -38,7 +46,8 @@ bool Activation::accepts(const OpInfo& op) {
   return op.group == "pointwise" && op.operands.size() == 1 && op.differentiable;
 }
 
-Activation::Activation(const std::string& name, Attrs attrs) : op_(get_op(name)), attrs_(std::move(attrs)) {
+Activation::Activation(const std::string& name, Attrs attrs)
+    : op_(get_op(name)), attrs_(std::move(attrs)) {
   if (!accepts(op_))
     fail(ErrorKind::value, name, "is no activation: a pointwise op of one operand is expected");
   if (attrs_.size() > op_.attrs.size())
@@ -58,7 +67,8 @@ Dropout::Dropout(double p) : p_(p) {
 }
 
 Tensor Flatten::forward(const Tensor& x) {
-  if (x.rank() < 1) fail(ErrorKind::shape, "flatten", place(), " needs a batch axis, got one number");
+  if (x.rank() < 1)
+    fail(ErrorKind::shape, "flatten", place(), " needs a batch axis, got one number");
   int64_t features = 1;
   for (size_t i = 1; i < x.sizes().size(); ++i) features *= x.sizes()[i];
   return reshape(x, {x.size(0), features});

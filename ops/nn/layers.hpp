@@ -1,5 +1,6 @@
-// The layers: linear, activations (any pointwise op of one operand, by its name), softmax over the last
-// axis, dropout, flatten. All numbers come from the thread's generator, so a seed fixes a network.
+// The layers: linear, activations (any pointwise op of one operand, by its name), softmax over the
+// last axis, dropout, flatten. All numbers come from the thread's generator, so a seed fixes a
+// network.
 #pragma once
 #include "ops/nn/module.hpp"
 
@@ -41,7 +42,9 @@ class Activation : public Module {
 class Softmax : public Module {
  public:
   explicit Softmax(bool logarithm) : logarithm_(logarithm) {}
-  Tensor forward(const Tensor& x) override { return logarithm_ ? log_softmax(x, -1) : softmax(x, -1); }
+  Tensor forward(const Tensor& x) override {
+    return logarithm_ ? log_softmax(x, -1) : softmax(x, -1);
+  }
   std::string kind() const override { return logarithm_ ? "log_softmax" : "softmax"; }
 
  private:

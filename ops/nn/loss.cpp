@@ -22,9 +22,12 @@ Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
 
 Tensor loss_of(Loss loss, const Tensor& outputs, const Tensor& labels) {
   switch (loss) {
-    case Loss::cross_entropy: return cross_entropy(outputs, labels);
-    case Loss::nll: return nll_loss(outputs, labels);
-    case Loss::mse: break;
+    case Loss::cross_entropy:
+      return cross_entropy(outputs, labels);
+    case Loss::nll:
+      return nll_loss(outputs, labels);
+    case Loss::mse:
+      break;
   }
   return mse_loss(outputs, one_hot(labels, outputs.size(-1), outputs.dtype()));
 }

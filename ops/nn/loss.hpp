@@ -1,4 +1,5 @@
-// Losses by name, for networks that tell classes apart: what a row of outputs costs against a class.
+// Losses by name, for networks that tell classes apart: what a row of outputs costs against a
+// class.
 #pragma once
 #include "ops/ops.hpp"
 

@@ -53,8 +53,7 @@ void load_into(const NamedTensors& targets, const NamedTensors& values, const st
   for (const auto& [name, target] : targets) {
     const auto it = std::find_if(values.begin(), values.end(),
                                  [&, &n = name](const auto& v) { return v.first == n; });
-    if (it == values.end())
-      fail(ErrorKind::io, source, "the ", what, " \"", name, "\" is missing");
+    if (it == values.end()) fail(ErrorKind::io, source, "the ", what, " \"", name, "\" is missing");
     const Tensor& v = it->second;
     if (!(v.sizes() == target.sizes()) || v.dtype() != target.dtype())
       fail(ErrorKind::io, source, "the ", what, " \"", name, "\" is ", v.dtype(), " ", v.sizes(),

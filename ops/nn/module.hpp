@@ -44,7 +44,8 @@ class Sequential : public Module {
   const Module& layer(size_t i) const { return *layers_[i]; }
   NamedTensors parameters() const;
   // Overwrites every parameter by the tensor of its name, on any device. Error(io) that begins with
-  // `source` for a name that is missing or too many, or another shape or dtype; then nothing changed.
+  // `source` for a name that is missing or too many, or another shape or dtype; then nothing
+  // changed.
   void load(const NamedTensors& values, const std::string& source);
 
  private:

@@ -37,8 +37,9 @@ void check_rule(const Rule& rule) {
     check(s->weight_decay >= 0 && s->weight_decay < INFINITY, "weight_decay", s->weight_decay,
           "0 or more");
     if (s->nesterov && (s->momentum == 0 || s->dampening != 0))
-      fail(ErrorKind::value, "sgd", "nesterov needs a momentum above 0 and no dampening, got momentum ",
-           s->momentum, " and dampening ", s->dampening);
+      fail(ErrorKind::value, "sgd",
+           "nesterov needs a momentum above 0 and no dampening, got momentum ", s->momentum,
+           " and dampening ", s->dampening);
     return;
   }
   const Adam& a = std::get<Adam>(rule);
@@ -52,7 +53,9 @@ void check_rule(const Rule& rule) {
 }  // namespace
 
 Optimizer::Optimizer(nn::NamedTensors parameters, const Rule& rule)
-    : parameters_(std::move(parameters)), rule_(rule), per_parameter_(state_names(rule).size()),
+    : parameters_(std::move(parameters)),
+      rule_(rule),
+      per_parameter_(state_names(rule).size()),
       block_(4, device_of(parameters_, name_of(rule))) {
   check_rule(rule_);
   std::set<std::string> names;
@@ -114,8 +117,8 @@ void Optimizer::update(size_t k, const Tensor& gain) {
       call.out(m);
     else
       call.out_none();
-    // A zero velocity makes the first step like any other, unless it is dampened. So the integer, which
-    // a recorded step would repeat, stays 0 wherever it can.
+    // A zero velocity makes the first step like any other, unless it is dampened. So the integer,
+    // which a recorded step would repeat, stays 0 wherever it can.
     call.number(s->momentum).number(s->dampening).number(s->weight_decay).number(s->nesterov);
     call.integer(steps_ == 1 && s->dampening != 0).run();
     return;

@@ -11,18 +11,7 @@ namespace gradus::rows {
 
 namespace {
 
-constexpr uint64_t kSeed = 20240229;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    case DType::f32: case DType::c64: return 0x1p-23;
-    case DType::f64: case DType::c128: return 0x1p-52;
-    default: return 0;
-  }
-}
 
 std::string to_text(std::complex<double> z) {
   return z.imag() == 0 ? join(z.real()) : join(z.real(), z.imag() < 0 ? "" : "+", z.imag(), "i");
@@ -144,13 +133,27 @@ Outcome layout_differs(const Row& row, const OpInfo& op, const Attrs& attrs, con
     views.push_back(view);
     copies[k] = copy;
   }
-  Outcome o = compare_all(row, evaluate(op, views, attrs), evaluate(op, copies, attrs), true);
+  // To the contract kernel an axis of stride 0 is one that the operand lacks; which of two factors comes
+  // first may then change, and with it the last bit of a complex product.
+  const bool complex = !plain.empty() && is_complex(plain[0].dtype());
+  const bool bits = !(complex && layout == Layout::expanded && row.exactness.normwise);
+  Outcome o = compare_all(row, evaluate(op, views, attrs), evaluate(op, copies, attrs), bits);
   constexpr const char* names[] = {"sliced", "reversed", "transposed", "expanded"};
   if (!o.where.empty()) o.where = join(names[int(layout)], " operands: ", o.where);
   return o;
 }
 
 }  // namespace
+
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    case DType::f32: case DType::c64: return 0x1p-23;
+    case DType::f64: case DType::c128: return 0x1p-52;
+    default: return 0;
+  }
+}
 
 double tolerance_of(const Row& row, DType dtype) {
   const double eps = epsilon_of(dtype);
@@ -178,7 +181,7 @@ Outcome compare(const Numbers& got, const Numbers& expected, double tolerance, b
 }
 
 Tensors evaluate(const OpInfo& op, const Tensors& inputs, const Attrs& attrs, bool recorded) {
-  manual_seed(kSeed);
+  manual_seed(kCheckSeed);
   if (recorded) {
     const EnableGrad enable;
     return op.call(inputs, attrs);

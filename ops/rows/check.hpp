@@ -61,6 +61,10 @@ std::vector<DType> dtypes_of_case(const Row& row, size_t which_case);
 Outcome compare(const Numbers& got, const Numbers& expected, double tolerance, bool normwise);
 // What two implementations may differ by in this dtype of the result.
 double tolerance_of(const Row& row, DType dtype);
+// The distance of 1 to the next number; 0 for integers.
+double epsilon_of(DType dtype);
+// The seed that every evaluation starts with.
+inline constexpr uint64_t kCheckSeed = 20240229;
 // The op's outputs for these operands, with a fixed seed; recorded or not.
 Tensors evaluate(const OpInfo& op, const Tensors& inputs, const Attrs& attrs, bool recorded = false);
 

@@ -91,7 +91,7 @@ std::vector<Row> pointwise_rows() {
       {"where", {masks(), between(-2, 2)}, kAny, ternary_cases(), kArithmetic},
       unary("relu", away_from({0}), kReal | kInteger, kArithmetic),
       unary("leaky_relu", away_from({0}), kReal, kArithmetic, {{"negative_slope", 0.2}}),
-      unary("clamp", away_from({-0.7, 1.2}), kReal | kInteger, kArithmetic, {{"min", -0.7}, {"max", 1.2}}),
+      unary("clamp", away_from({-1, 1}), kReal | kInteger, kArithmetic, {{"min", -1.0}, {"max", 1.0}}),
       unary("elu", away_from({0}), kReal, kFunction, {{"alpha", 1.5}}),
       binary("maximum", lattice(), lattice(), kReal | kInteger | kBool, kArithmetic),
       binary("minimum", lattice(), lattice(), kReal | kInteger | kBool, kArithmetic),

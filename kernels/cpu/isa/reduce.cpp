@@ -217,9 +217,7 @@ gd_status choose_as(gd_device* d, const Split& s, gd_error* e) {
   switch (s.work) {
     case GD_F32: return Folding<J<float>>(d, s).run(e);
     case GD_F64: return Folding<J<double>>(d, s).run(e);
-    case GD_I32: return Folding<J<int32_t>>(d, s).run(e);
-    case GD_I64: return Folding<J<int64_t>>(d, s).run(e);
-    default: return Folding<J<uint8_t>>(d, s).run(e);
+    default: return Folding<J<int64_t>>(d, s).run(e);
   }
 }
 template <bool kMaximum>
@@ -227,18 +225,14 @@ gd_status place_as(gd_device* d, const Split& s) {
   switch (s.work) {
     case GD_F32: Places<float, kMaximum>(d, s).run(); break;
     case GD_F64: Places<double, kMaximum>(d, s).run(); break;
-    case GD_I32: Places<int32_t, kMaximum>(d, s).run(); break;
-    case GD_I64: Places<int64_t, kMaximum>(d, s).run(); break;
-    default: Places<uint8_t, kMaximum>(d, s).run();
+    default: Places<int64_t, kMaximum>(d, s).run();
   }
   return GD_OK;
 }
 
 int32_t work_dtype(int32_t op, DType t) {
   if (op == GD_ANY || op == GD_ALL) return GD_BOOL;
-  if (is_half(t)) return GD_F32;
-  if ((op == GD_SUM || op == GD_PROD) && is_integer(t)) return GD_I64;
-  return int32_t(t);
+  return is_half(t) ? int32_t(GD_F32) : is_integer(t) ? int32_t(GD_I64) : int32_t(t);
 }
 
 gd_status check(const gd_call* c, gd_error* e) {

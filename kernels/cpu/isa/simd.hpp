@@ -95,6 +95,7 @@ struct BatchWords {
 
   // One expression, so that clang and g++ choose the float or the double function.
   static T std_exp(T x) { return std::exp(x); }
+  static T std_expm1(T x) { return std::expm1(x); }
   static T std_log(T x) { return std::log(x); }
   static T std_sin(T x) { return std::sin(x); }
   static T std_cos(T x) { return std::cos(x); }
@@ -149,7 +150,10 @@ struct Words<xsimd::batch<T, cpu::Arch>> {
     const Mask bad = ((x < low) & (x > least)) | ((x > high) & (x < most));
     return Own::mend(xsimd::exp(x), bad, x, Own::std_exp);
   }
-  static B expm1(B x) { return xsimd::expm1(x); }
+  static B expm1(B x) {
+    const Mask bad = (x > B(T(f32 ? 88.0 : 709.0))) & (x < B(T(f32 ? 88.8 : 709.8)));
+    return Own::mend(xsimd::expm1(x), bad, x, Own::std_expm1);
+  }
   static B log(B x) {
     const B normal(f32 ? T(1.1754943508222875e-38) : T(2.2250738585072014e-308));
     return Own::mend(xsimd::log(x), (x < normal) & (x > B(T(0))), x, Own::std_log);

@@ -1,6 +1,6 @@
 // Specs as text: what a value is expected to be, one line per key for people, JSON Schema for
 // editors.
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <charconv>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // --set. Remembers for every leaf which layer it came from, so that messages and `gradus config
 // show` can say so.
 #pragma once
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 // Merging of config layers along a spec.
-#include "engine/layered.hpp"
+#include "engine/io/layered.hpp"
 
 #include "engine/io/file.hpp"
 

@@ -2,7 +2,7 @@
 // happens when the device is not there. The kinds it lists are words that people may type; what a
 // kind is, only its module knows.
 #pragma once
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,9 +1,9 @@
 // The option table of a device JSON, the layering of its sources, and opening with fallback.
-#include "engine/device_config.hpp"
+#include "engine/io/device_config.hpp"
 
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"
-#include "engine/layered.hpp"
+#include "engine/io/layered.hpp"
 #include "engine/loader.hpp"
 
 #include <algorithm>

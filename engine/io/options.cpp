@@ -1,6 +1,6 @@
 // Specs: how they are put together, and how they check a value. The schema and the documentation of
 // the same specs are in option_text.cpp.
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -172,7 +172,8 @@ class Checker {
     if (!tag.key.empty())
       string(Spec::string("").one_of(tag.names), text(v, tag.key, path), path_key(path, tag.key));
     for (const auto& [key, element] : v.items())
-      if (std::none_of(members.begin(), members.end(), [&](const Spec& m) { return m.key == key; }))
+      if (std::none_of(members.begin(), members.end(),
+                       [&key = key](const Spec& m) { return m.key == key; }))
         unknown(members, key, path);
     bad(path, "expected one of ", forms, ", got ", shown(v));
   }

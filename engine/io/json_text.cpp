@@ -1,6 +1,6 @@
 // Parsing of JSON text with the checks that nlohmann/json leaves out: duplicate keys, depth, and
 // messages that name file, line and column. Knows no option.
-#include "engine/options.hpp"
+#include "engine/io/options.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,0 +1,63 @@
+// Independent values of the ops for the op table: long double and std::complex functions for pointwise
+// ops, naive loops over indices for the others; never the engine's formula where another one exists.
+// And the bad inputs of each op, with the message that people must see.
+#pragma once
+#include "ops/rows/rows.hpp"
+
+#include <complex>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gradus::testing {
+
+using Wide = std::complex<long double>;
+
+// A host array, row-major.
+struct Host {
+  Shape sizes;
+  std::vector<Wide> values;
+  const Wide& at(const Shape& index) const { return values[size_t(offset(index))]; }
+  int64_t offset(const Shape& index) const;
+};
+Host build(const Shape& sizes, const std::function<Wide(const Shape&)>& value);
+void for_each_index(const Shape& sizes, const std::function<void(const Shape&)>& body);
+
+// One call of an op, as its oracle sees it.
+struct Call {
+  std::vector<Host> in;
+  DType dtype;  // of the operands that are numbers
+  const OpInfo* op;
+  Attrs attrs;
+  const AttrValue& attr(const char* name) const { return attrs[size_t(op->attr_index(name))]; }
+  int64_t integer(const char* name) const { return attr(name).integer; }
+  double number(const char* name) const { return attr(name).number; }
+  const rows::Ints& ints(const char* name) const { return attr(name).integers; }
+  std::string text(const char* name) const { return attr(name).text; }
+  // A possibly negative axis.
+  size_t axis(int64_t dim, size_t rank) const { return size_t(dim < 0 ? dim + int64_t(rank) : dim); }
+};
+using Oracle = std::function<Host(const Call&)>;
+
+// By op name.
+const std::map<std::string, Oracle>& oracles();
+void add_pointwise_oracles(std::map<std::string, Oracle>& to);
+void add_structured_oracles(std::map<std::string, Oracle>& to);
+void add_model_oracles(std::map<std::string, Oracle>& to);
+
+// What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex to
+// real keeps the real part. Floats are left as they are.
+rows::Numbers stored(const std::vector<Wide>& values, DType dtype);
+
+// A call that must be refused.
+struct BadInput {
+  const char* op;
+  std::vector<std::pair<DType, Shape>> operands;
+  rows::NamedAttrs attrs;
+  ErrorKind kind;
+  const char* message;  // a part of it
+};
+const std::vector<BadInput>& bad_inputs();
+
+}  // namespace gradus::testing
