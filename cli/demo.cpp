@@ -80,11 +80,9 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
 void contract_three(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.json)
     out << "2. A contraction of three tensors, and its gradient\n\n"
-           "   Left to right, ij,jk,kl->il would multiply a 400 x 300 by a 300 x 500 matrix first. "
-           "gradus\n"
-           "   finds the cheaper order, checks the value against the plain loops of the reference "
-           "device,\n"
-           "   and the gradients against forward mode and differences.\n\n";
+           "   Left to right, ij,jk,kl->il would begin with a 400 x 300 by 300 x 500 product.\n"
+           "   gradus finds the cheaper order, checks the value against the plain loops of the\n"
+           "   reference device, and the gradients against forward mode and differences.\n\n";
   ContractOptions contraction;
   contraction.einsum = "ij,jk,kl->il";
   contraction.sizes = "i=400,j=300,k=500,l=2";

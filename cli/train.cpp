@@ -52,15 +52,15 @@ const Json& at_path(const Json& config, const std::string& path) {
 }
 
 // A run may go on with another device or number of epochs, and nothing else.
-void check_same(Json before, Json now, const std::string& file) {
+void check_same(Json before, Json now, const Layered& layers) {
   for (const char* key : {"device", "epochs"}) {
     before.erase(key);
     now.erase(key);
   }
   const std::string path = difference(before, now, "");
   if (!path.empty())
-    fail(ErrorKind::config, file, path, ": the run was started with ", shown(at_path(before, path)),
-         ", now it is ", shown(at_path(now, path)),
+    fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
+         shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
          "; only device and epochs may change on --resume");
 }
 
@@ -142,7 +142,8 @@ Layered layered_mlp(const std::string& file, const std::vector<std::string>& set
 
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err) {
   Reporter reporter(out, err, options.json);
-  Json config = layered_mlp(options.config, options.set).resolve();
+  const Layered layers = layered_mlp(options.config, options.set);
+  Json config = layers.resolve();
   const Experiment experiment = read_experiment(config, options.config);
   const OpenedDevice opened = open_device_of(options.device, config, options.config, reporter);
   Device& device = *opened.device;
@@ -154,7 +155,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     made = open_folder(options);
     if (made->has(kConfig)) {
       const std::string file = made->file(kConfig);
-      check_same(parse_json(read_file(file), file, false, ErrorKind::io), config, options.config);
+      check_same(parse_json(read_file(file), file, false, ErrorKind::io), config, layers);
     }
     if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }

@@ -114,15 +114,13 @@ Tensor three(const GradFn& node, const Tensor& t, const Ints& labels, const Ints
   return reshape(permute(t, order), {extent(node, first), extent(node, second), extent(node, third)});
 }
 // The inverse of three().
-Tensor from_three(const GradFn& node, const Tensor& t, const Ints& labels, const Shape& sizes,
-                  const Groups& g) {
+Tensor from_three(const Tensor& t, const Ints& labels, const Shape& sizes, const Groups& g) {
   Ints now, order;
   Shape shape;
   for (const Ints* group : {&g.batch, &g.own, &g.summed})
     for (int64_t l : *group) now.push_back(l);
   for (int64_t l : now) shape.push_back(sizes[place(labels, l)]);
   for (int64_t l : labels) order.push_back(int64_t(place(now, l)));
-  (void)node;
   return permute(reshape(t, shape), order);
 }
 
@@ -140,16 +138,18 @@ Tensor other_at(GradFn& node, size_t k, const Groups& g, const Tensor& w) {
 Tensor tropical_vjp(GradFn& node, size_t k, const Tensor& grad) {
   const TensorMeta& m = node.input_metas()[k];
   const Groups g = groups(node.attrs(), k);
+  if (extent(node, g.summed) == 0) return Tensor();  // nothing wins
   const auto [w, won] = winners(node, g, m.dtype);
   Tensor source = mul(three(node, grad, node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other), won);
   if (algebra_of(node.attrs()) == Algebra::max_times) source = mul(source, other_at(node, k, g, w));
   const Tensor zeros = Tensor::zeros({extent(node, g.batch), extent(node, g.own), extent(node, g.summed)},
                                      m.dtype, *m.device);
-  return from_three(node, scatter_add(zeros, 2, w, source), node.attrs()[k].integers, m.sizes, g);
+  return from_three(scatter_add(zeros, 2, w, source), node.attrs()[k].integers, m.sizes, g);
 }
 
 Tensor tropical_jvp_term(GradFn& node, size_t k, const Tensor& t) {
   const Groups g = groups(node.attrs(), k);
+  if (extent(node, g.summed) == 0) return Tensor();
   const auto [w, won] = winners(node, g, t.dtype());
   const Tensor own = three(node, t, node.attrs()[k].integers, g.batch, g.own, g.summed);
   Tensor y = mul(gather(own, 2, w), won);
@@ -192,7 +192,7 @@ Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
     else
       term = primitive(k ? node.input(0) : t[0], at[kLabelsA].integers, k ? t[1] : node.input(1),
                        at[kLabelsB].integers, at[kLabelsOut].integers, at[kAlgebra].text);
-    sum = sum.defined() ? add(sum, term) : term;
+    if (term.defined()) sum = sum.defined() ? add(sum, term) : term;
   }
   return sum;
 }
@@ -243,14 +243,24 @@ void drop(Operand& x, size_t i) {
   x.labels.erase(i);
 }
 
-// Sums (in the algebra) the labels that neither the other operand nor the output has.
-void sum_own(Operand& x, const Ints& other, const Ints& out, Algebra algebra) {
+// Sums (in the algebra) the labels that neither the other operand nor the output has. In max-times a
+// negative factor turns max into min, so there nothing is summed alone: the other operand is repeated.
+void sum_own(Operand& x, Operand& other, const Ints& out, Algebra algebra) {
   Ints axes, labels;
-  for (size_t i = 0; i < x.labels.size(); ++i)
-    if (has(other, x.labels[i]) || has(out, x.labels[i]))
-      labels.push_back(x.labels[i]);
-    else
+  for (size_t i = 0; i < x.labels.size(); ++i) {
+    const int64_t l = x.labels[i];
+    if (has(other.labels, l) || has(out, l)) {
+      labels.push_back(l);
+    } else if (algebra == Algebra::max_times) {
+      Shape sizes = other.t.sizes();
+      sizes.insert(0, x.t.sizes()[i]);
+      other.t = expand(other.t, sizes);
+      other.labels.insert(0, l);
+      labels.push_back(l);
+    } else {
       axes.push_back(int64_t(i));
+    }
+  }
   if (axes.empty()) return;
   x.t = algebra == Algebra::standard   ? cast(sum(x.t, axes), x.t.dtype())  // sums of i32 are i64
         : algebra == Algebra::min_plus ? amin(x.t, axes)
@@ -303,8 +313,8 @@ Tensor contract_by(const char* algebra, const Tensor& a, const Ints& la, const T
   take_diagonals(x);
   take_diagonals(y);
   match_extents(x, y);
-  sum_own(x, y.labels, out, kind);
-  sum_own(y, x.labels, out, kind);
+  sum_own(x, y, out, kind);
+  sum_own(y, x, out, kind);
   return primitive(x.t, x.labels, y.t, y.labels, out, algebra);
 }
 

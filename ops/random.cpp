@@ -9,13 +9,13 @@ namespace gradus {
 
 namespace {
 
-// Attributes of all three: size, two numbers, dtype. The device is the default one.
+// Attributes of all: size, the distribution's numbers, dtype. The device is the default one.
 const OpInfo *uniform_info, *normal_info, *bernoulli_info;
 
 template <gd_random kind>
 void forward(OpContext& ctx) {
   const Shape& size = ctx.attrs[0].integers;
-  const DType dtype = ctx.attrs[3].dtype();
+  const DType dtype = ctx.attrs.back().dtype();
   Device& device = default_device();
   if (!is_real_float(dtype) && !(kind == GD_BERNOULLI && !is_complex(dtype)))
     fail(ErrorKind::dtype, ctx.op.name, "of ", dtype, " is not defined");
@@ -23,52 +23,53 @@ void forward(OpContext& ctx) {
   const Generator::Draw draw = default_generator().take(y.numel(), device);
   if (y.numel() > 0) {
     KernelCall call(GD_RANDOM, kind);
-    call.in(draw.state).integer(draw.relative).number(ctx.attrs[1].number);
-    if (kind != GD_BERNOULLI) call.number(ctx.attrs[2].number);
+    call.in(draw.state).integer(draw.relative);
+    for (const AttrValue& a : ctx.attrs)
+      if (a.type == AttrValue::Type::number) call.number(a.number);
     call.out(y).run();
   }
   ctx.outputs.push_back(y);
 }
 
-OpInfo random_op(std::string name, std::string doc, std::string formula, AttrSpec first, AttrSpec second) {
+OpInfo random_op(std::string name, std::string doc, std::string formula, std::vector<AttrSpec> numbers) {
   OpInfo o;
   o.name = std::move(name);
   o.doc = std::move(doc);
   o.formula = std::move(formula);
   o.group = "random";
   o.differentiable = false;
-  o.attrs = {ints_attr("size", "shape of the result"), std::move(first), std::move(second),
-             {"dtype", AttrValue::Type::dtype, DType::f32, "f32, f64, f16 or bf16"}};
+  o.attrs = {ints_attr("size", "shape of the result")};
+  o.attrs.insert(o.attrs.end(), numbers.begin(), numbers.end());
+  o.attrs.push_back({"dtype", AttrValue::Type::dtype, DType::f32, "f32, f64, f16 or bf16"});
   return o;
 }
 
-Tensor draw(const OpInfo& op, const Shape& size, double a, double b, DType dtype, Device& device) {
+Tensor draw(const OpInfo& op, Device& device, const Attrs& attrs) {
   DeviceScope here(device);
-  return apply1(op, std::span<const Tensor>(), {Ints(size), a, b, dtype});
+  return apply1(op, std::span<const Tensor>(), attrs);
 }
 
 }  // namespace
 
 void register_random() {
   OpInfo o = random_op("uniform", "numbers between low (included) and high", "y ~ U[low, high)",
-                       number_attr("low", 0, "lower end"), number_attr("high", 1, "upper end"));
+                       {number_attr("low", 0, "lower end"), number_attr("high", 1, "upper end")});
   o.forward = forward<GD_UNIFORM>;
   o.call = [](const Tensors&, const Attrs& a) {
     return Tensors{uniform(a[0].integers, a[1].number, a[2].number, a[3].dtype())};
   };
   uniform_info = &add_op(std::move(o));
-  o = random_op("normal", "normally distributed numbers", "y ~ N(mean, std^2)", number_attr("mean", 0, "mean"),
-                number_attr("std", 1, "standard deviation"));
+  o = random_op("normal", "normally distributed numbers", "y ~ N(mean, std^2)",
+                {number_attr("mean", 0, "mean"), number_attr("std", 1, "standard deviation")});
   o.forward = forward<GD_NORMAL>;
   o.call = [](const Tensors&, const Attrs& a) {
     return Tensors{normal(a[0].integers, a[1].number, a[2].number, a[3].dtype())};
   };
   normal_info = &add_op(std::move(o));
-  o = random_op("bernoulli", "1 with probability p, else 0", "y = [u < p]", number_attr("p", 0.5, "of a 1"),
-                number_attr("unused", 0, "keeps the attributes of the three alike"));
+  o = random_op("bernoulli", "1 with probability p, else 0", "y = [u < p]", {number_attr("p", 0.5, "of a 1")});
   o.forward = forward<GD_BERNOULLI>;
   o.call = [](const Tensors&, const Attrs& a) {
-    return Tensors{bernoulli(a[0].integers, a[1].number, a[3].dtype())};
+    return Tensors{bernoulli(a[0].integers, a[1].number, a[2].dtype())};
   };
   bernoulli_info = &add_op(std::move(o));
   add_composition("dropout", "random", "zeroes elements with probability p and scales the others by 1 / (1 - p)",
@@ -80,14 +81,14 @@ void register_random() {
 }
 
 Tensor uniform(const Shape& size, double low, double high, DType dtype, Device& device) {
-  return draw(*uniform_info, size, low, high, dtype, device);
+  return draw(*uniform_info, device, {Ints(size), low, high, dtype});
 }
 Tensor normal(const Shape& size, double mean, double std, DType dtype, Device& device) {
-  return draw(*normal_info, size, mean, std, dtype, device);
+  return draw(*normal_info, device, {Ints(size), mean, std, dtype});
 }
 Tensor bernoulli(const Shape& size, double p, DType dtype, Device& device) {
   if (!(p >= 0 && p <= 1)) fail(ErrorKind::value, "bernoulli", "p is ", p, ", expected 0 to 1");
-  return draw(*bernoulli_info, size, p, 0.0, dtype, device);
+  return draw(*bernoulli_info, device, {Ints(size), p, dtype});
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {

@@ -75,7 +75,7 @@ const std::vector<BadInput>& bad_inputs() {
       {"uniform", {}, {{"size", Ints{2}}, {"dtype", DType::i64}}, K::dtype, "uniform: of i64 is not defined"},
       {"uniform", {}, {{"size", Ints{-2}}}, K::shape, "negative size in (-2,)"},
       {"imag", {{f32, {3}}}, {}, K::dtype, "imag: is not defined for f32"},
-      {"as_strided", {{u8, {3}}}, {{"size", Ints{4}}, {"stride", Ints{1}}}, K::value, "as_strided: "},
+      {"as_strided", {{u8, {3}}}, {{"size", Ints{4}}, {"stride", Ints{1}}}, K::index, "as_strided: reaches elements 0 to 3 of a tensor with 3"},
   };
   return all;
 }

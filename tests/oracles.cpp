@@ -92,8 +92,11 @@ void add_elementary(std::map<std::string, Oracle>& to) {
                        [](Wide z) { return Wide(std::log(std::abs(z)), std::arg(z)); });
   to["log1p"] = function([](R x) { return 2 * std::atanh(x / (x + 2)); },
                          [](Wide z) { return std::log(R(1) + z); });
-  to["sin"] = function([](R x) { return std::cos(x - kPi / 2); }, [](Wide z) { return std::sin(z); });
-  to["cos"] = function([](R x) { return std::sin(x + kPi / 2); }, [](Wide z) { return std::cos(z); });
+  // by t = tan(x / 2)
+  to["sin"] = function([](R x) { return 2 * std::tan(x / 2) / (1 + std::pow(std::tan(x / 2), R(2))); },
+                       [](Wide z) { return std::sin(z); });
+  to["cos"] = function([](R x) { return 2 / (1 + std::pow(std::tan(x / 2), R(2))) - 1; },
+                       [](Wide z) { return std::cos(z); });
   to["tanh"] = function([](R x) { return std::sinh(x) / std::cosh(x); },
                         [](Wide z) { return std::tanh(z); });
   to["sigmoid"] = function([](R x) { return (1 + std::tanh(x / 2)) / 2; },

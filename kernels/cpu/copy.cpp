@@ -100,6 +100,23 @@ void copy_converted(gd_device* d, const Walk& w, ConvertFn convert) {
 
 }  // namespace
 
+void copy_dense(gd_device* d, const Walk& w, int v, char* to) {
+  Walk pair;
+  pair.rank = w.rank;
+  pair.views = 2;
+  pair.base[kOut] = to;
+  pair.base[kIn] = w.base[v];
+  int64_t step = pair.item[kOut] = pair.item[kIn] = w.item[v];
+  for (int k = w.rank - 1; k >= 0; --k) {
+    pair.size[k] = w.size[k];
+    pair.stride[kIn][k] = w.stride[v][k];
+    pair.stride[kOut][k] = step;
+    step *= w.size[k];
+  }
+  merge_axes(pair);
+  copy_same(d, pair);
+}
+
 gd_status slot_copy(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   const char* slot = "copy";
   if (gd_status s = check_call(e, slot, c, {1, 1, 1, 1, 0, 0})) return s;

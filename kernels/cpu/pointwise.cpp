@@ -7,6 +7,8 @@
 #include "kernels/cpu/statements_scalar.hpp"
 #include "kernels/cpu/walk.hpp"
 
+#include <cstdlib>
+
 namespace gradus::cpu {
 namespace {
 
@@ -121,6 +123,34 @@ void run_range(const Job& job, int64_t begin, int64_t end) {
 // The dtype in which a statement works on views of dtype t.
 int32_t working(int32_t t) { return t == GD_F16 || t == GD_BF16 ? int32_t(GD_F32) : t; }
 
+// Dense copies of operands that lie across the output's order (transposed ones): made by tiles, they
+// cost far less than gathering element by element. Without memory for one, gathering it is.
+class Straightened {
+ public:
+  ~Straightened() {
+    for (void* p : made_) std::free(p);
+  }
+  void straighten(gd_device* d, Walk& w, int v, int out) {
+    const int64_t n = w.count();
+    const int last = w.rank - 1;
+    if (n < 16 * kBlock || w.rank < 2) return;
+    if (w.stride[v][last] == 0 || std::llabs(w.stride[v][last]) < 16 * w.item[v]) return;
+    if (w.stride[out][last] != w.item[out]) return;
+    made_[v] = std::malloc(size_t(n * w.item[v]));
+    if (!made_[v]) return;
+    copy_dense(d, w, v, static_cast<char*>(made_[v]));
+    int64_t step = w.item[v];
+    for (int k = last; k >= 0; --k) {
+      w.stride[v][k] = step;
+      step *= w.size[k];
+    }
+    w.base[v] = static_cast<char*>(made_[v]);
+  }
+
+ private:
+  void* made_[kMaxViews] = {};
+};
+
 gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* slot, gd_error* e) {
   const int o = job.inputs;
   for (int v = 0; v <= o; ++v)
@@ -139,6 +169,9 @@ gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* s
   const int64_t n = job.walk.count();
   if (n == 0) return GD_OK;
   sort_axes(job.walk, o);
+  Straightened copies;
+  for (int v = 0; v < o; ++v) copies.straighten(d, job.walk, v, o);
+  merge_axes(job.walk);
   for (int v = 0; v <= o; ++v) {
     Port& p = job.port[v];
     const int32_t t = views[v]->data ? views[v]->dtype : views[0]->dtype, to = working(t);

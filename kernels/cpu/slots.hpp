@@ -13,6 +13,10 @@ gd_status slot_gather(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_scatter_add(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_random(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
+struct Walk;
+// The elements of view v of w, row by row, to contiguous memory.
+void copy_dense(gd_device*, const Walk& w, int v, char* to);
+
 ConvertFn find_convert(int32_t from, int32_t to);
 
 }  // namespace gradus::cpu

@@ -1,5 +1,5 @@
-// The slot optimizer_step: one update in place, in f64, rounded once per stored number. With g the
-// gradient times gain and p the parameter (PyTorch's formulas and order):
+// The slot optimizer_step: one update in place, in f32 if every array is f32, else in f64 with one
+// rounding per stored number. With g the gradient times gain and p the parameter (PyTorch's formulas):
 //   sgd    g += weight_decay p;  v = first step ? g : momentum v + (1 - dampening) g;
 //          p -= lr (momentum = 0 ? g : nesterov ? g + momentum v : v)
 //   adam   g += weight_decay p;   adamw   p *= 1 - lr weight_decay
@@ -14,19 +14,26 @@ namespace {
 constexpr const char* kSlot = "optimizer_step";
 constexpr const char* kNames[] = {"sgd", "adam", "adamw"};
 
+// The rules; T is f32 or f64, numbers of the step are rounded to it once.
 struct Sgd {
   double momentum, dampening, weight_decay;
   bool nesterov, first;
   double lr, gain;
 
-  void operator()(const double* grad, double* p, double* v, double*, int64_t n) const {
+  template <class T>
+  void operator()(const T* grad, T* p, T* v, T*, int64_t n) const {
+    const T mu = T(momentum), fresh = T(1 - dampening), decay = T(weight_decay), rate = T(lr),
+            scale = T(gain);
+    if (momentum == 0) {
+      for (int64_t i = 0; i < n; ++i) p[i] -= rate * (scale * grad[i] + decay * p[i]);
+      return;
+    }
+    const T keep = first ? T(0) : mu, take = first ? T(1) : fresh;
     for (int64_t i = 0; i < n; ++i) {
-      double g = gain * grad[i] + weight_decay * p[i];
-      if (momentum != 0) {
-        v[i] = first ? g : momentum * v[i] + (1 - dampening) * g;
-        g = nesterov ? g + momentum * v[i] : v[i];
-      }
-      p[i] -= lr * g;
+      const T g = scale * grad[i] + decay * p[i];
+      const T now = first ? g : keep * v[i] + take * g;
+      v[i] = now;
+      p[i] -= rate * (nesterov ? g + mu * now : now);
     }
   }
 };
@@ -36,15 +43,22 @@ struct Adam {
   bool decoupled;  // adamw
   double lr, correction1, correction2, gain;
 
-  void operator()(const double* grad, double* p, double* m, double* v, int64_t n) const {
-    const double keep = decoupled ? 1 - lr * weight_decay : 1.0, decay = decoupled ? 0.0 : weight_decay;
+  template <class T>
+  void operator()(const T* grad, T* p, T* m, T* v, int64_t n) const {
+    const T b1 = T(beta1), b2 = T(beta2), rest1 = T(1 - beta1), rest2 = T(1 - beta2), small = T(eps),
+            scale = T(gain), keep = decoupled ? T(1 - lr * weight_decay) : T(1),
+            decay = decoupled ? T(0) : T(weight_decay), rate = T(lr / correction1),
+            unbias2 = T(1 / correction2);
     for (int64_t i = 0; i < n; ++i) {
-      const double x = p[i] * keep, g = gain * grad[i] + (decay != 0 ? decay * x : 0.0);
-      m[i] = beta1 * m[i] + (1 - beta1) * g;
-      v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-      p[i] = x - lr * (m[i] / correction1) / (__builtin_sqrt(v[i] / correction2) + eps);
+      const T x = p[i] * keep, g = scale * grad[i] + decay * p[i];
+      const T m1 = b1 * m[i] + rest1 * g, v1 = b2 * v[i] + rest2 * g * g;
+      m[i] = m1;
+      v[i] = v1;
+      p[i] = x - rate * m1 / (root(v1 * unbias2) + small);
     }
   }
+  static float root(float x) { return __builtin_sqrtf(x); }
+  static double root(double x) { return __builtin_sqrt(x); }
 };
 
 struct Views {
@@ -53,38 +67,43 @@ struct Views {
   int32_t dtype[4];
 };
 
-// Blocks of all views as f64, through the rule, and back (all but the gradient).
-template <class Rule>
-void update(gd_device* d, const Views& v, const Rule& rule) {
-  parallel_range(d, v.walk.count(), kGrain / 4, [&](int64_t begin, int64_t end) {
-    alignas(64) double x[4][kBlock] = {};
+// Blocks of all views as T through the rule, and back (all but the gradient).
+template <class T, class Rule>
+void update_as(gd_device* d, const Views& v, const Rule& rule) {
+  constexpr int32_t own = sizeof(T) == 4 ? GD_F32 : GD_F64;
+  parallel_range(d, v.walk.count(), kGrain / 2, [&](int64_t begin, int64_t end) {
+    alignas(64) T room[4][kBlock];
     alignas(64) char raw[kBlock * 8];
+    T* x[4] = {};
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t n = shorter(end - i, kBlock);
       for (int k = 0; k < v.count; ++k) {
-        const bool same = v.dtype[k] == GD_F64, plain = v.walk.contiguous(k);
-        const char* from = v.walk.base[k] + i * v.walk.item[k];
+        char* from = v.walk.base[k] + i * v.walk.item[k];
+        const bool plain = v.walk.contiguous(k), same = v.dtype[k] == own;
+        x[k] = plain && same ? reinterpret_cast<T*>(from) : room[k];
+        if (plain && same) continue;
         if (!plain) {
-          gather_block(v.walk, k, i, n, raw);
-          from = raw;
+          from = same ? reinterpret_cast<char*>(room[k]) : raw;
+          gather_block(v.walk, k, i, n, from);
         }
-        if (same)
-          memcpy(x[k], from, size_t(n) * 8);
-        else
-          d->convert(v.dtype[k], GD_F64)(from, x[k], n);
+        if (!same) d->convert(v.dtype[k], own)(from, room[k], n);
       }
       rule(x[0], x[1], x[2], x[3], n);
       for (int k = 1; k < v.count; ++k) {
-        const bool plain = v.walk.contiguous(k);
+        if (x[k] != room[k]) continue;
+        const bool plain = v.walk.contiguous(k), same = v.dtype[k] == own;
         char* const to = plain ? v.walk.base[k] + i * v.walk.item[k] : raw;
-        if (v.dtype[k] == GD_F64)
-          memcpy(to, x[k], size_t(n) * 8);
-        else
-          d->convert(GD_F64, v.dtype[k])(x[k], to, n);
-        if (!plain) scatter_block(v.walk, k, i, n, raw);
+        if (!same) d->convert(own, v.dtype[k])(room[k], to, n);
+        if (!plain) scatter_block(v.walk, k, i, n, same ? reinterpret_cast<char*>(room[k]) : raw);
       }
     }
   });
+}
+template <class Rule>
+void update(gd_device* d, const Views& v, const Rule& rule) {
+  bool narrow = true;
+  for (int k = 0; k < v.count; ++k) narrow = narrow && v.dtype[k] == GD_F32;
+  narrow ? update_as<float>(d, v, rule) : update_as<double>(d, v, rule);
 }
 
 // The first n numbers of a one-dimensional view of f64 or f32.

@@ -149,7 +149,8 @@ class Places {
     const int last = kept.rank - 1;
     const bool strips = last >= 0 && kept.stride[kIn][last] == kept.item[kIn] && step() != item();
     const int64_t most = strips ? kStrip : 1;
-    parallel_range(d_, s_.outs, kGrain / s_.length + 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = (kGrain / s_.length / most + 1) * most;
+    parallel_range(d_, s_.outs, grain, [&](int64_t begin, int64_t end) {
       for_all_rows(kept, begin, end - begin, [&](char* const* p, int64_t run) {
         const int64_t in_step = last < 0 ? 0 : kept.stride[kIn][last],
                       out_step = last < 0 ? 0 : kept.stride[kOut][last];

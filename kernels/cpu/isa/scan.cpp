@@ -30,7 +30,8 @@ class Scan {
     const int last = w.rank - 1;
     const bool side_by_side = last >= 0 && w.stride[kIn][last] == w.item[kIn] && w.size[last] >= 8;
     const int64_t most = side_by_side ? kStrip : 1;
-    parallel_range(d_, w.count(), kGrain / l_.length + 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = (kGrain / l_.length / most + 1) * most;
+    parallel_range(d_, w.count(), grain, [&](int64_t begin, int64_t end) {
       for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t run) {
         const int64_t si = last < 0 ? 0 : w.stride[kIn][last], so = last < 0 ? 0 : w.stride[kOut][last];
         for (int64_t j = 0; j < run; j += most) {

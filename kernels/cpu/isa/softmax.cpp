@@ -88,7 +88,8 @@ template <class T>
 gd_status run(gd_device* d, const Lines& l, gd_error* e) {
   const Walk& w = l.others;
   const int last = w.rank - 1;
-  const int64_t room_step = (l.length + kPad - 1) / kPad * kPad;
+  // One cache line more, so that a group's lines do not all fall into the same sets.
+  const int64_t room_step = (l.length + kPad - 1) / kPad * kPad + kPad;
   const size_t bytes = size_t(room_step * kGroup) * sizeof(T);
   int failed = 0;
   const int64_t grain = (kGrain / 8 / l.length / kGroup + 1) * kGroup;
