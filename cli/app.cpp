@@ -1,6 +1,6 @@
-// The only file that includes CLI11, which parses and does no more: layering of configs, messages and
-// exit codes are ours (facts/ecosystem.md 3.1 has the reasons). Each command has one function here
-// that declares its options and hands a filled struct to the command's own file.
+// The only file that includes CLI11, which parses and does no more: layering of configs, messages
+// and exit codes are ours (facts/ecosystem.md 3.1 has the reasons). Each command has one function
+// here that declares its options and hands a filled struct to the command's own file.
 #include "cli/app.hpp"
 
 #include "cli/check.hpp"
@@ -127,7 +127,8 @@ void Commands::demo() {
                           "  gradus demo\n");
   device(sub, demo_.device);
   json(sub, demo_.json);
-  sub->callback([this] { action_ = [this](auto& out, auto& err) { return run_demo(demo_, out, err); }; });
+  sub->callback(
+      [this] { action_ = [this](auto& out, auto& err) { return run_demo(demo_, out, err); }; });
 }
 
 void Commands::train() {
@@ -227,7 +228,8 @@ void Commands::ops() {
                           "  gradus ops\n  gradus ops sigmoid\n  gradus ops --json\n");
   text(sub, "NAME", ops_.name, "formula, derivative, attributes of one op", "");
   json(sub, ops_.json);
-  sub->callback([this] { action_ = [this](auto& out, auto& err) { return run_ops(ops_, out, err); }; });
+  sub->callback(
+      [this] { action_ = [this](auto& out, auto& err) { return run_ops(ops_, out, err); }; });
 }
 
 void Commands::devices() {
@@ -245,7 +247,8 @@ void Commands::check() {
   text(sub, "--op", check_.op, "one op alone", "NAME");
   device(sub, check_.device);
   json(sub, check_.json);
-  sub->callback([this] { action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); }; });
+  sub->callback(
+      [this] { action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); }; });
 }
 
 void Commands::config_action(CLI::App* parent, const char* name, const char* doc,
@@ -331,12 +334,14 @@ void refuse_extras(CLI::App& app) {
         for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
       const std::string option = first.substr(0, first.find('='));
       fail(ErrorKind::config, where, "there is no option \"", option, "\"",
-           did_you_mean(option, names), where.empty() ? "" : join("; see gradus ", where, " --help"));
+           did_you_mean(option, names),
+           where.empty() ? "" : join("; see gradus ", where, " --help"));
     }
     const std::vector<std::string> commands = subcommand_names(*sub);
     if (!commands.empty())
       fail(ErrorKind::config, where, "there is no command \"", first, "\"",
-           did_you_mean(first, commands), "; see gradus ", where.empty() ? "" : where + " ", "--help");
+           did_you_mean(first, commands), "; see gradus ", where.empty() ? "" : where + " ",
+           "--help");
     fail(ErrorKind::config, where, "unexpected argument \"", first, "\"");
   }
   if (!subcommand_names(*sub).empty())
@@ -356,7 +361,8 @@ std::vector<std::string> arguments(int argc, char** argv) {
 }
 
 bool wants_json(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + argc, [](const char* a) { return std::string_view(a) == "--json"; });
+  return std::any_of(argv + 1, argv + argc,
+                     [](const char* a) { return std::string_view(a) == "--json"; });
 }
 
 // One line on `err`; with --json the same as an event on `out`.
@@ -366,7 +372,8 @@ int report(const char* kind, const std::string& message, int code, bool json, st
   std::replace(line.begin(), line.end(), '\n', ' ');
   err << "gradus: " << line << "\n";
   if (json) {
-    const nlohmann::json event{{"event", "error"}, {"kind", kind}, {"message", line}, {"code", code}};
+    const nlohmann::json event{
+        {"event", "error"}, {"kind", kind}, {"message", line}, {"code", code}};
     out << event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   }
   return code;
@@ -392,7 +399,8 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   } catch (const CLI::Success& e) {
     CLI::App* sub = typed_command(app);
     std::string parent = sub->get_parent() ? "gradus" : "";
-    if (parent.size() && sub->get_parent()->get_parent()) parent += " " + full_name(sub->get_parent());
+    if (parent.size() && sub->get_parent()->get_parent())
+      parent += " " + full_name(sub->get_parent());
     out << sub->help(parent);
     return 0;
   }
@@ -434,7 +442,8 @@ int run_app(int argc, char** argv, std::ostream& out, std::ostream& err) {
   } catch (const std::bad_alloc&) {
     code = report("memory", "the host is out of memory", 5, json, out, err);
   } catch (const std::exception& e) {
-    code = report("internal", std::string("a defect of gradus: ") + e.what(), kDefect, json, out, err);
+    code =
+        report("internal", std::string("a defect of gradus: ") + e.what(), kDefect, json, out, err);
   }
   out.flush();
   if (!out && code == 0)

@@ -44,8 +44,8 @@ std::string kind_of(const std::string& file) {
   if (kind == "mlp" || kind == "contraction") return kind;
   const std::vector<std::string> known{"mlp", "contraction"};
   const std::string text = kind.is_string() ? kind.get<std::string>() : "";
-  fail(ErrorKind::config, file, "experiment: ", shown(kind), " is not one of \"mlp\", \"contraction\"",
-       did_you_mean(text, known));
+  fail(ErrorKind::config, file, "experiment: ", shown(kind),
+       " is not one of \"mlp\", \"contraction\"", did_you_mean(text, known));
 }
 
 Layered layers_of(const ConfigOptions& options, const std::string& kind) {
@@ -75,7 +75,8 @@ void show(const ConfigOptions& options, std::ostream& out) {
   if (options.json) {
     Json origins = Json::object();
     for (const Layered::Leaf& leaf : layers.leaves()) origins[leaf.path] = leaf.origin;
-    out << Json{{"event", "config"}, {"kind", kind}, {"config", config}, {"origins", origins}}.dump()
+    out << Json{{"event", "config"}, {"kind", kind}, {"config", config}, {"origins", origins}}
+               .dump()
         << "\n";
     return;
   }
@@ -98,7 +99,8 @@ int run_config(const ConfigOptions& options, std::ostream& out, std::ostream&) {
       const std::string kind = kind_of(options.file);
       check_meaning(layers_of(options, kind).resolve(), kind, options.file);
       if (options.json)
-        out << Json{{"event", "result"}, {"file", options.file}, {"kind", kind}, {"valid", true}}.dump()
+        out << Json{{"event", "result"}, {"file", options.file}, {"kind", kind}, {"valid", true}}
+                   .dump()
             << "\n";
       else
         out << options.file << ": a valid config (" << kind << ")\n";

@@ -78,10 +78,11 @@ int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&)
     }
     const int64_t total = d.at("memory_bytes").get<int64_t>();
     const int64_t free = d.at("free_bytes").get<int64_t>();
-    out << text("hardware") << "\n" << std::string(12, ' ') << text("isa") << ", "
-        << d.at("threads").get<int>() << " units of " << d.at("lanes").get<int>() << " lanes, memory "
-        << bytes_text(total) << " (" << bytes_text(free) << " free)\n" << std::string(12, ' ')
-        << text("source") << "; " << text("build") << "\n";
+    out << text("hardware") << "\n"
+        << std::string(12, ' ') << text("isa") << ", " << d.at("threads").get<int>() << " units of "
+        << d.at("lanes").get<int>() << " lanes, memory " << bytes_text(total) << " ("
+        << bytes_text(free) << " free)\n"
+        << std::string(12, ' ') << text("source") << "; " << text("build") << "\n";
   }
   return 0;
 }

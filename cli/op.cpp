@@ -54,23 +54,32 @@ Json nested(const std::vector<Json>& values, const Shape& sizes, size_t axis, si
   return list;
 }
 
-// A result goes to its file, or is printed.
+// Results are collected, and go to their files or are printed once all of them are there: a run
+// that fails half way leaves nothing behind.
 class Results {
  public:
   Results(const OpOptions& options, std::ostream& out) : options_(options), out_(out) {}
   // `files` is empty, or has one name per result; "-" drops it.
-  void deliver(const std::string& kind, const std::vector<Tensor>& tensors,
-               const std::vector<std::string>& names, const std::vector<std::string>& files) {
-    Json list = Json::array();
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!files.empty() && files[i] == "-") continue;
-      list.push_back(one(names[i], tensors[i].detach(), files.empty() ? "" : files[i]));
-    }
-    report_[kind] = std::move(list);
+  void add(const std::string& kind, const Tensors& tensors, const std::vector<std::string>& names,
+           const std::vector<std::string>& files) {
+    kinds_.push_back(kind);
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (files.empty() || files[i] != "-")
+        results_.push_back({kind, names[i], tensors[i].detach(), files.empty() ? "" : files[i]});
   }
-  Json& report() { return report_; }
+  Json deliver() {
+    Json report;
+    for (const std::string& kind : kinds_) report[kind] = Json::array();
+    for (const Result& r : results_) report[r.kind].push_back(one(r.name, r.tensor, r.file));
+    return report;
+  }
 
  private:
+  struct Result {
+    std::string kind, name;
+    Tensor tensor;
+    std::string file;
+  };
   Json one(const std::string& name, const Tensor& t, const std::string& file) {
     Json j{{"name", name}, {"dtype", dtype_name(t.dtype())}, {"shape", Json::array()}};
     for (const int64_t n : t.sizes()) j["shape"].push_back(n);
@@ -92,7 +101,8 @@ class Results {
   }
   const OpOptions& options_;
   std::ostream& out_;
-  Json report_;
+  std::vector<std::string> kinds_;
+  std::vector<Result> results_;
 };
 
 // ---- operands
@@ -188,7 +198,7 @@ class OpRun {
     std::vector<std::string> names;
     for (size_t i = 0; i < outputs_.size(); ++i) names.push_back(output_name(outputs_, i));
     check_file_count(op_, "--out", options_.outputs.size(), outputs_.size(), "output");
-    results.deliver("outputs", outputs_, names, options_.outputs);
+    results.add("outputs", outputs_, names, options_.outputs);
   }
 
   void gradients(Results& results) {
@@ -213,7 +223,7 @@ class OpRun {
     for (size_t n = 0; n < g.size(); ++n)
       if (!g[n].defined())
         g[n] = Tensor::zeros(leaves[n].sizes(), leaves[n].dtype(), leaves[n].device());
-    results.deliver("grads", g, names, options_.grads);
+    results.add("grads", g, names, options_.grads);
   }
 
   void tangents(Results& results) {
@@ -236,7 +246,7 @@ class OpRun {
       names.push_back("jvp_" + output_name(y, i));
     }
     check_file_count(op_, "--jvp", options_.jvps.size(), pushed.size(), "floating output");
-    results.deliver("jvp", pushed, names, options_.jvps);
+    results.add("jvp", pushed, names, options_.jvps);
   }
 
  private:
@@ -272,8 +282,8 @@ int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   opened.device->synchronize();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
 
+  Json report = results.deliver();
   if (options.json) {
-    Json& report = results.report();
     report.update({{"event", "result"}, {"op", op.name}, {"device", opened.device->name()},
                    {"seconds", took.count()}, {"attrs", Json::object()}});
     for (size_t i = 0; i < checked.size(); ++i)

@@ -1,5 +1,5 @@
-// OpInfo and the statement's own text give the words; the rest is observed: the op runs once on its test
-// row, recorded, under a wrapper that notes the slots, and the nodes that appear are named.
+// OpInfo and the statement's own text give the words; the rest is observed: the op runs once on its
+// test row, recorded, under a wrapper that notes the slots, and the nodes that appear are named.
 #include "cli/ops_list.hpp"
 
 #include "engine/device.hpp"
@@ -170,13 +170,15 @@ std::string signature(const OpInfo& op) {
 }
 
 const char* type_name(AttrValue::Type type) {
-  constexpr const char* names[] = {"none", "integer", "number", "boolean", "integers", "text", "dtype"};
+  constexpr const char* names[] = {"none",     "integer", "number", "boolean",
+                                   "integers", "text",    "dtype"};
   return names[int(type)];
 }
 
 Names dtype_names(const OpInfo& op) {
   Names names;
-  for (const DType t : rows::dtypes_of(rows::row_of(op.name).dtypes)) names.push_back(dtype_name(t));
+  for (const DType t : rows::dtypes_of(rows::row_of(op.name).dtypes))
+    names.push_back(dtype_name(t));
   return names;
 }
 
@@ -198,7 +200,8 @@ Json to_json(const OpInfo& op, const Portrait& p) {
 }
 
 void print_line(const char* key, const std::string& text, std::ostream& out) {
-  if (!text.empty()) out << "  " << key << std::string(12 - std::string_view(key).size(), ' ') << text << "\n";
+  if (!text.empty())
+    out << "  " << key << std::string(12 - std::string_view(key).size(), ' ') << text << "\n";
 }
 
 void print(const OpInfo& op, const Portrait& p, std::ostream& out) {

@@ -81,7 +81,8 @@ void add_arithmetic(std::map<std::string, Oracle>& to) {
 }
 
 void add_elementary(std::map<std::string, Oracle>& to) {
-  to["sqrt"] = function([](R x) { return std::pow(x, R(0.5)); }, [](Wide z) { return std::sqrt(z); });
+  to["sqrt"] =
+      function([](R x) { return std::pow(x, R(0.5)); }, [](Wide z) { return std::sqrt(z); });
   to["rsqrt"] = function([](R x) { return std::pow(x, R(-0.5)); },
                          [](Wide z) { return R(1) / std::sqrt(z); });
   to["exp"] = function([](R x) { return std::exp2(x / std::log(R(2))); },
@@ -93,8 +94,9 @@ void add_elementary(std::map<std::string, Oracle>& to) {
   to["log1p"] = function([](R x) { return 2 * std::atanh(x / (x + 2)); },
                          [](Wide z) { return std::log(R(1) + z); });
   // by t = tan(x / 2)
-  to["sin"] = function([](R x) { return 2 * std::tan(x / 2) / (1 + std::pow(std::tan(x / 2), R(2))); },
-                       [](Wide z) { return std::sin(z); });
+  to["sin"] =
+      function([](R x) { return 2 * std::tan(x / 2) / (1 + std::pow(std::tan(x / 2), R(2))); },
+               [](Wide z) { return std::sin(z); });
   to["cos"] = function([](R x) { return 2 / (1 + std::pow(std::tan(x / 2), R(2))) - 1; },
                        [](Wide z) { return std::cos(z); });
   to["tanh"] = function([](R x) { return std::sinh(x) / std::cosh(x); },

@@ -16,8 +16,8 @@ using rows::Ints;
 
 // ---- contractions
 
-// y[out] = SUM over all other labels of the product of the operands, in an algebra. An axis of size 1
-// broadcasts.
+// y[out] = SUM over all other labels of the product of the operands, in an algebra. An axis of size
+// 1 broadcasts.
 Host contracted(const std::vector<Host>& in, const std::vector<Ints>& labels, const Ints& out,
                 const std::string& algebra) {
   std::map<int64_t, int64_t> extents;
@@ -49,7 +49,8 @@ Host contracted(const std::vector<Host>& in, const std::vector<Ints>& labels, co
       }
       if (algebra == "standard")
         result += term;
-      else if (first || (algebra == "min-plus" ? term.real() < result.real() : term.real() > result.real()))
+      else if (first ||
+               (algebra == "min-plus" ? term.real() < result.real() : term.real() > result.real()))
         result = term;
       first = false;
     });
@@ -62,7 +63,8 @@ Host contract(const Call& c) {
                     c.text("algebra"));
 }
 
-// Terms of an equation as labels: letters by their code, an ellipsis as negative labels from the right.
+// Terms of an equation as labels: letters by their code, an ellipsis as negative labels from the
+// right.
 Ints labels_of(const std::string& term, size_t rank) {
   const size_t dots = term.find("...");
   Ints labels;
@@ -115,7 +117,8 @@ Host matmul(const Call& c) {
   const Ints b = labels(c.in[1], column ? Ints{1, 2} : Ints{1});
   Ints out;
   for (int64_t k = 9; k > 0; --k)
-    if (std::find(a.begin(), a.end(), -k) != a.end() || std::find(b.begin(), b.end(), -k) != b.end())
+    if (std::find(a.begin(), a.end(), -k) != a.end() ||
+        std::find(b.begin(), b.end(), -k) != b.end())
       out.push_back(-k);
   if (row) out.push_back(0);
   if (column) out.push_back(2);
@@ -212,8 +215,8 @@ Oracle pair_loss(R (*of)(R x, R target)) {
   };
 }
 
-// ---- random numbers: the words are Philox's (their known answers are tested elsewhere), what is made
-// of them is written with <cmath>.
+// ---- random numbers: the words are Philox's (their known answers are tested elsewhere), what is
+// made of them is written with <cmath>.
 
 R unit(RandomBits b, bool wide) {
   return wide ? (std::ldexp(R(b.a >> 5), 26) + R(b.b >> 6)) / std::ldexp(R(1), 53)
@@ -235,7 +238,8 @@ R uniform(const Call& c, RandomBits b) {
 }
 R normal(const Call& c, RandomBits b) {
   const R radius = std::sqrt(-2 * std::log((R(b.a) + 1) / std::ldexp(R(1), 32)));
-  return c.number("mean") + c.number("std") * radius * std::cos(2 * std::acos(R(-1)) * R(b.b) / std::ldexp(R(1), 32));
+  return c.number("mean") +
+         c.number("std") * radius * std::cos(2 * std::acos(R(-1)) * R(b.b) / std::ldexp(R(1), 32));
 }
 R bernoulli(const Call& c, RandomBits b) { return unit(b, true) < R(c.number("p")) ? 1 : 0; }
 

@@ -89,8 +89,8 @@ Host slice(const Call& c) {
     return step > 0 ? std::clamp<int64_t>(at, 0, n) : std::clamp<int64_t>(at, -1, n - 1);
   };
   std::vector<int64_t> picked;
-  for (int64_t i = bound(c.integer("start")); step > 0 ? i < bound(c.integer("end")) : i > bound(c.integer("end"));
-       i += step)
+  for (int64_t i = bound(c.integer("start"));
+       step > 0 ? i < bound(c.integer("end")) : i > bound(c.integer("end")); i += step)
     picked.push_back(i);
   Shape sizes = c.in[0].sizes;
   sizes[d] = int64_t(picked.size());
@@ -262,7 +262,9 @@ Host argmax(const Call& c) {
   const bool all = c.attr("dim").is_none();
   return reduced(c, all ? Ints{} : Ints{c.integer("dim")}, all, !all && c.integer("keepdim") != 0,
                  [](const Group& g) {
-                   const auto less = [](const Wide& a, const Wide& b) { return a.real() < b.real(); };
+                   const auto less = [](const Wide& a, const Wide& b) {
+                     return a.real() < b.real();
+                   };
                    return Wide(R(std::max_element(g.begin(), g.end(), less) - g.begin()));
                  });
 }
@@ -326,8 +328,10 @@ void add_structured_oracles(std::map<std::string, Oracle>& to) {
     return product;
   });
   const auto less = [](const Wide& a, const Wide& b) { return a.real() < b.real(); };
-  to["amax"] = reduction([=](const Call&, const Group& g) { return *std::max_element(g.begin(), g.end(), less); });
-  to["amin"] = reduction([=](const Call&, const Group& g) { return *std::min_element(g.begin(), g.end(), less); });
+  to["amax"] = reduction(
+      [=](const Call&, const Group& g) { return *std::max_element(g.begin(), g.end(), less); });
+  to["amin"] = reduction(
+      [=](const Call&, const Group& g) { return *std::min_element(g.begin(), g.end(), less); });
   to["argmax"] = argmax;
   to["var"] = reduction([](const Call& c, const Group& g) { return variance(c, g); });
   to["std"] = reduction([](const Call& c, const Group& g) { return std::sqrt(variance(c, g)); });

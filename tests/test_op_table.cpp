@@ -1,5 +1,5 @@
-// The op table: every row of ops/rows/ in every mode, on every device that is here. Authors of ops write
-// none of this: a row, and an oracle of their op's value.
+// The op table: every row of ops/rows/ in every mode, on every device that is here. Authors of ops
+// write none of this: a row, and an oracle of their op's value.
 #include "engine/device.hpp"
 #include "engine/loader.hpp"
 #include "kernels/cpu/cpu.hpp"
@@ -85,7 +85,8 @@ std::string against_oracle(const OpInfo& op, const rows::Row& row, size_t which,
 TEST_CASE("op table: each op has one row and one oracle, and there is no other row") {
   std::set<std::string> ops, rows, known;
   for (const OpInfo& op : all_ops()) ops.insert(op.name);
-  for (const rows::Row& row : rows::all_rows()) CHECK_MESSAGE(rows.insert(row.name).second, row.name);
+  for (const rows::Row& row : rows::all_rows())
+    CHECK_MESSAGE(rows.insert(row.name).second, row.name);
   for (const auto& [name, oracle] : oracles()) known.insert(name);
   CHECK(ops == rows);
   CHECK(ops == known);
@@ -98,7 +99,8 @@ TEST_CASE("op table: rows fit the ops they are of") {
     CHECK_MESSAGE(std::string_view(row.exactness.reason) != "", row.name);
     for (const rows::Case& c : row.cases) {
       const bool list = !op.operands.empty() && op.operands.back().variadic;
-      CHECK_MESSAGE((list ? c.shapes.size() >= 1 : c.shapes.size() == op.operands.size()), row.name);
+      CHECK_MESSAGE((list ? c.shapes.size() >= 1 : c.shapes.size() == op.operands.size()),
+                    row.name);
       CHECK_NOTHROW_MESSAGE(rows::attrs_of(op, c.attrs), row.name);
     }
   }
@@ -116,8 +118,8 @@ TEST_CASE("op table: values agree with the oracles on every device") {
           } catch (const Error& e) {
             wrong = e.what();
           }
-          CHECK_MESSAGE(wrong == "", join(op.name, " on ", device->name(), ", case ", c, ", ", dtype,
-                                          ": ", wrong));
+          CHECK_MESSAGE(wrong == "", join(op.name, " on ", device->name(), ", case ", c, ", ",
+                                          dtype, ": ", wrong));
         }
     }
 }
@@ -138,7 +140,8 @@ TEST_CASE("op table: differentiable ops ran all derivative modes, the others non
   Device& reference = open_device("reference");
   for (const OpInfo& op : all_ops()) {
     std::set<std::string> modes;
-    for (const rows::ModeResult& m : rows::check_op(op.name, reference, nullptr, rows::Effort::small).modes)
+    for (const rows::ModeResult& m :
+         rows::check_op(op.name, reference, nullptr, rows::Effort::small).modes)
       modes.insert(m.mode);
     for (const char* mode : {"vjp", "jvp", "dot", "second"})
       CHECK_MESSAGE(modes.contains(mode) == op.differentiable, op.name, ": ", mode);
@@ -157,7 +160,8 @@ TEST_CASE("op table: 1 and 3 threads give the same bits on every row and on larg
     rows::Row row = rows::row_of(op.name);
     const int64_t n = effort() == rows::Effort::small ? 40 : 150;
     if (op.group == "pointwise")
-      row.cases.push_back({std::vector<Shape>(op.operands.size(), Shape{n, 2 * n + 1}), row.cases[0].attrs});
+      row.cases.push_back(
+          {std::vector<Shape>(op.operands.size(), Shape{n, 2 * n + 1}), row.cases[0].attrs});
     if ((op.group == "reduction" && op.name != "sum_to") || op.group == "softmax")
       row.cases.push_back({{{n, 3 * n + 1}}, row.cases[0].attrs});
     if (op.name == "matmul" || op.name == "mm") row.cases.push_back({{{n, n + 3}, {n + 3, n + 1}}});
@@ -178,7 +182,8 @@ TEST_CASE("op table: bad inputs are refused in words") {
       bool kind = false;
       try {
         Tensors in;
-        for (const auto& [dtype, shape] : bad.operands) in.push_back(Tensor::full(shape, 1.0, dtype));
+        for (const auto& [dtype, shape] : bad.operands)
+          in.push_back(Tensor::full(shape, 1.0, dtype));
         op.call(in, rows::attrs_of(op, bad.attrs));
       } catch (const Error& e) {
         message = e.what();

@@ -79,8 +79,8 @@ Outcome compare_all(const Row& row, const Tensors& got, const Tensors& expected,
 
 enum class Layout { sliced, reversed, transposed, expanded };
 
-// A view of shape t's whose element order in memory is another. The memory between holds NaN or 111,
-// so that a kernel that reads beside its elements is seen.
+// A view of shape t's whose element order in memory is another. The memory between holds NaN or
+// 111, so that a kernel that reads beside its elements is seen.
 Tensor relaid(const Tensor& t, Layout layout) {
   const Shape& sizes = t.sizes();
   const size_t rank = sizes.size();
@@ -133,8 +133,8 @@ Outcome layout_differs(const Row& row, const OpInfo& op, const Attrs& attrs, con
     views.push_back(view);
     copies[k] = copy;
   }
-  // To the contract kernel an axis of stride 0 is one that the operand lacks; which of two factors comes
-  // first may then change, and with it the last bit of a complex product.
+  // To the contract kernel an axis of stride 0 is one that the operand lacks; which of two factors
+  // comes first may then change, and with it the last bit of a complex product.
   const bool complex = !plain.empty() && is_complex(plain[0].dtype());
   const bool bits = !(complex && layout == Layout::expanded && row.exactness.normwise);
   Outcome o = compare_all(row, evaluate(op, views, attrs), evaluate(op, copies, attrs), bits);
@@ -248,7 +248,8 @@ Outcome check_moments(const Row& row, size_t which_case, Device& device) {
     // The standard error of a variance is at most sqrt(2 / n) of it for these distributions.
     const Moments& m = row.moments[which_case];
     const double of_mean = std::fabs(mean - m.mean) / std::sqrt(m.variance / double(kCount));
-    const double of_variance = std::fabs(variance / m.variance - 1) / std::sqrt(2.0 / double(kCount));
+    const double of_variance =
+        std::fabs(variance / m.variance - 1) / std::sqrt(2.0 / double(kCount));
     Outcome o;
     o.tolerance = 5;
     o.error = std::max(of_mean, of_variance);
@@ -268,9 +269,9 @@ const ModeResult& CheckResult::worst() const {
     if (!m.worst.ok()) return kInfinity;
     return m.worst.tolerance > 0 ? m.worst.error / m.worst.tolerance : 0.0;
   };
-  return *std::max_element(modes.begin(), modes.end(), [&](const ModeResult& a, const ModeResult& b) {
-    return badness(a) < badness(b);
-  });
+  return *std::max_element(
+      modes.begin(), modes.end(),
+      [&](const ModeResult& a, const ModeResult& b) { return badness(a) < badness(b); });
 }
 
 namespace {

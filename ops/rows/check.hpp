@@ -1,6 +1,6 @@
-// The modes of the op test table: what can be checked of any op by its row alone, without an oracle.
-// Used by `gradus check` and by the tests. Each mode gives its worst relative error and says where it
-// was; an op that throws has failed the mode. Knows no op by name and no device.
+// The modes of the op test table: what can be checked of any op by its row alone, without an
+// oracle. Used by `gradus check` and by the tests. Each mode gives its worst relative error and
+// says where it was; an op that throws has failed the mode. Knows no op by name and no device.
 #pragma once
 #include "engine/graph.hpp"
 #include "ops/rows/rows.hpp"
@@ -22,8 +22,8 @@ Outcome check_vjp(const Row& row, size_t which_case, Device& device);
 Outcome check_jvp(const Row& row, size_t which_case, Device& device);
 // <w, J v> == <J^H w, v>
 Outcome check_dot(const Row& row, size_t which_case, Device& device);
-// phi(x, w) = <u, J(x)^H w>: its derivative along (v, t) by reverse over reverse and by forward over
-// reverse, against each other and against differences of phi.
+// phi(x, w) = <u, J(x)^H w>: its derivative along (v, t) by reverse over reverse and by forward
+// over reverse, against each other and against differences of phi.
 Outcome check_second_order(const Row& row, size_t which_case, Device& device);
 
 // Sliced, negative-step, transposed and stride-0 operands give the bits of their contiguous copies.
@@ -66,6 +66,7 @@ double epsilon_of(DType dtype);
 // The seed that every evaluation starts with.
 inline constexpr uint64_t kCheckSeed = 20240229;
 // The op's outputs for these operands, with a fixed seed; recorded or not.
-Tensors evaluate(const OpInfo& op, const Tensors& inputs, const Attrs& attrs, bool recorded = false);
+Tensors evaluate(const OpInfo& op, const Tensors& inputs, const Attrs& attrs,
+                 bool recorded = false);
 
 }  // namespace gradus::rows

@@ -80,7 +80,8 @@ class Problem {
       dtypes_.push_back(operand_dtype(row, k, dtype));
       x_.push_back(draw(row, which_case, k, dtype));
     }
-    for (const Tensor& y : evaluate(op_, at(x_), attrs_)) outputs_.push_back({y.sizes(), y.dtype()});
+    for (const Tensor& y : evaluate(op_, at(x_), attrs_))
+      outputs_.push_back({y.sizes(), y.dtype()});
   }
 
   const Vectors& x() const { return x_; }
@@ -175,8 +176,9 @@ Tensors Problem::pull(const Tensors& leaves, const Tensors& w, bool create_graph
   for (size_t k = 0; k < operands(); ++k)
     if (moves(k)) inputs.push_back(leaves[k]);
   if (roots.empty()) return out;
-  const Tensors g = grad(roots, inputs, seeds,
-                         {.retain_graph = false, .create_graph = create_graph, .allow_unused = true});
+  const Tensors g =
+      grad(roots, inputs, seeds,
+           {.retain_graph = false, .create_graph = create_graph, .allow_unused = true});
   for (size_t k = 0, n = 0; k < operands(); ++k)
     if (moves(k)) out[k] = g[n++];
   return out;

@@ -54,7 +54,8 @@ Row contract_row() {
   for (const char* algebra : {"max-plus", "min-plus", "max-times"}) {
     row.cases.push_back(contraction({3, 4}, {0, 1}, {4, 5}, {1, 2}, {0, 2}, algebra));
     // Drawn so that no winner wins by less than the step of a difference; else check_vjp says so.
-    row.cases.push_back(contraction({2, 3, 4}, {9, 0, 1}, {3, 2, 4}, {2, 9, 1}, {2, 9, 0}, algebra));
+    row.cases.push_back(
+        contraction({2, 3, 4}, {9, 0, 1}, {3, 2, 4}, {2, 9, 1}, {2, 9, 0}, algebra));
   }
   return row;
 }
@@ -66,26 +67,35 @@ Case equation(std::vector<Shape> shapes, const char* text, const char* algebra =
 }
 
 Row einsum_row() {
-  return {"einsum",
-          {between(0.1, 2)},
-          kProducts,
-          {equation({{3, 4}, {4, 5}}, "ij,jk->ik"), equation({{4, 4}}, "ii->"),
-           equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il"), equation({{2, 3, 4}, {4, 3}}, "...ij,ji->..."),
-           equation({{3}, {5}}, "i,j->ji"), equation({{}, {3}}, ",i->i"), equation({{0, 4}, {4}}, "ij,j->i"),
-           equation({{1, 4}, {3, 4}}, "ij,ij->j"), equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-plus"),
-           equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-times")},
-          kContracts};
+  return {
+      "einsum",
+      {between(0.1, 2)},
+      kProducts,
+      {equation({{3, 4}, {4, 5}}, "ij,jk->ik"), equation({{4, 4}}, "ii->"),
+       equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il"),
+       equation({{2, 3, 4}, {4, 3}}, "...ij,ji->..."), equation({{3}, {5}}, "i,j->ji"),
+       equation({{}, {3}}, ",i->i"), equation({{0, 4}, {4}}, "ij,j->i"),
+       equation({{1, 4}, {3, 4}}, "ij,ij->j"), equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-plus"),
+       equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-times")},
+      kContracts};
 }
 
 std::vector<Row> contraction_rows() {
   return {
       contract_row(),
       einsum_row(),
-      product("matmul", {{{{3, 5}, {5, 4}}}, {{{5}, {5}}}, {{{3, 5}, {5}}}, {{{5}, {5, 4}}},
-                         {{{2, 1, 3, 5}, {4, 5, 2}}}, {{{3, 0}, {0, 2}}}, {{{0, 3}, {3, 2}}},
+      product("matmul", {{{{3, 5}, {5, 4}}},
+                         {{{5}, {5}}},
+                         {{{3, 5}, {5}}},
+                         {{{5}, {5, 4}}},
+                         {{{2, 1, 3, 5}, {4, 5, 2}}},
+                         {{{3, 0}, {0, 2}}},
+                         {{{0, 3}, {3, 2}}},
                          {{{17, 67}, {67, 9}}}}),
-      product("mm", {{{{3, 5}, {5, 4}}}, {{{1, 7}, {7, 1}}}, {{{3, 0}, {0, 2}}}, {{{33, 34}, {34, 35}}}}),
-      product("bmm", {{{{2, 3, 5}, {2, 5, 4}}}, {{{0, 3, 5}, {0, 5, 4}}}, {{{3, 1, 7}, {3, 7, 1}}}}),
+      product("mm",
+              {{{{3, 5}, {5, 4}}}, {{{1, 7}, {7, 1}}}, {{{3, 0}, {0, 2}}}, {{{33, 34}, {34, 35}}}}),
+      product("bmm",
+              {{{{2, 3, 5}, {2, 5, 4}}}, {{{0, 3, 5}, {0, 5, 4}}}, {{{3, 1, 7}, {3, 7, 1}}}}),
       product("mv", {{{{3, 5}, {5}}}, {{{3, 0}, {0}}}, {{{19, 65}, {65}}}}),
       product("dot", {{{{7}, {7}}}, {{{0}, {0}}}, {{{70}, {70}}}}),
       product("outer", {{{{3}, {5}}}, {{{0}, {5}}}, {{{17}, {9}}}}),
@@ -101,15 +111,20 @@ std::vector<Row> indexing_rows() {
       {"gather",
        {kPlain, indices()},
        kNumbers,
-       {{{{4, 5}, {3, 5}}, {{"dim", 0}}, 4}, {{{4, 5}, {4, 7}}, {{"dim", -1}}, 5}, {{{6}, {11}}, {}, 6},
-        {{{4, 5}, {2, 3}}, {{"dim", 1}}, 5}, {{{4, 5}, {0, 5}}, {}, 4},
+       {{{{4, 5}, {3, 5}}, {{"dim", 0}}, 4},
+        {{{4, 5}, {4, 7}}, {{"dim", -1}}, 5},
+        {{{6}, {11}}, {}, 6},
+        {{{4, 5}, {2, 3}}, {{"dim", 1}}, 5},
+        {{{4, 5}, {0, 5}}, {}, 4},
         {{{2, 3, 4}, {2, 6, 4}}, {{"dim", 1}}, 3}},
        kMoves},
       {"scatter_add",
        {kPlain, indices(), kPlain},
        kNumbers,
-       {{{{4, 5}, {3, 5}, {3, 5}}, {{"dim", 0}}, 4}, {{{4, 5}, {4, 7}, {4, 7}}, {{"dim", 1}}, 5},
-        {{{6}, {11}, {12}}, {}, 6}, {{{4, 5}, {2, 3}, {3, 5}}, {{"dim", -1}}, 5},
+       {{{{4, 5}, {3, 5}, {3, 5}}, {{"dim", 0}}, 4},
+        {{{4, 5}, {4, 7}, {4, 7}}, {{"dim", 1}}, 5},
+        {{{6}, {11}, {12}}, {}, 6},
+        {{{4, 5}, {2, 3}, {3, 5}}, {{"dim", -1}}, 5},
         {{{4, 5}, {0, 5}, {2, 5}}, {}, 4}},
        kContracts},
       {"embedding",
@@ -152,7 +167,9 @@ std::vector<Row> random_rows() {
        0,
        {{{}, {{"size", size}}},
         {{}, {{"size", size}, {"low", -2.0}, {"high", 3.0}, {"dtype", DType::f64}}},
-        {{}, {{"size", size}, {"dtype", DType::f16}}}, {{}, {{"size", Ints{}}}}, {{}, {{"size", Ints{0}}}}},
+        {{}, {{"size", size}, {"dtype", DType::f16}}},
+        {{}, {{"size", Ints{}}}},
+        {{}, {{"size", Ints{0}}}}},
        kSameBits,
        {{0.5, 1.0 / 12}, {0.5, 25.0 / 12}}},
       {"normal",
@@ -160,20 +177,27 @@ std::vector<Row> random_rows() {
        0,
        {{{}, {{"size", size}}},
         {{}, {{"size", size}, {"mean", 1.0}, {"std", 2.0}, {"dtype", DType::f64}}},
-        {{}, {{"size", size}, {"dtype", DType::bf16}}}, {{}, {{"size", Ints{}}}}, {{}, {{"size", Ints{0}}}}},
+        {{}, {{"size", size}, {"dtype", DType::bf16}}},
+        {{}, {{"size", Ints{}}}},
+        {{}, {{"size", Ints{0}}}}},
        kSameBits,
        {{0, 1}, {1, 4}}},
       {"bernoulli",
        {},
        0,
-       {{{}, {{"size", size}}}, {{}, {{"size", size}, {"p", 0.2}, {"dtype", DType::bool_}}},
-        {{}, {{"size", size}, {"p", 1.0}, {"dtype", DType::f64}}}, {{}, {{"size", Ints{0}}}}},
+       {{{}, {{"size", size}}},
+        {{}, {{"size", size}, {"p", 0.2}, {"dtype", DType::bool_}}},
+        {{}, {{"size", size}, {"p", 1.0}, {"dtype", DType::f64}}},
+        {{}, {{"size", Ints{0}}}}},
        kSameBits,
        {{0.5, 0.25}, {0.2, 0.16}}},
       {"dropout",
        {kPlain},
        kReal | kComplex,
-       {{{{3, 5}}, {{"p", 0.4}}}, {{{37}}}, {{{3, 5}}, {{"training", false}}}, {{{}}, {{"p", 1.0}}},
+       {{{{3, 5}}, {{"p", 0.4}}},
+        {{{37}}},
+        {{{3, 5}}, {{"training", false}}},
+        {{{}}, {{"p", 1.0}}},
         {{{0}}}},
        {2, false, 3, "two products, the scale rounded to f16"}},
   };

@@ -1,5 +1,6 @@
-// Rows of the statements: one line each, as all of them take the same shapes. A domain keeps away from
-// kinks (where difference quotients mean nothing) and from poles (where they lose their digits).
+// Rows of the statements: one line each, as all of them take the same shapes. A domain keeps away
+// from kinks (where difference quotients mean nothing) and from poles (where they lose their
+// digits).
 #include "ops/rows/rows.hpp"
 
 namespace gradus::rows {
@@ -20,7 +21,8 @@ constexpr Exactness kFunction{8, false, 1, "a few library functions of 4 ulp; on
 constexpr Exactness kCancels{16, true, 1, "terms of a complex product cancel"};
 
 std::vector<Case> unary_cases(const NamedAttrs& attrs = {}) {
-  return {{{{3, 5}}, attrs}, {{{}}, attrs}, {{{0}}, attrs}, {{{2, 3, 17}}, attrs}, {{{133}}, attrs}};
+  return {
+      {{{3, 5}}, attrs}, {{{}}, attrs}, {{{0}}, attrs}, {{{2, 3, 17}}, attrs}, {{{133}}, attrs}};
 }
 std::vector<Case> binary_cases() {
   return {{{{3, 5}, {3, 5}}},       {{{3, 5}, {5}}},    {{{}, {}}},
@@ -58,7 +60,8 @@ std::vector<Row> pointwise_rows() {
       binary("add", between(-2, 2), between(-2, 2), kAny, kArithmetic),
       binary("sub", between(-2, 2), between(-2, 2), kNumbers, kArithmetic),
       binary("mul", between(-2, 2), between(-2, 2), kAny, kCancels),
-      binary("div", between(-2, 2), away_from({0}, 0.4, 2.5), kReal | kComplex | kInteger, kCancels),
+      binary("div", between(-2, 2), away_from({0}, 0.4, 2.5), kReal | kComplex | kInteger,
+             kCancels),
       unary("reciprocal", between(0.4, 2.5), kReal | kComplex | kInteger),
       unary("square", between(-2, 2), kNumbers, kCancels),
       unary("sqrt", between(0.3, 4), kReal | kComplex | kInteger),
@@ -91,7 +94,8 @@ std::vector<Row> pointwise_rows() {
       {"where", {masks(), between(-2, 2)}, kAny, ternary_cases(), kArithmetic},
       unary("relu", away_from({0}), kReal | kInteger, kArithmetic),
       unary("leaky_relu", away_from({0}), kReal, kArithmetic, {{"negative_slope", 0.2}}),
-      unary("clamp", away_from({-1, 1}), kReal | kInteger, kArithmetic, {{"min", -1.0}, {"max", 1.0}}),
+      unary("clamp", away_from({-1, 1}), kReal | kInteger, kArithmetic,
+            {{"min", -1.0}, {"max", 1.0}}),
       unary("elu", away_from({0}), kReal, kFunction, {{"alpha", 1.5}}),
       binary("maximum", lattice(), lattice(), kReal | kInteger | kBool, kArithmetic),
       binary("minimum", lattice(), lattice(), kReal | kInteger | kBool, kArithmetic),
@@ -100,7 +104,8 @@ std::vector<Row> pointwise_rows() {
       unary("logsigmoid", between(-4, 4), kReal),
       unary("silu", between(-4, 4), kReal),
       // below -2 the factor 1 + erf of gelu cancels
-      also(unary("gelu", between(-2, 3), kReal, {64, false, 2, "1 + erf cancels for x < 0"}), tanh_form),
+      also(unary("gelu", between(-2, 3), kReal, {64, false, 2, "1 + erf cancels for x < 0"}),
+           tanh_form),
       unary("gelu_tanh", between(-2, 3), kReal, {64, false, 2, "1 + tanh cancels for x < 0"}),
   };
 }

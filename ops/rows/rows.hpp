@@ -1,6 +1,7 @@
-// The rows of the op test table: one per registered op. A row says how inputs are drawn (domain of each
-// operand, kinks to keep away from, dtypes, cases of shapes and attributes) and how exact the op has to
-// be, with the reason. It holds no expected values: oracles live in tests/. Knows ops by name only.
+// The rows of the op test table: one per registered op. A row says how inputs are drawn (domain of
+// each operand, kinks to keep away from, dtypes, cases of shapes and attributes) and how exact the
+// op has to be, with the reason. It holds no expected values: oracles live in tests/. Knows ops by
+// name only.
 #pragma once
 #include "engine/op_info.hpp"
 #include "ops/def/statement.hpp"
@@ -46,8 +47,9 @@ struct Case {
   bool bytes = true;      // false: not in u8
 };
 
-// How far two correct implementations may differ. `ulps` counts units of the dtype's epsilon, over the
-// element itself (elementwise) or over the largest element of the result (normwise, where terms cancel).
+// How far two correct implementations may differ. `ulps` counts units of the dtype's epsilon, over
+// the element itself (elementwise) or over the largest element of the result (normwise, where terms
+// cancel).
 struct Exactness {
   double ulps;
   bool normwise;
@@ -77,9 +79,9 @@ std::vector<Row> pointwise_rows();
 std::vector<Row> structured_rows();
 std::vector<Row> model_rows();
 
-// Attributes in the op's order: defaults, overwritten by name. Integers serve as numbers and as lists
-// of one where the op says so. Error(value) for a name or type the op has not, Error(value) for one that
-// must be given.
+// Attributes in the op's order: defaults, overwritten by name. Integers serve as numbers and as
+// lists of one where the op says so. Error(value) for a name or type the op has not, Error(value)
+// for one that must be given.
 Attrs attrs_of(const OpInfo& op, const NamedAttrs& named);
 
 // The dtypes of a mask of def::Dtypes.
@@ -91,7 +93,8 @@ std::vector<DType> dtypes_of(unsigned mask);
 using Numbers = std::vector<std::complex<double>>;
 
 Numbers draw(const Row& row, size_t which_case, size_t operand, DType dtype);
-// Uniform in [-1, 1] (both parts if complex): directions and cotangents. `stream` tells draws apart.
+// Uniform in [-1, 1] (both parts if complex): directions and cotangents. `stream` tells draws
+// apart.
 Numbers draw_direction(std::string_view name, uint64_t stream, int64_t count, bool complex);
 
 // The dtype in which operand k runs when the row runs in `dtype`.
