@@ -1,6 +1,6 @@
 // Matrix products of the cpu device through its C table, against OpenBLAS in the same process on as
-// many threads. Each run measures both, turn by turn, and prints the ratio of their speeds (above 1:
-// gradus is faster); the best time of each side counts.
+// many threads. Each run measures both, turn by turn, and prints the ratio of their speeds (above
+// 1: gradus is faster); the best time of each side counts.
 #include "kernels/cpu/cpu.hpp"
 
 #include <algorithm>
@@ -53,18 +53,19 @@ struct Product {
     const gd_view out{3, c.data(), t, 2, 0, joint, sc};
     const double doubles[] = {1, 0, 0, 0};
     const int64_t ints[] = {2, GD_STANDARD, 0, 0};
-    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0, 2, 1, 4, 4, in, &out, doubles, ints, nullptr};
+    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,      2, 1, 4, 4, in, &out,
+                       doubles,         ints,        nullptr};
     gd_error e{};
     return gradus::cpu::table()->slot[GD_CONTRACT](d, nullptr, &call, &e) == GD_OK;
   }
   void theirs() {
     const int k = int(n);
     if constexpr (std::is_same_v<T, float>)
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, a.data(), k, b.data(), k, 0,
-                  c.data(), k);
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, a.data(), k, b.data(), k,
+                  0, c.data(), k);
     else
-      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, a.data(), k, b.data(), k, 0,
-                  c.data(), k);
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, k, k, 1, a.data(), k, b.data(), k,
+                  0, c.data(), k);
   }
 };
 

@@ -74,6 +74,9 @@ class Commands {
   static void json(CLI::App* sub, bool& to) {
     sub->add_flag("--json", to, "one JSON object per line on standard output");
   }
+  static void ledger(CLI::App* sub, bool& to) {
+    sub->add_flag("--ledger", to, "calls, time and bytes by op, on standard error");
+  }
   static CLI::Option* files(CLI::App* sub, const char* name, std::vector<std::string>& to,
                             const char* doc) {
     return sub->add_option(name, to, doc)->type_name("FILE");
@@ -141,6 +144,7 @@ void Commands::train() {
   device(sub, train_.device);
   text(sub, "--out", train_.out, "run folder", "DIR");
   sub->add_flag("--resume", train_.resume, "go on from the last checkpoint");
+  ledger(sub, train_.ledger);
   json(sub, train_.json);
   sub->callback([this] {
     action_ = [this](auto& out, auto& err) {
@@ -185,6 +189,7 @@ void Commands::contract() {
   sub->add_flag("--verify", o.verify, "check value and gradients");
   text(sub, "--repeat", repeat_, "time N runs", "N")->check(whole_number);
   text(sub, "--seed", contract_seed_, "of random operands", "N")->check(whole_number);
+  ledger(sub, o.ledger);
   device(sub, o.device);
   json(sub, o.json);
   sub->callback([this, sub] {
@@ -212,6 +217,7 @@ void Commands::op() {
   files(sub, "--jvp", o.jvps, "one file per floating output");
   text(sub, "--dtype", o.dtype, "cast real and complex operands to it", "T");
   text(sub, "--seed", op_seed_, "of random ops", "N")->check(whole_number);
+  ledger(sub, o.ledger);
   device(sub, o.device);
   json(sub, o.json);
   sub->callback([this] {

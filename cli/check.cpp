@@ -1,7 +1,7 @@
 // The checking is done by ops/rows/check; this prints it.
 #include "cli/check.hpp"
+#include "cli/session.hpp"
 
-#include "engine/io/device_config.hpp"
 #include "ops/rows/check.hpp"
 
 #include <chrono>
@@ -57,9 +57,8 @@ rows::CheckResult check_one(const OpInfo& op, Device& device, Device* oracle) {
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.op.empty()) get_op(options.op);  // the error names the nearest
-  const OpenedDevice opened = open_configured(resolve_device_config(options.device));
-  if (!opened.notice.empty()) err << opened.notice << "\n";
-  Device& device = *opened.device;
+  const Session session(options.device, false, err);
+  Device& device = session.device();
   Device& reference = open_device("reference");
   int ops = 0, primitives = 0, failed = 0;
   const auto start = std::chrono::steady_clock::now();

@@ -4,7 +4,7 @@
 
 #include "cli/contract_verify.hpp"
 #include "cli/parse.hpp"
-#include "engine/io/device_config.hpp"
+#include "cli/session.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/layered.hpp"
 #include "engine/random.hpp"
@@ -168,7 +168,9 @@ class ContractRun {
         out_(out),
         err_(err),
         config_(resolve(options)),
-        device_(open()),
+        session_(o_.device, o_.ledger, err, config_.contains("device") ? &config_["device"] : nullptr,
+                 o_.config),
+        device_(session_.device()),
         expression_(config_["expression"].get<std::string>()) {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     const Equation equation = parse_equation(expression_);
@@ -223,15 +225,6 @@ class ContractRun {
   }
 
  private:
-  Device& open() {
-    std::vector<std::string> warnings;
-    const Json* experiment = config_.contains("device") ? &config_["device"] : nullptr;
-    const OpenedDevice opened =
-        open_configured(resolve_device_config(o_.device, experiment, o_.config, &warnings));
-    for (const std::string& w : warnings) err_ << w << "\n";
-    if (!opened.notice.empty()) err_ << opened.notice << "\n";
-    return *opened.device;
-  }
   static bool needs_no_sizes(const Equation& equation) {
     return std::all_of(equation.inputs.begin(), equation.inputs.end(),
                        [](const auto& t) { return t.letters.empty() && t.ellipsis < 0; });
@@ -390,6 +383,7 @@ class ContractRun {
   std::ostream& out_;
   std::ostream& err_;
   const Json config_;
+  const Session session_;
   Device& device_;
   std::string expression_;
   Contraction c_;

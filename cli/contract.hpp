@@ -27,6 +27,7 @@ struct ContractOptions {
   bool plan_only = false, verify = false;
   std::optional<int64_t> repeat, seed;
   std::string device;
+  bool ledger = false;  // print what every op cost
   bool json = false;
 };
 

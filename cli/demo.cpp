@@ -3,7 +3,7 @@
 
 #include "cli/contract.hpp"
 #include "cli/train_loop.hpp"
-#include "engine/io/device_config.hpp"
+#include "cli/session.hpp"
 #include "ops/def/fingerprint.hpp"
 
 #include <algorithm>
@@ -123,14 +123,9 @@ void show_statement(const std::string& name, bool json, std::ostream& out) {
 int run_demo(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   const auto begin = std::chrono::steady_clock::now();
   Reporter reporter(out, options.json ? err : out, options.json);
-  std::vector<std::string> warnings;
-  const OpenedDevice opened =
-      open_configured(resolve_device_config(options.device, nullptr, "", &warnings));
-  for (const std::string& w : warnings) reporter.notice(w);
-  if (!opened.notice.empty()) reporter.notice(opened.notice);
-  const DeviceScope scope(*opened.device);
+  const Session session(options.device, false, err);
 
-  learn(*opened.device, reporter, out);
+  learn(session.device(), reporter, out);
   contract_three(options, out, err);
   show_statement("sigmoid", options.json, out);
   const double seconds =
@@ -138,12 +133,12 @@ int run_demo(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   if (options.json) {
     out << nlohmann::ordered_json{{"event", "done"},
                                   {"seconds", seconds},
-                                  {"device", opened.device->name()}}
+                                  {"device", session.device().name()}}
                .dump()
         << std::endl;
     return 0;
   }
-  out << "That took " << duration(seconds) << " on " << opened.device->name() << ". Go on with\n\n"
+  out << "That took " << duration(seconds) << " on " << session.device().name() << ". Go on with\n\n"
       << "   gradus ops sigmoid                          any op: formula, derivative, what it "
          "keeps\n"
       << "   gradus train configs/mlp/digits.json        the same training, with a run folder\n"

@@ -2,7 +2,7 @@
 #include "cli/op.hpp"
 
 #include "cli/parse.hpp"
-#include "engine/io/device_config.hpp"
+#include "cli/session.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/random.hpp"
@@ -266,25 +266,19 @@ class OpRun {
 int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   const OpInfo& op = get_op(options.name);
   const Attrs checked = parse_attrs(op, options.attrs);  // before a file is read
-  std::vector<std::string> warnings;
-  const DeviceConfig config = resolve_device_config(options.device, nullptr, "", &warnings);
-  for (const std::string& line : warnings) err << line << "\n";
-  const OpenedDevice opened = open_configured(config);
-  if (!opened.notice.empty()) err << opened.notice << "\n";
-  const DeviceScope scope(*opened.device);
-
+  const Session session(options.device, options.ledger, err);
   Results results(options, out);
-  OpRun run(op, options, *opened.device);
+  OpRun run(op, options, session.device());
   const auto start = std::chrono::steady_clock::now();
   run.value(results);
   if (!options.cotangents.empty()) run.gradients(results);
   if (!options.tangents.empty()) run.tangents(results);
-  opened.device->synchronize();
+  session.device().synchronize();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
 
   Json report = results.deliver();
   if (options.json) {
-    report.update({{"event", "result"}, {"op", op.name}, {"device", opened.device->name()},
+    report.update({{"event", "result"}, {"op", op.name}, {"device", session.device().name()},
                    {"seconds", took.count()}, {"attrs", Json::object()}});
     for (size_t i = 0; i < checked.size(); ++i)
       report["attrs"][op.attrs[i].name] = to_text(checked[i]);

@@ -20,6 +20,7 @@ struct OpOptions {
   std::string device;
   std::string dtype;  // real and complex operands are cast to it
   int64_t seed = 0;   // of random ops
+  bool ledger = false;  // print what every op cost
   bool json = false;
 };
 

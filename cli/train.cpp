@@ -3,7 +3,7 @@
 #include "cli/train.hpp"
 
 #include "cli/train_loop.hpp"
-#include "engine/io/device_config.hpp"
+#include "cli/session.hpp"
 #include "engine/io/file.hpp"
 
 #include <nlohmann/json.hpp>
@@ -103,14 +103,8 @@ RunFolder open_folder(const TrainOptions& options) {
                              : RunFolder::open(options.out, options.resume);
 }
 
-OpenedDevice open_device_of(const std::string& option, const Json& config, const std::string& file,
-                            Reporter& reporter) {
-  std::vector<std::string> warnings;
-  const OpenedDevice opened = open_configured(resolve_device_config(
-      option, config.contains("device") ? &config["device"] : nullptr, file, &warnings));
-  for (const std::string& w : warnings) reporter.notice(w);
-  if (!opened.notice.empty()) reporter.notice(opened.notice);
-  return opened;
+const Json* device_of(const Json& config) {
+  return config.contains("device") ? &config["device"] : nullptr;
 }
 
 // Parameters of a run: the final ones, or those of its newest checkpoint.
@@ -145,9 +139,8 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   const Layered layers = layered_mlp(options.config, options.set);
   Json config = layers.resolve();
   const Experiment experiment = read_experiment(config, options.config);
-  const OpenedDevice opened = open_device_of(options.device, config, options.config, reporter);
-  Device& device = *opened.device;
-  const DeviceScope scope(device);
+  const Session session(options.device, options.ledger, err, device_of(config), options.config);
+  Device& device = session.device();
   config["device"] = device.name();
 
   std::optional<RunFolder> made;
@@ -197,9 +190,8 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
     experiment.data.idx = options.data;
   }
   if (experiment.data.idx.empty()) experiment.data.train = 1;  // drawn, but not looked at
-  const OpenedDevice opened = open_device_of(options.device, config, file, reporter);
-  Device& device = *opened.device;
-  const DeviceScope scope(device);
+  const Session session(options.device, false, err, device_of(config), file);
+  Device& device = session.device();
 
   const Dataset data = load_data(experiment);
   const int64_t pixels = data.rows * data.cols;

@@ -14,6 +14,7 @@ struct TrainOptions {
   std::string device;            // as typed; "" if not given
   std::string out;               // run folder; "" for runs/NAME-N
   bool resume = false;
+  bool ledger = false;  // print what every op cost
   bool json = false;
 };
 // The exit code, 0. Throws Error.

@@ -26,9 +26,11 @@ struct Complex {
   GRADUS_HD friend constexpr Complex operator*(Complex a, Complex b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
-  // Smith's algorithm (CACM 5, 1962): no overflow in |b|^2.
+  // Smith's algorithm (CACM 5, 1962): no overflow in |b|^2. Finite / infinite is 0, as in C99, annex G.
   GRADUS_HD friend constexpr Complex operator/(Complex a, Complex b) {
     const R p = b.re < 0 ? -b.re : b.re, q = b.im < 0 ? -b.im : b.im;
+    const bool infinite = (p == p && p - p != R(0)) || (q == q && q - q != R(0));
+    if (infinite && a.re - a.re == R(0) && a.im - a.im == R(0)) return {R(0), R(0)};
     if (p >= q) {
       if (p == R(0)) return {a.re / p, a.im / p};
       const R r = b.im / b.re, d = b.re + b.im * r;

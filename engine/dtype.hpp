@@ -58,18 +58,18 @@ constexpr bool visit_dtype(int32_t code, F&& f) {
   }
 }
 
-constexpr bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
-constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
-constexpr bool is_real_float(DType t) { return t == DType::f32 || t == DType::f64 || is_half(t); }
-constexpr bool is_floating(DType t) { return is_real_float(t) || is_complex(t); }
-constexpr bool is_integer(DType t) {
+GRADUS_HD constexpr bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
+GRADUS_HD constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+GRADUS_HD constexpr bool is_real_float(DType t) { return t == DType::f32 || t == DType::f64 || is_half(t); }
+GRADUS_HD constexpr bool is_floating(DType t) { return is_real_float(t) || is_complex(t); }
+GRADUS_HD constexpr bool is_integer(DType t) {
   return t == DType::i32 || t == DType::i64 || t == DType::u8 || t == DType::bool_;
 }
 // The real dtype of a complex one (and of itself otherwise).
-constexpr DType real_dtype(DType t) {
+GRADUS_HD constexpr DType real_dtype(DType t) {
   return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t;
 }
-constexpr size_t itemsize(DType t) {
+GRADUS_HD constexpr size_t itemsize(DType t) {
   switch (t) {
     case DType::c128: return 16;
     case DType::f64: case DType::c64: case DType::i64: return 8;

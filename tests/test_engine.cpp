@@ -163,3 +163,11 @@ TEST_CASE("printing") {
   CHECK(f64({7}, {}).to_string() == "7");
   CHECK(Tensor::zeros({0, 2}, DType::f32).to_string() == "[]");
 }
+
+TEST_CASE("complex division: no overflow on the way, finite over infinite is 0") {
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK((c128(1, 1) / c128(inf, -inf)) == c128(0, 0));
+  CHECK((c128(1, 1) / c128(1e300, 1e300)) == c128(1e-300, 0));
+  const Tensor z = Tensor::from(std::vector<c128>{{-1000, 1}}, {1});
+  CHECK(sigmoid(z).to_vector<c128>()[0] == c128(0, 0));
+}

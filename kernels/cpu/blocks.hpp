@@ -1,5 +1,5 @@
-// Block functions: a statement read over contiguous blocks by any reader R (a scalar, a batch) whose
-// loads and stores an Io names. The one place where statements, memory and readers meet.
+// Block functions: a statement read over contiguous blocks by any reader R (a scalar, a batch)
+// whose loads and stores an Io names. The one place where statements, memory and readers meet.
 #pragma once
 #include "kernels/cpu/runtime.hpp"
 #include "ops/def/statements.hpp"

@@ -15,8 +15,8 @@ inline constexpr int kMaxRank = 64;
 
 // Fills *e with "cpu SLOT: ..." and returns code.
 __attribute__((format(printf, 4, 5))) inline gd_status refuse(gd_error* e, gd_status code,
-                                                              const char* slot,
-                                                              const char* format, ...) {
+                                                              const char* slot, const char* format,
+                                                              ...) {
   e->code = code;
   e->native = 0;
   const int used = snprintf(e->text, sizeof e->text, "cpu %s: ", slot);
@@ -56,8 +56,8 @@ inline gd_status check_view(gd_error* e, const char* slot, const char* side, int
                             const gd_view& v, bool may_be_null, bool writes) {
   if (!v.data && may_be_null) return GD_OK;
   if (v.dtype < 0 || v.dtype >= GD_DTYPE_COUNT)
-    return refuse(e, GD_UNSUPPORTED, slot, "%s %d has dtype code %d, which has no kernel here", side,
-                  k, v.dtype);
+    return refuse(e, GD_UNSUPPORTED, slot, "%s %d has dtype code %d, which has no kernel here",
+                  side, k, v.dtype);
   if (v.rank < 0 || (v.rank > 0 && (!v.sizes || !v.strides)))
     return refuse(e, GD_INVALID, slot, "%s %d has rank %d without sizes and strides", side, k,
                   v.rank);

@@ -16,20 +16,23 @@ void copy_tile(char* to, int64_t to_row, int64_t to_col, const char* from, int64
                int64_t from_col, int64_t rows, int64_t cols) {
   char buffer[kTile][kTile + 1][B];
   for (int64_t j = 0; j < cols; ++j)
-    for (int64_t i = 0; i < rows; ++i)
-      memcpy(buffer[i][j], from + i * from_row + j * from_col, B);
+    for (int64_t i = 0; i < rows; ++i) memcpy(buffer[i][j], from + i * from_row + j * from_col, B);
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j)
-      memcpy(to + i * to_row + j * to_col, buffer[i][j], B);
+    for (int64_t j = 0; j < cols; ++j) memcpy(to + i * to_row + j * to_col, buffer[i][j], B);
 }
 using TileFn = decltype(&copy_tile<1>);
 TileFn tile_function(int64_t item) {
   switch (item) {
-    case 1: return copy_tile<1>;
-    case 2: return copy_tile<2>;
-    case 4: return copy_tile<4>;
-    case 8: return copy_tile<8>;
-    default: return copy_tile<16>;
+    case 1:
+      return copy_tile<1>;
+    case 2:
+      return copy_tile<2>;
+    case 4:
+      return copy_tile<4>;
+    case 8:
+      return copy_tile<8>;
+    default:
+      return copy_tile<16>;
   }
 }
 
@@ -50,19 +53,19 @@ void copy_tiled(gd_device* d, const Walk& w) {
   Walk outer = w;
   outer.rank = w.rank - 2;
   const TileFn tile = tile_function(w.item[kOut]);
-  parallel_range(d, outer.count() * rows * cols, kGrain / (kTile * kTile),
-                 [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t j = t % cols * kTile, i = t / cols % rows * kTile;
-      const int64_t ni = w.size[r] - i < kTile ? w.size[r] - i : kTile;
-      const int64_t nj = w.size[c] - j < kTile ? w.size[c] - j : kTile;
-      for_all_rows(outer, t / cols / rows, 1, [&](char* const* p, int64_t) {
-        tile(p[kOut] + i * w.stride[kOut][r] + j * w.stride[kOut][c], w.stride[kOut][r],
-             w.stride[kOut][c], p[kIn] + i * w.stride[kIn][r] + j * w.stride[kIn][c],
-             w.stride[kIn][r], w.stride[kIn][c], ni, nj);
+  parallel_range(
+      d, outer.count() * rows * cols, kGrain / (kTile * kTile), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t j = t % cols * kTile, i = t / cols % rows * kTile;
+          const int64_t ni = w.size[r] - i < kTile ? w.size[r] - i : kTile;
+          const int64_t nj = w.size[c] - j < kTile ? w.size[c] - j : kTile;
+          for_all_rows(outer, t / cols / rows, 1, [&](char* const* p, int64_t) {
+            tile(p[kOut] + i * w.stride[kOut][r] + j * w.stride[kOut][c], w.stride[kOut][r],
+                 w.stride[kOut][c], p[kIn] + i * w.stride[kIn][r] + j * w.stride[kIn][c],
+                 w.stride[kIn][r], w.stride[kIn][c], ni, nj);
+          });
+        }
       });
-    }
-  });
 }
 
 void copy_same(gd_device* d, Walk& w) {

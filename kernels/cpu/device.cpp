@@ -1,5 +1,5 @@
-// The table of the cpu device: opening, memory, information, and one trampoline per work slot into the
-// kernels of the instruction set that the device was opened with. Exceptions end here.
+// The table of the cpu device: opening, memory, information, and one trampoline per work slot into
+// the kernels of the instruction set that the device was opened with. Exceptions end here.
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/call.hpp"
 #include "kernels/cpu/isa.hpp"
@@ -81,7 +81,8 @@ gd_status read_options(const char* json, Options& o, gd_error* e) {
     char* end = nullptr;
     o.threads = std::strtoll(text, &end, 10);
     if (*end != 0 || o.threads < 1)
-      return refuse(e, GD_INVALID, "open", "GRADUS_THREADS is \"%s\"; expected a number from 1", text);
+      return refuse(e, GD_INVALID, "open", "GRADUS_THREADS is \"%s\"; expected a number from 1",
+                    text);
   }
   if (json && *json) {
     const auto config = nlohmann::json::parse(json, nullptr, false, true);
@@ -119,15 +120,15 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     const Isa* isa = o.isa.empty() ? best_isa() : find_isa(o.isa, &why);
     if (!isa) return refuse(e, GD_UNSUPPORTED, "open", "%s", why.c_str());
     auto pool = std::make_unique<Pool>(int(o.threads));
-    *out = new gd_device{
-        int32_t(o.threads),
-        isa->kernels(),
-        pool.get(),
-        [](gd_device* d, int64_t tasks, void (*task)(void*, int64_t), void* context) {
-          static_cast<Pool*>(d->pool)->run(tasks, task, context);
-        },
-        scratch,
-        find_convert};
+    *out =
+        new gd_device{int32_t(o.threads),
+                      isa->kernels(),
+                      pool.get(),
+                      [](gd_device* d, int64_t tasks, void (*task)(void*, int64_t), void* context) {
+                        static_cast<Pool*>(d->pool)->run(tasks, task, context);
+                      },
+                      scratch,
+                      find_convert};
     pool.release();
     return GD_OK;
   } catch (const std::bad_alloc&) {
@@ -195,7 +196,7 @@ gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t 
 }
 
 // A slot of the chosen instruction set.
-template <SlotFn Kernels::* Slot>
+template <SlotFn Kernels::*Slot>
 gd_status by_isa(gd_device* d, gd_stream* s, const gd_call* c, gd_error* e) {
   return (d->kernels->*Slot)(d, s, c, e);
 }

@@ -1,6 +1,7 @@
 // The slots gather and scatter_add. Indices are checked before anything is written. Two
-// contributions meet only if they differ along the axis alone, so scatter_add gives each task a range
-// of the other axes and walks the axis upwards: the row-major order, whatever the thread count.
+// contributions meet only if they differ along the axis alone, so scatter_add gives each task a
+// range of the other axes and walks the axis upwards: the row-major order, whatever the thread
+// count.
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
 
@@ -49,9 +50,10 @@ gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view
   });
   if (first == n) return GD_OK;
   int64_t bad = 0;
-  for_rows(w, 0, first, 1, [&](const char* p, int64_t, int64_t) { bad = read_index(p, index.dtype); });
-  return refuse(e, GD_INVALID, slot, "index %lld is outside [0, %lld)",
-                static_cast<long long>(bad), static_cast<long long>(size));
+  for_rows(w, 0, first, 1,
+           [&](const char* p, int64_t, int64_t) { bad = read_index(p, index.dtype); });
+  return refuse(e, GD_INVALID, slot, "index %lld is outside [0, %lld)", static_cast<long long>(bad),
+                static_cast<long long>(size));
 }
 
 // v seen with the sizes of `like`, its own stride along `axis` taken out.

@@ -25,7 +25,8 @@ const Isa* isas() {
        gradus_cpu_kernels_avx512},
       {nullptr, false, nullptr}};
 #else
-  static const Isa list[] = {{"neon64", true, gradus_cpu_kernels_neon64}, {nullptr, false, nullptr}};
+  static const Isa list[] = {{"neon64", true, gradus_cpu_kernels_neon64},
+                             {nullptr, false, nullptr}};
 #endif
   return list;
 }

@@ -1,7 +1,7 @@
 // The slots pointwise and pointwise_vjp: one driver for all statements, dtypes and strides. It cuts
-// the elements into blocks, gathers what is not contiguous, widens f16 and bf16 to f32, and calls the
-// statement's block function. Blocks whose length is no multiple of kPad are padded, so an element
-// meets the same batch code at any position. Must not know any statement.
+// the elements into blocks, gathers what is not contiguous, widens f16 and bf16 to f32, and calls
+// the statement's block function. Blocks whose length is no multiple of kPad are padded, so an
+// element meets the same batch code at any position. Must not know any statement.
 #include "kernels/cpu/slots.hpp"
 
 #include "kernels/cpu/statements_scalar.hpp"
@@ -20,9 +20,9 @@ const Block* find_block(const gd_device* d, int32_t op, int32_t dtype) {
 
 // How one view enters or leaves the block function.
 struct Port {
-  int64_t item;            // bytes per element in the view
-  int64_t width;           // bytes per element in the block
-  ConvertFn convert;       // null: the same
+  int64_t item;       // bytes per element in the view
+  int64_t width;      // bytes per element in the block
+  ConvertFn convert;  // null: the same
   bool direct, scalar, absent;
 };
 
@@ -123,8 +123,8 @@ void run_range(const Job& job, int64_t begin, int64_t end) {
 // The dtype in which a statement works on views of dtype t.
 int32_t working(int32_t t) { return t == GD_F16 || t == GD_BF16 ? int32_t(GD_F32) : t; }
 
-// Dense copies of operands that lie across the output's order (transposed ones): made by tiles, they
-// cost far less than gathering element by element. Without memory for one, gathering it is.
+// Dense copies of operands that lie across the output's order (transposed ones): made by tiles,
+// they cost far less than gathering element by element. Without memory for one, gathering it is.
 class Straightened {
  public:
   ~Straightened() {
@@ -217,8 +217,8 @@ gd_status slot_pointwise(gd_device* d, gd_stream*, const gd_call* c, gd_error* e
   }
   const int32_t out = block->out_dtype == working(dtype) ? dtype : block->out_dtype;
   if (c->out[0].dtype != out)
-    return refuse(e, GD_INVALID, slot, "%s of %s gives %s, the output is %s",
-                  statement_name(c->op), dtype_name(DType(dtype)), dtype_name(DType(out)),
+    return refuse(e, GD_INVALID, slot, "%s of %s gives %s, the output is %s", statement_name(c->op),
+                  dtype_name(DType(dtype)), dtype_name(DType(out)),
                   dtype_name(DType(c->out[0].dtype)));
   views[c->n_in] = &c->out[0];
   job.fn = block->value;
@@ -235,7 +235,8 @@ gd_status slot_pointwise_vjp(gd_device* d, gd_stream*, const gd_call* c, gd_erro
   const int64_t operand = c->ints[0];
   if (operand < 0 || operand > 2 || !block || !block->vjp[operand])
     return refuse(e, GD_UNSUPPORTED, slot, "no slope of statement %d (%s), operand %lld, for %s",
-                  c->op, c->op >= 0 && c->op < statement_count() ? statement_name(c->op) : "unknown",
+                  c->op,
+                  c->op >= 0 && c->op < statement_count() ? statement_name(c->op) : "unknown",
                   static_cast<long long>(operand), dtype_name(DType(dtype)));
   if (c->n_in != shape.arity + 2 || c->n_doubles < shape.params ||
       (shape.params > 0 && !c->doubles))

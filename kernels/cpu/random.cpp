@@ -1,7 +1,7 @@
-// The slot random: element i is a function of seed and position alone (engine/philox.hpp), so any cut
-// into tasks gives the same numbers. Scaled in f64 and rounded once to the dtype (16 bits: through
-// f32): uniform low + (high - low) u with the u of the dtype's width, normal mean + std z, bernoulli
-// u < p with the 53-bit u.
+// The slot random: element i is a function of seed and position alone (engine/philox.hpp), so any
+// cut into tasks gives the same numbers. Scaled in f64 and rounded once to the dtype (16 bits:
+// through f32): uniform low + (high - low) u with the u of the dtype's width, normal mean + std z,
+// bernoulli u < p with the 53-bit u.
 #include "engine/philox.hpp"
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
@@ -20,8 +20,10 @@ double scaled(const Law& law, RandomBits r) {
   switch (law.op) {
     case GD_UNIFORM:
       return law.p + (law.q - law.p) * (law.wide ? uniform_f64(r) : double(uniform_f32(r)));
-    case GD_NORMAL: return law.p + law.q * normal_f64(r);
-    default: return uniform_f64(r) < law.p ? 1.0 : 0.0;
+    case GD_NORMAL:
+      return law.p + law.q * normal_f64(r);
+    default:
+      return uniform_f64(r) < law.p ? 1.0 : 0.0;
   }
 }
 

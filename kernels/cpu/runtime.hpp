@@ -1,6 +1,6 @@
 // What the pieces of the cpu device share: the device struct and the C structs of function pointers
-// through which code of different instruction sets meets. Plain data only: objects that are compiled
-// with different -m flags include this header and must share nothing inline.
+// through which code of different instruction sets meets. Plain data only: objects that are
+// compiled with different -m flags include this header and must share nothing inline.
 #pragma once
 #include "engine/kernel_table.h"
 

@@ -29,13 +29,20 @@ StatementShape statement_shape(int32_t op) {
 
 const Block* scalar_block(int32_t op, int32_t dtype) {
   switch (dtype) {
-    case GD_C64: return find_block<ScalarIo<c64>>(def::Statements{}, op);
-    case GD_C128: return find_block<ScalarIo<c128>>(def::Statements{}, op);
-    case GD_I32: return find_block<ScalarIo<int32_t>>(def::Statements{}, op);
-    case GD_I64: return find_block<ScalarIo<int64_t>>(def::Statements{}, op);
-    case GD_U8: return find_block<ScalarIo<uint8_t>>(def::Statements{}, op);
-    case GD_BOOL: return find_block<ScalarIo<bool>>(def::Statements{}, op);
-    default: return nullptr;
+    case GD_C64:
+      return find_block<ScalarIo<c64>>(def::Statements{}, op);
+    case GD_C128:
+      return find_block<ScalarIo<c128>>(def::Statements{}, op);
+    case GD_I32:
+      return find_block<ScalarIo<int32_t>>(def::Statements{}, op);
+    case GD_I64:
+      return find_block<ScalarIo<int64_t>>(def::Statements{}, op);
+    case GD_U8:
+      return find_block<ScalarIo<uint8_t>>(def::Statements{}, op);
+    case GD_BOOL:
+      return find_block<ScalarIo<bool>>(def::Statements{}, op);
+    default:
+      return nullptr;
   }
 }
 

@@ -41,8 +41,7 @@ void Pool::stop() {
 
 void Pool::take_tasks() {
   inside_task = true;
-  for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;)
-    task_(context_, i);
+  for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;) task_(context_, i);
   inside_task = false;
 }
 

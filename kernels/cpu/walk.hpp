@@ -23,9 +23,7 @@ struct Walk {
     for (int d = 0; d < rank; ++d) n *= size[d];
     return n;
   }
-  bool contiguous(int v) const {
-    return count() < 2 || (rank == 1 && stride[v][0] == item[v]);
-  }
+  bool contiguous(int v) const { return count() < 2 || (rank == 1 && stride[v][0] == item[v]); }
   bool scalar(int v) const {
     for (int d = 0; d < rank; ++d)
       if (stride[v][d] != 0) return false;
@@ -106,11 +104,16 @@ inline void copy_row(char* to, int64_t to_step, const char* from, int64_t from_s
     return;
   }
   switch (item) {
-    case 1: return detail::strided_copy<1>(to, to_step, from, from_step, n);
-    case 2: return detail::strided_copy<2>(to, to_step, from, from_step, n);
-    case 4: return detail::strided_copy<4>(to, to_step, from, from_step, n);
-    case 8: return detail::strided_copy<8>(to, to_step, from, from_step, n);
-    default: return detail::strided_copy<16>(to, to_step, from, from_step, n);
+    case 1:
+      return detail::strided_copy<1>(to, to_step, from, from_step, n);
+    case 2:
+      return detail::strided_copy<2>(to, to_step, from, from_step, n);
+    case 4:
+      return detail::strided_copy<4>(to, to_step, from, from_step, n);
+    case 8:
+      return detail::strided_copy<8>(to, to_step, from, from_step, n);
+    default:
+      return detail::strided_copy<16>(to, to_step, from, from_step, n);
   }
 }
 
@@ -146,7 +149,8 @@ inline void for_rows(const Walk& w, int v, int64_t start, int64_t n, F&& f) {
   }
 }
 
-// As for_rows, for all views at once: calls f(pointers, elements) with w.stride[v][rank - 1] as steps.
+// As for_rows, for all views at once: calls f(pointers, elements) with w.stride[v][rank - 1] as
+// steps.
 template <class F>
 inline void for_all_rows(const Walk& w, int64_t start, int64_t n, F&& f) {
   char* p[kMaxViews];

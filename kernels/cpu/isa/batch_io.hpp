@@ -19,9 +19,7 @@ struct BatchIo {
     return M::load_unaligned(static_cast<const bool*>(p) + i);
   }
   static void store(void* p, int64_t i, Reader x) { x.store_unaligned(static_cast<T*>(p) + i); }
-  static void store_mask(void* p, int64_t i, M m) {
-    m.store_unaligned(static_cast<bool*>(p) + i);
-  }
+  static void store_mask(void* p, int64_t i, M m) { m.store_unaligned(static_cast<bool*>(p) + i); }
 };
 
 }  // namespace gradus::cpu

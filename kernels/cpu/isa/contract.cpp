@@ -28,7 +28,8 @@ gd_status check_algebra(const gd_call* c, DType t, gd_error* e) {
   if (algebra == GD_STANDARD) {
     if (c->n_out == 2) return refuse(e, GD_INVALID, kSlot, "a sum of products has no winners");
     if (t == DType::bool_)
-      return refuse(e, GD_UNSUPPORTED, kSlot, "dtype bool is not read: a sum of products leaves it");
+      return refuse(e, GD_UNSUPPORTED, kSlot,
+                    "dtype bool is not read: a sum of products leaves it");
     if (gd_status s = check_scale(e, t, "alpha", alpha)) return s;
     return check_scale(e, t, "beta", beta);
   }
@@ -61,13 +62,14 @@ gd_status check_views(const gd_call* c, gd_error* e) {
     return refuse(e, GD_INVALID, kSlot, "dtypes differ: a %s, b %s, output %s",
                   dtype_name(DType(a.dtype)), dtype_name(DType(b.dtype)),
                   dtype_name(DType(out.dtype)));
-  const gd_view* like[] = {c->n_in == 3 ? &c->in[2] : nullptr, c->n_out == 2 ? &c->out[1] : nullptr};
+  const gd_view* like[] = {c->n_in == 3 ? &c->in[2] : nullptr,
+                           c->n_out == 2 ? &c->out[1] : nullptr};
   for (const gd_view* v : like)
     if (v && v->data && !same_sizes(*v, out))
       return refuse(e, GD_INVALID, kSlot, "bias and winners should have the output's sizes");
   if (like[0] && like[0]->data && like[0]->dtype != out.dtype)
-    return refuse(e, GD_INVALID, kSlot, "bias is %s, output is %s", dtype_name(DType(like[0]->dtype)),
-                  dtype_name(DType(out.dtype)));
+    return refuse(e, GD_INVALID, kSlot, "bias is %s, output is %s",
+                  dtype_name(DType(like[0]->dtype)), dtype_name(DType(out.dtype)));
   return GD_OK;
 }
 
@@ -80,8 +82,9 @@ void sort_roles(const gd_call* c, Contraction& x) {
     if (views[r] && views[r]->data) x.data[r] = start_of(*views[r]);
   // Output axes from the largest stride of out to the smallest: their order is free.
   int order[kMaxRank];
-  auto reach = [&](int d) { return views[kOut]->strides[d] < 0 ? -views[kOut]->strides[d]
-                                                               : views[kOut]->strides[d]; };
+  auto reach = [&](int d) {
+    return views[kOut]->strides[d] < 0 ? -views[kOut]->strides[d] : views[kOut]->strides[d];
+  };
   for (int d = 0; d < n_out; ++d) {
     int to = d;
     for (; to > 0 && reach(order[to - 1]) < reach(d); --to) order[to] = order[to - 1];

@@ -1,6 +1,6 @@
 // contract for f32 and f64 where a batch element has one row or one column: dot products, matrix
-// times vector, and products without a sum. The order is that of fold.hpp with a fused product: k in
-// spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
+// times vector, and products without a sum. The order is that of fold.hpp with a fused product: k
+// in spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
 #include "kernels/cpu/isa/contraction.hpp"
 #include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/simd.hpp"
@@ -23,7 +23,9 @@ Axes output_axes(const Contraction& x) {
       for (int r = 0; r < kRoles; ++r) s[r] = axes->stride[r][d];
       all.add(axes->size[d], s);
     }
-  auto reach = [&](int d) { return all.stride[kOut][d] < 0 ? -all.stride[kOut][d] : all.stride[kOut][d]; };
+  auto reach = [&](int d) {
+    return all.stride[kOut][d] < 0 ? -all.stride[kOut][d] : all.stride[kOut][d];
+  };
   for (int d = 1; d < all.rank; ++d)
     for (int p = d; p > 0 && reach(p - 1) < reach(p); --p) {
       std::swap(all.size[p - 1], all.size[p]);
@@ -163,7 +165,8 @@ struct Dot {
         if (f.fixed) {
           const B factor(f.from[f.at[0] + f_at[k]]);
           for (int64_t j = 0; j < used; j += kWidth)
-            fused<T>(factor, B::load_unaligned(pv + j), B::load_aligned(to + j)).store_aligned(to + j);
+            fused<T>(factor, B::load_unaligned(pv + j), B::load_aligned(to + j))
+                .store_aligned(to + j);
         } else {
           const T* pf = elements(f, f_at[k], n, pa);
           for (int64_t j = 0; j < used; j += kWidth)
@@ -180,10 +183,10 @@ struct Dot {
   gd_status run() const {
     const int64_t k = x.k.count, n = out.count;
     auto unit_k = [&](Role r) { return x.k.rank == 1 && x.k.stride[r][0] == 1; };
-    const bool rows = k >= 16 && (n < 4 || (unit_k(kA) && unit_k(kB)) ||
-                                  (out.rank > 0 && (unit_k(kA) || unit_k(kB)) &&
-                                   out.stride[kA][out.rank - 1] != 1 &&
-                                   out.stride[kB][out.rank - 1] != 1));
+    const bool rows =
+        k >= 16 && (n < 4 || (unit_k(kA) && unit_k(kB)) ||
+                    (out.rank > 0 && (unit_k(kA) || unit_k(kB)) &&
+                     out.stride[kA][out.rank - 1] != 1 && out.stride[kB][out.rank - 1] != 1));
     const int64_t grain = kGrain / (k + 1) + 1;
     if (rows)
       parallel_range(d, n, grain, [&](int64_t begin, int64_t end) { by_rows(begin, end); });

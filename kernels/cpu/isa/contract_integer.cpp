@@ -63,9 +63,12 @@ gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
 gd_status contract_integer(gd_device* d, const Contraction& contraction, gd_error* e) {
   Contraction x = contraction;
   switch (x.dtype) {
-    case GD_I32: return multiply<int32_t, int32_t>(d, x, e);
-    case GD_I64: return multiply<int64_t, int64_t>(d, x, e);
-    default: return multiply<uint8_t, int32_t>(d, x, e);
+    case GD_I32:
+      return multiply<int32_t, int32_t>(d, x, e);
+    case GD_I64:
+      return multiply<int64_t, int64_t>(d, x, e);
+    default:
+      return multiply<uint8_t, int32_t>(d, x, e);
   }
 }
 

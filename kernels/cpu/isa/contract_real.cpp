@@ -6,7 +6,8 @@
 namespace gradus::cpu {
 namespace {
 
-// Register blocks: kMr x kVectors accumulators, a row of b and one broadcast must fit the registers.
+// Register blocks: kMr x kVectors accumulators, a row of b and one broadcast must fit the
+// registers.
 #if defined(__AVX512BW__)
 constexpr int64_t kRows = 14;
 #elif defined(__AVX2__)
@@ -113,8 +114,8 @@ gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
   return for_batches(d, x, e, [&](int64_t b) {
     const typename E::Target target{
         x.start<T>(kOut) + x.batch.offset(kOut, b),
-        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr,
-        T(x.alpha.re), T(x.beta.re)};
+        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(x.alpha.re),
+        T(x.beta.re)};
     return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
                    x.start<const T>(kB) + x.batch.offset(kB, b))
         .run();
@@ -149,9 +150,12 @@ gd_status multiply_16_bit(gd_device* d, Contraction& x, gd_error* e) {
 gd_status contract_real(gd_device* d, const Contraction& contraction, gd_error* e) {
   Contraction x = contraction;
   switch (x.dtype) {
-    case GD_F32: return multiply<float>(d, x, e);
-    case GD_F64: return multiply<double>(d, x, e);
-    default: return multiply_16_bit(d, x, e);
+    case GD_F32:
+      return multiply<float>(d, x, e);
+    case GD_F64:
+      return multiply<double>(d, x, e);
+    default:
+      return multiply_16_bit(d, x, e);
   }
 }
 

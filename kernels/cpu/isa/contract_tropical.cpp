@@ -131,7 +131,8 @@ gd_status choose_16_bit(gd_device* d, Contraction& x, gd_error* e) {
       d, x, e,
       [&](const Contraction& dense, float* best, int64_t b) {
         const typename E::Target target{
-            best, x.data[kWinner] ? x.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
+            best,
+            x.data[kWinner] ? x.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
             x.k.count == 0};
         return Gemm<E>(d, dense, target, x.start<const uint16_t>(kA) + x.batch.offset(kA, b),
                        x.start<const uint16_t>(kB) + x.batch.offset(kB, b))
@@ -143,19 +144,28 @@ gd_status choose_16_bit(gd_device* d, Contraction& x, gd_error* e) {
 template <int kAlgebra>
 gd_status choose_dtype(gd_device* d, Contraction& x, gd_error* e) {
   switch (x.dtype) {
-    case GD_F32: return choose<float, Algebra<float, kAlgebra>>(d, x, e);
-    case GD_F64: return choose<double, Algebra<double, kAlgebra>>(d, x, e);
-    case GD_F16: case GD_BF16: return choose_16_bit<Algebra<float, kAlgebra>>(d, x, e);
-    case GD_I32: return choose<int32_t, Algebra<int32_t, kAlgebra>>(d, x, e);
-    default: return choose<int64_t, Algebra<int64_t, kAlgebra>>(d, x, e);
+    case GD_F32:
+      return choose<float, Algebra<float, kAlgebra>>(d, x, e);
+    case GD_F64:
+      return choose<double, Algebra<double, kAlgebra>>(d, x, e);
+    case GD_F16:
+    case GD_BF16:
+      return choose_16_bit<Algebra<float, kAlgebra>>(d, x, e);
+    case GD_I32:
+      return choose<int32_t, Algebra<int32_t, kAlgebra>>(d, x, e);
+    default:
+      return choose<int64_t, Algebra<int64_t, kAlgebra>>(d, x, e);
   }
 }
 
 gd_status choose_algebra(gd_device* d, Contraction& x, gd_error* e) {
   switch (x.algebra) {
-    case GD_MAX_PLUS: return choose_dtype<GD_MAX_PLUS>(d, x, e);
-    case GD_MIN_PLUS: return choose_dtype<GD_MIN_PLUS>(d, x, e);
-    default: return choose_dtype<GD_MAX_TIMES>(d, x, e);
+    case GD_MAX_PLUS:
+      return choose_dtype<GD_MAX_PLUS>(d, x, e);
+    case GD_MIN_PLUS:
+      return choose_dtype<GD_MIN_PLUS>(d, x, e);
+    default:
+      return choose_dtype<GD_MAX_TIMES>(d, x, e);
   }
 }
 

@@ -1,7 +1,8 @@
-// A contraction after its axes have been sorted by role: out[b, m, n] = sum_k a[b, m, k] c[b, n, k],
-// each of the four an index over any number of axes with any strides. An axis of out that only a has
-// (or that nobody has) is an m, one that only b has an n, one that both have a batch axis; what is
-// summed is k, in its given order, which is the order of the sum. Axes of size 1 belong to nobody.
+// A contraction after its axes have been sorted by role: out[b, m, n] = sum_k a[b, m, k] c[b, n,
+// k], each of the four an index over any number of axes with any strides. An axis of out that only
+// a has (or that nobody has) is an m, one that only b has an n, one that both have a batch axis;
+// what is summed is k, in its given order, which is the order of the sum. Axes of size 1 belong to
+// nobody.
 #pragma once
 #include "kernels/cpu/call.hpp"
 

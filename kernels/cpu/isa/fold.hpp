@@ -1,5 +1,6 @@
 // The order of every long sum on this device (also of products, maxima, ...): elements are taken in
-// row-major order in spans of kSpan; within a span lane l joins elements l, l + kLanes, l + 2 kLanes,
+// row-major order in spans of kSpan; within a span lane l joins elements l, l + kLanes, l + 2
+// kLanes,
 // ... one after the other, the lanes are joined in a tree, and the spans in a tree. So the order
 // depends on the length alone, and an f32 sum errs like log n, not like n.
 #pragma once

@@ -1,15 +1,15 @@
 // The blocked loops of a contraction, after Goto and van de Geijn ("Anatomy of high-performance
-// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in blocks of kKc, for each of them panels of
-// a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous memory, and a
+// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in blocks of kKc, for each of them panels
+// of a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous memory, and a
 // micro-kernel multiplies panel by panel into a tile, which the engine's store() brings to out.
 //
 // An element of out is always: for each block of k, upwards, one tile sum over that block, upwards.
 // So its bits depend on the k axes alone, not on threads, batches, strides or the size of m and n.
 //
 // An engine E says: In (element of a and b), Real (what is packed; kPlanes per element), kCommutes,
-// kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(kc, a, b, tile) and store(target,
-// tile, k0, rows, r, nr, columns, c, nc), which writes the results of rows r .. r + nr, columns c ..
-// c + nc. Tiles hold kMr x kNr results in row-major order.
+// kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(kc, a, b, tile)
+// and store(target, tile, k0, rows, r, nr, columns, c, nc), which writes the results of rows r .. r
+// + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order.
 #pragma once
 #include "kernels/cpu/isa/contraction.hpp"
 
@@ -76,7 +76,8 @@ class Gemm {
   using In = typename E::In;
   using Real = typename E::Real;
 
-  Gemm(gd_device* d, const Contraction& x, const typename E::Target& target, const In* a, const In* b)
+  Gemm(gd_device* d, const Contraction& x, const typename E::Target& target, const In* a,
+       const In* b)
       : d_(d), x_(x), target_(target), a_(a), b_(b) {}
 
   // GD_OK or GD_OOM.
@@ -167,8 +168,8 @@ class Gemm {
   int64_t k_at_[2][E::kKc];
 };
 
-// a and b change places where the register block is then filled better; and, in engines whose product
-// commutes to the bit, where out is then written along its rows.
+// a and b change places where the register block is then filled better; and, in engines whose
+// product commutes to the bit, where out is then written along its rows.
 template <class E>
 void orient(Contraction& x) {
   auto padded = [](int64_t m, int64_t n) {
@@ -187,8 +188,8 @@ void orient(Contraction& x) {
     for (int d = 0; d < axes->rank; ++d) std::swap(axes->stride[kA][d], axes->stride[kB][d]);
 }
 
-// f(batch index), which gives GD_OK or GD_OOM, for all; many small ones side by side, large ones one
-// after the other (each of them then uses the threads itself).
+// f(batch index), which gives GD_OK or GD_OOM, for all; many small ones side by side, large ones
+// one after the other (each of them then uses the threads itself).
 template <class F>
 gd_status for_batches(gd_device* d, const Contraction& x, gd_error* e, F&& f) {
   const int64_t work = x.m.count * x.n.count * (x.k.count + 1);
@@ -213,8 +214,8 @@ inline float widen(uint16_t bits, bool brain) {
 }
 inline uint16_t narrow(float x, bool brain) { return brain ? BFloat16(x).bits : Half(x).bits; }
 
-// For f16 and bf16: `multiply(contraction, f32 out, b)` brings the results of batch element b into a
-// dense f32 array, then `finish(to, sum, bias or null)` rounds each of them once.
+// For f16 and bf16: `multiply(contraction, f32 out, b)` brings the results of batch element b into
+// a dense f32 array, then `finish(to, sum, bias or null)` rounds each of them once.
 template <class Multiply, class Finish>
 gd_status through_f32(gd_device* d, const Contraction& x, gd_error* e, Multiply&& multiply,
                       Finish&& finish) {

@@ -1,5 +1,6 @@
 // What the objects of one instruction set give each other. All names but the entry are made local
-// when the set is linked (see CMakeLists.txt), so sets cannot meet. No std containers, no exceptions.
+// when the set is linked (see CMakeLists.txt), so sets cannot meet. No std containers, no
+// exceptions.
 #pragma once
 #include "kernels/cpu/call.hpp"
 

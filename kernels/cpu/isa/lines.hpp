@@ -12,7 +12,8 @@ template <class T, int64_t kMost>
 class Reader {
  public:
   Reader(const gd_device* d, int32_t from, int32_t to)
-      : item_(int64_t(itemsize(DType(from)))), convert_(from == to ? nullptr : d->convert(from, to)) {}
+      : item_(int64_t(itemsize(DType(from)))),
+        convert_(from == to ? nullptr : d->convert(from, to)) {}
   // n <= kMost elements, `step` bytes apart. Valid until the next call.
   const T* read(const char* p, int64_t n, int64_t step) {
     const char* from = p;
@@ -38,7 +39,8 @@ template <class T, int64_t kMost>
 class Writer {
  public:
   Writer(const gd_device* d, int32_t from, int32_t to)
-      : item_(int64_t(itemsize(DType(to)))), convert_(from == to ? nullptr : d->convert(from, to)) {}
+      : item_(int64_t(itemsize(DType(to)))),
+        convert_(from == to ? nullptr : d->convert(from, to)) {}
   void write(const T* x, char* p, int64_t n, int64_t step) {
     const char* from = reinterpret_cast<const char*>(x);
     if (convert_) {

@@ -1,5 +1,6 @@
 // The slot optimizer_step: one update in place, in f32 if every array is f32, else in f64 with one
-// rounding per stored number. With g the gradient times gain and p the parameter (PyTorch's formulas):
+// rounding per stored number. With g the gradient times gain and p the parameter (PyTorch's
+// formulas):
 //   sgd    g += weight_decay p;  v = first step ? g : momentum v + (1 - dampening) g;
 //          p -= lr (momentum = 0 ? g : nesterov ? g + momentum v : v)
 //   adam   g += weight_decay p;   adamw   p *= 1 - lr weight_decay
@@ -45,8 +46,8 @@ struct Adam {
 
   template <class T>
   void operator()(const T* grad, T* p, T* m, T* v, int64_t n) const {
-    const T b1 = T(beta1), b2 = T(beta2), rest1 = T(1 - beta1), rest2 = T(1 - beta2), small = T(eps),
-            scale = T(gain), keep = decoupled ? T(1 - lr * weight_decay) : T(1),
+    const T b1 = T(beta1), b2 = T(beta2), rest1 = T(1 - beta1), rest2 = T(1 - beta2),
+            small = T(eps), scale = T(gain), keep = decoupled ? T(1 - lr * weight_decay) : T(1),
             decay = decoupled ? T(0) : T(weight_decay), rate = T(lr / correction1),
             unbias2 = T(1 / correction2);
     for (int64_t i = 0; i < n; ++i) {
@@ -158,7 +159,8 @@ gd_status slot_optimizer_step(gd_device* d, gd_stream*, const gd_call* c, gd_err
   if (sgd)
     update(d, v, Sgd{k[0], k[1], k[2], k[3] != 0, c->ints[0] != 0, hyper[0], gain});
   else
-    update(d, v, Adam{k[0], k[1], k[2], k[3], c->op == GD_ADAMW, hyper[0], hyper[1], hyper[2], gain});
+    update(d, v,
+           Adam{k[0], k[1], k[2], k[3], c->op == GD_ADAMW, hyper[0], hyper[1], hyper[2], gain});
   return GD_OK;
 }
 

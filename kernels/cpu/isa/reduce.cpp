@@ -50,31 +50,31 @@ class Folding {
   int64_t span_length(int64_t span) const { return shorter(s_.length - span * kSpan, kSpan); }
 
   void fold_rows() {
-    parallel_range(d_, s_.outs * spans_, kGrain / shorter(s_.length, kSpan),
-                   [&](int64_t begin, int64_t end) {
-      Reader<T, kSpan> reader(d_, s_.from, s_.work);
-      alignas(64) char block[kSpan * 16];
-      Walk reduced = s_.reduced;
-      const bool plain = reduced.rank < 2;
-      const int64_t step = s_.reduced.rank ? s_.reduced.stride[0][0] : s_.reduced.item[0];
-      for (int64_t i = begin; i < end;) {
-        const int64_t span = i / s_.outs, o = i % s_.outs, n = span_length(span);
-        const int64_t some = shorter(end - i, s_.outs - o);
-        T* to = parts_ + i;
-        for_rows(s_.kept, kIn, o, some, [&](char* p, int64_t run, int64_t by) {
-          for (int64_t j = 0; j < run; ++j, p += by) {
-            const char* from = p + span * kSpan * step;
-            if (!plain) {
-              reduced.base[0] = p;
-              gather_block(reduced, 0, span * kSpan, n, block);
-              from = block;
-            }
-            *to++ = fold_span<J>(reader.read(from, n, plain ? step : reduced.item[0]), n);
+    parallel_range(
+        d_, s_.outs * spans_, kGrain / shorter(s_.length, kSpan), [&](int64_t begin, int64_t end) {
+          Reader<T, kSpan> reader(d_, s_.from, s_.work);
+          alignas(64) char block[kSpan * 16];
+          Walk reduced = s_.reduced;
+          const bool plain = reduced.rank < 2;
+          const int64_t step = s_.reduced.rank ? s_.reduced.stride[0][0] : s_.reduced.item[0];
+          for (int64_t i = begin; i < end;) {
+            const int64_t span = i / s_.outs, o = i % s_.outs, n = span_length(span);
+            const int64_t some = shorter(end - i, s_.outs - o);
+            T* to = parts_ + i;
+            for_rows(s_.kept, kIn, o, some, [&](char* p, int64_t run, int64_t by) {
+              for (int64_t j = 0; j < run; ++j, p += by) {
+                const char* from = p + span * kSpan * step;
+                if (!plain) {
+                  reduced.base[0] = p;
+                  gather_block(reduced, 0, span * kSpan, n, block);
+                  from = block;
+                }
+                *to++ = fold_span<J>(reader.read(from, n, plain ? step : reduced.item[0]), n);
+              }
+            });
+            i += some;
           }
         });
-        i += some;
-      }
-    });
   }
 
   void fold_strips() {
@@ -86,8 +86,8 @@ class Folding {
     parallel_range(d_, per_span * spans_, kGrain / work, [&](int64_t begin, int64_t end) {
       Reader<T, kStrip> reader(d_, s_.from, s_.work);
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t span = i / per_span, row = i % per_span / strips,
-                      j = i % strips * kStrip, n = shorter(width - j, kStrip);
+        const int64_t span = i / per_span, row = i % per_span / strips, j = i % strips * kStrip,
+                      n = shorter(width - j, kStrip);
         const int64_t o = row * width + j;
         fold_strip(address(kept, kIn, o) - kept.base[kIn], span, n, parts_ + span * s_.outs + o,
                    reader);
@@ -126,9 +126,9 @@ class Folding {
       for (int64_t o = begin; o < end; o += kBlock)
         for_rows(s_.kept, kOut, o, shorter(end - o, kBlock),
                  [&](char* p, int64_t run, int64_t step) {
-          writer.write(from, p, run, step);
-          from += run;
-        });
+                   writer.write(from, p, run, step);
+                   from += run;
+                 });
     });
   }
 
@@ -206,27 +206,40 @@ class Places {
 template <template <class> class J>
 gd_status fold_as(gd_device* d, const Split& s, gd_error* e) {
   switch (s.work) {
-    case GD_F32: return Folding<J<float>>(d, s).run(e);
-    case GD_F64: return Folding<J<double>>(d, s).run(e);
-    case GD_C64: return Folding<J<c64>>(d, s).run(e);
-    case GD_C128: return Folding<J<c128>>(d, s).run(e);
-    default: return Folding<J<int64_t>>(d, s).run(e);
+    case GD_F32:
+      return Folding<J<float>>(d, s).run(e);
+    case GD_F64:
+      return Folding<J<double>>(d, s).run(e);
+    case GD_C64:
+      return Folding<J<c64>>(d, s).run(e);
+    case GD_C128:
+      return Folding<J<c128>>(d, s).run(e);
+    default:
+      return Folding<J<int64_t>>(d, s).run(e);
   }
 }
 template <template <class> class J>
 gd_status choose_as(gd_device* d, const Split& s, gd_error* e) {
   switch (s.work) {
-    case GD_F32: return Folding<J<float>>(d, s).run(e);
-    case GD_F64: return Folding<J<double>>(d, s).run(e);
-    default: return Folding<J<int64_t>>(d, s).run(e);
+    case GD_F32:
+      return Folding<J<float>>(d, s).run(e);
+    case GD_F64:
+      return Folding<J<double>>(d, s).run(e);
+    default:
+      return Folding<J<int64_t>>(d, s).run(e);
   }
 }
 template <bool kMaximum>
 gd_status place_as(gd_device* d, const Split& s) {
   switch (s.work) {
-    case GD_F32: Places<float, kMaximum>(d, s).run(); break;
-    case GD_F64: Places<double, kMaximum>(d, s).run(); break;
-    default: Places<int64_t, kMaximum>(d, s).run();
+    case GD_F32:
+      Places<float, kMaximum>(d, s).run();
+      break;
+    case GD_F64:
+      Places<double, kMaximum>(d, s).run();
+      break;
+    default:
+      Places<int64_t, kMaximum>(d, s).run();
   }
   return GD_OK;
 }
@@ -301,14 +314,22 @@ gd_status slot_reduce(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   s.to = out.dtype;
   s.work = work_dtype(c->op, dtype_of_view(in));
   switch (c->op) {
-    case GD_SUM: return fold_as<Sum>(d, s, e);
-    case GD_PROD: return fold_as<Product>(d, s, e);
-    case GD_MAX: return choose_as<Maximum>(d, s, e);
-    case GD_MIN: return choose_as<Minimum>(d, s, e);
-    case GD_ARGMAX: return place_as<true>(d, s);
-    case GD_ARGMIN: return place_as<false>(d, s);
-    case GD_ANY: return Folding<Any>(d, s).run(e);
-    default: return Folding<All>(d, s).run(e);
+    case GD_SUM:
+      return fold_as<Sum>(d, s, e);
+    case GD_PROD:
+      return fold_as<Product>(d, s, e);
+    case GD_MAX:
+      return choose_as<Maximum>(d, s, e);
+    case GD_MIN:
+      return choose_as<Minimum>(d, s, e);
+    case GD_ARGMAX:
+      return place_as<true>(d, s);
+    case GD_ARGMIN:
+      return place_as<false>(d, s);
+    case GD_ANY:
+      return Folding<Any>(d, s).run(e);
+    default:
+      return Folding<All>(d, s).run(e);
   }
 }
 

@@ -1,5 +1,5 @@
-// The slot scan: sequential along its axis, in f64, c128 or i64, each result rounded once. Other axes
-// go in parallel, and side by side where memory runs along them.
+// The slot scan: sequential along its axis, in f64, c128 or i64, each result rounded once. Other
+// axes go in parallel, and side by side where memory runs along them.
 #include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lines.hpp"
@@ -33,7 +33,8 @@ class Scan {
     const int64_t grain = (kGrain / l_.length / most + 1) * most;
     parallel_range(d_, w.count(), grain, [&](int64_t begin, int64_t end) {
       for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t run) {
-        const int64_t si = last < 0 ? 0 : w.stride[kIn][last], so = last < 0 ? 0 : w.stride[kOut][last];
+        const int64_t si = last < 0 ? 0 : w.stride[kIn][last],
+                      so = last < 0 ? 0 : w.stride[kOut][last];
         for (int64_t j = 0; j < run; j += most) {
           const int64_t n = shorter(run - j, most);
           if (n == 1)
@@ -80,9 +81,12 @@ class Scan {
 template <template <class> class J>
 gd_status scan_as(gd_device* d, const Lines& l) {
   switch (l.work) {
-    case GD_F64: return Scan<J<double>>(d, l).run();
-    case GD_C128: return Scan<J<c128>>(d, l).run();
-    default: return Scan<J<int64_t>>(d, l).run();
+    case GD_F64:
+      return Scan<J<double>>(d, l).run();
+    case GD_C128:
+      return Scan<J<c128>>(d, l).run();
+    default:
+      return Scan<J<int64_t>>(d, l).run();
   }
 }
 template <template <class> class J>
@@ -125,10 +129,14 @@ gd_status slot_scan(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   }
   sort_axes(l.others, kIn);
   switch (c->op) {
-    case GD_SUM: return scan_as<Sum>(d, l);
-    case GD_PROD: return scan_as<Product>(d, l);
-    case GD_MAX: return scan_ordered<Maximum>(d, l);
-    default: return scan_ordered<Minimum>(d, l);
+    case GD_SUM:
+      return scan_as<Sum>(d, l);
+    case GD_PROD:
+      return scan_as<Product>(d, l);
+    case GD_MAX:
+      return scan_ordered<Maximum>(d, l);
+    default:
+      return scan_ordered<Minimum>(d, l);
   }
 }
 

@@ -60,7 +60,8 @@ void softmax_group(gd_device* d, const Lines& l, const char* in, int64_t si, cha
     for (int64_t j = 0; j < n; ++j)
       for (int64_t k = 0; k < l.length; k += kBlock) {
         const int64_t some = shorter(l.length - k, kBlock);
-        memcpy(room + j * room_step + k, reader.read(in + j * si + k * l.step[kIn], some, l.step[kIn]),
+        memcpy(room + j * room_step + k,
+               reader.read(in + j * si + k * l.step[kIn], some, l.step[kIn]),
                size_t(some) * sizeof(T));
       }
   } else {
@@ -100,7 +101,8 @@ gd_status run(gd_device* d, const Lines& l, gd_error* e) {
       return;
     }
     for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t rows) {
-      const int64_t si = last < 0 ? 0 : w.stride[kIn][last], so = last < 0 ? 0 : w.stride[kOut][last];
+      const int64_t si = last < 0 ? 0 : w.stride[kIn][last],
+                    so = last < 0 ? 0 : w.stride[kOut][last];
       for (int64_t j = 0; j < rows; j += kGroup)
         softmax_group(d, l, p[kIn] + j * si, si, p[kOut] + j * so, so, shorter(rows - j, kGroup),
                       room, room_step);
