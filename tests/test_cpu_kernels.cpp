@@ -5,6 +5,9 @@
 #include "ops/def/words_scalar.hpp"
 #include "tests/cpu_device.hpp"
 
+#include <atomic>
+#include <thread>
+
 using namespace cpu_test;
 
 TEST_CASE("cpu: the table and its openings") {
@@ -30,6 +33,30 @@ TEST_CASE("cpu: the table and its openings") {
   t->free(d, p);
   CHECK(t->alloc(d, SIZE_MAX, &p, &e) == GD_OOM);
   t->close(d);
+}
+
+TEST_CASE("cpu: several threads may use one device at once") {
+  for (const auto& dev : devices()) {
+    Array<float> x({300, 200}), y({300, 1});
+    x.fill(small_number<float>);
+    call(*dev, GD_REDUCE, GD_SUM, {x.view()}, {y.view()});
+    const std::vector<float> alone = y.values();
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> users;
+    for (int u = 0; u < 3; ++u)
+      users.emplace_back([&] {
+        for (int round = 0; round < 30; ++round) {
+          Array<float> big({300, 200}), sum({300, 1});
+          gd_error e{};
+          const bool fine =
+              try_call(*dev, GD_COPY, 0, {x.view()}, {big.view()}, {}, {}, e) == GD_OK &&
+              try_call(*dev, GD_REDUCE, GD_SUM, {big.view()}, {sum.view()}, {}, {}, e) == GD_OK;
+          if (!fine || !same_bits(sum.values(), alone)) ++wrong;
+        }
+      });
+    for (std::thread& u : users) u.join();
+    CHECK(wrong == 0);
+  }
 }
 
 // ---- pointwise

@@ -29,12 +29,12 @@ struct Algebra {
       return a * b;
     } else if constexpr (kFloat) {
       const T s = a + b;
-      return (s != s) & (a == a) & (b == b) ? worst() : s;
+      return ((s != s) & (a == a) & (b == b)) ? worst() : s;
     } else {
       T s;
       const bool over = __builtin_add_overflow(a, b, &s);
       if (over) s = a < 0 ? Limits::min() : Limits::max();
-      return (a == worst()) | (b == worst()) ? worst() : s;
+      return a == worst() || b == worst() ? worst() : s;
     }
   }
   static bool beats(T x, T best) {

@@ -31,13 +31,13 @@ template <class T>
 struct Maximum {
   using Element = T;
   static T empty() { return T(0); }
-  static T join(T a, T b) { return (b > a) | ((b != b) & (a == a)) ? b : a; }
+  static T join(T a, T b) { return ((b > a) | ((b != b) & (a == a))) ? b : a; }
 };
 template <class T>
 struct Minimum {
   using Element = T;
   static T empty() { return T(0); }
-  static T join(T a, T b) { return (b < a) | ((b != b) & (a == a)) ? b : a; }
+  static T join(T a, T b) { return ((b < a) | ((b != b) & (a == a))) ? b : a; }
 };
 
 struct Any {
