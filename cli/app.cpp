@@ -389,6 +389,7 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   CLI::App app("gradus: a small, auditable autograd engine", "gradus");
   app.get_formatter()->column_width(26);  // one formatter serves all commands
   app.allow_extras();
+  app.require_subcommand(0, 1);  // a second one is an argument: `gradus ops contract`
   app.set_version_flag("--version", std::string("gradus ") + kVersion);
   app.footer("`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
              "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");

@@ -72,16 +72,23 @@ void show(const ConfigOptions& options, std::ostream& out) {
   const Layered layers = layers_of(options, kind);
   const Json config = layers.resolve();
   check_meaning(config, kind, options.file);
+  // The device has layers of its own: GRADUS_DEVICE, the config, gradus.json in the working folder.
+  std::vector<std::string> warnings;
+  const Json* own = kind == "device" ? &config : config.contains("device") ? &config["device"] : nullptr;
+  const DeviceConfig device = resolve_device_config("", own, options.file, &warnings);
   if (options.json) {
     Json origins = Json::object();
     for (const Layered::Leaf& leaf : layers.leaves()) origins[leaf.path] = leaf.origin;
-    out << Json{{"event", "config"}, {"kind", kind}, {"config", config}, {"origins", origins}}
+    out << Json{{"event", "config"},   {"kind", kind},
+                {"config", config},    {"origins", origins},
+                {"runs_on", device.device}, {"runs_on_origin", device.origin}}
                .dump()
         << "\n";
     return;
   }
   for (const Layered::Leaf& leaf : layers.leaves())
     out << leaf.path << " = " << leaf.value << "    (" << leaf.origin << ")\n";
+  out << "runs on " << device.device << "    (" << device.origin << ")\n";
 }
 
 }  // namespace

@@ -191,6 +191,7 @@ class ContractRun {
       read_operands();
       for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
     }
+    for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
     c_.plan = plan_einsum(expression_, shapes, path);
     if (!o_.grads.empty() && o_.grads.size() != shapes.size())
       fail(ErrorKind::value, kOp, "--grads takes one file per operand: ", shapes.size(),

@@ -17,10 +17,12 @@ InterruptScope::InterruptScope() {
   action.sa_handler = note_interrupt;
   action.sa_flags = int(SA_RESTART | SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &before_);
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }
 
-InterruptScope::~InterruptScope() { ::sigaction(SIGINT, &before_, nullptr); }
+InterruptScope::~InterruptScope() {
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
 
 bool InterruptScope::interrupted() { return came.load(std::memory_order_relaxed); }
 

@@ -1,6 +1,7 @@
-// Ctrl-C while something long runs: the first SIGINT is noted, so that the step can be finished and
-// saved; the second ends the program at once.
+// Ctrl-C (or SIGTERM, SIGHUP) while something long runs: the first is noted, so that the step can be
+// finished and saved; the second of its kind ends the program at once.
 #pragma once
+#include <array>
 #include <csignal>
 
 namespace gradus::cli {
@@ -11,11 +12,12 @@ class InterruptScope {
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
-  // Has a SIGINT come since this scope began?
+  // Has one come since this scope began?
   static bool interrupted();
 
  private:
-  struct sigaction before_;
+  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_;
 };
 
 }  // namespace gradus::cli

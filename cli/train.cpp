@@ -126,8 +126,14 @@ void load_model(nn::Sequential& network, const std::string& run_dir, Device& dev
 Layered layered_mlp(const std::string& file, const std::vector<std::string>& set) {
   Layered layers(mlp_spec());
   layers.add_file(file);
+  // An optimizer that is not named is adam, so that a single key of it can be set.
+  if (const Json& v = layers.merged(); v.is_object())
+    if (!v.contains("optimizer") || (v["optimizer"].is_object() && !v["optimizer"].contains("name")))
+      layers.add_value({{"optimizer", {{"name", "adam"}}}}, "default");
   layers.add_environment("GRADUS_", {"device"});
   for (const std::string& assignment : set) layers.set(assignment);
+  if (!layers.merged().is_object())
+    fail(ErrorKind::config, file, "a config is a JSON object, this is ", shown(layers.merged()));
   if (layers.merged().value("experiment", Json()) == "contraction")
     fail(ErrorKind::config, file, "experiment: \"contraction\" is run by `gradus contract ", file,
          "`");
@@ -148,7 +154,10 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     made = open_folder(options);
     if (made->has(kConfig)) {
       const std::string file = made->file(kConfig);
-      check_same(parse_json(read_file(file), file, false, ErrorKind::io), config, layers);
+      const Json before = parse_json(read_file(file), file, false, ErrorKind::io);
+      if (!before.is_object()) fail(ErrorKind::io, file, "is not the config of a run");
+      // Where nothing was saved, the run begins anew, by whatever config.
+      if (newest_checkpoint(made->path(), device)) check_same(before, config, layers);
     }
     if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }

@@ -97,9 +97,11 @@ void Walk::process(GradFn& node, ByNode& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in.outputs) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
+  bool used = false;
   for (size_t k = 0; k < node.inputs().size(); ++k) {
     const Edge& edge = node.inputs()[k];
     if (!wanted(edge)) continue;
+    used = true;
     if (!node.op().vjp)
       fail(ErrorKind::autograd, node.op().name, "has no derivative");
     Tensor gk = node.op().vjp(node, k, {g.data(), g.size()});
@@ -111,7 +113,7 @@ void Walk::process(GradFn& node, ByNode& in) {
            gk.dtype(), ", the operand was ", meta.dtype);
     deliver(edge, gk);
   }
-  if (!options_.retain_graph && !options_.create_graph) node.free_saved();
+  if (used && !options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
 void Walk::run() {
@@ -190,13 +192,10 @@ void Walk::accumulate_leaves() {
     Tensor g = leaves_.at(leaf.get()).value;
     if (leaf->grad.defined())
       g = arithmetic().add(leaf->grad, g);
-    else if (!options_.create_graph && !g.is_contiguous()) {
-      Tensor dense = Tensor::empty(g.sizes(), g.dtype(), g.device());
-      arithmetic().copy(g, dense);
-      g = dense;
-    } else if (!options_.create_graph && !leaves_.at(leaf.get()).owned) {
-      g = g.clone_data();  // never an alias of the seed or of another leaf's gradient
-    }
+    else if (!g.is_contiguous())
+      g = arithmetic().contiguous(g);
+    else if (!leaves_.at(leaf.get()).owned)
+      g = arithmetic().clone(g);  // never an alias of the seed or of another leaf's gradient
     leaf->grad = g;
   }
 }

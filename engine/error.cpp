@@ -25,6 +25,10 @@ void append(std::string& out, const Shape& s) { out += to_text(s); }
 void append(std::string& out, DType t) { out += dtype_name(t); }
 void append(std::string& out, int64_t n) { out += std::to_string(n); }
 void append(std::string& out, double x) {
+  if (x != x) {  // to_chars would keep NaN's sign
+    out += "nan";
+    return;
+  }
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, x).ptr;
   out.append(buffer, end);

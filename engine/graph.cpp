@@ -62,7 +62,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
            s.tensor.sizes(), " was changed by ", s.tensor.storage().last_writer(),
            " after it was saved (version ", s.version, " -> ", s.tensor.version(),
            "); clone() it before the write, or use an op that returns a new tensor");
-    const Tensor tangent = s.tensor.tangent();
+    const Tensor tangent = level ? s.tensor.tangent() : Tensor();
     if (role != Saved::Role::output || !attached_ || (!grad_on && !tangent.defined()))
       return s.tensor;
     Tensor out = s.tensor.detach();
@@ -201,6 +201,9 @@ ForwardLevel::~ForwardLevel() {
   level = nullptr;
 }
 void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
+  if (x.is_number())
+    fail(ErrorKind::autograd, "set_tangent", "a number takes its dtype and device anew in every op and can "
+         "have no tangent; make a 0-d tensor with Tensor::full({}, ...)");
   if (!(x.sizes() == t.sizes()) || x.dtype() != t.dtype())
     fail(ErrorKind::autograd, "set_tangent", "the tensor is ", x.dtype(), " ", x.sizes(),
          ", its tangent is ", t.dtype(), " ", t.sizes());

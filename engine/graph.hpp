@@ -160,6 +160,8 @@ struct Arithmetic {
   void (*add_into)(Tensor& sum, const Tensor& x);  // sum += x; sum owns its storage alone
   Tensor (*sum_to)(const Tensor&, const Shape&);   // undoes broadcasting
   Tensor (*expand)(const Tensor&, const Shape&);
+  Tensor (*contiguous)(const Tensor&);
+  Tensor (*clone)(const Tensor&);
   void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
   void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
 };

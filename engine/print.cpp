@@ -11,11 +11,10 @@ namespace {
 std::string number_text(std::complex<double> v, DType dtype) {
   char text[64];
   if (dtype == DType::bool_) return v.real() != 0 ? "true" : "false";
-  if (is_integer(dtype)) return std::to_string(int64_t(v.real()));
   if (is_complex(dtype))
     std::snprintf(text, sizeof text, "%.4g%+.4gi", v.real(), v.imag());
   else
-    std::snprintf(text, sizeof text, "%.4g", v.real());
+    std::snprintf(text, sizeof text, "%.4g", std::isnan(v.real()) ? std::abs(v.real()) : v.real());
   return text;
 }
 
@@ -28,9 +27,11 @@ std::string Tensor::to_string(int64_t edge) const {
   const Shape dense = contiguous_strides(sizes());
   auto value = [&](int64_t flat) {
     std::complex<double> out;
+    std::string whole;
     visit_dtype(int32_t(dtype()), [&]<class T>(T) {
       T v;
       memcpy(&v, raw.data() + size_t(flat) * sizeof v, sizeof v);
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) whole = std::to_string(v);
       if constexpr (is_complex_v<T>)
         out = {double(v.re), double(v.im)};
       else if constexpr (sizeof(T) == 2)
@@ -38,7 +39,7 @@ std::string Tensor::to_string(int64_t edge) const {
       else
         out = double(v);
     });
-    return number_text(out, dtype());
+    return whole.empty() ? number_text(out, dtype()) : whole;
   };
   size_t width = 0;
   std::string s;

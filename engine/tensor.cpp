@@ -147,6 +147,9 @@ bool Tensor::requires_grad() const {
   return body_ && body_->autograd && (body_->autograd->requires_grad || body_->autograd->fn);
 }
 Tensor& Tensor::set_requires_grad(bool on) {
+  if (on && is_number())
+    fail(ErrorKind::autograd, "requires_grad", "a number takes its dtype and device anew in every op and "
+         "can have no gradient; make a 0-d tensor with Tensor::full({}, ...)");
   if (on && !is_floating(dtype()))
     fail(ErrorKind::autograd, "requires_grad", "only tensors of floating dtype can have a gradient, ",
          "this one is ", dtype());
@@ -239,7 +242,7 @@ double Tensor::item() const {
   return item_complex().real();
 }
 int64_t Tensor::item_integer() const {
-  if (is_number()) return body_->integer;
+  if (is_number()) return dtype() == DType::f64 ? int64_t(body_->number) : body_->integer;
   if (dtype() != DType::i64) return int64_t(item());
   if (numel() != 1)
     fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());

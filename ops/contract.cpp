@@ -451,6 +451,10 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Ints& dims_a, const Int
   if (dims_a.size() != dims_b.size())
     fail(ErrorKind::value, "tensordot", int64_t(dims_a.size()), " axes of a against ",
          int64_t(dims_b.size()), " of b");
+  if (!dims_a.empty()) {
+    normal_axes("tensordot", dims_a, a.rank());  // refuses an axis that is given twice
+    normal_axes("tensordot", dims_b, b.rank());
+  }
   Ints la = range(0, a.rank()), lb = range(a.rank(), b.rank()), out;
   for (size_t i = 0; i < dims_a.size(); ++i) {
     const int64_t da = normal_axis("tensordot", dims_a[i], a.rank());

@@ -50,10 +50,20 @@ Tensor cat_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   return cat(parts, node.attr(0).integer);
 }
 
-// Attributes of the pad primitive: per axis (before, after), and the value. Negative pads cut.
+// Widths in PyTorch's order, for all axes, as (before, after) per axis from the first.
+Ints by_axis(const Ints& pad) {
+  Ints pads;
+  for (size_t i = pad.size(); i > 0; i -= 2) {
+    pads.push_back(pad[i - 2]);
+    pads.push_back(pad[i - 1]);
+  }
+  return pads;
+}
+
+// Negative widths cut.
 void pad_forward(OpContext& ctx) {
   const Tensor& x = ctx.inputs[0];
-  const Ints& pads = ctx.attrs[0].integers;
+  const Ints pads = by_axis(ctx.attrs[0].integers);
   Shape sizes = x.sizes(), inner_sizes;
   int64_t from = x.offset(), to = 0;
   for (size_t i = 0; i < sizes.size(); ++i) sizes[i] += pads[2 * i] + pads[2 * i + 1];
@@ -155,11 +165,15 @@ Tensor pad(const Tensor& x, const Ints& pad, double value) {
   if (pad.size() % 2 || int64_t(pad.size()) > 2 * x.rank())
     fail(ErrorKind::shape, "pad", "a tensor with ", x.rank(), " axes takes up to ", 2 * x.rank(),
          " widths in pairs, got ", int64_t(pad.size()));
-  Ints pads(size_t(2 * x.rank()), 0);
+  Ints pads = pad;
+  pads.resize(size_t(2 * x.rank()), 0);
   for (size_t i = 0; i < pad.size(); i += 2) {
     const size_t axis = size_t(x.rank()) - 1 - i / 2;
-    pads[2 * axis] = pad[i];
-    pads[2 * axis + 1] = pad[i + 1];
+    int64_t size = x.sizes()[axis];
+    if (__builtin_add_overflow(size, pad[i], &size) || __builtin_add_overflow(size, pad[i + 1], &size) ||
+        pad[i] == INT64_MIN || pad[i + 1] == INT64_MIN)
+      fail(ErrorKind::shape, "pad", "widths ", pad[i], " and ", pad[i + 1], " on axis ", int64_t(axis),
+           " overflow");
     // What is cut from either end must be there.
     if (x.sizes()[axis] + std::min<int64_t>(pad[i], 0) + std::min<int64_t>(pad[i + 1], 0) < 0)
       fail(ErrorKind::shape, "pad", "cuts more than axis ", int64_t(axis), " of ", x.sizes(), " has");

@@ -21,6 +21,17 @@ void add_into(Tensor& sum, const Tensor& x) {
   KernelCall(GD_POINTWISE, get_op("add").statement).in(sum).in(x, sum.sizes()).out(sum).run();
 }
 
+Tensor dense_copy(const Tensor& x) {
+  Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+  copy_kernel(x, y);
+  return y;
+}
+bool overlaps_itself(const Tensor& x) {
+  for (size_t i = 0; i < x.sizes().size(); ++i)
+    if (x.strides()[i] == 0 && x.sizes()[i] > 1) return true;
+  return false;
+}
+
 DType target(const Attrs& attrs) { return attrs[0].dtype(); }
 
 const OpInfo& cast_op() {
@@ -68,10 +79,7 @@ OpInfo identity_op(std::string name, std::string doc, void (*forward)(OpContext&
 const OpInfo& contiguous_op() {
   static const OpInfo& op = [] () -> const OpInfo& {
     OpInfo o = identity_op("contiguous", "the same values, row-major", [](OpContext& ctx) {
-      const Tensor& x = ctx.inputs[0];
-      Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
-      copy_kernel(x, y);
-      ctx.outputs.push_back(y);
+      ctx.outputs.push_back(dense_copy(ctx.inputs[0]));
     });
     o.call = [](const Tensors& in, const Attrs&) { return Tensors{contiguous(in[0])}; };
     return add_op(std::move(o));
@@ -82,7 +90,11 @@ const OpInfo& contiguous_op() {
 const OpInfo& clone_op() {
   static const OpInfo& op = [] () -> const OpInfo& {
     OpInfo o = identity_op("clone", "a copy; memory is shared until one side is written",
-                           [](OpContext& ctx) { ctx.outputs.push_back(ctx.inputs[0].clone_data()); });
+                           [](OpContext& ctx) {
+                             const Tensor& x = ctx.inputs[0];
+                             // an expanded tensor could never be written
+                             ctx.outputs.push_back(overlaps_itself(x) ? dense_copy(x) : x.clone_data());
+                           });
     o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };
     return add_op(std::move(o));
   }();
@@ -110,10 +122,18 @@ Tensor to_device(const Tensor& x, Device& device) {
 }
 
 void copy_(const Tensor& to, const Tensor& from) {
-  const Tensor source = materialise(from, to.dtype(), to.device());
+  Tensor source = materialise(from, to.dtype(), to.device());
   if (!broadcasts_to(source.sizes(), to.sizes()))
     fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ", to.sizes());
+  if (grad_enabled() && source.requires_grad())
+    fail(ErrorKind::autograd, "copy_", "the source has history, which a write in place would lose; ",
+         "detach() it, or write under no_grad");
+  if (forward_mode() && (source.tangent().defined() || to.tangent().defined()))
+    fail(ErrorKind::autograd, "copy_", "a tangent would be lost by a write in place; make a new tensor");
   prepare_write(to, "copy_");
+  if (&source.storage() == &to.storage() &&
+      !(source.sizes() == to.sizes() && source.strides() == to.strides() && source.offset() == to.offset()))
+    source = dense_copy(source);  // the two may overlap
   copy_kernel(source, to);
 }
 
@@ -121,7 +141,7 @@ void register_memory() {
   cast_op();
   contiguous_op();
   clone_op();
-  set_arithmetic({add, add_into, sum_to, expand, copy_kernel, fill_kernel});
+  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel});
 }
 
 }  // namespace gradus

@@ -10,6 +10,7 @@
 #include "ops/traced.hpp"
 
 #include <array>
+#include <cmath>
 
 namespace gradus {
 
@@ -191,10 +192,13 @@ Cost cost(const OpContext& ctx) {
   return c;
 }
 
-// Promotion: the dtype that the statement computes in.
-DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands) {
+// Promotion: the dtype that the statement computes in. A fractional parameter counts as a real number.
+DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands, const Attrs& attrs) {
   const StatementText& s = def::statement_info(op.statement);
-  const DType t = result_dtype(operands);
+  DType t = result_dtype(operands);
+  for (const AttrValue& a : attrs)
+    if (a.type == AttrValue::Type::number && std::isfinite(a.number) && a.number != std::trunc(a.number))
+      t = is_integer(t) ? DType::f32 : t;
   if (reads_dtype(s, t)) return t;
   if (t == DType::bool_ && (s.dtypes & def::kInteger)) return DType::i64;
   if (is_integer(t) && (s.dtypes & def::kReal)) return DType::f32;
@@ -205,7 +209,7 @@ Tensor run(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs) {
   const bool select = def::statement_info(op.statement).kind == Kind::select;
   if (select && in[0].dtype() != DType::bool_)
     fail(ErrorKind::dtype, op.name, "the condition is ", in[0].dtype(), ", expected bool");
-  const DType dtype = compute_dtype(op, select ? in.subspan(1) : in);
+  const DType dtype = compute_dtype(op, select ? in.subspan(1) : in, attrs);
   Device* device = nullptr;
   for (const Tensor& t : in)
     if (!device && !t.is_number()) device = &t.device();
@@ -301,7 +305,7 @@ Tensor gelu(const Tensor& x, const char* approximate) {
   if (form == "tanh") return call1<def::gelu_tanh>(x);
   if (form != "none")
     fail(ErrorKind::value, "gelu", "approximate is \"", form, "\"; expected none or tanh");
-  return call1<def::gelu>(x);
+  return run(*readers[size_t(def::id_of<def::gelu>())].op, {&x, 1}, {"none"});
 }
 Tensor silu(const Tensor& x) { return call1<def::silu>(x); }
 Tensor clamp(const Tensor& x, double min, double max) { return call1<def::clamp>(x, {min, max}); }

@@ -13,7 +13,9 @@ namespace {
 const OpInfo *sum_info, *amax_info, *amin_info, *argmax_info, *cumsum_info;
 
 // Attributes of the reduction primitives: axes (sorted, never negative), keepdim.
-const Ints& axes_of(const Attrs& a) { return a[0].integers; }
+Ints axes_of(const Attrs& a) {
+  return a[0].type == AttrValue::Type::integer ? Ints{a[0].integer} : a[0].integers;
+}
 bool keepdim_of(const Attrs& a) { return a[1].integer != 0; }
 
 // Runs the slot into a fresh tensor that keeps reduced axes with size 1.
@@ -44,17 +46,20 @@ Tensor sum_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   return sum(t[0], node.attr(0).integers, keepdim_of(node.attrs()));
 }
 
+// 16-bit floats count and divide in f32: a count above 65504 would be infinite.
+DType wide(DType t) { return is_half(t) ? DType::f32 : t; }
+
 // The winners' weights: 1 / (number of winners) on each, 0 elsewhere. PyTorch's even split.
 Tensor winners(GradFn& node) {
   const Tensor x = node.input(0);
-  const Tensor hit = cast(eq(x, with_axes(node, node.output(0))), x.dtype());
+  const Tensor hit = cast(eq(x, with_axes(node, node.output(0))), wide(x.dtype()));
   return div(hit, sum(hit, node.attr(0).integers, true));
 }
 Tensor extremum_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
-  return mul(winners(node), with_axes(node, g[0]));
+  return cast(mul(winners(node), with_axes(node, g[0])), g[0].dtype());
 }
 Tensor extremum_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
-  return sum(mul(winners(node), t[0]), node.attr(0).integers, keepdim_of(node.attrs()));
+  return cast(sum(mul(winners(node), t[0]), node.attr(0).integers, keepdim_of(node.attrs())), t[0].dtype());
 }
 
 template <gd_reduction kind>
@@ -113,7 +118,9 @@ OpInfo argmax_op() {
     ctx.outputs.push_back(finish(reduce(x, GD_ARGMAX, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
   };
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{a[0].is_none() ? argmax(in[0]) : argmax(in[0], a[0].integer, flag(a[1]))};
+    if (!a[0].is_none()) return Tensors{argmax(in[0], a[0].integer, flag(a[1]))};
+    const Tensor y = argmax(in[0]);
+    return Tensors{flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y};
   };
   return o;
 }
@@ -138,7 +145,7 @@ OpInfo cumsum_op() {
   };
   o.call = [](const Tensors& in, const Attrs& a) {
     const Tensor x = is_integer(in[0].dtype()) ? cast(in[0], DType::i64) : in[0];
-    if (x.rank() == 0) return Tensors{x};
+    if (x.rank() == 0) return normal_axis("cumsum", a[0].integer, 1), Tensors{x};
     return Tensors{apply1(*cumsum_info, {x}, {normal_axis("cumsum", a[0].integer, x.rank()), a[1]})};
   };
   return o;
@@ -214,11 +221,11 @@ Tensor amin(const Tensor& x, const Ints& dims, bool keepdim) { return over(*amin
 
 Tensor argmax(const Tensor& x) {
   const Tensor flat = reshape(x, {-1});
-  return apply1(*argmax_info, {flat}, {Ints{0}, false});
+  return apply1(*argmax_info, {flat}, {0, false});
 }
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
-  if (x.rank() == 0) return reshape(argmax(x), {});
-  return apply1(*argmax_info, {x}, {Ints{normal_axis("argmax", dim, x.rank())}, keepdim});
+  const int64_t axis = normal_axis("argmax", dim, std::max<int64_t>(1, x.rank()));
+  return x.rank() == 0 ? argmax(x) : apply1(*argmax_info, {x}, {axis, keepdim});
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) { return cumsum_info->call({x}, {dim, false})[0]; }
@@ -226,7 +233,7 @@ Tensor cumsum(const Tensor& x, int64_t dim) { return cumsum_info->call({x}, {dim
 Tensor mean(const Tensor& x, const Ints& dims, bool keepdim) {
   need_floating("mean", x);
   const double n = double(count(x, normal_axes("mean", dims, x.rank())));
-  return div(sum(x, dims, keepdim), n);
+  return cast(div(sum(cast(x, wide(x.dtype())), dims, keepdim), n), x.dtype());
 }
 
 // Halves the axis until one element is left: exact derivatives with zeros in x too, at linear cost.
@@ -250,13 +257,16 @@ Tensor prod(const Tensor& x, const Ints& dims, bool keepdim) {
 
 Tensor var(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
   need_floating("var", x);
-  const Tensor from_mean = sub(x, mean(x, dims, true));
+  const Tensor wide_x = cast(x, wide(x.dtype()));
+  const Tensor from_mean = sub(wide_x, mean(wide_x, dims, true));
   const Tensor squares = is_complex(x.dtype()) ? square(abs(from_mean)) : square(from_mean);
   const double n = double(count(x, normal_axes("var", dims, x.rank())));
-  return div(sum(squares, dims, keepdim), std::max(0.0, n - correction));
+  return cast(div(sum(squares, dims, keepdim), std::max(0.0, n - correction)), real_dtype(x.dtype()));
 }
 Tensor std(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
-  return sqrt(var(x, dims, correction, keepdim));
+  // At variance 0 the slope of the root is infinite; there the gradient is 0, as in PyTorch.
+  const Tensor v = var(x, dims, correction, keepdim), zero = eq(v, 0.0);
+  return where(zero, v, sqrt(where(zero, 1.0, v)));
 }
 
 Tensor logsumexp(const Tensor& x, const Ints& dims, bool keepdim) {

@@ -34,13 +34,35 @@ Ints inverse(const Ints& dims) {
 Geometry permute_geometry(const Geometry& x, const Attrs& a) {
   return {permuted(x.sizes, a[0].integers), permuted(x.strides, a[0].integers), x.offset};
 }
+// start:end:step of an axis with n elements, as Python counts: negative positions from the end, all cut
+// to the axis. kEnd runs through to the end, or to the beginning where the step is negative.
+struct Range {
+  int64_t first = 0, length = 0, step = 1;
+};
+Range range_of(int64_t start, int64_t end, int64_t step, int64_t n) {
+  auto place = [&](int64_t p, int64_t low, int64_t high) {
+    return std::clamp(p >= 0 ? p : p >= -n ? p + n : int64_t(-1), low, high);
+  };
+  // A step longer than the axis takes one element, whatever its length.
+  Range r{0, 0, std::clamp(step, -std::max<int64_t>(n, 1), std::max<int64_t>(n, 1))};
+  if (r.step > 0) {
+    r.first = place(start, 0, n);
+    const int64_t last = place(end, 0, n);
+    if (last > r.first) r.length = (last - r.first - 1) / r.step + 1;
+  } else {
+    r.first = place(start, -1, n - 1);
+    const int64_t last = end == kEnd ? -1 : place(end, -1, n - 1);
+    if (last < r.first) r.length = (r.first - last - 1) / -r.step + 1;
+  }
+  return r;
+}
 Geometry slice_geometry(const Geometry& x, const Attrs& a) {
   const size_t d = size_t(a[0].integer);
-  const int64_t start = a[1].integer, length = a[2].integer, step = a[3].integer;
+  const Range r = range_of(a[1].integer, a[2].integer, a[3].integer, x.sizes[d]);
   Geometry g = x;
-  g.sizes[d] = length;
-  g.strides[d] = x.strides[d] * step;
-  if (length > 0) g.offset += start * x.strides[d];
+  g.sizes[d] = r.length;
+  g.strides[d] = x.strides[d] * r.step;
+  if (r.length > 0) g.offset += r.first * x.strides[d];
   return g;
 }
 Geometry select_geometry(const Geometry& x, const Attrs& a) {
@@ -132,22 +154,25 @@ void embed_forward(OpContext& ctx) {
 
 // Does (sizes, strides, offset) stay inside n elements, and never meet itself?
 void check_strided(const char* op, const Geometry& g, int64_t n) {
-  int64_t low = g.offset, high = g.offset;
-  std::vector<std::pair<int64_t, int64_t>> axes;
+  __extension__ typedef __int128 Wide;
+  Wide low = g.offset, high = g.offset;
+  std::vector<std::pair<Wide, Wide>> axes;
   if (g.sizes.size() != g.strides.size())
     fail(ErrorKind::value, op, "size ", g.sizes, " and stride ", g.strides, " differ in length");
   if (numel_of(g.sizes) == 0) return;
   for (size_t i = 0; i < g.sizes.size(); ++i) {
-    const int64_t reach = (g.sizes[i] - 1) * g.strides[i];
+    const Wide stride = g.strides[i], reach = Wide(g.sizes[i] - 1) * stride;
     (reach < 0 ? low : high) += reach;
-    if (g.sizes[i] > 1) axes.push_back({std::abs(g.strides[i]), g.sizes[i]});
+    if (g.sizes[i] > 1) axes.push_back({stride < 0 ? -stride : stride, g.sizes[i]});
   }
   if (low < 0 || high >= n)
-    fail(ErrorKind::index, op, "reaches elements ", low, " to ", high, " of a tensor with ", n);
+    fail(ErrorKind::index, op, "size ", g.sizes, ", stride ", g.strides, " and offset ", g.offset,
+         " reach outside a tensor with ", n, " elements");
   std::sort(axes.begin(), axes.end());
-  int64_t span = 0;
+  Wide span = 0;
   for (const auto& [stride, size] : axes) {
-    if (stride <= span) fail(ErrorKind::value, op, "elements would overlap (stride ", stride, ")");
+    if (stride <= span)
+      fail(ErrorKind::value, op, "elements would overlap (stride ", int64_t(stride), ")");
     span += stride * (size - 1);
   }
 }
@@ -395,22 +420,9 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const int64_t d = normal_axis("slice", dim, x.rank()), n = x.sizes()[size_t(d)];
   if (step == 0) fail(ErrorKind::value, "slice", "the step is 0");
-  // Python's rule: negative positions count from the end, all are cut to the axis.
-  auto place = [&](int64_t p, int64_t low, int64_t high) {
-    return std::clamp(p < 0 && p >= -n ? p + n : p < 0 ? int64_t(-1) : p, low, high);
-  };
-  const bool forward = step > 0;
-  if (!forward && start == 0 && end == kEnd) start = n - 1;  // a plain reversal
-  const int64_t first = forward ? place(start, 0, n) : place(start, -1, n - 1);
-  int64_t length = 0;
-  if (forward) {
-    const int64_t last = end == kEnd ? n : place(end, 0, n);
-    if (last > first) length = (last - first + step - 1) / step;
-  } else {
-    const int64_t last = end == kEnd ? -1 : place(end, -1, n - 1);
-    if (last < first) length = (first - last - step - 1) / -step;
-  }
-  return apply1(*slice_info, {x}, {d, first, length, step});
+  // A plain reversal: from the last element, since 0 is what start is when nothing was said.
+  if (step < 0 && start == 0 && end == kEnd) start = n - 1;
+  return apply1(*slice_info, {x}, {d, start, end, step});
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {

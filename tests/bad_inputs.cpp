@@ -163,7 +163,7 @@ const std::vector<BadInput>& bad_inputs() {
        {{u8, {3}}},
        {{"size", Ints{4}}, {"stride", Ints{1}}},
        K::index,
-       "as_strided: reaches elements 0 to 3 of a tensor with 3"},
+       "as_strided: size (4,), stride (1,) and offset 0 reach outside a tensor with 3 elements"},
   };
   return all;
 }

@@ -171,3 +171,38 @@ TEST_CASE("complex division: no overflow on the way, finite over infinite is 0")
   const Tensor z = Tensor::from(std::vector<c128>{{-1000, 1}}, {1});
   CHECK(sigmoid(z).to_vector<c128>()[0] == c128(0, 0));
 }
+
+TEST_CASE("sizes and strides that overflow are refused, not followed") {
+  const Tensor x = f64({1, 2, 3, 4, 5}, {5});
+  CHECK(error_of([&] { pad(x, {INT64_MAX, INT64_MAX}); }).find("overflow") != std::string::npos);
+  CHECK(values(slice(x, 0, 0, kEnd, INT64_MAX)) == std::vector<double>{1});
+  CHECK(values(slice(x, 0, 4, kEnd, INT64_MIN)) == std::vector<double>{5});
+  auto strided = [&](const Ints& size, const Ints& stride, int64_t offset) {
+    return error_of([&] { get_op("as_strided").call({x}, {size, stride, offset}); });
+  };
+  CHECK(strided({1025}, {int64_t(1) << 54}, 0).find("reach outside a tensor with 5 elements") !=
+        std::string::npos);
+  CHECK(strided({2}, {1}, INT64_MAX).find("reach outside") != std::string::npos);
+  CHECK(strided({2}, {INT64_MIN}, 0).find("reach outside") != std::string::npos);
+}
+
+TEST_CASE("copies between views of one tensor, clones of expanded ones") {
+  const Tensor x = cumsum(Tensor::full({5000}, 1.0, DType::f64), 0);
+  copy_(x, flip(x, {0}));
+  const std::vector<double> v = values(x);
+  bool reversed = true;
+  for (size_t i = 0; i < v.size(); ++i) reversed &= v[i] == double(5000 - i);
+  CHECK(reversed);
+  const Tensor c = clone(expand(f64({1}, {1}), {3}));
+  copy_(c, f64({1, 2, 3}, {3}));
+  CHECK(values(c) == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("integers: printing, numbers, fractional bounds") {
+  CHECK(i64({INT64_MAX, 9007199254740993}, {2}).to_string() == "[9223372036854775807,    9007199254740993]");
+  CHECK(Tensor(3.0).item_integer() == 3);
+  CHECK(values(clamp(i64({1, 2, 5}, {3}), 1.5, 4.5)) == std::vector<double>{1.5, 2, 4.5});
+  CHECK(error_of([] { tensordot(f64({1, 1, 1, 1}, {2, 2}), f64({1, 1}, {2}), {0, 1}, {0, 0}); }) ==
+        "tensordot: axis 0 is given twice");
+  CHECK(error_of([] { argmax(f64({1}, {}), 7); }).find("argmax: axis 7") == 0);
+}

@@ -243,3 +243,84 @@ TEST_CASE("random numbers: seed and position give the number") {
   g.begin_step();
   CHECK(g.position() == 5);
 }
+
+TEST_CASE("a write in place that would lose history or a tangent is refused") {
+  const Tensor x = leaf(f64({1, 2, 3}, {3}));
+  const Tensor b = Tensor::zeros({3}, DType::f64);
+  CHECK(error_of([&] { copy_(b, x * 2.0); }).find("copy_: the source has history") == 0);
+  ForwardLevel level;
+  const Tensor y = f64({1, 2, 3}, {3});
+  level.set_tangent(y, f64({1, 1, 1}, {3}));
+  CHECK(error_of([&] { copy_(b, y); }).find("copy_: a tangent would be lost") == 0);
+  CHECK(error_of([&] { copy_(y, b); }).find("copy_: a tangent would be lost") == 0);
+}
+
+TEST_CASE("numbers can't be leaves") {
+  Tensor w(3.0);
+  CHECK(error_of([&] { w.set_requires_grad(); }).find("requires_grad: a number") == 0);
+  ForwardLevel level;
+  CHECK(error_of([&] { level.set_tangent(w, w); }).find("set_tangent: a number") == 0);
+}
+
+TEST_CASE("forward over reverse through backward keeps the tangents of .grad") {
+  const Tensor z = leaf(f64({0.5, 1}, {2}));
+  ForwardLevel level;
+  level.set_tangent(z, f64({1, 1}, {2}));
+  backward(sum(exp(z)));
+  REQUIRE(z.grad().tangent().defined());
+  CHECK(close(values(z.grad().tangent()), {std::exp(0.5), std::exp(1.0)}));
+}
+
+TEST_CASE("with create_graph too, .grad is nobody's alias") {
+  const Tensor a = leaf(f64({1, 2}, {2})), b = leaf(f64({1, 2}, {2})), s = f64({3, 4}, {2});
+  backward({a + b}, {s}, {.create_graph = true});
+  {
+    NoGrad off;
+    copy_(a.grad(), f64({9, 9}, {2}));
+  }
+  CHECK(values(b.grad()) == std::vector<double>{3, 4});
+  CHECK(values(s) == std::vector<double>{3, 4});
+}
+
+TEST_CASE("grad frees only the nodes that it walked") {
+  const Tensor x = leaf(f64({0.5}, {}));
+  const Tensor h = exp(x);
+  const Tensor g = grad({h * h}, {h})[0];
+  backward({h}, {g});
+  CHECK(x.grad().item() == doctest::Approx(2 * std::exp(1.0)));
+}
+
+TEST_CASE("16-bit means count in f32") {
+  const Tensor x = leaf(Tensor::full({70000}, 0.5, DType::f16));
+  const Tensor y = mean(x);
+  CHECK(y.dtype() == DType::f16);
+  CHECK(y.item() == 0.5);
+  backward(y * 8192.0);
+  CHECK(values(x.grad())[0] == doctest::Approx(8192.0 / 70000).epsilon(1e-3));
+  const Tensor z = leaf(Tensor::full({70000}, 0.0, DType::f16));
+  backward(amax(z) * 8192.0);
+  CHECK(values(z.grad())[5] == doctest::Approx(8192.0 / 70000).epsilon(1e-3));
+}
+
+TEST_CASE("std at variance 0 has gradient 0") {
+  const Tensor x = leaf(f64({2, 2, 2}, {3}));
+  backward(gradus::std(x));
+  CHECK(values(x.grad()) == std::vector<double>{0, 0, 0});
+}
+
+TEST_CASE("the attributes that a node records are those of the op list") {
+  const Tensor x = leaf(reshape(f64({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {12}), {3, 4}).detach());
+  const Tensor results[] = {
+      slice(x, 1, 1, 3), slice(x, 1, 0, kEnd, -1), slice(x, 0, -1, -4, -2), slice(x, 1, 3, 1), pad(x, {1, 0}),
+      pad(x, {0, -1, 2, 1}, 7), gelu(x), gelu(x, "tanh"), sum(x, {1}), amax(x), select(x, 0, -1),
+      permute(x, {1, 0}), flip(x, {0, 1}), expand(x, {2, 3, 4}), diagonal(x, 1), cumsum(x, 0),
+      softmax(x, -1), clamp(x, 2, 5), cast(x, DType::f32), leaky_relu(x, 0.3), reshape(x, {2, -1})};
+  for (const Tensor& y : results) {
+    const GradFn& node = *y.grad_fn();
+    CAPTURE(node.op().name);
+    CHECK(node.attrs().size() == node.op().attrs.size());
+    const Tensor again = node.op().call({x}, node.attrs())[0];
+    CHECK(again.sizes() == y.sizes());
+    CHECK(values(again) == values(y));
+  }
+}

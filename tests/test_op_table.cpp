@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include <cstdlib>
 #include <set>
 
@@ -28,7 +30,8 @@ Device* cpu_variant(const std::string& name, const std::string& options) {
   gd_device* handle = nullptr;
   gd_error error{};
   if (cpu::table()->open(0, options.c_str(), &handle, &error) != GD_OK) return nullptr;
-  return new Device(cpu::table(), 0, handle, name);
+  static auto* const kept = new std::vector<std::unique_ptr<Device>>;
+  return kept->emplace_back(new Device(cpu::table(), 0, handle, name)).get();
 }
 
 const std::vector<Device*>& devices() {

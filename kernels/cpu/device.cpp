@@ -164,7 +164,11 @@ int64_t available_bytes() {
 gd_status device_info(int32_t index, gd_info* out, gd_error* e) {
   try {
     if (gd_status s = check_index(index, "info", e)) return s;
-    const Isa* isa = best_isa();
+    Options o;  // the set that an open without options would take
+    gd_error ignored{};
+    std::string why;
+    const Isa* isa = read_options("{}", o, &ignored) == GD_OK && !o.isa.empty() ? find_isa(o.isa, &why) : nullptr;
+    if (!isa) isa = best_isa();
     *out = gd_info{};
     std::snprintf(out->name, sizeof out->name, "%s", processor_name().c_str());
     std::snprintf(out->arch, sizeof out->arch, "%s", isa->name);
