@@ -69,7 +69,8 @@ class Commands {
   }
   static void device(CLI::App* sub, std::string& to) {
     sub->add_option("--device", to, "cpu, reference, cuda[:N], hip[:N], a file.json")
-        ->type_name("D")->take_last();
+        ->type_name("D")
+        ->take_last();
   }
   static void json(CLI::App* sub, bool& to) {
     sub->add_flag("--json", to, "one JSON object per line on standard output");
@@ -87,8 +88,11 @@ class Commands {
   }
   static void repeated(CLI::App* sub, const char* name, std::vector<std::string>& to,
                        const char* doc, const char* type) {
-    sub->add_option(name, to, doc)->type_name(type)->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+    sub->add_option(name, to, doc)
+        ->type_name(type)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
   }
   // The command's positional argument must be there; CLI11's own message names no command.
   void need(const std::string& value, const char* command, const char* what) {
@@ -126,8 +130,8 @@ class Commands {
 };
 
 void Commands::demo() {
-  CLI::App* sub = command(app_, "demo", "the tour: trains a network, runs a contraction",
-                          "  gradus demo\n");
+  CLI::App* sub =
+      command(app_, "demo", "the tour: trains a network, runs a contraction", "  gradus demo\n");
   device(sub, demo_.device);
   json(sub, demo_.json);
   sub->callback(
@@ -239,8 +243,8 @@ void Commands::ops() {
 }
 
 void Commands::devices() {
-  CLI::App* sub = command(app_, "devices", "what is there, what is missing and why",
-                          "  gradus devices\n");
+  CLI::App* sub =
+      command(app_, "devices", "what is there, what is missing and why", "  gradus devices\n");
   json(sub, devices_.json);
   sub->callback([this] {
     action_ = [this](auto& out, auto& err) { return run_devices(devices_, out, err); };
@@ -295,8 +299,11 @@ void Commands::version() {
   sub->callback([this] {
     action_ = [this](std::ostream& out, std::ostream&) {
       if (version_json_)
-        out << nlohmann::json{{"event", "version"}, {"version", kVersion},
-                              {"compiler", __VERSION__}}.dump() << "\n";
+        out << nlohmann::json{{"event", "version"},
+                              {"version", kVersion},
+                              {"compiler", __VERSION__}}
+                   .dump()
+            << "\n";
       else
         out << "gradus " << kVersion << "\n";
       return 0;
@@ -391,8 +398,9 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   app.allow_extras();
   app.require_subcommand(0, 1);  // a second one is an argument: `gradus ops contract`
   app.set_version_flag("--version", std::string("gradus ") + kVersion);
-  app.footer("`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
-             "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");
+  app.footer(
+      "`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
+      "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");
   Commands commands(app);
   if (argc < 2) {
     err << app.help();
@@ -421,19 +429,27 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
 }  // namespace
 
 const char* kind_name(ErrorKind kind) {
-  constexpr const char* names[] = {"shape", "dtype", "value", "index", "autograd", "config", "io",
-                                   "device", "memory", "numeric", "interrupted", "internal"};
+  constexpr const char* names[] = {"shape",    "dtype",   "value",       "index",
+                                   "autograd", "config",  "io",          "device",
+                                   "memory",   "numeric", "interrupted", "internal"};
   return names[int(kind)];
 }
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::io: return 3;
-    case ErrorKind::device: return 4;
-    case ErrorKind::memory: case ErrorKind::numeric: return 5;
-    case ErrorKind::interrupted: return 130;
-    case ErrorKind::internal: return kDefect;
-    default: return kUsage;
+    case ErrorKind::io:
+      return 3;
+    case ErrorKind::device:
+      return 4;
+    case ErrorKind::memory:
+    case ErrorKind::numeric:
+      return 5;
+    case ErrorKind::interrupted:
+      return 130;
+    case ErrorKind::internal:
+      return kDefect;
+    default:
+      return kUsage;
   }
 }
 

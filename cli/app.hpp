@@ -8,8 +8,8 @@
 
 namespace gradus::cli {
 
-// 0 done, 1 a defect of gradus, 2 wrong usage or config, 3 file, 4 device, 5 numeric failure or memory
-// limit, 130 interrupted.
+// 0 done, 1 a defect of gradus, 2 wrong usage or config, 3 file, 4 device, 5 numeric failure or
+// memory limit, 130 interrupted.
 int exit_code(ErrorKind kind);
 const char* kind_name(ErrorKind kind);
 

@@ -27,8 +27,11 @@ Json error_json(double x) { return std::isfinite(x) ? Json(x) : Json("Infinity")
 Json to_json(const rows::CheckResult& result) {
   Json j{{"event", "check"}, {"op", result.op}, {"ok", result.ok()}, {"modes", Json::object()}};
   for (const rows::ModeResult& m : result.modes)
-    j["modes"][m.mode] = {{"error", error_json(m.worst.error)}, {"tolerance", m.worst.tolerance},
-                          {"runs", m.ran}, {"ok", m.worst.ok()}, {"where", m.worst.where}};
+    j["modes"][m.mode] = {{"error", error_json(m.worst.error)},
+                          {"tolerance", m.worst.tolerance},
+                          {"runs", m.ran},
+                          {"ok", m.worst.ok()},
+                          {"where", m.worst.where}};
   return j;
 }
 
@@ -76,11 +79,15 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (options.json) {
-    out << Json{{"event", "result"}, {"ops", ops}, {"primitives", primitives},
-                {"compositions", ops - primitives}, {"failed", failed}, {"device", device.name()},
-                {"seconds", took.count()}}.dump() << "\n";
+    out << Json{{"event", "result"},        {"ops", ops},
+                {"primitives", primitives}, {"compositions", ops - primitives},
+                {"failed", failed},         {"device", device.name()},
+                {"seconds", took.count()}}
+               .dump()
+        << "\n";
   } else {
-    out << "\n" << ops << " ops (" << primitives << " primitives, " << ops - primitives
+    out << "\n"
+        << ops << " ops (" << primitives << " primitives, " << ops - primitives
         << " compositions) on " << device.name() << ": "
         << (failed == 0 ? std::string("all passed") : join(failed, " failed")) << "\n";
   }

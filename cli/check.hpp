@@ -1,5 +1,5 @@
-// `gradus check`: every op on one device, by its test row: value against the reference device, layouts,
-// repeatability, vjp, jvp and second order.
+// `gradus check`: every op on one device, by its test row: value against the reference device,
+// layouts, repeatability, vjp, jvp and second order.
 #pragma once
 #include <iosfwd>
 #include <string>

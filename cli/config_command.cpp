@@ -3,6 +3,7 @@
 
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
+#include "cli/train.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/layered.hpp"
@@ -49,6 +50,7 @@ std::string kind_of(const std::string& file) {
 }
 
 Layered layers_of(const ConfigOptions& options, const std::string& kind) {
+  if (kind == "mlp") return layered_mlp(options.file, options.set);
   Layered layers(spec_of(kind));
   layers.add_file(options.file);
   if (kind != "device") layers.add_environment("GRADUS_", {"device"});
@@ -74,13 +76,15 @@ void show(const ConfigOptions& options, std::ostream& out) {
   check_meaning(config, kind, options.file);
   // The device has layers of its own: GRADUS_DEVICE, the config, gradus.json in the working folder.
   std::vector<std::string> warnings;
-  const Json* own = kind == "device" ? &config : config.contains("device") ? &config["device"] : nullptr;
+  const Json* own = kind == "device"            ? &config
+                    : config.contains("device") ? &config["device"]
+                                                : nullptr;
   const DeviceConfig device = resolve_device_config("", own, options.file, &warnings);
   if (options.json) {
     Json origins = Json::object();
     for (const Layered::Leaf& leaf : layers.leaves()) origins[leaf.path] = leaf.origin;
-    out << Json{{"event", "config"},   {"kind", kind},
-                {"config", config},    {"origins", origins},
+    out << Json{{"event", "config"},        {"kind", kind},
+                {"config", config},         {"origins", origins},
                 {"runs_on", device.device}, {"runs_on_origin", device.origin}}
                .dump()
         << "\n";
@@ -95,7 +99,9 @@ void show(const ConfigOptions& options, std::ostream& out) {
 
 int run_config(const ConfigOptions& options, std::ostream& out, std::ostream&) {
   switch (options.action) {
-    case ConfigOptions::Action::show: show(options, out); break;
+    case ConfigOptions::Action::show:
+      show(options, out);
+      break;
     case ConfigOptions::Action::schema: {
       const std::string kind = options.kind.empty() ? "experiment" : options.kind;
       const Json schema = json_schema(spec_of(kind), "gradus " + kind);

@@ -168,8 +168,8 @@ class ContractRun {
         out_(out),
         err_(err),
         config_(resolve(options)),
-        session_(o_.device, o_.ledger, err, config_.contains("device") ? &config_["device"] : nullptr,
-                 o_.config),
+        session_(o_.device, o_.ledger, err,
+                 config_.contains("device") ? &config_["device"] : nullptr, o_.config),
         device_(session_.device()),
         expression_(config_["expression"].get<std::string>()) {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());

@@ -138,7 +138,8 @@ int run_demo(const DemoOptions& options, std::ostream& out, std::ostream& err) {
         << std::endl;
     return 0;
   }
-  out << "That took " << duration(seconds) << " on " << session.device().name() << ". Go on with\n\n"
+  out << "That took " << duration(seconds) << " on " << session.device().name()
+      << ". Go on with\n\n"
       << "   gradus ops sigmoid                          any op: formula, derivative, what it "
          "keeps\n"
       << "   gradus train configs/mlp/digits.json        the same training, with a run folder\n"

@@ -29,10 +29,18 @@ Json missing(const std::string& kind, const std::string& why) {
 
 Json present(const Device& device, const KnownKind& kind) {
   const gd_info info = device.info();
-  return {{"event", "device"}, {"name", device.name()}, {"kind", kind.kind}, {"present", true},
-          {"hardware", info.name}, {"isa", info.arch}, {"threads", info.units},
-          {"lanes", info.wave}, {"memory_bytes", info.total_bytes},
-          {"free_bytes", info.free_bytes}, {"source", kind.source}, {"build", kind.build},
+  return {{"event", "device"},
+          {"name", device.name()},
+          {"kind", kind.kind},
+          {"present", true},
+          {"hardware", info.name},
+          {"isa", info.arch},
+          {"threads", info.units},
+          {"lanes", info.wave},
+          {"memory_bytes", info.total_bytes},
+          {"free_bytes", info.free_bytes},
+          {"source", kind.source},
+          {"build", kind.build},
           {"score", kind.score}};
 }
 

@@ -1,4 +1,5 @@
-// `gradus devices`: every device kind that is registered or could be, what it is, or why it is missing.
+// `gradus devices`: every device kind that is registered or could be, what it is, or why it is
+// missing.
 #pragma once
 #include <iosfwd>
 

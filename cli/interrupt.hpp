@@ -1,5 +1,5 @@
-// Ctrl-C (or SIGTERM, SIGHUP) while something long runs: the first is noted, so that the step can be
-// finished and saved; the second of its kind ends the program at once.
+// Ctrl-C (or SIGTERM, SIGHUP) while something long runs: the first is noted, so that the step can
+// be finished and saved; the second of its kind ends the program at once.
 #pragma once
 #include <array>
 #include <csignal>

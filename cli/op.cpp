@@ -178,8 +178,11 @@ std::string output_name(const Tensors& outputs, size_t i) {
 class OpRun {
  public:
   OpRun(const OpInfo& op, const OpOptions& options, Device& device)
-      : op_(op), options_(options), attrs_(parse_attrs(op, options.attrs)),
-        inputs_(read_operands(op, options, device)), moving_(floating(inputs_)) {
+      : op_(op),
+        options_(options),
+        attrs_(parse_attrs(op, options.attrs)),
+        inputs_(read_operands(op, options, device)),
+        moving_(floating(inputs_)) {
     if (!options_.grads.empty() && options_.cotangents.empty())
       fail(ErrorKind::value, op_.name, "--grads needs --cotangent g.npy");
     if (!options_.jvps.empty() && options_.tangents.empty())
@@ -278,8 +281,11 @@ int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
 
   Json report = results.deliver();
   if (options.json) {
-    report.update({{"event", "result"}, {"op", op.name}, {"device", session.device().name()},
-                   {"seconds", took.count()}, {"attrs", Json::object()}});
+    report.update({{"event", "result"},
+                   {"op", op.name},
+                   {"device", session.device().name()},
+                   {"seconds", took.count()},
+                   {"attrs", Json::object()}});
     for (size_t i = 0; i < checked.size(); ++i)
       report["attrs"][op.attrs[i].name] = to_text(checked[i]);
     out << report.dump() << "\n";

@@ -18,8 +18,8 @@ struct OpOptions {
   std::vector<std::string> tangents;    // one file per floating operand, "-" for zero
   std::vector<std::string> jvps;        // one file per floating output; none: print
   std::string device;
-  std::string dtype;  // real and complex operands are cast to it
-  int64_t seed = 0;   // of random ops
+  std::string dtype;    // real and complex operands are cast to it
+  int64_t seed = 0;     // of random ops
   bool ledger = false;  // print what every op cost
   bool json = false;
 };

@@ -19,9 +19,10 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-constexpr const char* kSlots[] = {"copy", "fill", "pointwise", "pointwise_vjp", "reduce",
-                                  "scan", "contract", "gather", "scatter_add", "random",
-                                  "softmax", "normalize", "optimizer_step", "linalg"};
+constexpr const char* kSlots[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
+                                  "reduce",         "scan",   "contract",  "gather",
+                                  "scatter_add",    "random", "softmax",   "normalize",
+                                  "optimizer_step", "linalg"};
 static_assert(std::size(kSlots) == GD_SLOT_COUNT);
 
 void add_once(Names& names, const std::string& name) {
@@ -36,11 +37,11 @@ std::string joined(const Names& names) {
 
 // What was seen of one op.
 struct Portrait {
-  Names derivatives;    // formulas, of statements
-  Names saves;          // names of operands, "y", or what its ops save
-  Names made_of;        // a composition's nodes
-  Names vjp_made_of;    // the ops that its derivative runs
-  Names slots;          // of the forward call
+  Names derivatives;  // formulas, of statements
+  Names saves;        // names of operands, "y", or what its ops save
+  Names made_of;      // a composition's nodes
+  Names vjp_made_of;  // the ops that its derivative runs
+  Names slots;        // of the forward call
   std::vector<std::pair<std::string, bool>> devices;  // has all kernels?
 };
 
@@ -78,9 +79,12 @@ std::vector<GradFn*> nodes_behind(const Tensors& tensors) {
 std::string saved_name(const GradFn& node, const Saved& saved) {
   const OpInfo& op = node.op();
   switch (saved.role) {
-    case Saved::Role::output: return "y";
-    case Saved::Role::extra: return "a tensor of its own";
-    default: break;
+    case Saved::Role::output:
+      return "y";
+    case Saved::Role::extra:
+      return "a tensor of its own";
+    default:
+      break;
   }
   if (op.operands.empty()) return "an operand";
   return op.operands[std::min<size_t>(saved.index, op.operands.size() - 1)].name;
@@ -183,16 +187,29 @@ Names dtype_names(const OpInfo& op) {
 }
 
 Json to_json(const OpInfo& op, const Portrait& p) {
-  Json j{{"event", "op"}, {"name", op.name}, {"group", op.group}, {"doc", op.doc},
-         {"formula", op.formula}, {"primitive", op.primitive},
-         {"differentiable", op.differentiable}, {"view", op.is_view},
-         {"derivatives", p.derivatives}, {"saves", p.saves}, {"made_of", p.made_of},
-         {"vjp_made_of", p.vjp_made_of}, {"dtypes", dtype_names(op)}, {"slots", p.slots},
-         {"operands", Json::array()}, {"attrs", Json::array()}, {"devices", Json::object()}};
+  Json j{{"event", "op"},
+         {"name", op.name},
+         {"group", op.group},
+         {"doc", op.doc},
+         {"formula", op.formula},
+         {"primitive", op.primitive},
+         {"differentiable", op.differentiable},
+         {"view", op.is_view},
+         {"derivatives", p.derivatives},
+         {"saves", p.saves},
+         {"made_of", p.made_of},
+         {"vjp_made_of", p.vjp_made_of},
+         {"dtypes", dtype_names(op)},
+         {"slots", p.slots},
+         {"operands", Json::array()},
+         {"attrs", Json::array()},
+         {"devices", Json::object()}};
   for (const OperandSpec& o : op.operands)
     j["operands"].push_back({{"name", o.name}, {"variadic", o.variadic}, {"optional", o.optional}});
   for (const AttrSpec& a : op.attrs)
-    j["attrs"].push_back({{"name", a.name}, {"type", type_name(a.type)}, {"doc", a.doc},
+    j["attrs"].push_back({{"name", a.name},
+                          {"type", type_name(a.type)},
+                          {"doc", a.doc},
                           {"required", a.default_value.is_none() && !a.optional},
                           {"default", to_text(a.default_value)}});
   for (const auto& [kind, has] : p.devices) j["devices"][kind] = has;

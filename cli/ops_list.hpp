@@ -1,5 +1,6 @@
-// `gradus ops [NAME]`: what each op computes, its derivative, what it saves, its attributes, and which
-// devices have kernels for it. What OpInfo does not say is seen by running the op on its test row.
+// `gradus ops [NAME]`: what each op computes, its derivative, what it saves, its attributes, and
+// which devices have kernels for it. What OpInfo does not say is seen by running the op on its test
+// row.
 #pragma once
 #include <iosfwd>
 #include <string>

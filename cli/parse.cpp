@@ -14,13 +14,13 @@ struct DTypeName {
   DType dtype;
 };
 constexpr DTypeName kNames[] = {
-    {"f32", DType::f32},      {"f64", DType::f64},        {"c64", DType::c64},
-    {"c128", DType::c128},    {"i32", DType::i32},        {"i64", DType::i64},
-    {"u8", DType::u8},        {"bool", DType::bool_},     {"f16", DType::f16},
-    {"bf16", DType::bf16},    {"float32", DType::f32},    {"float64", DType::f64},
-    {"float", DType::f32},    {"double", DType::f64},     {"complex64", DType::c64},
+    {"f32", DType::f32},         {"f64", DType::f64},     {"c64", DType::c64},
+    {"c128", DType::c128},       {"i32", DType::i32},     {"i64", DType::i64},
+    {"u8", DType::u8},           {"bool", DType::bool_},  {"f16", DType::f16},
+    {"bf16", DType::bf16},       {"float32", DType::f32}, {"float64", DType::f64},
+    {"float", DType::f32},       {"double", DType::f64},  {"complex64", DType::c64},
     {"complex128", DType::c128}, {"int32", DType::i32},   {"int64", DType::i64},
-    {"uint8", DType::u8},     {"float16", DType::f16},    {"half", DType::f16},
+    {"uint8", DType::u8},        {"float16", DType::f16}, {"half", DType::f16},
     {"bfloat16", DType::bf16}};
 
 template <class T>
@@ -38,8 +38,8 @@ std::string_view trimmed(std::string_view s) {
 
 // "[0, 2]", "(0,2)", "0,2", "3", "[]"
 bool integers(std::string_view text, SmallVector<int64_t, 6>& out) {
-  if (text.size() >= 2 && ((text.front() == '[' && text.back() == ']') ||
-                           (text.front() == '(' && text.back() == ')')))
+  if (text.size() >= 2 &&
+      ((text.front() == '[' && text.back() == ']') || (text.front() == '(' && text.back() == ')')))
     text = trimmed(text.substr(1, text.size() - 2));
   while (!text.empty()) {
     const size_t comma = text.find(',');
@@ -88,9 +88,12 @@ AttrValue parse_value(const OpInfo& op, const AttrSpec& spec, std::string_view t
       if (!integers(text, value)) wrong("a list of whole numbers such as [0,2]");
       return value;
     }
-    case Type::dtype: return parse_dtype(std::string(text));
-    case Type::text: return text;
-    case Type::none: break;
+    case Type::dtype:
+      return parse_dtype(std::string(text));
+    case Type::text:
+      return text;
+    case Type::none:
+      break;
   }
   wrong("never given");
   return {};

@@ -1,5 +1,6 @@
-// Session: what every command that computes does first and last. Opens the device that its option, the
-// environment and its config name, says warnings and a fallback once, makes it the default device, and with
+// Session: what every command that computes does first and last. Opens the device that its option,
+// the environment and its config name, says warnings and a fallback once, makes it the default
+// device, and with
 // --ledger counts every kernel call and prints the table at the end.
 #pragma once
 #include "engine/io/device_config.hpp"
@@ -12,9 +13,10 @@ namespace gradus::cli {
 
 class Session {
  public:
-  // `experiment` is the config's "device" value or null, `file` the config it stands in. Throws Error.
-  Session(const std::string& option, bool ledger, std::ostream& err, const Json* experiment = nullptr,
-          const std::string& file = "");
+  // `experiment` is the config's "device" value or null, `file` the config it stands in. Throws
+  // Error.
+  Session(const std::string& option, bool ledger, std::ostream& err,
+          const Json* experiment = nullptr, const std::string& file = "");
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -128,7 +128,8 @@ Layered layered_mlp(const std::string& file, const std::vector<std::string>& set
   layers.add_file(file);
   // An optimizer that is not named is adam, so that a single key of it can be set.
   if (const Json& v = layers.merged(); v.is_object())
-    if (!v.contains("optimizer") || (v["optimizer"].is_object() && !v["optimizer"].contains("name")))
+    if (!v.contains("optimizer") ||
+        (v["optimizer"].is_object() && !v["optimizer"].contains("name")))
       layers.add_value({{"optimizer", {{"name", "adam"}}}}, "default");
   layers.add_environment("GRADUS_", {"device"});
   for (const std::string& assignment : set) layers.set(assignment);

@@ -1,6 +1,6 @@
-// The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first; as
-// every consumer of a node was recorded after it, a node that comes up has all its cotangents. Broadcast
-// sums are done here, once, for all ops.
+// The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first;
+// as every consumer of a node was recorded after it, a node that comes up has all its cotangents.
+// Broadcast sums are done here, once, for all ops.
 #include "engine/graph.hpp"
 
 #include <algorithm>
@@ -34,11 +34,14 @@ class Walk {
     SmallVector<Sum, 1> outputs;
   };
   struct Later {
-    bool operator()(const GradFn* a, const GradFn* b) const { return a->sequence() < b->sequence(); }
+    bool operator()(const GradFn* a, const GradFn* b) const {
+      return a->sequence() < b->sequence();
+    }
   };
   bool wanted(const Edge& e) const {
     if (!restricted_) return e.leads_somewhere();
-    return e.leaf ? wanted_leaves_.contains(e.leaf.get()) : e.fn && wanted_nodes_.contains(e.fn.get());
+    return e.leaf ? wanted_leaves_.contains(e.leaf.get())
+                  : e.fn && wanted_nodes_.contains(e.fn.get());
   }
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
@@ -102,8 +105,7 @@ void Walk::process(GradFn& node, ByNode& in) {
     const Edge& edge = node.inputs()[k];
     if (!wanted(edge)) continue;
     used = true;
-    if (!node.op().vjp)
-      fail(ErrorKind::autograd, node.op().name, "has no derivative");
+    if (!node.op().vjp) fail(ErrorKind::autograd, node.op().name, "has no derivative");
     Tensor gk = node.op().vjp(node, k, {g.data(), g.size()});
     if (!gk.defined()) continue;
     const TensorMeta& meta = node.input_metas()[k];
@@ -130,19 +132,24 @@ void Walk::run() {
 void Walk::seed(const Tensor& root, const Tensor& given) {
   if (!root.requires_grad())
     fail(ErrorKind::autograd, "backward", "the tensor of shape ", root.sizes(),
-         " has no history: no operand on the way requires a gradient (or it was made under no_grad)");
+         " has no history: no operand on the way requires a gradient (or it was made under "
+         "no_grad)");
   Tensor g = given;
   if (!g.defined()) {
     if (root.numel() != 1)
-      fail(ErrorKind::autograd, "backward", "a seed can be left out for one-element tensors only, the "
-           "shape is ", root.sizes(), "; give a cotangent, or sum() first");
+      fail(ErrorKind::autograd, "backward",
+           "a seed can be left out for one-element tensors only, the "
+           "shape is ",
+           root.sizes(), "; give a cotangent, or sum() first");
     g = Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
   } else {
     g = materialise(g, root.dtype(), root.device());
     if (!(g.sizes() == root.sizes()))
-      fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ", root.sizes());
+      fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ",
+           root.sizes());
     if (g.dtype() != root.dtype())
-      fail(ErrorKind::autograd, "backward", "the seed is ", g.dtype(), ", the tensor ", root.dtype());
+      fail(ErrorKind::autograd, "backward", "the seed is ", g.dtype(), ", the tensor ",
+           root.dtype());
   }
   Edge edge;
   if (GradFn* fn = root.grad_fn())
@@ -154,15 +161,16 @@ void Walk::seed(const Tensor& root, const Tensor& given) {
 
 void Walk::add_target(const Tensor& input, Tensor* result) {
   if (!input.requires_grad())
-    fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ", input.sizes(),
-         " does not require a gradient");
+    fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ",
+         input.sizes(), " does not require a gradient");
   GradFn* fn = input.grad_fn();
   if (fn) targets_of_.emplace(fn, targets_.size());
-  targets_.push_back({fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result});
+  targets_.push_back(
+      {fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result});
 }
 
-// Marks what lies on a way from the roots to a target: nodes in order of their age, so that all inputs
-// of a node are decided before it.
+// Marks what lies on a way from the roots to a target: nodes in order of their age, so that all
+// inputs of a node are decided before it.
 void Walk::restrict_to_targets(const Tensors& roots) {
   for (const Target& t : targets_) {
     if (t.fn) wanted_nodes_.insert(t.fn);
@@ -179,7 +187,8 @@ void Walk::restrict_to_targets(const Tensors& roots) {
     for (const Edge& e : node->inputs())
       if (e.fn && seen.insert(e.fn.get()).second) stack.push_back(e.fn.get());
   }
-  std::sort(nodes.begin(), nodes.end(), [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
+  std::sort(nodes.begin(), nodes.end(),
+            [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
   restricted_ = true;
   for (const GradFn* node : nodes)
     for (const Edge& e : node->inputs())
@@ -206,7 +215,8 @@ void Walk::fill_results() {
     if (t.leaf)
       if (const auto it = leaves_.find(t.leaf); it != leaves_.end()) *t.result = it->second.value;
     if (!t.result->defined() && !options_.allow_unused)
-      fail(ErrorKind::autograd, "grad", "input ", int64_t(i), " was not used to compute the outputs; "
+      fail(ErrorKind::autograd, "grad", "input ", int64_t(i),
+           " was not used to compute the outputs; "
            "pass allow_unused to get an undefined gradient for it");
   }
 }
@@ -227,8 +237,8 @@ class GradMode {
 
 void seed_all(Walk& walk, const Tensors& roots, const Tensors& seeds) {
   if (!seeds.empty() && seeds.size() != roots.size())
-    fail(ErrorKind::autograd, "backward", int64_t(roots.size()), " roots and ", int64_t(seeds.size()),
-         " seeds");
+    fail(ErrorKind::autograd, "backward", int64_t(roots.size()), " roots and ",
+         int64_t(seeds.size()), " seeds");
   for (size_t i = 0; i < roots.size(); ++i)
     walk.seed(roots[i], seeds.empty() ? Tensor() : seeds[i]);
 }

@@ -26,7 +26,8 @@ struct Complex {
   GRADUS_HD friend constexpr Complex operator*(Complex a, Complex b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
-  // Smith's algorithm (CACM 5, 1962): no overflow in |b|^2. Finite / infinite is 0, as in C99, annex G.
+  // Smith's algorithm (CACM 5, 1962): no overflow in |b|^2. Finite / infinite is 0, as in C99,
+  // annex G.
   GRADUS_HD friend constexpr Complex operator/(Complex a, Complex b) {
     const R p = b.re < 0 ? -b.re : b.re, q = b.im < 0 ? -b.im : b.im;
     const bool infinite = (p == p && p - p != R(0)) || (q == q && q - q != R(0));

@@ -40,18 +40,24 @@ void raw_release(void* device, void* data) {
 
 ErrorKind kind_of(gd_status status) {
   switch (status) {
-    case GD_INVALID: return ErrorKind::value;
-    case GD_UNSUPPORTED: return ErrorKind::dtype;
-    case GD_OOM: return ErrorKind::memory;
-    case GD_INTERNAL: return ErrorKind::internal;
-    default: return ErrorKind::device;
+    case GD_INVALID:
+      return ErrorKind::value;
+    case GD_UNSUPPORTED:
+      return ErrorKind::dtype;
+    case GD_OOM:
+      return ErrorKind::memory;
+    case GD_INTERNAL:
+      return ErrorKind::internal;
+    default:
+      return ErrorKind::device;
   }
 }
 
 const char* slot_name(int slot) {
-  constexpr const char* names[] = {"copy", "fill", "pointwise", "pointwise_vjp", "reduce",
-                                   "scan", "contract", "gather", "scatter_add", "random",
-                                   "softmax", "normalize", "optimizer_step", "linalg"};
+  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
+                                   "reduce",         "scan",   "contract",  "gather",
+                                   "scatter_add",    "random", "softmax",   "normalize",
+                                   "optimizer_step", "linalg"};
   static_assert(std::size(names) == GD_SLOT_COUNT);
   return names[slot];
 }
@@ -86,9 +92,12 @@ std::pair<std::string, int> split_name(std::string_view name) {
 }  // namespace
 
 Device::Device(const gd_table* table, int index, gd_device* handle, std::string name)
-    : name_(std::move(name)), kind_(table->kind), index_(index), table_(table), handle_(handle),
-      host_memory_(table->capabilities &&
-                   (table->capabilities(handle) & GD_CAP_HOST_MEMORY) != 0),
+    : name_(std::move(name)),
+      kind_(table->kind),
+      index_(index),
+      table_(table),
+      handle_(handle),
+      host_memory_(table->capabilities && (table->capabilities(handle) & GD_CAP_HOST_MEMORY) != 0),
       pool_({this, raw_allocate, raw_release}, name_) {}
 
 gd_info Device::info() const {
@@ -102,8 +111,7 @@ gd_info Device::info() const {
 
 gd_status KernelWrapper::Next::operator()(gd_error& error) const { return (*this)(call, error); }
 gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) const {
-  if (depth > 0)
-    return device.wrappers_[depth - 1]->call(c, Next{device, c, depth - 1}, error);
+  if (depth > 0) return device.wrappers_[depth - 1]->call(c, Next{device, c, depth - 1}, error);
   return device.table_->slot[c.slot](device.handle_, nullptr, &c, &error);
 }
 
@@ -112,8 +120,7 @@ void Device::run(const gd_call& call) {
   if (!offers(gd_slot(call.slot)))
     fail(ErrorKind::device, current_op(), "device ", name_, " has no kernel for slot ",
          slot_name(call.slot));
-  const gd_status status =
-      KernelWrapper::Next{*this, call, wrappers_.size()}(error);
+  const gd_status status = KernelWrapper::Next{*this, call, wrappers_.size()}(error);
   if (status != GD_OK) {
     error.text[sizeof error.text - 1] = 0;
     fail(kind_of(status), *current_op() ? current_op() : slot_name(call.slot),
@@ -212,8 +219,7 @@ Device& open_device(std::string_view name, const std::string& options) {
   int32_t count = 0;
   if (table->probe(&count, &error) != GD_OK || count == 0)
     fail(ErrorKind::device, "device", full, ": ", error.text[0] ? error.text : "no device found");
-  if (index >= count)
-    fail(ErrorKind::device, "device", full, " asked, ", count, " found");
+  if (index >= count) fail(ErrorKind::device, "device", full, " asked, ", count, " found");
   gd_device* handle = nullptr;
   if (const gd_status s = table->open(index, options.c_str(), &handle, &error); s != GD_OK)
     fail(s == GD_INVALID ? ErrorKind::config : ErrorKind::device, "device", full, ": ", error.text);

@@ -16,8 +16,8 @@ namespace gradus {
 
 class Device;
 
-// Something that stands around every kernel call of a device (idea 5). Wrappers nest: the one pushed
-// last is called first and passes the call on with next().
+// Something that stands around every kernel call of a device (idea 5). Wrappers nest: the one
+// pushed last is called first and passes the call on with next().
 class KernelWrapper {
  public:
   virtual ~KernelWrapper() = default;

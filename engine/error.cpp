@@ -7,7 +7,9 @@
 namespace gradus {
 
 Error::Error(ErrorKind kind, std::string op, std::string message)
-    : kind_(kind), op_(std::move(op)), message_(std::move(message)),
+    : kind_(kind),
+      op_(std::move(op)),
+      message_(std::move(message)),
       what_(op_.empty() ? message_ : op_ + ": " + message_) {}
 
 std::string to_text(const Shape& shape) {

@@ -1,5 +1,5 @@
-// The one error type. Every failure a user can cause is a gradus::Error that names the op (or file),
-// what was expected, what came, and a hint when there is one:
+// The one error type. Every failure a user can cause is a gradus::Error that names the op (or
+// file), what was expected, what came, and a hint when there is one:
 //   matmul: inner sizes differ: a is (32, 784), b is (128, 784); did you mean b.T?
 #pragma once
 #include "engine/dtype.hpp"
@@ -12,12 +12,18 @@
 namespace gradus {
 
 enum class ErrorKind {
-  shape, dtype, value, index, autograd,  // a wrong call
-  config,                                // a wrong option or file of options
-  io,                                    // a file that can't be read, written or trusted
-  device,                                // a device or module that is not there
-  memory, numeric,                       // a limit, a NaN
-  interrupted, internal
+  shape,
+  dtype,
+  value,
+  index,
+  autograd,  // a wrong call
+  config,    // a wrong option or file of options
+  io,        // a file that can't be read, written or trusted
+  device,    // a device or module that is not there
+  memory,
+  numeric,  // a limit, a NaN
+  interrupted,
+  internal
 };
 
 class Error : public std::exception {

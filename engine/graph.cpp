@@ -1,4 +1,5 @@
-// Recording: apply(), record(), saved tensors, tangents, modes. The backward walk is in backward.cpp.
+// Recording: apply(), record(), saved tensors, tangents, modes. The backward walk is in
+// backward.cpp.
 #include "engine/graph.hpp"
 
 #include <atomic>
@@ -53,7 +54,8 @@ Tensor GradFn::extra(size_t k) { return unpack(Saved::Role::extra, k); }
 Tensor GradFn::unpack(Saved::Role role, size_t index) {
   constexpr const char* kRole[] = {"input", "output", "extra"};
   if (freed_)
-    fail(ErrorKind::autograd, op_->name, "backward through this graph a second time: its saved tensors "
+    fail(ErrorKind::autograd, op_->name,
+         "backward through this graph a second time: its saved tensors "
          "were freed by the first; pass retain_graph to the first call");
   for (const Saved& s : saved_) {
     if (s.role != role || s.index != index) continue;
@@ -81,8 +83,7 @@ OpContext::OpContext(const OpInfo& info, std::span<const Tensor> in, const Attrs
     : op(info), inputs(in), attrs(a) {
   for (const Tensor& t : in) {
     const bool need = info.differentiable && t.defined() &&
-                      ((grad_on && t.requires_grad()) ||
-                       (forward_mode() && t.tangent().defined()));
+                      ((grad_on && t.requires_grad()) || (forward_mode() && t.tangent().defined()));
     needs_.push_back(need);
     any_ |= need;
   }
@@ -140,8 +141,8 @@ void give_tangent(const Tensor& x, const Tensor& t) {
   level->dual_.push_back(x.body()->autograd);
 }
 
-// The tangents of the outputs, by the op's jvp rule. Rules run as if no level were open: with one level,
-// a tangent has no tangent of its own.
+// The tangents of the outputs, by the op's jvp rule. Rules run as if no level were open: with one
+// level, a tangent has no tangent of its own.
 void push_tangents(OpContext& ctx, GradFn& node) {
   SmallVector<Tensor, 3> tangents;
   bool any = false;
@@ -150,8 +151,7 @@ void push_tangents(OpContext& ctx, GradFn& node) {
     any |= tangents.back().defined();
   }
   if (!any) return;
-  if (!ctx.op.jvp)
-    fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
+  if (!ctx.op.jvp) fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     if (!is_floating(ctx.outputs[k].dtype())) continue;
     inside_jvp = true;
@@ -164,8 +164,7 @@ void push_tangents(OpContext& ctx, GradFn& node) {
     }
     inside_jvp = false;
     if (!t.defined()) continue;
-    if (!(t.sizes() == ctx.outputs[k].sizes()))
-      t = functions.expand(t, ctx.outputs[k].sizes());
+    if (!(t.sizes() == ctx.outputs[k].sizes())) t = functions.expand(t, ctx.outputs[k].sizes());
     give_tangent(ctx.outputs[k], t);
     for (const Saved& s : node.saved_)
       if (s.role == Saved::Role::output && s.index == k) give_tangent(s.tensor, t);
@@ -193,7 +192,8 @@ bool forward_mode() { return level && !inside_jvp; }
 
 ForwardLevel::ForwardLevel() {
   if (level)
-    fail(ErrorKind::autograd, "forward_level", "a level is open in this thread already; one at a time");
+    fail(ErrorKind::autograd, "forward_level",
+         "a level is open in this thread already; one at a time");
   level = this;
 }
 ForwardLevel::~ForwardLevel() {
@@ -202,7 +202,8 @@ ForwardLevel::~ForwardLevel() {
 }
 void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
   if (x.is_number())
-    fail(ErrorKind::autograd, "set_tangent", "a number takes its dtype and device anew in every op and can "
+    fail(ErrorKind::autograd, "set_tangent",
+         "a number takes its dtype and device anew in every op and can "
          "have no tangent; make a 0-d tensor with Tensor::full({}, ...)");
   if (!(x.sizes() == t.sizes()) || x.dtype() != t.dtype())
     fail(ErrorKind::autograd, "set_tangent", "the tensor is ", x.dtype(), " ", x.sizes(),

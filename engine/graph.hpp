@@ -1,6 +1,7 @@
 // The graph is data. A GradFn holds its op's description, its input edges, what was saved and its
-// attributes: no closures. It is built by record(), walked by backward()/grad(), and destroyed without
-// recursion. apply() is the road that every primitive op takes: run, record, push tangents forward.
+// attributes: no closures. It is built by record(), walked by backward()/grad(), and destroyed
+// without recursion. apply() is the road that every primitive op takes: run, record, push tangents
+// forward.
 #pragma once
 #include "engine/op_info.hpp"
 
@@ -36,8 +37,12 @@ class GradFn : public RefCounted {
   uint64_t sequence() const { return sequence_; }
   const Attrs& attrs() const { return attrs_; }
   std::span<const Edge> inputs() const { return {inputs_.data(), inputs_.size()}; }
-  std::span<const TensorMeta> input_metas() const { return {input_metas_.data(), input_metas_.size()}; }
-  std::span<const TensorMeta> output_metas() const { return {output_metas_.data(), output_metas_.size()}; }
+  std::span<const TensorMeta> input_metas() const {
+    return {input_metas_.data(), input_metas_.size()};
+  }
+  std::span<const TensorMeta> output_metas() const {
+    return {output_metas_.data(), output_metas_.size()};
+  }
   std::span<const Saved> saved() const { return {saved_.data(), saved_.size()}; }
   bool freed() const { return freed_; }
   // Is operand k on the way to a leaf (or tangent) that was asked for?
@@ -82,7 +87,8 @@ class OpContext {
   // Will a derivative with respect to operand k (or any operand) be asked for?
   bool needs(size_t k) const { return needs_[k]; }
   bool needs_any() const { return any_; }
-  // Keep for vjp/jvp; ignored when no derivative will be asked for. Outputs by index, once appended.
+  // Keep for vjp/jvp; ignored when no derivative will be asked for. Outputs by index, once
+  // appended.
   void save_input(size_t k);
   void save_output(size_t k);
   void save(const Tensor& extra);
@@ -97,7 +103,8 @@ class OpContext {
 };
 
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
-SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
+SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs,
+                             const Attrs& attrs = {});
 // As apply, for ops of one output.
 Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
@@ -129,8 +136,9 @@ struct BackwardOptions {
   bool create_graph = false;  // implies retain_graph
   bool allow_unused = false;  // grad(): undefined for inputs that are not in the graph
 };
-// Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf. A seed may be undefined for one-element
-// roots (it is 1). Error(autograd) as facts of PyTorch: no history, freed graph, wrong seed.
+// Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf. A seed may be undefined for
+// one-element roots (it is 1). Error(autograd) as facts of PyTorch: no history, freed graph, wrong
+// seed.
 void backward(const Tensors& roots, const Tensors& seeds = {}, BackwardOptions options = {});
 void backward(const Tensor& root, BackwardOptions options = {});
 // The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.

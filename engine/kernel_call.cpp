@@ -22,8 +22,13 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& st
   device_ = &d;
   sizes_[k] = sizes;
   strides_[k] = strides;
-  views_[k] = {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()),
-               int32_t(sizes.size()), offset, nullptr, nullptr};
+  views_[k] = {t.storage().buffer_id(),
+               t.storage().data(),
+               int32_t(t.dtype()),
+               int32_t(sizes.size()),
+               offset,
+               nullptr,
+               nullptr};
   ++n;
   return *this;
 }
@@ -44,12 +49,18 @@ void KernelCall::run() {
     views_[k].sizes = sizes_[k].data();
     views_[k].strides = strides_[k].data();
   }
-  const gd_call call{sizeof(gd_call),      slot_,
-                     op_,                  n_in_,
-                     n_out_,               int32_t(doubles_.size()),
-                     int32_t(ints_.size()), views_,
-                     views_ + n_in_,       doubles_.data(),
-                     ints_.data(),         nullptr};
+  const gd_call call{sizeof(gd_call),
+                     slot_,
+                     op_,
+                     n_in_,
+                     n_out_,
+                     int32_t(doubles_.size()),
+                     int32_t(ints_.size()),
+                     views_,
+                     views_ + n_in_,
+                     doubles_.data(),
+                     ints_.data(),
+                     nullptr};
   device_->run(call);
 }
 

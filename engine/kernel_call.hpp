@@ -1,6 +1,7 @@
 // KernelCall builds one gd_call on the stack and runs it:
 //   KernelCall(GD_POINTWISE, id).in(a, sizes).in(b, sizes).out(y).run();
-// in(t, sizes) broadcasts by stride 0. Tensors must outlive the call; no heap is used for everyday ranks.
+// in(t, sizes) broadcasts by stride 0. Tensors must outlive the call; no heap is used for everyday
+// ranks.
 #pragma once
 #include "engine/tensor.hpp"
 
@@ -40,7 +41,8 @@ class KernelCall {
 
  private:
   static constexpr int kMax = 8;
-  KernelCall& add(const Tensor& t, const Shape& sizes, const Shape& strides, int64_t offset, int& n);
+  KernelCall& add(const Tensor& t, const Shape& sizes, const Shape& strides, int64_t offset,
+                  int& n);
   gd_slot slot_;
   int op_;
   int n_in_ = 0, n_out_ = 0;

@@ -45,7 +45,7 @@ enum {
   GD_NO_DEVICE,
   GD_BAD_DEVICE,
   GD_OOM,
-  GD_INVALID,     /* the call breaks the slot's contract */
+  GD_INVALID, /* the call breaks the slot's contract */
   GD_NOT_READY,
   GD_UNSUPPORTED, /* contract kept, but this dtype or size has no kernel here */
   GD_NO_KERNEL_IMAGE,
@@ -79,9 +79,9 @@ typedef struct gd_view {
  * be in" means the very same view; any other overlap of an output with an input is the caller's
  * fault. */
 typedef enum gd_slot {
-  /* out[i] = cast(in[i]); equal sizes, any two dtypes. complex -> real keeps the real part; float ->
-   * integer truncates; x -> bool is x != 0 (NaN is true). f16/bf16 round to nearest even.
-   * out must not overlap in, unless it is in. Deterministic. */
+  /* out[i] = cast(in[i]); equal sizes, any two dtypes. complex -> real keeps the real part; float
+   * -> integer truncates; x -> bool is x != 0 (NaN is true). f16/bf16 round to nearest even. out
+   * must not overlap in, unless it is in. Deterministic. */
   GD_COPY = 0,
   /* out[i] = value. doubles = {re, im}; for i32/i64 outputs ints = {value}.
    * No inputs. Deterministic. */
@@ -100,31 +100,32 @@ typedef enum gd_slot {
    * sum: out dtype as in's (i64 for integers and bool; f16/bf16 add in f32). max/min: NaN wins; an
    * empty extent is GD_INVALID. argmax/argmin: i64, ints = {axis} (row-major index within that one
    * axis), first winner, NaN wins. any/all: bool out.
-   * out overlaps nothing. One fixed order per instruction set: partials of fixed size, fixed tree. */
+   * out overlaps nothing. One fixed order per instruction set: partials of fixed size, fixed tree.
+   */
   GD_REDUCE,
-  /* Inclusive scan along axis ints[0], op = gd_reduction (sum, prod, max, min); ints[1] = 1 runs from
-   * the end.  Equal sizes and dtypes.  out may be in.  Sequential along the axis. */
+  /* Inclusive scan along axis ints[0], op = gd_reduction (sum, prod, max, min); ints[1] = 1 runs
+   * from the end.  Equal sizes and dtypes.  out may be in.  Sequential along the axis. */
   GD_SCAN,
   /* out = alpha * SUM_k a*b + beta * out (+ bias): views a = in[0], b = in[1] stand over one joint
    * index space of equal rank and sizes: first ints[0] axes that out has too, then the axes summed
    * over; an operand without an axis has stride 0 there. out = out[0] has rank ints[0].
    * ints = {n_out_axes, algebra (gd_algebra), conj_a, conj_b}; doubles = {alpha.re, alpha.im,
    * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
-   * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with out's
-   * sizes that receives the winner: row-major index over the summed axes, the first on ties, -1 if the
-   * sum is empty or no term beats the algebra's zero. The three tropical algebras take alpha = 1,
-   * beta = 0 and real or integer dtypes; their zero is -inf / +inf (INT_MIN / INT_MAX: sums saturate
-   * there) / 0 for max-times over an empty sum.
-   * a and b may overlap; out overlaps neither. The order of the sum depends on sizes alone. */
+   * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
+   * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
+   * -1 if the sum is empty or no term beats the algebra's zero. The three tropical algebras take
+   * alpha = 1, beta = 0 and real or integer dtypes; their zero is -inf / +inf (INT_MIN / INT_MAX:
+   * sums saturate there) / 0 for max-times over an empty sum. a and b may overlap; out overlaps
+   * neither. The order of the sum depends on sizes alone. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
    * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
    * [0, size) is GD_INVALID, and the text names it.
    * No overlap. Deterministic. */
   GD_GATHER,
-  /* out[.., index[i..], ..] += in[1][i..] along axis ints[0]: in[0] = index, in[1] = source, of equal
-   * sizes; out is read and written, its other sizes are the source's.
-   * No overlap. Contributions are added in row-major order of the source. */
+  /* out[.., index[i..], ..] += in[1][i..] along axis ints[0]: in[0] = index, in[1] = source, of
+   * equal sizes; out is read and written, its other sizes are the source's. No overlap.
+   * Contributions are added in row-major order of the source. */
   GD_SCATTER_ADD,
   /* Philox4x32-10 numbers (engine/philox.hpp), op = gd_random. in[0] = {seed, base} (i64, 2
    * elements), ints = {relative}; row-major element i of out uses number base + relative + i.
@@ -137,11 +138,10 @@ typedef enum gd_slot {
   GD_NORMALIZE, /* reserved: mean/variance normalisation */
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
-   * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the gradient.
-   * sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param, velocity} (velocity NULL when
-   * momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2, eps, weight_decay},
-   * out = {param, m, v}. Formulas: ops/optim/optimizer.hpp.
-   * Deterministic. */
+   * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
+   * gradient. sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param, velocity}
+   * (velocity NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2, eps,
+   * weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp. Deterministic. */
   GD_OPTIMIZER_STEP,
   GD_LINALG, /* reserved: factorisations */
   GD_SLOT_COUNT
@@ -192,10 +192,10 @@ enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
  * status and fill *error (never NULL) when it is not GD_OK; none throws, prints or exits. */
 typedef struct gd_table {
   uint32_t magic, major, minor, struct_size;
-  uint64_t statements;        /* hash over all built-in statements, see statement_text */
-  const char* kind;           /* "cpu", "cuda", ... : the name people type. required */
-  const char* build;          /* compiler, flags, version. required */
-  int32_t score;              /* `auto` takes the highest kind with a device */
+  uint64_t statements; /* hash over all built-in statements, see statement_text */
+  const char* kind;    /* "cpu", "cuda", ... : the name people type. required */
+  const char* build;   /* compiler, flags, version. required */
+  int32_t score;       /* `auto` takes the highest kind with a device */
   int32_t statement_count;
   const char* (*statement_text)(int32_t id); /* "name(arity; params): value; slopes". required */
 
@@ -208,7 +208,8 @@ typedef struct gd_table {
   /* Raw memory, 64-byte aligned; the pool above it is the engine's. required */
   gd_status (*alloc)(gd_device*, size_t bytes, void** out, gd_error*);
   void (*free)(gd_device*, void*);
-  gd_status (*copy)(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t way, gd_error*);
+  gd_status (*copy)(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t way,
+                    gd_error*);
 
   gd_status (*stream_new)(gd_device*, gd_stream**, gd_error*);
   void (*stream_del)(gd_device*, gd_stream*);

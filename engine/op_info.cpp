@@ -28,13 +28,20 @@ AttrValue::AttrValue(std::string_view v) : type(Type::text), text(intern(v)) {}
 
 std::string to_text(const AttrValue& v) {
   switch (v.type) {
-    case AttrValue::Type::none: return "none";
-    case AttrValue::Type::integer: return join(v.integer);
-    case AttrValue::Type::number: return join(v.number);
-    case AttrValue::Type::boolean: return v.integer ? "true" : "false";
-    case AttrValue::Type::text: return v.text;
-    case AttrValue::Type::dtype: return dtype_name(v.dtype());
-    case AttrValue::Type::integers: break;
+    case AttrValue::Type::none:
+      return "none";
+    case AttrValue::Type::integer:
+      return join(v.integer);
+    case AttrValue::Type::number:
+      return join(v.number);
+    case AttrValue::Type::boolean:
+      return v.integer ? "true" : "false";
+    case AttrValue::Type::text:
+      return v.text;
+    case AttrValue::Type::dtype:
+      return dtype_name(v.dtype());
+    case AttrValue::Type::integers:
+      break;
   }
   std::string s = "[";
   for (size_t i = 0; i < v.integers.size(); ++i) s += join(i ? ", " : "", v.integers[i]);

@@ -1,6 +1,6 @@
-// OpInfo: the only description of an op. The doors (CLI, Lua, C, Python), graph files, replay, ledger
-// and audit use nothing else; the typed C++ functions fill the same struct. The engine reads it and
-// knows no op by name. OpInfos are made once at start-up, interned, and never freed.
+// OpInfo: the only description of an op. The doors (CLI, Lua, C, Python), graph files, replay,
+// ledger and audit use nothing else; the typed C++ functions fill the same struct. The engine reads
+// it and knows no op by name. OpInfos are made once at start-up, interned, and never freed.
 #pragma once
 #include "engine/small_vector.hpp"
 #include "engine/tensor.hpp"
@@ -66,7 +66,7 @@ struct OpInfo {
   std::string formula;  // "y = ..." for people; statements print theirs
   std::vector<OperandSpec> operands;
   std::vector<AttrSpec> attrs;
-  std::string group;     // "pointwise", "reduction", "view", ...
+  std::string group;      // "pointwise", "reduction", "view", ...
   bool primitive = true;  // false: made of ops, `call` alone is set
   bool differentiable = true;
   bool is_view = false;  // output shares the storage of operand 0
@@ -75,11 +75,11 @@ struct OpInfo {
   // The door: operands and attributes to outputs, recording as it goes.
   std::function<Tensors(const Tensors&, const Attrs&)> call;
 
-  // Primitives only. forward: reads ctx.inputs and ctx.attrs, appends to ctx.outputs, and says what to
-  // save; it must not record. vjp: the cotangent of operand k, given those of the outputs (undefined =
-  // zero); may be broader than the operand by broadcasting, the walk sums it; undefined = zero.
-  // jvp: the tangent of output `out`, given those of the operands (undefined = zero).
-  // vjp and jvp are written in terms of ops, so that they can be recorded in turn.
+  // Primitives only. forward: reads ctx.inputs and ctx.attrs, appends to ctx.outputs, and says what
+  // to save; it must not record. vjp: the cotangent of operand k, given those of the outputs
+  // (undefined = zero); may be broader than the operand by broadcasting, the walk sums it;
+  // undefined = zero. jvp: the tangent of output `out`, given those of the operands (undefined =
+  // zero). vjp and jvp are written in terms of ops, so that they can be recorded in turn.
   void (*forward)(OpContext& ctx) = nullptr;
   Tensor (*vjp)(GradFn& node, size_t k, std::span<const Tensor> g) = nullptr;
   Tensor (*jvp)(GradFn& node, size_t out, std::span<const Tensor> t) = nullptr;

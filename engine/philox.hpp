@@ -72,10 +72,14 @@ GRADUS_HD inline double cos_turn(double t) {
   for (int k = 17; k >= 3; k -= 2) s = 1.0 - s * z / double(k * (k - 1));
   s = s * a;
   switch (quadrant & 3) {
-    case 0: return c;
-    case 1: return -s;
-    case 2: return -c;
-    default: return s;
+    case 0:
+      return c;
+    case 1:
+      return -s;
+    case 2:
+      return -c;
+    default:
+      return s;
   }
 }
 GRADUS_HD inline double square_root(double x) { return __builtin_sqrt(x); }

@@ -1,7 +1,7 @@
-// The caching pool of one device, written once over the device's raw alloc and free. Sizes are rounded
-// to 512 B below 1 MiB and to 2 MiB above; a freed block is kept and given out again for the same
-// rounded size. An optional limit bounds live bytes; going over it is an Error(memory) that names the
-// largest holders. Threads: all functions may be called from any thread.
+// The caching pool of one device, written once over the device's raw alloc and free. Sizes are
+// rounded to 512 B below 1 MiB and to 2 MiB above; a freed block is kept and given out again for
+// the same rounded size. An optional limit bounds live bytes; going over it is an Error(memory)
+// that names the largest holders. Threads: all functions may be called from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ class Pool {
 
   Block allocate(size_t bytes);  // 0 bytes give a null block
   void release(Block block);
-  void trim();  // returns all cached blocks to the device
+  void trim();                   // returns all cached blocks to the device
   void set_limit(size_t bytes);  // 0: none
   size_t limit() const;
   PoolStats stats() const;

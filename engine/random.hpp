@@ -1,6 +1,7 @@
-// Generator: a stream of Philox numbers. Its position is base + relative: `relative` counts the numbers
-// drawn since begin_step(), `base` lies in a one-step buffer on the device that kernels read, so that a
-// recorded step can be replayed with the next numbers. Threads: one generator per thread of use.
+// Generator: a stream of Philox numbers. Its position is base + relative: `relative` counts the
+// numbers drawn since begin_step(), `base` lies in a one-step buffer on the device that kernels
+// read, so that a recorded step can be replayed with the next numbers. Threads: one generator per
+// thread of use.
 #pragma once
 #include "engine/tensor.hpp"
 

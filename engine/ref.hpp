@@ -1,5 +1,6 @@
 // Intrusive, atomic reference counting: RefCounted is the base, Ref<T> the handle. Handles may be
-// copied and dropped from any thread; the object itself is no more thread-safe than its own contract.
+// copied and dropped from any thread; the object itself is no more thread-safe than its own
+// contract.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -38,7 +39,9 @@ class Ref {
  public:
   Ref() = default;
   Ref(std::nullptr_t) {}
-  explicit Ref(T* p) : p_(p) { if (p_) p_->retain(); }
+  explicit Ref(T* p) : p_(p) {
+    if (p_) p_->retain();
+  }
   Ref(const Ref& o) : Ref(o.p_) {}
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   Ref& operator=(Ref o) noexcept {

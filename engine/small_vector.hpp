@@ -18,7 +18,10 @@ class SmallVector {
   explicit SmallVector(size_t n, const T& value = T()) { resize(n, value); }
   SmallVector(std::initializer_list<T> list) : SmallVector(list.begin(), list.end()) {}
   template <class It>
-    requires requires(It it) { *it; ++it; }
+  requires requires(It it) {
+    *it;
+    ++it;
+  }
   SmallVector(It first, It last) {
     for (; first != last; ++first) push_back(*first);
   }

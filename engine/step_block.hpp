@@ -1,6 +1,7 @@
-// The step block: what changes from step to step (learning rate, bias corrections, gradient gain, ...)
-// lies in one-element f64 buffers on the device. Kernels read it there, so a recorded step replays with
-// the values of the step it is replayed for. The host writes before the step and uploads once.
+// The step block: what changes from step to step (learning rate, bias corrections, gradient gain,
+// ...) lies in one-element f64 buffers on the device. Kernels read it there, so a recorded step
+// replays with the values of the step it is replayed for. The host writes before the step and
+// uploads once.
 #pragma once
 #include "engine/tensor.hpp"
 

@@ -53,8 +53,7 @@ Tensor::Tensor(bool v) : body_(number_body(DType::bool_, v, v)) {}
 Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
   const int64_t n = numel_of(sizes);
   Ref<TensorBody> body = make_ref<TensorBody>();
-  body->storage =
-      make_ref<Storage>(make_ref<Buffer>(device, size_t(n) * itemsize(dtype)));
+  body->storage = make_ref<Storage>(make_ref<Buffer>(device, size_t(n) * itemsize(dtype)));
   body->dtype = dtype;
   body->sizes = sizes;
   body->strides = contiguous_strides(sizes);
@@ -148,13 +147,15 @@ bool Tensor::requires_grad() const {
 }
 Tensor& Tensor::set_requires_grad(bool on) {
   if (on && is_number())
-    fail(ErrorKind::autograd, "requires_grad", "a number takes its dtype and device anew in every op and "
+    fail(ErrorKind::autograd, "requires_grad",
+         "a number takes its dtype and device anew in every op and "
          "can have no gradient; make a 0-d tensor with Tensor::full({}, ...)");
   if (on && !is_floating(dtype()))
-    fail(ErrorKind::autograd, "requires_grad", "only tensors of floating dtype can have a gradient, ",
-         "this one is ", dtype());
+    fail(ErrorKind::autograd, "requires_grad",
+         "only tensors of floating dtype can have a gradient, ", "this one is ", dtype());
   if (!is_leaf())
-    fail(ErrorKind::autograd, "requires_grad", "this tensor is the result of ", grad_fn()->op().name,
+    fail(ErrorKind::autograd, "requires_grad", "this tensor is the result of ",
+         grad_fn()->op().name,
          "; only leaves can change requires_grad, use detach() for a copy without history");
   autograd_of(*this).requires_grad = on;
   return *this;
@@ -176,22 +177,26 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   if (!t.is_number()) return t;
   const TensorBody& body = *t.body();
   Tensor out = Tensor::empty({}, dtype, device);
-  arithmetic().fill(out, body.number, body.dtype == DType::f64 ? int64_t(body.number) : body.integer);
+  arithmetic().fill(out, body.number,
+                    body.dtype == DType::f64 ? int64_t(body.number) : body.integer);
   return out;
 }
 
 gd_view view_of(const Tensor& t) {
-  return {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()), int32_t(t.rank()),
-          t.offset(), t.sizes().data(), t.strides().data()};
+  return {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()),
+          int32_t(t.rank()),       t.offset(),         t.sizes().data(),
+          t.strides().data()};
 }
 
 void prepare_write(const Tensor& t, const char* op) {
   if (grad_enabled() && t.requires_grad()) {
     if (t.is_leaf())
-      fail(ErrorKind::autograd, op, "a leaf that requires a gradient is written in place; do it under ",
+      fail(ErrorKind::autograd, op,
+           "a leaf that requires a gradient is written in place; do it under ",
            "no_grad, or work on a clone()");
-    fail(ErrorKind::autograd, op, "in-place writes on tensors with history are not offered: this one ",
-         "is the result of ", t.grad_fn()->op().name, "; use the op that returns a new tensor");
+    fail(ErrorKind::autograd, op,
+         "in-place writes on tensors with history are not offered: this one ", "is the result of ",
+         t.grad_fn()->op().name, "; use the op that returns a new tensor");
   }
   for (size_t i = 0; i < t.sizes().size(); ++i)
     if (t.strides()[i] == 0 && t.sizes()[i] > 1)
@@ -201,8 +206,7 @@ void prepare_write(const Tensor& t, const char* op) {
 }
 
 void Tensor::copy_to_host_typed(void* packed, DType want, const char* who) const {
-  if (dtype() != want)
-    fail(ErrorKind::dtype, who, "the tensor is ", dtype(), ", asked for ", want);
+  if (dtype() != want) fail(ErrorKind::dtype, who, "the tensor is ", dtype(), ", asked for ", want);
   copy_to_host(packed);
 }
 
@@ -219,8 +223,7 @@ void Tensor::copy_to_host(void* packed) const {
 }
 
 std::complex<double> Tensor::item_complex() const {
-  if (numel() != 1)
-    fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
+  if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   if (is_number()) return body_->number;
   std::complex<double> out;
   alignas(16) unsigned char raw[16];
@@ -238,14 +241,14 @@ std::complex<double> Tensor::item_complex() const {
   return out;
 }
 double Tensor::item() const {
-  if (is_complex(dtype())) fail(ErrorKind::dtype, "item", "the element is complex; use item_complex");
+  if (is_complex(dtype()))
+    fail(ErrorKind::dtype, "item", "the element is complex; use item_complex");
   return item_complex().real();
 }
 int64_t Tensor::item_integer() const {
   if (is_number()) return dtype() == DType::f64 ? int64_t(body_->number) : body_->integer;
   if (dtype() != DType::i64) return int64_t(item());
-  if (numel() != 1)
-    fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
+  if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   int64_t v;
   copy_to_host(&v);
   return v;

@@ -1,7 +1,8 @@
-// Tensor: a handle, one pointer to a counted body {storage, dtype, sizes, strides, offset, autograd}.
-// Copying a Tensor copies the handle. Views share storage and its version counter; strides are in
-// elements and may be 0 or negative. Operators and functions on tensors are ops: see ops/ops.hpp.
-// Threads: handles may be copied and dropped anywhere; concurrent reads are fine, writes are not.
+// Tensor: a handle, one pointer to a counted body {storage, dtype, sizes, strides, offset,
+// autograd}. Copying a Tensor copies the handle. Views share storage and its version counter;
+// strides are in elements and may be 0 or negative. Operators and functions on tensors are ops: see
+// ops/ops.hpp. Threads: handles may be copied and dropped anywhere; concurrent reads are fine,
+// writes are not.
 #pragma once
 #include "engine/device.hpp"
 #include "engine/dtype.hpp"
@@ -25,8 +26,8 @@ void destroy(const TensorBody* body);
 void destroy(const Autograd* autograd);
 void destroy(const GradFn* node);
 
-int64_t numel_of(const Shape& sizes);              // throws on overflow
-Shape contiguous_strides(const Shape& sizes);      // row-major
+int64_t numel_of(const Shape& sizes);          // throws on overflow
+Shape contiguous_strides(const Shape& sizes);  // row-major
 
 class Tensor {
  public:
@@ -133,8 +134,8 @@ Autograd& autograd_of(const Tensor& t);
 Tensor materialise(const Tensor& t, DType dtype, Device& device);
 // A gd_view of a tensor; pointers live as long as the tensor does.
 gd_view view_of(const Tensor& t);
-// REQUIRED before any write into t: refuses tensors with history while recording, refuses views that
-// overlap themselves, unshares a copy-on-write buffer, and bumps the version.
+// REQUIRED before any write into t: refuses tensors with history while recording, refuses views
+// that overlap themselves, unshares a copy-on-write buffer, and bumps the version.
 void prepare_write(const Tensor& t, const char* op);
 
 template <class T>

@@ -1,8 +1,8 @@
-// contract: the one kernel behind matmul, batched matmul, einsum and linear layers. The primitive takes
-// two operands whose labels are distinct, each of which the other operand or the output has too; what
-// else people write (repeated labels, labels of one operand alone, extents of 1) is made ready here by
-// views and sums. Every derivative of a sum-product contraction is again a contraction; of a tropical
-// one, a gather or scatter through its winners.
+// contract: the one kernel behind matmul, batched matmul, einsum and linear layers. The primitive
+// takes two operands whose labels are distinct, each of which the other operand or the output has
+// too; what else people write (repeated labels, labels of one operand alone, extents of 1) is made
+// ready here by views and sums. Every derivative of a sum-product contraction is again a
+// contraction; of a tropical one, a gather or scatter through its winners.
 #include "engine/kernel_call.hpp"
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
@@ -26,17 +26,21 @@ Algebra algebra_of(const Attrs& a) {
        "\"; expected standard, max-plus, min-plus or max-times");
 }
 
-bool has(const Ints& labels, int64_t l) { return std::find(labels.begin(), labels.end(), l) != labels.end(); }
+bool has(const Ints& labels, int64_t l) {
+  return std::find(labels.begin(), labels.end(), l) != labels.end();
+}
 size_t place(const Ints& labels, int64_t l) {
   return size_t(std::find(labels.begin(), labels.end(), l) - labels.begin());
 }
 
-// The joint index space: the output's labels, then the summed ones, with sizes and strides per operand.
+// The joint index space: the output's labels, then the summed ones, with sizes and strides per
+// operand.
 struct Joint {
   Ints labels;
   Shape sizes, strides_a, strides_b;
 };
-Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out) {
+Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
+                  const Ints& out) {
   Joint j;
   j.labels = out;
   for (int64_t l : la)
@@ -54,7 +58,8 @@ void forward(OpContext& ctx) {
   const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
   const Ints& out = ctx.attrs[kLabelsOut].integers;
   const Algebra algebra = algebra_of(ctx.attrs);
-  const Joint j = join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers, out);
+  const Joint j =
+      join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers, out);
   const Shape sizes(j.sizes.begin(), j.sizes.begin() + out.size());
   Tensor c = Tensor::empty(sizes, a.dtype(), a.device());
   const bool tropical = algebra != Algebra::standard;
@@ -81,8 +86,9 @@ void forward(OpContext& ctx) {
   }
 }
 
-// ---- derivatives of the tropical algebras. Axes in four groups: batch (in a, b and out), own (of the
-// operand, in out), other (of the other operand, in out), summed. Everything is brought to three axes.
+// ---- derivatives of the tropical algebras. Axes in four groups: batch (in a, b and out), own (of
+// the operand, in out), other (of the other operand, in out), summed. Everything is brought to
+// three axes.
 struct Groups {
   Ints batch, own, other, summed;
 };
@@ -99,19 +105,21 @@ Groups groups(const Attrs& at, size_t k) {
 int64_t extent(const GradFn& node, const Ints& labels) {
   int64_t n = 1;
   for (int64_t l : labels) {
-    const size_t pa = place(node.attrs()[kLabelsA].integers, l), pb = place(node.attrs()[kLabelsB].integers, l);
+    const size_t pa = place(node.attrs()[kLabelsA].integers, l),
+                 pb = place(node.attrs()[kLabelsB].integers, l);
     n *= pa < node.attrs()[kLabelsA].integers.size() ? node.input_metas()[0].sizes[pa]
                                                      : node.input_metas()[1].sizes[pb];
   }
   return n;
 }
 // t with these labels, as (|first|, |second|, |third|).
-Tensor three(const GradFn& node, const Tensor& t, const Ints& labels, const Ints& first, const Ints& second,
-             const Ints& third) {
+Tensor three(const GradFn& node, const Tensor& t, const Ints& labels, const Ints& first,
+             const Ints& second, const Ints& third) {
   Ints order;
   for (const Ints* group : {&first, &second, &third})
     for (int64_t l : *group) order.push_back(int64_t(place(labels, l)));
-  return reshape(permute(t, order), {extent(node, first), extent(node, second), extent(node, third)});
+  return reshape(permute(t, order),
+                 {extent(node, first), extent(node, second), extent(node, third)});
 }
 // The inverse of three().
 Tensor from_three(const Tensor& t, const Ints& labels, const Shape& sizes, const Groups& g) {
@@ -126,12 +134,14 @@ Tensor from_three(const Tensor& t, const Ints& labels, const Shape& sizes, const
 
 // Winners as (batch, own, other), and a 0/1 mask: 0 where nothing won.
 std::pair<Tensor, Tensor> winners(GradFn& node, const Groups& g, DType dtype) {
-  const Tensor w = three(node, node.extra(0), node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other);
+  const Tensor w =
+      three(node, node.extra(0), node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other);
   return {where(lt(w, 0), 0, w), cast(ge(w, 0), dtype)};
 }
 // The other operand at the winners: (batch, own, other).
 Tensor other_at(GradFn& node, size_t k, const Groups& g, const Tensor& w) {
-  const Tensor t = three(node, node.input(1 - k), node.attrs()[1 - k].integers, g.batch, g.other, g.summed);
+  const Tensor t =
+      three(node, node.input(1 - k), node.attrs()[1 - k].integers, g.batch, g.other, g.summed);
   return transpose(gather(t, 2, transpose(w, 1, 2)), 1, 2);
 }
 
@@ -140,10 +150,11 @@ Tensor tropical_vjp(GradFn& node, size_t k, const Tensor& grad) {
   const Groups g = groups(node.attrs(), k);
   if (extent(node, g.summed) == 0) return Tensor();  // nothing wins
   const auto [w, won] = winners(node, g, m.dtype);
-  Tensor source = mul(three(node, grad, node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other), won);
+  Tensor source =
+      mul(three(node, grad, node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other), won);
   if (algebra_of(node.attrs()) == Algebra::max_times) source = mul(source, other_at(node, k, g, w));
-  const Tensor zeros = Tensor::zeros({extent(node, g.batch), extent(node, g.own), extent(node, g.summed)},
-                                     m.dtype, *m.device);
+  const Tensor zeros = Tensor::zeros(
+      {extent(node, g.batch), extent(node, g.own), extent(node, g.summed)}, m.dtype, *m.device);
   return from_three(scatter_add(zeros, 2, w, source), node.attrs()[k].integers, m.sizes, g);
 }
 
@@ -175,7 +186,8 @@ Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& l
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
   const Attrs& at = node.attrs();
   if (algebra_of(at) != Algebra::standard) return tropical_vjp(node, k, g[0]);
-  const Ints &la = at[kLabelsA].integers, &lb = at[kLabelsB].integers, &out = at[kLabelsOut].integers;
+  const Ints &la = at[kLabelsA].integers, &lb = at[kLabelsB].integers,
+             &out = at[kLabelsOut].integers;
   return k == 0 ? primitive(g[0], out, conj(node.input(1)), lb, la, at[kAlgebra].text)
                 : primitive(conj(node.input(0)), la, g[0], out, lb, at[kAlgebra].text);
 }
@@ -225,8 +237,8 @@ void take_diagonals(Operand& x) {
     for (size_t j = i + 1; j < x.labels.size(); ++j) {
       if (x.labels[i] != x.labels[j]) continue;
       if (x.t.sizes()[i] != x.t.sizes()[j])
-        fail(ErrorKind::shape, "contract", "label ", label_text(x.labels[i]), " is ", x.t.sizes()[i],
-             " and ", x.t.sizes()[j], " in one operand of shape ", x.t.sizes());
+        fail(ErrorKind::shape, "contract", "label ", label_text(x.labels[i]), " is ",
+             x.t.sizes()[i], " and ", x.t.sizes()[j], " in one operand of shape ", x.t.sizes());
       const int64_t l = x.labels[i];
       x.t = diagonal(x.t, 0, int64_t(i), int64_t(j));
       x.labels.erase(j);
@@ -243,8 +255,9 @@ void drop(Operand& x, size_t i) {
   x.labels.erase(i);
 }
 
-// Sums (in the algebra) the labels that neither the other operand nor the output has. In max-times a
-// negative factor turns max into min, so there nothing is summed alone: the other operand is repeated.
+// Sums (in the algebra) the labels that neither the other operand nor the output has. In max-times
+// a negative factor turns max into min, so there nothing is summed alone: the other operand is
+// repeated.
 void sum_own(Operand& x, Operand& other, const Ints& out, Algebra algebra) {
   Ints axes, labels;
   for (size_t i = 0; i < x.labels.size(); ++i) {
@@ -271,8 +284,8 @@ void sum_own(Operand& x, Operand& other, const Ints& out, Algebra algebra) {
 void check_labels(const Operand& a, const Operand& b, const Ints& out) {
   for (const Operand* x : {&a, &b})
     if (int64_t(x->labels.size()) != x->t.rank())
-      fail(ErrorKind::shape, "contract", int64_t(x->labels.size()), " labels for an operand of shape ",
-           x->t.sizes());
+      fail(ErrorKind::shape, "contract", int64_t(x->labels.size()),
+           " labels for an operand of shape ", x->t.sizes());
   for (size_t i = 0; i < out.size(); ++i) {
     if (!has(a.labels, out[i]) && !has(b.labels, out[i]))
       fail(ErrorKind::value, "contract", "output label ", label_text(out[i]), " is in no operand");
@@ -301,13 +314,14 @@ void match_extents(Operand& a, Operand& b) {
   }
 }
 
-Tensor contract_by(const char* algebra, const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
-                   const Ints& out) {
+Tensor contract_by(const char* algebra, const Tensor& a, const Ints& la, const Tensor& b,
+                   const Ints& lb, const Ints& out) {
   const Algebra kind = algebra_of({AttrValue(), AttrValue(), AttrValue(), algebra});
   const Tensor pair[] = {a, b};
   const DType dtype = result_dtype(pair);
   if (kind != Algebra::standard && is_complex(dtype))
-    fail(ErrorKind::dtype, "contract", "the algebra ", algebra, " needs an order, complex numbers have none");
+    fail(ErrorKind::dtype, "contract", "the algebra ", algebra,
+         " needs an order, complex numbers have none");
   Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
   check_labels(x, y, out);
   take_diagonals(x);
@@ -351,7 +365,8 @@ void register_contractions() {
   o.formula = "y[out] = sum over the other labels of a[labels_a] * b[labels_b]";
   o.group = "contraction";
   o.operands = {{"a"}, {"b"}};
-  o.attrs = {ints_attr("labels_a", "one integer per axis of a"), ints_attr("labels_b", "one per axis of b"),
+  o.attrs = {ints_attr("labels_a", "one integer per axis of a"),
+             ints_attr("labels_b", "one per axis of b"),
              ints_attr("labels_out", "one per axis of y"),
              text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")};
   o.forward = forward;
@@ -359,23 +374,26 @@ void register_contractions() {
   o.jvp = jvp;
   o.cost = cost;
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{contract_by(a[kAlgebra].text, in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
-                               a[kLabelsOut].integers)};
+    return Tensors{contract_by(a[kAlgebra].text, in[0], a[kLabelsA].integers, in[1],
+                               a[kLabelsB].integers, a[kLabelsOut].integers)};
   };
   contract_info = &add_op(std::move(o));
   register_two<matmul>("matmul", "matrix product; leading axes are batches and broadcast",
                        "y[.., i, j] = sum_k a[.., i, k] * b[.., k, j]");
   register_two<mm>("mm", "product of two matrices", "y[i, j] = sum_k a[i, k] * b[k, j]");
-  register_two<bmm>("bmm", "products of two stacks of matrices", "y[n, i, j] = sum_k a[n, i, k] * b[n, k, j]");
+  register_two<bmm>("bmm", "products of two stacks of matrices",
+                    "y[n, i, j] = sum_k a[n, i, k] * b[n, k, j]");
   register_two<mv>("mv", "matrix times vector", "y[i] = sum_k a[i, k] * b[k]");
-  register_two<dot>("dot", "sum of products of two vectors, none conjugated", "y = sum_k a[k] * b[k]");
+  register_two<dot>("dot", "sum of products of two vectors, none conjugated",
+                    "y = sum_k a[k] * b[k]");
   register_two<outer>("outer", "all products of two vectors", "y[i, j] = a[i] * b[j]");
-  add_composition("tensordot", "contraction", "contraction over pairs of axes",
-                  "y = sum over pairs (dims_a[i], dims_b[i])", {{"a"}, {"b"}},
-                  {ints_attr("dims_a", "axes of a"), ints_attr("dims_b", "axes of b, pair by pair")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
-                  });
+  add_composition(
+      "tensordot", "contraction", "contraction over pairs of axes",
+      "y = sum over pairs (dims_a[i], dims_b[i])", {{"a"}, {"b"}},
+      {ints_attr("dims_a", "axes of a"), ints_attr("dims_b", "axes of b, pair by pair")},
+      [](const Tensors& in, const Attrs& a) {
+        return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
+      });
 }
 
 Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
@@ -386,9 +404,10 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
 // Labels: 0 = i, 1 = k, 2 = j, batches from 3, aligned at the right.
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() == 0 || b.rank() == 0)
-    fail(ErrorKind::shape, "matmul", "both operands need at least one axis: a is ", a.sizes(), ", b is ",
-         b.sizes());
-  const int64_t batch_a = std::max<int64_t>(0, a.rank() - 2), batch_b = std::max<int64_t>(0, b.rank() - 2);
+    fail(ErrorKind::shape, "matmul", "both operands need at least one axis: a is ", a.sizes(),
+         ", b is ", b.sizes());
+  const int64_t batch_a = std::max<int64_t>(0, a.rank() - 2),
+                batch_b = std::max<int64_t>(0, b.rank() - 2);
   if (a.size(-1) != b.size(b.rank() == 1 ? -1 : -2)) inner_mismatch("matmul", a, b);
   const int64_t batch = std::max(batch_a, batch_b);
   Shape lead_a, lead_b;
@@ -460,8 +479,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Ints& dims_a, const Int
     const int64_t da = normal_axis("tensordot", dims_a[i], a.rank());
     const int64_t db = normal_axis("tensordot", dims_b[i], b.rank());
     if (a.size(da) != b.size(db))
-      fail(ErrorKind::shape, "tensordot", "axis ", da, " of a is ", a.size(da), ", axis ", db, " of b is ",
-           b.size(db));
+      fail(ErrorKind::shape, "tensordot", "axis ", da, " of a is ", a.size(da), ", axis ", db,
+           " of b is ", b.size(db));
     lb[size_t(db)] = la[size_t(da)];
   }
   for (int64_t l : la)

@@ -1,6 +1,7 @@
-// dtype promotion, PyTorch's rule: the dtypes of dimensioned tensors decide; a 0-d tensor counts only
-// if its category (bool < integer < real < complex) is higher, a number only if its category is higher
-// still. Between equals the smallest dtype that holds both. A real number brings f32, an integer i64.
+// dtype promotion, PyTorch's rule: the dtypes of dimensioned tensors decide; a 0-d tensor counts
+// only if its category (bool < integer < real < complex) is higher, a number only if its category
+// is higher still. Between equals the smallest dtype that holds both. A real number brings f32, an
+// integer i64.
 #pragma once
 #include "engine/tensor.hpp"
 

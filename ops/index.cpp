@@ -48,7 +48,9 @@ OpInfo gather_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return gather(t[0], node.attr(0).integer, node.input(1));
   };
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{gather(in[0], a[0].integer, in[1])}; };
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{gather(in[0], a[0].integer, in[1])};
+  };
   return o;
 }
 
@@ -68,8 +70,12 @@ OpInfo scatter_op() {
     Shape sizes = index.sizes();
     sizes[dim] = x.sizes()[dim];
     if (index.numel() > 0)
-      KernelCall(GD_SCATTER_ADD).in(index).in(ctx.inputs[2], index.sizes(), ctx.inputs[2].strides())
-          .integer(int64_t(dim)).out(y, sizes, y.strides()).run();
+      KernelCall(GD_SCATTER_ADD)
+          .in(index)
+          .in(ctx.inputs[2], index.sizes(), ctx.inputs[2].strides())
+          .integer(int64_t(dim))
+          .out(y, sizes, y.strides())
+          .run();
     ctx.outputs.push_back(y);
     if (ctx.needs(2)) ctx.save_input(1);
   };
@@ -98,13 +104,15 @@ OpInfo scatter_op() {
 }
 
 // Every axis of the index but `dim` must fit into x's.
-void check_fits(const char* op, const Tensor& x, const char* name, const Tensor& index, int64_t dim) {
+void check_fits(const char* op, const Tensor& x, const char* name, const Tensor& index,
+                int64_t dim) {
   bool fits = x.rank() == index.rank();
   for (int64_t i = 0; fits && i < x.rank(); ++i)
     fits = i == dim || index.sizes()[size_t(i)] <= x.sizes()[size_t(i)];
   if (!fits)
     fail(ErrorKind::shape, op, "the index has shape ", index.sizes(), ", ", name, " ", x.sizes(),
-         "; they need the same number of axes, and the index may not be longer on any but axis ", dim);
+         "; they need the same number of axes, and the index may not be longer on any but axis ",
+         dim);
 }
 
 }  // namespace
@@ -136,7 +144,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 
 Tensor embedding(const Tensor& weight, const Tensor& index) {
   if (weight.rank() != 2)
-    fail(ErrorKind::shape, "embedding", "the table has shape ", weight.sizes(), ", expected 2 axes");
+    fail(ErrorKind::shape, "embedding", "the table has shape ", weight.sizes(),
+         ", expected 2 axes");
   const int64_t n = index.numel(), width = weight.size(1);
   const Tensor rows = expand(reshape(index, {n, 1}), {n, width});
   Shape sizes = index.sizes();

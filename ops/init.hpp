@@ -1,5 +1,6 @@
-// Start-up of the house: fills the op list, gives the engine's walk its arithmetic, and tells the device
-// registry which statements a table must have. Registration is explicit; nothing happens before main().
+// Start-up of the house: fills the op list, gives the engine's walk its arithmetic, and tells the
+// device registry which statements a table must have. Registration is explicit; nothing happens
+// before main().
 #pragma once
 
 namespace gradus {

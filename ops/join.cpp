@@ -70,7 +70,8 @@ void pad_forward(OpContext& ctx) {
   Tensor y = Tensor::full(sizes, ctx.attrs[1].number, x.dtype(), x.device());
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t before = pads[2 * i], after = pads[2 * i + 1];
-    inner_sizes.push_back(x.sizes()[i] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0));
+    inner_sizes.push_back(x.sizes()[i] + std::min<int64_t>(before, 0) +
+                          std::min<int64_t>(after, 0));
     from += std::max<int64_t>(-before, 0) * x.strides()[i];
     to += std::max<int64_t>(before, 0) * y.strides()[i];
   }
@@ -127,9 +128,10 @@ OpInfo pad_op() {
 void register_join() {
   cat_info = &add_op(cat_op());
   pad_info = &add_op(pad_op());
-  add_composition("stack", "join", "tensors joined along a new axis", "y[k] = xk", {{"tensors", true}},
-                  {int_attr("dim", 0, "its place")},
-                  [](const Tensors& in, const Attrs& a) { return Tensors{stack(in, a[0].integer)}; });
+  add_composition(
+      "stack", "join", "tensors joined along a new axis", "y[k] = xk", {{"tensors", true}},
+      {int_attr("dim", 0, "its place")},
+      [](const Tensors& in, const Attrs& a) { return Tensors{stack(in, a[0].integer)}; });
 }
 
 Tensor cat(const Tensors& xs, int64_t dim) {
@@ -154,8 +156,8 @@ Tensor stack(const Tensors& xs, int64_t dim) {
   Tensors rows;
   for (size_t k = 0; k < xs.size(); ++k) {
     if (!(xs[k].sizes() == xs[0].sizes()))
-      fail(ErrorKind::shape, "stack", "tensor ", int64_t(k), " has shape ", xs[k].sizes(), ", tensor 0 ",
-           xs[0].sizes());
+      fail(ErrorKind::shape, "stack", "tensor ", int64_t(k), " has shape ", xs[k].sizes(),
+           ", tensor 0 ", xs[0].sizes());
     rows.push_back(unsqueeze(xs[k], normal_axis("stack", dim, xs[0].rank() + 1)));
   }
   return cat(rows, normal_axis("stack", dim, xs[0].rank() + 1));
@@ -170,13 +172,15 @@ Tensor pad(const Tensor& x, const Ints& pad, double value) {
   for (size_t i = 0; i < pad.size(); i += 2) {
     const size_t axis = size_t(x.rank()) - 1 - i / 2;
     int64_t size = x.sizes()[axis];
-    if (__builtin_add_overflow(size, pad[i], &size) || __builtin_add_overflow(size, pad[i + 1], &size) ||
-        pad[i] == INT64_MIN || pad[i + 1] == INT64_MIN)
-      fail(ErrorKind::shape, "pad", "widths ", pad[i], " and ", pad[i + 1], " on axis ", int64_t(axis),
-           " overflow");
+    if (__builtin_add_overflow(size, pad[i], &size) ||
+        __builtin_add_overflow(size, pad[i + 1], &size) || pad[i] == INT64_MIN ||
+        pad[i + 1] == INT64_MIN)
+      fail(ErrorKind::shape, "pad", "widths ", pad[i], " and ", pad[i + 1], " on axis ",
+           int64_t(axis), " overflow");
     // What is cut from either end must be there.
     if (x.sizes()[axis] + std::min<int64_t>(pad[i], 0) + std::min<int64_t>(pad[i + 1], 0) < 0)
-      fail(ErrorKind::shape, "pad", "cuts more than axis ", int64_t(axis), " of ", x.sizes(), " has");
+      fail(ErrorKind::shape, "pad", "cuts more than axis ", int64_t(axis), " of ", x.sizes(),
+           " has");
   }
   return pad_raw(x, pads, value);
 }

@@ -18,9 +18,11 @@ AttrSpec reduction_attr() { return text_attr("reduction", "mean", "mean, sum or 
 
 using Loss = Tensor (*)(const Tensor&, const Tensor&, const char*);
 template <Loss f>
-void register_loss(const char* name, const char* doc, const char* formula, const char* x, const char* target) {
-  add_composition(name, "loss", doc, formula, {{x}, {target}}, {reduction_attr()},
-                  [](const Tensors& in, const Attrs& a) { return Tensors{f(in[0], in[1], a[0].text)}; });
+void register_loss(const char* name, const char* doc, const char* formula, const char* x,
+                   const char* target) {
+  add_composition(
+      name, "loss", doc, formula, {{x}, {target}}, {reduction_attr()},
+      [](const Tensors& in, const Attrs& a) { return Tensors{f(in[0], in[1], a[0].text)}; });
 }
 
 // x (n, classes) or (classes,); target holds class indices, (n,) or ().
@@ -36,10 +38,10 @@ void check_target(const char* op, const Tensor& x, const Tensor& target) {
 }  // namespace
 
 void register_losses() {
-  register_loss<nll_loss>("nll_loss", "negative log likelihood of the target classes", "-x[i, target_i]",
-                          "log_probabilities", "target");
-  register_loss<cross_entropy>("cross_entropy", "nll_loss of log_softmax", "-log softmax(x)[i, target_i]",
-                               "logits", "target");
+  register_loss<nll_loss>("nll_loss", "negative log likelihood of the target classes",
+                          "-x[i, target_i]", "log_probabilities", "target");
+  register_loss<cross_entropy>("cross_entropy", "nll_loss of log_softmax",
+                               "-log softmax(x)[i, target_i]", "logits", "target");
   register_loss<mse_loss>("mse_loss", "squared difference", "(x - target)^2", "x", "target");
   register_loss<bce_with_logits>("bce_with_logits", "binary cross-entropy of sigmoid(x)",
                                  "-target log s(x) - (1 - target) log(1 - s(x))", "x", "target");
@@ -58,7 +60,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const char* red
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, const char* reduction) {
   if (!(x.sizes() == target.sizes()))
-    fail(ErrorKind::shape, "mse_loss", "the input has shape ", x.sizes(), ", the target ", target.sizes());
+    fail(ErrorKind::shape, "mse_loss", "the input has shape ", x.sizes(), ", the target ",
+         target.sizes());
   return reduced("mse_loss", square(sub(x, target)), reduction);
 }
 

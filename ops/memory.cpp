@@ -1,5 +1,5 @@
-// Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the engine's
-// walk is given.
+// Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the
+// engine's walk is given.
 #include "engine/kernel_call.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -35,7 +35,7 @@ bool overlaps_itself(const Tensor& x) {
 DType target(const Attrs& attrs) { return attrs[0].dtype(); }
 
 const OpInfo& cast_op() {
-  static const OpInfo& op = [] () -> const OpInfo& {
+  static const OpInfo& op = []() -> const OpInfo& {
     OpInfo o;
     o.name = "cast";
     o.doc = "the same values in another dtype";
@@ -77,7 +77,7 @@ OpInfo identity_op(std::string name, std::string doc, void (*forward)(OpContext&
 }
 
 const OpInfo& contiguous_op() {
-  static const OpInfo& op = [] () -> const OpInfo& {
+  static const OpInfo& op = []() -> const OpInfo& {
     OpInfo o = identity_op("contiguous", "the same values, row-major", [](OpContext& ctx) {
       ctx.outputs.push_back(dense_copy(ctx.inputs[0]));
     });
@@ -88,13 +88,13 @@ const OpInfo& contiguous_op() {
 }
 
 const OpInfo& clone_op() {
-  static const OpInfo& op = [] () -> const OpInfo& {
-    OpInfo o = identity_op("clone", "a copy; memory is shared until one side is written",
-                           [](OpContext& ctx) {
-                             const Tensor& x = ctx.inputs[0];
-                             // an expanded tensor could never be written
-                             ctx.outputs.push_back(overlaps_itself(x) ? dense_copy(x) : x.clone_data());
-                           });
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o = identity_op(
+        "clone", "a copy; memory is shared until one side is written", [](OpContext& ctx) {
+          const Tensor& x = ctx.inputs[0];
+          // an expanded tensor could never be written
+          ctx.outputs.push_back(overlaps_itself(x) ? dense_copy(x) : x.clone_data());
+        });
     o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };
     return add_op(std::move(o));
   }();
@@ -107,9 +107,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.is_number()) return materialise(x, dtype, default_device());
   return x.dtype() == dtype ? x : apply1(cast_op(), {x}, {dtype});
 }
-Tensor contiguous(const Tensor& x) {
-  return x.is_contiguous() ? x : apply1(contiguous_op(), {x});
-}
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply1(contiguous_op(), {x}); }
 Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
 
 Tensor to_device(const Tensor& x, Device& device) {
@@ -124,15 +122,19 @@ Tensor to_device(const Tensor& x, Device& device) {
 void copy_(const Tensor& to, const Tensor& from) {
   Tensor source = materialise(from, to.dtype(), to.device());
   if (!broadcasts_to(source.sizes(), to.sizes()))
-    fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ", to.sizes());
+    fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ",
+         to.sizes());
   if (grad_enabled() && source.requires_grad())
-    fail(ErrorKind::autograd, "copy_", "the source has history, which a write in place would lose; ",
+    fail(ErrorKind::autograd, "copy_",
+         "the source has history, which a write in place would lose; ",
          "detach() it, or write under no_grad");
   if (forward_mode() && (source.tangent().defined() || to.tangent().defined()))
-    fail(ErrorKind::autograd, "copy_", "a tangent would be lost by a write in place; make a new tensor");
+    fail(ErrorKind::autograd, "copy_",
+         "a tangent would be lost by a write in place; make a new tensor");
   prepare_write(to, "copy_");
   if (&source.storage() == &to.storage() &&
-      !(source.sizes() == to.sizes() && source.strides() == to.strides() && source.offset() == to.offset()))
+      !(source.sizes() == to.sizes() && source.strides() == to.strides() &&
+        source.offset() == to.offset()))
     source = dense_copy(source);  // the two may overlap
   copy_kernel(source, to);
 }

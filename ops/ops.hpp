@@ -60,11 +60,12 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
 // ---- dtype, device, memory
-Tensor cast(const Tensor& x, DType dtype);       // x itself if it has the dtype already
-Tensor contiguous(const Tensor& x);              // x itself if it is row-major
-Tensor clone(const Tensor& x);                   // copy on write
+Tensor cast(const Tensor& x, DType dtype);          // x itself if it has the dtype already
+Tensor contiguous(const Tensor& x);                 // x itself if it is row-major
+Tensor clone(const Tensor& x);                      // copy on write
 Tensor to_device(const Tensor& x, Device& device);  // leaves only keep no history: detaches
-void copy_(const Tensor& to, const Tensor& from);   // in place, broadcasts and casts; see prepare_write
+void copy_(const Tensor& to,
+           const Tensor& from);  // in place, broadcasts and casts; see prepare_write
 
 // ---- views (no copy where the strides allow)
 Tensor reshape(const Tensor& x, const Shape& shape);  // one -1 is inferred; copies if it must
@@ -120,7 +121,8 @@ Tensor embedding(const Tensor& weight, const Tensor& index);
 // ---- softmax and losses. reduction: "mean", "sum" or "none"
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const char* reduction = "mean");
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
+                const char* reduction = "mean");
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const char* reduction = "mean");
 Tensor mse_loss(const Tensor& x, const Tensor& target, const char* reduction = "mean");
 Tensor bce_with_logits(const Tensor& x, const Tensor& target, const char* reduction = "mean");

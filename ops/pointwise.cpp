@@ -1,6 +1,6 @@
 // The pointwise ops: every statement of ops/def/ becomes an op by one template. Promotion and
-// broadcasting are done here for all of them; derivatives are read from the slopes: by the fused slot
-// where no graph of the derivative is wanted, else by Traced.
+// broadcasting are done here for all of them; derivatives are read from the slopes: by the fused
+// slot where no graph of the derivative is wanted, else by Traced.
 #include "engine/kernel_call.hpp"
 #include "ops/def/fingerprint.hpp"
 #include "ops/def/words_scalar.hpp"
@@ -192,12 +192,14 @@ Cost cost(const OpContext& ctx) {
   return c;
 }
 
-// Promotion: the dtype that the statement computes in. A fractional parameter counts as a real number.
+// Promotion: the dtype that the statement computes in. A fractional parameter counts as a real
+// number.
 DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands, const Attrs& attrs) {
   const StatementText& s = def::statement_info(op.statement);
   DType t = result_dtype(operands);
   for (const AttrValue& a : attrs)
-    if (a.type == AttrValue::Type::number && std::isfinite(a.number) && a.number != std::trunc(a.number))
+    if (a.type == AttrValue::Type::number && std::isfinite(a.number) &&
+        a.number != std::trunc(a.number))
       t = is_integer(t) ? DType::f32 : t;
   if (reads_dtype(s, t)) return t;
   if (t == DType::bool_ && (s.dtypes & def::kInteger)) return DType::i64;
@@ -251,7 +253,9 @@ void register_statement(int id) {
   op.jvp = jvp;
   op.cost = cost;
   OpInfo& added = add_op(std::move(op));
-  added.call = [&added](const Tensors& in, const Attrs& attrs) { return Tensors{run(added, in, attrs)}; };
+  added.call = [&added](const Tensors& in, const Attrs& attrs) {
+    return Tensors{run(added, in, attrs)};
+  };
   readers[size_t(id)] = reader_of<S>(added);
 }
 
@@ -274,7 +278,9 @@ void register_pointwise() {
   // gelu chooses between two statements by its attribute.
   OpInfo& op = const_cast<OpInfo&>(get_op("gelu"));
   op.attrs.push_back({"approximate", AttrValue::Type::text, "none", "none or tanh"});
-  op.call = [](const Tensors& in, const Attrs& attrs) { return Tensors{gelu(in[0], attrs[0].text)}; };
+  op.call = [](const Tensors& in, const Attrs& attrs) {
+    return Tensors{gelu(in[0], attrs[0].text)};
+  };
 }
 
 Tensor neg(const Tensor& x) { return call1<def::neg>(x); }

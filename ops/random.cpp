@@ -1,5 +1,5 @@
-// Random tensors: Philox numbers of the thread's generator. Seed and position give the number, so every
-// device and every replay gives the same bits. Nothing here has a derivative.
+// Random tensors: Philox numbers of the thread's generator. Seed and position give the number, so
+// every device and every replay gives the same bits. Nothing here has a derivative.
 #include "engine/kernel_call.hpp"
 #include "engine/random.hpp"
 #include "ops/ops.hpp"
@@ -31,7 +31,8 @@ void forward(OpContext& ctx) {
   ctx.outputs.push_back(y);
 }
 
-OpInfo random_op(std::string name, std::string doc, std::string formula, std::vector<AttrSpec> numbers) {
+OpInfo random_op(std::string name, std::string doc, std::string formula,
+                 std::vector<AttrSpec> numbers) {
   OpInfo o;
   o.name = std::move(name);
   o.doc = std::move(doc);
@@ -66,15 +67,18 @@ void register_random() {
     return Tensors{normal(a[0].integers, a[1].number, a[2].number, a[3].dtype())};
   };
   normal_info = &add_op(std::move(o));
-  o = random_op("bernoulli", "1 with probability p, else 0", "y = [u < p]", {number_attr("p", 0.5, "of a 1")});
+  o = random_op("bernoulli", "1 with probability p, else 0", "y = [u < p]",
+                {number_attr("p", 0.5, "of a 1")});
   o.forward = forward<GD_BERNOULLI>;
   o.call = [](const Tensors&, const Attrs& a) {
     return Tensors{bernoulli(a[0].integers, a[1].number, a[2].dtype())};
   };
   bernoulli_info = &add_op(std::move(o));
-  add_composition("dropout", "random", "zeroes elements with probability p and scales the others by 1 / (1 - p)",
+  add_composition("dropout", "random",
+                  "zeroes elements with probability p and scales the others by 1 / (1 - p)",
                   "y = x * bernoulli(1 - p) / (1 - p)", {{"x"}},
-                  {number_attr("p", 0.5, "of a zero"), {"training", AttrValue::Type::boolean, true, "else y = x"}},
+                  {number_attr("p", 0.5, "of a zero"),
+                   {"training", AttrValue::Type::boolean, true, "else y = x"}},
                   [](const Tensors& in, const Attrs& a) {
                     return Tensors{dropout(in[0], a[0].number, a[1].integer != 0)};
                   });

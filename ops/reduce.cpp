@@ -59,7 +59,8 @@ Tensor extremum_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   return cast(mul(winners(node), with_axes(node, g[0])), g[0].dtype());
 }
 Tensor extremum_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
-  return cast(sum(mul(winners(node), t[0]), node.attr(0).integers, keepdim_of(node.attrs())), t[0].dtype());
+  return cast(sum(mul(winners(node), t[0]), node.attr(0).integers, keepdim_of(node.attrs())),
+              t[0].dtype());
 }
 
 template <gd_reduction kind>
@@ -67,7 +68,8 @@ void extremum_forward(OpContext& ctx) {
   const Tensor& x = ctx.inputs[0];
   for (int64_t a : axes_of(ctx.attrs))
     if (x.sizes()[size_t(a)] == 0)
-      fail(ErrorKind::shape, ctx.op.name, "axis ", a, " of ", x.sizes(), " is empty and has no extremum");
+      fail(ErrorKind::shape, ctx.op.name, "axis ", a, " of ", x.sizes(),
+           " is empty and has no extremum");
   if (is_complex(x.dtype())) fail(ErrorKind::dtype, ctx.op.name, "complex numbers have no order");
   ctx.outputs.push_back(finish(reduce(x, kind, axes_of(ctx.attrs), x.dtype()), ctx.attrs));
   ctx.save_input(0);
@@ -83,7 +85,8 @@ OpInfo reduction(std::string name, std::string doc, std::string formula) {
   o.operands = {{"x"}};
   o.attrs = {dims_attr(), keepdim_attr()};
   o.cost = [](const OpContext& ctx) {
-    return Cost{double(ctx.inputs[0].numel()), double(ctx.inputs[0].bytes() + ctx.outputs[0].bytes())};
+    return Cost{double(ctx.inputs[0].numel()),
+                double(ctx.inputs[0].bytes() + ctx.outputs[0].bytes())};
   };
   return o;
 }
@@ -100,14 +103,17 @@ OpInfo sum_op() {
   };
   o.vjp = sum_vjp;
   o.jvp = sum_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{sum(in[0], dims_of(a[0]), flag(a[1]))}; };
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{sum(in[0], dims_of(a[0]), flag(a[1]))};
+  };
   return o;
 }
 
 OpInfo argmax_op() {
   OpInfo o = reduction("argmax", "where the largest value stands (the first one; NaN wins)",
                        "y = first i with x_i = max x");
-  o.attrs[0] = {"dim", AttrValue::Type::integer, {}, "axis; of the flattened tensor when left out", true};
+  o.attrs[0] = {
+      "dim", AttrValue::Type::integer, {}, "axis; of the flattened tensor when left out", true};
   o.differentiable = false;
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
@@ -115,7 +121,8 @@ OpInfo argmax_op() {
     const int64_t axis = axes_of(ctx.attrs)[0];
     if (x.sizes()[size_t(axis)] == 0)
       fail(ErrorKind::shape, "argmax", "axis ", axis, " of ", x.sizes(), " is empty");
-    ctx.outputs.push_back(finish(reduce(x, GD_ARGMAX, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
+    ctx.outputs.push_back(
+        finish(reduce(x, GD_ARGMAX, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
   };
   o.call = [](const Tensors& in, const Attrs& a) {
     if (!a[0].is_none()) return Tensors{argmax(in[0], a[0].integer, flag(a[1]))};
@@ -128,13 +135,18 @@ OpInfo argmax_op() {
 // Attribute `reverse` is ours: the vjp of a cumulative sum runs from the end.
 OpInfo cumsum_op() {
   OpInfo o = reduction("cumsum", "running sum along an axis", "y_i = sum_{j <= i} x_j");
-  o.attrs = {int_attr("dim", 0, "axis"), {"reverse", AttrValue::Type::boolean, false, "run from the end"}};
+  o.attrs = {int_attr("dim", 0, "axis"),
+             {"reverse", AttrValue::Type::boolean, false, "run from the end"}};
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
     Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
     if (y.numel() > 0)
-      KernelCall(GD_SCAN, GD_SUM).in(x).integer(ctx.attrs[0].integer).integer(ctx.attrs[1].integer)
-          .out(y).run();
+      KernelCall(GD_SCAN, GD_SUM)
+          .in(x)
+          .integer(ctx.attrs[0].integer)
+          .integer(ctx.attrs[1].integer)
+          .out(y)
+          .run();
     ctx.outputs.push_back(y);
   };
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
@@ -146,7 +158,8 @@ OpInfo cumsum_op() {
   o.call = [](const Tensors& in, const Attrs& a) {
     const Tensor x = is_integer(in[0].dtype()) ? cast(in[0], DType::i64) : in[0];
     if (x.rank() == 0) return normal_axis("cumsum", a[0].integer, 1), Tensors{x};
-    return Tensors{apply1(*cumsum_info, {x}, {normal_axis("cumsum", a[0].integer, x.rank()), a[1]})};
+    return Tensors{
+        apply1(*cumsum_info, {x}, {normal_axis("cumsum", a[0].integer, x.rank()), a[1]})};
   };
   return o;
 }
@@ -158,11 +171,16 @@ void register_compositions() {
                     std::move(attrs), std::move(call));
   };
   add("mean", "mean over axes", "y = sum_i x_i / n", {dims_attr(), keepdim_attr()},
-      [](const Tensors& in, const Attrs& a) { return Tensors{mean(in[0], dims_of(a[0]), flag(a[1]))}; });
+      [](const Tensors& in, const Attrs& a) {
+        return Tensors{mean(in[0], dims_of(a[0]), flag(a[1]))};
+      });
   add("prod", "product over axes, by halving", "y = prod_i x_i", {dims_attr(), keepdim_attr()},
-      [](const Tensors& in, const Attrs& a) { return Tensors{prod(in[0], dims_of(a[0]), flag(a[1]))}; });
+      [](const Tensors& in, const Attrs& a) {
+        return Tensors{prod(in[0], dims_of(a[0]), flag(a[1]))};
+      });
   const std::vector<AttrSpec> spread = {
-      dims_attr(), number_attr("correction", 1, "n - correction in the denominator"), keepdim_attr()};
+      dims_attr(), number_attr("correction", 1, "n - correction in the denominator"),
+      keepdim_attr()};
   add("var", "variance over axes", "y = sum_i (x_i - mean)^2 / (n - correction)", spread,
       [](const Tensors& in, const Attrs& a) {
         return Tensors{var(in[0], dims_of(a[0]), a[1].number, flag(a[2]))};
@@ -175,9 +193,10 @@ void register_compositions() {
       {ints_attr("dim", "axes"), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
         return Tensors{logsumexp(in[0], dims_of(a[0]), flag(a[1]))};
       });
-  add_composition("sum_to", "reduction", "sum to a smaller shape: undoes broadcasting", "y = sum x", {{"x"}},
-                  {ints_attr("size", "a shape that broadcasts to x's")},
-                  [](const Tensors& in, const Attrs& a) { return Tensors{sum_to(in[0], a[0].integers)}; });
+  add_composition(
+      "sum_to", "reduction", "sum to a smaller shape: undoes broadcasting", "y = sum x", {{"x"}},
+      {ints_attr("size", "a shape that broadcasts to x's")},
+      [](const Tensors& in, const Attrs& a) { return Tensors{sum_to(in[0], a[0].integers)}; });
 }
 
 int64_t count(const Tensor& x, const Ints& axes) {
@@ -202,22 +221,32 @@ void register_reductions() {
   o.forward = extremum_forward<GD_MAX>;
   o.vjp = extremum_vjp;
   o.jvp = extremum_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{amax(in[0], dims_of(a[0]), flag(a[1]))}; };
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{amax(in[0], dims_of(a[0]), flag(a[1]))};
+  };
   amax_info = &add_op(o);
   o.name = "amin";
   o.doc = "smallest value over axes; NaN wins";
   o.formula = "y = min_i x_i";
   o.forward = extremum_forward<GD_MIN>;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{amin(in[0], dims_of(a[0]), flag(a[1]))}; };
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{amin(in[0], dims_of(a[0]), flag(a[1]))};
+  };
   amin_info = &add_op(std::move(o));
   argmax_info = &add_op(argmax_op());
   cumsum_info = &add_op(cumsum_op());
   register_compositions();
 }
 
-Tensor sum(const Tensor& x, const Ints& dims, bool keepdim) { return over(*sum_info, x, dims, keepdim); }
-Tensor amax(const Tensor& x, const Ints& dims, bool keepdim) { return over(*amax_info, x, dims, keepdim); }
-Tensor amin(const Tensor& x, const Ints& dims, bool keepdim) { return over(*amin_info, x, dims, keepdim); }
+Tensor sum(const Tensor& x, const Ints& dims, bool keepdim) {
+  return over(*sum_info, x, dims, keepdim);
+}
+Tensor amax(const Tensor& x, const Ints& dims, bool keepdim) {
+  return over(*amax_info, x, dims, keepdim);
+}
+Tensor amin(const Tensor& x, const Ints& dims, bool keepdim) {
+  return over(*amin_info, x, dims, keepdim);
+}
 
 Tensor argmax(const Tensor& x) {
   const Tensor flat = reshape(x, {-1});
@@ -261,7 +290,8 @@ Tensor var(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
   const Tensor from_mean = sub(wide_x, mean(wide_x, dims, true));
   const Tensor squares = is_complex(x.dtype()) ? square(abs(from_mean)) : square(from_mean);
   const double n = double(count(x, normal_axes("var", dims, x.rank())));
-  return cast(div(sum(squares, dims, keepdim), std::max(0.0, n - correction)), real_dtype(x.dtype()));
+  return cast(div(sum(squares, dims, keepdim), std::max(0.0, n - correction)),
+              real_dtype(x.dtype()));
 }
 Tensor std(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
   // At variance 0 the slope of the root is infinite; there the gradient is 0, as in PyTorch.
@@ -272,7 +302,8 @@ Tensor std(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
 Tensor logsumexp(const Tensor& x, const Ints& dims, bool keepdim) {
   need_floating("logsumexp", x);
   if (numel_of(x.sizes()) == 0) return log(sum(exp(x), dims, keepdim));
-  // Any shift gives the same value and derivative; the maximum avoids overflow. Where it is infinite, 0.
+  // Any shift gives the same value and derivative; the maximum avoids overflow. Where it is
+  // infinite, 0.
   Tensor shift;
   {
     NoGrad off;
@@ -280,7 +311,9 @@ Tensor logsumexp(const Tensor& x, const Ints& dims, bool keepdim) {
     shift = where(lt(abs(m), std::numeric_limits<double>::infinity()), m, 0.0);
   }
   const Tensor y = add(log(sum(exp(sub(x, shift)), dims, true)), shift);
-  return keepdim ? y : reshape(y, reduced_shape(x.sizes(), normal_axes("logsumexp", dims, x.rank()), false));
+  return keepdim ? y
+                 : reshape(y, reduced_shape(x.sizes(), normal_axes("logsumexp", dims, x.rank()),
+                                            false));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& sizes) {

@@ -1,5 +1,5 @@
-// One registration function per file of ops; init() calls them in order. Explicit, because statics that
-// register themselves vanish from static libraries.
+// One registration function per file of ops; init() calls them in order. Explicit, because statics
+// that register themselves vanish from static libraries.
 #pragma once
 #include "engine/graph.hpp"
 
@@ -17,8 +17,9 @@ void register_losses();
 void register_random();
 
 // A composition: an op made of ops; the doors see it like any other.
-inline OpInfo& add_composition(std::string name, std::string group, std::string doc, std::string formula,
-                               std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
+inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
+                               std::string formula, std::vector<OperandSpec> operands,
+                               std::vector<AttrSpec> attrs,
                                std::function<Tensors(const Tensors&, const Attrs&)> call) {
   OpInfo op;
   op.name = std::move(name);

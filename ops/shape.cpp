@@ -6,7 +6,8 @@ namespace gradus {
 
 int64_t normal_axis(const char* op, int64_t dim, int64_t rank) {
   if (dim < -rank || dim >= rank)
-    fail(ErrorKind::index, op, "axis ", dim, " of a tensor with ", rank, rank == 1 ? " axis" : " axes",
+    fail(ErrorKind::index, op, "axis ", dim, " of a tensor with ", rank,
+         rank == 1 ? " axis" : " axes",
          rank ? join("; expected -", rank, " to ", rank - 1) : std::string());
   return dim < 0 ? dim + rank : dim;
 }
@@ -53,8 +54,10 @@ Shape reduced_shape(const Shape& sizes, const Ints& axes, bool keepdim) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool reduced = next < axes.size() && axes[next] == int64_t(i);
     next += reduced;
-    if (!reduced) out.push_back(sizes[i]);
-    else if (keepdim) out.push_back(1);
+    if (!reduced)
+      out.push_back(sizes[i]);
+    else if (keepdim)
+      out.push_back(1);
   }
   return out;
 }

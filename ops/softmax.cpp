@@ -56,17 +56,21 @@ Tensor run(const OpInfo& op, const Tensor& x, int64_t dim) {
 }  // namespace
 
 void register_softmax() {
-  OpInfo o = softmax_op("softmax", "exponentials that sum to 1 along an axis", "y_i = exp(x_i) / sum_j exp(x_j)");
+  OpInfo o = softmax_op("softmax", "exponentials that sum to 1 along an axis",
+                        "y_i = exp(x_i) / sum_j exp(x_j)");
   o.forward = forward<false>;
   o.vjp = softmax_slope;
   o.jvp = softmax_slope;
   o.call = [](const Tensors& in, const Attrs& a) { return Tensors{softmax(in[0], a[0].integer)}; };
   softmax_info = &add_op(std::move(o));
-  o = softmax_op("log_softmax", "logarithm of softmax, without overflow", "y_i = x_i - log sum_j exp(x_j)");
+  o = softmax_op("log_softmax", "logarithm of softmax, without overflow",
+                 "y_i = x_i - log sum_j exp(x_j)");
   o.forward = forward<true>;
   o.vjp = log_softmax_vjp;
   o.jvp = log_softmax_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{log_softmax(in[0], a[0].integer)}; };
+  o.call = [](const Tensors& in, const Attrs& a) {
+    return Tensors{log_softmax(in[0], a[0].integer)};
+  };
   log_softmax_info = &add_op(std::move(o));
 }
 

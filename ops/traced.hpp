@@ -1,5 +1,5 @@
-// Traced: the reader of statements that computes with tensors. A slope read by it is a chain of ops, so
-// it is recorded and can be differentiated again. Numbers fold on the host.
+// Traced: the reader of statements that computes with tensors. A slope read by it is a chain of
+// ops, so it is recorded and can be differentiated again. Numbers fold on the host.
 #pragma once
 #include "ops/def/words.hpp"
 #include "ops/ops.hpp"
@@ -27,7 +27,9 @@ inline Traced operator*(const Traced& a, const Traced& b) {
 inline Traced operator/(const Traced& a, const Traced& b) {
   return a.number() && b.number() ? Traced(a.value() / b.value()) : Traced(div(a.t, b.t));
 }
-inline Traced operator-(const Traced& x) { return x.number() ? Traced(-x.value()) : Traced(neg(x.t)); }
+inline Traced operator-(const Traced& x) {
+  return x.number() ? Traced(-x.value()) : Traced(neg(x.t));
+}
 
 template <>
 struct Words<Traced> {

@@ -1,5 +1,6 @@
-// Views: other sizes and strides over the same memory. Each op says its geometry once; slice, select
-// and diagonal share one derivative, the embedding of the cotangent into zeros through that geometry.
+// Views: other sizes and strides over the same memory. Each op says its geometry once; slice,
+// select and diagonal share one derivative, the embedding of the cotangent into zeros through that
+// geometry.
 #include "engine/kernel_call.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -34,8 +35,8 @@ Ints inverse(const Ints& dims) {
 Geometry permute_geometry(const Geometry& x, const Attrs& a) {
   return {permuted(x.sizes, a[0].integers), permuted(x.strides, a[0].integers), x.offset};
 }
-// start:end:step of an axis with n elements, as Python counts: negative positions from the end, all cut
-// to the axis. kEnd runs through to the end, or to the beginning where the step is negative.
+// start:end:step of an axis with n elements, as Python counts: negative positions from the end, all
+// cut to the axis. kEnd runs through to the end, or to the beginning where the step is negative.
 struct Range {
   int64_t first = 0, length = 0, step = 1;
 };
@@ -86,7 +87,8 @@ Geometry diagonal_geometry(const Geometry& x, const Attrs& a) {
   const int64_t k = a[0].integer;
   const size_t d1 = size_t(a[1].integer), d2 = size_t(a[2].integer);
   const int64_t rows = x.sizes[d1], columns = x.sizes[d2];
-  const int64_t n = std::max<int64_t>(0, k >= 0 ? std::min(rows, columns - k) : std::min(rows + k, columns));
+  const int64_t n =
+      std::max<int64_t>(0, k >= 0 ? std::min(rows, columns - k) : std::min(rows + k, columns));
   Geometry g = x;
   if (n > 0) g.offset += k >= 0 ? k * x.strides[d2] : -k * x.strides[d1];
   const int64_t stride = x.strides[d1] + x.strides[d2];
@@ -107,8 +109,8 @@ Geometry expand_geometry(const Geometry& x, const Attrs& a) {
   return g;
 }
 
-// Strides that give x the new sizes without a copy; nothing if there are none. Walks groups of axes of
-// x that lie densely in each other, and splits each into new axes.
+// Strides that give x the new sizes without a copy; nothing if there are none. Walks groups of axes
+// of x that lie densely in each other, and splits each into new axes.
 std::optional<Shape> reshaped_strides(const Geometry& x, const Shape& sizes) {
   if (numel_of(x.sizes) == 0) return contiguous_strides(sizes);
   Shape strides(sizes.size(), 1);
@@ -148,7 +150,10 @@ void embed_forward(OpContext& ctx) {
   const Tensor& g = ctx.inputs[0];
   Tensor y = Tensor::zeros(ctx.attrs[0].integers, g.dtype(), g.device());
   if (g.numel() > 0)
-    KernelCall(GD_COPY).in(g).out(alias(y, {g.sizes(), ctx.attrs[1].integers, ctx.attrs[2].integer})).run();
+    KernelCall(GD_COPY)
+        .in(g)
+        .out(alias(y, {g.sizes(), ctx.attrs[1].integers, ctx.attrs[2].integer}))
+        .run();
   ctx.outputs.push_back(y);
 }
 
@@ -178,14 +183,15 @@ void check_strided(const char* op, const Geometry& g, int64_t n) {
 }
 
 const OpInfo& embed_op() {
-  static const OpInfo& op = [] () -> const OpInfo& {
+  static const OpInfo& op = []() -> const OpInfo& {
     OpInfo o;
     o.name = "embed";
     o.doc = "zeros of the given shape with x written at strides: the transpose of as_strided";
     o.formula = "y = 0; y[strided] = x";
     o.group = "view";
     o.operands = {{"x"}};
-    o.attrs = {ints_attr("shape", "shape of the result"), ints_attr("stride", "strides in the result"),
+    o.attrs = {ints_attr("shape", "shape of the result"),
+               ints_attr("stride", "strides in the result"),
                int_attr("offset", 0, "first element in the result")};
     o.forward = embed_forward;
     o.call = [](const Tensors& in, const Attrs& a) {
@@ -206,7 +212,7 @@ const OpInfo& embed_op() {
 }
 
 const OpInfo& as_strided_op() {
-  static const OpInfo& op = [] () -> const OpInfo& {
+  static const OpInfo& op = []() -> const OpInfo& {
     OpInfo o;
     o.name = "as_strided";
     o.doc = "elements of x, read row-major, at strides that never meet";
@@ -220,8 +226,7 @@ const OpInfo& as_strided_op() {
       NoGrad off;
       const Tensor x = contiguous(ctx.inputs[0].detach());
       const Attrs& a = ctx.attrs;
-      ctx.outputs.push_back(
-          alias(x, {a[0].integers, a[1].integers, x.offset() + a[2].integer}));
+      ctx.outputs.push_back(alias(x, {a[0].integers, a[1].integers, x.offset() + a[2].integer}));
     };
     o.call = [](const Tensors& in, const Attrs& a) {
       check_strided("as_strided", {a[0].integers, a[1].integers, a[2].integer}, in[0].numel());
@@ -256,7 +261,8 @@ Tensor same_op_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   return apply1(node.op(), {t[0]}, node.attrs());
 }
 
-OpInfo view_op(std::string name, std::string doc, std::string formula, std::vector<AttrSpec> attrs) {
+OpInfo view_op(std::string name, std::string doc, std::string formula,
+               std::vector<AttrSpec> attrs) {
   OpInfo o;
   o.name = std::move(name);
   o.doc = std::move(doc);
@@ -273,8 +279,10 @@ const OpInfo *permute_info, *slice_info, *select_info, *expand_info, *flip_info,
     *reshape_info;
 
 void register_reshape() {
-  OpInfo o = view_op("reshape", "the same elements in row-major order, in another shape; a view where "
-                     "the strides allow", "y[...] = x[...]", {ints_attr("shape", "one -1 is inferred")});
+  OpInfo o = view_op("reshape",
+                     "the same elements in row-major order, in another shape; a view where "
+                     "the strides allow",
+                     "y[...] = x[...]", {ints_attr("shape", "one -1 is inferred")});
   o.forward = [](OpContext& ctx) {
     const Shape& sizes = ctx.attrs[0].integers;
     const Tensor& x = ctx.inputs[0];
@@ -294,7 +302,8 @@ void register_reshape() {
 }
 
 void register_rearranging() {
-  OpInfo o = view_op("permute", "axes in another order", "y[i_dims] = x[i]", {ints_attr("dims", "the order")});
+  OpInfo o = view_op("permute", "axes in another order", "y[i_dims] = x[i]",
+                     {ints_attr("dims", "the order")});
   o.forward = view_forward<permute_geometry>;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return permute(g[0], inverse(node.attr(0).integers));
@@ -302,9 +311,12 @@ void register_rearranging() {
   o.call = [](const Tensors& in, const Attrs& a) { return Tensors{permute(in[0], a[0].integers)}; };
   permute_info = &add_op(std::move(o));
 
-  o = view_op("flip", "axes reversed", "y[i] = x[n - 1 - i]", {ints_attr("dims", "axes to reverse")});
+  o = view_op("flip", "axes reversed", "y[i] = x[n - 1 - i]",
+              {ints_attr("dims", "axes to reverse")});
   o.forward = view_forward<flip_geometry>;
-  o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) { return flip(g[0], node.attr(0).integers); };
+  o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
+    return flip(g[0], node.attr(0).integers);
+  };
   o.call = [](const Tensors& in, const Attrs& a) { return Tensors{flip(in[0], a[0].integers)}; };
   flip_info = &add_op(std::move(o));
 
@@ -317,10 +329,10 @@ void register_rearranging() {
 }
 
 void register_cutting() {
-  OpInfo o = view_op("slice", "every step-th element of an axis", "y[i] = x[start + i * step]",
-                     {int_attr("dim", 0, "axis"), int_attr("start", 0, "first; negative from the end"),
-                      int_attr("end", kEnd, "past the last"),
-                      int_attr("step", 1, "negative runs backwards")});
+  OpInfo o = view_op(
+      "slice", "every step-th element of an axis", "y[i] = x[start + i * step]",
+      {int_attr("dim", 0, "axis"), int_attr("start", 0, "first; negative from the end"),
+       int_attr("end", kEnd, "past the last"), int_attr("step", 1, "negative runs backwards")});
   o.forward = view_forward<slice_geometry>;
   o.vjp = embed_vjp<slice_geometry>;
   o.call = [](const Tensors& in, const Attrs& a) {
@@ -337,7 +349,8 @@ void register_cutting() {
   };
   select_info = &add_op(std::move(o));
 
-  o = view_op("diagonal", "the diagonal of two axes, as the last axis", "y[..., i] = x[i, i + offset]",
+  o = view_op("diagonal", "the diagonal of two axes, as the last axis",
+              "y[..., i] = x[i, i + offset]",
               {int_attr("offset", 0, "above (positive) or below the main one"),
                int_attr("dim1", 0, "row axis"), int_attr("dim2", 1, "column axis")});
   o.forward = view_forward<diagonal_geometry>;
@@ -349,8 +362,9 @@ void register_cutting() {
 }
 
 void register_compositions() {
-  add_composition("transpose", "view", "two axes exchanged", "y[.., j, .., i, ..] = x[.., i, .., j, ..]",
-                  {{"x"}}, {int_attr("dim0", "axis"), int_attr("dim1", "axis")},
+  add_composition("transpose", "view", "two axes exchanged",
+                  "y[.., j, .., i, ..] = x[.., i, .., j, ..]", {{"x"}},
+                  {int_attr("dim0", "axis"), int_attr("dim1", "axis")},
                   [](const Tensors& in, const Attrs& a) {
                     return Tensors{transpose(in[0], a[0].integer, a[1].integer)};
                   });
@@ -358,9 +372,9 @@ void register_compositions() {
                   [](const Tensors& in, const Attrs& a) {
                     return Tensors{a[0].is_none() ? squeeze(in[0]) : squeeze(in[0], a[0].integers)};
                   });
-  add_composition("unsqueeze", "view", "a new axis of size 1", "y = x", {{"x"}},
-                  {int_attr("dim", "its place")},
-                  [](const Tensors& in, const Attrs& a) { return Tensors{unsqueeze(in[0], a[0].integer)}; });
+  add_composition(
+      "unsqueeze", "view", "a new axis of size 1", "y = x", {{"x"}}, {int_attr("dim", "its place")},
+      [](const Tensors& in, const Attrs& a) { return Tensors{unsqueeze(in[0], a[0].integer)}; });
 }
 
 }  // namespace
@@ -379,7 +393,8 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   int64_t known = 1, unknown = -1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
-      if (unknown >= 0) fail(ErrorKind::shape, "reshape", "only one -1 can be inferred, got ", shape);
+      if (unknown >= 0)
+        fail(ErrorKind::shape, "reshape", "only one -1 can be inferred, got ", shape);
       unknown = int64_t(i);
     } else if (sizes[i] < 0) {
       fail(ErrorKind::shape, "reshape", "negative size in ", shape);
@@ -454,7 +469,8 @@ Tensor flip(const Tensor& x, const Ints& dims) {
 }
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
-  const int64_t d1 = normal_axis("diagonal", dim1, x.rank()), d2 = normal_axis("diagonal", dim2, x.rank());
+  const int64_t d1 = normal_axis("diagonal", dim1, x.rank()),
+                d2 = normal_axis("diagonal", dim2, x.rank());
   if (d1 == d2) fail(ErrorKind::index, "diagonal", "both axes are ", d1);
   return apply1(*diagonal_info, {x}, {offset, d1, d2});
 }

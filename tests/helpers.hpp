@@ -35,7 +35,8 @@ std::string error_of(F&& f) {
   return "";
 }
 
-inline bool close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-12) {
+inline bool close(const std::vector<double>& a, const std::vector<double>& b,
+                  double tolerance = 1e-12) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
     if (!(std::abs(a[i] - b[i]) <= tolerance * std::max(1.0, std::abs(b[i])))) return false;

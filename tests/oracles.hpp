@@ -1,6 +1,6 @@
-// Independent values of the ops for the op table: long double and std::complex functions for pointwise
-// ops, naive loops over indices for the others; never the engine's formula where another one exists.
-// And the bad inputs of each op, with the message that people must see.
+// Independent values of the ops for the op table: long double and std::complex functions for
+// pointwise ops, naive loops over indices for the others; never the engine's formula where another
+// one exists. And the bad inputs of each op, with the message that people must see.
 #pragma once
 #include "ops/rows/rows.hpp"
 
@@ -36,7 +36,9 @@ struct Call {
   const rows::Ints& ints(const char* name) const { return attr(name).integers; }
   std::string text(const char* name) const { return attr(name).text; }
   // A possibly negative axis.
-  size_t axis(int64_t dim, size_t rank) const { return size_t(dim < 0 ? dim + int64_t(rank) : dim); }
+  size_t axis(int64_t dim, size_t rank) const {
+    return size_t(dim < 0 ? dim + int64_t(rank) : dim);
+  }
 };
 using Oracle = std::function<Host(const Call&)>;
 
@@ -46,8 +48,8 @@ void add_pointwise_oracles(std::map<std::string, Oracle>& to);
 void add_structured_oracles(std::map<std::string, Oracle>& to);
 void add_model_oracles(std::map<std::string, Oracle>& to);
 
-// What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex to
-// real keeps the real part. Floats are left as they are.
+// What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex
+// to real keeps the real part. Floats are left as they are.
 rows::Numbers stored(const std::vector<Wide>& values, DType dtype);
 
 // A call that must be refused.

@@ -226,9 +226,8 @@ R unit(RandomBits b, bool wide) {
 Oracle random(R (*of)(const Call&, RandomBits)) {
   return [=](const Call& c) {
     uint64_t n = 0;
-    return build(c.ints("size"), [&](const Shape&) {
-      return Wide(of(c, random_bits(rows::kCheckSeed, n++)));
-    });
+    return build(c.ints("size"),
+                 [&](const Shape&) { return Wide(of(c, random_bits(rows::kCheckSeed, n++))); });
   };
 }
 

@@ -1,5 +1,6 @@
 // The program as people and scripts meet it: exit codes, messages with hints, pure JSON on standard
 // output. Runs the built program; knows nothing of its insides.
+#include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
@@ -305,4 +306,42 @@ TEST_CASE("cli: help fits 80 columns and has examples") {
   CHECK(run(folder, "help op").out == run(folder, "op --help").out);
   has(run(folder, "--version").out, "gradus 0.1.0");
   CHECK(json_lines(run(folder, "version --json").out)[0]["event"] == "version");
+}
+
+TEST_CASE("cli: the name of a command is an argument where one is expected") {
+  const TempFolder folder;
+  CHECK(has(run(folder, "ops contract").out, "labels_a"));
+  refused(folder, "eval check", 3, "check");
+}
+
+TEST_CASE("cli: one key of the default optimizer can be set") {
+  const TempFolder folder;
+  write_file_atomically(folder / "c.json",
+                        R"({"experiment":"mlp","data":{"name":"digits","train":100,"test":20},
+                            "model":{"layers":[{"linear":10}]},"epochs":1,"batch_size":50})");
+  has(run(folder, "config show c.json --set optimizer.lr=0.25").out,
+      "optimizer.lr = 0.25    (--set)");
+  has(run(folder, "config show c.json", "GRADUS_DEVICE=reference").out,
+      "runs on reference    (GRADUS_DEVICE)");
+  write_file_atomically(folder / "list.json", "[]");
+  refused(folder, "train list.json", 2, "a config is a JSON object");
+}
+
+TEST_CASE("cli: --ledger shows what every op cost") {
+  const TempFolder folder;
+  write_npy(folder / "x.npy", testing::f64({1, 2, 3, 4}, {4}));
+  const Run r = run(folder, "op exp --in x.npy --out y.npy --ledger");
+  CHECK(r.code == 0);
+  has(r.err, "op                       calls");
+  has(r.err, "exp                          1");
+}
+
+TEST_CASE("cli: strides and widths that overflow are refused") {
+  const TempFolder folder;
+  write_npy(folder / "x.npy", testing::f64({1, 2, 3, 4}, {4}));
+  refused(folder, "op as_strided --in x.npy --attr size=[4] --attr stride=[6148914691236517206]", 2,
+          "reach outside");
+  refused(folder, "op pad --in x.npy --attr pad=[9223372036854775807,1]", 2, "overflow");
+  refused(folder, "contract --einsum 'ab,bc->ac' --sizes a=4000000000,b=4000000000,c=2", 2,
+          "overflows");
 }

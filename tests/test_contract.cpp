@@ -1,4 +1,5 @@
-// contract, as people write it: repeated labels, labels of one operand alone, algebras, extents 0 and 1.
+// contract, as people write it: repeated labels, labels of one operand alone, algebras, extents 0
+// and 1.
 #include "tests/helpers.hpp"
 
 using namespace gradus;
@@ -10,12 +11,15 @@ TEST_CASE("contract: diagonals, own labels, broadcasting extents") {
   CHECK(values(contract(a, {0, 1}, b, {2}, {0})) == std::vector<double>{90, 210});
   CHECK(values(contract(a, {0, 1}, b, {0}, {})) == std::vector<double>{170});
   CHECK(values(contract(a, {0, 1}, f64({3}, {1}), {0}, {1})) == std::vector<double>{12, 18});
-  CHECK(error_of([&] { contract(a, {'a', 'b'}, f64({1, 2, 3}, {3}), {'b'}, {'a'}); }) ==
-        "contract: label b is 2 in the first operand (2, 2) and 3 in the second (3,)");
-  CHECK(error_of([&] { contract(a, {'a', 'b'}, b, {'b'}, {'c'}); }) ==
-        "contract: output label c is in no operand");
-  CHECK(error_of([&] { contract(a, {'a', 'b'}, b, {'b'}, {'a', 'a'}); }) ==
-        "contract: output label a is repeated");
+  CHECK(error_of([&] {
+          contract(a, {'a', 'b'}, f64({1, 2, 3}, {3}), {'b'}, {'a'});
+        }) == "contract: label b is 2 in the first operand (2, 2) and 3 in the second (3,)");
+  CHECK(error_of([&] {
+          contract(a, {'a', 'b'}, b, {'b'}, {'c'});
+        }) == "contract: output label c is in no operand");
+  CHECK(error_of([&] {
+          contract(a, {'a', 'b'}, b, {'b'}, {'a', 'a'});
+        }) == "contract: output label a is repeated");
 }
 
 TEST_CASE("contract: max-times takes the maximum over all products, negative ones too") {
@@ -28,12 +32,16 @@ TEST_CASE("contract: max-times takes the maximum over all products, negative one
 }
 
 TEST_CASE("contract: an empty sum is the algebra's zero, and nothing wins") {
-  const Tensor a = leaf(Tensor::zeros({2, 0}, DType::f64)), b = leaf(Tensor::zeros({0, 3}, DType::f64));
+  const Tensor a = leaf(Tensor::zeros({2, 0}, DType::f64)),
+               b = leaf(Tensor::zeros({0, 3}, DType::f64));
   const double inf = std::numeric_limits<double>::infinity();
   const struct {
     Algebra algebra;
     double zero;
-  } rows[] = {{Algebra::standard, 0}, {Algebra::max_plus, -inf}, {Algebra::min_plus, inf}, {Algebra::max_times, 0}};
+  } rows[] = {{Algebra::standard, 0},
+              {Algebra::max_plus, -inf},
+              {Algebra::min_plus, inf},
+              {Algebra::max_times, 0}};
   for (const auto& row : rows) {
     const Tensor c = contract(a, {0, 1}, b, {1, 2}, {0, 2}, row.algebra);
     CHECK(values(c) == std::vector<double>(6, row.zero));
@@ -43,13 +51,15 @@ TEST_CASE("contract: an empty sum is the algebra's zero, and nothing wins") {
 }
 
 TEST_CASE("matmul: ranks and batches as numpy") {
-  const Tensor a = reshape(cast(cumsum(Tensor::full({24}, 1.0, DType::f64), 0), DType::f64), {2, 3, 4});
+  const Tensor a =
+      reshape(cast(cumsum(Tensor::full({24}, 1.0, DType::f64), 0), DType::f64), {2, 3, 4});
   const Tensor v = f64({1, 0, 0, 1}, {4});
   CHECK(values(matmul(a, v)) == std::vector<double>{5, 13, 21, 29, 37, 45});
   CHECK(matmul(v, transpose(a, 1, 2)).sizes() == Shape{2, 3});
   CHECK(matmul(unsqueeze(a, 1), expand(transpose(select(a, 0, 0), 0, 1), {5, 4, 3})).sizes() ==
         Shape{2, 5, 3, 3});
   CHECK(error_of([&] { matmul(a, reshape(a, {2, 4, 3})); }).empty());
-  CHECK(error_of([&] { matmul(a, Tensor::zeros({3, 4, 2}, DType::f64)); }).find("do not broadcast") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          matmul(a, Tensor::zeros({3, 4, 2}, DType::f64));
+        }).find("do not broadcast") != std::string::npos);
 }

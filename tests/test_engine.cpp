@@ -65,7 +65,8 @@ TEST_CASE("promotion sends gradients back in each operand's dtype") {
 }
 
 TEST_CASE("views share storage; geometry is numpy's") {
-  const Tensor x = reshape(cast(i64({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), DType::f64), {3, 4});
+  const Tensor x =
+      reshape(cast(i64({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), DType::f64), {3, 4});
   const Tensor t = transpose(x, 0, 1);
   CHECK(t.storage().data() == x.storage().data());
   CHECK(values(slice(x, 1, 3, kEnd, -2)) == std::vector<double>{3, 1, 7, 5, 11, 9});
@@ -78,31 +79,39 @@ TEST_CASE("views share storage; geometry is numpy's") {
   CHECK(reshape(x, {2, 3, -1}).sizes() == Shape{2, 3, 2});
   CHECK(reshape(slice(x, 0, 0, 2), {8}).storage().data() == x.storage().data());
   CHECK(expand(slice(x, 0, 0, 1), {5, 4}).strides()[0] == 0);
-  CHECK(error_of([&] { reshape(x, {5, -1}); }) == "reshape: (3, 4) (12 elements) does not fit (5, -1)");
+  CHECK(error_of([&] {
+          reshape(x, {5, -1});
+        }) == "reshape: (3, 4) (12 elements) does not fit (5, -1)");
   CHECK(error_of([&] { select(x, 0, 3); }) == "select: index 3 of axis 0 with size 3");
   CHECK(error_of([&] { permute(x, {0, 0}); }) == "permute: axis 0 is given twice");
   CHECK(error_of([&] { sum(x, {2}); }) == "sum: axis 2 of a tensor with 2 axes; expected -2 to 1");
 }
 
 TEST_CASE("shape errors name op, shapes and axis") {
-  CHECK(error_of([] { add(f64({1, 2, 3}, {3}), f64({1, 2, 3, 4}, {4})); }) ==
-        "add: shapes (3,) and (4,) do not broadcast: 3 against 4 on axis -1");
-  CHECK(error_of([] { matmul(Tensor::zeros({32, 784}, DType::f32), Tensor::zeros({128, 784}, DType::f32)); }) ==
-        "matmul: inner sizes differ: a is (32, 784), b is (128, 784); did you mean b.T?");
-  CHECK(error_of([] { Tensor::empty({int64_t(1) << 40, int64_t(1) << 40}, DType::f32); })
-            .find("overflows") != std::string::npos);
+  CHECK(error_of([] {
+          add(f64({1, 2, 3}, {3}), f64({1, 2, 3, 4}, {4}));
+        }) == "add: shapes (3,) and (4,) do not broadcast: 3 against 4 on axis -1");
+  CHECK(error_of([] {
+          matmul(Tensor::zeros({32, 784}, DType::f32), Tensor::zeros({128, 784}, DType::f32));
+        }) == "matmul: inner sizes differ: a is (32, 784), b is (128, 784); did you mean b.T?");
+  CHECK(error_of([] {
+          Tensor::empty({int64_t(1) << 40, int64_t(1) << 40}, DType::f32);
+        }).find("overflows") != std::string::npos);
 }
 
 TEST_CASE("the pool: reuse, limit, largest holders") {
   static char memory[1 << 22];
   static size_t used;
   used = 0;
-  Pool pool({nullptr, [](void*, size_t n) -> void* {
+  Pool pool({nullptr,
+             [](void*, size_t n) -> void* {
                if (used + n > sizeof memory) return nullptr;
                void* p = memory + used;
                used += n;
                return p;
-             }, [](void*, void*) {}}, "test:0");
+             },
+             [](void*, void*) {}},
+            "test:0");
   const Pool::Block a = pool.allocate(1000);
   CHECK(pool.stats().live == 1024);
   pool.release(a);
@@ -118,8 +127,9 @@ TEST_CASE("the pool: reuse, limit, largest holders") {
     message = error_of([&] { pool.allocate(2048); });
     pool.release(c);
   }
-  CHECK(message == "matmul: needs 2 KiB on test:0 but the limit leaves no room: 3 KiB live of a limit of "
-                   "4 KiB; largest holders: matmul 2 KiB, data 1 KiB");
+  CHECK(message ==
+        "matmul: needs 2 KiB on test:0 but the limit leaves no room: 3 KiB live of a limit of "
+        "4 KiB; largest holders: matmul 2 KiB, data 1 KiB");
   pool.release(b);
 }
 
@@ -199,10 +209,12 @@ TEST_CASE("copies between views of one tensor, clones of expanded ones") {
 }
 
 TEST_CASE("integers: printing, numbers, fractional bounds") {
-  CHECK(i64({INT64_MAX, 9007199254740993}, {2}).to_string() == "[9223372036854775807,    9007199254740993]");
+  CHECK(i64({INT64_MAX, 9007199254740993}, {2}).to_string() ==
+        "[9223372036854775807,    9007199254740993]");
   CHECK(Tensor(3.0).item_integer() == 3);
   CHECK(values(clamp(i64({1, 2, 5}, {3}), 1.5, 4.5)) == std::vector<double>{1.5, 2, 4.5});
-  CHECK(error_of([] { tensordot(f64({1, 1, 1, 1}, {2, 2}), f64({1, 1}, {2}), {0, 1}, {0, 0}); }) ==
-        "tensordot: axis 0 is given twice");
+  CHECK(error_of([] {
+          tensordot(f64({1, 1, 1, 1}, {2, 2}), f64({1, 1}, {2}), {0, 1}, {0, 0});
+        }) == "tensordot: axis 0 is given twice");
   CHECK(error_of([] { argmax(f64({1}, {}), 7); }).find("argmax: axis 7") == 0);
 }

@@ -21,7 +21,8 @@ TEST_CASE("a scalar on either side, and a tensor used twice") {
 }
 
 TEST_CASE("broadcast operands receive summed cotangents") {
-  const Tensor a = leaf(f64({1, 2, 3}, {3, 1})), b = leaf(f64({1, 10}, {2})), c = leaf(f64({5}, {}));
+  const Tensor a = leaf(f64({1, 2, 3}, {3, 1})), b = leaf(f64({1, 10}, {2})),
+               c = leaf(f64({5}, {}));
   backward(sum(a * b + c));
   CHECK(values(a.grad()) == std::vector<double>{11, 11, 11});
   CHECK(a.grad().sizes() == Shape{3, 1});
@@ -34,7 +35,8 @@ TEST_CASE("derivatives of every order by create_graph") {
   // d^n/dx^n sin x at 0.3
   Tensor x = leaf(f64({0.3}, {}));
   Tensor y = sin(x);
-  const double expect[] = {std::cos(0.3), -std::sin(0.3), -std::cos(0.3), std::sin(0.3), std::cos(0.3)};
+  const double expect[] = {std::cos(0.3), -std::sin(0.3), -std::cos(0.3), std::sin(0.3),
+                           std::cos(0.3)};
   for (double e : expect) {
     y = grad({y}, {x}, {}, {.create_graph = true})[0];
     CHECK(y.item() == doctest::Approx(e).epsilon(1e-13));
@@ -50,7 +52,8 @@ TEST_CASE("saved outputs keep their history through second order and do not own 
     backward(sum(g));
     // d2/dx2 s(e^x) = s'(e^x) e^x + s''(e^x) e^2x
     auto second = [](double v) {
-      const double e = std::exp(v), s = 1 / (1 + std::exp(-e)), s1 = s * (1 - s), s2 = s1 * (1 - 2 * s);
+      const double e = std::exp(v), s = 1 / (1 + std::exp(-e)), s1 = s * (1 - s),
+                   s2 = s1 * (1 - 2 * s);
       return s1 * e + s2 * e * e;
     };
     CHECK(close(values(x.grad()), {second(0.5), second(-1)}));
@@ -76,11 +79,15 @@ TEST_CASE("grad: leaves, intermediates, unused inputs") {
 TEST_CASE("seeds") {
   const Tensor x = leaf(f64({1, 2}, {2}));
   const Tensor y = x * 3.0;
-  CHECK(error_of([&] { backward(y); }).find("a seed can be left out for one-element tensors only, the "
-                                           "shape is (2,)") != std::string::npos);
-  CHECK(error_of([&] { backward({y}, {f64({1, 2, 3}, {3})}); }) ==
-        "backward: the seed has shape (3,), the tensor (2,)");
-  CHECK(error_of([&] { backward({y}, {f32({1, 2}, {2})}); }) == "backward: the seed is f32, the tensor f64");
+  CHECK(error_of([&] { backward(y); })
+            .find("a seed can be left out for one-element tensors only, the "
+                  "shape is (2,)") != std::string::npos);
+  CHECK(error_of([&] {
+          backward({y}, {f64({1, 2, 3}, {3})});
+        }) == "backward: the seed has shape (3,), the tensor (2,)");
+  CHECK(error_of([&] {
+          backward({y}, {f32({1, 2}, {2})});
+        }) == "backward: the seed is f32, the tensor f64");
   backward({y}, {f64({10, 20}, {2})});
   CHECK(values(x.grad()) == std::vector<double>{30, 60});
   CHECK(error_of([&] { backward(f64({1}, {})); }).find("has no history") != std::string::npos);
@@ -102,8 +109,9 @@ TEST_CASE("a freed graph is an error that names the cure") {
   backward(y, {.retain_graph = true});
   backward(y);
   const std::string message = error_of([&] { backward(y); });
-  CHECK(message == "exp: backward through this graph a second time: its saved tensors were freed by the "
-                   "first; pass retain_graph to the first call");
+  CHECK(message ==
+        "exp: backward through this graph a second time: its saved tensors were freed by the "
+        "first; pass retain_graph to the first call");
 }
 
 TEST_CASE("a saved tensor that was changed is an error with names and versions") {
@@ -115,18 +123,25 @@ TEST_CASE("a saved tensor that was changed is an error with names and versions")
     copy_(h.detach(), f64({0, 0}, {2}));
   }
   CHECK(error_of([&] { backward(y); }) ==
-        "square: saved input 0 (2,) was changed by copy_ after it was saved (version 0 -> 1); clone() it "
+        "square: saved input 0 (2,) was changed by copy_ after it was saved (version 0 -> 1); "
+        "clone() it "
         "before the write, or use an op that returns a new tensor");
 }
 
 TEST_CASE("writes in place: leaves, history, expanded views") {
   const Tensor x = leaf(f64({1, 2}, {2}));
-  CHECK(error_of([&] { copy_(x, f64({0, 0}, {2})); }).find("a leaf that requires a gradient is written in "
-                                                           "place") != std::string::npos);
-  CHECK(error_of([&] { copy_(x * 1.0, f64({0, 0}, {2})); }).find("is the result of mul") != std::string::npos);
+  CHECK(error_of([&] {
+          copy_(x, f64({0, 0}, {2}));
+        })
+            .find("a leaf that requires a gradient is written in "
+                  "place") != std::string::npos);
+  CHECK(error_of([&] {
+          copy_(x * 1.0, f64({0, 0}, {2}));
+        }).find("is the result of mul") != std::string::npos);
   const Tensor wide = expand(f64({1}, {1}), {3});
-  CHECK(error_of([&] { copy_(wide, f64({1, 2, 3}, {3})); }).find("overlaps itself (axis 0 is expanded)") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          copy_(wide, f64({1, 2, 3}, {3}));
+        }).find("overlaps itself (axis 0 is expanded)") != std::string::npos);
   NoGrad off;
   copy_(x, f64({5, 6}, {2}));
   CHECK(values(x) == std::vector<double>{5, 6});
@@ -155,8 +170,9 @@ TEST_CASE("no_grad, detach and leaf rules") {
   CHECK_FALSE(x.detach().requires_grad());
   CHECK(x.detach().storage().version() == x.version());
   Tensor y = x * 2.0;
-  CHECK(error_of([&] { y.set_requires_grad(false); }).find("only leaves can change requires_grad") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          y.set_requires_grad(false);
+        }).find("only leaves can change requires_grad") != std::string::npos);
   Tensor whole = i64({1}, {1});
   CHECK(error_of([&] { whole.set_requires_grad(); }).find("only tensors of floating dtype") !=
         std::string::npos);
@@ -309,12 +325,29 @@ TEST_CASE("std at variance 0 has gradient 0") {
 }
 
 TEST_CASE("the attributes that a node records are those of the op list") {
-  const Tensor x = leaf(reshape(f64({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {12}), {3, 4}).detach());
-  const Tensor results[] = {
-      slice(x, 1, 1, 3), slice(x, 1, 0, kEnd, -1), slice(x, 0, -1, -4, -2), slice(x, 1, 3, 1), pad(x, {1, 0}),
-      pad(x, {0, -1, 2, 1}, 7), gelu(x), gelu(x, "tanh"), sum(x, {1}), amax(x), select(x, 0, -1),
-      permute(x, {1, 0}), flip(x, {0, 1}), expand(x, {2, 3, 4}), diagonal(x, 1), cumsum(x, 0),
-      softmax(x, -1), clamp(x, 2, 5), cast(x, DType::f32), leaky_relu(x, 0.3), reshape(x, {2, -1})};
+  const Tensor x =
+      leaf(reshape(f64({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {12}), {3, 4}).detach());
+  const Tensor results[] = {slice(x, 1, 1, 3),
+                            slice(x, 1, 0, kEnd, -1),
+                            slice(x, 0, -1, -4, -2),
+                            slice(x, 1, 3, 1),
+                            pad(x, {1, 0}),
+                            pad(x, {0, -1, 2, 1}, 7),
+                            gelu(x),
+                            gelu(x, "tanh"),
+                            sum(x, {1}),
+                            amax(x),
+                            select(x, 0, -1),
+                            permute(x, {1, 0}),
+                            flip(x, {0, 1}),
+                            expand(x, {2, 3, 4}),
+                            diagonal(x, 1),
+                            cumsum(x, 0),
+                            softmax(x, -1),
+                            clamp(x, 2, 5),
+                            cast(x, DType::f32),
+                            leaky_relu(x, 0.3),
+                            reshape(x, {2, -1})};
   for (const Tensor& y : results) {
     const GradFn& node = *y.grad_fn();
     CAPTURE(node.op().name);

@@ -29,9 +29,9 @@ std::string output_of(const std::string& command) {
 // The room of a path: its first folder, "kernels/cpu" for kernels, "ops/def" for statements, and
 // "plain" for the engine headers that kernels may see.
 std::string room_of(const std::string& path) {
-  static const std::set<std::string> plain = {"engine/hd.hpp", "engine/complex.hpp", "engine/half.hpp",
-                                              "engine/dtype.hpp", "engine/philox.hpp",
-                                              "engine/kernel_table.h"};
+  static const std::set<std::string> plain = {"engine/hd.hpp",     "engine/complex.hpp",
+                                              "engine/half.hpp",   "engine/dtype.hpp",
+                                              "engine/philox.hpp", "engine/kernel_table.h"};
   if (plain.contains(path)) return "plain";
   if (path.starts_with("ops/def/")) return "ops/def";
   const size_t slash = path.find('/');
@@ -49,7 +49,9 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
       {"ops", {"plain", "engine", "ops/def", "ops"}},
       {"kernels/reference", {"plain", "ops/def", "kernels/reference"}},
       {"kernels/cpu", {"plain", "ops/def", "kernels/cpu"}},
-      {"cli", {"plain", "engine", "ops/def", "ops", "kernels/reference", "kernels/cpu", "bindings", "cli"}},
+      {"cli",
+       {"plain", "engine", "ops/def", "ops", "kernels/reference", "kernels/cpu", "bindings",
+        "cli"}},
   };
   const fs::path root = GRADUS_SOURCE_DIR;
   const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
@@ -65,7 +67,8 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
       for (std::string line; std::getline(in, line);) {
         std::smatch m;
         if (!std::regex_search(line, m, include)) continue;
-        CHECK_MESSAGE(may.at(room).contains(room_of(m[1])), path, " (", room, ") includes ", m[1].str());
+        CHECK_MESSAGE(may.at(room).contains(room_of(m[1])), path, " (", room, ") includes ",
+                      m[1].str());
       }
     }
   CHECK(files > 60);
@@ -75,8 +78,9 @@ TEST_CASE("the engine and the kernels know no op by name") {
   const fs::path root = GRADUS_SOURCE_DIR;
   for (const char* name : {"sigmoid", "matmul", "relu", "cross_entropy", "logsumexp"})
     for (const char* top : {"engine", "kernels"}) {
-      const std::string found = output_of("grep -rwl --include='*.hpp' --include='*.cpp' --include='*.h' " +
-                                          std::string(name) + " " + (root / top).string() + " 2>/dev/null");
+      const std::string found =
+          output_of("grep -rwl --include='*.hpp' --include='*.cpp' --include='*.h' " +
+                    std::string(name) + " " + (root / top).string() + " 2>/dev/null");
       // comments may give an example of an error text
       std::istringstream lines(found);
       for (std::string file; std::getline(lines, file);) {
@@ -99,7 +103,8 @@ TEST_CASE("each instruction-set object has one global symbol") {
     const std::string isa = entry.path().stem().string().substr(2);
     std::istringstream lines(output_of("nm --defined-only -g " + entry.path().string()));
     std::set<std::string> symbols;
-    for (std::string line; std::getline(lines, line);) symbols.insert(line.substr(line.rfind(' ') + 1));
+    for (std::string line; std::getline(lines, line);)
+      symbols.insert(line.substr(line.rfind(' ') + 1));
     CHECK_MESSAGE(symbols == std::set<std::string>{"gradus_cpu_kernels_" + isa}, file);
     ++objects;
   }

@@ -133,9 +133,9 @@ TEST_CASE("op table: every mode on every device") {
     for (const OpInfo& op : all_ops()) {
       const rows::CheckResult result = rows::check_op(op.name, *device, &reference, effort());
       for (const rows::ModeResult& m : result.modes)
-        CHECK_MESSAGE(m.worst.ok(), join(op.name, " on ", device->name(), ", ", m.mode, ": ",
-                                         m.worst.where, " (error ", m.worst.error, " of ",
-                                         m.worst.tolerance, ")"));
+        CHECK_MESSAGE(m.worst.ok(),
+                      join(op.name, " on ", device->name(), ", ", m.mode, ": ", m.worst.where,
+                           " (error ", m.worst.error, " of ", m.worst.tolerance, ")"));
     }
 }
 

@@ -1,5 +1,5 @@
-// The C++ example of README.md: what stands between the markers is compiled, run, and must be what the
-// page shows.
+// The C++ example of README.md: what stands between the markers is compiled, run, and must be what
+// the page shows.
 #include "tests/helpers.hpp"
 
 #include <fstream>

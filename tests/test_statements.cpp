@@ -16,14 +16,38 @@
 
 // ---- inside gradus::def a bare libm name names a struct.
 namespace gradus::def {
-template <class T> concept bare_exp = requires(T x) { exp(x) * x; };
-template <class T> concept bare_abs = requires(T x) { abs(x) * x; };
-template <class T> concept bare_cbrt = requires(T x) { cbrt(x) * x; };
-template <class T> concept bare_fabs = requires(T x) { fabs(x) * x; };
-template <class T> concept bare_expf = requires(T x) { expf(x) * x; };
-template <class T> concept bare_atan2 = requires(T x) { atan2(x, x) * x; };
-template <class T> concept bare_min = requires(T x) { min(x, x) * x; };
-template <class T> concept word_exp = requires(T x) { w::exp(x) * x; };
+template <class T>
+concept bare_exp = requires(T x) {
+  exp(x) * x;
+};
+template <class T>
+concept bare_abs = requires(T x) {
+  abs(x) * x;
+};
+template <class T>
+concept bare_cbrt = requires(T x) {
+  cbrt(x) * x;
+};
+template <class T>
+concept bare_fabs = requires(T x) {
+  fabs(x) * x;
+};
+template <class T>
+concept bare_expf = requires(T x) {
+  expf(x) * x;
+};
+template <class T>
+concept bare_atan2 = requires(T x) {
+  atan2(x, x) * x;
+};
+template <class T>
+concept bare_min = requires(T x) {
+  min(x, x) * x;
+};
+template <class T>
+concept word_exp = requires(T x) {
+  w::exp(x) * x;
+};
 template <class T>
 inline constexpr bool any_bare = bare_exp<T> || bare_abs<T> || bare_cbrt<T> || bare_fabs<T> ||
                                  bare_expf<T> || bare_atan2<T> || bare_min<T>;
@@ -103,9 +127,13 @@ void check_slope(const char* operand, T slope, F value, G dual, T at, int& check
 
 // A second operand as the type of the first: itself, or a dual number that does not move.
 template <class T>
-T lift(T, T other) { return other; }
+T lift(T, T other) {
+  return other;
+}
 template <class T>
-Dual<T> lift(Dual<T>, T other) { return Dual<T>(other, T(0)); }
+Dual<T> lift(Dual<T>, T other) {
+  return Dual<T>(other, T(0));
+}
 
 template <class S, class T>
 void check_statement() {
@@ -189,26 +217,40 @@ TEST_CASE("statements: slopes agree with dual numbers and central differences") 
 }
 
 TEST_CASE("statements: limits of the elementary functions") {
-  check_limits<def::exp>({{0, 1, 1, 1}, {-kInf, 0, 0, 0}, {-1000, 0, 0, 0}, {kInf, kInf, kInf},
-                          {1000, kInf, kInf}, {kTiny, 1, 1}, {kNaN, kNaN, kNaN}});
+  check_limits<def::exp>({{0, 1, 1, 1},
+                          {-kInf, 0, 0, 0},
+                          {-1000, 0, 0, 0},
+                          {kInf, kInf, kInf},
+                          {1000, kInf, kInf},
+                          {kTiny, 1, 1},
+                          {kNaN, kNaN, kNaN}});
   check_limits<def::expm1>(
       {{0, 0, 1, 1}, {-kInf, -1, 0, 0}, {kInf, kInf, kInf}, {kTiny, kTiny, 1}, {kNaN, kNaN, kNaN}});
-  check_limits<def::log>({{0, -kInf, kInf, -kInf}, {kInf, kInf, 0, 0}, {1, 0, 1, -1},
-                          {-1, kNaN, -1}, {kNaN, kNaN, kNaN}});
+  check_limits<def::log>({{0, -kInf, kInf, -kInf},
+                          {kInf, kInf, 0, 0},
+                          {1, 0, 1, -1},
+                          {-1, kNaN, -1},
+                          {kNaN, kNaN, kNaN}});
   check_limits<def::log1p>({{-1, -kInf, kInf, -kInf},
                             {0, 0, 1, -1},
                             {kTiny, kTiny, 1},
                             {kInf, kInf, 0, 0},
                             {-2, kNaN, -1},
                             {kNaN, kNaN, kNaN}});
-  check_limits<def::sqrt>({{0, 0, kInf, -kInf}, {4, 2, 0.25, -0.03125}, {kInf, kInf, 0, 0},
-                           {-1, kNaN, kNaN}, {kNaN, kNaN, kNaN}});
-  check_limits<def::rsqrt>({{0, kInf, -kInf}, {4, 0.5, -0.0625}, {kInf, 0, 0, 0},
-                            {-1, kNaN, kNaN}, {kNaN, kNaN, kNaN}});
-  check_limits<def::reciprocal>({{0, kInf, -kInf, kInf}, {kInf, 0, 0, 0}, {-kInf, 0, 0, 0},
-                                 {kHuge, 1 / kHuge, kAnyNumber}, {kNaN, kNaN, kNaN}});
-  check_limits<def::square>({{0, 0, 0, 2}, {kInf, kInf, kInf}, {-kInf, kInf, -kInf},
-                             {kNaN, kNaN, kNaN}});
+  check_limits<def::sqrt>({{0, 0, kInf, -kInf},
+                           {4, 2, 0.25, -0.03125},
+                           {kInf, kInf, 0, 0},
+                           {-1, kNaN, kNaN},
+                           {kNaN, kNaN, kNaN}});
+  check_limits<def::rsqrt>(
+      {{0, kInf, -kInf}, {4, 0.5, -0.0625}, {kInf, 0, 0, 0}, {-1, kNaN, kNaN}, {kNaN, kNaN, kNaN}});
+  check_limits<def::reciprocal>({{0, kInf, -kInf, kInf},
+                                 {kInf, 0, 0, 0},
+                                 {-kInf, 0, 0, 0},
+                                 {kHuge, 1 / kHuge, kAnyNumber},
+                                 {kNaN, kNaN, kNaN}});
+  check_limits<def::square>(
+      {{0, 0, 0, 2}, {kInf, kInf, kInf}, {-kInf, kInf, -kInf}, {kNaN, kNaN, kNaN}});
   check_limits<def::sin>(
       {{0, 0, 1, 0}, {-kTiny, -kTiny, 1}, {kInf, kNaN, kNaN}, {kNaN, kNaN, kNaN}});
   check_limits<def::cos>({{0, 1, 0, -1}, {-kInf, kNaN, kNaN}, {kNaN, kNaN, kNaN}});
@@ -218,10 +260,14 @@ TEST_CASE("statements: limits of the elementary functions") {
                            {-kInf, -1, 0, 0},
                            {kHuge, 1, 0, 0},
                            {kNaN, kNaN, kNaN}});
-  check_limits<def::erf>({{0, 0, 2 / std::sqrt(M_PI), 0}, {kInf, 1, 0, 0}, {-kInf, -1, 0, 0},
-                          {kHuge, 1, 0, 0}, {-50, -1, 0, 0}, {kNaN, kNaN, kNaN, kNaN}});
-  check_limits<def::abs>({{0, 0, 0}, {-kInf, kInf, -1}, {kInf, kInf, 1}, {-kTiny, kTiny, -1},
-                          {kNaN, kNaN, kNaN}});
+  check_limits<def::erf>({{0, 0, 2 / std::sqrt(M_PI), 0},
+                          {kInf, 1, 0, 0},
+                          {-kInf, -1, 0, 0},
+                          {kHuge, 1, 0, 0},
+                          {-50, -1, 0, 0},
+                          {kNaN, kNaN, kNaN, kNaN}});
+  check_limits<def::abs>(
+      {{0, 0, 0}, {-kInf, kInf, -1}, {kInf, kInf, 1}, {-kTiny, kTiny, -1}, {kNaN, kNaN, kNaN}});
   check_limits<def::sign>(
       {{0, 0, 0, 0}, {-kInf, -1, 0}, {-kTiny, -1, 0}, {kHuge, 1, 0}, {kNaN, kNaN, 0}});
 }
@@ -234,11 +280,20 @@ TEST_CASE("statements: limits of steps and pieces") {
                               {-kInf, 0, 0, 0},
                               {kInf, 1, 0, 0},
                               {kNaN, kNaN, kNaN, kNaN}});
-  check_limits<def::logsigmoid>({{0, -ln2, 0.5, -0.25}, {-1000, -1000, 1, 0}, {1000, 0, 0, 0},
-                                 {-kInf, -kInf, 1, 0}, {kInf, 0, 0, 0}, {kNaN, kNaN, kNaN, kNaN}});
-  check_limits<def::softplus>({{0, ln2, 0.5, 0.25}, {-1000, 0, 0, 0}, {1000, 1000, 1, 0},
-                               {kHuge, kHuge, 1, 0}, {-kHuge, 0, 0, 0}, {-kInf, 0, 0},
-                               {kInf, kInf, 1, 0}, {kNaN, kNaN, kNaN, kNaN}});
+  check_limits<def::logsigmoid>({{0, -ln2, 0.5, -0.25},
+                                 {-1000, -1000, 1, 0},
+                                 {1000, 0, 0, 0},
+                                 {-kInf, -kInf, 1, 0},
+                                 {kInf, 0, 0, 0},
+                                 {kNaN, kNaN, kNaN, kNaN}});
+  check_limits<def::softplus>({{0, ln2, 0.5, 0.25},
+                               {-1000, 0, 0, 0},
+                               {1000, 1000, 1, 0},
+                               {kHuge, kHuge, 1, 0},
+                               {-kHuge, 0, 0, 0},
+                               {-kInf, 0, 0},
+                               {kInf, kInf, 1, 0},
+                               {kNaN, kNaN, kNaN, kNaN}});
   check_limits<def::softplus>({{0, ln2 / 2, 0.5, 0.5}, {800, 800, 1, 0}, {-800, 0, 0, 0}},
                               def::softplus{{}, 2, 1e30});
   const std::vector<Limit> gate = {{-kInf, 0, 0, 0},   {-kHuge, 0, 0, 0},
@@ -250,14 +305,23 @@ TEST_CASE("statements: limits of steps and pieces") {
   check_limits<def::silu>({{kTiny, kTiny / 2, 0.5}, {0, 0, 0.5, 0.5}});
   check_limits<def::gelu>({{kTiny, kTiny / 2, 0.5}, {0, 0, 0.5, std::sqrt(2 / M_PI)}});
   check_limits<def::gelu_tanh>({{0, 0, 0.5, std::sqrt(2 / M_PI)}});
-  check_limits<def::relu>({{0, 0, 0}, {-kInf, 0, 0}, {kInf, kInf, 1}, {kTiny, kTiny, 1},
-                           {kNaN, kNaN, kAnyNumber}});
-  check_limits<def::leaky_relu>({{0, 0, 0.01}, {-kInf, -kInf, 0.01}, {kInf, kInf, 1},
-                                 {kNaN, kNaN, kAnyNumber}});
-  check_limits<def::elu>({{0, 0, 1, 1}, {-kInf, -1, 0, 0}, {-1000, -1, 0, 0}, {kInf, kInf, 1, 0},
-                          {kHuge, kHuge, 1, 0}, {kNaN, kNaN, kNaN}});
-  check_limits<def::clamp>({{-kInf, -1, 0}, {-1, -1, 1}, {0, 0, 1}, {0.5, 0.5, 1}, {0.6, 0.5, 0},
-                            {kInf, 0.5, 0}, {kNaN, kNaN, kAnyNumber}},
+  check_limits<def::relu>(
+      {{0, 0, 0}, {-kInf, 0, 0}, {kInf, kInf, 1}, {kTiny, kTiny, 1}, {kNaN, kNaN, kAnyNumber}});
+  check_limits<def::leaky_relu>(
+      {{0, 0, 0.01}, {-kInf, -kInf, 0.01}, {kInf, kInf, 1}, {kNaN, kNaN, kAnyNumber}});
+  check_limits<def::elu>({{0, 0, 1, 1},
+                          {-kInf, -1, 0, 0},
+                          {-1000, -1, 0, 0},
+                          {kInf, kInf, 1, 0},
+                          {kHuge, kHuge, 1, 0},
+                          {kNaN, kNaN, kNaN}});
+  check_limits<def::clamp>({{-kInf, -1, 0},
+                            {-1, -1, 1},
+                            {0, 0, 1},
+                            {0.5, 0.5, 1},
+                            {0.6, 0.5, 0},
+                            {kInf, 0.5, 0},
+                            {kNaN, kNaN, kAnyNumber}},
                            def::clamp{{}, -1, 0.5});
   check_limits<def::clamp>({{-3, -1, 0}, {3, -1, 0}}, def::clamp{{}, 1, -1});
 }
@@ -306,8 +370,8 @@ TEST_CASE("statements: limits of functions of two operands") {
                            {2, -kInf, 0, any, 0},
                            {kNaN, 2, kNaN, kNaN, kNaN},
                            {2, kNaN, kNaN, kNaN, kNaN}});
-  check_limits2<def::div>({{1, 0, kInf, kInf, -kInf}, {1, kInf, 0, 0, 0}, {0, 2, 0, 0.5, 0},
-                           {0, 0, kNaN, kInf, kNaN}});
+  check_limits2<def::div>(
+      {{1, 0, kInf, kInf, -kInf}, {1, kInf, 0, 0, 0}, {0, 2, 0, 0.5, 0}, {0, 0, kNaN, kInf, kNaN}});
   check_limits2<def::maximum>({{1, 1, 1, 0.5, 0.5},
                                {kInf, kInf, kInf, 0.5, 0.5},
                                {1, 2, 2, 0, 1},

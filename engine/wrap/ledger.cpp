@@ -63,7 +63,8 @@ std::string Ledger::to_string() const {
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   rows.push_back({"total", total()});
   char text[160];
-  std::snprintf(text, sizeof text, "%-20s %9s %12s %12s %12s\n", "op", "calls", "us", "KiB moved", "KiB new");
+  std::snprintf(text, sizeof text, "%-20s %9s %12s %12s %12s\n", "op", "calls", "us", "KiB moved",
+                "KiB new");
   std::string s = text;
   for (const auto& [op, l] : rows) {
     std::snprintf(text, sizeof text, "%-20s %9llu %12.1f %12.1f %12.1f\n", op.c_str(),

@@ -1,5 +1,5 @@
-// Ledger: a wrapper that counts. For every op it keeps the number of kernel calls, the time in them, the
-// bytes that their views cover, and what was allocated on its behalf.
+// Ledger: a wrapper that counts. For every op it keeps the number of kernel calls, the time in
+// them, the bytes that their views cover, and what was allocated on its behalf.
 #pragma once
 #include "engine/device.hpp"
 
@@ -11,7 +11,7 @@ namespace gradus {
 struct LedgerLine {
   uint64_t calls = 0;
   double seconds = 0;
-  double bytes = 0;           // read and written, each view once
+  double bytes = 0;  // read and written, each view once
   uint64_t allocations = 0;
   size_t allocated_bytes = 0;
 };

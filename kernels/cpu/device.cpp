@@ -167,7 +167,9 @@ gd_status device_info(int32_t index, gd_info* out, gd_error* e) {
     Options o;  // the set that an open without options would take
     gd_error ignored{};
     std::string why;
-    const Isa* isa = read_options("{}", o, &ignored) == GD_OK && !o.isa.empty() ? find_isa(o.isa, &why) : nullptr;
+    const Isa* isa = read_options("{}", o, &ignored) == GD_OK && !o.isa.empty()
+                         ? find_isa(o.isa, &why)
+                         : nullptr;
     if (!isa) isa = best_isa();
     *out = gd_info{};
     std::snprintf(out->name, sizeof out->name, "%s", processor_name().c_str());

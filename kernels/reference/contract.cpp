@@ -155,10 +155,14 @@ void tropical(const Call& call, const Operands& v) {
   switch (v.out.dtype) {
     case DType::f32:
     case DType::f16:
-    case DType::bf16: return best_of_terms<float>(call, v);
-    case DType::f64: return best_of_terms<double>(call, v);
-    case DType::i32: return best_of_terms<int32_t>(call, v);
-    case DType::i64: return best_of_terms<int64_t>(call, v);
+    case DType::bf16:
+      return best_of_terms<float>(call, v);
+    case DType::f64:
+      return best_of_terms<double>(call, v);
+    case DType::i32:
+      return best_of_terms<int32_t>(call, v);
+    case DType::i64:
+      return best_of_terms<int64_t>(call, v);
     default:
       call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 i32 i64 are",
                   dtype_name(v.out.dtype));

@@ -37,11 +37,20 @@ class Operand {
     }
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (int64_t i = 0; i < kBlock; ++i) switch (computing) {
-        case DType::f32: block_.as<float>()[i] = float(nan); break;
-        case DType::f64: block_.as<double>()[i] = nan; break;
-        case DType::c64: block_.as<c64>()[i] = c64(float(nan), float(nan)); break;
-        case DType::c128: block_.as<c128>()[i] = c128(nan, nan); break;
-        default: block_.as<bool>()[i] = false;
+        case DType::f32:
+          block_.as<float>()[i] = float(nan);
+          break;
+        case DType::f64:
+          block_.as<double>()[i] = nan;
+          break;
+        case DType::c64:
+          block_.as<c64>()[i] = c64(float(nan), float(nan));
+          break;
+        case DType::c128:
+          block_.as<c128>()[i] = c128(nan, nan);
+          break;
+        default:
+          block_.as<bool>()[i] = false;
       }
   }
   const void* next(int64_t n) {

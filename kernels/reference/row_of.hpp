@@ -11,7 +11,7 @@
 namespace gradus::reference {
 
 template <class S, class T>
-constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic && is_complex_v<T>;
+constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic&& is_complex_v<T>;
 
 // The value of s at element i of its operands.
 template <class S, class T>

@@ -46,9 +46,7 @@ struct Words<Dual<T>> {
     const T cosh = (W::exp(x.v) + W::exp(-x.v)) / T(2);
     return {W::tanh(x.v), x.d / (cosh * cosh)};
   }
-  static D erf(D x) {
-    return {W::erf(x.v), x.d * T(1.1283791670955126) * W::exp(-(x.v * x.v))};
-  }
+  static D erf(D x) { return {W::erf(x.v), x.d * T(1.1283791670955126) * W::exp(-(x.v * x.v))}; }
   static D abs(D x) { return {W::abs(x.v), x.d * W::sign(x.v)}; }
   static D sign(D x) { return {W::sign(x.v), T(0)}; }
   static D pow(D a, D b) {

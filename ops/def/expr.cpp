@@ -126,11 +126,21 @@ using ValueOf = std::function<double(std::string_view)>;
 double evaluate_call(const std::string& name, const double* x) {
   using W = Words<double>;
   static const std::map<std::string_view, double (*)(double)> unary = {
-      {"neg", [](double v) { return -v; }}, {"exp", W::exp},   {"expm1", W::expm1},
-      {"log", W::log},                      {"log1p", W::log1p}, {"sqrt", W::sqrt},
-      {"sin", W::sin},                      {"cos", W::cos},   {"tanh", W::tanh},
-      {"erf", W::erf},                      {"abs", W::abs},   {"sign", W::sign},
-      {"conj", W::conj},                    {"real", W::real}, {"imag", W::imag}};
+      {"neg", [](double v) { return -v; }},
+      {"exp", W::exp},
+      {"expm1", W::expm1},
+      {"log", W::log},
+      {"log1p", W::log1p},
+      {"sqrt", W::sqrt},
+      {"sin", W::sin},
+      {"cos", W::cos},
+      {"tanh", W::tanh},
+      {"erf", W::erf},
+      {"abs", W::abs},
+      {"sign", W::sign},
+      {"conj", W::conj},
+      {"real", W::real},
+      {"imag", W::imag}};
   static const std::map<std::string_view, double (*)(double, double)> binary = {
       {"+", [](double a, double b) { return a + b; }},
       {"-", [](double a, double b) { return a - b; }},
@@ -140,7 +150,9 @@ double evaluate_call(const std::string& name, const double* x) {
       {"<=", [](double a, double b) { return double(a <= b); }},
       {"==", [](double a, double b) { return double(a == b); }},
       {"!=", [](double a, double b) { return double(a != b); }},
-      {"pow", W::pow}, {"min", W::min}, {"max", W::max}};
+      {"pow", W::pow},
+      {"min", W::min},
+      {"max", W::max}};
   if (name == "?:") return x[0] != 0 ? x[1] : x[2];
   if (const auto f = unary.find(name); f != unary.end()) return f->second(x[0]);
   if (const auto f = binary.find(name); f != binary.end()) return f->second(x[0], x[1]);
@@ -244,14 +256,16 @@ class Printer {
         const std::string condition = node(*a[0], kCompare), yes = node(*a[1], kCompare);
         return condition + " ? " + yes + " : " + node(*a[2], kChoice);
       }
-      case kMinus: return "-" + node(*a[0], kAtom);
+      case kMinus:
+        return "-" + node(*a[0], kAtom);
       case kCompare:
       case kSum:
       case kProduct: {
         const std::string left = node(*a[0], level);
         return left + " " + n.name + " " + node(*a[1], Level(level + 1));
       }
-      case kAtom: break;
+      case kAtom:
+        break;
     }
     std::string text = n.name + "(";
     for (size_t k = 0; k < a.size(); ++k) text += (k ? ", " : "") + node(*a[k], kChoice);

@@ -70,10 +70,10 @@ struct NonHolomorphic {
 template <class S, class T>
 constexpr bool reads() {
   constexpr DType d = dtype_of<T>;
-  constexpr unsigned need = d == DType::bool_      ? kBool
-                            : is_complex(d)        ? kComplex
-                            : is_real_float(d)     ? kReal
-                                                   : kInteger;
+  constexpr unsigned need = d == DType::bool_  ? kBool
+                            : is_complex(d)    ? kComplex
+                            : is_real_float(d) ? kReal
+                                               : kInteger;
   return (S::meta.dtypes & need) != 0;
 }
 

@@ -29,9 +29,11 @@ template <class T>
 using real_reader = typename Words<T>::Real;
 
 namespace w {
-#define GRADUS_WORD1(name) \
-  template <class T>       \
-  GRADUS_HD inline T name(T x) { return Words<T>::name(x); }
+#define GRADUS_WORD1(name)       \
+  template <class T>             \
+  GRADUS_HD inline T name(T x) { \
+    return Words<T>::name(x);    \
+  }
 GRADUS_WORD1(exp)
 GRADUS_WORD1(expm1)
 GRADUS_WORD1(log)
@@ -45,28 +47,71 @@ GRADUS_WORD1(abs)   // real types only
 GRADUS_WORD1(sign)  // real types only; NaN stays NaN
 #undef GRADUS_WORD1
 
-template <class T> GRADUS_HD inline T pow(T a, T b) { return Words<T>::pow(a, b); }
+template <class T>
+GRADUS_HD inline T pow(T a, T b) {
+  return Words<T>::pow(a, b);
+}
 // NaN on either side gives NaN.
-template <class T> GRADUS_HD inline T min(T a, T b) { return Words<T>::min(a, b); }
-template <class T> GRADUS_HD inline T max(T a, T b) { return Words<T>::max(a, b); }
+template <class T>
+GRADUS_HD inline T min(T a, T b) {
+  return Words<T>::min(a, b);
+}
+template <class T>
+GRADUS_HD inline T max(T a, T b) {
+  return Words<T>::max(a, b);
+}
 
-template <class T> GRADUS_HD inline Mask<T> lt(T a, T b) { return Words<T>::lt(a, b); }
-template <class T> GRADUS_HD inline Mask<T> le(T a, T b) { return Words<T>::le(a, b); }
-template <class T> GRADUS_HD inline Mask<T> eq(T a, T b) { return Words<T>::eq(a, b); }
-template <class T> GRADUS_HD inline Mask<T> gt(T a, T b) { return Words<T>::lt(b, a); }
-template <class T> GRADUS_HD inline Mask<T> ge(T a, T b) { return Words<T>::le(b, a); }
-template <class T> GRADUS_HD inline Mask<T> ne(T a, T b) { return Words<T>::ne(a, b); }
-template <class T> GRADUS_HD inline T select(Mask<T> m, T a, T b) {
+template <class T>
+GRADUS_HD inline Mask<T> lt(T a, T b) {
+  return Words<T>::lt(a, b);
+}
+template <class T>
+GRADUS_HD inline Mask<T> le(T a, T b) {
+  return Words<T>::le(a, b);
+}
+template <class T>
+GRADUS_HD inline Mask<T> eq(T a, T b) {
+  return Words<T>::eq(a, b);
+}
+template <class T>
+GRADUS_HD inline Mask<T> gt(T a, T b) {
+  return Words<T>::lt(b, a);
+}
+template <class T>
+GRADUS_HD inline Mask<T> ge(T a, T b) {
+  return Words<T>::le(b, a);
+}
+template <class T>
+GRADUS_HD inline Mask<T> ne(T a, T b) {
+  return Words<T>::ne(a, b);
+}
+template <class T>
+GRADUS_HD inline T select(Mask<T> m, T a, T b) {
   return Words<T>::select(m, a, b);
 }
 
 // Complex readers: conj on any T (identity on real), real/imag/cabs give the real reader.
-template <class T> GRADUS_HD inline T conj(T x) { return Words<T>::conj(x); }
-template <class T> GRADUS_HD inline real_reader<T> real(T x) { return Words<T>::real(x); }
-template <class T> GRADUS_HD inline real_reader<T> imag(T x) { return Words<T>::imag(x); }
-template <class T> GRADUS_HD inline real_reader<T> cabs(T x) { return Words<T>::cabs(x); }
+template <class T>
+GRADUS_HD inline T conj(T x) {
+  return Words<T>::conj(x);
+}
+template <class T>
+GRADUS_HD inline real_reader<T> real(T x) {
+  return Words<T>::real(x);
+}
+template <class T>
+GRADUS_HD inline real_reader<T> imag(T x) {
+  return Words<T>::imag(x);
+}
+template <class T>
+GRADUS_HD inline real_reader<T> cabs(T x) {
+  return Words<T>::cabs(x);
+}
 // The imaginary unit; complex readers only.
-template <class T> GRADUS_HD inline T i() { return Words<T>::i(); }
+template <class T>
+GRADUS_HD inline T i() {
+  return Words<T>::i();
+}
 
 // A parameter as a T. Integer readers saturate (clamp's bound -inf becomes the least integer), all
 // others write T(p).

@@ -93,12 +93,8 @@ GRADUS_HD inline c128 cosh_sinh(double u, double v, double y) {
   return {u == 0 ? u : e.re, v == 0 ? v : y < 0 ? -e.im : e.im};
 }
 
-GRADUS_HD inline c128 sin(c128 z) {
-  return cosh_sinh(::std::sin(z.re), ::std::cos(z.re), z.im);
-}
-GRADUS_HD inline c128 cos(c128 z) {
-  return cosh_sinh(::std::cos(z.re), -::std::sin(z.re), z.im);
-}
+GRADUS_HD inline c128 sin(c128 z) { return cosh_sinh(::std::sin(z.re), ::std::cos(z.re), z.im); }
+GRADUS_HD inline c128 cos(c128 z) { return cosh_sinh(::std::cos(z.re), -::std::sin(z.re), z.im); }
 
 // Kahan, "Branch cuts for complex elementary functions" (1987): with t = tan y, s = sinh x,
 // b = 1 + t^2, r = sqrt(1 + s^2): tanh z = (b r s + i t) / (1 + b s^2).

@@ -26,7 +26,8 @@ Tensor Linear::forward(const Tensor& x) {
          " features, its input is one number");
   if (x.size(-1) != in())
     fail(ErrorKind::shape, "linear", place(), " takes ", in(), " features, its input has ",
-         x.size(-1), x.size(0) > 0 && x.numel() / x.size(0) == in() ? "; put a flatten before it" : "");
+         x.size(-1),
+         x.size(0) > 0 && x.numel() / x.size(0) == in() ? "; put a flatten before it" : "");
   // x W^T as one contraction over the features: the gradient of weight then comes out laid out as
   // weight is, where that of a transposed view would have to be copied.
   Ints labels_x, labels_y;

@@ -69,8 +69,8 @@ Outcome compare_all(const Row& row, const Tensors& got, const Tensors& expected,
       return different(join("output ", int64_t(i), " is ", got[i].dtype(), " ", got[i].sizes(),
                             ", expected ", expected[i].dtype(), " ", expected[i].sizes()));
     const double tolerance = bits ? 0 : tolerance_of(row, expected[i].dtype());
-    keep_worst(worst, compare(download(got[i]), download(expected[i]), tolerance,
-                              row.exactness.normwise));
+    keep_worst(worst,
+               compare(download(got[i]), download(expected[i]), tolerance, row.exactness.normwise));
   }
   return worst;
 }
@@ -147,11 +147,18 @@ Outcome layout_differs(const Row& row, const OpInfo& op, const Attrs& attrs, con
 
 double epsilon_of(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    case DType::f32: case DType::c64: return 0x1p-23;
-    case DType::f64: case DType::c128: return 0x1p-52;
-    default: return 0;
+    case DType::f16:
+      return 0x1p-10;
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f32:
+    case DType::c64:
+      return 0x1p-23;
+    case DType::f64:
+    case DType::c128:
+      return 0x1p-52;
+    default:
+      return 0;
   }
 }
 

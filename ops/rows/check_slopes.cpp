@@ -74,8 +74,11 @@ Numbers difference(const std::function<Numbers(double)>& f) {
 class Problem {
  public:
   Problem(const Row& row, size_t which_case, DType dtype, Device& device)
-      : name_(row.name), shapes_(row.cases[which_case].shapes), device_(device),
-        op_(get_op(row.name)), attrs_(attrs_of(op_, row.cases[which_case].attrs)) {
+      : name_(row.name),
+        shapes_(row.cases[which_case].shapes),
+        device_(device),
+        op_(get_op(row.name)),
+        attrs_(attrs_of(op_, row.cases[which_case].attrs)) {
     for (size_t k = 0; k < shapes_.size(); ++k) {
       dtypes_.push_back(operand_dtype(row, k, dtype));
       x_.push_back(draw(row, which_case, k, dtype));
@@ -97,9 +100,9 @@ class Problem {
   // Random directions of the operands that move; `only` leaves the others at rest.
   Vectors directions(uint64_t stream, int only = -1) const;
   Vectors cotangents(uint64_t stream) const;
-  Vectors values(const Vectors& x) const;                    // f(x)
-  Vectors vjp(const Vectors& x, const Vectors& w) const;     // J(x)^H w
-  Vectors jvp(const Vectors& x, const Vectors& v) const;     // J(x) v
+  Vectors values(const Vectors& x) const;                 // f(x)
+  Vectors vjp(const Vectors& x, const Vectors& w) const;  // J(x)^H w
+  Vectors jvp(const Vectors& x, const Vectors& v) const;  // J(x) v
   // The derivative of <u, J(x)^H w> along (v, t).
   double reverse_over_reverse(const Vectors& w, const Vectors& u, const Vectors& v,
                               const Vectors& t) const;
@@ -188,8 +191,10 @@ Vectors Problem::vjp(const Vectors& x, const Vectors& w) const {
   const Tensors g = pull(at(x, true), as_outputs(w), false);
   Vectors out(operands());
   for (size_t k = 0; k < operands(); ++k) {
-    if (g[k].defined()) out[k] = download(g[k]);
-    else if (moves(k)) out[k].resize(x[k].size());
+    if (g[k].defined())
+      out[k] = download(g[k]);
+    else if (moves(k))
+      out[k].resize(x[k].size());
   }
   return out;
 }
@@ -197,8 +202,7 @@ Vectors Problem::vjp(const Vectors& x, const Vectors& w) const {
 void Problem::set_tangents(ForwardLevel& level, const Tensors& tensors, const Vectors& v) const {
   for (size_t k = 0; k < v.size(); ++k)
     if (!v[k].empty())
-      level.set_tangent(tensors[k],
-                        upload(v[k], tensors[k].sizes(), tensors[k].dtype(), device_));
+      level.set_tangent(tensors[k], upload(v[k], tensors[k].sizes(), tensors[k].dtype(), device_));
 }
 
 Vectors Problem::jvp(const Vectors& x, const Vectors& v) const {
@@ -304,9 +308,9 @@ Outcome check_vjp(const Row& row, size_t which_case, Device& device) {
         return Numbers{at.value};
       });
       const Inner by_graph = inner(g, v);
-      keep_worst(worst, compare_numbers("vjp", by_graph.value, slope[0].real(),
-                                        std::max(by_graph.size, size.size * 1e-3),
-                                        kAgainstDifferences));
+      keep_worst(worst,
+                 compare_numbers("vjp", by_graph.value, slope[0].real(),
+                                 std::max(by_graph.size, size.size * 1e-3), kAgainstDifferences));
     }
     return worst;
   });
@@ -318,8 +322,7 @@ Outcome check_jvp(const Row& row, size_t which_case, Device& device) {
     Outcome worst;
     for (size_t i = 0; i < p.outputs(); ++i) {
       if (jv[i].empty()) continue;
-      const Numbers slope =
-          difference([&](double h) { return p.values(moved(p.x(), v, h))[i]; });
+      const Numbers slope = difference([&](double h) { return p.values(moved(p.x(), v, h))[i]; });
       double largest = 1e-3;  // where a slope is 0, differences leave rounding of the values
       for (const auto& x : y[i]) largest = std::max(largest, 1e-3 * std::abs(x));
       for (const auto& x : slope) largest = std::max(largest, std::abs(x));
@@ -359,8 +362,8 @@ Outcome check_second_order(const Row& row, size_t which_case, Device& device) {
     const double forward = p.forward_over_reverse(w, u, v, t);
     Outcome worst = compare_numbers("reverse over reverse", reverse, slope[0].real(), size.size,
                                     kAgainstDifferences);
-    Outcome other = compare_numbers("forward over reverse", forward, reverse, size.size,
-                                    kAgainstEachOther);
+    Outcome other =
+        compare_numbers("forward over reverse", forward, reverse, size.size, kAgainstEachOther);
     // Held against the tolerance of its own kind.
     other.error *= kAgainstDifferences / kAgainstEachOther;
     keep_worst(worst, other);

@@ -79,9 +79,12 @@ Domain masks() { return {Domain::Kind::mask}; }
 
 DType operand_dtype(const Row& row, size_t k, DType dtype) {
   switch (domain_of(row, k).kind) {
-    case Domain::Kind::index: return DType::i64;
-    case Domain::Kind::mask: return DType::bool_;
-    default: return dtype;
+    case Domain::Kind::index:
+      return DType::i64;
+    case Domain::Kind::mask:
+      return DType::bool_;
+    default:
+      return dtype;
   }
 }
 
@@ -125,8 +128,8 @@ Tensors draw_inputs(const Row& row, size_t which_case, DType dtype, Device& devi
   Tensors inputs;
   const Case& c = row.cases[which_case];
   for (size_t k = 0; k < c.shapes.size(); ++k)
-    inputs.push_back(upload(draw(row, which_case, k, dtype), c.shapes[k],
-                            operand_dtype(row, k, dtype), device));
+    inputs.push_back(
+        upload(draw(row, which_case, k, dtype), c.shapes[k], operand_dtype(row, k, dtype), device));
   return inputs;
 }
 

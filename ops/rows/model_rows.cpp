@@ -46,8 +46,7 @@ Row contract_row() {
            contraction({2, 3, 4}, {9, 0, 1}, {5, 2, 4}, {2, 9, 1}, {2, 9, 0}),
            contraction({4, 4}, {0, 0}, {4, 3}, {0, 1}, {1}),
            contraction({3, 4}, {0, 1}, {5}, {2}, {0, 2}),
-           contraction({3, 1}, {0, 1}, {4, 5}, {1, 2}, {2, 0}),
-           contraction({}, {}, {3}, {0}, {0}),
+           contraction({3, 1}, {0, 1}, {4, 5}, {1, 2}, {2, 0}), contraction({}, {}, {3}, {0}, {0}),
            contraction({0, 4}, {0, 1}, {4, 2}, {1, 2}, {0, 2}),
            contraction({3, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 2})},
           kContracts};
@@ -146,9 +145,9 @@ std::vector<Case> losses(bool classes) {
 }
 
 std::vector<Row> loss_rows() {
-  const std::vector<Case> softmax{{{{3, 5}}, {{"dim", 1}}},      {{{3, 5}}, {{"dim", 0}}},
-                                  {{{2, 3, 4}}, {{"dim", -2}}},  {{{}}, {{"dim", 0}}},
-                                  {{{0, 3}}, {{"dim", 1}}},      {{{37}}, {{"dim", 0}}}};
+  const std::vector<Case> softmax{{{{3, 5}}, {{"dim", 1}}},     {{{3, 5}}, {{"dim", 0}}},
+                                  {{{2, 3, 4}}, {{"dim", -2}}}, {{{}}, {{"dim", 0}}},
+                                  {{{0, 3}}, {{"dim", 1}}},     {{{37}}, {{"dim", 0}}}};
   return {
       {"softmax", {between(-3, 3)}, kReal, softmax, kExponentials},
       {"log_softmax", {between(-3, 3)}, kReal, softmax, kExponentials},

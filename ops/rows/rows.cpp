@@ -13,8 +13,8 @@ std::vector<Row> collect() {
 }
 
 const char* type_name(AttrValue::Type type) {
-  constexpr const char* names[] = {"none", "an integer", "a number", "true or false",
-                                   "a list of integers", "a word", "a dtype"};
+  constexpr const char* names[] = {
+      "none", "an integer", "a number", "true or false", "a list of integers", "a word", "a dtype"};
   return names[int(type)];
 }
 

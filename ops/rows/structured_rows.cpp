@@ -63,9 +63,9 @@ std::vector<Row> memory_rows() {
 }
 
 std::vector<Row> view_rows() {
-  Row as_strided = moves("as_strided", {{{{3, 5}}, {{"size", Ints{2, 2}}, {"stride", Ints{5, 2}},
-                                                    {"offset", 1}}},
-                                        {{{12}}, {{"size", Ints{3, 4}}, {"stride", Ints{4, 1}}}}});
+  Row as_strided = moves("as_strided",
+                         {{{{3, 5}}, {{"size", Ints{2, 2}}, {"stride", Ints{5, 2}}, {"offset", 1}}},
+                          {{{12}}, {{"size", Ints{3, 4}}, {"stride", Ints{4, 1}}}}});
   as_strided.layouts = false;  // its strides are those of the memory under x
   return {
       as_strided,
