@@ -53,6 +53,7 @@ class Device {
   void copy_out(void* to, const void* from, size_t bytes);
   void synchronize();
 
+  // While no other thread runs calls on this device.
   void push(KernelWrapper* wrapper);
   void pop(KernelWrapper* wrapper);
   void announce_allocated(uint64_t buffer, size_t bytes);

@@ -182,12 +182,6 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   return out;
 }
 
-gd_view view_of(const Tensor& t) {
-  return {t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()),
-          int32_t(t.rank()),       t.offset(),         t.sizes().data(),
-          t.strides().data()};
-}
-
 void prepare_write(const Tensor& t, const char* op) {
   if (grad_enabled() && t.requires_grad()) {
     if (t.is_leaf())

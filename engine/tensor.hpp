@@ -132,8 +132,6 @@ struct TensorBody : RefCounted {
 Autograd& autograd_of(const Tensor& t);
 // A number as a 0-d tensor of this dtype on this device; any other tensor is returned as it is.
 Tensor materialise(const Tensor& t, DType dtype, Device& device);
-// A gd_view of a tensor; pointers live as long as the tensor does.
-gd_view view_of(const Tensor& t);
 // REQUIRED before any write into t: refuses tensors with history while recording, refuses views
 // that overlap themselves, unshares a copy-on-write buffer, and bumps the version.
 void prepare_write(const Tensor& t, const char* op);
