@@ -218,3 +218,10 @@ TEST_CASE("integers: printing, numbers, fractional bounds") {
         }) == "tensordot: axis 0 is given twice");
   CHECK(error_of([] { argmax(f64({1}, {}), 7); }).find("argmax: axis 7") == 0);
 }
+
+TEST_CASE("printing complex numbers, NaN and 16-bit floats") {
+  const Tensor z = Tensor::from(std::vector<c128>{{1, 2}, {-0.5, -3}}, {2});
+  CHECK(z.to_string() == "[   1+2i, -0.5-3i]");
+  CHECK(f64({-std::nan("")}, {1}).to_string() == "[nan]");
+  CHECK(cast(f64({0.5}, {1}), DType::f16).to_string() == "[0.5]");
+}

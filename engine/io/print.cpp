@@ -8,14 +8,23 @@ namespace gradus {
 
 namespace {
 
-std::string number_text(std::complex<double> v, DType dtype) {
-  char text[64];
-  if (dtype == DType::bool_) return v.real() != 0 ? "true" : "false";
-  if (is_complex(dtype))
-    std::snprintf(text, sizeof text, "%.4g%+.4gi", v.real(), v.imag());
-  else
-    std::snprintf(text, sizeof text, "%.4g", std::isnan(v.real()) ? std::abs(v.real()) : v.real());
+std::string real_text(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", std::isnan(v) ? std::abs(v) : v);  // never "-nan"
   return text;
+}
+
+template <class T>
+std::string number_text(T v) {
+  if constexpr (std::is_same_v<T, bool>)
+    return v ? "true" : "false";
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(v);
+  else if constexpr (is_complex_v<T>)
+    return real_text(double(v.re)) + (std::signbit(v.im) && !std::isnan(v.im) ? "" : "+") +
+           real_text(double(v.im)) + "i";
+  else
+    return real_text(static_cast<double>(v));
 }
 
 }  // namespace
@@ -26,20 +35,13 @@ std::string Tensor::to_string(int64_t edge) const {
   copy_to_host(raw.data());
   const Shape dense = contiguous_strides(sizes());
   auto value = [&](int64_t flat) {
-    std::complex<double> out;
-    std::string whole;
+    std::string text;
     visit_dtype(int32_t(dtype()), [&]<class T>(T) {
       T v;
       memcpy(&v, raw.data() + size_t(flat) * sizeof v, sizeof v);
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) whole = std::to_string(v);
-      if constexpr (is_complex_v<T>)
-        out = {double(v.re), double(v.im)};
-      else if constexpr (sizeof(T) == 2)
-        out = double(float(v));
-      else
-        out = double(v);
+      text = number_text(v);
     });
-    return whole.empty() ? number_text(out, dtype()) : whole;
+    return text;
   };
   size_t width = 0;
   std::string s;
