@@ -8,7 +8,7 @@
 
 namespace gradus {
 
-// All bytes of a file. More than `limit` bytes is an error.
+// All bytes of a file. More than `limit` bytes is an error, and so is 1 GiB of a pipe or device.
 std::string read_file(const std::string& path, uint64_t limit = UINT64_MAX);
 
 // The bytes of a file, unpacked if it starts with gzip's magic (RFC 1952; several members are
