@@ -3,6 +3,8 @@
 
 #include "engine/random.hpp"
 
+#include <thread>
+
 using namespace gradus;
 using namespace gradus::testing;
 
@@ -356,4 +358,13 @@ TEST_CASE("the attributes that a node records are those of the op list") {
     CHECK(again.sizes() == y.sizes());
     CHECK(values(again) == values(y));
   }
+}
+
+TEST_CASE("backward in another thread while this one has a forward level open") {
+  const Tensor x = leaf(f64({0.5, 1}, {2}));
+  ForwardLevel level;
+  level.set_tangent(x, f64({1, 1}, {2}));
+  const Tensor y = sum(exp(x));
+  std::thread([&] { backward(y); }).join();
+  CHECK(close(values(x.grad()), {std::exp(0.5), std::exp(1.0)}));
 }

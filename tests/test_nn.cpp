@@ -450,3 +450,9 @@ TEST_CASE("nn: the first ten losses of a seeded network") {
     CHECK(last < first);
   }
 }
+
+TEST_CASE("linear: an empty batch of the wrong width is refused like any other") {
+  gradus::nn::Linear layer(3, 2);
+  CHECK_THROWS_WITH(layer.forward(gradus::Tensor::zeros({0, 5}, gradus::DType::f32)),
+                    "linear: layer takes 3 features, its input has 5");
+}
