@@ -113,10 +113,12 @@ typedef enum gd_slot {
    * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
    * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
    * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
-   * -1 if the sum is empty or no term beats the algebra's zero. The three tropical algebras take
-   * alpha = 1, beta = 0 and real or integer dtypes; their zero is -inf / +inf (INT_MIN / INT_MAX:
-   * sums saturate there) / 0 for max-times over an empty sum. a and b may overlap; out overlaps
-   * neither. The order of the sum depends on sizes alone. */
+   * -1 if the sum is empty or no term beats -inf / +inf. The three tropical algebras take alpha =
+   * 1, beta = 0 and real or integer dtypes; over an empty sum they give -inf / +inf (INT_MIN /
+   * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
+   * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
+   * positions; complex factors may change places by the same rule, so an expanded view and its
+   * dense copy may differ in the last bits. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
    * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
