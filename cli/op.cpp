@@ -113,13 +113,15 @@ std::string operand_name(const OpInfo& op, size_t k) {
 }
 
 void check_operand_count(const OpInfo& op, size_t given) {
-  size_t least = 0;
+  const size_t least = op.least_operands();
   bool open = false;
   std::string names;
   for (const OperandSpec& spec : op.operands) {
-    if (!spec.optional) ++least;
     open |= spec.variadic;
-    names += (names.empty() ? "" : ", ") + spec.name + (spec.variadic ? "..." : "");
+    names += (names.empty() ? "" : ", ") + spec.name +
+             (spec.variadic   ? "..."
+              : spec.optional ? "?"
+                              : "");
   }
   if (given >= least && (open || given <= op.operands.size())) return;
   fail(ErrorKind::value, op.name, "takes ", open ? "at least " : "", int64_t(least),

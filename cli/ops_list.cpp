@@ -163,7 +163,10 @@ Portrait portrait_of(const OpInfo& op) {
 std::string signature(const OpInfo& op) {
   std::string text = op.name + "(";
   for (size_t k = 0; k < op.operands.size(); ++k)
-    text += (k ? ", " : "") + op.operands[k].name + (op.operands[k].variadic ? "..." : "");
+    text += (k ? ", " : "") + op.operands[k].name +
+            (op.operands[k].variadic   ? "..."
+             : op.operands[k].optional ? "?"
+                                       : "");
   for (size_t k = 0; k < op.attrs.size(); ++k) {
     const AttrSpec& a = op.attrs[k];
     const bool required = a.default_value.is_none() && !a.optional;

@@ -54,6 +54,12 @@ int OpInfo::attr_index(std::string_view attr) const {
   return -1;
 }
 
+size_t OpInfo::least_operands() const {
+  size_t n = 0;
+  while (n < operands.size() && !operands[n].optional) ++n;
+  return n;
+}
+
 OpInfo& add_op(OpInfo op) {
   OpList& list = op_list();
   if (list.by_name.contains(op.name))

@@ -52,7 +52,7 @@ struct AttrSpec {
 struct OperandSpec {
   std::string name;
   bool variadic = false;  // the last one may stand for a list
-  bool optional = false;
+  bool optional = false;  // may be left out, together with all that follow it
 };
 
 // What one call costs: floating-point operations and bytes that must move.
@@ -86,6 +86,7 @@ struct OpInfo {
   Cost (*cost)(const OpContext& ctx) = nullptr;
 
   int attr_index(std::string_view attr) const;  // -1 if there is none
+  size_t least_operands() const;                // of a call: those that are not optional
 };
 
 // The op list, in order of registration.

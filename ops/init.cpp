@@ -23,6 +23,11 @@ void init() {
     register_softmax();
     register_losses();
     register_random();
+    register_sorting();
+    register_rearrangements();
+    register_windows();
+    register_norms();
+    register_attention();
   });
 }
 

@@ -15,6 +15,11 @@ void register_indexing();
 void register_softmax();
 void register_losses();
 void register_random();
+void register_sorting();
+void register_rearrangements();
+void register_windows();
+void register_norms();
+void register_attention();
 
 // A composition: an op made of ops; the doors see it like any other.
 inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
@@ -32,6 +37,9 @@ inline OpInfo& add_composition(std::string name, std::string group, std::string 
   op.call = std::move(call);
   return add_op(std::move(op));
 }
+
+// Operand k of a call; undefined where it was left out.
+inline Tensor operand(const Tensors& in, size_t k) { return k < in.size() ? in[k] : Tensor(); }
 
 // Common attributes.
 inline AttrSpec int_attr(std::string name, std::string doc) {
@@ -51,6 +59,9 @@ inline AttrSpec keepdim_attr() {
 }
 inline AttrSpec number_attr(std::string name, double value, std::string doc) {
   return {std::move(name), AttrValue::Type::number, value, std::move(doc)};
+}
+inline AttrSpec bool_attr(std::string name, bool value, std::string doc) {
+  return {std::move(name), AttrValue::Type::boolean, value, std::move(doc)};
 }
 inline AttrSpec text_attr(std::string name, const char* value, std::string doc) {
   return {std::move(name), AttrValue::Type::text, value, std::move(doc)};

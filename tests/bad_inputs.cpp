@@ -9,7 +9,7 @@ const std::vector<BadInput>& bad_inputs() {
   constexpr DType f32 = DType::f32, f64 = DType::f64, c64 = DType::c64, i64 = DType::i64,
                   u8 = DType::u8;
   using K = ErrorKind;
-  static const std::vector<BadInput> all{
+  static const std::vector<BadInput> common{
       // pointwise: broadcasting and dtypes
       {"add", {{f32, {3, 4}}, {f32, {3, 5}}}, {}, K::shape, "add: "},
       {"erf", {{c64, {3}}}, {}, K::dtype, "erf: is not defined for c64"},
@@ -165,6 +165,15 @@ const std::vector<BadInput>& bad_inputs() {
        K::index,
        "as_strided: size (4,), stride (1,) and offset 0 reach outside a tensor with 3 elements"},
   };
+  static const std::vector<BadInput> all = [&] {
+    std::vector<BadInput> to = common;
+    add_sorting_bad_inputs(to);
+    add_rearrange_bad_inputs(to);
+    add_window_bad_inputs(to);
+    add_norm_bad_inputs(to);
+    add_criterion_bad_inputs(to);
+    return to;
+  }();
   return all;
 }
 

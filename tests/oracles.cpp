@@ -193,6 +193,11 @@ const std::map<std::string, Oracle>& oracles() {
     add_pointwise_oracles(to);
     add_structured_oracles(to);
     add_model_oracles(to);
+    add_sorting_oracles(to);
+    add_rearrange_oracles(to);
+    add_window_oracles(to);
+    add_norm_oracles(to);
+    add_criterion_oracles(to);
     return to;
   }();
   return all;

@@ -40,13 +40,23 @@ struct Call {
     return size_t(dim < 0 ? dim + int64_t(rank) : dim);
   }
 };
-using Oracle = std::function<Host(const Call&)>;
+// What an oracle gives: one host array, or several for an op of several outputs.
+struct Outputs : std::vector<Host> {
+  Outputs(Host one) { push_back(std::move(one)); }
+  Outputs(std::initializer_list<Host> several) : std::vector<Host>(several) {}
+};
+using Oracle = std::function<Outputs(const Call&)>;
 
 // By op name.
 const std::map<std::string, Oracle>& oracles();
 void add_pointwise_oracles(std::map<std::string, Oracle>& to);
 void add_structured_oracles(std::map<std::string, Oracle>& to);
 void add_model_oracles(std::map<std::string, Oracle>& to);
+void add_sorting_oracles(std::map<std::string, Oracle>& to);
+void add_rearrange_oracles(std::map<std::string, Oracle>& to);
+void add_window_oracles(std::map<std::string, Oracle>& to);
+void add_norm_oracles(std::map<std::string, Oracle>& to);
+void add_criterion_oracles(std::map<std::string, Oracle>& to);
 
 // What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex
 // to real keeps the real part. Floats are left as they are.
@@ -61,5 +71,10 @@ struct BadInput {
   const char* message;  // a part of it
 };
 const std::vector<BadInput>& bad_inputs();
+void add_sorting_bad_inputs(std::vector<BadInput>& to);
+void add_rearrange_bad_inputs(std::vector<BadInput>& to);
+void add_window_bad_inputs(std::vector<BadInput>& to);
+void add_norm_bad_inputs(std::vector<BadInput>& to);
+void add_criterion_bad_inputs(std::vector<BadInput>& to);
 
 }  // namespace gradus::testing

@@ -1,5 +1,6 @@
 // The program as people and scripts meet it: exit codes, messages with hints, pure JSON on standard
 // output. Runs the built program; knows nothing of its insides.
+#include "gradus_paths.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
 #include "ops/ops.hpp"

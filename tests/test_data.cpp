@@ -1,4 +1,5 @@
 // Data sets: IDX files good and bad, plain and gzipped, and the drawn digits.
+#include "gradus_paths.hpp"
 #include "cli/data/digits.hpp"
 #include "cli/data/idx.hpp"
 #include "engine/io/file.hpp"

@@ -1,6 +1,7 @@
 // einsum against ../shared/cases/einsum.json: exact integers from a brute-force evaluator, in every
 // algebra, forwards and backwards, on every built-in device. Then refusals by their text, views,
 // plans against a search over all orders, and the program from files to files.
+#include "gradus_paths.hpp"
 #include "cli/contract_verify.hpp"
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"

@@ -1,5 +1,6 @@
 // The house itself: which room may include which, no op's name in the engine, one global symbol per
 // instruction-set object, one symbol per module.
+#include "gradus_paths.hpp"
 #include <doctest/doctest.h>
 
 #include <array>

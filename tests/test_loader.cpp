@@ -1,5 +1,6 @@
 // Modules: what is refused and with which words; device configs: every way to write one, the order
 // of the sources, and the fallback to the CPU.
+#include "gradus_paths.hpp"
 #include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"

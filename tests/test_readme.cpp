@@ -1,5 +1,6 @@
 // The C++ example of README.md: what stands between the markers is compiled, run, and must be what
 // the page shows.
+#include "gradus_paths.hpp"
 #include "tests/helpers.hpp"
 
 #include <fstream>

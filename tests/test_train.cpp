@@ -1,5 +1,6 @@
 // Training runs on small generated digits: what is printed and left on disk, and that a run which
 // was interrupted, killed or damaged goes on to the very bytes of one that was not.
+#include "gradus_paths.hpp"
 #include "cli/batches.hpp"
 #include "cli/demo.hpp"
 #include "cli/progress.hpp"

@@ -7,7 +7,8 @@ namespace {
 
 std::vector<Row> collect() {
   std::vector<Row> all = pointwise_rows();
-  for (auto more : {structured_rows(), model_rows()})
+  for (auto more : {structured_rows(), model_rows(), sorting_rows(), rearrange_rows(),
+                    window_rows(), norm_rows(), criterion_rows()})
     for (Row& row : more) all.push_back(std::move(row));
   return all;
 }

@@ -78,6 +78,11 @@ const Row& row_of(std::string_view name);
 std::vector<Row> pointwise_rows();
 std::vector<Row> structured_rows();
 std::vector<Row> model_rows();
+std::vector<Row> sorting_rows();
+std::vector<Row> rearrange_rows();
+std::vector<Row> window_rows();
+std::vector<Row> norm_rows();
+std::vector<Row> criterion_rows();
 
 // Attributes in the op's order: defaults, overwritten by name. Integers serve as numbers and as
 // lists of one where the op says so. Error(value) for a name or type the op has not, Error(value)

@@ -1,0 +1,14 @@
+// Dtype, device, memory.
+#pragma once
+#include "ops/ints.hpp"
+
+namespace gradus {
+
+Tensor cast(const Tensor& x, DType dtype);          // x itself if it has the dtype already
+Tensor contiguous(const Tensor& x);                 // x itself if it is row-major
+Tensor clone(const Tensor& x);                      // copy on write
+Tensor to_device(const Tensor& x, Device& device);  // leaves only keep no history: detaches
+void copy_(const Tensor& to,
+           const Tensor& from);  // in place, broadcasts and casts; see prepare_write
+
+}  // namespace gradus

@@ -1,0 +1,5 @@
+// Rearrangements: elements moved, repeated, masked by their place.
+#pragma once
+#include "ops/ints.hpp"
+
+namespace gradus {}  // namespace gradus
