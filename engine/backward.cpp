@@ -1,9 +1,10 @@
 // The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first;
 // as every consumer of a node was recorded after it, a node that comes up has all its cotangents.
 // Broadcast sums are done here, once, for all ops.
-#include "engine/graph.hpp"
+#include "engine/hooks.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +18,37 @@ struct Sum {
   Tensor value;
   bool owned = false;
 };
+
+bool any_nan(const SmallVector<Tensor, 1>& g) {
+  return std::any_of(g.begin(), g.end(),
+                     [](const Tensor& t) { return t.defined() && arithmetic().has_nan(t); });
+}
+
+// g as the result of an op that refuses to be differentiated; its history is the node's.
+Tensor forbid_twice(GradFn& node, const Tensor& g) {
+  static const OpInfo op = [] {
+    OpInfo o;
+    o.name = "once_differentiable";
+    o.forward = [](OpContext& ctx) { ctx.outputs.push_back(ctx.inputs[0].detach()); };
+    o.vjp = [](GradFn& n, size_t, std::span<const Tensor>) -> Tensor {
+      fail(ErrorKind::autograd, n.attr(0).text,
+           "its derivative is differentiated, but the op is marked once differentiable");
+    };
+    o.jvp = [](GradFn& n, size_t, std::span<const Tensor> t) { return n.op().vjp(n, 0, t); };
+    return o;
+  }();
+  const TensorMeta& meta = node.output_metas()[0];
+  const Tensor y = Tensor::empty(Shape(meta.sizes.size(), 0), meta.dtype, *meta.device);
+  Autograd& a = autograd_of(y);
+  a.fn = Ref<GradFn>(&node);
+  return apply1(op, {g, y}, {node.op().name.c_str()});
+}
+
+// Leaves are shared between threads: one of some locks guards each .grad.
+std::mutex& lock_of(const Autograd* leaf) {
+  static std::mutex locks[64];
+  return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % 64];
+}
 
 class Walk {
  public:
@@ -45,7 +77,9 @@ class Walk {
   }
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
+  Tensor pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g);
   void process(GradFn& node, ByNode& in);
+  Tensor leaf_gradient(const Autograd& leaf, Sum& sum);
 
   BackwardOptions options_;
   std::unordered_map<GradFn*, ByNode> pending_;
@@ -58,6 +92,7 @@ class Walk {
     uint32_t index;
     Autograd* leaf;
     Tensor* result;
+    Tensor input;
   };
   std::vector<Target> targets_;
   std::unordered_multimap<GradFn*, size_t> targets_of_;
@@ -92,30 +127,84 @@ void Walk::deliver(const Edge& edge, const Tensor& g) {
   }
 }
 
-void Walk::process(GradFn& node, ByNode& in) {
-  const auto [first, last] = targets_of_.equal_range(&node);
-  for (auto it = first; it != last; ++it)
-    *targets_[it->second].result = in.outputs[targets_[it->second].index].value;
+// The cotangent of operand k, checked and summed to the operand's shape.
+Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
+  const OpInfo& op = node.op();
+  if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
+  Tensor gk;
+  if (op.once_differentiable && options_.create_graph) {
+    {
+      NoGrad off;
+      gk = op.vjp(node, k, {g.data(), g.size()});
+    }
+    if (gk.defined()) gk = forbid_twice(node, gk);
+  } else {
+    gk = op.vjp(node, k, {g.data(), g.size()});
+  }
+  if (!gk.defined()) return gk;
+  const TensorMeta& meta = node.input_metas()[k];
+  if (!(gk.sizes() == meta.sizes)) {
+    const size_t lead = gk.sizes().size() - meta.sizes.size();
+    bool fits = gk.sizes().size() >= meta.sizes.size();
+    for (size_t i = 0; fits && i < meta.sizes.size(); ++i)
+      fits = meta.sizes[i] == gk.sizes()[lead + i] || meta.sizes[i] == 1;
+    if (!fits)
+      fail(ErrorKind::autograd, op.name, "its vjp gave a cotangent of shape ", gk.sizes(),
+           " for operand ", int64_t(k), ", whose shape is ", meta.sizes);
+    gk = arithmetic().sum_to(gk, meta.sizes);
+  }
+  if (gk.dtype() != meta.dtype)
+    fail(ErrorKind::internal, op.name, "the cotangent of operand ", int64_t(k), " is ", gk.dtype(),
+         ", the operand was ", meta.dtype);
+  if (detecting_anomaly() && arithmetic().has_nan(gk))
+    fail(ErrorKind::numeric, op.name, "the cotangent of operand ", int64_t(k), " ", gk.sizes(),
+         " has a NaN, those of the outputs have ", any_nan(g) ? "some too" : "none",
+         node.trace().empty() ? "" : "; recorded at: " + node.trace());
+  return gk;
+}
 
+void Walk::process(GradFn& node, ByNode& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in.outputs) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
+  NodeHooks* hooks = node.hooks_if_any();
+  if (hooks)
+    for (size_t i = 0; i < hooks->outputs.size(); ++i) {
+      if (!g[i].defined()) continue;
+      g[i] = run_hooks(hooks->outputs[i].grad, g[i], node.op().name.c_str());
+      if (GradSlot* kept = hooks->outputs[i].retained.get())
+        kept->grad =
+            kept->grad.defined() ? arithmetic().add(kept->grad, g[i]) : arithmetic().clone(g[i]);
+    }
+  const auto [first, last] = targets_of_.equal_range(&node);
+  for (auto it = first; it != last; ++it)
+    *targets_[it->second].result = g[targets_[it->second].index];
+
   bool used = false;
-  for (size_t k = 0; k < node.inputs().size(); ++k) {
-    const Edge& edge = node.inputs()[k];
-    if (!wanted(edge)) continue;
-    used = true;
-    if (!node.op().vjp) fail(ErrorKind::autograd, node.op().name, "has no derivative");
-    Tensor gk = node.op().vjp(node, k, {g.data(), g.size()});
-    if (!gk.defined()) continue;
-    const TensorMeta& meta = node.input_metas()[k];
-    if (!(gk.sizes() == meta.sizes)) gk = arithmetic().sum_to(gk, meta.sizes);
-    if (gk.dtype() != meta.dtype)
-      fail(ErrorKind::internal, node.op().name, "the cotangent of operand ", int64_t(k), " is ",
-           gk.dtype(), ", the operand was ", meta.dtype);
-    deliver(edge, gk);
+  for (const Edge& edge : node.inputs()) used |= wanted(edge);
+  if (!used) return;
+  if (hooks) {
+    Tensors outputs(g.begin(), g.end());
+    for (const NodePreHook& hook : hooks->before.functions()) hook(outputs);
+    if (outputs.size() != g.size())
+      fail(ErrorKind::autograd, node.op().name, "a hook left ", int64_t(outputs.size()),
+           " gradients of ", int64_t(g.size()));
+    std::copy(outputs.begin(), outputs.end(), g.begin());
   }
-  if (used && !options_.retain_graph && !options_.create_graph) node.free_saved();
+  SmallVector<Tensor, 3> cotangents(node.inputs().size());
+  for (size_t k = 0; k < cotangents.size(); ++k)
+    if (wanted(node.inputs()[k])) cotangents[k] = pull(node, k, g);
+  if (hooks) {
+    Tensors inputs(cotangents.begin(), cotangents.end());
+    for (const NodeHook& hook : hooks->after.functions()) hook(inputs, Tensors(g.begin(), g.end()));
+    if (inputs.size() != cotangents.size())
+      fail(ErrorKind::autograd, node.op().name, "a hook left ", int64_t(inputs.size()),
+           " gradients of ", int64_t(cotangents.size()));
+    std::copy(inputs.begin(), inputs.end(), cotangents.begin());
+  }
+  for (size_t k = 0; k < cotangents.size(); ++k)
+    if (cotangents[k].defined()) deliver(node.inputs()[k], cotangents[k]);
+  if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
 void Walk::run() {
@@ -141,6 +230,10 @@ void Walk::seed(const Tensor& root, const Tensor& given) {
            "a seed can be left out for one-element tensors only, the "
            "shape is ",
            root.sizes(), "; give a cotangent, or sum() first");
+    if (is_complex(root.dtype()))
+      fail(ErrorKind::autograd, "backward",
+           "a seed can be left out for real tensors only, this one ", "is ", root.dtype(),
+           "; give a cotangent, or take abs() or real() first");
     g = Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
   } else {
     g = materialise(g, root.dtype(), root.device());
@@ -166,7 +259,7 @@ void Walk::add_target(const Tensor& input, Tensor* result) {
   GradFn* fn = input.grad_fn();
   if (fn) targets_of_.emplace(fn, targets_.size());
   targets_.push_back(
-      {fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result});
+      {fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result, input});
 }
 
 // Marks what lies on a way from the roots to a target: nodes in order of their age, so that all
@@ -195,17 +288,38 @@ void Walk::restrict_to_targets(const Tensors& roots) {
       if (wanted(e)) wanted_nodes_.insert(node);
 }
 
+Tensor Walk::leaf_gradient(const Autograd& leaf, Sum& sum) {
+  if (!leaf.hooks) return sum.value;
+  const Tensor g = run_hooks(leaf.hooks->grad, sum.value, "leaf");
+  sum.owned &= g.same_body(sum.value);
+  return g;
+}
+
 void Walk::accumulate_leaves() {
   for (const Ref<Autograd>& leaf : leaf_order_) {
     if (!leaf->requires_grad) continue;
-    Tensor g = leaves_.at(leaf.get()).value;
-    if (leaf->grad.defined())
-      g = arithmetic().add(leaf->grad, g);
-    else if (!g.is_contiguous())
-      g = arithmetic().contiguous(g);
-    else if (!leaves_.at(leaf.get()).owned)
-      g = arithmetic().clone(g);  // never an alias of the seed or of another leaf's gradient
-    leaf->grad = g;
+    Sum& sum = leaves_.at(leaf.get());
+    Tensor g = leaf_gradient(*leaf, sum);
+    {
+      const std::lock_guard lock(lock_of(leaf.get()));
+      Tensor& total = leaf->grad;
+      if (!total.defined()) {
+        // never an alias of the seed or of another leaf's gradient
+        if (!g.is_contiguous())
+          g = arithmetic().contiguous(g);
+        else if (!sum.owned)
+          g = arithmetic().clone(g);
+        total = g;
+      } else if (options_.create_graph || total.requires_grad() || total.tangent().defined() ||
+                 g.tangent().defined()) {
+        total = arithmetic().add(total, g);
+      } else {
+        arithmetic().add_into(total, g);
+      }
+    }
+    if (leaf->hooks && leaf->hooks->leaf)
+      for (const LeafHook& hook : leaf->hooks->accumulated.functions())
+        hook(Tensor(Ref<TensorBody>(leaf->hooks->leaf)));
   }
 }
 
@@ -213,9 +327,13 @@ void Walk::fill_results() {
   for (size_t i = 0; i < targets_.size(); ++i) {
     const Target& t = targets_[i];
     if (t.leaf)
-      if (const auto it = leaves_.find(t.leaf); it != leaves_.end()) *t.result = it->second.value;
-    if (!t.result->defined() && !options_.allow_unused)
-      fail(ErrorKind::autograd, "grad", "input ", int64_t(i),
+      if (const auto it = leaves_.find(t.leaf); it != leaves_.end())
+        *t.result = leaf_gradient(*t.leaf, it->second);
+    if (t.result->defined()) continue;
+    if (options_.materialize_grads)
+      *t.result = Tensor::zeros(t.input.sizes(), t.input.dtype(), t.input.device());
+    else if (!options_.allow_unused)
+      fail(ErrorKind::autograd, "grad", "input ", int64_t(i), " of shape ", t.input.sizes(),
            " was not used to compute the outputs; "
            "pass allow_unused to get an undefined gradient for it");
   }
@@ -247,6 +365,17 @@ void seed_all(Walk& walk, const Tensors& roots, const Tensors& seeds) {
 
 void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions options) {
   Walk walk(options);
+  if (options.inputs) {
+    if (options.inputs->empty())
+      fail(ErrorKind::autograd, "backward", "the list of inputs is empty");
+    for (const Tensor& x : *options.inputs) {
+      if (!x.is_leaf())
+        fail(ErrorKind::autograd, "backward", "an input is the result of ", x.grad_fn()->op().name,
+             "; only leaves accumulate a gradient, use grad()");
+      walk.add_target(x, nullptr);
+    }
+    walk.restrict_to_targets(roots);
+  }
   GradMode mode(options.create_graph);
   seed_all(walk, roots, seeds);
   walk.run();

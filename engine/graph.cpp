@@ -1,8 +1,7 @@
 // Recording: apply(), record(), saved tensors, tangents, modes. The backward walk is in
 // backward.cpp.
-#include "engine/graph.hpp"
-
-#include <atomic>
+#include "engine/hooks.hpp"
+#include "engine/in_place.hpp"
 
 namespace gradus {
 
@@ -10,6 +9,10 @@ namespace {
 thread_local bool grad_on = true;
 thread_local ForwardLevel* level = nullptr;
 thread_local bool inside_jvp = false;
+thread_local bool inference = false;
+thread_local bool anomaly = false;
+thread_local Trace* innermost_trace = nullptr;
+thread_local SavedTensorHooks* saved_hooks = nullptr;
 std::atomic<uint64_t> next_sequence{1};
 Arithmetic functions{};
 }  // namespace
@@ -19,6 +22,30 @@ NoGrad::NoGrad() : before_(grad_on) { grad_on = false; }
 NoGrad::~NoGrad() { grad_on = before_; }
 EnableGrad::EnableGrad() : before_(grad_on) { grad_on = true; }
 EnableGrad::~EnableGrad() { grad_on = before_; }
+bool inference_mode() { return inference; }
+InferenceMode::InferenceMode() : before_(inference) { inference = true; }
+InferenceMode::~InferenceMode() { inference = before_; }
+bool detecting_anomaly() { return anomaly; }
+DetectAnomaly::DetectAnomaly() : before_(anomaly) { anomaly = true; }
+DetectAnomaly::~DetectAnomaly() { anomaly = before_; }
+OutsideJvp::OutsideJvp() : before_(inside_jvp) { inside_jvp = false; }
+OutsideJvp::~OutsideJvp() { inside_jvp = before_; }
+Trace::Trace(std::string text) : text_(std::move(text)), outer_(innermost_trace) {
+  innermost_trace = this;
+}
+Trace::~Trace() { innermost_trace = outer_; }
+std::string trace_text() {
+  std::string text;
+  for (const Trace* t = innermost_trace; t; t = t->outer_)
+    text = text.empty() ? t->text_ : t->text_ + ", " + text;
+  return text;
+}
+SavedTensorHooks::SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
+                                   std::function<Tensor(const std::any&)> unpack)
+    : pack_(std::move(pack)), unpack_(std::move(unpack)), outer_(saved_hooks) {
+  saved_hooks = this;
+}
+SavedTensorHooks::~SavedTensorHooks() { saved_hooks = outer_; }
 void set_arithmetic(const Arithmetic& f) { functions = f; }
 const Arithmetic& arithmetic() { return functions; }
 
@@ -42,9 +69,45 @@ void destroy(const GradFn* node) {
   dying = nullptr;
 }
 
+GradFn::~GradFn() = default;
+NodeHooks& GradFn::hooks() {
+  if (!hooks_) hooks_ = std::make_unique<NodeHooks>();
+  return *hooks_;
+}
+
+namespace {
+class Locked {
+ public:
+  explicit Locked(std::atomic_flag& flag) : flag_(flag) {
+    while (flag_.test_and_set(std::memory_order_acquire)) flag_.wait(true);
+  }
+  ~Locked() {
+    flag_.clear(std::memory_order_release);
+    flag_.notify_one();
+  }
+
+ private:
+  std::atomic_flag& flag_;
+};
+}  // namespace
+
 void GradFn::free_saved() {
+  SmallVector<Saved, 2> dropped;  // dies outside of the lock
+  const Locked lock(saved_lock_);
   freed_ |= !saved_.empty();
-  saved_.clear();
+  std::swap(dropped, saved_);
+}
+
+void GradFn::pack_saved() {
+  if (!saved_hooks) return;
+  SavedTensorHooks& hooks = *saved_hooks;
+  saved_hooks = nullptr;  // what the hooks themselves compute is saved as ever
+  for (Saved& s : saved_) {
+    s.packed = std::make_shared<Packed>();
+    *s.packed = {hooks.pack_(s.tensor.detach()), hooks.unpack_, s.tensor.sizes(), s.tensor.dtype()};
+    s.tensor = Tensor();
+  }
+  saved_hooks = &hooks;
 }
 
 Tensor GradFn::input(size_t k) { return unpack(Saved::Role::input, k); }
@@ -53,28 +116,61 @@ Tensor GradFn::extra(size_t k) { return unpack(Saved::Role::extra, k); }
 
 Tensor GradFn::unpack(Saved::Role role, size_t index) {
   constexpr const char* kRole[] = {"input", "output", "extra"};
-  if (freed_)
-    fail(ErrorKind::autograd, op_->name,
-         "backward through this graph a second time: its saved tensors "
-         "were freed by the first; pass retain_graph to the first call");
-  for (const Saved& s : saved_) {
-    if (s.role != role || s.index != index) continue;
-    if (s.tensor.version() != s.version)
-      fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " ",
-           s.tensor.sizes(), " was changed by ", s.tensor.storage().last_writer(),
-           " after it was saved (version ", s.version, " -> ", s.tensor.version(),
-           "); clone() it before the write, or use an op that returns a new tensor");
-    const Tensor tangent = level ? s.tensor.tangent() : Tensor();
-    if (role != Saved::Role::output || !attached_ || (!grad_on && !tangent.defined()))
-      return s.tensor;
-    Tensor out = s.tensor.detach();
-    Autograd& autograd = autograd_of(out);
-    autograd.fn = Ref<GradFn>(this);
-    autograd.output_index = uint32_t(index);
-    if (tangent.defined()) give_tangent(out, tangent);
-    return out;
+  Saved saved{role, uint32_t(index), {}, 0};
+  {
+    const Locked lock(saved_lock_);
+    if (freed_)
+      fail(ErrorKind::autograd, op_->name,
+           "backward through this graph a second time: its saved tensors "
+           "were freed by the first; pass retain_graph to the first call");
+    for (Saved& s : saved_) {
+      if (s.role != role || s.index != index) continue;
+      s.read = true;
+      saved = s;
+    }
   }
-  fail(ErrorKind::internal, op_->name, kRole[int(role)], " ", int64_t(index), " was not saved");
+  if (saved.packed) {
+    const Packed& p = *saved.packed;
+    const Tensor t = p.unpack(p.value);
+    if (!t.defined() || !(t.sizes() == p.sizes) || t.dtype() != p.dtype)
+      fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " was ",
+           p.dtype, " ", p.sizes, ", the unpack hook gave ",
+           t.defined() ? join(t.dtype(), " ", t.sizes()) : std::string("an undefined tensor"));
+    return with_history(t, role, index);
+  }
+  if (!saved.tensor.defined())
+    fail(ErrorKind::internal, op_->name, kRole[int(role)], " ", int64_t(index), " was not saved");
+  const Tensor& t = saved.tensor;
+  if (t.version() != saved.version)
+    fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " ",
+         t.sizes(), " was changed by ", t.storage().last_writer(), " after it was saved (version ",
+         saved.version, " -> ", t.version(),
+         "); clone() it before the write, or use an op that returns a new tensor");
+  return with_history(t, role, index);
+}
+
+// A saved tensor as this node's derivative must see it: an output as the node's, an input as what
+// it was when the node was made, whatever has become of its handle since.
+Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
+  const Tensor tangent = level ? t.tangent() : Tensor();
+  Edge from;
+  if (role == Saved::Role::output && attached_)
+    from = {Ref<GradFn>(this), nullptr, uint32_t(index)};
+  else if (role == Saved::Role::input)
+    from = inputs_[index];
+  const bool as_it_is = from.leaf ? t.body()->autograd == from.leaf
+                                  : t.grad_fn() == from.fn.get() && t.output_index() == from.index;
+  if (role == Saved::Role::extra || as_it_is || (!grad_on && !tangent.defined())) return t;
+  Tensor out = t.detach();
+  if (from.leaf) {
+    out.body()->autograd = from.leaf;
+  } else if (from.fn) {
+    Autograd& autograd = autograd_of(out);
+    autograd.fn = from.fn;
+    autograd.output_index = from.index;
+  }
+  if (tangent.defined() && !from.leaf) give_tangent(out, tangent);
+  return out;
 }
 
 // ---- one call
@@ -93,6 +189,9 @@ void OpContext::keep(Saved::Role role, uint32_t index, const Tensor& t) {
   if (!any_) return;
   for (const Saved& s : saved_)
     if (s.role == role && s.index == index) return;
+  if (t.is_inference() && grad_on)
+    fail(ErrorKind::autograd, op.name, "an inference tensor ", t.sizes(),
+         " can't be saved for backward; clone() it to get a normal tensor");
   saved_.push_back({role, index, t, t.version()});
 }
 void OpContext::save_input(size_t k) { keep(Saved::Role::input, uint32_t(k), inputs[k]); }
@@ -133,6 +232,7 @@ Ref<GradFn> record(OpContext& ctx) {
     }
   }
   node->attached_ = history;
+  if (anomaly && history) node->trace_ = trace_text();
   return node;
 }
 
@@ -171,14 +271,19 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
 }
 
+void record_outputs(OpContext& ctx) {
+  if (!ctx.needs_any()) return;
+  Ref<GradFn> node = record(ctx);
+  if (forward_mode()) push_tangents(ctx, *node);
+  if (node->attached_) node->pack_saved();
+}
+
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   CurrentOp now(op.name.c_str());
   OpContext ctx(op, inputs, attrs);
   op.forward(ctx);
-  if (ctx.needs_any()) {
-    Ref<GradFn> node = record(ctx);
-    if (forward_mode()) push_tangents(ctx, *node);
-  }
+  if (op.is_view || op.user) link_views(op, inputs, {ctx.outputs.data(), ctx.outputs.size()});
+  record_outputs(ctx);
   return std::move(ctx.outputs);
 }
 

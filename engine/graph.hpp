@@ -5,7 +5,10 @@
 #pragma once
 #include "engine/op_info.hpp"
 
+#include <any>
+#include <atomic>
 #include <complex>
+#include <memory>
 
 namespace gradus {
 
@@ -23,13 +26,25 @@ struct TensorMeta {
   Device* device;
 };
 
+// What saved-tensor hooks keep in place of a tensor, and how it comes back.
+struct Packed {
+  std::any value;
+  std::function<Tensor(const std::any&)> unpack;
+  Shape sizes;
+  DType dtype;
+};
+
 // A tensor kept for vjp and jvp, with the version it had.
 struct Saved {
   enum class Role : uint8_t { input, output, extra } role;
   uint32_t index;  // which input or output; the n-th extra
   Tensor tensor;   // an output is kept without its history (it would own itself)
   uint64_t version;
+  std::shared_ptr<Packed> packed = nullptr;  // then `tensor` is undefined
+  bool read = false;                         // has a vjp or jvp asked for it?
 };
+
+struct NodeHooks;
 
 class GradFn : public RefCounted {
  public:
@@ -48,20 +63,30 @@ class GradFn : public RefCounted {
   // Is operand k on the way to a leaf (or tangent) that was asked for?
   bool needs(size_t k) const { return needs_[k]; }
 
+  NodeHooks& hooks();  // made on first need (hooks.hpp)
+  NodeHooks* hooks_if_any() const { return hooks_.get(); }
+  // Where it was recorded, if anomaly detection was on: the texts of the open Traces.
+  const std::string& trace() const { return trace_; }
+
   // Saved tensors, unpacked: checks that they are still there and unchanged. Error(autograd).
+  // Threads: several walks may unpack and free at once.
   Tensor input(size_t k);
   Tensor output(size_t k);
   Tensor extra(size_t k);
   const AttrValue& attr(size_t i) const { return attrs_[i]; }
 
   void free_saved();
+  ~GradFn();
 
  private:
   friend class OpContext;
   friend void destroy(const GradFn*);
   friend Ref<GradFn> record(OpContext&);
   friend void push_tangents(OpContext&, GradFn&);
+  friend void record_outputs(OpContext&);
   Tensor unpack(Saved::Role role, size_t index);
+  Tensor with_history(const Tensor& t, Saved::Role role, size_t index);
+  void pack_saved();
 
   const OpInfo* op_ = nullptr;
   uint64_t sequence_ = 0;
@@ -71,6 +96,9 @@ class GradFn : public RefCounted {
   SmallVector<TensorMeta, 1> output_metas_;
   SmallVector<Saved, 2> saved_;
   SmallVector<bool, 4> needs_;
+  std::unique_ptr<NodeHooks> hooks_;
+  std::string trace_;
+  std::atomic_flag saved_lock_;
   bool freed_ = false;
   bool attached_ = false;  // outputs point here (false: made for its jvp alone)
 };
@@ -102,6 +130,8 @@ class OpContext {
   uint32_t extras_ = 0;
 };
 
+// Records a call whose outputs stand in ctx already, and pushes tangents forward.
+void record_outputs(OpContext& ctx);
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs,
                              const Attrs& attrs = {});
@@ -129,16 +159,78 @@ class EnableGrad {
  private:
   bool before_;
 };
+// No recording, and what is made here never takes part in it later: inference tensors can't be
+// saved for backward, nor written in place outside. clone() makes a normal one.
+bool inference_mode();
+class InferenceMode {
+ public:
+  InferenceMode();
+  ~InferenceMode();
+
+ private:
+  NoGrad off_;
+  bool before_;
+};
+// Backward stops at the first cotangent with a NaN, and names the op and where it was recorded.
+bool detecting_anomaly();
+class DetectAnomaly {
+ public:
+  DetectAnomaly();
+  ~DetectAnomaly();
+
+ private:
+  bool before_;
+};
+// A place in the user's program ("layer 2"), for the traces of nodes; they nest.
+class Trace {
+ public:
+  explicit Trace(std::string text);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+ private:
+  friend std::string trace_text();
+  std::string text_;
+  Trace* outer_;
+};
+// While it lives, tensors saved for backward are packed by the first function and come back by the
+// second, which must give the same sizes and dtype. Versions are not checked then. Innermost wins.
+class SavedTensorHooks {
+ public:
+  SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
+                   std::function<Tensor(const std::any&)> unpack);
+  ~SavedTensorHooks();
+  SavedTensorHooks(const SavedTensorHooks&) = delete;
+  SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
+
+ private:
+  friend class GradFn;
+  std::function<std::any(const Tensor&)> pack_;
+  std::function<Tensor(const std::any&)> unpack_;
+  SavedTensorHooks* outer_;
+};
+// Lifts, for its lifetime, the rule that a jvp rule pushes no tangents.
+class OutsideJvp {
+ public:
+  OutsideJvp();
+  ~OutsideJvp();
+
+ private:
+  bool before_;
+};
 
 // ---- reverse mode
 struct BackwardOptions {
   bool retain_graph = false;
-  bool create_graph = false;  // implies retain_graph
-  bool allow_unused = false;  // grad(): undefined for inputs that are not in the graph
+  bool create_graph = false;        // implies retain_graph
+  bool allow_unused = false;        // grad(): undefined for inputs that are not in the graph
+  bool materialize_grads = false;   // grad(): zeros for them
+  const Tensors* inputs = nullptr;  // backward(): accumulate into these leaves only
 };
-// Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf. A seed may be undefined for
-// one-element roots (it is 1). Error(autograd) as facts of PyTorch: no history, freed graph, wrong
-// seed.
+// Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf (or of options.inputs). A seed may be
+// undefined for one-element real roots (it is 1). Error(autograd) as facts of PyTorch: no history,
+// freed graph, wrong seed.
 void backward(const Tensors& roots, const Tensors& seeds = {}, BackwardOptions options = {});
 void backward(const Tensor& root, BackwardOptions options = {});
 // The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.
@@ -172,6 +264,12 @@ struct Arithmetic {
   Tensor (*clone)(const Tensor&);
   void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
   void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
+  Tensor (*cast)(const Tensor&, DType);
+  bool (*has_nan)(const Tensor&);
+  // For views written in place: elements of row-major x at (sizes, strides, offset), which may
+  // overlap; and the op (x, value; strides, offset) -> x with those elements replaced.
+  Tensor (*as_strided)(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset);
+  const OpInfo* scatter_strided;
 };
 void set_arithmetic(const Arithmetic& functions);
 const Arithmetic& arithmetic();

@@ -38,4 +38,10 @@ void Storage::write(const char* op) {
   version_.fetch_add(1, std::memory_order_acq_rel);
 }
 
+void Storage::replace(Ref<Buffer> buffer, const char* op) {
+  buffer_ = std::move(buffer);
+  last_writer_ = op;
+  version_.fetch_add(1, std::memory_order_acq_rel);
+}
+
 }  // namespace gradus

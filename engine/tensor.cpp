@@ -1,9 +1,13 @@
 #include "engine/tensor.hpp"
 
 #include "engine/graph.hpp"
+#include "engine/hooks.hpp"
+#include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <mutex>
 
 namespace gradus {
 
@@ -28,8 +32,27 @@ Shape contiguous_strides(const Shape& sizes) {
   return strides;
 }
 
-void destroy(const TensorBody* body) { delete body; }
+// Sorted by stride, each axis must step over all that the ones before it reach.
+bool overlaps_itself(const Shape& sizes, const Shape& strides) {
+  SmallVector<std::pair<int64_t, int64_t>, 6> axes;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1) axes.push_back({std::abs(strides[i]), sizes[i]});
+  std::sort(axes.begin(), axes.end());
+  int64_t span = 0;
+  for (const auto& [stride, size] : axes) {
+    if (stride <= span) return true;
+    span += stride * (size - 1);
+  }
+  return false;
+}
+
+void destroy(const TensorBody* body) {
+  if (body->autograd && body->autograd->hooks) body->autograd->hooks->leaf = nullptr;
+  delete body;
+}
 void destroy(const Autograd* autograd) { delete autograd; }
+Autograd::Autograd() = default;
+Autograd::~Autograd() = default;
 
 namespace {
 Ref<TensorBody> number_body(DType dtype, double number, int64_t integer) {
@@ -57,6 +80,7 @@ Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
   body->dtype = dtype;
   body->sizes = sizes;
   body->strides = contiguous_strides(sizes);
+  body->inference = inference_mode();
   return Tensor(std::move(body));
 }
 
@@ -90,7 +114,12 @@ uint64_t Tensor::version() const { return storage().version(); }
 
 Storage& Tensor::storage() const {
   TensorBody& body = checked(body_);
-  if (!body.storage) body.storage = materialise(*this, body.dtype, default_device()).body_->storage;
+  if (!body.storage) {  // a number; perhaps asked for by several threads at once
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    if (!body.storage)
+      body.storage = materialise(*this, body.dtype, default_device()).body_->storage;
+  }
   return *body.storage;
 }
 
@@ -121,6 +150,7 @@ Tensor Tensor::alias(const Shape& sizes, const Shape& strides, int64_t offset) c
   body->sizes = sizes;
   body->strides = strides;
   body->offset = offset;
+  body->inference = is_inference();
   return Tensor(std::move(body));
 }
 
@@ -133,8 +163,12 @@ Tensor Tensor::clone_data() const {
   body->sizes = sizes();
   body->strides = strides();
   body->offset = offset();
+  body->inference = inference_mode();
   return Tensor(std::move(body));
 }
+
+bool Tensor::is_view() const { return body_ && body_->base; }
+bool Tensor::is_inference() const { return body_ && body_->inference; }
 
 Autograd& autograd_of(const Tensor& t) {
   TensorBody& body = checked(t.body());
@@ -142,8 +176,14 @@ Autograd& autograd_of(const Tensor& t) {
   return *body.autograd;
 }
 
+Autograd* Tensor::autograd() const {
+  if (!body_) return nullptr;
+  if (body_->base) follow_base(*this);
+  return body_->autograd.get();
+}
 bool Tensor::requires_grad() const {
-  return body_ && body_->autograd && (body_->autograd->requires_grad || body_->autograd->fn);
+  const Autograd* a = autograd();
+  return a && (a->requires_grad || a->fn);
 }
 Tensor& Tensor::set_requires_grad(bool on) {
   if (on && is_number())
@@ -157,20 +197,41 @@ Tensor& Tensor::set_requires_grad(bool on) {
     fail(ErrorKind::autograd, "requires_grad", "this tensor is the result of ",
          grad_fn()->op().name,
          "; only leaves can change requires_grad, use detach() for a copy without history");
+  if (on && is_inference() && !inference_mode())
+    fail(ErrorKind::autograd, "requires_grad",
+         "this tensor was made in inference mode; clone() it to get a normal one");
   autograd_of(*this).requires_grad = on;
   return *this;
 }
 bool Tensor::is_leaf() const { return grad_fn() == nullptr; }
 GradFn* Tensor::grad_fn() const {
-  return body_ && body_->autograd ? body_->autograd->fn.get() : nullptr;
+  const Autograd* a = autograd();
+  return a ? a->fn.get() : nullptr;
 }
 uint32_t Tensor::output_index() const {
-  return body_ && body_->autograd ? body_->autograd->output_index : 0;
+  const Autograd* a = autograd();
+  return a ? a->output_index : 0;
 }
-Tensor Tensor::grad() const { return body_ && body_->autograd ? body_->autograd->grad : Tensor(); }
-void Tensor::set_grad(const Tensor& g) const { autograd_of(*this).grad = g; }
+Tensor Tensor::grad() const {
+  const Autograd* a = autograd();
+  return !a ? Tensor() : a->retained ? a->retained->grad : a->grad;
+}
+void Tensor::set_grad(const Tensor& g) const {
+  Autograd& a = autograd_of(*this);
+  (a.retained ? a.retained->grad : a.grad) = g;
+}
 Tensor Tensor::tangent() const {
-  return body_ && body_->autograd ? body_->autograd->tangent : Tensor();
+  const Autograd* a = autograd();
+  return a ? a->tangent : Tensor();
+}
+Tensor& Tensor::detach_() {
+  if (is_view())
+    fail(ErrorKind::autograd, "detach_", "a view can't be detached in place; use detach()");
+  if (body_->autograd) {
+    body_->autograd = make_ref<Autograd>();
+    ++body_->histories;
+  }
+  return *this;
 }
 
 Tensor materialise(const Tensor& t, DType dtype, Device& device) {
@@ -182,20 +243,32 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   return out;
 }
 
-void prepare_write(const Tensor& t, const char* op) {
-  if (grad_enabled() && t.requires_grad()) {
-    if (t.is_leaf())
-      fail(ErrorKind::autograd, op,
-           "a leaf that requires a gradient is written in place; do it under ",
-           "no_grad, or work on a clone()");
+void check_writable(const Tensor& t, const char* op) {
+  if (t.is_inference() && !inference_mode())
     fail(ErrorKind::autograd, op,
-         "in-place writes on tensors with history are not offered: this one ", "is the result of ",
-         t.grad_fn()->op().name, "; use the op that returns a new tensor");
+         "a tensor made in inference mode is written in place outside of it; ",
+         "clone() it to get a normal one");
+  if (grad_enabled() && t.requires_grad() && t.is_leaf())
+    fail(ErrorKind::autograd, op,
+         "a leaf that requires a gradient is written in place; do it under ",
+         "no_grad, or work on a clone()");
+  if (grad_enabled() && t.is_view()) {
+    const Tensor base(t.body()->base);
+    if (base.requires_grad() && base.is_leaf())
+      fail(ErrorKind::autograd, op,
+           "a view of a leaf that requires a gradient is written in place; ",
+           "do it under no_grad, or work on a clone()");
   }
-  for (size_t i = 0; i < t.sizes().size(); ++i)
-    if (t.strides()[i] == 0 && t.sizes()[i] > 1)
-      fail(ErrorKind::value, op, "the tensor written to overlaps itself (axis ", int64_t(i),
-           " is expanded); clone() it first");
+  if (t.numel() > 0 && overlaps_itself(t.sizes(), t.strides()))
+    fail(ErrorKind::value, op, "the tensor written to overlaps itself (an axis is expanded, or ",
+         "windows overlap); clone() it first");
+}
+
+void prepare_write(const Tensor& t, const char* op) {
+  check_writable(t, op);
+  if (grad_enabled() && t.requires_grad())
+    fail(ErrorKind::autograd, op, "this write is not recorded, and the tensor is the result of ",
+         t.grad_fn()->op().name, "; do it under no_grad, or use the op that returns a new tensor");
   t.storage().write(op);
 }
 

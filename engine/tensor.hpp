@@ -10,7 +10,9 @@
 #include "engine/ref.hpp"
 #include "engine/storage.hpp"
 
+#include <atomic>
 #include <complex>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +30,8 @@ void destroy(const GradFn* node);
 
 int64_t numel_of(const Shape& sizes);          // throws on overflow
 Shape contiguous_strides(const Shape& sizes);  // row-major
+// May two elements lie at one place? (Sure of "no"; strides of odd interleavings count as "yes".)
+bool overlaps_itself(const Shape& sizes, const Shape& strides);
 
 class Tensor {
  public:
@@ -72,6 +76,9 @@ class Tensor {
   uint64_t version() const;
   bool same_body(const Tensor& o) const { return body_ == o.body_; }
 
+  bool is_view() const;       // shares the storage of another tensor, and follows its history
+  bool is_inference() const;  // made in inference mode
+
   // Another geometry on the same storage, without history. The geometry must stay inside.
   Tensor alias(const Shape& sizes, const Shape& strides, int64_t offset) const;
   // The same elements without history; shares storage and version counter.
@@ -85,9 +92,11 @@ class Tensor {
   bool is_leaf() const;
   GradFn* grad_fn() const;  // nullptr for leaves
   uint32_t output_index() const;
-  Tensor grad() const;  // undefined before the first backward
+  Tensor grad() const;  // undefined before the first backward; non-leaves: see retain_grad
   void set_grad(const Tensor& g) const;
-  Tensor tangent() const;  // forward mode; undefined if none
+  void retain_grad() const;  // .grad of a non-leaf is kept too
+  Tensor& detach_();         // forgets the history; Error(autograd) for views
+  Tensor tangent() const;    // forward mode; undefined if none
 
   // Host side. These wait for the device and convert nothing but what they say.
   void copy_to_host(void* packed) const;  // row-major, own dtype
@@ -103,18 +112,30 @@ class Tensor {
 
  private:
   void copy_to_host_typed(void* packed, DType dtype, const char* who) const;
+  Autograd* autograd() const;  // up to date after writes in place; nullptr if none
   Ref<TensorBody> body_;
 };
 
 using Tensors = std::vector<Tensor>;
 
+// Where retain_grad keeps the gradient of a non-leaf: shared by the tensor and the node it came
+// from.
+struct GradSlot : RefCounted {
+  Tensor grad;
+};
+struct LeafHooks;
+
 // What a tensor knows about differentiation; made on first need.
 struct Autograd : RefCounted {
+  Autograd();
+  ~Autograd();
   bool requires_grad = false;  // asked for, on a leaf
   Tensor grad;
   Ref<GradFn> fn;  // the node this is an output of
   uint32_t output_index = 0;
   Tensor tangent;
+  Ref<GradSlot> retained;
+  std::unique_ptr<LeafHooks> hooks;  // hooks.hpp
 };
 
 struct TensorBody : RefCounted {
@@ -123,6 +144,15 @@ struct TensorBody : RefCounted {
   Shape sizes, strides;
   int64_t offset = 0;
   Ref<Autograd> autograd;
+  // Of a view: the tensor whose memory it looks into (never a view itself), and the count of the
+  // base's histories when this view's was made. A write in place gives the base a new history; its
+  // views then make theirs anew when they are next asked (in_place.cpp).
+  Ref<TensorBody> base;
+  std::atomic<uint64_t> seen = 0;
+  std::atomic<uint64_t> histories = 0;
+  static constexpr uint64_t kFrozen = UINT64_MAX;  // seen: made under no_grad, follows nothing
+  bool opaque = false;                             // a view that a user's function returned
+  bool inference = false;
   bool is_number = false;
   double number = 0;
   int64_t integer = 0;
@@ -132,8 +162,11 @@ struct TensorBody : RefCounted {
 Autograd& autograd_of(const Tensor& t);
 // A number as a 0-d tensor of this dtype on this device; any other tensor is returned as it is.
 Tensor materialise(const Tensor& t, DType dtype, Device& device);
-// REQUIRED before any write into t: refuses tensors with history while recording, refuses views
-// that overlap themselves, unshares a copy-on-write buffer, and bumps the version.
+// May t be written in place now? Refuses leaves that require a gradient while recording, tensors
+// that overlap themselves, inference tensors outside their mode. Error(autograd | value).
+void check_writable(const Tensor& t, const char* op);
+// REQUIRED before any write into t that is not recorded: as check_writable, refuses tensors with
+// history while recording, unshares a copy-on-write buffer, and bumps the version.
 void prepare_write(const Tensor& t, const char* op);
 
 template <class T>

@@ -1,6 +1,8 @@
 // Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the
 // engine's walk is given.
+#include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"
+#include "ops/in_place.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -26,10 +28,9 @@ Tensor dense_copy(const Tensor& x) {
   copy_kernel(x, y);
   return y;
 }
-bool overlaps_itself(const Tensor& x) {
-  for (size_t i = 0; i < x.sizes().size(); ++i)
-    if (x.strides()[i] == 0 && x.sizes()[i] > 1) return true;
-  return false;
+bool has_nan(const Tensor& x) {
+  const NoGrad off;
+  return sum(ne(x.detach(), x.detach())).item_integer() > 0;
 }
 
 DType target(const Attrs& attrs) { return attrs[0].dtype(); }
@@ -93,7 +94,8 @@ const OpInfo& clone_op() {
         "clone", "a copy; memory is shared until one side is written", [](OpContext& ctx) {
           const Tensor& x = ctx.inputs[0];
           // an expanded tensor could never be written
-          ctx.outputs.push_back(overlaps_itself(x) ? dense_copy(x) : x.clone_data());
+          ctx.outputs.push_back(overlaps_itself(x.sizes(), x.strides()) ? dense_copy(x)
+                                                                        : x.clone_data());
         });
     o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };
     return add_op(std::move(o));
@@ -124,13 +126,14 @@ void copy_(const Tensor& to, const Tensor& from) {
   if (!broadcasts_to(source.sizes(), to.sizes()))
     fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ",
          to.sizes());
-  if (grad_enabled() && source.requires_grad())
-    fail(ErrorKind::autograd, "copy_",
-         "the source has history, which a write in place would lose; ",
-         "detach() it, or write under no_grad");
-  if (forward_mode() && (source.tangent().defined() || to.tangent().defined()))
-    fail(ErrorKind::autograd, "copy_",
-         "a tangent would be lost by a write in place; make a new tensor");
+  check_writable(to, "copy_");
+  auto lives = [](const Tensor& t) {
+    return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
+  };
+  if (lives(source) || lives(to)) {
+    assign(to, expand(cast(source, to.dtype()), to.sizes()), "copy_");
+    return;
+  }
   prepare_write(to, "copy_");
   if (&source.storage() == &to.storage() &&
       !(source.sizes() == to.sizes() && source.strides() == to.strides() &&
@@ -139,11 +142,25 @@ void copy_(const Tensor& to, const Tensor& from) {
   copy_kernel(source, to);
 }
 
+Tensor in_place(std::string_view name, const Tensor& x, const Tensors& others, const Attrs& attrs) {
+  const OpInfo& op = get_op(name);
+  Attrs all = attrs;
+  for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
+  return in_place(op, x, others, all);
+}
+Tensor fill_(const Tensor& x, const Tensor& value) {
+  if (value.rank() != 0)
+    fail(ErrorKind::shape, "fill_", "the value has shape ", value.sizes(), ", expected a number");
+  copy_(x, value);
+  return x;
+}
+
 void register_memory() {
   cast_op();
   contiguous_op();
   clone_op();
-  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel});
+  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel, cast,
+                  has_nan, elements_at, &as_strided_scatter_op()});
 }
 
 }  // namespace gradus

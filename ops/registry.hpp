@@ -21,6 +21,10 @@ void register_windows();
 void register_norms();
 void register_attention();
 
+// For views written in place (engine/in_place.hpp).
+const OpInfo& as_strided_scatter_op();
+Tensor elements_at(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset);
+
 // A composition: an op made of ops; the doors see it like any other.
 inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
                                std::string formula, std::vector<OperandSpec> operands,

@@ -244,6 +244,52 @@ const OpInfo& as_strided_op() {
   return op;
 }
 
+// x with the elements at (strides, offset) replaced by src: what a write through a view does.
+const OpInfo& scatter_op() {
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o;
+    o.name = "as_strided_scatter";
+    o.doc = "x, read row-major, with its elements at strides replaced by src";
+    o.formula = "y = x; y[strided] = src";
+    o.group = "view";
+    o.operands = {{"x"}, {"src"}};
+    o.attrs = {ints_attr("stride", "strides in x, one per axis of src"),
+               int_attr("offset", 0, "first element")};
+    o.forward = [](OpContext& ctx) {
+      const Tensor &x = ctx.inputs[0], &src = ctx.inputs[1];
+      Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+      if (y.numel() > 0) KernelCall(GD_COPY).in(x).out(y).run();
+      if (src.numel() > 0)
+        KernelCall(GD_COPY)
+            .in(src)
+            .out(alias(y, {src.sizes(), ctx.attrs[0].integers, ctx.attrs[1].integer}))
+            .run();
+      ctx.outputs.push_back(y);
+    };
+    o.call = [](const Tensors& in, const Attrs& a) {
+      check_strided("as_strided_scatter", {in[1].sizes(), a[0].integers, a[1].integer},
+                    in[0].numel());
+      return Tensors{apply1(scatter_op(), {in[0], cast(in[1], in[0].dtype())}, a)};
+    };
+    o.vjp = [](GradFn& node, size_t k, std::span<const Tensor> g) {
+      const Attrs& a = node.attrs();
+      const TensorMeta& src = node.input_metas()[1];
+      if (k == 1) return apply1(as_strided_op(), {g[0]}, {Ints(src.sizes), a[0], a[1]});
+      return apply1(scatter_op(), {g[0], Tensor::zeros(src.sizes, src.dtype, *src.device)}, a);
+    };
+    o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
+      Tensor whole[2];
+      for (size_t k = 0; k < 2; ++k) {
+        const TensorMeta& m = node.input_metas()[k];
+        whole[k] = t[k].defined() ? t[k] : Tensor::zeros(m.sizes, m.dtype, *m.device);
+      }
+      return apply1(scatter_op(), whole, node.attrs());
+    };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
 // ---- the view ops
 
 template <GeometryOf of>
@@ -382,6 +428,7 @@ void register_compositions() {
 void register_views() {
   embed_op();
   as_strided_op();
+  scatter_op();
   register_reshape();
   register_rearranging();
   register_cutting();
@@ -495,6 +542,27 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
   Shape sizes = x.sizes();
   sizes.insert(size_t(normal_axis("unsqueeze", dim, x.rank() + 1)), 1);
   return reshape(x, sizes);
+}
+
+const OpInfo& as_strided_scatter_op() { return scatter_op(); }
+
+Tensor elements_at(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset) {
+  // Expanded axes are taken once and expanded; other overlaps go by index.
+  Geometry once{sizes, strides, offset};
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (strides[i] == 0 && sizes[i] > 1) once.sizes[i] = 1;
+  if (!overlaps_itself(once.sizes, once.strides))
+    return expand(apply1(as_strided_op(), {x}, strided_attrs(once)), sizes);
+  std::vector<int64_t> index;
+  Shape at(sizes.size(), 0);
+  for (int64_t n = numel_of(sizes); n > 0; --n) {
+    int64_t place = offset;
+    for (size_t i = 0; i < at.size(); ++i) place += at[i] * strides[i];
+    index.push_back(place);
+    for (size_t i = at.size(); i-- > 0 && ++at[i] == sizes[i];) at[i] = 0;
+  }
+  const Tensor where = Tensor::from(index, {int64_t(index.size())}, x.device());
+  return reshape(gather(reshape(x, {-1}), 0, where), sizes);
 }
 
 }  // namespace gradus

@@ -297,6 +297,18 @@ Host sum_to(const Call& c) {
   return y;
 }
 
+// The other way round: each place of x asks whether an element of src lands on it.
+Host as_strided_scatter(const Call& c) {
+  const Ints& strides = c.ints("stride");
+  Host y = c.in[0];
+  for_each_index(c.in[1].sizes, [&](const Shape& i) {
+    int64_t place = c.integer("offset");
+    for (size_t a = 0; a < i.size(); ++a) place += i[a] * strides[a];
+    y.values[size_t(place)] = c.in[1].at(i);
+  });
+  return y;
+}
+
 }  // namespace
 
 void add_structured_oracles(std::map<std::string, Oracle>& to) {
@@ -304,6 +316,7 @@ void add_structured_oracles(std::map<std::string, Oracle>& to) {
   to["cast"] = cast;
   to["contiguous"] = to["clone"] = same;
   to["as_strided"] = as_strided;
+  to["as_strided_scatter"] = as_strided_scatter;
   to["embed"] = embed;
   to["reshape"] = reshape;
   to["permute"] = permute;

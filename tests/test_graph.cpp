@@ -71,9 +71,10 @@ TEST_CASE("grad: leaves, intermediates, unused inputs") {
   CHECK(g[0].item() == doctest::Approx(0.1 * std::exp(0.9)));
   CHECK(g[1].item() == doctest::Approx(0.6 * std::exp(0.9)));
   CHECK_FALSE(x.grad().defined());
-  CHECK(error_of([&] { grad({y}, {other}, {}, {.retain_graph = true}); }) ==
-        "grad: input 0 was not used to compute the outputs; pass allow_unused to get an undefined "
-        "gradient for it");
+  CHECK(
+      error_of([&] { grad({y}, {other}, {}, {.retain_graph = true}); }) ==
+      "grad: input 0 of shape () was not used to compute the outputs; pass allow_unused to get an "
+      "undefined gradient for it");
   CHECK_FALSE(grad({y}, {other}, {}, {.allow_unused = true})[0].defined());
   CHECK(error_of([&] { grad({y}, {}); }) == "grad: no inputs were given");
 }
@@ -137,13 +138,10 @@ TEST_CASE("writes in place: leaves, history, expanded views") {
         })
             .find("a leaf that requires a gradient is written in "
                   "place") != std::string::npos);
-  CHECK(error_of([&] {
-          copy_(x * 1.0, f64({0, 0}, {2}));
-        }).find("is the result of mul") != std::string::npos);
   const Tensor wide = expand(f64({1}, {1}), {3});
   CHECK(error_of([&] {
           copy_(wide, f64({1, 2, 3}, {3}));
-        }).find("overlaps itself (axis 0 is expanded)") != std::string::npos);
+        }).find("overlaps itself (an axis is expanded") != std::string::npos);
   NoGrad off;
   copy_(x, f64({5, 6}, {2}));
   CHECK(values(x) == std::vector<double>{5, 6});
@@ -262,15 +260,19 @@ TEST_CASE("random numbers: seed and position give the number") {
   CHECK(g.position() == 5);
 }
 
-TEST_CASE("a write in place that would lose history or a tangent is refused") {
+TEST_CASE("a copy in place takes history and tangents along") {
   const Tensor x = leaf(f64({1, 2, 3}, {3}));
   const Tensor b = Tensor::zeros({3}, DType::f64);
-  CHECK(error_of([&] { copy_(b, x * 2.0); }).find("copy_: the source has history") == 0);
+  copy_(b, x * 2.0);
+  backward(sum(b * b));
+  CHECK(values(x.grad()) == std::vector<double>{8, 16, 24});
   ForwardLevel level;
-  const Tensor y = f64({1, 2, 3}, {3});
+  const Tensor y = f64({1, 2, 3}, {3}), c = Tensor::zeros({3}, DType::f64);
   level.set_tangent(y, f64({1, 1, 1}, {3}));
-  CHECK(error_of([&] { copy_(b, y); }).find("copy_: a tangent would be lost") == 0);
-  CHECK(error_of([&] { copy_(y, b); }).find("copy_: a tangent would be lost") == 0);
+  copy_(c, y);
+  CHECK(values(c.tangent()) == std::vector<double>{1, 1, 1});
+  copy_(y, Tensor::zeros({3}, DType::f64));
+  CHECK(values(y.tangent()) == std::vector<double>{0, 0, 0});
 }
 
 TEST_CASE("numbers can't be leaves") {

@@ -66,9 +66,15 @@ std::vector<Row> view_rows() {
   Row as_strided = moves("as_strided",
                          {{{{3, 5}}, {{"size", Ints{2, 2}}, {"stride", Ints{5, 2}}, {"offset", 1}}},
                           {{{12}}, {{"size", Ints{3, 4}}, {"stride", Ints{4, 1}}}}});
+  Row scatter =
+      moves("as_strided_scatter", {{{{3, 5}, {2, 2}}, {{"stride", Ints{5, 2}}, {"offset", 1}}},
+                                   {{{12}, {3, 4}}, {{"stride", Ints{4, 1}}}},
+                                   {{{}, {}}, {{"stride", Ints{}}}},
+                                   {{{7}, {0}}, {{"stride", Ints{1}}}}});
   as_strided.layouts = false;  // its strides are those of the memory under x
   return {
       as_strided,
+      scatter,
       moves("embed", {{{{2, 2}}, {{"shape", Ints{3, 5}}, {"stride", Ints{5, 2}}, {"offset", 1}}},
                       {{{}}, {{"shape", Ints{4}}, {"stride", Ints{}}, {"offset", 2}}}}),
       moves("reshape", {{{{4, 6}}, {{"shape", Ints{8, -1}}}},

@@ -1,0 +1,64 @@
+#include "engine/hooks.hpp"
+
+namespace gradus {
+
+namespace {
+void need_gradient(const Tensor& t, const char* op) {
+  if (!t.requires_grad())
+    fail(ErrorKind::autograd, op, "the tensor of shape ", t.sizes(),
+         " requires no gradient, so none ", "will pass here");
+}
+NodeHooks::Output& hooks_of_output(const Tensor& t) {
+  NodeHooks& hooks = t.grad_fn()->hooks();
+  hooks.outputs.resize(t.grad_fn()->output_metas().size());
+  return hooks.outputs[t.output_index()];
+}
+LeafHooks& hooks_of_leaf(const Tensor& t) {
+  Autograd& a = autograd_of(t);
+  if (!a.hooks) a.hooks = std::make_unique<LeafHooks>();
+  a.hooks->leaf = t.body().get();
+  return *a.hooks;
+}
+}  // namespace
+
+HookHandle register_hook(const Tensor& t, TensorHook hook) {
+  need_gradient(t, "register_hook");
+  return t.is_leaf() ? hooks_of_leaf(t).grad.add(std::move(hook))
+                     : hooks_of_output(t).grad.add(std::move(hook));
+}
+HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, LeafHook hook) {
+  need_gradient(leaf, "register_post_accumulate_grad_hook");
+  if (!leaf.is_leaf())
+    fail(ErrorKind::autograd, "register_post_accumulate_grad_hook",
+         "only leaves accumulate a gradient; this tensor is the result of ",
+         leaf.grad_fn()->op().name);
+  return hooks_of_leaf(leaf).accumulated.add(std::move(hook));
+}
+HookHandle register_hook(GradFn& node, NodeHook hook) {
+  return node.hooks().after.add(std::move(hook));
+}
+HookHandle register_prehook(GradFn& node, NodePreHook hook) {
+  return node.hooks().before.add(std::move(hook));
+}
+
+void Tensor::retain_grad() const {
+  need_gradient(*this, "retain_grad");
+  if (is_leaf()) return;
+  NodeHooks::Output& hooks = hooks_of_output(*this);
+  if (!hooks.retained) hooks.retained = make_ref<GradSlot>();
+  autograd_of(*this).retained = hooks.retained;
+}
+
+Tensor run_hooks(const HookList<TensorHook>& hooks, Tensor g, const char* where) {
+  for (const TensorHook& hook : hooks.functions()) {
+    const Tensor other = hook(g);
+    if (!other.defined()) continue;
+    if (!(other.sizes() == g.sizes()) || other.dtype() != g.dtype())
+      fail(ErrorKind::autograd, where, "a hook returned a gradient ", other.dtype(), " ",
+           other.sizes(), ", expected ", g.dtype(), " ", g.sizes());
+    g = other;
+  }
+  return g;
+}
+
+}  // namespace gradus

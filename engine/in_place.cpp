@@ -1,0 +1,156 @@
+#include "engine/in_place.hpp"
+
+#include "engine/graph.hpp"
+
+#include <mutex>
+
+namespace gradus {
+
+namespace {
+
+// A second handle on x's values and history, which a write to x leaves alone (copy on write).
+Tensor snapshot(const Tensor& x) {
+  Tensor copy = x.clone_data();
+  if (!x.requires_grad() && !x.tangent().defined()) return copy;
+  Autograd& a = autograd_of(copy);
+  a.fn = Ref<GradFn>(x.grad_fn());
+  a.output_index = x.output_index();
+  a.tangent = x.tangent();
+  return copy;
+}
+
+// x gets y's history and tangent; its views will notice.
+void take_history(const Tensor& x, const Tensor& y) {
+  Ref<Autograd> fresh = make_ref<Autograd>();
+  fresh->fn = Ref<GradFn>(y.grad_fn());
+  fresh->output_index = y.output_index();
+  x.body()->autograd = std::move(fresh);
+  x.body()->seen = x.body()->base ? x.body()->base->histories.load() : 0;
+  ++x.body()->histories;
+  if (forward_mode() && y.tangent().defined()) give_tangent(x, y.tangent());
+}
+
+bool has_history(const Tensor& x) {
+  return (grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined());
+}
+
+// Is this all of its storage, in row-major order?
+bool is_whole(const Tensor& x) {
+  return x.offset() == 0 && x.is_contiguous() && x.bytes() == x.storage().bytes();
+}
+
+void write_values(const Tensor& x, Tensor y, const char* op) {
+  if (!x.is_view() && is_whole(x) && is_whole(y) && &x.device() == &y.device()) {
+    x.storage().replace(y.storage().buffer(), op);
+    return;
+  }
+  if (&x.storage() == &y.storage()) {  // the two may overlap
+    const Tensor apart = Tensor::empty(y.sizes(), y.dtype(), y.device());
+    arithmetic().copy(y.detach(), apart);
+    y = apart;
+  }
+  x.storage().write(op);
+  arithmetic().copy(y.detach(), x);
+}
+
+}  // namespace
+
+Tensor in_place(const OpInfo& op, const Tensor& x, std::span<const Tensor> others,
+                const Attrs& attrs) {
+  const char* name = intern(op.name + "_");
+  check_writable(x, name);
+  Tensor y;
+  {
+    const Tensor before = grad_enabled() || forward_mode() ? snapshot(x) : x;
+    Tensors in{before};
+    for (const Tensor& t : others) in.push_back(t.same_body(x) ? before : t);
+    Tensors out = op.call(in, attrs);
+    if (out.size() != 1)
+      fail(ErrorKind::value, name, "an op of ", int64_t(out.size()),
+           " outputs has no in-place form");
+    y = std::move(out[0]);
+  }
+  assign(x, std::move(y), name);
+  return x;
+}
+
+void assign(const Tensor& x, Tensor y, const char* op) {
+  check_writable(x, op);
+  if (!(y.sizes() == x.sizes()))
+    fail(ErrorKind::shape, op, "the result has shape ", y.sizes(), ", the tensor written to ",
+         x.sizes());
+  if (y.dtype() != x.dtype()) {
+    const auto kind = [](DType t) { return is_complex(t) ? 2 : is_floating(t) ? 1 : 0; };
+    if (kind(y.dtype()) > kind(x.dtype()))
+      fail(ErrorKind::dtype, op, "the result is ", y.dtype(), ", which can't be written into ",
+           x.dtype());
+    y = arithmetic().cast(y, x.dtype());
+  }
+  const Tensor base = x.is_view() ? Tensor(x.body()->base) : x;
+  if (!has_history(y) && !has_history(base) && !has_history(x)) {
+    write_values(x, y, op);
+    return;
+  }
+  if (x.is_view() && grad_enabled()) {
+    if (x.body()->opaque)
+      fail(ErrorKind::autograd, op, "a view that a user's function returned is written in place, ",
+           "which would override that function's derivative; clone() it first");
+    if (x.body()->seen == TensorBody::kFrozen)
+      fail(ErrorKind::autograd, op,
+           "a view made under no_grad is written in place while recording; ",
+           "make the view anew, or write under no_grad");
+  }
+  const bool replaces = !x.is_view() && (has_history(y) || !has_history(x)) &&
+                        (!x.tangent().defined() || y.tangent().defined());
+  if (replaces) {
+    write_values(x, y, op);
+    take_history(x, y);
+    return;
+  }
+  if (!base.is_contiguous())
+    fail(ErrorKind::autograd, op, "the tensor behind this view is not row-major (", base.strides(),
+         " for ", base.sizes(), "); contiguous() it before the view is taken");
+  // The base's new history, without running the op: its values are written below.
+  const Attrs at{SmallVector<int64_t, 6>(x.strides()), x.offset() - base.offset()};
+  const Tensor operands[] = {base, y};
+  OpContext ctx(*arithmetic().scatter_strided, operands, at);
+  ctx.outputs.push_back(base.detach());
+  record_outputs(ctx);
+  write_values(x, y, op);
+  take_history(base, ctx.outputs[0]);
+}
+
+void follow_base(const Tensor& view) {
+  TensorBody& body = *view.body();
+  const uint64_t now = body.base->histories;
+  if (body.seen == now || body.seen == TensorBody::kFrozen) return;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (body.seen == now) return;
+  const Tensor base(body.base);
+  EnableGrad on;
+  const OutsideJvp outside;
+  const Tensor fresh =
+      arithmetic().as_strided(base, body.sizes, body.strides, body.offset - base.offset());
+  Ref<Autograd> autograd = make_ref<Autograd>();
+  autograd->fn = Ref<GradFn>(fresh.grad_fn());
+  autograd->output_index = fresh.output_index();
+  body.autograd = std::move(autograd);
+  body.seen = now;
+  if (fresh.tangent().defined()) give_tangent(view, fresh.tangent());
+}
+
+void link_views(const OpInfo& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  for (Tensor& y : outputs)
+    for (const Tensor& x : inputs) {
+      if (!x.defined() || !x.body()->storage || &x.storage() != &y.storage()) continue;
+      if (y.same_body(x)) y = x.detach();  // a user's function that returns its input
+      y.body()->base = x.is_view() ? x.body()->base : x.body();
+      y.body()->seen =
+          grad_enabled() || forward_mode() ? y.body()->base->histories.load() : TensorBody::kFrozen;
+      y.body()->opaque = op.user || x.body()->opaque;
+      break;
+    }
+}
+
+}  // namespace gradus
