@@ -159,7 +159,7 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   if (detecting_anomaly() && arithmetic().has_nan(gk))
     fail(ErrorKind::numeric, op.name, "the cotangent of operand ", int64_t(k), " ", gk.sizes(),
          " has a NaN, those of the outputs have ", any_nan(g) ? "some too" : "none",
-         node.trace().empty() ? "" : "; recorded at: " + node.trace());
+         node.trace().empty() ? "" : "; recorded at: ", node.trace());
   return gk;
 }
 

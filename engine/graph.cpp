@@ -70,6 +70,13 @@ void destroy(const GradFn* node) {
 }
 
 GradFn::~GradFn() = default;
+const Attrs& GradFn::attrs() const {
+  static const Attrs none{};
+  return attrs_ ? *attrs_ : none;
+}
+std::string_view GradFn::trace() const {
+  return hooks_ ? std::string_view(hooks_->trace) : std::string_view();
+}
 NodeHooks& GradFn::hooks() {
   if (!hooks_) hooks_ = std::make_unique<NodeHooks>();
   return *hooks_;
@@ -205,7 +212,7 @@ Ref<GradFn> record(OpContext& ctx) {
   Ref<GradFn> node = make_ref<GradFn>();
   node->op_ = &ctx.op;
   node->sequence_ = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  node->attrs_ = ctx.attrs;
+  if (!ctx.attrs.empty()) node->attrs_ = std::make_unique<const Attrs>(ctx.attrs);
   node->saved_ = std::move(ctx.saved_);
   node->needs_ = ctx.needs_;
   bool history = false;
@@ -232,7 +239,7 @@ Ref<GradFn> record(OpContext& ctx) {
     }
   }
   node->attached_ = history;
-  if (anomaly && history) node->trace_ = trace_text();
+  if (anomaly && history) node->hooks().trace = trace_text();
   return node;
 }
 

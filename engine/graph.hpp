@@ -50,7 +50,7 @@ class GradFn : public RefCounted {
  public:
   const OpInfo& op() const { return *op_; }
   uint64_t sequence() const { return sequence_; }
-  const Attrs& attrs() const { return attrs_; }
+  const Attrs& attrs() const;
   std::span<const Edge> inputs() const { return {inputs_.data(), inputs_.size()}; }
   std::span<const TensorMeta> input_metas() const {
     return {input_metas_.data(), input_metas_.size()};
@@ -66,14 +66,14 @@ class GradFn : public RefCounted {
   NodeHooks& hooks();  // made on first need (hooks.hpp)
   NodeHooks* hooks_if_any() const { return hooks_.get(); }
   // Where it was recorded, if anomaly detection was on: the texts of the open Traces.
-  const std::string& trace() const { return trace_; }
+  std::string_view trace() const;
 
   // Saved tensors, unpacked: checks that they are still there and unchanged. Error(autograd).
   // Threads: several walks may unpack and free at once.
   Tensor input(size_t k);
   Tensor output(size_t k);
   Tensor extra(size_t k);
-  const AttrValue& attr(size_t i) const { return attrs_[i]; }
+  const AttrValue& attr(size_t i) const { return attrs()[i]; }
 
   void free_saved();
   ~GradFn();
@@ -90,14 +90,13 @@ class GradFn : public RefCounted {
 
   const OpInfo* op_ = nullptr;
   uint64_t sequence_ = 0;
-  Attrs attrs_;
+  std::unique_ptr<const Attrs> attrs_;  // null: none
   SmallVector<Edge, 2> inputs_;
   SmallVector<TensorMeta, 2> input_metas_;
   SmallVector<TensorMeta, 1> output_metas_;
   SmallVector<Saved, 2> saved_;
   SmallVector<bool, 4> needs_;
   std::unique_ptr<NodeHooks> hooks_;
-  std::string trace_;
   std::atomic_flag saved_lock_;
   bool freed_ = false;
   bool attached_ = false;  // outputs point here (false: made for its jvp alone)

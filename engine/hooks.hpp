@@ -68,6 +68,7 @@ struct NodeHooks {
   std::vector<Output> outputs;
   HookList<NodePreHook> before;
   HookList<NodeHook> after;
+  std::string trace;  // GradFn::trace
 };
 
 // Error(autograd) for a tensor that requires no gradient.
