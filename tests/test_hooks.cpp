@@ -303,6 +303,13 @@ TEST_CASE("derivatives that are missing, of a wrong shape, or not to be differen
           [](GradFn& n, size_t, std::span<const Tensor> g) { return n.input(0) * g[0] * 2.0; },
           true),
       {x});
+  {
+    ForwardLevel level;
+    const Tensor dual = f64({1, 2}, {2});
+    level.set_tangent(dual, f64({1, 1}, {2}));
+    CHECK(error_of([&] { apply1(op_with("no_vjp", nullptr), {dual}); }) ==
+          "no_vjp: has no forward-mode rule");
+  }
   const Tensor g = grad({sum(c)}, {x}, {}, {.create_graph = true})[0];
   CHECK(values(g) == std::vector<double>{2, 4});
   CHECK(error_of([&] { backward(sum(g)); }) ==
