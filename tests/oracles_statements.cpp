@@ -30,6 +30,7 @@ R polygamma(int order, R x) {
 }
 // By bisection.
 R erfinv(R x) {
+  if (x == 0) return 0;
   R low = -6, high = 6;
   for (int k = 0; k < 70; ++k) {
     const R middle = (low + high) / 2;

@@ -127,6 +127,18 @@ Dual<T> lift(Dual<T>, T other) {
   return Dual<T>(other, T(0));
 }
 
+// Do rests of a / b jump where differences are taken?
+template <class S>
+bool jumps(double a, double b) {
+  const std::string name = S::meta.name;
+  if (name != "fmod" && name != "remainder" && name != "floor_divide") return false;
+  const double r = 1e-3, q = std::floor(a / b);
+  for (double da : {-r, r})
+    for (double db : {-r, r})
+      if (std::floor((a + da) / (b + db)) != q) return true;
+  return false;
+}
+
 template <class S, class T>
 void check_statement() {
   int checked = 0;
@@ -138,7 +150,10 @@ void check_statement() {
         check_slope<T, S>("x", s.slope(a, f(a)), f, f, a, checked);
       } else {
         for (T b : grid<T>()) {
-          if constexpr (!is_complex_v<T>) b = b + T(0.0029);  // no ties
+          if constexpr (!is_complex_v<T>) {
+            b = b + T(0.0029);  // no ties
+            if (jumps<S>(double(a), double(b))) continue;
+          }
           const auto by_a = [&](auto x) { return s.value(x, decltype(x)(lift(x, b))); };
           const auto by_b = [&](auto x) { return s.value(decltype(x)(lift(x, a)), x); };
           const T y = s.value(a, b);

@@ -71,8 +71,14 @@ struct tan : Unary {
   }
 };
 
-// Two roots, not one of 1 - x^2: nothing overflows, and on complex numbers they keep to the branch
-// of the value.
+// sqrt(1 - x) sqrt(1 + x): two roots, not one of 1 - x^2, as nothing overflows so. Written such
+// that on complex numbers the sign of a zero imaginary part survives, which chooses the side of a
+// cut.
+template <class T>
+GRADUS_HD inline T root_of_1_minus_square(T x) {
+  return w::sqrt(-(x - T(1))) * w::sqrt(x - T(-1));
+}
+
 struct asin : Unary {
   static constexpr Meta meta{"asin", "inverse of sine", kReal | kComplex};
   template <class T>
@@ -81,7 +87,7 @@ struct asin : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return T(1) / (w::sqrt(T(1) - x) * w::sqrt(T(1) + x));
+    return T(1) / root_of_1_minus_square(x);
   }
 };
 
@@ -93,7 +99,7 @@ struct acos : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return T(-1) / (w::sqrt(T(1) - x) * w::sqrt(T(1) + x));
+    return T(-1) / root_of_1_minus_square(x);
   }
 };
 
@@ -153,7 +159,7 @@ struct acosh : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return T(1) / (w::sqrt(x - T(1)) * w::sqrt(x + T(1)));
+    return T(1) / (w::sqrt(x - T(1)) * w::sqrt(x - T(-1)));
   }
 };
 

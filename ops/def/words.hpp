@@ -35,11 +35,12 @@ using real_reader = typename Words<T>::Real;
 // round goes to even at a tie. Integers are left as they are.
 #define GRADUS_ROUNDING_WORDS(X) X(floor) X(ceil) X(round) X(trunc)
 // Rarer ones: a reader of several lanes computes them lane by lane.
-#define GRADUS_LANE_WORDS(X)                                                                 \
-  X(exp2)                                                                                    \
-  X(log2)                                                                                    \
-  X(log10) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(cbrt) \
-      X(erfc) X(erfinv) X(lgamma) X(digamma)
+// clang-format off
+#define GRADUS_LANE_WORDS(X) \
+  X(exp2) X(log2) X(log10) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) \
+  X(cbrt) X(erfc) \
+  X(erfinv) X(lgamma) X(digamma)
+// clang-format on
 // fmod has the sign of a, floor_divide rounds down; on integers both are 0 where b is 0.
 // polygamma(n, x) is the n-th derivative of digamma.
 #define GRADUS_LANE_WORDS2(X) \

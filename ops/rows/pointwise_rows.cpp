@@ -83,7 +83,7 @@ std::vector<Row> function_rows() {
       unary("asinh", off_axis(), kFields),
       unary("acosh", between(1.3, 4), kFields),
       unary("atanh", between(-0.8, 0.8), kFields),
-      unary("sinc", wide, kFields, kZeros),
+      unary("sinc", wide, kReal | kComplex, kZeros),  // integers are its zeros
       binary("atan2", off_axis(), off_axis(), kLine, kFunction),
       binary("hypot", off_axis(), off_axis(), kLine, kFunction),
       unary("angle", off_axis(), kFields),
