@@ -13,6 +13,7 @@ void init() {
   std::call_once(once, [] {
     set_statements({def::statements_hash(), def::statement_count(), def::statement_text});
     register_pointwise();
+    register_pointwise_compositions();
     register_memory();
     register_views();
     register_join();

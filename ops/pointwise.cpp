@@ -5,6 +5,7 @@
 #include "ops/def/fingerprint.hpp"
 #include "ops/def/words_scalar.hpp"
 #include "ops/dtypes.hpp"
+#include "ops/pointwise_calls.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 #include "ops/traced.hpp"
@@ -34,7 +35,7 @@ template <class S>
 Tensor read_slope(size_t k, std::span<const Tensor> x, const Tensor& y, const double* params) {
   const S s = def::make<S>(params);
   auto traced = [](const Tensor& t) { return t.defined() ? Traced(t) : Traced(0.0); };
-  if constexpr (S::kind == Kind::comparison) {
+  if constexpr (!def::has_slopes<S>) {
     return Tensor();
   } else if constexpr (S::arity == 1) {
     return def::slope<0>(s, traced(x[0]), traced(y)).t;
@@ -84,7 +85,7 @@ void forward(OpContext& ctx) {
     call.out(y).run();
   }
   ctx.outputs.push_back(y);
-  if (!ctx.needs_any() || s.kind == Kind::comparison) return;
+  if (!ctx.needs_any() || s.slopes.empty()) return;
   if (s.kind == Kind::non_holomorphic && is_complex(last.dtype())) {
     if (s.wirtinger_saves & 1) ctx.save_input(0);
     return;
@@ -246,7 +247,7 @@ void register_statement(int id) {
   for (size_t i = 0; i < s.params.size(); ++i)
     op.attrs.push_back({s.params[i], AttrValue::Type::number, s.defaults[i], "parameter"});
   op.group = "pointwise";
-  op.differentiable = s.kind != Kind::comparison;
+  op.differentiable = !s.slopes.empty();
   op.statement = id;
   op.forward = forward;
   op.vjp = vjp;
@@ -259,81 +260,15 @@ void register_statement(int id) {
   readers[size_t(id)] = reader_of<S>(added);
 }
 
-template <class S>
-Tensor call1(const Tensor& x, std::initializer_list<double> params = {}) {
-  Attrs attrs;
-  for (double p : params) attrs.push_back(p);
-  return run(*readers[size_t(def::id_of<S>())].op, {&x, 1}, attrs);
-}
-template <class S>
-Tensor call2(const Tensor& a, const Tensor& b) {
-  const Tensor in[] = {a, b};
-  return run(*readers[size_t(def::id_of<S>())].op, in, {});
-}
-
 }  // namespace
 
 void register_pointwise() {
   def::for_each(def::Statements{}, []<class S>(int id) { register_statement<S>(id); });
-  // gelu chooses between two statements by its attribute.
-  OpInfo& op = const_cast<OpInfo&>(get_op("gelu"));
-  op.attrs.push_back({"approximate", AttrValue::Type::text, "none", "none or tanh"});
-  op.call = [](const Tensors& in, const Attrs& attrs) {
-    return Tensors{gelu(in[0], attrs[0].text)};
-  };
+  register_pointwise_forms();
 }
 
-Tensor neg(const Tensor& x) { return call1<def::neg>(x); }
-Tensor abs(const Tensor& x) { return call1<def::abs>(x); }
-Tensor sign(const Tensor& x) { return call1<def::sign>(x); }
-Tensor sqrt(const Tensor& x) { return call1<def::sqrt>(x); }
-Tensor rsqrt(const Tensor& x) { return call1<def::rsqrt>(x); }
-Tensor reciprocal(const Tensor& x) { return call1<def::reciprocal>(x); }
-Tensor square(const Tensor& x) { return call1<def::square>(x); }
-Tensor exp(const Tensor& x) { return call1<def::exp>(x); }
-Tensor expm1(const Tensor& x) { return call1<def::expm1>(x); }
-Tensor log(const Tensor& x) { return call1<def::log>(x); }
-Tensor log1p(const Tensor& x) { return call1<def::log1p>(x); }
-Tensor sin(const Tensor& x) { return call1<def::sin>(x); }
-Tensor cos(const Tensor& x) { return call1<def::cos>(x); }
-Tensor tanh(const Tensor& x) { return call1<def::tanh>(x); }
-Tensor erf(const Tensor& x) { return call1<def::erf>(x); }
-Tensor sigmoid(const Tensor& x) { return call1<def::sigmoid>(x); }
-Tensor logsigmoid(const Tensor& x) { return call1<def::logsigmoid>(x); }
-Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return call1<def::softplus>(x, {beta, threshold});
+Tensor call_statement(int id, std::span<const Tensor> in, const Attrs& attrs) {
+  return run(*readers[size_t(id)].op, in, attrs);
 }
-Tensor relu(const Tensor& x) { return call1<def::relu>(x); }
-Tensor leaky_relu(const Tensor& x, double slope) { return call1<def::leaky_relu>(x, {slope}); }
-Tensor elu(const Tensor& x, double alpha) { return call1<def::elu>(x, {alpha}); }
-Tensor gelu(const Tensor& x, const char* approximate) {
-  const std::string_view form = approximate;
-  if (form == "tanh") return call1<def::gelu_tanh>(x);
-  if (form != "none")
-    fail(ErrorKind::value, "gelu", "approximate is \"", form, "\"; expected none or tanh");
-  return run(*readers[size_t(def::id_of<def::gelu>())].op, {&x, 1}, {"none"});
-}
-Tensor silu(const Tensor& x) { return call1<def::silu>(x); }
-Tensor clamp(const Tensor& x, double min, double max) { return call1<def::clamp>(x, {min, max}); }
-Tensor pow(const Tensor& a, const Tensor& b) { return call2<def::pow>(a, b); }
-Tensor add(const Tensor& a, const Tensor& b) { return call2<def::add>(a, b); }
-Tensor sub(const Tensor& a, const Tensor& b) { return call2<def::sub>(a, b); }
-Tensor mul(const Tensor& a, const Tensor& b) { return call2<def::mul>(a, b); }
-Tensor div(const Tensor& a, const Tensor& b) { return call2<def::div>(a, b); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return call2<def::maximum>(a, b); }
-Tensor minimum(const Tensor& a, const Tensor& b) { return call2<def::minimum>(a, b); }
-Tensor lt(const Tensor& a, const Tensor& b) { return call2<def::lt>(a, b); }
-Tensor le(const Tensor& a, const Tensor& b) { return call2<def::le>(a, b); }
-Tensor gt(const Tensor& a, const Tensor& b) { return call2<def::gt>(a, b); }
-Tensor ge(const Tensor& a, const Tensor& b) { return call2<def::ge>(a, b); }
-Tensor eq(const Tensor& a, const Tensor& b) { return call2<def::eq>(a, b); }
-Tensor ne(const Tensor& a, const Tensor& b) { return call2<def::ne>(a, b); }
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  const Tensor in[] = {condition, a, b};
-  return run(*readers[size_t(def::id_of<def::where>())].op, in, {});
-}
-Tensor conj(const Tensor& x) { return is_complex(x.dtype()) ? call1<def::conj>(x) : x; }
-Tensor real(const Tensor& x) { return is_complex(x.dtype()) ? call1<def::real>(x) : x; }
-Tensor imag(const Tensor& x) { return call1<def::imag>(x); }
 
 }  // namespace gradus

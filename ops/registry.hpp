@@ -6,6 +6,7 @@
 namespace gradus {
 
 void register_pointwise();
+void register_pointwise_compositions();
 void register_memory();
 void register_views();
 void register_join();

@@ -36,26 +36,27 @@ struct Words<Traced> {
   using Mask = Traced;
   using Real = Traced;
   using X = const Traced&;
-  static Traced exp(X x) { return Traced(gradus::exp(x.t)); }
-  static Traced expm1(X x) { return Traced(gradus::expm1(x.t)); }
-  static Traced log(X x) { return Traced(gradus::log(x.t)); }
-  static Traced log1p(X x) { return Traced(gradus::log1p(x.t)); }
-  static Traced sqrt(X x) { return Traced(gradus::sqrt(x.t)); }
-  static Traced sin(X x) { return Traced(gradus::sin(x.t)); }
-  static Traced cos(X x) { return Traced(gradus::cos(x.t)); }
-  static Traced tanh(X x) { return Traced(gradus::tanh(x.t)); }
-  static Traced erf(X x) { return Traced(gradus::erf(x.t)); }
-  static Traced abs(X x) { return Traced(gradus::abs(x.t)); }
-  static Traced sign(X x) { return Traced(gradus::sign(x.t)); }
-  static Traced pow(X a, X b) { return Traced(gradus::pow(a.t, b.t)); }
+#define GRADUS_TRACED(name) \
+  static Traced name(X x) { return Traced(gradus::name(x.t)); }
+#define GRADUS_TRACED2(name) \
+  static Traced name(X a, X b) { return Traced(gradus::name(a.t, b.t)); }
+  GRADUS_WORDS(GRADUS_TRACED)
+  GRADUS_ROUNDING_WORDS(GRADUS_TRACED)
+  GRADUS_LANE_WORDS(GRADUS_TRACED)
+  GRADUS_LANE_WORDS2(GRADUS_TRACED2)
+#undef GRADUS_TRACED
+#undef GRADUS_TRACED2
   static Traced min(X a, X b) { return Traced(gradus::minimum(a.t, b.t)); }
   static Traced max(X a, X b) { return Traced(gradus::maximum(a.t, b.t)); }
-  static Traced lt(X a, X b) { return Traced(gradus::lt(a.t, b.t)); }
+  static Traced lt(X a, X b) {
+    return a.number() && b.number() ? Traced(a.value() < b.value()) : Traced(gradus::lt(a.t, b.t));
+  }
   static Traced le(X a, X b) { return Traced(gradus::le(a.t, b.t)); }
   static Traced eq(X a, X b) { return Traced(gradus::eq(a.t, b.t)); }
   static Traced ne(X a, X b) { return Traced(gradus::ne(a.t, b.t)); }
   // Two numbers have no dtype of their own: they take the one that is being read.
   static Traced select(X m, X a, X b) {
+    if (m.number()) return m.value() != 0 ? a : b;
     if (a.number() && b.number())
       return Traced(gradus::where(m.t, materialise(a.t, Traced::dtype, m.t.device()), b.t));
     return Traced(gradus::where(m.t, a.t, b.t));

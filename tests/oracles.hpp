@@ -50,6 +50,7 @@ using Oracle = std::function<Outputs(const Call&)>;
 // By op name.
 const std::map<std::string, Oracle>& oracles();
 void add_pointwise_oracles(std::map<std::string, Oracle>& to);
+void add_statement_oracles(std::map<std::string, Oracle>& to);
 void add_structured_oracles(std::map<std::string, Oracle>& to);
 void add_model_oracles(std::map<std::string, Oracle>& to);
 void add_sorting_oracles(std::map<std::string, Oracle>& to);

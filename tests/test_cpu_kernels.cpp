@@ -126,7 +126,12 @@ void check_statement(int id) {
         if constexpr (S::kind == Kind::comparison) {
           Array<bool> y(sizes);
           call(*dev, GD_POINTWISE, id, in, {y.view()}, params);
-          each(sizes, [&](const Index& i) { CHECK(y.at(i) == bool(s.value(a.at(i), b.at(i)))); });
+          each(sizes, [&](const Index& i) {
+            if constexpr (S::arity == 1)
+              CHECK(y.at(i) == bool(s.value(a.at(i))));
+            else
+              CHECK(y.at(i) == bool(s.value(a.at(i), b.at(i))));
+          });
         } else {
           Array<T> y(sizes, layout), dx(sizes, layout);
           call(*dev, GD_POINTWISE, id, in, {y.view()}, params);
@@ -181,7 +186,7 @@ TEST_CASE("cpu: an element gives the same bits in any company, stride and place"
   auto check = [](auto zero) {
     using T = decltype(zero);
     def::for_each(def::Statements{}, [&]<class S>(int id) {
-      if constexpr (S::arity == 1 && def::reads<S, T>()) {
+      if constexpr (S::arity == 1 && def::reads<S, T>() && S::kind != def::Kind::comparison) {
         const S s{};
         std::vector<double> params(size_t(S::meta.param_count()));
         if constexpr (S::meta.param_count() > 0) std::memcpy(params.data(), &s, sizeof(S));

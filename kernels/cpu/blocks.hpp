@@ -31,7 +31,10 @@ void value_block(const void* const* in, void* out, int64_t n, const double* para
     if constexpr (S::kind == Kind::select) {
       Io::store(out, i, s.value(Io::load_mask(in[0], i), Io::load(in[1], i), Io::load(in[2], i)));
     } else if constexpr (S::kind == Kind::comparison) {
-      Io::store_mask(out, i, s.value(Io::load(in[0], i), Io::load(in[1], i)));
+      if constexpr (S::arity == 1)
+        Io::store_mask(out, i, s.value(Io::load(in[0], i)));
+      else
+        Io::store_mask(out, i, s.value(Io::load(in[0], i), Io::load(in[1], i)));
     } else if constexpr (S::kind == Kind::non_holomorphic && of_complex) {
       const auto y = s.cvalue(Io::load(in[0], i));
       if constexpr (is_complex_v<std::remove_cv_t<decltype(y)>>)
@@ -82,7 +85,7 @@ constexpr Block block_of() {
     return Block{};
   } else {
     Block b{value_block<S, Io>, {}, value_dtype<S, Io>()};
-    constexpr bool sloped = is_floating(dtype_of<T>) && S::kind != Kind::comparison &&
+    constexpr bool sloped = is_floating(dtype_of<T>) && def::has_slopes<S> &&
                             !(S::kind == Kind::non_holomorphic && is_complex_v<T>);
     if constexpr (sloped) {
       constexpr bool select = S::kind == Kind::select;

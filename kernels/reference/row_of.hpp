@@ -58,7 +58,7 @@ void vjp_row(const double* params, const void* const* x, const void* y, const vo
 template <int K, class S, class T>
 constexpr bool has_slope() {
   if (std::is_integral_v<T> || K >= S::arity || wirtinger<S, T>) return false;
-  if (S::kind == def::Kind::comparison) return false;
+  if (!def::has_slopes<S>) return false;
   return S::kind != def::Kind::select || K > 0;
 }
 

@@ -32,23 +32,64 @@ struct Words<Dual<T>> {
   using Mask = bool;
   using Real = Dual<real_of<T>>;
 
-  static D exp(D x) { return {W::exp(x.v), x.d * W::exp(x.v)}; }
-  static D expm1(D x) { return {W::expm1(x.v), x.d * W::exp(x.v)}; }
-  static D log(D x) { return {W::log(x.v), x.d / x.v}; }
-  static D log1p(D x) { return {W::log1p(x.v), x.d / (T(1) + x.v)}; }
-  static D sqrt(D x) {
-    const T y = W::sqrt(x.v);
-    return {y, x.d / (y + y)};
+// The word and its derivative, from x.v = v; where the statement's slope stands, it stands in
+// another form.
+#define GRADUS_DUAL_WORD(name, derivative)    \
+  static D name(D x) {                        \
+    const T v = x.v;                          \
+    return {W::name(v), x.d * T(derivative)}; \
   }
-  static D sin(D x) { return {W::sin(x.v), x.d * W::cos(x.v)}; }
-  static D cos(D x) { return {W::cos(x.v), -(x.d * W::sin(x.v))}; }
-  static D tanh(D x) {
-    const T cosh = (W::exp(x.v) + W::exp(-x.v)) / T(2);
-    return {W::tanh(x.v), x.d / (cosh * cosh)};
+  GRADUS_DUAL_WORD(exp, W::exp(v))
+  GRADUS_DUAL_WORD(expm1, W::exp(v))
+  GRADUS_DUAL_WORD(log, T(1) / v)
+  GRADUS_DUAL_WORD(log1p, T(1) / (T(1) + v))
+  GRADUS_DUAL_WORD(sqrt, T(0.5) / W::sqrt(v))
+  GRADUS_DUAL_WORD(sin, W::cos(v))
+  GRADUS_DUAL_WORD(cos, -W::sin(v))
+  GRADUS_DUAL_WORD(tan, T(1) / (W::cos(v) * W::cos(v)))
+  GRADUS_DUAL_WORD(tanh, T(1) / (W::cosh(v) * W::cosh(v)))
+  GRADUS_DUAL_WORD(sinh, (W::exp(v) + W::exp(-v)) / T(2))
+  GRADUS_DUAL_WORD(cosh, (W::exp(v) - W::exp(-v)) / T(2))
+  GRADUS_DUAL_WORD(asin, T(1) / W::cos(W::asin(v)))
+  GRADUS_DUAL_WORD(acos, T(-1) / W::sin(W::acos(v)))
+  GRADUS_DUAL_WORD(atan, W::cos(W::atan(v)) * W::cos(W::atan(v)))
+  GRADUS_DUAL_WORD(asinh, T(1) / W::cosh(W::asinh(v)))
+  GRADUS_DUAL_WORD(acosh, T(1) / W::sinh(W::acosh(v)))
+  GRADUS_DUAL_WORD(atanh, W::cosh(W::atanh(v)) * W::cosh(W::atanh(v)))
+  GRADUS_DUAL_WORD(exp2, T(0.6931471805599453) * W::exp2(v))
+  GRADUS_DUAL_WORD(log2, T(1.4426950408889634) / v)
+  GRADUS_DUAL_WORD(log10, T(0.4342944819032518) / v)
+  GRADUS_DUAL_WORD(cbrt, W::cbrt(v) / (T(3) * v))
+  GRADUS_DUAL_WORD(erf, T(1.1283791670955126) * W::exp(-(v * v)))
+  GRADUS_DUAL_WORD(erfc, T(-1.1283791670955126) * W::exp(-(v * v)))
+  GRADUS_DUAL_WORD(erfinv, T(0.886226925452758) * W::exp(W::erfinv(v) * W::erfinv(v)))
+  GRADUS_DUAL_WORD(lgamma, W::digamma(v))
+  GRADUS_DUAL_WORD(digamma, W::polygamma(T(1), v))
+  GRADUS_DUAL_WORD(abs, W::sign(v))
+  GRADUS_DUAL_WORD(sign, 0)
+  GRADUS_DUAL_WORD(floor, 0)
+  GRADUS_DUAL_WORD(ceil, 0)
+  GRADUS_DUAL_WORD(round, 0)
+  GRADUS_DUAL_WORD(trunc, 0)
+#undef GRADUS_DUAL_WORD
+  static D polygamma(D n, D x) {
+    return {W::polygamma(n.v, x.v), x.d * W::polygamma(n.v + T(1), x.v)};
   }
-  static D erf(D x) { return {W::erf(x.v), x.d * T(1.1283791670955126) * W::exp(-(x.v * x.v))}; }
-  static D abs(D x) { return {W::abs(x.v), x.d * W::sign(x.v)}; }
-  static D sign(D x) { return {W::sign(x.v), T(0)}; }
+  static D atan2(D a, D b) {
+    return {W::atan2(a.v, b.v), (a.d * b.v - a.v * b.d) / (a.v * a.v + b.v * b.v)};
+  }
+  static D hypot(D a, D b) {
+    const T angle = W::atan2(a.v, b.v);
+    return {W::hypot(a.v, b.v), W::sin(angle) * a.d + W::cos(angle) * b.d};
+  }
+  static D fmod(D a, D b) {
+    const T y = W::fmod(a.v, b.v);
+    return {y, a.d - b.d * W::round((a.v - y) / b.v)};
+  }
+  static D floor_divide(D a, D b) { return {W::floor_divide(a.v, b.v), T(0)}; }
+  static D copysign(D a, D b) {
+    return {W::copysign(a.v, b.v), a.d * W::sign(a.v) * W::copysign(T(1), b.v)};
+  }
   static D pow(D a, D b) {
     T d = T(0);
     if (a.d != T(0) && b.v != T(0)) d = d + a.d * b.v * W::pow(a.v, b.v - T(1));
@@ -61,6 +102,9 @@ struct Words<Dual<T>> {
   static bool le(D a, D b) { return W::le(a.v, b.v); }
   static bool eq(D a, D b) { return W::eq(a.v, b.v); }
   static bool ne(D a, D b) { return W::ne(a.v, b.v); }
+  static Real cabs(D x) {  // only its number is right: it is compared, no more
+    return Real(double(W::cabs(x.v)));
+  }
   static D select(bool m, D a, D b) { return m ? a : b; }
 
  private:

@@ -123,22 +123,13 @@ bool node_uses(const Node& n, std::string_view symbol) {
 
 using ValueOf = std::function<double(std::string_view)>;
 
+#define GRADUS_EVALUATE(name) {#name, W::name},
 double evaluate_call(const std::string& name, const double* x) {
   using W = Words<double>;
   static const std::map<std::string_view, double (*)(double)> unary = {
       {"neg", [](double v) { return -v; }},
-      {"exp", W::exp},
-      {"expm1", W::expm1},
-      {"log", W::log},
-      {"log1p", W::log1p},
-      {"sqrt", W::sqrt},
-      {"sin", W::sin},
-      {"cos", W::cos},
-      {"tanh", W::tanh},
-      {"erf", W::erf},
-      {"abs", W::abs},
-      {"sign", W::sign},
-      {"conj", W::conj},
+      GRADUS_WORDS(GRADUS_EVALUATE) GRADUS_ROUNDING_WORDS(GRADUS_EVALUATE)
+          GRADUS_LANE_WORDS(GRADUS_EVALUATE){"conj", W::conj},
       {"real", W::real},
       {"imag", W::imag}};
   static const std::map<std::string_view, double (*)(double, double)> binary = {
@@ -150,14 +141,14 @@ double evaluate_call(const std::string& name, const double* x) {
       {"<=", [](double a, double b) { return double(a <= b); }},
       {"==", [](double a, double b) { return double(a == b); }},
       {"!=", [](double a, double b) { return double(a != b); }},
-      {"pow", W::pow},
-      {"min", W::min},
+      GRADUS_LANE_WORDS2(GRADUS_EVALUATE){"min", W::min},
       {"max", W::max}};
   if (name == "?:") return x[0] != 0 ? x[1] : x[2];
   if (const auto f = unary.find(name); f != unary.end()) return f->second(x[0]);
   if (const auto f = binary.find(name); f != binary.end()) return f->second(x[0], x[1]);
   throw std::logic_error("Expr: cannot evaluate " + name);
 }
+#undef GRADUS_EVALUATE
 
 double evaluate_node(const Node& n, const ValueOf& value_of) {
   if (n.kind == Node::Kind::constant) return n.number;

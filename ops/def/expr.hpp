@@ -67,18 +67,18 @@ template <>
 struct Words<Expr> {
   using Mask = Expr;
   using Real = Expr;
-  static Expr exp(Expr x) { return Expr::apply("exp", {x}); }
-  static Expr expm1(Expr x) { return Expr::apply("expm1", {x}); }
-  static Expr log(Expr x) { return Expr::apply("log", {x}); }
-  static Expr log1p(Expr x) { return Expr::apply("log1p", {x}); }
-  static Expr sqrt(Expr x) { return Expr::apply("sqrt", {x}); }
-  static Expr sin(Expr x) { return Expr::apply("sin", {x}); }
-  static Expr cos(Expr x) { return Expr::apply("cos", {x}); }
-  static Expr tanh(Expr x) { return Expr::apply("tanh", {x}); }
-  static Expr erf(Expr x) { return Expr::apply("erf", {x}); }
-  static Expr abs(Expr x) { return Expr::apply("abs", {x}); }
-  static Expr sign(Expr x) { return Expr::apply("sign", {x}); }
-  static Expr pow(Expr a, Expr b) { return Expr::apply("pow", {a, b}); }
+#define GRADUS_EXPR(name) \
+  static Expr name(Expr x) { return Expr::apply(#name, {x}); }
+#define GRADUS_EXPR2(name) \
+  static Expr name(Expr a, Expr b) { return Expr::apply(#name, {a, b}); }
+  GRADUS_WORDS(GRADUS_EXPR)
+  GRADUS_ROUNDING_WORDS(GRADUS_EXPR)
+  GRADUS_LANE_WORDS(GRADUS_EXPR)
+  GRADUS_LANE_WORDS2(GRADUS_EXPR2)
+  GRADUS_BIT_WORDS2(GRADUS_EXPR2)
+  GRADUS_EXPR(bit_not)
+#undef GRADUS_EXPR
+#undef GRADUS_EXPR2
   static Expr min(Expr a, Expr b) { return Expr::apply("min", {a, b}); }
   static Expr max(Expr a, Expr b) { return Expr::apply("max", {a, b}); }
   static Expr lt(Expr a, Expr b) { return Expr::apply("<", {a, b}); }

@@ -46,11 +46,11 @@ void read_formulas(StatementText& t) {
   if constexpr (S::arity == 1) {
     t.operands = {"x"};
     t.value = s.value(x).text();
-    add_slope(t, s.slope(x, y));
+    if constexpr (has_slopes<S>) add_slope(t, s.slope(x, y));
   } else if constexpr (S::arity == 2) {
     t.operands = {"a", "b"};
     t.value = s.value(a, b).text();
-    if constexpr (S::kind != Kind::comparison) {
+    if constexpr (has_slopes<S>) {
       add_slope(t, s.slope_a(a, b, y));
       add_slope(t, s.slope_b(a, b, y));
     }

@@ -24,8 +24,8 @@ struct StatementText {
   std::vector<double> defaults;  // of params
   std::string value;             // on complex numbers too, but for non_holomorphic
 
-  // One entry per operand; none at all for comparisons. The mask of `where` has the entry "" and
-  // saves nothing.
+  // One entry per operand; none at all where def::has_slopes is false. The mask of `where` has the
+  // entry "" and saves nothing.
   std::vector<std::string> slopes;
   std::vector<unsigned> saves;
   std::vector<bool> slope_is_one, slope_is_zero;

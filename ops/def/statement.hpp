@@ -6,9 +6,10 @@
 //     template <class T> GRADUS_HD T slope(T, T y) const { return y * (T(1) - y); }
 //   };
 //
-// Binary statements give value(a, b), slope_a(a, b, y), slope_b(a, b, y); Comparison gives
-// Mask<T> value(a, b) and no slope; where is value(m, a, b) with slope_a(m, a, b, y), slope_b.
-// NonHolomorphic (abs sign conj real imag) are unary: on real T they are read by value(x) and
+// Binary statements give value(a, b), slope_a(a, b, y), slope_b(a, b, y); Comparison and Test give
+// a Mask<T> value of two operands and of one, and no slope, and so do statements that read neither
+// real nor complex numbers; where is value(m, a, b) with slope_a(m, a, b, y), slope_b.
+// NonHolomorphic (abs sign angle ...) are unary: on real T they are read by value(x) and
 // slope(x, y) like any other; on complex T by cvalue(z) and the two Wirtinger derivatives dz(z),
 // dzbar(z), all read by complex readers (cvalue may give real_reader<T>).
 // Parameters are the struct's only data members, up to four doubles with defaults, named in meta in
@@ -57,6 +58,10 @@ struct Comparison {
   static constexpr int arity = 2;
   static constexpr Kind kind = Kind::comparison;
 };
+struct Test {
+  static constexpr int arity = 1;
+  static constexpr Kind kind = Kind::comparison;
+};
 struct Select {
   static constexpr int arity = 3;
   static constexpr Kind kind = Kind::select;
@@ -76,6 +81,11 @@ constexpr bool reads() {
                                                : kInteger;
   return (S::meta.dtypes & need) != 0;
 }
+
+// Has S slopes? Comparisons have none, nor has what reads integers alone.
+template <class S>
+constexpr bool has_slopes = S::kind != Kind::comparison &&
+                            (S::meta.dtypes & (kReal | kComplex)) != 0;
 
 // A statement with its parameters taken from doubles[0..param_count).
 template <class S>

@@ -1,4 +1,4 @@
-// Statements 1 of 2: arithmetic, elementary functions, and the functions of z and its conjugate.
+// Statements 1 of 4: arithmetic, elementary functions, and the functions of z and its conjugate.
 // Read statements.hpp first.
 #pragma once
 #include "ops/def/names.hpp"

@@ -28,29 +28,46 @@ using Mask = typename Words<T>::Mask;
 template <class T>
 using real_reader = typename Words<T>::Real;
 
+// The functions of one number, in lists: a reader that gives all of them one shape says so once.
+// abs and sign are read by real types only; sign of NaN is NaN.
+#define GRADUS_WORDS(X) \
+  X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(sin) X(cos) X(tanh) X(erf) X(abs) X(sign)
+// round goes to even at a tie. Integers are left as they are.
+#define GRADUS_ROUNDING_WORDS(X) X(floor) X(ceil) X(round) X(trunc)
+// Rarer ones: a reader of several lanes computes them lane by lane.
+// clang-format off
+#define GRADUS_LANE_WORDS(X) \
+  X(exp2) X(log2) X(log10) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) \
+  X(cbrt) X(erfc) \
+  X(erfinv) X(lgamma) X(digamma)
+// clang-format on
+// fmod has the sign of a, floor_divide rounds down; on integers both are 0 where b is 0.
+// polygamma(n, x) is the n-th derivative of digamma.
+#define GRADUS_LANE_WORDS2(X) \
+  X(pow) X(atan2) X(hypot) X(fmod) X(floor_divide) X(copysign) X(polygamma)
+// Integers and bool only.
+#define GRADUS_BIT_WORDS2(X) X(bit_and) X(bit_or) X(bit_xor)
+
 namespace w {
-#define GRADUS_WORD1(name)       \
+#define GRADUS_WORD(name)        \
   template <class T>             \
   GRADUS_HD inline T name(T x) { \
     return Words<T>::name(x);    \
   }
-GRADUS_WORD1(exp)
-GRADUS_WORD1(expm1)
-GRADUS_WORD1(log)
-GRADUS_WORD1(log1p)
-GRADUS_WORD1(sqrt)
-GRADUS_WORD1(sin)
-GRADUS_WORD1(cos)
-GRADUS_WORD1(tanh)
-GRADUS_WORD1(erf)
-GRADUS_WORD1(abs)   // real types only
-GRADUS_WORD1(sign)  // real types only; NaN stays NaN
-#undef GRADUS_WORD1
+#define GRADUS_WORD2(name)            \
+  template <class T>                  \
+  GRADUS_HD inline T name(T a, T b) { \
+    return Words<T>::name(a, b);      \
+  }
+GRADUS_WORDS(GRADUS_WORD)
+GRADUS_ROUNDING_WORDS(GRADUS_WORD)
+GRADUS_LANE_WORDS(GRADUS_WORD)
+GRADUS_LANE_WORDS2(GRADUS_WORD2)
+GRADUS_BIT_WORDS2(GRADUS_WORD2)
+GRADUS_WORD(bit_not)  // integers and bool only
+#undef GRADUS_WORD
+#undef GRADUS_WORD2
 
-template <class T>
-GRADUS_HD inline T pow(T a, T b) {
-  return Words<T>::pow(a, b);
-}
 // NaN on either side gives NaN.
 template <class T>
 GRADUS_HD inline T min(T a, T b) {

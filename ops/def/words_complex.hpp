@@ -111,6 +111,66 @@ GRADUS_HD inline c128 tanh(c128 z) {
   return {b * r * s / d, t / d};
 }
 
+// Functions of i z, turned back: sinh z = -i sin(i z) and the like.
+GRADUS_HD inline c128 times_i(c128 z) { return {-z.im, z.re}; }
+GRADUS_HD inline c128 over_i(c128 z) { return {z.im, -z.re}; }
+
+GRADUS_HD inline c128 sinh(c128 z) { return over_i(sin(times_i(z))); }
+GRADUS_HD inline c128 cosh(c128 z) { return cos(times_i(z)); }
+GRADUS_HD inline c128 tan(c128 z) { return over_i(tanh(times_i(z))); }
+
+// Kahan again: no product below cancels, as 1 - z and 1 + z lie on both sides of the real axis.
+// On the cuts (real numbers beyond 1 and -1) the sign of the zero chooses the side.
+GRADUS_HD inline c128 asin(c128 z) {
+  if (is_inf(z.re) || is_inf(z.im)) {  // only the direction matters
+    const double x = is_inf(z.re) ? ::std::copysign(1.0, z.re) : ::std::copysign(0.0, z.re);
+    return {::std::atan2(x, is_inf(z.im) ? 1.0 : 0.0), ::std::copysign(__builtin_huge_val(), z.im)};
+  }
+  const c128 below = sqrt(c128(1 - z.re, -z.im)), above = sqrt(c128(1 + z.re, z.im));
+  return {::std::atan2(z.re, below.re * above.re - below.im * above.im),
+          ::std::asinh(below.re * above.im - below.im * above.re)};
+}
+GRADUS_HD inline c128 acos(c128 z) {
+  if (is_inf(z.re) || is_inf(z.im)) {
+    const c128 a = asin(z);
+    return {1.5707963267948966 - a.re, -a.im};
+  }
+  const c128 below = sqrt(c128(1 - z.re, -z.im)), above = sqrt(c128(1 + z.re, z.im));
+  return {2 * ::std::atan2(below.re, above.re),
+          ::std::asinh(above.re * below.im - above.im * below.re)};
+}
+GRADUS_HD inline c128 asinh(c128 z) { return over_i(asin(times_i(z))); }
+// acosh z = i acos z or -i acos z, the one with a positive real part.
+GRADUS_HD inline c128 acosh(c128 z) {
+  const c128 a = acos(z);
+  return {::std::fabs(a.im), ::std::copysign(a.re, z.im)};
+}
+// re = log1p(4x / ((1 - x)^2 + y^2)) / 4 for x >= 0, im = atan2(2y, 1 - x^2 - y^2) / 2;
+// odd in x.
+GRADUS_HD inline c128 atanh(c128 z) {
+  const double x = ::std::fabs(z.re), y = z.im, b = ::std::fabs(y);
+  if (x > 1e150 || b > 1e150) {  // 1 / z
+    const double m = x < b ? b : x;
+    const double re = is_inf(m) ? 0.0 : (x / m) / m / ((x / m) * (x / m) + (b / m) * (b / m));
+    return {::std::copysign(re, z.re), ::std::copysign(1.5707963267948966, y)};
+  }
+  const double re = x == 1 && b < 1e-100 ? -0.5 * ::std::log(0.5 * b)
+                                         : 0.25 * ::std::log1p(4 * x / ((1 - x) * (1 - x) + y * y));
+  const double im = 0.5 * ::std::atan2(2 * y, (1 - x) * (1 + x) - y * y);
+  return {::std::copysign(re, z.re), im};
+}
+GRADUS_HD inline c128 atan(c128 z) { return over_i(atanh(times_i(z))); }
+
+// 2^x split in two factors, as it alone may overflow.
+GRADUS_HD inline c128 exp2(c128 z) {
+  if (z.im == 0) return {::std::exp2(z.re), z.im};
+  if (is_inf(z.re) && z.re < 0) return {0.0, 0.0};
+  const double h = ::std::exp2(0.5 * z.re), angle = 0.6931471805599453 * z.im;
+  return {h * ::std::cos(angle) * h, h * ::std::sin(angle) * h};
+}
+GRADUS_HD inline c128 log2(c128 z) { return log(z) * c128(1.4426950408889634); }
+GRADUS_HD inline c128 log10(c128 z) { return log(z) * c128(0.4342944819032518); }
+
 // Small whole exponents by multiplication, else exp(b log a).
 GRADUS_HD inline c128 pow(c128 a, c128 b) {
   if (b.im == 0) {
@@ -134,14 +194,29 @@ struct Words<Complex<R>> {
   using C = Complex<R>;
   using Mask = bool;
   using Real = R;
-  GRADUS_HD static C exp(C z) { return C(detail::complex_words::exp(c128(z))); }
-  GRADUS_HD static C expm1(C z) { return C(detail::complex_words::expm1(c128(z))); }
-  GRADUS_HD static C log(C z) { return C(detail::complex_words::log(c128(z))); }
-  GRADUS_HD static C log1p(C z) { return C(detail::complex_words::log1p(c128(z))); }
-  GRADUS_HD static C sqrt(C z) { return C(detail::complex_words::sqrt(c128(z))); }
-  GRADUS_HD static C sin(C z) { return C(detail::complex_words::sin(c128(z))); }
-  GRADUS_HD static C cos(C z) { return C(detail::complex_words::cos(c128(z))); }
-  GRADUS_HD static C tanh(C z) { return C(detail::complex_words::tanh(c128(z))); }
+#define GRADUS_COMPLEX_WORD(name) \
+  GRADUS_HD static C name(C z) { return C(detail::complex_words::name(c128(z))); }
+  GRADUS_COMPLEX_WORD(exp)
+  GRADUS_COMPLEX_WORD(expm1)
+  GRADUS_COMPLEX_WORD(log)
+  GRADUS_COMPLEX_WORD(log1p)
+  GRADUS_COMPLEX_WORD(sqrt)
+  GRADUS_COMPLEX_WORD(sin)
+  GRADUS_COMPLEX_WORD(cos)
+  GRADUS_COMPLEX_WORD(tanh)
+  GRADUS_COMPLEX_WORD(exp2)
+  GRADUS_COMPLEX_WORD(log2)
+  GRADUS_COMPLEX_WORD(log10)
+  GRADUS_COMPLEX_WORD(tan)
+  GRADUS_COMPLEX_WORD(asin)
+  GRADUS_COMPLEX_WORD(acos)
+  GRADUS_COMPLEX_WORD(atan)
+  GRADUS_COMPLEX_WORD(sinh)
+  GRADUS_COMPLEX_WORD(cosh)
+  GRADUS_COMPLEX_WORD(asinh)
+  GRADUS_COMPLEX_WORD(acosh)
+  GRADUS_COMPLEX_WORD(atanh)
+#undef GRADUS_COMPLEX_WORD
   GRADUS_HD static C pow(C a, C b) { return C(detail::complex_words::pow(c128(a), c128(b))); }
   GRADUS_HD static bool eq(C a, C b) { return a == b; }
   GRADUS_HD static bool ne(C a, C b) { return a != b; }

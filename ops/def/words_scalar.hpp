@@ -1,9 +1,11 @@
 // The words for one number: float, double, the integers, bool. Complex numbers stand in
-// words_complex.hpp, which this header includes. Always ::std with the exact type, so that no float
+// words_complex.hpp, which this header includes; functions that libm lacks, in words_special.hpp.
+// Always ::std with the exact type, so that no float
 // is computed in double by accident. Integer + - * wrap only if the kernels are compiled with
 // -fwrapv: a word cannot change the operators of int. Plain header: kernels include it.
 #pragma once
 #include "ops/def/words.hpp"
+#include "ops/def/words_special.hpp"
 
 #include <cmath>
 #include <stdint.h>
@@ -43,7 +45,40 @@ struct FloatWords : OrderedWords<R> {
   GRADUS_HD static R abs(R x) { return ::std::fabs(x); }
   GRADUS_HD static R cabs(R x) { return ::std::fabs(x); }
   GRADUS_HD static R sign(R x) { return x > R(0) ? R(1) : x < R(0) ? R(-1) : x; }
+  GRADUS_HD static R floor(R x) { return ::std::floor(x); }
+  GRADUS_HD static R ceil(R x) { return ::std::ceil(x); }
+  GRADUS_HD static R round(R x) { return ::std::nearbyint(x); }
+  GRADUS_HD static R trunc(R x) { return ::std::trunc(x); }
+  GRADUS_HD static R exp2(R x) { return ::std::exp2(x); }
+  GRADUS_HD static R log2(R x) { return ::std::log2(x); }
+  GRADUS_HD static R log10(R x) { return ::std::log10(x); }
+  GRADUS_HD static R tan(R x) { return ::std::tan(x); }
+  GRADUS_HD static R asin(R x) { return ::std::asin(x); }
+  GRADUS_HD static R acos(R x) { return ::std::acos(x); }
+  GRADUS_HD static R atan(R x) { return ::std::atan(x); }
+  GRADUS_HD static R sinh(R x) { return ::std::sinh(x); }
+  GRADUS_HD static R cosh(R x) { return ::std::cosh(x); }
+  GRADUS_HD static R asinh(R x) { return ::std::asinh(x); }
+  GRADUS_HD static R acosh(R x) { return ::std::acosh(x); }
+  GRADUS_HD static R atanh(R x) { return ::std::atanh(x); }
+  GRADUS_HD static R cbrt(R x) { return ::std::cbrt(x); }
+  GRADUS_HD static R erfc(R x) { return ::std::erfc(x); }
+  GRADUS_HD static R erfinv(R x) { return R(special::erfinv(double(x))); }
+  GRADUS_HD static R lgamma(R x) { return R(special::lgamma(double(x))); }
+  GRADUS_HD static R digamma(R x) { return R(special::digamma(double(x))); }
+  GRADUS_HD static R polygamma(R n, R x) { return R(special::polygamma(double(n), double(x))); }
   GRADUS_HD static R pow(R a, R b) { return ::std::pow(a, b); }
+  GRADUS_HD static R atan2(R a, R b) { return ::std::atan2(a, b); }
+  GRADUS_HD static R hypot(R a, R b) { return ::std::hypot(a, b); }
+  GRADUS_HD static R fmod(R a, R b) { return ::std::fmod(a, b); }
+  GRADUS_HD static R copysign(R a, R b) { return ::std::copysign(a, b); }
+  // Python's: a - fmod(a, b) is a multiple of b, and one less where the signs of rest and b differ.
+  GRADUS_HD static R floor_divide(R a, R b) {
+    if (b == R(0)) return a / b;
+    const R rest = ::std::fmod(a, b);
+    const R q = (a - rest) / b;
+    return ::std::nearbyint(rest != R(0) && (rest < R(0)) != (b < R(0)) ? q - R(1) : q);
+  }
 };
 
 template <class I>
@@ -72,6 +107,24 @@ struct IntegerWords : OrderedWords<I> {
   GRADUS_HD static I abs(I x) { return negative(x) ? I(U(0) - U(x)) : x; }
   GRADUS_HD static I cabs(I x) { return abs(x); }
   GRADUS_HD static I sign(I x) { return x == I(0) ? x : negative(x) ? I(-1) : I(1); }
+  GRADUS_HD static I floor(I x) { return x; }
+  GRADUS_HD static I ceil(I x) { return x; }
+  GRADUS_HD static I round(I x) { return x; }
+  GRADUS_HD static I trunc(I x) { return x; }
+  // By b = 0 both are 0. By -1 the least integer would trap, so nothing is divided by -1.
+  GRADUS_HD static I fmod(I a, I b) {
+    return b == I(0) || (b == I(-1) && negative(b)) ? I(0) : I(a % b);
+  }
+  GRADUS_HD static I floor_divide(I a, I b) {
+    if (b == I(0)) return I(0);
+    if (b == I(-1) && negative(b)) return I(U(0) - U(a));
+    return I(a / b - (a % b != I(0) && negative(a) != negative(b) ? 1 : 0));
+  }
+  GRADUS_HD static I copysign(I a, I b) { return negative(b) ? I(U(0) - U(abs(a))) : abs(a); }
+  GRADUS_HD static I bit_and(I a, I b) { return I(a & b); }
+  GRADUS_HD static I bit_or(I a, I b) { return I(a | b); }
+  GRADUS_HD static I bit_xor(I a, I b) { return I(a ^ b); }
+  GRADUS_HD static I bit_not(I x) { return I(~x); }
   // Exact modulo 2^bits. A negative power of anything but 1 and -1 is 0.
   GRADUS_HD static I pow(I a, I b) {
     if (negative(b)) return a == I(1) ? I(1) : a == I(-1) ? (b & 1 ? I(-1) : I(1)) : I(0);
@@ -104,7 +157,12 @@ struct Words<int64_t> : detail::IntegerWords<int64_t> {};
 template <>
 struct Words<uint8_t> : detail::IntegerWords<uint8_t> {};
 template <>
-struct Words<bool> : detail::OrderedWords<bool> {};
+struct Words<bool> : detail::OrderedWords<bool> {
+  GRADUS_HD static bool bit_and(bool a, bool b) { return a && b; }
+  GRADUS_HD static bool bit_or(bool a, bool b) { return a || b; }
+  GRADUS_HD static bool bit_xor(bool a, bool b) { return a != b; }
+  GRADUS_HD static bool bit_not(bool x) { return !x; }
+};
 
 }  // namespace gradus
 

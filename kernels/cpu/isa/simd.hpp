@@ -2,7 +2,7 @@
 // statements for them. Where xsimd 8.1 is wrong, or lets a lane depend on its neighbours, the lane
 // goes through libm or through our own polynomial: an element gives the same bits in any company.
 #pragma once
-#include "ops/def/words.hpp"
+#include "ops/def/words_scalar.hpp"
 
 #include <cmath>
 #include <xsimd/xsimd.hpp>
@@ -49,15 +49,23 @@ template <class B>
     if (bads[i]) ys[i] = f(xs[i]);
   return B::load_unaligned(ys);
 }
-template <class B>
-[[gnu::noinline]] B by_lane(B a, B b,
-                            typename B::value_type (*f)(typename B::value_type,
-                                                        typename B::value_type)) {
-  typename B::value_type as[B::size], bs[B::size];
-  a.store_unaligned(as);
-  b.store_unaligned(bs);
-  for (size_t i = 0; i < B::size; ++i) as[i] = f(as[i], bs[i]);
-  return B::load_unaligned(as);
+// f of each lane, of one operand or two.
+template <class B, class... Bs>
+[[gnu::noinline]] B each_lane(typename B::value_type (*f)(typename B::value_type,
+                                                          typename Bs::value_type...),
+                              B a, Bs... b) {
+  using T = typename B::value_type;
+  T x[1 + sizeof...(b)][B::size];
+  int k = 0;
+  a.store_unaligned(x[k]);
+  (b.store_unaligned(x[++k]), ...);
+  for (size_t i = 0; i < B::size; ++i) {
+    if constexpr (sizeof...(b) == 0)
+      x[0][i] = f(x[0][i]);
+    else
+      x[0][i] = f(x[0][i], x[1][i]);
+  }
+  return B::load_unaligned(x[0]);
 }
 
 template <class T>
@@ -92,15 +100,6 @@ struct BatchWords {
   using B = Batch<T>;
   using M = typename B::batch_bool_type;
   static constexpr bool f32 = sizeof(T) == 4;
-
-  // One expression, so that clang and g++ choose the float or the double function.
-  static T std_exp(T x) { return std::exp(x); }
-  static T std_expm1(T x) { return std::expm1(x); }
-  static T std_log(T x) { return std::log(x); }
-  static T std_sin(T x) { return std::sin(x); }
-  static T std_cos(T x) { return std::cos(x); }
-  static T std_erf(T x) { return std::erf(x); }
-  static T std_pow(T a, T b) { return std::pow(a, b); }
 
   static B mend(B y, M bad, B x, T (*f)(T)) {
     if (__builtin_expect(xsimd::any(bad), 0)) return by_lane(y, bad, x, f);
@@ -141,6 +140,7 @@ struct Words<xsimd::batch<T, cpu::Arch>> {
   using Mask = typename B::batch_bool_type;
   using Real = B;
   using Own = cpu::BatchWords<T>;
+  using One = Words<T>;
   static constexpr bool f32 = sizeof(T) == 4;
 
   // xsimd flushes subnormal results and gives inf a little too early.
@@ -148,28 +148,39 @@ struct Words<xsimd::batch<T, cpu::Arch>> {
     const B low(T(f32 ? -87.0 : -708.0)), least(T(f32 ? -104.0 : -746.0));
     const B high(T(f32 ? 88.0 : 709.0)), most(T(f32 ? 88.8 : 709.8));
     const Mask bad = ((x < low) & (x > least)) | ((x > high) & (x < most));
-    return Own::mend(xsimd::exp(x), bad, x, Own::std_exp);
+    return Own::mend(xsimd::exp(x), bad, x, One::exp);
   }
   static B expm1(B x) {
     const Mask bad = (x > B(T(f32 ? 88.0 : 709.0))) & (x < B(T(f32 ? 88.8 : 709.8)));
-    return Own::mend(xsimd::expm1(x), bad, x, Own::std_expm1);
+    return Own::mend(xsimd::expm1(x), bad, x, One::expm1);
   }
   static B log(B x) {
     const B normal(f32 ? T(1.1754943508222875e-38) : T(2.2250738585072014e-308));
-    return Own::mend(xsimd::log(x), (x < normal) & (x > B(T(0))), x, Own::std_log);
+    return Own::mend(xsimd::log(x), (x < normal) & (x > B(T(0))), x, One::log);
   }
   static B log1p(B x) { return xsimd::log1p(x); }
   static B sqrt(B x) { return xsimd::sqrt(x); }
-  static B sin(B x) { return Own::trig(x, T(0), Own::std_sin); }
-  static B cos(B x) { return Own::trig(x, T(1), Own::std_cos); }
+  static B sin(B x) { return Own::trig(x, T(0), One::sin); }
+  static B cos(B x) { return Own::trig(x, T(1), One::cos); }
   static B tanh(B x) { return xsimd::tanh(x); }
   static B erf(B x) {
     if constexpr (f32)
       return xsimd::erf(x);
     else
-      return cpu::by_lane(x, Mask(true), x, Own::std_erf);
+      return cpu::each_lane(One::erf, x);
   }
-  static B pow(B a, B b) { return cpu::by_lane(a, b, Own::std_pow); }
+#define GRADUS_EACH_LANE(name) \
+  static B name(B x) { return cpu::each_lane(One::name, x); }
+#define GRADUS_EACH_LANE2(name) \
+  static B name(B a, B b) { return cpu::each_lane(One::name, a, b); }
+  GRADUS_LANE_WORDS(GRADUS_EACH_LANE)
+  GRADUS_LANE_WORDS2(GRADUS_EACH_LANE2)
+#undef GRADUS_EACH_LANE
+#undef GRADUS_EACH_LANE2
+  static B floor(B x) { return xsimd::floor(x); }
+  static B ceil(B x) { return xsimd::ceil(x); }
+  static B round(B x) { return xsimd::nearbyint(x); }
+  static B trunc(B x) { return xsimd::trunc(x); }
   static B abs(B x) { return xsimd::abs(x); }
   static B cabs(B x) { return xsimd::abs(x); }
   static B sign(B x) {
