@@ -19,6 +19,8 @@ void register_sorting();
 void register_rearrangements();
 void register_windows();
 void register_norms();
+void register_distances();
+void register_linear();
 void register_attention();
 
 // A composition: an op made of ops; the doors see it like any other.

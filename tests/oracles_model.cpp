@@ -1,4 +1,4 @@
-// Oracles of contractions (one loop over all labels), indexing, softmax, losses and random numbers.
+// Oracles of contractions (one loop over all labels), indexing, softmax and random numbers.
 #include "engine/philox.hpp"
 #include "ops/rows/check.hpp"
 #include "tests/oracles.hpp"
@@ -171,7 +171,7 @@ Host embedding(const Call& c) {
   });
 }
 
-// ---- softmax and losses. Domains are small: no overflow to guard against.
+// ---- softmax. Domains are small: no overflow to guard against.
 
 R share(const Host& x, const Shape& i, size_t d) {
   R sum = 0;
@@ -187,31 +187,6 @@ Oracle softmax(bool logarithm) {
       const R y = x.sizes.empty() ? R(1) : share(x, i, c.axis(c.integer("dim"), x.sizes.size()));
       return Wide(logarithm ? std::log(y) : y);
     });
-  };
-}
-
-Host finish(const Call& c, const Host& losses) {
-  if (c.text("reduction") == "none") return losses;
-  Wide sum = 0;
-  for (const Wide& x : losses.values) sum += x;
-  return {{}, {c.text("reduction") == "sum" ? sum : sum / R(losses.values.size())}};
-}
-
-Oracle class_loss(R (*of)(const Host&, const Shape&)) {
-  return [=](const Call& c) {
-    return finish(c, build(c.in[1].sizes, [&](Shape i) {
-                    const int64_t target = index_at(c.in[1], i);
-                    i.push_back(target);
-                    return Wide(of(c.in[0], i));
-                  }));
-  };
-}
-
-Oracle pair_loss(R (*of)(R x, R target)) {
-  return [=](const Call& c) {
-    return finish(c, build(c.in[0].sizes, [&](const Shape& i) {
-                    return Wide(of(c.in[0].at(i).real(), c.in[1].at(i).real()));
-                  }));
   };
 }
 
@@ -270,13 +245,6 @@ void add_model_oracles(std::map<std::string, Oracle>& to) {
   to["embedding"] = embedding;
   to["softmax"] = softmax(false);
   to["log_softmax"] = softmax(true);
-  to["nll_loss"] = class_loss([](const Host& x, const Shape& i) { return -x.at(i).real(); });
-  to["cross_entropy"] = class_loss(
-      [](const Host& x, const Shape& i) { return -std::log(share(x, i, x.sizes.size() - 1)); });
-  to["mse_loss"] = pair_loss([](R x, R t) { return x * x - 2 * x * t + t * t; });
-  to["bce_with_logits"] = pair_loss([](R x, R t) {
-    return t * std::log(1 + std::exp(-x)) + (1 - t) * std::log(1 + std::exp(x));
-  });
   to["uniform"] = random(uniform);
   to["normal"] = random(normal);
   to["bernoulli"] = random(bernoulli);

@@ -23,6 +23,7 @@ struct Domain {
     lattice,  // as range, but no two elements of any operand are near each other (max, sort, ties)
     index,    // i64 in [0, extent of the case)
     mask,     // bool
+    sign,     // i64, 1 or -1
   };
   Kind kind = Kind::range;
   double low = -2, high = 2;
@@ -34,6 +35,7 @@ Domain away_from(std::vector<double> kinks, double low = -2, double high = 2);
 Domain lattice(double low = -2, double high = 2);
 Domain indices();
 Domain masks();
+Domain signs();
 
 using NamedAttrs = std::vector<std::pair<std::string, AttrValue>>;
 
