@@ -25,10 +25,17 @@ Tensor root(const Tensor& sum, double p) {
   return where(zero, 0.0, p == 2 ? sqrt(safe) : pow(safe, 1 / p));
 }
 
+// |x|. A complex 0 is taken out before abs, whose second derivative has no limit there.
+Tensor magnitude(const Tensor& x) {
+  if (!is_complex(x.dtype())) return abs(x);
+  const Tensor zero = eq(x, 0.0);
+  return where(zero, 0.0, abs(where(zero, 1.0, x)));
+}
+
 // |x|^p. At 0 the slope may be infinite: left out.
 Tensor powers(const Tensor& x, double p) {
   if (p == 2) return is_complex(x.dtype()) ? real(mul(x, conj(x))) : square(x);
-  const Tensor size = abs(x), zero = eq(size, 0.0);
+  const Tensor size = magnitude(x), zero = eq(size, 0.0);
   return p == 1 ? size : where(zero, p < 0 ? kInfinity : 0.0, pow(where(zero, 1.0, size), p));
 }
 
@@ -41,8 +48,8 @@ Tensor wide_norm(const char* op, const Tensor& x, double p, const Ints& dims, bo
       if (x.sizes()[size_t(a)] == 0)
         fail(ErrorKind::shape, op, "axis ", a, " of ", x.sizes(),
              " is empty and has no norm of order ", p);
-  if (p == kInfinity) return amax(abs(x), axes, keepdim);
-  if (p == -kInfinity) return amin(abs(x), axes, keepdim);
+  if (p == kInfinity) return amax(magnitude(x), axes, keepdim);
+  if (p == -kInfinity) return amin(magnitude(x), axes, keepdim);
   if (p == 0) return sum(cast(ne(x, 0.0), real_dtype(x.dtype())), axes, keepdim);
   const Tensor total = sum(powers(x, p), axes, keepdim);
   return p == 1 ? total : root(total, p);
@@ -58,6 +65,7 @@ DType common_dtype(const Tensor& a, const Tensor& b) {
 // The norm of a - b + shift, differences taken in a dtype fit for sums.
 Tensor norm_between(const char* op, const Tensor& a, const Tensor& b, double p, double shift,
                     const Ints& dims, bool keepdim) {
+  broadcast_shapes(op, a.sizes(), b.sizes());
   Tensor d = sub(wide(op, a), wide(op, b));
   if (shift != 0) d = add(d, shift);
   return rounded(wide_norm(op, d, p, dims, keepdim), common_dtype(a, b));

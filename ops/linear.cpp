@@ -169,8 +169,8 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) {
 
 Tensor chain_matmul(const Tensors& matrices) {
   if (matrices.empty()) fail(ErrorKind::value, "chain_matmul", "needs at least one matrix");
-  if (matrices.size() > 26)
-    fail(ErrorKind::value, "chain_matmul", "takes up to 26 matrices, got ", matrices.size());
+  if (matrices.size() > 25)
+    fail(ErrorKind::value, "chain_matmul", "takes up to 25 matrices, got ", matrices.size());
   std::string terms;
   for (size_t i = 0; i < matrices.size(); ++i) {
     const Tensor& m = matrices[i];
@@ -180,7 +180,7 @@ Tensor chain_matmul(const Tensors& matrices) {
            "; expected two axes, inner ones equal");
     terms += join(i ? "," : "", std::string{char('a' + i), char('b' + i)});
   }
-  return einsum(join(terms, "->a", char('a' + matrices.size())), matrices);
+  return einsum(terms + "->a" + char('a' + matrices.size()), matrices);
 }
 
 }  // namespace gradus

@@ -448,6 +448,8 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const 
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, const char* reduction) {
+  same_shape("triplet_margin_loss", anchor, positive);
+  same_shape("triplet_margin_loss", anchor, negative);
   const Tensor near = pairwise_distance(anchor, positive, p, eps);
   Tensor far = pairwise_distance(anchor, negative, p, eps);
   if (swap) far = minimum(far, pairwise_distance(positive, negative, p, eps));

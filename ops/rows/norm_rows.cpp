@@ -207,7 +207,7 @@ Row scaled(const char* name, Shape input, Shape a, Shape b) {
 
 std::vector<Row> product_rows() {
   constexpr unsigned kProducts = kReal | kComplex | kInteger;
-  return {
+  std::vector<Row> rows{
       {"linear",
        {kPlain},
        kProducts,
@@ -256,6 +256,9 @@ std::vector<Row> product_rows() {
         {{{3, 0}, {0, 2}, {2, 4}}}},
        kScaled},
   };
+  for (Row& row : rows)
+    row.may_become_dot = row.name == "linear" || row.name == "bilinear" || row.name == "inner";
+  return rows;
 }
 
 }  // namespace

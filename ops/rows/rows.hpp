@@ -72,6 +72,9 @@ struct Row {
   Exactness exactness;
   std::vector<Moments> moments = {};  // random ops: one per case
   bool layouts = true;                // false: the result depends on the strides of the operands
+  // true: where both operands repeat one row the contract kernel takes a dot product, whose sum has
+  // another order and other last bits
+  bool may_become_dot = false;
 };
 
 // All rows, in no particular order; row_of throws Error(internal) for a name without a row.
