@@ -62,7 +62,7 @@ std::string short_number(double x) {
 Tensor random_like(const Tensor& x) { return random_operand(x.sizes(), x.dtype(), x.device()); }
 
 // Re sum(conj(a) b), in f64.
-double inner(const Tensor& a, const Tensor& b) {
+double inner_product(const Tensor& a, const Tensor& b) {
   const DType wide = wide_dtype(a.dtype());
   const Tensor s = sum(mul(conj(cast(a.detach(), wide)), cast(b.detach(), wide)));
   return s.item_complex().real();
@@ -321,7 +321,7 @@ class Verifier {
   }
   static double sum_of_inner(const Tensors& a, const Tensors& b) {
     double sum = 0;
-    for (size_t k = 0; k < a.size(); ++k) sum += inner(a[k], b[k]);
+    for (size_t k = 0; k < a.size(); ++k) sum += inner_product(a[k], b[k]);
     return sum;
   }
   static double relative(double difference, double scale) {
@@ -340,7 +340,7 @@ class Verifier {
       }
       tangent = einsum(plan_, dual, c_.algebra).tangent().detach();
     }
-    const double difference = inner(cotangent, tangent) - sum_of_inner(grads, directions);
+    const double difference = inner_product(cotangent, tangent) - sum_of_inner(grads, directions);
     report(result_.grad_error, "gradients against forward mode, <g, Jt> = <J'g, t>",
            relative(difference, dot_scale(cotangent, grads, directions)),
            tolerance(plan_, dtype_, true), rounding_reason());
@@ -365,7 +365,7 @@ class Verifier {
       Tensors moved;
       for (size_t k = 0; k < directions.size(); ++k)
         moved.push_back(add(wide.operands[k], mul(directions[k], t)));
-      return inner(g, einsum(plan_, moved, c_.algebra));
+      return inner_product(g, einsum(plan_, moved, c_.algebra));
     };
     const double difference = (along(h) - along(-h)) / (2 * h) - sum_of_inner(slopes, directions);
     const double limit = standard() ? tolerance(plan_, dtype_, true) + 1e-6 : 1e-2;

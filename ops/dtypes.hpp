@@ -9,5 +9,7 @@ namespace gradus {
 
 DType promote(DType a, DType b);
 DType result_dtype(std::span<const Tensor> operands);
+// In which sums and means are taken: 16-bit floats would lose the small terms.
+inline DType statistics_dtype(DType t) { return is_half(t) ? DType::f32 : t; }
 
 }  // namespace gradus

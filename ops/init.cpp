@@ -28,6 +28,8 @@ void init() {
     register_rearrangements();
     register_windows();
     register_norms();
+    register_distances();
+    register_linear();
     register_attention();
   });
 }

@@ -7,6 +7,7 @@
 #include "ops/in_place.hpp"
 #include "ops/indexing.hpp"
 #include "ops/join.hpp"
+#include "ops/linear.hpp"
 #include "ops/losses.hpp"
 #include "ops/memory.hpp"
 #include "ops/norms.hpp"

@@ -20,6 +20,8 @@ void register_sorting();
 void register_rearrangements();
 void register_windows();
 void register_norms();
+void register_distances();
+void register_linear();
 void register_attention();
 
 // For views written in place (engine/in_place.hpp).

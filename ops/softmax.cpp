@@ -1,4 +1,5 @@
-// softmax and log_softmax: one slot forward; the derivatives are ops of the saved output.
+// softmax and log_softmax: one slot forward; the derivatives are ops of the saved output. And the
+// activations that look at more than one element: softmin, glu, prelu.
 #include "engine/kernel_call.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -72,9 +73,40 @@ void register_softmax() {
     return Tensors{log_softmax(in[0], a[0].integer)};
   };
   log_softmax_info = &add_op(std::move(o));
+  add_composition("softmin", "softmax", "softmax of -x", "y_i = exp(-x_i) / sum_j exp(-x_j)",
+                  {{"x"}}, {int_attr("dim", "axis")}, [](const Tensors& in, const Attrs& a) {
+                    return Tensors{softmin(in[0], a[0].integer)};
+                  });
+  add_composition(
+      "glu", "activation", "one half of an axis, gated by the other",
+      "y = a * sigmoid(b), x = (a, b)", {{"x"}}, {int_attr("dim", -1, "axis")},
+      [](const Tensors& in, const Attrs& a) { return Tensors{glu(in[0], a[0].integer)}; });
+  add_composition("prelu", "activation", "x, and below 0 times a weight per channel (axis 1)",
+                  "y = x if x > 0 else weight * x", {{"x"}, {"weight"}}, {},
+                  [](const Tensors& in, const Attrs&) { return Tensors{prelu(in[0], in[1])}; });
 }
 
 Tensor softmax(const Tensor& x, int64_t dim) { return run(*softmax_info, x, dim); }
 Tensor log_softmax(const Tensor& x, int64_t dim) { return run(*log_softmax_info, x, dim); }
+Tensor softmin(const Tensor& x, int64_t dim) { return softmax(neg(x), dim); }
+
+Tensor glu(const Tensor& x, int64_t dim) {
+  const int64_t axis = normal_axis("glu", dim, x.rank()), n = x.size(axis);
+  if (n % 2 != 0)
+    fail(ErrorKind::shape, "glu", "axis ", axis, " of ", x.sizes(), " does not fall into halves");
+  return mul(slice(x, axis, 0, n / 2), sigmoid(slice(x, axis, n / 2, n)));
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const int64_t n = weight.numel(), channels = x.rank() > 1 ? x.size(1) : 1;
+  if (weight.rank() > 1 || (n != 1 && n != channels))
+    fail(ErrorKind::shape, "prelu", "the weight has shape ", weight.sizes(), ", x ", x.sizes(),
+         "; expected one weight, or one per channel (axis 1)");
+  Shape shape(size_t(x.rank()), 1);
+  if (x.rank() > 1) shape[1] = n;
+  const Tensor right = gt(x, 0.0), per_channel = reshape(weight, shape);
+  // The branch not taken is 0: an infinite x would make the weight's gradient NaN.
+  return where(right, x, mul(per_channel, where(right, 0.0, x)));
+}
 
 }  // namespace gradus

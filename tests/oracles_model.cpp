@@ -1,4 +1,4 @@
-// Oracles of contractions (one loop over all labels), indexing, softmax, losses and random numbers.
+// Oracles of contractions (one loop over all labels), indexing, softmax and random numbers.
 #include "engine/philox.hpp"
 #include "ops/rows/check.hpp"
 #include "tests/oracles.hpp"
@@ -171,7 +171,7 @@ Host embedding(const Call& c) {
   });
 }
 
-// ---- softmax and losses. Domains are small: no overflow to guard against.
+// ---- softmax. Domains are small: no overflow to guard against.
 
 R share(const Host& x, const Shape& i, size_t d) {
   R sum = 0;
@@ -187,31 +187,6 @@ Oracle softmax(bool logarithm) {
       const R y = x.sizes.empty() ? R(1) : share(x, i, c.axis(c.integer("dim"), x.sizes.size()));
       return Wide(logarithm ? std::log(y) : y);
     });
-  };
-}
-
-Host finish(const Call& c, const Host& losses) {
-  if (c.text("reduction") == "none") return losses;
-  Wide sum = 0;
-  for (const Wide& x : losses.values) sum += x;
-  return {{}, {c.text("reduction") == "sum" ? sum : sum / R(losses.values.size())}};
-}
-
-Oracle class_loss(R (*of)(const Host&, const Shape&)) {
-  return [=](const Call& c) {
-    return finish(c, build(c.in[1].sizes, [&](Shape i) {
-                    const int64_t target = index_at(c.in[1], i);
-                    i.push_back(target);
-                    return Wide(of(c.in[0], i));
-                  }));
-  };
-}
-
-Oracle pair_loss(R (*of)(R x, R target)) {
-  return [=](const Call& c) {
-    return finish(c, build(c.in[0].sizes, [&](const Shape& i) {
-                    return Wide(of(c.in[0].at(i).real(), c.in[1].at(i).real()));
-                  }));
   };
 }
 
@@ -253,6 +228,32 @@ Host dropout(const Call& c) {
   });
 }
 
+// One draw for each channel.
+Host feature_dropout(const Call& c) {
+  const double p = c.number("p");
+  const int64_t channels = c.in[0].sizes[1];
+  return build(c.in[0].sizes, [&](const Shape& i) {
+    if (c.integer("training") == 0) return c.in[0].at(i);
+    if (p == 1) return Wide(0);
+    const uint64_t n = uint64_t(i[0] * channels + i[1]);
+    return unit(random_bits(rows::kCheckSeed, n), true) < R(1 - p) ? c.in[0].at(i) / R(1 - p)
+                                                                   : Wide(0);
+  });
+}
+
+// The constants by their meaning: b makes the mean of a standard x 0, a its variance 1.
+Host alpha_dropout(const Call& c) {
+  const R p = c.number("p"), low = -1.0507009873554805L * 1.6732632423543772L;  // of selu
+  const R mean = p * low, variance = (1 - p) + p * low * low - mean * mean;
+  uint64_t n = 0;
+  return build(c.in[0].sizes, [&](const Shape& i) {
+    if (c.integer("training") == 0) return c.in[0].at(i);
+    if (p == 1) return Wide(0);
+    const bool keep = unit(random_bits(rows::kCheckSeed, n++), true) < R(1 - c.number("p"));
+    return ((keep ? c.in[0].at(i) : Wide(low)) - mean) / std::sqrt(variance);
+  });
+}
+
 }  // namespace
 
 void add_model_oracles(std::map<std::string, Oracle>& to) {
@@ -270,17 +271,12 @@ void add_model_oracles(std::map<std::string, Oracle>& to) {
   to["embedding"] = embedding;
   to["softmax"] = softmax(false);
   to["log_softmax"] = softmax(true);
-  to["nll_loss"] = class_loss([](const Host& x, const Shape& i) { return -x.at(i).real(); });
-  to["cross_entropy"] = class_loss(
-      [](const Host& x, const Shape& i) { return -std::log(share(x, i, x.sizes.size() - 1)); });
-  to["mse_loss"] = pair_loss([](R x, R t) { return x * x - 2 * x * t + t * t; });
-  to["bce_with_logits"] = pair_loss([](R x, R t) {
-    return t * std::log(1 + std::exp(-x)) + (1 - t) * std::log(1 + std::exp(x));
-  });
   to["uniform"] = random(uniform);
   to["normal"] = random(normal);
   to["bernoulli"] = random(bernoulli);
   to["dropout"] = dropout;
+  to["feature_dropout"] = feature_dropout;
+  to["alpha_dropout"] = alpha_dropout;
 }
 
 }  // namespace gradus::testing

@@ -91,7 +91,7 @@ c128 weighted_sum(const Tensor& x, bool weighted = true) {
   return sum;
 }
 // Re sum(conj(a) b)
-double inner(const Tensor& a, const Tensor& b) {
+double inner_product(const Tensor& a, const Tensor& b) {
   const auto x = elements(a), y = elements(b);
   REQUIRE(x.size() == y.size());
   double sum = 0;
@@ -102,10 +102,10 @@ double inner(const Tensor& a, const Tensor& b) {
 struct Derivatives {
   Tensor value, cotangent, tangent;
   Tensors grads, directions;
-  double dot_forward() const { return inner(cotangent, tangent); }
+  double dot_forward() const { return inner_product(cotangent, tangent); }
   double dot_reverse() const {
     double sum = 0;
-    for (size_t k = 0; k < grads.size(); ++k) sum += inner(grads[k], directions[k]);
+    for (size_t k = 0; k < grads.size(); ++k) sum += inner_product(grads[k], directions[k]);
     return sum;
   }
 };

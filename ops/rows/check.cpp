@@ -136,7 +136,8 @@ Outcome layout_differs(const Row& row, const OpInfo& op, const Attrs& attrs, con
   // To the contract kernel an axis of stride 0 is one that the operand lacks; which of two factors
   // comes first may then change, and with it the last bit of a complex product.
   const bool complex = !plain.empty() && is_complex(plain[0].dtype());
-  const bool bits = !(complex && layout == Layout::expanded && row.exactness.normwise);
+  const bool bits =
+      !((complex || row.may_become_dot) && layout == Layout::expanded && row.exactness.normwise);
   Outcome o = compare_all(row, evaluate(op, views, attrs), evaluate(op, copies, attrs), bits);
   constexpr const char* names[] = {"sliced", "reversed", "transposed", "expanded"};
   if (!o.where.empty()) o.where = join(names[int(layout)], " operands: ", o.where);

@@ -76,10 +76,12 @@ Domain away_from(std::vector<double> kinks, double low, double high) {
 Domain lattice(double low, double high) { return {Domain::Kind::lattice, low, high}; }
 Domain indices() { return {Domain::Kind::index}; }
 Domain masks() { return {Domain::Kind::mask}; }
+Domain signs() { return {Domain::Kind::sign}; }
 
 DType operand_dtype(const Row& row, size_t k, DType dtype) {
   switch (domain_of(row, k).kind) {
     case Domain::Kind::index:
+    case Domain::Kind::sign:
       return DType::i64;
     case Domain::Kind::mask:
       return DType::bool_;
@@ -105,6 +107,8 @@ Numbers draw(const Row& row, size_t which_case, size_t operand, DType run_dtype)
       x = std::floor(stream.next() * double(c.extent));
     else if (domain.kind == Domain::Kind::mask)
       x = stream.next() < 0.5 ? 0.0 : 1.0;
+    else if (domain.kind == Domain::Kind::sign)
+      x = stream.next() < 0.5 ? -1.0 : 1.0;
     else if (is_integer(dtype))
       x = draw_integer(domain, dtype, stream);
     else

@@ -1,4 +1,4 @@
-// Rows of what models are made of: contractions, indexing, softmax, losses, random numbers.
+// Rows of what models are made of: contractions, indexing, softmax, random numbers.
 #include "ops/rows/rows.hpp"
 
 namespace gradus::rows {
@@ -13,7 +13,6 @@ using def::kReal;
 constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
 constexpr Exactness kContracts{64, true, 2, "sums of up to 70 products in another order"};
 constexpr Exactness kExponentials{64, true, 2, "exponentials of 4 ulp and a sum"};
-constexpr Exactness kChain{256, true, 16, "a chain of ops, each rounded to the dtype"};
 constexpr Exactness kSameBits{0, false, 0, "seed and position give the number on every device"};
 
 const Domain kPlain = between(-2, 2);
@@ -134,27 +133,13 @@ std::vector<Row> indexing_rows() {
   };
 }
 
-std::vector<Case> losses(bool classes) {
-  std::vector<Case> cases;
-  for (const char* reduction : {"mean", "sum", "none"}) {
-    const Shape target = classes ? Shape{4} : Shape{4, 6};
-    cases.push_back({{{4, 6}, target}, {{"reduction", reduction}}, 6});
-  }
-  cases.push_back(classes ? Case{{{6}, {}}, {}, 6} : Case{{{}, {}}});
-  return cases;
-}
-
-std::vector<Row> loss_rows() {
+std::vector<Row> softmax_rows() {
   const std::vector<Case> softmax{{{{3, 5}}, {{"dim", 1}}},     {{{3, 5}}, {{"dim", 0}}},
                                   {{{2, 3, 4}}, {{"dim", -2}}}, {{{}}, {{"dim", 0}}},
                                   {{{0, 3}}, {{"dim", 1}}},     {{{37}}, {{"dim", 0}}}};
   return {
       {"softmax", {between(-3, 3)}, kReal, softmax, kExponentials},
       {"log_softmax", {between(-3, 3)}, kReal, softmax, kExponentials},
-      {"nll_loss", {between(-3, 0), indices()}, kReal, losses(true), kChain},
-      {"cross_entropy", {between(-3, 3), indices()}, kReal, losses(true), kChain},
-      {"mse_loss", {kPlain, kPlain}, kReal, losses(false), kChain},
-      {"bce_with_logits", {between(-3, 3), between(0, 1)}, kReal, losses(false), kChain},
   };
 }
 
@@ -199,6 +184,25 @@ std::vector<Row> random_rows() {
         {{{}}, {{"p", 1.0}}},
         {{{0}}}},
        {2, false, 3, "two products, the scale rounded to f16"}},
+      {"feature_dropout",
+       {kPlain},
+       kReal | kComplex,
+       {{{{3, 5, 4}}, {{"p", 0.4}}},
+        {{{4, 7}}},
+        {{{3, 5}}, {{"training", false}}},
+        {{{2, 3, 2, 2}}},
+        {{{2, 3}}, {{"p", 1.0}}},
+        {{{0, 3}}}},
+       {2, false, 3, "two products, the scale rounded to f16"}},
+      {"alpha_dropout",
+       {kPlain},
+       kReal,
+       {{{{3, 5}}, {{"p", 0.4}}},
+        {{{37}}},
+        {{{3, 5}}, {{"training", false}}},
+        {{{}}, {{"p", 1.0}}},
+        {{{0}}}},
+       {4, true, 4, "a product and a sum, whose terms cancel"}},
   };
 }
 
@@ -206,7 +210,7 @@ std::vector<Row> random_rows() {
 
 std::vector<Row> model_rows() {
   std::vector<Row> all = contraction_rows();
-  for (auto more : {indexing_rows(), loss_rows(), random_rows()})
+  for (auto more : {indexing_rows(), softmax_rows(), random_rows()})
     for (Row& row : more) all.push_back(std::move(row));
   return all;
 }

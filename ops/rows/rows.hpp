@@ -23,6 +23,7 @@ struct Domain {
     lattice,  // as range, but no two elements of any operand are near each other (max, sort, ties)
     index,    // i64 in [0, extent of the case)
     mask,     // bool
+    sign,     // i64, 1 or -1
   };
   Kind kind = Kind::range;
   double low = -2, high = 2;
@@ -34,6 +35,7 @@ Domain away_from(std::vector<double> kinks, double low = -2, double high = 2);
 Domain lattice(double low = -2, double high = 2);
 Domain indices();
 Domain masks();
+Domain signs();
 
 using NamedAttrs = std::vector<std::pair<std::string, AttrValue>>;
 
@@ -70,6 +72,9 @@ struct Row {
   Exactness exactness;
   std::vector<Moments> moments = {};  // random ops: one per case
   bool layouts = true;                // false: the result depends on the strides of the operands
+  // true: where both operands repeat one row the contract kernel takes a dot product, whose sum has
+  // another order and other last bits
+  bool may_become_dot = false;
 };
 
 // All rows, in no particular order; row_of throws Error(internal) for a name without a row.
