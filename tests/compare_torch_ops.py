@@ -1,0 +1,179 @@
+"""For compare_torch.py: how each op of gradus is called in PyTorch, and which differences are known.
+
+Most ops are found by their name in torch.nn.functional, torch, torch.special, torch.linalg or
+torch.Tensor, with operands by position and attributes by name. ADAPTERS holds the others. EXPLAINED
+says which row of ops/SEMANTICS.md a difference belongs to."""
+import math
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128,
+          "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool,
+          "f16": torch.float16, "bf16": torch.bfloat16}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+END = 2**63 - 1
+
+
+class Lacks(Exception):
+    """PyTorch has no such form of the op."""
+
+
+# ---- the forms that differ. Each takes the operands x and the attributes a.
+
+def axes(x, dim):
+    return tuple(range(x.dim())) if not dim else tuple(dim)
+
+
+def reduction(function):
+    return lambda x, a: function(x[0], dim=axes(x[0], a["dim"]), keepdim=a["keepdim"])
+
+
+def prod(x, a):
+    y, dims = x[0], axes(x[0], a["dim"])
+    if not dims:
+        return torch.prod(y)
+    for d in sorted((d % y.dim() for d in dims), reverse=True):
+        y = torch.prod(y, dim=d, keepdim=a["keepdim"])
+    return y
+
+
+def spread(function):
+    def call(x, a):
+        if a["correction"] != int(a["correction"]):
+            raise Lacks
+        return function(x[0], dim=axes(x[0], a["dim"]), correction=int(a["correction"]), keepdim=a["keepdim"])
+    return call
+
+
+def cumsum(x, a):
+    if a["reverse"]:
+        raise Lacks
+    return torch.cumsum(x[0], a["dim"])
+
+
+def standard_only(function):
+    def call(x, a):
+        if a["algebra"] != "standard":
+            raise Lacks
+        return function(x, a)
+    return call
+
+
+def contract(x, a):
+    labels = sorted(set(a["labels_a"]) | set(a["labels_b"]))
+    short = lambda ls: [labels.index(label) for label in ls]
+    return torch.einsum(x[0], short(a["labels_a"]), x[1], short(a["labels_b"]), short(a["labels_out"]))
+
+
+def sliced(x, a):
+    n = x[0].size(a["dim"])
+    end = None if a["end"] == END else a["end"]
+    start = None if a["step"] < 0 and a["start"] == 0 and end is None else a["start"]
+    if a["step"] == 0:
+        raise ValueError("step 0")
+    if a["step"] < 0:  # PyTorch has no negative steps
+        index = torch.tensor(list(range(n))[start:end:a["step"]], dtype=torch.int64)
+        return torch.index_select(x[0], a["dim"], index)
+    where = [slice(None)] * x[0].dim()
+    where[a["dim"]] = slice(start, end, a["step"])
+    return x[0][tuple(where)]
+
+
+def squeeze(x, a):
+    if a["dim"] is None:
+        return x[0].squeeze()
+    y, rank = x[0], max(1, x[0].dim())
+    for d in a["dim"]:
+        if not -rank <= d < rank:
+            raise IndexError("axis")
+    for d in sorted((d % rank for d in a["dim"]), reverse=True):
+        y = y.squeeze(d)
+    return y
+
+
+def dropout(x, a, case):
+    """The mask is that of gradus, whose numbers come from another generator."""
+    if not a["training"]:
+        return F.dropout(x[0], a["p"], training=False)
+    y = case.list("out")[0]
+    return torch.where(y != 0, x[0] / (1 - a["p"]), torch.zeros_like(x[0]))
+
+
+def named(function, *names):
+    """Operands by name, the rest as attributes; those left out are left out."""
+    return lambda x, a: function(**dict(zip(names, x)), **present(a))
+
+
+def present(attrs):
+    return {k: v for k, v in attrs.items() if v is not None}
+
+
+def by_position(function, *names):
+    """The operands, then these attributes by position."""
+    return lambda x, a: function(*x, *(a[n] for n in names))
+
+
+ADAPTERS = {
+    "sum": reduction(torch.sum),
+    "mean": reduction(torch.mean),
+    "amax": reduction(torch.amax),
+    "amin": reduction(torch.amin),
+    "logsumexp": reduction(torch.logsumexp),
+    "prod": prod,
+    "var": spread(torch.var),
+    "std": spread(torch.std),
+    "cumsum": cumsum,
+    "sum_to": lambda x, a: x[0].sum_to_size(*a["size"]) if a["size"] else x[0].sum(),
+    "sign": lambda x, a: torch.sgn(x[0]),
+    "cast": lambda x, a: x[0].to(a["dtype"]),
+    "gelu_tanh": lambda x, a: F.gelu(x[0], approximate="tanh"),
+    "contract": standard_only(contract),
+    "einsum": standard_only(lambda x, a: torch.einsum(a["equation"], *x)),
+    "tensordot": lambda x, a: torch.tensordot(x[0], x[1], dims=(a["dims_a"], a["dims_b"])),
+    "as_strided": by_position(torch.as_strided, "size", "stride", "offset"),
+    "reshape": by_position(torch.reshape, "shape"),
+    "permute": by_position(torch.permute, "dims"),
+    "expand": lambda x, a: x[0].expand(a["size"]),
+    "slice": sliced,
+    "squeeze": squeeze,
+    "cat": lambda x, a: torch.cat(x, a["dim"]),
+    "stack": lambda x, a: torch.stack(x, a["dim"]),
+    "gather": lambda x, a: torch.gather(x[0], a["dim"], x[1]),
+    "scatter_add": lambda x, a: torch.scatter_add(x[0], a["dim"], x[1], x[2]),
+    "embedding": lambda x, a: F.embedding(x[1], x[0], **present(a)),
+    "bce_with_logits": lambda x, a: F.binary_cross_entropy_with_logits(*x, **a),
+    "dropout": dropout,
+}
+NEEDS_CASE = {"dropout"}
+# Of gradus alone, or random: PyTorch's numbers come from another generator.
+LACKING = {"embed", "uniform", "normal", "bernoulli"}
+
+
+def find(info):
+    """f(inputs, attrs, case), or None where PyTorch lacks the op."""
+    name = info["name"]
+    if name in LACKING:
+        return None
+    if name in NEEDS_CASE:
+        return lambda x, a, case: ADAPTERS[name](x, a, case)
+    if name in ADAPTERS:
+        return lambda x, a, case: ADAPTERS[name](x, a)
+    for home in (F, torch, torch.special, torch.linalg, torch.Tensor):
+        function = getattr(home, name, None)
+        if callable(function):
+            return lambda x, a, case: function(*x, **present(a))
+    return None
+
+
+# ---- known differences. Each rule: the id of a row of ops/SEMANTICS.md, and what it explains.
+
+EXPLAINED = [
+]
+
+
+def explanation(d):
+    for reason, matches in EXPLAINED:
+        if matches(d):
+            return reason
+    return None
