@@ -4,6 +4,7 @@ Most ops are found by their name in torch.nn.functional, torch, torch.special, t
 torch.Tensor, with operands by position and attributes by name. ADAPTERS holds the others. EXPLAINED
 says which row of ops/SEMANTICS.md a difference belongs to."""
 import math
+import re
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,14 @@ def axes(x, dim):
     return tuple(range(x.dim())) if not dim else tuple(dim)
 
 
+def normal(dims, rank):
+    """Axes without signs; refused where PyTorch, given them at once, would refuse."""
+    out = [d % rank for d in dims if -rank <= d < rank]
+    if len(set(out)) < len(dims):
+        raise IndexError("no such axis, or one twice")
+    return out
+
+
 def reduction(function):
     return lambda x, a: function(x[0], dim=axes(x[0], a["dim"]), keepdim=a["keepdim"])
 
@@ -33,7 +42,7 @@ def prod(x, a):
     y, dims = x[0], axes(x[0], a["dim"])
     if not dims:
         return torch.prod(y)
-    for d in sorted((d % y.dim() for d in dims), reverse=True):
+    for d in sorted(normal(dims, y.dim()), reverse=True):
         y = torch.prod(y, dim=d, keepdim=a["keepdim"])
     return y
 
@@ -83,11 +92,8 @@ def sliced(x, a):
 def squeeze(x, a):
     if a["dim"] is None:
         return x[0].squeeze()
-    y, rank = x[0], max(1, x[0].dim())
-    for d in a["dim"]:
-        if not -rank <= d < rank:
-            raise IndexError("axis")
-    for d in sorted((d % rank for d in a["dim"]), reverse=True):
+    y = x[0]
+    for d in sorted(normal(a["dim"], max(1, y.dim())), reverse=True):
         y = y.squeeze(d)
     return y
 
@@ -96,8 +102,36 @@ def dropout(x, a, case):
     """The mask is that of gradus, whose numbers come from another generator."""
     if not a["training"]:
         return F.dropout(x[0], a["p"], training=False)
+    if a["p"] == 1:
+        return x[0] * 0
     y = case.list("out")[0]
     return torch.where(y != 0, x[0] / (1 - a["p"]), torch.zeros_like(x[0]))
+
+
+def dot(x, a):
+    """Debian's PyTorch gives 0 for complex vectors (its BLAS returns complex numbers otherwise)."""
+    return (x[0] * x[1]).sum() if x[0].is_complex() and x[0].dim() == x[1].dim() == 1 else None
+
+
+def or_dot(function):
+    def call(x, a):
+        y = dot(x, a)
+        return function(*x) if y is None else y
+    return call
+
+
+def scatter_add(x, a):
+    """A source larger than the index is cut: PyTorch takes it, but has no derivative of it."""
+    source = x[2][tuple(slice(0, n) for n in x[1].shape)] if x[1].dim() == x[2].dim() > 0 else x[2]
+    return torch.scatter_add(x[0], a["dim"], x[1], source)
+
+
+def embedding(x, a):
+    """PyTorch's has no derivative of complex weights, nor of no index at all."""
+    weight, index = x
+    if weight.is_complex() or index.numel() == 0:
+        return weight[index]
+    return F.embedding(index, weight, **present(a))
 
 
 def named(function, *names):
@@ -114,7 +148,13 @@ def by_position(function, *names):
     return lambda x, a: function(*x, *(a[n] for n in names))
 
 
+def whole(value):
+    """A number among gradus' attributes counts as an integer where it is one."""
+    return int(value) if isinstance(value, float) and math.isfinite(value) and value == int(value) else value
+
+
 ADAPTERS = {
+    "clamp": lambda x, a: torch.clamp(x[0], whole(a["min"]), whole(a["max"])),
     "sum": reduction(torch.sum),
     "mean": reduction(torch.mean),
     "amax": reduction(torch.amax),
@@ -140,8 +180,10 @@ ADAPTERS = {
     "cat": lambda x, a: torch.cat(x, a["dim"]),
     "stack": lambda x, a: torch.stack(x, a["dim"]),
     "gather": lambda x, a: torch.gather(x[0], a["dim"], x[1]),
-    "scatter_add": lambda x, a: torch.scatter_add(x[0], a["dim"], x[1], x[2]),
-    "embedding": lambda x, a: F.embedding(x[1], x[0], **present(a)),
+    "scatter_add": scatter_add,
+    "embedding": embedding,
+    "dot": or_dot(torch.dot),
+    "matmul": or_dot(torch.matmul),
     "bce_with_logits": lambda x, a: F.binary_cross_entropy_with_logits(*x, **a),
     "dropout": dropout,
 }
@@ -168,7 +210,52 @@ def find(info):
 
 # ---- known differences. Each rule: the id of a row of ops/SEMANTICS.md, and what it explains.
 
+def number_operand(d):
+    return d.what == "accepts" and any(n in ("float", "int") or (n == "bool" and not torch.is_tensor(x))
+                                       for n, x in zip(d.dtypes, d.case.inputs)) and (
+        "must be Tensor" in d.text or "invalid combination" in d.text)
+
+
+def complex_half(d):
+    return "complex32" in d.text or "ComplexHalf" in d.text or (
+        d.expected is not None and d.expected.dtype == torch.complex32)
+
+
+def refuses_bool(d):
+    return d.what == "accepts" and "bool" in d.dtypes and re.search(r"\b[bB]ool", d.text)
+
+
+def apart(d):
+    """Where the two differ by more than rounding."""
+    a, b = d.got, d.expected
+    near = (a - b).abs() <= 1e-9 * b.abs()
+    return ~(near | (a == b) | (a.isnan() & b.isnan()))
+
+
+def at_infinity(d):
+    """PyTorch gives NaN where gradus gives the limit."""
+    if d.kind != "special" or d.what not in ("value", "grad") or len(d.case.inputs) != 1:
+        return False
+    return bool((d.case.inputs[0][apart(d)].abs() >= 1e3).all() and d.expected[apart(d)].isnan().all())
+
+
+def at_nan(d):
+    return d.kind == "special" and d.got is not None and bool(d.case.inputs[0][apart(d)].isnan().all())
+
+
 EXPLAINED = [
+    ("numbers-anywhere", number_operand),
+    ("no-complex-half", complex_half),
+    ("bool-arithmetic", refuses_bool),
+    ("more-kernels", lambda d: d.what == "accepts" and "not implemented for" in d.text),
+    ("limits", at_infinity),
+    ("sign-of-nan", lambda d: d.op in ("abs", "sign", "sgn") and at_nan(d)),
+    ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0),
+    ("pad-to-nothing", lambda d: d.op == "pad" and d.what == "accepts" and 0 in d.case.list("out")[0].shape),
+    ("mean-of-nothing", lambda d: d.op == "mean" and d.what == "second_w" and d.case.inputs[0].numel() == 0),
+    ("einsum-integers", lambda d: d.op in ("contract", "einsum", "tensordot") and d.dtypes[0] in ("i32", "u8")
+     and (d.what == "dtype" or "Long but found" in d.text)),
+    ("promotes-more", lambda d: d.what == "accepts" and "can't be cast" in d.text),
 ]
 
 

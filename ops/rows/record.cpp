@@ -351,11 +351,12 @@ void record_rows(Recorder& to, const OpInfo& op, const Row& row, Device& device)
   }
 }
 
-// In f64 and c128 with all derivatives, and in one other dtype for each.
+// In f64 and c128 with all derivatives, and in one other dtype for each. Some of what the op
+// refuses is kept too: the other program should refuse it.
 void record_random(Recorder& to, const OpInfo& op, const Row& row, const RecordOptions& options,
                    Device& device) {
   Dice dice(join(row.name, " seed ", options.seed));
-  int found = 0;
+  int found = 0, refused = 0;
   for (int tries = 0; found < options.cases && tries < 60 * options.cases; ++tries) {
     const Trial t = shaken(op, row, join(row.name, " ", options.seed, " ", int64_t(tries)), dice);
     std::vector<DType> dtypes = dtypes_of_case(t.row, 0);
@@ -367,13 +368,17 @@ void record_random(Recorder& to, const OpInfo& op, const Row& row, const RecordO
       Tensors in = operands_of(t, dtype, device);
       relay(t.row, in, dice);
       any |= to.run(op, t.attrs, in, "random", slopes);
+      if (!any && refused < options.cases) {
+        refused += to.run(op, t.attrs, in, "refused", false, true);
+        break;
+      }
     }
     found += any;
   }
 }
 
-// Every dtype, also those that the row leaves out; of pointwise ops of several operands every pair,
-// as tensors with axes, as 0-d tensors and as numbers.
+// Every dtype and some mixtures, also those that the row leaves out; of pointwise ops of several
+// operands every pair, as tensors with axes, as 0-d tensors and as numbers.
 void record_dtypes(Recorder& to, const OpInfo& op, const Row& row, Device& device) {
   Case c = row.cases[0];
   std::vector<size_t> values;
@@ -389,6 +394,12 @@ void record_dtypes(Recorder& to, const OpInfo& op, const Row& row, Device& devic
     const Tensors in = operands_of(t, a, device);
     if (!pairs) {
       to.run(op, t.attrs, in, "dtypes", false, true);
+      for (const DType b : {DType::i64, DType::f64}) {
+        if (values.size() < 2) break;
+        Tensors mixed = in;
+        mixed[values[1]] = operand_of(t, values[1], b, device);
+        to.run(op, t.attrs, mixed, "dtypes", false, true);
+      }
       continue;
     }
     auto with = [&](size_t n, const Tensor& x) {

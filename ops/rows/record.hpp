@@ -17,7 +17,7 @@ struct RecordOptions {
 };
 
 // Metadata "ops" and "cases" are JSON texts. A case:
-//   op, kind     "row", "random", "dtypes", "special" or "ties"
+//   op, kind     "row", "random", "refused", "dtypes", "special" or "ties"
 //   attrs        all of the op's; a dtype is {"dtype": "f32"}, a number JSON lacks {"number":
 //   "inf"} in           a tensor's name, or a number as it was given out          tensors; or
 //   "refused": the message
