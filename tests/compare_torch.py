@@ -32,10 +32,6 @@ import compare_torch_ops as ops
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# How far two correct implementations may differ, by the dtype of the result: relative to an element,
-# or to a hundredth of the largest one, whichever is larger.
-TOLERANCE = {"f64": 1e-11, "c128": 1e-11, "f32": 1e-5, "c64": 1e-5, "f16": 8e-3, "bf16": 6e-2}
-SLOPE_TOLERANCE = 1e-10  # of derivatives, in f64 and c128
 FLOOR = 1e-2
 SLOPE_FLOOR = 1e-3  # cotangents and tangents are of size 1: where all cancels, rounding is left
 
@@ -206,11 +202,11 @@ def compare_value(report, case, function):
         return False
     for i, (a, b) in enumerate(zip(got, expected)):
         b = b if torch.is_tensor(b) else torch.tensor(b)
-        if a.dtype in HALF and a.dtype == b.dtype and error_of(a, b)[0] > TOLERANCE[ops.NAMES[a.dtype]]:
+        if a.dtype in HALF and a.dtype == b.dtype and error_of(a, b)[0] > ops.TOLERANCE[ops.NAMES[a.dtype]]:
             # Rounded at every step by PyTorch? Then its f32, rounded once, agrees.
             b = in_f32(function, case.inputs, case.attrs)[i]
             report.rounded += 1
-        report.check(case, "value", a, b, TOLERANCE.get(ops.NAMES[a.dtype], 0))
+        report.check(case, "value", a, b, ops.TOLERANCE.get(ops.NAMES[a.dtype], 0))
     return True
 
 
@@ -238,7 +234,7 @@ def compare_slopes(report, case, function):
                                 create_graph=second, allow_unused=True)
     grads = case.list("grads")
     for k, expected in zip(moving, g):
-        report.check(case, "grad", grads[k], expected, SLOPE_TOLERANCE)
+        report.check(case, "grad", grads[k], expected, ops.SLOPE_TOLERANCE)
     if not second:
         return
     compare_second(report, case, moving, inputs, roots, g)
@@ -266,7 +262,7 @@ def compare_second(report, case, moving, inputs, roots, g):
         expected = torch.autograd.grad([x for x, _ in pairs], all_inputs, [v for _, v in pairs],
                                        allow_unused=True)
     for i, (a, b) in enumerate(zip(got, expected)):
-        report.check(case, "second" if i < n else "second_w", a, b, SLOPE_TOLERANCE)
+        report.check(case, "second" if i < n else "second_w", a, b, ops.SLOPE_TOLERANCE)
 
 
 def compare_jvp(report, case, function, leaves, w):
@@ -279,7 +275,7 @@ def compare_jvp(report, case, function, leaves, w):
     except Exception:  # no forward mode of this op, or a broken one
         expected = jvp_by_two_vjps(function, leaves, case.attrs, v)
     for a, b in zip(case.list("jvp"), expected):
-        report.check(case, "jvp", a, b, SLOPE_TOLERANCE)
+        report.check(case, "jvp", a, b, ops.SLOPE_TOLERANCE)
 
 
 def jvp_by_two_vjps(function, leaves, attrs, v):

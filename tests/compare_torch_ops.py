@@ -15,6 +15,11 @@ DTYPES = {"f32": torch.float32, "f64": torch.float64, "c64": torch.complex64, "c
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 END = 2**63 - 1
 
+# How far two correct implementations may differ, by the dtype of the result: relative to an element,
+# or to a hundredth of the largest one, whichever is larger. Of derivatives, in f64 and c128 alone.
+TOLERANCE = {"f64": 1e-11, "c128": 1e-11, "f32": 1e-5, "c64": 1e-5, "f16": 8e-3, "bf16": 6e-2}
+SLOPE_TOLERANCE = 1e-10
+
 
 class Lacks(Exception):
     """PyTorch has no such form of the op."""
@@ -243,6 +248,20 @@ def at_nan(d):
     return d.kind == "special" and d.got is not None and bool(d.case.inputs[0][apart(d)].isnan().all())
 
 
+def mixed(d):
+    return len({x.dtype for x in d.case.inputs if torch.is_tensor(x) and x.dtype != torch.bool}) > 1
+
+
+def narrowest(d):
+    return max((n for n in d.dtypes if n in TOLERANCE), key=TOLERANCE.get, default="f64")
+
+
+def promotes_more(d):
+    """Mixed dtypes, or integers where PyTorch wants real numbers."""
+    return d.what == "accepts" and re.search(
+        "can't be cast|expected scalar type|same dtype|should have the same|must have the same", d.text)
+
+
 EXPLAINED = [
     ("numbers-anywhere", number_operand),
     ("no-complex-half", complex_half),
@@ -252,10 +271,12 @@ EXPLAINED = [
     ("sign-of-nan", lambda d: d.op in ("abs", "sign", "sgn") and at_nan(d)),
     ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0),
     ("pad-to-nothing", lambda d: d.op == "pad" and d.what == "accepts" and 0 in d.case.list("out")[0].shape),
-    ("mean-of-nothing", lambda d: d.op == "mean" and d.what == "second_w" and d.case.inputs[0].numel() == 0),
+    ("mean-of-nothing", lambda d: d.op in ("mean", "var", "std") and d.what in ("second_w", "jvp")
+     and d.case.inputs[0].numel() == 0),
     ("einsum-integers", lambda d: d.op in ("contract", "einsum", "tensordot") and d.dtypes[0] in ("i32", "u8")
      and (d.what == "dtype" or "Long but found" in d.text)),
-    ("promotes-more", lambda d: d.what == "accepts" and "can't be cast" in d.text),
+    ("promotes-more", promotes_more),
+    ("mixed-rounding", lambda d: d.what == "value" and mixed(d) and d.error <= TOLERANCE[narrowest(d)]),
 ]
 
 
