@@ -262,6 +262,12 @@ def promotes_more(d):
         "can't be cast|expected scalar type|same dtype|should have the same|must have the same", d.text)
 
 
+def of_nothing(d):
+    """A derivative of 0 / 0."""
+    return d.what in ("grad", "second_w", "jvp") and d.got is not None and d.expected is not None and any(
+        torch.is_tensor(x) and x.numel() == 0 for x in d.case.inputs) and bool(d.got[apart(d)].isnan().all())
+
+
 EXPLAINED = [
     ("numbers-anywhere", number_operand),
     ("no-complex-half", complex_half),
@@ -270,9 +276,13 @@ EXPLAINED = [
     ("limits", at_infinity),
     ("sign-of-nan", lambda d: d.op in ("abs", "sign", "sgn") and at_nan(d)),
     ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0),
-    ("pad-to-nothing", lambda d: d.op == "pad" and d.what == "accepts" and 0 in d.case.list("out")[0].shape),
-    ("mean-of-nothing", lambda d: d.op in ("mean", "var", "std") and d.what in ("second_w", "jvp")
-     and d.case.inputs[0].numel() == 0),
+    ("pad-to-nothing", lambda d: d.op == "pad" and d.what in ("accepts", "slopes") and "negative output size" in d.text
+     and (0 in d.case.list("out")[0].shape or d.what == "slopes")),
+    ("mean-of-nothing", of_nothing),
+    ("as-strided-overlap", lambda d: d.op == "as_strided" and d.what == "refuses" and "overlap" in d.text),
+    ("tensordot-ones", lambda d: d.op == "tensordot" and d.what == "refuses" and re.search(r"axis \d+ of . is 1\b", d.text)),
+    ("empty-index", lambda d: d.what == "refuses" and any(
+        torch.is_tensor(x) and x.dtype == torch.int64 and x.numel() == 0 for x in d.case.inputs)),
     ("einsum-integers", lambda d: d.op in ("contract", "einsum", "tensordot") and d.dtypes[0] in ("i32", "u8")
      and (d.what == "dtype" or "Long but found" in d.text)),
     ("promotes-more", promotes_more),

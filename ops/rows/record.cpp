@@ -100,6 +100,8 @@ void shake(AttrValue& value, const AttrSpec& spec, const Renaming& renamed, bool
   if (value.type == Type::integer) value = integer(value.integer);
   if (value.type == Type::integers)
     for (int64_t& x : value.integers) x = integer(x);
+  if (value.type == Type::integers && !value.integers.empty() && dice.chance(0.05))
+    value.integers.pop_back();
   if (value.type == Type::number && other) value = value.number * (0.5 + dice.uniform());
   if (value.type == Type::boolean && other) value = value.integer == 0;
   if (spec.optional && dice.chance(0.1)) value = spec.default_value;
