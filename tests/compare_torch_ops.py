@@ -47,7 +47,7 @@ def prod(x, a):
     y, dims = x[0], axes(x[0], a["dim"])
     if not dims:
         return torch.prod(y)
-    for d in sorted(normal(dims, y.dim()), reverse=True):
+    for d in sorted(normal(dims, max(1, y.dim())), reverse=True):
         y = torch.prod(y, dim=d, keepdim=a["keepdim"])
     return y
 
@@ -113,6 +113,10 @@ def dropout(x, a, case):
     return torch.where(y != 0, x[0] / (1 - a["p"]), torch.zeros_like(x[0]))
 
 
+def tensordot(x, a):
+    return torch.tensordot(x[0], x[1], dims=a["dims"] if a.get("dims") is not None else (a["dims_a"], a["dims_b"]))
+
+
 def dot(x, a):
     """Debian's PyTorch gives 0 for complex vectors (its BLAS returns complex numbers otherwise)."""
     return (x[0] * x[1]).sum() if x[0].is_complex() and x[0].dim() == x[1].dim() == 1 else None
@@ -125,23 +129,22 @@ def or_dot(function):
     return call
 
 
+def cut_to_index(x):
+    return x[2][tuple(slice(0, n) for n in x[1].shape)] if x[1].dim() == x[2].dim() > 0 else x[2]
+
+
 def scatter_add(x, a):
     """A source larger than the index is cut: PyTorch takes it, but has no derivative of it."""
-    source = x[2][tuple(slice(0, n) for n in x[1].shape)] if x[1].dim() == x[2].dim() > 0 else x[2]
-    return torch.scatter_add(x[0], a["dim"], x[1], source)
+    return torch.scatter_add(x[0], a["dim"], x[1], cut_to_index(x))
 
 
 def embedding(x, a):
     """PyTorch's has no derivative of complex weights, nor of no index at all."""
     weight, index = x
     if weight.is_complex() or index.numel() == 0:
-        return weight[index]
-    return F.embedding(index, weight, **present(a))
-
-
-def named(function, *names):
-    """Operands by name, the rest as attributes; those left out are left out."""
-    return lambda x, a: function(**dict(zip(names, x)), **present(a))
+        padding = a.get("padding_idx", -1)
+        return torch.where((index == padding).unsqueeze(-1), weight.detach()[index], weight[index])
+    return F.embedding(index, weight, padding_idx=a["padding_idx"] if a.get("padding_idx", -1) >= 0 else None)
 
 
 def present(attrs):
@@ -158,8 +161,120 @@ def whole(value):
     return int(value) if isinstance(value, float) and math.isfinite(value) and value == int(value) else value
 
 
+def wholes(function):
+    """Operands by position; attributes by name, whole numbers as integers."""
+    return lambda x, a: function(*x, **{k: whole(v) for k, v in present(a).items()})
+
+
+def then(function, positional, *names):
+    """So many operands by position, those that may follow by name."""
+    return lambda x, a: function(*x[:positional], **dict(zip(names, x[positional:])), **present(a))
+
+
+def given(function):
+    """The operands as one list."""
+    return lambda x, a: function(x, **present(a))
+
+
+def with_dim(function, *between):
+    """function(x, dim, the other operands, these attributes)."""
+    return lambda x, a: function(x[0], a["dim"], *x[1:], *(whole(a[n]) for n in between))
+
+
+def either(function):
+    """Of all elements, or along an axis."""
+    return lambda x, a: function(x[0]) if a["dim"] is None else function(x[0], dim=a["dim"], keepdim=a["keepdim"])
+
+
+def one_axis_at_a_time(function):
+    def call(x, a):
+        if not a["dim"]:
+            return function(x[0])
+        y = x[0]
+        for d in sorted(normal(a["dim"], max(1, y.dim())), reverse=True):
+            y = function(y, dim=d, keepdim=a["keepdim"])
+        return y
+    return call
+
+
+def scatter(x, a):
+    if len(x) == 2:
+        return torch.scatter(x[0], a["dim"], x[1], whole(a["value"]))
+    return torch.scatter(x[0], a["dim"], x[1], cut_to_index(x))
+
+
+def slice_scatter(x, a):
+    return torch.slice_scatter(x[0], x[1], dim=a["dim"], start=a["start"],
+                               end=None if a["end"] == END else a["end"], step=a["step"])
+
+
+def split(x, a):
+    sizes = a["split_size_or_sections"]
+    return torch.split(x[0], sizes[0] if len(sizes) == 1 else sizes, a["dim"])
+
+
+def arange(x, a):
+    return torch.arange(whole(a["start"]), whole(a["end"]), whole(a["step"]), dtype=a["dtype"])
+
+
+def window(x, a):
+    if a.get("dilation", 1) == 1:
+        return x[0].unfold(a["dim"], a["size"], a["step"])
+    d = normal([a["dim"]], x[0].dim())[0]
+    reach = (a["size"] - 1) * a["dilation"] + 1
+    wide = x[0].unfold(d, reach, a["step"])
+    return wide[..., ::a["dilation"]]
+
+
+def batch_norm(x, a):
+    x = list(x)
+    x[1:3] = [t.clone() for t in x[1:3]]  # it moves the running statistics
+    return F.batch_norm(*x, **a)
+
+
+def normalized(x, a):
+    """As torch.nn.functional.rms_norm of PyTorch 2 is documented."""
+    dims = tuple(range(-len(a["normalized_shape"]), 0))
+    y = x[0] * torch.rsqrt((x[0] * x[0].conj()).real.mean(dims, keepdim=True) + a["eps"])
+    if list(x[0].shape[len(x[0].shape) - len(dims):]) != list(a["normalized_shape"]):
+        raise ValueError("shape")
+    return y * x[1] if len(x) > 1 else y
+
+
+def attention(x, a):
+    """As PyTorch 2 documents scaled_dot_product_attention; a row that sees nothing is 0."""
+    if a["dropout_p"] != 0:
+        raise Lacks
+    q, k, v = x[:3]
+    scale = a["scale"] or 1 / math.sqrt(q.size(-1))
+    score = q @ k.transpose(-2, -1) * scale
+    masks = list(x[3:])
+    if a["is_causal"]:
+        if masks:
+            raise ValueError("both masks")
+        masks = [torch.ones(q.size(-2), k.size(-2), dtype=torch.bool).tril()]
+    for mask in masks:
+        score = score.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else score + mask
+    unseen = (score == -math.inf).all(-1, keepdim=True)
+    weight = torch.softmax(score.masked_fill(unseen, 0.0), -1).masked_fill(unseen, 0.0)
+    return weight @ v
+
+
 ADAPTERS = {
+    # pointwise
     "clamp": lambda x, a: torch.clamp(x[0], whole(a["min"]), whole(a["max"])),
+    "sign": lambda x, a: torch.sgn(x[0]),
+    "gelu_tanh": lambda x, a: F.gelu(x[0], approximate="tanh"),
+    "polygamma": lambda x, a: torch.polygamma(int(a["n"]), x[0]),
+    "logit": lambda x, a: torch.logit(x[0], None if a["eps"] < 0 else a["eps"]),
+    "hardtanh": wholes(F.hardtanh),
+    "threshold": wholes(F.threshold),
+    "addcmul": wholes(torch.addcmul),
+    "addcdiv": wholes(torch.addcdiv),
+    "rsub": wholes(torch.rsub),
+    "add": wholes(torch.add),
+    "sub": wholes(torch.sub),
+    # reductions
     "sum": reduction(torch.sum),
     "mean": reduction(torch.mean),
     "amax": reduction(torch.amax),
@@ -168,33 +283,94 @@ ADAPTERS = {
     "prod": prod,
     "var": spread(torch.var),
     "std": spread(torch.std),
+    "var_mean": spread(torch.var_mean),
+    "std_mean": spread(torch.std_mean),
+    "any": one_axis_at_a_time(torch.any),
+    "all": one_axis_at_a_time(torch.all),
+    "max": either(torch.max),
+    "min": either(torch.min),
+    "median": either(torch.median),
     "cumsum": cumsum,
+    "trapezoid": lambda x, a: torch.trapezoid(*x, dim=a["dim"], **({} if len(x) > 1 else {"dx": a["dx"]})),
+    "cumulative_trapezoid": lambda x, a: torch.cumulative_trapezoid(
+        *x, dim=a["dim"], **({} if len(x) > 1 else {"dx": a["dx"]})),
     "sum_to": lambda x, a: x[0].sum_to_size(*a["size"]) if a["size"] else x[0].sum(),
-    "sign": lambda x, a: torch.sgn(x[0]),
+    # views, rearrangements, creation
     "cast": lambda x, a: x[0].to(a["dtype"]),
-    "gelu_tanh": lambda x, a: F.gelu(x[0], approximate="tanh"),
-    "contract": standard_only(contract),
-    "einsum": standard_only(lambda x, a: torch.einsum(a["equation"], *x)),
-    "tensordot": lambda x, a: torch.tensordot(x[0], x[1], dims=(a["dims_a"], a["dims_b"])),
     "as_strided": by_position(torch.as_strided, "size", "stride", "offset"),
     "reshape": by_position(torch.reshape, "shape"),
     "permute": by_position(torch.permute, "dims"),
     "expand": lambda x, a: x[0].expand(a["size"]),
     "slice": sliced,
     "squeeze": squeeze,
+    "window": window,
+    "unfold": lambda x, a: x[0].unfold(*a.values()) if list(a) == ["dimension", "size", "step"]
+    else x[0].unfold(a.get("dim", a.get("dimension")), a["size"], a["step"]),
     "cat": lambda x, a: torch.cat(x, a["dim"]),
     "stack": lambda x, a: torch.stack(x, a["dim"]),
+    "hstack": given(torch.hstack),
+    "vstack": given(torch.vstack),
+    "dstack": given(torch.dstack),
+    "column_stack": given(torch.column_stack),
+    "meshgrid": lambda x, a: torch.meshgrid(*x, indexing=a["indexing"]),
+    "split": split,
+    "unflatten": lambda x, a: x[0].unflatten(a["dim"], a["sizes"]),
+    "repeat": lambda x, a: x[0].repeat(a["repeats"]),
+    "cross": lambda x, a: torch.linalg.cross(x[0], x[1], dim=a["dim"]),
+    "full": lambda x, a: torch.full(a["size"], a["fill_value"], dtype=a["dtype"]),
+    "zeros": lambda x, a: torch.zeros(a["size"], dtype=a["dtype"]),
+    "ones": lambda x, a: torch.ones(a["size"], dtype=a["dtype"]),
+    "arange": arange,
+    # order and indices
+    "sort": lambda x, a: torch.sort(x[0], dim=a["dim"], descending=a["descending"], stable=True),
+    "argsort": lambda x, a: torch.sort(x[0], dim=a["dim"], descending=a["descending"], stable=True)[1],
+    "topk": lambda x, a: torch.topk(x[0], a["k"], a["dim"], a["largest"], True),
+    "unique": lambda x, a: torch.unique(x[0], return_inverse=True, return_counts=True),
+    "unique_consecutive": lambda x, a: torch.unique_consecutive(x[0], return_inverse=True, return_counts=True),
     "gather": lambda x, a: torch.gather(x[0], a["dim"], x[1]),
+    "scatter": scatter,
     "scatter_add": scatter_add,
+    "index_select": with_dim(torch.index_select),
+    "index_add": lambda x, a: torch.index_add(x[0], a["dim"], x[1], x[2], alpha=whole(a["alpha"])),
+    "index_copy": with_dim(torch.index_copy),
+    "index_fill": with_dim(torch.index_fill, "value"),
+    "index": lambda x, a: x[0][tuple(x[1:])],
+    "index_put": lambda x, a: torch.index_put(x[0], tuple(x[2:]), x[1], a["accumulate"]),
+    "slice_scatter": slice_scatter,
+    "masked_fill": lambda x, a: torch.masked_fill(x[0], x[1], x[2] if len(x) > 2 else whole(a["value"])),
     "embedding": embedding,
+    # products
+    "contract": standard_only(contract),
+    "einsum": standard_only(lambda x, a: torch.einsum(a["equation"], *x)),
+    "tensordot": tensordot,
     "dot": or_dot(torch.dot),
     "matmul": or_dot(torch.matmul),
-    "bce_with_logits": lambda x, a: F.binary_cross_entropy_with_logits(*x, **a),
+    "inner": or_dot(torch.inner),
+    "vdot": lambda x, a: (x[0].conj() * x[1]).sum() if x[0].dim() == x[1].dim() == 1 else torch.vdot(*x),
+    "chain_matmul": lambda x, a: torch.linalg.multi_dot(list(x)) if len(x) > 1 else x[0],
+    "cdist": lambda x, a: torch.cdist(*x, p=a["p"], compute_mode="donot_use_mm_for_euclid_dist"),
+    "scaled_dot_product_attention": attention,
+    # norms and losses
+    "layer_norm": then(F.layer_norm, 1, "weight", "bias"),
+    "group_norm": then(F.group_norm, 1, "weight", "bias"),
+    "instance_norm": then(F.instance_norm, 1, "weight", "bias"),
+    "batch_norm": batch_norm,
+    "rms_norm": normalized,
+    "norm": lambda x, a: torch.norm(x[0], p=a["p"], dim=axes(x[0], a["dim"]), keepdim=a["keepdim"]),
+    "nll_loss": then(F.nll_loss, 2, "weight"),
+    "cross_entropy": then(F.cross_entropy, 2, "weight"),
+    "binary_cross_entropy": then(F.binary_cross_entropy, 2, "weight"),
+    "binary_cross_entropy_with_logits": then(F.binary_cross_entropy_with_logits, 2, "weight", "pos_weight"),
+    "bce_with_logits": then(F.binary_cross_entropy_with_logits, 2),
+    "multilabel_soft_margin_loss": then(F.multilabel_soft_margin_loss, 2, "weight"),
+    "multi_margin_loss": lambda x, a: then(F.multi_margin_loss, 2, "weight")(x, {**a, "p": whole(a["p"])}),
     "dropout": dropout,
 }
+for product in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
+    ADAPTERS[product] = wholes(getattr(torch, product))
 NEEDS_CASE = {"dropout"}
 # Of gradus alone, or random: PyTorch's numbers come from another generator.
-LACKING = {"embed", "uniform", "normal", "bernoulli"}
+LACKING = {"embed", "fold", "uniform", "normal", "bernoulli"}
 
 
 def find(info):
