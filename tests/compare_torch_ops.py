@@ -114,7 +114,10 @@ def dropout(x, a, case):
 
 
 def tensordot(x, a):
-    return torch.tensordot(x[0], x[1], dims=a["dims"] if a.get("dims") is not None else (a["dims_a"], a["dims_b"]))
+    lists = (a["dims_a"] or [], a["dims_b"] or [])
+    if a["dims"] and any(lists):
+        raise ValueError("a count and lists")
+    return torch.tensordot(x[0], x[1], dims=a["dims"] or lists)
 
 
 def dot(x, a):

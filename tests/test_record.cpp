@@ -1,18 +1,20 @@
 // What `gradus check --record` writes: every op, all kinds of case, random cases that differ from
 // the row's, numbers that are the op's own. tests/compare_torch.py holds it against PyTorch.
 #include "gradus_paths.hpp"
-#include "cli/app.hpp"
-#include "engine/graph.hpp"
 #include "engine/io/options.hpp"
 #include "ops/ops.hpp"
 #include "ops/rows/record.hpp"
 #include "ops/rows/rows.hpp"
+#include "tests/io_helpers.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <sys/wait.h>
 
 using namespace gradus;
 
@@ -35,6 +37,11 @@ std::vector<double> values(const Tensor& t) {
   std::vector<double> out;
   for (const auto& x : rows::download(t)) out.push_back(x.real());
   return out;
+}
+
+int exit_code(const std::string& command) {
+  const int status = std::system((command + " >/dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace
@@ -112,4 +119,46 @@ TEST_CASE("record: ties and the edges of numbers are there, where an op has them
   CHECK(kinds("amax").contains("ties"));
   CHECK(kinds("relu").contains("special"));
   CHECK_FALSE(kinds("sum").contains("ties"));
+}
+
+TEST_CASE("record: the program writes one file, and refuses with its exit codes") {
+  const test::TempFolder folder;
+  const std::string check = std::string(GRADUS_PROGRAM) + " check --record " + folder.path();
+  CHECK(exit_code(check + "/a.safetensors --op mul --cases 2 --seed 7") == 0);
+  const Safetensors file = read_safetensors(folder / "a.safetensors");
+  const rows::Recording same = rows::record({"mul", 7, 2}, open_device("cpu"));
+  CHECK(file.metadata == same.metadata);
+  CHECK(file.tensors.size() == same.tensors.size());
+  CHECK(exit_code(check + "/b.safetensors --op mull") == 2);
+  CHECK(exit_code(check + "/b.safetensors --op mul --cases many") == 2);
+  CHECK(exit_code(check + "/no/such/folder/b.safetensors --op mul") == 3);
+}
+
+TEST_CASE("compare_torch.py passes what is right and fails on one wrong number of any kind") {
+  std::string python;
+  for (const char* one : {"python3", "/usr/bin/python3"})
+    if (python.empty() && exit_code(std::string(one) + " -c 'import torch'") == 0) python = one;
+  if (python.empty()) {
+    MESSAGE("PyTorch can't be imported: not run");
+    return;
+  }
+  const test::TempFolder folder;
+  const rows::Recording honest = rows::record({"mul", 1, 2}, open_device("cpu"));
+  const std::string file = folder / "ops.safetensors";
+  auto compare = [&](const rows::Recording& r) {
+    write_safetensors(file, r.tensors, r.metadata);
+    return exit_code(python + " " GRADUS_SOURCE_DIR "/tests/compare_torch.py --op mul --file " +
+                     file);
+  };
+  CHECK(compare(honest) == 0);
+  const Json cases = Json::parse(honest.metadata.at("cases"));
+  for (const char* what : {"out", "grads", "second", "second_w", "jvp"}) {
+    rows::Recording wrong = honest;
+    const auto c = std::find_if(cases.begin(), cases.end(),
+                                [](const Json& one) { return one.contains("second"); });
+    REQUIRE(c != cases.end());
+    for (auto& [name, t] : wrong.tensors)
+      if (name == (*c)[what][0]) t = add(t, 1e-6);
+    CHECK_MESSAGE(compare(wrong) == 1, what);
+  }
 }
