@@ -125,6 +125,7 @@ class Commands {
   OpsOptions ops_;
   DevicesOptions devices_;
   CheckOptions check_;
+  std::string check_seed_ = "1", check_cases_ = "8";
   ConfigOptions config_;
   bool version_json_ = false;
 };
@@ -253,12 +254,19 @@ void Commands::devices() {
 
 void Commands::check() {
   CLI::App* sub = command(app_, "check", "test every op and its derivatives on a device",
-                          "  gradus check\n  gradus check --device cuda --op softmax\n");
+                          "  gradus check\n  gradus check --device cuda --op softmax\n"
+                          "  gradus check --record ops.safetensors --cases 20\n");
   text(sub, "--op", check_.op, "one op alone", "NAME");
+  text(sub, "--record", check_.record, "write what the ops give instead", "FILE");
+  text(sub, "--seed", check_seed_, "of recorded random cases", "N")->check(whole_number);
+  text(sub, "--cases", check_cases_, "random cases recorded per op", "N")->check(whole_number);
   device(sub, check_.device);
   json(sub, check_.json);
-  sub->callback(
-      [this] { action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); }; });
+  sub->callback([this] {
+    check_.seed = std::stoll(check_seed_);
+    check_.cases = std::stoll(check_cases_);
+    action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); };
+  });
 }
 
 void Commands::config_action(CLI::App* parent, const char* name, const char* doc,

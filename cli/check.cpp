@@ -3,6 +3,7 @@
 #include "cli/session.hpp"
 
 #include "ops/rows/check.hpp"
+#include "ops/rows/record.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -56,12 +57,28 @@ rows::CheckResult check_one(const OpInfo& op, Device& device, Device* oracle) {
   }
 }
 
+int run_record(const CheckOptions& options, Device& device, std::ostream& out) {
+  const rows::Recording made =
+      rows::record({options.op, uint64_t(options.seed), int(options.cases)}, device);
+  write_safetensors(options.record, made.tensors, made.metadata);
+  const size_t ops = Json::parse(made.metadata.at("ops")).size();
+  const size_t cases = Json::parse(made.metadata.at("cases")).size();
+  if (options.json)
+    out << Json{{"event", "record"}, {"file", options.record}, {"ops", ops}, {"cases", cases}}
+               .dump()
+        << "\n";
+  else
+    out << ops << " ops, " << cases << " cases -> " << options.record << "\n";
+  return 0;
+}
+
 }  // namespace
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.op.empty()) get_op(options.op);  // the error names the nearest
   const Session session(options.device, false, err);
   Device& device = session.device();
+  if (!options.record.empty()) return run_record(options, device, out);
   Device& reference = open_device("reference");
   int ops = 0, primitives = 0, failed = 0;
   const auto start = std::chrono::steady_clock::now();

@@ -1,6 +1,8 @@
 // `gradus check`: every op on one device, by its test row: value against the reference device,
-// layouts, repeatability, vjp, jvp and second order.
+// layouts, repeatability, vjp, jvp and second order. Or what they give, recorded for another
+// program.
 #pragma once
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -8,7 +10,9 @@ namespace gradus::cli {
 
 struct CheckOptions {
   std::string device;
-  std::string op;  // "" for all
+  std::string op;               // "" for all
+  std::string record;           // file to write what the ops give to; nothing is checked then
+  int64_t seed = 1, cases = 8;  // of the random cases recorded
   bool json = false;
 };
 

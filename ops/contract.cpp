@@ -390,9 +390,15 @@ void register_contractions() {
   add_composition(
       "tensordot", "contraction", "contraction over pairs of axes",
       "y = sum over pairs (dims_a[i], dims_b[i])", {{"a"}, {"b"}},
-      {ints_attr("dims_a", "axes of a"), ints_attr("dims_b", "axes of b, pair by pair")},
+      {{"dims_a", AttrValue::Type::integers, {}, "axes of a", true},
+       {"dims_b", AttrValue::Type::integers, {}, "axes of b, pair by pair", true},
+       {"dims", AttrValue::Type::integer, {}, "or so many: the last of a, the first of b", true}},
       [](const Tensors& in, const Attrs& a) {
-        return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
+        const int64_t n = a[2].integer;
+        if (n == 0) return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
+        if (n < 0 || !a[0].is_none() || !a[1].is_none())
+          fail(ErrorKind::value, "tensordot", "dims is ", n, "; a count, and no lists beside it");
+        return Tensors{tensordot(in[0], in[1], range(-n, n), range(0, n))};
       });
 }
 

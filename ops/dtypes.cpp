@@ -41,6 +41,8 @@ DType result_dtype(std::span<const Tensor> operands) {
     if (!any[level]) continue;
     if (!have)
       result = best[level];
+    else if (category(best[level]) == 3 && category(result) == 2)
+      result = result == DType::f64 ? DType::c128 : DType::c64;  // the precision of the axes
     else if (category(best[level]) > category(result))
       result = promote(result, best[level]);
     have = true;

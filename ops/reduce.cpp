@@ -299,8 +299,8 @@ Tensor std(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
   return where(zero, v, sqrt(where(zero, 1.0, v)));
 }
 
-Tensor logsumexp(const Tensor& x, const Ints& dims, bool keepdim) {
-  need_floating("logsumexp", x);
+Tensor logsumexp(const Tensor& any, const Ints& dims, bool keepdim) {
+  const Tensor x = is_integer(any.dtype()) ? cast(any, DType::f32) : any;
   if (numel_of(x.sizes()) == 0) return log(sum(exp(x), dims, keepdim));
   // Any shift gives the same value and derivative; the maximum avoids overflow. Where it is
   // infinite, 0.

@@ -18,10 +18,11 @@ Ints normal_axes(const char* op, const Ints& dims, int64_t rank) {
     for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
     return axes;
   }
-  for (int64_t d : dims) axes.push_back(normal_axis(op, d, rank));
+  for (int64_t d : dims) axes.push_back(normal_axis(op, d, std::max<int64_t>(1, rank)));
   std::sort(axes.begin(), axes.end());
   for (size_t i = 1; i < axes.size(); ++i)
     if (axes[i] == axes[i - 1]) fail(ErrorKind::index, op, "axis ", axes[i], " is given twice");
+  if (rank == 0) axes.clear();
   return axes;
 }
 

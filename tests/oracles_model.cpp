@@ -131,6 +131,8 @@ Host tensordot(const Call& c) {
   for (size_t i = 0; i < c.in[1].sizes.size(); ++i) b.push_back(100 + int64_t(i));
   for (size_t i = 0; i < c.ints("dims_a").size(); ++i)
     b[c.axis(c.ints("dims_b")[i], b.size())] = a[c.axis(c.ints("dims_a")[i], a.size())];
+  const size_t count = size_t(c.integer("dims"));
+  for (size_t i = 0; i < count; ++i) b[i] = a[a.size() - count + i];
   for (const int64_t l : a)
     if (std::find(b.begin(), b.end(), l) == b.end()) out.push_back(l);
   for (const int64_t l : b)

@@ -126,6 +126,7 @@ Host expand(const Call& c) {
 }
 
 Host flip(const Call& c) {
+  if (c.in[0].sizes.empty()) return c.in[0];
   return build(c.in[0].sizes, [&](Shape i) {
     for (const int64_t d : c.ints("dims")) {
       const size_t a = c.axis(d, i.size());
@@ -217,8 +218,8 @@ using Group = std::vector<Wide>;
 Host reduced(const Call& c, const Ints& dims, bool all, bool keepdim,
              const std::function<Wide(const Group&)>& f) {
   const Shape& own = c.in[0].sizes;
-  std::vector<bool> gone(own.size(), all);
-  for (const int64_t d : dims) gone[c.axis(d, own.size())] = true;
+  std::vector<bool> gone(std::max<size_t>(1, own.size()), all);  // a 0-d tensor may name axis 0
+  for (const int64_t d : dims) gone[c.axis(d, gone.size())] = true;
   Shape outer, inner, sizes;
   for (size_t i = 0; i < own.size(); ++i) {
     outer.push_back(gone[i] ? 1 : own[i]);

@@ -38,6 +38,8 @@ TEST_CASE("promotion is PyTorch's") {
   CHECK((whole + 1.5).dtype() == DType::f32);
   CHECK((whole + 1).dtype() == DType::i64);
   CHECK((whole + zero64).dtype() == DType::f64);
+  CHECK((dim32 + Tensor::full({}, 1.0, DType::c128)).dtype() == DType::c64);
+  CHECK((zero64 + Tensor::from(std::vector<c64>{{1, 2}}, {1})).dtype() == DType::c64);
   CHECK((whole + dim32).dtype() == DType::f32);
   CHECK((whole / 2).dtype() == DType::f32);
   CHECK(values(whole / 2) == std::vector<double>{0.5, 1});

@@ -77,10 +77,8 @@ Outcome compare_all(const Row& row, const Tensors& got, const Tensors& expected,
 
 // ---- layouts: the same elements behind other strides
 
-enum class Layout { sliced, reversed, transposed, expanded };
+}  // namespace
 
-// A view of shape t's whose element order in memory is another. The memory between holds NaN or
-// 111, so that a kernel that reads beside its elements is seen.
 Tensor relaid(const Tensor& t, Layout layout) {
   const Shape& sizes = t.sizes();
   const size_t rank = sizes.size();
@@ -111,6 +109,8 @@ Tensor relaid(const Tensor& t, Layout layout) {
   return upload(memory, {int64_t(memory.size())}, t.dtype(), t.device())
       .alias(sizes, strides, offset);
 }
+
+namespace {
 
 // The first row of axis 0 for all rows: as a stride-0 view, and as a copy of its own.
 std::pair<Tensor, Tensor> expanded(const Tensor& t) {

@@ -26,6 +26,10 @@ Outcome check_dot(const Row& row, size_t which_case, Device& device);
 // over reverse, against each other and against differences of phi.
 Outcome check_second_order(const Row& row, size_t which_case, Device& device);
 
+enum class Layout { sliced, reversed, transposed, expanded };
+// A view with the elements of t in another order in memory (`expanded` is none of them). The memory
+// between holds NaN or 111, so that a kernel that reads beside its elements is seen.
+Tensor relaid(const Tensor& t, Layout layout);
 // Sliced, negative-step, transposed and stride-0 operands give the bits of their contiguous copies.
 Outcome check_layouts(const Row& row, size_t which_case, DType dtype, Device& device);
 // Values against another device; bit for bit where the row says 0 ulps.

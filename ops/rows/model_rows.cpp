@@ -100,6 +100,7 @@ std::vector<Row> contraction_rows() {
       product("tensordot",
               {{{{2, 3, 4}, {4, 3, 5}}, {{"dims_a", Ints{1, 2}}, {"dims_b", Ints{1, 0}}}},
                {{{3, 4}, {4, 5}}, {{"dims_a", Ints{-1}}, {"dims_b", Ints{0}}}},
+               {{{2, 3, 4}, {3, 4, 5}}, {{"dims", 2}}},
                {{{2}, {3}}, {{"dims_a", Ints{}}, {"dims_b", Ints{}}}}}),
   };
 }

@@ -29,7 +29,8 @@ std::vector<Case> reductions(bool may_be_empty = true) {
                           {{{}}},
                           {{{2, 3, 4}}, {{"dim", Ints{0, 2}}, {"keepdim", true}}},
                           {{{2, 3, 4}}, {{"dim", Ints{-2}}}},
-                          {{{101}}, {{"dim", Ints{0}}}}};
+                          {{{101}}, {{"dim", Ints{0}}}},
+                          {{{}}, {{"dim", Ints{-1}}, {"keepdim", true}}}};
   if (may_be_empty) {
     cases.push_back({{{0}}});
     cases.push_back({{{0, 3}}, {{"dim", Ints{0}}}});
@@ -100,7 +101,8 @@ std::vector<Row> view_rows() {
                        {{{1}}, {{"size", Ints{0}}}}}),
       moves("flip", {{{{3, 5}}, {{"dims", Ints{0, 1}}}},
                      {{{2, 3, 4}}, {{"dims", Ints{-2}}}},
-                     {{{0}}, {{"dims", Ints{0}}}}}),
+                     {{{0}}, {{"dims", Ints{0}}}},
+                     {{{}}, {{"dims", Ints{0}}}}}),
       moves("diagonal", {{{{4, 4}}},
                          {{{3, 5}}, {{"offset", 1}}},
                          {{{5, 3}}, {{"offset", -2}}},
@@ -108,7 +110,8 @@ std::vector<Row> view_rows() {
       moves("squeeze", {{{{1, 3, 1}}},
                         {{{1, 3, 1}}, {{"dim", Ints{0}}}},
                         {{{3, 1}}, {{"dim", Ints{-1}}}},
-                        {{{}}}}),
+                        {{{}}},
+                        {{{}}, {{"dim", Ints{-1}}}}}),
       moves("unsqueeze", {{{{3, 5}}, {{"dim", 1}}}, {{{}}, {{"dim", 0}}}, {{{4}}, {{"dim", -1}}}}),
   };
 }
@@ -151,7 +154,7 @@ std::vector<Row> reduction_rows() {
       {"std", {kPlain}, kReal | kComplex, spreads(), kChain},
       {"logsumexp",
        {kPlain},
-       kReal,
+       kReal | kInteger,
        {{{{3, 5}}, {{"dim", Ints{1}}}},
         {{{2, 3, 4}}, {{"dim", Ints{0, 2}}, {"keepdim", true}}},
         {{{37}}, {{"dim", Ints{0}}}}},
