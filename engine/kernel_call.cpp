@@ -1,5 +1,8 @@
 #include "engine/kernel_call.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace gradus {
 
 Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
@@ -9,6 +12,21 @@ Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
   for (size_t i = 0; i < own.size(); ++i)
     strides[lead + i] = own[i] == 1 && sizes[lead + i] != 1 ? 0 : t.strides()[i];
   return strides;
+}
+
+// From the smallest stride up, each has to step over all that the smaller ones reach.
+bool overlaps_itself(const Tensor& t) {
+  SmallVector<std::pair<int64_t, int64_t>, 6> axes;
+  if (t.numel() == 0) return false;
+  for (size_t i = 0; i < t.sizes().size(); ++i)
+    if (t.sizes()[i] > 1) axes.push_back({std::abs(t.strides()[i]), t.sizes()[i]});
+  std::sort(axes.begin(), axes.end());
+  int64_t span = 0;
+  for (const auto& [stride, size] : axes) {
+    if (stride <= span) return true;
+    span += stride * (size - 1);
+  }
+  return false;
 }
 
 KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& strides,

@@ -9,6 +9,8 @@ namespace gradus {
 
 // Strides that make t look like `sizes` (t broadcasts to it; checked by the caller).
 Shape broadcast_strides(const Tensor& t, const Shape& sizes);
+// May two indices of t mean one element? Such a view is not written.
+bool overlaps_itself(const Tensor& t);
 
 class KernelCall {
  public:

@@ -196,6 +196,9 @@ void prepare_write(const Tensor& t, const char* op) {
     if (t.strides()[i] == 0 && t.sizes()[i] > 1)
       fail(ErrorKind::value, op, "the tensor written to overlaps itself (axis ", int64_t(i),
            " is expanded); clone() it first");
+  if (overlaps_itself(t))
+    fail(ErrorKind::value, op, "the tensor written to overlaps itself (shape ", t.sizes(),
+         ", strides ", t.strides(), "); clone() it first");
   t.storage().write(op);
 }
 

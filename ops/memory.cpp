@@ -26,12 +26,6 @@ Tensor dense_copy(const Tensor& x) {
   copy_kernel(x, y);
   return y;
 }
-bool overlaps_itself(const Tensor& x) {
-  for (size_t i = 0; i < x.sizes().size(); ++i)
-    if (x.strides()[i] == 0 && x.sizes()[i] > 1) return true;
-  return false;
-}
-
 DType target(const Attrs& attrs) { return attrs[0].dtype(); }
 
 const OpInfo& cast_op() {
@@ -92,7 +86,7 @@ const OpInfo& clone_op() {
     OpInfo o = identity_op(
         "clone", "a copy; memory is shared until one side is written", [](OpContext& ctx) {
           const Tensor& x = ctx.inputs[0];
-          // an expanded tensor could never be written
+          // a view that overlaps itself could never be written
           ctx.outputs.push_back(overlaps_itself(x) ? dense_copy(x) : x.clone_data());
         });
     o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };

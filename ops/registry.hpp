@@ -53,6 +53,9 @@ inline AttrSpec int_attr(std::string name, int64_t value, std::string doc) {
 inline AttrSpec ints_attr(std::string name, std::string doc) {
   return {std::move(name), AttrValue::Type::integers, {}, std::move(doc)};
 }
+inline AttrSpec ints_attr(std::string name, SmallVector<int64_t, 6> value, std::string doc) {
+  return {std::move(name), AttrValue::Type::integers, std::move(value), std::move(doc)};
+}
 inline AttrSpec dims_attr() {
   return {"dim", AttrValue::Type::integers, {}, "axes; all when left out", true};
 }
