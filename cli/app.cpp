@@ -141,10 +141,10 @@ void Commands::demo() {
 
 void Commands::train() {
   CLI::App* sub = command(app_, "train", "train by a config",
-                          "  gradus train configs/mlp/digits.json\n"
+                          "  gradus train configs/lenet/digits.json\n"
                           "  gradus train mlp.json --set optimizer.lr=0.01 --out runs/a\n"
                           "  gradus train mlp.json --out runs/a --resume\n");
-  text(sub, "CONFIG", train_.config, "file of an experiment \"mlp\"", "FILE");
+  text(sub, "CONFIG", train_.config, "file of an experiment \"network\"", "FILE");
   repeated(sub, "--set", train_.set, "override one value of the config", "PATH=VALUE");
   device(sub, train_.device);
   text(sub, "--out", train_.out, "run folder", "DIR");
@@ -274,7 +274,7 @@ void Commands::config_action(CLI::App* parent, const char* name, const char* doc
   CLI::App* sub = command(*parent, name, doc, example);
   const bool schema = what == ConfigOptions::Action::schema;
   if (schema)
-    text(sub, "KIND", config_.kind, "experiment, mlp, contraction or device", "");
+    text(sub, "KIND", config_.kind, "experiment, network, contraction or device", "");
   else
     text(sub, "FILE", config_.file, "a config", "");
   if (!schema) repeated(sub, "--set", config_.set, "override one value", "PATH=VALUE");

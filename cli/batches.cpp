@@ -41,29 +41,39 @@ std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch) {
   return order;
 }
 
-Batches::Batches(const ImageSet& set, int64_t pixels, Device& device)
-    : set_(set), pixels_(pixels), device_(device) {}
+Batches::Batches(const Dataset& data, const Samples& set, Device& device)
+    : data_(data), set_(set), device_(device) {}
 
 const Batches::Batch& Batches::fill(std::span<const int64_t> indices) {
   static const std::array<float, 256> unit = unit_table();
   const auto n = int64_t(indices.size());
+  const auto inputs = size_t(data_.inputs_each()), labels = size_t(data_.labels_each());
   auto batch = std::find_if(batches_.begin(), batches_.end(),
                             [&](const Batch& b) { return b.labels.size(0) == n; });
   if (batch == batches_.end()) {
-    batches_.push_back({Tensor::empty({n, pixels_}, DType::f32, device_),
-                        Tensor::empty({n}, DType::i64, device_)});
+    const DType dtype = data_.sequences ? DType::i64 : DType::f32;
+    batches_.push_back(
+        {Tensor::empty({n, int64_t(inputs)}, dtype, device_),
+         Tensor::empty(data_.sequences ? Shape{n, int64_t(labels)} : Shape{n}, DType::i64, device_),
+         0});
     batch = batches_.end() - 1;
   }
-  staging_.resize(std::max(staging_.size(), size_t(n * pixels_)));
-  labels_.resize(std::max(labels_.size(), size_t(n)));
-  float* to = staging_.data();
+  (data_.sequences ? tokens_.resize(size_t(n) * inputs) : pixels_.resize(size_t(n) * inputs));
+  labels_.clear();
   for (size_t k = 0; k < indices.size(); ++k) {
-    const uint8_t* from = set_.images.data() + indices[k] * pixels_;
-    for (int64_t i = 0; i < pixels_; ++i) to[i] = unit[from[i]];
-    to += pixels_;
-    labels_[k] = set_.labels[size_t(indices[k])];
+    const uint8_t* from = set_.inputs.data() + size_t(indices[k]) * inputs;
+    if (data_.sequences)
+      std::copy(from, from + inputs, tokens_.data() + k * inputs);
+    else
+      for (size_t i = 0; i < inputs; ++i) pixels_[k * inputs + i] = unit[from[i]];
+    const int32_t* label = set_.labels.data() + size_t(indices[k]) * labels;
+    labels_.insert(labels_.end(), label, label + labels);
   }
-  upload(batch->images, staging_.data());
+  batch->counted = n * int64_t(labels) - std::count(labels_.begin(), labels_.end(), kNoLabel);
+  if (data_.sequences)
+    upload(batch->inputs, tokens_.data());
+  else
+    upload(batch->inputs, pixels_.data());
   upload(batch->labels, labels_.data());
   return *batch;
 }

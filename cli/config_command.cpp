@@ -1,4 +1,4 @@
-// Knows the three option tables (mlp, contraction, device) and nothing of what they mean.
+// Knows the three option tables (network, contraction, device) and nothing of what they mean.
 #include "cli/config_command.hpp"
 
 #include "cli/contract.hpp"
@@ -17,17 +17,19 @@ namespace gradus::cli {
 namespace {
 
 Spec experiment_spec() {
-  return Spec::any_of({mlp_spec(), contraction_spec()}, "an experiment: mlp or contraction");
+  return Spec::any_of({network_spec(), contraction_spec()},
+                      "an experiment: network or contraction");
 }
 
 Spec spec_of(const std::string& kind) {
-  if (kind == "mlp") return mlp_spec();
+  if (kind == "network" || kind == "mlp") return network_spec();
   if (kind == "contraction") return contraction_spec();
   if (kind == "device") return device_object_spec();
   if (kind == "experiment") return experiment_spec();
-  const std::vector<std::string> known{"experiment", "mlp", "contraction", "device"};
+  const std::vector<std::string> known{"experiment", "network", "mlp", "contraction", "device"};
   fail(ErrorKind::config, "config schema", "there is no config of kind \"", kind, "\"",
-       did_you_mean(kind, known), "; there are experiment, mlp, contraction and device");
+       did_you_mean(kind, known),
+       "; there are experiment, network (or mlp), contraction and device");
 }
 
 // The kind of a config file: what its key "experiment" says; without one it is a device's.
@@ -39,18 +41,19 @@ std::string kind_of(const std::string& file) {
     if (config.contains("device") || config.empty() || config.contains("modules") ||
         config.contains("fallback") || config.contains("threads"))
       return "device";
-    fail(ErrorKind::config, file, "experiment: missing; one of \"mlp\", \"contraction\"");
+    fail(ErrorKind::config, file, "experiment: missing; one of \"network\", \"contraction\"");
   }
   const Json& kind = config["experiment"];
-  if (kind == "mlp" || kind == "contraction") return kind;
-  const std::vector<std::string> known{"mlp", "contraction"};
+  if (kind == "mlp") return "network";
+  if (kind == "network" || kind == "contraction") return kind;
+  const std::vector<std::string> known{"network", "mlp", "contraction"};
   const std::string text = kind.is_string() ? kind.get<std::string>() : "";
   fail(ErrorKind::config, file, "experiment: ", shown(kind),
-       " is not one of \"mlp\", \"contraction\"", did_you_mean(text, known));
+       " is not one of \"network\", \"contraction\"", did_you_mean(text, known));
 }
 
 Layered layers_of(const ConfigOptions& options, const std::string& kind) {
-  if (kind == "mlp") return layered_mlp(options.file, options.set);
+  if (kind == "network") return layered_network(options.file, options.set);
   Layered layers(spec_of(kind));
   layers.add_file(options.file);
   if (kind != "device") layers.add_environment("GRADUS_", {"device"});
@@ -60,7 +63,7 @@ Layered layers_of(const ConfigOptions& options, const std::string& kind) {
 
 // What a table cannot say: the values taken together.
 void check_meaning(const Json& config, const std::string& kind, const std::string& file) {
-  if (kind == "mlp") read_experiment(config, file);
+  if (kind == "network") read_experiment(config, file);
   if (kind != "contraction") return;
   try {
     parse_equation(config["expression"].get<std::string>());

@@ -11,7 +11,7 @@ struct ConfigOptions {
   enum class Action { show, schema, validate };
   Action action = Action::show;
   std::string file;  // of show and validate
-  std::string kind;  // of schema: "experiment", "mlp", "contraction" or "device"
+  std::string kind;  // of schema: "experiment", "network", "contraction" or "device"
   std::vector<std::string> set;
   bool json = false;
 };

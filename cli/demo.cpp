@@ -47,21 +47,21 @@ std::string drawing(const uint8_t* pixels, int64_t rows, int64_t cols) {
 // Shows a test image with what the network makes of it.
 void show_guess(Trainer& trainer, const Dataset& data, Device& device, std::ostream& out) {
   const NoGrad no_grad;
-  Batches batches(data.test, data.rows * data.cols, device);
+  Batches batches(data, data.test, device);
   const auto five = std::find(data.test.labels.begin(), data.test.labels.end(), 5);
   const int64_t shown[] = {five == data.test.labels.end() ? 0 : five - data.test.labels.begin()};
   trainer.network().set_training(false);
-  const Tensor p = softmax(trainer.network().forward(batches.fill(shown).images), -1);
+  const Tensor p = softmax(trainer.network().forward(batches.fill(shown).inputs), -1);
   trainer.network().set_training(true);
   const int64_t guess = argmax(p).item_integer();
   out << "   A test image, drawn as " << data.test.labels[size_t(shown[0])] << ":\n\n"
-      << drawing(data.test.images.data() + shown[0] * data.rows * data.cols, data.rows, data.cols)
+      << drawing(data.test.inputs.data() + shown[0] * data.inputs_each(), data.rows, data.cols)
       << "\n   The network says " << guess << ", and is " << percent(amax(p).item())
       << " sure.\n\n";
 }
 
 void learn(Device& device, Reporter& reporter, std::ostream& out) {
-  const Json config = check(mlp_spec(), parse_json(kNetwork, "demo"), "demo");
+  const Json config = check(network_spec(), parse_json(kNetwork, "demo"), "demo");
   const Experiment experiment = read_experiment(config, "demo");
   if (!reporter.json())
     out << "1. A network learns to read digits\n\n"
@@ -70,7 +70,8 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
   Trainer trainer(experiment, data, device);
   TrainLoop loop(trainer, experiment, device, reporter, nullptr);
   reporter.start({device.name(), "", nn::count(trainer.network().parameters()), data.train.count,
-                  data.test.count, experiment.epochs, trainer.batches_per_epoch(), -1});
+                  data.test.count, experiment.epochs, trainer.batches_per_epoch(), -1,
+                  experiment.kind});
   reporter.result(loop.run());
   if (reporter.json()) return;
   out << "\n";

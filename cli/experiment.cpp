@@ -1,82 +1,38 @@
-// The option table of the experiment "mlp", and its values.
+// The option table of the experiment "network", and its values.
 #include "cli/experiment.hpp"
 
+#include "cli/data/copy.hpp"
 #include "cli/data/digits.hpp"
 #include "cli/data/idx.hpp"
 #include "engine/io/device_config.hpp"
-#include "ops/nn/layers.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace gradus::cli {
 
 namespace {
 
-Spec attribute_spec(const AttrSpec& attr) {
-  switch (attr.type) {
-    case AttrValue::Type::integer:
-      return Spec::integer(attr.doc);
-    case AttrValue::Type::boolean:
-      return Spec::boolean(attr.doc);
-    case AttrValue::Type::text:
-      return Spec::string(attr.doc);
-    default:
-      return Spec::number(attr.doc);
-  }
-}
-
-AttrValue attribute_value(const AttrSpec& attr, const Json& v) {
-  switch (attr.type) {
-    case AttrValue::Type::integer:
-      return v.get<int64_t>();
-    case AttrValue::Type::boolean:
-      return v.get<bool>();
-    case AttrValue::Type::text:
-      return std::string_view(v.get_ref<const std::string&>());
-    default:
-      return v.get<double>();
-  }
-}
-
-Spec linear_spec() {
-  const Spec out = Spec::integer("features out").at_least(1).at_most(1 << 24);
-  return Spec::any_of(
-             {out,
-              Spec::object("a linear layer")
-                  .with("out", out)
-                  .maybe("in", Spec::integer("features in; by default what comes in").at_least(1))
-                  .maybe("bias", Spec::boolean("adds a bias").otherwise("true"))},
-             "features out, or {\"out\", \"in\", \"bias\"}")
-      .short_for("out");
-}
-
-Spec layer_spec() {
-  std::vector<std::string> names{"flatten", "softmax", "log_softmax"};
-  std::vector<Spec> forms{
-      Spec::object("a linear layer").with("linear", linear_spec()),
-      Spec::object("zeroes numbers at random while training")
-          .with("dropout", Spec::number("probability of a zero").at_least(0).below(1))};
-  for (const OpInfo& op : all_ops()) {
-    if (!nn::Activation::accepts(op)) continue;
-    names.push_back(op.name);
-    if (op.attrs.empty()) continue;
-    Spec attrs = Spec::object("attributes of " + op.name);
-    for (const AttrSpec& a : op.attrs) attrs = attrs.maybe(a.name, attribute_spec(a));
-    forms.push_back(Spec::object(op.doc).with(op.name, attrs));
-  }
-  forms.insert(forms.begin(), Spec::string("an activation, by the name of its op").one_of(names));
-  return Spec::any_of(forms, "a layer");
-}
-
 Spec data_spec() {
   const Spec limit = Spec::integer("samples used; by default all").at_least(1);
+  const auto count = [](const char* doc) { return Spec::integer(doc).at_least(1).at_most(1e7); };
   return Spec::any_of(
       {Spec::object("digits drawn by the program, 28 x 28")
            .with("name", Spec::string("name of the data set").one_of({"digits"}))
-           .maybe("train",
-                  Spec::integer("training images").at_least(1).at_most(1e7).otherwise("6000"))
-           .maybe("test", Spec::integer("test images").at_least(1).at_most(1e7).otherwise("1000"))
+           .maybe("train", count("training images").otherwise("6000"))
+           .maybe("test", count("test images").otherwise("1000"))
            .maybe("seed", Spec::integer("seed of the drawing").at_least(0).otherwise("0")),
+       Spec::object("sequences to copy: random symbols, a separator, the same symbols again")
+           .with("name", Spec::string("name of the data set").one_of({"copy"}))
+           .maybe("train", count("training sequences").otherwise("4000"))
+           .maybe("test", count("test sequences").otherwise("500"))
+           .maybe("symbols", Spec::integer("different symbols; the separator is one token more")
+                                 .at_least(1)
+                                 .at_most(255)
+                                 .otherwise("16"))
+           .maybe("length",
+                  Spec::integer("symbols to copy").at_least(1).at_most(4096).otherwise("10"))
+           .maybe("seed", Spec::integer("seed of the symbols").at_least(0).otherwise("0")),
        Spec::object("files of the MNIST family, plain or .gz")
            .with("idx", Spec::string("their folder, relative to the working folder"))
            .maybe("train", limit)
@@ -85,16 +41,42 @@ Spec data_spec() {
 }
 
 Spec schedule_spec() {
+  const auto named = [](const char* name, const char* doc) {
+    return Spec::object(doc)
+        .with("name", Spec::string("name of the schedule").one_of({name}))
+        .maybe("warmup_steps",
+               Spec::integer("steps of linear growth from 0").at_least(0).otherwise("0"));
+  };
+  const Spec last =
+      Spec::number("the last rate over the first").at_least(0).at_most(1).otherwise("0");
+  const auto factor = [](const char* value) {
+    return Spec::number("what the rate is multiplied with").above(0).at_most(1).otherwise(value);
+  };
+  const Spec unit =
+      Spec::string("what is counted").one_of({"epoch", "step"}).otherwise("\"epoch\"");
   return Spec::any_of(
-             {Spec::string("name of the schedule").one_of({"constant", "cosine"}),
-              Spec::object("how the learning rate moves")
-                  .with("name", Spec::string("name of the schedule").one_of({"constant", "cosine"}))
-                  .maybe("warmup_steps",
-                         Spec::integer("steps of linear growth from 0").at_least(0).otherwise("0"))
-                  .maybe("final_factor", Spec::number("cosine: the last rate over the first")
-                                             .at_least(0)
-                                             .at_most(1)
-                                             .otherwise("0"))},
+             {Spec::string("name of the schedule")
+                  .one_of({"constant", "cosine", "linear", "step", "exponential"}),
+              named("constant", "the same rate throughout"),
+              named("cosine", "falls along half a cosine over the whole run, step by step")
+                  .maybe("final_factor", last),
+              named("linear", "falls along a line over the whole run, step by step")
+                  .maybe("final_factor", last),
+              named("step", "falls by a factor every so often")
+                  .maybe("step_size", Spec::integer("epochs (or steps) from one fall to the next")
+                                          .at_least(1)
+                                          .otherwise("1"))
+                  .maybe("gamma", factor("0.1"))
+                  .maybe("unit", unit),
+              named("multistep", "falls by a factor at given times")
+                  .with("milestones",
+                        Spec::array(Spec::integer("epochs (or steps) before a fall").at_least(1),
+                                    "when it falls"))
+                  .maybe("gamma", factor("0.1"))
+                  .maybe("unit", unit),
+              named("exponential", "falls by a factor after each epoch (or step)")
+                  .maybe("gamma", factor("0.9"))
+                  .maybe("unit", unit)},
              "the learning rate's schedule")
       .short_for("name")
       .otherwise("\"constant\"");
@@ -129,28 +111,24 @@ Spec optimizer_spec() {
       .otherwise("{\"name\": \"adam\"}");
 }
 
-LayerConfig read_layer(const Json& v) {
-  LayerConfig layer;
-  if (v.is_string()) {
-    layer.kind = v.get<std::string>();
-    return layer;
-  }
-  layer.kind = v.begin().key();
-  const Json& value = v.begin().value();
-  if (layer.kind == "linear") {
-    layer.out = value.is_object() ? value["out"].get<int64_t>() : value.get<int64_t>();
-    if (value.is_object()) {
-      layer.in = value.value("in", int64_t(0));
-      layer.bias = value["bias"].get<bool>();
-    }
-  } else if (layer.kind == "dropout") {
-    layer.p = value.get<double>();
-  } else {
-    for (const AttrSpec& a : get_op(layer.kind).attrs)
-      layer.attrs.push_back(value.contains(a.name) ? attribute_value(a, value[a.name])
-                                                   : a.default_value);
-  }
-  return layer;
+Spec loss_spec() {
+  const auto named = [](const char* name, const char* doc) {
+    return Spec::object(doc).with("name", Spec::string("name of the loss").one_of({name}));
+  };
+  return Spec::any_of(
+             {Spec::string("name of the loss").one_of(nn::loss_names()),
+              named("cross_entropy", "of logits, for each sample or each token")
+                  .maybe("label_smoothing", Spec::number("share that all classes have of a label")
+                                                .at_least(0)
+                                                .below(1)
+                                                .otherwise("0")),
+              named("smooth_l1", "a parabola, then a line")
+                  .maybe("beta", Spec::number("where the line begins").above(0).otherwise("1")),
+              named("huber", "smooth_l1 times delta")
+                  .maybe("delta", Spec::number("where the line begins").above(0).otherwise("1"))},
+             "what is made small")
+      .short_for("name")
+      .otherwise("\"cross_entropy\"");
 }
 
 optim::Rule read_rule(const Json& v) {
@@ -162,31 +140,48 @@ optim::Rule read_rule(const Json& v) {
 }
 
 optim::Schedule read_schedule(const Json& optimizer) {
-  const Json& v = optimizer["schedule"];
-  const bool object = v.is_object();
+  using Kind = optim::Schedule::Kind;
+  static const std::map<std::string, Kind> kinds{
+      {"constant", Kind::constant},   {"cosine", Kind::cosine},
+      {"linear", Kind::linear},       {"step", Kind::step},
+      {"multistep", Kind::multistep}, {"exponential", Kind::exponential}};
+  Json v = optimizer["schedule"];
+  if (v.is_string()) v = check(schedule_spec(), Json{{"name", v}}, "schedule");
   optim::Schedule s;
   s.lr = optimizer["lr"].get<double>();
-  s.kind = (object ? v["name"] : v) == "cosine" ? optim::Schedule::Kind::cosine
-                                                : optim::Schedule::Kind::constant;
-  if (object) {
-    s.warmup_steps = v["warmup_steps"].get<int64_t>();
-    s.final_factor = v["final_factor"].get<double>();
-  }
+  s.kind = kinds.at(v["name"].get<std::string>());
+  s.warmup_steps = v["warmup_steps"].get<int64_t>();
+  s.final_factor = v.value("final_factor", 0.0);
+  s.gamma = v.value("gamma", 1.0);
+  s.step_size = v.value("step_size", int64_t(1));
+  s.milestones = v.value("milestones", std::vector<int64_t>());
+  s.unit = v.value("unit", "") == "epoch" ? 0 : 1;
   return s;
 }
 
-void limit(ImageSet& set, int64_t count, int64_t pixels) {
+nn::Loss read_loss(const Json& v) {
+  nn::Loss loss;
+  loss.kind = nn::loss_named(v.is_string() ? v.get<std::string>() : v["name"].get<std::string>());
+  if (!v.is_object()) return loss;
+  loss.label_smoothing = v.value("label_smoothing", 0.0);
+  loss.beta = v.value("beta", 1.0);
+  loss.delta = v.value("delta", 1.0);
+  return loss;
+}
+
+void limit(Samples& set, int64_t count, int64_t inputs_each) {
   if (count == 0 || count >= set.count) return;
   set.count = count;
-  set.images.resize(size_t(count * pixels));
+  set.inputs.resize(size_t(count * inputs_each));
   set.labels.resize(size_t(count));
 }
 
 }  // namespace
 
-Spec mlp_spec() {
-  return Spec::object("trains a multi-layer perceptron on images")
-      .with("experiment", Spec::string("the kind of experiment").one_of({"mlp"}))
+Spec network_spec() {
+  return Spec::object("trains a network on images or sequences")
+      .with("experiment", Spec::string("the kind of experiment; mlp is the same as network")
+                              .one_of({"network", "mlp"}))
       .maybe("device", device_spec())
       .maybe("seed",
              Spec::integer("seed of the parameters, of dropout and of the order of the data")
@@ -194,15 +189,16 @@ Spec mlp_spec() {
                  .otherwise("1"))
       .maybe("data", data_spec().otherwise("{\"name\": \"digits\"}"))
       .with("model", Spec::object("the network")
-                         .with("layers", Spec::array(layer_spec(), "its layers").length(1)))
-      .maybe("loss", Spec::string("what is made small")
-                         .one_of({"cross_entropy", "nll", "mse"})
-                         .otherwise("\"cross_entropy\""))
+                         .with("layers", Spec::array(Spec::reference("layer", layer_spec),
+                                                     "its layers; images come in as one row of "
+                                                     "pixels, sequences as tokens")
+                                             .length(1)))
+      .maybe("loss", loss_spec())
       .maybe("optimizer", optimizer_spec())
       .maybe("clip_norm", Spec::number("bound of the norm of all gradients together").above(0))
       .maybe("epochs", Spec::integer("passes over the training set").at_least(1).otherwise("5"))
       .maybe("batch_size",
-             Spec::integer("images in one step").at_least(1).at_most(1 << 20).otherwise("64"))
+             Spec::integer("samples in one step").at_least(1).at_most(1 << 20).otherwise("64"))
       .maybe("shuffle", Spec::boolean("a new order in each epoch").otherwise("true"))
       .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
                               .at_least(0)
@@ -214,14 +210,18 @@ Spec mlp_spec() {
 
 Experiment read_experiment(const Json& config, const std::string& file) {
   Experiment e;
+  e.kind = config["experiment"].get<std::string>();
   e.seed = config["seed"].get<uint64_t>();
   const Json& data = config["data"];
   e.data.idx = data.value("idx", "");
+  e.data.name = data.value("name", "");
   e.data.train = data.value("train", int64_t(0));
   e.data.test = data.value("test", int64_t(0));
   e.data.seed = data.value("seed", uint64_t(0));
-  for (const Json& layer : config["model"]["layers"]) e.layers.push_back(read_layer(layer));
-  e.loss = nn::loss_named(config["loss"].get<std::string>());
+  e.data.symbols = data.value("symbols", int64_t(0));
+  e.data.length = data.value("length", int64_t(0));
+  e.layers = read_layers(config["model"]["layers"]);
+  e.loss = read_loss(config["loss"]);
   e.rule = read_rule(config["optimizer"]);
   e.schedule = read_schedule(config["optimizer"]);
   e.clip_norm = config.value("clip_norm", 0.0);
@@ -230,54 +230,37 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.shuffle = config["shuffle"].get<bool>();
   e.log_every = config["log_every"].get<int64_t>();
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
-  if (output_count(e) == 0)
-    fail(ErrorKind::config, file, "model.layers: at least one {\"linear\": N} is needed");
+  if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&
+      e.loss.kind != nn::Loss::Kind::nll)
+    fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],
+         " takes one label for each sample; for sequences there are cross_entropy and nll");
   return e;
-}
-
-int64_t output_count(const Experiment& experiment) {
-  int64_t n = 0;
-  for (const LayerConfig& layer : experiment.layers)
-    if (layer.kind == "linear") n = layer.out;
-  return n;
 }
 
 Dataset load_data(const Experiment& experiment) {
   const DataConfig& config = experiment.data;
-  const int64_t classes = output_count(experiment);
-  if (config.idx.empty()) {
-    Dataset data = make_digits(config.train, config.test, config.seed);
-    if (data.classes > classes)
-      fail(ErrorKind::config, "model.layers", "the last linear layer gives ", classes,
-           " outputs, the data set ", data.name, " has ", data.classes, " classes");
-    return data;
-  }
-  Dataset data = load_idx(config.idx, classes);
+  if (config.idx.empty() && config.name == "copy")
+    return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
+  if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
+  Dataset data = load_idx(config.idx);
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");
-  limit(data.train, config.train, data.rows * data.cols);
-  limit(data.test, config.test, data.rows * data.cols);
+  limit(data.train, config.train, data.inputs_each());
+  limit(data.test, config.test, data.inputs_each());
   return data;
 }
 
-nn::Sequential build_network(const Experiment& experiment, int64_t features, Device& device) {
-  nn::Sequential network;
-  for (const LayerConfig& layer : experiment.layers) {
-    if (layer.kind == "linear") {
-      network.add(std::make_unique<nn::Linear>(layer.in ? layer.in : features, layer.out,
-                                               layer.bias, DType::f32, device));
-      features = layer.out;
-    } else if (layer.kind == "dropout") {
-      network.add(std::make_unique<nn::Dropout>(layer.p));
-    } else if (layer.kind == "flatten") {
-      network.add(std::make_unique<nn::Flatten>());
-    } else if (layer.kind == "softmax" || layer.kind == "log_softmax") {
-      network.add(std::make_unique<nn::Softmax>(layer.kind == "log_softmax"));
-    } else {
-      network.add(std::make_unique<nn::Activation>(layer.kind, layer.attrs));
-    }
-  }
+nn::Sequential build_network(const Experiment& experiment, const Dataset& data, Device& device) {
+  const Shape one{1, data.inputs_each()};
+  Tensor probe = Tensor::zeros(one, data.sequences ? DType::i64 : DType::f32, device);
+  nn::Sequential network = build_layers(experiment.layers, probe, "layers");
+  const Shape& out = probe.sizes();
+  const int64_t classes = probe.rank() > 0 ? probe.size(-1) : 0;
+  if (probe.rank() == 0 || probe.numel() != data.labels_each() * classes || classes < data.classes)
+    fail(ErrorKind::config, "model.layers", "the network gives ", out, " for one sample, the data ",
+         "set ", data.name, " needs ", data.sequences ? join(data.cols, " x ") : std::string(),
+         "at least ", data.classes, " classes");
   return network;
 }
 

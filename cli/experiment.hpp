@@ -1,11 +1,9 @@
-// The experiment "mlp" as a config: its option table, the typed values behind it, and the data and
-// network that they name. Knows JSON and layers; nothing of training, run folders or devices'
-// insides.
+// The experiment "network" as a config: its option table, the typed values behind it, and the data
+// and network that they name. Knows JSON; nothing of training, run folders or devices' insides.
 #pragma once
 #include "cli/data/dataset.hpp"
-#include "engine/io/options.hpp"
+#include "cli/layers.hpp"
 #include "ops/nn/loss.hpp"
-#include "ops/nn/module.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "ops/optim/schedule.hpp"
 
@@ -14,47 +12,41 @@
 
 namespace gradus::cli {
 
-struct LayerConfig {
-  std::string kind;  // "linear", "dropout", "flatten", "softmax", "log_softmax" or an op's name
-  int64_t out = 0;
-  int64_t in = 0;  // 0: what the layer before gives
-  bool bias = true;
-  double p = 0;
-  Attrs attrs;  // of an op
-};
-
 struct DataConfig {
-  std::string idx;              // folder of IDX files; "" for the generated digits
-  int64_t train = 0, test = 0;  // samples; of idx the first ones, 0 for all
-  uint64_t seed = 0;            // of the generated digits
+  std::string idx;                  // folder of IDX files; "" for a set of that name
+  std::string name;                 // "digits" or "copy"
+  int64_t train = 0, test = 0;      // samples; of idx the first ones, 0 for all
+  uint64_t seed = 0;                // of a generated set
+  int64_t symbols = 0, length = 0;  // of copy
 };
 
 struct Experiment {
+  std::string kind;  // "network", or "mlp", which is the same
   uint64_t seed = 1;
   DataConfig data;
-  std::vector<LayerConfig> layers;
-  nn::Loss loss = nn::Loss::cross_entropy;
+  std::vector<LayerMaker> layers;
+  nn::Loss loss;
   optim::Rule rule;
-  optim::Schedule schedule;  // total_steps is set by who knows the number of batches
-  double clip_norm = 0;      // 0: none
+  // total_steps, and unit where it counts epochs (unit 0), are set by who knows the number of
+  // batches.
+  optim::Schedule schedule;
+  double clip_norm = 0;  // 0: none
   int64_t epochs = 5, batch_size = 64;
   bool shuffle = true;
   int64_t log_every = 100;       // steps; 0: epochs only
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
 };
 
-// The option table. Activations are whatever pointwise ops are registered, so call gradus::init()
-// first.
-Spec mlp_spec();
-// A config that mlp_spec() has checked and filled in. Error(config) for what a table cannot say.
+// The option table. Layers are also the ops that are registered, so call gradus::init() first.
+Spec network_spec();
+// A config that network_spec() has checked and filled in. Error(config) for what a table cannot
+// say.
 Experiment read_experiment(const Json& config, const std::string& file);
 
-// Outputs of the network: those of its last linear layer.
-int64_t output_count(const Experiment& experiment);
-// Reads or draws the data. Error(io) for files that do not fit, Error(config) for a network with
-// fewer outputs than the data has classes.
+// Reads or makes the data. Error(io) for files that do not fit.
 Dataset load_data(const Experiment& experiment);
-// Draws the initial parameters from the thread's generator.
-nn::Sequential build_network(const Experiment& experiment, int64_t features, Device& device);
+// Draws the initial parameters from the thread's generator. Error(config) for a network whose
+// outputs do not fit the labels of the data.
+nn::Sequential build_network(const Experiment& experiment, const Dataset& data, Device& device);
 
 }  // namespace gradus::cli

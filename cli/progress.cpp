@@ -66,7 +66,7 @@ std::string duration(double seconds) {
 
 std::string to_json(const StartEvent& e) {
   Event j{
-      {"event", "start"},     {"experiment", "mlp"},        {"device", e.device},
+      {"event", "start"},     {"experiment", e.experiment}, {"device", e.device},
       {"run_dir", e.run_dir}, {"parameters", e.parameters}, {"train", e.train},
       {"test", e.test},       {"epochs", e.epochs},         {"steps_per_epoch", e.steps_per_epoch}};
   if (e.resumed_at >= 0) j["resumed_at"] = e.resumed_at;
@@ -138,7 +138,7 @@ void Reporter::start(const StartEvent& e) {
   json_line(to_json(e));
   notice(join(e.resumed_at >= 0 ? join("going on at step ", e.resumed_at) : std::string("training"),
               " on ", e.device, ": ", short_number(double(e.parameters)), " parameters, ", e.train,
-              " images, ", e.steps_per_epoch, " steps per epoch",
+              " samples, ", e.steps_per_epoch, " steps per epoch",
               e.run_dir.empty() ? "" : "; run folder ", e.run_dir));
 }
 
@@ -146,7 +146,7 @@ void Reporter::step(const StepEvent& e) { json_line(to_json(e)); }
 
 void Reporter::epoch(const EpochEvent& e) {
   json_line(to_json(e));
-  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s images/s",
+  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s samples/s",
               static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss,
               e.loss, percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()));
 }
@@ -159,7 +159,7 @@ void Reporter::result(const ResultEvent& e) {
   }
   out_ << "accuracy " << percent(e.accuracy) << ", loss " << short_number(e.loss)
        << " on the test set after " << e.steps << " steps in " << duration(e.seconds) << " ("
-       << short_number(e.samples_per_second) << " images/s on " << e.device << ")\n";
+       << short_number(e.samples_per_second) << " samples/s on " << e.device << ")\n";
   if (!e.run_dir.empty()) out_ << "saved in " << e.run_dir << "\n";
   out_ << std::flush;
 }
@@ -167,7 +167,7 @@ void Reporter::result(const ResultEvent& e) {
 void Reporter::progress(int64_t epoch, int64_t epochs, int64_t batch, int64_t batches,
                         double samples_per_second, double seconds_left) {
   if (draws())
-    bar_.draw(join("epoch ", epoch, "/", epochs), batch, batches, samples_per_second, "images",
+    bar_.draw(join("epoch ", epoch, "/", epochs), batch, batches, samples_per_second, "samples",
               seconds_left);
 }
 

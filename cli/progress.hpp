@@ -13,6 +13,7 @@ struct StartEvent {
   std::string device, run_dir;
   int64_t parameters = 0, train = 0, test = 0, epochs = 0, steps_per_epoch = 0;
   int64_t resumed_at = -1;  // step; -1: from the beginning
+  std::string experiment = "network";
 };
 struct StepEvent {
   int64_t epoch = 0, step = 0;

@@ -92,8 +92,7 @@ bool print_finished(const RunFolder& folder, int64_t epochs, Reporter& reporter)
 
 void write_results(const RunFolder& folder, Trainer& trainer, const ResultEvent& result,
                    int64_t epochs) {
-  write_safetensors(folder.file(kModel), trainer.network().parameters(),
-                    {{"format", "gradus.model/1"}});
+  write_safetensors(folder.file(kModel), trainer.network().state(), {{"format", "gradus.model/1"}});
   Event summary{{"epochs", epochs}, {"result", Event::parse(to_json(result))}};
   write_file_atomically(folder.file(kSummary), summary.dump(2) + "\n");
 }
@@ -107,7 +106,7 @@ const Json* device_of(const Json& config) {
   return config.contains("device") ? &config["device"] : nullptr;
 }
 
-// Parameters of a run: the final ones, or those of its newest checkpoint.
+// State of a network: the final ones, or those of its newest checkpoint.
 void load_model(nn::Sequential& network, const std::string& run_dir, Device& device,
                 Reporter& reporter) {
   const std::string model = path_in(run_dir, kModel);
@@ -123,8 +122,8 @@ void load_model(nn::Sequential& network, const std::string& run_dir, Device& dev
 
 }  // namespace
 
-Layered layered_mlp(const std::string& file, const std::vector<std::string>& set) {
-  Layered layers(mlp_spec());
+Layered layered_network(const std::string& file, const std::vector<std::string>& set) {
+  Layered layers(network_spec());
   layers.add_file(file);
   // An optimizer that is not named is adam, so that a single key of it can be set.
   if (const Json& v = layers.merged(); v.is_object())
@@ -143,7 +142,7 @@ Layered layered_mlp(const std::string& file, const std::vector<std::string>& set
 
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err) {
   Reporter reporter(out, err, options.json);
-  const Layered layers = layered_mlp(options.config, options.set);
+  const Layered layers = layered_network(options.config, options.set);
   Json config = layers.resolve();
   const Experiment experiment = read_experiment(config, options.config);
   const Session session(options.device, options.ledger, err, device_of(config), options.config);
@@ -183,7 +182,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
 
   reporter.start({device.name(), folder.path(), nn::count(trainer.network().parameters()),
                   data.train.count, data.test.count, experiment.epochs, trainer.batches_per_epoch(),
-                  checkpoint ? trainer.steps() : -1});
+                  checkpoint ? trainer.steps() : -1, experiment.kind});
   const ResultEvent result = loop.run();
   write_results(folder, trainer, result, experiment.epochs);
   reporter.result(result);
@@ -193,7 +192,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
 int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
   Reporter reporter(out, err, options.json);
   const std::string file = path_in(options.run_dir, kConfig);
-  const Json config = check(mlp_spec(), parse_json(read_file(file), file), file);
+  const Json config = check(network_spec(), parse_json(read_file(file), file), file);
   Experiment experiment = read_experiment(config, file);
   if (!options.data.empty()) {
     experiment.data = {};
@@ -204,12 +203,11 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
   Device& device = session.device();
 
   const Dataset data = load_data(experiment);
-  const int64_t pixels = data.rows * data.cols;
-  nn::Sequential network = build_network(experiment, pixels, device);
+  nn::Sequential network = build_network(experiment, data, device);
   load_model(network, options.run_dir, device, reporter);
 
   const auto begin = std::chrono::steady_clock::now();
-  const Score score = evaluate(network, experiment.loss, data.test, pixels, device);
+  const Score score = evaluate(network, experiment.loss, data, data.test, device);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double rate = double(data.test.count) / seconds;
@@ -226,8 +224,8 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
          options.run_dir}}.dump());
   else
     out << "accuracy " << percent(score.accuracy) << ", loss " << short_number(score.loss) << " on "
-        << data.test.count << " images (" << short_number(rate) << " images/s on " << device.name()
-        << ")\n";
+        << data.test.count << " samples (" << short_number(rate) << " samples/s on "
+        << device.name() << ")\n";
   return 0;
 }
 

@@ -9,7 +9,7 @@
 namespace gradus::cli {
 
 struct TrainOptions {
-  std::string config;            // file of an experiment "mlp"
+  std::string config;            // file of an experiment "network"
   std::vector<std::string> set;  // "path=value"
   std::string device;            // as typed; "" if not given
   std::string out;               // run folder; "" for runs/NAME-N
@@ -28,7 +28,7 @@ struct EvalOptions {
 };
 int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err);
 
-// The layers of a config of "mlp": file, environment, --set. For `gradus config`.
-Layered layered_mlp(const std::string& file, const std::vector<std::string>& set);
+// The layers of a config of "network": file, environment, --set. For `gradus config`.
+Layered layered_network(const std::string& file, const std::vector<std::string>& set);
 
 }  // namespace gradus::cli

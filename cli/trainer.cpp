@@ -14,7 +14,7 @@ namespace gradus::cli {
 namespace {
 
 constexpr int64_t kWindow = 256;     // losses kept on the device
-constexpr int64_t kEvaluated = 500;  // images in one batch of an evaluation
+constexpr int64_t kEvaluated = 500;  // samples in one batch of an evaluation
 
 std::string exact(double x) {
   char text[40];
@@ -56,43 +56,40 @@ NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
   return out;
 }
 
-Score evaluate(nn::Sequential& network, nn::Loss loss, const ImageSet& set, int64_t pixels,
-               Device& device) {
+Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
+               const Samples& set, Device& device) {
   const NoGrad no_grad;
   network.set_training(false);
-  Batches batches(set, pixels, device);
+  Batches batches(data, set, device);
   std::vector<int64_t> indices(static_cast<size_t>(set.count));
   std::iota(indices.begin(), indices.end(), int64_t(0));
   double sum = 0;
-  int64_t right = 0;
+  int64_t right = 0, counted = 0;
   for (int64_t begin = 0; begin < set.count; begin += kEvaluated) {
     const int64_t n = std::min(kEvaluated, set.count - begin);
     const auto& batch = batches.fill({indices.data() + begin, size_t(n)});
-    const Tensor outputs = network.forward(batch.images);
-    sum += nn::loss_of(loss, outputs, batch.labels).item() * double(n);
+    const Tensor outputs = network.forward(batch.inputs);
+    sum += nn::loss_of(loss, outputs, batch.labels).item() * double(batch.counted);
     right += nn::correct(outputs, batch.labels).item_integer();
+    counted += batch.counted;
   }
   network.set_training(true);
-  return {sum / double(set.count), double(right) / double(set.count)};
+  return {sum / double(counted), double(right) / double(counted)};
 }
 
 Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& device)
     : experiment_(experiment),
       data_(data),
       device_(device),
-      batches_(data.train, data.rows * data.cols, device),
+      batches_(data, data.train, device),
       batches_per_epoch_((data.train.count + experiment.batch_size - 1) / experiment.batch_size),
       window_(Tensor::zeros({kWindow}, DType::f64, device)) {
   manual_seed(experiment_.seed);
-  network_ = build_network(experiment_, data.rows * data.cols, device);
+  network_ = build_network(experiment_, data, device);
   parameters_ = network_.parameters();
   optimizer_ = std::make_unique<optim::Optimizer>(parameters_, experiment_.rule);
   experiment_.schedule.total_steps = experiment_.epochs * batches_per_epoch_;
-  // One image through the network: a layer that does not fit is said now, not in the first step.
-  const NoGrad no_grad;
-  network_.set_training(false);
-  network_.forward(Tensor::zeros({1, data.rows * data.cols}, DType::f32, device));
-  network_.set_training(true);
+  if (experiment_.schedule.unit == 0) experiment_.schedule.unit = batches_per_epoch_;
 }
 
 double Trainer::learning_rate() const {
@@ -112,7 +109,7 @@ void Trainer::step() {
   const auto& batch = batches_.fill({order_.data() + batch_begin(), size_t(n)});
   default_generator().begin_step();
   optimizer_->zero_grad();
-  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.images), batch.labels);
+  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.inputs), batch.labels);
   backward(loss);
   optimizer_->step(
       experiment_.schedule.at(steps_),
@@ -120,13 +117,13 @@ void Trainer::step() {
   ++batch_;
   ++steps_;
   samples_ += n;
-  keep_loss(loss, n);
+  keep_loss(loss, batch.counted);
 }
 
-void Trainer::keep_loss(const Tensor& loss, int64_t images) {
+void Trainer::keep_loss(const Tensor& loss, int64_t counted) {
   const NoGrad no_grad;
   copy_(window_.alias({}, {}, int64_t(in_window_.size())), loss.detach());
-  in_window_.push_back(images);
+  in_window_.push_back(counted);
   if (int64_t(in_window_.size()) == kWindow) read_losses();
 }
 
@@ -147,7 +144,9 @@ void Trainer::read_losses() {
 
 double Trainer::finish_epoch() {
   read_losses();
-  const double mean = loss_sum_ / double(data_.train.count);
+  const auto& labels = data_.train.labels;
+  const auto ignored = std::count(labels.begin(), labels.end(), kNoLabel);
+  const double mean = loss_sum_ / double(int64_t(labels.size()) - ignored);
   loss_sum_ = 0;
   order_.clear();
   batch_ = 0;
@@ -156,8 +155,7 @@ double Trainer::finish_epoch() {
 }
 
 Score Trainer::test() {
-  const Score score =
-      evaluate(network_, experiment_.loss, data_.test, data_.rows * data_.cols, device_);
+  const Score score = evaluate(network_, experiment_.loss, data_, data_.test, device_);
   if (!std::isfinite(score.loss))
     fail(ErrorKind::numeric, "train", "the loss on the test set is ", score.loss, " after step ",
          steps_);
@@ -168,11 +166,10 @@ NamedTensors Trainer::tensors() {
   read_losses();
   const NoGrad no_grad;
   NamedTensors out;
-  for (const auto& [name, p] : parameters_) {
+  for (const auto& [name, p] : network_.state()) {
     const double total = sum(p).item();
     if (!std::isfinite(total))
-      fail(ErrorKind::numeric, "train", "the parameter ", name, " holds ", total, " after step ",
-           steps_);
+      fail(ErrorKind::numeric, "train", name, " holds ", total, " after step ", steps_);
     out.emplace_back("model." + name, p);
   }
   for (const auto& [name, s] : optimizer_->state()) out.emplace_back("optimizer." + name, s);

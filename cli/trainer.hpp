@@ -13,9 +13,10 @@ namespace gradus::cli {
 struct Score {
   double loss = 0, accuracy = 0;
 };
-// Mean loss and share of right answers over a set, without dropout, in batches of a fixed size.
-Score evaluate(nn::Sequential& network, nn::Loss loss, const ImageSet& set, int64_t pixels,
-               Device& device);
+// Mean loss and share of right answers over the labels of a part of `data` that count, in
+// evaluation mode, in batches of a fixed size.
+Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
+               const Samples& set, Device& device);
 
 // The entries whose names begin with `prefix`, without it.
 NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
@@ -32,7 +33,8 @@ class Trainer {
   // Waits and reads the losses of the steps since the last call. Error(numeric) names the first
   // step whose loss is not finite. Called by the trainer itself at times, so that few are kept.
   void read_losses();
-  // After the last batch: mean training loss of the epoch, weighted by images. Moves to the next.
+  // After the last batch: mean training loss of the epoch, weighted by labels that count. Moves to
+  // the next.
   double finish_epoch();
   Score test();
 
@@ -45,15 +47,16 @@ class Trainer {
   double learning_rate() const;                    // of the last step
   nn::Sequential& network() { return network_; }
 
-  // The state: parameters as "model.*", the optimiser's as "optimizer.*", the rest as text.
-  // Waits; Error(numeric) if a parameter is not finite, so that no broken state is ever saved.
+  // The state: the network's as "model.*", the optimiser's as "optimizer.*", the rest as text.
+  // Waits; Error(numeric) if a tensor of the network is not finite, so that no broken state is ever
+  // saved.
   NamedTensors tensors();
   Metadata numbers() const;
   // Error(io) that begins with `source` for a state of another network or other data.
   void restore(const Safetensors& state, const std::string& source);
 
  private:
-  void keep_loss(const Tensor& loss, int64_t images);
+  void keep_loss(const Tensor& loss, int64_t counted);
   int64_t batch_begin() const { return batch_ * experiment_.batch_size; }
 
   Experiment experiment_;
@@ -68,8 +71,8 @@ class Trainer {
   int64_t epoch_ = 0, batch_ = 0, steps_ = 0, samples_ = 0;
 
   Tensor window_;                   // losses of the last steps, on the device
-  std::vector<int64_t> in_window_;  // their numbers of images
-  double loss_sum_ = 0;             // over the images of this epoch, as far as read
+  std::vector<int64_t> in_window_;  // their labels that count
+  double loss_sum_ = 0;             // over the labels of this epoch, as far as read
   double last_loss_ = 0;
 };
 

@@ -92,21 +92,20 @@ TEST_CASE("idx: a folder of four files, plain and gzipped mixed") {
   folder.write("train-images-idx3-ubyte.gz", gzip(images(3, 2, 2)));
   folder.write("train-labels-idx1-ubyte", labels(std::string("\0\1\2", 3)));
   folder.write("t10k-images.idx3-ubyte", images(1, 2, 2));
-  const auto refuse = [&] {
-    return error_text(ErrorKind::io, [&] { load_idx(folder.path(), 3); });
-  };
+  const auto refuse = [&] { return error_text(ErrorKind::io, [&] { load_idx(folder.path()); }); };
   CHECK(refuse() ==
         folder.path() +
             ": none of these files is here: t10k-labels-idx1-ubyte, "
             "t10k-labels-idx1-ubyte.gz, t10k-labels.idx1-ubyte, t10k-labels.idx1-ubyte.gz");
-  const std::string file = folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\2")));
-  const Dataset data = load_idx(folder.path(), 3);
+  folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\2")));
+  const Dataset data = load_idx(folder.path());
   CHECK(data.rows == 2);
   CHECK(data.train.count == 3);
   CHECK(data.train.labels == std::vector<int32_t>{0, 1, 2});
-  CHECK(data.test.images == std::vector<uint8_t>(4, 7));
+  CHECK(data.test.inputs == std::vector<uint8_t>(4, 7));
+  CHECK(data.classes == 3);
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\3")));
-  CHECK(refuse() == file + ": label 0: expected 0 to 2, got 3");
+  CHECK(load_idx(folder.path()).classes == 4);
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\1\1")));
   CHECK(refuse().find("count: expected 1 labels, one for each image of ") != std::string::npos);
   folder.write("t10k-labels-idx1-ubyte.gz", "<html>404</html>");
@@ -115,7 +114,7 @@ TEST_CASE("idx: a folder of four files, plain and gzipped mixed") {
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\1")).substr(0, 20));
   CHECK(refuse().find("truncated gzip") != std::string::npos);
   CHECK(error_text(ErrorKind::io, [] {
-          load_idx("/no/such", 10);
+          load_idx("/no/such");
         }).find("/no/such: no such folder; looked there for train-images-idx3-ubyte, ") == 0);
 }
 
@@ -140,14 +139,14 @@ TEST_CASE("idx: the real MNIST") {
 TEST_CASE("digits: a smaller set is the beginning of a larger one") {
   const Dataset small = make_digits(25, 5, 7), large = make_digits(60, 12, 7);
   CHECK(
-      std::equal(small.train.images.begin(), small.train.images.end(), large.train.images.begin()));
+      std::equal(small.train.inputs.begin(), small.train.inputs.end(), large.train.inputs.begin()));
   CHECK(
       std::equal(small.train.labels.begin(), small.train.labels.end(), large.train.labels.begin()));
-  CHECK(std::equal(small.test.images.begin(), small.test.images.end(), large.test.images.begin()));
-  CHECK(large.train.images.size() == 60 * 28 * 28);
+  CHECK(std::equal(small.test.inputs.begin(), small.test.inputs.end(), large.test.inputs.begin()));
+  CHECK(large.train.inputs.size() == 60 * 28 * 28);
   std::vector<uint8_t> one(28 * 28);
   draw_digit(7, Split::train, 59, one.data());
-  CHECK(std::equal(one.begin(), one.end(), large.train.images.end() - 28 * 28));
+  CHECK(std::equal(one.begin(), one.end(), large.train.inputs.end() - 28 * 28));
 }
 
 TEST_CASE("digits: classes are balanced; seeds and splits differ; ink stays inside") {
@@ -156,21 +155,21 @@ TEST_CASE("digits: classes are balanced; seeds and splits differ; ink stays insi
     CHECK(std::count(a.train.labels.begin(), a.train.labels.end(), digit) == 20);
   CHECK(a.train.labels != a.test.labels);
   CHECK(a.train.labels != b.train.labels);
-  CHECK(a.train.images != a.test.images);
+  CHECK(a.train.inputs != a.test.inputs);
   for (int64_t i = 0; i < a.train.count; ++i) {
-    const uint8_t* p = a.train.images.data() + i * 784;
+    const uint8_t* p = a.train.inputs.data() + i * 784;
     const auto ink = std::count_if(p, p + 784, [](uint8_t x) { return x > 128; });
     CHECK(ink > 15);
     CHECK(ink < 350);
     const auto edge = std::count_if(p, p + 28, [](uint8_t x) { return x > 128; });
     CHECK(edge <= 8);
   }
-  CHECK(make_digits(0, 0, 1).train.images.empty());
+  CHECK(make_digits(0, 0, 1).train.inputs.empty());
   CHECK(error_text(ErrorKind::config, [] { make_digits(-1, 0, 1); }) ==
         "digits: sizes are -1 and 0, expected 0 or more");
 }
 
 TEST_CASE("digits: the bytes are the same on every machine") {
   const Dataset data = make_digits(100, 0, 1);
-  CHECK(fnv(data.train.images) == 3448580421647198240u);
+  CHECK(fnv(data.train.inputs) == 3448580421647198240u);
 }

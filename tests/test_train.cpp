@@ -4,18 +4,11 @@
 #include "cli/batches.hpp"
 #include "cli/demo.hpp"
 #include "cli/progress.hpp"
-#include "cli/train.hpp"
-#include "engine/io/file.hpp"
 #include "engine/io/safetensors.hpp"
-#include "io_helpers.hpp"
-
-#include <doctest/doctest.h>
+#include "train_helpers.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <sys/wait.h>
 
 using namespace gradus;
@@ -33,11 +26,6 @@ constexpr const char* kSmall = R"({
   "epochs": 3, "batch_size": 16, "log_every": 5, "checkpoint_every": 7
 })";
 
-struct Run {
-  std::string out, err;
-  std::vector<Json> events;
-};
-
 cli::TrainOptions small(const TempFolder& folder, const std::string& name) {
   cli::TrainOptions o;
   o.config = folder.write("small.json", kSmall);
@@ -46,64 +34,6 @@ cli::TrainOptions small(const TempFolder& folder, const std::string& name) {
   o.json = true;
   return o;
 }
-
-Run train(const cli::TrainOptions& options) {
-  std::ostringstream out, err;
-  const int code = cli::run_train(options, out, err);
-  CHECK(code == 0);
-  Run run{out.str(), err.str(), {}};
-  std::istringstream lines(run.out);
-  for (std::string line; options.json && std::getline(lines, line);)
-    run.events.push_back(Json::parse(line));
-  return run;
-}
-
-// Is the training loss of the last epoch below that of the first?
-bool falls(const Run& run) {
-  std::vector<double> losses;
-  for (const Json& e : run.events)
-    if (e["event"] == "epoch") losses.push_back(e["train_loss"].get<double>());
-  return losses.size() > 1 && losses.back() < losses.front();
-}
-
-std::string train_error(ErrorKind kind, const cli::TrainOptions& options) {
-  return error_text(kind, [&] {
-    std::ostringstream out, err;
-    cli::run_train(options, out, err);
-  });
-}
-
-// metrics.jsonl without what the clock says.
-std::vector<std::string> metrics(const std::string& run) {
-  std::vector<std::string> out;
-  std::istringstream lines(read_file(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    Json j = Json::parse(line);
-    j.erase("seconds");
-    j.erase("samples_per_second");
-    out.push_back(j.dump());
-  }
-  return out;
-}
-
-// Sends SIGINT to this very program when a text comes by.
-class InterruptAt : public std::stringbuf {
- public:
-  explicit InterruptAt(std::string text) : text_(std::move(text)) {}
-
- protected:
-  int sync() override {
-    if (!sent_ && str().find(text_) != std::string::npos) {
-      sent_ = true;
-      std::raise(SIGINT);
-    }
-    return 0;
-  }
-
- private:
-  std::string text_;
-  bool sent_ = false;
-};
 
 std::vector<std::string> checkpoints(const std::string& run) {
   std::vector<std::string> out;
@@ -359,11 +289,9 @@ TEST_CASE("train: configs that are refused") {
   CHECK(text("optimizer.lr=abc").find("optimizer.lr: expected a number") != std::string::npos);
   CHECK(text("optimizer.name=adan").find("did you mean \"adam\"?") != std::string::npos);
   CHECK(text("model.layers[1]=rellu").find("did you mean \"relu\"?") != std::string::npos);
-  CHECK(text("model.layers=[\"relu\"]") ==
-        o.config + ": model.layers: at least one {\"linear\": N} is needed");
   CHECK(text("model.layers[3].linear=5") ==
-        "model.layers: the last linear layer gives 5 outputs, the "
-        "data set digits has 10 classes");
+        "model.layers: the network gives (1, 5) for one sample, the data set digits needs at least "
+        "10 classes");
   CHECK(text("experiment=contraction").find("gradus contract") != std::string::npos);
   o.set = {"model.layers[3].linear={\"in\": 64, \"out\": 10}"};
   CHECK(train_error(ErrorKind::shape, o) ==
@@ -389,8 +317,9 @@ TEST_CASE("train: IDX files") {
 
   o.out = folder / "wrong";
   write_idx(folder, 9);
-  CHECK(train_error(ErrorKind::io, o) ==
-        idx + "/train-labels-idx1-ubyte: label 2: expected 0 to 2, got 9");
+  CHECK(train_error(ErrorKind::config, o) ==
+        "model.layers: the network gives (1, 3) for one sample, the data set " + idx +
+            " needs at least 10 classes");
   o.set[0] = "data.idx=" + (folder / "none");
   CHECK(train_error(ErrorKind::io, o).starts_with(folder / "none: no such folder"));
   CHECK_FALSE(fs::exists(o.out));
@@ -437,29 +366,6 @@ TEST_CASE("eval: the numbers of the run") {
   e = {};
   e.run_dir = folder / "nowhere";
   CHECK(error_text(ErrorKind::io, [&] { evaluate(e); }).starts_with(e.run_dir + "/config.json: "));
-}
-
-TEST_CASE("train: every optimiser, loss and kind of layer of the table") {
-  const TempFolder folder;
-  cli::TrainOptions o = small(folder, "");
-  int n = 0;
-  for (const char* set :
-       {"optimizer={\"name\": \"sgd\", \"lr\": 0.1, \"momentum\": 0.9, \"nesterov\": true}",
-        "optimizer={\"name\": \"adamw\", \"lr\": 0.01}", "loss=mse",
-        "model.layers=[\"flatten\", {\"linear\": {\"out\": 12, \"bias\": false}}, "
-        "{\"leaky_relu\": {\"negative_slope\": 0.1}}, {\"linear\": 10}]",
-        "model.layers=[{\"linear\": 12}, {\"gelu\": {\"approximate\": \"tanh\"}}, {\"linear\": "
-        "10}]",
-        "shuffle=false", "optimizer.schedule={\"name\": \"cosine\", \"warmup_steps\": 5}"}) {
-    CAPTURE(std::string(set));
-    o.out = folder / join("run", n++);
-    o.set = {"epochs=6", set};
-    CHECK(falls(train(o)));
-  }
-  o.out = folder / "nll";
-  o.set = {"loss=nll",
-           "model.layers=[{\"linear\": 12}, \"tanh\", {\"linear\": 10}, \"log_softmax\"]"};
-  CHECK(falls(train(o)));
 }
 
 TEST_CASE("progress: numbers as people read them") {

@@ -1,5 +1,5 @@
-// What a data set of small grey images is to the program: plain host memory, one byte a pixel.
-// Knows neither tensors nor where the images came from.
+// What a data set is to the program: plain host memory, one byte a pixel or a token. Knows neither
+// tensors nor where the samples came from.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,16 +7,25 @@
 
 namespace gradus::cli {
 
-struct ImageSet {
+// A token that need not be told: PyTorch's default of ignore_index.
+constexpr int32_t kNoLabel = -100;
+
+struct Samples {
   int64_t count = 0;
-  std::vector<uint8_t> images;  // count x rows x cols, row-major, 0 black to 255 white
-  std::vector<int32_t> labels;  // count numbers in [0, classes)
+  std::vector<uint8_t> inputs;  // count x rows x cols, row-major; pixels are 0 black to 255 white
+  std::vector<int32_t>
+      labels;  // in [0, classes) or kNoLabel; one a sample, of sequences one a token
 };
 
+// Grey images of rows x cols, or sequences of cols tokens (then rows is 1).
 struct Dataset {
   std::string name;
   int64_t rows = 0, cols = 0, classes = 0;
-  ImageSet train, test;
+  Samples train, test;
+  bool sequences = false;
+
+  int64_t inputs_each() const { return rows * cols; }
+  int64_t labels_each() const { return sequences ? cols : 1; }
 };
 
 }  // namespace gradus::cli

@@ -3,14 +3,13 @@
 // every larger one, and the bytes are the same on every machine (+ - * / sqrt only, no libm).
 #pragma once
 #include "cli/data/dataset.hpp"
+#include "cli/data/split.hpp"
 
 #include <cstdint>
 
 namespace gradus::cli {
 
 constexpr int64_t kDigitSide = 28;
-
-enum class Split : uint32_t { train = 0, test = 1 };
 
 // Labels come in blocks of ten, each a shuffled 0..9, so classes are balanced.
 int32_t digit_label(uint64_t seed, Split split, uint64_t index);

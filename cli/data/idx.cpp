@@ -88,7 +88,7 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
        looked_for);
 }
 
-ImageSet load_part(const std::string& folder, const std::string& part, Dataset& data) {
+Samples load_part(const std::string& folder, const std::string& part, Dataset& data) {
   const std::string image_file = find_file(folder, part + "-images", "idx3-ubyte");
   const std::string label_file = find_file(folder, part + "-labels", "idx1-ubyte");
   const Idx images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
@@ -105,16 +105,13 @@ ImageSet load_part(const std::string& folder, const std::string& part, Dataset& 
   if (data.rows != images.sizes[1] || data.cols != images.sizes[2])
     fail(ErrorKind::io, image_file, "image size: expected ", data.rows, " x ", data.cols,
          " as in the training set, got ", images.sizes[1], " x ", images.sizes[2]);
-  ImageSet out;
+  Samples out;
   out.count = images.sizes[0];
-  out.images.assign(images.bytes.begin(), images.bytes.end());
+  out.inputs.assign(images.bytes.begin(), images.bytes.end());
   out.labels.reserve(size_t(out.count));
-  for (size_t i = 0; i < labels.bytes.size(); ++i) {
-    const int label = uint8_t(labels.bytes[i]);
-    if (label >= data.classes)
-      fail(ErrorKind::io, label_file, "label ", i, ": expected 0 to ", data.classes - 1, ", got ",
-           label);
-    out.labels.push_back(label);
+  for (const char byte : labels.bytes) {
+    out.labels.push_back(uint8_t(byte));
+    data.classes = std::max<int64_t>(data.classes, out.labels.back() + 1);
   }
   return out;
 }
@@ -149,10 +146,9 @@ Idx read_idx(const std::string& path, size_t rank) {
   return parse_idx(read_gz(path, kMaxBytes), path, rank);
 }
 
-Dataset load_idx(const std::string& folder, int64_t classes) {
+Dataset load_idx(const std::string& folder) {
   Dataset data;
   data.name = folder;
-  data.classes = classes;
   data.train = load_part(folder, "train", data);
   data.test = load_part(folder, "t10k", data);
   return data;

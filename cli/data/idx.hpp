@@ -19,8 +19,8 @@ Idx read_idx(const std::string& path, size_t rank);
 Idx parse_idx(std::string bytes, const std::string& name, size_t rank);
 
 // {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte in a folder, each with or without ".gz"
-// (also with '.' for the last '-', as some mirrors have it). A label outside [0, classes) is an
-// error.
-Dataset load_idx(const std::string& folder, int64_t classes = 10);
+// (also with '.' for the last '-', as some mirrors have it). There are as many classes as the
+// largest label tells.
+Dataset load_idx(const std::string& folder);
 
 }  // namespace gradus::cli

@@ -50,6 +50,7 @@ void each_leaf(const Json& v, const std::string& path, F&& f) {
 
 // All specs that a value may have, unions opened.
 void open_unions(const Spec& spec, std::vector<const Spec*>& out) {
+  if (spec.type == Spec::Type::reference) return open_unions(spec.target(), out);
   if (spec.type != Spec::Type::any_of) {
     out.push_back(&spec);
     return;
@@ -201,6 +202,7 @@ void Layered::assign_at(const Spec* spec, Json& into, const std::vector<Step>& s
 
 void Layered::merge(const Spec* spec, Json& into, const Json& patch, const std::string& path,
                     const std::string& origin) {
+  if (spec) spec = &spec->resolved();
   const bool has_short = spec && !spec->short_key.empty();
   const auto is_scalar = [](const Json& v) { return v.is_primitive() && !v.is_null(); };
   if (has_short && into.is_object() && is_scalar(patch)) {

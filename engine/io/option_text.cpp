@@ -27,7 +27,8 @@ std::string range_text(const Spec& spec) {
   return s;
 }
 
-Json schema_of(const Spec& spec);
+// `definitions` collects what references point to.
+Json schema_of(const Spec& spec, Json& definitions);
 
 void add_range(Json& out, const Spec& spec) {
   const auto put = [&](const char* key, double x) {
@@ -40,33 +41,42 @@ void add_range(Json& out, const Spec& spec) {
   if (spec.has_high) put(spec.open_high ? "exclusiveMaximum" : "maximum", spec.high);
 }
 
-void add_members(Json& out, const Spec& spec) {
+void add_members(Json& out, const Spec& spec, Json& definitions) {
   out["additionalProperties"] = false;
   out["properties"] = Json::object();
   for (const Spec& m : spec.parts) {
-    out["properties"][m.key] = schema_of(m);
+    out["properties"][m.key] = schema_of(m, definitions);
     if (m.required) out["required"].push_back(m.key);
   }
 }
 
-Json schema_of(const Spec& spec) {
+Json schema_of(const Spec& spec, Json& definitions) {
   constexpr const char* types[] = {"boolean", "integer", "number", "string",
                                    "array",   "object",  "object"};
   Json out = Json::object();
+  if (spec.type == Spec::Type::reference) {
+    out["$ref"] = "#/definitions/" + spec.definition;
+    if (definitions.contains(spec.definition)) return out;
+    definitions[spec.definition] = Json::object();  // so that it may hold itself
+    const Json schema = schema_of(spec.target(), definitions);
+    definitions[spec.definition] = schema;
+    return out;
+  }
   if (!spec.doc.empty()) out["description"] = spec.doc;
   if (!spec.fallback.empty()) out["default"] = Json::parse(spec.fallback);
   if (spec.type == Spec::Type::any_of) {
-    for (const Spec& s : spec.parts) out["anyOf"].push_back(schema_of(s));
+    for (const Spec& s : spec.parts) out["anyOf"].push_back(schema_of(s, definitions));
     return out;
   }
   out["type"] = types[size_t(spec.type)];
   if (!spec.choices.empty()) out["enum"] = spec.choices;
   if (!spec.pattern.empty()) out["pattern"] = spec.pattern;
   add_range(out, spec);
-  if (spec.type == Spec::Type::object) add_members(out, spec);
-  if (spec.type == Spec::Type::map) out["additionalProperties"] = schema_of(spec.parts[0]);
+  if (spec.type == Spec::Type::object) add_members(out, spec, definitions);
+  if (spec.type == Spec::Type::map)
+    out["additionalProperties"] = schema_of(spec.parts[0], definitions);
   if (spec.type == Spec::Type::array) {
-    out["items"] = schema_of(spec.parts[0]);
+    out["items"] = schema_of(spec.parts[0], definitions);
     if (spec.min_length > 0) out["minItems"] = spec.min_length;
     if (spec.max_length < SIZE_MAX) out["maxItems"] = spec.max_length;
   }
@@ -172,6 +182,8 @@ std::string expectation(const Spec& spec) {
       return "an object";
     case Spec::Type::map:
       return "an object";
+    case Spec::Type::reference:
+      return expectation(spec.target());
     case Spec::Type::any_of:
       break;
   }
@@ -182,7 +194,9 @@ std::string expectation(const Spec& spec) {
 }
 
 Json json_schema(const Spec& spec, const std::string& title) {
-  Json out = schema_of(spec);
+  Json definitions = Json::object();
+  Json out = schema_of(spec, definitions);
+  if (!definitions.empty()) out["definitions"] = definitions;
   out["$schema"] = "http://json-schema.org/draft-07/schema#";
   out["title"] = title;
   const auto allow = [](Json& s) {

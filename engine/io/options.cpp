@@ -73,6 +73,8 @@ class Checker {
         return map(spec, v, path);
       case Spec::Type::any_of:
         return any_of(spec, v, path);
+      case Spec::Type::reference:
+        return value(spec.target(), v, path);
       case Spec::Type::boolean:
         break;
     }
@@ -204,6 +206,8 @@ bool fits_type(const Spec& spec, const Json& value) {
     case Spec::Type::object:
     case Spec::Type::map:
       return value.is_object();
+    case Spec::Type::reference:
+      return fits_type(spec.target(), value);
     case Spec::Type::any_of:
       break;
   }
@@ -229,6 +233,12 @@ Spec Spec::map(Spec element, std::string doc) {
 Spec Spec::any_of(std::vector<Spec> alternatives, std::string doc) {
   Spec s = make(Type::any_of, std::move(doc));
   s.parts = std::move(alternatives);
+  return s;
+}
+Spec Spec::reference(std::string name, std::function<const Spec&()> target) {
+  Spec s = make(Type::reference, "");
+  s.definition = std::move(name);
+  s.target = std::move(target);
   return s;
 }
 
@@ -288,6 +298,7 @@ const Spec* Spec::member(std::string_view name) const {
 }
 
 const Spec* choose(const Spec& spec, const Json& value) {
+  if (spec.type == Spec::Type::reference) return choose(spec.target(), value);
   if (spec.type != Spec::Type::any_of) return &spec;
   const Spec* only = nullptr;
   int fitting = 0;

@@ -16,7 +16,7 @@ namespace gradus {
 using Json = nlohmann::json;
 
 struct Spec {
-  enum class Type { boolean, integer, number, string, array, object, map, any_of };
+  enum class Type { boolean, integer, number, string, array, object, map, any_of, reference };
 
   Type type = Type::boolean;
   std::string doc;
@@ -30,7 +30,9 @@ struct Spec {
   size_t min_length = 0, max_length = SIZE_MAX;  // of an array
   std::string pattern;  // of a string, for the schema; `complaint` is the same rule as code
   std::function<std::string(const std::string&)> complaint;  // "" if the string is fine
-  std::string short_key;  // of any_of: a scalar x stands for {short_key: x}
+  std::string short_key;                // of any_of: a scalar x stands for {short_key: x}
+  std::function<const Spec&()> target;  // of a reference, whose name is `definition`
+  std::string definition;
 
   static Spec boolean(std::string doc);
   static Spec integer(std::string doc);
@@ -43,6 +45,9 @@ struct Spec {
   // One of several. Alternatives of the same JSON type must be objects, told apart by their tag:
   // the required members that have choices, or else the first required member.
   static Spec any_of(std::vector<Spec> alternatives, std::string doc);
+  // A spec that is looked up when it is needed, so that it may hold itself. The schema prints it
+  // once, under its name.
+  static Spec reference(std::string name, std::function<const Spec&()> target);
 
   Spec with(std::string name, Spec value) const;   // an object's required member
   Spec maybe(std::string name, Spec value) const;  // an optional one
@@ -57,6 +62,7 @@ struct Spec {
   Spec short_for(std::string name) const;
 
   const Spec* member(std::string_view name) const;  // nullptr if the object has none
+  const Spec& resolved() const { return type == Type::reference ? target() : *this; }
 };
 
 // Where the value at a JSON path came from: a file, a variable, "--set x=y". "" is the root.

@@ -5,19 +5,21 @@
 
 namespace gradus::nn {
 
-namespace {
-Tensor uniform_leaf(const Shape& size, int64_t in, DType dtype, Device& device) {
-  const double bound = 1 / std::sqrt(double(in));
+Tensor uniform_parameter(const Shape& size, int64_t fan_in, DType dtype, Device& device) {
+  const double bound = 1 / std::sqrt(double(fan_in));
   return uniform(size, -bound, bound, dtype, device).set_requires_grad();
 }
-}  // namespace
+
+Tensor constant_parameter(const Shape& size, double value, DType dtype, Device& device) {
+  return Tensor::full(size, value, dtype, device).set_requires_grad();
+}
 
 Linear::Linear(int64_t in, int64_t out, bool with_bias, DType dtype, Device& device) {
   if (in < 1 || out < 1)
     fail(ErrorKind::value, "linear", "needs at least one feature on each side, got ", in, " -> ",
          out);
-  weight = uniform_leaf({out, in}, in, dtype, device);
-  if (with_bias) bias = uniform_leaf({out}, in, dtype, device);
+  weight = uniform_parameter({out, in}, in, dtype, device);
+  if (with_bias) bias = uniform_parameter({out}, in, dtype, device);
 }
 
 Tensor Linear::forward(const Tensor& x) {
@@ -43,14 +45,15 @@ void Linear::collect(const std::string& prefix, NamedTensors& out) const {
   if (bias.defined()) out.emplace_back(prefix + "bias", bias);
 }
 
-bool Activation::accepts(const OpInfo& op) {
-  return op.group == "pointwise" && op.operands.size() == 1 && op.differentiable;
+bool OpLayer::accepts(const OpInfo& op) {
+  return op.least_operands() == 1 && !op.operands[0].variadic && op.differentiable;
 }
 
-Activation::Activation(const std::string& name, Attrs attrs)
+OpLayer::OpLayer(const std::string& name, Attrs attrs)
     : op_(get_op(name)), attrs_(std::move(attrs)) {
   if (!accepts(op_))
-    fail(ErrorKind::value, name, "is no activation: a pointwise op of one operand is expected");
+    fail(ErrorKind::value, name,
+         "is no layer: a differentiable op that needs one operand is expected");
   if (attrs_.size() > op_.attrs.size())
     fail(ErrorKind::value, name, "has ", op_.attrs.size(), " attributes, got ", attrs_.size());
   for (size_t i = 0; i < op_.attrs.size(); ++i) {
@@ -73,6 +76,47 @@ Tensor Flatten::forward(const Tensor& x) {
   int64_t features = 1;
   for (size_t i = 1; i < x.sizes().size(); ++i) features *= x.sizes()[i];
   return reshape(x, {x.size(0), features});
+}
+
+Tensor Unflatten::forward(const Tensor& x) {
+  int64_t product = 1;
+  for (const int64_t n : sizes_) product *= n;
+  if (x.rank() < 2 || x.size(1) != product)
+    fail(ErrorKind::shape, "unflatten", place(), " makes ", sizes_, " of ", product,
+         " features, its input is ", x.sizes());
+  Shape sizes{x.size(0)};
+  for (const int64_t n : sizes_) sizes.push_back(n);
+  for (int64_t axis = 2; axis < x.rank(); ++axis) sizes.push_back(x.size(axis));
+  return reshape(x, sizes);
+}
+
+namespace {
+Tensor table(const char* op, int64_t rows, int64_t dim, DType dtype, Device& device) {
+  if (rows < 1 || dim < 1)
+    fail(ErrorKind::value, op, "needs at least one row and one feature, got ", rows, " x ", dim);
+  return normal({rows, dim}, 0, 1, dtype, device).set_requires_grad();
+}
+}  // namespace
+
+Embedding::Embedding(int64_t count, int64_t dim, DType dtype, Device& device)
+    : weight(table("embedding", count, dim, dtype, device)) {}
+
+Tensor Embedding::forward(const Tensor& x) {
+  if (!is_integer(x.dtype()))
+    fail(ErrorKind::dtype, "embedding", place(), " takes integers, its input is ", x.dtype(), " ",
+         x.sizes());
+  return embedding(weight, x);
+}
+
+PositionalEmbedding::PositionalEmbedding(int64_t max_length, int64_t dim, DType dtype,
+                                         Device& device)
+    : weight(table("positional_embedding", max_length, dim, dtype, device)) {}
+
+Tensor PositionalEmbedding::forward(const Tensor& x) {
+  if (x.rank() < 2 || x.size(-1) != weight.size(1) || x.size(-2) > weight.size(0))
+    fail(ErrorKind::shape, "positional_embedding", place(), " takes up to ", weight.size(0),
+         " places of ", weight.size(1), " features, its input is ", x.sizes());
+  return add(x, slice(weight, 0, 0, x.size(-2)));
 }
 
 }  // namespace gradus::nn

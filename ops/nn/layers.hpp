@@ -1,14 +1,19 @@
-// The layers: linear, activations (any pointwise op of one operand, by its name), softmax over the
-// last axis, dropout, flatten. All numbers come from the thread's generator, so a seed fixes a
-// network.
+// The layers that every network uses: linear, any op of one operand by its name (activations,
+// pooling, views), dropout, flatten, embeddings. All numbers come from the thread's generator, so a
+// seed fixes a network.
 #pragma once
 #include "ops/nn/module.hpp"
 
 namespace gradus::nn {
 
-// y = x W^T + b over the last axis: (..., in) -> (..., out). weight is (out, in), bias (out,). Both
-// start uniform on [-1/sqrt(in), 1/sqrt(in)), PyTorch's rule (He et al., "Delving Deep into
-// Rectifiers", ICCV 2015, with the gain that a = sqrt(5) gives).
+// A parameter, uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's rule for weights and biases
+// (He et al., "Delving Deep into Rectifiers", ICCV 2015, with the gain that a = sqrt(5) gives).
+Tensor uniform_parameter(const Shape& size, int64_t fan_in, DType dtype, Device& device);
+// A parameter full of one value.
+Tensor constant_parameter(const Shape& size, double value, DType dtype, Device& device);
+
+// y = x W^T + b over the last axis: (..., in) -> (..., out). weight is (out, in), bias (out,), both
+// by uniform_parameter with fan_in = in.
 class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, bool bias = true, DType dtype = DType::f32,
@@ -22,33 +27,20 @@ class Linear : public Module {
   Tensor weight, bias;  // bias is undefined if the layer has none
 };
 
-// A pointwise op of one operand, with its attributes in the op's order.
-class Activation : public Module {
+// An op that needs one operand, with its attributes in the op's order.
+class OpLayer : public Module {
  public:
   // `attrs` shorter than the op's are filled up with defaults. Error(value) for an op that is not
-  // there, takes more than one operand, or lacks an attribute.
-  explicit Activation(const std::string& op, Attrs attrs = {});
+  // there, needs more than one operand, or lacks an attribute.
+  explicit OpLayer(const std::string& op, Attrs attrs = {});
   Tensor forward(const Tensor& x) override { return op_.call({x}, attrs_)[0]; }
   std::string kind() const override { return op_.name; }
-  // Whether an op may stand as an activation.
+  // Whether an op may stand as a layer.
   static bool accepts(const OpInfo& op);
 
  private:
   const OpInfo& op_;
   Attrs attrs_;
-};
-
-// Softmax over the last axis, or its logarithm.
-class Softmax : public Module {
- public:
-  explicit Softmax(bool logarithm) : logarithm_(logarithm) {}
-  Tensor forward(const Tensor& x) override {
-    return logarithm_ ? log_softmax(x, -1) : softmax(x, -1);
-  }
-  std::string kind() const override { return logarithm_ ? "log_softmax" : "softmax"; }
-
- private:
-  bool logarithm_;
 };
 
 // While training, zeroes each number with probability p and scales the rest by 1 / (1 - p).
@@ -69,6 +61,45 @@ class Flatten : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string kind() const override { return "flatten"; }
+};
+
+// (n, a b ..., rest...) -> (n, a, b, ..., rest...): `sizes` in the place of the first axis after n.
+class Unflatten : public Module {
+ public:
+  explicit Unflatten(Ints sizes) : sizes_(std::move(sizes)) {}
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "unflatten"; }
+
+ private:
+  Ints sizes_;
+};
+
+// Row i of a table for each integer i: (...) -> (..., dim). The table starts standard normal.
+class Embedding : public Module {
+ public:
+  Embedding(int64_t count, int64_t dim, DType dtype = DType::f32,
+            Device& device = default_device());
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "embedding"; }
+  void collect(const std::string& prefix, NamedTensors& out) const override {
+    out.emplace_back(prefix + "weight", weight);
+  }
+
+  Tensor weight;  // (count, dim)
+};
+
+// Adds row i of a learned table at place i: (n, length, dim) -> the same. Starts as Embedding does.
+class PositionalEmbedding : public Module {
+ public:
+  PositionalEmbedding(int64_t max_length, int64_t dim, DType dtype = DType::f32,
+                      Device& device = default_device());
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "positional_embedding"; }
+  void collect(const std::string& prefix, NamedTensors& out) const override {
+    out.emplace_back(prefix + "weight", weight);
+  }
+
+  Tensor weight;  // (max_length, dim)
 };
 
 }  // namespace gradus::nn

@@ -1,17 +1,24 @@
 // Losses and counts over ops.hpp.
 #include "ops/nn/loss.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace gradus::nn {
 
-Loss loss_named(const std::string& name) {
-  if (name == "cross_entropy") return Loss::cross_entropy;
-  if (name == "nll" || name == "nll_loss") return Loss::nll;
-  if (name == "mse" || name == "mse_loss") return Loss::mse;
-  const std::vector<std::string> known{"cross_entropy", "nll", "mse"};
-  fail(ErrorKind::value, "loss", "there is no loss \"", name, "\"", did_you_mean(name, known),
-       "; known are cross_entropy, nll and mse");
+const std::vector<std::string>& loss_names() {
+  static const std::vector<std::string> names{
+      "cross_entropy", "nll", "mse", "l1", "smooth_l1", "huber", "binary_cross_entropy_with_logits",
+      "multi_margin"};
+  return names;
+}
+
+Loss::Kind loss_named(const std::string& name) {
+  const auto& names = loss_names();
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it == names.end())
+    fail(ErrorKind::value, "loss", "there is no loss \"", name, "\"", did_you_mean(name, names));
+  return Loss::Kind(it - names.begin());
 }
 
 Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
@@ -20,16 +27,32 @@ Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
   return cast(eq(unsqueeze(labels, -1), Tensor::from(numbers, {classes}, labels.device())), dtype);
 }
 
-Tensor loss_of(Loss loss, const Tensor& outputs, const Tensor& labels) {
-  switch (loss) {
-    case Loss::cross_entropy:
-      return cross_entropy(outputs, labels);
-    case Loss::nll:
-      return nll_loss(outputs, labels);
-    case Loss::mse:
-      break;
+Tensor loss_of(const Loss& loss, const Tensor& outputs, const Tensor& labels) {
+  using Kind = Loss::Kind;
+  // The classes go last in networks and second in the ops; rows of outputs are all the same to a
+  // loss.
+  const Tensor rows = reshape(outputs, {-1, outputs.size(-1)}), classes = reshape(labels, {-1});
+  if (loss.kind == Kind::cross_entropy)
+    return cross_entropy(rows, classes, "mean", {}, kIgnored, loss.label_smoothing);
+  if (loss.kind == Kind::nll) return nll_loss(rows, classes, "mean", {}, kIgnored);
+  if (labels.rank() != 1)
+    fail(ErrorKind::value, loss_names()[size_t(loss.kind)],
+         "takes one label for each sample, got labels ", labels.sizes(),
+         "; for sequences there are cross_entropy and nll");
+  if (loss.kind == Kind::multi_margin) return multi_margin_loss(outputs, labels);
+  const Tensor targets = one_hot(labels, outputs.size(-1), outputs.dtype());
+  switch (loss.kind) {
+    case Kind::l1:
+      return l1_loss(outputs, targets);
+    case Kind::smooth_l1:
+      return smooth_l1_loss(outputs, targets, loss.beta);
+    case Kind::huber:
+      return huber_loss(outputs, targets, loss.delta);
+    case Kind::binary_cross_entropy_with_logits:
+      return binary_cross_entropy_with_logits(outputs, targets);
+    default:
+      return mse_loss(outputs, targets);
   }
-  return mse_loss(outputs, one_hot(labels, outputs.size(-1), outputs.dtype()));
 }
 
 Tensor correct(const Tensor& outputs, const Tensor& labels) {

@@ -6,7 +6,7 @@
 namespace gradus::nn {
 
 void Sequential::add(std::unique_ptr<Module> layer) {
-  layer->set_place(join("layers[", layers_.size(), "]"));
+  layer->set_place(join(path_, "[", layers_.size(), "]"));
   layers_.push_back(std::move(layer));
 }
 
@@ -25,14 +25,28 @@ void Sequential::set_training(bool on) {
   for (const auto& layer : layers_) layer->set_training(on);
 }
 
-NamedTensors Sequential::parameters() const {
+NamedTensors Sequential::state() const {
   NamedTensors out;
   collect("", out);
   return out;
 }
 
+NamedTensors Sequential::parameters() const {
+  NamedTensors out = state();
+  std::erase_if(out, [](const auto& named) { return !named.second.requires_grad(); });
+  return out;
+}
+
 void Sequential::load(const NamedTensors& values, const std::string& source) {
-  load_into(parameters(), values, source, "parameter");
+  load_into(state(), values, source, "parameter");
+}
+
+Tensor Residual::forward(const Tensor& x) {
+  const Tensor y = f_.forward(x);
+  if (!(y.sizes() == x.sizes()))
+    fail(ErrorKind::shape, "residual", place(), " adds what goes in, ", x.sizes(),
+         ", to what its layers give, ", y.sizes(), "; the shapes must be the same");
+  return add(x, y);
 }
 
 int64_t count(const NamedTensors& parameters) {

@@ -1,6 +1,8 @@
 // Module: something with parameters and a forward pass. Layers are ops with state around them, so a
 // network's derivative is that of its ops: nothing here knows how to differentiate, or any device.
-// Parameters are leaves with names in a fixed order ("layers.0.weight"), as files store them.
+// The state of a module is parameters, leaves that require a gradient, and buffers, which the
+// forward pass itself moves (running statistics); both have names in a fixed order
+// ("layers.0.weight"), as files store them.
 #pragma once
 #include "ops/ops.hpp"
 
@@ -20,7 +22,7 @@ class Module {
   virtual Tensor forward(const Tensor& x) = 0;
   // The word for the layer in configs and messages: "linear", "dropout", an op's name.
   virtual std::string kind() const = 0;
-  // Appends this module's parameters; the handles are the parameters themselves, not copies.
+  // Appends this module's parameters and buffers; the handles are those themselves, not copies.
   virtual void collect(const std::string& /*prefix*/, NamedTensors& /*out*/) const {}
   virtual void set_training(bool /*on*/) {}
   // Where the module stands, for messages: "layers[1]"; set by the container.
@@ -31,9 +33,11 @@ class Module {
   std::string place_ = "layer";
 };
 
-// Layers one after another. Their parameters are called layers.N.x, N counting every layer.
+// Layers one after another. Their tensors are called layers.N.x, N counting every layer.
 class Sequential : public Module {
  public:
+  // Its layers stand at path[0], path[1], ...
+  explicit Sequential(std::string path = "layers") : path_(std::move(path)) {}
   void add(std::unique_ptr<Module> layer);
   Tensor forward(const Tensor& x) override;
   std::string kind() const override { return "sequential"; }
@@ -41,15 +45,32 @@ class Sequential : public Module {
   void set_training(bool on) override;
 
   size_t size() const { return layers_.size(); }
-  const Module& layer(size_t i) const { return *layers_[i]; }
-  NamedTensors parameters() const;
-  // Overwrites every parameter by the tensor of its name, on any device. Error(io) that begins with
-  // `source` for a name that is missing or too many, or another shape or dtype; then nothing
+  Module& layer(size_t i) const { return *layers_[i]; }
+  NamedTensors state() const;       // parameters and buffers
+  NamedTensors parameters() const;  // those of the state that require a gradient
+  // Overwrites the state, each tensor by that of its name, on any device. Error(io) that begins
+  // with `source` for a name that is missing or too many, or another shape or dtype; then nothing
   // changed.
   void load(const NamedTensors& values, const std::string& source);
 
  private:
+  std::string path_;
   std::vector<std::unique_ptr<Module>> layers_;
+};
+
+// x + f(x), f being layers that keep the shape.
+class Residual : public Module {
+ public:
+  explicit Residual(Sequential f) : f_(std::move(f)) {}
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "residual"; }
+  void collect(const std::string& prefix, NamedTensors& out) const override {
+    f_.collect(prefix, out);
+  }
+  void set_training(bool on) override { f_.set_training(on); }
+
+ private:
+  Sequential f_;
 };
 
 // The numbers that parameters hold together.

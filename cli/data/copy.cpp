@@ -1,0 +1,46 @@
+// Symbols from Philox, four to a block of its words.
+#include "cli/data/copy.hpp"
+
+#include "engine/error.hpp"
+#include "engine/philox.hpp"
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr uint64_t kStream = 0xc0b1ull << 32;  // apart from the other users of a seed
+
+uint8_t symbol(uint64_t seed, Split split, uint64_t index, uint64_t place, int64_t symbols) {
+  const PhiloxWords p = philox(seed, index << 16 | place / 4, kStream + uint64_t(split));
+  return uint8_t(uint64_t(p.w[place % 4]) * uint64_t(symbols) >> 32);
+}
+
+}  // namespace
+
+Dataset make_copy(int64_t train, int64_t test, int64_t symbols, int64_t length, uint64_t seed) {
+  if (train < 0 || test < 0 || symbols < 1 || symbols > 255 || length < 1 || length > 1 << 16)
+    fail(ErrorKind::config, "copy", "train ", train, ", test ", test, ", symbols ", symbols,
+         ", length ", length, "; expected 0 or more samples, 1 to 255 symbols, a length of 1 to ",
+         1 << 16);
+  Dataset data{"copy", 1, 2 * length, symbols + 1, {}, {}, true};
+  const auto fill = [&](Samples& set, Split split, int64_t count) {
+    set.count = count;
+    set.inputs.reserve(size_t(count * data.cols));
+    set.labels.reserve(size_t(count * data.cols));
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<uint8_t> s;
+      for (int64_t k = 0; k < length; ++k)
+        s.push_back(symbol(seed, split, uint64_t(i), uint64_t(k), symbols));
+      set.inputs.insert(set.inputs.end(), s.begin(), s.end());
+      set.inputs.push_back(uint8_t(symbols));
+      set.inputs.insert(set.inputs.end(), s.begin(), s.end() - 1);
+      set.labels.insert(set.labels.end(), size_t(length), kNoLabel);
+      set.labels.insert(set.labels.end(), s.begin(), s.end());
+    }
+  };
+  fill(data.train, Split::train, train);
+  fill(data.test, Split::test, test);
+  return data;
+}
+
+}  // namespace gradus::cli
