@@ -135,7 +135,12 @@ Trial shaken(const OpInfo& op, const Row& row, std::string name, Dice& dice) {
 // ---- operands
 
 Tensor operand_of(const Trial& t, size_t k, DType dtype, Device& device) {
-  return upload(draw(t.row, 0, k, dtype), t.its_case().shapes[k], operand_dtype(t.row, k, dtype),
+  Row row = t.row;
+  // Of integers, which the row may not have in mind, its kinks could leave none to draw.
+  const std::vector<DType> known = dtypes_of(row.dtypes);
+  if (is_integer(dtype) && std::find(known.begin(), known.end(), dtype) == known.end())
+    for (Domain& d : row.operands) d.avoid.clear();
+  return upload(draw(row, 0, k, dtype), t.its_case().shapes[k], operand_dtype(row, k, dtype),
                 device);
 }
 
