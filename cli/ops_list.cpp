@@ -107,9 +107,12 @@ Names statement_derivatives(const OpInfo& op) {
 // Runs the op on the first case of its row, recorded, and looks at the graph and the kernels.
 void observe(const OpInfo& op, Portrait& p) {
   const rows::Row& row = rows::row_of(op.name);
-  const bool real = row.dtypes == 0 || (row.dtypes & def::kReal) != 0;
+  const auto has = [&](unsigned dtypes) { return (row.dtypes & dtypes) != 0; };
+  const DType dtype = row.dtypes == 0 || has(def::kReal) ? DType::f64
+                      : has(def::kComplex)               ? DType::c128
+                                                         : DType::i64;
   Device& device = default_device();
-  Tensors inputs = rows::draw_inputs(row, 0, real ? DType::f64 : DType::c128, device);
+  Tensors inputs = rows::draw_inputs(row, 0, dtype, device);
   Tensors leaves;
   for (Tensor& t : inputs)
     if (op.differentiable && is_floating(t.dtype())) leaves.push_back(t.set_requires_grad());

@@ -60,7 +60,7 @@ std::vector<std::vector<double>> parameter_sets(const std::string& name) {
   if (name == "elu") return {{1}, {0.3}};
   if (name == "softplus") return {{1, 20}, {2.5, 3}};
   if (name == "clamp") return {{-kInf, kInf}, {-1, 0.5}};
-  if (name == "polygamma") return {{0}, {1}, {4}};
+  if (name == "polygamma") return {{0}, {1}, {2}};
   if (name == "logit") return {{-1}, {0.2}};
   if (name == "nan_to_num") return {{0, 3, -3}};
   if (name == "celu") return {{1}, {2.5}};

@@ -76,7 +76,7 @@ struct tan : Unary {
 // cut.
 template <class T>
 GRADUS_HD inline T root_of_1_minus_square(T x) {
-  return w::sqrt(-(x - T(1))) * w::sqrt(x - T(-1));
+  return w::sqrt(-x - T(-1)) * w::sqrt(x - T(-1));
 }
 
 struct asin : Unary {
