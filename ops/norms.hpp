@@ -30,8 +30,9 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, d
 // ---- attention
 
 // softmax(q k^T scale + mask) v over the last two axes; q (..., L, e), k (..., S, e), v (..., S,
-// d). mask: bool (true = may look) or added; undefined: none. scale 0: 1 / sqrt(e). A row that may
-// look nowhere gives 0, and its gradients are 0.
+// d). mask: bool (true = may look) or added; undefined: none. scale 0: 1 / sqrt(e). is_causal:
+// row i looks at columns up to i, and where the mask allows. A row that may look nowhere gives 0,
+// and its gradients are 0.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Tensor& attn_mask = {}, bool is_causal = false,
                                     double scale = 0, double dropout_p = 0);

@@ -5,6 +5,8 @@
 #include "ops/ops.hpp"
 #include "ops/registry.hpp"
 
+#include <cmath>
+
 namespace gradus {
 
 namespace {
@@ -50,6 +52,28 @@ Tensor draw(const OpInfo& op, Device& device, const Attrs& attrs) {
   return apply1(op, std::span<const Tensor>(), attrs);
 }
 
+using Dropout = Tensor (*)(const Tensor&, double, bool);
+template <Dropout f>
+void register_dropout(const char* name, const char* doc, const char* formula) {
+  add_composition(name, "random", doc, formula, {{"x"}},
+                  {number_attr("p", 0.5, "of a zero"),
+                   {"training", AttrValue::Type::boolean, true, "else y = x"}},
+                  [](const Tensors& in, const Attrs& a) {
+                    return Tensors{f(in[0], a[0].number, a[1].integer != 0)};
+                  });
+}
+
+void check_probability(const char* op, double p) {
+  if (!(p >= 0 && p <= 1)) fail(ErrorKind::value, op, "p is ", p, ", expected 0 to 1");
+}
+
+// x times 0 with probability p, else 1 / (1 - p); one draw for each element of `drawn`.
+Tensor drop(const Tensor& x, const Shape& drawn, double p) {
+  if (p == 1) return mul(x, 0.0);
+  const Tensor keep = bernoulli(drawn, 1 - p, real_dtype(x.dtype()), x.device());
+  return mul(x, mul(keep, 1 / (1 - p)));
+}
+
 }  // namespace
 
 void register_random() {
@@ -74,14 +98,14 @@ void register_random() {
     return Tensors{bernoulli(a[0].integers, a[1].number, a[2].dtype())};
   };
   bernoulli_info = &add_op(std::move(o));
-  add_composition("dropout", "random",
-                  "zeroes elements with probability p and scales the others by 1 / (1 - p)",
-                  "y = x * bernoulli(1 - p) / (1 - p)", {{"x"}},
-                  {number_attr("p", 0.5, "of a zero"),
-                   {"training", AttrValue::Type::boolean, true, "else y = x"}},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{dropout(in[0], a[0].number, a[1].integer != 0)};
-                  });
+  register_dropout<dropout>(
+      "dropout", "zeroes elements with probability p and scales the others by 1 / (1 - p)",
+      "y = x * bernoulli(1 - p) / (1 - p)");
+  register_dropout<feature_dropout>("feature_dropout", "dropout of whole channels (axis 1)",
+                                    "y[n, c] = x[n, c] * bernoulli(1 - p)[n, c] / (1 - p)");
+  register_dropout<alpha_dropout>("alpha_dropout",
+                                  "dropout to selu's lower limit that keeps mean 0 and variance 1",
+                                  "y = a (x if bernoulli(1 - p) else -1.758...) + b");
 }
 
 Tensor uniform(const Shape& size, double low, double high, DType dtype, Device& device) {
@@ -96,11 +120,29 @@ Tensor bernoulli(const Shape& size, double p, DType dtype, Device& device) {
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {
-  if (!(p >= 0 && p <= 1)) fail(ErrorKind::value, "dropout", "p is ", p, ", expected 0 to 1");
+  check_probability("dropout", p);
+  return !training || p == 0 ? x : drop(x, x.sizes(), p);
+}
+
+Tensor feature_dropout(const Tensor& x, double p, bool training) {
+  check_probability("feature_dropout", p);
+  if (x.rank() < 2)
+    fail(ErrorKind::shape, "feature_dropout", "x has shape ", x.sizes(),
+         ", expected (n, channels, ...)");
+  Shape drawn = x.sizes();
+  for (size_t i = 2; i < drawn.size(); ++i) drawn[i] = 1;
+  return !training || p == 0 ? x : drop(x, drawn, p);
+}
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  check_probability("alpha_dropout", p);
+  if (!is_real_float(x.dtype()))
+    fail(ErrorKind::dtype, "alpha_dropout", "of ", x.dtype(), " is not defined; cast to f32 first");
   if (!training || p == 0) return x;
   if (p == 1) return mul(x, 0.0);
-  const Tensor keep = bernoulli(x.sizes(), 1 - p, real_dtype(x.dtype()), x.device());
-  return mul(x, mul(keep, 1 / (1 - p)));
+  const double low = -1.7580993408473766, a = 1 / std::sqrt((low * low * p + 1) * (1 - p));
+  const Tensor keep = bernoulli(x.sizes(), 1 - p, DType::bool_, x.device());
+  return add(mul(where(keep, x, low), a), -a * low * p);
 }
 
 }  // namespace gradus

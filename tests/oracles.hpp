@@ -55,7 +55,8 @@ void add_model_oracles(std::map<std::string, Oracle>& to);
 void add_sorting_oracles(std::map<std::string, Oracle>& to);
 void add_rearrange_oracles(std::map<std::string, Oracle>& to);
 void add_window_oracles(std::map<std::string, Oracle>& to);
-void add_norm_oracles(std::map<std::string, Oracle>& to);
+void add_norm_oracles(std::map<std::string, Oracle>& to);  // and attention's
+void add_attention_oracles(std::map<std::string, Oracle>& to);
 void add_criterion_oracles(std::map<std::string, Oracle>& to);
 
 // What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex
@@ -74,7 +75,8 @@ const std::vector<BadInput>& bad_inputs();
 void add_sorting_bad_inputs(std::vector<BadInput>& to);
 void add_rearrange_bad_inputs(std::vector<BadInput>& to);
 void add_window_bad_inputs(std::vector<BadInput>& to);
-void add_norm_bad_inputs(std::vector<BadInput>& to);
+void add_norm_bad_inputs(std::vector<BadInput>& to);  // and attention's
+void add_attention_bad_inputs(std::vector<BadInput>& to);
 void add_criterion_bad_inputs(std::vector<BadInput>& to);
 
 }  // namespace gradus::testing

@@ -228,6 +228,32 @@ Host dropout(const Call& c) {
   });
 }
 
+// One draw for each channel.
+Host feature_dropout(const Call& c) {
+  const double p = c.number("p");
+  const int64_t channels = c.in[0].sizes[1];
+  return build(c.in[0].sizes, [&](const Shape& i) {
+    if (c.integer("training") == 0) return c.in[0].at(i);
+    if (p == 1) return Wide(0);
+    const uint64_t n = uint64_t(i[0] * channels + i[1]);
+    return unit(random_bits(rows::kCheckSeed, n), true) < R(1 - p) ? c.in[0].at(i) / R(1 - p)
+                                                                   : Wide(0);
+  });
+}
+
+// The constants by their meaning: b makes the mean of a standard x 0, a its variance 1.
+Host alpha_dropout(const Call& c) {
+  const R p = c.number("p"), low = -1.0507009873554805L * 1.6732632423543772L;  // of selu
+  const R mean = p * low, variance = (1 - p) + p * low * low - mean * mean;
+  uint64_t n = 0;
+  return build(c.in[0].sizes, [&](const Shape& i) {
+    if (c.integer("training") == 0) return c.in[0].at(i);
+    if (p == 1) return Wide(0);
+    const bool keep = unit(random_bits(rows::kCheckSeed, n++), true) < R(1 - c.number("p"));
+    return ((keep ? c.in[0].at(i) : Wide(low)) - mean) / std::sqrt(variance);
+  });
+}
+
 }  // namespace
 
 void add_model_oracles(std::map<std::string, Oracle>& to) {
@@ -249,6 +275,8 @@ void add_model_oracles(std::map<std::string, Oracle>& to) {
   to["normal"] = random(normal);
   to["bernoulli"] = random(bernoulli);
   to["dropout"] = dropout;
+  to["feature_dropout"] = feature_dropout;
+  to["alpha_dropout"] = alpha_dropout;
 }
 
 }  // namespace gradus::testing
