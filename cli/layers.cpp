@@ -1,6 +1,7 @@
 // The table of layers.
 #include "cli/layers.hpp"
 
+#include "cli/parse.hpp"
 #include "ops/nn/attention.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"
@@ -45,6 +46,7 @@ Spec attribute_spec(const AttrSpec& attr) {
     case AttrValue::Type::boolean:
       return Spec::boolean(attr.doc);
     case AttrValue::Type::text:
+    case AttrValue::Type::dtype:
       return Spec::string(attr.doc);
     default:
       return Spec::number(attr.doc);
@@ -61,6 +63,8 @@ AttrValue attribute_value(const AttrSpec& attr, const Json& v) {
       return v.get<bool>();
     case AttrValue::Type::text:
       return std::string_view(v.get_ref<const std::string&>());
+    case AttrValue::Type::dtype:
+      return parse_dtype(v.get<std::string>());
     default:
       return v.get<double>();
   }
@@ -70,8 +74,8 @@ LayerKind op_kind(const OpInfo& op) {
   Spec options = Spec::object(op.doc);
   for (const AttrSpec& a : op.attrs) {
     const bool needed = a.default_value.is_none() && !a.optional;
-    options = needed ? options.with(a.name, attribute_spec(a))
-                     : options.maybe(a.name, attribute_spec(a));
+    options =
+        needed ? options.with(a.name, attribute_spec(a)) : options.maybe(a.name, attribute_spec(a));
   }
   const auto make = [&op](const Json& o, const Tensor&, const std::string&) -> Made {
     Attrs attrs;
@@ -126,8 +130,7 @@ LayerKind conv_kind(int64_t axes, bool transposed) {
           .maybe("bias", bool_spec("adds a bias"));
   if (transposed)
     options = options.maybe("output_padding", ints_spec("added to one side").otherwise("0"));
-  return {name, options, "",
-          [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
+  return {name, options, "", [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
             nn::ConvOptions c;
             c.axes = axes;
             c.in_channels = axis_size(probe, 1, name.c_str());
@@ -166,42 +169,39 @@ void add_norms(std::vector<LayerKind>& kinds) {
                                           : Ints{axis_size(probe, -1, who)};
   };
   const Spec shape = ints_spec("sizes of the axes taken together; by default the last one");
-  kinds.push_back({"layer_norm",
-                   Spec::object("by mean and variance of the last axes of each sample")
-                       .maybe("normalized_shape", shape)
-                       .maybe("eps", eps_spec())
-                       .maybe("affine", affine)
-                       .maybe("bias", bool_spec("with a shift")),
-                   "normalized_shape",
-                   [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
-                     return std::make_unique<nn::LayerNorm>(
-                         sizes(o, probe, "layer_norm"), o["eps"].get<double>(),
-                         o["affine"].get<bool>(), o["bias"].get<bool>(), DType::f32,
-                         probe.device());
-                   }});
-  kinds.push_back({"rms_norm",
-                   Spec::object("by the root mean square of the last axes of each sample")
-                       .maybe("normalized_shape", shape)
-                       .maybe("eps", eps_spec())
-                       .maybe("affine", bool_spec("learns a scale")),
-                   "normalized_shape",
-                   [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
-                     return std::make_unique<nn::RmsNorm>(
-                         sizes(o, probe, "rms_norm"), o["eps"].get<double>(),
-                         o["affine"].get<bool>(), DType::f32, probe.device());
-                   }});
-  kinds.push_back({"group_norm",
-                   Spec::object("by mean and variance of groups of channels of each sample")
-                       .with("num_groups", count_spec("groups"))
-                       .maybe("eps", eps_spec())
-                       .maybe("affine", affine),
-                   "num_groups",
-                   [](const Json& o, const Tensor& probe, const std::string&) -> Made {
-                     return std::make_unique<nn::GroupNorm>(
-                         o["num_groups"].get<int64_t>(), axis_size(probe, 1, "group_norm"),
-                         o["eps"].get<double>(), o["affine"].get<bool>(), DType::f32,
-                         probe.device());
-                   }});
+  kinds.push_back(
+      {"layer_norm",
+       Spec::object("by mean and variance of the last axes of each sample")
+           .maybe("normalized_shape", shape)
+           .maybe("eps", eps_spec())
+           .maybe("affine", affine)
+           .maybe("bias", bool_spec("with a shift")),
+       "normalized_shape", [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
+         return std::make_unique<nn::LayerNorm>(sizes(o, probe, "layer_norm"),
+                                                o["eps"].get<double>(), o["affine"].get<bool>(),
+                                                o["bias"].get<bool>(), DType::f32, probe.device());
+       }});
+  kinds.push_back(
+      {"rms_norm",
+       Spec::object("by the root mean square of the last axes of each sample")
+           .maybe("normalized_shape", shape)
+           .maybe("eps", eps_spec())
+           .maybe("affine", bool_spec("learns a scale")),
+       "normalized_shape", [=](const Json& o, const Tensor& probe, const std::string&) -> Made {
+         return std::make_unique<nn::RmsNorm>(sizes(o, probe, "rms_norm"), o["eps"].get<double>(),
+                                              o["affine"].get<bool>(), DType::f32, probe.device());
+       }});
+  kinds.push_back(
+      {"group_norm",
+       Spec::object("by mean and variance of groups of channels of each sample")
+           .with("num_groups", count_spec("groups"))
+           .maybe("eps", eps_spec())
+           .maybe("affine", affine),
+       "num_groups", [](const Json& o, const Tensor& probe, const std::string&) -> Made {
+         return std::make_unique<nn::GroupNorm>(
+             o["num_groups"].get<int64_t>(), axis_size(probe, 1, "group_norm"),
+             o["eps"].get<double>(), o["affine"].get<bool>(), DType::f32, probe.device());
+       }});
 }
 
 void add_sequence_layers(std::vector<LayerKind>& kinds) {
@@ -210,9 +210,9 @@ void add_sequence_layers(std::vector<LayerKind>& kinds) {
                        .with("num_embeddings", count_spec("tokens that there are"))
                        .with("embedding_dim", count_spec("features of a token")),
                    "", [](const Json& o, const Tensor& probe, const std::string&) -> Made {
-                     return std::make_unique<nn::Embedding>(
-                         o["num_embeddings"].get<int64_t>(), o["embedding_dim"].get<int64_t>(),
-                         DType::f32, probe.device());
+                     return std::make_unique<nn::Embedding>(o["num_embeddings"].get<int64_t>(),
+                                                            o["embedding_dim"].get<int64_t>(),
+                                                            DType::f32, probe.device());
                    }});
   kinds.push_back(
       {"positional_embedding",
@@ -224,18 +224,17 @@ void add_sequence_layers(std::vector<LayerKind>& kinds) {
                                       : axis_size(probe, -2, "positional_embedding"),
              axis_size(probe, -1, "positional_embedding"), DType::f32, probe.device());
        }});
-  kinds.push_back({"multi_head_attention",
-                   Spec::object("self-attention over the places of a sequence")
-                       .with("num_heads", count_spec("heads"))
-                       .maybe("causal", Spec::boolean("a place does not look at later ones")
-                                            .otherwise("false"))
-                       .maybe("bias", bool_spec("with biases")),
-                   "num_heads", [](const Json& o, const Tensor& probe, const std::string&) -> Made {
-                     return std::make_unique<nn::MultiHeadAttention>(
-                         axis_size(probe, -1, "multi_head_attention"),
-                         o["num_heads"].get<int64_t>(), o["causal"].get<bool>(),
-                         o["bias"].get<bool>(), DType::f32, probe.device());
-                   }});
+  kinds.push_back(
+      {"multi_head_attention",
+       Spec::object("self-attention over the places of a sequence")
+           .with("num_heads", count_spec("heads"))
+           .maybe("causal", Spec::boolean("a place does not look at later ones").otherwise("false"))
+           .maybe("bias", bool_spec("with biases")),
+       "num_heads", [](const Json& o, const Tensor& probe, const std::string&) -> Made {
+         return std::make_unique<nn::MultiHeadAttention>(
+             axis_size(probe, -1, "multi_head_attention"), o["num_heads"].get<int64_t>(),
+             o["causal"].get<bool>(), o["bias"].get<bool>(), DType::f32, probe.device());
+       }});
 }
 
 // ---- layers made of layers
@@ -256,21 +255,21 @@ void add_containers(std::vector<LayerKind>& kinds) {
                    "", [](const Json& o, const Tensor& probe, const std::string& place) {
                      std::vector<LayerMaker> makers;
                      for (int64_t n = o["times"].get<int64_t>(); n > 0; --n)
-                       for (LayerMaker& m : read_layers(o["layers"])) makers.push_back(std::move(m));
+                       for (LayerMaker& m : read_layers(o["layers"]))
+                         makers.push_back(std::move(m));
                      Tensor x = probe;
-                     return Made(
-                         new nn::Sequential(build_layers(makers, x, place + ".repeat")));
+                     return Made(new nn::Sequential(build_layers(makers, x, place + ".repeat")));
                    }});
 }
 
 void add_simple_layers(std::vector<LayerKind>& kinds) {
-  kinds.push_back({"dropout",
-                   Spec::object("zeroes numbers at random while training")
-                       .maybe("p",
-                              Spec::number("probability of a zero").at_least(0).below(1).otherwise("0.5")),
-                   "p", [](const Json& o, const Tensor&, const std::string&) -> Made {
-                     return std::make_unique<nn::Dropout>(o["p"].get<double>());
-                   }});
+  kinds.push_back(
+      {"dropout",
+       Spec::object("zeroes numbers at random while training")
+           .maybe("p", Spec::number("probability of a zero").at_least(0).below(1).otherwise("0.5")),
+       "p", [](const Json& o, const Tensor&, const std::string&) -> Made {
+         return std::make_unique<nn::Dropout>(o["p"].get<double>());
+       }});
   kinds.push_back({"flatten", Spec::object("all axes of a sample as one"), "",
                    [](const Json&, const Tensor&, const std::string&) -> Made {
                      return std::make_unique<nn::Flatten>();
@@ -282,12 +281,11 @@ void add_simple_layers(std::vector<LayerKind>& kinds) {
                      return std::make_unique<nn::Unflatten>(ints(o["sizes"]));
                    }});
   for (const char* name : {"softmax", "log_softmax"})
-    kinds.push_back({name,
-                     Spec::object(get_op(name).doc)
-                         .maybe("dim", Spec::integer("axis").otherwise("-1")),
-                     "dim", [name](const Json& o, const Tensor&, const std::string&) -> Made {
-                       return std::make_unique<nn::OpLayer>(name, Attrs{o["dim"].get<int64_t>()});
-                     }});
+    kinds.push_back(
+        {name, Spec::object(get_op(name).doc).maybe("dim", Spec::integer("axis").otherwise("-1")),
+         "dim", [name](const Json& o, const Tensor&, const std::string&) -> Made {
+           return std::make_unique<nn::OpLayer>(name, Attrs{o["dim"].get<int64_t>()});
+         }});
 }
 
 const std::vector<LayerKind>& layer_kinds() {
@@ -342,8 +340,8 @@ const Spec& layer_spec() {
 LayerMaker read_layer(const Json& layer) {
   const std::string name = layer.is_string() ? layer.get<std::string>() : layer.begin().key();
   const auto& kinds = layer_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                 [&](const LayerKind& k) { return k.name == name; });
+  const auto kind =
+      std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == name; });
   Json options = Json::object();
   if (layer.is_object()) {
     const Json& value = layer.begin().value();

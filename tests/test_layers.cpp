@@ -1,5 +1,5 @@
-// Layers with structure (convolution, normalisation, embeddings, attention, residuals) against loops
-// over indices, and their state.
+// Layers with structure (convolution, normalisation, embeddings, attention, residuals) against
+// loops over indices, and their state.
 #include "nn_helpers.hpp"
 #include "ops/nn/attention.hpp"
 #include "ops/nn/conv.hpp"
@@ -78,8 +78,9 @@ TEST_CASE("layers: a convolution has PyTorch's parameters, and slides them over 
         }
   CHECK(conv.forward(x).sizes() == Shape{2, 6, 3, 3});
   CHECK(close(values(conv.forward(x)), want));
-  CHECK(error_of([&] { conv.forward(Tensor::zeros({2, 3, 5, 4}, DType::f64)); }) ==
-        "conv2d: layer takes 4 channels and a batch of 4 axes, its input is (2, 3, 5, 4)");
+  CHECK(error_of([&] {
+          conv.forward(Tensor::zeros({2, 3, 5, 4}, DType::f64));
+        }) == "conv2d: layer takes 4 channels and a batch of 4 axes, its input is (2, 3, 5, 4)");
   o.groups = 4;
   CHECK(error_of([&] { nn::Conv refused(o); }) ==
         "conv2d: channels 4 -> 6 do not divide into 4 groups");
@@ -143,8 +144,8 @@ TEST_CASE("layers: batch_norm normalises by the batch, then by what it has seen"
         for (int64_t j = 0; j < r; ++j) var += std::pow(xs[at(i, j)] - mean, 2) / double(n * r);
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < r; ++j)
-          want[at(i, j)] = (xs[at(i, j)] - mean) / std::sqrt(var + 1e-3) * w[size_t(k)] +
-                           b[size_t(k)];
+          want[at(i, j)] =
+              (xs[at(i, j)] - mean) / std::sqrt(var + 1e-3) * w[size_t(k)] + b[size_t(k)];
       seen_mean[size_t(k)] = 0.75 * seen_mean[size_t(k)] + 0.25 * mean;
       seen_var[size_t(k)] = 0.75 * seen_var[size_t(k)] + 0.25 * var * double(n * r) / (n * r - 1);
     }
@@ -159,8 +160,9 @@ TEST_CASE("layers: batch_norm normalises by the batch, then by what it has seen"
     want.push_back((values(x)[k] - seen_mean[k]) / std::sqrt(seen_var[k] + 1e-3) * w[k] + b[k]);
   CHECK(close(values(norm.forward(x)), want));
   CHECK(close(values(norm.running_mean), seen_mean));
-  CHECK(error_of([&] { norm.forward(Tensor::zeros({2, 3}, DType::f64)); }) ==
-        "batch_norm: layer takes 2 channels, its input is (2, 3)");
+  CHECK(error_of([&] {
+          norm.forward(Tensor::zeros({2, 3}, DType::f64));
+        }) == "batch_norm: layer takes 2 channels, its input is (2, 3)");
 }
 
 TEST_CASE("layers: layer_norm, rms_norm and group_norm, each over its own axes") {
@@ -199,8 +201,9 @@ TEST_CASE("layers: layer_norm, rms_norm and group_norm, each over its own axes")
   CHECK(close(values(layer.forward(x)), by_layer));
   CHECK(close(values(rms.forward(x)), by_rms));
   CHECK(close(values(group.forward(x)), by_group));
-  CHECK(error_of([&] { layer.forward(Tensor::zeros({2, 4}, DType::f64)); }) ==
-        "layer_norm: layer takes (2, 3) as last axes, its input is (2, 4)");
+  CHECK(error_of([&] {
+          layer.forward(Tensor::zeros({2, 4}, DType::f64));
+        }) == "layer_norm: layer takes (2, 3) as last axes, its input is (2, 4)");
   CHECK(error_of([] { nn::GroupNorm(3, 4); }) ==
         "group_norm: 4 channels do not divide into 3 groups");
 }
@@ -223,7 +226,9 @@ TEST_CASE("layers: embeddings are rows of a table, by token and by place") {
   CHECK(std::abs(square - 1) < 6 * std::sqrt(2 / 1e4));  // standard normal, six sigma
   CHECK(error_of([&] { tokens.forward(f64({1}, {1})); }) ==
         "embedding: layer takes integers, its input is f64 (1,)");
-  CHECK(error_of([&] { places.forward(Tensor::zeros({2, 5, 3}, DType::f64)); }) ==
+  CHECK(error_of([&] {
+          places.forward(Tensor::zeros({2, 5, 3}, DType::f64));
+        }) ==
         "positional_embedding: layer takes up to 4 places of 3 features, its input is (2, 5, 3)");
 }
 
@@ -233,8 +238,9 @@ TEST_CASE("layers: attention by loops, causal or not") {
     CAPTURE(causal);
     manual_seed(8);
     nn::MultiHeadAttention layer(dim, heads, causal, true, DType::f64);
-    CHECK(state_names(layer) ==
-          "in_proj_weight (18, 6); in_proj_bias (18,); out_proj.weight (6, 6); out_proj.bias (6,); ");
+    CHECK(
+        state_names(layer) ==
+        "in_proj_weight (18, 6); in_proj_bias (18,); out_proj.weight (6, 6); out_proj.bias (6,); ");
     const double bound = std::sqrt(6.0 / (6 + 18));
     CHECK(largest(layer.in_proj_weight) <= bound);
     CHECK(largest(layer.in_proj_weight) > 0.9 * bound);
@@ -292,7 +298,8 @@ TEST_CASE("layers: a residual adds its input, and names its layers") {
   net.add(std::make_unique<nn::Residual>(std::move(inner)));
   net.set_training(false);
   CHECK(close(values(net.forward(x)), {1 + f[0], 2 + f[1], 3 + f[2]}));
-  CHECK(names_of(net.parameters()) == "layers.1.layers.0.weight (3, 3); layers.1.layers.0.bias (3,); ");
+  CHECK(names_of(net.parameters()) ==
+        "layers.1.layers.0.weight (3, 3); layers.1.layers.0.bias (3,); ");
 
   nn::Sequential narrow;
   narrow.add(std::make_unique<nn::Linear>(3, 1, true, DType::f64));
@@ -309,6 +316,7 @@ TEST_CASE("layers: unflatten undoes flatten") {
   CHECK(values(back.forward(nn::Flatten().forward(x))) == values(x));
   CHECK(nn::Unflatten({2, 6}).forward(Tensor::zeros({0, 12, 5}, DType::f32)).sizes() ==
         Shape{0, 2, 6, 5});
-  CHECK(error_of([&] { back.forward(Tensor::zeros({2, 10}, DType::f32)); }) ==
-        "unflatten: layer makes (3, 4) of 12 features, its input is (2, 10)");
+  CHECK(error_of([&] {
+          back.forward(Tensor::zeros({2, 10}, DType::f32));
+        }) == "unflatten: layer makes (3, 4) of 12 features, its input is (2, 10)");
 }

@@ -299,8 +299,8 @@ TEST_CASE("nn: the first ten losses of a seeded network") {
         labels.push_back(x[k * 6] > 0.3 ? 2 : x[k * 6 + 1] > 0 ? 1 : 0);
       const Tensor images = cast(Tensor::from(x, {8, 6}, device), DType::f32);
       optimizer.zero_grad();
-      const Tensor loss = nn::loss_of(nn::Loss{}, net.forward(images),
-                                      Tensor::from(labels, {8}, device));
+      const Tensor loss =
+          nn::loss_of(nn::Loss{}, net.forward(images), Tensor::from(labels, {8}, device));
       backward(loss);
       optimizer.step(0.05);
       const double want = by_hand.step(x, labels, t, 0.05);
@@ -311,4 +311,3 @@ TEST_CASE("nn: the first ten losses of a seeded network") {
     CHECK(last < first);
   }
 }
-

@@ -100,8 +100,9 @@ TEST_CASE("networks: with batch_norm and any schedule, --resume goes on bit for 
     InterruptAt buffer("\"step\":18,");
     std::ostream out(&buffer);
     std::ostringstream err;
-    CHECK(error_text(ErrorKind::interrupted, [&] { cli::run_train(parts, out, err); })
-              .starts_with("train: interrupted after step 18"));
+    CHECK(error_text(ErrorKind::interrupted, [&] {
+            cli::run_train(parts, out, err);
+          }).starts_with("train: interrupted after step 18"));
     parts.resume = true;
     CHECK(train(parts).events.front()["resumed_at"] == 18);
     CHECK(read_file(whole.out + "/model.safetensors") ==
@@ -151,9 +152,9 @@ TEST_CASE("networks: schedules move the learning rate by epochs or by steps") {
     CHECK(multi[s] == doctest::Approx(s < 10 ? 0.01 : s < 40 ? 1e-3 : 1e-4));
     CHECK(exponential[s] == doctest::Approx(0.01 * std::pow(0.9, s / 13)));
     CHECK(linear[s] == doctest::Approx(0.01 * (1 - double(s) / 52)));
-    CHECK(cosine[s] ==
-          doctest::Approx(s < 10 ? 0.001 * double(s + 1)
-                                 : 0.005 * (1 + std::cos(M_PI * double(s - 10) / 42))));
+    CHECK(cosine[s] == doctest::Approx(s < 10
+                                           ? 0.001 * double(s + 1)
+                                           : 0.005 * (1 + std::cos(M_PI * double(s - 10) / 42))));
   }
 }
 
@@ -171,8 +172,8 @@ TEST_CASE("networks: every optimiser, loss and option of the table learns") {
                         "weight_decay": 1e-4})"});
   learns({R"(optimizer={"name": "adamw", "lr": 0.01})", "clip_norm=0.5"});
   learns({"shuffle=false"});
-  for (const char* loss : {"mse", "l1", "smooth_l1", "huber", "multi_margin",
-                           "binary_cross_entropy_with_logits"})
+  for (const char* loss :
+       {"mse", "l1", "smooth_l1", "huber", "multi_margin", "binary_cross_entropy_with_logits"})
     learns({std::string("loss=") + loss});
   learns({R"(loss={"name": "cross_entropy", "label_smoothing": 0.1})"});
   learns({R"(loss={"name": "huber", "delta": 0.5})"});
@@ -195,7 +196,10 @@ TEST_CASE("networks: layers in every form that a config may give them") {
   trains(R"([{"linear": 12}, {"layer_norm": {"eps": 1e-3}}, "silu",
              {"repeat": {"times": 2, "layers": [{"residual": [{"linear": 12}, "tanh"]}]}},
              {"group_norm": 3}, {"linear": 10}])");
-  trains(R"([{"unflatten": [1, 784]}, {"conv1d": {"out_channels": 2, "kernel_size": 8, "stride": 8}},
+  trains(
+      R"([{"linear": 12}, {"cast": "float64"}, {"cast": {"dtype": "float32"}}, {"linear": 10}])");
+  trains(
+      R"([{"unflatten": [1, 784]}, {"conv1d": {"out_channels": 2, "kernel_size": 8, "stride": 8}},
              "relu", {"conv_transpose1d": {"out_channels": 1, "kernel_size": 2}}, "flatten",
              {"linear": 10}])");
   trains(R"([{"unflatten": [1, 28, 28]}, {"avg_pool2d": {"kernel_size": [2, 2]}},
@@ -300,6 +304,7 @@ TEST_CASE("copy: sequences as they are written down") {
   CHECK(b.train.inputs != c.train.inputs);
   CHECK(std::vector(a.train.inputs.begin(), a.train.inputs.begin() + 60) !=
         std::vector(a.test.inputs.begin(), a.test.inputs.begin() + 60));
-  CHECK(error_text(ErrorKind::config, [] { cli::make_copy(1, 1, 256, 3, 0); })
-            .starts_with("copy: train 1, test 1, symbols 256"));
+  CHECK(error_text(ErrorKind::config, [] {
+          cli::make_copy(1, 1, 256, 3, 0);
+        }).starts_with("copy: train 1, test 1, symbols 256"));
 }

@@ -36,8 +36,8 @@ std::string Conv::kind() const {
 Tensor Conv::forward(const Tensor& x) {
   const ConvOptions& o = options_;
   if (x.rank() != o.axes + 2 || x.size(1) != o.in_channels)
-    fail(ErrorKind::shape, kind(), place(), " takes ", o.in_channels,
-         " channels and a batch of ", o.axes + 2, " axes, its input is ", x.sizes());
+    fail(ErrorKind::shape, kind(), place(), " takes ", o.in_channels, " channels and a batch of ",
+         o.axes + 2, " axes, its input is ", x.sizes());
   if (o.transposed)
     return (o.axes == 1 ? conv_transpose1d : conv_transpose2d)(
         x, weight, bias, o.stride, o.padding, o.output_padding, o.groups, o.dilation);
