@@ -2,6 +2,8 @@
 // backward.cpp.
 #include "engine/graph.hpp"
 
+#include "engine/batch.hpp"
+
 #include <atomic>
 
 namespace gradus {
@@ -173,6 +175,8 @@ void push_tangents(OpContext& ctx, GradFn& node) {
 
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   CurrentOp now(op.name.c_str());
+  if (const BatchScope* scope = batch_scope_of(op, inputs))
+    return apply_batched(*scope, op, inputs, attrs);
   OpContext ctx(op, inputs, attrs);
   op.forward(ctx);
   if (ctx.needs_any()) {
@@ -208,6 +212,13 @@ void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
   if (!(x.sizes() == t.sizes()) || x.dtype() != t.dtype())
     fail(ErrorKind::autograd, "set_tangent", "the tensor is ", x.dtype(), " ", x.sizes(),
          ", its tangent is ", t.dtype(), " ", t.sizes());
+  if (is_batched(x)) {
+    const Batch& b = *x.body()->batch;
+    return set_tangent(b.physical, unwrapped(t, b.level));
+  }
+  if (is_batched(t))
+    fail(ErrorKind::autograd, "set_tangent",
+         "vmap: the tangent is batched, the tensor is not; use func::jvp, which lifts it");
   give_tangent(x, t);
 }
 

@@ -172,6 +172,7 @@ struct Arithmetic {
   Tensor (*clone)(const Tensor&);
   void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
   void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
+  Tensor (*permute)(const Tensor&, const Shape&);
 };
 void set_arithmetic(const Arithmetic& functions);
 const Arithmetic& arithmetic();

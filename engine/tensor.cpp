@@ -1,5 +1,6 @@
 #include "engine/tensor.hpp"
 
+#include "engine/batch.hpp"
 #include "engine/graph.hpp"
 #include "engine/kernel_call.hpp"
 
@@ -85,11 +86,18 @@ const Shape& Tensor::sizes() const { return checked(body_).sizes; }
 const Shape& Tensor::strides() const { return checked(body_).strides; }
 int64_t Tensor::offset() const { return checked(body_).offset; }
 int64_t Tensor::numel() const { return numel_of(sizes()); }
-Device& Tensor::device() const { return storage().device(); }
+Device& Tensor::device() const {
+  return is_batched(*this) ? body_->batch->physical.device() : storage().device();
+}
 uint64_t Tensor::version() const { return storage().version(); }
 
 Storage& Tensor::storage() const {
   TensorBody& body = checked(body_);
+  if (body.batch)
+    fail(ErrorKind::value, current_op(),
+         "vmap: a batched tensor stands for all examples at once: its values cannot be read on the "
+         "host (item, printing, data-dependent sizes and branches) nor written in place; use "
+         "where() for a branch, an op that returns a new tensor for a write, or a loop");
   if (!body.storage) body.storage = materialise(*this, body.dtype, default_device()).body_->storage;
   return *body.storage;
 }
@@ -124,7 +132,10 @@ Tensor Tensor::alias(const Shape& sizes, const Shape& strides, int64_t offset) c
   return Tensor(std::move(body));
 }
 
-Tensor Tensor::detach() const { return alias(sizes(), strides(), offset()); }
+Tensor Tensor::detach() const {
+  if (is_batched(*this)) return wrapped(body_->batch->physical.detach(), body_->batch->level);
+  return alias(sizes(), strides(), offset());
+}
 
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
@@ -137,12 +148,14 @@ Tensor Tensor::clone_data() const {
 }
 
 Autograd& autograd_of(const Tensor& t) {
+  if (is_batched(t)) return autograd_of(t.body()->batch->physical);
   TensorBody& body = checked(t.body());
   if (!body.autograd) body.autograd = make_ref<Autograd>();
   return *body.autograd;
 }
 
 bool Tensor::requires_grad() const {
+  if (is_batched(*this)) return body_->batch->physical.requires_grad();
   return body_ && body_->autograd && (body_->autograd->requires_grad || body_->autograd->fn);
 }
 Tensor& Tensor::set_requires_grad(bool on) {
@@ -162,14 +175,20 @@ Tensor& Tensor::set_requires_grad(bool on) {
 }
 bool Tensor::is_leaf() const { return grad_fn() == nullptr; }
 GradFn* Tensor::grad_fn() const {
+  if (is_batched(*this)) return body_->batch->physical.grad_fn();
   return body_ && body_->autograd ? body_->autograd->fn.get() : nullptr;
 }
 uint32_t Tensor::output_index() const {
+  if (is_batched(*this)) return body_->batch->physical.output_index();
   return body_ && body_->autograd ? body_->autograd->output_index : 0;
 }
 Tensor Tensor::grad() const { return body_ && body_->autograd ? body_->autograd->grad : Tensor(); }
 void Tensor::set_grad(const Tensor& g) const { autograd_of(*this).grad = g; }
 Tensor Tensor::tangent() const {
+  if (is_batched(*this)) {
+    const Tensor t = body_->batch->physical.tangent();
+    return t.defined() ? wrapped(t, body_->batch->level) : t;
+  }
   return body_ && body_->autograd ? body_->autograd->tangent : Tensor();
 }
 
@@ -183,6 +202,7 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
 }
 
 void prepare_write(const Tensor& t, const char* op) {
+  if (is_batched(t)) t.storage();  // refuses in words
   if (grad_enabled() && t.requires_grad()) {
     if (t.is_leaf())
       fail(ErrorKind::autograd, op,

@@ -28,6 +28,7 @@ void init() {
     register_windows();
     register_norms();
     register_attention();
+    register_batching();
   });
 }
 

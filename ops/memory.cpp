@@ -143,7 +143,8 @@ void register_memory() {
   cast_op();
   contiguous_op();
   clone_op();
-  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel});
+  set_arithmetic(
+      {add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel, permute});
 }
 
 }  // namespace gradus

@@ -20,6 +20,7 @@ void register_rearrangements();
 void register_windows();
 void register_norms();
 void register_attention();
+void register_batching();  // after all others
 
 // A composition: an op made of ops; the doors see it like any other.
 inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
