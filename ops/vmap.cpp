@@ -37,6 +37,11 @@ Tensor aligned(const BatchCall& c, size_t k, int64_t rank) {
   return reshape(x, sizes);
 }
 
+// To the rules of sum, amax and amin no axes are all axes: one number is given an axis of its own.
+Outputs batch_reduce(const BatchCall& c) {
+  if (!c.attrs[0].integers.empty()) return batch_by_axes(c);
+  return run(c, {reshape(c.in[0], {c.scope.level.size, 1})}, {Ints{1}, false});
+}
 Outputs batch_permute(const BatchCall& c) {
   Ints dims{0};
   for (int64_t d : c.attrs[0].integers) dims.push_back(d + 1);
@@ -158,8 +163,9 @@ void register_batching() {
   using Rule = Outputs (*)(const BatchCall&);
   const std::pair<Rule, std::vector<const char*>> rules[] = {
       {batch_by_axes,
-       {"cast", "contiguous", "clone", "sum", "amax", "amin", "argmax", "cumsum", "softmax",
-        "log_softmax", "slice", "select", "flip", "diagonal", "gather", "scatter_add", "cat"}},
+       {"cast", "contiguous", "clone", "argmax", "cumsum", "softmax", "log_softmax", "slice",
+        "select", "flip", "diagonal", "gather", "scatter_add", "cat"}},
+      {batch_reduce, {"sum", "amax", "amin"}},
       {batch_permute, {"permute"}},
       {batch_reshape, {"reshape"}},
       {batch_expand, {"expand"}},
