@@ -353,3 +353,19 @@ TEST_CASE("vmap: what is refused, in words") {
   })({x});
   CHECK(says(error_of([&] { exp(kept); }), "kept beyond the function that was mapped"));
 }
+
+TEST_CASE("vmap: an op without a rule runs example by example") {
+  OpInfo& op = const_cast<OpInfo&>(get_op("softmax"));
+  const auto rule = op.batch;
+  op.batch = nullptr;
+  const rows::Row& row = rows::row_of("softmax");
+  for (size_t c = 0; c < row.cases.size(); ++c) {
+    if (!runs_here(op, row.cases[c])) continue;
+    CHECK(check_mapped(row, c, DType::f64, 1) == "");
+    CHECK(check_slopes(row, c, DType::f64, 1) == "");
+  }
+  const func::Function f = [](const Tensors& in) { return Tensors{softmax(in[0], 0)}; };
+  const std::string empty = error_of([&] { vmap(f)({Tensor::zeros({0, 2}, DType::f64)}); });
+  op.batch = rule;
+  CHECK(says(empty, "runs example by example, and the mapped axis has size 0"));
+}
