@@ -1,6 +1,7 @@
 // The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first;
 // as every consumer of a node was recorded after it, a node that comes up has all its cotangents.
 // Broadcast sums are done here, once, for all ops.
+#include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 
 #include <algorithm>
@@ -104,8 +105,8 @@ class Walk {
 void Walk::add(Sum& sum, const Tensor& g) {
   if (!sum.value.defined()) {
     sum = {g, false};
-  } else if (sum.owned && !options_.create_graph && !g.tangent().defined() &&
-             !sum.value.tangent().defined()) {
+  } else if (sum.owned && !options_.create_graph && !is_batched(sum.value) && !is_batched(g) &&
+             !g.tangent().defined() && !sum.value.tangent().defined()) {
     arithmetic().add_into(sum.value, g);
   } else {
     sum = {arithmetic().add(sum.value, g), true};
@@ -364,6 +365,9 @@ void seed_all(Walk& walk, const Tensors& roots, const Tensors& seeds) {
 }  // namespace
 
 void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions options) {
+  if (any_batched(roots) || any_batched(seeds))
+    fail(ErrorKind::autograd, "backward",
+         "vmap: .grad of a leaf has no place for a gradient per example; use func::grad");
   Walk walk(options);
   if (options.inputs) {
     if (options.inputs->empty())
@@ -387,6 +391,8 @@ void backward(const Tensor& root, BackwardOptions options) { backward({root}, {}
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds,
              BackwardOptions options) {
   if (inputs.empty()) fail(ErrorKind::autograd, "grad", "no inputs were given");
+  if (any_batched(outputs) || any_batched(inputs))
+    return grad_batched(outputs, inputs, seeds, options);
   Tensors results(inputs.size());
   Walk walk(options);
   for (size_t i = 0; i < inputs.size(); ++i) walk.add_target(inputs[i], &results[i]);

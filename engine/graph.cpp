@@ -1,5 +1,6 @@
 // Recording: apply(), record(), saved tensors, tangents, modes. The backward walk is in
 // backward.cpp.
+#include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
 
@@ -287,6 +288,8 @@ void record_outputs(OpContext& ctx) {
 
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   CurrentOp now(op.name.c_str());
+  if (const BatchScope* scope = batch_scope_of(op, inputs))
+    return apply_batched(*scope, op, inputs, attrs);
   OpContext ctx(op, inputs, attrs);
   op.forward(ctx);
   if (op.is_view || op.user) link_views(op, inputs, {ctx.outputs.data(), ctx.outputs.size()});
@@ -320,6 +323,13 @@ void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
   if (!(x.sizes() == t.sizes()) || x.dtype() != t.dtype())
     fail(ErrorKind::autograd, "set_tangent", "the tensor is ", x.dtype(), " ", x.sizes(),
          ", its tangent is ", t.dtype(), " ", t.sizes());
+  if (is_batched(x)) {
+    const Batch& b = *x.body()->batch;
+    return set_tangent(b.physical, unwrapped(t, b.level));
+  }
+  if (is_batched(t))
+    fail(ErrorKind::autograd, "set_tangent",
+         "vmap: the tangent is batched, the tensor is not; use func::jvp, which lifts it");
   give_tangent(x, t);
 }
 

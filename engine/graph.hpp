@@ -269,6 +269,7 @@ struct Arithmetic {
   // overlap; and the op (x, value; strides, offset) -> x with those elements replaced.
   Tensor (*as_strided)(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset);
   const OpInfo* scatter_strided;
+  Tensor (*permute)(const Tensor&, const Shape&);
 };
 void set_arithmetic(const Arithmetic& functions);
 const Arithmetic& arithmetic();

@@ -12,6 +12,7 @@ namespace gradus {
 
 class GradFn;
 class OpContext;
+struct BatchCall;
 
 // The value of one attribute. `none` stands for an optional one that was left out.
 struct AttrValue {
@@ -86,6 +87,8 @@ struct OpInfo {
   Tensor (*vjp)(GradFn& node, size_t k, std::span<const Tensor> g) = nullptr;
   Tensor (*jvp)(GradFn& node, size_t out, std::span<const Tensor> t) = nullptr;
   Cost (*cost)(const OpContext& ctx) = nullptr;
+  // The rule of vmap (engine/batch.hpp); without one the op runs example by example.
+  SmallVector<Tensor, 1> (*batch)(const BatchCall& call) = nullptr;
 
   int attr_index(std::string_view attr) const;  // -1 if there is none
   size_t least_operands() const;                // of a call: those that are not optional

@@ -1,5 +1,6 @@
 #include "engine/tensor.hpp"
 
+#include "engine/batch.hpp"
 #include "engine/graph.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
@@ -109,11 +110,18 @@ const Shape& Tensor::sizes() const { return checked(body_).sizes; }
 const Shape& Tensor::strides() const { return checked(body_).strides; }
 int64_t Tensor::offset() const { return checked(body_).offset; }
 int64_t Tensor::numel() const { return numel_of(sizes()); }
-Device& Tensor::device() const { return storage().device(); }
+Device& Tensor::device() const {
+  return is_batched(*this) ? body_->batch->physical.device() : storage().device();
+}
 uint64_t Tensor::version() const { return storage().version(); }
 
 Storage& Tensor::storage() const {
   TensorBody& body = checked(body_);
+  if (body.batch)
+    fail(ErrorKind::value, current_op(),
+         "vmap: a batched tensor stands for all examples at once: its values cannot be read on the "
+         "host (item, printing, data-dependent sizes and branches) nor written in place; use "
+         "where() for a branch, an op that returns a new tensor for a write, or a loop");
   if (!body.storage) {  // a number; perhaps asked for by several threads at once
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
@@ -154,7 +162,10 @@ Tensor Tensor::alias(const Shape& sizes, const Shape& strides, int64_t offset) c
   return Tensor(std::move(body));
 }
 
-Tensor Tensor::detach() const { return alias(sizes(), strides(), offset()); }
+Tensor Tensor::detach() const {
+  if (is_batched(*this)) return wrapped(body_->batch->physical.detach(), body_->batch->level);
+  return alias(sizes(), strides(), offset());
+}
 
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
@@ -171,6 +182,7 @@ bool Tensor::is_view() const { return body_ && body_->base; }
 bool Tensor::is_inference() const { return body_ && body_->inference; }
 
 Autograd& autograd_of(const Tensor& t) {
+  if (is_batched(t)) return autograd_of(t.body()->batch->physical);
   TensorBody& body = checked(t.body());
   if (!body.autograd) body.autograd = make_ref<Autograd>();
   return *body.autograd;
@@ -178,6 +190,7 @@ Autograd& autograd_of(const Tensor& t) {
 
 Autograd* Tensor::autograd() const {
   if (!body_) return nullptr;
+  if (body_->batch) return body_->batch->physical.autograd();
   if (body_->base) follow_base(*this);
   return body_->autograd.get();
 }
@@ -221,6 +234,10 @@ void Tensor::set_grad(const Tensor& g) const {
   (a.retained ? a.retained->grad : a.grad) = g;
 }
 Tensor Tensor::tangent() const {
+  if (is_batched(*this)) {
+    const Tensor t = body_->batch->physical.tangent();
+    return t.defined() ? wrapped(t, body_->batch->level) : t;
+  }
   const Autograd* a = autograd();
   return a ? a->tangent : Tensor();
 }
@@ -244,6 +261,7 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
 }
 
 void check_writable(const Tensor& t, const char* op) {
+  if (is_batched(t)) t.storage();  // refuses in words
   if (t.is_inference() && !inference_mode())
     fail(ErrorKind::autograd, op,
          "a tensor made in inference mode is written in place outside of it; ",

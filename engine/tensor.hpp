@@ -23,9 +23,11 @@ namespace gradus {
 class GradFn;
 class Tensor;
 struct Autograd;
+struct Batch;
 struct TensorBody;
 void destroy(const TensorBody* body);
 void destroy(const Autograd* autograd);
+void destroy(const Batch* batch);
 void destroy(const GradFn* node);
 
 int64_t numel_of(const Shape& sizes);          // throws on overflow
@@ -138,8 +140,19 @@ struct Autograd : RefCounted {
   std::unique_ptr<LeafHooks> hooks;  // hooks.hpp
 };
 
+// Of a batched tensor (engine/batch.hpp): the examples of all, and the vmap it belongs to.
+struct BatchLevel {
+  uint64_t id;
+  int depth;
+  int64_t size;
+};
+struct Batch : RefCounted {
+  Tensor physical;
+  BatchLevel level;
+};
+
 struct TensorBody : RefCounted {
-  Ref<Storage> storage;  // null only for a number that has met no device yet
+  Ref<Storage> storage;  // null for a number that has met no device yet, and where `batch` is not
   DType dtype = DType::f32;
   Shape sizes, strides;
   int64_t offset = 0;
@@ -153,6 +166,7 @@ struct TensorBody : RefCounted {
   static constexpr uint64_t kFrozen = UINT64_MAX;  // seen: made under no_grad, follows nothing
   bool opaque = false;                             // a view that a user's function returned
   bool inference = false;
+  Ref<Batch> batch;  // sizes and strides are then those of one example
   bool is_number = false;
   double number = 0;
   int64_t integer = 0;

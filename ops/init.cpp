@@ -31,6 +31,7 @@ void init() {
     register_distances();
     register_linear();
     register_attention();
+    register_batching();
   });
 }
 

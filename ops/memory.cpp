@@ -1,5 +1,6 @@
 // Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the
 // engine's walk is given.
+#include "engine/batch.hpp"
 #include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/in_place.hpp"
@@ -29,6 +30,7 @@ Tensor dense_copy(const Tensor& x) {
   return y;
 }
 bool has_nan(const Tensor& x) {
+  if (is_batched(x)) return has_nan(x.body()->batch->physical);
   const NoGrad off;
   return sum(ne(x.detach(), x.detach())).item_integer() > 0;
 }
@@ -160,7 +162,7 @@ void register_memory() {
   contiguous_op();
   clone_op();
   set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel, cast,
-                  has_nan, elements_at, &as_strided_scatter_op()});
+                  has_nan, elements_at, &as_strided_scatter_op(), permute});
 }
 
 }  // namespace gradus

@@ -1,6 +1,7 @@
 // The pointwise ops: every statement of ops/def/ becomes an op by one template. Promotion and
 // broadcasting are done here for all of them; derivatives are read from the slopes: by the fused
 // slot where no graph of the derivative is wanted, else by Traced.
+#include "engine/batch.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/def/fingerprint.hpp"
 #include "ops/def/words_scalar.hpp"
@@ -164,7 +165,7 @@ Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> gs) {
   }
   if (s.slope_is_zero[k]) return Tensor();
   if (s.slope_is_one[k]) return g;
-  if (!grad_enabled() && !forward_mode() && g.device().offers(GD_POINTWISE_VJP))
+  if (!grad_enabled() && !forward_mode() && !is_batched(g) && g.device().offers(GD_POINTWISE_VJP))
     return fused_vjp(node, k, g);
   return cast(mul(g, conj(slope_of(node, k))), dtype);
 }
