@@ -4,6 +4,7 @@
 // Call gradus::init() (ops/init.hpp) once before anything else.
 #pragma once
 #include "ops/contraction.hpp"
+#include "ops/creation.hpp"
 #include "ops/indexing.hpp"
 #include "ops/join.hpp"
 #include "ops/losses.hpp"
