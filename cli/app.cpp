@@ -15,6 +15,7 @@
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"
+#include "ops/user.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -401,6 +402,12 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   app.footer(
       "`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
       "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");
+  std::vector<std::string> libraries;
+  app.add_option("--load", libraries, "a library of ops of your own; before the command")
+      ->type_name("LIB.so")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   Commands commands(app);
   if (argc < 2) {
     err << app.help();
@@ -423,6 +430,7 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   init();
   register_table(cpu::table(), "built in");
   register_table(reference::table(), "built in");
+  for (const std::string& library : libraries) load_ops(library);
   return commands.action()(out, err);
 }
 

@@ -9,7 +9,7 @@ namespace gradus {
 namespace {
 thread_local bool grad_on = true;
 thread_local ForwardLevel* level = nullptr;
-thread_local bool inside_jvp = false;
+thread_local bool inside_jvp = false;  // or inside a user's forward: no tangents are pushed
 std::atomic<uint64_t> next_sequence{1};
 Arithmetic functions{};
 }  // namespace
@@ -171,10 +171,21 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
 }
 
+// A user's forward calls ops: they run as if no derivative were asked for.
+void run_forward(OpContext& ctx) {
+  if (!ctx.op.user) return ctx.op.forward(ctx);
+  const NoGrad off;
+  struct NoTangents {
+    bool before = std::exchange(inside_jvp, true);
+    ~NoTangents() { inside_jvp = before; }
+  } quiet;
+  ctx.op.forward(ctx);
+}
+
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   CurrentOp now(op.name.c_str());
   OpContext ctx(op, inputs, attrs);
-  op.forward(ctx);
+  run_forward(ctx);
   if (ctx.needs_any()) {
     Ref<GradFn> node = record(ctx);
     if (forward_mode()) push_tangents(ctx, *node);

@@ -70,7 +70,8 @@ struct OpInfo {
   bool primitive = true;  // false: made of ops, `call` alone is set
   bool differentiable = true;
   bool is_view = false;  // output shares the storage of operand 0
-  int statement = -1;    // id of the built-in statement, if it is one
+  bool user = false;     // added by a user: its forward may call ops and return its inputs' views
+  int statement = -1;    // id of the statement, if it is one
 
   // The door: operands and attributes to outputs, recording as it goes.
   std::function<Tensors(const Tensors&, const Attrs&)> call;
