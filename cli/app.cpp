@@ -4,6 +4,7 @@
 #include "cli/app.hpp"
 
 #include "cli/check.hpp"
+#include "cli/check_exact.hpp"
 #include "cli/config_command.hpp"
 #include "cli/contract.hpp"
 #include "cli/demo.hpp"
@@ -256,10 +257,14 @@ void Commands::check() {
   CLI::App* sub = command(app_, "check", "test every op and its derivatives on a device",
                           "  gradus check\n  gradus check --device cuda --op softmax\n");
   text(sub, "--op", check_.op, "one op alone", "NAME");
+  sub->add_flag("--exact", check_.exact, "prove derivatives modulo a prime and over fractions");
   device(sub, check_.device);
   json(sub, check_.json);
-  sub->callback(
-      [this] { action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); }; });
+  sub->callback([this] {
+    action_ = [this](auto& out, auto& err) {
+      return check_.exact ? run_check_exact(check_, out, err) : run_check(check_, out, err);
+    };
+  });
 }
 
 void Commands::config_action(CLI::App* parent, const char* name, const char* doc,

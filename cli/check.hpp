@@ -8,7 +8,8 @@ namespace gradus::cli {
 
 struct CheckOptions {
   std::string device;
-  std::string op;  // "" for all
+  std::string op;      // "" for all
+  bool exact = false;  // see check_exact.hpp
   bool json = false;
 };
 

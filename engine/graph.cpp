@@ -126,7 +126,7 @@ Ref<GradFn> record(OpContext& ctx) {
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     const Tensor& y = ctx.outputs[k];
     node->output_metas_.push_back({y.sizes(), y.dtype(), &y.device()});
-    if (history && is_floating(y.dtype())) {
+    if (history && is_differentiable(y.dtype())) {
       Autograd& autograd = autograd_of(y);
       autograd.fn = node;
       autograd.output_index = uint32_t(k);
@@ -153,7 +153,7 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   if (!any) return;
   if (!ctx.op.jvp) fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
-    if (!is_floating(ctx.outputs[k].dtype())) continue;
+    if (!is_differentiable(ctx.outputs[k].dtype())) continue;
     inside_jvp = true;
     Tensor t;
     try {

@@ -34,6 +34,7 @@ Params params_of(const Attrs& attrs) {
 int param_count(const OpInfo& op) { return int(def::statement_info(op.statement).params.size()); }
 
 bool reads_dtype(const StatementText& s, DType t) {
+  if (is_user(t)) return true;  // as far as its operators and words go: the kernel knows
   if (t == DType::bool_) return s.dtypes & def::kBool;
   if (is_complex(t)) return s.dtypes & def::kComplex;
   return s.dtypes & (is_integer(t) ? unsigned(def::kInteger) : unsigned(def::kReal));
@@ -255,7 +256,11 @@ OpInfo& add_statement_op(int id, const StatementReader& reader) {
   op.cost = cost;
   OpInfo& added = add_op(std::move(op));
   added.call = [&added](const Tensors& in, const Attrs& attrs) {
-    return Tensors{run(added, in, attrs)};
+    if (attrs.size() >= added.attrs.size()) return Tensors{run(added, in, attrs)};
+    Attrs all = attrs;
+    for (size_t i = all.size(); i < added.attrs.size(); ++i)
+      all.push_back(added.attrs[i].default_value);
+    return Tensors{run(added, in, all)};
   };
   readers.resize(std::max(readers.size(), size_t(id) + 1));
   readers[size_t(id)] = reader;

@@ -348,3 +348,17 @@ TEST_CASE("user ops: libraries that can't be used are refused in words, with exi
   std::ofstream(folder / "text.so") << "not a library";
   refused(folder / "text.so", "cannot be opened");
 }
+
+TEST_CASE("user ops: gradus check --exact proves ops by ==") {
+  const TempFolder folder;
+  Run r = program(folder, "check --exact --op matmul");
+  CHECK(r.code == 0);
+  CHECK(r.out.find("exact     matmul              modint    6 cases") != std::string::npos);
+  CHECK(r.out.find("1 ops proven exactly") != std::string::npos);
+  // a derivative that is wrong is found here too
+  r = program(folder, "--load " + library("example") + " check --exact --op wrong_cube");
+  CHECK(r.code == 5);
+  CHECK(r.out.find("WRONG     wrong_cube") != std::string::npos);
+  r = program(folder, "check --exact --op exp");
+  CHECK(r.out.find("dtype modint has no function exp") != std::string::npos);
+}
