@@ -4,6 +4,7 @@
 #include "cli/app.hpp"
 
 #include "cli/check.hpp"
+#include "cli/check_exact.hpp"
 #include "cli/config_command.hpp"
 #include "cli/contract.hpp"
 #include "cli/demo.hpp"
@@ -15,6 +16,7 @@
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"
+#include "ops/user.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -260,12 +262,15 @@ void Commands::check() {
   text(sub, "--record", check_.record, "write what the ops give instead", "FILE");
   text(sub, "--seed", check_seed_, "of recorded random cases", "N")->check(whole_number);
   text(sub, "--cases", check_cases_, "random cases recorded per op", "N")->check(whole_number);
+  sub->add_flag("--exact", check_.exact, "prove derivatives modulo a prime and over fractions");
   device(sub, check_.device);
   json(sub, check_.json);
   sub->callback([this] {
     check_.seed = std::stoll(check_seed_);
     check_.cases = std::stoll(check_cases_);
-    action_ = [this](auto& out, auto& err) { return run_check(check_, out, err); };
+    action_ = [this](auto& out, auto& err) {
+      return check_.exact ? run_check_exact(check_, out, err) : run_check(check_, out, err);
+    };
   });
 }
 
@@ -409,6 +414,12 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   app.footer(
       "`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
       "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");
+  std::vector<std::string> libraries;
+  app.add_option("--load", libraries, "a library of ops of your own; before the command")
+      ->type_name("LIB.so")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   Commands commands(app);
   if (argc < 2) {
     err << app.help();
@@ -431,6 +442,7 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
   init();
   register_table(cpu::table(), "built in");
   register_table(reference::table(), "built in");
+  for (const std::string& library : libraries) load_ops(library);
   return commands.action()(out, err);
 }
 

@@ -13,6 +13,7 @@ struct CheckOptions {
   std::string op;               // "" for all
   std::string record;           // file to write what the ops give to; nothing is checked then
   int64_t seed = 1, cases = 8;  // of the random cases recorded
+  bool exact = false;           // see check_exact.hpp
   bool json = false;
 };
 

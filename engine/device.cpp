@@ -1,6 +1,7 @@
 #include "engine/device.hpp"
 
 #include "engine/error.hpp"
+#include "engine/user_dtype.hpp"
 
 #include <algorithm>
 #include <map>
@@ -117,6 +118,12 @@ gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) con
 
 void Device::run(const gd_call& call) {
   gd_error error{};
+  for (int k = 0; k < call.n_in + call.n_out; ++k) {
+    const DType t = DType(k < call.n_in ? call.in[k].dtype : call.out[k - call.n_in].dtype);
+    if (is_user(t) && user_dtype(t).device != kind_)
+      fail(ErrorKind::dtype, current_op(), "dtype ", t, " has kernels on device ",
+           user_dtype(t).device, " alone, the operands are on ", name_);
+  }
   if (!offers(gd_slot(call.slot)))
     fail(ErrorKind::device, current_op(), "device ", name_, " has no kernel for slot ",
          slot_name(call.slot));

@@ -22,53 +22,36 @@ enum class DType : int32_t {
   bf16 = GD_BF16,
 };
 
-namespace detail {
-template <class T>
-struct dtype_code;
-template <>
-struct dtype_code<float> {
-  static constexpr DType value = DType::f32;
-};
-template <>
-struct dtype_code<double> {
-  static constexpr DType value = DType::f64;
-};
-template <>
-struct dtype_code<c64> {
-  static constexpr DType value = DType::c64;
-};
-template <>
-struct dtype_code<c128> {
-  static constexpr DType value = DType::c128;
-};
-template <>
-struct dtype_code<int32_t> {
-  static constexpr DType value = DType::i32;
-};
-template <>
-struct dtype_code<int64_t> {
-  static constexpr DType value = DType::i64;
-};
-template <>
-struct dtype_code<uint8_t> {
-  static constexpr DType value = DType::u8;
-};
-template <>
-struct dtype_code<bool> {
-  static constexpr DType value = DType::bool_;
-};
-template <>
-struct dtype_code<Half> {
-  static constexpr DType value = DType::f16;
-};
-template <>
-struct dtype_code<BFloat16> {
-  static constexpr DType value = DType::bf16;
-};
-}  // namespace detail
+// Codes from GD_USER_DTYPE up are users' types: the bits from 12 up hold the size of an element.
+// They are given out by add_dtype (engine/user_dtype.hpp).
+GRADUS_HD constexpr bool is_user(DType t) { return int32_t(t) >= GD_USER_DTYPE; }
+inline constexpr int kUserSizeShift = 12;
 
+// The dtype of a C++ type. A class that is no type of ours has the one that it was registered with.
 template <class T>
-inline constexpr DType dtype_of = detail::dtype_code<T>::value;
+requires(__is_class(T)) inline DType dtype_of_class = DType(-1);
+template <class T>
+inline const DType& dtype_of = dtype_of_class<T>;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<c64> = DType::c64;
+template <>
+inline constexpr DType dtype_of<c128> = DType::c128;
+template <>
+inline constexpr DType dtype_of<int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<bool> = DType::bool_;
+template <>
+inline constexpr DType dtype_of<Half> = DType::f16;
+template <>
+inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
 // Calls f(T{}) with the C++ type of a dtype code. Returns false for a code it does not know.
 template <class F>
@@ -115,6 +98,8 @@ GRADUS_HD constexpr bool is_real_float(DType t) {
   return t == DType::f32 || t == DType::f64 || is_half(t);
 }
 GRADUS_HD constexpr bool is_floating(DType t) { return is_real_float(t) || is_complex(t); }
+// Can a tensor of it have a gradient?
+GRADUS_HD constexpr bool is_differentiable(DType t) { return is_floating(t) || is_user(t); }
 GRADUS_HD constexpr bool is_integer(DType t) {
   return t == DType::i32 || t == DType::i64 || t == DType::u8 || t == DType::bool_;
 }
@@ -137,13 +122,16 @@ GRADUS_HD constexpr size_t itemsize(DType t) {
     case DType::bf16:
       return 2;
     default:
-      return 1;
+      return is_user(t) ? size_t(int32_t(t) >> kUserSizeShift) : 1;
   }
 }
+// Set where users' types are known by name.
+inline const char* (*user_dtype_name)(DType) = nullptr;
 constexpr const char* dtype_name(DType t) {
   constexpr const char* names[] = {"f32", "f64", "c64",  "c128", "i32",
                                    "i64", "u8",  "bool", "f16",  "bf16"};
-  return int32_t(t) >= 0 && int32_t(t) < GD_DTYPE_COUNT ? names[int32_t(t)] : "user";
+  if (int32_t(t) >= 0 && int32_t(t) < GD_DTYPE_COUNT) return names[int32_t(t)];
+  return is_user(t) && user_dtype_name ? user_dtype_name(t) : "user";
 }
 
 }  // namespace gradus

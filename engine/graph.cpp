@@ -9,7 +9,7 @@ namespace gradus {
 namespace {
 thread_local bool grad_on = true;
 thread_local ForwardLevel* level = nullptr;
-thread_local bool inside_jvp = false;
+thread_local bool inside_jvp = false;  // or inside a user's forward: no tangents are pushed
 thread_local bool inference = false;
 thread_local bool anomaly = false;
 thread_local Trace* innermost_trace = nullptr;
@@ -233,7 +233,7 @@ Ref<GradFn> record(OpContext& ctx) {
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     const Tensor& y = ctx.outputs[k];
     node->output_metas_.push_back({y.sizes(), y.dtype(), &y.device()});
-    if (history && is_floating(y.dtype())) {
+    if (history && is_differentiable(y.dtype())) {
       Autograd& autograd = autograd_of(y);
       autograd.fn = node;
       autograd.output_index = uint32_t(k);
@@ -261,7 +261,7 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   if (!any) return;
   if (!ctx.op.jvp) fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
-    if (!is_floating(ctx.outputs[k].dtype())) continue;
+    if (!is_differentiable(ctx.outputs[k].dtype())) continue;
     inside_jvp = true;
     Tensor t;
     try {
@@ -279,6 +279,17 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
 }
 
+// A user's forward calls ops: they run as if no derivative were asked for.
+void run_forward(OpContext& ctx) {
+  if (!ctx.op.user) return ctx.op.forward(ctx);
+  const NoGrad off;
+  struct NoTangents {
+    bool before = std::exchange(inside_jvp, true);
+    ~NoTangents() { inside_jvp = before; }
+  } quiet;
+  ctx.op.forward(ctx);
+}
+
 void record_outputs(OpContext& ctx) {
   if (!ctx.needs_any()) return;
   Ref<GradFn> node = record(ctx);
@@ -291,7 +302,7 @@ SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, c
   if (const BatchScope* scope = batch_scope_of(op, inputs))
     return apply_batched(*scope, op, inputs, attrs);
   OpContext ctx(op, inputs, attrs);
-  op.forward(ctx);
+  run_forward(ctx);
   if (op.is_view || op.user) link_views(op, inputs, {ctx.outputs.data(), ctx.outputs.size()});
   record_outputs(ctx);
   return std::move(ctx.outputs);

@@ -21,7 +21,8 @@ extern "C" {
 #define GD_MAJOR 1u
 #define GD_MINOR 1u
 
-/* ---- dtypes. Codes from 64 up are users' types: storage only for every built-in table. */
+/* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
+ * size of an element. The reference has kernels for those registered with it, other tables none. */
 enum {
   GD_F32 = 0,
   GD_F64 = 1,

@@ -102,7 +102,7 @@ LoadReport find_and_load(const std::string& kind, const std::vector<std::string>
 
 }  // namespace
 
-const gd_table* load_module(const std::string& path) {
+void* open_library(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   if (!real) fail(ErrorKind::device, path, "no such module file: ", std::strerror(errno));
   void* handle = dlopen(real.get(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -110,6 +110,11 @@ const gd_table* load_module(const std::string& path) {
     const char* text = dlerror();
     fail(ErrorKind::device, path, why_not_opened(real.get(), text ? text : "dlopen failed"));
   }
+  return handle;
+}
+
+const gd_table* load_module(const std::string& path) {
+  void* const handle = open_library(path);
   const auto entry = reinterpret_cast<gd_module_entry>(dlsym(handle, GD_ENTRY_SYMBOL));
   if (!entry)
     fail(ErrorKind::device, path, "is not a gradus module: it has no symbol ", GD_ENTRY_SYMBOL);

@@ -8,6 +8,9 @@
 
 namespace gradus {
 
+// Opens a shared library by its path, for ever. Error(device) that says why it can't be.
+void* open_library(const std::string& path);
+
 // Opens a module file and registers its table. Throws Error(device) that names the file: missing,
 // not loadable (with the library that is missing), no entry symbol, other interface, other
 // statements. Loading a module twice is fine and gives the same table.

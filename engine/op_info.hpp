@@ -71,9 +71,9 @@ struct OpInfo {
   bool primitive = true;  // false: made of ops, `call` alone is set
   bool differentiable = true;
   bool is_view = false;  // output shares the storage of operand 0
-  bool user = false;  // a user's function: may return its input or views of it, nothing is assumed
+  bool user = false;     // added by a user: its forward may call ops and return its inputs' views
   bool once_differentiable = false;  // vjp must not be differentiated again
-  int statement = -1;                // id of the built-in statement, if it is one
+  int statement = -1;                // id of the statement, if it is one
 
   // The door: operands and attributes to outputs, recording as it goes.
   std::function<Tensors(const Tensors&, const Attrs&)> call;

@@ -76,6 +76,9 @@ Tensor::Tensor(bool v) : body_(number_body(DType::bool_, v, v)) {}
 
 Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
   const int64_t n = numel_of(sizes);
+  if (int32_t(dtype) < 0)
+    fail(ErrorKind::dtype, "empty",
+         "this C++ type has no dtype; call register_scalar<T>(name) first");
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->storage = make_ref<Storage>(make_ref<Buffer>(device, size_t(n) * itemsize(dtype)));
   body->dtype = dtype;
@@ -203,7 +206,7 @@ Tensor& Tensor::set_requires_grad(bool on) {
     fail(ErrorKind::autograd, "requires_grad",
          "a number takes its dtype and device anew in every op and "
          "can have no gradient; make a 0-d tensor with Tensor::full({}, ...)");
-  if (on && !is_floating(dtype()))
+  if (on && !is_differentiable(dtype()))
     fail(ErrorKind::autograd, "requires_grad",
          "only tensors of floating dtype can have a gradient, ", "this one is ", dtype());
   if (!is_leaf())
@@ -310,6 +313,8 @@ void Tensor::copy_to_host(void* packed) const {
 std::complex<double> Tensor::item_complex() const {
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   if (is_number()) return body_->number;
+  if (is_user(dtype()))
+    fail(ErrorKind::dtype, "item", "an element of ", dtype(), " is no number; use item_as<T>()");
   std::complex<double> out;
   alignas(16) unsigned char raw[16];
   copy_to_host(raw);

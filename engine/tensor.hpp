@@ -104,7 +104,9 @@ class Tensor {
   void copy_to_host(void* packed) const;  // row-major, own dtype
   template <class T>
   std::vector<T> to_vector() const;  // dtype must be T's
-  double item() const;               // one element, as double; complex is an error
+  template <class T>
+  T item_as() const;    // one element of dtype T
+  double item() const;  // one element, as double; complex is an error
   int64_t item_integer() const;
   std::complex<double> item_complex() const;
   std::string to_string(int64_t edge = 3) const;  // values as a person reads them
@@ -195,6 +197,11 @@ std::vector<T> Tensor::to_vector() const {
   std::vector<T> v(static_cast<size_t>(numel()));
   copy_to_host_typed(v.data(), dtype_of<T>, "to_vector");
   return v;
+}
+template <class T>
+T Tensor::item_as() const {
+  if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
+  return to_vector<T>()[0];
 }
 template <>
 std::vector<bool> Tensor::to_vector<bool>() const;

@@ -10,11 +10,16 @@ int category(DType t) {
   if (is_integer(t)) return 1;
   return is_complex(t) ? 3 : 2;
 }
+[[noreturn]] void fail_to_mix(DType a, DType b) {
+  fail(ErrorKind::dtype, current_op(), "dtypes ", a, " and ", b,
+       " do not mix: a user's dtype meets itself and numbers alone");
+}
 int integer_rank(DType t) { return t == DType::u8 ? 0 : t == DType::i32 ? 1 : 2; }
 }  // namespace
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  if (is_user(a) || is_user(b)) fail_to_mix(a, b);
   const int ca = category(a), cb = category(b);
   if (ca == 3 || cb == 3) {
     const bool wide = a == DType::c128 || b == DType::c128 || a == DType::f64 || b == DType::f64;
@@ -26,6 +31,14 @@ DType promote(DType a, DType b) {
 }
 
 DType result_dtype(std::span<const Tensor> operands) {
+  const Tensor* user = nullptr;
+  for (const Tensor& t : operands)
+    if (!t.is_number() && is_user(t.dtype())) user = &t;
+  if (user) {
+    for (const Tensor& t : operands)
+      if (!t.is_number() && t.dtype() != user->dtype()) fail_to_mix(t.dtype(), user->dtype());
+    return user->dtype();
+  }
   // [0] numbers, [1] 0-d tensors, [2] dimensioned tensors
   DType best[3] = {};
   bool any[3] = {};

@@ -9,10 +9,11 @@
 #include "ops/pointwise_calls.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
-#include "ops/traced.hpp"
+#include "ops/statement_reader.hpp"
 
 #include <array>
 #include <cmath>
+#include <deque>
 
 namespace gradus {
 
@@ -21,33 +22,8 @@ namespace {
 using def::Kind;
 using def::StatementText;
 
-// What a template knows of a statement, as plain functions.
-struct Reader {
-  const OpInfo* op;
-  bool complex_to_real;
-  // slope of operand k; x are the operands, undefined where not saved
-  Tensor (*slope)(size_t k, std::span<const Tensor> x, const Tensor& y, const double* params);
-  Tensor (*dz)(const Tensor& z, const double* params);
-  Tensor (*dzbar)(const Tensor& z, const double* params);
-};
-std::array<Reader, def::statement_count()> readers;
-
-template <class S>
-Tensor read_slope(size_t k, std::span<const Tensor> x, const Tensor& y, const double* params) {
-  const S s = def::make<S>(params);
-  auto traced = [](const Tensor& t) { return t.defined() ? Traced(t) : Traced(0.0); };
-  if constexpr (!def::has_slopes<S>) {
-    return Tensor();
-  } else if constexpr (S::arity == 1) {
-    return def::slope<0>(s, traced(x[0]), traced(y)).t;
-  } else if constexpr (S::arity == 2) {
-    return k == 0 ? def::slope<0>(s, traced(x[0]), traced(x[1]), traced(y)).t
-                  : def::slope<1>(s, traced(x[0]), traced(x[1]), traced(y)).t;
-  } else {
-    return k == 1 ? def::slope<1>(s, traced(x[0]), traced(x[1]), traced(x[2]), traced(y)).t
-                  : def::slope<2>(s, traced(x[0]), traced(x[1]), traced(x[2]), traced(y)).t;
-  }
-}
+// By statement id, users' after the built-in ones; a deque, since ids are never taken back.
+std::deque<StatementReader> readers;
 
 using Params = std::array<double, 4>;
 Params params_of(const Attrs& attrs) {
@@ -60,6 +36,7 @@ Params params_of(const Attrs& attrs) {
 int param_count(const OpInfo& op) { return int(def::statement_info(op.statement).params.size()); }
 
 bool reads_dtype(const StatementText& s, DType t) {
+  if (is_user(t)) return true;  // as far as its operators and words go: the kernel knows
   if (t == DType::bool_) return s.dtypes & def::kBool;
   if (is_complex(t)) return s.dtypes & def::kComplex;
   return s.dtypes & (is_integer(t) ? unsigned(def::kInteger) : unsigned(def::kReal));
@@ -71,15 +48,36 @@ DType output_dtype(const OpInfo& op, DType in) {
   return readers[size_t(op.statement)].complex_to_real ? real_dtype(in) : in;
 }
 
+bool has_kernel(const OpInfo& op) { return op.statement < def::statement_count(); }
+
+// A statement without a kernel, read by Traced; f16 and bf16 compute in f32, as kernels do.
+Tensor read_value(OpContext& ctx, const Shape& sizes, DType out) {
+  const StatementText& s = def::statement_info(ctx.op.statement);
+  const DType in = ctx.inputs.back().dtype(), wide = is_half(in) ? DType::f32 : in;
+  SmallVector<Tensor, 3> x;
+  for (size_t k = 0; k < ctx.inputs.size(); ++k)
+    x.push_back(s.kind == Kind::select && k == 0 ? ctx.inputs[k] : cast(ctx.inputs[k], wide));
+  DeviceScope here(ctx.inputs[0].device());
+  Traced::dtype = wide;
+  Tensor y =
+      readers[size_t(ctx.op.statement)].value({x.data(), x.size()}, params_of(ctx.attrs).data());
+  y = expand(cast(materialise(y, out, ctx.inputs[0].device()), out), sizes);
+  for (const Tensor& t : ctx.inputs)
+    if (&t.storage() == &y.storage()) y = y.clone_data();  // never an alias of an operand
+  return y;
+}
+
 void forward(OpContext& ctx) {
   const StatementText& s = def::statement_info(ctx.op.statement);
   Shape sizes = ctx.inputs[0].sizes();
   for (size_t k = 1; k < ctx.inputs.size(); ++k)
     sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
   const Tensor& last = ctx.inputs.back();
-  Tensor y = Tensor::empty(sizes, output_dtype(ctx.op, last.dtype()), last.device());
+  const DType out = output_dtype(ctx.op, last.dtype());
+  Tensor y =
+      has_kernel(ctx.op) ? Tensor::empty(sizes, out, last.device()) : read_value(ctx, sizes, out);
   const Params p = params_of(ctx.attrs);
-  if (y.numel() > 0) {
+  if (has_kernel(ctx.op) && y.numel() > 0) {
     KernelCall call(GD_POINTWISE, ctx.op.statement);
     for (const Tensor& x : ctx.inputs) call.in(x, sizes);
     for (int i = 0; i < param_count(ctx.op); ++i) call.number(p[size_t(i)]);
@@ -117,7 +115,7 @@ bool wirtinger(const GradFn& node) {
 }
 // dy/dz and dy/dz*.
 std::pair<Tensor, Tensor> wirtinger_slopes(GradFn& node) {
-  const Reader& r = readers[size_t(node.op().statement)];
+  const StatementReader& r = readers[size_t(node.op().statement)];
   const bool saved = def::statement_info(node.op().statement).wirtinger_saves & 1;
   const Tensor z = saved ? node.input(0) : Tensor(0.0);
   const Params p = params_of(node.attrs());
@@ -165,7 +163,8 @@ Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> gs) {
   }
   if (s.slope_is_zero[k]) return Tensor();
   if (s.slope_is_one[k]) return g;
-  if (!grad_enabled() && !forward_mode() && !is_batched(g) && g.device().offers(GD_POINTWISE_VJP))
+  if (has_kernel(node.op()) && !grad_enabled() && !forward_mode() && !is_batched(g) &&
+      g.device().offers(GD_POINTWISE_VJP))
     return fused_vjp(node, k, g);
   return cast(mul(g, conj(slope_of(node, k))), dtype);
 }
@@ -226,19 +225,9 @@ Tensor run(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs) {
   return apply1(op, std::span<const Tensor>(ready.data(), ready.size()), attrs);
 }
 
-template <class S>
-Reader reader_of(const OpInfo& op) {
-  Reader r{&op, false, read_slope<S>, nullptr, nullptr};
-  if constexpr (S::kind == Kind::non_holomorphic) {
-    r.complex_to_real = std::is_same_v<decltype(S{}.cvalue(c128{})), double>;
-    r.dz = [](const Tensor& z, const double* p) { return def::make<S>(p).dz(Traced(z)).t; };
-    r.dzbar = [](const Tensor& z, const double* p) { return def::make<S>(p).dzbar(Traced(z)).t; };
-  }
-  return r;
-}
+}  // namespace
 
-template <class S>
-void register_statement(int id) {
+OpInfo& add_statement_op(int id, const StatementReader& reader) {
   const StatementText& s = def::statement_info(id);
   OpInfo op;
   op.name = s.name;
@@ -249,6 +238,7 @@ void register_statement(int id) {
     op.attrs.push_back({s.params[i], AttrValue::Type::number, s.defaults[i], "parameter"});
   op.group = "pointwise";
   op.differentiable = !s.slopes.empty();
+  op.user = id >= def::statement_count();
   op.statement = id;
   op.forward = forward;
   op.vjp = vjp;
@@ -256,15 +246,20 @@ void register_statement(int id) {
   op.cost = cost;
   OpInfo& added = add_op(std::move(op));
   added.call = [&added](const Tensors& in, const Attrs& attrs) {
-    return Tensors{run(added, in, attrs)};
+    if (attrs.size() >= added.attrs.size()) return Tensors{run(added, in, attrs)};
+    Attrs all = attrs;
+    for (size_t i = all.size(); i < added.attrs.size(); ++i)
+      all.push_back(added.attrs[i].default_value);
+    return Tensors{run(added, in, all)};
   };
-  readers[size_t(id)] = reader_of<S>(added);
+  readers.resize(std::max(readers.size(), size_t(id) + 1));
+  readers[size_t(id)] = reader;
+  readers[size_t(id)].op = &added;
+  return added;
 }
 
-}  // namespace
-
 void register_pointwise() {
-  def::for_each(def::Statements{}, []<class S>(int id) { register_statement<S>(id); });
+  def::for_each(def::Statements{}, []<class S>(int id) { add_statement_op(id, reader_of<S>()); });
   register_pointwise_forms();
 }
 

@@ -30,9 +30,9 @@ std::string output_of(const std::string& command) {
 // The room of a path: its first folder, "kernels/cpu" for kernels, "ops/def" for statements, and
 // "plain" for the engine headers that kernels may see.
 std::string room_of(const std::string& path) {
-  static const std::set<std::string> plain = {"engine/hd.hpp",     "engine/complex.hpp",
-                                              "engine/half.hpp",   "engine/dtype.hpp",
-                                              "engine/philox.hpp", "engine/kernel_table.h"};
+  static const std::set<std::string> plain = {
+      "engine/hd.hpp",     "engine/complex.hpp",    "engine/half.hpp",      "engine/dtype.hpp",
+      "engine/philox.hpp", "engine/kernel_table.h", "engine/user_dtype.hpp"};
   if (plain.contains(path)) return "plain";
   if (path.starts_with("ops/def/")) return "ops/def";
   const size_t slash = path.find('/');

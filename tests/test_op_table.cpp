@@ -93,9 +93,11 @@ std::string against_oracle(const OpInfo& op, const rows::Row& row, size_t which,
 
 TEST_CASE("op table: each op has one row and one oracle, and there is no other row") {
   std::set<std::string> ops, rows, known;
-  for (const OpInfo& op : all_ops()) ops.insert(op.name);
+  // ops that other tests added as a user would have rows, and their tests know their values
+  for (const OpInfo& op : all_ops())
+    if (!op.user) ops.insert(op.name);
   for (const rows::Row& row : rows::all_rows())
-    CHECK_MESSAGE(rows.insert(row.name).second, row.name);
+    if (!get_op(row.name).user) CHECK_MESSAGE(rows.insert(row.name).second, row.name);
   for (const auto& [name, oracle] : oracles()) known.insert(name);
   CHECK(ops == rows);
   CHECK(ops == known);
@@ -118,6 +120,7 @@ TEST_CASE("op table: rows fit the ops they are of") {
 TEST_CASE("op table: values agree with the oracles on every device") {
   for (Device* device : devices())
     for (const OpInfo& op : all_ops()) {
+      if (op.user) continue;
       const rows::Row& row = rows::row_of(op.name);
       for (size_t c = 0; c < cases_of(row); ++c)
         for (const DType dtype : rows::dtypes_of_case(row, c)) {

@@ -1,5 +1,6 @@
 // Tensor::to_string: values as a person reads them, nested brackets, long axes cut in the middle.
 #include "engine/tensor.hpp"
+#include "engine/user_dtype.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -35,6 +36,8 @@ std::string Tensor::to_string(int64_t edge) const {
   copy_to_host(raw.data());
   const Shape dense = contiguous_strides(sizes());
   auto value = [&](int64_t flat) {
+    if (is_user(dtype()))
+      return user_dtype(dtype()).text(raw.data() + size_t(flat) * itemsize(dtype()));
     std::string text;
     visit_dtype(int32_t(dtype()), [&]<class T>(T) {
       T v;

@@ -1,6 +1,8 @@
 // The checks of a call, and the texts of refusals.
 #include "kernels/reference/call.hpp"
 
+#include "kernels/reference/user.hpp"
+
 #include <cstdarg>
 #include <cstdio>
 
@@ -38,7 +40,7 @@ void Call::expect(int n_in, int n_out, int n_doubles, int n_ints) const {
 }
 
 Layout Call::checked(const char* side, int k, const gd_view& v) const {
-  if (v.dtype < 0 || v.dtype >= GD_DTYPE_COUNT)
+  if (v.dtype < 0 || (v.dtype >= GD_DTYPE_COUNT && !find_user_kernels(DType(v.dtype))))
     refuse(GD_UNSUPPORTED, "%s %d has dtype code %d, which has no kernel here", side, k, v.dtype);
   if (v.rank < 0 || (v.rank > 0 && (!v.sizes || !v.strides)))
     refuse(GD_INVALID, "%s %d has rank %d without sizes and strides", side, k, v.rank);

@@ -1,20 +1,46 @@
 // copy, fill, random: slots without a statement.
 #include "engine/philox.hpp"
 #include "kernels/reference/slots.hpp"
-#include "kernels/reference/walk.hpp"
+#include "kernels/reference/user.hpp"
 
 namespace gradus::reference {
+
+namespace {
+
+// The one cast that a user's type has: from integers.
+void copy_integers(const Call& call, const Layout& in, const Layout& out) {
+  if (!is_integer(in.dtype))
+    call.refuse(GD_UNSUPPORTED, "there is no cast from %s to %s; integers alone can be cast to it",
+                dtype_name(in.dtype), dtype_name(out.dtype));
+  Walk from(in), to(out);
+  Block whole, block;
+  for_blocks(
+      out.count(),
+      [&](int64_t n) {
+        from.read(whole.as<int64_t>(), n);
+        user(call, out.dtype).from_integers(whole.as<int64_t>(), block.raw(), n);
+        to.write_as(out.dtype, block.raw(), n);
+      },
+      block_of(out.dtype));
+}
+
+}  // namespace
 
 void copy(Call& call) {
   call.expect(1, 1, 0, 0);
   const Layout in = call.in(0), out = call.out(0);
   call.expect_sizes("input", in, out.sizes);
+  if (in.dtype != out.dtype && (is_user(in.dtype) || is_user(out.dtype)))
+    return copy_integers(call, in, out);
   Walk from(in), to(out);
   Block block;
-  for_blocks(out.count(), [&](int64_t n) {
-    from.read_as(in.dtype, block.raw(), n);
-    to.write_as(in.dtype, block.raw(), n);
-  });
+  for_blocks(
+      out.count(),
+      [&](int64_t n) {
+        from.read_as(in.dtype, block.raw(), n);
+        to.write_as(in.dtype, block.raw(), n);
+      },
+      block_of(in.dtype));
 }
 
 namespace {
@@ -32,7 +58,13 @@ void fill(Call& call) {
   const Layout out = call.out(0);
   const bool whole = out.dtype == DType::i32 || out.dtype == DType::i64;
   call.expect(0, 1, whole ? 0 : 2, whole ? 1 : 0);
-  if (whole)
+  if (is_user(out.dtype)) {
+    Block value;
+    const int64_t integer = call.n_ints() > 0 ? call.integer(0) : 0;
+    user(call, out.dtype).from_number(call.number(0), integer, value.raw());
+    Walk to(out);
+    for (int64_t i = 0, n = out.count(); i < n; ++i) to.write_as(out.dtype, value.raw(), 1);
+  } else if (whole)
     fill_with(out, call.integer(0));
   else if (is_complex(out.dtype))
     fill_with(out, c128{call.number(0), call.number(1)});

@@ -3,6 +3,7 @@
 // store.
 #include "kernels/reference/rows.hpp"
 #include "kernels/reference/slots.hpp"
+#include "kernels/reference/user.hpp"
 #include "kernels/reference/walk.hpp"
 
 #include <limits>
@@ -13,7 +14,9 @@ namespace {
 
 DType computing_dtype(DType t) { return is_half(t) ? DType::f32 : t; }
 
-Row find_row(int32_t id, DType t) {
+Row find_row(const Call& call, DType t) {
+  const int32_t id = call.op();
+  if (is_user(t)) return user(call, t).row(id);
   const DType computing = computing_dtype(t);
   if (is_complex(t)) return complex_row(id, computing);
   return is_integer(t) ? integer_row(id, computing) : real_row(id, computing);
@@ -82,7 +85,7 @@ void pointwise(Call& call) {
   call.expect(s.arity, 1, s.params, 0);
   const Layout out = call.out(0);
   const DType t = call.in(s.arity - 1).dtype;
-  const Row row = find_row(call.op(), t);
+  const Row row = find_row(call, t);
   if (!row.reads)
     call.refuse(GD_UNSUPPORTED, "dtype %s is not read by this statement", dtype_name(t));
   call.expect_dtype("output", out, row.y == computing_dtype(t) ? t : row.y);
@@ -95,12 +98,15 @@ void pointwise(Call& call) {
   }
   Walk to(out);
   Block y;
-  for_blocks(out.count(), [&](int64_t n) {
-    const void* rows[3] = {};
-    for (size_t k = 0; k < x.size(); ++k) rows[k] = x[k].next(n);
-    row.value(call.numbers(), rows, y.raw(), n);
-    to.write_as(row.y, y.raw(), n);
-  });
+  for_blocks(
+      out.count(),
+      [&](int64_t n) {
+        const void* rows[3] = {};
+        for (size_t k = 0; k < x.size(); ++k) rows[k] = x[k].next(n);
+        row.value(call.numbers(), rows, y.raw(), n);
+        to.write_as(row.y, y.raw(), n);
+      },
+      block_of(t));
 }
 
 void pointwise_vjp(Call& call) {
@@ -111,7 +117,7 @@ void pointwise_vjp(Call& call) {
   const int64_t which = call.integer(0);
   if (which < 0 || which >= s.arity)
     call.refuse(GD_INVALID, "there is no operand %lld", static_cast<long long>(which));
-  const Row row = find_row(call.op(), t);
+  const Row row = find_row(call, t);
   if (!row.reads || !row.vjp[which])
     call.refuse(GD_UNSUPPORTED, "operand %lld has no slope in dtype %s",
                 static_cast<long long>(which), dtype_name(t));
@@ -138,12 +144,15 @@ void pointwise_vjp(Call& call) {
   }
   Walk to(out);
   Block result;
-  for_blocks(out.count(), [&](int64_t n) {
-    const void* rows[5] = {};
-    for (size_t k = 0; k < read.size(); ++k) rows[k] = read[k].next(n);
-    row.vjp[which](call.numbers(), rows + 1, rows[s.arity + 1], rows[0], result.raw(), n);
-    to.write_as(computing, result.raw(), n);
-  });
+  for_blocks(
+      out.count(),
+      [&](int64_t n) {
+        const void* rows[5] = {};
+        for (size_t k = 0; k < read.size(); ++k) rows[k] = read[k].next(n);
+        row.vjp[which](call.numbers(), rows + 1, rows[s.arity + 1], rows[0], result.raw(), n);
+        to.write_as(computing, result.raw(), n);
+      },
+      block_of(t));
 }
 
 }  // namespace gradus::reference

@@ -1,8 +1,8 @@
 // reduce, scan, softmax: slots that work line by line. The axes of a line are moved to the end, so
 // that a walk meets line after line; every line is summed from its first element to its last.
-#include "kernels/reference/order.hpp"
+#include "kernels/reference/fold.hpp"
 #include "kernels/reference/slots.hpp"
-#include "kernels/reference/walk.hpp"
+#include "kernels/reference/user.hpp"
 
 #include <cmath>
 
@@ -10,56 +10,6 @@ namespace gradus::reference {
 namespace {
 
 constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
-
-bool takes_maximum(int32_t op) { return op == GD_MAX || op == GD_ARGMAX; }
-bool orders(int32_t op) { return op >= GD_MAX && op <= GD_ARGMIN; }
-
-// The place of the winner of a line that is not empty.
-template <class A>
-int64_t winner(bool maximum, const A* x, int64_t n) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < n; ++i)
-    if (beats(maximum, x[i], x[best])) best = i;
-  return best;
-}
-
-template <class A>
-A fold(int32_t op, const A* x, int64_t n) {
-  if constexpr (!is_complex_v<A>)
-    if (orders(op)) return x[winner(takes_maximum(op), x, n)];
-  A total(op == GD_SUM ? 0 : 1);
-  for (int64_t i = 0; i < n; ++i) {
-    if (op == GD_SUM)
-      total += x[i];
-    else
-      total *= x[i];
-  }
-  return total;
-}
-
-// A reduction as lines: the input with its reduced axes last.
-struct Lines {
-  Layout in, out;
-  int64_t length;  // elements of a line
-};
-
-Lines lines_of(const Call& call, const Layout& in, const Layout& out) {
-  if (in.rank() != out.rank())
-    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", text(in.sizes).c_str(),
-                text(out.sizes).c_str());
-  std::vector<int> kept, reduced;
-  int64_t length = 1;
-  for (int d = 0; d < in.rank(); ++d) {
-    const int64_t n = in.sizes[size_t(d)], m = out.sizes[size_t(d)];
-    if (n != m && m != 1)
-      call.refuse(GD_INVALID, "input %s does not reduce to output %s", text(in.sizes).c_str(),
-                  text(out.sizes).c_str());
-    (n == m ? kept : reduced).push_back(d);
-    if (n != m) length *= n;
-  }
-  kept.insert(kept.end(), reduced.begin(), reduced.end());
-  return {in.permuted(kept), out.permuted(kept), length};
-}
 
 // any, all.
 void reduce_truth(const Lines& v, bool any) {
@@ -69,17 +19,6 @@ void reduce_truth(const Lines& v, bool any) {
     from.read(x.get(), v.length);
     bool result = !any;
     for (int64_t k = 0; k < v.length; ++k) result = any ? result || x[k] : result && x[k];
-    to.write(&result, 1);
-  }
-}
-
-template <class A>
-void reduce_numbers(const Lines& v, int32_t op) {
-  Walk from(v.in), to(v.out);
-  const auto x = make_line<A>(v.length);
-  for (int64_t i = 0, n = v.out.count(); i < n; ++i) {
-    from.read(x.get(), v.length);
-    const A result = fold(op, x.get(), v.length);
     to.write(&result, 1);
   }
 }
@@ -118,6 +57,11 @@ void reduce(Call& call) {
   if (places) expect_one_axis(call, in, out);
   if (orders(op) && v.length == 0 && out.count() > 0)
     call.refuse(GD_INVALID, "nothing to choose from: input %s", text(in.sizes).c_str());
+  if (is_user(in.dtype)) {
+    if (op != GD_SUM && op != GD_PROD)
+      call.refuse(GD_UNSUPPORTED, "dtype %s has sums and products alone", dtype_name(in.dtype));
+    return user(call, in.dtype).reduce(v, op);
+  }
   if (truth) return reduce_truth(v, op == GD_ANY);
   visit_accumulator(in.dtype, [&](auto zero) {
     using A = decltype(zero);
@@ -139,26 +83,14 @@ void scan(Call& call) {
   const Layout in = call.in(0), out = call.out(0);
   call.expect_sizes("input", in, out.sizes);
   call.expect_dtype("input", in, out.dtype);
-  if (orders(op) && is_complex(in.dtype))
-    call.refuse(GD_UNSUPPORTED, "complex numbers (%s) have no order", dtype_name(in.dtype));
+  if (orders(op) && (is_complex(in.dtype) || is_user(in.dtype)))
+    call.refuse(GD_UNSUPPORTED, "numbers of dtype %s have no order", dtype_name(in.dtype));
   if (in.rank() == 0) return copy(call);
   const int axis = call.axis(0, in);
   const bool from_end = call.integer(1) != 0;
-  const int64_t length = in.sizes[size_t(axis)];
-  visit_accumulator(in.dtype, [&](auto zero) {
-    using A = decltype(zero);
-    Walk from(in.with_axis_last(axis)), to(out.with_axis_last(axis));
-    const auto x = make_line<A>(length);
-    for (int64_t done = 0; done < in.count(); done += length) {
-      from.read(x.get(), length);
-      for (int64_t k = 1; k < length; ++k) {
-        const int64_t i = from_end ? length - 1 - k : k, before = from_end ? i + 1 : i - 1;
-        const A pair[] = {x[before], x[i]};
-        x[i] = fold(op, pair, 2);
-      }
-      to.write(x.get(), length);
-    }
-  });
+  if (is_user(in.dtype)) return user(call, in.dtype).scan(op, in, out, axis, from_end);
+  visit_accumulator(in.dtype,
+                    [&](auto zero) { scan_lines<decltype(zero)>(op, in, out, axis, from_end); });
 }
 
 // softmax_i = exp(x_i - m) / s,  log_softmax_i = (x_i - m) - log(s),

@@ -12,6 +12,12 @@ namespace gradus::reference {
 // Elements of a block; slots that need no whole line work block by block.
 inline constexpr int64_t kBlock = 256;
 
+// Elements of a block of this dtype; less than kBlock for users' large ones.
+inline int64_t block_of(DType t) {
+  const int64_t room = kBlock * int64_t(sizeof(c128)) / int64_t(itemsize(t));
+  return room < kBlock ? room : kBlock;
+}
+
 // Room for one block of any dtype.
 struct Block {
   alignas(16) std::byte bytes[size_t(kBlock) * sizeof(c128)];
@@ -51,17 +57,18 @@ class Walk {
   struct Elements;
   template <class T>
   struct Typed;
+  struct Bytes;
 
   DType dtype_;
   int64_t left_;
   std::unique_ptr<Elements> elements_;
 };
 
-// Calls f(n) for pieces of at most kBlock that make up count.
+// Calls f(n) for pieces of at most `block` that make up count.
 template <class F>
-void for_blocks(int64_t count, F&& f) {
-  for (int64_t done = 0; done < count; done += kBlock)
-    f(count - done < kBlock ? count - done : kBlock);
+void for_blocks(int64_t count, F&& f, int64_t block = kBlock) {
+  for (int64_t done = 0; done < count; done += block)
+    f(count - done < block ? count - done : block);
 }
 
 }  // namespace gradus::reference

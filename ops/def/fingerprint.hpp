@@ -38,8 +38,11 @@ struct StatementText {
 };
 
 constexpr int statement_count() { return Statements::size; }
-// id in [0, statement_count()); anything else throws std::out_of_range.
+// A built-in statement's id, or a user's; anything else throws std::out_of_range.
 const StatementText& statement_info(int id);
+// A user's statement gets an id above the built-in ones; no module knows it. Not while other
+// threads run ops.
+int add_user_statement(StatementText text);
 // "sigmoid(x): y = 1 / (1 + exp(-x)); dy/dx = y * (1 - y)". Never freed; "" for an unknown id.
 const char* statement_text(int id);
 // -1 if there is none.

@@ -5,10 +5,10 @@ namespace gradus::rows {
 
 namespace {
 
-std::vector<Row> collect() {
-  std::vector<Row> all = pointwise_rows();
-  for (auto more : {structured_rows(), model_rows(), sorting_rows(), rearrange_rows(),
-                    window_rows(), norm_rows(), criterion_rows()})
+std::deque<Row> collect() {
+  std::deque<Row> all;
+  for (auto more : {pointwise_rows(), structured_rows(), model_rows(), sorting_rows(),
+                    rearrange_rows(), window_rows(), norm_rows(), criterion_rows()})
     for (Row& row : more) all.push_back(std::move(row));
   return all;
 }
@@ -32,9 +32,22 @@ AttrValue fitted(const OpInfo& op, const AttrSpec& spec, const AttrValue& value)
 
 }  // namespace
 
-const std::vector<Row>& all_rows() {
-  static const std::vector<Row> rows = collect();
-  return rows;
+namespace {
+// A deque: rows that were handed out stay where they are when a user adds one.
+std::deque<Row>& rows() {
+  static std::deque<Row> all = collect();
+  return all;
+}
+}  // namespace
+
+const std::deque<Row>& all_rows() { return rows(); }
+
+void add_row(Row row) {
+  const OpInfo& op = get_op(row.name);
+  for (const Row& other : rows())
+    if (other.name == row.name) fail(ErrorKind::value, op.name, "has a row already");
+  if (row.cases.empty()) fail(ErrorKind::value, op.name, "its row has no case");
+  rows().push_back(std::move(row));
 }
 
 const Row& row_of(std::string_view name) {

@@ -7,6 +7,7 @@
 #include "ops/def/statement.hpp"
 
 #include <complex>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -78,8 +79,10 @@ struct Row {
 };
 
 // All rows, in no particular order; row_of throws Error(internal) for a name without a row.
-const std::vector<Row>& all_rows();
+const std::deque<Row>& all_rows();
 const Row& row_of(std::string_view name);
+// The row of a user's op. Error(value) if the name has one, or if there is no such op.
+void add_row(Row row);
 std::vector<Row> pointwise_rows();
 std::vector<Row> structured_rows();
 std::vector<Row> model_rows();
