@@ -150,8 +150,8 @@ struct TensorBody : RefCounted {
   Ref<TensorBody> base;
   std::atomic<uint64_t> seen = 0;
   std::atomic<uint64_t> histories = 0;
-  static constexpr uint64_t kFrozen = UINT64_MAX;  // seen: made under no_grad, follows nothing
-  bool opaque = false;                             // a view that a user's function returned
+  bool frozen = false;  // a view made under no_grad: follows nothing, refuses what it would miss
+  bool opaque = false;  // a view that a user's function returned
   bool inference = false;
   bool is_number = false;
   double number = 0;
