@@ -57,7 +57,7 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
 }
 
 // Leaves are shared between threads: one of some locks guards each .grad.
-std::mutex& lock_of(const Autograd* leaf) {
+std::mutex& lock_of(const void* leaf) {
   static std::mutex locks[64];
   return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % 64];
 }
@@ -185,9 +185,11 @@ void Walk::process(GradFn& node, ByNode& in) {
     for (size_t i = 0; i < hooks->outputs.size(); ++i) {
       if (!g[i].defined()) continue;
       g[i] = run_hooks(hooks->outputs[i].grad, g[i], node.op().name.c_str());
-      if (GradSlot* kept = hooks->outputs[i].retained.get())
+      if (GradSlot* kept = hooks->outputs[i].retained.get()) {
+        const std::lock_guard lock(lock_of(kept));
         kept->grad =
             kept->grad.defined() ? arithmetic().add(kept->grad, g[i]) : arithmetic().clone(g[i]);
+      }
     }
   const auto [first, last] = targets_of_.equal_range(&node);
   for (auto it = first; it != last; ++it)

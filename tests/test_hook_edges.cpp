@@ -5,6 +5,8 @@
 #include "engine/random.hpp"
 #include "tests/helpers.hpp"
 
+#include <thread>
+
 using namespace gradus;
 using namespace gradus::testing;
 
@@ -151,4 +153,17 @@ TEST_CASE("tangents: of another level, given after the op, of an op once differe
   once.jvp = [](GradFn& n, size_t, std::span<const Tensor> t) { return n.input(0) * t[0] * 2.0; };
   CHECK(error_of([&] { grad({sum(apply1(once, {x}) * x)}, {x}); }) ==
         "once_forward: its derivative is differentiated, but the op is marked once differentiable");
+}
+
+TEST_CASE("threads that share a graph add to one retained gradient") {
+  const Tensor x = leaf(f64({1, 2}, {2})), h = x * 2.0;
+  h.retain_grad();
+  const Tensor y = sum(h);
+  std::vector<std::thread> pool;
+  for (int t = 0; t < 4; ++t)
+    pool.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) backward(y, {.retain_graph = true});
+    });
+  for (std::thread& t : pool) t.join();
+  CHECK(values(h.grad()) == std::vector<double>{2000, 2000});
 }
