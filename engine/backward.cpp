@@ -45,8 +45,20 @@ Tensor forbid_twice(GradFn& node, const Tensor& g) {
   return apply1(op, {g, y}, {node.op().name.c_str()});
 }
 
+// Gradients that node hooks may have replaced.
+void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorMeta> metas) {
+  if (left.size() != metas.size())
+    fail(ErrorKind::autograd, op.name, "a hook left ", int64_t(left.size()), " gradients of ",
+         int64_t(metas.size()));
+  for (size_t i = 0; i < left.size(); ++i)
+    if (left[i].defined() &&
+        (!(left[i].sizes() == metas[i].sizes) || left[i].dtype() != metas[i].dtype))
+      fail(ErrorKind::autograd, op.name, "a hook left a gradient ", left[i].dtype(), " ",
+           left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
+}
+
 // Leaves are shared between threads: one of some locks guards each .grad.
-std::mutex& lock_of(const Autograd* leaf) {
+std::mutex& lock_of(const void* leaf) {
   static std::mutex locks[64];
   return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % 64];
 }
@@ -83,6 +95,7 @@ class Walk {
   Tensor leaf_gradient(const Autograd& leaf, Sum& sum);
 
   BackwardOptions options_;
+  std::vector<Ref<GradFn>> roots_;  // a hook may take a root's history away
   std::unordered_map<GradFn*, ByNode> pending_;
   std::priority_queue<GradFn*, std::vector<GradFn*>, Later> ready_;
   std::vector<Ref<Autograd>> leaf_order_;
@@ -133,7 +146,7 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   const OpInfo& op = node.op();
   if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
   Tensor gk;
-  if (op.once_differentiable && options_.create_graph) {
+  if (op.once_differentiable && (options_.create_graph || forward_mode())) {
     {
       NoGrad off;
       gk = op.vjp(node, k, {g.data(), g.size()});
@@ -173,9 +186,11 @@ void Walk::process(GradFn& node, ByNode& in) {
     for (size_t i = 0; i < hooks->outputs.size(); ++i) {
       if (!g[i].defined()) continue;
       g[i] = run_hooks(hooks->outputs[i].grad, g[i], node.op().name.c_str());
-      if (GradSlot* kept = hooks->outputs[i].retained.get())
+      if (GradSlot* kept = hooks->outputs[i].retained.get()) {
+        const std::lock_guard lock(lock_of(kept));
         kept->grad =
             kept->grad.defined() ? arithmetic().add(kept->grad, g[i]) : arithmetic().clone(g[i]);
+      }
     }
   const auto [first, last] = targets_of_.equal_range(&node);
   for (auto it = first; it != last; ++it)
@@ -187,9 +202,7 @@ void Walk::process(GradFn& node, ByNode& in) {
   if (hooks) {
     Tensors outputs(g.begin(), g.end());
     for (const NodePreHook& hook : hooks->before.functions()) hook(outputs);
-    if (outputs.size() != g.size())
-      fail(ErrorKind::autograd, node.op().name, "a hook left ", int64_t(outputs.size()),
-           " gradients of ", int64_t(g.size()));
+    check_hooked(node.op(), outputs, node.output_metas());
     std::copy(outputs.begin(), outputs.end(), g.begin());
   }
   SmallVector<Tensor, 3> cotangents(node.inputs().size());
@@ -198,13 +211,12 @@ void Walk::process(GradFn& node, ByNode& in) {
   if (hooks) {
     Tensors inputs(cotangents.begin(), cotangents.end());
     for (const NodeHook& hook : hooks->after.functions()) hook(inputs, Tensors(g.begin(), g.end()));
-    if (inputs.size() != cotangents.size())
-      fail(ErrorKind::autograd, node.op().name, "a hook left ", int64_t(inputs.size()),
-           " gradients of ", int64_t(cotangents.size()));
+    check_hooked(node.op(), inputs, node.input_metas());
     std::copy(inputs.begin(), inputs.end(), cotangents.begin());
   }
   for (size_t k = 0; k < cotangents.size(); ++k)
-    if (cotangents[k].defined()) deliver(node.inputs()[k], cotangents[k]);
+    if (cotangents[k].defined() && wanted(node.inputs()[k]))
+      deliver(node.inputs()[k], cotangents[k]);
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
@@ -237,7 +249,8 @@ void Walk::seed(const Tensor& root, const Tensor& given) {
            "; give a cotangent, or take abs() or real() first");
     g = Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
   } else {
-    g = materialise(g, root.dtype(), root.device());
+    // A copy (free until written): the seed may be some leaf's .grad.
+    g = arithmetic().clone(materialise(g, root.dtype(), root.device()));
     if (!(g.sizes() == root.sizes()))
       fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ",
            root.sizes());
@@ -250,6 +263,7 @@ void Walk::seed(const Tensor& root, const Tensor& given) {
     edge = {Ref<GradFn>(fn), nullptr, root.output_index()};
   else
     edge.leaf = root.body()->autograd;
+  roots_.push_back(edge.fn);
   if (wanted(edge)) deliver(edge, g);
 }
 
@@ -292,7 +306,7 @@ void Walk::restrict_to_targets(const Tensors& roots) {
 Tensor Walk::leaf_gradient(const Autograd& leaf, Sum& sum) {
   if (!leaf.hooks) return sum.value;
   const Tensor g = run_hooks(leaf.hooks->grad, sum.value, "leaf");
-  sum.owned &= g.same_body(sum.value);
+  sum.owned = false;  // a hook may have kept it
   return g;
 }
 

@@ -2,6 +2,8 @@
 
 #include "engine/random.hpp"
 
+#include <mutex>
+
 namespace gradus {
 
 namespace {
@@ -15,6 +17,7 @@ struct Part {
   std::vector<TensorMeta> saved;  // what the first run would have saved
   Tensors again;                  // what the second run saved; an entry dies with its owner
   bool ran_again = false;
+  std::mutex mutex;  // of the last two: several walks may ask
 
   void run_again();
 };
@@ -23,6 +26,7 @@ struct Part {
 struct Place {
   Place(std::shared_ptr<Part> p, size_t i) : part(std::move(p)), index(i) {}
   ~Place() {
+    const std::lock_guard lock(part->mutex);
     if (index < part->again.size()) part->again[index] = Tensor();
   }
   std::shared_ptr<Part> part;
@@ -36,15 +40,20 @@ void Part::run_again() {
       fail(ErrorKind::autograd, "checkpoint", "input ", int64_t(i), " ", inputs[i].sizes(),
            " was changed by ", inputs[i].storage().last_writer(),
            " since the first run; clone() it before the write");
-    Tensor copy = inputs[i].defined() ? inputs[i].detach() : Tensor();
-    if (copy.defined() && inputs[i].requires_grad()) copy.set_requires_grad();
+    const bool tensor = inputs[i].defined() && !inputs[i].is_number();
+    Tensor copy = tensor ? inputs[i].detach() : inputs[i];
+    if (tensor && inputs[i].requires_grad()) copy.set_requires_grad();
     copies.push_back(copy);
   }
   Generator& generator = default_generator();
-  const uint64_t seed_now = generator.seed(), position_now = generator.position();
-  generator.set(seed, position);
   again.clear();
   {
+    struct Back {  // also if f throws
+      Generator& generator;
+      uint64_t seed = generator.seed(), position = generator.position();
+      ~Back() { generator.set(seed, position); }
+    } back{generator};
+    generator.set(seed, position);
     EnableGrad on;
     const SavedTensorHooks keep(
         [&](const Tensor& t) {
@@ -54,7 +63,6 @@ void Part::run_again() {
         [](const std::any&) { return Tensor(); });
     f(copies);
   }
-  generator.set(seed_now, position_now);
   if (again.size() != saved.size())
     fail(ErrorKind::autograd, "checkpoint", "the first run saved ", int64_t(saved.size()),
          " tensors, the second ", int64_t(again.size()),
@@ -84,6 +92,7 @@ Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inpu
       },
       [](const std::any& packed) {
         const Place& place = *std::any_cast<const std::shared_ptr<Place>&>(packed);
+        const std::lock_guard lock(place.part->mutex);
         if (!place.part->ran_again) place.part->run_again();
         return place.part->again[place.index];
       });

@@ -9,7 +9,8 @@ namespace gradus {
 namespace {
 thread_local bool grad_on = true;
 thread_local ForwardLevel* level = nullptr;
-thread_local bool inside_jvp = false;  // or inside a user's forward: no tangents are pushed
+thread_local uint64_t level_start = 0;  // nodes before this one were recorded before the level
+thread_local bool inside_jvp = false;   // or inside a user's forward: no tangents are pushed
 thread_local bool inference = false;
 thread_local bool anomaly = false;
 thread_local Trace* innermost_trace = nullptr;
@@ -108,14 +109,21 @@ void GradFn::free_saved() {
 
 void GradFn::pack_saved() {
   if (!saved_hooks) return;
-  SavedTensorHooks& hooks = *saved_hooks;
-  saved_hooks = nullptr;  // what the hooks themselves compute is saved as ever
+  struct Off {  // what the hooks themselves compute is saved as ever
+    SavedTensorHooks& hooks = *std::exchange(saved_hooks, nullptr);
+    ~Off() { saved_hooks = &hooks; }
+  } off;
   for (Saved& s : saved_) {
+    if (s.tensor.tangent().defined())
+      fail(ErrorKind::autograd, op_->name, "a tensor ", s.tensor.sizes(),
+           " with a tangent is saved, and saved-tensor hooks and checkpoints would lose the ",
+           "tangent; use them outside of forward mode");
     s.packed = std::make_shared<Packed>();
-    *s.packed = {hooks.pack_(s.tensor.detach()), hooks.unpack_, s.tensor.sizes(), s.tensor.dtype()};
+    // A copy (free until written): a later write in place does not reach it.
+    *s.packed = {off.hooks.pack_(s.tensor.clone_data()), off.hooks.unpack_, s.tensor.sizes(),
+                 s.tensor.dtype()};
     s.tensor = Tensor();
   }
-  saved_hooks = &hooks;
 }
 
 Tensor GradFn::input(size_t k) { return unpack(Saved::Role::input, k); }
@@ -161,6 +169,10 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
 // it was when the node was made, whatever has become of its handle since.
 Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
   const Tensor tangent = level ? t.tangent() : Tensor();
+  if (tangent.defined() && sequence_ < level_start)
+    fail(ErrorKind::autograd, op_->name, "saved input ", int64_t(index), " ", t.sizes(),
+         " has got a tangent since, which what was computed from it lacks; run the op again ",
+         "inside the level");
   Edge from;
   if (role == Saved::Role::output && attached_)
     from = {Ref<GradFn>(this), nullptr, uint32_t(index)};
@@ -321,6 +333,7 @@ ForwardLevel::ForwardLevel() {
     fail(ErrorKind::autograd, "forward_level",
          "a level is open in this thread already; one at a time");
   level = this;
+  level_start = next_sequence;
 }
 ForwardLevel::~ForwardLevel() {
   for (const Ref<Autograd>& a : dual_) a->tangent = Tensor();

@@ -56,7 +56,7 @@ Tensor run_hooks(const HookList<TensorHook>& hooks, Tensor g, const char* where)
     if (!(other.sizes() == g.sizes()) || other.dtype() != g.dtype())
       fail(ErrorKind::autograd, where, "a hook returned a gradient ", other.dtype(), " ",
            other.sizes(), ", expected ", g.dtype(), " ", g.sizes());
-    g = other;
+    g = arithmetic().clone(other);  // free until written: it may be some leaf's .grad
   }
   return g;
 }

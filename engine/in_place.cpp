@@ -15,7 +15,7 @@ Tensor snapshot(const Tensor& x) {
   Autograd& a = autograd_of(copy);
   a.fn = Ref<GradFn>(x.grad_fn());
   a.output_index = x.output_index();
-  a.tangent = x.tangent();
+  if (forward_mode() && x.tangent().defined()) give_tangent(copy, x.tangent());
   return copy;
 }
 
@@ -24,14 +24,22 @@ void take_history(const Tensor& x, const Tensor& y) {
   Ref<Autograd> fresh = make_ref<Autograd>();
   fresh->fn = Ref<GradFn>(y.grad_fn());
   fresh->output_index = y.output_index();
-  x.body()->autograd = std::move(fresh);
+  std::swap(x.body()->autograd, fresh);
   x.body()->seen = x.body()->base ? x.body()->base->histories.load() : 0;
   ++x.body()->histories;
+  if (fresh && fresh->retained && x.requires_grad()) x.retain_grad();
   if (forward_mode() && y.tangent().defined()) give_tangent(x, y.tangent());
 }
 
 bool has_history(const Tensor& x) {
   return (grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined());
+}
+
+// Strides into a base mean something to as_strided only if the base is read as it lies.
+void need_row_major(const Tensor& base, const char* op) {
+  if (!base.is_contiguous())
+    fail(ErrorKind::autograd, op, "the tensor behind this view is not row-major (", base.strides(),
+         " for ", base.sizes(), "); contiguous() it before the view is taken");
 }
 
 // Is this all of its storage, in row-major order?
@@ -91,14 +99,15 @@ void assign(const Tensor& x, Tensor y, const char* op) {
     write_values(x, y, op);
     return;
   }
-  if (x.is_view() && grad_enabled()) {
+  if (x.is_view()) {
     if (x.body()->opaque)
       fail(ErrorKind::autograd, op, "a view that a user's function returned is written in place, ",
            "which would override that function's derivative; clone() it first");
-    if (x.body()->seen == TensorBody::kFrozen)
+    if (x.body()->frozen)
       fail(ErrorKind::autograd, op,
            "a view made under no_grad is written in place while recording; ",
            "make the view anew, or write under no_grad");
+    need_row_major(base, op);
   }
   const bool replaces = !x.is_view() && (has_history(y) || !has_history(x)) &&
                         (!x.tangent().defined() || y.tangent().defined());
@@ -107,11 +116,9 @@ void assign(const Tensor& x, Tensor y, const char* op) {
     take_history(x, y);
     return;
   }
-  if (!base.is_contiguous())
-    fail(ErrorKind::autograd, op, "the tensor behind this view is not row-major (", base.strides(),
-         " for ", base.sizes(), "); contiguous() it before the view is taken");
   // The base's new history, without running the op: its values are written below.
-  const Attrs at{SmallVector<int64_t, 6>(x.strides()), x.offset() - base.offset()};
+  const Attrs at{x.is_view() ? x.strides() : contiguous_strides(x.sizes()),
+                 x.offset() - base.offset()};
   const Tensor operands[] = {base, y};
   OpContext ctx(*arithmetic().scatter_strided, operands, at);
   ctx.outputs.push_back(base.detach());
@@ -123,11 +130,23 @@ void assign(const Tensor& x, Tensor y, const char* op) {
 void follow_base(const Tensor& view) {
   TensorBody& body = *view.body();
   const uint64_t now = body.base->histories;
-  if (body.seen == now || body.seen == TensorBody::kFrozen) return;
+  if (body.seen == now) return;
+  const char* writer = body.base->storage->last_writer();
+  if (body.frozen) {
+    if (!grad_enabled() && !forward_mode()) return;
+    fail(ErrorKind::autograd, writer,
+         "a view made under no_grad is used after its base was written in place while recording; ",
+         "make the view anew, or write under no_grad");
+  }
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (body.seen == now) return;
   const Tensor base(body.base);
+  if (body.autograd && body.autograd->requires_grad)
+    fail(ErrorKind::autograd, writer,
+         "a leaf that requires a gradient is a view, and its base was written in place; ",
+         "make the leaf a clone()");
+  if (base.requires_grad() || base.tangent().defined()) need_row_major(base, writer);
   EnableGrad on;
   const OutsideJvp outside;
   const Tensor fresh =
@@ -135,8 +154,9 @@ void follow_base(const Tensor& view) {
   Ref<Autograd> autograd = make_ref<Autograd>();
   autograd->fn = Ref<GradFn>(fresh.grad_fn());
   autograd->output_index = fresh.output_index();
-  body.autograd = std::move(autograd);
+  std::swap(body.autograd, autograd);
   body.seen = now;
+  if (autograd && autograd->retained && view.requires_grad()) view.retain_grad();
   if (fresh.tangent().defined()) give_tangent(view, fresh.tangent());
 }
 
@@ -146,8 +166,8 @@ void link_views(const OpInfo& op, std::span<const Tensor> inputs, std::span<Tens
       if (!x.defined() || !x.body()->storage || &x.storage() != &y.storage()) continue;
       if (y.same_body(x)) y = x.detach();  // a user's function that returns its input
       y.body()->base = x.is_view() ? x.body()->base : x.body();
-      y.body()->seen =
-          grad_enabled() || forward_mode() ? y.body()->base->histories.load() : TensorBody::kFrozen;
+      y.body()->seen = y.body()->base->histories.load();
+      y.body()->frozen = x.body()->frozen || (!grad_enabled() && !forward_mode());
       y.body()->opaque = op.user || x.body()->opaque;
       break;
     }

@@ -48,7 +48,8 @@ bool overlaps_itself(const Shape& sizes, const Shape& strides) {
 }
 
 void destroy(const TensorBody* body) {
-  if (body->autograd && body->autograd->hooks) body->autograd->hooks->leaf = nullptr;
+  LeafHooks* hooks = body->autograd ? body->autograd->hooks.get() : nullptr;
+  if (hooks && hooks->leaf == body) hooks->leaf = nullptr;  // others may share the autograd part
   delete body;
 }
 void destroy(const Autograd* autograd) { delete autograd; }
@@ -233,6 +234,9 @@ Tensor Tensor::grad() const {
   return !a ? Tensor() : a->retained ? a->retained->grad : a->grad;
 }
 void Tensor::set_grad(const Tensor& g) const {
+  if (g.defined() && (!(g.sizes() == sizes()) || g.dtype() != dtype()))
+    fail(ErrorKind::autograd, "set_grad", "the tensor is ", dtype(), " ", sizes(),
+         ", its gradient can't be ", g.dtype(), " ", g.sizes());
   Autograd& a = autograd_of(*this);
   (a.retained ? a.retained->grad : a.grad) = g;
 }
@@ -265,6 +269,9 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
 
 void check_writable(const Tensor& t, const char* op) {
   if (is_batched(t)) t.storage();  // refuses in words
+  if (t.is_number())
+    fail(ErrorKind::value, op, "a number can't be written in place; write x = x + y, or make a ",
+         "tensor with Tensor::full({}, ...)");
   if (t.is_inference() && !inference_mode())
     fail(ErrorKind::autograd, op,
          "a tensor made in inference mode is written in place outside of it; ",

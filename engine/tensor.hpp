@@ -165,8 +165,8 @@ struct TensorBody : RefCounted {
   Ref<TensorBody> base;
   std::atomic<uint64_t> seen = 0;
   std::atomic<uint64_t> histories = 0;
-  static constexpr uint64_t kFrozen = UINT64_MAX;  // seen: made under no_grad, follows nothing
-  bool opaque = false;                             // a view that a user's function returned
+  bool frozen = false;  // a view made under no_grad: follows nothing, refuses what it would miss
+  bool opaque = false;  // a view that a user's function returned
   bool inference = false;
   Ref<Batch> batch;  // sizes and strides are then those of one example
   bool is_number = false;

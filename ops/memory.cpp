@@ -132,7 +132,7 @@ void copy_(const Tensor& to, const Tensor& from) {
   auto lives = [](const Tensor& t) {
     return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
   };
-  if (lives(source) || lives(to)) {
+  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->base)))) {
     assign(to, expand(cast(source, to.dtype()), to.sizes()), "copy_");
     return;
   }

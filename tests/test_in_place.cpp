@@ -178,6 +178,59 @@ TEST_CASE("in place: refusals, in words, before anything is written") {
         "detach_: a view can't be detached in place; use detach()");
 }
 
+TEST_CASE("in place on a tensor that is not row-major: right or refused, never another element") {
+  const Tensor x = leaf(f64({1, 2, 3, 4, 5, 6}, {2, 3}));
+  const Tensor h = clone(transpose(x * 2.0, 0, 1)), row = select(h, 0, 1);
+  mul_(h, f64({1, 2, 3, 4, 5, 6}, {3, 2}));
+  CHECK(error_of([&] { sum(row); }) ==
+        "mul_: the tensor behind this view is not row-major ((1, 3) for (3, 2)); contiguous() it "
+        "before the view is taken");
+  backward(sum(h));
+  CHECK(values(x.grad()) == std::vector<double>{2, 6, 10, 4, 8, 12});
+  const Tensor z = leaf(f64({1, 2, 3, 4}, {2, 2})), k = clone(transpose(z * 2.0, 0, 1));
+  zero_(k);
+  backward(sum(k + z));
+  CHECK(values(z.grad()) == std::vector<double>{1, 1, 1, 1});
+}
+
+TEST_CASE("views made under no_grad, and leaves that are views, refuse what they would miss") {
+  const char* const frozen =
+      "copy_: a view made under no_grad is written in place while recording; make the view anew, "
+      "or write under no_grad";
+  const Tensor x = leaf(f64({1, 2}, {2})), h = x * 2.0;
+  Tensor view;
+  {
+    const NoGrad off;
+    view = slice(h, 0, 0, 1);
+  }
+  CHECK(error_of([&] { zero_(view); }) == frozen);
+  CHECK(error_of([&] { zero_(slice(view, 0, 0, 1)); }) == frozen);
+  CHECK(values(h) == std::vector<double>{2, 4});
+  mul_(h, 3.0);
+  CHECK(error_of([&] { view * 1.0; }) ==
+        "mul_: a view made under no_grad is used after its base was written in place while "
+        "recording; make the view anew, or write under no_grad");
+  {
+    const NoGrad off;
+    CHECK(values(view * 1.0) == std::vector<double>{6});
+  }
+  {
+    const Tensor plain = f64({1, 2}, {2}), dual = f64({5}, {1});
+    const NoGrad off;
+    const Tensor part = slice(plain, 0, 0, 1);
+    ForwardLevel level;
+    level.set_tangent(dual, f64({1}, {1}));
+    CHECK(error_of([&] { copy_(part, dual); }) == frozen);
+  }
+  const Tensor base = f64({1, 2}, {2});
+  Tensor inner = slice(base, 0, 0, 1);
+  inner.set_requires_grad();
+  copy_(base, x);
+  CHECK(error_of([&] { inner * 3.0; }) ==
+        "copy_: a leaf that requires a gradient is a view, and its base was written in place; make "
+        "the leaf a clone()");
+}
+
 TEST_CASE("what was saved before a write is an error at use, through views and detach too") {
   for (const int way : {0, 1, 2}) {
     const Tensor x = leaf(f64({1, 2}, {2}));
@@ -238,4 +291,19 @@ TEST_CASE("in place frees what it should") {
     backward(sum(h));
   }
   CHECK(live_objects() == before);
+}
+
+TEST_CASE("a number can't be written in place; retain_grad follows a write") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  Tensor total = 0.0;
+  CHECK(error_of([&] { total += sum(x); }) ==
+        "add_: a number can't be written in place; write x = x + y, or make a tensor with "
+        "Tensor::full({}, ...)");
+  const Tensor h = x * 2.0, part = slice(h, 0, 0, 1);
+  h.retain_grad();
+  part.retain_grad();
+  mul_(h, 3.0);
+  backward(sum(h * 5.0) + sum(part));
+  CHECK(values(h.grad()) == std::vector<double>{6, 5});
+  CHECK(values(part.grad()) == std::vector<double>{1});
 }
