@@ -212,6 +212,7 @@ void Commands::op() {
                           "  gradus op softmax --in x.npy --attr dim=1 --out y.npy\n"
                           "  gradus op mul --in a.npy b.npy --cotangent g.npy --grads da.npy -\n"
                           "  gradus op exp --in x.npy --tangents t.npy --jvp jy.npy\n"
+                          "  gradus op matmul --in a.npy b.npy --in-dims 0,none --jacobian\n"
                           "  gradus op normal --attr size=[2,3] --seed 7\n");
   OpOptions& o = op_;
   text(sub, "NAME", o.name, "an op of `gradus ops`", "");
@@ -222,12 +223,19 @@ void Commands::op() {
   files(sub, "--grads", o.grads, "one file per floating operand, or -");
   files(sub, "--tangents", o.tangents, "one file per floating operand, or -");
   files(sub, "--jvp", o.jvps, "one file per floating output");
+  files(sub, "--jacobian", o.jacobians, "a file per operand; else printed")->expected(0, 1 << 20);
+  files(sub, "--hessian", o.hessians, "of a scalar; else printed")->expected(0, 1 << 20);
+  files(sub, "--hvp", o.vectors, "Hessian times v: one v per operand, or -");
+  files(sub, "--hvp-out", o.hvps, "one file per floating operand");
+  text(sub, "--in-dims", o.in_dims, "vmap: an axis or none per operand: 0,none", "DIMS");
   text(sub, "--dtype", o.dtype, "cast real and complex operands to it", "T");
   text(sub, "--seed", op_seed_, "of random ops", "N")->check(whole_number);
   ledger(sub, o.ledger);
   device(sub, o.device);
   json(sub, o.json);
-  sub->callback([this] {
+  sub->callback([this, sub] {
+    op_.jacobian = sub->count("--jacobian") > 0;
+    op_.hessian = sub->count("--hessian") > 0;
     op_.seed = std::stoll(op_seed_);
     action_ = [this](auto& out, auto& err) {
       need(op_.name, "op", "the NAME of an op");

@@ -248,6 +248,15 @@ void add_containers(std::vector<LayerKind>& kinds) {
                      return Made(new nn::Residual(
                          build_layers(read_layers(o["layers"]), x, place + ".residual")));
                    }});
+  kinds.push_back({"checkpoint",
+                   Spec::object("layers that run again in backward instead of keeping what they "
+                                "computed: less memory, more time, the same numbers")
+                       .with("layers", list_spec("layers without running statistics")),
+                   "layers", [](const Json& o, const Tensor& probe, const std::string& place) {
+                     Tensor x = probe;
+                     return Made(new nn::Checkpoint(
+                         build_layers(read_layers(o["layers"]), x, place + ".checkpoint")));
+                   }});
   kinds.push_back({"repeat",
                    Spec::object("the same layers several times, each time with its own parameters")
                        .with("times", count_spec("how often").at_most(1000))

@@ -6,13 +6,16 @@
 #include "engine/graph.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/random.hpp"
+#include "ops/func.hpp"
 #include "ops/ops.hpp"
 #include "ops/rows/rows.hpp"
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 
 namespace gradus::cli {
 
@@ -171,6 +174,25 @@ void check_file_count(const OpInfo& op, const char* option, size_t given, size_t
        " expected, got ", int64_t(given));
 }
 
+// "0,none,-1": an axis or none for each operand.
+func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t operands) {
+  func::MappedDims dims;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    int64_t axis = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), axis);
+    const bool number = error == std::errc() && end == word.data() + word.size();
+    if (!number && word != "none")
+      fail(ErrorKind::value, op.name, "--in-dims takes an axis or none for each operand, as in ",
+           "0,none; got \"", word, "\"");
+    dims.push_back(number ? std::optional(axis) : func::kNone);
+  }
+  if (dims.size() != operands)
+    fail(ErrorKind::value, op.name, "--in-dims names ", int64_t(dims.size()), " axes for ",
+         int64_t(operands), operands == 1 ? " operand" : " operands");
+  return dims;
+}
+
 std::string output_name(const Tensors& outputs, size_t i) {
   return outputs.size() == 1 ? "y" : join("y", int64_t(i));
 }
@@ -189,7 +211,11 @@ class OpRun {
       fail(ErrorKind::value, op_.name, "--grads needs --cotangent g.npy");
     if (!options_.jvps.empty() && options_.tangents.empty())
       fail(ErrorKind::value, op_.name, "--jvp needs --tangents t.npy ...");
-    if (!op_.differentiable && (!options_.cotangents.empty() || !options_.tangents.empty()))
+    if (!options_.hvps.empty() && options_.vectors.empty())
+      fail(ErrorKind::value, op_.name, "--hvp-out needs --hvp v.npy ...");
+    if (!options_.in_dims.empty()) in_dims_ = parse_in_dims(op_, options_.in_dims, inputs_.size());
+    if (!op_.differentiable && (!options_.cotangents.empty() || !options_.tangents.empty() ||
+                                options_.jacobian || options_.hessian || !options_.vectors.empty()))
       fail(ErrorKind::autograd, op_.name, "has no derivative");
   }
 
@@ -199,7 +225,7 @@ class OpRun {
         inputs_[k] = inputs_[k].detach();
         inputs_[k].set_requires_grad();
       }
-    outputs_ = run();
+    outputs_ = mapped([this](const Tensors& in) { return run(in); })(inputs_);
     std::vector<std::string> names;
     for (size_t i = 0; i < outputs_.size(); ++i) names.push_back(output_name(outputs_, i));
     check_file_count(op_, "--out", options_.outputs.size(), outputs_.size(), "output");
@@ -242,7 +268,7 @@ class OpRun {
       if (options_.tangents[n] != "-")
         level.set_tangent(x, read_like(options_.tangents[n], "tangent", x));
     }
-    const Tensors y = run();
+    const Tensors y = mapped([this](const Tensors& in) { return run(in); })(inputs_);
     Tensors pushed;
     std::vector<std::string> names;
     for (const size_t i : floating(y)) {
@@ -254,14 +280,110 @@ class OpRun {
     results.add("jvp", pushed, names, options_.jvps);
   }
 
- private:
-  Tensors run() {
-    manual_seed(uint64_t(options_.seed));
-    return op_.call(inputs_, attrs_);
+  // Of each floating output by each floating operand; of each example with --in-dims.
+  void jacobian(Results& results) {
+    check_real("--jacobian");
+    std::vector<std::string> names;
+    for (const size_t i : floating(outputs_))
+      for (const size_t k : moving_)
+        names.push_back("d" + output_name(outputs_, i) + "/d" + operand_name(op_, k));
+    check_file_count(op_, "--jacobian", options_.jacobians.size(), names.size(),
+                     "floating output and floating operand");
+    const Tensors blocks = mapped([this](const Tensors& in) {
+      Tensors flat;
+      for (const Tensors& row : func::jacobian(of_moving(in), moving(in)))
+        flat.insert(flat.end(), row.begin(), row.end());
+      return flat;
+    })(detached());
+    results.add("jacobian", blocks, names, options_.jacobians);
   }
+
+  void hessian(Results& results) {
+    check_real("--hessian");
+    if (moving_.size() != 1)
+      fail(ErrorKind::value, op_.name, "--hessian takes an op of one floating operand, here are ",
+           int64_t(moving_.size()), "; use --hvp");
+    check_file_count(op_, "--hessian", options_.hessians.size(), 1, "op");
+    const Tensors h = mapped([this](const Tensors& in) {
+      return func::hessian(of_moving(in, "--hessian"), moving(in))[0];
+    })(detached());
+    const std::string x = operand_name(op_, moving_[0]);
+    results.add("hessian", h, {"d2y/d" + x + "d" + x}, options_.hessians);
+  }
+
+  // The Hessian times vectors, which are mapped as their operands are.
+  void hvp(Results& results) {
+    if (moving_.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
+    check_file_count(op_, "--hvp", options_.vectors.size(), moving_.size(), "floating operand");
+    check_file_count(op_, "--hvp-out", options_.hvps.size(), moving_.size(), "floating operand");
+    Tensors all = detached();
+    std::vector<std::string> names;
+    for (size_t n = 0; n < moving_.size(); ++n) {
+      const Tensor& x = inputs_[moving_[n]];
+      all.push_back(options_.vectors[n] == "-" ? Tensor::zeros(x.sizes(), x.dtype(), x.device())
+                                               : read_like(options_.vectors[n], "vector", x));
+      names.push_back("hvp_" + operand_name(op_, moving_[n]));
+    }
+    func::MappedDims dims = in_dims_;
+    if (!dims.empty())
+      for (const size_t k : moving_) dims.push_back(in_dims_[k]);
+    const Tensors product = mapped(
+        [this](const Tensors& in) {
+          const Tensors x(in.begin(), in.begin() + int64_t(inputs_.size()));
+          const Tensors v(in.begin() + int64_t(inputs_.size()), in.end());
+          return func::hvp(of_moving(x, "--hvp"), moving(x), v).product;
+        },
+        dims)(all);
+    results.add("hvp", product, names, options_.hvps);
+  }
+
+ private:
+  Tensors run(const Tensors& in) {
+    manual_seed(uint64_t(options_.seed));
+    return op_.call(in, attrs_);
+  }
+  func::Function mapped(const func::Function& f) { return mapped(f, in_dims_); }
+  static func::Function mapped(const func::Function& f, const func::MappedDims& dims) {
+    return dims.empty() ? f : func::vmap(f, dims, {}, Randomness::different);
+  }
+  Tensors detached() const {
+    Tensors out;
+    for (const Tensor& x : inputs_) out.push_back(x.detach());
+    return out;
+  }
+  Tensors moving(const Tensors& in) const {
+    Tensors out;
+    for (const size_t k : moving_) out.push_back(in[k]);
+    return out;
+  }
+  // The floating outputs as a function of the floating operands. `scalar` is the option that wants
+  // a single real number of it, if one does.
+  func::Function of_moving(const Tensors& in, const char* scalar = nullptr) {
+    return [this, in, scalar](const Tensors& x) {
+      Tensors all = in, y;
+      for (size_t n = 0; n < x.size(); ++n) all[moving_[n]] = x[n];
+      const Tensors outputs = run(all);
+      for (const size_t i : floating(outputs)) y.push_back(outputs[i]);
+      if (scalar && (y.size() != 1 || y[0].numel() != 1 || !is_real_float(y[0].dtype())))
+        fail(ErrorKind::value, op_.name, scalar, " needs one output of one real number, got ",
+             y.size() == 1 ? join(y[0].dtype(), " ", y[0].sizes())
+                           : join(int64_t(y.size()), " floating outputs"),
+             "; use --jacobian");
+      return y;
+    };
+  }
+  void check_real(const char* option) const {
+    if (moving_.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
+    for (const size_t k : moving_)
+      if (is_complex(inputs_[k].dtype()))
+        fail(ErrorKind::dtype, op_.name, option, " takes real operands, ", operand_name(op_, k),
+             " is ", inputs_[k].dtype(), "; use --tangents or --cotangent");
+  }
+
   const OpInfo& op_;
   const OpOptions& options_;
   Attrs attrs_;
+  func::MappedDims in_dims_;  // empty: no vmap
   Tensors inputs_, outputs_;
   std::vector<size_t> moving_;  // operands that have a derivative
 };
@@ -278,6 +400,9 @@ int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   run.value(results);
   if (!options.cotangents.empty()) run.gradients(results);
   if (!options.tangents.empty()) run.tangents(results);
+  if (options.jacobian) run.jacobian(results);
+  if (options.hessian) run.hessian(results);
+  if (!options.vectors.empty()) run.hvp(results);
   session.device().synchronize();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
 

@@ -17,6 +17,12 @@ struct OpOptions {
   std::vector<std::string> grads;       // one file per floating operand, "-" for none; or print
   std::vector<std::string> tangents;    // one file per floating operand, "-" for zero
   std::vector<std::string> jvps;        // one file per floating output; none: print
+  bool jacobian = false, hessian = false;
+  std::vector<std::string> jacobians;  // one file per floating output and operand; none: print
+  std::vector<std::string> hessians;   // one file; none: print
+  std::vector<std::string> vectors;    // of --hvp: one file per floating operand, "-" for zero
+  std::vector<std::string> hvps;       // one file per floating operand; none: print
+  std::string in_dims;                 // vmap: "0,none", one per operand; "": no vmap
   std::string device;
   std::string dtype;    // real and complex operands are cast to it
   int64_t seed = 0;     // of random ops

@@ -66,4 +66,16 @@ Blocks jacobian(const Function& f, const Tensors& inputs, const Options& options
 // [i][k]: the derivative by input i and input k of one real number.
 Blocks hessian(const Function& f, const Tensors& inputs, const Options& options = {});
 
+struct GradcheckOptions {
+  double eps = 1e-6;                // how far inputs are moved
+  double atol = 1e-5, rtol = 1e-3;  // |analytical - numerical| <= atol + rtol |numerical|
+  Mode mode = Mode::automatic;      // forward or reverse alone; automatic: both
+};
+// The Jacobian of f by reverse and by forward mode against central differences, for every real and
+// complex input (f64 or c128). Error(numeric) names the worst element. Also an error: a function
+// that does not repeat itself, a backward walk that gives other bits the second time.
+void gradcheck(const Function& f, const Tensors& inputs, const GradcheckOptions& options = {});
+// The same of its gradients: reverse over reverse and forward over reverse.
+void gradgradcheck(const Function& f, const Tensors& inputs, const GradcheckOptions& options = {});
+
 }  // namespace gradus::func

@@ -15,6 +15,16 @@ using Outputs = SmallVector<Tensor, 1>;
 Outputs run(const BatchCall& c, const Tensors& in, const Attrs& attrs) {
   return apply(c.op, in, attrs);
 }
+// Axis `from` becomes axis `to`. Always a tensor of its own: what f does to its input, such as
+// set_requires_grad, is not done to the caller's.
+Tensor moved(const Tensor& x, int64_t from, int64_t to) {
+  Ints order;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    if (i != from) order.push_back(i);
+  order.insert(size_t(to), from);
+  return permute(x, order);
+}
+
 Ints behind_batch(const Ints& sizes, int64_t batch) {
   Ints out = sizes;
   out.insert(0, batch);
@@ -67,6 +77,11 @@ Outputs batch_embed(const BatchCall& c) {
              {behind_batch(shape, c.scope.level.size),
               behind_batch(c.attrs[1].integers, numel_of(shape)), c.attrs[2]});
 }
+Outputs batch_strided_scatter(const BatchCall& c) {
+  const Tensor x = with_batch(c, 0);
+  const int64_t batch = c.scope.level.size, each = batch ? x.numel() / batch : 0;
+  return run(c, {x, with_batch(c, 1)}, {behind_batch(c.attrs[0].integers, each), c.attrs[1]});
+}
 // Widths are listed from the last axis to the first.
 Outputs batch_pad(const BatchCall& c) {
   Ints pads = c.attrs[0].integers;
@@ -86,6 +101,64 @@ Outputs batch_contract(const BatchCall& c) {
   for (size_t i = 0; i < 3; ++i)
     if (i == 2 || c.batched[i]) labels[i].insert(0, fresh);
   return run(c, {c.in[0], c.in[1]}, {labels[0], labels[1], labels[2], c.attrs[3]});
+}
+
+// ---- convolutions. Of the labels in ops/conv.cpp, x (n, gc, ...), y (n, go, ...) and w (go, c,
+// ...) have three each: g with its neighbour is one axis. The batch joins a label, as its outer
+// part.
+
+struct ConvTensor {
+  std::string_view labels;  // "ngc", "ngo" or "goc"
+  size_t joint() const { return labels.find('g'); }
+};
+// The joint axis as two, and as one again.
+Shape split(Shape sizes, size_t axis, int64_t groups) {
+  sizes[axis] /= groups;
+  sizes.insert(axis, groups);
+  return sizes;
+}
+Shape merged(Shape sizes, size_t axis) {
+  sizes[axis] *= sizes[axis + 1];
+  sizes.erase(axis + 1);
+  return sizes;
+}
+Tensor joined(const Tensor& x, ConvTensor kind, char label, int64_t groups) {
+  const size_t at = kind.labels.find(label);
+  const Tensor apart = reshape(x, split(x.sizes(), kind.joint() + 1, groups));
+  Shape sizes = apart.sizes();
+  sizes[at + 1] *= sizes[0];
+  sizes.erase(0);
+  return reshape(moved(apart, 0, int64_t(at)), merged(sizes, kind.joint()));
+}
+Tensor parted(const Tensor& y, ConvTensor kind, char label, int64_t groups, int64_t batch) {
+  const size_t at = kind.labels.find(label);
+  Shape sizes = split(y.sizes(), kind.joint(), label == 'g' ? groups * batch : groups);
+  sizes[at] /= batch;
+  sizes.insert(at, batch);
+  const Tensor apart = moved(reshape(y, sizes), int64_t(at), 0);
+  return reshape(apart, merged(apart.sizes(), kind.joint() + 1));
+}
+
+Outputs batch_conv(const BatchCall& c) {
+  const int64_t batch = c.scope.level.size;
+  if (batch == 0) return batch_by_loop(c);  // which refuses
+  const ConvTensor x{"ngc"}, y{"ngo"}, w{"goc"};
+  const bool to_y = c.op.name == "conv", to_x = c.op.name == "conv_input";
+  const ConvTensor kinds[] = {to_x ? y : x, to_y || to_x ? w : y}, result = to_y ? y : to_x ? x : w;
+  // The label that the batched operand shares with the result alone; g if both are batched.
+  char label = 'g';
+  for (size_t k = 0; k < 2; ++k)
+    if (!c.batched[1 - k])
+      for (char l : result.labels)
+        if (l != 'g' && kinds[k].labels.find(l) != std::string_view::npos) label = l;
+  Attrs attrs = c.attrs;
+  const size_t last = attrs.size() - 1;
+  const int64_t groups = attrs[last].integer;
+  if (label == 'g') attrs[last] = groups * batch;
+  Tensors in;
+  for (size_t k = 0; k < 2; ++k)
+    in.push_back(c.batched[k] ? joined(c.in[k], kinds[k], label, groups) : c.in[k]);
+  return {parted(run(c, in, attrs)[0], result, label, groups, batch)};
 }
 
 Outputs batch_random(const BatchCall& c) {
@@ -164,15 +237,17 @@ void register_batching() {
   const std::pair<Rule, std::vector<const char*>> rules[] = {
       {batch_by_axes,
        {"cast", "contiguous", "clone", "argmax", "cumsum", "softmax", "log_softmax", "slice",
-        "select", "flip", "diagonal", "gather", "scatter_add", "cat"}},
+        "select", "flip", "diagonal", "gather", "scatter_add", "cat", "window", "fold"}},
       {batch_reduce, {"sum", "amax", "amin"}},
       {batch_permute, {"permute"}},
       {batch_reshape, {"reshape"}},
       {batch_expand, {"expand"}},
       {batch_as_strided, {"as_strided"}},
+      {batch_strided_scatter, {"as_strided_scatter"}},
       {batch_embed, {"embed"}},
       {batch_pad, {"pad"}},
       {batch_contract, {"contract"}},
+      {batch_conv, {"conv", "conv_input", "conv_weight"}},
       {batch_random, {"uniform", "normal", "bernoulli"}},
   };
   for (const auto& [rule, names] : rules)
@@ -200,16 +275,6 @@ int64_t mapped_size(const Tensors& in, const MappedDims& dims) {
   }
   if (size < 0) fail(ErrorKind::value, "vmap", "no input is mapped: in_dims are all none");
   return size;
-}
-
-// Axis `from` becomes axis `to`. Always a tensor of its own: what f does to its input, such as
-// set_requires_grad, is not done to the caller's.
-Tensor moved(const Tensor& x, int64_t from, int64_t to) {
-  Ints order;
-  for (int64_t i = 0; i < x.rank(); ++i)
-    if (i != from) order.push_back(i);
-  order.insert(size_t(to), from);
-  return permute(x, order);
 }
 
 Tensor delivered(const Tensor& y, size_t i, const MappedDims& dims, const BatchLevel& level) {

@@ -140,6 +140,74 @@ TEST_CASE("cli: gradients of several operands, one dropped") {
   refused(folder, "op mul --in a.npy b.npy --grads da.npy db.npy", 2, "--grads needs --cotangent");
 }
 
+TEST_CASE("cli: op gives the Jacobian, the Hessian and its products, and maps over examples") {
+  const TempFolder folder;
+  write_npy(folder / "x.npy", testing::f64({2, 3}, {2}));
+  write_npy(folder / "m.npy", testing::f64({1, 2, 3, 4}, {2, 2}));
+  write_npy(folder / "v.npy", testing::f64({1, 10}, {2}));
+  write_npy(folder / "n.npy", testing::i64({1, 0}, {2}));
+  write_npy(folder / "z.npy", Tensor::from(std::vector{c128{1, 2}}, {1}));
+  const auto file = [&](const char* name) { return testing::values(read_npy(folder / name)); };
+  using List = std::vector<double>;
+
+  // y = m x
+  Run r = run(folder, "op matmul --in m.npy x.npy --jacobian jm.npy jx.npy --out y.npy --json");
+  CHECK(r.code == 0);
+  CHECK(json_lines(r.out)[0]["jacobian"][1]["name"] == "dy/db");
+  CHECK(read_npy(folder / "jm.npy").sizes() == Shape{2, 2, 2});
+  CHECK(file("jm.npy") == List{2, 3, 0, 0, 0, 0, 2, 3});
+  CHECK(file("jx.npy") == List{1, 2, 3, 4});
+  // Row by row: the dot product of each row with x.
+  r = run(folder, "op matmul --in m.npy x.npy --in-dims 0,none --jacobian jm.npy - --out y.npy");
+  CHECK(r.code == 0);
+  CHECK(file("y.npy") == List{8, 18});
+  CHECK(file("jm.npy") == List{2, 3, 2, 3});
+  // The cotangent is of all examples, so x gets the sum over them; m's are columns here.
+  r = run(folder,
+          "op matmul --in m.npy x.npy --in-dims -1,none --cotangent v.npy --grads gm.npy gx.npy "
+          "--tangents m.npy - --jvp t.npy");
+  CHECK(r.code == 0);
+  CHECK(file("gm.npy") == List{2, 20, 3, 30});
+  CHECK(file("gx.npy") == List{21, 43});
+  CHECK(file("t.npy") == List{11, 16});
+
+  // y = x0 x1 has the Hessian [[0, 1], [1, 0]], and y = x . v mixed ones.
+  r = run(folder, "op prod --in x.npy --attr dim=0 --hessian --hvp v.npy --json");
+  CHECK(r.code == 0);
+  const Json event = json_lines(r.out)[0];
+  CHECK(event["hessian"][0]["values"].dump() == "[[0.0,1.0],[1.0,0.0]]");
+  CHECK(event["hvp"][0]["values"].dump() == "[10.0,1.0]");
+  r = run(folder, "op matmul --in x.npy v.npy --hvp v.npy - --hvp-out - h.npy");
+  CHECK(r.code == 0);
+  CHECK(file("h.npy") == List{1, 10});
+  r = run(folder, "op prod --in m.npy --in-dims 0 --attr dim=0 --hessian h.npy --hvp m.npy");
+  CHECK(r.code == 0);
+  CHECK(file("h.npy") == List{0, 1, 1, 0, 0, 1, 1, 0});
+  // An integer operand is passed on.
+  r = run(folder, "op gather --in x.npy n.npy --attr dim=0 --jacobian j.npy");
+  CHECK(r.code == 0);
+  CHECK(file("j.npy") == List{0, 1, 1, 0});
+
+  refused(folder, "op matmul --in m.npy x.npy --jacobian j.npy", 2,
+          "--jacobian takes one file per floating output and floating operand: 2 expected, got 1");
+  refused(folder, "op abs --in z.npy --jacobian", 2, "--jacobian takes real operands, x is c128");
+  refused(folder, "op exp --in x.npy --hessian", 2,
+          "--hessian needs one output of one real number, got f64 (2,); use --jacobian");
+  refused(folder, "op matmul --in x.npy v.npy --hessian", 2, "here are 2; use --hvp");
+  refused(folder, "op exp --in n.npy --jacobian", 2, "no operand is real or complex");
+  refused(folder, "op eq --in x.npy v.npy --jacobian", 2, "has no derivative");
+  refused(folder, "op prod --in x.npy --attr dim=0 --hvp m.npy", 2,
+          "the vector has shape (2, 2), expected (2,)");
+  refused(folder, "op prod --in x.npy --attr dim=0 --hvp-out h.npy", 2, "--hvp-out needs --hvp");
+  refused(folder, "op matmul --in x.npy v.npy --hvp v.npy", 2,
+          "--hvp takes one file per floating operand: 2 expected, got 1");
+  refused(folder, "op matmul --in m.npy x.npy --in-dims 0", 2,
+          "--in-dims names 1 axes for 2 operands");
+  refused(folder, "op exp --in x.npy --in-dims first", 2, "as in 0,none; got \"first\"");
+  refused(folder, "op exp --in x.npy --in-dims 1", 2, "axis 1");
+  refused(folder, "op exp --in x.npy --in-dims none", 2, "no input is mapped");
+}
+
 TEST_CASE("cli: unknown things are refused with the nearest name") {
   const TempFolder folder;
   write_npy(folder / "x.npy", testing::f64({1, 2}, {2}));

@@ -309,6 +309,84 @@ TEST_CASE("layers: a residual adds its input, and names its layers") {
         "must be the same");
 }
 
+TEST_CASE("layers: a checkpoint gives the same gradients from less memory") {
+  constexpr int kBlocks = 6, kDepth = 8;
+  const Tensor x = Tensor::from(waves(256 * 64, 1), {256, 64});
+  // Loss and gradients, as bits; `peak` is what the pool handed out at once, above what was there.
+  const auto run = [&](bool checkpointed, size_t& peak) {
+    manual_seed(3);
+    nn::Sequential net;
+    for (int b = 0; b < kBlocks; ++b) {
+      nn::Sequential block;
+      for (int d = 0; d < kDepth; ++d) {
+        block.add(std::make_unique<nn::Linear>(64, 64, true, DType::f64));
+        block.add(std::make_unique<nn::OpLayer>("tanh"));
+      }
+      block.add(std::make_unique<nn::Dropout>(0.1));
+      if (checkpointed)
+        net.add(std::make_unique<nn::Checkpoint>(std::move(block)));
+      else
+        net.add(std::make_unique<nn::Sequential>(std::move(block)));
+    }
+    Tensors leaves;
+    for (const auto& named : net.parameters()) leaves.push_back(named.second);
+    CHECK(leaves.size() == 2 * kBlocks * kDepth);
+    Pool& pool = x.device().pool();
+    pool.reset_peak();
+    const size_t before = pool.stats().live;
+    const Tensor loss = sum(square(net.forward(x)));
+    std::vector<double> numbers = values(loss);
+    for (const Tensor& g : grad({loss}, leaves))
+      for (const double v : values(g)) numbers.push_back(v);
+    peak = pool.stats().peak - before;
+    return numbers;
+  };
+  size_t plain = 0, less = 0;
+  const auto expected = run(false, plain);
+  CHECK(run(true, less) == expected);
+  // Of 48 pairs of layers, 8 and the ends of the blocks are kept at once; gradients are the rest.
+  CHECK_MESSAGE(less < plain / 2, "peak ", less, " bytes, without checkpoints ", plain);
+}
+
+TEST_CASE("layers: a checkpoint sees what was changed since, and outlives its module") {
+  manual_seed(1);
+  const Tensor x = leaf(f64({1, 2, 3}, {1, 3}));
+  const auto make = [] {
+    nn::Sequential inner;
+    inner.add(std::make_unique<nn::Linear>(3, 3, true, DType::f64));
+    inner.add(std::make_unique<nn::OpLayer>("tanh"));
+    return inner;
+  };
+  {
+    nn::Checkpoint c(make());
+    const Tensor y = c.forward(x);
+    nn::NamedTensors state;
+    c.collect("", state);
+    CHECK(names_of(state) == "layers.0.weight (3, 3); layers.0.bias (3,); ");
+    {
+      const NoGrad off;
+      add_(state[1].second, 1.0);
+    }
+    CHECK(error_of([&] {
+            backward(sum(y));
+          }).starts_with("checkpoint: input 2 (3,) was changed by add_ since the first run"));
+  }
+  manual_seed(1);
+  nn::Sequential plain = make();
+  const Tensor expected = grad({sum(plain.forward(x))}, {x})[0];
+  manual_seed(1);
+  auto gone = std::make_unique<nn::Checkpoint>(make());
+  const Tensor y = gone->forward(x);
+  gone.reset();
+  CHECK(values(grad({sum(y)}, {x})[0]) == values(expected));
+
+  nn::Sequential norm;
+  norm.add(std::make_unique<nn::BatchNorm>(3));
+  CHECK(error_of([&] { nn::Checkpoint refused(std::move(norm)); }) ==
+        "checkpoint: its layers run twice for each step, which would move layers.0.running_mean "
+        "twice; take the layer that has it out of the checkpoint");
+}
+
 TEST_CASE("layers: unflatten undoes flatten") {
   const Tensor x = Tensor::from(waves(24, 1), {2, 3, 4});
   nn::Unflatten back({3, 4});

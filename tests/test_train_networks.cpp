@@ -207,6 +207,25 @@ TEST_CASE("networks: layers in every form that a config may give them") {
              {"adaptive_avg_pool2d": 4}, "flatten", {"linear": 10}])");
 }
 
+TEST_CASE("networks: checkpoints change no number of a run") {
+  const TempFolder folder;
+  const auto losses = [&](const std::string& layers, const std::string& out) {
+    cli::TrainOptions o = options(folder, kMlp, out);
+    o.set = {"model.layers=" + layers};
+    CHECK(falls(train(o)));
+    return metrics(folder / out);
+  };
+  const auto plain = losses(R"([{"linear": 12}, "tanh", {"dropout": 0.3}, {"residual":
+      [{"linear": 12}, "gelu", {"dropout": 0.2}]}, {"linear": 10}])",
+                            "plain");
+  const auto again = losses(R"([{"checkpoint": [{"linear": 12}, "tanh", {"dropout": 0.3}]},
+      {"checkpoint": [{"residual": [{"checkpoint": [{"linear": 12}, "gelu", {"dropout": 0.2}]}]},
+      {"linear": 10}]}])",
+                            "again");
+  CHECK(plain.size() > 4);
+  CHECK(plain == again);
+}
+
 TEST_CASE("networks: layers that are refused say where") {
   const TempFolder folder;
   cli::TrainOptions o = options(folder, kMlp, "run");
@@ -231,6 +250,9 @@ TEST_CASE("networks: layers that are refused say where") {
             .find("conv2d: layers[1] takes 784 channels") != std::string::npos);
   CHECK(text(ErrorKind::value, R"([{"multi_head_attention": 3}])").find("; in layers[0]") !=
         std::string::npos);
+  CHECK(text(ErrorKind::value, R"([{"checkpoint": [{"linear": 3}, {"residual": ["batch_norm"]}]}])")
+            .find("checkpoint: its layers run twice for each step, which would move "
+                  "layers.1.layers.0.running_mean twice") != std::string::npos);
   CHECK(text(ErrorKind::value, R"(["relu"])") == "adam: there are no parameters to optimise");
 }
 

@@ -354,6 +354,13 @@ TEST_CASE("vmap: what is refused, in words") {
   CHECK(says(error_of([&] { exp(kept); }), "kept beyond the function that was mapped"));
 }
 
+TEST_CASE("vmap: no op of ours runs example by example") {
+  std::string looping;
+  for (const OpInfo& op : all_ops())
+    if (op.primitive && op.group != "pointwise" && !op.batch) looping += op.name + " ";
+  CHECK(looping == "");
+}
+
 TEST_CASE("vmap: an op without a rule runs example by example") {
   OpInfo& op = const_cast<OpInfo&>(get_op("softmax"));
   const auto rule = op.batch;

@@ -1,6 +1,8 @@
 // Containers and the loading of named tensors.
 #include "ops/nn/module.hpp"
 
+#include "engine/checkpoint.hpp"
+
 #include <algorithm>
 
 namespace gradus::nn {
@@ -47,6 +49,20 @@ Tensor Residual::forward(const Tensor& x) {
     fail(ErrorKind::shape, "residual", place(), " adds what goes in, ", x.sizes(),
          ", to what its layers give, ", y.sizes(), "; the shapes must be the same");
   return add(x, y);
+}
+
+Checkpoint::Checkpoint(Sequential f) : f_(std::make_shared<Sequential>(std::move(f))) {
+  for (const auto& [name, tensor] : f_->state())
+    if (!tensor.requires_grad())
+      fail(ErrorKind::value, "checkpoint", "its layers run twice for each step, which would move ",
+           name, " twice; take the layer that has it out of the checkpoint");
+}
+
+Tensor Checkpoint::forward(const Tensor& x) {
+  // The parameters are inputs so that a write to them before backward is seen.
+  Tensors inputs{x};
+  for (const auto& named : f_->state()) inputs.push_back(named.second);
+  return checkpoint([f = f_](const Tensors& in) { return Tensors{f->forward(in[0])}; }, inputs)[0];
 }
 
 int64_t count(const NamedTensors& parameters) {

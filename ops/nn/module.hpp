@@ -73,6 +73,23 @@ class Residual : public Module {
   Sequential f_;
 };
 
+// f(x) that keeps x alone for backward, and runs f again when that asks for more
+// (engine/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
+// Error(value) for layers with buffers, which would move twice.
+class Checkpoint : public Module {
+ public:
+  explicit Checkpoint(Sequential f);
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "checkpoint"; }
+  void collect(const std::string& prefix, NamedTensors& out) const override {
+    f_->collect(prefix, out);
+  }
+  void set_training(bool on) override { f_->set_training(on); }
+
+ private:
+  std::shared_ptr<Sequential> f_;  // graphs run it again, perhaps after this module is gone
+};
+
 // The numbers that parameters hold together.
 int64_t count(const NamedTensors& parameters);
 
