@@ -42,7 +42,12 @@ class Device {
   const gd_table& table() const { return *table_; }
   gd_device* handle() const { return handle_; }
   Pool& pool() { return pool_; }
-  bool offers(gd_slot slot) const { return table_->slot[slot] != nullptr; }
+  // The table of an older module ends before the slots that came later.
+  bool offers(gd_slot slot) const {
+    return table_->struct_size >=
+               offsetof(gd_table, slot) + (slot + 1u) * sizeof(gd_table::slot[0]) &&
+           table_->slot[slot];
+  }
   bool host_memory() const { return host_memory_; }  // the CPU can follow its pointers
   gd_info info() const;
 

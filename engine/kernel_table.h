@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 1u
-#define GD_MINOR 0u
+#define GD_MINOR 1u
 
 /* ---- dtypes. Codes from 64 up are users' types: storage only for every built-in table. */
 enum {
@@ -146,6 +146,11 @@ typedef enum gd_slot {
    * weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp. Deterministic. */
   GD_OPTIMIZER_STEP,
   GD_LINALG, /* reserved: factorisations */
+  /* Sorts each line of in[0] along axis ints[0]; ints[1] = 1: from the largest. out[0] = the values
+   * (in's dtype; may be NULL), out[1] = where they stood in the line (i64). Equal sizes; no complex
+   * numbers. No overlap. Stable, also downwards; NaN counts as the largest, -0 equals 0. Since 1.1.
+   */
+  GD_SORT,
   GD_SLOT_COUNT
 } gd_slot;
 

@@ -24,7 +24,10 @@ void init() {
     register_softmax();
     register_losses();
     register_random();
+    register_creation();
+    register_masking();
     register_sorting();
+    register_scans();
     register_rearrangements();
     register_windows();
     register_norms();

@@ -5,6 +5,7 @@
 #pragma once
 #include "ops/contraction.hpp"
 #include "ops/in_place.hpp"
+#include "ops/creation.hpp"
 #include "ops/indexing.hpp"
 #include "ops/join.hpp"
 #include "ops/linear.hpp"

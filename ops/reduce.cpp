@@ -10,7 +10,7 @@ namespace gradus {
 
 namespace {
 
-const OpInfo *sum_info, *amax_info, *amin_info, *argmax_info, *cumsum_info;
+const OpInfo *sum_info, *amax_info, *amin_info, *argmax_info, *argmin_info, *cumsum_info;
 
 // Attributes of the reduction primitives: axes (sorted, never negative), keepdim.
 Ints axes_of(const Attrs& a) {
@@ -109,24 +109,26 @@ OpInfo sum_op() {
   return o;
 }
 
-OpInfo argmax_op() {
-  OpInfo o = reduction("argmax", "where the largest value stands (the first one; NaN wins)",
-                       "y = first i with x_i = max x");
+template <gd_reduction kind>
+OpInfo place_op(const char* name, const char* doc, const char* formula) {
+  OpInfo o = reduction(name, doc, formula);
   o.attrs[0] = {
       "dim", AttrValue::Type::integer, {}, "axis; of the flattened tensor when left out", true};
   o.differentiable = false;
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
-    if (is_complex(x.dtype())) fail(ErrorKind::dtype, "argmax", "complex numbers have no order");
+    if (is_complex(x.dtype())) fail(ErrorKind::dtype, ctx.op.name, "complex numbers have no order");
     const int64_t axis = axes_of(ctx.attrs)[0];
     if (x.sizes()[size_t(axis)] == 0)
-      fail(ErrorKind::shape, "argmax", "axis ", axis, " of ", x.sizes(), " is empty");
-    ctx.outputs.push_back(
-        finish(reduce(x, GD_ARGMAX, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
+      fail(ErrorKind::shape, ctx.op.name, "axis ", axis, " of ", x.sizes(), " is empty");
+    ctx.outputs.push_back(finish(reduce(x, kind, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
   };
   o.call = [](const Tensors& in, const Attrs& a) {
-    if (!a[0].is_none()) return Tensors{argmax(in[0], a[0].integer, flag(a[1]))};
-    const Tensor y = argmax(in[0]);
+    constexpr bool largest = kind == GD_ARGMAX;
+    if (!a[0].is_none())
+      return Tensors{largest ? argmax(in[0], a[0].integer, flag(a[1]))
+                             : argmin(in[0], a[0].integer, flag(a[1]))};
+    const Tensor y = largest ? argmax(in[0]) : argmin(in[0]);
     return Tensors{flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y};
   };
   return o;
@@ -233,7 +235,12 @@ void register_reductions() {
     return Tensors{amin(in[0], dims_of(a[0]), flag(a[1]))};
   };
   amin_info = &add_op(std::move(o));
-  argmax_info = &add_op(argmax_op());
+  argmax_info = &add_op(
+      place_op<GD_ARGMAX>("argmax", "where the largest value stands (the first one; NaN wins)",
+                          "y = first i with x_i = max x"));
+  argmin_info = &add_op(
+      place_op<GD_ARGMIN>("argmin", "where the smallest value stands (the first one; NaN wins)",
+                          "y = first i with x_i = min x"));
   cumsum_info = &add_op(cumsum_op());
   register_compositions();
 }
@@ -248,13 +255,19 @@ Tensor amin(const Tensor& x, const Ints& dims, bool keepdim) {
   return over(*amin_info, x, dims, keepdim);
 }
 
-Tensor argmax(const Tensor& x) {
-  const Tensor flat = reshape(x, {-1});
-  return apply1(*argmax_info, {flat}, {0, false});
+namespace {
+Tensor place(const OpInfo& op, const Tensor& x, int64_t dim, bool keepdim) {
+  const int64_t axis = normal_axis(op.name.c_str(), dim, std::max<int64_t>(1, x.rank()));
+  return apply1(op, {x.rank() == 0 ? reshape(x, {1}) : x}, {axis, keepdim && x.rank() > 0});
 }
+}  // namespace
+Tensor argmax(const Tensor& x) { return place(*argmax_info, reshape(x, {x.numel()}), 0, false); }
+Tensor argmin(const Tensor& x) { return place(*argmin_info, reshape(x, {x.numel()}), 0, false); }
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
-  const int64_t axis = normal_axis("argmax", dim, std::max<int64_t>(1, x.rank()));
-  return x.rank() == 0 ? argmax(x) : apply1(*argmax_info, {x}, {axis, keepdim});
+  return place(*argmax_info, x, dim, keepdim);
+}
+Tensor argmin(const Tensor& x, int64_t dim, bool keepdim) {
+  return place(*argmin_info, x, dim, keepdim);
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) { return cumsum_info->call({x}, {dim, false})[0]; }

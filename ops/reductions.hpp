@@ -11,6 +11,8 @@ Tensor amax(const Tensor& x, const Ints& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Ints& dims = {}, bool keepdim = false);
 Tensor argmax(const Tensor& x);  // of the flattened tensor
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false);
+Tensor argmin(const Tensor& x);
+Tensor argmin(const Tensor& x, int64_t dim, bool keepdim = false);
 Tensor var(const Tensor& x, const Ints& dims = {}, double correction = 1, bool keepdim = false);
 Tensor std(const Tensor& x, const Ints& dims = {}, double correction = 1, bool keepdim = false);
 Tensor logsumexp(const Tensor& x, const Ints& dims, bool keepdim = false);

@@ -146,6 +146,7 @@ const std::map<std::string, Oracle>& oracles() {
     add_structured_oracles(to);
     add_model_oracles(to);
     add_sorting_oracles(to);
+    add_indexing_oracles(to);
     add_rearrange_oracles(to);
     add_window_oracles(to);
     add_norm_oracles(to);

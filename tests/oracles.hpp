@@ -54,6 +54,7 @@ void add_statement_oracles(std::map<std::string, Oracle>& to);
 void add_structured_oracles(std::map<std::string, Oracle>& to);
 void add_model_oracles(std::map<std::string, Oracle>& to);
 void add_sorting_oracles(std::map<std::string, Oracle>& to);
+void add_indexing_oracles(std::map<std::string, Oracle>& to);
 void add_rearrange_oracles(std::map<std::string, Oracle>& to);
 void add_window_oracles(std::map<std::string, Oracle>& to);
 void add_norm_oracles(std::map<std::string, Oracle>& to);  // and attention's

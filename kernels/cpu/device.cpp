@@ -243,6 +243,7 @@ gd_table make_table() {
   t.slot[GD_RANDOM] = slot_random;
   t.slot[GD_SOFTMAX] = by_isa<&Kernels::softmax>;
   t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
+  t.slot[GD_SORT] = slot_sort;
   return t;
 }
 

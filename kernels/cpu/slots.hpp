@@ -12,6 +12,7 @@ gd_status slot_pointwise_vjp(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_gather(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_scatter_add(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_random(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_sort(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
 struct Walk;
 // The elements of view v of w, row by row, to contiguous memory.

@@ -18,5 +18,6 @@ void contract(Call& call);        // contract.cpp
 void gather(Call& call);          // gather.cpp
 void scatter_add(Call& call);     // gather.cpp
 void optimizer_step(Call& call);  // optimizer.cpp
+void sort(Call& call);            // sort.cpp
 
 }  // namespace gradus::reference

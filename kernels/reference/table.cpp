@@ -72,7 +72,7 @@ constexpr const char* slot_name(gd_slot slot) {
   constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
                                    "reduce",         "scan",   "contract",  "gather",
                                    "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg"};
+                                   "optimizer_step", "linalg", "sort"};
   static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
   return names[slot];
 }
@@ -117,6 +117,7 @@ gd_table make_table() {
   t.slot[GD_RANDOM] = run<GD_RANDOM, random>;
   t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
   t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
+  t.slot[GD_SORT] = run<GD_SORT, sort>;
   return t;
 }
 
