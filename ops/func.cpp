@@ -49,7 +49,6 @@ Tensors without_history(const Tensors& tensors) {
   for (const Tensor& t : tensors) out.push_back(view(t));
   return out;
 }
-Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.sizes(), x.dtype(), x.device()); }
 
 // What f is given for an input that is differentiated.
 Tensor own_input(const char* op, const Tensors& inputs, size_t k, bool graph) {
