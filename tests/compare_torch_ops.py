@@ -486,6 +486,13 @@ def batch_statistics(x, a):
     return y
 
 
+def running_logsumexp(x, a):
+    if x[0].dim() == 0 or x[0].numel() == 0:
+        return x[0] + 0
+    top = x[0].detach().amax(a["dim"], keepdim=True)
+    return (x[0] - top).exp().cumsum(a["dim"]).log() + top
+
+
 def scattered(x, a):
     place = torch.arange(x[0].numel()).as_strided(x[1].shape, a["stride"], a["offset"])
     return x[0].reshape(-1).scatter(0, place.reshape(-1), x[1].reshape(-1)).reshape(x[0].shape)
@@ -494,10 +501,11 @@ def scattered(x, a):
 # Where PyTorch holds an operand constant that gradus differentiates, or its derivative reads memory
 # that it never wrote (WRONG_SLOPES), derivatives are those of the same function in other ops of
 # PyTorch; compare_torch.py checks that the values agree.
-WRONG_SLOPES = {"as_strided_scatter"}
+WRONG_SLOPES = {"as_strided_scatter", "trace"}
+WRONG_JVP = {"logcumsumexp": running_logsumexp}  # NaN
 SLOPES = {"nll_loss": weighted_classes, "cross_entropy": weighted_classes, "multi_margin_loss": weighted_margins,
           "binary_cross_entropy": weighted_bce, "binary_cross_entropy_with_logits": weighted_logits,
-          "batch_norm": batch_statistics, "as_strided_scatter": scattered}
+          "batch_norm": batch_statistics, "as_strided_scatter": scattered, "trace": lambda x, a: x[0].diagonal().sum()}
 
 
 def find(info):
@@ -592,6 +600,42 @@ def first_nan_wins(d):
     return torch.equal(torch.autograd.grad(y.sum(), large)[0], d.got)
 
 
+def writes_twice(d):
+    """Does an op that replaces elements replace one more than once?"""
+    x, a = d.case.inputs, d.attrs
+    if a.get("accumulate") or d.op not in ("scatter", "index_copy", "index_put", "put"):
+        return False
+    count = torch.zeros(x[0].shape)
+    if d.op == "scatter":
+        count.scatter_add_(a["dim"], x[1], torch.ones(x[1].shape))
+    elif d.op == "index_copy":
+        count.index_add_(a["dim"], x[1], torch.ones(x[2].shape))
+    elif d.op == "put":
+        count.put_(x[1], torch.ones(x[1].shape), accumulate=True)
+    else:
+        count.index_put_(tuple(x[2:]), torch.ones(()), accumulate=True)
+    return bool((count > 1).any())
+
+
+def other_of_equals(d):
+    """Indices of other elements of the same value."""
+    if d.op not in ("topk", "kthvalue") or d.got is None:
+        return False
+    if d.what == "grad":
+        return d.kind == "ties"
+    x, dim = d.case.inputs[0], d.attrs["dim"]
+    if d.what != "value" or d.got.dtype != torch.int64 or d.got.shape != d.expected.shape:
+        return False
+    pick = lambda i: torch.gather(x, dim, i) if i.dim() == x.dim() else torch.gather(x, dim, i.unsqueeze(dim))
+    a, b = pick(d.got), pick(d.expected)
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def has_nan(d):
+    x = d.case.inputs[0]
+    return x.is_floating_point() and bool(x.isnan().any())
+
+
 def half_steps(d):
     """Of several steps in 16 bits each may be off by half a unit of what it adds."""
     if d.what != "value" or NAMES[d.got.dtype] not in ("f16", "bf16"):
@@ -631,7 +675,7 @@ def apart(d):
 POINTS = [
     ("limits", (), lambda x, a, b, y: (x.abs() >= 1e3) & (b.isnan() | (a * b == 0) & (a.abs() < 1e-160))),
     ("sign-of-nan", ("abs", "sign", "sgn", "softshrink"), lambda x, a, b, y: x.isnan()),
-    ("poles", ("digamma", "polygamma"), lambda x, a, b, y: (x <= 0) & (x == x.trunc()) & a.isinf()),
+    ("poles", ("digamma", "polygamma"), lambda x, a, b, y: (x <= 0) & (x == x.trunc()) & (a.isinf() | x.isinf())),
     ("outside-domain", ("logit", "acosh"), lambda x, a, b, y: y.isnan() & ~x.isnan()),
     ("trigamma-digits", ("digamma", "polygamma", "lgamma"), lambda x, a, b, y: (a - b).abs() <= 1e-8 * b.abs()),
 ]
@@ -703,6 +747,20 @@ EXPLAINED = [
      and (d.what == "dtype" or "Long but found" in d.text)),
     ("promotes-more", promotes_more),
     ("negative-to-u8", lambda d: d.op == "as_strided_scatter" and d.dtypes == ["u8", "f64"] and d.what == "value"),
+    ("last-written", lambda d: d.what in ("grad", "second", "second_w", "jvp") and writes_twice(d)),
+    ("source-dtype", lambda d: d.op in ("select_scatter", "slice_scatter", "diagonal_scatter") and d.what == "refuses"
+     and len(set(d.dtypes)) > 1 and ", source " in d.text),
+    ("negative-steps", lambda d: d.op == "slice_scatter" and d.attrs["step"] < 0 and "step must be positive" in d.text),
+    ("sign-of-nan", lambda d: d.op == "multi_margin_loss" and d.kind == "ties" and has_nan(d)),
+    ("any-of-u8", lambda d: d.op in ("any", "all") and d.what == "dtype" and d.dtypes == ["u8"]),
+    ("order-of-equals", other_of_equals),
+    ("median-ties", lambda d: d.op == "median" and d.kind == "ties" and d.what == "grad" and d.attrs["dim"] is None),
+    ("max-nan", lambda d: d.op in ("max", "min") and d.what == "grad" and has_nan(d) and bool(d.got.isnan().all())),
+    ("unique-nan", lambda d: d.op in ("unique", "unique_consecutive") and has_nan(d)),
+    ("bincount-dtype", lambda d: d.op == "bincount" and d.what in ("dtype", "value", "slopes") and len(d.dtypes) > 1
+     and d.dtypes[1] not in ("f32", "f64")),
+    ("checked-always", lambda d: d.op in ("cummax", "cummin", "diff") and d.what == "refuses"
+     and (d.case.inputs[0].dim() == 0 or d.case.inputs[0].numel() == 0)),
     ("mixed-rounding", lambda d: d.what == "value" and mixed(d) and d.error <= TOLERANCE[narrowest(d)]),
 ]
 

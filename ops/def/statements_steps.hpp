@@ -323,7 +323,7 @@ struct hardswish : Unary {
   template <class T>
   GRADUS_HD T slope(T x, T) const {
     const T between = x / T(3) + T(0.5);
-    return w::select(w::lt(x, T(-3)), T(0), w::select(w::lt(T(3), x), T(1), between));
+    return w::select(w::lt(x, T(-3)), T(0), w::select(w::le(T(3), x), T(1), between));
   }
 };
 
