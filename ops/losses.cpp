@@ -292,7 +292,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, double p, double
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
   const Tensor index = unsqueeze(cast(target, DType::i64), -1);
   const Tensor others = ne(index, Tensor::from(numbers, {x.size(-1)}, x.device()));
-  Tensor cost = positive_part(add(sub(x, gather(x, -1, index)), margin));
+  Tensor cost = relu(add(sub(x, gather(x, -1, index)), margin));
   if (p == 2) cost = square(cost);
   if (weight.defined()) cost = mul(cost, weight_of(weight, index));
   const Tensor total = sum(where(others, cost, 0.0), {-1});
@@ -354,7 +354,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, c
   same_shape(op, x, target);
   Tensor rise = logsigmoid(x);
   if (pos_weight.defined()) rise = mul(rise, add(weighted(op, target, sub(pos_weight, 1.0)), 1.0));
-  const Tensor loss = sub(mul(sub(1.0, target), x), rise);
+  const Tensor loss = sub(mul(sub(1, target), x), rise);
   return reduced(op, weighted(op, loss, weight), reduction);
 }
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
@@ -411,7 +411,7 @@ Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& tar
                            const char* reduction) {
   same_shape("margin_ranking_loss", x1, x2);
   same_shape("margin_ranking_loss", x1, target);
-  return reduced("margin_ranking_loss", positive_part(add(mul(target, sub(x2, x1)), margin)),
+  return reduced("margin_ranking_loss", positive_part(add(mul(neg(target), sub(x1, x2)), margin)),
                  reduction);
 }
 
@@ -430,7 +430,9 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   const Tensor cosine = div(sum(mul(a, b), {-1}), sqrt(mul(square_length(a), square_length(b))));
   const Tensor apart = where(eq(target, -1), positive_part(sub(cosine, margin)), 0.0);
   const Tensor loss = where(eq(target, 1), sub(1.0, cosine), apart);
-  return reduced(op, cast(loss, x1.dtype()), reduction);
+  const Tensor both[] = {x1, x2};
+  const DType dtype = result_dtype(both);
+  return reduced(op, is_floating(dtype) ? cast(loss, dtype) : loss, reduction);
 }
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const Tensor& weight,

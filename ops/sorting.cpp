@@ -260,6 +260,8 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, bool right) {
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  if (minlength < 0)
+    fail(ErrorKind::value, "bincount", "minlength is ", minlength, ", expected 0 or more");
   if (x.rank() != 1 || !is_integer(x.dtype()))
     fail(ErrorKind::shape, "bincount", "expected integers along one axis, got ", x.dtype(), " ",
          x.sizes());

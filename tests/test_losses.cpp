@@ -214,6 +214,24 @@ TEST_CASE("margins: both targets, and another one as PyTorch counts it") {
   CHECK(finite(slope(cosine_embedding_loss(zero, f64({1, 2}, {1, 2}), i64({1}, {1})), zero)));
 }
 
+TEST_CASE("margins: dtypes promote; u8 wraps where PyTorch's does") {
+  const Tensor x = f64({1, 0, 1, 0}, {2, 2}), t = i64({1, -1}, {2});
+  CHECK(cosine_embedding_loss(cast(x, DType::f16), x, t).dtype() == DType::f64);
+  const Tensor whole = cast(x, DType::i32);
+  const Tensor loss = cosine_embedding_loss(whole, whole, t, 0, "none");
+  CHECK(loss.dtype() == DType::f32);
+  CHECK(close(values(cast(loss, DType::f64)), {0, 1}));
+  CHECK(multilabel_soft_margin_loss(cast(x, DType::f16), whole).dtype() == DType::f16);
+  const Tensor one = cast(f64({1}, {1}), DType::u8), two = cast(f64({2}, {1}), DType::u8);
+  CHECK(margin_ranking_loss(one, two, i64({-1}, {1})).item() == 255);
+}
+
+TEST_CASE("multi_margin_loss: what lies just at the margin has no gradient") {
+  const Tensor x = leaf(f64({1, 0, 0.5}, {1, 3}));
+  CHECK(values(slope(multi_margin_loss(x, i64({0}, {1}), 1, 1, "sum"), x)) ==
+        std::vector<double>{-1.0 / 3, 0, 1.0 / 3});
+}
+
 TEST_CASE("pieces: an infinite difference has a finite gradient") {
   const Tensor x = leaf(f64({kInfinity, -kInfinity, 0.5}, {3})), t = f64({0, 0, 0}, {3});
   CHECK(close(values(slope(huber_loss(x, t, 2, "sum"), x)), {2, -2, 0.5}));

@@ -315,7 +315,7 @@ struct abs : NonHolomorphic {
 
 // z / |z| = z (z z*)^(-1/2): dz = 1 / 2|z|, dzbar = -(z/|z|)^2 / 2|z|, and all are 0 at 0.
 struct sign : NonHolomorphic {
-  static constexpr Meta meta{"sign", "-1, 0 or 1; z / |z| on complex numbers", kNumbers};
+  static constexpr Meta meta{"sign", "-1, 0 or 1; z / |z| on complex numbers", kAny};
   template <class T>
   GRADUS_HD T value(T x) const {
     return w::sign(x);
@@ -341,7 +341,7 @@ struct sign : NonHolomorphic {
 };
 
 struct conj : NonHolomorphic {
-  static constexpr Meta meta{"conj", "complex conjugate", kNumbers};
+  static constexpr Meta meta{"conj", "complex conjugate", kAny};
   template <class T>
   GRADUS_HD T value(T x) const {
     return x;
@@ -366,7 +366,7 @@ struct conj : NonHolomorphic {
 
 // (z + z*) / 2
 struct real : NonHolomorphic {
-  static constexpr Meta meta{"real", "real part", kNumbers};
+  static constexpr Meta meta{"real", "real part", kAny};
   template <class T>
   GRADUS_HD T value(T x) const {
     return x;

@@ -274,7 +274,7 @@ struct mish : Unary {
   }
 };
 
-// As clamp, but the slope at the bounds is 0.
+// As clamp, but the slope at the bounds is 0, as it is at NaN.
 struct hardtanh : Unary {
   static constexpr Meta meta{
       "hardtanh", "x held in [min_val, max_val]", kReal | kInteger, {"min_val", "max_val"}};
@@ -285,8 +285,8 @@ struct hardtanh : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(x, w::number<T>(min_val)), T(0),
-                     w::select(w::le(w::number<T>(max_val), x), T(0), T(1)));
+    return w::select(w::lt(w::number<T>(min_val), x),
+                     w::select(w::lt(x, w::number<T>(max_val)), T(1), T(0)), T(0));
   }
 };
 
@@ -298,7 +298,7 @@ struct relu6 : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(x, T(0)), T(0), w::select(w::le(T(6), x), T(0), T(1)));
+    return w::select(w::lt(T(0), x), w::select(w::lt(x, T(6)), T(1), T(0)), T(0));
   }
 };
 
@@ -310,7 +310,7 @@ struct hardsigmoid : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(x, T(-3)), T(0), w::select(w::le(T(3), x), T(0), T(1.0 / 6)));
+    return w::select(w::lt(T(-3), x), w::select(w::lt(x, T(3)), T(1.0 / 6), T(0)), T(0));
   }
 };
 
@@ -323,11 +323,11 @@ struct hardswish : Unary {
   template <class T>
   GRADUS_HD T slope(T x, T) const {
     const T between = x / T(3) + T(0.5);
-    return w::select(w::le(x, T(-3)), T(0), w::select(w::le(T(3), x), T(1), between));
+    return w::select(w::lt(x, T(-3)), T(0), w::select(w::le(T(3), x), T(1), between));
   }
 };
 
-// The slope of both shrinks is 0 on the closed interval.
+// The slope of both shrinks is 0 on the closed interval, and at NaN.
 struct softshrink : Unary {
   static constexpr Meta meta{
       "softshrink", "x moved by lambd towards 0, and 0 within lambd", kReal, {"lambd"}};
@@ -339,7 +339,7 @@ struct softshrink : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(w::abs(x), T(lambd)), T(0), T(1));
+    return w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0));
   }
 };
 
@@ -352,7 +352,7 @@ struct hardshrink : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(w::abs(x), T(lambd)), T(0), T(1));
+    return w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0));
   }
 };
 

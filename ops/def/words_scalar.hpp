@@ -158,6 +158,7 @@ template <>
 struct Words<uint8_t> : detail::IntegerWords<uint8_t> {};
 template <>
 struct Words<bool> : detail::OrderedWords<bool> {
+  GRADUS_HD static bool sign(bool x) { return x; }
   GRADUS_HD static bool bit_and(bool a, bool b) { return a && b; }
   GRADUS_HD static bool bit_or(bool a, bool b) { return a || b; }
   GRADUS_HD static bool bit_xor(bool a, bool b) { return a != b; }

@@ -164,7 +164,7 @@ std::vector<Row> composition_rows() {
   bounds.cases.push_back({{{3, 5}, {5}}});
   Row isclose = binary("isclose", lattice(), lattice(), kNumbers, kArithmetic);
   for (Case& c : isclose.cases) c.attrs = {{"rtol", 0.0}, {"atol", 0.5}};
-  return {unary("sgn", away_from({0}), kNumbers),
+  return {unary("sgn", away_from({0}), kNumbers | kBool),
           rsub,
           ternary("lerp", wide, kReal | kComplex, kCancels),
           addcmul,
@@ -200,9 +200,9 @@ std::vector<Row> first_rows() {
       unary("erf", between(-2, 2), kReal | kInteger),
       // of z and its conjugate
       unary("abs", away_from({0}), kNumbers),
-      unary("sign", away_from({0}), kNumbers),
-      unary("conj", between(-2, 2), kNumbers, kArithmetic),
-      unary("real", between(-2, 2), kNumbers, kArithmetic),
+      unary("sign", away_from({0}), kNumbers | kBool),
+      unary("conj", between(-2, 2), kNumbers | kBool, kArithmetic),
+      unary("real", between(-2, 2), kNumbers | kBool, kArithmetic),
       unary("imag", between(-2, 2), kComplex, kArithmetic),
       // comparisons
       comparison("lt", kReal | kInteger | kBool),
