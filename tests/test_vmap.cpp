@@ -94,6 +94,10 @@ bool runs_here(const OpInfo& op, const rows::Case& c) {
   return true;
 }
 
+// The sizes of their results depend on the values: refused in words.
+const std::set<std::string> sizes_by_data{"argwhere", "bincount", "masked_select",
+                                          "nonzero",  "unique",   "unique_consecutive"};
+
 void for_each_mapped(
     const std::function<std::string(const rows::Row&, size_t, DType, unsigned)>& check) {
   for (const OpInfo& op : all_ops()) {
@@ -110,6 +114,8 @@ void for_each_mapped(
           } catch (const Error& e) {
             wrong = e.what();
           }
+          if (sizes_by_data.contains(op.name) && wrong.find("data-dependent sizes") != wrong.npos)
+            continue;
           CHECK_MESSAGE(wrong == "", join(op.name, ", case ", int64_t(c), ", ", dtype,
                                           ", operands ", int64_t(mask), ": ", wrong));
         }
@@ -357,7 +363,7 @@ TEST_CASE("vmap: what is refused, in words") {
 TEST_CASE("vmap: no op of ours runs example by example") {
   std::string looping;
   for (const OpInfo& op : all_ops())
-    if (op.primitive && op.group != "pointwise" && !op.batch) looping += op.name + " ";
+    if (op.primitive && !op.user && op.group != "pointwise" && !op.batch) looping += op.name + " ";
   CHECK(looping == "");
 }
 
