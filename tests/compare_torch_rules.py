@@ -132,7 +132,7 @@ def half_steps(d):
     return bool(off <= 2 * torch.finfo(d.got.dtype).eps * size)
 
 
-STEPS = ("rsub", "addcmul", "addcdiv", "lerp", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
+STEPS = ("rsub", "addmm", "addmv", "addr", "baddbmm", "addbmm", "addcmul", "addcdiv", "lerp", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
          "adaptive_avg_pool3d", "conv_transpose2d", "kl_div", "bilinear",
          "scaled_dot_product_attention")
 
@@ -209,6 +209,9 @@ EXPLAINED = [
      and d.case.inputs[0].numel() == 0),
     ("empty-index", lambda d: d.what == "refuses" and any(
         torch.is_tensor(x) and x.dtype == torch.int64 and x.numel() == 0 for x in d.case.inputs)),
+    ("extreme-of-nothing", lambda d: d.op in ("median", "norm") and d.what == "refuses" and d.case.inputs[0].numel() == 0),
+    ("padding-alone", lambda d: d.op.startswith("max_pool") and d.what == "refuses" and "is outside" in d.text
+     and any(d.attrs["padding"])),
     ("padding-from-end", lambda d: d.op == "embedding" and d.what == "refuses" and d.attrs["padding_idx"] < -1),
     ("floats-wanted", lambda d: d.what == "refuses" and "is not defined; cast to f32 first" in d.text),
     ("real-activations", lambda d: d.what == "refuses" and d.op in ("silu", "softsign", "soft_margin_loss")
