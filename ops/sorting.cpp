@@ -122,7 +122,7 @@ void register_ordered() {
               {any_dim_attr(), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
                 const Tensor& x = in[0];
                 Ints dims;
-                if (!a[0].is_none() && x.rank() > 0) dims.push_back(a[0].integer);
+                if (!a[0].is_none()) dims.push_back(a[0].integer);
                 return Tensors{amin(x, dims, flag(a[1])), amax(x, dims, flag(a[1]))};
               });
 }

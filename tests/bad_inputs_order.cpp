@@ -29,6 +29,7 @@ void add_sorting_bad_inputs(std::vector<BadInput>& to) {
        {},
        K::shape,
        "bucketize: the boundaries have shape ()"},
+      {"aminmax", {{f32, {}}}, {{"dim", 1}}, K::index, "axis 1 of a tensor with 1 axis"},
       {"bincount",
        {{f32, {3}}},
        {},

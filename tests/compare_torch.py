@@ -29,6 +29,7 @@ except ImportError as error:
     sys.exit(0)
 
 import compare_torch_ops as ops
+import compare_torch_rules as rules
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -122,7 +123,7 @@ def error_of(got, expected, least=0.0):
 
 
 class Difference:
-    """What the rules of compare_torch_ops.EXPLAINED look at."""
+    """What the rules of compare_torch_rules.EXPLAINED look at."""
 
     def __init__(self, case, what, text, error=math.inf, got=None, expected=None):
         self.case, self.what, self.text, self.error = case, what, text, error
@@ -167,7 +168,7 @@ HALF = (torch.float16, torch.bfloat16)
 
 def in_f32(function, inputs, attrs):
     """What 16-bit floats would give, where PyTorch's CPU build has no kernel for them."""
-    to = ops.promoted(inputs)
+    to = rules.promoted(inputs)
     wide = [x.float() if torch.is_tensor(x) and x.dtype in HALF else x for x in inputs]
     return [y.to(to) if y.dtype == torch.float32 and to in HALF else y for y in tuple_of(function(wide, attrs))]
 
@@ -396,7 +397,7 @@ def main():
         report = compare_op(info, by_op[name])
         explained, bad = collections.Counter(), []
         for d in report.differences:
-            why = ops.explanation(d)
+            why = rules.explanation(d)
             for reason in why or ():
                 if reason not in ids:
                     raise SystemExit(f'compare_torch: the id "{reason}" is not in ops/SEMANTICS.md')

@@ -1,10 +1,8 @@
-"""For compare_torch.py: how each op of gradus is called in PyTorch, and which differences are known.
+"""For compare_torch.py: how each op of gradus is called in PyTorch.
 
 Most ops are found by their name in torch.nn.functional, torch, torch.special, torch.linalg or
-torch.Tensor, with operands by position and attributes by name. ADAPTERS holds the others. EXPLAINED
-says which row of ops/SEMANTICS.md a difference belongs to."""
+torch.Tensor, with operands by position and attributes by name. ADAPTERS holds the others."""
 import math
-import re
 
 import torch
 import torch.nn.functional as F
@@ -120,7 +118,8 @@ def alpha_dropout(x, a, case):
         return F.alpha_dropout(x[0], p, a["training"])
     scale = ((low * low * p + 1) * (1 - p)) ** -0.5
     shift = -scale * low * p
-    kept = (case.list("out")[0] - (scale * low + shift)).abs() > 1e-2
+    out = case.list("out")[0]
+    kept = (out - (scale * low + shift)).abs() > (1e-2 if out.dtype in (torch.float16, torch.bfloat16) else 1e-5)
     return torch.where(kept, x[0], torch.full_like(x[0], low)) * scale + shift
 
 
@@ -191,7 +190,13 @@ def embedding(x, a):
     if weight.is_complex() or index.numel() == 0:
         padding = a.get("padding_idx", -1)
         return torch.where((index == padding).unsqueeze(-1), weight.detach()[index], weight[index])
-    return F.embedding(index, weight, padding_idx=a["padding_idx"] if a.get("padding_idx", -1) >= 0 else None)
+    return F.embedding(index, weight, padding_idx=a["padding_idx"] if a.get("padding_idx", -1) != -1 else None)
+
+
+def together(x):
+    """Operands of one dtype broadcast: PyTorch writes into the shape of one of them."""
+    one = all(map(torch.is_tensor, x)) and len({t.dtype for t in x}) == 1
+    return torch.broadcast_tensors(*x) if one else x
 
 
 def present(attrs):
@@ -235,9 +240,9 @@ def either(function):
 
 def one_axis_at_a_time(function):
     def call(x, a):
-        if not a["dim"]:
-            return function(x[0])
         y = x[0]
+        if not a["dim"]:
+            return function(y).reshape([1] * y.dim() if a["keepdim"] else [])
         for d in sorted(normal(a["dim"], max(1, y.dim())), reverse=True):
             y = function(y, dim=d, keepdim=a["keepdim"])
         return y
@@ -283,7 +288,7 @@ def normalized(x, a):
     """As torch.nn.functional.rms_norm of PyTorch 2 is documented."""
     dims = tuple(range(-len(a["normalized_shape"]), 0))
     y = x[0] * torch.rsqrt((x[0] * x[0].conj()).real.mean(dims, keepdim=True) + a["eps"])
-    if list(x[0].shape[len(x[0].shape) - len(dims):]) != list(a["normalized_shape"]):
+    if not dims or list(x[0].shape[len(x[0].shape) - len(dims):]) != list(a["normalized_shape"]):
         raise ValueError("shape")
     return y * x[1] if len(x) > 1 else y
 
@@ -310,7 +315,8 @@ ADAPTERS = {
     "clamp": lambda x, a: torch.clamp(x[0], whole(a["min"]), whole(a["max"])),
     "sign": lambda x, a: torch.sgn(x[0]),
     "gelu_tanh": lambda x, a: F.gelu(x[0], approximate="tanh"),
-    "clamp_tensor": lambda x, a: torch.clamp(*x),
+    "clamp_tensor": lambda x, a: torch.clamp(*together(x)),
+    "isclose": lambda x, a: torch.isclose(*together(x), **a),
     "polygamma": lambda x, a: torch.polygamma(whole(a["n"]), x[0]),
     "logit": lambda x, a: torch.logit(x[0], None if a["eps"] < 0 else a["eps"]),
     "hardtanh": wholes(F.hardtanh),
@@ -522,252 +528,3 @@ def find(info):
         if callable(function):
             return lambda x, a, case: function(*x, **present(a))
     return None
-
-
-# ---- known differences. Each rule: the id of a row of ops/SEMANTICS.md, and what it explains.
-
-def number_operand(d):
-    return d.what == "accepts" and any(n in ("float", "int") or (n == "bool" and not torch.is_tensor(x))
-                                       for n, x in zip(d.dtypes, d.case.inputs)) and (
-        "must be Tensor" in d.text or "invalid combination" in d.text)
-
-
-def complex_half(d):
-    return "complex32" in d.text or "ComplexHalf" in d.text or (
-        d.expected is not None and d.expected.dtype == torch.complex32)
-
-
-def refuses_bool(d):
-    return d.what == "accepts" and "bool" in d.dtypes and re.search(r"\b[bB]ool", d.text)
-
-
-def mixed(d):
-    return len({x.dtype for x in d.case.inputs if torch.is_tensor(x) and x.dtype != torch.bool}) > 1
-
-
-def narrowest(d):
-    return max((n for n in d.dtypes if n in TOLERANCE), key=TOLERANCE.get, default="f64")
-
-
-def promoted(inputs):
-    """PyTorch's own promotion of all operands: those with axes, then 0-d tensors, then numbers."""
-    level = lambda x: 2 if not torch.is_tensor(x) else 1 if x.dim() == 0 else 0
-    result = None
-    for x in sorted(inputs, key=level):
-        if result is None:
-            result = torch.empty([1] * (1 - level(x)), dtype=x.dtype) if torch.is_tensor(x) else x
-        else:
-            result = torch.empty([1] * getattr(result, "ndim", 0), dtype=torch.result_type(result, x))
-    return result.dtype
-
-
-def promotes_more(d):
-    """Mixed dtypes, or integers where PyTorch wants real numbers; or the dtype of one operand for all."""
-    if d.what == "dtype":
-        return d.op in ("prelu", "huber_loss", "cosine_embedding_loss") and d.got.dtype == promoted(d.case.inputs)
-    return d.what == "accepts" and re.search(
-        r"can't be cast|expected scalar type|same dtype|should (have|be) the same|must have the same|did not match"
-        r"|with different dtypes|expected dtype .* but got|Found dtype|mixed dtype|could not infer output dtype", d.text)
-
-
-MORE_KERNELS = (r"not implemented for|(Integral|Complex) inputs not supported|only supports floating-point dtypes"
-                r"|Expected a floating point or complex tensor")
-
-
-def all_integers(d):
-    return all(n in ("u8", "i32", "i64", "bool", "int") for n in d.dtypes)
-
-
-def fraction(d):
-    return all_integers(d) and any(isinstance(v, float) and math.isfinite(v) and v != int(v) for v in d.attrs.values()) and (
-        d.what in ("dtype", "value") or "argument alpha must not be" in d.text)
-
-
-def of_nothing(d):
-    """A derivative of 0 / 0."""
-    return d.what in ("grad", "second_w", "jvp") and d.got is not None and d.expected is not None and any(
-        torch.is_tensor(x) and x.numel() == 0 for x in d.case.inputs) and bool(d.got[apart(d)].isnan().all())
-
-
-def first_nan_wins(d):
-    """With numbers for NaN that make the first one the largest, PyTorch has the gradient of gradus."""
-    x = d.case.inputs[0]
-    if d.what != "grad" or int(x.isnan().sum()) < 2:
-        return False
-    large = torch.where(x.isnan(), 1e6 - torch.arange(x.numel()).reshape(x.shape), x).requires_grad_()
-    y = ADAPTERS.get(d.op, getattr(F, d.op, None))
-    y = y([large], d.attrs) if d.op in ADAPTERS else y(large, **present(d.attrs))
-    return torch.equal(torch.autograd.grad(y.sum(), large)[0], d.got)
-
-
-def writes_twice(d):
-    """Does an op that replaces elements replace one more than once?"""
-    x, a = d.case.inputs, d.attrs
-    if a.get("accumulate") or d.op not in ("scatter", "index_copy", "index_put", "put"):
-        return False
-    count = torch.zeros(x[0].shape)
-    if d.op == "scatter":
-        count.scatter_add_(a["dim"], x[1], torch.ones(x[1].shape))
-    elif d.op == "index_copy":
-        count.index_add_(a["dim"], x[1], torch.ones(x[2].shape))
-    elif d.op == "put":
-        count.put_(x[1], torch.ones(x[1].shape), accumulate=True)
-    else:
-        count.index_put_(tuple(x[2:]), torch.ones(()), accumulate=True)
-    return bool((count > 1).any())
-
-
-def other_of_equals(d):
-    """Indices of other elements of the same value."""
-    if d.op not in ("topk", "kthvalue") or d.got is None:
-        return False
-    if d.what == "grad":
-        return d.kind == "ties"
-    x, dim = d.case.inputs[0], d.attrs["dim"]
-    if d.what != "value" or d.got.dtype != torch.int64 or d.got.shape != d.expected.shape:
-        return False
-    pick = lambda i: torch.gather(x, dim, i) if i.dim() == x.dim() else torch.gather(x, dim, i.unsqueeze(dim))
-    a, b = pick(d.got), pick(d.expected)
-    return bool(((a == b) | (a.isnan() & b.isnan())).all())
-
-
-def has_nan(d):
-    x = d.case.inputs[0]
-    return x.is_floating_point() and bool(x.isnan().any())
-
-
-def half_steps(d):
-    """Of several steps in 16 bits each may be off by half a unit of what it adds."""
-    if d.what != "value" or NAMES[d.got.dtype] not in ("f16", "bf16"):
-        return False
-    size = 1.0
-    for x in d.case.inputs:
-        if torch.is_tensor(x) and x.is_floating_point() and x.numel():
-            size *= max(1.0, float(x.abs().max()))
-    off = (d.got.double() - d.expected.double()).abs().max()
-    size = max(size, float(d.expected.abs().max()))
-    return bool(off <= 2 * torch.finfo(d.got.dtype).eps * size)
-
-
-STEPS = ("addcmul", "addcdiv", "lerp", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
-         "adaptive_avg_pool3d", "conv_transpose2d", "kl_div", "bilinear",
-         "scaled_dot_product_attention")
-
-
-def f32_constants(d):
-    """PyTorch keeps 1/6, alpha or p in f32 in its f64 kernels."""
-    inexact = lambda v: isinstance(v, float) and math.isfinite(v) and float(torch.tensor(v, dtype=torch.float32)) != v
-    return d.what != "dtype" and d.error < 1e-6 and (
-        d.op == "hardsigmoid" or d.op == "celu" and inexact(d.attrs["alpha"])
-        or d.op in ("norm", "dist", "cdist", "pairwise_distance", "triplet_margin_loss") and inexact(d.attrs["p"]))
-
-
-# ---- differences element by element, at the edges of numbers
-
-def apart(d):
-    """Where the two differ by more than rounding."""
-    a, b = d.got, d.expected
-    near = (a - b).abs() <= 1e-9 * b.abs()
-    return ~(near | (a == b) | (a.isnan() & b.isnan()))
-
-
-# id, ops (all if none), where (of the operand x, gradus' a, PyTorch's b, the value y)
-POINTS = [
-    ("limits", (), lambda x, a, b, y: (x.abs() >= 1e3) & (b.isnan() | (a * b == 0) & (a.abs() < 1e-160))),
-    ("sign-of-nan", ("abs", "sign", "sgn", "softshrink"), lambda x, a, b, y: x.isnan()),
-    ("poles", ("digamma", "polygamma"), lambda x, a, b, y: (x <= 0) & (x == x.trunc()) & (a.isinf() | x.isinf())),
-    ("outside-domain", ("logit", "acosh"), lambda x, a, b, y: y.isnan() & ~x.isnan()),
-    ("trigamma-digits", ("digamma", "polygamma", "lgamma"), lambda x, a, b, y: (a - b).abs() <= 1e-8 * b.abs()),
-]
-
-
-def at_points(d):
-    """The ids that explain all elements, or none."""
-    if d.kind != "special" or d.what not in ("value", "grad") or len(d.case.inputs) != 1 or d.expected is None:
-        return None
-    left, ids = apart(d), []
-    for name, names, where in POINTS:
-        if not names or d.op in names:
-            here = left & where(d.case.inputs[0], d.got, d.expected, d.case.list("out")[0])
-            if here.any():
-                ids.append(name)
-                left = left & ~here
-    return ids if ids and not left.any() else None
-
-
-def nan_at(d):
-    """All that differs comes of NaN operands: an element's slope, or the whole loss."""
-    return d.got is not None and any(torch.is_tensor(x) and x.is_floating_point() and x.isnan().any()
-                                     for x in d.case.inputs) and bool(d.got[apart(d)].isnan().all())
-
-
-EXPLAINED = [
-    ("numbers-anywhere", number_operand),
-    ("no-complex-half", complex_half),
-    ("bool-arithmetic", refuses_bool),
-    ("more-kernels", lambda d: d.what == "accepts" and re.search(MORE_KERNELS, d.text)),
-    ("sign-of-nan", lambda d: d.op in ("l1_loss", "multi_margin_loss") and d.kind == "ties" and nan_at(d)),
-    ("limits", lambda d: d.op == "copysign" and d.kind == "special" and d.what == "grad"
-     and bool(d.expected[apart(d)].isnan().all())),
-    ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0
-     or d.op == "hardtanh" and "unsigned type with negative limits" in d.text),
-    ("fractions", fraction),
-    ("addcdiv-integers", lambda d: d.op == "addcdiv" and "Integer division with addcdiv" in d.text),
-    ("pad-to-nothing", lambda d: d.op == "pad" and d.what in ("accepts", "slopes") and "negative output size" in d.text
-     and (0 in d.case.list("out")[0].shape or d.what == "slopes")),
-    ("mean-of-nothing", of_nothing),
-    ("norm-of-nothing", lambda d: d.op == "dist" and d.what == "second_w" and d.case.inputs[0].numel() == 0
-     and float(d.got) == 0),
-    ("sum-of-nothing", lambda d: d.op == "multi_margin_loss" and d.what == "value" and float(d.got) == 0
-     and d.case.inputs[0].numel() == 0),
-    ("as-strided-overlap", lambda d: d.op == "as_strided" and d.what == "refuses" and "overlap" in d.text),
-    ("tensordot-ones", lambda d: d.op == "tensordot" and d.what == "refuses" and re.search(r"axis \d+ of . is 1\b", d.text)),
-    ("no-classes", lambda d: d.op in ("nll_loss", "cross_entropy") and d.what == "refuses"
-     and d.case.inputs[0].numel() == 0),
-    ("empty-index", lambda d: d.what == "refuses" and any(
-        torch.is_tensor(x) and x.dtype == torch.int64 and x.numel() == 0 for x in d.case.inputs)),
-    ("floats-wanted", lambda d: d.what == "refuses" and "is not defined; cast to f32 first" in d.text),
-    ("real-activations", lambda d: d.what == "refuses" and d.op in ("silu", "softsign", "soft_margin_loss")
-     and re.search(r"is not defined for c(64|128)", d.text)),
-    ("pool-padding", lambda d: "_pool" in d.op and d.what == "accepts" and any(d.attrs["padding"])
-     and re.search("at most half of kernel size|smaller than kernel size", d.text)),
-    ("empty-batch", lambda d: "_pool" in d.op and d.what == "accepts" and 0 in d.case.inputs[0].shape
-     and "optional 0 dim batch size" in d.text),
-    ("spread-of-one", lambda d: d.op == "instance_norm" and "Expected more than 1 spatial element" in d.text),
-    ("any-rank", lambda d: d.op == "local_response_norm" and "Expected 3D or higher" in d.text),
-    ("last-nan", lambda d: "max_pool" in d.op and d.kind == "ties" and first_nan_wins(d)),
-    ("cosine-eps", lambda d: d.op == "cosine_similarity" and d.what in ("grad", "second", "second_w", "jvp")
-     and any(bool((x.norm(dim=d.attrs["dim"]) < d.attrs["eps"]).any()) for x in d.case.inputs)),
-    ("bce-epsilon", lambda d: d.op == "binary_cross_entropy" and d.what in ("second", "second_w") and d.error < 1e-8),
-    ("trigamma-digits", lambda d: d.op in ("lgamma", "digamma", "polygamma") and d.error < 1e-8
-     or d.op == "digamma" and d.what == "value" and d.dtypes == ["f32"] and d.error < 1e-4),
-    ("f32-constants", f32_constants),
-    ("half-steps", lambda d: d.op in STEPS and half_steps(d)),
-    ("einsum-integers", lambda d: d.op in ("contract", "einsum", "tensordot") and d.dtypes[0] in ("i32", "u8")
-     and (d.what == "dtype" or "Long but found" in d.text)),
-    ("promotes-more", promotes_more),
-    ("negative-to-u8", lambda d: d.op == "as_strided_scatter" and d.dtypes == ["u8", "f64"] and d.what == "value"),
-    ("last-written", lambda d: d.what in ("grad", "second", "second_w", "jvp") and writes_twice(d)),
-    ("source-dtype", lambda d: d.op in ("select_scatter", "slice_scatter", "diagonal_scatter") and d.what == "refuses"
-     and len(set(d.dtypes)) > 1 and ", source " in d.text),
-    ("negative-steps", lambda d: d.op == "slice_scatter" and d.attrs["step"] < 0 and "step must be positive" in d.text),
-    ("sign-of-nan", lambda d: d.op == "multi_margin_loss" and d.kind == "ties" and has_nan(d)),
-    ("any-of-u8", lambda d: d.op in ("any", "all") and d.what == "dtype" and d.dtypes == ["u8"]),
-    ("order-of-equals", other_of_equals),
-    ("median-ties", lambda d: d.op == "median" and d.kind == "ties" and d.what == "grad" and d.attrs["dim"] is None),
-    ("max-nan", lambda d: d.op in ("max", "min") and d.what == "grad" and has_nan(d) and bool(d.got.isnan().all())),
-    ("unique-nan", lambda d: d.op in ("unique", "unique_consecutive") and has_nan(d)),
-    ("bincount-dtype", lambda d: d.op == "bincount" and d.what in ("dtype", "value", "slopes") and len(d.dtypes) > 1
-     and d.dtypes[1] not in ("f32", "f64")),
-    ("checked-always", lambda d: d.op in ("cummax", "cummin", "diff") and d.what == "refuses"
-     and (d.case.inputs[0].dim() == 0 or d.case.inputs[0].numel() == 0)),
-    ("mixed-rounding", lambda d: d.what == "value" and mixed(d) and d.error <= TOLERANCE[narrowest(d)]),
-]
-
-
-def explanation(d):
-    """The ids of the rows that explain a difference; none if nothing does."""
-    for reason, matches in EXPLAINED:
-        if matches(d):
-            return [reason]
-    return at_points(d)
