@@ -194,7 +194,8 @@ class Trace {
   Trace* outer_;
 };
 // While it lives, tensors saved for backward are packed by the first function and come back by the
-// second, which must give the same sizes and dtype. Versions are not checked then. Innermost wins.
+// second, which must give the same sizes and dtype. A later write to the tensor does not reach
+// what was packed. Innermost wins.
 class SavedTensorHooks {
  public:
   SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
