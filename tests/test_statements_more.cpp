@@ -435,7 +435,8 @@ void check_integer_rests(std::vector<T> values) {
     } else {
       const int64_t q = floor_of(a[i], b[i]);
       CHECK(quotient[i] == T(q));
-      CHECK(modulo[i] == T(a[i] - q * b[i]));
+      CHECK(modulo[i] ==
+            T(uint64_t(int64_t(a[i])) - uint64_t(q) * uint64_t(int64_t(b[i]))));  // q b may wrap
       CHECK(rest[i] == T(a[i] % b[i]));
     }
   }
