@@ -46,7 +46,7 @@ Windows windows_of(const char* op, int64_t n, int64_t size, int64_t stride, int6
 Tensor along(const Tensor& x, size_t dim, const std::vector<int64_t>& values) {
   Shape sizes(x.sizes().size(), 1);
   sizes[dim] = int64_t(values.size());
-  return Tensor::from(values, sizes, x.device());
+  return Tensor::constant(values, sizes, x.device());
 }
 
 // Widths of padding for axis dim alone.
@@ -114,7 +114,7 @@ Tensor avg_axis(const Tensor& x, size_t dim, const Windows& w, bool count_includ
   }
   Shape sizes(x.sizes().size(), 1);
   sizes[dim] = w.count;
-  return mul(sums, cast(Tensor::from(share, sizes, x.device()), x.dtype()));
+  return mul(sums, cast(Tensor::constant(share, sizes, x.device()), x.dtype()));
 }
 
 // Window o of an adaptive pool over n elements, o of count: it begins and ends where its share of
@@ -136,7 +136,7 @@ Tensor adaptive_avg_axis(const Tensor& x, size_t dim, int64_t count) {
     labels.push_back(i);
     out.push_back(i == int64_t(dim) ? x.rank() : i);
   }
-  const Tensor matrix = cast(Tensor::from(share, {count, n}, x.device()), x.dtype());
+  const Tensor matrix = cast(Tensor::constant(share, {count, n}, x.device()), x.dtype());
   return contract(x, labels, matrix, {x.rank(), int64_t(dim)}, out);
 }
 
