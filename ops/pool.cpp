@@ -85,7 +85,7 @@ Tensor place_of_max(const Tensor& windows) {
 
 // The largest element of each window. A window whose elements are all the least number would win
 // in the padding before it, hence the bound by the window's first element inside x.
-Tensor max_axis(const Tensor& x, size_t dim, const Windows& w) {
+Tensor max_axis(const char* op, const Tensor& x, size_t dim, const Windows& w) {
   Tensor index;
   {
     NoGrad off;
@@ -96,6 +96,10 @@ Tensor max_axis(const Tensor& x, size_t dim, const Windows& w) {
       const int64_t s = w.start(o), skipped = s < 0 ? (-s + w.dilation - 1) / w.dilation : 0;
       start.push_back(s);
       first.push_back(s + skipped * w.dilation);
+      if (first.back() >= w.n)
+        fail(ErrorKind::value, op, "window ", o, " of axis ", int64_t(dim), " sees padding alone (",
+             w.n, " elements, window ", w.size, ", dilation ", w.dilation, ", padding ", w.padding,
+             ")");
     }
     index = maximum(add(mul(place, w.dilation), along(x, dim, start)), along(x, dim, first));
   }
@@ -196,7 +200,7 @@ Tensor max_pool(const char* op, size_t axes, const Tensor& x, const Ints& size, 
   need_numbers(op, x, false);
   const PoolAttrs p = pool_attrs(op, axes, size, stride, padding, dilation);
   return each_axis(op, axes, x, [&](const Tensor& t, size_t a, size_t dim) {
-    return max_axis(t, dim,
+    return max_axis(op, t, dim,
                     windows_of(op, t.sizes()[dim], p.size[a], p.stride[a], p.padding[a],
                                p.dilation[a], ceil_mode));
   });
