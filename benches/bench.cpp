@@ -205,10 +205,14 @@ void Run::begin(const std::string& bench) {
 }
 
 void Run::print(const Row& row) {
-  rows_.push_back(row);
   const Work& w = row.work;
-  std::puts(fmt::format("{:<44} {:>3} {:>15} {:>15}  {:<22} {:>7}  {:<22} {}", w.name, w.threads,
-                        row.ours > 0 ? show(row.ours, w) : "",
+  // The peers of one work stand below each other; ours is said once.
+  const bool again = !rows_.empty() && rows_.back().work.name == w.name &&
+                     rows_.back().work.threads == w.threads && rows_.back().ours == row.ours;
+  rows_.push_back(row);
+  std::puts(fmt::format("{:<44} {:>3} {:>15} {:>15}  {:<22} {:>7}  {:<22} {}", again ? "" : w.name,
+                        again ? "" : std::to_string(w.threads),
+                        row.ours > 0 && !again ? show(row.ours, w) : "",
                         row.theirs > 0 ? show(row.theirs, w) : "", row.peer,
                         row.ratio > 0 ? fmt::format("{:.2f}", row.ratio) : "", row.target.text,
                         verdict(row))

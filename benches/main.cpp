@@ -16,6 +16,10 @@ namespace gradus::bench {
 
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);
+void overhead(Run&);
+void steps(Run&);
+void memory_of_steps(Run&);
+void program(Run&);
 
 namespace {
 struct Bench {
@@ -24,6 +28,10 @@ struct Bench {
 };
 const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
+    {"overhead", "ops on 16 numbers, backward per node", overhead},
+    {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
+    {"memory", "peak memory of training steps", memory_of_steps},
+    {"program", "start and size of the program", program},
 };
 
 int run(int argc, char** argv) {
