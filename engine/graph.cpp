@@ -86,25 +86,9 @@ NodeHooks& GradFn::hooks() {
   return *hooks_;
 }
 
-namespace {
-class Locked {
- public:
-  explicit Locked(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) flag_.wait(true);
-  }
-  ~Locked() {
-    flag_.clear(std::memory_order_release);
-    flag_.notify_one();
-  }
-
- private:
-  std::atomic_flag& flag_;
-};
-}  // namespace
-
 void GradFn::free_saved() {
   SmallVector<Saved, 2> dropped;  // dies outside of the lock
-  const Locked lock(saved_lock_);
+  const std::lock_guard lock(saved_lock_);
   freed_ |= !saved_.empty();
   std::swap(dropped, saved_);
 }
@@ -136,7 +120,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
   constexpr const char* kRole[] = {"input", "output", "extra"};
   Saved saved{role, uint32_t(index), {}, 0};
   {
-    const Locked lock(saved_lock_);
+    const std::lock_guard lock(saved_lock_);
     if (freed_)
       fail(ErrorKind::autograd, op_->name,
            "backward through this graph a second time: its saved tensors "
