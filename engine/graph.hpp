@@ -98,6 +98,7 @@ class GradFn : public RefCounted {
   SmallVector<bool, 4> needs_;
   std::unique_ptr<NodeHooks> hooks_;
   Lock saved_lock_;
+  mutable const GradFn* next_dying_ = nullptr;
   bool freed_ = false;
   bool attached_ = false;  // outputs point here (false: made for its jvp alone)
 };

@@ -61,10 +61,12 @@ class SmallVector {
   void reserve(size_t n) {
     if (n > capacity_) grow(n);
   }
-  void push_back(T x) {
+  void push_back(T x) { emplace_back(std::move(x)); }
+  template <class... A>
+  void emplace_back(A&&... args) {
     if (size_ == capacity_) [[unlikely]]
       grow(2 * capacity_);
-    new (data_ + size_++) T(std::move(x));
+    new (data_ + size_++) T{std::forward<A>(args)...};
   }
   void append(const T* from, size_t n) {
     reserve(size_ + n);

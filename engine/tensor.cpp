@@ -108,10 +108,8 @@ Tensor Tensor::from_host(const void* data, const Shape& sizes, DType t, Device& 
 }
 
 int64_t Tensor::numel() const { return numel_of(sizes()); }
-Device& Tensor::device() const {
-  return is_batched(*this) ? body_->batch->physical.device() : storage().device();
-}
-uint64_t Tensor::version() const { return storage().version(); }
+
+Device& Tensor::batched_device() const { return body_->batch->physical.device(); }
 
 Storage& Tensor::made_storage() const {
   TensorBody& body = checked();

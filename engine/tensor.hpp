@@ -127,6 +127,7 @@ class Tensor {
     return *body_;
   }
   [[noreturn]] static void fail_undefined();
+  Device& batched_device() const;
   Storage& made_storage() const;  // a number's; Error(value) for a batched tensor
   void copy_to_host_typed(void* packed, DType dtype, const char* who) const;
   Autograd* autograd() const;  // up to date after writes in place; nullptr if none
@@ -194,6 +195,10 @@ inline DType Tensor::dtype() const { return checked().dtype; }
 inline const Shape& Tensor::sizes() const { return checked().sizes; }
 inline const Shape& Tensor::strides() const { return checked().strides; }
 inline int64_t Tensor::offset() const { return checked().offset; }
+inline Device& Tensor::device() const {
+  return checked().batch ? batched_device() : storage().device();
+}
+inline uint64_t Tensor::version() const { return storage().version(); }
 inline Storage& Tensor::storage() const {
   return checked().storage ? *body_->storage : made_storage();
 }
