@@ -79,17 +79,30 @@ struct TileCall {
   int64_t c_row, last;
 };
 
+// Row i lies at a + i * step. i = odd * 2^s, and 2^s is a scale of the addressing mode: seven odd
+// multiples in registers reach fourteen rows.
+template <int kRows>
+struct OddSteps {
+  int64_t of[(kRows + 1) / 2];
+  explicit OddSteps(int64_t step) {
+    for (int i = 0; i < (kRows + 1) / 2; ++i) of[i] = (2 * i + 1) * step;
+  }
+  int64_t operator[](int row) const {
+    if (row == 0) return 0;
+    const int scale = row & -row;
+    return of[row / scale / 2] * scale;
+  }
+};
+
 template <class T, int V, bool kPart, size_t... I>
 inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   using B = Batch<T>;
   constexpr int64_t kWidth = int64_t(B::size);
-  constexpr int kRows = int(sizeof...(I)) / V, kGroups = (kRows + 2) / 3;
+  constexpr int kRows = int(sizeof...(I)) / V;
   const Some<T> some(t.last);
-  // Pointers for every third row: the others are reached by indexed addressing.
-  const char* row[kGroups];
-  for (int g = 0; g < kGroups; ++g) row[g] = t.a + 3 * g * t.a_row;
-  const char* b = t.b;
-  const int64_t a_row = t.a_row, a_k = t.a_k, b_k = t.b_k;
+  const OddSteps<kRows> rows(t.a_row);
+  const char *a = t.a, *b = t.b;
+  const int64_t a_k = t.a_k, b_k = t.b_k;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
   for (int64_t k = t.k; k > 0; --k) {
@@ -98,15 +111,15 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
       line[v] = kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
     }
-    ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(row[I / V / 3] + int64_t(I / V % 3) * a_row)),
-                        line[I % V], sum[I])),
+    ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(a + rows[int(I) / V])), line[I % V], sum[I])),
      ...);
-    for (int g = 0; g < kGroups; ++g) row[g] += a_k;
+    a += a_k;
     b += b_k;
   }
   T* const c = static_cast<T*>(t.c);
+  const int64_t c_row = t.c_row;
   auto put = [&](size_t i) {
-    T* const p = c + int64_t(i / V) * t.c_row + int64_t(i % V) * kWidth;
+    T* const p = c + int64_t(i / V) * c_row + int64_t(i % V) * kWidth;
     if (kPart && i % V == V - 1)
       some.store(p, sum[i]);
     else
