@@ -70,11 +70,11 @@ class Some {
 #endif
 };
 
-// Where a tile reads and writes. Strides of a and b in bytes, of c in elements; `last` are the
-// columns of the last vector.
+// Where a tile reads and writes. Strides of a and b in bytes, of c in elements; b_ahead bytes
+// beyond each line of b are fetched into the caches; `last` are the columns of the last vector.
 struct TileCall {
   const char *a, *b;
-  int64_t a_row, a_k, b_k, k;
+  int64_t a_row, a_k, b_k, b_ahead, k;
   void* c;
   int64_t c_row, last;
 };
@@ -102,7 +102,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   const Some<T> some(t.last);
   const OddSteps<kRows> rows(t.a_row);
   const char *a = t.a, *b = t.b;
-  const int64_t a_k = t.a_k, b_k = t.b_k;
+  const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
   for (int64_t k = t.k; k > 0; --k) {
@@ -110,6 +110,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
       line[v] = kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
+      __builtin_prefetch(b + ahead + v * 64);
     }
     ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(a + rows[int(I) / V])), line[I % V], sum[I])),
      ...);
@@ -135,19 +136,21 @@ void tile(const TileCall& t) {
 
 using TileFn = void (*)(const TileCall&);
 
-// The tile of `rows` rows, 1 .. kMost, of v = 1 or 2 vectors, the last of them a part if `part`.
-template <class T, int kMost, int V, bool kPart, size_t... M>
+// The tile of `rows` rows of v = 1 or 2 vectors, the last of them a part if `part`. kMost rows of
+// two vectors and kMost1 of one.
+template <class T, int V, bool kPart, size_t... M>
 TileFn find_rows(int64_t rows, std::index_sequence<M...>) {
   static constexpr TileFn all[] = {tile<T, int(M) + 1, V, kPart>...};
   return all[rows - 1];
 }
-template <class T, int kMost>
+template <class T, int kMost1, int kMost>
 TileFn find_tile(int64_t rows, int64_t v, bool part) {
+  if (v == 1) {
+    constexpr auto all = std::make_index_sequence<size_t(kMost1)>();
+    return part ? find_rows<T, 1, true>(rows, all) : find_rows<T, 1, false>(rows, all);
+  }
   constexpr auto all = std::make_index_sequence<size_t(kMost)>();
-  if (v == 1)
-    return part ? find_rows<T, kMost, 1, true>(rows, all)
-                : find_rows<T, kMost, 1, false>(rows, all);
-  return part ? find_rows<T, kMost, 2, true>(rows, all) : find_rows<T, kMost, 2, false>(rows, all);
+  return part ? find_rows<T, 2, true>(rows, all) : find_rows<T, 2, false>(rows, all);
 }
 
 }  // namespace gradus::cpu
