@@ -43,7 +43,7 @@ std::function<void()> backward(const std::string& name, int nodes) {
 template <class Network, class Loss>
 std::function<void()> training(Network network, Tensor x, Loss loss_of) {
   auto adam =
-      std::make_shared<torch::optim::Adam>(network->parameters(), torch::optim::AdamOptions(1e-3));
+      std::make_shared<torch::optim::Adam>(network->parameters(), torch::optim::AdamOptions(1e-6));
   return [=]() mutable {
     adam->zero_grad();
     loss_of(network->forward(x)).backward();
