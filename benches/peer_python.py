@@ -14,12 +14,14 @@ import time
 
 import numpy
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler talks on standard error
 try:
     import torch
 except ImportError:
     torch = None
 
 BUNCH = 1e-3  # short calls are timed together
+LONG = 0.02  # calls from here on need no warming
 
 
 class Statement:
@@ -27,15 +29,17 @@ class Statement:
         self.names = {"torch": torch, "np": numpy}
         exec(setup, self.names)
         exec("def loop(n):\n    for _ in range(n):\n        " + call.replace("\n", "\n        "), self.names)
-        self.bunch = 0
+        self.bunch, self.one = 0, 0.0
 
     def sample(self, seconds, calls):
         loop, clock = self.names["loop"], time.perf_counter
-        loop(1)
+        if self.one < LONG:
+            loop(1)
         if self.bunch == 0:
             start = clock()
             loop(1)
-            self.bunch = max(1, min(1000000, int(BUNCH / max(clock() - start, 1e-9))))
+            self.one = clock() - start
+            self.bunch = max(1, min(1000000, int(BUNCH / max(self.one, 1e-9))))
         samples, now = [], clock()
         end = now + seconds
         while not samples or now < end:

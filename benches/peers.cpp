@@ -75,13 +75,16 @@ std::string folder() {
   return set ? set : GRADUS_BENCHES_DIR;
 }
 
-// python3 of the system, and the one that GRADUS_BENCH_PYTHON names.
+// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has.
 std::vector<Found>& pythons() {
   static std::vector<Found> found = [] {
     std::signal(SIGPIPE, SIG_IGN);
     std::vector<Found> out;
     std::vector<std::string> names{"/usr/bin/python3"};
-    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON")) names.emplace_back(other);
+    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
+      names.emplace_back(other);
+    else if (const char* venv = std::getenv("VIRTUAL_ENV"))
+      names.push_back(std::string(venv) + "/bin/python");
     for (const std::string& name : names) {
       auto process =
           std::make_unique<Process>(std::vector<std::string>{name, folder() + "/peer_python.py"});
