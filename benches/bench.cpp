@@ -26,6 +26,7 @@ double median(std::vector<double> v) {
 }
 
 std::string show(double value, const Work& work) {
+  if (work.unit == "MiB" && value < 1e5) return fmt::format("{:.2f} KiB", value / 1024);
   if (work.unit == "MiB") return fmt::format("{:.2f} MiB", value / 1048576);
   if (work.amount > 0) return fmt::format("{:.1f} {}", work.amount / value * 1e-9, work.unit);
   if (value < 1e-6) return fmt::format("{:.1f} ns", value * 1e9);
