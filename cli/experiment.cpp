@@ -200,6 +200,10 @@ Spec network_spec() {
       .maybe("batch_size",
              Spec::integer("samples in one step").at_least(1).at_most(1 << 20).otherwise("64"))
       .maybe("shuffle", Spec::boolean("a new order in each epoch").otherwise("true"))
+      .maybe("capture", Spec::string("record a training step once and replay it, with the same "
+                                     "results; auto: where it can be done, on: else it is an error")
+                            .one_of({"auto", "on", "off"})
+                            .otherwise("\"auto\""))
       .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
                               .at_least(0)
                               .otherwise("100"))
@@ -228,6 +232,8 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.epochs = config["epochs"].get<int64_t>();
   e.batch_size = config["batch_size"].get<int64_t>();
   e.shuffle = config["shuffle"].get<bool>();
+  const auto capture = config["capture"].get<std::string>();
+  e.capture = capture == "on" ? Capture::on : capture == "off" ? Capture::off : Capture::automatic;
   e.log_every = config["log_every"].get<int64_t>();
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
   if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&

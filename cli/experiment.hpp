@@ -20,6 +20,9 @@ struct DataConfig {
   int64_t symbols = 0, length = 0;  // of copy
 };
 
+// Are training steps recorded and replayed? `automatic`: where they can be.
+enum class Capture { automatic, on, off };
+
 struct Experiment {
   std::string kind;  // "network", or "mlp", which is the same
   uint64_t seed = 1;
@@ -33,6 +36,7 @@ struct Experiment {
   double clip_norm = 0;  // 0: none
   int64_t epochs = 5, batch_size = 64;
   bool shuffle = true;
+  Capture capture = Capture::automatic;
   int64_t log_every = 100;       // steps; 0: epochs only
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
 };

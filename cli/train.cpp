@@ -51,9 +51,9 @@ const Json& at_path(const Json& config, const std::string& path) {
   return config.contains(p) ? config[p] : missing;
 }
 
-// A run may go on with another device or number of epochs, and nothing else.
+// A run may go on with another device or number of epochs, captured or not, and nothing else.
 void check_same(Json before, Json now, const Layered& layers) {
-  for (const char* key : {"device", "epochs"}) {
+  for (const char* key : {"device", "epochs", "capture"}) {
     before.erase(key);
     now.erase(key);
   }
@@ -61,7 +61,7 @@ void check_same(Json before, Json now, const Layered& layers) {
   if (!path.empty())
     fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
          shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
-         "; only device and epochs may change on --resume");
+         "; only device, epochs and capture may change on --resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".

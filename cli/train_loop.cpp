@@ -110,6 +110,10 @@ void TrainLoop::train_epoch() {
       going_since_ = Clock::now();
     }
     trainer_.step();
+    if (!said_why_ && !trainer_.why_not_captured().empty()) {
+      said_why_ = true;
+      reporter_.notice("gradus: steps are not captured: " + trainer_.why_not_captured());
+    }
     after_step();
   }
   end_epoch();

@@ -40,6 +40,7 @@ class TrainLoop {
   double step_seconds_ = 0;    // spent in steps, up to the last pause
   Clock::time_point going_since_{};
   bool going_ = false;
+  bool said_why_ = false;  // that steps are not captured
   int64_t saved_step_ = -1;
   std::optional<Score> score_;  // of the last epoch, while the parameters are still those
 };

@@ -83,6 +83,7 @@ Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& devi
       device_(device),
       batches_(data, data.train, device),
       batches_per_epoch_((data.train.count + experiment.batch_size - 1) / experiment.batch_size),
+      steps_by_shape_(device),
       window_(Tensor::zeros({kWindow}, DType::f64, device)) {
   manual_seed(experiment_.seed);
   network_ = build_network(experiment_, data, device);
@@ -108,16 +109,27 @@ void Trainer::step() {
   const int64_t n = std::min(experiment_.batch_size, data_.train.count - batch_begin());
   const auto& batch = batches_.fill({order_.data() + batch_begin(), size_t(n)});
   default_generator().begin_step();
-  optimizer_->zero_grad();
-  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.inputs), batch.labels);
-  backward(loss);
-  optimizer_->step(
-      experiment_.schedule.at(steps_),
-      experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm) : Tensor());
+  optimizer_->prepare(experiment_.schedule.at(steps_));
+  const auto work = [&] { return Tensors{update(batch)}; };
+  const Tensor loss =
+      experiment_.capture == Capture::off ? work()[0] : steps_by_shape_.run({n}, work)[0];
+  if (experiment_.capture == Capture::on && !steps_by_shape_.why_not().empty())
+    fail(ErrorKind::config, "capture",
+         "\"on\", but the step cannot be captured: ", steps_by_shape_.why_not());
   ++batch_;
   ++steps_;
   samples_ += n;
   keep_loss(loss, batch.counted);
+}
+
+// What a step does on the device, and all of it: this is what is captured.
+Tensor Trainer::update(const Batches::Batch& batch) {
+  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.inputs), batch.labels);
+  backward(loss);
+  optimizer_->apply(experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm)
+                                              : Tensor());
+  optimizer_->zero_grad();
+  return loss.detach();
 }
 
 void Trainer::keep_loss(const Tensor& loss, int64_t counted) {

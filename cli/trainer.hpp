@@ -5,6 +5,7 @@
 #include "cli/batches.hpp"
 #include "cli/experiment.hpp"
 #include "engine/io/safetensors.hpp"
+#include "engine/wrap/capture.hpp"
 
 #include <memory>
 
@@ -46,6 +47,9 @@ class Trainer {
   double last_loss() const { return last_loss_; }  // of the last step that was read
   double learning_rate() const;                    // of the last step
   nn::Sequential& network() { return network_; }
+  // Why steps run as they are instead of being replayed; "" if they are replayed, or will be.
+  const std::string& why_not_captured() const { return steps_by_shape_.why_not(); }
+  int64_t replays() const { return steps_by_shape_.replays(); }
 
   // The state: the network's as "model.*", the optimiser's as "optimizer.*", the rest as text.
   // Waits; Error(numeric) if a tensor of the network is not finite, so that no broken state is ever
@@ -56,6 +60,7 @@ class Trainer {
   void restore(const Safetensors& state, const std::string& source);
 
  private:
+  Tensor update(const Batches::Batch& batch);
   void keep_loss(const Tensor& loss, int64_t counted);
   int64_t batch_begin() const { return batch_ * experiment_.batch_size; }
 
@@ -70,6 +75,7 @@ class Trainer {
   std::vector<int64_t> order_;  // of the epoch
   int64_t epoch_ = 0, batch_ = 0, steps_ = 0, samples_ = 0;
 
+  CaptureCache steps_by_shape_;     // full batches, and the last of an epoch
   Tensor window_;                   // losses of the last steps, on the device
   std::vector<int64_t> in_window_;  // their labels that count
   double loss_sum_ = 0;             // over the labels of this epoch, as far as read

@@ -318,6 +318,7 @@ void Walk::accumulate_leaves() {
     {
       const std::lock_guard lock(lock_of(leaf.get()));
       Tensor& total = leaf->grad;
+      if (grad_listener) (*grad_listener)(*leaf, false);
       if (!total.defined()) {
         // never an alias of the seed or of another leaf's gradient
         if (!g.is_contiguous())

@@ -14,6 +14,7 @@ struct Part {
   Tensors inputs;
   std::vector<uint64_t> versions;
   uint64_t seed, position;
+  bool draws = false;             // did the first run draw random numbers?
   std::vector<TensorMeta> saved;  // what the first run would have saved
   Tensors again;                  // what the second run saved; an entry dies with its owner
   bool ran_again = false;
@@ -50,10 +51,11 @@ void Part::run_again() {
   {
     struct Back {  // also if f throws
       Generator& generator;
+      bool draws;
       uint64_t seed = generator.seed(), position = generator.position();
-      ~Back() { generator.set(seed, position); }
-    } back{generator};
-    generator.set(seed, position);
+      ~Back() { draws ? generator.set(seed, position) : void(); }
+    } back{generator, draws};
+    if (draws) generator.set(seed, position);
     EnableGrad on;
     const SavedTensorHooks keep(
         [&](const Tensor& t) {
@@ -96,7 +98,9 @@ Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inpu
         if (!place.part->ran_again) place.part->run_again();
         return place.part->again[place.index];
       });
-  return part->f(inputs);
+  Tensors out = part->f(inputs);
+  part->draws = default_generator().position() != part->position;
+  return out;
 }
 
 }  // namespace gradus

@@ -135,12 +135,14 @@ void Device::run(const gd_call& call) {
   }
 }
 
-void Device::copy_in(void* to, const void* from, size_t bytes) {
+void Device::copy_in(void* to, const void* from, size_t bytes, bool constant) {
+  for (KernelWrapper* w : wrappers_) w->copied_in(to, from, bytes, constant);
   gd_error error{};
   if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_HOST_TO_DEVICE, &error) != GD_OK)
     fail(ErrorKind::device, "copy", "to ", name_, ": ", error.text);
 }
 void Device::copy_out(void* to, const void* from, size_t bytes) {
+  for (KernelWrapper* w : wrappers_) w->unseen("values are read on the host");
   synchronize();
   gd_error error{};
   if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_DEVICE_TO_HOST, &error) != GD_OK)
@@ -204,6 +206,13 @@ std::vector<KnownKind> known_kinds() {
     if (k.devices == 0) k.missing = error.text[0] ? error.text : "no device found";
     out.push_back(std::move(k));
   }
+  return out;
+}
+
+std::vector<Device*> open_devices() {
+  std::lock_guard lock(registry().mutex);
+  std::vector<Device*> out;
+  for (const auto& [name, device] : registry().devices) out.push_back(device);
   return out;
 }
 

@@ -15,6 +15,7 @@
 namespace gradus {
 
 class Device;
+class Storage;
 
 // Something that stands around every kernel call of a device (idea 5). Wrappers nest: the one
 // pushed last is called first and passes the call on with next().
@@ -32,6 +33,12 @@ class KernelWrapper {
   // Announced for each buffer of the device, before its first and after its last use.
   virtual void allocated(uint64_t /*buffer*/, size_t /*bytes*/, const char* /*op*/) {}
   virtual void released(uint64_t /*buffer*/, size_t /*bytes*/) {}
+  // Memory about to be touched by a call or a write; or shared, by a clone.
+  virtual void used(Storage&) {}
+  virtual void cloned(Storage& /*from*/, Storage& /*copy*/) {}
+  // Numbers that come from the host. `constant`: a function of shapes and attributes alone.
+  virtual void copied_in(void* /*to*/, const void*, size_t /*bytes*/, bool /*constant*/) {}
+  virtual void unseen(const char* /*what*/) {}  // what depends on values and is no call
 };
 
 class Device {
@@ -54,7 +61,7 @@ class Device {
   // Runs one call through the wrappers. Throws Error: unsupported -> dtype, the rest by status.
   void run(const gd_call& call);
   // Host memory in and out; both wait.
-  void copy_in(void* to, const void* from, size_t bytes);
+  void copy_in(void* to, const void* from, size_t bytes, bool constant = false);
   void copy_out(void* to, const void* from, size_t bytes);
   void synchronize();
 
@@ -63,6 +70,7 @@ class Device {
   void pop(KernelWrapper* wrapper);
   void announce_allocated(uint64_t buffer, size_t bytes);
   void announce_released(uint64_t buffer, size_t bytes);
+  const std::vector<KernelWrapper*>& wrappers() const { return wrappers_; }
 
   Device(const gd_table* table, int index, gd_device* handle, std::string name);
 
@@ -110,6 +118,7 @@ struct KnownKind {
   std::string missing;  // why there are none
 };
 std::vector<KnownKind> known_kinds();
+std::vector<Device*> open_devices();
 
 // Opens (once) and returns "cpu", "cuda", "cuda:1", ... `options` is the JSON text for the table's
 // open(); it counts at the first opening of a device only. Throws Error(device).

@@ -4,6 +4,8 @@
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
 
+#include <algorithm>
+
 namespace gradus {
 
 namespace {
@@ -169,7 +171,8 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
 // it was when the node was made, whatever has become of its handle since.
 Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
   const Tensor tangent = level ? t.tangent() : Tensor();
-  if (tangent.defined() && sequence_ < level_start)
+  if (level && sequence_ < level_start && role == Saved::Role::input &&
+      level->has_set(inputs_[index]))
     fail(ErrorKind::autograd, op_->name, "saved input ", int64_t(index), " ", t.sizes(),
          " has got a tangent since, which what was computed from it lacks; run the op again ",
          "inside the level");
@@ -214,7 +217,15 @@ void OpContext::keep(Saved::Role role, uint32_t index, const Tensor& t) {
          " can't be saved for backward; clone() it to get a normal tensor");
   saved_.push_back({role, index, t, t.version()});
 }
-void OpContext::save_input(size_t k) { keep(Saved::Role::input, uint32_t(k), inputs[k]); }
+// Without its history, which the node's edge holds: a tensor that is later written in place by an
+// op that leads back here (h.mul_(f(h))) would own itself.
+void OpContext::save_input(size_t k) {
+  const Tensor& x = inputs[k];
+  if (!any_ || x.is_leaf()) return keep(Saved::Role::input, uint32_t(k), x);
+  const Tensor bare = x.detach();
+  if (forward_mode() && x.tangent().defined()) give_tangent(bare, x.tangent());
+  keep(Saved::Role::input, uint32_t(k), bare);
+}
 void OpContext::save_output(size_t k) {
   keep(Saved::Role::output, uint32_t(k), outputs[k].detach());
 }
@@ -355,6 +366,12 @@ void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
     fail(ErrorKind::autograd, "set_tangent",
          "vmap: the tangent is batched, the tensor is not; use func::jvp, which lifts it");
   give_tangent(x, t);
+  set_.push_back(x.body()->autograd);
+}
+bool ForwardLevel::has_set(const Edge& edge) const {
+  return std::any_of(set_.begin(), set_.end(), [&](const Ref<Autograd>& a) {
+    return edge.leaf ? a == edge.leaf : a->fn && a->fn == edge.fn && a->output_index == edge.index;
+  });
 }
 
 }  // namespace gradus

@@ -248,8 +248,10 @@ class ForwardLevel {
   void set_tangent(const Tensor& x, const Tensor& t);
 
  private:
+  friend class GradFn;
   friend void give_tangent(const Tensor&, const Tensor&);
-  std::vector<Ref<Autograd>> dual_;
+  bool has_set(const Edge& edge) const;  // was what comes from there given its tangent by hand?
+  std::vector<Ref<Autograd>> dual_, set_;
 };
 void give_tangent(const Tensor& x, const Tensor& t);  // into the open level; unchecked
 bool forward_mode();  // is a level open in this thread (and no jvp rule running)?

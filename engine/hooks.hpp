@@ -71,6 +71,9 @@ struct NodeHooks {
   std::string trace;  // GradFn::trace
 };
 
+// Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
+inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;
+
 // Error(autograd) for a tensor that requires no gradient.
 HookHandle register_hook(const Tensor& t, TensorHook hook);
 // Error(autograd) for anything but a leaf that requires a gradient.

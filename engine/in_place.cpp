@@ -49,6 +49,7 @@ bool is_whole(const Tensor& x) {
 
 void write_values(const Tensor& x, Tensor y, const char* op) {
   if (!x.is_view() && is_whole(x) && is_whole(y) && &x.device() == &y.device()) {
+    y.storage().announce_used();
     x.storage().replace(y.storage().buffer(), op);
     return;
   }

@@ -20,6 +20,7 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& st
     fail(ErrorKind::device, current_op(), "operands live on ", device_->name(), " and ", d.name(),
          "; move one with to(device)");
   device_ = &d;
+  if (!d.wrappers().empty()) t.storage().announce_used();
   sizes_[k] = sizes;
   strides_[k] = strides;
   views_[k] = {t.storage().buffer_id(),

@@ -24,14 +24,18 @@ Buffer::~Buffer() {
   device->pool().release({data, id});
 }
 
+void Storage::announce_used() {
+  for (KernelWrapper* w : device().wrappers()) w->used(*this);
+}
+
 void Storage::write(const char* op) {
+  announce_used();
   if (buffer_->use_count() > 1) {
     Ref<Buffer> own = make_ref<Buffer>(device(), bytes());
-    const gd_table& table = device().table();
-    gd_error error{};
-    if (bytes() && table.copy(device().handle(), nullptr, own->data, buffer_->data, bytes(),
-                              GD_ON_DEVICE, &error) != GD_OK)
-      fail(ErrorKind::device, op, "could not unshare a copy-on-write buffer: ", error.text);
+    const auto n = int64_t(bytes()), step = int64_t(1);
+    const gd_view from{buffer_->id, buffer_->data, GD_U8, 1, 0, &n, &step};
+    const gd_view to{own->id, own->data, GD_U8, 1, 0, &n, &step};
+    if (n > 0) device().run({sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &from, &to, {}, {}, {}});
     buffer_ = std::move(own);
   }
   last_writer_ = op;
@@ -39,6 +43,7 @@ void Storage::write(const char* op) {
 }
 
 void Storage::replace(Ref<Buffer> buffer, const char* op) {
+  announce_used();
   buffer_ = std::move(buffer);
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);

@@ -35,6 +35,7 @@ class Storage : public RefCounted {
   const char* last_writer() const { return last_writer_; }
   // Call before every write: makes the buffer this storage's own and bumps the version.
   void write(const char* op);
+  void announce_used();  // to the wrappers: it is about to be touched
   // The same for a whole new content: takes that buffer (shared until the next write).
   void replace(Ref<Buffer> buffer, const char* op);
 

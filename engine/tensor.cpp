@@ -102,10 +102,11 @@ Tensor Tensor::full_integer(const Shape& sizes, int64_t value, DType dtype, Devi
   arithmetic().fill(t, double(value), value);
   return t;
 }
-Tensor Tensor::from_host(const void* data, const Shape& sizes, DType dtype, Device& device) {
-  Tensor t = empty(sizes, dtype, device);
-  device.copy_in(t.storage().data(), data, t.bytes());
-  return t;
+Tensor Tensor::from_host(const void* data, const Shape& sizes, DType t, Device& d, bool constant) {
+  const Tensor y = empty(sizes, t, d);
+  y.storage().announce_used();
+  d.copy_in(y.storage().data(), data, y.bytes(), constant);
+  return y;
 }
 
 bool Tensor::is_number() const { return body_ && body_->is_number; }
@@ -174,6 +175,7 @@ Tensor Tensor::detach() const {
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->storage = make_ref<Storage>(storage().buffer());
+  for (KernelWrapper* w : device().wrappers()) w->cloned(storage(), *body->storage);
   body->dtype = dtype();
   body->sizes = sizes();
   body->strides = strides();
@@ -238,6 +240,7 @@ void Tensor::set_grad(const Tensor& g) const {
     fail(ErrorKind::autograd, "set_grad", "the tensor is ", dtype(), " ", sizes(),
          ", its gradient can't be ", g.dtype(), " ", g.sizes());
   Autograd& a = autograd_of(*this);
+  if (grad_listener) (*grad_listener)(a, true);
   (a.retained ? a.retained->grad : a.grad) = g;
 }
 Tensor Tensor::tangent() const {

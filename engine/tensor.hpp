@@ -53,13 +53,18 @@ class Tensor {
                              Device& device = default_device());
   // Copies packed row-major host memory in.
   static Tensor from_host(const void* data, const Shape& sizes, DType dtype,
-                          Device& device = default_device());
+                          Device& device = default_device(), bool constant = false);
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& sizes,
-                     Device& device = default_device());
+                     Device& device = default_device(), bool constant = false);
   template <class T>
   static Tensor from(const std::vector<T>& v, const Shape& sizes, Device& d = default_device()) {
     return from(std::span<const T>(v), sizes, d);
+  }
+  // Of numbers that follow from shapes and attributes alone: a captured step keeps them.
+  template <class T>
+  static Tensor constant(const std::vector<T>& v, const Shape& sizes, Device& d) {
+    return from(std::span<const T>(v), sizes, d, true);
   }
 
   bool defined() const { return bool(body_); }
@@ -186,11 +191,11 @@ void check_writable(const Tensor& t, const char* op);
 void prepare_write(const Tensor& t, const char* op);
 
 template <class T>
-Tensor Tensor::from(std::span<const T> values, const Shape& sizes, Device& device) {
+Tensor Tensor::from(std::span<const T> values, const Shape& sizes, Device& device, bool constant) {
   if (numel_of(sizes) != int64_t(values.size()))
     fail(ErrorKind::shape, "from", "shape ", sizes, " needs ", numel_of(sizes), " values, got ",
          int64_t(values.size()));
-  return from_host(values.data(), sizes, dtype_of<T>, device);
+  return from_host(values.data(), sizes, dtype_of<T>, device, constant);
 }
 template <class T>
 std::vector<T> Tensor::to_vector() const {

@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Tensor range(int64_t n, Device& device) {
   std::vector<int64_t> numbers(static_cast<size_t>(n));
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
-  return Tensor::from(numbers, {n}, device);
+  return Tensor::constant(numbers, {n}, device);
 }
 // (rows, columns): column <= row.
 Tensor lower_triangle(int64_t rows, int64_t columns, Device& device) {

@@ -291,7 +291,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, double p, double
   std::vector<int64_t> numbers(static_cast<size_t>(x.size(-1)));
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
   const Tensor index = unsqueeze(cast(target, DType::i64), -1);
-  const Tensor others = ne(index, Tensor::from(numbers, {x.size(-1)}, x.device()));
+  const Tensor others = ne(index, Tensor::constant(numbers, {x.size(-1)}, x.device()));
   Tensor cost = relu(add(sub(x, gather(x, -1, index)), margin));
   if (p == 2) cost = square(cost);
   if (weight.defined()) cost = mul(cost, weight_of(weight, index));

@@ -46,7 +46,7 @@ Windows windows_of(const char* op, int64_t n, int64_t size, int64_t stride, int6
 Tensor along(const Tensor& x, size_t dim, const std::vector<int64_t>& values) {
   Shape sizes(x.sizes().size(), 1);
   sizes[dim] = int64_t(values.size());
-  return Tensor::from(values, sizes, x.device());
+  return Tensor::constant(values, sizes, x.device());
 }
 
 // Widths of padding for axis dim alone.
@@ -85,7 +85,7 @@ Tensor place_of_max(const Tensor& windows) {
 
 // The largest element of each window. A window whose elements are all the least number would win
 // in the padding before it, hence the bound by the window's first element inside x.
-Tensor max_axis(const Tensor& x, size_t dim, const Windows& w) {
+Tensor max_axis(const char* op, const Tensor& x, size_t dim, const Windows& w) {
   Tensor index;
   {
     NoGrad off;
@@ -96,6 +96,10 @@ Tensor max_axis(const Tensor& x, size_t dim, const Windows& w) {
       const int64_t s = w.start(o), skipped = s < 0 ? (-s + w.dilation - 1) / w.dilation : 0;
       start.push_back(s);
       first.push_back(s + skipped * w.dilation);
+      if (first.back() >= w.n)
+        fail(ErrorKind::value, op, "window ", o, " of axis ", int64_t(dim), " sees padding alone (",
+             w.n, " elements, window ", w.size, ", dilation ", w.dilation, ", padding ", w.padding,
+             ")");
     }
     index = maximum(add(mul(place, w.dilation), along(x, dim, start)), along(x, dim, first));
   }
@@ -114,7 +118,7 @@ Tensor avg_axis(const Tensor& x, size_t dim, const Windows& w, bool count_includ
   }
   Shape sizes(x.sizes().size(), 1);
   sizes[dim] = w.count;
-  return mul(sums, cast(Tensor::from(share, sizes, x.device()), x.dtype()));
+  return mul(sums, cast(Tensor::constant(share, sizes, x.device()), x.dtype()));
 }
 
 // Window o of an adaptive pool over n elements, o of count: it begins and ends where its share of
@@ -136,7 +140,7 @@ Tensor adaptive_avg_axis(const Tensor& x, size_t dim, int64_t count) {
     labels.push_back(i);
     out.push_back(i == int64_t(dim) ? x.rank() : i);
   }
-  const Tensor matrix = cast(Tensor::from(share, {count, n}, x.device()), x.dtype());
+  const Tensor matrix = cast(Tensor::constant(share, {count, n}, x.device()), x.dtype());
   return contract(x, labels, matrix, {x.rank(), int64_t(dim)}, out);
 }
 
@@ -196,7 +200,7 @@ Tensor max_pool(const char* op, size_t axes, const Tensor& x, const Ints& size, 
   need_numbers(op, x, false);
   const PoolAttrs p = pool_attrs(op, axes, size, stride, padding, dilation);
   return each_axis(op, axes, x, [&](const Tensor& t, size_t a, size_t dim) {
-    return max_axis(t, dim,
+    return max_axis(op, t, dim,
                     windows_of(op, t.sizes()[dim], p.size[a], p.stride[a], p.padding[a],
                                p.dilation[a], ceil_mode));
   });

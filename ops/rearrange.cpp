@@ -211,6 +211,7 @@ Tensor movedim(const Tensor& x, const Ints& source, const Ints& destination) {
   if (source.empty()) return x;
   normal_axes("movedim", source, x.rank());
   normal_axes("movedim", destination, x.rank());
+  if (x.rank() == 0) return x;  // its axis 0 is nowhere else
   Ints order(x.sizes().size(), -1), rest;
   for (size_t k = 0; k < source.size(); ++k)
     order[size_t(normal_axis("movedim", destination[k], x.rank()))] =

@@ -191,7 +191,7 @@ Tensor elements_at(const Tensor& x, const Shape& sizes, const Shape& strides, in
     index.push_back(place);
     for (size_t i = at.size(); i-- > 0 && ++at[i] == sizes[i];) at[i] = 0;
   }
-  const Tensor where = Tensor::from(index, {int64_t(index.size())}, x.device());
+  const Tensor where = Tensor::constant(index, {int64_t(index.size())}, x.device());
   return reshape(gather(reshape(x, {-1}), 0, where), sizes);
 }
 

@@ -133,14 +133,14 @@ def half_steps(d):
 
 
 STEPS = ("rsub", "addmm", "addmv", "addr", "baddbmm", "addbmm", "addcmul", "addcdiv", "lerp", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
-         "adaptive_avg_pool3d", "conv_transpose2d", "kl_div", "bilinear",
+         "adaptive_avg_pool3d", "conv_transpose2d", "kl_div", "bilinear", "linear", "logcumsumexp",
          "scaled_dot_product_attention")
 
 
 def f32_constants(d):
     """PyTorch keeps 1/6, alpha or p in f32 in its f64 kernels."""
     inexact = lambda v: isinstance(v, float) and math.isfinite(v) and float(torch.tensor(v, dtype=torch.float32)) != v
-    return d.what != "dtype" and d.error < (1e-5 if d.what == "second" else 1e-6) and (
+    return d.what != "dtype" and d.error < (1e-6 if d.what == "value" else 1e-5) and (
         d.op == "hardsigmoid" or d.op == "celu" and inexact(d.attrs["alpha"])
         or d.op in ("norm", "dist", "normalize", "cdist", "pairwise_distance", "triplet_margin_loss") and inexact(d.attrs["p"]))
 
@@ -209,9 +209,8 @@ EXPLAINED = [
      and d.case.inputs[0].numel() == 0),
     ("empty-index", lambda d: d.what == "refuses" and any(
         torch.is_tensor(x) and x.dtype == torch.int64 and x.numel() == 0 for x in d.case.inputs)),
-    ("extreme-of-nothing", lambda d: d.op in ("median", "norm") and d.what == "refuses" and d.case.inputs[0].numel() == 0),
-    ("padding-alone", lambda d: d.op.startswith("max_pool") and d.what == "refuses" and "is outside" in d.text
-     and any(d.attrs["padding"])),
+    ("extreme-of-nothing", lambda d: d.op in ("median", "norm", "normalize") and d.what == "refuses" and d.case.inputs[0].numel() == 0),
+    ("padding-alone", lambda d: d.op.startswith("max_pool") and d.what == "refuses" and "sees padding alone" in d.text),
     ("padding-from-end", lambda d: d.op == "embedding" and d.what == "refuses" and d.attrs["padding_idx"] < -1),
     ("floats-wanted", lambda d: d.what == "refuses" and "is not defined; cast to f32 first" in d.text),
     ("real-activations", lambda d: d.what == "refuses" and d.op in ("silu", "softsign", "soft_margin_loss")
@@ -223,6 +222,12 @@ EXPLAINED = [
     ("spread-of-one", lambda d: d.op == "instance_norm" and "Expected more than 1 spatial element" in d.text
      or d.op == "layer_norm" and math.prod(d.attrs["normalized_shape"]) == 1 and d.what == "value"
      and bool((d.got[apart(d)] == 0).all() and (d.expected.abs() < 1e-10).all())),
+    ("none-of-one", lambda d: d.op == "topk" and d.what == "value" and d.attrs["k"] == 0 and d.case.inputs[0].dim() == 0),
+    ("sinc-near-zero", lambda d: d.op == "sinc" and d.what in ("second", "second_w") and d.error < 1e-7),
+    ("norm-of-nothing", lambda d: d.op == "group_norm" and d.what in ("grad", "second", "second_w", "jvp")
+     and d.case.inputs[0].numel() == 0),
+    ("empty-convolution", lambda d: d.op in ("conv1d", "conv2d", "conv3d") and d.what == "accepts"
+     and any(torch.is_tensor(x) and x.numel() == 0 for x in d.case.inputs)),
     ("any-rank", lambda d: d.op == "local_response_norm" and "Expected 3D or higher" in d.text),
     ("last-nan", lambda d: "max_pool" in d.op and d.kind == "ties" and first_nan_wins(d)),
     ("cosine-eps", lambda d: d.op == "cosine_similarity" and d.what in ("grad", "second", "second_w", "jvp")
@@ -251,8 +256,10 @@ EXPLAINED = [
     ("checked-always", lambda d: d.what == "refuses" and (
         d.op in ("cummax", "cummin", "diff", "conv1d", "conv2d", "conv3d") and (
             d.case.inputs[0].dim() == 0 or d.case.inputs[0].numel() == 0)
+        or d.op == "roll" and d.case.inputs[0].numel() == 0
         or d.op == "vecdot" and "of a tensor with" in d.text
-        or "adaptive" in d.op and 0 in d.attrs["output_size"]
+        or "adaptive" in d.op and (0 in d.attrs["output_size"] or "is empty" in d.text)
+        or d.op == "unfold" and d.attrs["size"] == 0
         or d.op == "max_pool1d" and "does not fit" in d.text)),
     ("empty-offset", lambda d: d.op == "as_strided_scatter" and "invalid storage offset" in d.text
      and d.case.inputs[1].numel() == 0),

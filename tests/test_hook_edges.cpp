@@ -122,6 +122,24 @@ TEST_CASE("checkpoint: numbers stay numbers, and a second run that throws leaves
   backward(sum(y));
 }
 
+TEST_CASE("a tensor written in place by what was computed from it dies with its graph") {
+  const int64_t before = live_objects();
+  {
+    const Tensor h = leaf(f64({1, 2}, {2})) * 3.0;
+    mul_(h, sin(h));
+    CHECK(error_of([&] { backward(sum(h)); }).find("was changed by mul_") != std::string::npos);
+  }
+  CHECK(live_objects() == before);
+}
+
+TEST_CASE("tangents: given to an intermediate tensor after the op that saved it") {
+  const Tensor x = leaf(f64({1, 2}, {2})), h = x * 2.0, y = sum(h * h);
+  ForwardLevel level;
+  level.set_tangent(h, f64({1, 1}, {2}));
+  CHECK(error_of([&] { grad({y}, {x}); }).find("has got a tangent since") != std::string::npos);
+  CHECK(values(grad({sum(h * h)}, {h})[0].tangent()) == std::vector<double>{2, 2});
+}
+
 TEST_CASE("tangents: of another level, given after the op, of an op once differentiable") {
   const Tensor x = leaf(f64({1, 2}, {2})), ones = f64({1, 1}, {2});
   const Tensor before = sum(x * x * x);

@@ -234,8 +234,8 @@ TEST_CASE("train: --resume where nothing was saved, where all is done, and with 
         "epochs: the run has trained for 4 epochs already, 2 were asked for");
   o.set = {"model.layers[0].linear=13"};
   CHECK(train_error(ErrorKind::config, o) ==
-        "--set: model.layers[0].linear: the run was started with 12, now it is 13; only device "
-        "and epochs may change on --resume");
+        "--set: model.layers[0].linear: the run was started with 12, now it is 13; only device, "
+        "epochs and capture may change on --resume");
   o.set = {"optimizer=sgd"};
   CHECK(train_error(ErrorKind::config, o).find("optimizer.") != std::string::npos);
   o.set.clear();

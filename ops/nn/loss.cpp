@@ -24,7 +24,8 @@ Loss::Kind loss_named(const std::string& name) {
 Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype) {
   std::vector<int64_t> numbers(static_cast<size_t>(classes));
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
-  return cast(eq(unsqueeze(labels, -1), Tensor::from(numbers, {classes}, labels.device())), dtype);
+  return cast(eq(unsqueeze(labels, -1), Tensor::constant(numbers, {classes}, labels.device())),
+              dtype);
 }
 
 Tensor loss_of(const Loss& loss, const Tensor& outputs, const Tensor& labels) {

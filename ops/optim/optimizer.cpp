@@ -119,8 +119,12 @@ void Optimizer::update(size_t k, const Tensor& gain) {
       call.out_none();
     // A zero velocity makes the first step like any other, unless it is dampened. So the integer,
     // which a recorded step would repeat, stays 0 wherever it can.
+    const bool dampened_first = steps_ == 1 && s->dampening != 0;
+    if (dampened_first)
+      for (KernelWrapper* w : p.device().wrappers())
+        w->unseen("the first step with dampening is unlike later ones; run it before the capture");
     call.number(s->momentum).number(s->dampening).number(s->weight_decay).number(s->nesterov);
-    call.integer(steps_ == 1 && s->dampening != 0).run();
+    call.integer(dampened_first).run();
     return;
   }
   const Adam& a = std::get<Adam>(rule_);

@@ -1,0 +1,86 @@
+// What capture writes down of a step, before it is planned: the kernel calls with their views by
+// buffer, and the storages that stood behind the buffers. Used by capture.cpp and its helpers only.
+#pragma once
+#include "engine/tensor.hpp"
+
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+namespace gradus::wrap {
+
+struct RecordedView {
+  uint64_t buffer = 0;  // 0: left out
+  int32_t dtype = 0;
+  int64_t offset = 0;
+  Shape sizes{}, strides{};
+};
+
+struct RecordedCall {
+  int32_t slot = 0, op = 0;
+  std::vector<RecordedView> in{}, out{};
+  std::vector<double> doubles{};
+  std::vector<int64_t> ints{};
+  std::string name{};  // the op on whose behalf
+};
+
+// A copy of whole buffers.
+RecordedCall copy_of(uint64_t from, uint64_t to, size_t bytes, const char* name);
+
+// A storage that the step touched. `first` is the buffer it had when it was first seen: one of the
+// step's own (then the storage was `born` in it), or one from before.
+struct SeenStorage {
+  Ref<Storage> storage;
+  uint64_t first;
+  bool born;
+};
+// Numbers that follow from shapes alone, uploaded in the step; `id` stands for them in calls.
+struct Constant {
+  uint64_t id;
+  std::vector<char> bytes;
+};
+// A leaf whose .grad the step touched.
+struct SeenLeaf {
+  Ref<Autograd> leaf;
+  bool added;     // the first thing that happened to .grad was an addition ...
+  Tensor before;  // ... to this
+};
+
+// Stands around a device while a step runs. Holds every storage that the step touches until nobody
+// else does, so it knows at the end which ones outlive the step.
+class Recorder : public KernelWrapper {
+ public:
+  explicit Recorder(Device& device) : device_(device) {}
+  gd_status call(const gd_call& call, Next next, gd_error& error) override;
+  void allocated(uint64_t buffer, size_t bytes, const char* op) override;
+  void used(Storage& storage) override;
+  void cloned(Storage& from, Storage& copy) override;
+  void copied_in(void* to, const void* from, size_t bytes, bool constant) override;
+  void unseen(const char* what) override { refuse(what); }
+
+  // The first reason why this step can't be replayed stays.
+  template <class... A>
+  void refuse(const A&... parts) {
+    if (!why.empty()) return;
+    why = *current_op() ? join(current_op(), ": ", parts...) : join(parts...);
+  }
+  void touched_grad(Autograd& leaf, bool set);
+  // Lets go of storages that nobody else holds; refuses if one of them is older than the step.
+  void sweep();
+
+  std::string why;
+  std::vector<RecordedCall> calls;
+  std::vector<SeenStorage> storages;
+  std::vector<Constant> constants;
+  std::vector<SeenLeaf> leaves;
+  std::unordered_map<uint64_t, size_t> bytes;  // of the buffers allocated in the step
+  uint64_t fresh_id() { return next_id_++; }   // of a buffer that never was
+
+ private:
+  void add(Storage& storage, bool born);
+  Device& device_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  uint64_t next_id_ = uint64_t(1) << 63;
+};
+
+}  // namespace gradus::wrap
