@@ -231,6 +231,11 @@ gd_table make_table() {
   t.free = [](gd_device*, void* p) { std::free(p); };
   t.copy = copy_bytes;
   t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
+  t.prepare = [](gd_device* d, const gd_call* c, void** plan, gd_error* e) -> gd_status {
+    *plan = nullptr;
+    return c->slot == GD_CHAIN ? prepare_chain(d, c, plan, e) : GD_OK;
+  };
+  t.unprepare = [](gd_device*, void* plan) { std::free(plan); };
   t.slot[GD_COPY] = slot_copy;
   t.slot[GD_FILL] = slot_fill;
   t.slot[GD_POINTWISE] = slot_pointwise;
@@ -244,6 +249,7 @@ gd_table make_table() {
   t.slot[GD_SOFTMAX] = by_isa<&Kernels::softmax>;
   t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
   t.slot[GD_SORT] = slot_sort;
+  t.slot[GD_CHAIN] = slot_chain;
   return t;
 }
 
