@@ -244,7 +244,8 @@ typedef struct gd_table {
   gd_status (*graph_launch)(gd_device*, gd_stream*, void* graph, gd_error*);
   void (*graph_del)(gd_device*, void* graph);
 
-  /* Analysis of a call, done once per shape; freed by unprepare. */
+  /* Analysis of a call, done once; freed by unprepare. Calls that carry the plan have the same
+   * slot, op, ints, dtypes, sizes and strides; data, offsets and doubles may differ. NULL: none. */
   gd_status (*prepare)(gd_device*, const gd_call*, void** plan, gd_error*);
   void (*unprepare)(gd_device*, void* plan);
 

@@ -231,9 +231,11 @@ gd_table make_table() {
   t.free = [](gd_device*, void* p) { std::free(p); };
   t.copy = copy_bytes;
   t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
+  // A plan is one block of malloc.
   t.prepare = [](gd_device* d, const gd_call* c, void** plan, gd_error* e) -> gd_status {
     *plan = nullptr;
-    return c->slot == GD_CHAIN ? prepare_chain(d, c, plan, e) : GD_OK;
+    if (c->slot == GD_CHAIN) return prepare_chain(d, c, plan, e);
+    return c->slot == GD_CONTRACT ? d->kernels->prepare_contract(c, plan, e) : GD_OK;
   };
   t.unprepare = [](gd_device*, void* plan) { std::free(plan); };
   t.slot[GD_COPY] = slot_copy;

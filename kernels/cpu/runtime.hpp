@@ -28,6 +28,7 @@ struct Kernels {
   const Block* (*f32)(int32_t);  // by statement id
   const Block* (*f64)(int32_t);
   SlotFn reduce, scan, softmax, contract, optimizer_step;
+  gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
 };
 
 // Scratch buffers of a thread; a function that runs inside a task uses other slots than its caller.

@@ -2,6 +2,9 @@
 #include "kernels/cpu/isa/contraction.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
 
+#include <cstdlib>
+#include <new>
+
 namespace gradus::cpu {
 namespace {
 
@@ -77,57 +80,92 @@ void sort_roles(const gd_call* c, Contraction& x) {
   const gd_view* views[kRoles] = {&c->in[0], &c->in[1], &c->out[0],
                                   c->n_in == 3 && c->in[2].data ? &c->in[2] : nullptr,
                                   c->n_out == 2 && c->out[1].data ? &c->out[1] : nullptr};
-  const int n_out = int(c->ints[0]);
-  for (int r = 0; r < kRoles; ++r)
-    if (views[r] && views[r]->data) x.data[r] = start_of(*views[r]);
+  const int n_out = int(c->ints[0]), rank = views[kA]->rank;
   // Output axes from the largest stride of out to the smallest: their order is free.
   int order[kMaxRank];
-  auto reach = [&](int d) {
-    return views[kOut]->strides[d] < 0 ? -views[kOut]->strides[d] : views[kOut]->strides[d];
-  };
+  int64_t reach[kMaxRank];
   for (int d = 0; d < n_out; ++d) {
+    const int64_t by = views[kOut]->strides[d], r = by < 0 ? -by : by;
     int to = d;
-    for (; to > 0 && reach(order[to - 1]) < reach(d); --to) order[to] = order[to - 1];
+    for (; to > 0 && reach[to - 1] < r; --to) {
+      order[to] = order[to - 1];
+      reach[to] = reach[to - 1];
+    }
     order[to] = d;
+    reach[to] = r;
   }
-  for (int place = 0; place < views[kA]->rank; ++place) {
+  for (int place = 0; place < rank; ++place) {
     const int d = place < n_out ? order[place] : place;
     const int64_t size = views[kA]->sizes[d];
     if (size == 1) continue;
-    int64_t s[kRoles] = {};
+    int64_t s[kRoles];
     for (int r = 0; r < kRoles; ++r)
-      if (views[r] && (r < kOut || d < n_out)) s[r] = views[r]->strides[d];
+      s[r] = views[r] && (r < kOut || d < n_out) ? views[r]->strides[d] : 0;
     Axes& axes = d >= n_out ? x.k : s[kB] == 0 ? x.m : s[kA] == 0 ? x.n : x.batch;
     axes.add(size, s);
   }
-  x.m.merge();
-  x.n.merge();
-  x.batch.merge();
-  x.k.merge();
+  for (Axes* axes : {&x.m, &x.n, &x.batch, &x.k})
+    if (axes->rank > 1) axes->merge();
+}
+
+gd_status nothing(gd_device*, const Contraction&, const Operands&, gd_error*) { return GD_OK; }
+
+gd_status analyse(const gd_call* c, Contraction& x, gd_error* e) {
+  if (gd_status s = check_call(e, kSlot, c, {2, 3, 1, 2, 4, 4, 4u, 2u})) return s;
+  const DType t = dtype_of_view(c->in[0]);
+  if (gd_status s = check_views(c, e)) return s;
+  if (gd_status s = check_algebra(c, t, e)) return s;
+  x.dtype = int32_t(t);
+  x.algebra = int32_t(c->ints[1]);
+  x.conj_a = c->ints[2] != 0;
+  x.conj_b = c->ints[3] != 0;
+  sort_roles(c, x);
+  if (x.m.count * x.n.count * x.batch.count == 0)
+    x.run = nothing;
+  else if (x.algebra != GD_STANDARD)
+    plan_tropical(x);
+  else if (is_complex(t))
+    plan_complex(x);
+  else if (is_integer(t))
+    plan_integer(x);
+  else if (!is_half(t) && (x.m.count == 1 || x.n.count == 1))
+    plan_dot(x);  // one row or one column: no register block to fill
+  else
+    plan_real(x);
+  return GD_OK;
+}
+
+gd_status run(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {
+  Operands o;
+  o.data[kA] = start_of(c->in[x.swapped ? 1 : 0]);
+  o.data[kB] = start_of(c->in[x.swapped ? 0 : 1]);
+  o.data[kOut] = start_of(c->out[0]);
+  o.data[kBias] = c->n_in == 3 && c->in[2].data ? start_of(c->in[2]) : nullptr;
+  o.data[kWinner] = c->n_out == 2 && c->out[1].data ? start_of(c->out[1]) : nullptr;
+  o.alpha = {c->doubles[0], c->doubles[1]};
+  o.beta = {c->doubles[2], c->doubles[3]};
+  return x.run(d, x, o, e);
 }
 
 }  // namespace
 
 gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
-  if (gd_status s = check_call(e, kSlot, c, {2, 3, 1, 2, 4, 4, 4u, 2u})) return s;
-  const DType t = dtype_of_view(c->in[0]);
-  if (gd_status s = check_views(c, e)) return s;
-  if (gd_status s = check_algebra(c, t, e)) return s;
+  if (c && c->plan) return run(d, c, *static_cast<const Contraction*>(c->plan), e);
   Contraction x;
-  x.dtype = int32_t(t);
-  x.algebra = int32_t(c->ints[1]);
-  x.conj_a = c->ints[2] != 0;
-  x.conj_b = c->ints[3] != 0;
-  x.alpha = {c->doubles[0], c->doubles[1]};
-  x.beta = {c->doubles[2], c->doubles[3]};
-  sort_roles(c, x);
-  if (x.m.count * x.n.count * x.batch.count == 0) return GD_OK;
-  if (x.algebra != GD_STANDARD) return contract_tropical(d, x, e);
-  if (is_complex(t)) return contract_complex(d, x, e);
-  if (is_integer(t)) return contract_integer(d, x, e);
-  // One row or one column: no register block to fill.
-  if (!is_half(t) && (x.m.count == 1 || x.n.count == 1)) return contract_dot(d, x, e);
-  return contract_real(d, x, e);
+  if (gd_status s = analyse(c, x, e)) return s;
+  return run(d, c, x, e);
+}
+
+gd_status prepare_contract(const gd_call* c, void** plan, gd_error* e) {
+  void* const memory = std::malloc(sizeof(Contraction));
+  if (!memory) return out_of_memory(e, kSlot, sizeof(Contraction));
+  Contraction* const x = new (memory) Contraction;
+  if (gd_status s = analyse(c, *x, e)) {
+    std::free(memory);
+    return s;
+  }
+  *plan = x;
+  return GD_OK;
 }
 
 }  // namespace gradus::cpu

@@ -71,26 +71,26 @@ struct ComplexEngine {
 };
 
 template <class R>
-gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = ComplexEngine<R>;
   using T = Complex<R>;
-  orient<E>(x);
   return for_batches(d, x, e, [&](int64_t b) {
     const typename E::Target target{
-        x.start<T>(kOut) + x.batch.offset(kOut, b),
-        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(x.alpha),
-        T(x.beta)};
-    return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
-                   x.start<const T>(kB) + x.batch.offset(kB, b))
-        .run();
+        o.start<T>(kOut) + x.batch.offset(kOut, b),
+        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(o.alpha),
+        T(o.beta)};
+    return Gemm<E>(d, x, o, target, b).run();
   });
+}
+
+template <class R>
+void plan(Contraction& x) {
+  orient<ComplexEngine<R>>(x);
+  x.run = multiply<R>;
 }
 
 }  // namespace
 
-gd_status contract_complex(gd_device* d, const Contraction& contraction, gd_error* e) {
-  Contraction x = contraction;
-  return x.dtype == GD_C64 ? multiply<float>(d, x, e) : multiply<double>(d, x, e);
-}
+void plan_complex(Contraction& x) { x.dtype == GD_C64 ? plan<float>(x) : plan<double>(x); }
 
 }  // namespace gradus::cpu

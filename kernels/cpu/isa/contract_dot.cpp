@@ -41,18 +41,19 @@ struct Dot {
   static constexpr int64_t kWidth = int64_t(B::size), kVectors = kLanes / kWidth;
   gd_device* d;
   const Contraction& x;
-  Axes out;
+  const Operands& call;
+  const Axes& out;
 
   void write(int64_t o, const T* sum, int64_t n) const {
-    const T alpha = T(x.alpha.re), beta = T(x.beta.re);
+    const T alpha = T(call.alpha.re), beta = T(call.beta.re);
     int64_t at[kWide], bias_at[kWide];
     out.offsets(kOut, o, n, at);
-    if (x.data[kBias]) out.offsets(kBias, o, n, bias_at);
+    if (call.data[kBias]) out.offsets(kBias, o, n, bias_at);
     for (int64_t j = 0; j < n; ++j) {
-      T& to = x.start<T>(kOut)[at[j]];
+      T& to = call.start<T>(kOut)[at[j]];
       T y = alpha * sum[j];
       if (beta != T(0)) y = y + beta * to;
-      if (x.data[kBias]) y = y + x.start<const T>(kBias)[bias_at[j]];
+      if (call.data[kBias]) y = y + call.start<const T>(kBias)[bias_at[j]];
       to = y;
     }
   }
@@ -84,7 +85,7 @@ struct Dot {
   }
 
   const T* along(Role r, int64_t base, int64_t k0, int64_t n, T* buffer) const {
-    const T* from = x.start<const T>(r) + base;
+    const T* from = call.start<const T>(r) + base;
     if (x.k.rank == 1 && x.k.stride[r][0] == 1) return from + k0;
     int64_t at[kSpan];
     x.k.offsets(r, k0, n, at);
@@ -126,7 +127,7 @@ struct Dot {
     bool unit, fixed;  // contiguous over a whole block; one element for all outputs
   };
   void prepare(Line& line, Role r, int64_t o, int64_t n) const {
-    line.from = x.start<const T>(r);
+    line.from = call.start<const T>(r);
     out.offsets(r, o, n, line.at);
     line.unit = n == kWide;
     line.fixed = true;
@@ -198,11 +199,19 @@ struct Dot {
   }
 };
 
+template <class T>
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error*) {
+  return Dot<T>{d, x, o, x.m}.run();
+}
+
 }  // namespace
 
-gd_status contract_dot(gd_device* d, const Contraction& x, gd_error*) {
-  if (x.dtype == GD_F32) return Dot<float>{d, x, output_axes(x)}.run();
-  return Dot<double>{d, x, output_axes(x)}.run();
+void plan_dot(Contraction& x) {
+  const Axes all = output_axes(x);
+  x.m.take(all);
+  x.n.rank = x.batch.rank = 0;
+  x.n.count = x.batch.count = 1;
+  x.run = x.dtype == GD_F32 ? multiply<float> : multiply<double>;
 }
 
 }  // namespace gradus::cpu

@@ -44,31 +44,33 @@ struct IntegerEngine {
 };
 
 template <class T, class Wide>
-gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = IntegerEngine<T, Wide>;
-  orient<E>(x);
   return for_batches(d, x, e, [&](int64_t b) {
     const typename E::Target target{
-        x.start<T>(kOut) + x.batch.offset(kOut, b),
-        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr,
-        Wide(int64_t(x.alpha.re)), Wide(int64_t(x.beta.re))};
-    return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
-                   x.start<const T>(kB) + x.batch.offset(kB, b))
-        .run();
+        o.start<T>(kOut) + x.batch.offset(kOut, b),
+        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr,
+        Wide(int64_t(o.alpha.re)), Wide(int64_t(o.beta.re))};
+    return Gemm<E>(d, x, o, target, b).run();
   });
+}
+
+template <class T, class Wide>
+void plan(Contraction& x) {
+  orient<IntegerEngine<T, Wide>>(x);
+  x.run = multiply<T, Wide>;
 }
 
 }  // namespace
 
-gd_status contract_integer(gd_device* d, const Contraction& contraction, gd_error* e) {
-  Contraction x = contraction;
+void plan_integer(Contraction& x) {
   switch (x.dtype) {
     case GD_I32:
-      return multiply<int32_t, int32_t>(d, x, e);
+      return plan<int32_t, int32_t>(x);
     case GD_I64:
-      return multiply<int64_t, int64_t>(d, x, e);
+      return plan<int64_t, int64_t>(x);
     default:
-      return multiply<uint8_t, int32_t>(d, x, e);
+      return plan<uint8_t, int32_t>(x);
   }
 }
 

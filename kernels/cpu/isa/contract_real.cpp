@@ -1,12 +1,17 @@
-// contract for f32 and f64, and for f16 and bf16 through f32: the sum-product algebra with a
-// register-blocked micro-kernel of fused multiply-adds.
+// contract for f32 and f64, and for f16 and bf16 through f32: the sum-product algebra with tiles of
+// fused multiply-adds. k is cut in blocks of kKc; an element of out is, for each block upwards, one
+// tile sum, so its bits depend on the k axes alone. Operands are read where they lie as long as
+// that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of high-performance
+// matrix multiplication", ACM TOMS 34, 2008; BLIS).
 #include "kernels/cpu/isa/gemm.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/pack.hpp"
+
+#include <string.h>
 
 namespace gradus::cpu {
 namespace {
 
-// Register blocks: kMr x kVectors accumulators, a row of b and one broadcast must fit the
+// Rows of a tile: with two vectors of columns each, a line of b and one broadcast they fill the
 // registers.
 #if defined(__AVX512BW__)
 constexpr int64_t kRows = 14;
@@ -18,124 +23,273 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kRows = 8;
 #endif
 constexpr int64_t kVectors = 2;
+constexpr int64_t kL1 = 32 << 10;
 
-// Element is what a and b hold, Stored what out holds.
-template <class Element, class R, class Stored>
-struct RealEngine {
-  using In = Element;
-  using Real = R;
+// In is what a and b hold, R what is added up and what out holds.
+template <class In, class R>
+class Matmul {
+ public:
   using B = Batch<R>;
-  static constexpr int64_t kWidth = int64_t(B::size), kPlanes = 1, kMr = kRows,
-                           kNr = kVectors * kWidth, kKc = sizeof(R) == 4 ? 384 : 256;
-  static constexpr bool kCommutes = true;
+  static constexpr int64_t kWidth = int64_t(B::size), kNr = kVectors * kWidth,
+                           kKc = sizeof(R) == 4 ? 384 : 256;
+  static constexpr bool kSame = sizeof(In) == sizeof(R);
 
-  struct Tile {
-    alignas(64) R at[kMr * kNr];
-  };
-  struct Target {
-    Stored* out;
-    const Stored* bias;
-    R alpha, beta;
-  };
-
-  static void put(R* to, int64_t i, int64_t, In x, bool brain) {
-    if constexpr (sizeof(In) == 2)
-      to[i] = widen(x, brain);
-    else
-      to[i] = x;
+  Matmul(gd_device* d, const Contraction& x, const Operands& o)
+      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {
+    m_ = x.m.count;
+    n_ = x.n.count;
+    k_ = x.k.count;
+    const int64_t all = panels(m_, kRows);
+    rows_ = panels(m_, all);
+    m_panels_ = panels(m_, rows_);
+    n_panels_ = panels(n_, kNr);
+    flat_ = x.m.even() && x.n.even() && x.n.unit(kOut);
+    const int64_t bytes = int64_t(sizeof(R));
+    const bool even = kSame && x.m.even() && x.n.even() && x.k.even();
+    direct_a_ = even && (m_ * k_ * bytes <= kL1 || n_ <= 2 * kNr);
+    direct_b_ = even && x.n.unit(kB) && (k_ * n_ * bytes <= kL1 || m_ <= 2 * kRows);
   }
 
-  template <size_t... I>
-  static void micro_unrolled(int64_t kc, const R* a, const R* b, R* to, std::index_sequence<I...>) {
-    B sum[sizeof...(I)];
-    ((sum[I] = B(R(0))), ...);
-    for (int64_t k = 0; k < kc; ++k, a += kMr, b += kNr) {
-      const B row[kVectors] = {B::load_aligned(b), B::load_aligned(b + kWidth)};
-      ((sum[I] = fused<R>(B(a[I / kVectors]), row[I % kVectors], sum[I])), ...);
+  // Addresses of a batch element; GD_OK or GD_OOM.
+  gd_status run(const In* a, const In* b, R* out, const R* bias) {
+    a_ = a;
+    b_ = b;
+    out_ = out;
+    bias_ = bias;
+    const int64_t kc = least(k_, kKc);
+    a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
+    a_line_ = a_unit_ ? (kc + 15) / 16 * 16 + 16 : 1;
+    a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * kc + kWidth;
+    b_step_ = kc * kNr + kWidth;
+    const int64_t a_most = direct_a_ ? 0 : least(m_panels_, kPanelsM) * a_step_,
+                  b_most = direct_b_ ? 0 : least(n_panels_, kPanelsN) * b_step_;
+    constexpr int64_t kSmall = 4096 / int64_t(sizeof(R)) * 4;
+    alignas(64) R small[kSmall];
+    if (a_most + b_most <= kSmall) {
+      pack_a_ = small;
+      pack_b_ = small + a_most;
+    } else {
+      pack_a_ = static_cast<R*>(d_->scratch(kScratchA, size_t(a_most) * sizeof(R)));
+      pack_b_ = static_cast<R*>(d_->scratch(kScratchB, size_t(b_most) * sizeof(R)));
+      if ((!pack_a_ && a_most > 0) || (!pack_b_ && b_most > 0)) return GD_OOM;
     }
-    ((sum[I].store_aligned(to + int64_t(I) * kWidth)), ...);
+    for (int64_t jp = 0; jp < n_panels_; jp += kPanelsN) {
+      const int64_t np = least(n_panels_ - jp, kPanelsN);
+      k0_ = 0;
+      do {
+        kc_ = least(k_ - k0_, kKc);
+        if (!direct_a_) x_.k.offsets(kA, k0_, kc_, k_at_[0]);
+        if (!direct_b_) x_.k.offsets(kB, k0_, kc_, k_at_[1]);
+        for (int64_t ip = 0; ip < m_panels_; ip += kPanelsM) {
+          const int64_t mp = least(m_panels_ - ip, kPanelsM);
+          pack(ip, direct_a_ ? 0 : mp, jp, direct_b_ || ip > 0 ? 0 : np);
+          multiply(ip, mp, jp, np);
+        }
+        k0_ += kKc;
+      } while (k0_ < k_);
+    }
+    return GD_OK;
   }
-  static void micro(int64_t kc, const R* a, const R* b, Tile& tile) {
-    micro_unrolled(kc, a, b, tile.at, std::make_index_sequence<size_t(kMr * kVectors)>());
+
+ private:
+  template <class F>
+  void tasks(int64_t n, int64_t work, F&& f) {
+    if (work < kSerialWork)
+      for (int64_t i = 0; i < n; ++i) f(i);
+    else
+      parallel(d_, n, f);
   }
+
+  void pack(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
+    if (mp + np == 0) return;
+    const bool unit[2] = {unit_steps(k_at_[0], kc_), unit_steps(k_at_[1], kc_)};
+    constexpr int64_t each = 4;  // panels of one task
+    const int64_t ta = panels(mp, each), tb = panels(np, each);
+    tasks(ta + tb, (mp * rows_ + np * kNr) * kc_ * 4, [&](int64_t t) {
+      if (t < ta)
+        for (int64_t p = t * each; p < least(mp, (t + 1) * each); ++p)
+          pack_a(ip + p, pack_a_ + p * a_step_);
+      else
+        for (int64_t p = (t - ta) * each; p < least(np, (t - ta + 1) * each); ++p)
+          pack_panel(b_, x_.n, kB, (jp + p) * kNr, least(n_ - (jp + p) * kNr, kNr), kNr, k_at_[1],
+                     unit[1], x_.conj_b, pack_b_ + p * b_step_);
+    });
+  }
+
+  void pack_a(int64_t p, R* to) {
+    const int64_t row = p * rows_, rows = least(m_ - row, rows_);
+    if constexpr (kSame)
+      if (a_unit_) {  // rows stay rows
+        int64_t at[kRows];
+        x_.m.offsets(kA, row, rows, at);
+        for (int64_t i = 0; i < rows; ++i) copy_run(a_ + at[i] + k0_, kc_, to + i * a_line_);
+        return;
+      }
+    pack_panel(a_, x_.m, kA, row, rows, rows_, k_at_[0], unit_steps(k_at_[0], kc_), x_.conj_a, to);
+  }
+
+  void pack_panel(const In* from, const Axes& axes, int role, int64_t start, int64_t n,
+                  int64_t width, const int64_t* k_at, bool k_unit, bool brain, R* to) {
+    int64_t at[kNr > kRows ? kNr : kRows];
+    axes.offsets(role, start, n, at);
+    if constexpr (kSame)
+      pack_lines(from, at, n, width, k_at, kc_, k_unit, to);
+    else
+      for (int64_t k = 0; k < kc_; ++k)
+        for (int64_t i = 0; i < n; ++i) to[k * width + i] = widen(from[at[i] + k_at[k]], brain);
+  }
+
+  void multiply(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
+    const int64_t tm = panels(mp, kTaskPanelsM), tn = panels(np, kTaskPanelsN);
+    tasks(tm * tn, mp * rows_ * np * kNr * kc_, [&](int64_t t) {
+      const int64_t i0 = t % tm * kTaskPanelsM, j0 = t / tm * kTaskPanelsN;
+      corner(ip, i0, least(mp, i0 + kTaskPanelsM), jp, j0, least(np, j0 + kTaskPanelsN));
+    });
+  }
+
+  // Offsets of a block of rows or columns in out and bias.
+  struct Places {
+    int64_t out[kTaskPanelsM * kRows > kTaskPanelsN* kNr ? kTaskPanelsM* kRows : kTaskPanelsN* kNr];
+    int64_t bias[sizeof(out) / sizeof(int64_t)];
+  };
+
+  void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {
+    const bool first = k0_ == 0;
+    // Sums that need nothing more go to out at once.
+    const bool plain = flat_ && first && alpha_ == R(1) && beta_ == R(0) && !bias_;
+    Places rows, columns;
+    const int64_t row0 = (ip + i0) * rows_, column0 = (jp + j0) * kNr;
+    if (!plain) {
+      const int64_t nr = least(m_ - row0, (i1 - i0) * rows_),
+                    nc = least(n_ - column0, (j1 - j0) * kNr);
+      x_.m.offsets(kOut, row0, nr, rows.out);
+      x_.n.offsets(kOut, column0, nc, columns.out);
+      if (bias_) {
+        x_.m.offsets(kBias, row0, nr, rows.bias);
+        x_.n.offsets(kBias, column0, nc, columns.bias);
+      }
+    }
+    alignas(64) R sums[kRows * kNr];
+    constexpr int64_t bytes = int64_t(sizeof(R));
+    const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
+                  b_k = x_.k.step(kB), c_row = x_.m.step(kOut);
+    TileCall t;
+    t.k = kc_;
+    t.a_row = (direct_a_ ? a_m : a_line_) * bytes;
+    t.a_k = (direct_a_ ? a_k : a_unit_ ? 1 : rows_) * bytes;
+    t.b_k = (direct_b_ ? b_k : kNr) * bytes;
+    t.c = sums;
+    t.c_row = plain ? c_row : kNr;
+    for (int64_t j = j0; j < j1; ++j) {
+      const int64_t column = (jp + j) * kNr, nc = least(n_ - column, kNr);
+      const int64_t v = panels(nc, kWidth);
+      t.last = nc - (v - 1) * kWidth;
+      t.b = reinterpret_cast<const char*>(direct_b_ ? direct(b_) + column * b_n + k0_ * b_k
+                                                    : pack_b_ + j * b_step_);
+      const bool part = t.last < kWidth;
+      TileFn tile = find_tile<R, int(kRows)>(rows_, v, part);
+      for (int64_t i = i0; i < i1; ++i) {
+        const int64_t row = (ip + i) * rows_, nr = least(m_ - row, rows_);
+        if (nr < rows_) tile = find_tile<R, int(kRows)>(nr, v, part);
+        t.a = reinterpret_cast<const char*>(direct_a_ ? direct(a_) + row * a_m + k0_ * a_k
+                                                      : pack_a_ + i * a_step_);
+        if (plain) t.c = out_ + row * c_row + column;
+        tile(t);
+        if (!plain) finish(sums, first, rows, row - row0, nr, columns, column - column0, nc);
+      }
+    }
+  }
+  static const R* direct(const In* p) { return reinterpret_cast<const R*>(p); }
 
   // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
-  static R combined(const Target& t, R sum, bool first, const Stored* out, const Stored* bias) {
-    R y = t.alpha * sum;
-    if (!first) return *out + y;
-    if (t.beta != R(0)) y = y + t.beta * *out;
-    if (bias) y = y + *bias;
-    return y;
-  }
-  // The same for one whole row of a tile, contiguous in out.
-  static void store_row(const Target& t, const R* sum, bool first, Stored* to, const Stored* bias) {
-    if (!first)
-      for (int64_t j = 0; j < kNr; ++j) to[j] = to[j] + t.alpha * sum[j];
-    else if (t.beta == R(0))
-      for (int64_t j = 0; j < kNr; ++j) to[j] = t.alpha * sum[j];
-    else
-      for (int64_t j = 0; j < kNr; ++j) to[j] = t.alpha * sum[j] + t.beta * to[j];
-    if (bias)
-      for (int64_t j = 0; j < kNr; ++j) to[j] = to[j] + bias[j];
-  }
-  template <class Rows, class Columns>
-  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
-                    int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
-    const bool first = k0 == 0;
-    const bool dense = nc == kNr && unit_steps(columns.at[kOut] + c, kNr);
-    for (int64_t i = 0; i < nr; ++i) {
-      const R* sum = tile.at + i * kNr;
-      Stored* const row = t.out + rows.at[kOut][r + i];
-      if (dense) {
-        const Stored* bias = nullptr;
-        Stored biases[kNr];
-        if (first && t.bias) {
-          for (int64_t j = 0; j < kNr; ++j)
-            biases[j] = t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]];
-          bias = biases;
+  void finish(const R* sums, bool first, const Places& rows, int64_t r, int64_t nr,
+              const Places& columns, int64_t c, int64_t nc) {
+    const bool dense = unit_steps(columns.out + c, nc);
+    const R* const bias = first ? bias_ : nullptr;
+    const bool old = !first || beta_ != R(0);
+    const R scale = first ? beta_ : R(1);
+    alignas(64) R given[kNr];
+    for (int64_t i = 0; i < nr; ++i, sums += kNr) {
+      R* const row = out_ + rows.out[r + i];
+      if (bias)
+        for (int64_t j = 0; j < nc; ++j) given[j] = bias[rows.bias[r + i] + columns.bias[c + j]];
+      if (!dense) {
+        for (int64_t j = 0; j < nc; ++j) {
+          R& to = row[columns.out[c + j]];
+          R y = alpha_ * sums[j];
+          if (old) y = y + scale * to;
+          to = bias ? y + given[j] : y;
         }
-        store_row(t, sum, first, row + columns.at[kOut][c], bias);
         continue;
       }
-      for (int64_t j = 0; j < nc; ++j) {
-        Stored* const to = row + columns.at[kOut][c + j];
-        const Stored* bias = nullptr;
-        if (first && t.bias) bias = t.bias + rows.at[kBias][r + i] + columns.at[kBias][c + j];
-        *to = combined(t, sum[j], first, to, bias);
+      R* const to = row + columns.out[c];
+      for (int64_t j = 0; j < nc; j += kWidth) {
+        const Some<R> some(least(nc - j, kWidth));
+        const bool whole = nc - j >= kWidth;
+        B y = B(alpha_) * B::load_aligned(sums + j);
+        if (old) y = y + B(scale) * (whole ? B::load_unaligned(to + j) : some.load(to + j));
+        if (bias) y = y + B::load_aligned(given + j);
+        if (whole)
+          y.store_unaligned(to + j);
+        else
+          some.store(to + j, y);
       }
     }
   }
+
+  gd_device* d_;
+  const Contraction& x_;
+  const R alpha_, beta_;
+  R* out_ = nullptr;
+  const R* bias_ = nullptr;
+  const In *a_ = nullptr, *b_ = nullptr;
+  R *pack_a_ = nullptr, *pack_b_ = nullptr;
+  int64_t m_, n_, k_, rows_, m_panels_, n_panels_;
+  int64_t a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0;
+  bool flat_, direct_a_, direct_b_, a_unit_ = false;
+  int64_t k_at_[2][kKc];
 };
 
+// Multiplications of vectors, and what packing and scattering cost in their place, where columns
+// run along n.
 template <class T>
-gd_status multiply(gd_device* d, Contraction& x, gd_error* e) {
-  using E = RealEngine<T, T, T>;
-  orient<E>(x);
-  return for_batches(d, x, e, [&](int64_t b) {
-    const typename E::Target target{
-        x.start<T>(kOut) + x.batch.offset(kOut, b),
-        x.data[kBias] ? x.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(x.alpha.re),
-        T(x.beta.re)};
-    return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
-                   x.start<const T>(kB) + x.batch.offset(kB, b))
-        .run();
-  });
+double cost(const Contraction& x, const Axes& m, const Axes& n, Role b) {
+  constexpr int64_t kWidth = int64_t(Batch<T>::size);
+  const double rows = double(m.count), columns = double(n.count), k = double(x.k.count);
+  double c = rows * double(panels(n.count, kWidth)) * k;
+  if (!n.unit(b)) c += columns * k * (x.k.unit(b) ? 0.5 : 1);
+  if (!n.unit(kOut)) c += rows * columns;
+  return c;
+}
+template <class T>
+void orient_real(Contraction& x) {
+  if (cost<T>(x, x.n, x.m, kA) < cost<T>(x, x.m, x.n, kB)) x.swap();
+}
+
+template <class T>
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  const auto one = [&](int64_t b) {
+    return Matmul<T, T>(d, x, o).run(
+        o.start<const T>(kA) + x.batch.offset(kA, b), o.start<const T>(kB) + x.batch.offset(kB, b),
+        o.start<T>(kOut) + x.batch.offset(kOut, b),
+        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr);
+  };
+  return for_batches(d, x, e, one);
 }
 
 // The sums stay in f32 until the one rounding at the end.
-gd_status multiply_16_bit(gd_device* d, Contraction& x, gd_error* e) {
-  using E = RealEngine<uint16_t, float, float>;
-  orient<E>(x);
-  const float alpha = float(x.alpha.re), beta = float(x.beta.re);
+gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  const float alpha = float(o.alpha.re), beta = float(o.beta.re);
   const bool brain = x.dtype == GD_BF16;
-  x.conj_a = x.conj_b = brain;
+  Operands sums = o;
+  sums.alpha = c128(1);
+  sums.beta = c128(0);
   return through_f32(
-      d, x, e,
-      [&](const Contraction& dense, float* sum, int64_t b) {
-        const typename E::Target target{sum, nullptr, 1.0f, 0.0f};
-        return Gemm<E>(d, dense, target, x.start<const uint16_t>(kA) + x.batch.offset(kA, b),
-                       x.start<const uint16_t>(kB) + x.batch.offset(kB, b))
-            .run();
+      d, x, o, e,
+      [&](const Contraction& dense, const Operands&, float* sum, int64_t b) {
+        return Matmul<uint16_t, float>(d, dense, sums)
+            .run(o.start<const uint16_t>(kA) + x.batch.offset(kA, b),
+                 o.start<const uint16_t>(kB) + x.batch.offset(kB, b), sum, nullptr);
       },
       [=](uint16_t& to, float sum, const uint16_t* bias) {
         float y = alpha * sum;
@@ -147,15 +301,14 @@ gd_status multiply_16_bit(gd_device* d, Contraction& x, gd_error* e) {
 
 }  // namespace
 
-gd_status contract_real(gd_device* d, const Contraction& contraction, gd_error* e) {
-  Contraction x = contraction;
-  switch (x.dtype) {
-    case GD_F32:
-      return multiply<float>(d, x, e);
-    case GD_F64:
-      return multiply<double>(d, x, e);
-    default:
-      return multiply_16_bit(d, x, e);
+void plan_real(Contraction& x) {
+  if (x.dtype == GD_F64) {
+    orient_real<double>(x);
+    x.run = multiply<double>;
+  } else {
+    orient_real<float>(x);
+    x.run = x.dtype == GD_F32 ? multiply<float> : multiply_16_bit;
+    x.conj_a = x.conj_b = x.dtype == GD_BF16;
   }
 }
 

@@ -107,73 +107,73 @@ struct TropicalEngine {
 };
 
 template <class T, class A>
-gd_status choose(gd_device* d, Contraction& x, gd_error* e) {
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = TropicalEngine<T, T, A>;
-  orient<E>(x);
   return for_batches(d, x, e, [&](int64_t b) {
     const typename E::Target target{
-        x.start<T>(kOut) + x.batch.offset(kOut, b),
-        x.data[kWinner] ? x.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
+        o.start<T>(kOut) + x.batch.offset(kOut, b),
+        o.data[kWinner] ? o.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
         x.k.count == 0};
-    return Gemm<E>(d, x, target, x.start<const T>(kA) + x.batch.offset(kA, b),
-                   x.start<const T>(kB) + x.batch.offset(kB, b))
-        .run();
+    return Gemm<E>(d, x, o, target, b).run();
   });
 }
 
 template <class A>
-gd_status choose_16_bit(gd_device* d, Contraction& x, gd_error* e) {
+gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = TropicalEngine<uint16_t, float, A>;
-  orient<E>(x);
   const bool brain = x.dtype == GD_BF16;
-  x.conj_a = x.conj_b = brain;
   return through_f32(
-      d, x, e,
-      [&](const Contraction& dense, float* best, int64_t b) {
+      d, x, o, e,
+      [&](const Contraction& dense, const Operands& raw, float* best, int64_t b) {
         const typename E::Target target{
             best,
-            x.data[kWinner] ? x.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
+            o.data[kWinner] ? o.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
             x.k.count == 0};
-        return Gemm<E>(d, dense, target, x.start<const uint16_t>(kA) + x.batch.offset(kA, b),
-                       x.start<const uint16_t>(kB) + x.batch.offset(kB, b))
-            .run();
+        return Gemm<E>(d, dense, raw, target, b).run();
       },
       [=](uint16_t& to, float best, const uint16_t*) { to = narrow(best, brain); });
 }
 
-template <int kAlgebra>
-gd_status choose_dtype(gd_device* d, Contraction& x, gd_error* e) {
-  switch (x.dtype) {
-    case GD_F32:
-      return choose<float, Algebra<float, kAlgebra>>(d, x, e);
-    case GD_F64:
-      return choose<double, Algebra<double, kAlgebra>>(d, x, e);
-    case GD_F16:
-    case GD_BF16:
-      return choose_16_bit<Algebra<float, kAlgebra>>(d, x, e);
-    case GD_I32:
-      return choose<int32_t, Algebra<int32_t, kAlgebra>>(d, x, e);
-    default:
-      return choose<int64_t, Algebra<int64_t, kAlgebra>>(d, x, e);
-  }
+template <class T, class A>
+void plan(Contraction& x) {
+  orient<TropicalEngine<T, T, A>>(x);
+  x.run = multiply<T, A>;
+}
+template <class A>
+void plan_16_bit(Contraction& x) {
+  orient<TropicalEngine<uint16_t, float, A>>(x);
+  x.conj_a = x.conj_b = x.dtype == GD_BF16;
+  x.run = multiply_16_bit<A>;
 }
 
-gd_status choose_algebra(gd_device* d, Contraction& x, gd_error* e) {
-  switch (x.algebra) {
-    case GD_MAX_PLUS:
-      return choose_dtype<GD_MAX_PLUS>(d, x, e);
-    case GD_MIN_PLUS:
-      return choose_dtype<GD_MIN_PLUS>(d, x, e);
+template <int kAlgebra>
+void plan_dtype(Contraction& x) {
+  switch (x.dtype) {
+    case GD_F32:
+      return plan<float, Algebra<float, kAlgebra>>(x);
+    case GD_F64:
+      return plan<double, Algebra<double, kAlgebra>>(x);
+    case GD_F16:
+    case GD_BF16:
+      return plan_16_bit<Algebra<float, kAlgebra>>(x);
+    case GD_I32:
+      return plan<int32_t, Algebra<int32_t, kAlgebra>>(x);
     default:
-      return choose_dtype<GD_MAX_TIMES>(d, x, e);
+      return plan<int64_t, Algebra<int64_t, kAlgebra>>(x);
   }
 }
 
 }  // namespace
 
-gd_status contract_tropical(gd_device* d, const Contraction& contraction, gd_error* e) {
-  Contraction x = contraction;
-  return choose_algebra(d, x, e);
+void plan_tropical(Contraction& x) {
+  switch (x.algebra) {
+    case GD_MAX_PLUS:
+      return plan_dtype<GD_MAX_PLUS>(x);
+    case GD_MIN_PLUS:
+      return plan_dtype<GD_MIN_PLUS>(x);
+    default:
+      return plan_dtype<GD_MAX_TIMES>(x);
+  }
 }
 
 }  // namespace gradus::cpu

@@ -2,9 +2,11 @@
 // k], each of the four an index over any number of axes with any strides. An axis of out that only
 // a has (or that nobody has) is an m, one that only b has an n, one that both have a batch axis;
 // what is summed is k, in its given order, which is the order of the sum. Axes of size 1 belong to
-// nobody.
+// nobody. It holds no addresses, so that it can be kept as the plan of a call.
 #pragma once
 #include "kernels/cpu/call.hpp"
+
+#include <utility>
 
 namespace gradus::cpu {
 
@@ -34,12 +36,26 @@ struct Axes {
     }
     rank = n;
   }
+  void take(const Axes& from) {
+    rank = from.rank;
+    count = from.count;
+    for (int d = 0; d < rank; ++d) {
+      size[d] = from.size[d];
+      for (int r = 0; r < kRoles; ++r) stride[r][d] = from.stride[r][d];
+    }
+  }
+  // Step from one element to the next, where there is one.
+  bool even() const { return rank < 2; }
+  int64_t step(int role) const { return rank == 0 ? 0 : stride[role][rank - 1]; }
+  bool unit(int role) const { return rank == 0 || stride[role][rank - 1] == 1; }
   // Offsets of elements start .. start + n - 1 in row-major order.
   void offsets(int role, int64_t start, int64_t n, int64_t* to) const {
-    if (rank == 0 || n == 0) {
-      for (int64_t i = 0; i < n; ++i) to[i] = 0;
+    if (rank < 2) {
+      const int64_t by = step(role);
+      for (int64_t i = 0; i < n; ++i) to[i] = (start + i) * by;
       return;
     }
+    if (n == 0) return;
     int64_t index[kMaxRank], at = 0;
     for (int d = rank - 1; d >= 0; --d) {
       index[d] = start % size[d];
@@ -47,9 +63,9 @@ struct Axes {
       at += index[d] * stride[role][d];
     }
     const int last = rank - 1;
-    const int64_t step = stride[role][last];
+    const int64_t by = stride[role][last];
     for (int64_t i = 0; i < n;) {
-      for (; i < n && index[last] < size[last]; ++index[last], at += step) to[i++] = at;
+      for (; i < n && index[last] < size[last]; ++index[last], at += by) to[i++] = at;
       for (int d = last; d > 0 && index[d] == size[d]; --d) {
         at += stride[role][d - 1] - size[d] * stride[role][d];
         index[d] = 0;
@@ -58,17 +74,18 @@ struct Axes {
     }
   }
   int64_t offset(int role, int64_t i) const {
-    int64_t at;
-    offsets(role, i, 1, &at);
-    return at;
+    int64_t at = 0;
+    for (int d = rank - 1; d > 0; --d) {
+      at += i % size[d] * stride[role][d];
+      i /= size[d];
+    }
+    return rank > 0 ? at + i * stride[role][0] : 0;
   }
 };
 
-struct Contraction {
-  Axes m, n, batch, k;
-  void* data[kRoles] = {};  // first elements; NULL: no bias, no winners
-  int32_t dtype = 0, algebra = 0;
-  bool conj_a = false, conj_b = false;
+// What a call says besides: addresses of first elements (NULL: no bias, no winners) and factors.
+struct Operands {
+  void* data[kRoles];
   c128 alpha, beta;
 
   template <class T>
@@ -77,11 +94,34 @@ struct Contraction {
   }
 };
 
-// The engines; each takes the dtypes and algebras that its file names.
-gd_status contract_dot(gd_device*, const Contraction&, gd_error*);
-gd_status contract_real(gd_device*, const Contraction&, gd_error*);
-gd_status contract_complex(gd_device*, const Contraction&, gd_error*);
-gd_status contract_integer(gd_device*, const Contraction&, gd_error*);
-gd_status contract_tropical(gd_device*, const Contraction&, gd_error*);
+struct Contraction;
+using Engine = gd_status (*)(gd_device*, const Contraction&, const Operands&, gd_error*);
+
+struct Contraction {
+  Axes m, n, batch, k;
+  int32_t dtype = 0, algebra = 0;
+  bool conj_a = false, conj_b = false;
+  bool swapped = false;  // a and b of the call have changed places
+  Engine run = nullptr;
+
+  void swap() {
+    Axes rows;
+    rows.take(m);
+    m.take(n);
+    n.take(rows);
+    std::swap(conj_a, conj_b);
+    swapped = !swapped;
+    for (Axes* axes : {&m, &n, &batch, &k})
+      for (int d = 0; d < axes->rank; ++d) std::swap(axes->stride[kA][d], axes->stride[kB][d]);
+  }
+};
+
+// Each engine takes the dtypes and algebras that its file names: brings x into the order it likes
+// and sets x.run.
+void plan_dot(Contraction& x);
+void plan_real(Contraction& x);
+void plan_complex(Contraction& x);
+void plan_integer(Contraction& x);
+void plan_tropical(Contraction& x);
 
 }  // namespace gradus::cpu

@@ -12,6 +12,7 @@
 // + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order.
 #pragma once
 #include "kernels/cpu/isa/contraction.hpp"
+#include "kernels/cpu/isa/pack.hpp"
 
 #include <initializer_list>
 #include <utility>
@@ -28,18 +29,12 @@ struct Lines {
   int64_t at[kRoles][N];
   int64_t count;
 
-  void fill(const Axes& axes, const Contraction& x, int64_t start, int64_t n) {
+  void fill(const Axes& axes, const Operands& o, int64_t start, int64_t n) {
     count = n;
     for (int r = kOut; r < kRoles; ++r)
-      if (x.data[r]) axes.offsets(r, start, n, at[r]);
+      if (o.data[r]) axes.offsets(r, start, n, at[r]);
   }
 };
-
-inline bool unit_steps(const int64_t* at, int64_t n) {
-  for (int64_t i = 1; i < n; ++i)
-    if (at[i] != at[0] + i) return false;
-  return true;
-}
 
 // One panel: for each k, W elements. Rows beyond `rows` repeat the last; their results are dropped.
 template <class E, int64_t W>
@@ -76,9 +71,15 @@ class Gemm {
   using In = typename E::In;
   using Real = typename E::Real;
 
-  Gemm(gd_device* d, const Contraction& x, const typename E::Target& target, const In* a,
-       const In* b)
-      : d_(d), x_(x), target_(target), a_(a), b_(b) {}
+  // Batch element b.
+  Gemm(gd_device* d, const Contraction& x, const Operands& o, const typename E::Target& target,
+       int64_t b)
+      : d_(d),
+        x_(x),
+        o_(o),
+        target_(target),
+        a_(o.start<const In>(kA) + x.batch.offset(kA, b)),
+        b_(o.start<const In>(kB) + x.batch.offset(kB, b)) {}
 
   // GD_OK or GD_OOM.
   gd_status run() {
@@ -147,8 +148,8 @@ class Gemm {
     Lines<kTaskPanelsM * E::kMr> rows;
     Lines<kTaskPanelsN * E::kNr> columns;
     const int64_t row0 = (ip + i0) * E::kMr, column0 = (jp + j0) * E::kNr;
-    rows.fill(x_.m, x_, row0, least(x_.m.count - row0, (i1 - i0) * E::kMr));
-    columns.fill(x_.n, x_, column0, least(x_.n.count - column0, (j1 - j0) * E::kNr));
+    rows.fill(x_.m, o_, row0, least(x_.m.count - row0, (i1 - i0) * E::kMr));
+    columns.fill(x_.n, o_, column0, least(x_.n.count - column0, (j1 - j0) * E::kNr));
     typename E::Tile tile;
     for (int64_t j = j0; j < j1; ++j)
       for (int64_t i = i0; i < i1; ++i) {
@@ -161,6 +162,7 @@ class Gemm {
 
   gd_device* d_;
   const Contraction& x_;
+  const Operands& o_;
   const typename E::Target& target_;
   const In *a_, *b_;
   Real *pack_a_ = nullptr, *pack_b_ = nullptr;
@@ -175,17 +177,10 @@ void orient(Contraction& x) {
   auto padded = [](int64_t m, int64_t n) {
     return panels(m, E::kMr) * E::kMr * panels(n, E::kNr) * E::kNr;
   };
-  auto unit = [&](const Axes& axes) {
-    return axes.rank > 0 && axes.stride[kOut][axes.rank - 1] == 1;
-  };
+  auto unit = [&](const Axes& axes) { return axes.rank > 0 && axes.unit(kOut); };
   const int64_t now = padded(x.m.count, x.n.count), then = padded(x.n.count, x.m.count);
   const bool along_rows = E::kCommutes && then * 7 <= now * 8 && unit(x.m) && !unit(x.n);
-  if (then * 8 >= now * 7 && !along_rows) return;
-  std::swap(x.m, x.n);
-  std::swap(x.data[kA], x.data[kB]);
-  std::swap(x.conj_a, x.conj_b);
-  for (Axes* axes : {&x.m, &x.n, &x.batch, &x.k})
-    for (int d = 0; d < axes->rank; ++d) std::swap(axes->stride[kA][d], axes->stride[kB][d]);
+  if (then * 8 < now * 7 || along_rows) x.swap();
 }
 
 // f(batch index), which gives GD_OK or GD_OOM, for all; many small ones side by side, large ones
@@ -214,15 +209,16 @@ inline float widen(uint16_t bits, bool brain) {
 }
 inline uint16_t narrow(float x, bool brain) { return brain ? BFloat16(x).bits : Half(x).bits; }
 
-// For f16 and bf16: `multiply(contraction, f32 out, b)` brings the results of batch element b into
-// a dense f32 array, then `finish(to, sum, bias or null)` rounds each of them once.
+// For f16 and bf16: `multiply(contraction, operands, f32 out, b)` brings the results of batch
+// element b into a dense f32 array, then `finish(to, sum, bias or null)` rounds each of them once.
 template <class Multiply, class Finish>
-gd_status through_f32(gd_device* d, const Contraction& x, gd_error* e, Multiply&& multiply,
-                      Finish&& finish) {
+gd_status through_f32(gd_device* d, const Contraction& x, const Operands& o, gd_error* e,
+                      Multiply&& multiply, Finish&& finish) {
   using H = uint16_t;
   const int64_t m = x.m.count, n = x.n.count;
   Contraction dense = x;
-  dense.data[kBias] = nullptr;
+  Operands raw = o;
+  raw.data[kBias] = nullptr;
   int64_t step = 1;
   for (Axes* axes : {&dense.n, &dense.m})
     for (int k = axes->rank - 1; k >= 0; --k) {
@@ -231,10 +227,10 @@ gd_status through_f32(gd_device* d, const Contraction& x, gd_error* e, Multiply&
     }
   return for_batches(d, x, e, [&](int64_t b) -> gd_status {
     float* const sum = static_cast<float*>(d->scratch(kScratchC, size_t(m * n) * sizeof(float)));
-    if (!sum || multiply(dense, sum, b) != GD_OK) return GD_OOM;
-    H* const out = x.start<H>(kOut) + x.batch.offset(kOut, b);
+    if (!sum || multiply(dense, raw, sum, b) != GD_OK) return GD_OOM;
+    H* const out = o.start<H>(kOut) + x.batch.offset(kOut, b);
     const H* const bias =
-        x.data[kBias] ? x.start<const H>(kBias) + x.batch.offset(kBias, b) : nullptr;
+        o.data[kBias] ? o.start<const H>(kBias) + x.batch.offset(kBias, b) : nullptr;
     parallel_range(d, m, kGrain / n, [&](int64_t begin, int64_t end) {
       constexpr int64_t kSome = 128;
       int64_t at[kSome], bias_at[kSome];

@@ -1,0 +1,252 @@
+// Timing in turns, the table and its JSON lines.
+#include "benches/bench.hpp"
+#include "engine/error.hpp"
+#include "kernels/cpu/cpu.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+namespace gradus::bench {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr double kSlice = 0.025;  // seconds of one side in one round
+constexpr double kBunch = 1e-3;   // short calls are timed together
+
+double median(std::vector<double> v) {
+  const size_t middle = v.size() / 2;
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(middle), v.end());
+  return v[middle];
+}
+
+std::string show(double value, const Work& work) {
+  if (work.unit == "MiB") return fmt::format("{:.2f} MiB", value / 1048576);
+  if (work.amount > 0) return fmt::format("{:.1f} {}", work.amount / value * 1e-9, work.unit);
+  if (value < 1e-6) return fmt::format("{:.1f} ns", value * 1e9);
+  if (value < 1e-3) return fmt::format("{:.2f} us", value * 1e6);
+  return fmt::format("{:.2f} ms", value * 1e3);
+}
+
+const char* verdict(const Row& row) {
+  if (row.target.ratio == 0) return "";
+  return row.ratio >= row.target.ratio ? "met" : "MISSED";
+}
+
+}  // namespace
+
+double seconds() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+Target at_least(double ratio) { return {ratio, fmt::format(">= {:g}", ratio)}; }
+Target at_most_time(double factor) {
+  return {1 / factor, fmt::format(">= {:.2f} (time <= {:g} x)", 1 / factor, factor)};
+}
+
+Sampler sampler(std::function<void()> call, double calls) {
+  return [call = std::move(call), calls, bunch = int64_t(0)](double budget) mutable {
+    if (bunch == 0) {
+      call();  // first touches, caches
+      const double t = seconds();
+      call();
+      bunch = std::clamp<int64_t>(int64_t(kBunch / std::max(seconds() - t, 1e-9)), 1, 1000000);
+    } else {
+      call();  // the other side had the caches
+    }
+    std::vector<double> out;
+    const double end = seconds() + budget;
+    double now = seconds();
+    do {
+      for (int64_t i = 0; i < bunch; ++i) call();
+      const double after = seconds();
+      out.push_back((after - now) / double(bunch) / calls);
+      now = after;
+    } while (now < end);
+    return out;
+  };
+}
+
+Peer bound(std::string name, double value, Target target) {
+  return {std::move(name), [value](double) { return std::vector{value}; }, std::move(target)};
+}
+
+Run::Run(Options options) : options_(std::move(options)) {
+  if (options_.threads.empty()) {
+    options_.threads = {1};
+    if (const int all = int(std::thread::hardware_concurrency()); all > 1)
+      options_.threads.push_back(all);
+  }
+  const gd_info info = device(1).info();
+  std::puts(fmt::format("{}, {}", info.name, info.arch).c_str());
+  if (options_.json.empty()) return;
+  json_ = std::fopen(options_.json.c_str(), "w");
+  if (!json_) fail(ErrorKind::io, "bench", options_.json, " can't be written");
+  const nlohmann::json machine{{"event", "machine"},
+                               {"processor", info.name},
+                               {"isa", info.arch},
+                               {"processors", std::thread::hardware_concurrency()}};
+  std::fputs((machine.dump() + "\n").c_str(), json_);
+}
+
+Run::~Run() {
+  if (json_) std::fclose(json_);
+}
+
+Device& Run::device(int threads) {
+  Device*& slot = devices_[threads];
+  if (!slot) {
+    const gd_table* table = cpu::table();
+    gd_device* handle = nullptr;
+    gd_error e{};
+    const std::string options = fmt::format("{{\"threads\": {}}}", threads);
+    if (table->open(0, options.c_str(), &handle, &e) != GD_OK)
+      fail(ErrorKind::device, "bench", e.text);
+    slot = new Device(table, 0, handle, fmt::format("cpu with {} threads", threads));
+  }
+  return *slot;
+}
+
+double Run::peak_flops(DType dtype, int threads) {
+  double& peak = peaks_[{int(dtype), threads}];
+  if (peak == 0) {
+    peak = measure_fma(dtype, threads, device(threads).info().arch);
+    note(fmt::format("peak of multiply-adds, {}, {} threads: {:.1f} GFLOP/s", dtype_name(dtype),
+                     threads, peak * 1e-9));
+  }
+  return peak;
+}
+
+const Bandwidth& Run::bandwidth(int threads) {
+  Bandwidth& b = bandwidths_[threads];
+  if (b.read == 0) {
+    b = measure_bandwidth(threads);
+    note(fmt::format("memory, {} threads: read {:.1f}, copy {:.1f}, triad {:.1f} GB/s", threads,
+                     b.read * 1e-9, b.copy * 1e-9, b.triad * 1e-9));
+  }
+  return b;
+}
+
+bool Run::wants(const std::string& work) const {
+  return work.find(options_.filter) != std::string::npos;
+}
+
+double Run::compare(const Work& work, const Sampler& ours, const std::vector<Peer>& peers) {
+  if (!wants(work.name)) return 0;
+  // Threads of a library that has just worked still spin for tens of milliseconds.
+  const auto settle = [&] {
+    if (work.threads > 1 && !peers.empty())
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  std::vector<std::vector<double>> times(peers.size() + 1);
+  const double slice = options_.quick ? kSlice / 4 : kSlice;
+  const double start = seconds();
+  for (int round = 0; round < (options_.quick ? 3 : kRounds); ++round) {
+    for (size_t i = 0; i < times.size(); ++i) {
+      settle();
+      const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(slice);
+      times[i].insert(times[i].end(), samples.begin(), samples.end());
+    }
+    if (round >= 1 && seconds() - start > 4) break;
+  }
+  const auto best = [](const std::vector<double>& v) {
+    return *std::min_element(v.begin(), v.end());
+  };
+  Row row{bench_, work, "", median(times[0]), best(times[0]), 0, 0, 0, {}};
+  if (peers.empty()) print(row);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    row.peer = peers[i].name;
+    row.theirs = median(times[i + 1]);
+    row.theirs_best = best(times[i + 1]);
+    row.ratio = row.theirs / row.ours;
+    row.target = peers[i].target;
+    print(row);
+  }
+  return row.ours;
+}
+
+void Run::add(const Work& work, double ours, const std::string& peer, double theirs,
+              Target target) {
+  if (wants(work.name))
+    print({bench_, work, peer, ours, ours, theirs, theirs, theirs / ours, std::move(target)});
+}
+
+void Run::geometric_mean(const std::string& group, Target target, const std::string& peer) {
+  std::map<std::pair<std::string, int>, std::pair<double, int>> sums;
+  for (const Row& row : rows_)
+    if (row.work.group == group && row.bench == bench_ && row.ratio > 0 &&
+        (peer.empty() || row.peer == peer)) {
+      auto& [sum, n] = sums[{row.peer, row.work.threads}];
+      sum += std::log(row.ratio);
+      ++n;
+    }
+  for (const auto& [key, sum] : sums) {
+    Row row{bench_, {group + ": geometric mean", key.second}, key.first, 0, 0, 0,
+            0,      std::exp(sum.first / sum.second),         target};
+    print(row);
+  }
+}
+
+void Run::note(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+void Run::begin(const std::string& bench) {
+  bench_ = bench;
+  std::puts(fmt::format("\n{:<44} {:>3} {:>15} {:>15}  {:<22} {:>7}  {}", bench, "thr", "gradus",
+                        "peer's", "peer", "ratio", "target")
+                .c_str());
+}
+
+void Run::print(const Row& row) {
+  const Work& w = row.work;
+  // The peers of one work stand below each other; ours is said once.
+  const bool again = !rows_.empty() && rows_.back().work.name == w.name &&
+                     rows_.back().work.threads == w.threads && rows_.back().ours == row.ours;
+  rows_.push_back(row);
+  std::puts(fmt::format("{:<44} {:>3} {:>15} {:>15}  {:<22} {:>7}  {:<22} {}", again ? "" : w.name,
+                        again ? "" : std::to_string(w.threads),
+                        row.ours > 0 && !again ? show(row.ours, w) : "",
+                        row.theirs > 0 ? show(row.theirs, w) : "", row.peer,
+                        row.ratio > 0 ? fmt::format("{:.2f}", row.ratio) : "", row.target.text,
+                        verdict(row))
+                .c_str());
+  std::fflush(stdout);
+  if (!json_) return;
+  nlohmann::json j{{"bench", row.bench}, {"work", w.name}, {"threads", w.threads}};
+  if (row.ours > 0) {
+    const bool bytes = w.unit == "MiB";
+    j[bytes ? "bytes" : "seconds"] = row.ours;
+    if (!bytes) j["best_seconds"] = row.ours_best;
+    if (w.amount > 0) j["amount"] = w.amount, j["unit"] = w.unit;
+  }
+  if (!row.peer.empty()) {
+    j["peer"] = row.peer;
+    j["ratio"] = row.ratio;
+    if (row.theirs > 0) j["theirs"] = row.theirs, j["theirs_best"] = row.theirs_best;
+  }
+  if (row.target.ratio > 0)
+    j["target"] = row.target.ratio, j["met"] = row.ratio >= row.target.ratio;
+  std::fputs((j.dump() + "\n").c_str(), json_);
+  std::fflush(json_);
+}
+
+void Run::summary() const {
+  int asked = 0, met = 0;
+  for (const Row& row : rows_)
+    if (row.target.ratio > 0) ++asked, met += row.ratio >= row.target.ratio;
+  std::puts(fmt::format("\n{} of {} targets met", met, asked).c_str());
+  for (const Row& row : rows_)
+    if (row.target.ratio > 0 && row.ratio < row.target.ratio)
+      std::puts(fmt::format("missed: {}, {} threads, against {}: {:.2f}, asked {}", row.work.name,
+                            row.work.threads, row.peer, row.ratio, row.target.text)
+                    .c_str());
+}
+
+}  // namespace gradus::bench

@@ -1,0 +1,262 @@
+// Whole training steps: forward, backward, adam, the same network in every peer. The smallest also
+// against the step that a programmer would write by hand in C (mlp_step.c).
+#include "benches/mlp_step.h"
+#include "benches/peers.hpp"
+#include "engine/error.hpp"
+#include "engine/graph.hpp"
+#include "engine/random.hpp"
+#include "ops/nn/conv.hpp"
+#include "ops/nn/layers.hpp"
+#include "ops/optim/optimizer.hpp"
+
+#include <cmath>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace gradus::bench {
+namespace {
+
+constexpr double kLr = 1e-3;
+
+// A network with a batch that stays the same: a step learns it by heart.
+struct Training {
+  nn::Sequential network;
+  std::unique_ptr<optim::Optimizer> adam;
+  Tensor x, y;
+  bool classes = true;
+
+  Tensor step() {
+    adam->zero_grad();
+    const Tensor out = network.forward(x);
+    const Tensor loss = classes ? cross_entropy(out, y) : mse_loss(out, y);
+    backward(loss);
+    adam->step(kLr);
+    return loss;
+  }
+  void ready() {
+    adam = std::make_unique<optim::Optimizer>(network.parameters(), optim::Adam{});
+    const int64_t batch = x.size(0);
+    if (classes) {
+      std::vector<int64_t> labels;
+      for (int64_t i = 0; i < batch; ++i) labels.push_back(i * 7 % 10);
+      y = Tensor::from(labels, {batch}, x.device());
+    } else {
+      y = uniform({batch, 1});
+    }
+  }
+};
+
+struct Mlp {
+  std::vector<int64_t> sizes;
+  int64_t batch;
+  bool classes;
+  TorchTargets targets;
+
+  std::string name() const { return fmt::format("mlp {} batch {}", fmt::join(sizes, "-"), batch); }
+  // Forward, the gradient of each weight, and the gradient of each layer's input but the first.
+  double flops() const {
+    double out = 0;
+    for (size_t i = 0; i + 1 < sizes.size(); ++i)
+      out += (i == 0 ? 4.0 : 6.0) * double(batch * sizes[i] * sizes[i + 1]);
+    return out;
+  }
+  Training build() const {
+    manual_seed(1);
+    Training t;
+    for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+      if (i > 0) t.network.add(std::make_unique<nn::OpLayer>("relu"));
+      t.network.add(std::make_unique<nn::Linear>(sizes[i], sizes[i + 1]));
+    }
+    t.x = uniform({batch, sizes.front()});
+    t.classes = classes;
+    t.ready();
+    return t;
+  }
+  std::string torch() const {
+    std::string layers;
+    for (size_t i = 0; i + 1 < sizes.size(); ++i)
+      layers +=
+          fmt::format("{}nn.Linear({}, {})", i > 0 ? ", nn.ReLU(), " : "", sizes[i], sizes[i + 1]);
+    return torch_setup(layers, fmt::format("torch.rand({}, {})", batch, sizes.front()),
+                       classes ? fmt::format("torch.arange({}) * 7 % 10", batch)
+                               : fmt::format("torch.rand({}, 1)", batch),
+                       classes);
+  }
+  static std::string torch_setup(const std::string& layers, const std::string& x,
+                                 const std::string& y, bool classes) {
+    return fmt::format(
+        "import torch.nn as nn, torch.nn.functional as F\n"
+        "model = nn.Sequential({})\n"
+        "adam = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "x, y = {}, {}\n"
+        "def loss_of(x, y): return F.{}(model(x), y)\n"
+        "update = adam.step\n"
+        "def step():\n"
+        "    adam.zero_grad()\n"
+        "    loss_of(x, y).backward()\n"
+        "    update()\n",
+        layers, x, y, classes ? "cross_entropy" : "mse_loss");
+  }
+};
+constexpr const char* kCompiled =
+    "loss_of = torch.compile(loss_of)\n"
+    "update = torch.compile(adam.step)\n"
+    "for _ in range(3): step()\n";
+
+void append(std::vector<Peer>& to, std::vector<Peer> more) {
+  for (Peer& p : more) to.push_back(std::move(p));
+}
+
+Training build_lenet(int64_t batch) {
+  manual_seed(1);
+  Training t;
+  const auto add = [&](auto layer) {
+    t.network.add(std::make_unique<decltype(layer)>(std::move(layer)));
+  };
+  const auto conv = [](int64_t in, int64_t out, int64_t padding) {
+    return nn::Conv(
+        {.in_channels = in, .out_channels = out, .kernel_size = {5}, .padding = {padding}});
+  };
+  const auto pool = [] { return nn::OpLayer("max_pool2d", {AttrValue(Ints{2})}); };
+  add(conv(1, 6, 2));
+  add(nn::OpLayer("relu"));
+  add(pool());
+  add(conv(6, 16, 0));
+  add(nn::OpLayer("relu"));
+  add(pool());
+  add(nn::Flatten());
+  add(nn::Linear(400, 120));
+  add(nn::OpLayer("relu"));
+  add(nn::Linear(120, 84));
+  add(nn::OpLayer("relu"));
+  add(nn::Linear(84, 10));
+  t.x = uniform({batch, 1, 28, 28});
+  t.ready();
+  return t;
+}
+
+std::string lenet_torch(int64_t batch) {
+  return Mlp::torch_setup(
+      "nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), "
+      "nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), "
+      "nn.ReLU(), "
+      "nn.Linear(84, 10)",
+      fmt::format("torch.rand({}, 1, 28, 28)", batch),
+      fmt::format("torch.arange({}) * 7 % 10", batch), true);
+}
+
+// ---- the step by hand
+
+std::shared_ptr<mlp> by_hand(const Training& t) {
+  auto net = std::make_shared<mlp>();
+  const auto copy = [](float* to, const Tensor& from) {
+    const auto v = from.to_vector<float>();
+    std::copy(v.begin(), v.end(), to);
+  };
+  const nn::NamedTensors p = t.network.parameters();
+  mlp_numbers& q = net->parameter;
+  copy(&q.w1[0][0], contiguous(transpose(p[0].second.detach(), 0, 1)));
+  copy(q.b1, p[1].second);
+  copy(&q.w2[0][0], contiguous(transpose(p[2].second.detach(), 0, 1)));
+  copy(q.b2, p[3].second);
+  copy(q.w3, p[4].second);
+  copy(&q.b3, p[5].second);
+  copy(&net->x[0][0], t.x);
+  copy(net->y, t.y);
+  return net;
+}
+
+// The two must do the same work: their losses stay together from step to step.
+void check_by_hand(const Mlp& model) {
+  Training t = model.build();
+  const auto net = by_hand(t);
+  for (int i = 0; i < 50; ++i) {
+    const double ours = t.step().item(), theirs = double(mlp_step(net.get(), float(kLr)));
+    if (!(std::abs(ours - theirs) <= 1e-4 * std::abs(theirs)))
+      fail(ErrorKind::numeric, "bench", "the step by hand differs in step ", i, ": ", ours, " and ",
+           theirs);
+  }
+}
+
+// ---- rows
+
+void mlp_rows(Run& run, const Mlp& model, int threads) {
+  const std::string name = model.name();
+  if (!run.wants(name)) return;
+  const DeviceScope scope(run.device(threads));
+  const bool tiny = model.sizes.front() == MLP_IN;
+  Training t = model.build();
+  std::vector<Peer> peers;
+  if (tiny) {
+    check_by_hand(model);
+    peers.push_back(peer("C by hand", [net = by_hand(t)] { mlp_step(net.get(), float(kLr)); }));
+  }
+  append(peers, torch_peers(threads, model.torch(), "step()", model.targets));
+  append(peers, libtorch_peers(threads, "mlp",
+                               {{"sizes", model.sizes},
+                                {"batch", model.batch},
+                                {"loss", model.classes ? "cross_entropy" : "mse"}}));
+  if (!run.options().quick)
+    append(peers, torch_compile_peers(threads, model.torch() + kCompiled, "step()"));
+  if (model.batch == 1024)
+    peers.push_back(
+        bound("peak", model.flops() / run.peak_flops(DType::f32, threads), at_least(0.7)));
+  run.compare(
+      {name + ", eager", threads}, [&] { t.step(); }, peers);
+}
+
+void lenet_rows(Run& run, int threads) {
+  if (!run.wants("lenet batch 64")) return;
+  const DeviceScope scope(run.device(threads));
+  Training t = build_lenet(64);
+  std::vector<Peer> peers =
+      torch_peers(threads, lenet_torch(64), "step()", {at_least(1.2), at_least(1.2)});
+  append(peers, libtorch_peers(threads, "lenet", {{"batch", 64}}));
+  run.compare(
+      {"lenet batch 64, eager", threads}, [&] { t.step(); }, peers);
+}
+
+std::vector<Mlp> mlps() {
+  return {{{8, 16, 16, 1}, 32, false, {at_least(30), {}}},
+          {{784, 128, 10}, 64, true, {at_least(4), at_least(2.5)}},
+          {{784, 512, 512, 10}, 128, true, {at_least(2.2), at_least(1.3)}},
+          {{784, 1024, 1024, 10}, 1024, true, {at_least(1.3), at_least(1.05)}}};
+}
+
+// Peak bytes of tensors in three steps, network, adam's state and the batch included.
+template <class Build>
+void memory_row(Run& run, const std::string& name, const std::string& torch, const Build& build) {
+  const Work work{name + ", peak memory", 1, 0, "MiB"};
+  if (!run.wants(work.name)) return;
+  Device& device = run.device(1);
+  const DeviceScope scope(device);
+  const size_t before = device.pool().stats().live;
+  device.pool().reset_peak();
+  {
+    Training t = build();
+    for (int i = 0; i < 3; ++i) t.step();
+  }
+  const double ours = double(device.pool().stats().peak - before);
+  for (const PeakBytes& p : torch_peak_bytes(torch, "step()"))
+    run.add(work, ours, p.peer, p.bytes, at_least(1));
+}
+
+}  // namespace
+
+void steps(Run& run) {
+  for (const int threads : run.threads()) {
+    for (const Mlp& model : mlps()) mlp_rows(run, model, threads);
+    lenet_rows(run, threads);
+  }
+}
+
+void memory_of_steps(Run& run) {
+  for (const Mlp& model : mlps())
+    memory_row(run, model.name(), model.torch(), [&] { return model.build(); });
+  memory_row(run, "lenet batch 64", lenet_torch(64), [] { return build_lenet(64); });
+}
+
+}  // namespace gradus::bench

@@ -1,0 +1,80 @@
+// gradus_bench: all benches in one program.
+//   gradus_bench [NAME...] [--quick] [--filter TEXT] [--threads N,N] [--json FILE] [--list]
+#include "benches/bench.hpp"
+#include "kernels/cpu/cpu.hpp"
+#include "ops/init.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace gradus::bench {
+
+// One declaration and one line for each bench, in the order of the table.
+void gemm(Run&);
+void overhead(Run&);
+void steps(Run&);
+void memory_of_steps(Run&);
+void program(Run&);
+
+namespace {
+struct Bench {
+  const char *name, *about;
+  void (*run)(Run&);
+};
+const Bench kBenches[] = {
+    {"gemm", "matrix products against OpenBLAS and the peak", gemm},
+    {"overhead", "ops on 16 numbers, backward per node", overhead},
+    {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
+    {"memory", "peak memory of training steps", memory_of_steps},
+    {"program", "start and size of the program", program},
+};
+
+int run(int argc, char** argv) {
+  Options options;
+  std::vector<std::string> names;
+  bool list = false;
+  CLI::App app{"The benches of gradus: each row is a ratio within this run."};
+  app.add_option("name", names, "benches to run; all if none is given");
+  app.add_flag("--quick", options.quick, "a quarter of the time");
+  app.add_option("--filter", options.filter, "only works whose name contains this");
+  app.add_option("--threads", options.threads, "thread counts; else 1 and all")->delimiter(',');
+  app.add_option("--json", options.json, "one JSON object per row into this file");
+  app.add_flag("--list", list, "names of the benches");
+  CLI11_PARSE(app, argc, argv);
+  if (list) {
+    for (const Bench& b : kBenches) std::printf("%-12s %s\n", b.name, b.about);
+    return 0;
+  }
+  for (const std::string& name : names)
+    if (std::none_of(std::begin(kBenches), std::end(kBenches),
+                     [&](const Bench& b) { return name == b.name; })) {
+      std::fprintf(stderr, "there is no bench \"%s\"; --list names them\n", name.c_str());
+      return 2;
+    }
+  init();
+  register_table(cpu::table(), "built in");
+  Run all(options);
+  for (const Bench& b : kBenches) {
+    if (!names.empty() && std::find(names.begin(), names.end(), b.name) == names.end()) continue;
+    all.begin(b.name);
+    b.run(all);
+  }
+  all.summary();
+  return 0;
+}
+}  // namespace
+}  // namespace gradus::bench
+
+int main(int argc, char** argv) {
+  try {
+    return gradus::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,214 @@
+// Starts the processes of peers when they are first asked for, and talks to them over pipes.
+#include "benches/peers.hpp"
+#include "engine/error.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gradus::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+// A child process and its two pipes. It ends when its input does.
+class Process {
+ public:
+  explicit Process(const std::vector<std::string>& command) {
+    int in[2], out[2];
+    if (pipe(in) != 0 || pipe(out) != 0) fail(ErrorKind::io, "bench", "no pipe");
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
+      execvp(argv[0], argv.data());
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    to_ = fdopen(in[1], "w");
+    from_ = fdopen(out[0], "r");
+  }
+  ~Process() {
+    std::fclose(to_);
+    std::fclose(from_);
+    waitpid(pid_, nullptr, 0);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // The next line as JSON; null if the process has ended.
+  Json read() {
+    std::string line;
+    for (int c; (c = std::fgetc(from_)) != EOF && c != '\n';) line += char(c);
+    return line.empty() ? Json() : Json::parse(line, nullptr, false);
+  }
+  Json ask(const Json& request) {
+    const std::string line = request.dump() + "\n";
+    std::fwrite(line.data(), 1, line.size(), to_);
+    std::fflush(to_);
+    return read();
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::FILE *to_ = nullptr, *from_ = nullptr;
+};
+
+struct Found {
+  std::unique_ptr<Process> process;
+  std::string torch, numpy;  // versions
+  bool pypi = false;         // 2.x
+};
+
+std::string folder() {
+  const char* set = std::getenv("GRADUS_BENCHES_DIR");
+  return set ? set : GRADUS_BENCHES_DIR;
+}
+
+// python3 of the system, and the one that GRADUS_BENCH_PYTHON names.
+std::vector<Found>& pythons() {
+  static std::vector<Found> found = [] {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::vector<Found> out;
+    std::vector<std::string> names{"/usr/bin/python3"};
+    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON")) names.emplace_back(other);
+    for (const std::string& name : names) {
+      auto process =
+          std::make_unique<Process>(std::vector<std::string>{name, folder() + "/peer_python.py"});
+      const Json hello = process->read();
+      if (!hello.is_object()) {
+        std::printf("peer missing: %s has no numpy\n", name.c_str());
+        continue;
+      }
+      Found f{std::move(process), hello["torch"], hello["numpy"], false};
+      f.pypi = !f.torch.empty() && f.torch[0] != '1';
+      std::printf("peer: %s, numpy %s, PyTorch %s %s\n", name.c_str(), f.numpy.c_str(),
+                  f.torch.empty() ? "missing" : f.torch.c_str(),
+                  hello["kernels"].get<std::string>().c_str());
+      out.push_back(std::move(f));
+    }
+    if (names.size() == 1)
+      std::puts("peer missing: PyPI's PyTorch (GRADUS_BENCH_PYTHON=PYTHON names one that has it)");
+    std::fflush(stdout);
+    return out;
+  }();
+  return found;
+}
+
+Process* libtorch() {
+  static std::unique_ptr<Process> process = []() -> std::unique_ptr<Process> {
+    std::signal(SIGPIPE, SIG_IGN);
+    const std::string file = GRADUS_BENCH_LIBTORCH;
+    if (access(file.c_str(), X_OK) != 0) {
+      std::puts("peer missing: libtorch (libtorch-dev, then target bench_peer_libtorch)");
+      return nullptr;
+    }
+    auto p = std::make_unique<Process>(std::vector{file});
+    const Json hello = p->read();
+    if (!hello.is_object()) {
+      std::puts("peer missing: bench_peer_libtorch does not start");
+      return nullptr;
+    }
+    std::printf("peer: libtorch %s\n", hello["torch"].get<std::string>().c_str());
+    return p;
+  }();
+  return process.get();
+}
+
+// Says why a peer drops out; nothing if it answers.
+bool answers(Process& process, const std::string& name, Json request) {
+  request["seconds"] = 0;
+  const Json answer = process.ask(request);
+  if (answer.is_object() && answer.contains("samples")) return true;
+  const std::string why =
+      answer.is_object() && answer.contains("error") ? answer["error"] : "it ended";
+  std::printf("peer %s left out: %s\n", name.c_str(), why.c_str());
+  return false;
+}
+
+void add_peer(std::vector<Peer>& peers, Process& process, const std::string& name,
+              const Json& request, const Target& target) {
+  if (!answers(process, name, request)) return;
+  const auto sample = [&process, request](double seconds) {
+    Json timed = request;
+    timed["seconds"] = seconds;
+    const Json answer = process.ask(timed);
+    if (!answer.is_object() || !answer.contains("samples"))
+      fail(ErrorKind::io, "bench", "a peer has stopped answering");
+    return answer["samples"].get<std::vector<double>>();
+  };
+  peers.push_back({name, sample, target});
+}
+
+Json python_request(int threads, const std::string& setup, const std::string& call, double calls) {
+  return {{"setup", setup}, {"call", call}, {"threads", threads}, {"calls", calls}};
+}
+
+}  // namespace
+
+std::vector<Peer> torch_peers(int threads, const std::string& setup, const std::string& call,
+                              const TorchTargets& targets, double calls) {
+  std::vector<Peer> peers;
+  for (Found& f : pythons())
+    if (!f.torch.empty())
+      add_peer(peers, *f.process, "PyTorch " + f.torch, python_request(threads, setup, call, calls),
+               f.pypi ? targets.pypi : targets.debian);
+  return peers;
+}
+
+std::vector<Peer> torch_compile_peers(int threads, const std::string& setup,
+                                      const std::string& call, Target target, double calls) {
+  std::vector<Peer> peers;
+  for (Found& f : pythons())
+    if (f.pypi)
+      add_peer(peers, *f.process, "torch.compile " + f.torch,
+               python_request(threads, setup, call, calls), target);
+  return peers;
+}
+
+std::vector<Peer> numpy_peers(const std::string& setup, const std::string& call, Target target,
+                              double calls) {
+  std::vector<Peer> peers;
+  for (Found& f : pythons()) {
+    add_peer(peers, *f.process, "numpy " + f.numpy, python_request(1, setup, call, calls), target);
+    break;
+  }
+  return peers;
+}
+
+std::vector<Peer> libtorch_peers(int threads, const std::string& work, const Json& numbers,
+                                 Target target, double calls) {
+  std::vector<Peer> peers;
+  if (Process* process = libtorch())
+    add_peer(peers, *process, "libtorch C++",
+             {{"work", work}, {"numbers", numbers}, {"threads", threads}, {"calls", calls}},
+             target);
+  return peers;
+}
+
+std::vector<PeakBytes> torch_peak_bytes(const std::string& setup, const std::string& call) {
+  std::vector<PeakBytes> out;
+  for (Found& f : pythons()) {
+    if (f.torch.empty()) continue;
+    Json request = python_request(1, setup, call, 1);
+    request["peak"] = true;
+    const Json answer = f.process->ask(request);
+    if (answer.is_object() && answer.contains("bytes"))
+      out.push_back({"PyTorch " + f.torch, answer["bytes"].get<double>()});
+    else
+      std::printf("peer PyTorch %s left out: %s\n", f.torch.c_str(), answer.dump().c_str());
+  }
+  return out;
+}
+
+}  // namespace gradus::bench

@@ -1,0 +1,140 @@
+// The register block of the real contraction: a tile of c = a b, M rows of V vectors, each sum a
+// chain of fused multiply-adds over k from zero upwards. Operands are read where they lie: rows and
+// steps of k of a at any strides, steps of k of b at any stride, columns of b contiguous. Whatever
+// the shape of the tile, an element gets the same bits.
+#pragma once
+#include "kernels/cpu/isa/simd.hpp"
+
+#include <utility>
+
+namespace gradus::cpu {
+
+// The first lanes of a batch: others are neither read nor written.
+template <class T>
+class Some {
+ public:
+  using B = Batch<T>;
+#if defined(__AVX512F__)
+  explicit Some(int64_t n) : mask_((1u << n) - 1u) {}
+  B load(const T* p) const {
+    if constexpr (sizeof(T) == 4)
+      return _mm512_maskz_loadu_ps(__mmask16(mask_), p);
+    else
+      return _mm512_maskz_loadu_pd(__mmask8(mask_), p);
+  }
+  void store(T* p, B x) const {
+    if constexpr (sizeof(T) == 4)
+      _mm512_mask_storeu_ps(p, __mmask16(mask_), x);
+    else
+      _mm512_mask_storeu_pd(p, __mmask8(mask_), x);
+  }
+
+ private:
+  uint32_t mask_;
+#elif defined(__AVX2__)
+  explicit Some(int64_t n) {
+    alignas(32) static constexpr int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    mask_ =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones + 8 - n * int64_t(sizeof(T) / 4)));
+  }
+  B load(const T* p) const {
+    if constexpr (sizeof(T) == 4)
+      return _mm256_maskload_ps(p, mask_);
+    else
+      return _mm256_maskload_pd(p, mask_);
+  }
+  void store(T* p, B x) const {
+    if constexpr (sizeof(T) == 4)
+      _mm256_maskstore_ps(p, mask_, x);
+    else
+      _mm256_maskstore_pd(p, mask_, x);
+  }
+
+ private:
+  __m256i mask_;
+#else
+  explicit Some(int64_t n) : n_(n) {}
+  B load(const T* p) const {
+    T lanes[B::size] = {};
+    for (int64_t i = 0; i < n_; ++i) lanes[i] = p[i];
+    return B::load_unaligned(lanes);
+  }
+  void store(T* p, B x) const {
+    T lanes[B::size];
+    x.store_unaligned(lanes);
+    for (int64_t i = 0; i < n_; ++i) p[i] = lanes[i];
+  }
+
+ private:
+  int64_t n_;
+#endif
+};
+
+// Where a tile reads and writes. Strides of a and b in bytes, of c in elements; `last` are the
+// columns of the last vector.
+struct TileCall {
+  const char *a, *b;
+  int64_t a_row, a_k, b_k, k;
+  void* c;
+  int64_t c_row, last;
+};
+
+template <class T, int V, bool kPart, size_t... I>
+inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
+  using B = Batch<T>;
+  constexpr int64_t kWidth = int64_t(B::size);
+  constexpr int kRows = int(sizeof...(I)) / V, kGroups = (kRows + 2) / 3;
+  const Some<T> some(t.last);
+  // Pointers for every third row: the others are reached by indexed addressing.
+  const char* row[kGroups];
+  for (int g = 0; g < kGroups; ++g) row[g] = t.a + 3 * g * t.a_row;
+  const char* b = t.b;
+  const int64_t a_row = t.a_row, a_k = t.a_k, b_k = t.b_k;
+  B sum[sizeof...(I)];
+  ((sum[I] = B(T(0))), ...);
+  for (int64_t k = t.k; k > 0; --k) {
+    B line[V];
+    for (int v = 0; v < V; ++v) {
+      const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
+      line[v] = kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
+    }
+    ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(row[I / V / 3] + int64_t(I / V % 3) * a_row)),
+                        line[I % V], sum[I])),
+     ...);
+    for (int g = 0; g < kGroups; ++g) row[g] += a_k;
+    b += b_k;
+  }
+  T* const c = static_cast<T*>(t.c);
+  auto put = [&](size_t i) {
+    T* const p = c + int64_t(i / V) * t.c_row + int64_t(i % V) * kWidth;
+    if (kPart && i % V == V - 1)
+      some.store(p, sum[i]);
+    else
+      sum[i].store_unaligned(p);
+  };
+  (put(I), ...);
+}
+
+template <class T, int M, int V, bool kPart>
+void tile(const TileCall& t) {
+  tile_rows<T, V, kPart>(t, std::make_index_sequence<size_t(M * V)>());
+}
+
+using TileFn = void (*)(const TileCall&);
+
+// The tile of `rows` rows, 1 .. kMost, of v = 1 or 2 vectors, the last of them a part if `part`.
+template <class T, int kMost, int V, bool kPart, size_t... M>
+TileFn find_rows(int64_t rows, std::index_sequence<M...>) {
+  static constexpr TileFn all[] = {tile<T, int(M) + 1, V, kPart>...};
+  return all[rows - 1];
+}
+template <class T, int kMost>
+TileFn find_tile(int64_t rows, int64_t v, bool part) {
+  constexpr auto all = std::make_index_sequence<size_t(kMost)>();
+  if (v == 1)
+    return part ? find_rows<T, kMost, 1, true>(rows, all)
+                : find_rows<T, kMost, 1, false>(rows, all);
+  return part ? find_rows<T, kMost, 2, true>(rows, all) : find_rows<T, kMost, 2, false>(rows, all);
+}
+
+}  // namespace gradus::cpu
