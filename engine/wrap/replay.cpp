@@ -202,6 +202,7 @@ void Replay::lay_out(const std::vector<RecordedCall>& calls,
                        first + c.in.size(), numbers, keep(c.ints), nullptr}});
     names_.push_back(c.name);
   }
+  device_.pool().trim();  // what the recorded step leaves behind is not needed any more
   arena_->reserve(arena_bytes_, device_);
   std::erase_if(bindings_, [](const Binding& b) { return b.views.empty(); });
   binding_of_.clear();
