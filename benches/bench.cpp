@@ -17,6 +17,7 @@ namespace {
 constexpr int kRounds = 5;
 constexpr double kSlice = 0.025;  // seconds of one side in one round
 constexpr double kBunch = 1e-3;   // short calls are timed together
+constexpr double kLong = 0.02;    // calls from here on need no warming
 
 double median(std::vector<double> v) {
   const size_t middle = v.size() / 2;
@@ -25,6 +26,7 @@ double median(std::vector<double> v) {
 }
 
 std::string show(double value, const Work& work) {
+  if (work.unit == "MiB" && value < 1e5) return fmt::format("{:.2f} KiB", value / 1024);
   if (work.unit == "MiB") return fmt::format("{:.2f} MiB", value / 1048576);
   if (work.amount > 0) return fmt::format("{:.1f} {}", work.amount / value * 1e-9, work.unit);
   if (value < 1e-6) return fmt::format("{:.1f} ns", value * 1e9);
@@ -50,14 +52,13 @@ Target at_most_time(double factor) {
 }
 
 Sampler sampler(std::function<void()> call, double calls) {
-  return [call = std::move(call), calls, bunch = int64_t(0)](double budget) mutable {
+  return [call = std::move(call), calls, bunch = int64_t(0), one = 0.0](double budget) mutable {
+    if (one < kLong) call();  // first touches; later the other side had the caches
     if (bunch == 0) {
-      call();  // first touches, caches
       const double t = seconds();
       call();
-      bunch = std::clamp<int64_t>(int64_t(kBunch / std::max(seconds() - t, 1e-9)), 1, 1000000);
-    } else {
-      call();  // the other side had the caches
+      one = seconds() - t;
+      bunch = std::clamp<int64_t>(int64_t(kBunch / std::max(one, 1e-9)), 1, 1000000);
     }
     std::vector<double> out;
     const double end = seconds() + budget;
