@@ -16,6 +16,7 @@ namespace gradus::bench {
 
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);
+void transposes(Run&);
 
 namespace {
 struct Bench {
@@ -24,6 +25,7 @@ struct Bench {
 };
 const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
+    {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 
 int run(int argc, char** argv) {

@@ -18,6 +18,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_scan,
                                       slot_softmax,
                                       slot_contract,
-                                      slot_optimizer_step};
+                                      slot_optimizer_step,
+                                      find_transpose};
   return &kernels;
 }
