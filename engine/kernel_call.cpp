@@ -21,10 +21,11 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& st
          "; move one with to(device)");
   device_ = &d;
   if (!d.wrappers().empty()) t.storage().announce_used();
-  sizes_[k] = sizes;
-  strides_[k] = strides;
-  views_[k] = {t.storage().buffer_id(),
-               t.storage().data(),
+  shapes_.append(sizes.data(), sizes.size());
+  shapes_.append(strides.data(), sizes.size());
+  const Storage& storage = t.storage();
+  views_[k] = {storage.buffer_id(),
+               storage.data(),
                int32_t(t.dtype()),
                int32_t(sizes.size()),
                offset,
@@ -46,9 +47,10 @@ KernelCall& KernelCall::out_none() {
 }
 
 void KernelCall::run() {
-  for (int k = 0; k < n_in_ + n_out_; ++k) {
-    views_[k].sizes = sizes_[k].data();
-    views_[k].strides = strides_[k].data();
+  const int64_t* shape = shapes_.data();
+  for (int k = 0; k < n_in_ + n_out_; shape += 2 * views_[k++].rank) {
+    views_[k].sizes = shape;
+    views_[k].strides = shape + views_[k].rank;
   }
   const gd_call call{sizeof(gd_call),
                      slot_,

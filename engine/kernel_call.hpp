@@ -16,7 +16,7 @@ class KernelCall {
   KernelCall(const KernelCall&) = delete;
   KernelCall& in(const Tensor& t) { return add(t, t.sizes(), t.strides(), t.offset(), n_in_); }
   KernelCall& in(const Tensor& t, const Shape& sizes) {
-    return add(t, sizes, broadcast_strides(t, sizes), t.offset(), n_in_);
+    return t.sizes() == sizes ? in(t) : in(t, sizes, broadcast_strides(t, sizes));
   }
   KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
     return add(t, sizes, strides, t.offset(), n_in_);
@@ -48,7 +48,7 @@ class KernelCall {
   int n_in_ = 0, n_out_ = 0;
   Device* device_ = nullptr;
   gd_view views_[kMax];
-  Shape sizes_[kMax], strides_[kMax];
+  SmallVector<int64_t, 48> shapes_;  // sizes and strides of each view, one after the other
   SmallVector<double, 6> doubles_;
   SmallVector<int64_t, 6> ints_;
 };
