@@ -200,10 +200,10 @@ class Matmul {
 
   // Offsets of a block of rows or columns in out and bias.
   struct Places {
-    static constexpr int64_t kMost =
-        kTaskPanelsM * kRows > kWideN* kNr ? kTaskPanelsM* kRows : kWideN* kNr;
-    int64_t out[kMost];
-    int64_t bias[kMost];
+    static constexpr int64_t kRowsOfTask = kTaskPanelsM * (kRows > kRows1 ? kRows : kRows1),
+                             kColumnsOfTask = kWideN * kNr,
+                             kMost = kRowsOfTask > kColumnsOfTask ? kRowsOfTask : kColumnsOfTask;
+    int64_t out[kMost], bias[kMost];
   };
 
   void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {
