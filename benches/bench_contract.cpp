@@ -48,8 +48,8 @@ class Product {
         {2, data[1].data(), t, rank, 0, sizes.data(), strides[1].data()},
         {3, data[2].data(), t, int32_t(ints[0]), 0, sizes.data(), strides[2].data()}};
     const double doubles[] = {1, 0, 0, 0};
-    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,    2,      1, 4, 4, views, views + 2,
-                       doubles,         ints,        nullptr};
+    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,       2,    1,      4, 4,
+                       views,           views + 2,   doubles, ints, nullptr};
     device.run(call);
   }
   // m, n and k of a plain product of as many multiplications: labels of a, of b, of both.
@@ -88,7 +88,8 @@ void skinny(Run& run, int threads, int64_t m, int64_t n, int64_t k) {
   }
   peers.push_back(bound("bandwidth", p.bytes / run.bandwidth(threads).read,
                         vector ? at_least(0.95) : Target{}));
-  run.compare({name, threads, p.flops, "GFLOP/s", ""}, [&] { p.run(run.device(threads)); }, peers);
+  run.compare(
+      {name, threads, p.flops, "GFLOP/s", ""}, [&] { p.run(run.device(threads)); }, peers);
 }
 
 template <class T>
@@ -99,7 +100,8 @@ void batch_anywhere(Run& run, int threads, const std::map<char, int64_t>& extent
   if (!run.wants(name)) return;
   Product<T> last("ijb,jkb->ikb", extents), first("bij,bjk->bik", extents);
   run.compare({name, threads, last.flops, "GFLOP/s", ""}, [&] { last.run(run.device(threads)); },
-              {peer("batch first", [&] { first.run(run.device(threads)); }, at_most_time(1.1))});
+              {peer(
+                  "batch first", [&] { first.run(run.device(threads)); }, at_most_time(1.1))});
 }
 
 template <class T>
@@ -109,11 +111,12 @@ void tccg_case(Run& run, int threads, const Contraction& c) {
   if (!run.wants(name)) return;
   Product<T> p(c.equation, c.extents(std::is_same_v<T, float>, kWork));
   Product<T> equal("mk,kn->mn", p.equal_product());
-  const double roofline = std::max(p.flops / run.peak_flops(kDtype<T>, threads),
-                                   p.bytes / run.bandwidth(threads).copy);
+  const double roofline =
+      std::max(p.flops / run.peak_flops(kDtype<T>, threads), p.bytes / run.bandwidth(threads).copy);
   Sampler own = sampler([&] { equal.run(run.device(threads)); });
   // The slower of the two bounds is the one to reach.
-  const Peer best{"bound", [own, roofline](double budget) {
+  const Peer best{"bound",
+                  [own, roofline](double budget) {
                     std::vector<double> t = own(budget);
                     for (double& s : t) s = std::max(s, roofline);
                     return t;

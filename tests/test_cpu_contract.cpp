@@ -231,6 +231,102 @@ TEST_CASE("cpu: contract across the edges of its blocks") {
   check_contraction<BFloat16>(l, false, 1, 0);
 }
 
+TEST_CASE("cpu: contract across the edges of vectors, tiles and caches") {
+  for (const Labels& l : {matmul(1, 15, 17, 3), matmul(1, 16, 33, 16), matmul(1, 31, 8, 20),
+                          matmul(1, 2, 2, 400), matmul(1, 129, 66, 130), matmul(1, 5, 400, 390),
+                          matmul(1, 300, 6, 390), matmul(1, 1, 3000, 200), matmul(1, 3000, 1, 200),
+                          matmul(1, 1, 70, 33), matmul(1, 1, 16, 32), matmul(2, 1, 9, 1030)}) {
+    check_contraction<float>(l, false, 1, 0);
+    check_contraction<double>(l, true, 1, 0.5);
+  }
+}
+
+namespace {
+// out[i, k, b] = sum_j x[i, j, b] y[j, k, b] (+ beta out + bias), b either the first axis in memory
+// or the last one.
+template <class T>
+std::vector<T> batched(const Device& dev, bool last, int64_t i, int64_t k, int64_t j, int64_t b,
+                       double beta, bool with_bias) {
+  const auto value = [](int64_t n) { return T(float(n * 7919 % 37 - 18) / 16); };
+  const auto strides = [&](int64_t rows, int64_t columns) {
+    return last ? Index{columns * b, b, 1} : Index{columns, 1, rows * columns};
+  };
+  const Index joint = {i, k, b, j}, sx = strides(i, j), sy = strides(j, k), so = strides(i, k);
+  std::vector<T> x(size_t(i * j * b)), y(size_t(j * k * b)), out(size_t(i * k * b)), bias(out);
+  const auto fill = [&](std::vector<T>& to, const Index& s, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t l = 0; l < b; ++l)
+          to[size_t(r * s[0] + c * s[1] + l * s[2])] = value((r * columns + c) * b + l);
+  };
+  fill(x, sx, i, j);
+  fill(y, sy, j, k);
+  fill(out, so, i, k);
+  fill(bias, so, i, k);
+  const Index jx = {sx[0], 0, sx[2], sx[1]}, jy = {0, sy[1], sy[2], sy[0]};
+  const int32_t t = int32_t(dtype_of<T>);
+  std::vector<gd_view> in = {{1, x.data(), t, 4, 0, joint.data(), jx.data()},
+                             {2, y.data(), t, 4, 0, joint.data(), jy.data()}};
+  if (with_bias) in.push_back({3, bias.data(), t, 3, 0, joint.data(), so.data()});
+  call(dev, GD_CONTRACT, 0, in, {{4, out.data(), t, 3, 0, joint.data(), so.data()}},
+       {1, 0, beta, 0}, {3, GD_STANDARD, 0, 0});
+  std::vector<T> result;
+  for (int64_t r = 0; r < i; ++r)
+    for (int64_t c = 0; c < k; ++c)
+      for (int64_t l = 0; l < b; ++l)
+        result.push_back(out[size_t(r * so[0] + c * so[1] + l * so[2])]);
+  return result;
+}
+}  // namespace
+
+TEST_CASE("cpu: contract gives the same bits wherever the batch axis lies") {
+  for (const auto& dev : devices()) {
+    CAPTURE(dev->name);
+    for (const Index& s : {Index{5, 7, 3, 16}, Index{9, 13, 20, 37}, Index{2, 3, 400, 8}}) {
+      CHECK(batched<float>(*dev, true, s[0], s[1], s[2], s[3], 0.5, true) ==
+            batched<float>(*dev, false, s[0], s[1], s[2], s[3], 0.5, true));
+      CHECK(batched<double>(*dev, true, s[0], s[1], s[2], s[3], 0, false) ==
+            batched<double>(*dev, false, s[0], s[1], s[2], s[3], 0, false));
+    }
+  }
+}
+
+TEST_CASE("cpu: a planned contraction reads data, offsets and factors anew") {
+  for (const auto& dev : devices()) {
+    CAPTURE(dev->name);
+    for (const Index& s : {Index{8, 16, 4}, Index{6, 1, 20}, Index{70, 90, 80}}) {
+      const int64_t m = s[0], n = s[1], k = s[2];
+      const Index joint = {m, n, k}, sa = {k, 0, 1}, sb = {0, 1, n}, sc = {n, 1};
+      std::vector<float> a[2], b[2], planned(size_t(m * n)), fresh(planned);
+      for (int v = 0; v < 2; ++v)
+        for (auto* x : {&a[v], &b[v]}) {
+          x->resize(size_t((x == &a[v] ? m : n) * k + 3));
+          for (float& y : *x) y = small_number<float>();
+        }
+      void* plan = nullptr;
+      for (int v = 0; v < 2; ++v) {
+        const gd_view in[] = {{1, a[v].data(), GD_F32, 3, v, joint.data(), sa.data()},
+                              {2, b[v].data(), GD_F32, 3, 2 * v, joint.data(), sb.data()}};
+        gd_view out{3, planned.data(), GD_F32, 2, 0, joint.data(), sc.data()};
+        const double doubles[] = {1 - 0.5 * v, 0, 0, 0};
+        const int64_t ints[] = {2, GD_STANDARD, 0, 0};
+        gd_call c{sizeof(gd_call), GD_CONTRACT, 0, 2, 1, 4, 4, in, &out, doubles, ints, nullptr};
+        gd_error e{};
+        const gd_table& table = *cpu::table();
+        if (!plan) REQUIRE(table.prepare(dev->d, &c, &plan, &e) == GD_OK);
+        REQUIRE(plan);
+        c.plan = plan;
+        REQUIRE(table.slot[GD_CONTRACT](dev->d, nullptr, &c, &e) == GD_OK);
+        c.plan = nullptr;
+        out.data = fresh.data();
+        REQUIRE(table.slot[GD_CONTRACT](dev->d, nullptr, &c, &e) == GD_OK);
+        CHECK(planned == fresh);
+      }
+      cpu::table()->unprepare(dev->d, plan);
+    }
+  }
+}
+
 TEST_CASE(
     "cpu: a contraction over a window view, summed axes in one operand only, no axis at all") {
   for (const auto& dev : devices()) {

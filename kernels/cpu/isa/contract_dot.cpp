@@ -36,7 +36,6 @@ Axes output_axes(const Contraction& x) {
 // The lanes of a batch joined as join_lanes does it: halves upon each other.
 template <class T>
 T join_batch(Batch<T> x) {
-  constexpr int64_t kWidth = int64_t(Batch<T>::size);
 #if defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
 #if defined(__AVX512F__)
@@ -57,6 +56,7 @@ T join_batch(Batch<T> x) {
     return _mm_cvtsd_f64(_mm_add_sd(z, _mm_unpackhi_pd(z, z)));
   }
 #else
+  constexpr int64_t kWidth = int64_t(Batch<T>::size);
   T lane[kWidth];
   x.store_unaligned(lane);
   for (int64_t half = kWidth / 2; half > 0; half /= 2)

@@ -23,7 +23,8 @@ constexpr int64_t kRows = 4, kRows1 = 8;
 constexpr int64_t kRows = 8, kRows1 = 8;
 #endif
 constexpr int64_t kVectors = 2;
-constexpr int64_t kL1 = 32 << 10, kL2 = 256 << 10;  // bytes of packed panels held close
+constexpr int64_t kL1 = 40 << 10, kL2 = 256 << 10;  // bytes of packed panels held close
+constexpr int64_t kSerial = 1 << 19;                // multiplications not worth threads
 constexpr int64_t kWideN = 16;                      // panels of columns of one task, at most
 
 // In is what a and b hold, R what is added up and what out holds.
@@ -47,7 +48,7 @@ class Matmul {
     const bool even = kSame && x.m.even() && x.n.even() && x.k.even();
     x.direct_a = even && (m * k * bytes <= kL1 || n <= 2 * kNr);
     x.direct_b = even && x.n.unit(kB) && (k * n * bytes <= kL1 || m <= 2 * kRows);
-    x.small = x.flat && x.direct_a && x.direct_b && k <= kKc && m * n * k < kSerialWork;
+    x.small = x.flat && x.direct_a && x.direct_b && k <= kKc && m * n * k < kSerial;
   }
 
   // A small one, in one walk over its tiles.
@@ -142,7 +143,7 @@ class Matmul {
  private:
   template <class F>
   void tasks(int64_t n, int64_t work, F&& f) {
-    if (work < kSerialWork)
+    if (work < kSerial)
       for (int64_t i = 0; i < n; ++i) f(i);
     else
       parallel(d_, n, f);
@@ -190,20 +191,21 @@ class Matmul {
   void multiply(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
     // Columns of a task: what the L2 cache holds of b, so that out is written along its rows.
     const int64_t held = kL2 / (b_step_ * int64_t(sizeof(R))),
-                  each = held < 4 ? 4 : least(held, kWideN), tm = panels(mp, kTaskPanelsM),
-                  tn = panels(np, each);
+                  each = held < 4 ? 4 : least(held, kWideN), tn = panels(np, each);
+    int64_t high = kTaskPanelsM;  // panels of rows of a task: there should be some tasks
+    while (high > 1 && panels(mp, high) * tn < 16) high /= 2;
+    const int64_t tm = panels(mp, high);
     tasks(tm * tn, mp * rows_ * np * kNr * kc_, [&](int64_t t) {
-      const int64_t i0 = t % tm * kTaskPanelsM, j0 = t / tm * each;
-      corner(ip, i0, least(mp, i0 + kTaskPanelsM), jp, j0, least(np, j0 + each));
+      const int64_t i0 = t % tm * high, j0 = t / tm * each;
+      corner(ip, i0, least(mp, i0 + high), jp, j0, least(np, j0 + each));
     });
   }
 
   // Offsets of a block of rows or columns in out and bias.
+  static constexpr int64_t kPlaces =
+      kTaskPanelsM * kRows > kWideN* kNr ? kTaskPanelsM* kRows : kWideN* kNr;
   struct Places {
-    static constexpr int64_t kRowsOfTask = kTaskPanelsM * (kRows > kRows1 ? kRows : kRows1),
-                             kColumnsOfTask = kWideN * kNr,
-                             kMost = kRowsOfTask > kColumnsOfTask ? kRowsOfTask : kColumnsOfTask;
-    int64_t out[kMost], bias[kMost];
+    int64_t out[kPlaces], bias[kPlaces];
   };
 
   void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {
@@ -317,7 +319,8 @@ double cost(const Contraction& x, const Axes& m, const Axes& n, Role b) {
 }
 template <class In, class R>
 void orient_and_plan(Contraction& x) {
-  if (cost<R>(x, x.n, x.m, kA) < cost<R>(x, x.m, x.n, kB)) x.swap();
+  const bool whole = x.n.unit(kB) && x.n.unit(kOut) && x.n.count % int64_t(Batch<R>::size) == 0;
+  if (!whole && cost<R>(x, x.n, x.m, kA) < cost<R>(x, x.m, x.n, kB)) x.swap();
   Matmul<In, R>::plan(x);
 }
 

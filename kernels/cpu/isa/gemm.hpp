@@ -40,7 +40,7 @@ struct Lines {
 template <class E, int64_t W>
 void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t start,
                 const int64_t* k_at, int64_t kc, bool k_unit, bool conj, typename E::Real* to) {
-  int64_t at[W];
+  int64_t at[W] = {};
   const int64_t left = axes.count - start, rows = left < W ? left : W;
   axes.offsets(role, start, rows, at);
   for (int64_t i = rows; i < W; ++i) at[i] = at[rows - 1];
