@@ -16,6 +16,7 @@ namespace gradus::bench {
 
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);
+void pointwise(Run&);
 void overhead(Run&);
 void steps(Run&);
 void memory_of_steps(Run&);
@@ -28,6 +29,7 @@ struct Bench {
 };
 const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
+    {"pointwise", "words held in L2, add and mul beyond caches, broadcast operands", pointwise},
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
     {"memory", "peak memory of training steps", memory_of_steps},
