@@ -17,6 +17,7 @@ namespace gradus::bench {
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);
 void contract(Run&);
+void pointwise(Run&);
 void overhead(Run&);
 void layers(Run&);
 void einsums(Run&);
@@ -34,6 +35,7 @@ const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
     {"contract", "skinny products, batches and TCCG against OpenBLAS, bandwidth and own products",
      contract},
+    {"pointwise", "words held in L2, add and mul beyond caches, broadcast operands", pointwise},
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},
     {"einsum", "TCCG's contractions against torch.einsum", einsums},

@@ -1,7 +1,7 @@
 // The accuracy of the words in batches: over all exponents of f32 and f64 (mantissas at the edges
 // and sampled) and over the numbers that networks meet, against libm in more digits; f32 against
 // double, f64 against long double. Prints the greatest error of each word and instruction set.
-#include "cpu_device.hpp"
+#include "tests/cpu_device.hpp"
 
 #include "ops/def/statements.hpp"
 

@@ -23,46 +23,51 @@ struct ScalarIo {
 };
 
 template <class S, class Io>
-void value_block(const void* const* in, void* out, int64_t n, const double* params) {
+void value_block(const void* const* in, const int64_t* step, void* out, int64_t n,
+                 const double* params) {
   using def::Kind;
   constexpr bool of_complex = is_complex_v<typename Io::Element>;
   const S s = def::make<S>(params);
   for (int64_t i = 0; i < n; i += Io::step) {
     if constexpr (S::kind == Kind::select) {
-      Io::store(out, i, s.value(Io::load_mask(in[0], i), Io::load(in[1], i), Io::load(in[2], i)));
+      Io::store(out, i,
+                s.value(Io::load_mask(in[0], i * step[0]), Io::load(in[1], i * step[1]),
+                        Io::load(in[2], i * step[2])));
     } else if constexpr (S::kind == Kind::comparison) {
       if constexpr (S::arity == 1)
-        Io::store_mask(out, i, s.value(Io::load(in[0], i)));
+        Io::store_mask(out, i, s.value(Io::load(in[0], i * step[0])));
       else
-        Io::store_mask(out, i, s.value(Io::load(in[0], i), Io::load(in[1], i)));
+        Io::store_mask(out, i, s.value(Io::load(in[0], i * step[0]), Io::load(in[1], i * step[1])));
     } else if constexpr (S::kind == Kind::non_holomorphic && of_complex) {
-      const auto y = s.cvalue(Io::load(in[0], i));
+      const auto y = s.cvalue(Io::load(in[0], i * step[0]));
       if constexpr (is_complex_v<std::remove_cv_t<decltype(y)>>)
         Io::store(out, i, y);
       else
         Io::store_real(out, i, y);
     } else if constexpr (S::arity == 1) {
-      Io::store(out, i, s.value(Io::load(in[0], i)));
+      Io::store(out, i, s.value(Io::load(in[0], i * step[0])));
     } else {
-      Io::store(out, i, s.value(Io::load(in[0], i), Io::load(in[1], i)));
+      Io::store(out, i, s.value(Io::load(in[0], i * step[0]), Io::load(in[1], i * step[1])));
     }
   }
 }
 
 // in = {g, operands, y}; out = g * conj(slope of operand K).
 template <class S, class Io, int K>
-void vjp_block(const void* const* in, void* out, int64_t n, const double* params) {
+void vjp_block(const void* const* in, const int64_t* step, void* out, int64_t n,
+               const double* params) {
   const S s = def::make<S>(params);
   for (int64_t i = 0; i < n; i += Io::step) {
     typename Io::Reader slope;
     if constexpr (S::kind == def::Kind::select)
-      slope = def::slope<K>(s, Io::load_mask(in[1], i), Io::load(in[2], i), Io::load(in[3], i),
-                            Io::load(in[4], i));
+      slope = def::slope<K>(s, Io::load_mask(in[1], i * step[1]), Io::load(in[2], i * step[2]),
+                            Io::load(in[3], i * step[3]), Io::load(in[4], i * step[4]));
     else if constexpr (S::arity == 1)
-      slope = def::slope<K>(s, Io::load(in[1], i), Io::load(in[2], i));
+      slope = def::slope<K>(s, Io::load(in[1], i * step[1]), Io::load(in[2], i * step[2]));
     else
-      slope = def::slope<K>(s, Io::load(in[1], i), Io::load(in[2], i), Io::load(in[3], i));
-    Io::store(out, i, Io::load(in[0], i) * conj_of(slope));
+      slope = def::slope<K>(s, Io::load(in[1], i * step[1]), Io::load(in[2], i * step[2]),
+                            Io::load(in[3], i * step[3]));
+    Io::store(out, i, Io::load(in[0], i * step[0]) * conj_of(slope));
   }
 }
 

@@ -1,7 +1,8 @@
-// The slots pointwise and pointwise_vjp: one driver for all statements, dtypes and strides. It cuts
-// the elements into blocks, gathers what is not contiguous, widens f16 and bf16 to f32, and calls
-// the statement's block function. Blocks whose length is no multiple of kPad are padded, so an
-// element meets the same batch code at any position. Must not know any statement.
+// The slots pointwise and pointwise_vjp: one driver for all statements, dtypes and strides. Where
+// all views are dense or one number, along all elements or along rows, the statement's block
+// function runs where they lie; else elements are gathered into blocks, and f16 and bf16 widened to
+// f32. Blocks whose length is no multiple of kPad are padded, so an element meets the same batch
+// code at any position. Must not know any statement.
 #include "kernels/cpu/slots.hpp"
 
 #include "kernels/cpu/statements_scalar.hpp"
@@ -23,101 +24,143 @@ struct Port {
   int64_t item;       // bytes per element in the view
   int64_t width;      // bytes per element in the block
   ConvertFn convert;  // null: the same
-  bool direct, scalar, absent;
+  char* base;         // null: absent, read as zeros
+  bool dense;         // in the order of the elements, without gaps
+  bool repeated;      // one number for all elements
 };
 
 constexpr int64_t kBlockBytes = kBlock * 16;
+constexpr int64_t kPadBytes = kPad * 16;
+constexpr int64_t kRow = 64;  // elements of a row that is worth a call of its own
 
 struct Job {
-  Walk walk;  // inputs, then the output
+  const Walk* walk = nullptr;  // inputs, then the output; only read if some view is not dense
   Port port[kMaxViews];
   int inputs;
   BlockFn fn;
   const double* params;
+  bool rows = false;
 };
 
-// Fills the whole block with the operand's one value.
-void fill_scalar(const Job& job, int v, char* block) {
-  const Port& p = job.port[v];
-  if (p.absent) {
-    memset(block, 0, size_t(kBlock * p.width));
-    return;
+// kPad times the number at `one`, as the block function wants it.
+void repeat(const Port& p, const char* one, char* block) {
+  if (!p.base) {
+    memset(block, 0, size_t(kPadBytes));
+  } else if (p.convert) {
+    p.convert(one, block, 1);
+    copy_row(block + p.width, p.width, block, 0, kPad - 1, p.width);
+  } else {
+    copy_row(block, p.width, one, 0, kPad, p.width);
   }
-  if (p.convert)
-    p.convert(job.walk.base[v], block, 1);
-  else
-    memcpy(block, job.walk.base[v], size_t(p.width));
-  copy_row(block + p.width, p.width, block, 0, kBlock - 1, p.width);
+}
+
+// n elements where they lie: in[v] as the block function takes it. The last ones, if they are no
+// multiple of kPad, go through padded blocks.
+void run_direct(const Job& job, const void** in, const int64_t* step, char* out, int64_t n) {
+  const int64_t full = n / kPad * kPad, rest = n - full, width = job.port[job.inputs].width;
+  if (full > 0) job.fn(in, step, out, full, job.params);
+  if (rest == 0) return;
+  alignas(64) char pads[kMaxViews][kPadBytes];
+  for (int v = 0; v < job.inputs; ++v) {
+    if (step[v] == 0) continue;
+    const int64_t w = job.port[v].width;
+    memcpy(pads[v], static_cast<const char*>(in[v]) + full * w, size_t(rest * w));
+    copy_row(pads[v] + rest * w, w, pads[v] + (rest - 1) * w, 0, kPad - rest, w);
+    in[v] = pads[v];
+  }
+  job.fn(in, step, pads[job.inputs], kPad, job.params);
+  memcpy(out + full * width, pads[job.inputs], size_t(rest * width));
+}
+
+// Whole ranges: every view is dense or repeated, and of the working dtype.
+void run_whole(const Job& job, int64_t begin, int64_t end) {
+  alignas(64) char numbers[kMaxViews][kPadBytes];
+  const Port& o = job.port[job.inputs];
+  const void* in[kMaxViews];
+  int64_t step[kMaxViews];
+  for (int v = 0; v < job.inputs; ++v) {
+    const Port& p = job.port[v];
+    step[v] = p.repeated ? 0 : 1;
+    in[v] = p.repeated ? numbers[v] : p.base + begin * p.item;
+    if (p.repeated) repeat(p, p.base, numbers[v]);
+  }
+  run_direct(job, in, step, o.base + begin * o.item, end - begin);
+}
+
+// Row by row: along the last axis every view is dense or one number.
+void run_rows(const Job& job, int64_t begin, int64_t end) {
+  alignas(64) char numbers[kMaxViews][kPadBytes];
+  const Walk& w = *job.walk;
+  const int last = w.rank > 0 ? w.rank - 1 : 0;
+  for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
+    const void* in[kMaxViews];
+    int64_t step[kMaxViews];
+    for (int v = 0; v < job.inputs; ++v) {
+      step[v] = w.stride[v][last] == 0 ? 0 : 1;
+      in[v] = step[v] ? p[v] : numbers[v];
+      if (step[v] == 0) repeat(job.port[v], p[v], numbers[v]);
+    }
+    run_direct(job, in, step, p[job.inputs], n);
+  });
 }
 
 // The block of input v for elements [start, start + n), padded by copies of its last element.
 const void* load(const Job& job, int v, int64_t start, int64_t n, char* block, char* narrow) {
   const Port& p = job.port[v];
-  if (p.scalar) return block;
+  if (p.repeated) return block;
   const bool padded = n % kPad != 0;
-  char* const source = job.walk.base[v] + start * p.item;
-  if (p.direct && !p.convert && !padded) return source;
+  char* const source = p.base + start * p.item;
+  if (p.dense && !p.convert && !padded) return source;
   if (p.convert) {
     const void* from = source;
-    if (!p.direct) {
-      gather_block(job.walk, v, start, n, narrow);
+    if (!p.dense) {
+      gather_block(*job.walk, v, start, n, narrow);
       from = narrow;
     }
     p.convert(from, block, n);
-  } else if (p.direct) {
+  } else if (p.dense) {
     memcpy(block, source, size_t(n * p.width));
   } else {
-    gather_block(job.walk, v, start, n, block);
+    gather_block(*job.walk, v, start, n, block);
   }
   if (padded)
     copy_row(block + n * p.width, p.width, block + (n - 1) * p.width, 0, kPad - n % kPad, p.width);
   return block;
 }
 
-// At most kBlock elements, or any multiple of kPad if every view that is not scalar is direct.
-void run_block(const Job& job, int64_t start, int64_t n, char (*blocks)[kBlockBytes],
-               char* narrow) {
+// At most kBlock elements, through blocks.
+void run_block(const Job& job, const int64_t* step, int64_t start, int64_t n,
+               char (*blocks)[kBlockBytes], char* narrow) {
   const void* in[kMaxViews];
   for (int v = 0; v < job.inputs; ++v) in[v] = load(job, v, start, n, blocks[v], narrow);
   const int o = job.inputs;
   const Port& p = job.port[o];
-  char* const target = job.walk.base[o] + start * p.item;
-  const bool straight = p.direct && !p.convert && n % kPad == 0;
+  char* const target = p.base + start * p.item;
+  const bool straight = p.dense && !p.convert && n % kPad == 0;
   char* const result = straight ? target : blocks[o];
-  job.fn(in, result, (n + kPad - 1) / kPad * kPad, job.params);
+  job.fn(in, step, result, (n + kPad - 1) / kPad * kPad, job.params);
   if (straight) return;
   const char* from = result;
   if (p.convert) {
-    p.convert(result, p.direct ? target : narrow, n);
-    if (p.direct) return;
+    p.convert(result, p.dense ? target : narrow, n);
+    if (p.dense) return;
     from = narrow;
   }
-  if (p.direct)
+  if (p.dense)
     memcpy(target, from, size_t(n * p.item));
   else
-    scatter_block(job.walk, o, start, n, from);
+    scatter_block(*job.walk, o, start, n, from);
 }
-
-void run_range(const Job& job, int64_t begin, int64_t end) {
+void run_blocks(const Job& job, int64_t begin, int64_t end) {
   alignas(64) char blocks[kMaxViews][kBlockBytes];
   alignas(64) char narrow[kBlock * 2];
-  bool whole = true;  // no view needs a block of its own, but for scalars and tails
-  for (int v = 0; v <= job.inputs; ++v) {
-    const Port& p = job.port[v];
-    if (p.scalar) {
-      if (v < job.inputs) fill_scalar(job, v, blocks[v]);
-      whole = false;
-    }
-    whole = whole && p.direct && !p.convert;
-  }
-  if (whole) {
-    const int64_t full = (end - begin) / kPad * kPad;
-    if (full > 0) run_block(job, begin, full, blocks, narrow);
-    if (begin + full < end) run_block(job, begin + full, end - begin - full, blocks, narrow);
-    return;
+  int64_t step[kMaxViews];
+  for (int v = 0; v < job.inputs; ++v) {
+    step[v] = job.port[v].repeated ? 0 : 1;
+    if (step[v] == 0) repeat(job.port[v], job.port[v].base, blocks[v]);
   }
   for (int64_t i = begin; i < end; i += kBlock)
-    run_block(job, i, end - i < kBlock ? end - i : kBlock, blocks, narrow);
+    run_block(job, step, i, end - i < kBlock ? end - i : kBlock, blocks, narrow);
 }
 
 // The dtype in which a statement works on views of dtype t.
@@ -151,38 +194,100 @@ class Straightened {
   void* made_[kMaxViews] = {};
 };
 
-gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* slot, gd_error* e) {
-  const int o = job.inputs;
-  for (int v = 0; v <= o; ++v)
-    if (views[v]->data && !same_sizes(*views[v], *views[o]))
-      return refuse(e, GD_INVALID, slot, "input %d has other sizes than the output", v);
-  for (int v = 0; v <= o; ++v) {
-    if (views[v]->data) {
-      add_view(job.walk, *views[v]);
-    } else {
-      gd_view absent = *views[o];
-      absent.data = nullptr;
-      absent.dtype = views[0]->dtype;
-      add_view(job.walk, absent);
-    }
+// itemsize as a table: a small call is made of little else.
+struct Items {
+  int64_t bytes[GD_DTYPE_COUNT];
+};
+constexpr Items kItems = [] {
+  Items t{};
+  for (int32_t i = 0; i < GD_DTYPE_COUNT; ++i) t.bytes[i] = int64_t(itemsize(DType(i)));
+  return t;
+}();
+
+// Row-major without gaps? Then the elements need no walk.
+bool dense(const gd_view& v) {
+  int64_t step = 1;
+  for (int k = v.rank - 1; k >= 0; --k) {
+    if (v.strides[k] != step && v.sizes[k] != 1) return false;
+    step *= v.sizes[k];
   }
-  const int64_t n = job.walk.count();
-  if (n == 0) return GD_OK;
-  sort_axes(job.walk, o);
+  return true;
+}
+bool repeated(const gd_view& v) {
+  for (int k = 0; k < v.rank; ++k)
+    if (v.strides[k] != 0 && v.sizes[k] != 1) return false;
+  return true;
+}
+
+// Views that are not all dense or repeated: as a walk in the output's order.
+gd_status run_walk(gd_device* d, Job& job, const gd_view* const* views, int64_t n) {
+  const int o = job.inputs;
+  Walk w;
+  for (int v = 0; v <= o; ++v) {
+    gd_view view = *views[views[v]->data ? v : o];
+    if (!views[v]->data) {
+      view.data = nullptr;
+      view.dtype = views[0]->dtype;
+    }
+    add_view(w, view);
+  }
+  sort_axes(w, o);
   Straightened copies;
-  for (int v = 0; v < o; ++v) copies.straighten(d, job.walk, v, o);
-  merge_axes(job.walk);
+  for (int v = 0; v < o; ++v) copies.straighten(d, w, v, o);
+  merge_axes(w);
+  job.walk = &w;
+  bool whole = true;
+  const int last = w.rank - 1;
+  job.rows = w.rank > 1 && w.size[last] >= kRow;
   for (int v = 0; v <= o; ++v) {
     Port& p = job.port[v];
-    const int32_t t = views[v]->data ? views[v]->dtype : views[0]->dtype, to = working(t);
-    p.absent = !views[v]->data;
-    p.item = int64_t(itemsize(DType(t)));
-    p.width = int64_t(itemsize(DType(to)));
-    p.convert = t == to ? nullptr : v < o ? d->convert(t, to) : d->convert(to, t);
-    p.scalar = v < o && (p.absent || (n > 1 && job.walk.scalar(v)));
-    p.direct = !p.absent && job.walk.contiguous(v);
+    p.base = w.base[v];
+    p.dense = p.base && w.contiguous(v);
+    p.repeated = v < o && w.scalar(v);
+    whole = whole && !p.convert && (p.dense || p.repeated);
+    const int64_t step = last < 0 ? 0 : w.stride[v][last];
+    job.rows = job.rows && !(p.convert && step != 0) && (step == w.item[v] || (step == 0 && v < o));
   }
-  parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) { run_range(job, begin, end); });
+  parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
+    if (whole)
+      run_whole(job, begin, end);
+    else if (job.rows)
+      run_rows(job, begin, end);
+    else
+      run_blocks(job, begin, end);
+  });
+  return GD_OK;
+}
+
+gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* slot, gd_error* e) {
+  const int o = job.inputs;
+  const gd_view& out = *views[o];
+  const int64_t n = count_of(out);
+  bool simple = true, whole = true;  // no walk is needed; nor blocks
+  for (int v = 0; v <= o; ++v) {
+    const gd_view& view = *views[v];
+    if (view.data && v < o && !same_sizes(view, out))
+      return refuse(e, GD_INVALID, slot, "input %d has other sizes than the output", v);
+    Port& p = job.port[v];
+    const int32_t t = view.data ? view.dtype : views[0]->dtype, to = working(t);
+    p.item = kItems.bytes[t];
+    p.width = kItems.bytes[to];
+    p.convert = t == to ? nullptr : v < o ? d->convert(t, to) : d->convert(to, t);
+    p.base = view.data ? static_cast<char*>(view.data) + view.offset * p.item : nullptr;
+    p.dense = p.base && dense(view);
+    p.repeated = v < o && !(p.dense && n > 1) && (!p.base || repeated(view));
+    simple = simple && (p.dense || p.repeated);
+    whole = whole && !p.convert;
+  }
+  if (n == 0) return GD_OK;
+  if (!simple) return run_walk(d, job, views, n);
+  if (n <= kGrain) {
+    whole ? run_whole(job, 0, n) : run_blocks(job, 0, n);
+    return GD_OK;
+  }
+  parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
+    whole ? run_whole(job, begin, end) : run_blocks(job, begin, end);
+  });
   return GD_OK;
 }
 

@@ -6,8 +6,10 @@
 
 namespace gradus::cpu {
 
-// One statement on contiguous blocks: in[] as the slot lists them, n a multiple of kPad.
-using BlockFn = void (*)(const void* const* in, void* out, int64_t n, const double* params);
+// One statement on contiguous blocks: in[] as the slot lists them, n a multiple of kPad. Where
+// step[k] is 0 instead of 1, in[k] is one number for all elements, given kPad times.
+using BlockFn = void (*)(const void* const* in, const int64_t* step, void* out, int64_t n,
+                         const double* params);
 // dst[i] = cast(src[i]) on contiguous elements.
 using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
 // Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < run, j < columns, all

@@ -7,6 +7,17 @@
 #include <utility>
 #include <xsimd/xsimd.hpp>
 
+#if defined(__aarch64__)
+namespace xsimd {
+// xsimd 8.1 has only an estimate for f32 on ARM.
+template <>
+inline batch<float, neon64>& batch<float, neon64>::operator/=(
+    batch<float, neon64> const& other) noexcept {
+  return *this = vdivq_f32(*this, other);
+}
+}  // namespace xsimd
+#endif
+
 namespace gradus::cpu {
 
 #if defined(__AVX512BW__)
@@ -71,6 +82,15 @@ inline Batch<T> fused_minus(Batch<T> x, Batch<T> y, Batch<T> z) {
 #else
   return z - x * y;
 #endif
+}
+
+// xsimd::sqrt is an estimate too for f32 on ARM, and NaN for inf.
+template <class T>
+inline Batch<T> root(Batch<T> x) {
+#if defined(__aarch64__)
+  if constexpr (sizeof(T) == 4) return vsqrtq_f32(x);
+#endif
+  return xsimd::sqrt(x);
 }
 
 // y with the lanes named by `bad` replaced by f(x). Not inline: it is the rare way.

@@ -23,7 +23,7 @@ struct Words<xsimd::batch<T, cpu::Arch>> {
   static B log2(B x) { return cpu::log2_of<T>(x); }
   static B log10(B x) { return cpu::log10_of<T>(x); }
   static B log1p(B x) { return cpu::log1p_of<T>(x); }
-  static B sqrt(B x) { return xsimd::sqrt(x); }
+  static B sqrt(B x) { return cpu::root<T>(x); }
   static B cbrt(B x) { return cpu::cbrt_of<T>(x); }
   static B pow(B a, B b) { return cpu::pow_of<T>(a, b); }
   static B sin(B x) { return cpu::sin_of<T>(x, One::sin); }
