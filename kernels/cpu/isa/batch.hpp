@@ -4,6 +4,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <utility>
 #include <xsimd/xsimd.hpp>
 
 namespace gradus::cpu {
@@ -46,6 +47,29 @@ inline Batch<T> fused(Batch<T> x, Batch<T> y, Batch<T> z) {
     return vfmaq_f64(z, x, y);
 #else
   return xsimd::fma(x, y, z);
+#endif
+}
+
+// z - x y, as exact as fused.
+template <class T>
+inline Batch<T> fused_minus(Batch<T> x, Batch<T> y, Batch<T> z) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return _mm512_fnmadd_ps(x, y, z);
+  else
+    return _mm512_fnmadd_pd(x, y, z);
+#elif defined(__FMA__)
+  if constexpr (sizeof(T) == 4)
+    return _mm256_fnmadd_ps(x, y, z);
+  else
+    return _mm256_fnmadd_pd(x, y, z);
+#elif defined(__aarch64__)
+  if constexpr (sizeof(T) == 4)
+    return vfmsq_f32(z, x, y);
+  else
+    return vfmsq_f64(z, x, y);
+#else
+  return z - x * y;
 #endif
 }
 
@@ -200,7 +224,7 @@ template <class T>
 inline Pair<T> exact_product(Batch<T> a, Batch<T> b) {
   const Batch<T> p = a * b;
   if constexpr (kFused) {
-    return {p, fused<T>(a, b, -p)};
+    return {p, -fused_minus<T>(a, b, p)};
   } else {
     const Batch<T> c(Form<T>::split);
     const Batch<T> ca = c * a, ah = ca - (ca - a), al = a - ah;
@@ -212,19 +236,37 @@ inline Pair<T> exact_product(Batch<T> a, Batch<T> b) {
 template <class T>
 inline Batch<T> residual(Batch<T> z, Batch<T> a, Batch<T> b) {
   if constexpr (kFused) {
-    return fused<T>(-a, b, z);
+    return fused_minus<T>(a, b, z);
   } else {
     const Pair<T> p = exact_product<T>(a, b);
     return (z - p.hi) - p.lo;
   }
 }
 
-// c[0] x^(N-1) + ... + c[N-1]
+// ---- polynomials c[0] x^(N-1) + ... + c[N-1]. (Fewer products in a row, by even and odd powers,
+// take more time: the units are busy, not waiting.)
+
+template <class T, size_t N, size_t... I>
+inline Batch<T> horner(const T (&c)[N], Batch<T> x, std::index_sequence<I...>) {
+  Batch<T> p(c[0]);
+  ((p = fused<T>(p, x, Batch<T>(c[I + 1]))), ...);
+  return p;
+}
 template <class T, size_t N>
 inline Batch<T> polynomial(const T (&c)[N], Batch<T> x) {
-  Batch<T> p(c[0]);
-  for (size_t i = 1; i < N; ++i) p = fused<T>(p, x, Batch<T>(c[i]));
+  return horner<T>(c, x, std::make_index_sequence<N - 1>());
+}
+// Of the coefficients a where m, else b.
+template <class T, size_t N, size_t... I>
+inline Batch<T> horner_of(BatchMask<T> m, const T (&a)[N], const T (&b)[N], Batch<T> x,
+                          std::index_sequence<I...>) {
+  Batch<T> p = xsimd::select(m, Batch<T>(a[0]), Batch<T>(b[0]));
+  ((p = fused<T>(p, x, xsimd::select(m, Batch<T>(a[I + 1]), Batch<T>(b[I + 1])))), ...);
   return p;
+}
+template <class T, size_t N>
+inline Batch<T> polynomial_of(BatchMask<T> m, const T (&a)[N], const T (&b)[N], Batch<T> x) {
+  return horner_of<T>(m, a, b, x, std::make_index_sequence<N - 1>());
 }
 
 // ---- f32 through f64, for the few words that need it

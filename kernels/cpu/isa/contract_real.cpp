@@ -200,8 +200,10 @@ class Matmul {
 
   // Offsets of a block of rows or columns in out and bias.
   struct Places {
-    int64_t out[kTaskPanelsM * kRows > kTaskPanelsN* kNr ? kTaskPanelsM* kRows : kTaskPanelsN* kNr];
-    int64_t bias[sizeof(out) / sizeof(int64_t)];
+    static constexpr int64_t kRowsOfTask = kTaskPanelsM * (kRows > kRows1 ? kRows : kRows1),
+                             kColumnsOfTask = kWideN * kNr,
+                             kMost = kRowsOfTask > kColumnsOfTask ? kRowsOfTask : kColumnsOfTask;
+    int64_t out[kMost], bias[kMost];
   };
 
   void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {

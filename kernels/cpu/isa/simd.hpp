@@ -67,8 +67,23 @@ struct Words<xsimd::batch<T, cpu::Arch>> {
   }
   // xsimd's != is false for NaN on AVX; the other comparisons are as they should be.
   static Mask ne(B a, B b) { return !(a == b); }
+  // x86's own give their second operand where both are equal or one is NaN: one more comparison
+  // mends that, or none where b is a constant.
+#if defined(__SSE2__)
+  static bool plain(B b) {
+    const T first = T(b.data[0]);
+    return __builtin_constant_p(first) && (first < T(0) || first > T(0));
+  }
+  static B min(B a, B b) {
+    return plain(b) ? xsimd::min(b, a) : xsimd::select(a == a, xsimd::min(a, b), a);
+  }
+  static B max(B a, B b) {
+    return plain(b) ? xsimd::max(b, a) : xsimd::select(a == a, xsimd::max(a, b), a);
+  }
+#else
   static B min(B a, B b) { return xsimd::select((a < b) | ne(a, a), a, b); }
   static B max(B a, B b) { return xsimd::select((b < a) | ne(a, a), a, b); }
+#endif
   static Mask lt(B a, B b) { return a < b; }
   static Mask le(B a, B b) { return a <= b; }
   static Mask eq(B a, B b) { return a == b; }

@@ -1,6 +1,7 @@
-// The error function. erf x is x + x P(x^2) up to 1, then 1 - e^-Q(x). erfc x is e^(-x^2) g(s) s
+// The error function. erf x is x + x P(x^2) near 0, then 1 - 2^Q(x). P and Q have one degree, so a
+// batch evaluates one polynomial whose coefficients each lane chooses. erfc x is e^(-x^2) g(s) s
 // with s = 1 / (x + 3), which keeps its digits down to the last subnormal. Polynomials by Remez
-// (error below 2^-29 of f32, 2^-56 of f64).
+// (error below 2^-25 of f32, 2^-55 of f64).
 #pragma once
 #include "kernels/cpu/isa/words_exp.hpp"
 
@@ -10,31 +11,35 @@ template <class T>
 struct ErfTable;
 template <>
 struct ErfTable<float> {
-  static constexpr float top = 4;  // erf is 1 from here on
-  static constexpr float P[] = {7.889119297033176e-05f, -0.0008020845707505941f,
-                                0.005189536605030298f,  -0.026854446157813072f,
-                                0.11283600330352783f,   -0.3761262595653534f,
-                                0.12837916612625122f};
-  static constexpr float Q[] = {
-      -0.00018557399744167924f, 0.002939607249572873f, -0.02180531807243824f,  0.10303737223148346f,
-      0.6382256746292114f,      1.1270400285720825f,   0.00035371925332583487f};
+  static constexpr float edge = 0.9375f, top = 3.95f;  // erf is 1 from top on
+  static constexpr float P[] = {-0.000591941294260323f, 0.004979135002940893f,
+                                -0.026757044717669487f, 0.11281552910804749f,
+                                -0.37612468004226685f,  0.12837915122509003f};
+  static constexpr float Q[] = {-0.0017625035252422094f, 0.02213786169886589f,
+                                -0.13041019439697266f,   -0.9403797388076782f,
+                                -1.6149753332138062f,    -0.0030266460962593555f};
+  // (2^r - 1) / r; fewer digits do where 2^r is taken from 1.
+  static constexpr float c[] = {0.0013264541048556566f, 0.009671482257544994f, 0.05550733581185341f,
+                                0.24022243916988373f, 0.6931470036506653f};
 };
 template <>
 struct ErfTable<double> {
-  static constexpr double top = 6;
+  static constexpr double edge = 1.125, top = 5.95;
   static constexpr double P[] = {
-      5.960685338520971e-11,   -1.137495573607015e-09, 1.466032872274226e-08,
-      -1.6350396222864617e-07, 1.64610084778027e-06,   -1.4925595772180906e-05,
-      0.0001205533113295582,   -0.0008548326981425542, 0.005223977624828431,
-      -0.026866170645077875,   0.11283791670954885,    -0.3761263890318375,
+      -1.5410354063821444e-14, 3.948255795865484e-13,   -6.576492753585451e-12,
+      9.398637865914235e-11,   -1.2287480994656324e-09, 1.4806907081732284e-08,
+      -1.6365825131382447e-07, 1.6462113379903413e-06,  -1.4925650322154814e-05,
+      0.00012055332980836537,  -0.0008548327023433508,  0.005223977625441981,
+      -0.02686617064513124,    0.11283791670955126,     -0.37612638903183754,
       0.1283791670955126};
   static constexpr double Q[] = {
-      4.865188296302495e-12,  -2.0203770957782872e-10, 3.890076219541629e-09,
-      -4.593392749032493e-08, 3.695710324555391e-07,   -2.114831726755434e-06,
-      8.578917515109204e-06,  -2.2533318396996647e-05, 1.952397218809836e-05,
-      0.00013655383825459226, -0.0007730424738691921,  0.0019189448010197424,
-      -0.0004135357051101226, -0.018988042720202134,   0.10270229019592705,
-      0.6366440549402285,     1.1283739917504727,      5.132369390637237e-07};
+      -8.153324781551324e-12,  -2.366050284092899e-12, 6.841194232771081e-09,
+      -1.6761233038909974e-07, 2.1571372668731672e-06, -1.828839251601602e-05,
+      0.00011098865289449731,  -0.000497577584417768,  0.0016272849723708782,
+      -0.003452602774995648,   0.0013050457204921866,  0.02683722099309206,
+      -0.1478473449649361,     -0.9186109034638722,    -1.6278681939421022,
+      -4.322354343654088e-06};
+  static constexpr const double (&c)[11] = ExpTable<double>::c;
 };
 // g by powers of s - 3/16, up to x = 10.6, for f32; of s - 1/16, from x = 0.5 to 28, for f64, whose
 // last two coefficients stand apart, the last one as a sum.
@@ -54,12 +59,14 @@ inline constexpr double kErfcLast[] = {2.4768655324055913, 0.6923507498337551,
 template <class T>
 inline Batch<T> erf_of(Batch<T> x) {
   using P = ErfTable<T>;
-  const Batch<T> a = magnitude<T>(x), one(T(1));
-  const Batch<T> near = fused<T>(a, polynomial<T>(P::P, a * a), a);
-  const Batch<T> t = xsimd::min(Batch<T>(P::top), xsimd::max(one, a));
-  const Parts<T> e = exp_parts<T>(-polynomial<T>(P::Q, t));
-  const Batch<T> far = fused<T>(-power_of_two<T>(e.exponent), e.fraction, one);
-  return signed_as<T>(xsimd::select(a < one, near, far), x);
+  const Batch<T> a = magnitude<T>(x), one(T(1)), round(Form<T>::round);
+  const BatchMask<T> near = a < Batch<T>(P::edge);
+  const Batch<T> t = xsimd::select(near, a * a, xsimd::min(Batch<T>(P::top), a));
+  const Batch<T> p = polynomial_of<T>(near, P::P, P::Q, t);
+  const Batch<T> shifted = p + round, r = p - (shifted - round);
+  const Batch<T> n = from_bits<T>((bits<T>(shifted) << Form<T>::mantissa) + Form<T>::one);
+  const Batch<T> far = fused_minus<T>(n, fused<T>(polynomial<T>(P::c, r), r, one), one);
+  return signed_as<T>(xsimd::select(near, fused<T>(a, p, a), far), x);
 }
 
 // f32 in f64: e^-x^2 needs no care there.
