@@ -18,6 +18,7 @@ auto as_xtensor(const Tensor& t) {
   if (!t.device().host_memory())
     fail(ErrorKind::device, "as_xtensor", "the memory of ", t.device().name(),
          " is not the host's");
+  for (KernelWrapper* w : t.device().wrappers()) w->unseen("values are read on the host");
   // Adapt the whole storage in one dimension: xtensor checks lengths there and nowhere else.
   const size_t n = t.storage().bytes() / sizeof(T);
   auto flat = xt::adapt(static_cast<T*>(t.storage().data()), n, xt::no_ownership(),

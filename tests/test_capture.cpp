@@ -7,6 +7,7 @@
 #include "nn_helpers.hpp"
 #include "ops/nn/normalization.hpp"
 #include "ops/optim/optimizer.hpp"
+#include "engine/xtensor.hpp"
 #include "io_helpers.hpp"
 
 #include <thread>
@@ -239,6 +240,10 @@ TEST_CASE("capture: steps that can't be replayed say why") {
   CHECK(why_not([&] {
           return Tensors{add(x, wave_tensor({4}, 3))};
         }).find("copied from the host") != std::string::npos);
+  CHECK(why_not([&] {
+          as_xtensor<float>(x)(0) = 1;
+          return Tensors{neg(x)};
+        }).find("read on the host") != std::string::npos);
   CHECK(why_not([&] { return Tensors{masked_select(x, gt(x, Tensor(0.0)))}; }) != "");
   CHECK(why_not([&] {
           manual_seed(1);

@@ -161,3 +161,42 @@ TEST_CASE("cpu: a chain writes in place and refuses what breaks its contract") {
   Array<Half> narrow({70});
   CHECK(has(refused({1, GD_COPY, 0, 0, 0, 1, 0, GD_F32, 0}, narrow.view()), "16-bit"));
 }
+
+TEST_CASE("cpu: one call that updates several parameters gives the bits of single calls") {
+  for (const auto& dev : devices())
+    for (const int32_t op : {GD_SGD, GD_ADAM, GD_ADAMW}) {
+      const bool sgd = op == GD_SGD;
+      const std::vector<double> rule =
+          sgd ? std::vector<double>{0.9, 0, 0.01, 1} : std::vector<double>{0.9, 0.99, 1e-8, 0.01};
+      Array<double> hyper({3}), gain({1});
+      hyper.fill([n = 0]() mutable { return 0.1 + 0.2 * n++; });
+      gain.fill([] { return 0.5; });
+      std::vector<gd_view> in, out;
+      std::vector<std::unique_ptr<Array<float>>> arrays, alone;
+      const std::vector<Index> shapes{{7}, {40, 9}, {3, 0}, {300, 130}, {}, {6, 5}};
+      for (size_t k = 0; k < shapes.size(); ++k) {
+        const Layout layout = k == 5 ? kPermuted : kPlain;
+        std::vector<gd_view> views;
+        for (int i = 0; i < (sgd ? 3 : 4); ++i) {
+          arrays.push_back(std::make_unique<Array<float>>(shapes[k], layout));
+          arrays.back()->fill([&] { return std::abs(small_number<float>()); });
+          alone.push_back(std::make_unique<Array<float>>(shapes[k], layout));
+          std::copy_n(arrays.back()->store.get(), arrays.back()->length, alone.back()->store.get());
+          (i == 0 ? in : out).push_back(arrays.back()->view());
+          views.push_back(alone.back()->view());
+        }
+        in.insert(in.end(), {hyper.view(), gain.view()});
+        call(*dev, GD_OPTIMIZER_STEP, op, {views[0], hyper.view(), gain.view()},
+             {views.begin() + 1, views.end()}, rule, {0});
+      }
+      call(*dev, GD_OPTIMIZER_STEP, op, in, out, rule, {0});
+      for (size_t i = 0; i < arrays.size(); ++i)
+        CHECK(same_bits(arrays[i]->values(), alone[i]->values()));
+    }
+  Array<float> p({4});
+  Array<double> hyper({3});
+  CHECK(has(
+      refusal(GD_OPTIMIZER_STEP, GD_ADAM, {p.view(), hyper.view(), kAbsent, p.view(), hyper.view()},
+              {p.view(), p.view(), p.view()}, {0.9, 0.99, 1e-8, 0}),
+      "do not fit together"));
+}
