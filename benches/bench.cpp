@@ -162,6 +162,10 @@ double Run::compare(const Work& work, const Sampler& ours, const std::vector<Pee
   if (peers.empty()) print(row);
   for (size_t i = 0; i < peers.size(); ++i) {
     row.peer = peers[i].name;
+    if (times[i + 1].empty()) {
+      note(row.peer + " has stopped answering");
+      continue;
+    }
     row.theirs = median(times[i + 1]);
     row.theirs_best = best(times[i + 1]);
     row.ratio = row.theirs / row.ours;

@@ -30,7 +30,8 @@ struct Target {
 Target at_least(double ratio);
 Target at_most_time(double factor);  // ours may take this many times the peer's time
 
-// Seconds of one call: samples taken within about this many seconds, at least one.
+// Seconds of one call: samples taken within about this many seconds, at least one; none from a peer
+// that is gone.
 using Sampler = std::function<std::vector<double>(double seconds)>;
 // Of a function in this process; `calls` of its own work are done by one call of it. Short ones are
 // timed in bunches of a millisecond.
