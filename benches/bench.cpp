@@ -14,9 +14,10 @@
 namespace gradus::bench {
 namespace {
 
-constexpr int kRounds = 5;
-constexpr double kSlice = 0.025;  // seconds of one side in one round
-constexpr double kBunch = 1e-3;   // short calls are timed together
+constexpr int kRounds = 4;
+constexpr double kSlice = 0.02;  // seconds of one side in one round
+constexpr double kBunch = 1e-3;  // short calls are timed together
+constexpr double kLong = 0.02;   // calls from here on need no warming
 
 double median(std::vector<double> v) {
   const size_t middle = v.size() / 2;
@@ -25,6 +26,7 @@ double median(std::vector<double> v) {
 }
 
 std::string show(double value, const Work& work) {
+  if (work.unit == "MiB" && value < 1e5) return fmt::format("{:.2f} KiB", value / 1024);
   if (work.unit == "MiB") return fmt::format("{:.2f} MiB", value / 1048576);
   if (work.amount > 0) return fmt::format("{:.1f} {}", work.amount / value * 1e-9, work.unit);
   if (value < 1e-6) return fmt::format("{:.1f} ns", value * 1e9);
@@ -50,14 +52,13 @@ Target at_most_time(double factor) {
 }
 
 Sampler sampler(std::function<void()> call, double calls) {
-  return [call = std::move(call), calls, bunch = int64_t(0)](double budget) mutable {
+  return [call = std::move(call), calls, bunch = int64_t(0), one = 0.0](double budget) mutable {
+    if (one < kLong) call();  // first touches; later the other side had the caches
     if (bunch == 0) {
-      call();  // first touches, caches
       const double t = seconds();
       call();
-      bunch = std::clamp<int64_t>(int64_t(kBunch / std::max(seconds() - t, 1e-9)), 1, 1000000);
-    } else {
-      call();  // the other side had the caches
+      one = seconds() - t;
+      bunch = std::clamp<int64_t>(int64_t(kBunch / std::max(one, 1e-9)), 1, 1000000);
     }
     std::vector<double> out;
     const double end = seconds() + budget;
@@ -138,17 +139,17 @@ bool Run::wants(const std::string& work) const {
 
 double Run::compare(const Work& work, const Sampler& ours, const std::vector<Peer>& peers) {
   if (!wants(work.name)) return 0;
-  // Threads of a library that has just worked still spin for tens of milliseconds.
-  const auto settle = [&] {
+  // Threads that have just worked still spin: OpenBLAS's for tens of milliseconds, others shortly.
+  const auto settle = [&](bool before_ours) {
     if (work.threads > 1 && !peers.empty())
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      std::this_thread::sleep_for(std::chrono::milliseconds(before_ours ? 30 : 5));
   };
   std::vector<std::vector<double>> times(peers.size() + 1);
   const double slice = options_.quick ? kSlice / 4 : kSlice;
   const double start = seconds();
   for (int round = 0; round < (options_.quick ? 3 : kRounds); ++round) {
     for (size_t i = 0; i < times.size(); ++i) {
-      settle();
+      settle(i == 0);
       const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(slice);
       times[i].insert(times[i].end(), samples.begin(), samples.end());
     }

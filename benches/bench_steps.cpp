@@ -5,6 +5,7 @@
 #include "engine/error.hpp"
 #include "engine/graph.hpp"
 #include "engine/random.hpp"
+#include "engine/wrap/capture.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"
 #include "ops/optim/optimizer.hpp"
@@ -19,22 +20,39 @@
 namespace gradus::bench {
 namespace {
 
-constexpr double kLr = 1e-3;
+// So small that the networks stay as they are: one that has learnt its batch by heart would spend
+// its time on subnormal moments.
+constexpr double kLr = 1e-6;
 
-// A network with a batch that stays the same: a step learns it by heart.
+// A network with a batch that stays the same.
 struct Training {
   nn::Sequential network;
   std::unique_ptr<optim::Optimizer> adam;
   Tensor x, y;
   bool classes = true;
+  Captured captured{};
 
   Tensor step() {
+    adam->prepare(kLr);
+    return work();
+  }
+  Tensor work() {
     adam->zero_grad();
     const Tensor out = network.forward(x);
     const Tensor loss = classes ? cross_entropy(out, y) : mse_loss(out, y);
     backward(loss);
-    adam->step(kLr);
-    return loss;
+    adam->apply();
+    return loss.detach();
+  }
+  // Recorded at the first call, repeated at later ones.
+  void captured_step() {
+    adam->prepare(kLr);
+    if (captured) {
+      captured.replay();
+      return;
+    }
+    captured = capture(x.device(), [this] { return Tensors{work()}; });
+    if (!captured) fail(ErrorKind::value, "bench", "no capture: ", captured.why_not());
   }
   void ready() {
     adam = std::make_unique<optim::Optimizer>(network.parameters(), optim::Adam{});
@@ -53,7 +71,6 @@ struct Mlp {
   std::vector<int64_t> sizes;
   int64_t batch;
   bool classes;
-  TorchTargets targets;
 
   std::string name() const { return fmt::format("mlp {} batch {}", fmt::join(sizes, "-"), batch); }
   // Forward, the gradient of each weight, and the gradient of each layer's input but the first.
@@ -90,7 +107,7 @@ struct Mlp {
     return fmt::format(
         "import torch.nn as nn, torch.nn.functional as F\n"
         "model = nn.Sequential({})\n"
-        "adam = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "adam = torch.optim.Adam(model.parameters(), lr=1e-6)\n"
         "x, y = {}, {}\n"
         "def loss_of(x, y): return F.{}(model(x), y)\n"
         "update = adam.step\n"
@@ -102,6 +119,9 @@ struct Mlp {
   }
 };
 constexpr const char* kCompiled =
+    "import logging\n"
+    "logging.disable(logging.WARNING)\n"
+    "torch._dynamo.reset()\n"
     "loss_of = torch.compile(loss_of)\n"
     "update = torch.compile(adam.step)\n"
     "for _ in range(3): step()\n";
@@ -183,79 +203,125 @@ void check_by_hand(const Mlp& model) {
 
 // ---- rows
 
-void mlp_rows(Run& run, const Mlp& model, int threads) {
-  const std::string name = model.name();
+// The eager step and the captured one against the same peers.
+struct StepTargets {
+  TorchTargets torch{};
+  Target libtorch{}, hand{}, peak{};
+};
+
+void mlp_row(Run& run, const Mlp& model, int threads, bool captured, const StepTargets& targets) {
+  const std::string name = model.name() + (captured ? ", captured" : ", eager");
   if (!run.wants(name)) return;
   const DeviceScope scope(run.device(threads));
-  const bool tiny = model.sizes.front() == MLP_IN;
   Training t = model.build();
+  for (int i = 0; i < 2; ++i) t.step();
   std::vector<Peer> peers;
-  if (tiny) {
+  if (model.sizes.front() == MLP_IN) {
     check_by_hand(model);
-    peers.push_back(peer("C by hand", [net = by_hand(t)] { mlp_step(net.get(), float(kLr)); }));
+    const auto hand = [net = by_hand(t)] { mlp_step(net.get(), float(kLr)); };
+    peers.push_back(peer("C by hand", hand, targets.hand));
   }
-  append(peers, torch_peers(threads, model.torch(), "step()", model.targets));
+  append(peers, torch_peers(threads, model.torch(), "step()", targets.torch));
   append(peers, libtorch_peers(threads, "mlp",
                                {{"sizes", model.sizes},
                                 {"batch", model.batch},
-                                {"loss", model.classes ? "cross_entropy" : "mse"}}));
-  if (!run.options().quick)
+                                {"loss", model.classes ? "cross_entropy" : "mse"}},
+                               targets.libtorch));
+  if (captured && !run.options().quick)
     append(peers, torch_compile_peers(threads, model.torch() + kCompiled, "step()"));
-  if (model.batch == 1024)
+  if (captured && targets.peak.ratio > 0)
     peers.push_back(
-        bound("peak", model.flops() / run.peak_flops(DType::f32, threads), at_least(0.7)));
+        bound("peak", model.flops() / run.peak_flops(DType::f32, threads), targets.peak));
   run.compare(
-      {name + ", eager", threads}, [&] { t.step(); }, peers);
+      {name, threads},
+      [&] {
+        if (captured)
+          t.captured_step();
+        else
+          t.step();
+      },
+      peers);
 }
 
-void lenet_rows(Run& run, int threads) {
-  if (!run.wants("lenet batch 64")) return;
+void lenet_row(Run& run, int threads, bool captured) {
+  const std::string name = std::string("lenet batch 64, ") + (captured ? "captured" : "eager");
+  if (!run.wants(name)) return;
   const DeviceScope scope(run.device(threads));
   Training t = build_lenet(64);
-  std::vector<Peer> peers =
-      torch_peers(threads, lenet_torch(64), "step()", {at_least(1.2), at_least(1.2)});
+  for (int i = 0; i < 2; ++i) t.step();
+  const Target target = captured ? at_least(1.2) : Target{};
+  std::vector<Peer> peers = torch_peers(threads, lenet_torch(64), "step()", {target, target});
   append(peers, libtorch_peers(threads, "lenet", {{"batch", 64}}));
   run.compare(
-      {"lenet batch 64, eager", threads}, [&] { t.step(); }, peers);
+      {name, threads},
+      [&] {
+        if (captured)
+          t.captured_step();
+        else
+          t.step();
+      },
+      peers);
 }
 
-std::vector<Mlp> mlps() {
-  return {{{8, 16, 16, 1}, 32, false, {at_least(30), {}}},
-          {{784, 128, 10}, 64, true, {at_least(4), at_least(2.5)}},
-          {{784, 512, 512, 10}, 128, true, {at_least(2.2), at_least(1.3)}},
-          {{784, 1024, 1024, 10}, 1024, true, {at_least(1.3), at_least(1.05)}}};
+struct Case {
+  Mlp model;
+  StepTargets eager, captured;
+};
+std::vector<Case> cases() {
+  const auto torch = [](double debian, double pypi) {
+    return StepTargets{{at_least(debian), at_least(pypi)}};
+  };
+  StepTargets large = torch(1.3, 1.05);
+  large.peak = at_least(0.7);
+  return {{{{8, 16, 16, 1}, 32, false},
+           torch(30, 30),
+           {{at_least(100), at_least(100)}, at_least(20), at_most_time(1.5)}},
+          {{{784, 128, 10}, 64, true}, {}, torch(4, 2.5)},
+          {{{784, 512, 512, 10}, 128, true}, {}, torch(2.2, 1.3)},
+          {{{784, 1024, 1024, 10}, 1024, true}, {}, large}};
 }
 
-// Peak bytes of tensors in three steps, network, adam's state and the batch included.
+// Peak bytes of tensors in some steps, network, adam's state and the batch included.
 template <class Build>
 void memory_row(Run& run, const std::string& name, const std::string& torch, const Build& build) {
-  const Work work{name + ", peak memory", 1, 0, "MiB"};
-  if (!run.wants(work.name)) return;
   Device& device = run.device(1);
   const DeviceScope scope(device);
-  const size_t before = device.pool().stats().live;
-  device.pool().reset_peak();
-  {
-    Training t = build();
-    for (int i = 0; i < 3; ++i) t.step();
+  std::vector<PeakBytes> peers;
+  for (const bool captured : {false, true}) {
+    const Work work{name + (captured ? ", captured" : ", eager"), 1, 0, "MiB"};
+    if (!run.wants(work.name)) continue;
+    const size_t before = device.pool().stats().live;
+    device.pool().reset_peak();
+    {
+      Training t = build();
+      for (int i = 0; i < 4; ++i)
+        if (captured)
+          t.captured_step();
+        else
+          t.step();
+    }
+    const double ours = double(device.pool().stats().peak - before);
+    if (peers.empty()) peers = torch_peak_bytes(torch, "step()");
+    for (const PeakBytes& p : peers) run.add(work, ours, p.peer, p.bytes, at_least(1));
   }
-  const double ours = double(device.pool().stats().peak - before);
-  for (const PeakBytes& p : torch_peak_bytes(torch, "step()"))
-    run.add(work, ours, p.peer, p.bytes, at_least(1));
 }
 
 }  // namespace
 
 void steps(Run& run) {
   for (const int threads : run.threads()) {
-    for (const Mlp& model : mlps()) mlp_rows(run, model, threads);
-    lenet_rows(run, threads);
+    for (const Case& c : cases()) {
+      mlp_row(run, c.model, threads, false, c.eager);
+      mlp_row(run, c.model, threads, true, c.captured);
+    }
+    lenet_row(run, threads, false);
+    lenet_row(run, threads, true);
   }
 }
 
 void memory_of_steps(Run& run) {
-  for (const Mlp& model : mlps())
-    memory_row(run, model.name(), model.torch(), [&] { return model.build(); });
+  for (const Case& c : cases())
+    memory_row(run, c.model.name(), c.model.torch(), [&] { return c.model.build(); });
   memory_row(run, "lenet batch 64", lenet_torch(64), [] { return build_lenet(64); });
 }
 

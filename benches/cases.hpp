@@ -1,4 +1,4 @@
-// Published contractions and transpositions, as facts: index strings and extents.
+// Published contractions, as facts: index strings and extents.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,13 +19,5 @@ struct Contraction {
   std::map<char, int64_t> extents(bool single, double max_flops) const;
 };
 const std::vector<Contraction>& tccg();
-
-// HPTT's benchmark (Springer, Su and Bientinesi, arXiv 1704.04374; springer13/hptt): axis k of the
-// result is axis dims[k] of the source; reversed for row-major memory. About 200 MiB in f32.
-struct Transposition {
-  int id;
-  std::vector<int64_t> sizes, dims;
-};
-const std::vector<Transposition>& transpositions();
 
 }  // namespace gradus::bench

@@ -18,9 +18,12 @@ namespace gradus::bench {
 void gemm(Run&);
 void pointwise(Run&);
 void overhead(Run&);
+void layers(Run&);
+void einsums(Run&);
 void steps(Run&);
 void memory_of_steps(Run&);
 void program(Run&);
+void transposes(Run&);
 
 namespace {
 struct Bench {
@@ -31,9 +34,12 @@ const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
     {"pointwise", "words held in L2, add and mul beyond caches, broadcast operands", pointwise},
     {"overhead", "ops on 16 numbers, backward per node", overhead},
+    {"layers", "ops of networks, forward and backward, against PyTorch", layers},
+    {"einsum", "TCCG's contractions against torch.einsum", einsums},
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
-    {"memory", "peak memory of training steps", memory_of_steps},
+    {"peak_memory", "peak memory of training steps", memory_of_steps},
     {"program", "start and size of the program", program},
+    {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 
 int run(int argc, char** argv) {
@@ -45,7 +51,7 @@ int run(int argc, char** argv) {
   app.add_flag("--quick", options.quick, "a quarter of the time");
   app.add_option("--filter", options.filter, "only works whose name contains this");
   app.add_option("--threads", options.threads, "thread counts; else 1 and all")->delimiter(',');
-  app.add_option("--json", options.json, "one JSON object per row into this file");
+  app.add_option("--json", options.json, "one JSON object per row into this file")->take_last();
   app.add_flag("--list", list, "names of the benches");
   CLI11_PARSE(app, argc, argv);
   if (list) {

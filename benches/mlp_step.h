@@ -17,9 +17,8 @@ typedef struct mlp_numbers {
 } mlp_numbers;
 
 typedef struct mlp {
-  mlp_numbers parameter, gradient, m, v;
+  mlp_numbers parameter, m, v;
   float x[MLP_BATCH][MLP_IN], y[MLP_BATCH];
-  float h1[MLP_BATCH][MLP_HIDDEN], h2[MLP_BATCH][MLP_HIDDEN];
   int steps;
 } mlp;
 

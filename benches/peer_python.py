@@ -4,7 +4,9 @@ One JSON object per line. The first says who answers; then each request {"setup"
 "calls"} is answered by {"samples": [seconds of one call, ...]} or {"error": text}. A setup is kept until another
 one comes. "peak": true asks for the peak bytes of tensors instead, counted from before the setup.
 """
+import contextlib
 import gc
+import itertools
 import json
 import os
 import re
@@ -20,6 +22,7 @@ except ImportError:
     torch = None
 
 BUNCH = 1e-3  # short calls are timed together
+LONG = 0.02  # calls from here on need no warming
 
 
 class Statement:
@@ -27,15 +30,17 @@ class Statement:
         self.names = {"torch": torch, "np": numpy}
         exec(setup, self.names)
         exec("def loop(n):\n    for _ in range(n):\n        " + call.replace("\n", "\n        "), self.names)
-        self.bunch = 0
+        self.bunch, self.one = 0, 0.0
 
     def sample(self, seconds, calls):
         loop, clock = self.names["loop"], time.perf_counter
-        loop(1)
+        if self.one < LONG:
+            loop(1)
         if self.bunch == 0:
             start = clock()
             loop(1)
-            self.bunch = max(1, min(1000000, int(BUNCH / max(clock() - start, 1e-9))))
+            self.one = clock() - start
+            self.bunch = max(1, min(1000000, int(BUNCH / max(self.one, 1e-9))))
         samples, now = [], clock()
         end = now + seconds
         while not samples or now < end:
@@ -47,15 +52,39 @@ class Statement:
 
 
 def peak_bytes(setup, call):
-    """The profiler counts what is allocated while it runs, so all is made under it."""
+    """The profiler counts what is allocated while it runs, so all is made under it, and what is gone goes before."""
+    gc.collect()
+    def work():
+        Statement(setup, call).names["loop"](3)
+
+    if not torch.autograd.kineto_available():
+        from torch.autograd import profiler_legacy
+        profiler_legacy.profile(profile_memory=True)._start_trace()
+        work()
+        events = [e for thread in torch.autograd._disable_profiler_legacy() for e in thread]
+        live = itertools.accumulate(e.cpu_memory_usage() for e in events if e.kind() == "memory_alloc")
+        return max(live)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "trace.json")
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-            Statement(setup, call).names["loop"](3)
+            work()
         profile.export_chrome_trace(file)
         with open(file, encoding="utf-8") as f:
             events = json.load(f)["traceEvents"]
     return max(int(e["args"]["Total Allocated"]) for e in events if e.get("name") == "[memory]")
+
+
+@contextlib.contextmanager
+def silent():
+    """The profiler's C++ talks on standard error."""
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
 
 
 def main():
@@ -76,7 +105,9 @@ def main():
                 torch.set_num_threads(request["threads"])
             if request.get("peak"):
                 key = statement = None
-                say({"bytes": peak_bytes(request["setup"], request["call"])})
+                with silent():
+                    peak = peak_bytes(request["setup"], request["call"])
+                say({"bytes": peak})
                 continue
             asked = (request["setup"], request["call"], request["threads"])
             if key != asked:

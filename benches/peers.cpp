@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <optional>
 #include <set>
 #include <sys/wait.h>
@@ -21,7 +22,8 @@ class Process {
  public:
   explicit Process(const std::vector<std::string>& command) {
     int in[2], out[2];
-    if (pipe(in) != 0 || pipe(out) != 0) fail(ErrorKind::io, "bench", "no pipe");
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+      fail(ErrorKind::io, "bench", "no pipe");
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -29,7 +31,6 @@ class Process {
     if (pid_ == 0) {
       dup2(in[0], 0);
       dup2(out[1], 1);
-      for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
       execvp(argv[0], argv.data());
       _exit(127);
     }
@@ -75,13 +76,16 @@ std::string folder() {
   return set ? set : GRADUS_BENCHES_DIR;
 }
 
-// python3 of the system, and the one that GRADUS_BENCH_PYTHON names.
+// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has.
 std::vector<Found>& pythons() {
   static std::vector<Found> found = [] {
     std::signal(SIGPIPE, SIG_IGN);
     std::vector<Found> out;
     std::vector<std::string> names{"/usr/bin/python3"};
-    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON")) names.emplace_back(other);
+    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
+      names.emplace_back(other);
+    else if (const char* venv = std::getenv("VIRTUAL_ENV"))
+      names.push_back(std::string(venv) + "/bin/python");
     for (const std::string& name : names) {
       auto process =
           std::make_unique<Process>(std::vector<std::string>{name, folder() + "/peer_python.py"});

@@ -22,7 +22,7 @@ using Names = std::vector<std::string>;
 constexpr const char* kSlots[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
                                   "reduce",         "scan",   "contract",  "gather",
                                   "scatter_add",    "random", "softmax",   "normalize",
-                                  "optimizer_step", "linalg", "sort"};
+                                  "optimizer_step", "linalg", "sort",   "chain"};
 static_assert(std::size(kSlots) == GD_SLOT_COUNT);
 
 void add_once(Names& names, const std::string& name) {

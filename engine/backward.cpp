@@ -96,7 +96,9 @@ class Walk {
 
   BackwardOptions options_;
   std::vector<Ref<GradFn>> roots_;  // a hook may take a root's history away
-  std::unordered_map<GradFn*, ByNode> pending_;
+  using Pending = std::unordered_map<GradFn*, ByNode>;
+  Pending pending_;
+  Pending::node_type spare_;  // an entry that is done with, for the next node
   std::priority_queue<GradFn*, std::vector<GradFn*>, Later> ready_;
   std::vector<Ref<Autograd>> leaf_order_;
   std::unordered_map<Autograd*, Sum> leaves_;
@@ -132,8 +134,14 @@ void Walk::deliver(const Edge& edge, const Tensor& g) {
     if (fresh) leaf_order_.push_back(edge.leaf);
     add(it->second, g);
   } else {
-    auto [it, fresh] = pending_.try_emplace(edge.fn.get());
-    if (fresh) {
+    auto it = pending_.find(edge.fn.get());
+    if (it == pending_.end()) {
+      if (spare_.empty()) {
+        it = pending_.try_emplace(edge.fn.get()).first;
+      } else {
+        spare_.key() = edge.fn.get();
+        it = pending_.insert(std::move(spare_)).position;
+      }
       it->second.outputs.resize(edge.fn->output_metas().size());
       ready_.push(edge.fn.get());
     }
@@ -224,10 +232,10 @@ void Walk::run() {
   while (!ready_.empty()) {
     GradFn* node = ready_.top();
     ready_.pop();
-    auto found = pending_.find(node);
-    ByNode in = std::move(found->second);
-    pending_.erase(found);
-    process(*node, in);
+    auto entry = pending_.extract(node);
+    process(*node, entry.mapped());
+    entry.mapped().outputs.clear();
+    spare_ = std::move(entry);
   }
 }
 

@@ -58,7 +58,7 @@ const char* slot_name(int slot) {
   constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
                                    "reduce",         "scan",   "contract",  "gather",
                                    "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg", "sort"};
+                                   "optimizer_step", "linalg", "sort",   "chain"};
   static_assert(std::size(names) == GD_SLOT_COUNT);
   return names[slot];
 }

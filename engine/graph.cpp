@@ -56,21 +56,15 @@ const Arithmetic& arithmetic() { return functions; }
 // ---- nodes
 
 // A node's death drops its edges and saved tensors, which may be the last handles of other nodes.
-// Those queue up here instead of recursing, so a chain of any length dies in a flat stack.
+// Those are linked up here instead of recursing, so a chain of any length dies in a flat stack.
 void destroy(const GradFn* node) {
-  thread_local std::vector<const GradFn*>* dying = nullptr;
-  if (dying) {
-    dying->push_back(node);
-    return;
-  }
-  std::vector<const GradFn*> queue{node};
-  dying = &queue;
-  while (!queue.empty()) {
-    const GradFn* next = queue.back();
-    queue.pop_back();
-    delete next;
-  }
-  dying = nullptr;
+  constinit thread_local static const GradFn* waiting = nullptr;
+  constinit thread_local static bool busy = false;
+  node->next_dying_ = std::exchange(waiting, node);
+  if (busy) return;
+  busy = true;
+  while (waiting) delete std::exchange(waiting, waiting->next_dying_);
+  busy = false;
 }
 
 GradFn::~GradFn() = default;
@@ -86,25 +80,9 @@ NodeHooks& GradFn::hooks() {
   return *hooks_;
 }
 
-namespace {
-class Locked {
- public:
-  explicit Locked(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) flag_.wait(true);
-  }
-  ~Locked() {
-    flag_.clear(std::memory_order_release);
-    flag_.notify_one();
-  }
-
- private:
-  std::atomic_flag& flag_;
-};
-}  // namespace
-
 void GradFn::free_saved() {
   SmallVector<Saved, 2> dropped;  // dies outside of the lock
-  const Locked lock(saved_lock_);
+  const std::lock_guard lock(saved_lock_);
   freed_ |= !saved_.empty();
   std::swap(dropped, saved_);
 }
@@ -136,7 +114,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
   constexpr const char* kRole[] = {"input", "output", "extra"};
   Saved saved{role, uint32_t(index), {}, 0};
   {
-    const Locked lock(saved_lock_);
+    const std::lock_guard lock(saved_lock_);
     if (freed_)
       fail(ErrorKind::autograd, op_->name,
            "backward through this graph a second time: its saved tensors "
@@ -215,7 +193,7 @@ void OpContext::keep(Saved::Role role, uint32_t index, const Tensor& t) {
   if (t.is_inference() && grad_on)
     fail(ErrorKind::autograd, op.name, "an inference tensor ", t.sizes(),
          " can't be saved for backward; clone() it to get a normal tensor");
-  saved_.push_back({role, index, t, t.version()});
+  saved_.emplace_back(role, index, t, t.version());
 }
 // Without its history, which the node's edge holds: a tensor that is later written in place by an
 // op that leads back here (h.mul_(f(h))) would own itself.
@@ -250,12 +228,14 @@ Ref<GradFn> record(OpContext& ctx) {
       history = true;
     }
     node->inputs_.push_back(std::move(edge));
-    node->input_metas_.push_back(t.defined() ? TensorMeta{t.sizes(), t.dtype(), &t.device()}
-                                             : TensorMeta{{}, DType::f32, nullptr});
+    if (t.defined())
+      node->input_metas_.emplace_back(t.sizes(), t.dtype(), &t.device());
+    else
+      node->input_metas_.emplace_back(Shape(), DType::f32, nullptr);
   }
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     const Tensor& y = ctx.outputs[k];
-    node->output_metas_.push_back({y.sizes(), y.dtype(), &y.device()});
+    node->output_metas_.emplace_back(y.sizes(), y.dtype(), &y.device());
     if (history && is_differentiable(y.dtype())) {
       Autograd& autograd = autograd_of(y);
       autograd.fn = node;

@@ -97,7 +97,8 @@ class GradFn : public RefCounted {
   SmallVector<Saved, 2> saved_;
   SmallVector<bool, 4> needs_;
   std::unique_ptr<NodeHooks> hooks_;
-  std::atomic_flag saved_lock_;
+  Lock saved_lock_;
+  mutable const GradFn* next_dying_ = nullptr;
   bool freed_ = false;
   bool attached_ = false;  // outputs point here (false: made for its jvp alone)
 };

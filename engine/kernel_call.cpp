@@ -11,8 +11,7 @@ Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
   return strides;
 }
 
-KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& strides,
-                            int64_t offset, int& n) {
+KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const int64_t* strides, int& n) {
   const int k = n_in_ + n_out_;
   if (k == kMax) fail(ErrorKind::internal, current_op(), "too many views in one kernel call");
   Device& d = t.device();
@@ -21,15 +20,10 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const Shape& st
          "; move one with to(device)");
   device_ = &d;
   if (!d.wrappers().empty()) t.storage().announce_used();
-  sizes_[k] = sizes;
-  strides_[k] = strides;
-  views_[k] = {t.storage().buffer_id(),
-               t.storage().data(),
-               int32_t(t.dtype()),
-               int32_t(sizes.size()),
-               offset,
-               nullptr,
-               nullptr};
+  const Storage& storage = t.storage();
+  views_[k] = {
+      storage.buffer_id(), storage.data(), int32_t(t.dtype()), int32_t(sizes.size()), t.offset(),
+      sizes.data(),        strides};
   ++n;
   return *this;
 }
@@ -46,10 +40,12 @@ KernelCall& KernelCall::out_none() {
 }
 
 void KernelCall::run() {
-  for (int k = 0; k < n_in_ + n_out_; ++k) {
-    views_[k].sizes = sizes_[k].data();
-    views_[k].strides = strides_[k].data();
-  }
+  const int64_t* kept = strides_.data();
+  for (int k = 0; k < n_in_ + n_out_; ++k)
+    if (!views_[k].strides) {
+      views_[k].strides = kept;
+      kept += views_[k].rank;
+    }
   const gd_call call{sizeof(gd_call),
                      slot_,
                      op_,

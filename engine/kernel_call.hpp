@@ -1,7 +1,7 @@
 // KernelCall builds one gd_call on the stack and runs it:
 //   KernelCall(GD_POINTWISE, id).in(a, sizes).in(b, sizes).out(y).run();
-// in(t, sizes) broadcasts by stride 0. Tensors must outlive the call; no heap is used for everyday
-// ranks.
+// in(t, sizes) broadcasts by stride 0. Tensors and sizes must outlive the call; strides are copied.
+// No heap is used for everyday ranks.
 #pragma once
 #include "engine/tensor.hpp"
 
@@ -14,19 +14,22 @@ class KernelCall {
  public:
   explicit KernelCall(gd_slot slot, int op = 0) : slot_(slot), op_(op) {}
   KernelCall(const KernelCall&) = delete;
-  KernelCall& in(const Tensor& t) { return add(t, t.sizes(), t.strides(), t.offset(), n_in_); }
+  KernelCall& in(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_in_); }
   KernelCall& in(const Tensor& t, const Shape& sizes) {
-    return add(t, sizes, broadcast_strides(t, sizes), t.offset(), n_in_);
+    return t.sizes() == sizes ? in(t) : in(t, sizes, broadcast_strides(t, sizes));
   }
   KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
-    return add(t, sizes, strides, t.offset(), n_in_);
+    return keep(strides).add(t, sizes, nullptr, n_in_);
   }
+  KernelCall& in(const Tensor&, Shape&&) = delete;
+  KernelCall& in(const Tensor&, Shape&&, const Shape&) = delete;
   KernelCall& in_none();  // an operand that is left out: data NULL
   // All ins come before all outs.
-  KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides(), t.offset(), n_out_); }
+  KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_out_); }
   KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {
-    return add(t, sizes, strides, t.offset(), n_out_);
+    return keep(strides).add(t, sizes, nullptr, n_out_);
   }
+  KernelCall& out(const Tensor&, Shape&&, const Shape&) = delete;
   KernelCall& out_none();
   KernelCall& number(double x) {
     doubles_.push_back(x);
@@ -41,14 +44,18 @@ class KernelCall {
 
  private:
   static constexpr int kMax = 8;
-  KernelCall& add(const Tensor& t, const Shape& sizes, const Shape& strides, int64_t offset,
-                  int& n);
+  KernelCall& keep(const Shape& strides) {
+    strides_.append(strides.data(), strides.size());
+    return *this;
+  }
+  // strides: null for those kept last
+  KernelCall& add(const Tensor& t, const Shape& sizes, const int64_t* strides, int& n);
   gd_slot slot_;
   int op_;
   int n_in_ = 0, n_out_ = 0;
   Device* device_ = nullptr;
   gd_view views_[kMax];
-  Shape sizes_[kMax], strides_[kMax];
+  SmallVector<int64_t, 24> strides_;  // of views that are not a tensor's own, one after the other
   SmallVector<double, 6> doubles_;
   SmallVector<int64_t, 6> ints_;
 };

@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 1u
-#define GD_MINOR 1u
+#define GD_MINOR 2u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -142,7 +142,8 @@ typedef enum gd_slot {
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
    * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
-   * gradient. sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param, velocity}
+   * gradient. Several parameters by one rule: in and out repeated for each (since 1.2; sgd then has
+   * two outs each). sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param, velocity}
    * (velocity NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2, eps,
    * weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp. Deterministic. */
   GD_OPTIMIZER_STEP,
@@ -152,8 +153,18 @@ typedef enum gd_slot {
    * numbers. No overlap. Stable, also downwards; NaN counts as the largest, -0 equals 0. Since 1.1.
    */
   GD_SORT,
+  /* Pointwise calls in a row, block by block through all of them: GD_POINTWISE, GD_POINTWISE_VJP and
+   * GD_COPY, each as its own slot says, but not of f16 and bf16; all views have the same sizes, at
+   * most GD_CHAIN_MOST in all. doubles: those of the steps, one after the other. ints = {steps (at
+   * most GD_CHAIN_MOST), then for each {slot, op, operand (vjp), doubles, operands, those operands,
+   * dtype of the result, out view to write it to or -1}}. Operand v < n_in is in[v], n_in + k is the
+   * result of step k, -1 is left out. An out view may be the very view of an in that no later step
+   * reads. The same bits as the calls one by one. Since 1.2. */
+  GD_CHAIN,
   GD_SLOT_COUNT
 } gd_slot;
+
+enum { GD_CHAIN_MOST = 32 };
 
 typedef enum gd_reduction {
   GD_SUM = 0,

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
 
 namespace gradus {
 
 namespace {
 thread_local const char* op_now = "";
 
+constexpr size_t kSmall = 1 << 20, kStep = 512;
+
 // 512 B steps below 1 MiB, 2 MiB steps above.
 size_t round_up(size_t bytes) {
-  const size_t step = bytes <= (size_t(1) << 20) ? 512 : size_t(2) << 20;
+  const size_t step = bytes <= kSmall ? kStep : size_t(2) << 20;
   return (bytes + step - 1) / step * step;
 }
 
@@ -28,21 +32,28 @@ const char* current_op() { return op_now; }
 CurrentOp::CurrentOp(const char* name) : before_(op_now) { op_now = name; }
 CurrentOp::~CurrentOp() { op_now = before_; }
 
-Pool::Pool(Raw raw, std::string device_name) : raw_(raw), device_name_(std::move(device_name)) {}
+Pool::Pool(Raw raw, std::string device_name)
+    : raw_(raw), device_name_(std::move(device_name)), small_(kSmall / kStep + 1) {
+  static std::atomic<uint64_t> pools{0};
+  next_id_ = (++pools << 48) + 1;
+}
 Pool::~Pool() { trim(); }
 
+std::vector<void*>& Pool::kept(size_t size) {
+  return size <= kSmall ? small_[size / kStep] : large_[size];
+}
+
 Pool::Block Pool::allocate(size_t bytes) {
-  static std::atomic<uint64_t> next_id{1};
-  const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
-  if (bytes == 0) return {nullptr, id};
   if (bytes > (size_t(1) << 62)) fail(ErrorKind::memory, current_op(), "impossible size");
   const size_t size = round_up(bytes);
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
+  const uint64_t id = next_id_++;
+  if (bytes == 0) return {nullptr, id, 0};
   if (limit_ && stats_.live + size > limit_) out_of_memory(size, "the limit");
   void* data = nullptr;
-  if (auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
-    data = it->second.back();
-    it->second.pop_back();
+  if (std::vector<void*>& blocks = kept(size); !blocks.empty()) {
+    data = blocks.back();
+    blocks.pop_back();
     stats_.cached -= size;
   } else {
     if (limit_ && stats_.live + stats_.cached + size > limit_) trim_locked();
@@ -57,38 +68,46 @@ Pool::Block Pool::allocate(size_t bytes) {
   ++stats_.allocations;
   stats_.live += size;
   stats_.peak = std::max(stats_.peak, stats_.live);
-  live_.emplace(id, Holder{data, size, current_op()});
-  return {data, id};
+  if (free_slots_.empty()) {
+    free_slots_.push_back(uint32_t(live_.size()));
+    live_.emplace_back();
+  }
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  live_[slot] = {data, size, current_op()};
+  return {data, id, slot};
 }
 
 void Pool::release(Block block) {
   if (!block.data) return;
-  std::lock_guard lock(mutex_);
-  const auto it = live_.find(block.id);
-  const size_t size = it->second.bytes;
-  live_.erase(it);
+  const std::lock_guard lock(lock_);
+  const size_t size = live_[block.slot].bytes;
+  live_[block.slot] = {};
+  free_slots_.push_back(block.slot);
   stats_.live -= size;
   stats_.cached += size;
-  free_[size].push_back(block.data);
+  kept(size).push_back(block.data);
 }
 
 void Pool::trim() {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   trim_locked();
 }
 
 void Pool::trim_locked() {
-  for (auto& [size, blocks] : free_)
-    for (void* data : blocks) {
-      raw_.release(raw_.device, data);
-      stats_.cached -= size;
-    }
-  free_.clear();
+  const auto release = [&](size_t size, std::vector<void*>& blocks) {
+    for (void* data : blocks) raw_.release(raw_.device, data);
+    stats_.cached -= size * blocks.size();
+    blocks.clear();
+  };
+  for (size_t k = 0; k < small_.size(); ++k) release(k * kStep, small_[k]);
+  for (auto& [size, blocks] : large_) release(size, blocks);
 }
 
 void Pool::out_of_memory(size_t bytes, const char* why) {
   std::unordered_map<std::string, size_t> by_op;
-  for (const auto& [id, holder] : live_) by_op[*holder.op ? holder.op : "data"] += holder.bytes;
+  for (const Holder& h : live_)
+    if (h.data) by_op[*h.op ? h.op : "data"] += h.bytes;
   std::vector<std::pair<std::string, size_t>> holders(by_op.begin(), by_op.end());
   std::sort(holders.begin(), holders.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
@@ -102,19 +121,19 @@ void Pool::out_of_memory(size_t bytes, const char* why) {
 }
 
 void Pool::set_limit(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   limit_ = bytes;
 }
 size_t Pool::limit() const {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   return limit_;
 }
 PoolStats Pool::stats() const {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   return stats_;
 }
 void Pool::reset_peak() {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   stats_.peak = stats_.live;
 }
 

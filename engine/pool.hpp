@@ -3,12 +3,12 @@
 // the same rounded size. An optional limit bounds live bytes; going over it is an Error(memory)
 // that names the largest holders. Threads: all functions may be called from any thread.
 #pragma once
+#include "engine/lock.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace gradus {
@@ -30,7 +30,8 @@ class Pool {
   };
   struct Block {
     void* data;
-    uint64_t id;
+    uint64_t id;    // one per allocation, of all pools
+    uint32_t slot;  // where the pool keeps what it knows of it
   };
   Pool(Raw raw, std::string device_name);
   ~Pool();
@@ -56,9 +57,14 @@ class Pool {
 
   Raw raw_;
   std::string device_name_;
-  mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_;
-  std::unordered_map<uint64_t, Holder> live_;
+  std::vector<void*>& kept(size_t size);
+
+  mutable Lock lock_;
+  uint64_t next_id_;
+  std::vector<std::vector<void*>> small_;       // freed blocks up to 1 MiB, by size / 512
+  std::map<size_t, std::vector<void*>> large_;  // the others, by size
+  std::vector<Holder> live_;                    // by slot; data is null where it is free
+  std::vector<uint32_t> free_slots_;
   PoolStats stats_;
   size_t limit_ = 0;
 };

@@ -3,17 +3,21 @@
 // contract.
 #pragma once
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 namespace gradus {
 
 // live_objects(): how many RefCounted objects exist now; back to its old value when all is freed.
+// They live on the heap, always.
 int64_t live_objects();
 
 class RefCounted {
  public:
-  RefCounted();
+  RefCounted() = default;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p, size_t bytes);
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
@@ -22,7 +26,7 @@ class RefCounted {
   int32_t use_count() const { return count_.load(std::memory_order_acquire); }
 
  protected:
-  ~RefCounted();
+  ~RefCounted() = default;
 
  private:
   mutable std::atomic<int32_t> count_{0};

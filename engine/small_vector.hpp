@@ -3,9 +3,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace gradus {
@@ -25,13 +27,12 @@ class SmallVector {
   SmallVector(It first, It last) {
     for (; first != last; ++first) push_back(*first);
   }
-  SmallVector(const SmallVector& o) : SmallVector(o.begin(), o.end()) {}
+  SmallVector(const SmallVector& o) { append(o.begin(), o.size_); }
   SmallVector(SmallVector&& o) noexcept { take(o); }
   SmallVector& operator=(const SmallVector& o) {
     if (this != &o) {
       clear();
-      reserve(o.size_);
-      for (const T& x : o) push_back(x);
+      append(o.begin(), o.size_);
     }
     return *this;
   }
@@ -60,9 +61,21 @@ class SmallVector {
   void reserve(size_t n) {
     if (n > capacity_) grow(n);
   }
-  void push_back(T x) {
-    if (size_ == capacity_) grow(2 * capacity_);
-    new (data_ + size_++) T(std::move(x));
+  void push_back(T x) { emplace_back(std::move(x)); }
+  template <class... A>
+  void emplace_back(A&&... args) {
+    if (size_ == capacity_) [[unlikely]]
+      grow(2 * capacity_);
+    new (data_ + size_++) T{std::forward<A>(args)...};
+  }
+  void append(const T* from, size_t n) {
+    reserve(size_ + n);
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      if (n) std::memcpy(data_ + size_, from, n * sizeof(T));
+    } else {
+      for (size_t i = 0; i < n; ++i) new (data_ + size_ + i) T(from[i]);
+    }
+    size_ += n;
   }
   void pop_back() { data_[--size_].~T(); }
   void resize(size_t n, const T& value = T()) {
@@ -119,7 +132,10 @@ class SmallVector {
       o.size_ = 0;
       o.capacity_ = N;
     } else {
-      for (T& x : o) push_back(std::move(x));
+      if constexpr (std::is_trivially_copyable_v<T>)
+        append(o.data_, o.size_);
+      else
+        for (T& x : o) push_back(std::move(x));
       o.clear();
     }
   }

@@ -5,23 +5,13 @@
 
 namespace gradus {
 
-namespace {
-std::atomic<int64_t> objects{0};
-}
-int64_t live_objects() { return objects.load(std::memory_order_relaxed); }
-RefCounted::RefCounted() { objects.fetch_add(1, std::memory_order_relaxed); }
-RefCounted::~RefCounted() { objects.fetch_sub(1, std::memory_order_relaxed); }
-
-Buffer::Buffer(Device& d, size_t n) : device(&d), bytes(n) {
-  const Pool::Block block = d.pool().allocate(n);
-  data = block.data;
-  id = block.id;
-  d.announce_allocated(id, n);
+Buffer::Buffer(Device& d, size_t n) : device(&d), bytes(n), block(d.pool().allocate(n)) {
+  d.announce_allocated(block.id, n);
 }
 
 Buffer::~Buffer() {
-  device->announce_released(id, bytes);
-  device->pool().release({data, id});
+  device->announce_released(block.id, bytes);
+  device->pool().release(block);
 }
 
 void Storage::announce_used() {
@@ -33,8 +23,8 @@ void Storage::write(const char* op) {
   if (buffer_->use_count() > 1) {
     Ref<Buffer> own = make_ref<Buffer>(device(), bytes());
     const auto n = int64_t(bytes()), step = int64_t(1);
-    const gd_view from{buffer_->id, buffer_->data, GD_U8, 1, 0, &n, &step};
-    const gd_view to{own->id, own->data, GD_U8, 1, 0, &n, &step};
+    const gd_view from{buffer_->block.id, buffer_->block.data, GD_U8, 1, 0, &n, &step};
+    const gd_view to{own->block.id, own->block.data, GD_U8, 1, 0, &n, &step};
     if (n > 0) device().run({sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &from, &to, {}, {}, {}});
     buffer_ = std::move(own);
   }

@@ -2,6 +2,7 @@
 // checks. A storage owns a handle on a Buffer (bytes from a device's pool); two storages may share
 // one buffer until the first write (copy on write). All writes go through Storage::write.
 #pragma once
+#include "engine/pool.hpp"
 #include "engine/ref.hpp"
 
 #include <atomic>
@@ -17,18 +18,17 @@ struct Buffer : RefCounted {
   Buffer(Device& device, size_t bytes);  // from device.pool(); throws Error(memory)
   ~Buffer();
   Device* device;
-  void* data;
   size_t bytes;
-  uint64_t id;
+  Pool::Block block;
 };
 
 class Storage : public RefCounted {
  public:
   explicit Storage(Ref<Buffer> buffer) : buffer_(std::move(buffer)) {}
   Device& device() const { return *buffer_->device; }
-  void* data() const { return buffer_->data; }
+  void* data() const { return buffer_->block.data; }
   size_t bytes() const { return buffer_->bytes; }
-  uint64_t buffer_id() const { return buffer_->id; }
+  uint64_t buffer_id() const { return buffer_->block.id; }
   const Ref<Buffer>& buffer() const { return buffer_; }
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   // The op that wrote last, for messages; "" if none did.

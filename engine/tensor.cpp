@@ -65,11 +65,9 @@ Ref<TensorBody> number_body(DType dtype, double number, int64_t integer) {
   body->integer = integer;
   return body;
 }
-TensorBody& checked(const Ref<TensorBody>& body) {
-  if (!body) fail(ErrorKind::value, "tensor", "this tensor is undefined");
-  return *body;
-}
 }  // namespace
+
+void Tensor::fail_undefined() { fail(ErrorKind::value, "tensor", "this tensor is undefined"); }
 
 Tensor::Tensor(double v) : body_(number_body(DType::f64, v, int64_t(0))) {}
 Tensor::Tensor(int64_t v) : body_(number_body(DType::i64, double(v), v)) {}
@@ -109,19 +107,12 @@ Tensor Tensor::from_host(const void* data, const Shape& sizes, DType t, Device& 
   return y;
 }
 
-bool Tensor::is_number() const { return body_ && body_->is_number; }
-DType Tensor::dtype() const { return checked(body_).dtype; }
-const Shape& Tensor::sizes() const { return checked(body_).sizes; }
-const Shape& Tensor::strides() const { return checked(body_).strides; }
-int64_t Tensor::offset() const { return checked(body_).offset; }
 int64_t Tensor::numel() const { return numel_of(sizes()); }
-Device& Tensor::device() const {
-  return is_batched(*this) ? body_->batch->physical.device() : storage().device();
-}
-uint64_t Tensor::version() const { return storage().version(); }
 
-Storage& Tensor::storage() const {
-  TensorBody& body = checked(body_);
+Device& Tensor::batched_device() const { return body_->batch->physical.device(); }
+
+Storage& Tensor::made_storage() const {
+  TensorBody& body = checked();
   if (body.batch)
     fail(ErrorKind::value, current_op(),
          "vmap: a batched tensor stands for all examples at once: its values cannot be read on the "
@@ -184,12 +175,9 @@ Tensor Tensor::clone_data() const {
   return Tensor(std::move(body));
 }
 
-bool Tensor::is_view() const { return body_ && body_->base; }
-bool Tensor::is_inference() const { return body_ && body_->inference; }
-
 Autograd& autograd_of(const Tensor& t) {
   if (is_batched(t)) return autograd_of(t.body()->batch->physical);
-  TensorBody& body = checked(t.body());
+  TensorBody& body = t.checked();
   if (!body.autograd) body.autograd = make_ref<Autograd>();
   return *body.autograd;
 }

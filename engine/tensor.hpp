@@ -120,6 +120,15 @@ class Tensor {
   explicit Tensor(Ref<TensorBody> body) : body_(std::move(body)) {}
 
  private:
+  friend Autograd& autograd_of(const Tensor& t);
+  TensorBody& checked() const {
+    if (!body_) [[unlikely]]
+      fail_undefined();
+    return *body_;
+  }
+  [[noreturn]] static void fail_undefined();
+  Device& batched_device() const;
+  Storage& made_storage() const;  // a number's; Error(value) for a batched tensor
   void copy_to_host_typed(void* packed, DType dtype, const char* who) const;
   Autograd* autograd() const;  // up to date after writes in place; nullptr if none
   Ref<TensorBody> body_;
@@ -178,6 +187,21 @@ struct TensorBody : RefCounted {
   double number = 0;
   int64_t integer = 0;
 };
+
+inline bool Tensor::is_number() const { return body_ && body_->is_number; }
+inline bool Tensor::is_view() const { return body_ && body_->base; }
+inline bool Tensor::is_inference() const { return body_ && body_->inference; }
+inline DType Tensor::dtype() const { return checked().dtype; }
+inline const Shape& Tensor::sizes() const { return checked().sizes; }
+inline const Shape& Tensor::strides() const { return checked().strides; }
+inline int64_t Tensor::offset() const { return checked().offset; }
+inline Device& Tensor::device() const {
+  return checked().batch ? batched_device() : storage().device();
+}
+inline uint64_t Tensor::version() const { return storage().version(); }
+inline Storage& Tensor::storage() const {
+  return checked().storage ? *body_->storage : made_storage();
+}
 
 // The autograd part, made if missing.
 Autograd& autograd_of(const Tensor& t);

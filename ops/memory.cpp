@@ -21,7 +21,8 @@ void fill_kernel(const Tensor& t, std::complex<double> value, int64_t integer) {
 }
 void add_into(Tensor& sum, const Tensor& x) {
   sum.storage().write("accumulate");
-  KernelCall(GD_POINTWISE, get_op("add").statement).in(sum).in(x, sum.sizes()).out(sum).run();
+  static const int add = get_op("add").statement;
+  KernelCall(GD_POINTWISE, add).in(sum).in(x, sum.sizes()).out(sum).run();
 }
 
 Tensor dense_copy(const Tensor& x) {

@@ -42,8 +42,7 @@ bool reads_dtype(const StatementText& s, DType t) {
   return s.dtypes & (is_integer(t) ? unsigned(def::kInteger) : unsigned(def::kReal));
 }
 
-DType output_dtype(const OpInfo& op, DType in) {
-  const StatementText& s = def::statement_info(op.statement);
+DType output_dtype(const OpInfo& op, const StatementText& s, DType in) {
   if (s.kind == Kind::comparison) return DType::bool_;
   return readers[size_t(op.statement)].complex_to_real ? real_dtype(in) : in;
 }
@@ -71,19 +70,22 @@ void forward(OpContext& ctx) {
   const StatementText& s = def::statement_info(ctx.op.statement);
   Shape sizes = ctx.inputs[0].sizes();
   for (size_t k = 1; k < ctx.inputs.size(); ++k)
-    sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
+    if (!(ctx.inputs[k].sizes() == sizes))
+      sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
   const Tensor& last = ctx.inputs.back();
-  const DType out = output_dtype(ctx.op, last.dtype());
+  const DType out = output_dtype(ctx.op, s, last.dtype());
   Tensor y =
       has_kernel(ctx.op) ? Tensor::empty(sizes, out, last.device()) : read_value(ctx, sizes, out);
-  const Params p = params_of(ctx.attrs);
   if (has_kernel(ctx.op) && y.numel() > 0) {
     KernelCall call(GD_POINTWISE, ctx.op.statement);
     for (const Tensor& x : ctx.inputs) call.in(x, sizes);
-    for (int i = 0; i < param_count(ctx.op); ++i) call.number(p[size_t(i)]);
+    if (const int n = int(s.params.size())) {
+      const Params p = params_of(ctx.attrs);
+      for (int i = 0; i < n; ++i) call.number(p[size_t(i)]);
+    }
     call.out(y).run();
   }
-  ctx.outputs.push_back(y);
+  ctx.outputs.push_back(std::move(y));
   if (!ctx.needs_any() || s.slopes.empty()) return;
   if (s.kind == Kind::non_holomorphic && is_complex(last.dtype())) {
     if (s.wirtinger_saves & 1) ctx.save_input(0);
@@ -208,7 +210,18 @@ DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands, const At
   fail(ErrorKind::dtype, op.name, "is not defined for ", t);
 }
 
+// Nothing to promote: tensors of one dtype that the statement reads.
+bool are_ready(const StatementText& s, std::span<const Tensor> in) {
+  const DType t = in[0].dtype();
+  if (s.kind == Kind::select) return false;
+  for (const Tensor& x : in)
+    if (x.is_number() || x.dtype() != t) return false;
+  return reads_dtype(s, t);
+}
+
 Tensor run(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs) {
+  if (attrs.empty() && are_ready(def::statement_info(op.statement), in))
+    return apply1(op, in, attrs);
   const bool select = def::statement_info(op.statement).kind == Kind::select;
   if (select && in[0].dtype() != DType::bool_)
     fail(ErrorKind::dtype, op.name, "the condition is ", in[0].dtype(), ", expected bool");

@@ -18,21 +18,19 @@ Ints axes_of(const Attrs& a) {
 }
 bool keepdim_of(const Attrs& a) { return a[1].integer != 0; }
 
-// Runs the slot into a fresh tensor that keeps reduced axes with size 1.
-Tensor reduce(const Tensor& x, gd_reduction kind, const Ints& axes, DType out, int64_t axis = -1) {
-  Tensor y = Tensor::empty(reduced_shape(x.sizes(), axes, true), out, x.device());
+// Runs the slot into a fresh tensor; the kernel sees reduced axes with size 1.
+Tensor reduce(const Tensor& x, gd_reduction kind, const Attrs& attrs, DType out,
+              int64_t axis = -1) {
+  const Ints axes = axes_of(attrs);
+  const Shape kept = reduced_shape(x.sizes(), axes, true);
+  Tensor y = Tensor::empty(keepdim_of(attrs) ? kept : reduced_shape(x.sizes(), axes, false), out,
+                           x.device());
   if (y.numel() == 0) return y;
   KernelCall call(GD_REDUCE, kind);
   call.in(x);
   if (axis >= 0) call.integer(axis);
-  call.out(y).run();
+  call.out(y, kept, contiguous_strides(kept)).run();
   return y;
-}
-// Without history: drops the reduced axes unless they are kept.
-Tensor finish(const Tensor& y, const Attrs& a) {
-  if (keepdim_of(a)) return y;
-  const Shape sizes = reduced_shape(y.sizes(), axes_of(a), false);
-  return y.alias(sizes, contiguous_strides(sizes), y.offset());
 }
 // g of a reduction's output, as a view that broadcasts over the input.
 Tensor with_axes(const GradFn& node, const Tensor& g) {
@@ -71,7 +69,7 @@ void extremum_forward(OpContext& ctx) {
       fail(ErrorKind::shape, ctx.op.name, "axis ", a, " of ", x.sizes(),
            " is empty and has no extremum");
   if (is_complex(x.dtype())) fail(ErrorKind::dtype, ctx.op.name, "complex numbers have no order");
-  ctx.outputs.push_back(finish(reduce(x, kind, axes_of(ctx.attrs), x.dtype()), ctx.attrs));
+  ctx.outputs.push_back(reduce(x, kind, ctx.attrs, x.dtype()));
   ctx.save_input(0);
   ctx.save_output(0);
 }
@@ -99,7 +97,7 @@ OpInfo sum_op() {
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
     const DType out = is_integer(x.dtype()) ? DType::i64 : x.dtype();
-    ctx.outputs.push_back(finish(reduce(x, GD_SUM, axes_of(ctx.attrs), out), ctx.attrs));
+    ctx.outputs.push_back(reduce(x, GD_SUM, ctx.attrs, out));
   };
   o.vjp = sum_vjp;
   o.jvp = sum_jvp;
@@ -121,7 +119,7 @@ OpInfo place_op(const char* name, const char* doc, const char* formula) {
     const int64_t axis = axes_of(ctx.attrs)[0];
     if (x.sizes()[size_t(axis)] == 0)
       fail(ErrorKind::shape, ctx.op.name, "axis ", axis, " of ", x.sizes(), " is empty");
-    ctx.outputs.push_back(finish(reduce(x, kind, axes_of(ctx.attrs), DType::i64, axis), ctx.attrs));
+    ctx.outputs.push_back(reduce(x, kind, ctx.attrs, DType::i64, axis));
   };
   o.call = [](const Tensors& in, const Attrs& a) {
     constexpr bool largest = kind == GD_ARGMAX;

@@ -50,6 +50,26 @@ TEST_CASE("contract: an empty sum is the algebra's zero, and nothing wins") {
   }
 }
 
+TEST_CASE("contract: hundreds of columns that lie apart in the result") {
+  const int64_t m = 24, k = 24, n = 7;
+  std::vector<double> a(size_t(m * k)), b(size_t(n * n * n * k));
+  for (size_t i = 0; i < a.size(); ++i) a[i] = double(i % 13) - 6;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = double(i % 17) - 8;
+  const Tensor y = contract(Tensor::from(a, {m, k}), {'m', 'k'}, Tensor::from(b, {n, n, n, k}),
+                            {'p', 'q', 'r', 'k'}, {'r', 'm', 'q', 'p'});
+  std::vector<double> expected;
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t q = 0; q < n; ++q)
+        for (int64_t p = 0; p < n; ++p) {
+          double sum = 0;
+          for (int64_t j = 0; j < k; ++j)
+            sum += a[size_t(i * k + j)] * b[size_t(((p * n + q) * n + r) * k + j)];
+          expected.push_back(sum);
+        }
+  CHECK(values(y) == expected);
+}
+
 TEST_CASE("matmul: ranks and batches as numpy") {
   const Tensor a =
       reshape(cast(cumsum(Tensor::full({24}, 1.0, DType::f64), 0), DType::f64), {2, 3, 4});

@@ -61,6 +61,79 @@ TEST_CASE("cpu: copy over all layouts and dtypes") {
   }
 }
 
+// Axes in a random order on both sides, forwards and backwards, with gaps, sides expanded.
+TEST_CASE("cpu: copies between random orders of axes") {
+  auto check = [](auto zero) {
+    using T = decltype(zero);
+    for (int round = 0; round < 60; ++round) {
+      const Index shapes[] = {{61, 83},        {5, 130, 7},        {3, 300, 3},
+                              {2, 3, 40, 37},  {4, 4, 4, 4, 4, 4}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
+                              {7, 6, 5, 4, 3}, {16, 9, 33}};
+      const Index& sizes = shapes[size_t(round) % std::size(shapes)];
+      Array<T> a(sizes), b(sizes);
+      for (Array<T>* x : {&a, &b}) {
+        std::vector<size_t> order(sizes.size());
+        for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+        std::shuffle(order.begin(), order.end(), rng());
+        int64_t step = pick(0, 4) == 0 ? 2 : 1;
+        x->offset = 3;
+        for (const size_t k : order) {
+          x->strides[k] = step;
+          step *= sizes[k] + (pick(0, 3) == 0);
+          if (x == &a && pick(0, 7) == 0) x->strides[k] = 0;
+          if (pick(0, 5) == 0) {
+            x->offset += (sizes[k] - 1) * x->strides[k];
+            x->strides[k] = -x->strides[k];
+          }
+        }
+        x->length = step + 8;
+        x->store.reset(new T[size_t(x->length)]());
+      }
+      a.fill(small_number<T>);
+      b.fill(small_number<T>);
+      std::vector<T> before(b.store.get(), b.store.get() + b.length);
+      for (const auto& dev : devices()) {
+        CAPTURE(dev->name);
+        std::copy(before.begin(), before.end(), b.store.get());
+        call(*dev, GD_COPY, 0, {a.view()}, {b.view()});
+        std::vector<T> want = before;
+        each(sizes, [&](const Index& i) { want[size_t(b.place(i))] = a.at(i); });
+        CHECK(same_bits(want, std::vector<T>(b.store.get(), b.store.get() + b.length)));
+      }
+    }
+  };
+  check(uint8_t{});
+  check(BFloat16{});
+  check(float{});
+  check(double{});
+  check(c128{});
+}
+
+TEST_CASE("cpu: copies beyond the caches") {
+  auto check = [](Index sizes, std::vector<size_t> order) {
+    Array<float> a(sizes), b(sizes);
+    int64_t step = 1;
+    for (const size_t k : order) {
+      a.strides[k] = step;
+      step *= sizes[k];
+    }
+    b.offset = 0;  // lines that begin at other places than the input's
+    for (int64_t i = 0; i < a.length; ++i) a.store[size_t(i)] = float(i);
+    for (const auto& dev : devices()) {
+      CAPTURE(dev->name);
+      std::fill(b.store.get(), b.store.get() + b.length, -1.0f);
+      call(*dev, GD_COPY, 0, {a.view()}, {b.view()});
+      int64_t wrong = 0, n = 0;
+      each(sizes, [&](const Index& i) { wrong += b.store[size_t(n++)] != a.at(i); });
+      CHECK(wrong == 0);
+      CHECK(b.store[size_t(n)] == -1);
+    }
+  };
+  check({1025, 4099}, {0, 1});
+  check({4200003}, {0});
+  check({2049, 33, 65}, {2, 0, 1});
+}
+
 TEST_CASE("cpu: fill") {
   for (const auto& dev : devices()) {
     Array<c64> z({5, 3}, kPermuted);

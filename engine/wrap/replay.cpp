@@ -1,6 +1,8 @@
 // Planning a recorded step, and repeating it.
 #include "engine/wrap/replay.hpp"
 
+#include "engine/wrap/fuse.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +10,6 @@ namespace gradus::wrap {
 
 namespace {
 constexpr size_t kAlign = 64;
-constexpr uint32_t kNone = ~uint32_t(0);
 
 template <class F>
 void for_views(const std::vector<RecordedCall>& calls, F&& f) {
@@ -79,7 +80,12 @@ Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
   for (const SeenLeaf& l : recorder.leaves)
     leaves_.push_back({l.leaf, l.added, l.before, l.leaf->grad});
   resolve(recorder);
-  if (recorder.why.empty()) lay_out(recorder);
+  if (!recorder.why.empty()) return;
+  std::vector<RecordedCall> calls = fuse(recorder);
+  const size_t once = calls.size();
+  calls.insert(calls.end(), recorder.calls.begin(), recorder.calls.end());
+  lay_out(calls, recorder.bytes);
+  run_once(once);
 }
 
 Replay::~Replay() {
@@ -131,15 +137,32 @@ void Replay::resolve(Recorder& r) {
   });
 }
 
+std::vector<RecordedCall> Replay::fuse(Recorder& r) {
+  const auto outlives = [&](uint64_t buffer) { return binding_of_.contains(buffer); };
+  std::unordered_set<uint64_t> constants;
+  for (const Constant& c : r.constants) constants.insert(c.id);
+  std::vector<RecordedCall> once = take_constant_calls(r.calls, constants, outlives, r.bytes);
+  for (const RecordedCall& c : once)
+    for (const RecordedView& v : c.out) {
+      if (v.buffer == 0 || r.bytes.at(v.buffer) == 0) continue;
+      const Tensor t = Tensor::empty({int64_t(r.bytes.at(v.buffer))}, DType::u8, device_);
+      binding_of_.emplace(v.buffer, bind(t.storage()));
+    }
+  if (device_.offers(GD_CHAIN)) r.calls = chained(std::move(r.calls), outlives);
+  if (device_.table().minor >= 2) r.calls = joined_updates(std::move(r.calls));
+  return once;
+}
+
 // Everything into flat arrays that stay where they are, so that a replay only walks.
-void Replay::lay_out(const Recorder& r) {
+void Replay::lay_out(const std::vector<RecordedCall>& calls,
+                     const std::unordered_map<uint64_t, size_t>& bytes) {
   size_t views = 0, integers = 0, doubles = 0;
-  for (const RecordedCall& c : r.calls) {
+  for (const RecordedCall& c : calls) {
     views += c.in.size() + c.out.size();
     integers += c.ints.size();
     doubles += c.doubles.size();
   }
-  for_views(r.calls, [&](size_t, const RecordedView& v, bool) { integers += 2 * v.sizes.size(); });
+  for_views(calls, [&](size_t, const RecordedView& v, bool) { integers += 2 * v.sizes.size(); });
   views_.reserve(views);
   integers_.reserve(integers);
   doubles_.reserve(doubles);
@@ -151,15 +174,15 @@ void Replay::lay_out(const Recorder& r) {
 
   std::unordered_map<uint64_t, size_t> life_of;
   std::vector<Life> lives;
-  for_views(r.calls, [&](size_t i, const RecordedView& v, bool) {
-    if (v.buffer == 0 || binding_of_.contains(v.buffer) || r.bytes.at(v.buffer) == 0) return;
+  for_views(calls, [&](size_t i, const RecordedView& v, bool) {
+    if (v.buffer == 0 || binding_of_.contains(v.buffer) || bytes.at(v.buffer) == 0) return;
     const auto [it, fresh] = life_of.emplace(v.buffer, lives.size());
-    if (fresh) lives.push_back({r.bytes.at(v.buffer), i, i});
+    if (fresh) lives.push_back({bytes.at(v.buffer), i, i});
     lives[it->second].last = i;
   });
   arena_bytes_ = place(lives);
 
-  for (const RecordedCall& c : r.calls) {
+  for (const RecordedCall& c : calls) {
     const gd_view* first = views_.data() + views_.size();
     for (const auto* side : {&c.in, &c.out})
       for (const RecordedView& v : *side) {
@@ -179,6 +202,7 @@ void Replay::lay_out(const Recorder& r) {
                        first + c.in.size(), numbers, keep(c.ints), nullptr}});
     names_.push_back(c.name);
   }
+  device_.pool().trim();  // what the recorded step leaves behind is not needed any more
   arena_->reserve(arena_bytes_, device_);
   std::erase_if(bindings_, [](const Binding& b) { return b.views.empty(); });
   binding_of_.clear();
@@ -189,6 +213,17 @@ void Replay::lay_out(const Recorder& r) {
       if (device_.table().prepare(device_.handle(), &ready.call, &ready.call.plan, &error) != GD_OK)
         ready.call.plan = nullptr;
     }
+}
+
+// Runs the first `count` calls and forgets them: their results stay.
+void Replay::run_once(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const CurrentOp now(names_[i].c_str());
+    device_.run(ready_[i].call);
+    if (ready_[i].call.plan) device_.table().unprepare(device_.handle(), ready_[i].call.plan);
+  }
+  ready_.erase(ready_.begin(), ready_.begin() + int64_t(count));
+  names_.erase(names_.begin(), names_.begin() + int64_t(count));
 }
 
 // Points the views to where their memory is now.

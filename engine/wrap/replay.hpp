@@ -50,7 +50,11 @@ class Replay {
   };
   uint32_t bind(Storage& storage);
   void resolve(Recorder& recorder);
-  void lay_out(const Recorder& recorder);
+  // Fewer calls; returns those that run once, now.
+  std::vector<RecordedCall> fuse(Recorder& recorder);
+  void lay_out(const std::vector<RecordedCall>& calls,
+               const std::unordered_map<uint64_t, size_t>& bytes);
+  void run_once(size_t count);
   void follow();
   [[noreturn]] void raise(size_t call);
 

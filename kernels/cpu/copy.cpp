@@ -1,90 +1,303 @@
-// The slots copy and fill. Same dtype: whole memcpy, rows, or tiles where a transpose would jump
-// through memory. Other dtypes: gathered blocks through a conversion.
+// The slots copy and fill. Same dtype: whole runs, or tiles where memory runs along different axes
+// on the two sides (a transpose): a tile is read in runs, turned in registers (isa/transpose.cpp)
+// and written in runs. Large outputs are written past the caches. Other dtypes: gathered blocks
+// through a conversion.
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
+
+#include <initializer_list>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace gradus::cpu {
 namespace {
 
 constexpr int kOut = 0, kIn = 1;
-constexpr int64_t kTile = 32;
 
-// A tile of rows x cols elements: memory runs along the rows' axis in the input and along the
-// columns' axis in the output. Both sides are touched in runs; the jumps happen in the buffer.
-template <int B>
-void copy_tile(char* to, int64_t to_row, int64_t to_col, const char* from, int64_t from_row,
-               int64_t from_col, int64_t rows, int64_t cols) {
-  char buffer[kTile][kTile + 1][B];
-  for (int64_t j = 0; j < cols; ++j)
-    for (int64_t i = 0; i < rows; ++i) memcpy(buffer[i][j], from + i * from_row + j * from_col, B);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) memcpy(to + i * to_row + j * to_col, buffer[i][j], B);
+int64_t shorter(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t longer(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t reach(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+// ---- runs of bytes
+
+// An output of this size would push everything else out of the caches. Its lines are written
+// without being read first, which saves a third of the traffic.
+constexpr int64_t kStreamed = int64_t(16) << 20;
+
+void stream_run(char* to, const char* from, int64_t bytes) {
+#if defined(__SSE2__)
+  const int64_t head = shorter(int64_t(-reinterpret_cast<uintptr_t>(to) & 63), bytes);
+  memcpy(to, from, size_t(head));
+  int64_t i = head;
+  for (; i + 64 <= bytes; i += 64)
+    for (int64_t j = i; j < i + 64; j += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
+  memcpy(to + i, from + i, size_t(bytes - i));
+#else
+  memcpy(to, from, size_t(bytes));
+#endif
 }
-using TileFn = decltype(&copy_tile<1>);
-TileFn tile_function(int64_t item) {
-  switch (item) {
-    case 1:
-      return copy_tile<1>;
-    case 2:
-      return copy_tile<2>;
-    case 4:
-      return copy_tile<4>;
-    case 8:
-      return copy_tile<8>;
-    default:
-      return copy_tile<16>;
+// Streamed lines must be seen by all before a task counts as done.
+void end_streams() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+void put_run(char* to, const char* from, int64_t bytes, bool streamed) {
+  streamed ? stream_run(to, from, bytes) : void(memcpy(to, from, size_t(bytes)));
+}
+
+void copy_run(gd_device* d, char* to, const char* from, int64_t bytes) {
+  const bool streamed = bytes >= kStreamed;
+  parallel_range(d, bytes, 4 * kGrain, [&](int64_t begin, int64_t end) {
+    put_run(to + begin, from + begin, end - begin, streamed);
+    if (streamed) end_streams();
+  });
+}
+
+// ---- rows: both sides are densest along the last axis
+
+void copy_rows(gd_device* d, const Walk& w, int64_t unit) {
+  const int last = w.rank - 1;
+  const int64_t to_step = w.stride[kOut][last], from_step = w.stride[kIn][last];
+  const bool streamed = w.count() * unit >= kStreamed && unit >= 1024;
+  parallel_range(d, w.count(), longer(1, 4 * kGrain / unit), [&](int64_t begin, int64_t end) {
+    for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
+      if (unit <= 16)
+        copy_row(p[kOut], to_step, p[kIn], from_step, n, unit);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          put_run(p[kOut] + i * to_step, p[kIn] + i * from_step, unit, streamed);
+    });
+    if (streamed) end_streams();
+  });
+}
+
+// ---- tiles: memory runs along different axes on the two sides
+
+// Bytes of one tile along each side. Reads want long runs, and wait where they begin; writes go on
+// their way by whole lines. Where all is in the cache, small tiles turn within the first level.
+constexpr int64_t kColumnBytes = 512, kRowBytes = 2048, kCachedRowBytes = 256;
+constexpr int64_t kCached = int64_t(1) << 20;
+constexpr int64_t kMostOfSide = 1536, kTileBytes = 320 << 10;
+// Tiles within this many bytes along both sides follow each other: they share pages.
+constexpr int64_t kStretch = 2048;
+
+// One side of a tile: the axes that a view is densest along, all of some and a block of the last.
+struct Side {
+  int64_t count = 1;            // elements of a whole tile along this side
+  int64_t size = 1, block = 1;  // of the last axis
+  int64_t step[2] = {0, 0};     // of the last axis, in each view
+  int64_t at[2][kMostOfSide];   // where each element lies, in each view
+  Side() { at[kOut][0] = at[kIn][0] = 0; }
+
+  // Room for about `most` elements: false if that is not even two of axis d.
+  bool add(const Walk& w, int d, int64_t most) {
+    if (block < size) return false;
+    int64_t n = shorter((most + count / 2) / count, kMostOfSide / count);
+    if (n < 2) return false;
+    if (n < w.size[d] && count == 1) {  // even blocks, of whole lines
+      const int64_t blocks = (w.size[d] + n - 1) / n;
+      n = shorter(((w.size[d] + blocks - 1) / blocks + 15) / 16 * 16, kMostOfSide);
+    }
+    size = w.size[d];
+    block = shorter(n, size);
+    for (const int v : {kOut, kIn}) {
+      step[v] = w.stride[v][d];
+      for (int64_t i = count; i < count * block; ++i) at[v][i] = at[v][i - count] + step[v];
+    }
+    count *= block;
+    return true;
+  }
+  // Elements of the tile whose blocks begin at `begin`.
+  int64_t count_from(int64_t begin) const { return count / block * shorter(block, size - begin); }
+  // How many elements lie side by side in view v, again and again.
+  int64_t run(int v, int64_t unit) const {
+    int64_t n = 1;
+    while (n < count && at[v][n] == n * unit) ++n;
+    return n;
+  }
+  // Of the last axis: blocks that make up about this many bytes.
+  int64_t stretch(int64_t bytes, int64_t unit) const {
+    return block * longer(1, bytes / (count * unit));
+  }
+};
+
+struct Tiling {
+  Walk rest;           // the axes around the tiles
+  Side rows, columns;  // densest in the input; densest in the output
+  int64_t unit, pitch, in_run, out_run;
+  bool adjacent;  // the rows of a tile follow each other in the output
+  bool streamed;
+  TransposeFn turn;
+};
+
+template <int B>
+void scatter_units(char* to, const int64_t* at, const char* from, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) memcpy(to + at[j], from + j * B, B);
+}
+
+void copy_tile(const Tiling& t, char* block, char* to, const char* from, int64_t rows,
+               int64_t columns) {
+  const int64_t unit = t.unit;
+  if (!block) {  // no memory: as it comes
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        memcpy(to + t.rows.at[kOut][i] + t.columns.at[kOut][j],
+               from + t.rows.at[kIn][i] + t.columns.at[kIn][j], size_t(unit));
+    return;
+  }
+  if (t.turn)
+    for (int64_t i = 0; i < rows; i += t.in_run)
+      t.turn(block + i * t.pitch, t.pitch, from + t.rows.at[kIn][i], t.columns.at[kIn], columns,
+             shorter(t.in_run, rows - i));
+  else
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = 0; i < rows; ++i)
+        memcpy(block + i * t.pitch + j * unit, from + t.columns.at[kIn][j] + t.rows.at[kIn][i],
+               size_t(unit));
+  if (t.adjacent && columns == t.columns.count) {
+    put_run(to, block, rows * columns * unit, t.streamed);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    char* const target = to + t.rows.at[kOut][i];
+    const char* row = block + i * t.pitch;
+    if (t.out_run * unit < 16 && unit <= 8) {
+      (unit == 1   ? scatter_units<1>
+       : unit == 2 ? scatter_units<2>
+       : unit == 4 ? scatter_units<4>
+                   : scatter_units<8>)(target, t.columns.at[kOut], row, columns);
+      continue;
+    }
+    for (int64_t j = 0; j < columns; j += t.out_run)
+      put_run(target + t.columns.at[kOut][j], row + j * unit,
+              shorter(t.out_run, columns - j) * unit, t.streamed);
   }
 }
 
-int64_t reach(int64_t stride) { return stride < 0 ? -stride : stride; }
-
-// The axis along which the input is densest, other than the output's.
-int densest_input_axis(const Walk& w) {
-  int best = w.rank - 1;
-  for (int d = 0; d < w.rank - 1; ++d)
-    if (w.stride[kIn][d] != 0 && reach(w.stride[kIn][d]) < reach(w.stride[kIn][best])) best = d;
-  return best;
+void copy_tiles(gd_device* d, const Tiling& t) {
+  const Side &rows = t.rows, &columns = t.columns;
+  const int64_t far_row = rows.stretch(kStretch, t.unit),
+                far_column = columns.stretch(kStretch, t.unit);
+  const int64_t down = (rows.size + far_row - 1) / far_row,
+                across = (columns.size + far_column - 1) / far_column;
+  const auto patch = [&](char* block, char* to, const char* from, int64_t index) {
+    const int64_t i0 = index % down * far_row, j0 = index / down * far_column;
+    for (int64_t j = j0; j < shorter(j0 + far_column, columns.size); j += columns.block)
+      for (int64_t i = i0; i < shorter(i0 + far_row, rows.size); i += rows.block)
+        copy_tile(t, block, to + i * rows.step[kOut] + j * columns.step[kOut],
+                  from + i * rows.step[kIn] + j * columns.step[kIn], rows.count_from(i),
+                  columns.count_from(j));
+  };
+  const int64_t patches = down * across;
+  const int64_t work = t.unit * (rows.count / rows.block) * shorter(far_row, rows.size) *
+                       (columns.count / columns.block) * shorter(far_column, columns.size);
+  parallel_range(d, t.rest.count() * patches, 4 * kGrain / work, [&](int64_t begin, int64_t end) {
+    char* block = static_cast<char*>(d->scratch(kScratchTask, size_t(rows.count * t.pitch)));
+    while (begin < end) {
+      // Whole sets of patches are stepped through, others looked up.
+      const int64_t from = begin % patches, sets = from == 0 ? (end - begin) / patches : 0;
+      const int64_t to = sets > 0 ? patches : shorter(patches, from + end - begin);
+      for_all_rows(t.rest, begin / patches, longer(1, sets), [&](char* const* p, int64_t run) {
+        const int last = t.rest.rank - 1;
+        for (int64_t r = 0; r < run; ++r)
+          for (int64_t k = from; k < to; ++k)
+            patch(block, p[kOut] + (r ? r * t.rest.stride[kOut][last] : 0),
+                  p[kIn] + (r ? r * t.rest.stride[kIn][last] : 0), k);
+      });
+      begin += sets > 0 ? sets * patches : to - from;
+    }
+    if (t.streamed) end_streams();
+  });
 }
 
-// Axes rank-2 (the input's densest) and rank-1 (the output's) in tiles, the others around them.
-void copy_tiled(gd_device* d, const Walk& w) {
-  const int r = w.rank - 2, c = w.rank - 1;
-  const int64_t rows = (w.size[r] + kTile - 1) / kTile, cols = (w.size[c] + kTile - 1) / kTile;
-  Walk outer = w;
-  outer.rank = w.rank - 2;
-  const TileFn tile = tile_function(w.item[kOut]);
-  parallel_range(
-      d, outer.count() * rows * cols, kGrain / (kTile * kTile), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          const int64_t j = t % cols * kTile, i = t / cols % rows * kTile;
-          const int64_t ni = w.size[r] - i < kTile ? w.size[r] - i : kTile;
-          const int64_t nj = w.size[c] - j < kTile ? w.size[c] - j : kTile;
-          for_all_rows(outer, t / cols / rows, 1, [&](char* const* p, int64_t) {
-            tile(p[kOut] + i * w.stride[kOut][r] + j * w.stride[kOut][c], w.stride[kOut][r],
-                 w.stride[kOut][c], p[kIn] + i * w.stride[kIn][r] + j * w.stride[kIn][c],
-                 w.stride[kIn][r], w.stride[kIn][c], ni, nj);
-          });
-        }
-      });
+// Takes the axes from the walk that make the sides of a tile.
+void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
+  const int64_t bytes = w.count() * unit;
+  const auto take = [&](int k) {
+    move_axis(w, k, w.rank - 1);
+    --w.rank;
+  };
+  const auto flip = [&](int k, int v) {  // makes view v run upwards along axis k
+    if (w.stride[v][k] >= 0) return;
+    for (int u : {kOut, kIn}) {
+      w.base[u] += (w.size[k] - 1) * w.stride[u][k];
+      w.stride[u][k] = -w.stride[u][k];
+    }
+  };
+  const auto densest = [&](int v) {
+    int best = -1;
+    for (int k = w.rank - 1; k >= 0; --k)
+      if (w.stride[v][k] != 0 && (best < 0 || reach(w.stride[v][k]) < reach(w.stride[v][best])))
+        best = k;
+    return best;
+  };
+  t.unit = unit;
+  t.turn = unit <= 16 ? d->kernels->transpose(unit) : nullptr;
+  t.streamed = bytes >= kStreamed;
+  const int64_t wide = shorter((t.turn ? kColumnBytes : kRowBytes) / unit, 256);
+  const int64_t row_bytes = t.turn && bytes < kCached ? kCachedRowBytes : kRowBytes;
+  const int input = densest(kIn);
+  for (int k = w.rank - 1; k >= 0; k = w.rank - 1) {
+    // The input's own axis is left to the rows, unless that leaves hardly a column.
+    if (k == input && t.columns.count * unit >= 64) break;
+    flip(k, kOut);
+    if (!t.columns.add(w, k, wide)) break;
+    take(k);
+  }
+  const int64_t width = t.columns.count * unit, pitch = (width + 63) / 64 * 64 + 64;
+  const int64_t high =
+      shorter(shorter(kMostOfSide, kTileBytes / pitch), longer(row_bytes / unit, 16384 / width));
+  while (w.rank > 0 && t.rows.count * unit < row_bytes) {
+    const int k = densest(kIn);
+    if (k < 0) break;
+    flip(k, kIn);
+    if (!t.rows.add(w, k, high)) break;
+    take(k);
+  }
+  t.in_run = t.turn ? t.rows.run(kIn, unit) : 1;
+  t.out_run = t.columns.run(kOut, unit);
+  t.adjacent = t.out_run == t.columns.count && t.rows.run(kOut, width) == t.rows.count;
+  t.pitch = t.adjacent ? width : pitch;
+  // Around them: what is near in either view is walked last.
+  const auto nearness = [&](int k) {
+    return shorter(reach(w.stride[kOut][k]), reach(w.stride[kIn][k]));
+  };
+  for (int k = 1; k < w.rank; ++k) {
+    int to = k;
+    while (to > 0 && nearness(to - 1) < nearness(k)) --to;
+    if (to != k) move_axis(w, k, to);
+  }
+  t.rest = w;
 }
 
 void copy_same(gd_device* d, Walk& w) {
-  if (w.rank >= 2) {
-    const int dense = densest_input_axis(w);
-    if (dense != w.rank - 1 && w.size[dense] >= 8 && w.size[w.rank - 1] >= 8) {
-      move_axis(w, dense, w.rank - 2);
-      copy_tiled(d, w);
-      return;
+  int64_t unit = w.item[kOut];
+  if (w.rank > 0 && w.stride[kOut][w.rank - 1] == unit && w.stride[kIn][w.rank - 1] == unit) {
+    const int64_t run = unit * w.size[w.rank - 1];
+    if (run >= 32 || (run <= 16 && (run & (run - 1)) == 0)) {
+      unit = run;
+      --w.rank;
     }
   }
-  const int64_t item = w.item[kOut];
-  parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
-    for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
-      const int last = w.rank - 1;
-      copy_row(p[kOut], w.rank ? w.stride[kOut][last] : item, p[kIn],
-               w.rank ? w.stride[kIn][last] : item, n, item);
-    });
-  });
+  if (w.rank == 0) {
+    copy_run(d, w.base[kOut], w.base[kIn], unit);
+    return;
+  }
+  int dense = w.rank - 1;
+  for (int k = 0; k < w.rank; ++k)
+    if (w.stride[kIn][k] != 0 && reach(w.stride[kIn][k]) < reach(w.stride[kIn][dense])) dense = k;
+  if (dense == w.rank - 1 || unit >= 4096 || w.count() < 256) {
+    copy_rows(d, w, unit);
+    return;
+  }
+  Tiling t;
+  plan_tiles(d, w, unit, t);
+  copy_tiles(d, t);
 }
 
 void copy_converted(gd_device* d, const Walk& w, ConvertFn convert) {

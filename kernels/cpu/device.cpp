@@ -234,6 +234,7 @@ gd_table make_table() {
   // A plan is one block of malloc.
   t.prepare = [](gd_device* d, const gd_call* c, void** plan, gd_error* e) -> gd_status {
     *plan = nullptr;
+    if (c->slot == GD_CHAIN) return prepare_chain(d, c, plan, e);
     return c->slot == GD_CONTRACT ? d->kernels->prepare_contract(c, plan, e) : GD_OK;
   };
   t.unprepare = [](gd_device*, void* plan) { std::free(plan); };
@@ -250,6 +251,7 @@ gd_table make_table() {
   t.slot[GD_SOFTMAX] = by_isa<&Kernels::softmax>;
   t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
   t.slot[GD_SORT] = slot_sort;
+  t.slot[GD_CHAIN] = slot_chain;
   return t;
 }
 

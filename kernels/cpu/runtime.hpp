@@ -12,6 +12,10 @@ using BlockFn = void (*)(const void* const* in, const int64_t* step, void* out, 
                          const double* params);
 // dst[i] = cast(src[i]) on contiguous elements.
 using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
+// Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < run, j < columns, all
+// but at[] counted in bytes; `to` is memory of its own.
+using TransposeFn = void (*)(char* to, int64_t to_row, const char* from, const int64_t* at,
+                             int64_t columns, int64_t run);
 using SlotFn = gd_status (*)(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
 // Every batch of every instruction set divides this number of elements.
@@ -31,6 +35,7 @@ struct Kernels {
   const Block* (*f64)(int32_t);
   SlotFn reduce, scan, softmax, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
+  TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
 };
 
 // Scratch buffers of a thread; a function that runs inside a task uses other slots than its caller.

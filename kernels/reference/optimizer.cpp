@@ -8,6 +8,7 @@
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/walk.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gradus::reference {
@@ -48,7 +49,7 @@ struct Adam {
 class InPlace {
  public:
   InPlace(const Call& call, int k, const Layout& param) {
-    if (k > 0 && !call.has_out(k)) return;
+    if (!call.has_out(k)) return;
     const Layout v = call.out(k);
     call.expect_sizes("state", v, param.sizes);
     if (!is_real_float(v.dtype))
@@ -81,28 +82,23 @@ std::vector<double> step_values(const Call& call, int k, const char* whose, int6
   return x;
 }
 
-}  // namespace
-
-void optimizer_step(Call& call) {
-  const char* const names[] = {"sgd", "adam", "adamw"};
+// The update of one parameter, whose views begin at `in` and `out`.
+void update_one(const Call& call, int in, int out) {
   const int32_t op = call.op();
-  if (op < GD_SGD || op > GD_ADAMW) call.refuse(GD_INVALID, "no optimizer has code %d", op);
-  call.named(names[op]);
   const bool sgd = op == GD_SGD;
-  call.expect(3, sgd ? 2 : 3, 4, sgd ? 1 : 0);
-  const Layout grad = call.in(0), param = call.out(0);
+  const Layout grad = call.in(in), param = call.out(out);
   call.expect_sizes("gradient", grad, param.sizes);
   if (!is_real_float(grad.dtype))
     call.refuse(GD_UNSUPPORTED, "a gradient of dtype %s", dtype_name(grad.dtype));
-  const auto hyper = step_values(call, 1, "hyper", sgd ? 1 : 3);
-  const double gain = step_values(call, 2, "gain", 1)[0];
+  const auto hyper = step_values(call, in + 1, "hyper", sgd ? 1 : 3);
+  const double gain = step_values(call, in + 2, "gain", 1)[0];
   const double* d = call.numbers();
-  if (sgd ? d[0] != 0 && param.count() > 0 && !call.has_out(1)
-          : param.count() > 0 && !(call.has_out(1) && call.has_out(2)))
+  if (sgd ? d[0] != 0 && param.count() > 0 && !call.has_out(out + 1)
+          : param.count() > 0 && !(call.has_out(out + 1) && call.has_out(out + 2)))
     call.refuse(GD_INVALID, "a state is left out");
 
   Walk gradient(grad);
-  InPlace p(call, 0, param), first(call, 1, param);
+  InPlace p(call, out, param), first(call, out + 1, param);
   const auto update = [&](auto&& step) {
     for (int64_t i = 0, n = param.count(); i < n; ++i) {
       double g, x = p.read();
@@ -120,7 +116,7 @@ void optimizer_step(Call& call) {
     });
   } else {
     const Adam rule{d[0], d[1], d[2], d[3], op == GD_ADAMW, hyper[0], hyper[1], hyper[2]};
-    InPlace second(call, 2, param);
+    InPlace second(call, out + 2, param);
     update([&](double g, double& x) {
       double m = first.read(), v = second.read();
       rule(g, x, m, v);
@@ -128,6 +124,18 @@ void optimizer_step(Call& call) {
       second.write(v);
     });
   }
+}
+
+}  // namespace
+
+void optimizer_step(Call& call) {
+  const char* const names[] = {"sgd", "adam", "adamw"};
+  const int32_t op = call.op();
+  if (op < GD_SGD || op > GD_ADAMW) call.refuse(GD_INVALID, "no optimizer has code %d", op);
+  call.named(names[op]);
+  const int outs = op == GD_SGD ? 2 : 3, parameters = call.n_in() / 3;
+  call.expect(3 * std::max(parameters, 1), outs * std::max(parameters, 1), 4, op == GD_SGD);
+  for (int k = 0; k < parameters; ++k) update_one(call, 3 * k, outs * k);
 }
 
 }  // namespace gradus::reference

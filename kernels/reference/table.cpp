@@ -72,7 +72,7 @@ constexpr const char* slot_name(gd_slot slot) {
   constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
                                    "reduce",         "scan",   "contract",  "gather",
                                    "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg", "sort"};
+                                   "optimizer_step", "linalg", "sort",   "chain"};
   static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
   return names[slot];
 }

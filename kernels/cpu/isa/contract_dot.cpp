@@ -3,14 +3,12 @@
 // in spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
 #include "kernels/cpu/isa/contraction.hpp"
 #include "kernels/cpu/isa/fold.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/pack.hpp"
 
 #include <utility>
 
 namespace gradus::cpu {
 namespace {
-
-constexpr int64_t kWide = 128;  // outputs side by side
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -35,10 +33,51 @@ Axes output_axes(const Contraction& x) {
   return all;
 }
 
+// The lanes of a batch joined as join_lanes does it: halves upon each other.
+template <class T>
+T join_batch(Batch<T> x) {
+  constexpr int64_t kWidth = int64_t(Batch<T>::size);
+#if defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) {
+#if defined(__AVX512F__)
+    const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+#else
+    const __m256 y = x;
+#endif
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+  } else {
+#if defined(__AVX512F__)
+    const __m256d y = _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
+#else
+    const __m256d y = x;
+#endif
+    const __m128d z = _mm_add_pd(_mm256_castpd256_pd128(y), _mm256_extractf128_pd(y, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(z, _mm_unpackhi_pd(z, z)));
+  }
+#else
+  T lane[kWidth];
+  x.store_unaligned(lane);
+  for (int64_t half = kWidth / 2; half > 0; half /= 2)
+    for (int64_t l = 0; l < half; ++l) lane[l] = lane[l] + lane[l + half];
+  return lane[0];
+#endif
+}
+
 template <class T>
 struct Dot {
   using B = Batch<T>;
   static constexpr int64_t kWidth = int64_t(B::size), kVectors = kLanes / kWidth;
+#if defined(__AVX512BW__)
+  static constexpr int64_t kColumns = 4;  // vectors of outputs side by side
+#else
+  static constexpr int64_t kColumns = 2;
+#endif
+  static constexpr int64_t kStrip = kColumns * kWidth;
+  static constexpr int64_t kFar = 1 << 18;  // elements that the near caches do not hold
+  static constexpr int64_t kWide = 8192 / int64_t(sizeof(T));
+
   gd_device* d;
   const Contraction& x;
   const Operands& call;
@@ -46,7 +85,7 @@ struct Dot {
 
   void write(int64_t o, const T* sum, int64_t n) const {
     const T alpha = T(call.alpha.re), beta = T(call.beta.re);
-    int64_t at[kWide], bias_at[kWide];
+    int64_t at[kStrip], bias_at[kStrip];
     out.offsets(kOut, o, n, at);
     if (call.data[kBias]) out.offsets(kBias, o, n, bias_at);
     for (int64_t j = 0; j < n; ++j) {
@@ -60,6 +99,7 @@ struct Dot {
 
   // ---- along k: both operands contiguous, or brought into a buffer span by span.
 
+  // Lanes without a product hold +0, which changes no sum: none is ever -0.
   static T span(const T* a, const T* b, int64_t n) {
     B lane[kVectors];
     for (int64_t v = 0; v < kVectors; ++v) lane[v] = B(T(0));
@@ -68,25 +108,18 @@ struct Dot {
       for (int64_t v = 0; v < kVectors; ++v)
         lane[v] = fused<T>(B::load_unaligned(a + i + v * kWidth),
                            B::load_unaligned(b + i + v * kWidth), lane[v]);
-    if (i < n) {  // a product 0 * 0 leaves a lane as it is: none is ever -0
-      T pa[kLanes] = {}, pb[kLanes] = {};
-      for (int64_t l = 0; i + l < n; ++l) {
-        pa[l] = a[i + l];
-        pb[l] = b[i + l];
-      }
-      for (int64_t v = 0; v < kVectors; ++v)
-        lane[v] = fused<T>(B::load_unaligned(pa + v * kWidth), B::load_unaligned(pb + v * kWidth),
-                           lane[v]);
+    for (int64_t v = 0; i < n; ++v, i += kWidth) {
+      const Some<T> some(least(n - i, kWidth));
+      lane[v] = fused<T>(some.load(a + i), some.load(b + i), lane[v]);
     }
-    T lanes[kLanes];
-    for (int64_t v = 0; v < kVectors; ++v) lane[v].store_unaligned(lanes + v * kWidth);
-    join_lanes<Sum<T>>(lanes, kLanes, 1);
-    return lanes[0];
+    for (int64_t half = kVectors / 2; half > 0; half /= 2)
+      for (int64_t v = 0; v < half; ++v) lane[v] = lane[v] + lane[v + half];
+    return join_batch<T>(lane[0]);
   }
 
   const T* along(Role r, int64_t base, int64_t k0, int64_t n, T* buffer) const {
     const T* from = call.start<const T>(r) + base;
-    if (x.k.rank == 1 && x.k.stride[r][0] == 1) return from + k0;
+    if (x.k.even() && x.k.unit(r)) return from + k0;
     int64_t at[kSpan];
     x.k.offsets(r, k0, n, at);
     for (int64_t i = 0; i < n; ++i) buffer[i] = from[at[i]];
@@ -95,23 +128,22 @@ struct Dot {
 
   T one(int64_t a_at, int64_t b_at) const {
     T a[kSpan], b[kSpan];
-    Tree<Sum<T>, T, 1> tree(1);
     const int64_t k = x.k.count;
-    if (k == 0) return T(0);
+    if (k <= kSpan) return span(along(kA, a_at, 0, k, a), along(kB, b_at, 0, k, b), k);
+    Tree<Sum<T>, T, 1> tree(1);
     for (int64_t i = 0; i < k; i += kSpan) {
       const int64_t n = least(k - i, kSpan);
       const T sum = span(along(kA, a_at, i, n, a), along(kB, b_at, i, n, b), n);
-      if (k <= kSpan) return sum;
       tree.add(&sum);
     }
     return *tree.result();
   }
 
   void by_rows(int64_t begin, int64_t end) const {
-    int64_t a_at[kWide], b_at[kWide];
-    T sum[kWide];
-    for (int64_t o = begin; o < end; o += kWide) {
-      const int64_t n = least(end - o, kWide);
+    int64_t a_at[kStrip], b_at[kStrip];
+    T sum[kStrip];
+    for (int64_t o = begin; o < end; o += kStrip) {
+      const int64_t n = least(end - o, kStrip);
       out.offsets(kA, o, n, a_at);
       out.offsets(kB, o, n, b_at);
       for (int64_t j = 0; j < n; ++j) sum[j] = one(a_at[j], b_at[j]);
@@ -119,89 +151,172 @@ struct Dot {
     }
   }
 
-  // ---- along out: up to kWide outputs at once, lane by lane.
+  // ---- along out: a strip of outputs at once, lane by lane.
 
+  // An operand over a strip.
   struct Line {
     const T* from;
-    int64_t at[kWide];
-    bool unit, fixed;  // contiguous over a whole block; one element for all outputs
-  };
-  void prepare(Line& line, Role r, int64_t o, int64_t n) const {
-    line.from = call.start<const T>(r);
-    out.offsets(r, o, n, line.at);
-    line.unit = n == kWide;
-    line.fixed = true;
-    for (int64_t j = 0; j < n; ++j) {
-      line.unit = line.unit && line.at[j] == line.at[0] + j;
-      line.fixed = line.fixed && line.at[j] == line.at[0];
+    int64_t at[kStrip];
+    bool fixed, unit;  // one element for all outputs; neighbours, in whole vectors
+    int64_t n, runs, first[kStrip], length[kStrip];
+
+    Line(const Dot& dot, Role r, int64_t o, int64_t count)
+        : from(dot.call.template start<const T>(r)), n(count), runs(0) {
+      dot.out.offsets(r, o, n, at);
+      fixed = true;
+      for (int64_t j = 1; j < n; ++j) fixed = fixed && at[j] == at[0];
+      for (int64_t j = 0; j < n; j += length[runs++]) {
+        first[runs] = j;
+        length[runs] = 1;
+        while (j + length[runs] < n && at[j + length[runs]] == at[j] + length[runs]) ++length[runs];
+      }
+      unit = runs == 1 && (n == kStrip || n == kWidth);
     }
+    // The elements at k: where they lie, or in the buffer, which has a vector to spare.
+    template <bool kUnit>
+    const T* elements(int64_t k_at, T* buffer) const {
+      if (kUnit) return from + at[0] + k_at;
+      if (runs * 3 <= n)
+        for (int64_t r = 0; r < runs; ++r)
+          copy_run(from + at[first[r]] + k_at, length[r], buffer + first[r]);
+      else
+        for (int64_t j = 0; j < n; ++j) buffer[j] = from[at[j] + k_at];
+      return buffer;
+    }
+  };
+
+  // Lane l of kn products over V vectors of outputs: f (fixed or not) times v (neighbours or not).
+  template <bool kFixed, bool kUnit, int V>
+  static void lane(const Line& f, const Line& v, const int64_t* f_at, const int64_t* v_at,
+                   int64_t l, int64_t kn, T* pf, T* pv, B* to) {
+    B sum[V];
+    for (B& s : sum) s = B(T(0));
+    for (int64_t k = l; k < kn; k += kLanes) {
+      const T* const y = v.template elements<kUnit>(v_at[k], pv);
+      if constexpr (kFixed) {
+        const B factor(f.from[f.at[0] + f_at[k]]);
+        for (int j = 0; j < V; ++j)
+          sum[j] = fused<T>(factor, B::load_unaligned(y + j * kWidth), sum[j]);
+      } else {
+        const T* const z = f.template elements<false>(f_at[k], pf);
+        for (int j = 0; j < V; ++j)
+          sum[j] = fused<T>(B::load_unaligned(z + j * kWidth), B::load_unaligned(y + j * kWidth),
+                            sum[j]);
+      }
+    }
+    for (int j = 0; j < V; ++j) to[j] = sum[j];
   }
-  static const T* elements(const Line& line, int64_t k_at, int64_t n, T* buffer) {
-    if (line.unit) return line.from + line.at[0] + k_at;
-    for (int64_t j = 0; j < n; ++j) buffer[j] = line.from[line.at[j] + k_at];
-    return buffer;
+
+  // Lanes 0 .. 31 in the tree of join_lanes, depth first: lanes in the order of their reversed
+  // bits, each joined with as many before as its number in that order has trailing ones.
+  template <bool kFixed, bool kUnit, int V>
+  static void span_of_strip(const Line& f, const Line& v, const int64_t* f_at, const int64_t* v_at,
+                            int64_t kn, T* to) {
+    alignas(64) T pf[kStrip + kWidth] = {}, pv[kStrip + kWidth] = {};
+    B level[7][V];
+    int depth = 0;
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      const uint32_t l = (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
+      lane<kFixed, kUnit, V>(f, v, f_at, v_at, l, kn, pf, pv, level[depth++]);
+      for (uint32_t ones = i; ones & 1; ones >>= 1) {
+        --depth;
+        for (int j = 0; j < V; ++j) level[depth - 1][j] = level[depth - 1][j] + level[depth][j];
+      }
+    }
+    for (int j = 0; j < V; ++j) level[0][j].store_unaligned(to + j * kWidth);
   }
 
   void by_columns(int64_t o, int64_t n) const {
-    alignas(64) T lane[kLanes * kWide];
-    alignas(64) T pa[kWide] = {}, pb[kWide] = {};
-    Line a, b;
-    prepare(a, kA, o, n);
-    prepare(b, kB, o, n);
+    const Line a(*this, kA, o, n), b(*this, kB, o, n);
     const bool swap = b.fixed && !a.fixed;  // the fixed one is broadcast; products commute
     const Line &f = swap ? b : a, &v = swap ? a : b;
     const Role fr = swap ? kB : kA, vr = swap ? kA : kB;
-    const int64_t used = (n + kWidth - 1) / kWidth * kWidth;
-    Tree<Sum<T>, T, kWide> tree(n);
-    T none[kWide] = {};
-    for (int64_t k0 = 0; k0 < x.k.count; k0 += kSpan) {
-      const int64_t kn = least(x.k.count - k0, kSpan), lanes = least(kn, kLanes);
-      int64_t f_at[kSpan], v_at[kSpan];
+    constexpr int V = int(kColumns);
+    const bool one = n <= kWidth;
+    const auto of_span = !f.fixed ? span_of_strip<false, false, V>
+                         : v.unit
+                             ? (one ? span_of_strip<true, true, 1> : span_of_strip<true, true, V>)
+                         : one ? span_of_strip<true, false, 1>
+                               : span_of_strip<true, false, V>;
+    int64_t f_at[kSpan], v_at[kSpan];
+    alignas(64) T sum[kStrip];
+    Tree<Sum<T>, T, kStrip> tree(n);
+    for (int64_t k0 = 0; k0 == 0 || k0 < x.k.count; k0 += kSpan) {
+      const int64_t kn = least(x.k.count - k0, kSpan);
       x.k.offsets(fr, k0, kn, f_at);
       x.k.offsets(vr, k0, kn, v_at);
-      memset(lane, 0, size_t(lanes * kWide) * sizeof(T));
-      for (int64_t k = 0; k < kn; ++k) {
-        T* const to = lane + k % kLanes * kWide;
-        const T* pv = elements(v, v_at[k], n, pb);
-        if (f.fixed) {
-          const B factor(f.from[f.at[0] + f_at[k]]);
-          for (int64_t j = 0; j < used; j += kWidth)
-            fused<T>(factor, B::load_unaligned(pv + j), B::load_aligned(to + j))
-                .store_aligned(to + j);
-        } else {
-          const T* pf = elements(f, f_at[k], n, pa);
-          for (int64_t j = 0; j < used; j += kWidth)
-            fused<T>(B::load_unaligned(pf + j), B::load_unaligned(pv + j), B::load_aligned(to + j))
-                .store_aligned(to + j);
-        }
-      }
-      join_lanes<Sum<T>>(lane, lanes, kWide);
-      tree.add(lane);
+      of_span(f, v, f_at, v_at, kn, sum);
+      if (x.k.count > kSpan) tree.add(sum);
     }
-    write(o, x.k.count > 0 ? tree.result() : none, n);
+    write(o, x.k.count > kSpan ? tree.result() : sum, n);
   }
 
-  gd_status run() const {
+  // ---- along out, from far memory: row after row over many outputs, whose lanes stay in a cache.
+
+  // One vector that all outputs share, times rows of neighbours.
+  bool streams() const {
+    const bool wide = out.even() && x.k.even() && x.k.count * out.count > kFar;
+    return wide &&
+           ((out.step(kA) == 0 && out.step(kB) == 1) || (out.step(kA) == 1 && out.step(kB) == 0));
+  }
+  bool by_streams(int64_t o, int64_t n) const {
+    const Role fr = out.step(kA) == 0 ? kA : kB, vr = fr == kA ? kB : kA;
+    constexpr int64_t kBytes = kLanes * kWide * int64_t(sizeof(T));
+    T* const lanes = static_cast<T*>(d->scratch(kScratchTask, size_t(kBytes)));
+    if (!lanes) return false;
+    const T *f = call.start<const T>(fr), *v = call.start<const T>(vr) + o;
+    const int64_t f_k = x.k.step(fr), v_k = x.k.step(vr), whole = n / kWidth * kWidth,
+                  width = (n + kWidth - 1) / kWidth * kWidth;
+    const Some<T> some(n - whole);
+    Tree<Sum<T>, T, kWide> tree(n);
+    for (int64_t k0 = 0; k0 < x.k.count; k0 += kSpan) {
+      const int64_t kn = least(x.k.count - k0, kSpan);
+      memset(lanes, 0, size_t(least(kn, kLanes) * width) * sizeof(T));
+      for (int64_t k = 0; k < kn; ++k) {
+        const B factor(f[(k0 + k) * f_k]);
+        const T* const row = v + (k0 + k) * v_k;
+        T* const to = lanes + k % kLanes * width;
+        for (int64_t j = 0; j < whole; j += kWidth)
+          fused<T>(factor, B::load_unaligned(row + j), B::load_aligned(to + j))
+              .store_aligned(to + j);
+        if (whole < n)
+          fused<T>(factor, some.load(row + whole), B::load_aligned(to + whole))
+              .store_aligned(to + whole);
+      }
+      join_lanes<Sum<T>>(lanes, least(kn, kLanes), width);
+      tree.add(lanes);
+    }
+    const T* const sum = tree.result();
+    for (int64_t j = 0; j < n; j += kStrip) write(o + j, sum + j, least(n - j, kStrip));
+    return true;
+  }
+
+  gd_status run(gd_error* e) const {
     const int64_t k = x.k.count, n = out.count;
-    auto unit_k = [&](Role r) { return x.k.rank == 1 && x.k.stride[r][0] == 1; };
+    auto unit_k = [&](Role r) { return x.k.even() && x.k.unit(r); };
     const bool rows =
-        k >= 16 && (n < 4 || (unit_k(kA) && unit_k(kB)) ||
-                    (out.rank > 0 && (unit_k(kA) || unit_k(kB)) &&
-                     out.stride[kA][out.rank - 1] != 1 && out.stride[kB][out.rank - 1] != 1));
+        k >= 16 &&
+        (n < 4 || (unit_k(kA) && unit_k(kB)) ||
+         (out.rank > 0 && (unit_k(kA) || unit_k(kB)) && out.step(kA) != 1 && out.step(kB) != 1));
     const int64_t grain = kGrain / (k + 1) + 1;
-    if (rows)
+    int failed = 0;
+    if (streams())
+      parallel_range(d, n, kWide, [&](int64_t begin, int64_t end) {
+        if (!by_streams(begin, end - begin)) __atomic_store_n(&failed, 1, __ATOMIC_RELAXED);
+      });
+    else if (rows)
       parallel_range(d, n, grain, [&](int64_t begin, int64_t end) { by_rows(begin, end); });
     else
-      parallel_range(d, n, (grain + kWide - 1) / kWide * kWide, [&](int64_t begin, int64_t end) {
-        for (int64_t o = begin; o < end; o += kWide) by_columns(o, least(end - o, kWide));
+      parallel_range(d, n, (grain + kStrip - 1) / kStrip * kStrip, [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; o += kStrip) by_columns(o, least(end - o, kStrip));
       });
-    return GD_OK;
+    return failed ? refuse(e, GD_OOM, "contract", "no memory for lanes") : GD_OK;
   }
 };
 
 template <class T>
-gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error*) {
-  return Dot<T>{d, x, o, x.m}.run();
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  return Dot<T>{d, x, o, x.m}.run(e);
 }
 
 }  // namespace

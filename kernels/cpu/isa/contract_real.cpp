@@ -3,7 +3,7 @@
 // tile sum, so its bits depend on the k axes alone. Operands are read where they lie as long as
 // that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of high-performance
 // matrix multiplication", ACM TOMS 34, 2008; BLIS).
-#include "kernels/cpu/isa/gemm.hpp"
+#include "kernels/cpu/isa/batch_engine.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 
 #include <string.h>
@@ -11,19 +11,20 @@
 namespace gradus::cpu {
 namespace {
 
-// Rows of a tile: with two vectors of columns each, a line of b and one broadcast they fill the
-// registers.
+// Rows of a tile of two vectors of columns: with a line of b and one broadcast they fill the
+// registers. kRows1: of one vector, for small products.
 #if defined(__AVX512BW__)
-constexpr int64_t kRows = 14;
+constexpr int64_t kRows = 14, kRows1 = 14;
 #elif defined(__AVX2__)
-constexpr int64_t kRows = 6;
+constexpr int64_t kRows = 6, kRows1 = 8;
 #elif defined(__SSE2__)
-constexpr int64_t kRows = 4;
+constexpr int64_t kRows = 4, kRows1 = 8;
 #else
-constexpr int64_t kRows = 8;
+constexpr int64_t kRows = 8, kRows1 = 8;
 #endif
 constexpr int64_t kVectors = 2;
-constexpr int64_t kL1 = 32 << 10;
+constexpr int64_t kL1 = 32 << 10, kL2 = 256 << 10;  // bytes of packed panels held close
+constexpr int64_t kWideN = 16;                      // panels of columns of one task, at most
 
 // In is what a and b hold, R what is added up and what out holds.
 template <class In, class R>
@@ -35,19 +36,60 @@ class Matmul {
   static constexpr bool kSame = sizeof(In) == sizeof(R);
 
   Matmul(gd_device* d, const Contraction& x, const Operands& o)
-      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {
-    m_ = x.m.count;
-    n_ = x.n.count;
-    k_ = x.k.count;
-    const int64_t all = panels(m_, kRows);
-    rows_ = panels(m_, all);
-    m_panels_ = panels(m_, rows_);
-    n_panels_ = panels(n_, kNr);
-    flat_ = x.m.even() && x.n.even() && x.n.unit(kOut);
-    const int64_t bytes = int64_t(sizeof(R));
+      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {}
+
+  // Blocks and ways for x, whose columns are n.
+  static void plan(Contraction& x) {
+    const int64_t m = x.m.count, n = x.n.count, k = x.k.count, bytes = int64_t(sizeof(R));
+    x.rows[0] = panels(m, panels(m, kRows1));
+    x.rows[1] = panels(m, panels(m, kRows));
+    x.flat = x.m.even() && x.n.even() && x.n.unit(kOut);
     const bool even = kSame && x.m.even() && x.n.even() && x.k.even();
-    direct_a_ = even && (m_ * k_ * bytes <= kL1 || n_ <= 2 * kNr);
-    direct_b_ = even && x.n.unit(kB) && (k_ * n_ * bytes <= kL1 || m_ <= 2 * kRows);
+    x.direct_a = even && (m * k * bytes <= kL1 || n <= 2 * kNr);
+    x.direct_b = even && x.n.unit(kB) && (k * n * bytes <= kL1 || m <= 2 * kRows);
+    x.small = x.flat && x.direct_a && x.direct_b && k <= kKc && m * n * k < kSerialWork;
+  }
+
+  // A small one, in one walk over its tiles.
+  static void run_small(const Contraction& x, R alpha, R beta, const R* a, const R* b, R* out,
+                        const R* bias) {
+    constexpr int64_t bytes = int64_t(sizeof(R));
+    const bool plain = alpha == R(1) && beta == R(0) && !bias;
+    const int64_t m = x.m.count, n = x.n.count, a_m = x.m.step(kA), b_n = x.n.step(kB),
+                  c_row = x.m.step(kOut);
+    alignas(64) R sums[(kRows1 > 2 * kRows ? kRows1 : 2 * kRows) * kWidth];
+    alignas(64) R given[kNr];
+    TileCall t;
+    t.k = x.k.count;
+    t.a_row = a_m * bytes;
+    t.a_k = x.k.step(kA) * bytes;
+    t.b_k = t.b_ahead = x.k.step(kB) * bytes;
+    t.c = sums;
+    for (int64_t column = 0; column < n; column += kNr) {
+      const int64_t nc = least(n - column, kNr), v = nc > kWidth ? 2 : 1, rows = x.rows[v - 1];
+      t.last = nc - (v - 1) * kWidth;
+      t.c_row = plain ? c_row : v * kWidth;
+      t.b = reinterpret_cast<const char*>(b + column * b_n);
+      const bool part = t.last < kWidth;
+      TileFn tile = find_tile<R, int(kRows1), int(kRows)>(rows, v, part);
+      for (int64_t row = 0; row < m; row += rows) {
+        const int64_t nr = least(m - row, rows);
+        if (nr < rows) tile = find_tile<R, int(kRows1), int(kRows)>(nr, v, part);
+        t.a = reinterpret_cast<const char*>(a + row * a_m);
+        R* const to = out + row * c_row + column;
+        if (plain) t.c = to;
+        tile(t);
+        if (plain) continue;
+        for (int64_t i = 0; i < nr; ++i) {
+          if (bias) {
+            const R* from = bias + (row + i) * x.m.step(kBias) + column * x.n.step(kBias);
+            for (int64_t j = 0; j < nc; ++j) given[j] = from[j * x.n.step(kBias)];
+          }
+          finish_row(to + i * c_row, sums + i * t.c_row, nc, alpha, beta != R(0), beta,
+                     bias ? given : nullptr);
+        }
+      }
+    }
   }
 
   // Addresses of a batch element; GD_OK or GD_OOM.
@@ -56,13 +98,19 @@ class Matmul {
     b_ = b;
     out_ = out;
     bias_ = bias;
+    m_ = x_.m.count;
+    n_ = x_.n.count;
+    k_ = x_.k.count;
+    rows_ = x_.rows[1];
+    m_panels_ = panels(m_, rows_);
+    n_panels_ = panels(n_, kNr);
     const int64_t kc = least(k_, kKc);
     a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
     a_line_ = a_unit_ ? (kc + 15) / 16 * 16 + 16 : 1;
     a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * kc + kWidth;
     b_step_ = kc * kNr + kWidth;
-    const int64_t a_most = direct_a_ ? 0 : least(m_panels_, kPanelsM) * a_step_,
-                  b_most = direct_b_ ? 0 : least(n_panels_, kPanelsN) * b_step_;
+    const int64_t a_most = x_.direct_a ? 0 : least(m_panels_, kPanelsM) * a_step_,
+                  b_most = x_.direct_b ? 0 : least(n_panels_, kPanelsN) * b_step_;
     constexpr int64_t kSmall = 4096 / int64_t(sizeof(R)) * 4;
     alignas(64) R small[kSmall];
     if (a_most + b_most <= kSmall) {
@@ -78,11 +126,11 @@ class Matmul {
       k0_ = 0;
       do {
         kc_ = least(k_ - k0_, kKc);
-        if (!direct_a_) x_.k.offsets(kA, k0_, kc_, k_at_[0]);
-        if (!direct_b_) x_.k.offsets(kB, k0_, kc_, k_at_[1]);
+        if (!x_.direct_a) x_.k.offsets(kA, k0_, kc_, k_at_[0]);
+        if (!x_.direct_b) x_.k.offsets(kB, k0_, kc_, k_at_[1]);
         for (int64_t ip = 0; ip < m_panels_; ip += kPanelsM) {
           const int64_t mp = least(m_panels_ - ip, kPanelsM);
-          pack(ip, direct_a_ ? 0 : mp, jp, direct_b_ || ip > 0 ? 0 : np);
+          pack(ip, x_.direct_a ? 0 : mp, jp, x_.direct_b || ip > 0 ? 0 : np);
           multiply(ip, mp, jp, np);
         }
         k0_ += kKc;
@@ -140,23 +188,28 @@ class Matmul {
   }
 
   void multiply(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
-    const int64_t tm = panels(mp, kTaskPanelsM), tn = panels(np, kTaskPanelsN);
+    // Columns of a task: what the L2 cache holds of b, so that out is written along its rows.
+    const int64_t held = kL2 / (b_step_ * int64_t(sizeof(R))),
+                  each = held < 4 ? 4 : least(held, kWideN), tm = panels(mp, kTaskPanelsM),
+                  tn = panels(np, each);
     tasks(tm * tn, mp * rows_ * np * kNr * kc_, [&](int64_t t) {
-      const int64_t i0 = t % tm * kTaskPanelsM, j0 = t / tm * kTaskPanelsN;
-      corner(ip, i0, least(mp, i0 + kTaskPanelsM), jp, j0, least(np, j0 + kTaskPanelsN));
+      const int64_t i0 = t % tm * kTaskPanelsM, j0 = t / tm * each;
+      corner(ip, i0, least(mp, i0 + kTaskPanelsM), jp, j0, least(np, j0 + each));
     });
   }
 
   // Offsets of a block of rows or columns in out and bias.
   struct Places {
-    int64_t out[kTaskPanelsM * kRows > kTaskPanelsN* kNr ? kTaskPanelsM* kRows : kTaskPanelsN* kNr];
-    int64_t bias[sizeof(out) / sizeof(int64_t)];
+    static constexpr int64_t kRowsOfTask = kTaskPanelsM * (kRows > kRows1 ? kRows : kRows1),
+                             kColumnsOfTask = kWideN * kNr,
+                             kMost = kRowsOfTask > kColumnsOfTask ? kRowsOfTask : kColumnsOfTask;
+    int64_t out[kMost], bias[kMost];
   };
 
   void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {
     const bool first = k0_ == 0;
     // Sums that need nothing more go to out at once.
-    const bool plain = flat_ && first && alpha_ == R(1) && beta_ == R(0) && !bias_;
+    const bool plain = x_.flat && first && alpha_ == R(1) && beta_ == R(0) && !bias_;
     Places rows, columns;
     const int64_t row0 = (ip + i0) * rows_, column0 = (jp + j0) * kNr;
     if (!plain) {
@@ -175,26 +228,23 @@ class Matmul {
                   b_k = x_.k.step(kB), c_row = x_.m.step(kOut);
     TileCall t;
     t.k = kc_;
-    t.a_row = (direct_a_ ? a_m : a_line_) * bytes;
-    t.a_k = (direct_a_ ? a_k : a_unit_ ? 1 : rows_) * bytes;
-    t.b_k = (direct_b_ ? b_k : kNr) * bytes;
+    t.a_row = (x_.direct_a ? a_m : a_line_) * bytes;
+    t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * bytes;
+    t.b_k = (x_.direct_b ? b_k : kNr) * bytes;
+    t.b_ahead = x_.direct_b ? kNr * bytes : 8 * kNr * bytes;
     t.c = sums;
     t.c_row = plain ? c_row : kNr;
-    for (int64_t j = j0; j < j1; ++j) {
-      const int64_t column = (jp + j) * kNr, nc = least(n_ - column, kNr);
-      const int64_t v = panels(nc, kWidth);
-      t.last = nc - (v - 1) * kWidth;
-      t.b = reinterpret_cast<const char*>(direct_b_ ? direct(b_) + column * b_n + k0_ * b_k
-                                                    : pack_b_ + j * b_step_);
-      const bool part = t.last < kWidth;
-      TileFn tile = find_tile<R, int(kRows)>(rows_, v, part);
-      for (int64_t i = i0; i < i1; ++i) {
-        const int64_t row = (ip + i) * rows_, nr = least(m_ - row, rows_);
-        if (nr < rows_) tile = find_tile<R, int(kRows)>(nr, v, part);
-        t.a = reinterpret_cast<const char*>(direct_a_ ? direct(a_) + row * a_m + k0_ * a_k
+    for (int64_t i = i0; i < i1; ++i) {
+      const int64_t row = (ip + i) * rows_, nr = least(m_ - row, rows_);
+      t.a = reinterpret_cast<const char*>(x_.direct_a ? direct(a_) + row * a_m + k0_ * a_k
                                                       : pack_a_ + i * a_step_);
+      for (int64_t j = j0; j < j1; ++j) {
+        const int64_t column = (jp + j) * kNr, nc = least(n_ - column, kNr), v = panels(nc, kWidth);
+        t.last = nc - (v - 1) * kWidth;
+        t.b = reinterpret_cast<const char*>(x_.direct_b ? direct(b_) + column * b_n + k0_ * b_k
+                                                        : pack_b_ + j * b_step_);
         if (plain) t.c = out_ + row * c_row + column;
-        tile(t);
+        find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!plain) finish(sums, first, rows, row - row0, nr, columns, column - column0, nc);
       }
     }
@@ -222,18 +272,22 @@ class Matmul {
         }
         continue;
       }
-      R* const to = row + columns.out[c];
-      for (int64_t j = 0; j < nc; j += kWidth) {
-        const Some<R> some(least(nc - j, kWidth));
-        const bool whole = nc - j >= kWidth;
-        B y = B(alpha_) * B::load_aligned(sums + j);
-        if (old) y = y + B(scale) * (whole ? B::load_unaligned(to + j) : some.load(to + j));
-        if (bias) y = y + B::load_aligned(given + j);
-        if (whole)
-          y.store_unaligned(to + j);
-        else
-          some.store(to + j, y);
-      }
+      finish_row(row + columns.out[c], sums, nc, alpha_, old, scale, bias ? given : nullptr);
+    }
+  }
+  // The same where a row lies in one piece: out = alpha sum (+ scale out) (+ bias).
+  static void finish_row(R* to, const R* sums, int64_t nc, R alpha, bool old, R scale,
+                         const R* bias) {
+    for (int64_t j = 0; j < nc; j += kWidth) {
+      const Some<R> some(least(nc - j, kWidth));
+      const bool whole = nc - j >= kWidth;
+      B y = B(alpha) * B::load_aligned(sums + j);
+      if (old) y = y + B(scale) * (whole ? B::load_unaligned(to + j) : some.load(to + j));
+      if (bias) y = y + B::load_aligned(bias + j);
+      if (whole)
+        y.store_unaligned(to + j);
+      else
+        some.store(to + j, y);
     }
   }
 
@@ -244,9 +298,9 @@ class Matmul {
   const R* bias_ = nullptr;
   const In *a_ = nullptr, *b_ = nullptr;
   R *pack_a_ = nullptr, *pack_b_ = nullptr;
-  int64_t m_, n_, k_, rows_, m_panels_, n_panels_;
+  int64_t m_ = 0, n_ = 0, k_ = 0, rows_ = 1, m_panels_ = 0, n_panels_ = 0;
   int64_t a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0;
-  bool flat_, direct_a_, direct_b_, a_unit_ = false;
+  bool a_unit_ = false;
   int64_t k_at_[2][kKc];
 };
 
@@ -261,20 +315,58 @@ double cost(const Contraction& x, const Axes& m, const Axes& n, Role b) {
   if (!n.unit(kOut)) c += rows * columns;
   return c;
 }
-template <class T>
-void orient_real(Contraction& x) {
-  if (cost<T>(x, x.n, x.m, kA) < cost<T>(x, x.m, x.n, kB)) x.swap();
+template <class In, class R>
+void orient_and_plan(Contraction& x) {
+  if (cost<R>(x, x.n, x.m, kA) < cost<R>(x, x.m, x.n, kB)) x.swap();
+  Matmul<In, R>::plan(x);
 }
 
 template <class T>
+gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, int64_t i) {
+  using M = Matmul<T, T>;
+  const T *a = o.start<const T>(kA) + x.batch.offset(kA, i),
+          *b = o.start<const T>(kB) + x.batch.offset(kB, i),
+          *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
+  T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
+  if (!x.small) return M(d, x, o).run(a, b, out, bias);
+  M::run_small(x, T(o.alpha.re), T(o.beta.re), a, b, out, bias);
+  return GD_OK;
+}
+template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  const auto one = [&](int64_t b) {
-    return Matmul<T, T>(d, x, o).run(
-        o.start<const T>(kA) + x.batch.offset(kA, b), o.start<const T>(kB) + x.batch.offset(kB, b),
-        o.start<T>(kOut) + x.batch.offset(kOut, b),
-        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr);
-  };
-  return for_batches(d, x, e, one);
+  if (x.small && x.batch.count == 1) return multiply_one<T>(d, x, o, 0);
+  return for_batches(d, x, e, [&](int64_t i) { return multiply_one<T>(d, x, o, i); });
+}
+
+// Vectors of batch elements, and what is left over one by one.
+template <class T>
+gd_status multiply_side_by_side(gd_device* d, const Contraction& x, const Operands& o,
+                                gd_error* e) {
+  using E = BatchEngine<T, Matmul<T, T>::kKc>;
+  const int64_t last = x.batch.size[x.batch.rank - 1], groups = last / E::kPlanes,
+                lines = x.batch.count / last, rest = last - groups * E::kPlanes,
+                work = x.m.count * x.n.count * (x.k.count + 1);
+  const gd_status status =
+      for_groups(d, lines * groups, work * E::kPlanes, e, [&](int64_t g) -> gd_status {
+        const int64_t i = g / groups * last + g % groups * E::kPlanes;
+        const typename E::Target target{
+            o.start<T>(kOut) + x.batch.offset(kOut, i),
+            o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr,
+            x.batch.step(kBias), T(o.alpha.re), T(o.beta.re)};
+        return Gemm<E>(d, x, o, target, i).run();
+      });
+  if (status != GD_OK || rest == 0) return status;
+  return for_groups(d, lines * rest, work, e, [&](int64_t r) {
+    return multiply_one<T>(d, x, o, r / rest * last + groups * E::kPlanes + r % rest);
+  });
+}
+
+// Are batch elements neighbours in a, b and out, enough of them for a vector?
+template <class T>
+bool side_by_side(const Contraction& x) {
+  const Axes& batch = x.batch;
+  return batch.rank > 0 && batch.unit(kA) && batch.unit(kB) && batch.unit(kOut) &&
+         batch.size[batch.rank - 1] >= int64_t(Batch<T>::size);
 }
 
 // The sums stay in f32 until the one rounding at the end.
@@ -303,11 +395,14 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
 
 void plan_real(Contraction& x) {
   if (x.dtype == GD_F64) {
-    orient_real<double>(x);
-    x.run = multiply<double>;
+    orient_and_plan<double, double>(x);
+    x.run = side_by_side<double>(x) ? multiply_side_by_side<double> : multiply<double>;
   } else {
-    orient_real<float>(x);
-    x.run = x.dtype == GD_F32 ? multiply<float> : multiply_16_bit;
+    const bool half = x.dtype != GD_F32;
+    half ? orient_and_plan<uint16_t, float>(x) : orient_and_plan<float, float>(x);
+    x.run = half                     ? multiply_16_bit
+            : side_by_side<float>(x) ? multiply_side_by_side<float>
+                                     : multiply<float>;
     x.conj_a = x.conj_b = x.dtype == GD_BF16;
   }
 }

@@ -103,6 +103,10 @@ struct Contraction {
   bool conj_a = false, conj_b = false;
   bool swapped = false;  // a and b of the call have changed places
   Engine run = nullptr;
+  // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
+  // lie, an out of even rows of neighbours, and whether one walk over the tiles does it all.
+  int64_t rows[2] = {1, 1};
+  bool direct_a = false, direct_b = false, flat = false, small = false;
 
   void swap() {
     Axes rows;

@@ -19,6 +19,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_softmax,
                                       slot_contract,
                                       slot_optimizer_step,
-                                      prepare_contract};
+                                      prepare_contract,
+                                      find_transpose};
   return &kernels;
 }

@@ -183,21 +183,25 @@ void orient(Contraction& x) {
   if (then * 8 < now * 7 || along_rows) x.swap();
 }
 
-// f(batch index), which gives GD_OK or GD_OOM, for all; many small ones side by side, large ones
-// one after the other (each of them then uses the threads itself).
+// f(index), which gives GD_OK or GD_OOM, for `count` batch elements or groups of them, each of so
+// much work: many small ones side by side, large ones one after the other (each of them then uses
+// the threads itself).
 template <class F>
-gd_status for_batches(gd_device* d, const Contraction& x, gd_error* e, F&& f) {
-  const int64_t work = x.m.count * x.n.count * (x.k.count + 1);
+gd_status for_groups(gd_device* d, int64_t count, int64_t work, gd_error* e, F&& f) {
   int failed = 0;
-  if (x.batch.count == 1 || (work >= (1 << 20) && x.batch.count < 4 * d->threads)) {
-    for (int64_t b = 0; b < x.batch.count && !failed; ++b) failed = f(b) != GD_OK;
+  if (count == 1 || (work >= (1 << 20) && count < 4 * d->threads)) {
+    for (int64_t b = 0; b < count && !failed; ++b) failed = f(b) != GD_OK;
   } else {
-    parallel_range(d, x.batch.count, kSerialWork / work, [&](int64_t begin, int64_t end) {
+    parallel_range(d, count, kSerialWork / work, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b)
         if (f(b) != GD_OK) __atomic_store_n(&failed, 1, __ATOMIC_RELAXED);
     });
   }
   return failed ? refuse(e, GD_OOM, "contract", "no memory for packed panels") : GD_OK;
+}
+template <class F>
+gd_status for_batches(gd_device* d, const Contraction& x, gd_error* e, F&& f) {
+  return for_groups(d, x.batch.count, x.m.count * x.n.count * (x.k.count + 1), e, f);
 }
 
 // f16 and bf16 share one instance; the flag of put() says which it is.

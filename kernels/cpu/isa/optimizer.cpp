@@ -120,47 +120,112 @@ gd_status step_values(gd_error* e, const char* whose, const gd_view& v, int64_t 
   return GD_OK;
 }
 
-gd_status take_views(const gd_call* c, int states, Views& v, gd_error* e) {
-  const gd_view* all[4] = {&c->in[0], &c->out[0], c->n_out > 1 ? &c->out[1] : nullptr,
-                           c->n_out > 2 ? &c->out[2] : nullptr};
-  for (int k = 0; k < 2 + states; ++k) {
-    if (!all[k] || (!all[k]->data && count_of(c->out[0]) > 0))
+// Parameter `which` of the call: its gradient, itself, its states.
+struct Group {
+  const gd_view *in, *out;
+  int states;
+  const gd_view& view(int k) const { return k == 0 ? in[0] : out[k - 1]; }
+};
+
+gd_status take_views(const gd_call* c, const Group& g, Views& v, gd_error* e) {
+  for (int k = 0; k < 2 + g.states; ++k) {
+    const gd_view& view = g.view(k);
+    if (!view.data && count_of(g.out[0]) > 0)
       return refuse(e, GD_INVALID, kSlot, "%s: a state is left out", kNames[c->op]);
-    if (!same_sizes(*all[k], c->out[0]))
+    if (!same_sizes(view, g.out[0]))
       return refuse(e, GD_INVALID, kSlot, "%s: gradient, parameter and states differ in sizes",
                     kNames[c->op]);
-    if (!is_real_float(DType(all[k]->dtype)))
+    if (!is_real_float(DType(view.dtype)))
       return refuse(e, GD_UNSUPPORTED, kSlot, "%s: dtype %s is not updated; f32 f64 f16 bf16 are",
-                    kNames[c->op], dtype_name(DType(all[k]->dtype)));
-    add_view(v.walk, *all[k]);
-    v.dtype[v.count++] = all[k]->dtype;
+                    kNames[c->op], dtype_name(DType(view.dtype)));
+    add_view(v.walk, view);
+    v.dtype[v.count++] = view.dtype;
   }
   sort_axes(v.walk, 1);
+  return GD_OK;
+}
+
+bool row_major(const gd_view& v) {
+  int64_t expect = 1;
+  for (int d = v.rank - 1; d >= 0; --d) {
+    if (v.sizes[d] != 1 && v.strides[d] != expect) return false;
+    expect *= v.sizes[d];
+  }
+  return true;
+}
+
+// Small and plain: every view f32 and row-major. Then there is nothing to arrange.
+template <class Rule>
+bool update_small(const Group& g, const Rule& rule) {
+  const int64_t n = count_of(g.out[0]);
+  if (n > kGrain / 2) return false;
+  float* x[4] = {};
+  for (int k = 0; k < 2 + g.states; ++k) {
+    const gd_view& v = g.view(k);
+    if (v.dtype != GD_F32 || !v.data || !same_sizes(v, g.out[0]) || !row_major(v)) return false;
+    x[k] = start_as<float>(v);
+  }
+  rule(x[0], x[1], x[2], x[3], n);
+  return true;
+}
+
+// Learning rate, corrections and gain of one parameter.
+gd_status take_numbers(gd_error* e, const Group& g, bool sgd, double* hyper, double* gain) {
+  if (gd_status s = check_view(e, kSlot, "input", 1, g.in[1], false, false)) return s;
+  if (gd_status s = step_values(e, "hyper", g.in[1], sgd ? 1 : 3, hyper)) return s;
+  *gain = 1;
+  if (!g.in[2].data) return GD_OK;
+  if (gd_status s = check_view(e, kSlot, "input", 2, g.in[2], false, false)) return s;
+  return step_values(e, "gain", g.in[2], 1, gain);
+}
+
+template <class Rule>
+gd_status update_group(gd_device* d, const gd_call* c, const Group& g, const Rule& rule,
+                       gd_error* e) {
+  if (update_small(g, rule)) return GD_OK;
+  if (gd_status s = check_view(e, kSlot, "output", 0, g.out[0], false, true)) return s;
+  for (int k = 0; k < 2 + g.states; ++k)
+    if (gd_status s = check_view(e, kSlot, "view", k, g.view(k), k > 1, k > 0)) return s;
+  Views v;
+  if (gd_status s = take_views(c, g, v, e)) return s;
+  if (v.walk.count() > 0) update(d, v, rule);
   return GD_OK;
 }
 
 }  // namespace
 
 gd_status slot_optimizer_step(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
-  if (gd_status s = check_call(e, kSlot, c, {3, 3, 1, 3, 4, 0, 4u, 6u})) return s;
+  if (!c || c->struct_size < sizeof(gd_call) || !c->in || !c->out || !c->doubles ||
+      c->n_doubles < 4)
+    return refuse(e, GD_INVALID, kSlot, "the call is broken: views or the 4 numbers are missing");
   if (c->op < GD_SGD || c->op > GD_ADAMW)
     return refuse(e, GD_INVALID, kSlot, "no optimizer has code %d", c->op);
   const bool sgd = c->op == GD_SGD;
   if (sgd && (c->n_ints < 1 || !c->ints))
     return refuse(e, GD_INVALID, kSlot, "sgd: expected 1 int, got %d", c->n_ints);
-  double hyper[3], gain = 1;
-  if (gd_status s = step_values(e, "hyper", c->in[1], sgd ? 1 : 3, hyper)) return s;
-  if (c->in[2].data)
-    if (gd_status s = step_values(e, "gain", c->in[2], 1, &gain)) return s;
   const double* k = c->doubles;
-  Views v;
-  if (gd_status s = take_views(c, sgd ? (k[0] != 0 ? 1 : 0) : 2, v, e)) return s;
-  if (v.walk.count() == 0) return GD_OK;
-  if (sgd)
-    update(d, v, Sgd{k[0], k[1], k[2], k[3] != 0, c->ints[0] != 0, hyper[0], gain});
-  else
-    update(d, v,
-           Adam{k[0], k[1], k[2], k[3], c->op == GD_ADAMW, hyper[0], hyper[1], hyper[2], gain});
+  const int states = sgd ? (k[0] != 0 ? 1 : 0) : 2, groups = c->n_in / 3,
+            outs = groups > 0 ? c->n_out / groups : 0;
+  if (groups < 1 || c->n_in != 3 * groups || c->n_out != outs * groups || outs < 1 + states)
+    return refuse(e, GD_INVALID, kSlot, "%s: %d inputs and %d outputs do not fit together",
+                  kNames[c->op], c->n_in, c->n_out);
+  double hyper[3] = {}, gain = 1;
+  for (int i = 0; i < groups; ++i) {
+    const Group g{c->in + 3 * i, c->out + outs * i, states};
+    const bool as_before = i > 0 && g.in[1].data == g.in[-2].data &&
+                           g.in[1].offset == g.in[-2].offset && g.in[2].data == g.in[-1].data &&
+                           g.in[2].offset == g.in[-1].offset;
+    if (!as_before)
+      if (gd_status s = take_numbers(e, g, sgd, hyper, &gain)) return s;
+    const gd_status status =
+        sgd ? update_group(d, c, g,
+                           Sgd{k[0], k[1], k[2], k[3] != 0, c->ints[0] != 0, hyper[0], gain}, e)
+            : update_group(d, c, g,
+                           Adam{k[0], k[1], k[2], k[3], c->op == GD_ADAMW, hyper[0], hyper[1],
+                                hyper[2], gain},
+                           e);
+    if (status != GD_OK) return status;
+  }
   return GD_OK;
 }
 

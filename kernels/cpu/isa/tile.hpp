@@ -70,26 +70,39 @@ class Some {
 #endif
 };
 
-// Where a tile reads and writes. Strides of a and b in bytes, of c in elements; `last` are the
-// columns of the last vector.
+// Where a tile reads and writes. Strides of a and b in bytes, of c in elements; b_ahead bytes
+// beyond each line of b are fetched into the caches; `last` are the columns of the last vector.
 struct TileCall {
   const char *a, *b;
-  int64_t a_row, a_k, b_k, k;
+  int64_t a_row, a_k, b_k, b_ahead, k;
   void* c;
   int64_t c_row, last;
+};
+
+// Row i lies at a + i * step. i = odd * 2^s, and 2^s is a scale of the addressing mode: seven odd
+// multiples in registers reach fourteen rows.
+template <int kRows>
+struct OddSteps {
+  int64_t of[(kRows + 1) / 2];
+  explicit OddSteps(int64_t step) {
+    for (int i = 0; i < (kRows + 1) / 2; ++i) of[i] = (2 * i + 1) * step;
+  }
+  int64_t operator[](int row) const {
+    if (row == 0) return 0;
+    const int scale = row & -row;
+    return of[row / scale / 2] * scale;
+  }
 };
 
 template <class T, int V, bool kPart, size_t... I>
 inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   using B = Batch<T>;
   constexpr int64_t kWidth = int64_t(B::size);
-  constexpr int kRows = int(sizeof...(I)) / V, kGroups = (kRows + 2) / 3;
+  constexpr int kRows = int(sizeof...(I)) / V;
   const Some<T> some(t.last);
-  // Pointers for every third row: the others are reached by indexed addressing.
-  const char* row[kGroups];
-  for (int g = 0; g < kGroups; ++g) row[g] = t.a + 3 * g * t.a_row;
-  const char* b = t.b;
-  const int64_t a_row = t.a_row, a_k = t.a_k, b_k = t.b_k;
+  const OddSteps<kRows> rows(t.a_row);
+  const char *a = t.a, *b = t.b;
+  const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
   for (int64_t k = t.k; k > 0; --k) {
@@ -97,16 +110,17 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
       line[v] = kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
+      __builtin_prefetch(b + ahead + v * 64);
     }
-    ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(row[I / V / 3] + int64_t(I / V % 3) * a_row)),
-                        line[I % V], sum[I])),
+    ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(a + rows[int(I) / V])), line[I % V], sum[I])),
      ...);
-    for (int g = 0; g < kGroups; ++g) row[g] += a_k;
+    a += a_k;
     b += b_k;
   }
   T* const c = static_cast<T*>(t.c);
+  const int64_t c_row = t.c_row;
   auto put = [&](size_t i) {
-    T* const p = c + int64_t(i / V) * t.c_row + int64_t(i % V) * kWidth;
+    T* const p = c + int64_t(i / V) * c_row + int64_t(i % V) * kWidth;
     if (kPart && i % V == V - 1)
       some.store(p, sum[i]);
     else
@@ -122,19 +136,21 @@ void tile(const TileCall& t) {
 
 using TileFn = void (*)(const TileCall&);
 
-// The tile of `rows` rows, 1 .. kMost, of v = 1 or 2 vectors, the last of them a part if `part`.
-template <class T, int kMost, int V, bool kPart, size_t... M>
+// The tile of `rows` rows of v = 1 or 2 vectors, the last of them a part if `part`. kMost rows of
+// two vectors and kMost1 of one.
+template <class T, int V, bool kPart, size_t... M>
 TileFn find_rows(int64_t rows, std::index_sequence<M...>) {
   static constexpr TileFn all[] = {tile<T, int(M) + 1, V, kPart>...};
   return all[rows - 1];
 }
-template <class T, int kMost>
+template <class T, int kMost1, int kMost>
 TileFn find_tile(int64_t rows, int64_t v, bool part) {
+  if (v == 1) {
+    constexpr auto all = std::make_index_sequence<size_t(kMost1)>();
+    return part ? find_rows<T, 1, true>(rows, all) : find_rows<T, 1, false>(rows, all);
+  }
   constexpr auto all = std::make_index_sequence<size_t(kMost)>();
-  if (v == 1)
-    return part ? find_rows<T, kMost, 1, true>(rows, all)
-                : find_rows<T, kMost, 1, false>(rows, all);
-  return part ? find_rows<T, kMost, 2, true>(rows, all) : find_rows<T, kMost, 2, false>(rows, all);
+  return part ? find_rows<T, 2, true>(rows, all) : find_rows<T, 2, false>(rows, all);
 }
 
 }  // namespace gradus::cpu
