@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kSlot = "chain";
 constexpr int kMost = GD_CHAIN_MOST, kArguments = 5;
+constexpr int64_t kEach[kArguments] = {1, 1, 1, 1, 1};  // no argument is one number for a block
 constexpr int64_t kRoom = 24 << 10;  // bytes of blocks: they should stay in the first cache
 
 // How a view enters or leaves blocks: as it lies; one value; a row again and again; by its strides.
@@ -277,7 +278,7 @@ void run_range(const Plan& p, const gd_call* c, int64_t begin, int64_t end) {
       char* const memory = direct ? base[o] + i * s.item : nullptr;
       char* const to = direct && n == full ? memory : room + s.place * p.place_bytes;
       if (s.fn)
-        s.fn(in, to, full, c->doubles + s.first_double);
+        s.fn(in, kEach, to, full, c->doubles + s.first_double);
       else if (s.convert)
         s.convert(in[0], to, full);
       else if (to != in[0])
