@@ -142,8 +142,10 @@ void transposes(Run& run) {
     compare(run, "256^3 rotated", {0, {2, 0, 1}, {256, 256, 256}}, t, threads, "many axes", {});
     compare(run, "2048^2", {0, {1, 0}, {2048, 2048}}, t, threads, "many axes", {});
     for (const DType small : {DType::u8, DType::f16, DType::f32, DType::f64, DType::c128}) {
-      compare(run, "cached 64^2", {0, {1, 0}, {64, 64}}, small, threads, "", {});
-      compare(run, "cached 256^2", {0, {1, 0}, {256, 256}}, small, threads, "", {});
+      if (threads == 1) {
+        compare(run, "cached 64^2", {0, {1, 0}, {64, 64}}, small, threads, "", {});
+        compare(run, "cached 256^2", {0, {1, 0}, {256, 256}}, small, threads, "", {});
+      }
       compare(run, "4000^2", {0, {1, 0}, {4000, 4000}}, small, threads, "", {});
     }
     compare(run, "images to channels last", {0, {1, 0, 2}, {3136, 3, 64}}, DType::f32, threads, "",

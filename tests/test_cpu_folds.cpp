@@ -84,6 +84,54 @@ TEST_CASE("cpu: reduce over inner, outer, mixed and all axes") {
   check_folds<float>({5003, 7}, {1, 7}, kPlain);
   check_folds<double>({300, 4, 300}, {1, 4, 1}, kPlain);
   check_folds<int32_t>({200000}, {1}, kPlain);
+  check_folds<float>({300, 1500}, {1, 1500}, kPlain);  // wide strips
+  check_folds<float>({40, 3000}, {40, 1}, kPlain);
+  check_folds<double>({700, 31}, {700, 1}, kGaps);
+  check_folds<c128>({150, 32}, {150, 1}, kPlain);
+}
+
+// Windows share elements, and few of them make an output: maxima, sums and places, first of equals.
+TEST_CASE("cpu: reductions over short windows") {
+  auto check = [](auto zero, bool nan) {
+    using T = decltype(zero);
+    Array<T> x({4000});
+    x.fill([] { return T(float(pick(-3, 3))); });
+    if constexpr (std::is_floating_point_v<T>)
+      if (nan) x.at({1237}) = std::numeric_limits<T>::quiet_NaN();
+    for (const int64_t length : {1, 2, 3, 10, 32, 33, 700}) {
+      for (const int64_t step : {1, 3}) {
+        const Index sizes = {5, 37, length}, strides = {101, 2, step}, kept = {5, 37, 1};
+        const gd_view in{1,        x.store.get(), int32_t(dtype_of<T>), 3,
+                         x.offset, sizes.data(),  strides.data()};
+        for (const auto& dev : devices()) {
+          CAPTURE(dev->name);
+          CAPTURE(length);
+          Array<T> most(kept, kPermuted);
+          Array<int64_t> place(kept), last(kept, kGaps);
+          call(*dev, GD_REDUCE, GD_MAX, {in}, {most.view()});
+          call(*dev, GD_REDUCE, GD_ARGMAX, {in}, {place.view()}, {}, {2});
+          call(*dev, GD_REDUCE, GD_ARGMIN, {in}, {last.view()}, {}, {2});
+          each(kept, [&](const Index& i) {
+            const auto at = [&](int64_t k) { return x.at({i[0] * 101 + i[1] * 2 + k * step}); };
+            int64_t best = 0, least = 0;
+            for (int64_t k = 1; k < length; ++k) {
+              if (at(best) == at(best) && !(at(k) <= at(best))) best = k;
+              if (at(least) == at(least) && !(at(k) >= at(least))) least = k;
+            }
+            CHECK(place.at(i) == best);
+            CHECK(last.at(i) == least);
+            CHECK(
+                !std::memcmp(&most.at(i), &x.at({i[0] * 101 + i[1] * 2 + best * step}), sizeof(T)));
+          });
+        }
+      }
+    }
+  };
+  check(float{}, false);
+  check(float{}, true);
+  check(double{}, true);
+  check(int32_t{}, false);
+  check(uint8_t{}, false);
 }
 
 TEST_CASE("cpu: a sum has the same bits in any layout, and f32 sums do not stick") {
@@ -229,6 +277,32 @@ TEST_CASE("cpu: softmax along any axis") {
   check(float{});
   check(double{});
   check(Half{});
+  // A line has the same bits in any company and layout, short or long.
+  auto alone = [](auto zero) {
+    using T = decltype(zero);
+    for (const int64_t length : {1, 7, 10, 32, 33, 1100})
+      for (const bool logarithm : {false, true})
+        for (const auto& dev : devices()) {
+          CAPTURE(dev->name);
+          CAPTURE(length);
+          Array<T> x({37, length}), y({37, length}), z({37, length}, kPermuted),
+              turned({37, length}, kPermuted);
+          x.fill(small_number<T>);
+          each(x.sizes, [&](const Index& i) { turned.at(i) = x.at(i); });
+          call(*dev, GD_SOFTMAX, 0, {x.view()}, {y.view()}, {}, {1, logarithm});
+          call(*dev, GD_SOFTMAX, 0, {turned.view()}, {z.view()}, {}, {1, logarithm});
+          CHECK(same_bits(y.values(), z.values()));
+          for (int64_t j = 0; j < 37; j += 9) {
+            Array<T> line({length});
+            for (int64_t k = 0; k < length; ++k) line.at({k}) = x.at({j, k});
+            call(*dev, GD_SOFTMAX, 0, {line.view()}, {line.view()}, {}, {0, logarithm});
+            for (int64_t k = 0; k < length; ++k)
+              CHECK(!std::memcmp(&line.at({k}), &y.at({j, k}), sizeof(T)));
+          }
+        }
+  };
+  alone(float{});
+  alone(double{});
   for (const auto& dev : devices()) {  // far apart, long, in place, and hopeless
     Array<float> x({2, 3000});
     x.fill([] { return -200.0f; });

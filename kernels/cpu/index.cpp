@@ -82,8 +82,9 @@ void add_rows(gd_device* d, const Walk& w, int64_t length, const int64_t (&along
               int64_t out_step, int32_t index_dtype) {
   enum { kOut, kSource, kIndex };
   const int64_t columns = w.count();
+  // Whole rows where that is work for a few tasks only: each task walks all of the axis.
   int64_t grain = kGrain / (length > 0 ? length : 1);
-  if (grain < 16) grain = 16;
+  if (grain < 256) grain = 256;
   parallel_range(d, columns, grain, [&](int64_t begin, int64_t end) {
     for (int64_t a = 0; a < length; ++a)
       for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
@@ -96,6 +97,12 @@ void add_rows(gd_device* d, const Walk& w, int64_t length, const int64_t (&along
         char* out = p[kOut];
         if (si == 0) {
           out += read_index(index, index_dtype) * out_step;
+          if (so == int64_t(sizeof(Acc)) && ss == int64_t(sizeof(Source))) {
+            Acc* const to = reinterpret_cast<Acc*>(out);
+            const Source* const x = reinterpret_cast<const Source*>(source);
+            for (int64_t i = 0; i < n; ++i) to[i] = Acc(to[i] + Acc(x[i]));
+            return;
+          }
           for (int64_t i = 0; i < n; ++i) {
             Acc& to = *reinterpret_cast<Acc*>(out + i * so);
             to = Acc(to + Acc(*reinterpret_cast<const Source*>(source + i * ss)));

@@ -12,8 +12,8 @@ using BlockFn = void (*)(const void* const* in, const int64_t* step, void* out, 
                          const double* params);
 // dst[i] = cast(src[i]) on contiguous elements.
 using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
-// Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < run, j < columns, all
-// but at[] counted in bytes; `to` is memory of its own.
+// Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < run, j < columns,
+// all but at[] counted in bytes; `to` is memory of its own.
 using TransposeFn = void (*)(char* to, int64_t to_row, const char* from, const int64_t* at,
                              int64_t columns, int64_t run);
 using SlotFn = gd_status (*)(gd_device*, gd_stream*, const gd_call*, gd_error*);

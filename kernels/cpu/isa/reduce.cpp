@@ -1,24 +1,51 @@
 // The slot reduce. Every output is the fold (fold.hpp) of its elements in row-major order of the
-// reduced axes, whichever way memory is walked: along the reduced axes, or along the kept ones, a
-// strip of outputs at a time. Spans are partial results, so one long sum uses all threads too.
-#include "kernels/cpu/isa/fold.hpp"
-#include "kernels/cpu/isa/kernels.hpp"
-#include "kernels/cpu/isa/lines.hpp"
+// reduced axes, whichever way memory is walked: along the reduced axes, along the kept ones, a
+// strip of outputs at a time, or, where few elements make an output, block by block through a
+// turned copy. Spans are partial results, so one long sum uses all threads too.
+#include "kernels/cpu/isa/reduce_blocks.hpp"
+#include "kernels/cpu/isa/simd.hpp"
 
 namespace gradus::cpu {
 namespace {
 
 constexpr const char* kSlot = "reduce";
 constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
-constexpr int64_t kStrip = 128;
-enum { kIn, kOut };
+constexpr int64_t kCached = int64_t(1) << 20;
+constexpr int64_t kWideStrip = 1024;  // beyond the caches long runs count
 
-// The kept axes of both views, sorted by the input's strides, and the reduced ones of the input.
-struct Split {
-  Walk kept, reduced;
-  int64_t outs, length;
-  int32_t from, to, work;  // dtypes: input, output, and what is folded
-};
+// ---- folds
+
+// fold_span, with the lanes of a maximum or minimum held in registers.
+template <class J, class T>
+T span_of(const T* x, int64_t n) {
+  constexpr bool maximum = std::is_same_v<J, Maximum<T>>, minimum = std::is_same_v<J, Minimum<T>>;
+  if constexpr (std::is_floating_point_v<T> && (maximum || minimum)) {
+    if (n < kLanes) return fold_span<J>(x, n);
+    using B = Batch<T>;
+    constexpr int64_t width = int64_t(B::size), registers = kLanes / width;
+    B best[registers];
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < registers; ++k) best[k] = B::load_unaligned(x + k * width);
+    int64_t i = kLanes;
+    for (; i + kLanes <= n; i += kLanes)
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < registers; ++k) {
+        const B a = best[k], b = B::load_unaligned(x + i + k * width);
+        // b beats a, or is NaN; and a is none
+        const auto loses = maximum ? b <= a : b >= a;
+        const auto wins = (!loses) & (a == a);
+        best[k] = xsimd::select(wins, b, a);
+      }
+    T lane[kLanes];
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < registers; ++k) best[k].store_unaligned(lane + k * width);
+    for (int64_t l = 0; i + l < n; ++l) lane[l] = J::join(lane[l], x[i + l]);
+    join_lanes<J>(lane, kLanes, 1);
+    return lane[0];
+  } else {
+    return fold_span<J>(x, n);
+  }
+}
 
 template <class J>
 class Folding {
@@ -28,18 +55,22 @@ class Folding {
   Folding(gd_device* d, const Split& s) : d_(d), s_(s), spans_((s.length + kSpan - 1) / kSpan) {}
 
   gd_status run(gd_error* e) {
+    if (s_.length > 0 && Blocks<T>::suit(s_) && !along_out(2 * kStrip)) {
+      fold_blocks();
+      return GD_OK;
+    }
+    if (s_.length > 0 && s_.length <= kSpan && s_.outs == 1 && s_.reduced.rank < 2) {
+      fold_one();
+      return GD_OK;
+    }
     const size_t bytes = size_t(s_.outs * (spans_ > 0 ? spans_ : 1)) * sizeof(T);
     parts_ = static_cast<T*>(d_->scratch(kScratchC, bytes));
     if (!parts_) return out_of_memory(e, kSlot, bytes);
-    const Walk &kept = s_.kept, &reduced = s_.reduced;
-    const int64_t item = kept.item[kIn];
-    const bool along_out = kept.rank > 0 && kept.stride[kIn][kept.rank - 1] == item &&
-                           kept.size[kept.rank - 1] >= 4 &&
-                           !(reduced.rank > 0 && reduced.stride[0][reduced.rank - 1] == item);
     if (s_.length == 0)
       for (int64_t o = 0; o < s_.outs; ++o) parts_[o] = J::empty();
-    else if (along_out)
-      fold_strips();
+    else if (along_out(4))
+      s_.length* s_.outs* int64_t(sizeof(T)) < kCached ? fold_strips<kStrip>()
+                                                       : fold_strips<kWideStrip>();
     else
       fold_rows();
     finish();
@@ -48,6 +79,52 @@ class Folding {
 
  private:
   int64_t span_length(int64_t span) const { return shorter(s_.length - span * kSpan, kSpan); }
+  // Does memory run along the kept axes, in rows of at least this many?
+  bool along_out(int64_t least) const {
+    const Walk &kept = s_.kept, &reduced = s_.reduced;
+    const int64_t item = kept.item[kIn];
+    return kept.rank > 0 && kept.stride[kIn][kept.rank - 1] == item &&
+           kept.size[kept.rank - 1] >= least &&
+           !(reduced.rank > 0 && reduced.stride[0][reduced.rank - 1] == item);
+  }
+
+  void fold_one() {
+    Reader<T, kSpan> reader(d_, s_.from, s_.work);
+    Writer<T, 1> writer(d_, s_.work, s_.to);
+    const int64_t item = s_.kept.item[kIn], step = s_.reduced.rank ? s_.reduced.stride[0][0] : item;
+    const T y = span_of<J>(reader.read(s_.kept.base[kIn], s_.length, step), s_.length);
+    writer.write(&y, s_.kept.base[kOut], 1, s_.kept.item[kOut]);
+  }
+
+  void fold_blocks() {
+    const int64_t grain = kGrain / s_.length / kStrip * kStrip;
+    parallel_range(d_, s_.outs, grain, [&](int64_t begin, int64_t end) {
+      Blocks<T> blocks(d_, s_);
+      Writer<T, kStrip> writer(d_, s_.work, s_.to);
+      T lane[kLanes * kStrip];
+      for (int64_t o = begin; o < end; o += kStrip) {
+        const int64_t n = shorter(end - o, kStrip);
+        const T* x = blocks.bring(o, n);
+        for (int64_t half = kLanes / 2, count = s_.length; half > 0; half /= 2) {
+          // as join_lanes does
+          for (int64_t l = 0; l < shorter(half, count); ++l) {
+            const bool two = l + half < count;
+            for (int64_t j = 0; j < n; ++j) {
+              const T a = x[l * kStrip + j];
+              lane[l * kStrip + j] = two ? J::join(a, x[(l + half) * kStrip + j]) : a;
+            }
+          }
+          count = shorter(half, count);
+          x = lane;
+        }
+        const T* from = lane;
+        for_rows(s_.kept, kOut, o, n, [&](char* p, int64_t run, int64_t step) {
+          writer.write(from, p, run, step);
+          from += run;
+        });
+      }
+    });
+  }
 
   void fold_rows() {
     parallel_range(
@@ -56,47 +133,68 @@ class Folding {
           alignas(64) char block[kSpan * 16];
           Walk reduced = s_.reduced;
           const bool plain = reduced.rank < 2;
+          const int64_t far = plain && s_.kept.rank > 0 ? s_.kept.stride[kIn][s_.kept.rank - 1] : 0;
           const int64_t step = s_.reduced.rank ? s_.reduced.stride[0][0] : s_.reduced.item[0];
+          const auto one = [&](char* p, int64_t span) {
+            const int64_t n = span_length(span);
+            const char* from = p + span * kSpan * step;
+            if (!plain) {
+              reduced.base[0] = p;
+              gather_block(reduced, 0, span * kSpan, n, block);
+              from = block;
+            }
+            return span_of<J>(reader.read(from, n, plain ? step : reduced.item[0]), n);
+          };
+          // The spans of an output one after the other, or the outputs of a span, as memory runs.
+          const bool by_output = spans_ > 1 && step * kSpan < far;
+          const int64_t inner = by_output ? spans_ : s_.outs;
           for (int64_t i = begin; i < end;) {
-            const int64_t span = i / s_.outs, o = i % s_.outs, n = span_length(span);
-            const int64_t some = shorter(end - i, s_.outs - o);
-            T* to = parts_ + i;
-            for_rows(s_.kept, kIn, o, some, [&](char* p, int64_t run, int64_t by) {
-              for (int64_t j = 0; j < run; ++j, p += by) {
-                const char* from = p + span * kSpan * step;
-                if (!plain) {
-                  reduced.base[0] = p;
-                  gather_block(reduced, 0, span * kSpan, n, block);
-                  from = block;
-                }
-                *to++ = fold_span<J>(reader.read(from, n, plain ? step : reduced.item[0]), n);
-              }
-            });
+            const int64_t slow = i / inner, fast = i % inner, some = shorter(end - i, inner - fast);
+            if (by_output)
+              for_rows(s_.kept, kIn, slow, 1, [&](char* p, int64_t, int64_t) {
+                for (int64_t span = fast; span < fast + some; ++span)
+                  parts_[span * s_.outs + slow] = one(p, span);
+              });
+            else
+              for_rows(s_.kept, kIn, fast, some,
+                       [&, to = parts_ + i](char* p, int64_t run, int64_t by) mutable {
+                         for (int64_t k = 0; k < run; ++k, p += by) *to++ = one(p, slow);
+                       });
             i += some;
           }
         });
   }
 
+  template <int64_t kMost>
   void fold_strips() {
     const Walk& kept = s_.kept;
     const int last = kept.rank - 1;
-    const int64_t width = kept.size[last], strips = (width + kStrip - 1) / kStrip;
+    const int64_t width = kept.size[last], strips = (width + kMost - 1) / kMost;
     const int64_t rows = s_.outs / width, per_span = rows * strips;
-    const int64_t work = shorter(s_.length, kSpan) * shorter(width, kStrip);
+    const int64_t work = shorter(s_.length, kSpan) * shorter(width, kMost);
+    const size_t bytes = size_t(kLanes * shorter(width, kMost)) * sizeof(T);
     parallel_range(d_, per_span * spans_, kGrain / work, [&](int64_t begin, int64_t end) {
-      Reader<T, kStrip> reader(d_, s_.from, s_.work);
+      Reader<T, kMost> reader(d_, s_.from, s_.work);
+      T* lanes = static_cast<T*>(d_->scratch(kScratchTask, bytes));
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t span = i / per_span, row = i % per_span / strips, j = i % strips * kStrip,
-                      n = shorter(width - j, kStrip);
+        const int64_t span = i / per_span, row = i % per_span / strips, j = i % strips * kMost,
+                      n = shorter(width - j, kMost);
         const int64_t o = row * width + j;
-        fold_strip(address(kept, kIn, o) - kept.base[kIn], span, n, parts_ + span * s_.outs + o,
-                   reader);
+        T* const to = parts_ + span * s_.outs + o;
+        const int64_t at = address(kept, kIn, o) - kept.base[kIn];
+        if (lanes) {
+          fold_strip(at, span, n, to, lanes, reader);
+          continue;
+        }
+        T few[kLanes];  // no memory: one output after the other
+        for (int64_t q = 0; q < n; ++q)
+          fold_strip(at + q * kept.item[kIn], span, 1, to + q, few, reader);
       }
     });
   }
 
-  void fold_strip(int64_t at, int64_t span, int64_t n, T* to, Reader<T, kStrip>& reader) {
-    alignas(64) T lane[kLanes * kStrip];
+  template <class R>
+  void fold_strip(int64_t at, int64_t span, int64_t n, T* to, T* lane, R& reader) {
     const int64_t length = span_length(span);
     int64_t k = 0;
     for_rows(s_.reduced, 0, span * kSpan, length, [&](char* p, int64_t run, int64_t step) {
@@ -141,10 +239,16 @@ class Folding {
 // argmax and argmin: place of the first winner; NaN wins.
 template <class T, bool kMaximum>
 class Places {
+  using Order = std::conditional_t<kMaximum, Maximum<T>, Minimum<T>>;
+
  public:
   Places(gd_device* d, const Split& s) : d_(d), s_(s) {}
 
   void run() {
+    if (Blocks<T>::suit(s_)) {
+      places_in_blocks();
+      return;
+    }
     const Walk& kept = s_.kept;
     const int last = kept.rank - 1;
     const bool strips = last >= 0 && kept.stride[kIn][last] == kept.item[kIn] && step() != item();
@@ -168,6 +272,33 @@ class Places {
     return (best == best) & ((x != x) | (kMaximum ? x > best : x < best));
   }
 
+  void places_in_blocks() {
+    const int64_t grain = kGrain / s_.length / kStrip * kStrip;
+    parallel_range(d_, s_.outs, grain, [&](int64_t begin, int64_t end) {
+      Blocks<T> blocks(d_, s_);
+      for (int64_t o = begin; o < end; o += kStrip) {
+        const int64_t n = shorter(end - o, kStrip);
+        const T* x = blocks.bring(o, n);
+        T best[kStrip];
+        int64_t place[kStrip] = {};
+        memcpy(best, x, size_t(n) * sizeof(T));
+        for (int64_t k = 1; k < s_.length; ++k) update(x + k * kStrip, k, n, best, place);
+        const char* from = reinterpret_cast<const char*>(place);
+        for_rows(s_.kept, kOut, o, n, [&](char* p, int64_t run, int64_t step) {
+          copy_row(p, step, from, 8, run, 8);
+          from += 8 * run;
+        });
+      }
+    });
+  }
+  static void update(const T* x, int64_t k, int64_t n, T* best, int64_t* place) {
+    for (int64_t j = 0; j < n; ++j) {
+      const bool wins = beats(x[j], best[j]);
+      best[j] = wins ? x[j] : best[j];
+      place[j] = wins ? k : place[j];
+    }
+  }
+
   // n outputs side by side (one: along the axis).
   void places(const char* in, int64_t in_step, char* out, int64_t out_step, int64_t n) {
     int64_t place[kStrip] = {};
@@ -177,23 +308,18 @@ class Places {
       for (int64_t k = 0; k < s_.length; k += kBlock) {
         const int64_t some = shorter(s_.length - k, kBlock);
         const T* x = reader.read(in + k * step(), some, step());
-        for (int64_t q = 0; q < some; ++q)
-          if (beats(x[q], best)) {
-            best = x[q];
-            place[0] = k + q;
-          }
+        const T m = span_of<Order>(x, some);  // the block's first NaN, or its best
+        if (!beats(m, best)) continue;
+        best = m;
+        place[0] = k;
+        while (x[place[0] - k] != m && (m == m || x[place[0] - k] == x[place[0] - k])) ++place[0];
       }
     } else {
       Reader<T, kStrip> reader(d_, s_.from, s_.work);
       T best[kStrip];
       memcpy(best, reader.read(in, n, in_step), size_t(n) * sizeof(T));
       for (int64_t k = 1; k < s_.length; ++k) {
-        const T* x = reader.read(in + k * step(), n, in_step);
-        for (int64_t j = 0; j < n; ++j) {
-          const bool wins = beats(x[j], best[j]);
-          best[j] = wins ? x[j] : best[j];
-          place[j] = wins ? k : place[j];
-        }
+        update(reader.read(in + k * step(), n, in_step), k, n, best, place);
       }
     }
     copy_row(out, out_step, reinterpret_cast<char*>(place), 8, n, 8);
