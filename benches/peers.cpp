@@ -5,8 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
-#include <optional>
-#include <set>
+#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,18 +16,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A child process and its two pipes. It ends when its input does.
+// A child process and its two pipes. It ends when its input does. Libraries under a peer (OpenMP,
+// OpenBLAS, MKL) take their number of threads from the environment alone, each its own variable.
 class Process {
  public:
-  explicit Process(const std::vector<std::string>& command) {
+  Process(const std::vector<std::string>& command, int threads) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
       fail(ErrorKind::io, "bench", "no pipe");
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
+    const std::string count = std::to_string(threads);
     pid_ = fork();
     if (pid_ == 0) {
+      for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"})
+        setenv(name, count.c_str(), 1);
       dup2(in[0], 0);
       dup2(out[1], 1);
       execvp(argv[0], argv.data());
@@ -76,57 +79,62 @@ std::string folder() {
   return set ? set : GRADUS_BENCHES_DIR;
 }
 
-// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has.
-std::vector<Found>& pythons() {
-  static std::vector<Found> found = [] {
-    std::signal(SIGPIPE, SIG_IGN);
-    std::vector<Found> out;
-    std::vector<std::string> names{"/usr/bin/python3"};
-    if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
-      names.emplace_back(other);
-    else if (const char* venv = std::getenv("VIRTUAL_ENV"))
-      names.push_back(std::string(venv) + "/bin/python");
-    for (const std::string& name : names) {
-      auto process =
-          std::make_unique<Process>(std::vector<std::string>{name, folder() + "/peer_python.py"});
-      const Json hello = process->read();
-      if (!hello.is_object()) {
-        std::printf("peer missing: %s has no numpy\n", name.c_str());
-        continue;
-      }
-      Found f{std::move(process), hello["torch"], hello["numpy"], false};
-      f.pypi = !f.torch.empty() && f.torch[0] != '1';
+// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has; for each
+// number of threads their own processes.
+std::vector<Found>& pythons(int threads) {
+  static std::map<int, std::vector<Found>> all;
+  const bool first = all.empty();
+  const auto [place, fresh] = all.try_emplace(threads);
+  std::vector<Found>& out = place->second;
+  if (!fresh) return out;
+  std::signal(SIGPIPE, SIG_IGN);
+  std::vector<std::string> names{"/usr/bin/python3"};
+  if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
+    names.emplace_back(other);
+  else if (const char* venv = std::getenv("VIRTUAL_ENV"))
+    names.push_back(std::string(venv) + "/bin/python");
+  for (const std::string& name : names) {
+    auto process = std::make_unique<Process>(
+        std::vector<std::string>{name, folder() + "/peer_python.py"}, threads);
+    const Json hello = process->read();
+    if (!hello.is_object()) {
+      if (first) std::printf("peer missing: %s has no numpy\n", name.c_str());
+      continue;
+    }
+    Found f{std::move(process), hello["torch"], hello["numpy"], false};
+    f.pypi = !f.torch.empty() && f.torch[0] != '1';
+    if (first)
       std::printf("peer: %s, numpy %s, PyTorch %s %s\n", name.c_str(), f.numpy.c_str(),
                   f.torch.empty() ? "missing" : f.torch.c_str(),
                   hello["kernels"].get<std::string>().c_str());
-      out.push_back(std::move(f));
-    }
-    if (names.size() == 1)
-      std::puts("peer missing: PyPI's PyTorch (GRADUS_BENCH_PYTHON=PYTHON names one that has it)");
-    std::fflush(stdout);
-    return out;
-  }();
-  return found;
+    out.push_back(std::move(f));
+  }
+  if (first && names.size() == 1)
+    std::puts("peer missing: PyPI's PyTorch (GRADUS_BENCH_PYTHON=PYTHON names one that has it)");
+  std::fflush(stdout);
+  return out;
 }
 
-Process* libtorch() {
-  static std::unique_ptr<Process> process = []() -> std::unique_ptr<Process> {
-    std::signal(SIGPIPE, SIG_IGN);
-    const std::string file = GRADUS_BENCH_LIBTORCH;
-    if (access(file.c_str(), X_OK) != 0) {
-      std::puts("peer missing: libtorch (libtorch-dev, then target bench_peer_libtorch)");
-      return nullptr;
-    }
-    auto p = std::make_unique<Process>(std::vector{file});
-    const Json hello = p->read();
-    if (!hello.is_object()) {
-      std::puts("peer missing: bench_peer_libtorch does not start");
-      return nullptr;
-    }
-    std::printf("peer: libtorch %s\n", hello["torch"].get<std::string>().c_str());
-    return p;
-  }();
-  return process.get();
+Process* libtorch(int threads) {
+  static std::map<int, std::unique_ptr<Process>> all;
+  const bool first = all.empty();
+  const auto [place, fresh] = all.try_emplace(threads);
+  if (!fresh) return place->second.get();
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string file = GRADUS_BENCH_LIBTORCH;
+  if (access(file.c_str(), X_OK) != 0) {
+    if (first) std::puts("peer missing: libtorch (libtorch-dev, then target bench_peer_libtorch)");
+    return nullptr;
+  }
+  auto process = std::make_unique<Process>(std::vector{file}, threads);
+  const Json hello = process->read();
+  if (!hello.is_object()) {
+    if (first) std::puts("peer missing: bench_peer_libtorch does not start");
+    return nullptr;
+  }
+  if (first) std::printf("peer: libtorch %s\n", hello["torch"].get<std::string>().c_str());
+  place->second = std::move(process);
+  return place->second.get();
 }
 
 // Says why a peer drops out; nothing if it answers.
@@ -162,7 +170,7 @@ Json python_request(int threads, const std::string& setup, const std::string& ca
 std::vector<Peer> torch_peers(int threads, const std::string& setup, const std::string& call,
                               const TorchTargets& targets, double calls) {
   std::vector<Peer> peers;
-  for (Found& f : pythons())
+  for (Found& f : pythons(threads))
     if (!f.torch.empty())
       add_peer(peers, *f.process, "PyTorch " + f.torch, python_request(threads, setup, call, calls),
                f.pypi ? targets.pypi : targets.debian);
@@ -172,7 +180,7 @@ std::vector<Peer> torch_peers(int threads, const std::string& setup, const std::
 std::vector<Peer> torch_compile_peers(int threads, const std::string& setup,
                                       const std::string& call, Target target, double calls) {
   std::vector<Peer> peers;
-  for (Found& f : pythons())
+  for (Found& f : pythons(threads))
     if (f.pypi)
       add_peer(peers, *f.process, "torch.compile " + f.torch,
                python_request(threads, setup, call, calls), target);
@@ -182,7 +190,7 @@ std::vector<Peer> torch_compile_peers(int threads, const std::string& setup,
 std::vector<Peer> numpy_peers(const std::string& setup, const std::string& call, Target target,
                               double calls) {
   std::vector<Peer> peers;
-  for (Found& f : pythons()) {
+  for (Found& f : pythons(1)) {
     add_peer(peers, *f.process, "numpy " + f.numpy, python_request(1, setup, call, calls), target);
     break;
   }
@@ -192,7 +200,7 @@ std::vector<Peer> numpy_peers(const std::string& setup, const std::string& call,
 std::vector<Peer> libtorch_peers(int threads, const std::string& work, const Json& numbers,
                                  Target target, double calls) {
   std::vector<Peer> peers;
-  if (Process* process = libtorch())
+  if (Process* process = libtorch(threads))
     add_peer(peers, *process, "libtorch C++",
              {{"work", work}, {"numbers", numbers}, {"threads", threads}, {"calls", calls}},
              target);
@@ -201,7 +209,7 @@ std::vector<Peer> libtorch_peers(int threads, const std::string& work, const Jso
 
 std::vector<PeakBytes> torch_peak_bytes(const std::string& setup, const std::string& call) {
   std::vector<PeakBytes> out;
-  for (Found& f : pythons()) {
+  for (Found& f : pythons(1)) {
     if (f.torch.empty()) continue;
     Json request = python_request(1, setup, call, 1);
     request["peak"] = true;
