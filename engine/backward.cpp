@@ -63,6 +63,42 @@ std::mutex& lock_of(const void* leaf) {
   return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % 64];
 }
 
+// A mark for each node of a set: a table of twice as many places, searched from the place that the
+// node's address gives.
+class NodeMarks {
+ public:
+  // Takes a node in, unmarked; false if it is there.
+  bool insert(const GradFn* node) {
+    if (2 * (count_ + 1) > places_.size()) {
+      std::vector<Place> old(std::max<size_t>(64, 4 * count_));
+      std::swap(old, places_);
+      for (const Place& p : old)
+        if (p.node) places_[find(p.node)] = p;
+    }
+    Place& p = places_[find(node)];
+    if (p.node) return false;
+    p.node = node;
+    ++count_;
+    return true;
+  }
+  void mark(const GradFn* node) { places_[find(node)].marked = true; }
+  bool of(const GradFn* node) const { return places_[find(node)].marked; }
+
+ private:
+  struct Place {
+    const GradFn* node = nullptr;
+    bool marked = false;
+  };
+  size_t find(const GradFn* node) const {
+    const size_t last = places_.size() - 1;  // their number is a power of two
+    size_t at = (reinterpret_cast<uintptr_t>(node) * 0x9e3779b97f4a7c15u >> 20) & last;
+    while (places_[at].node && places_[at].node != node) at = (at + 1) & last;
+    return at;
+  }
+  std::vector<Place> places_;
+  size_t count_ = 0;
+};
+
 class Walk {
  public:
   explicit Walk(BackwardOptions options) : options_(options) {}
@@ -85,8 +121,7 @@ class Walk {
   };
   bool wanted(const Edge& e) const {
     if (!restricted_) return e.leads_somewhere();
-    return e.leaf ? wanted_leaves_.contains(e.leaf.get())
-                  : e.fn && wanted_nodes_.contains(e.fn.get());
+    return e.leaf ? wanted_leaves_.contains(e.leaf.get()) : e.fn && wanted_.of(e.fn.get());
   }
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
@@ -113,7 +148,7 @@ class Walk {
   std::vector<Target> targets_;
   std::unordered_multimap<GradFn*, size_t> targets_of_;
   bool restricted_ = false;
-  std::unordered_set<const GradFn*> wanted_nodes_;
+  NodeMarks wanted_;  // all nodes below the roots
   std::unordered_set<const Autograd*> wanted_leaves_;
 };
 
@@ -204,8 +239,12 @@ void Walk::process(GradFn& node, ByNode& in) {
   for (auto it = first; it != last; ++it)
     *targets_[it->second].result = g[targets_[it->second].index];
 
+  SmallVector<const Edge*, 3> edges;  // null: nobody asks
   bool used = false;
-  for (const Edge& edge : node.inputs()) used |= wanted(edge);
+  for (const Edge& edge : node.inputs()) {
+    edges.push_back(wanted(edge) ? &edge : nullptr);
+    used |= edges.back() != nullptr;
+  }
   if (!used) return;
   if (hooks) {
     Tensors outputs(g.begin(), g.end());
@@ -213,9 +252,9 @@ void Walk::process(GradFn& node, ByNode& in) {
     check_hooked(node.op(), outputs, node.output_metas());
     std::copy(outputs.begin(), outputs.end(), g.begin());
   }
-  SmallVector<Tensor, 3> cotangents(node.inputs().size());
+  SmallVector<Tensor, 3> cotangents(edges.size());
   for (size_t k = 0; k < cotangents.size(); ++k)
-    if (wanted(node.inputs()[k])) cotangents[k] = pull(node, k, g);
+    if (edges[k]) cotangents[k] = pull(node, k, g);
   if (hooks) {
     Tensors inputs(cotangents.begin(), cotangents.end());
     for (const NodeHook& hook : hooks->after.functions()) hook(inputs, Tensors(g.begin(), g.end()));
@@ -223,8 +262,7 @@ void Walk::process(GradFn& node, ByNode& in) {
     std::copy(inputs.begin(), inputs.end(), cotangents.begin());
   }
   for (size_t k = 0; k < cotangents.size(); ++k)
-    if (cotangents[k].defined() && wanted(node.inputs()[k]))
-      deliver(node.inputs()[k], cotangents[k]);
+    if (cotangents[k].defined() && edges[k]) deliver(*edges[k], cotangents[k]);
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
@@ -288,27 +326,22 @@ void Walk::add_target(const Tensor& input, Tensor* result) {
 // Marks what lies on a way from the roots to a target: nodes in order of their age, so that all
 // inputs of a node are decided before it.
 void Walk::restrict_to_targets(const Tensors& roots) {
-  for (const Target& t : targets_) {
-    if (t.fn) wanted_nodes_.insert(t.fn);
-    if (t.leaf) wanted_leaves_.insert(t.leaf);
-  }
-  std::vector<const GradFn*> nodes, stack;
-  std::unordered_set<const GradFn*> seen;
+  std::vector<const GradFn*> nodes;
   for (const Tensor& r : roots)
-    if (r.grad_fn() && seen.insert(r.grad_fn()).second) stack.push_back(r.grad_fn());
-  while (!stack.empty()) {
-    const GradFn* node = stack.back();
-    stack.pop_back();
-    nodes.push_back(node);
-    for (const Edge& e : node->inputs())
-      if (e.fn && seen.insert(e.fn.get()).second) stack.push_back(e.fn.get());
+    if (r.grad_fn() && wanted_.insert(r.grad_fn())) nodes.push_back(r.grad_fn());
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const Edge& e : nodes[i]->inputs())
+      if (e.fn && wanted_.insert(e.fn.get())) nodes.push_back(e.fn.get());
+  for (const Target& t : targets_) {
+    if (t.leaf) wanted_leaves_.insert(t.leaf);
+    if (t.fn && !wanted_.insert(t.fn)) wanted_.mark(t.fn);
   }
   std::sort(nodes.begin(), nodes.end(),
             [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
   restricted_ = true;
   for (const GradFn* node : nodes)
     for (const Edge& e : node->inputs())
-      if (wanted(e)) wanted_nodes_.insert(node);
+      if (wanted(e)) wanted_.mark(node);
 }
 
 Tensor Walk::leaf_gradient(const Autograd& leaf, Sum& sum) {

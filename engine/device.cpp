@@ -117,7 +117,10 @@ gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) con
 }
 
 void Device::run(const gd_call& call) {
-  gd_error error{};
+  gd_error error;  // not zeroed whole: that would cost more than all else here
+  error.code = GD_OK;
+  error.native = 0;
+  error.text[0] = 0;
   for (int k = 0; k < call.n_in + call.n_out; ++k) {
     const DType t = DType(k < call.n_in ? call.in[k].dtype : call.out[k - call.n_in].dtype);
     if (is_user(t) && user_dtype(t).device != kind_)

@@ -148,6 +148,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
 // A saved tensor as this node's derivative must see it: an output as the node's, an input as what
 // it was when the node was made, whatever has become of its handle since.
 Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
+  if (role == Saved::Role::extra || (!grad_on && !level)) return t;
   const Tensor tangent = level ? t.tangent() : Tensor();
   if (level && sequence_ < level_start && role == Saved::Role::input &&
       level->has_set(inputs_[index]))
@@ -161,7 +162,7 @@ Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
     from = inputs_[index];
   const bool as_it_is = from.leaf ? t.body()->autograd == from.leaf
                                   : t.grad_fn() == from.fn.get() && t.output_index() == from.index;
-  if (role == Saved::Role::extra || as_it_is || (!grad_on && !tangent.defined())) return t;
+  if (as_it_is || (!grad_on && !tangent.defined())) return t;
   Tensor out = t.detach();
   if (from.leaf) {
     out.body()->autograd = from.leaf;

@@ -16,7 +16,8 @@ class KernelCall {
   KernelCall(const KernelCall&) = delete;
   KernelCall& in(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_in_); }
   KernelCall& in(const Tensor& t, const Shape& sizes) {
-    return t.sizes() == sizes ? in(t) : in(t, sizes, broadcast_strides(t, sizes));
+    return t.sizes() == sizes ? add(t, sizes, t.strides().data(), n_in_)
+                              : in(t, sizes, broadcast_strides(t, sizes));
   }
   KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
     return keep(strides).add(t, sizes, nullptr, n_in_);
@@ -26,6 +27,9 @@ class KernelCall {
   KernelCall& in_none();  // an operand that is left out: data NULL
   // All ins come before all outs.
   KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_out_); }
+  KernelCall& out(const Tensor& t, const Shape& sizes) {  // its own, by the address of the inputs'
+    return add(t, sizes, t.strides().data(), n_out_);
+  }
   KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {
     return keep(strides).add(t, sizes, nullptr, n_out_);
   }

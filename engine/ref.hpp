@@ -13,6 +13,9 @@ namespace gradus {
 // They live on the heap, always.
 int64_t live_objects();
 
+template <class T>
+class Ref;
+
 class RefCounted {
  public:
   RefCounted() = default;
@@ -21,14 +24,19 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
-  // True when this was the last handle; the caller then destroys the object.
-  bool drop() const { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  // True when this was the last handle; the caller then destroys the object. Who holds the only
+  // one needs no locked instruction to find that out.
+  bool drop() const {
+    return use_count() == 1 || count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
   int32_t use_count() const { return count_.load(std::memory_order_acquire); }
 
  protected:
   ~RefCounted() = default;
 
  private:
+  template <class T, class... A>
+  friend Ref<T> make_ref(A&&... args);
   mutable std::atomic<int32_t> count_{0};
 };
 
@@ -62,12 +70,18 @@ class Ref {
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
 
  private:
+  template <class U, class... A>
+  friend Ref<U> make_ref(A&&... args);
   T* p_ = nullptr;
 };
 
 template <class T, class... A>
 Ref<T> make_ref(A&&... args) {
-  return Ref<T>(new T(std::forward<A>(args)...));
+  Ref<T> made;
+  made.p_ = new T(std::forward<A>(args)...);
+  const RefCounted& counted = *made.p_;
+  counted.count_.store(1, std::memory_order_relaxed);
+  return made;
 }
 
 }  // namespace gradus

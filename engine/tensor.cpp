@@ -14,15 +14,14 @@ namespace gradus {
 
 int64_t numel_of(const Shape& sizes) {
   int64_t n = 1;
-  bool empty = false;
+  bool empty = false, overflows = false;
   for (int64_t s : sizes) {
     if (s < 0) fail(ErrorKind::shape, "shape", "negative size in ", sizes);
     empty |= s == 0;
+    overflows |= __builtin_mul_overflow(n, s, &n) || n > (int64_t(1) << 58);
   }
   if (empty) return 0;
-  for (int64_t s : sizes)
-    if (__builtin_mul_overflow(n, s, &n) || n > (int64_t(1) << 58))
-      fail(ErrorKind::shape, "shape", "the product of the sizes ", sizes, " overflows");
+  if (overflows) fail(ErrorKind::shape, "shape", "the product of the sizes ", sizes, " overflows");
   return n;
 }
 

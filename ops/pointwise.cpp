@@ -83,7 +83,7 @@ void forward(OpContext& ctx) {
       const Params p = params_of(ctx.attrs);
       for (int i = 0; i < n; ++i) call.number(p[size_t(i)]);
     }
-    call.out(y).run();
+    call.out(y, sizes).run();
   }
   ctx.outputs.push_back(std::move(y));
   if (!ctx.needs_any() || s.slopes.empty()) return;
@@ -150,7 +150,7 @@ Tensor fused_vjp(GradFn& node, size_t k, const Tensor& g) {
   }
   const Params p = params_of(node.attrs());
   for (int i = 0; i < param_count(node.op()); ++i) call.number(p[size_t(i)]);
-  call.integer(int64_t(k)).out(out).run();
+  call.integer(int64_t(k)).out(out, sizes).run();
   return out;
 }
 

@@ -38,6 +38,7 @@ inline int64_t count_of(const gd_view& v) {
 }
 inline bool same_sizes(const gd_view& a, const gd_view& b) {
   if (a.rank != b.rank) return false;
+  if (a.sizes == b.sizes) return true;
   for (int d = 0; d < a.rank; ++d)
     if (a.sizes[d] != b.sizes[d]) return false;
   return true;
@@ -64,15 +65,21 @@ inline gd_status check_view(gd_error* e, const char* slot, const char* side, int
   if (v.rank > kMaxRank)
     return refuse(e, GD_UNSUPPORTED, slot, "%s %d has rank %d, this device takes %d", side, k,
                   v.rank, kMaxRank);
-  for (int d = 0; d < v.rank; ++d)
-    if (v.sizes[d] < 0)
+  bool empty = false;
+  int overlaps = -1;
+  for (int d = 0; d < v.rank; ++d) {
+    const int64_t size = v.sizes[d];
+    if (size < 0)
       return refuse(e, GD_INVALID, slot, "%s %d has size %lld on axis %d", side, k,
-                    static_cast<long long>(v.sizes[d]), d);
-  const int64_t n = count_of(v);
-  if (!v.data && n > 0) return refuse(e, GD_INVALID, slot, "%s %d is left out", side, k);
-  for (int d = 0; writes && n > 0 && d < v.rank; ++d)
-    if (v.sizes[d] > 1 && v.strides[d] == 0)
-      return refuse(e, GD_INVALID, slot, "%s %d overlaps itself: stride 0 on axis %d", side, k, d);
+                    static_cast<long long>(size), d);
+    empty |= size == 0;
+    if (size > 1 && v.strides[d] == 0) overlaps = d;
+  }
+  if (empty) return GD_OK;
+  if (!v.data) return refuse(e, GD_INVALID, slot, "%s %d is left out", side, k);
+  if (writes && overlaps >= 0)
+    return refuse(e, GD_INVALID, slot, "%s %d overlaps itself: stride 0 on axis %d", side, k,
+                  overlaps);
   return GD_OK;
 }
 
