@@ -179,9 +179,10 @@ Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
 
 OpContext::OpContext(const OpInfo& info, std::span<const Tensor> in, const Attrs& a)
     : op(info), inputs(in), attrs(a) {
+  const bool tangents = forward_mode();
   for (const Tensor& t : in) {
     const bool need = info.differentiable && t.defined() &&
-                      ((grad_on && t.requires_grad()) || (forward_mode() && t.tangent().defined()));
+                      ((grad_on && t.requires_grad()) || (tangents && t.tangent().defined()));
     needs_.push_back(need);
     any_ |= need;
   }

@@ -8,6 +8,7 @@
 #include <any>
 #include <atomic>
 #include <complex>
+#include <concepts>
 #include <memory>
 
 namespace gradus {
@@ -135,10 +136,33 @@ void record_outputs(OpContext& ctx);
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs,
                              const Attrs& attrs = {});
+// Operands as {a, b}, lent to a call: these handles are not counted, so the operands must outlive
+// it.
+class Lent {
+ public:
+  template <std::same_as<Tensor>... T>
+  requires(sizeof...(T) > 0) Lent(const T&... t) : size_(sizeof...(T)) {
+    static_assert(sizeof...(T) <= kMost);
+    size_t i = 0;
+    ((new (&tensors_[i++]) Tensor(Ref<TensorBody>::adopt(t.body().get()))), ...);
+  }
+  ~Lent() {}
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  operator std::span<const Tensor>() const { return {tensors_, size_}; }
+
+ private:
+  static constexpr size_t kMost = 8;
+  union {
+    Tensor tensors_[kMost];
+  };
+  size_t size_;
+};
+
 // As apply, for ops of one output.
 Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
-inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
-  return apply1(op, std::span<const Tensor>(in.begin(), in.size()), attrs);
+inline Tensor apply1(const OpInfo& op, const Lent& inputs, const Attrs& attrs = {}) {
+  return apply1(op, std::span<const Tensor>(inputs), attrs);
 }
 
 // ---- modes, per thread

@@ -12,11 +12,10 @@ namespace gradus {
 namespace {
 thread_local const char* op_now = "";
 
-constexpr size_t kSmall = 1 << 20, kStep = 512;
-
-// 512 B steps below 1 MiB, 2 MiB steps above.
+// Steps of 64 B up to 4 KiB, of 512 B up to 1 MiB, of 2 MiB above.
+constexpr size_t kTiny = 4 << 10, kTinyStep = 64, kSmall = 1 << 20, kStep = 512;
 size_t round_up(size_t bytes) {
-  const size_t step = bytes <= kSmall ? kStep : size_t(2) << 20;
+  const size_t step = bytes <= kTiny ? kTinyStep : bytes <= kSmall ? kStep : size_t(2) << 20;
   return (bytes + step - 1) / step * step;
 }
 
@@ -33,14 +32,19 @@ CurrentOp::CurrentOp(const char* name) : before_(op_now) { op_now = name; }
 CurrentOp::~CurrentOp() { op_now = before_; }
 
 Pool::Pool(Raw raw, std::string device_name)
-    : raw_(raw), device_name_(std::move(device_name)), small_(kSmall / kStep + 1) {
+    : raw_(raw),
+      device_name_(std::move(device_name)),
+      tiny_(kTiny / kTinyStep + 1),
+      small_(kSmall / kStep + 1) {
   static std::atomic<uint64_t> pools{0};
   next_id_ = (++pools << 48) + 1;
 }
 Pool::~Pool() { trim(); }
 
 std::vector<void*>& Pool::kept(size_t size) {
-  return size <= kSmall ? small_[size / kStep] : large_[size];
+  return size <= kTiny    ? tiny_[size / kTinyStep]
+         : size <= kSmall ? small_[size / kStep]
+                          : large_[size];
 }
 
 Pool::Block Pool::allocate(size_t bytes) {
@@ -100,6 +104,7 @@ void Pool::trim_locked() {
     stats_.cached -= size * blocks.size();
     blocks.clear();
   };
+  for (size_t k = 0; k < tiny_.size(); ++k) release(k * kTinyStep, tiny_[k]);
   for (size_t k = 0; k < small_.size(); ++k) release(k * kStep, small_[k]);
   for (auto& [size, blocks] : large_) release(size, blocks);
 }

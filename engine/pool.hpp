@@ -1,7 +1,8 @@
 // The caching pool of one device, written once over the device's raw alloc and free. Sizes are
-// rounded to 512 B below 1 MiB and to 2 MiB above; a freed block is kept and given out again for
-// the same rounded size. An optional limit bounds live bytes; going over it is an Error(memory)
-// that names the largest holders. Threads: all functions may be called from any thread.
+// rounded to 64 B up to 4 KiB, to 512 B up to 1 MiB and to 2 MiB above; a freed block is kept and
+// given out again for the same rounded size. An optional limit bounds live bytes; going over it is
+// an Error(memory) that names the largest holders. Threads: all functions may be called from any
+// thread.
 #pragma once
 #include "engine/lock.hpp"
 
@@ -61,9 +62,9 @@ class Pool {
 
   mutable Lock lock_;
   uint64_t next_id_;
-  std::vector<std::vector<void*>> small_;       // freed blocks up to 1 MiB, by size / 512
-  std::map<size_t, std::vector<void*>> large_;  // the others, by size
-  std::vector<Holder> live_;                    // by slot; data is null where it is free
+  std::vector<std::vector<void*>> tiny_, small_;  // freed blocks by size / 64, size / 512
+  std::map<size_t, std::vector<void*>> large_;    // the others, by size
+  std::vector<Holder> live_;                      // by slot; data is null where it is free
   std::vector<uint32_t> free_slots_;
   PoolStats stats_;
   size_t limit_ = 0;

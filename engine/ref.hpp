@@ -13,9 +13,6 @@ namespace gradus {
 // They live on the heap, always.
 int64_t live_objects();
 
-template <class T>
-class Ref;
-
 class RefCounted {
  public:
   RefCounted() = default;
@@ -23,6 +20,7 @@ class RefCounted {
   static void operator delete(void* p, size_t bytes);
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
+  void start() const { count_.store(1, std::memory_order_relaxed); }  // the first handle
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
   // True when this was the last handle; the caller then destroys the object. Who holds the only
   // one needs no locked instruction to find that out.
@@ -35,8 +33,6 @@ class RefCounted {
   ~RefCounted() = default;
 
  private:
-  template <class T, class... A>
-  friend Ref<T> make_ref(A&&... args);
   mutable std::atomic<int32_t> count_{0};
 };
 
@@ -54,6 +50,12 @@ class Ref {
   explicit Ref(T* p) : p_(p) {
     if (p_) p_->retain();
   }
+  // Takes over a handle that is counted already, or will never be dropped.
+  static Ref adopt(T* p) {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
   Ref(const Ref& o) : Ref(o.p_) {}
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   Ref& operator=(Ref o) noexcept {
@@ -70,18 +72,18 @@ class Ref {
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
 
  private:
-  template <class U, class... A>
-  friend Ref<U> make_ref(A&&... args);
   T* p_ = nullptr;
 };
 
 template <class T, class... A>
 Ref<T> make_ref(A&&... args) {
-  Ref<T> made;
-  made.p_ = new T(std::forward<A>(args)...);
-  const RefCounted& counted = *made.p_;
-  counted.count_.store(1, std::memory_order_relaxed);
-  return made;
+  T* made = nullptr;
+  if constexpr (sizeof...(A) == 0)
+    made = new T;  // new T() would zero all of it first
+  else
+    made = new T(std::forward<A>(args)...);
+  static_cast<const RefCounted*>(made)->start();
+  return Ref<T>::adopt(made);
 }
 
 }  // namespace gradus

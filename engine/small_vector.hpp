@@ -16,7 +16,7 @@ template <class T, size_t N>
 class SmallVector {
  public:
   using value_type = T;
-  SmallVector() = default;
+  SmallVector() {}  // written out, since {} would else zero the buffer first
   explicit SmallVector(size_t n, const T& value = T()) { resize(n, value); }
   SmallVector(std::initializer_list<T> list) : SmallVector(list.begin(), list.end()) {}
   template <class It>
@@ -25,7 +25,10 @@ class SmallVector {
     ++it;
   }
   SmallVector(It first, It last) {
-    for (; first != last; ++first) push_back(*first);
+    if constexpr (std::is_convertible_v<It, const T*>)
+      append(first, size_t(last - first));
+    else
+      for (; first != last; ++first) push_back(*first);
   }
   SmallVector(const SmallVector& o) { append(o.begin(), o.size_); }
   SmallVector(SmallVector&& o) noexcept { take(o); }
@@ -43,7 +46,10 @@ class SmallVector {
     }
     return *this;
   }
-  ~SmallVector() { release(); }
+  ~SmallVector() {
+    clear();
+    free_heap();
+  }
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -84,7 +90,9 @@ class SmallVector {
     while (size_ < n) push_back(value);
   }
   void clear() {
-    while (size_) pop_back();
+    if constexpr (!std::is_trivially_destructible_v<T>)
+      while (size_) pop_back();
+    size_ = 0;
   }
   // Inserts before / erases position i.
   void insert(size_t i, T x) {

@@ -187,7 +187,7 @@ Autograd* Tensor::autograd() const {
   if (body_->base) follow_base(*this);
   return body_->autograd.get();
 }
-bool Tensor::requires_grad() const {
+bool Tensor::has_gradient_or_history() const {
   const Autograd* a = autograd();
   return a && (a->requires_grad || a->fn);
 }

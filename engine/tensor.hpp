@@ -127,6 +127,7 @@ class Tensor {
     return *body_;
   }
   [[noreturn]] static void fail_undefined();
+  bool has_gradient_or_history() const;
   Device& batched_device() const;
   Storage& made_storage() const;  // a number's; Error(value) for a batched tensor
   void copy_to_host_typed(void* packed, DType dtype, const char* who) const;
@@ -189,6 +190,9 @@ struct TensorBody : RefCounted {
 };
 
 inline bool Tensor::is_number() const { return body_ && body_->is_number; }
+inline bool Tensor::requires_grad() const {
+  return body_ && (body_->autograd || body_->base || body_->batch) && has_gradient_or_history();
+}
 inline bool Tensor::is_view() const { return body_ && body_->base; }
 inline bool Tensor::is_inference() const { return body_ && body_->inference; }
 inline DType Tensor::dtype() const { return checked().dtype; }

@@ -118,7 +118,7 @@ TEST_CASE("the pool: reuse, limit, largest holders") {
   CHECK(pool.stats().live == 1024);
   pool.release(a);
   CHECK(pool.stats().cached == 1024);
-  const Pool::Block b = pool.allocate(600);
+  const Pool::Block b = pool.allocate(980);
   CHECK(b.data == a.data);
   CHECK(pool.stats().raw_allocations == 1);
   pool.set_limit(4096);

@@ -1,4 +1,4 @@
-// Fewer calls for a replay.
+// Fewer calls and less memory for a replay.
 #include "engine/wrap/fuse.hpp"
 
 #include <algorithm>
@@ -262,6 +262,61 @@ std::vector<RecordedCall> chained(std::vector<RecordedCall> calls, const Outlive
     }
   }
   return out;
+}
+
+namespace {
+// May out view k of c stand where its in view v stands? What the slots say of aliasing.
+bool may_replace(const RecordedCall& c, size_t k, size_t v) {
+  if (c.slot == GD_POINTWISE) return true;
+  if (c.slot == GD_POINTWISE_VJP) return v == 0;
+  if (c.slot != GD_CHAIN) return false;
+  bool written = false;  // no step after the one that writes k may read v
+  for (size_t at = 1, step = 0; step < size_t(c.ints[0]); ++step) {
+    const size_t operands = size_t(c.ints[at + 4]);
+    at += 5;
+    for (size_t o = 0; o < operands; ++o)
+      if (written && c.ints[at + o] == int64_t(v)) return false;
+    at += operands + 2;
+    written |= c.ints[at - 1] == int64_t(k);
+  }
+  return true;
+}
+}  // namespace
+
+void reuse_operands(std::vector<RecordedCall>& calls, const Outlives& outlives,
+                    const std::unordered_map<uint64_t, size_t>& bytes) {
+  std::unordered_map<uint64_t, size_t> last;
+  std::unordered_set<uint64_t> born;
+  std::unordered_map<uint64_t, uint64_t> place;  // the buffer whose place another one has taken
+  for (size_t i = 0; i < calls.size(); ++i)
+    for (const auto* side : {&calls[i].in, &calls[i].out})
+      for (const RecordedView& v : *side) last[v.buffer] = i;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    RecordedCall& c = calls[i];
+    for (auto* side : {&c.in, &c.out})
+      for (RecordedView& v : *side)
+        if (const auto it = place.find(v.buffer); it != place.end()) v.buffer = it->second;
+    for (size_t k = 0; k < c.out.size(); ++k) {
+      const uint64_t out = c.out[k].buffer;
+      if (out == 0 || !born.insert(out).second || outlives(out)) continue;
+      for (size_t v = 0; v < c.in.size() && c.out[k].buffer == out; ++v) {
+        const uint64_t in = c.in[v].buffer;
+        if (in == 0 || outlives(in) || last.at(in) != i || bytes.at(in) != bytes.at(out)) continue;
+        RecordedView moved = c.out[k];
+        moved.buffer = in;
+        const auto another = [&](const RecordedView& other) {
+          return other.buffer == in && &other != &c.in[v];
+        };
+        if (!same_place(c.in[v], moved) || !may_replace(c, k, v) ||
+            std::any_of(c.in.begin(), c.in.end(), another) ||
+            std::any_of(c.out.begin(), c.out.end(), another))
+          continue;
+        c.out[k] = moved;
+        place[out] = in;
+        last[in] = last.at(out);
+      }
+    }
+  }
 }
 
 std::vector<RecordedCall> joined_updates(std::vector<RecordedCall> calls) {

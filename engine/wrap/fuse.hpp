@@ -1,5 +1,5 @@
-// What a recorded step can do with fewer calls and the same bits: calls that only depend on
-// constants run once, pointwise calls become chains, updates by one rule become one call.
+// What a recorded step can do with fewer calls, less memory and the same bits: calls that only
+// depend on constants run once, pointwise calls become chains, updates by one rule become one call.
 #pragma once
 #include "engine/wrap/recording.hpp"
 
@@ -21,6 +21,11 @@ std::vector<RecordedCall> take_constant_calls(std::vector<RecordedCall>& calls,
 // Pointwise calls over the same elements as GD_CHAIN calls. A call moves up to an earlier chain if
 // nothing in between stands against it; what lives in one chain only needs no memory any more.
 std::vector<RecordedCall> chained(std::vector<RecordedCall> calls, const Outlives& outlives);
+
+// Results of pointwise calls and chains take the place of an operand of their dtype and sizes that
+// dies there, as far as the slots allow it: the two become one buffer.
+void reuse_operands(std::vector<RecordedCall>& calls, const Outlives& outlives,
+                    const std::unordered_map<uint64_t, size_t>& bytes);
 
 // Neighbouring GD_OPTIMIZER_STEP calls of one rule as one.
 std::vector<RecordedCall> joined_updates(std::vector<RecordedCall> calls);

@@ -365,18 +365,18 @@ gd_status slot_fill(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   alignas(64) char block[kBlock * 16];
   Walk w;
   add_view(w, out);
-  if (w.count() == 0) return GD_OK;
+  const int64_t count = w.count(), item = w.item[0];
+  if (count == 0) return GD_OK;
   sort_axes(w, 0);
-  const int64_t item = w.item[0];
   if (by_int) {
     d->convert(GD_I64, out.dtype)(c->ints, block, 1);
   } else {
     const c128 value{c->doubles[0], c->n_doubles > 1 ? c->doubles[1] : 0.0};
     d->convert(GD_C128, out.dtype)(&value, block, 1);
   }
-  copy_row(block + item, item, block, 0, kBlock - 1, item);
+  copy_row(block + item, item, block, 0, (count < kBlock ? count : kBlock) - 1, item);
   const bool plain = w.contiguous(0);
-  parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_range(d, count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t n = end - i < kBlock ? end - i : kBlock;
       if (plain)
