@@ -67,6 +67,18 @@ void* scratch(int32_t slot, size_t bytes) {
   return buffers.at[slot];
 }
 
+// ---- caches
+
+int64_t cache_size(int level) {
+  constexpr int64_t usual[] = {32 << 10, 512 << 10, 8 << 20};
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  constexpr int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  const long said = sysconf(names[level - 1]);
+  if (said > 0) return int64_t(said);
+#endif
+  return usual[level - 1];
+}
+
 // ---- open
 
 struct Options {
@@ -128,7 +140,8 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
                         static_cast<Pool*>(d->pool)->run(tasks, task, context);
                       },
                       scratch,
-                      find_convert};
+                      find_convert,
+                      {cache_size(1), cache_size(2), cache_size(3)}};
     pool.release();
     return GD_OK;
   } catch (const std::bad_alloc&) {

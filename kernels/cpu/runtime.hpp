@@ -54,4 +54,5 @@ struct gd_device {
   void* (*scratch)(int32_t slot, size_t bytes);
   // NULL for a pair without conversion.
   gradus::cpu::ConvertFn (*convert)(int32_t from, int32_t to);
+  int64_t cache[3];  // bytes of the caches of one core, level by level
 };

@@ -3,41 +3,20 @@
 // tile sum, so its bits depend on the k axes alone. Operands are read where they lie as long as
 // that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of high-performance
 // matrix multiplication", ACM TOMS 34, 2008; BLIS).
-#include "kernels/cpu/isa/batch_engine.hpp"
-#include "kernels/cpu/isa/pack.hpp"
-
-#include <string.h>
+#include "kernels/cpu/isa/contract_large.hpp"
 
 namespace gradus::cpu {
 namespace {
 
-// Rows of a tile of two vectors of columns: with a line of b and one broadcast they fill the
-// registers. kRows1: of one vector, for small products.
-#if defined(__AVX512BW__)
-constexpr int64_t kRows = 14, kRows1 = 14;
-#elif defined(__AVX2__)
-constexpr int64_t kRows = 6, kRows1 = 8;
-#elif defined(__SSE2__)
-constexpr int64_t kRows = 4, kRows1 = 8;
-#else
-constexpr int64_t kRows = 8, kRows1 = 8;
-#endif
-constexpr int64_t kVectors = 2;
-constexpr int64_t kL1 = 40 << 10, kL2 = 256 << 10;  // bytes of packed panels held close
-constexpr int64_t kSerial = 1 << 19;                // multiplications not worth threads
-constexpr int64_t kWideN = 16;                      // panels of columns of one task, at most
+constexpr int64_t kL1 = 40 << 10;  // bytes of an operand that stays where it lies
 
 // In is what a and b hold, R what is added up and what out holds.
 template <class In, class R>
 class Matmul {
  public:
-  using B = Batch<R>;
-  static constexpr int64_t kWidth = int64_t(B::size), kNr = kVectors * kWidth,
-                           kKc = sizeof(R) == 4 ? 384 : 256;
-  static constexpr bool kSame = sizeof(In) == sizeof(R);
-
-  Matmul(gd_device* d, const Contraction& x, const Operands& o)
-      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {}
+  using Big = Large<In, R>;
+  static constexpr int64_t kWidth = Big::kWidth, kNr = Big::kNr, kKc = Big::kKc;
+  static constexpr bool kSame = Big::kSame;
 
   // Blocks and ways for x, whose columns are n.
   static void plan(Contraction& x) {
@@ -86,224 +65,12 @@ class Matmul {
             const R* from = bias + (row + i) * x.m.step(kBias) + column * x.n.step(kBias);
             for (int64_t j = 0; j < nc; ++j) given[j] = from[j * x.n.step(kBias)];
           }
-          finish_row(to + i * c_row, sums + i * t.c_row, nc, alpha, beta != R(0), beta,
-                     bias ? given : nullptr);
+          Big::finish_row(to + i * c_row, sums + i * t.c_row, nc, alpha, beta != R(0), beta,
+                          bias ? given : nullptr);
         }
       }
     }
   }
-
-  // Addresses of a batch element; GD_OK or GD_OOM.
-  gd_status run(const In* a, const In* b, R* out, const R* bias) {
-    a_ = a;
-    b_ = b;
-    out_ = out;
-    bias_ = bias;
-    m_ = x_.m.count;
-    n_ = x_.n.count;
-    k_ = x_.k.count;
-    rows_ = x_.rows[1];
-    m_panels_ = panels(m_, rows_);
-    n_panels_ = panels(n_, kNr);
-    const int64_t kc = least(k_, kKc);
-    a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
-    a_line_ = a_unit_ ? (kc + 15) / 16 * 16 + 16 : 1;
-    a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * kc + kWidth;
-    b_step_ = kc * kNr + kWidth;
-    const int64_t a_most = x_.direct_a ? 0 : least(m_panels_, kPanelsM) * a_step_,
-                  b_most = x_.direct_b ? 0 : least(n_panels_, kPanelsN) * b_step_;
-    constexpr int64_t kSmall = 4096 / int64_t(sizeof(R)) * 4;
-    alignas(64) R small[kSmall];
-    if (a_most + b_most <= kSmall) {
-      pack_a_ = small;
-      pack_b_ = small + a_most;
-    } else {
-      pack_a_ = static_cast<R*>(d_->scratch(kScratchA, size_t(a_most) * sizeof(R)));
-      pack_b_ = static_cast<R*>(d_->scratch(kScratchB, size_t(b_most) * sizeof(R)));
-      if ((!pack_a_ && a_most > 0) || (!pack_b_ && b_most > 0)) return GD_OOM;
-    }
-    for (int64_t jp = 0; jp < n_panels_; jp += kPanelsN) {
-      const int64_t np = least(n_panels_ - jp, kPanelsN);
-      k0_ = 0;
-      do {
-        kc_ = least(k_ - k0_, kKc);
-        if (!x_.direct_a) x_.k.offsets(kA, k0_, kc_, k_at_[0]);
-        if (!x_.direct_b) x_.k.offsets(kB, k0_, kc_, k_at_[1]);
-        for (int64_t ip = 0; ip < m_panels_; ip += kPanelsM) {
-          const int64_t mp = least(m_panels_ - ip, kPanelsM);
-          pack(ip, x_.direct_a ? 0 : mp, jp, x_.direct_b || ip > 0 ? 0 : np);
-          multiply(ip, mp, jp, np);
-        }
-        k0_ += kKc;
-      } while (k0_ < k_);
-    }
-    return GD_OK;
-  }
-
- private:
-  template <class F>
-  void tasks(int64_t n, int64_t work, F&& f) {
-    if (work < kSerial)
-      for (int64_t i = 0; i < n; ++i) f(i);
-    else
-      parallel(d_, n, f);
-  }
-
-  void pack(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
-    if (mp + np == 0) return;
-    const bool unit[2] = {unit_steps(k_at_[0], kc_), unit_steps(k_at_[1], kc_)};
-    constexpr int64_t each = 4;  // panels of one task
-    const int64_t ta = panels(mp, each), tb = panels(np, each);
-    tasks(ta + tb, (mp * rows_ + np * kNr) * kc_ * 4, [&](int64_t t) {
-      if (t < ta)
-        for (int64_t p = t * each; p < least(mp, (t + 1) * each); ++p)
-          pack_a(ip + p, pack_a_ + p * a_step_);
-      else
-        for (int64_t p = (t - ta) * each; p < least(np, (t - ta + 1) * each); ++p)
-          pack_panel(b_, x_.n, kB, (jp + p) * kNr, least(n_ - (jp + p) * kNr, kNr), kNr, k_at_[1],
-                     unit[1], x_.conj_b, pack_b_ + p * b_step_);
-    });
-  }
-
-  void pack_a(int64_t p, R* to) {
-    const int64_t row = p * rows_, rows = least(m_ - row, rows_);
-    if constexpr (kSame)
-      if (a_unit_) {  // rows stay rows
-        int64_t at[kRows];
-        x_.m.offsets(kA, row, rows, at);
-        for (int64_t i = 0; i < rows; ++i) copy_run(a_ + at[i] + k0_, kc_, to + i * a_line_);
-        return;
-      }
-    pack_panel(a_, x_.m, kA, row, rows, rows_, k_at_[0], unit_steps(k_at_[0], kc_), x_.conj_a, to);
-  }
-
-  void pack_panel(const In* from, const Axes& axes, int role, int64_t start, int64_t n,
-                  int64_t width, const int64_t* k_at, bool k_unit, bool brain, R* to) {
-    int64_t at[kNr > kRows ? kNr : kRows];
-    axes.offsets(role, start, n, at);
-    if constexpr (kSame)
-      pack_lines(from, at, n, width, k_at, kc_, k_unit, to);
-    else
-      for (int64_t k = 0; k < kc_; ++k)
-        for (int64_t i = 0; i < n; ++i) to[k * width + i] = widen(from[at[i] + k_at[k]], brain);
-  }
-
-  void multiply(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
-    // Columns of a task: what the L2 cache holds of b, so that out is written along its rows.
-    const int64_t held = kL2 / (b_step_ * int64_t(sizeof(R))),
-                  each = held < 4 ? 4 : least(held, kWideN), tn = panels(np, each);
-    int64_t high = kTaskPanelsM;  // panels of rows of a task: there should be some tasks
-    while (high > 1 && panels(mp, high) * tn < 16) high /= 2;
-    const int64_t tm = panels(mp, high);
-    tasks(tm * tn, mp * rows_ * np * kNr * kc_, [&](int64_t t) {
-      const int64_t i0 = t % tm * high, j0 = t / tm * each;
-      corner(ip, i0, least(mp, i0 + high), jp, j0, least(np, j0 + each));
-    });
-  }
-
-  // Offsets of a block of rows or columns in out and bias.
-  static constexpr int64_t kPlaces =
-      kTaskPanelsM * kRows > kWideN* kNr ? kTaskPanelsM* kRows : kWideN* kNr;
-  struct Places {
-    int64_t out[kPlaces], bias[kPlaces];
-  };
-
-  void corner(int64_t ip, int64_t i0, int64_t i1, int64_t jp, int64_t j0, int64_t j1) {
-    const bool first = k0_ == 0;
-    // Sums that need nothing more go to out at once.
-    const bool plain = x_.flat && first && alpha_ == R(1) && beta_ == R(0) && !bias_;
-    Places rows, columns;
-    const int64_t row0 = (ip + i0) * rows_, column0 = (jp + j0) * kNr;
-    if (!plain) {
-      const int64_t nr = least(m_ - row0, (i1 - i0) * rows_),
-                    nc = least(n_ - column0, (j1 - j0) * kNr);
-      x_.m.offsets(kOut, row0, nr, rows.out);
-      x_.n.offsets(kOut, column0, nc, columns.out);
-      if (bias_) {
-        x_.m.offsets(kBias, row0, nr, rows.bias);
-        x_.n.offsets(kBias, column0, nc, columns.bias);
-      }
-    }
-    alignas(64) R sums[kRows * kNr];
-    constexpr int64_t bytes = int64_t(sizeof(R));
-    const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
-                  b_k = x_.k.step(kB), c_row = x_.m.step(kOut);
-    TileCall t;
-    t.k = kc_;
-    t.a_row = (x_.direct_a ? a_m : a_line_) * bytes;
-    t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * bytes;
-    t.b_k = (x_.direct_b ? b_k : kNr) * bytes;
-    t.b_ahead = x_.direct_b ? kNr * bytes : 8 * kNr * bytes;
-    t.c = sums;
-    t.c_row = plain ? c_row : kNr;
-    for (int64_t i = i0; i < i1; ++i) {
-      const int64_t row = (ip + i) * rows_, nr = least(m_ - row, rows_);
-      t.a = reinterpret_cast<const char*>(x_.direct_a ? direct(a_) + row * a_m + k0_ * a_k
-                                                      : pack_a_ + i * a_step_);
-      for (int64_t j = j0; j < j1; ++j) {
-        const int64_t column = (jp + j) * kNr, nc = least(n_ - column, kNr), v = panels(nc, kWidth);
-        t.last = nc - (v - 1) * kWidth;
-        t.b = reinterpret_cast<const char*>(x_.direct_b ? direct(b_) + column * b_n + k0_ * b_k
-                                                        : pack_b_ + j * b_step_);
-        if (plain) t.c = out_ + row * c_row + column;
-        find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
-        if (!plain) finish(sums, first, rows, row - row0, nr, columns, column - column0, nc);
-      }
-    }
-  }
-  static const R* direct(const In* p) { return reinterpret_cast<const R*>(p); }
-
-  // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
-  void finish(const R* sums, bool first, const Places& rows, int64_t r, int64_t nr,
-              const Places& columns, int64_t c, int64_t nc) {
-    const bool dense = unit_steps(columns.out + c, nc);
-    const R* const bias = first ? bias_ : nullptr;
-    const bool old = !first || beta_ != R(0);
-    const R scale = first ? beta_ : R(1);
-    alignas(64) R given[kNr];
-    for (int64_t i = 0; i < nr; ++i, sums += kNr) {
-      R* const row = out_ + rows.out[r + i];
-      if (bias)
-        for (int64_t j = 0; j < nc; ++j) given[j] = bias[rows.bias[r + i] + columns.bias[c + j]];
-      if (!dense) {
-        for (int64_t j = 0; j < nc; ++j) {
-          R& to = row[columns.out[c + j]];
-          R y = alpha_ * sums[j];
-          if (old) y = y + scale * to;
-          to = bias ? y + given[j] : y;
-        }
-        continue;
-      }
-      finish_row(row + columns.out[c], sums, nc, alpha_, old, scale, bias ? given : nullptr);
-    }
-  }
-  // The same where a row lies in one piece: out = alpha sum (+ scale out) (+ bias).
-  static void finish_row(R* to, const R* sums, int64_t nc, R alpha, bool old, R scale,
-                         const R* bias) {
-    for (int64_t j = 0; j < nc; j += kWidth) {
-      const Some<R> some(least(nc - j, kWidth));
-      const bool whole = nc - j >= kWidth;
-      B y = B(alpha) * B::load_aligned(sums + j);
-      if (old) y = y + B(scale) * (whole ? B::load_unaligned(to + j) : some.load(to + j));
-      if (bias) y = y + B::load_aligned(bias + j);
-      if (whole)
-        y.store_unaligned(to + j);
-      else
-        some.store(to + j, y);
-    }
-  }
-
-  gd_device* d_;
-  const Contraction& x_;
-  const R alpha_, beta_;
-  R* out_ = nullptr;
-  const R* bias_ = nullptr;
-  const In *a_ = nullptr, *b_ = nullptr;
-  R *pack_a_ = nullptr, *pack_b_ = nullptr;
-  int64_t m_ = 0, n_ = 0, k_ = 0, rows_ = 1, m_panels_ = 0, n_panels_ = 0;
-  int64_t a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0;
-  bool a_unit_ = false;
-  int64_t k_at_[2][kKc];
 };
 
 // Multiplications of vectors, and what packing and scattering cost in their place, where columns
@@ -317,10 +84,20 @@ double cost(const Contraction& x, const Axes& m, const Axes& n, Role b) {
   if (!n.unit(kOut)) c += rows * columns;
   return c;
 }
+// The axes of rows and columns in the order that packing likes, where k has no neighbours: rows end
+// with those of a, columns with those of out, and those of b before them.
+void order_lines(Contraction& x) {
+  if (x.m.rank > 1 && !x.k.unit(kA)) x.m.move(x.m.neighbours(kA), x.m.rank - 1);
+  const int last = x.n.rank - 1, beside = x.n.neighbours(kB);
+  if (last < 1 || x.k.unit(kB) || beside == last) return;
+  x.n.move(beside, last - 1);
+  x.turned = true;
+}
 template <class In, class R>
 void orient_and_plan(Contraction& x) {
   const bool whole = x.n.unit(kB) && x.n.unit(kOut) && x.n.count % int64_t(Batch<R>::size) == 0;
   if (!whole && cost<R>(x, x.n, x.m, kA) < cost<R>(x, x.m, x.n, kB)) x.swap();
+  order_lines(x);
   Matmul<In, R>::plan(x);
 }
 
@@ -331,7 +108,7 @@ gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, in
           *b = o.start<const T>(kB) + x.batch.offset(kB, i),
           *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
   T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
-  if (!x.small) return M(d, x, o).run(a, b, out, bias);
+  if (!x.small) return Large<T, T>(d, x, o).run(a, b, out, bias);
   M::run_small(x, T(o.alpha.re), T(o.beta.re), a, b, out, bias);
   return GD_OK;
 }
@@ -382,7 +159,7 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
   return through_f32(
       d, x, o, e,
       [&](const Contraction& dense, const Operands&, float* sum, int64_t b) {
-        return Matmul<uint16_t, float>(d, dense, sums)
+        return Large<uint16_t, float>(d, dense, sums)
             .run(o.start<const uint16_t>(kA) + x.batch.offset(kA, b),
                  o.start<const uint16_t>(kB) + x.batch.offset(kB, b), sum, nullptr);
       },

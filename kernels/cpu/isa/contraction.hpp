@@ -44,6 +44,19 @@ struct Axes {
       for (int r = 0; r < kRoles; ++r) stride[r][d] = from.stride[r][d];
     }
   }
+  // Brings axis d to place `to` beyond it.
+  void move(int d, int to) {
+    for (; d < to; ++d) {
+      std::swap(size[d], size[d + 1]);
+      for (int r = 0; r < kRoles; ++r) std::swap(stride[r][d], stride[r][d + 1]);
+    }
+  }
+  // The axis along which a role has neighbours; else the last.
+  int neighbours(int role) const {
+    for (int d = rank - 1; d >= 0; --d)
+      if (stride[role][d] == 1) return d;
+    return rank - 1;
+  }
   // Step from one element to the next, where there is one.
   bool even() const { return rank < 2; }
   int64_t step(int role) const { return rank == 0 ? 0 : stride[role][rank - 1]; }
@@ -104,9 +117,10 @@ struct Contraction {
   bool swapped = false;  // a and b of the call have changed places
   Engine run = nullptr;
   // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
-  // lie, an out of even rows of neighbours, and whether one walk over the tiles does it all.
+  // lie, an out of even rows of neighbours, whether one walk over the tiles does it all, and
+  // whether the last axis of n has neighbours in out, but the one before it in b.
   int64_t rows[2] = {1, 1};
-  bool direct_a = false, direct_b = false, flat = false, small = false;
+  bool direct_a = false, direct_b = false, flat = false, small = false, turned = false;
 
   void swap() {
     Axes rows;

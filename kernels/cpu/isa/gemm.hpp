@@ -11,7 +11,7 @@
 // and store(target, tile, k0, rows, r, nr, columns, c, nc), which writes the results of rows r .. r
 // + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order.
 #pragma once
-#include "kernels/cpu/isa/contraction.hpp"
+#include "kernels/cpu/isa/line_boxes.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 
 #include <initializer_list>
@@ -60,9 +60,6 @@ void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t 
       for (int64_t i = 0; i < W; ++i) E::put(to, i, W, from[at[i] + k_at[k]], conj);
   }
 }
-
-inline int64_t panels(int64_t n, int64_t width) { return (n + width - 1) / width; }
-inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // One batch element. The roles of a and b may be swapped beforehand; x says who is who.
 template <class E>

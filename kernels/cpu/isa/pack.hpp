@@ -1,71 +1,15 @@
 // Packing for the real contraction: lines (rows of a, columns of b) from anywhere into a panel that
 // holds, for each k, its lines side by side. Fast where the lines are neighbours, where runs of
-// them are, and where the steps of k are (blocks are transposed in registers).
+// them are, where the steps of k are, and where two axes of a box of lines can be turned (both are
+// transposed in registers).
 #pragma once
+#include "kernels/cpu/isa/kernels.hpp"
+#include "kernels/cpu/isa/line_boxes.hpp"
 #include "kernels/cpu/isa/tile.hpp"
 
 #include <string.h>
 
 namespace gradus::cpu {
-
-// A square block: to[i * step + j] = from[j][i].
-template <class T>
-struct Square {
-#if defined(__AVX2__)
-  static constexpr int64_t kSide = 32 / int64_t(sizeof(T));
-#elif defined(__SSE2__)
-  static constexpr int64_t kSide = 16 / int64_t(sizeof(T));
-#else
-  static constexpr int64_t kSide = 2;
-#endif
-  static void transpose(const T* const* from, int64_t k, T* to, int64_t step) {
-#if defined(__AVX2__)
-    if constexpr (sizeof(T) == 4) {
-      __m256 r[8], s[8];
-      for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(from[i] + k);
-      for (int i = 0; i < 8; i += 2) {
-        s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-      }
-      for (int i = 0; i < 8; i += 4) {
-        r[i] = _mm256_shuffle_ps(s[i], s[i + 2], 0x44);
-        r[i + 1] = _mm256_shuffle_ps(s[i], s[i + 2], 0xee);
-        r[i + 2] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0x44);
-        r[i + 3] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0xee);
-      }
-      for (int i = 0; i < 4; ++i) {
-        _mm256_storeu_ps(to + i * step, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-        _mm256_storeu_ps(to + (i + 4) * step, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-      }
-    } else {
-      __m256d r[4], s[4];
-      for (int i = 0; i < 4; ++i) r[i] = _mm256_loadu_pd(from[i] + k);
-      for (int i = 0; i < 4; i += 2) {
-        s[i] = _mm256_unpacklo_pd(r[i], r[i + 1]);
-        s[i + 1] = _mm256_unpackhi_pd(r[i], r[i + 1]);
-      }
-      for (int i = 0; i < 2; ++i) {
-        _mm256_storeu_pd(to + i * step, _mm256_permute2f128_pd(s[i], s[i + 2], 0x20));
-        _mm256_storeu_pd(to + (i + 2) * step, _mm256_permute2f128_pd(s[i], s[i + 2], 0x31));
-      }
-    }
-#elif defined(__SSE2__)
-    if constexpr (sizeof(T) == 4) {
-      __m128 r[4];
-      for (int i = 0; i < 4; ++i) r[i] = _mm_loadu_ps(from[i] + k);
-      _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
-      for (int i = 0; i < 4; ++i) _mm_storeu_ps(to + i * step, r[i]);
-    } else {
-      const __m128d r0 = _mm_loadu_pd(from[0] + k), r1 = _mm_loadu_pd(from[1] + k);
-      _mm_storeu_pd(to, _mm_unpacklo_pd(r0, r1));
-      _mm_storeu_pd(to + step, _mm_unpackhi_pd(r0, r1));
-    }
-#else
-    for (int64_t i = 0; i < kSide; ++i)
-      for (int64_t j = 0; j < kSide; ++j) to[i * step + j] = from[j][k + i];
-#endif
-  }
-};
 
 // n contiguous elements; what is written beyond them, up to a whole vector, is zero.
 template <class T>
@@ -88,28 +32,19 @@ inline bool unit_steps(const int64_t* at, int64_t n) {
 template <class T>
 void pack_lines(const T* from, const int64_t* at, int64_t n, int64_t width, const int64_t* k_at,
                 int64_t kc, bool k_unit, T* to) {
+  constexpr int64_t kMost = 64;  // lines of a panel
   if (unit_steps(at, n)) {
     for (int64_t k = 0; k < kc; ++k) copy_run(from + at[0] + k_at[k], n, to + k * width);
     return;
   }
   if (k_unit && kc > 1) {
-    constexpr int64_t kSide = Square<T>::kSide;
-    int64_t i = 0;
-    for (; i + kSide <= n; i += kSide) {
-      const T* line[kSide];
-      for (int64_t s = 0; s < kSide; ++s) line[s] = from + at[i + s] + k_at[0];
-      int64_t k = 0;
-      for (; k + kSide <= kc; k += kSide) Square<T>::transpose(line, k, to + k * width + i, width);
-      for (; k < kc; ++k)
-        for (int64_t s = 0; s < kSide; ++s) to[k * width + i + s] = line[s][k];
-    }
-    for (; i < n; ++i) {
-      const T* line = from + at[i] + k_at[0];
-      for (int64_t k = 0; k < kc; ++k) to[k * width + i] = line[k];
-    }
+    constexpr int64_t bytes = int64_t(sizeof(T));
+    int64_t places[kMost];
+    for (int64_t i = 0; i < n; ++i) places[i] = (at[i] + k_at[0]) * bytes;
+    find_transpose(bytes)(reinterpret_cast<char*>(to), width * bytes,
+                          reinterpret_cast<const char*>(from), places, n, kc);
     return;
   }
-  constexpr int64_t kMost = 64;
   int64_t first[kMost], length[kMost], runs = 0;
   for (int64_t i = 0; i < n && runs < kMost; i += length[runs++]) {
     first[runs] = i;
@@ -124,6 +59,43 @@ void pack_lines(const T* from, const int64_t* at, int64_t n, int64_t width, cons
   }
   for (int64_t k = 0; k < kc; ++k)
     for (int64_t i = 0; i < n; ++i) to[k * width + i] = from[at[i] + k_at[k]];
+}
+
+// A whole box whose last axis has its neighbours elsewhere, and the one before it here: each step
+// of k is turned square by square into the order of the lines (`turn` holds a box), then dealt out
+// to panels that lie `step` apart.
+template <class T>
+void pack_turned(const T* from, const Box& box, int role, int64_t width, const int64_t* k_at,
+                 int64_t kc, T* turn, T* to, int64_t step) {
+  constexpr int64_t bytes = int64_t(sizeof(T)), kSide = 32;
+  const Axes& axes = box.axes;
+  const int last = axes.rank - 1;
+  const int64_t across = axes.size[last], along = axes.size[last - 1], by = axes.stride[role][last];
+  const int64_t lines = axes.count, outer = lines / (across * along);
+  const TransposeFn transpose = find_transpose(bytes);
+  int64_t at[kSide];
+  for (int64_t i = 0; i < kSide; ++i) at[i] = i * by * bytes;
+  for (int64_t k = 0; k < kc; ++k) {
+    const int64_t next = k + 2 < kc ? k_at[k + 2] - k_at[k] : 0;
+    for (int64_t o = 0; o < outer; ++o) {
+      int64_t start = box.start[role] + k_at[k], rest = o;
+      for (int d = last - 2; d >= 0; rest /= axes.size[d], --d)
+        start += rest % axes.size[d] * axes.stride[role][d];
+      T* const lines_to = turn + o * across * along;
+      for (int64_t i = 0; i < across; i += kSide) {
+        const T* const f = from + start + i * by;
+        const int64_t n = least(across - i, kSide);
+        if (next != 0)
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t b = 0; b < along; b += 64 / bytes)
+              __builtin_prefetch(f + next + j * by + b);
+        transpose(reinterpret_cast<char*>(lines_to + i), across * bytes,
+                  reinterpret_cast<const char*>(f), at, n, along);
+      }
+    }
+    for (int64_t p = 0; p * width < lines; ++p)
+      copy_run(turn + p * width, least(lines - p * width, width), to + p * step + k * width);
+  }
 }
 
 }  // namespace gradus::cpu

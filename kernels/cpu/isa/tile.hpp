@@ -72,11 +72,15 @@ class Some {
 
 // Where a tile reads and writes. Strides of a and b in bytes, of c in elements; b_ahead bytes
 // beyond each line of b are fetched into the caches; `last` are the columns of the last vector.
+// Rows of c lie c_row apart, or, if c_at is given, at c_at[row], and then their second vectors
+// c_second beyond the first.
 struct TileCall {
   const char *a, *b;
   int64_t a_row, a_k, b_k, b_ahead, k;
   void* c;
   int64_t c_row, last;
+  const int64_t* c_at = nullptr;
+  int64_t c_second = 0;
 };
 
 // Row i lies at a + i * step. i = odd * 2^s, and 2^s is a scale of the addressing mode: seven odd
@@ -118,15 +122,20 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     b += b_k;
   }
   T* const c = static_cast<T*>(t.c);
-  const int64_t c_row = t.c_row;
-  auto put = [&](size_t i) {
-    T* const p = c + int64_t(i / V) * c_row + int64_t(i % V) * kWidth;
+  auto put = [&](size_t i, T* p) {
     if (kPart && i % V == V - 1)
       some.store(p, sum[i]);
     else
       sum[i].store_unaligned(p);
   };
-  (put(I), ...);
+  if (t.c_at) {
+    const int64_t* const at = t.c_at;
+    const int64_t second = t.c_second;
+    (put(I, c + at[I / V] + int64_t(I % V) * second), ...);
+    return;
+  }
+  const int64_t c_row = t.c_row;
+  (put(I, c + int64_t(I / V) * c_row + int64_t(I % V) * kWidth), ...);
 }
 
 template <class T, int M, int V, bool kPart>

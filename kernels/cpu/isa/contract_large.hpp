@@ -1,0 +1,314 @@
+// A contraction of f32 or f64 that is not small, after Goto and van de Geijn ("Anatomy of
+// high-performance matrix multiplication", ACM TOMS 34, 2008) and BLIS, with boxes of lines in the
+// place of ranges of columns, as in TBLIS (Matthews, "High-performance tensor contraction without
+// transposition", SISC 40, 2018). For each block of k: the rows of a are packed; then each task
+// packs a box of columns of b, which stays in its L2 cache, and multiplies it with its share of the
+// rows. Operands that are as quick to read where they lie are not packed. out is written along its
+// neighbours: straight from the registers where a vector is one run of them, else run by run.
+#pragma once
+#include "kernels/cpu/isa/batch_engine.hpp"
+#include "kernels/cpu/isa/line_boxes.hpp"
+#include "kernels/cpu/isa/pack.hpp"
+
+namespace gradus::cpu {
+
+// Rows of a tile of two vectors of columns: with a line of b and one broadcast they fill the
+// registers. kRows1: of one vector, for small products.
+#if defined(__AVX512BW__)
+inline constexpr int64_t kRows = 14, kRows1 = 14;
+#elif defined(__AVX2__)
+inline constexpr int64_t kRows = 6, kRows1 = 8;
+#elif defined(__SSE2__)
+inline constexpr int64_t kRows = 4, kRows1 = 8;
+#else
+inline constexpr int64_t kRows = 8, kRows1 = 8;
+#endif
+inline constexpr int64_t kVectors = 2;
+inline constexpr int64_t kSerial = 1 << 19;  // multiplications not worth threads
+
+// In is what a and b hold, R what is added up and what out holds.
+template <class In, class R>
+class Large {
+ public:
+  using B = Batch<R>;
+  static constexpr int64_t kWidth = int64_t(B::size), kNr = kVectors * kWidth,
+                           kBytes = int64_t(sizeof(R)), kKc = kBytes == 4 ? 384 : 256;
+  static constexpr bool kSame = sizeof(In) == sizeof(R);
+
+  Large(gd_device* d, const Contraction& x, const Operands& o)
+      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {}
+
+  // Addresses of a batch element; GD_OK or GD_OOM.
+  gd_status run(const In* a, const In* b, R* out, const R* bias) {
+    a_ = a;
+    b_ = b;
+    out_ = out;
+    bias_ = bias;
+    m_ = x_.m.count;
+    rows_ = x_.rows[1];
+    const int64_t k = x_.k.count, block = least(k, kKc);
+    a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
+    a_line_ = a_unit_ ? (block + 15) / 16 * 16 + 16 : 1;
+    a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * block + kWidth;
+    b_step_ = block * kNr + kWidth;
+    const int64_t line = most(block, 1) * kBytes,
+                  held = x_.direct_b ? kMostLines : d_->cache[1] * 3 / 8 / line;
+    const Boxes boxes(x_.n, x_.turned && !x_.direct_b,
+                      most(least(held, kMostLines), 4 * kNr) / kNr * kNr, kNr);
+    boxes_ = &boxes;
+    // One box: the rows are in use only once, and had better stay close until then.
+    const int64_t close = boxes.count == 1 ? d_->cache[1] / 2 : least(d_->cache[2] / 8, 4 << 20),
+                  at_once = x_.direct_a ? m_ : most(close / line / rows_, 8) * rows_;
+    const int64_t a_most = x_.direct_a ? 0 : panels(least(m_, at_once), rows_) * a_step_;
+    pack_a_ = static_cast<R*>(d_->scratch(kScratchA, size_t(a_most * kBytes)));
+    if (!pack_a_ && a_most > 0) return GD_OOM;
+    k0_ = 0;
+    do {
+      kc_ = least(k - k0_, block);
+      if (!x_.direct_a) x_.k.offsets(kA, k0_, kc_, k_at_[0]);
+      if (!x_.direct_b) x_.k.offsets(kB, k0_, kc_, k_at_[1]);
+      for (row0_ = 0; row0_ < m_; row0_ += at_once) {
+        const int64_t all = panels(least(m_ - row0_, at_once), rows_);
+        if (!x_.direct_a) pack_rows(all);
+        multiply(all);
+        if (failed_) return GD_OOM;
+      }
+      k0_ += block;
+    } while (k0_ < k);
+    return GD_OK;
+  }
+
+ private:
+  static constexpr int64_t kMostLines = 2048,  // of a box, about
+      kRowsAtOnce = 16 * kRows;
+
+  // Neighbours in out.
+  struct Run {
+    int64_t at;
+    int32_t first, n;
+  };
+  // What a task knows of its box.
+  struct Columns {
+    int64_t count;
+    const R* packed;
+    const Run* runs;
+    const int32_t* begin;  // first run of each panel
+    const int64_t* bias;
+    int64_t direct;  // offset of the first column of an operand that is not packed
+  };
+
+  template <class F>
+  void tasks(int64_t n, int64_t work, F&& f) {
+    if (work < kSerial)
+      for (int64_t i = 0; i < n; ++i) f(i);
+    else
+      parallel(d_, n, f);
+  }
+
+  void pack_rows(int64_t all) {
+    const bool unit = unit_steps(k_at_[0], kc_);
+    constexpr int64_t each = 4;  // panels of one task
+    tasks(panels(all, each), all * rows_ * kc_ * 4, [&](int64_t t) {
+      for (int64_t p = t * each; p < least(all, (t + 1) * each); ++p) {
+        const int64_t row = row0_ + p * rows_, rows = least(m_ - row, rows_);
+        R* const to = pack_a_ + p * a_step_;
+        int64_t at[kRows];
+        x_.m.offsets(kA, row, rows, at);
+        if constexpr (kSame)
+          if (a_unit_) {  // rows stay rows
+            for (int64_t i = 0; i < rows; ++i) copy_run(a_ + at[i] + k0_, kc_, to + i * a_line_);
+            continue;
+          }
+        pack_panel(a_, at, rows, rows_, k_at_[0], unit, x_.conj_a, to);
+      }
+    });
+  }
+
+  void pack_panel(const In* from, const int64_t* at, int64_t n, int64_t width, const int64_t* k_at,
+                  bool k_unit, bool brain, R* to) {
+    if constexpr (kSame)
+      pack_lines(from, at, n, width, k_at, kc_, k_unit, to);
+    else
+      for (int64_t k = 0; k < kc_; ++k)
+        for (int64_t i = 0; i < n; ++i) to[k * width + i] = widen(from[at[i] + k_at[k]], brain);
+  }
+
+  void pack_box(const Box& box, R* turn, R* to) {
+    if constexpr (kSame)
+      if (x_.turned) {
+        pack_turned(b_, box, kB, kNr, k_at_[1], kc_, turn, to, b_step_);
+        return;
+      }
+    const bool unit = unit_steps(k_at_[1], kc_);
+    int64_t at[kNr];
+    for (int64_t first = 0; first < box.axes.count; first += kNr, to += b_step_) {
+      const int64_t n = least(box.axes.count - first, kNr);
+      box.offsets(kB, first, n, at);
+      pack_panel(b_, at, n, kNr, k_at_[1], unit, x_.conj_b, to);
+    }
+  }
+
+  void multiply(int64_t all) {
+    // Shares of the rows where there are too few boxes for the threads.
+    int64_t share = all;
+    while (d_->threads > 1 && share > 4 && boxes_->count * panels(all, share) < 4 * d_->threads)
+      share = panels(share, 2);
+    const int64_t shares = panels(all, share);
+    tasks(boxes_->count * shares, all * rows_ * x_.n.count * kc_, [&](int64_t t) {
+      Box box;
+      boxes_->get(t / shares, box);
+      const int64_t first = t % shares * share;
+      if (!one_box(box, first, least(all, first + share)))
+        __atomic_store_n(&failed_, true, __ATOMIC_RELAXED);
+    });
+  }
+
+  // Panels p0 .. p1 - 1 of rows with a box of columns; false if there is no memory.
+  bool one_box(const Box& box, int64_t p0, int64_t p1) {
+    const int64_t lines = box.axes.count, np = panels(lines, kNr),
+                  packed = x_.direct_b ? 0 : np * b_step_,
+                  turn = x_.turned ? panels(lines, kNr) * kNr : 0;
+    const size_t bytes = size_t((packed + turn) * kBytes + lines * int64_t(sizeof(Run) + 16) +
+                                (np + 1) * int64_t(sizeof(int32_t)));
+    R* const pack = static_cast<R*>(d_->scratch(kScratchB, bytes));
+    if (!pack) return false;
+    Run* const runs = reinterpret_cast<Run*>(pack + packed + turn);
+    int64_t* const at = reinterpret_cast<int64_t*>(runs + lines);
+    int64_t* const bias = at + lines;
+    int32_t* const begin = reinterpret_cast<int32_t*>(bias + lines);
+    if (!x_.direct_b) pack_box(box, pack + packed, pack);
+    box.offsets(kOut, 0, lines, at);
+    if (bias_) box.offsets(kBias, 0, lines, bias);
+    int32_t count = 0;
+    for (int64_t p = 0; p < np; ++p) {
+      begin[p] = count;
+      const int64_t n = least(lines - p * kNr, kNr);
+      const int64_t* const to = at + p * kNr;
+      for (int64_t i = 0; i < n; ++count) {
+        int64_t j = i + 1;
+        while (j < n && to[j] == to[i] + j - i) ++j;
+        runs[count] = {to[i], int32_t(i), int32_t(j - i)};
+        i = j;
+      }
+    }
+    begin[np] = count;
+    const Columns columns{lines, pack, runs, begin, bias, box.start[kB]};
+    for (int64_t p = p0; p < p1; p += kRowsAtOnce / kRows)
+      some_rows(columns, p, least(p1, p + kRowsAtOnce / kRows));
+    return true;
+  }
+
+  void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
+    const bool first = k0_ == 0;
+    // Sums that need nothing more may go to out at once.
+    const bool plain = first && alpha_ == R(1) && beta_ == R(0) && !bias_;
+    int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
+    const int64_t row_first = row0_ + p0 * rows_,
+                  row_count = least(m_ - row_first, (p1 - p0) * rows_);
+    x_.m.offsets(kOut, row_first, row_count, out_at);
+    if (bias_) x_.m.offsets(kBias, row_first, row_count, bias_at);
+    alignas(64) R sums[kRows * kNr];
+    const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
+                  b_k = x_.k.step(kB);
+    TileCall t;
+    t.k = kc_;
+    t.a_row = (x_.direct_a ? a_m : a_line_) * kBytes;
+    t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * kBytes;
+    t.b_k = (x_.direct_b ? b_k : kNr) * kBytes;
+    t.b_ahead = x_.direct_b ? kNr * kBytes : 8 * kNr * kBytes;
+    for (int64_t i = p0; i < p1; ++i) {
+      const int64_t row = row0_ + i * rows_, nr = least(m_ - row, rows_);
+      const int64_t *const out_row = out_at + (row - row_first), *const bias_row =
+                                                                     bias_at + (row - row_first);
+      t.a = reinterpret_cast<const char*>(x_.direct_a ? same(a_) + row * a_m + k0_ * a_k
+                                                      : pack_a_ + i * a_step_);
+      for (int64_t j = 0; j < panels(columns.count, kNr); ++j) {
+        const int64_t nc = least(columns.count - j * kNr, kNr), v = panels(nc, kWidth);
+        const Run *const run = columns.runs + columns.begin[j], *const end = columns.runs +
+                                                                             columns.begin[j + 1];
+        t.last = nc - (v - 1) * kWidth;
+        t.b = reinterpret_cast<const char*>(x_.direct_b ? same(b_) + columns.direct +
+                                                              j * kNr * b_n + k0_ * b_k
+                                                        : columns.packed + j * b_step_);
+        const bool whole = end - run == 1 || (end - run == 2 && run[1].first == kWidth);
+        if (plain && whole) {
+          t.c = out_ + run->at;
+          t.c_at = out_row;
+          t.c_second = end - run == 1 ? kWidth : run[1].at - run->at;
+        } else {
+          t.c = sums;
+          t.c_at = nullptr;
+          t.c_row = kNr;
+        }
+        for (const Run* r = run; r < end; ++r)
+          for (int64_t q = 0; q < nr; ++q)
+            for (int64_t c = 0; c < r->n; c += 64 / kBytes)
+              __builtin_prefetch(out_ + out_row[q] + r->at + c, 1);
+        find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
+        if (!t.c_at)
+          finish(sums, first, out_row, bias_row, nr, run, end,
+                 bias_ ? columns.bias + j * kNr : nullptr, nc);
+      }
+    }
+  }
+  static const R* same(const In* p) { return reinterpret_cast<const R*>(p); }
+
+  // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
+  void finish(const R* sums, bool first, const int64_t* out_row, const int64_t* bias_row,
+              int64_t nr, const Run* begin, const Run* end, const int64_t* bias_column,
+              int64_t nc) {
+    const R* const bias = first ? bias_ : nullptr;
+    const bool old = !first || beta_ != R(0);
+    const R scale = first ? beta_ : R(1);
+    R given[kNr];
+    for (int64_t i = 0; i < nr; ++i, sums += kNr) {
+      R* const row = out_ + out_row[i];
+      if (bias)
+        for (int64_t j = 0; j < nc; ++j) given[j] = bias[bias_row[i] + bias_column[j]];
+      for (const Run* r = begin; r < end; ++r) {
+        if (r->n > 1) {
+          finish_row(row + r->at, sums + r->first, r->n, alpha_, old, scale,
+                     bias ? given + r->first : nullptr);
+          continue;
+        }
+        R y = alpha_ * sums[r->first];
+        if (old) y = y + scale * row[r->at];
+        row[r->at] = bias ? y + given[r->first] : y;
+      }
+    }
+  }
+
+ public:
+  // A row that lies in one piece: out = alpha sum (+ scale out) (+ bias).
+  static void finish_row(R* to, const R* sums, int64_t nc, R alpha, bool old, R scale,
+                         const R* bias) {
+    for (int64_t j = 0; j < nc; j += kWidth) {
+      const Some<R> some(least(nc - j, kWidth));
+      const bool whole = nc - j >= kWidth;
+      auto load = [&](const R* p) { return whole ? B::load_unaligned(p) : some.load(p); };
+      B y = B(alpha) * load(sums + j);
+      if (old) y = y + B(scale) * load(to + j);
+      if (bias) y = y + load(bias + j);
+      if (whole)
+        y.store_unaligned(to + j);
+      else
+        some.store(to + j, y);
+    }
+  }
+
+ private:
+  gd_device* d_;
+  const Contraction& x_;
+  const R alpha_, beta_;
+  R* out_ = nullptr;
+  const R* bias_ = nullptr;
+  const In *a_ = nullptr, *b_ = nullptr;
+  R* pack_a_ = nullptr;
+  const Boxes* boxes_ = nullptr;
+  bool failed_ = false;
+  int64_t m_ = 0, rows_ = 1, a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
+  bool a_unit_ = false;
+  int64_t k_at_[2][kKc];
+};
+
+}  // namespace gradus::cpu
