@@ -26,6 +26,56 @@ int64_t even_rows(int64_t m, int64_t most) {
   return int64_t((uint32_t(m) + tiles - 1) / tiles);
 }
 
+#if defined(__AVX512BW__)
+// A tile of M rows of half a vector: two of its multiply-adds take the time of one of a whole one.
+template <class T>
+struct HalfVector {
+  static constexpr int64_t kWidth = 32 / int64_t(sizeof(T));
+
+  template <size_t... I>
+  static void tile_rows(const TileCall& t, std::index_sequence<I...>) {
+    constexpr int kRows = int(sizeof...(I));
+    const Some<T> some(t.last);
+    const OddSteps<kRows> rows(t.a_row);
+    const char *a = t.a, *b = t.b;
+    const int64_t a_k = t.a_k, b_k = t.b_k;
+    const auto at = [](const char* p) { return reinterpret_cast<const T*>(p); };
+    const auto put = [&](int i, Batch<T> x) { some.store(static_cast<T*>(t.c) + i * t.c_row, x); };
+    if constexpr (sizeof(T) == 4) {
+      __m256 sum[kRows] = {};
+      for (int64_t k = t.k; k > 0; --k, a += a_k, b += b_k) {
+        const __m256 line = _mm512_castps512_ps256(some.load(at(b)));
+        ((sum[I] = _mm256_fmadd_ps(_mm256_broadcast_ss(at(a + rows[I])), line, sum[I])), ...);
+      }
+      (put(I, _mm512_castps256_ps512(sum[I])), ...);
+    } else {
+      __m256d sum[kRows] = {};
+      for (int64_t k = t.k; k > 0; --k, a += a_k, b += b_k) {
+        const __m256d line = _mm512_castpd512_pd256(some.load(at(b)));
+        ((sum[I] = _mm256_fmadd_pd(_mm256_broadcast_sd(at(a + rows[I])), line, sum[I])), ...);
+      }
+      (put(I, _mm512_castpd256_pd512(sum[I])), ...);
+    }
+  }
+  template <int M>
+  static void tile(const TileCall& t) {
+    tile_rows(t, std::make_index_sequence<size_t(M)>());
+  }
+  template <size_t... M>
+  static TileFn find(int64_t rows, std::index_sequence<M...>) {
+    static constexpr TileFn all[] = {tile<int(M) + 1>...};
+    return all[rows - 1];
+  }
+  static TileFn find(int64_t rows) { return find(rows, std::make_index_sequence<kRows[0]>()); }
+};
+#else
+template <class T>
+struct HalfVector {
+  static constexpr int64_t kWidth = 0;  // there is none
+  static TileFn find(int64_t) { return nullptr; }
+};
+#endif
+
 template <class R>
 struct Small {
   using B = Batch<R>;
@@ -43,41 +93,82 @@ struct Small {
     return true;
   }
 
+  // Columns of one walk down the rows: at most two vectors.
+  struct Block {
+    int64_t n, vectors, rows;
+    explicit Block(const SmallProduct& x, int64_t left) {
+      constexpr int64_t kHalf = HalfVector<R>::kWidth;
+      n = left > kWidth && left <= kWidth + kHalf ? kWidth : least(left, kNr);
+      vectors = n > kWidth ? 2 : 1;
+      rows = x.rows[vectors - 1];
+    }
+    int64_t last() const { return n - (vectors - 1) * kWidth; }
+    TileFn tile(int64_t of_rows) const {
+      if (n <= HalfVector<R>::kWidth) return HalfVector<R>::find(of_rows);
+      return find_tile<R, int(kRows[0]), int(kRows[1])>(of_rows, vectors, last() < kWidth);
+    }
+  };
+  static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
+
   static void run(const SmallProduct& x, const Operands& o) {
+    const bool plain = o.alpha.re == 1 && o.beta.re == 0 && !o.data[kBias];
+    if (x.pack || !plain) return run_by_buffers(x, o, plain);
+    const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB);
+    R* out = o.start<R>(kOut);
+    const int64_t b_k = x.b_k * kBytes;
+    TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k,
+               b_k,     x.k,     nullptr,        x.out_m,        0};
+    for (int64_t left = x.n; left > 0;) {
+      const Block block(x, left);
+      t.a = bytes(a);
+      t.b = bytes(b);
+      t.c = out;
+      t.last = block.last();
+      int64_t rows = x.m;
+      for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
+        tile(t);
+        t.a += block.rows * t.a_row;
+        t.c = static_cast<R*>(t.c) + block.rows * x.out_m;
+      }
+      if (rows > 0) block.tile(rows)(t);
+      left -= block.n;
+      b += block.n;
+      out += block.n;
+    }
+  }
+
+  // Columns of b are brought side by side, or sums scaled and added to what is there.
+  __attribute__((noinline)) static void run_by_buffers(const SmallProduct& x, const Operands& o,
+                                                       bool plain) {
     alignas(64) R panel[kPanelBytes / kBytes + kWidth];
     alignas(64) R sums[8 * kNr];
     const R *const a = o.start<const R>(kA), *const b = o.start<const R>(kB),
                    *const bias = o.start<const R>(kBias);
     R* const out = o.start<R>(kOut);
     const R alpha = R(o.alpha.re), beta = R(o.beta.re);
-    const bool plain = alpha == R(1) && beta == R(0) && !bias;
-    TileCall t;
-    t.k = x.k;
-    t.a_row = x.a_m * kBytes;
-    t.a_k = x.a_k * kBytes;
-    t.b_k = t.b_ahead = x.b_k * kBytes;
-    t.c = sums;
-    for (int64_t column = 0; column < x.n; column += kNr) {
-      const int64_t nc = least(x.n - column, kNr), v = nc > kWidth ? 2 : 1, rows = x.rows[v - 1];
-      t.last = nc - (v - 1) * kWidth;
-      t.c_row = plain ? x.out_m : v * kWidth;
-      t.b = reinterpret_cast<const char*>(b + column * x.b_n);
+    const int64_t b_k = x.b_k * kBytes;
+    TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k, b_k, x.k, sums, x.out_m, 0};
+    for (int64_t column = 0; column < x.n;) {
+      const Block block(x, x.n - column);
+      t.b = bytes(b + column * x.b_n);
+      t.last = block.last();
+      if (!plain) t.c_row = block.vectors * kWidth;
       if (x.pack) {
-        bring(x, b + column * x.b_n, nc, v * kWidth, panel);
-        t.b = reinterpret_cast<const char*>(panel);
-        t.b_k = t.b_ahead = v * kWidth * kBytes;
+        bring(x, b + column * x.b_n, block.n, block.vectors * kWidth, panel);
+        t.b = bytes(panel);
+        t.b_k = t.b_ahead = block.vectors * kWidth * kBytes;
       }
-      const bool part = t.last < kWidth;
-      for (int64_t row = 0; row < x.m; row += rows) {
-        const int64_t nr = least(x.m - row, rows);
-        t.a = reinterpret_cast<const char*>(a + row * x.a_m);
+      for (int64_t row = 0; row < x.m; row += block.rows) {
+        const int64_t rows = least(x.m - row, block.rows);
+        t.a = bytes(a + row * x.a_m);
         R* const to = out + row * x.out_m + column;
         if (plain) t.c = to;
-        find_tile<R, int(kRows[0]), int(kRows[1])>(nr, v, part)(t);
-        for (int64_t i = 0; i < nr && !plain; ++i)
-          finish(to + i * x.out_m, sums + i * t.c_row, nc, alpha, beta,
+        block.tile(rows)(t);
+        for (int64_t i = 0; i < rows && !plain; ++i)
+          finish(to + i * x.out_m, sums + i * t.c_row, block.n, alpha, beta,
                  bias ? bias + (row + i) * x.bias_m + column * x.bias_n : nullptr, x.bias_n);
       }
+      column += block.n;
     }
   }
 
