@@ -314,6 +314,79 @@ struct Dot {
   }
 };
 
+// A small one: a row a of k elements times n rows or columns b, with one axis of each kind.
+template <class T>
+struct SmallDot {
+  using B = Batch<T>;
+  static constexpr int64_t kWidth = int64_t(B::size);
+
+  static void finish(const SmallProduct& x, const Operands& o, int64_t j, T sum) {
+    T& to = o.start<T>(kOut)[j * x.out_n];
+    T y = T(o.alpha.re) * sum;
+    if (o.beta.re != 0) y = y + T(o.beta.re) * to;
+    if (o.data[kBias]) y = y + o.start<const T>(kBias)[j * x.bias_n];
+    to = y;
+  }
+
+  static const T* side_by_side(const T* from, int64_t n, int64_t step, T* buffer) {
+    if (step == 1) return from;
+    for (int64_t i = 0; i < n; ++i) buffer[i] = from[i * step];
+    return buffer;
+  }
+  static void rows(const SmallProduct& x, const Operands& o) {
+    T a_buffer[kSpan], b_buffer[kSpan];
+    const T* const a = side_by_side(o.start<const T>(kA), x.k, x.a_k, a_buffer);
+    const T* const b = side_by_side(o.start<const T>(kB), x.k, x.n == 1 ? x.b_k : 1, b_buffer);
+    for (int64_t j = 0; j < x.n; ++j) finish(x, o, j, Dot<T>::span(a, b + j * x.b_n, x.k));
+  }
+
+  // Lanes of a vector of columns, and their tree (join_lanes) depth first.
+  template <bool kPart>
+  struct Strip {
+    const T *a, *b;
+    int64_t a_k, b_k, k;
+    Some<T> some;
+
+    template <int kLane>
+    B lane() const {
+      B sum(T(0));
+      for (int64_t i = kLane; i < k; i += kLanes) {
+        const T* const line = b + i * b_k;
+        sum = fused<T>(B(a[i * a_k]), kPart ? some.load(line) : B::load_unaligned(line), sum);
+      }
+      return sum;
+    }
+    template <int kFirst, int kStep>
+    B sum() const {
+      if constexpr (kStep == kLanes) {
+        return lane<kFirst>();
+      } else {
+        const B x = sum<kFirst, 2 * kStep>();
+        return kFirst + kStep < k ? x + sum<kFirst + kStep, 2 * kStep>() : x;
+      }
+    }
+  };
+  template <bool kPart>
+  static void strip(const SmallProduct& x, const Operands& o, int64_t j, int64_t n) {
+    const Strip<kPart> s{
+        o.start<const T>(kA), o.start<const T>(kB) + j, x.a_k, x.b_k, x.k, Some<T>(n)};
+    const B sum = s.template sum<0, 1>();
+    if (x.out_n == 1 && o.alpha.re == 1 && o.beta.re == 0 && !o.data[kBias]) {
+      T* const to = o.start<T>(kOut) + j;
+      kPart ? s.some.store(to, sum) : sum.store_unaligned(to);
+      return;
+    }
+    T sums[kWidth];
+    sum.store_unaligned(sums);
+    for (int64_t i = 0; i < n; ++i) finish(x, o, j + i, sums[i]);
+  }
+  static void columns(const SmallProduct& x, const Operands& o) {
+    int64_t j = 0;
+    for (; j + kWidth <= x.n; j += kWidth) strip<false>(x, o, j, kWidth);
+    if (j < x.n) strip<true>(x, o, j, x.n - j);
+  }
+};
+
 template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   return Dot<T>{d, x, o, x.m}.run(e);
@@ -327,6 +400,17 @@ void plan_dot(Contraction& x) {
   x.n.rank = x.batch.rank = 0;
   x.n.count = x.batch.count = 1;
   x.run = x.dtype == GD_F32 ? multiply<float> : multiply<double>;
+}
+
+bool plan_small_dot(SmallProduct& x, int32_t dtype) {
+  if (x.n == 1) x.swap();
+  if (x.k > kSpan || x.n > kGrain || x.n * (x.k + 1) > kGrain) return false;
+  const bool single = dtype == GD_F32;
+  if (x.n == 1 || x.b_k == 1)
+    x.run = single ? SmallDot<float>::rows : SmallDot<double>::rows;
+  else if (x.b_n == 1)
+    x.run = single ? SmallDot<float>::columns : SmallDot<double>::columns;
+  return x.run;
 }
 
 }  // namespace gradus::cpu

@@ -211,15 +211,10 @@ struct Small {
 }  // namespace
 
 bool plan_small(SmallProduct& x, int32_t dtype) {
-  if (x.m < 2 || x.n < 2 || x.m > kMostSize || x.n > kMostSize || x.k > kMostSize) return false;
+  if (x.m > kMostSize || x.n > kMostSize || x.k > kMostSize) return false;
   if (x.out_n != 1) {
     if (x.out_m != 1) return false;
-    std::swap(x.m, x.n);
-    std::swap(x.a_k, x.b_k);
-    std::swap(x.a_m, x.b_n);
-    std::swap(x.out_m, x.out_n);
-    std::swap(x.bias_m, x.bias_n);
-    x.swapped = true;
+    x.swap();
   }
   return dtype == GD_F32 ? Small<float>::plan(x) : Small<double>::plan(x);
 }
@@ -265,7 +260,7 @@ bool small_product(const gd_call* c, SmallProduct& x) {
       x.bias_n = given;
     }
   }
-  return plan_small(x, a.dtype);
+  return x.m == 1 || x.n == 1 ? plan_small_dot(x, a.dtype) : plan_small(x, a.dtype);
 }
 
 }  // namespace gradus::cpu

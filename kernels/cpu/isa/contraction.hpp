@@ -105,11 +105,21 @@ struct SmallProduct {
   bool pack = false;         // columns of b are brought side by side
   bool swapped = false;      // a and b of the call have changed places
   void (*run)(const SmallProduct&, const Operands&) = nullptr;
+
+  void swap() {
+    std::swap(m, n);
+    std::swap(a_k, b_k);
+    std::swap(a_m, b_n);
+    std::swap(out_m, out_n);
+    std::swap(bias_m, bias_n);
+    swapped = !swapped;
+  }
 };
 // Is the call one? Only of calls that are whole and right: all others are told apart elsewhere.
 bool small_product(const gd_call* c, SmallProduct& x);
-// The same of sizes and strides, which it turns as it likes.
+// The same of sizes and strides, which they turn as they like: of matrices, of one row or column.
 bool plan_small(SmallProduct& x, int32_t dtype);
+bool plan_small_dot(SmallProduct& x, int32_t dtype);
 
 struct Contraction {
   Axes m, n, batch, k;
