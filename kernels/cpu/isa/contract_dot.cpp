@@ -2,7 +2,7 @@
 // times vector, and products without a sum. The order is that of fold.hpp with a fused product: k
 // in spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
 #include "kernels/cpu/isa/contraction.hpp"
-#include "kernels/cpu/isa/fold.hpp"
+#include "kernels/cpu/isa/lane_tree.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 
 #include <utility>
@@ -340,40 +340,22 @@ struct SmallDot {
     for (int64_t j = 0; j < x.n; ++j) finish(x, o, j, Dot<T>::span(a, b + j * x.b_n, x.k));
   }
 
-  // Lanes of a vector of columns, and their tree (join_lanes) depth first.
-  template <bool kPart>
-  struct Strip {
-    const T *a, *b;
-    int64_t a_k, b_k, k;
-    Some<T> some;
-
-    template <int kLane>
-    B lane() const {
-      B sum(T(0));
-      for (int64_t i = kLane; i < k; i += kLanes) {
-        const T* const line = b + i * b_k;
-        sum = fused<T>(B(a[i * a_k]), kPart ? some.load(line) : B::load_unaligned(line), sum);
-      }
-      return sum;
-    }
-    template <int kFirst, int kStep>
-    B sum() const {
-      if constexpr (kStep == kLanes) {
-        return lane<kFirst>();
-      } else {
-        const B x = sum<kFirst, 2 * kStep>();
-        return kFirst + kStep < k ? x + sum<kFirst + kStep, 2 * kStep>() : x;
-      }
-    }
-  };
   template <bool kPart>
   static void strip(const SmallProduct& x, const Operands& o, int64_t j, int64_t n) {
-    const Strip<kPart> s{
-        o.start<const T>(kA), o.start<const T>(kB) + j, x.a_k, x.b_k, x.k, Some<T>(n)};
-    const B sum = s.template sum<0, 1>();
+    const T *const a = o.start<const T>(kA), *const b = o.start<const T>(kB) + j;
+    const Some<T> some(n);
+    const B sum = lane_tree<0, 1, B>(
+        x.k, [&](int64_t lane) __attribute__((always_inline)) {
+          B y(T(0));
+          for (int64_t k = lane; k < x.k; k += kLanes) {
+            const T* const line = b + k * x.b_k;
+            y = fused<T>(B(a[k * x.a_k]), kPart ? some.load(line) : B::load_unaligned(line), y);
+          }
+          return y;
+        });
     if (x.out_n == 1 && o.alpha.re == 1 && o.beta.re == 0 && !o.data[kBias]) {
       T* const to = o.start<T>(kOut) + j;
-      kPart ? s.some.store(to, sum) : sum.store_unaligned(to);
+      kPart ? some.store(to, sum) : sum.store_unaligned(to);
       return;
     }
     T sums[kWidth];
