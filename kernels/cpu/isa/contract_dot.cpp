@@ -76,7 +76,7 @@ struct Dot {
 #endif
   static constexpr int64_t kStrip = kColumns * kWidth;
   static constexpr int64_t kFar = 1 << 18;  // elements that the near caches do not hold
-  static constexpr int64_t kWide = 8192 / int64_t(sizeof(T));
+  static constexpr int64_t kWide = 4096 / int64_t(sizeof(T));
 
   gd_device* d;
   const Contraction& x;
@@ -259,29 +259,44 @@ struct Dot {
     return wide &&
            ((out.step(kA) == 0 && out.step(kB) == 1) || (out.step(kA) == 1 && out.step(kB) == 0));
   }
+  // The next R rows of one lane, so that it is read and written but once for them.
+  template <int R>
+  static void add_rows(const T* f, int64_t f_step, const T* row, int64_t step, T* lane, int64_t n,
+                       bool old) {
+    B factor[R];
+    for (int r = 0; r < R; ++r) factor[r] = B(f[r * f_step]);
+    int64_t j = 0;
+    for (; j + kWidth <= n; j += kWidth) {
+      B sum = old ? B::load_aligned(lane + j) : B(T(0));
+      for (int r = 0; r < R; ++r)
+        sum = fused<T>(factor[r], B::load_unaligned(row + r * step + j), sum);
+      sum.store_aligned(lane + j);
+    }
+    if (j == n) return;
+    const Some<T> some(n - j);
+    B sum = old ? B::load_aligned(lane + j) : B(T(0));
+    for (int r = 0; r < R; ++r) sum = fused<T>(factor[r], some.load(row + r * step + j), sum);
+    sum.store_aligned(lane + j);
+  }
   bool by_streams(int64_t o, int64_t n) const {
     const Role fr = out.step(kA) == 0 ? kA : kB, vr = fr == kA ? kB : kA;
     constexpr int64_t kBytes = kLanes * kWide * int64_t(sizeof(T));
     T* const lanes = static_cast<T*>(d->scratch(kScratchTask, size_t(kBytes)));
     if (!lanes) return false;
     const T *f = call.start<const T>(fr), *v = call.start<const T>(vr) + o;
-    const int64_t f_k = x.k.step(fr), v_k = x.k.step(vr), whole = n / kWidth * kWidth,
+    const int64_t f_k = x.k.step(fr), v_k = x.k.step(vr),
                   width = (n + kWidth - 1) / kWidth * kWidth;
-    const Some<T> some(n - whole);
     Tree<Sum<T>, T, kWide> tree(n);
     for (int64_t k0 = 0; k0 < x.k.count; k0 += kSpan) {
       const int64_t kn = least(x.k.count - k0, kSpan);
-      memset(lanes, 0, size_t(least(kn, kLanes) * width) * sizeof(T));
-      for (int64_t k = 0; k < kn; ++k) {
-        const B factor(f[(k0 + k) * f_k]);
-        const T* const row = v + (k0 + k) * v_k;
-        T* const to = lanes + k % kLanes * width;
-        for (int64_t j = 0; j < whole; j += kWidth)
-          fused<T>(factor, B::load_unaligned(row + j), B::load_aligned(to + j))
-              .store_aligned(to + j);
-        if (whole < n)
-          fused<T>(factor, some.load(row + whole), B::load_aligned(to + whole))
-              .store_aligned(to + whole);
+      for (int64_t l = 0; l < least(kn, kLanes); ++l) {
+        const int64_t rows = (kn - l + kLanes - 1) / kLanes;
+        for (int64_t r = 0; r < rows;) {
+          const int64_t k = k0 + l + r * kLanes, left = rows - r;
+          const auto pass = left >= 8 ? add_rows<8> : left >= 4 ? add_rows<4> : add_rows<1>;
+          pass(f + k * f_k, f_k * kLanes, v + k * v_k, v_k * kLanes, lanes + l * width, n, r > 0);
+          r += left >= 8 ? 8 : left >= 4 ? 4 : 1;
+        }
       }
       join_lanes<Sum<T>>(lanes, least(kn, kLanes), width);
       tree.add(lanes);
