@@ -9,6 +9,7 @@
 #include "ops/shape.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace gradus {
 
@@ -18,13 +19,17 @@ const OpInfo* contract_info;
 
 // Attributes of the primitive.
 enum { kLabelsA, kLabelsB, kLabelsOut, kAlgebra };
-const char* const kAlgebras[] = {"standard", "max-plus", "min-plus", "max-times"};
-Algebra algebra_of(const Attrs& a) {
+const AttrValue& name_of(Algebra algebra) {
+  static const AttrValue names[] = {"standard", "max-plus", "min-plus", "max-times"};
+  return names[int(algebra)];
+}
+Algebra algebra_of(const AttrValue& name) {
   for (int i = 0; i < 4; ++i)
-    if (std::string_view(a[kAlgebra].text) == kAlgebras[i]) return Algebra(i);
-  fail(ErrorKind::value, "contract", "algebra is \"", a[kAlgebra].text,
+    if (name.text == name_of(Algebra(i)).text) return Algebra(i);
+  fail(ErrorKind::value, "contract", "algebra is \"", name.text,
        "\"; expected standard, max-plus, min-plus or max-times");
 }
+Algebra algebra_of(const Attrs& a) { return algebra_of(a[kAlgebra]); }
 
 bool has(const Ints& labels, int64_t l) {
   return std::find(labels.begin(), labels.end(), l) != labels.end();
@@ -36,21 +41,20 @@ size_t place(const Ints& labels, int64_t l) {
 // The joint index space: the output's labels, then the summed ones, with sizes and strides per
 // operand.
 struct Joint {
-  Ints labels;
   Shape sizes, strides_a, strides_b;
 };
 Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
                   const Ints& out) {
   Joint j;
-  j.labels = out;
-  for (int64_t l : la)
-    if (!has(out, l)) j.labels.push_back(l);
-  for (int64_t l : j.labels) {
+  const auto add = [&](int64_t l) {
     const size_t pa = place(la, l), pb = place(lb, l);
     j.sizes.push_back(pa < la.size() ? a.sizes()[pa] : b.sizes()[pb]);
     j.strides_a.push_back(pa < la.size() ? a.strides()[pa] : 0);
     j.strides_b.push_back(pb < lb.size() ? b.strides()[pb] : 0);
-  }
+  };
+  for (int64_t l : out) add(l);
+  for (int64_t l : la)
+    if (!has(out, l)) add(l);
   return j;
 }
 
@@ -177,33 +181,60 @@ Tensor tropical_jvp_term(GradFn& node, size_t k, const Tensor& t) {
 
 // ---- derivatives
 
+// Up to five labels below 15, four bits each; none: they do not fit.
+std::optional<uint64_t> short_code(const Ints& la, const Ints& lb, const Ints& out,
+                                   Algebra algebra) {
+  uint64_t code = uint64_t(algebra);
+  for (const Ints* labels : {&la, &lb, &out}) {
+    if (labels->size() > 5) return std::nullopt;
+    uint64_t word = 0;
+    for (int64_t l : *labels) {
+      if (l < 0 || l > 14) return std::nullopt;
+      word = word << 4 | uint64_t(l + 1);
+    }
+    code = code << 20 | word;
+  }
+  return code;
+}
+
 Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
-                 const char* algebra) {
-  return apply1(*contract_info, {a, b}, {la, lb, out, algebra});
+                 Algebra algebra) {
+  // Making the attributes takes as long as a small product: each thread keeps those it used.
+  struct Kept {
+    uint64_t code = ~uint64_t(0);
+    Attrs attrs;
+  };
+  thread_local Kept kept[32];
+  const auto code = short_code(la, lb, out, algebra);
+  if (!code) return apply1(*contract_info, {a, b}, {la, lb, out, name_of(algebra)});
+  Kept& k = kept[*code * 0x9e3779b97f4a7c15u >> 59];
+  if (k.code != *code) k = {*code, {la, lb, out, name_of(algebra)}};
+  return apply1(*contract_info, {a, b}, k.attrs);
 }
 
 // gA = contract(g, conj b -> labels of A), gB = contract(conj a, g -> labels of B).
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
   const Attrs& at = node.attrs();
-  if (algebra_of(at) != Algebra::standard) return tropical_vjp(node, k, g[0]);
+  const Algebra algebra = algebra_of(at);
+  if (algebra != Algebra::standard) return tropical_vjp(node, k, g[0]);
   const Ints &la = at[kLabelsA].integers, &lb = at[kLabelsB].integers,
              &out = at[kLabelsOut].integers;
-  return k == 0 ? primitive(g[0], out, conj(node.input(1)), lb, la, at[kAlgebra].text)
-                : primitive(conj(node.input(0)), la, g[0], out, lb, at[kAlgebra].text);
+  return k == 0 ? primitive(g[0], out, conj(node.input(1)), lb, la, algebra)
+                : primitive(conj(node.input(0)), la, g[0], out, lb, algebra);
 }
 
 Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   const Attrs& at = node.attrs();
-  const bool standard = algebra_of(at) == Algebra::standard;
+  const Algebra algebra = algebra_of(at);
   Tensor sum;
   for (size_t k = 0; k < 2; ++k) {
     if (!t[k].defined()) continue;
     Tensor term;
-    if (!standard)
+    if (algebra != Algebra::standard)
       term = tropical_jvp_term(node, k, t[k]);
     else
       term = primitive(k ? node.input(0) : t[0], at[kLabelsA].integers, k ? t[1] : node.input(1),
-                       at[kLabelsB].integers, at[kLabelsOut].integers, at[kAlgebra].text);
+                       at[kLabelsB].integers, at[kLabelsOut].integers, algebra);
     if (term.defined()) sum = sum.defined() ? add(sum, term) : term;
   }
   return sum;
@@ -214,7 +245,7 @@ Cost cost(const OpContext& ctx) {
                               ctx.attrs[kLabelsB].integers, ctx.attrs[kLabelsOut].integers);
   double n = 1;
   for (int64_t s : j.sizes) n *= double(s);
-  const bool sums = j.labels.size() > ctx.attrs[kLabelsOut].integers.size();
+  const bool sums = j.sizes.size() > ctx.attrs[kLabelsOut].integers.size();
   return {n * (sums ? 2 : 1),
           double(ctx.inputs[0].bytes() + ctx.inputs[1].bytes() + ctx.outputs[0].bytes())};
 }
@@ -314,23 +345,51 @@ void match_extents(Operand& a, Operand& b) {
   }
 }
 
-Tensor contract_by(const char* algebra, const Tensor& a, const Ints& la, const Tensor& b,
-                   const Ints& lb, const Ints& out) {
-  const Algebra kind = algebra_of({AttrValue(), AttrValue(), AttrValue(), algebra});
+// Can the primitive take them as they are?
+bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out) {
+  if (a.is_number() || b.is_number() || a.dtype() != b.dtype() || a.rank() != int64_t(la.size()) ||
+      b.rank() != int64_t(lb.size()))
+    return false;
+  const auto distinct = [](const Ints& labels) {
+    for (size_t i = 1; i < labels.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (labels[i] == labels[j]) return false;
+    return true;
+  };
+  if (!distinct(la) || !distinct(lb) || !distinct(out)) return false;
+  for (size_t i = 0; i < la.size(); ++i) {
+    const size_t j = place(lb, la[i]);
+    if (j == lb.size() ? !has(out, la[i]) : a.sizes()[i] != b.sizes()[j]) return false;
+  }
+  for (int64_t l : lb)
+    if (!has(la, l) && !has(out, l)) return false;
+  for (int64_t l : out)
+    if (!has(la, l) && !has(lb, l)) return false;
+  return true;
+}
+
+}  // namespace
+
+Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
+                Algebra algebra) {
+  if (algebra == Algebra::standard && fits(a, la, b, lb, out))
+    return primitive(a, la, b, lb, out, algebra);
   const Tensor pair[] = {a, b};
   const DType dtype = result_dtype(pair);
-  if (kind != Algebra::standard && is_complex(dtype))
-    fail(ErrorKind::dtype, "contract", "the algebra ", algebra,
+  if (algebra != Algebra::standard && is_complex(dtype))
+    fail(ErrorKind::dtype, "contract", "the algebra ", name_of(algebra).text,
          " needs an order, complex numbers have none");
   Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
   check_labels(x, y, out);
   take_diagonals(x);
   take_diagonals(y);
   match_extents(x, y);
-  sum_own(x, y, out, kind);
-  sum_own(y, x, out, kind);
+  sum_own(x, y, out, algebra);
+  sum_own(y, x, out, algebra);
   return primitive(x.t, x.labels, y.t, y.labels, out, algebra);
 }
+
+namespace {
 
 Ints range(int64_t first, int64_t n) {
   Ints r;
@@ -374,8 +433,8 @@ void register_contractions() {
   o.jvp = jvp;
   o.cost = cost;
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{contract_by(a[kAlgebra].text, in[0], a[kLabelsA].integers, in[1],
-                               a[kLabelsB].integers, a[kLabelsOut].integers)};
+    return Tensors{contract(in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
+                            a[kLabelsOut].integers, algebra_of(a))};
   };
   contract_info = &add_op(std::move(o));
   register_two<matmul>("matmul", "matrix product; leading axes are batches and broadcast",
@@ -402,19 +461,20 @@ void register_contractions() {
       });
 }
 
-Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
-                Algebra algebra) {
-  return contract_by(kAlgebras[int(algebra)], a, la, b, lb, out);
-}
-
 // Labels: 0 = i, 1 = k, 2 = j, batches from 3, aligned at the right.
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() == 0 || b.rank() == 0)
     fail(ErrorKind::shape, "matmul", "both operands need at least one axis: a is ", a.sizes(),
          ", b is ", b.sizes());
+  if (a.size(-1) != b.size(b.rank() == 1 ? -1 : -2)) inner_mismatch("matmul", a, b);
+  if (a.rank() <= 2 && b.rank() <= 2) {
+    static const Ints left[] = {{1}, {0, 1}}, right[] = {{1}, {1, 2}},
+                      out[] = {{}, {0}, {2}, {0, 2}};
+    const size_t rows = size_t(a.rank() - 1), columns = size_t(b.rank() - 1);
+    return contract(a, left[rows], b, right[columns], out[rows + 2 * columns]);
+  }
   const int64_t batch_a = std::max<int64_t>(0, a.rank() - 2),
                 batch_b = std::max<int64_t>(0, b.rank() - 2);
-  if (a.size(-1) != b.size(b.rank() == 1 ? -1 : -2)) inner_mismatch("matmul", a, b);
   const int64_t batch = std::max(batch_a, batch_b);
   Shape lead_a, lead_b;
   for (int64_t i = 0; i < batch_a; ++i) lead_a.push_back(a.sizes()[size_t(i)]);
@@ -432,12 +492,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     lb.push_back(2);
     out.push_back(2);
   }
-  const Tensor pair[] = {a, b};
-  const DType dtype = result_dtype(pair);
-  Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
-  // Equal extents of the inner axis are checked; batches of extent 1 broadcast.
-  if (batch > 0) match_extents(x, y);
-  return primitive(x.t, x.labels, y.t, y.labels, out, kAlgebras[0]);
+  return contract(a, la, b, lb, out);
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) {

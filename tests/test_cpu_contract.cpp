@@ -327,6 +327,66 @@ TEST_CASE("cpu: a planned contraction reads data, offsets and factors anew") {
   }
 }
 
+namespace {
+// Rows 0 .. m - 1 of a b^T, b's k steps side by side or not, in one call with `more` rows or batch
+// elements beside them: then another engine takes it.
+template <class T>
+std::vector<T> first_rows(const Device& dev, int64_t m, int64_t more, int64_t n, int64_t k,
+                          bool turned, bool batch, double alpha) {
+  const int64_t rows = batch ? m * (1 + more) : m + more;
+  std::vector<T> a(size_t(rows * k), T(0)), b(size_t((1 + more) * n * k), T(0)),
+      out(size_t(rows * n), T(0)), bias(size_t(n), T(0));
+  for (size_t i = 0; i < a.size(); ++i) a[i] = T(double(i * 7919 % 101) / 64 - 0.7);
+  for (int64_t j = 0; j < n; ++j)  // what follows the first element of the batch is of no interest
+    for (int64_t q = 0; q < k; ++q)
+      b[size_t(turned ? q * n + j : j * k + q)] = T(double((j * 31 + q * 17) % 89) / 32 - 1.3);
+  for (size_t j = 0; j < bias.size(); ++j) bias[j] = T(0.3) * T(float(j));
+  const Index joint = {1 + more, batch ? m : m + more, n, k}, sa = {m * k, k, 0, 1},
+              sb = {n * k, 0, turned ? 1 : k, turned ? n : 1}, so = {m * n, n, 1},
+              sbias = {0, 0, 1};
+  const int skip = batch ? 0 : 1, rank = 4 - skip;
+  const int32_t t = int32_t(dtype_of<T>);
+  std::vector<gd_view> in = {{1, a.data(), t, rank, 0, joint.data() + skip, sa.data() + skip},
+                             {2, b.data(), t, rank, 0, joint.data() + skip, sb.data() + skip}};
+  if (alpha != 1)
+    in.push_back({3, bias.data(), t, rank - 1, 0, joint.data() + skip, sbias.data() + skip});
+  call(dev, GD_CONTRACT, 0, in,
+       {{4, out.data(), t, rank - 1, 0, joint.data() + skip, so.data() + skip}}, {alpha, 0, 0, 0},
+       {rank - 1, GD_STANDARD, 0, 0});
+  return {out.begin(), out.begin() + m * n};
+}
+template <class T>
+void same_as_small(const Device& dev) {
+  for (const bool turned : {false, true})
+    for (const double alpha : {1.0, 0.3}) {
+      // Large enough for blocks and threads.
+      for (const Index& s : {Index{9, 33, 40}, Index{3, 9, 256}, Index{17, 24, 100}}) {
+        CAPTURE(s[0]);
+        CAPTURE(s[1]);
+        CHECK(first_rows<T>(dev, s[0], 0, s[1], s[2], turned, false, alpha) ==
+              first_rows<T>(dev, s[0], (1 << 19) / s[1] / s[2] + 1, s[1], s[2], turned, false,
+                            alpha));
+      }
+      // One row and one column, where batches have a walk of their own.
+      for (const Index& s : {Index{1, 17, 5}, Index{1, 8, 33}, Index{1, 40, 100}, Index{1, 1, 77},
+                             Index{13, 1, 16}, Index{5, 1, 1000}}) {
+        CAPTURE(s[0]);
+        CAPTURE(s[1]);
+        CHECK(first_rows<T>(dev, s[0], 0, s[1], s[2], turned, false, alpha) ==
+              first_rows<T>(dev, s[0], 2, s[1], s[2], turned, true, alpha));
+      }
+    }
+}
+}  // namespace
+
+TEST_CASE("cpu: a small product has the bits of the same rows of a large one") {
+  for (const auto& dev : devices()) {
+    CAPTURE(dev->name);
+    same_as_small<float>(*dev);
+    same_as_small<double>(*dev);
+  }
+}
+
 TEST_CASE(
     "cpu: a contraction over a window view, summed axes in one operand only, no axis at all") {
   for (const auto& dev : devices()) {

@@ -135,32 +135,47 @@ gd_status analyse(const gd_call* c, Contraction& x, gd_error* e) {
   return GD_OK;
 }
 
-gd_status run(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {
+Operands operands(const gd_call* c, bool swapped) {
   Operands o;
-  o.data[kA] = start_of(c->in[x.swapped ? 1 : 0]);
-  o.data[kB] = start_of(c->in[x.swapped ? 0 : 1]);
+  o.data[kA] = start_of(c->in[swapped ? 1 : 0]);
+  o.data[kB] = start_of(c->in[swapped ? 0 : 1]);
   o.data[kOut] = start_of(c->out[0]);
   o.data[kBias] = c->n_in == 3 && c->in[2].data ? start_of(c->in[2]) : nullptr;
   o.data[kWinner] = c->n_out == 2 && c->out[1].data ? start_of(c->out[1]) : nullptr;
   o.alpha = {c->doubles[0], c->doubles[1]};
   o.beta = {c->doubles[2], c->doubles[3]};
-  return x.run(d, x, o, e);
+  return o;
+}
+
+gd_status run_small(gd_device*, const Contraction& x, const Operands& o, gd_error*) {
+  x.product.run(x.product, o);
+  return GD_OK;
 }
 
 }  // namespace
 
 gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
-  if (c && c->plan) return run(d, c, *static_cast<const Contraction*>(c->plan), e);
+  if (c && c->plan) {
+    const Contraction& x = *static_cast<const Contraction*>(c->plan);
+    return x.run(d, x, operands(c, x.swapped), e);
+  }
+  if (SmallProduct p; c && small_product(c, p)) {
+    p.run(p, operands(c, p.swapped));
+    return GD_OK;
+  }
   Contraction x;
   if (gd_status s = analyse(c, x, e)) return s;
-  return run(d, c, x, e);
+  return x.run(d, x, operands(c, x.swapped), e);
 }
 
 gd_status prepare_contract(const gd_call* c, void** plan, gd_error* e) {
   void* const memory = std::malloc(sizeof(Contraction));
   if (!memory) return out_of_memory(e, kSlot, sizeof(Contraction));
   Contraction* const x = new (memory) Contraction;
-  if (gd_status s = analyse(c, *x, e)) {
+  if (c && small_product(c, x->product)) {
+    x->swapped = x->product.swapped;
+    x->run = run_small;
+  } else if (gd_status s = analyse(c, *x, e)) {
     std::free(memory);
     return s;
   }

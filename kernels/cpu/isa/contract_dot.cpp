@@ -2,7 +2,7 @@
 // times vector, and products without a sum. The order is that of fold.hpp with a fused product: k
 // in spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
 #include "kernels/cpu/isa/contraction.hpp"
-#include "kernels/cpu/isa/fold.hpp"
+#include "kernels/cpu/isa/lane_tree.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 
 #include <utility>
@@ -76,7 +76,7 @@ struct Dot {
 #endif
   static constexpr int64_t kStrip = kColumns * kWidth;
   static constexpr int64_t kFar = 1 << 18;  // elements that the near caches do not hold
-  static constexpr int64_t kWide = 8192 / int64_t(sizeof(T));
+  static constexpr int64_t kWide = 4096 / int64_t(sizeof(T));
 
   gd_device* d;
   const Contraction& x;
@@ -259,29 +259,44 @@ struct Dot {
     return wide &&
            ((out.step(kA) == 0 && out.step(kB) == 1) || (out.step(kA) == 1 && out.step(kB) == 0));
   }
+  // The next R rows of one lane, so that it is read and written but once for them.
+  template <int R>
+  static void add_rows(const T* f, int64_t f_step, const T* row, int64_t step, T* lane, int64_t n,
+                       bool old) {
+    B factor[R];
+    for (int r = 0; r < R; ++r) factor[r] = B(f[r * f_step]);
+    int64_t j = 0;
+    for (; j + kWidth <= n; j += kWidth) {
+      B sum = old ? B::load_aligned(lane + j) : B(T(0));
+      for (int r = 0; r < R; ++r)
+        sum = fused<T>(factor[r], B::load_unaligned(row + r * step + j), sum);
+      sum.store_aligned(lane + j);
+    }
+    if (j == n) return;
+    const Some<T> some(n - j);
+    B sum = old ? B::load_aligned(lane + j) : B(T(0));
+    for (int r = 0; r < R; ++r) sum = fused<T>(factor[r], some.load(row + r * step + j), sum);
+    sum.store_aligned(lane + j);
+  }
   bool by_streams(int64_t o, int64_t n) const {
     const Role fr = out.step(kA) == 0 ? kA : kB, vr = fr == kA ? kB : kA;
     constexpr int64_t kBytes = kLanes * kWide * int64_t(sizeof(T));
     T* const lanes = static_cast<T*>(d->scratch(kScratchTask, size_t(kBytes)));
     if (!lanes) return false;
     const T *f = call.start<const T>(fr), *v = call.start<const T>(vr) + o;
-    const int64_t f_k = x.k.step(fr), v_k = x.k.step(vr), whole = n / kWidth * kWidth,
+    const int64_t f_k = x.k.step(fr), v_k = x.k.step(vr),
                   width = (n + kWidth - 1) / kWidth * kWidth;
-    const Some<T> some(n - whole);
     Tree<Sum<T>, T, kWide> tree(n);
     for (int64_t k0 = 0; k0 < x.k.count; k0 += kSpan) {
       const int64_t kn = least(x.k.count - k0, kSpan);
-      memset(lanes, 0, size_t(least(kn, kLanes) * width) * sizeof(T));
-      for (int64_t k = 0; k < kn; ++k) {
-        const B factor(f[(k0 + k) * f_k]);
-        const T* const row = v + (k0 + k) * v_k;
-        T* const to = lanes + k % kLanes * width;
-        for (int64_t j = 0; j < whole; j += kWidth)
-          fused<T>(factor, B::load_unaligned(row + j), B::load_aligned(to + j))
-              .store_aligned(to + j);
-        if (whole < n)
-          fused<T>(factor, some.load(row + whole), B::load_aligned(to + whole))
-              .store_aligned(to + whole);
+      for (int64_t l = 0; l < least(kn, kLanes); ++l) {
+        const int64_t rows = (kn - l + kLanes - 1) / kLanes;
+        for (int64_t r = 0; r < rows;) {
+          const int64_t k = k0 + l + r * kLanes, left = rows - r;
+          const auto pass = left >= 8 ? add_rows<8> : left >= 4 ? add_rows<4> : add_rows<1>;
+          pass(f + k * f_k, f_k * kLanes, v + k * v_k, v_k * kLanes, lanes + l * width, n, r > 0);
+          r += left >= 8 ? 8 : left >= 4 ? 4 : 1;
+        }
       }
       join_lanes<Sum<T>>(lanes, least(kn, kLanes), width);
       tree.add(lanes);
@@ -314,6 +329,61 @@ struct Dot {
   }
 };
 
+// A small one: a row a of k elements times n rows or columns b, with one axis of each kind.
+template <class T>
+struct SmallDot {
+  using B = Batch<T>;
+  static constexpr int64_t kWidth = int64_t(B::size);
+
+  static void finish(const SmallProduct& x, const Operands& o, int64_t j, T sum) {
+    T& to = o.start<T>(kOut)[j * x.out_n];
+    T y = T(o.alpha.re) * sum;
+    if (o.beta.re != 0) y = y + T(o.beta.re) * to;
+    if (o.data[kBias]) y = y + o.start<const T>(kBias)[j * x.bias_n];
+    to = y;
+  }
+
+  static const T* side_by_side(const T* from, int64_t n, int64_t step, T* buffer) {
+    if (step == 1) return from;
+    for (int64_t i = 0; i < n; ++i) buffer[i] = from[i * step];
+    return buffer;
+  }
+  static void rows(const SmallProduct& x, const Operands& o) {
+    T a_buffer[kSpan], b_buffer[kSpan];
+    const T* const a = side_by_side(o.start<const T>(kA), x.k, x.a_k, a_buffer);
+    const T* const b = side_by_side(o.start<const T>(kB), x.k, x.n == 1 ? x.b_k : 1, b_buffer);
+    for (int64_t j = 0; j < x.n; ++j) finish(x, o, j, Dot<T>::span(a, b + j * x.b_n, x.k));
+  }
+
+  template <bool kPart>
+  static void strip(const SmallProduct& x, const Operands& o, int64_t j, int64_t n) {
+    const T *const a = o.start<const T>(kA), *const b = o.start<const T>(kB) + j;
+    const Some<T> some(n);
+    const B sum = lane_tree<0, 1, B>(
+        x.k, [&](int64_t lane) __attribute__((always_inline)) {
+          B y(T(0));
+          for (int64_t k = lane; k < x.k; k += kLanes) {
+            const T* const line = b + k * x.b_k;
+            y = fused<T>(B(a[k * x.a_k]), kPart ? some.load(line) : B::load_unaligned(line), y);
+          }
+          return y;
+        });
+    if (x.out_n == 1 && o.alpha.re == 1 && o.beta.re == 0 && !o.data[kBias]) {
+      T* const to = o.start<T>(kOut) + j;
+      kPart ? some.store(to, sum) : sum.store_unaligned(to);
+      return;
+    }
+    T sums[kWidth];
+    sum.store_unaligned(sums);
+    for (int64_t i = 0; i < n; ++i) finish(x, o, j + i, sums[i]);
+  }
+  static void columns(const SmallProduct& x, const Operands& o) {
+    int64_t j = 0;
+    for (; j + kWidth <= x.n; j += kWidth) strip<false>(x, o, j, kWidth);
+    if (j < x.n) strip<true>(x, o, j, x.n - j);
+  }
+};
+
 template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   return Dot<T>{d, x, o, x.m}.run(e);
@@ -327,6 +397,17 @@ void plan_dot(Contraction& x) {
   x.n.rank = x.batch.rank = 0;
   x.n.count = x.batch.count = 1;
   x.run = x.dtype == GD_F32 ? multiply<float> : multiply<double>;
+}
+
+bool plan_small_dot(SmallProduct& x, int32_t dtype) {
+  if (x.n == 1) x.swap();
+  if (x.k > kSpan || x.n > kGrain || x.n * (x.k + 1) > kGrain) return false;
+  const bool single = dtype == GD_F32;
+  if (x.n == 1 || x.b_k == 1)
+    x.run = single ? SmallDot<float>::rows : SmallDot<double>::rows;
+  else if (x.b_n == 1)
+    x.run = single ? SmallDot<float>::columns : SmallDot<double>::columns;
+  return x.run;
 }
 
 }  // namespace gradus::cpu

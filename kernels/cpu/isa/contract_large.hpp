@@ -32,7 +32,7 @@ class Large {
  public:
   using B = Batch<R>;
   static constexpr int64_t kWidth = int64_t(B::size), kNr = kVectors * kWidth,
-                           kBytes = int64_t(sizeof(R)), kKc = kBytes == 4 ? 384 : 256;
+                           kBytes = int64_t(sizeof(R)), kKc = kBlock<R>;
   static constexpr bool kSame = sizeof(In) == sizeof(R);
 
   Large(gd_device* d, const Contraction& x, const Operands& o)

@@ -27,49 +27,26 @@ class Matmul {
     const bool even = kSame && x.m.even() && x.n.even() && x.k.even();
     x.direct_a = even && (m * k * bytes <= kL1 || n <= 2 * kNr);
     x.direct_b = even && x.n.unit(kB) && (k * n * bytes <= kL1 || m <= 2 * kRows);
-    x.small = x.flat && x.direct_a && x.direct_b && k <= kKc && m * n * k < kSerial;
+    if (kSame && even) x.small = plan_element(x);
   }
 
-  // A small one, in one walk over its tiles.
-  static void run_small(const Contraction& x, R alpha, R beta, const R* a, const R* b, R* out,
-                        const R* bias) {
-    constexpr int64_t bytes = int64_t(sizeof(R));
-    const bool plain = alpha == R(1) && beta == R(0) && !bias;
-    const int64_t m = x.m.count, n = x.n.count, a_m = x.m.step(kA), b_n = x.n.step(kB),
-                  c_row = x.m.step(kOut);
-    alignas(64) R sums[(kRows1 > 2 * kRows ? kRows1 : 2 * kRows) * kWidth];
-    alignas(64) R given[kNr];
-    TileCall t;
-    t.k = x.k.count;
-    t.a_row = a_m * bytes;
-    t.a_k = x.k.step(kA) * bytes;
-    t.b_k = t.b_ahead = x.k.step(kB) * bytes;
-    t.c = sums;
-    for (int64_t column = 0; column < n; column += kNr) {
-      const int64_t nc = least(n - column, kNr), v = nc > kWidth ? 2 : 1, rows = x.rows[v - 1];
-      t.last = nc - (v - 1) * kWidth;
-      t.c_row = plain ? c_row : v * kWidth;
-      t.b = reinterpret_cast<const char*>(b + column * b_n);
-      const bool part = t.last < kWidth;
-      TileFn tile = find_tile<R, int(kRows1), int(kRows)>(rows, v, part);
-      for (int64_t row = 0; row < m; row += rows) {
-        const int64_t nr = least(m - row, rows);
-        if (nr < rows) tile = find_tile<R, int(kRows1), int(kRows)>(nr, v, part);
-        t.a = reinterpret_cast<const char*>(a + row * a_m);
-        R* const to = out + row * c_row + column;
-        if (plain) t.c = to;
-        tile(t);
-        if (plain) continue;
-        for (int64_t i = 0; i < nr; ++i) {
-          if (bias) {
-            const R* from = bias + (row + i) * x.m.step(kBias) + column * x.n.step(kBias);
-            for (int64_t j = 0; j < nc; ++j) given[j] = from[j * x.n.step(kBias)];
-          }
-          Big::finish_row(to + i * c_row, sums + i * t.c_row, nc, alpha, beta != R(0), beta,
-                          bias ? given : nullptr);
-        }
-      }
-    }
+  // A batch element as a small product.
+  static bool plan_element(Contraction& x) {
+    SmallProduct p;
+    p.m = x.m.count;
+    p.n = x.n.count;
+    p.k = x.k.count;
+    p.a_m = x.m.step(kA);
+    p.a_k = x.k.step(kA);
+    p.b_k = x.k.step(kB);
+    p.b_n = x.n.step(kB);
+    p.out_m = x.m.step(kOut);
+    p.out_n = x.n.step(kOut);
+    p.bias_m = x.m.step(kBias);
+    p.bias_n = x.n.step(kBias);
+    const bool small = plan_small(p, x.dtype);
+    x.product = p;
+    return small;
   }
 };
 
@@ -103,18 +80,21 @@ void orient_and_plan(Contraction& x) {
 
 template <class T>
 gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, int64_t i) {
-  using M = Matmul<T, T>;
   const T *a = o.start<const T>(kA) + x.batch.offset(kA, i),
           *b = o.start<const T>(kB) + x.batch.offset(kB, i),
           *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
   T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
   if (!x.small) return Large<T, T>(d, x, o).run(a, b, out, bias);
-  M::run_small(x, T(o.alpha.re), T(o.beta.re), a, b, out, bias);
+  Operands one = o;
+  one.data[kA] = const_cast<T*>(x.product.swapped ? b : a);
+  one.data[kB] = const_cast<T*>(x.product.swapped ? a : b);
+  one.data[kOut] = out;
+  one.data[kBias] = const_cast<T*>(bias);
+  x.product.run(x.product, one);
   return GD_OK;
 }
 template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  if (x.small && x.batch.count == 1) return multiply_one<T>(d, x, o, 0);
   return for_batches(d, x, e, [&](int64_t i) { return multiply_one<T>(d, x, o, i); });
 }
 

@@ -110,6 +110,30 @@ struct Operands {
 struct Contraction;
 using Engine = gd_status (*)(gd_device*, const Contraction&, const Operands&, gd_error*);
 
+// Two matrices with at most one axis of each kind, small enough to be multiplied without a plan.
+struct SmallProduct {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, out_m = 0, out_n = 0, bias_m = 0, bias_n = 0;
+  int64_t rows[2] = {1, 1};  // of a tile of one and of two vectors
+  bool pack = false;         // columns of b are brought side by side
+  bool swapped = false;      // a and b of the call have changed places
+  void (*run)(const SmallProduct&, const Operands&) = nullptr;
+
+  void swap() {
+    std::swap(m, n);
+    std::swap(a_k, b_k);
+    std::swap(a_m, b_n);
+    std::swap(out_m, out_n);
+    std::swap(bias_m, bias_n);
+    swapped = !swapped;
+  }
+};
+// Is the call one? Only of calls that are whole and right: all others are told apart elsewhere.
+bool small_product(const gd_call* c, SmallProduct& x);
+// The same of sizes and strides, which they turn as they like: of matrices, of one row or column.
+bool plan_small(SmallProduct& x, int32_t dtype);
+bool plan_small_dot(SmallProduct& x, int32_t dtype);
+
 struct Contraction {
   Axes m, n, batch, k;
   int32_t dtype = 0, algebra = 0;
@@ -117,10 +141,11 @@ struct Contraction {
   bool swapped = false;  // a and b of the call have changed places
   Engine run = nullptr;
   // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
-  // lie, an out of even rows of neighbours, whether one walk over the tiles does it all, and
+  // lie, an out of even rows of neighbours, whether (and how) each batch element is small, and
   // whether the last axis of n has neighbours in out, but the one before it in b.
   int64_t rows[2] = {1, 1};
   bool direct_a = false, direct_b = false, flat = false, small = false, turned = false;
+  SmallProduct product;
 
   void swap() {
     Axes rows;

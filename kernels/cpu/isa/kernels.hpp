@@ -9,6 +9,7 @@ namespace gradus::cpu {
 const Block* block_f32(int32_t op);
 const Block* block_f64(int32_t op);
 gd_status slot_reduce(gd_device*, gd_stream*, const gd_call*, gd_error*);
+bool sum_small(const gd_call* c);  // false: not done, the call is none of the few it knows
 gd_status slot_scan(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_softmax(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_contract(gd_device*, gd_stream*, const gd_call*, gd_error*);

@@ -9,6 +9,10 @@
 
 namespace gradus::cpu {
 
+// k is cut in blocks of so many; an element of out is, for each block upwards, one tile sum.
+template <class R>
+inline constexpr int64_t kBlock = sizeof(R) == 4 ? 384 : 256;
+
 // The first lanes of a batch: others are neither read nor written.
 template <class T>
 class Some {
