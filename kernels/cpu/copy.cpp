@@ -3,13 +3,10 @@
 // and written in runs. Large outputs are written past the caches. Other dtypes: gathered blocks
 // through a conversion.
 #include "kernels/cpu/slots.hpp"
+#include "kernels/cpu/stream.hpp"
 #include "kernels/cpu/walk.hpp"
 
 #include <initializer_list>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace gradus::cpu {
 namespace {
@@ -22,30 +19,6 @@ int64_t reach(int64_t stride) { return stride < 0 ? -stride : stride; }
 
 // ---- runs of bytes
 
-// An output of this size would push everything else out of the caches. Its lines are written
-// without being read first, which saves a third of the traffic.
-constexpr int64_t kStreamed = int64_t(16) << 20;
-
-void stream_run(char* to, const char* from, int64_t bytes) {
-#if defined(__SSE2__)
-  const int64_t head = shorter(int64_t(-reinterpret_cast<uintptr_t>(to) & 63), bytes);
-  memcpy(to, from, size_t(head));
-  int64_t i = head;
-  for (; i + 64 <= bytes; i += 64)
-    for (int64_t j = i; j < i + 64; j += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
-  memcpy(to + i, from + i, size_t(bytes - i));
-#else
-  memcpy(to, from, size_t(bytes));
-#endif
-}
-// Streamed lines must be seen by all before a task counts as done.
-void end_streams() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
 void put_run(char* to, const char* from, int64_t bytes, bool streamed) {
   streamed ? stream_run(to, from, bytes) : void(memcpy(to, from, size_t(bytes)));
 }
