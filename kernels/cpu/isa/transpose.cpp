@@ -7,6 +7,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 namespace gradus::cpu {
 namespace {
 
@@ -50,11 +54,55 @@ inline void interleave(V (&v)[N], std::index_sequence<K...> all) {
   }
 }
 
+// Past the caches; `to` is a multiple of the size.
+template <class V>
+inline void stream(char* to, const V& v) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof v == 64)
+    return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)v);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof v == 32)
+    return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)v);
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof v == 16) return _mm_stream_si128(reinterpret_cast<__m128i*>(to), (__m128i)v);
+#endif
+  memcpy(to, &v, sizeof v);
+}
+
+// n < 16 bytes, as two pieces that may overlap.
+inline void put_part(char* to, const char* from, int64_t n) {
+  if (n >= 8) {
+    memcpy(to, from, 8);
+    memcpy(to + n - 8, from + n - 8, 8);
+  } else if (n >= 4) {
+    memcpy(to, from, 4);
+    memcpy(to + n - 4, from + n - 4, 4);
+  } else if (n >= 2) {
+    memcpy(to, from, 2);
+    memcpy(to + n - 2, from + n - 2, 2);
+  } else {
+    memcpy(to, from, 1);
+  }
+}
+
+// Where row i of the result lies.
+struct Even {
+  int64_t step;
+  int64_t operator()(int64_t i) const { return i * step; }
+};
+struct Listed {
+  const int64_t* at;
+  int64_t operator()(int64_t i) const { return at[i]; }
+};
+
 template <int B, int kBlocks>
 struct Tile {
   static constexpr int N = 16 / B;  // a side of a block
   static constexpr int columns = N * kBlocks;
   using V = typename Vector<Unit<B>, kBlocks>::type;
+  using Each = std::make_index_sequence<N>;
 
   // 16 bytes of every N-th column.
   static V load(const char* from, const int64_t* at) {
@@ -68,58 +116,144 @@ struct Tile {
                     std::make_index_sequence<16 * kBlocks / sizeof(Unit<B>)>());
     }
   }
-  // N rows by `columns`.
-  template <size_t... K>
-  static void move(char* to, int64_t to_row, const char* from, const int64_t* at,
-                   std::index_sequence<K...>) {
+  // N rows by `columns`, given to put(row, V).
+  template <class Put, size_t... K>
+  static void turn(const char* from, const int64_t* at, Put&& put, std::index_sequence<K...> all) {
     V v[N] = {load(from, at + K)...};
-    interleave<N, 1>(v, std::make_index_sequence<N>());
-    (memcpy(to + int64_t(K) * to_row, &v[K], sizeof(V)), ...);
-  }
-  static void rows(char* to, int64_t to_row, const char* from, const int64_t* at, int64_t run) {
-    for (int64_t i = 0; i < run; i += N) {
-      const int64_t r = i + N <= run ? i : run - N;  // the last ones once more
-      move(to + r * to_row, to_row, from + r * B, at, std::make_index_sequence<N>());
-    }
+    interleave<N, 1>(v, all);
+    (put(int64_t(K), v[K]), ...);
   }
 };
 
-// to[i * to_row + j * B] = from[at[j] + i * B]
-template <int B>
-void transpose(char* to, int64_t to_row, const char* from, const int64_t* at, int64_t columns,
-               int64_t run) {
+template <int B, class Row>
+struct Transposer {
   using Wide = Tile<B, kWidest>;
   using Narrow = Tile<B, 1>;
-  if (run < Narrow::N || columns < Narrow::columns) {
-    for (int64_t i = 0; i < run; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        memcpy(to + i * to_row + j * B, from + at[j] + i * B, B);
-    return;
+  static constexpr int N = Narrow::N, kLine = 64 / B;
+
+  char* to;
+  Row row;
+  const char* from;
+  const int64_t* at;
+  int64_t columns, rows;
+
+  // Columns [j, j + kWidth) as far as whole blocks of rows go; the last ones once more.
+  template <class T, int kWidth, bool kStream>
+  void strip(int64_t j, const char* next) const {
+    for (int64_t i = 0; i < rows; i += N) {
+      const int64_t r = i + N <= rows ? i : rows - N;
+      if (next && i * B % 64 == 0)
+        for (int64_t c = j; c < j + kWidth; ++c) __builtin_prefetch(next + at[c] + i * B);
+      for (int64_t c = j; c < j + kWidth; c += T::columns)
+        T::turn(
+            from + r * B, at + c,
+            [&](int64_t k, const auto& v) {
+              char* const p = to + row(r + k) + c * B;
+              if constexpr (kStream)
+                stream(p, v);
+              else
+                memcpy(p, &v, sizeof v);
+            },
+            typename T::Each());
+    }
   }
-  int64_t j = 0;
-  for (; j + Wide::columns <= columns; j += Wide::columns)
-    Wide::rows(to + j * B, to_row, from, at + j, run);
-  for (; j < columns; j += Narrow::columns) {
-    const int64_t c = j + Narrow::columns <= columns ? j : columns - Narrow::columns;
-    Narrow::rows(to + c * B, to_row, from, at + c, run);
+  void all(const char* next, bool streamed) const {
+    int64_t j = 0;
+    for (; j + kLine <= columns; j += kLine)
+      streamed ? strip<Wide, kLine, true>(j, next) : strip<Wide, kLine, false>(j, next);
+    for (; j + Wide::columns <= columns; j += Wide::columns)
+      strip<Wide, Wide::columns, false>(j, next);
+    for (; j < columns; j += N) strip<Narrow, N, false>(j + N <= columns ? j : columns - N, next);
+  }
+  // Fewer than N columns: the last one fills the block.
+  void few_columns() const {
+    const int64_t bytes = columns * B;
+    int64_t padded[N];
+    for (int64_t c = 0; c < N; ++c) padded[c] = at[c < columns ? c : columns - 1];
+    for (int64_t i = 0; i < rows; i += N) {
+      const int64_t r = i + N <= rows ? i : rows - N;
+      Narrow::turn(
+          from + r * B, padded,
+          [&](int64_t k, const auto& v) {
+            put_part(to + row(r + k), reinterpret_cast<const char*>(&v), bytes);
+          },
+          typename Narrow::Each());
+    }
+  }
+  // Fewer than N rows: what is read beyond a column lies before the end of the last one.
+  void few_rows() const {
+    int64_t last = at[0], j = 0;
+    for (int64_t c = 1; c < columns; ++c) last = at[c] > last ? at[c] : last;
+    last += rows * B - 16;
+    const auto safe = [&](int64_t n) {
+      for (int64_t c = j; c < j + n; ++c)
+        if (at[c] > last) return false;
+      return true;
+    };
+    const auto turn = [&]<class T>(T) {
+      T::turn(
+          from, at + j,
+          [&](int64_t k, const auto& v) {
+            if (k < rows) memcpy(to + row(k) + j * B, &v, sizeof v);
+          },
+          typename T::Each());
+      j += T::columns;
+    };
+    while (j + Wide::columns <= columns && safe(Wide::columns)) turn(Wide());
+    while (j + N <= columns && safe(N)) turn(Narrow());
+    one_by_one(j);
+  }
+  void one_by_one(int64_t j) const {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t c = j; c < columns; ++c) memcpy(to + row(i) + c * B, from + at[c] + i * B, B);
+  }
+  void run(const char* next, bool streamed) const {
+    if (rows >= N && columns >= N)
+      all(next, streamed);
+    else if (rows >= N && 2 * columns >= N)
+      few_columns();
+    else if (columns >= N && 4 * rows >= N)
+      few_rows();
+    else
+      one_by_one(0);
+  }
+};
+
+template <int B>
+void transpose(char* to, int64_t to_row, const char* from, const int64_t* at, int64_t columns,
+               int64_t rows) {
+  Transposer<B, Even>{to, {to_row}, from, at, columns, rows}.run(nullptr, false);
+}
+template <int B>
+void turn(char* to, const int64_t* to_at, const char* from, const int64_t* from_at, int64_t columns,
+          int64_t rows, const char* next, bool streamed) {
+  Transposer<B, Listed>{to, {to_at}, from, from_at, columns, rows}.run(next, streamed);
+}
+
+template <class Fn, class F>
+Fn by_unit(int64_t unit, F&& of) {
+  switch (unit) {
+    case 1:
+      return of(std::integral_constant<int, 1>());
+    case 2:
+      return of(std::integral_constant<int, 2>());
+    case 4:
+      return of(std::integral_constant<int, 4>());
+    case 8:
+      return of(std::integral_constant<int, 8>());
+    default:
+      return of(std::integral_constant<int, 16>());
   }
 }
 
 }  // namespace
 
 TransposeFn find_transpose(int64_t unit) {
-  switch (unit) {
-    case 1:
-      return transpose<1>;
-    case 2:
-      return transpose<2>;
-    case 4:
-      return transpose<4>;
-    case 8:
-      return transpose<8>;
-    default:
-      return transpose<16>;
-  }
+  return by_unit<TransposeFn>(unit,
+                              []<int B>(std::integral_constant<int, B>) { return transpose<B>; });
+}
+TurnFn find_turn(int64_t unit) {
+  return by_unit<TurnFn>(unit, []<int B>(std::integral_constant<int, B>) { return turn<B>; });
 }
 
 }  // namespace gradus::cpu
