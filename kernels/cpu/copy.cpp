@@ -19,14 +19,16 @@ int64_t reach(int64_t stride) { return stride < 0 ? -stride : stride; }
 
 // ---- runs of bytes
 
-void put_run(char* to, const char* from, int64_t bytes, bool streamed) {
-  streamed ? stream_run(to, from, bytes) : void(memcpy(to, from, size_t(bytes)));
+void put_run(char* to, const char* from, int64_t bytes, bool streamed, const char* next = nullptr) {
+  streamed ? stream_run(to, from, bytes, next) : void(memcpy(to, from, size_t(bytes)));
 }
+
+constexpr int64_t kAhead = 4096, kFar = 16384;  // bytes
 
 void copy_run(gd_device* d, char* to, const char* from, int64_t bytes) {
   const bool streamed = bytes >= kStreamed;
   parallel_range(d, bytes, 4 * kGrain, [&](int64_t begin, int64_t end) {
-    put_run(to + begin, from + begin, end - begin, streamed);
+    put_run(to + begin, from + begin, end - begin, streamed, from + begin + kAhead);
     if (streamed) end_streams();
   });
 }
@@ -43,7 +45,8 @@ void copy_rows(gd_device* d, const Walk& w, int64_t unit) {
         copy_row(p[kOut], to_step, p[kIn], from_step, n, unit);
       else
         for (int64_t i = 0; i < n; ++i)
-          put_run(p[kOut] + i * to_step, p[kIn] + i * from_step, unit, streamed);
+          put_run(p[kOut] + i * to_step, p[kIn] + i * from_step, unit, streamed,
+                  unit < kFar ? p[kIn] + (i + 1) * from_step : nullptr);
     });
     if (streamed) end_streams();
   });
@@ -53,7 +56,7 @@ void copy_rows(gd_device* d, const Walk& w, int64_t unit) {
 
 // Bytes of one tile along each side. Reads want long runs, and wait where they begin; writes go on
 // their way by whole lines. Where all is in the cache, small tiles turn within the first level.
-constexpr int64_t kColumnBytes = 512, kRowBytes = 2048, kCachedRowBytes = 256;
+constexpr int64_t kColumnBytes = 512, kRowBytes = 1024, kCachedRowBytes = 256, kUnitBytes = 2048;
 constexpr int64_t kCached = int64_t(1) << 20;
 constexpr int64_t kLine = 64;
 constexpr int64_t kMostOfSide = 1536, kTileBytes = 320 << 10;
@@ -164,26 +167,28 @@ void put_row(const Tiling& t, char* to, const char* row, int64_t columns) {
 
 // Without turning: row by row, from wherever its elements are.
 void gather_tile(const Tiling& t, const Place& p, const char* next) {
-  alignas(64) char block[2 * kRowBytes];
+  alignas(64) char block[2 * kUnitBytes];
   const int64_t* const at = t.columns.at[kIn];
+  const bool straight = t.direct && (!t.streamed || t.unit % kLine == 0);
   for (int64_t i = 0; i < p.rows; ++i) {
     const char* const from = p.from + t.rows.at[kIn][i];
+    const char* const then = next ? next + t.rows.at[kIn][i] : nullptr;
     char* const to = p.to + t.rows.at[kOut][i];
-    if (next)
+    char* const row = straight ? to : block;
+    if (then && !(straight && t.streamed))
       for (int64_t j = 0; j < p.columns; ++j)
-        for (int64_t b = 0; b < t.unit; b += kLine)
-          __builtin_prefetch(next + t.rows.at[kIn][i] + at[j] + b);
-    char* const row = t.direct ? to : block;
+        for (int64_t b = 0; b < t.unit; b += kLine) fetch_ahead(then + at[j] + b);
     if (t.unit > 16)
       for (int64_t j = 0; j < p.columns; ++j)
-        put_run(row + j * t.unit, from + at[j], t.unit, t.direct && t.streamed);
+        put_run(row + j * t.unit, from + at[j], t.unit, straight && t.streamed,
+                then ? then + at[j] : nullptr);
     else
       (t.unit == 1   ? gather_units<1>
        : t.unit == 2 ? gather_units<2>
        : t.unit == 4 ? gather_units<4>
        : t.unit == 8 ? gather_units<8>
                      : gather_units<16>)(row, from, at, p.columns);
-    if (!t.direct) put_row(t, to, row, p.columns);
+    if (!straight) put_row(t, to, row, p.columns);
   }
 }
 
@@ -255,12 +260,19 @@ void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
   t.turn = unit <= 16 ? d->kernels->turn(unit) : nullptr;
   t.streamed = bytes >= kStreamed;
   t.ahead = bytes >= kCached;
-  const int64_t wide = shorter((t.turn ? kColumnBytes : kRowBytes) / unit, 256);
-  const int64_t row_bytes = t.turn && bytes < kCached ? kCachedRowBytes : kRowBytes;
+  const int64_t wide = shorter((t.turn ? kColumnBytes : kUnitBytes) / unit, 256);
+  const int64_t row_bytes = t.turn && !t.streamed ? kCachedRowBytes
+                            : t.turn              ? kRowBytes
+                                                  : kUnitBytes;
   const int input = densest(kIn);
   for (int k = w.rank - 1; k >= 0; k = w.rank - 1) {
-    // The input's own axis is left to the rows, unless that leaves hardly a column.
-    if (k == input && t.columns.count * unit >= kLine) break;
+    // The input's own axis is left to the rows, unless that leaves hardly a column. Few will do if
+    // pixels follow each other.
+    const int64_t width = t.columns.count * unit;
+    const int64_t few = w.size[k] * unit < kLine            ? kLine
+                        : reach(w.stride[kOut][k]) == width ? 8
+                                                            : 16;
+    if (k == input && width >= few) break;
     flip(k, kOut);
     if (!t.columns.add(w, k, wide, unit)) break;
     take(k);

@@ -31,21 +31,25 @@ struct Vector {
   typedef T type __attribute__((vector_size(16 * kBlocks)));
 };
 
+// Registers must stay registers: everything here is inlined by force.
+#define GRADUS_MEMBER [[gnu::always_inline]]
+#define GRADUS_INLINE GRADUS_MEMBER static inline
+
 template <class V, size_t... I>
-inline auto joined(V a, V b, std::index_sequence<I...>) {
+GRADUS_INLINE auto joined(V a, V b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, I...);
 }
 
 // Lower (or upper) halves of each block of a and b, element by element.
 template <int N, bool kUpper, class V, size_t... I>
-inline V interleaved(V a, V b, std::index_sequence<I...>) {
+GRADUS_INLINE V interleaved(V a, V b, std::index_sequence<I...>) {
   constexpr size_t all = sizeof...(I), half = kUpper ? N / 2 : 0;
   return __builtin_shufflevector(a, b, ((I / N * N) + half + I % N / 2 + (I % 2 ? all : 0))...);
 }
 
 // A round sends registers q and q + N/2 to 2q and 2q + 1; log2(N) rounds transpose each block.
 template <int N, int kRound, class V, size_t... K>
-inline void interleave(V (&v)[N], std::index_sequence<K...> all) {
+GRADUS_INLINE void interleave(V (&v)[N], std::index_sequence<K...> all) {
   if constexpr (kRound < N) {
     using Lanes = std::make_index_sequence<sizeof(V) / sizeof(v[0][0])>;
     V t[N] = {interleaved<N, K % 2 == 1>(v[K / 2], v[K / 2 + N / 2], Lanes())...};
@@ -56,7 +60,7 @@ inline void interleave(V (&v)[N], std::index_sequence<K...> all) {
 
 // Past the caches; `to` is a multiple of the size.
 template <class V>
-inline void stream(char* to, const V& v) {
+GRADUS_INLINE void stream(char* to, const V& v) {
 #if defined(__AVX512BW__)
   if constexpr (sizeof v == 64)
     return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)v);
@@ -69,22 +73,6 @@ inline void stream(char* to, const V& v) {
   if constexpr (sizeof v == 16) return _mm_stream_si128(reinterpret_cast<__m128i*>(to), (__m128i)v);
 #endif
   memcpy(to, &v, sizeof v);
-}
-
-// n < 16 bytes, as two pieces that may overlap.
-inline void put_part(char* to, const char* from, int64_t n) {
-  if (n >= 8) {
-    memcpy(to, from, 8);
-    memcpy(to + n - 8, from + n - 8, 8);
-  } else if (n >= 4) {
-    memcpy(to, from, 4);
-    memcpy(to + n - 4, from + n - 4, 4);
-  } else if (n >= 2) {
-    memcpy(to, from, 2);
-    memcpy(to + n - 2, from + n - 2, 2);
-  } else {
-    memcpy(to, from, 1);
-  }
 }
 
 // Where row i of the result lies.
@@ -100,28 +88,76 @@ struct Listed {
 template <int B, int kBlocks>
 struct Tile {
   static constexpr int N = 16 / B;  // a side of a block
-  static constexpr int columns = N * kBlocks;
+  static constexpr int rows = N, columns = N * kBlocks;
   using V = typename Vector<Unit<B>, kBlocks>::type;
   using Each = std::make_index_sequence<N>;
 
-  // 16 bytes of every N-th column.
-  static V load(const char* from, const int64_t* at) {
+  // 16 bytes of every N-th column, which are moved as numbers of 8 bytes.
+  GRADUS_INLINE typename Vector<uint64_t, kBlocks>::type load(const char* from, const int64_t* at) {
     if constexpr (kBlocks == 1) {
-      V v;
+      typename Vector<uint64_t, 1>::type v;
       memcpy(&v, from + at[0], sizeof v);
       return v;
     } else {
       using Half = Tile<B, kBlocks / 2>;
       return joined(Half::load(from, at), Half::load(from, at + Half::columns),
-                    std::make_index_sequence<16 * kBlocks / sizeof(Unit<B>)>());
+                    std::make_index_sequence<2 * kBlocks>());
     }
   }
   // N rows by `columns`, given to put(row, V).
   template <class Put, size_t... K>
-  static void turn(const char* from, const int64_t* at, Put&& put, std::index_sequence<K...> all) {
-    V v[N] = {load(from, at + K)...};
+  GRADUS_INLINE void turn(const char* from, const int64_t* at, Put&& put,
+                          std::index_sequence<K...> all) {
+    V v[N] = {V(load(from, at + K))...};
     interleave<N, 1>(v, all);
     (put(int64_t(K), v[K]), ...);
+  }
+};
+
+// A whole register of every column: blocks within the lanes of 16 bytes, then the lanes.
+template <int B, int kBlocks>
+struct Square {
+  using Narrow = Tile<B, 1>;
+  static constexpr int N = Narrow::N, rows = N * kBlocks, columns = rows;
+  using V = typename Vector<Unit<B>, kBlocks>::type;
+  using Words = typename Vector<uint64_t, kBlocks>::type;
+  using Each = std::make_index_sequence<kBlocks>;
+
+  template <size_t... K>
+  GRADUS_INLINE void columns_of(V (&v)[N], const char* from, const int64_t* at,
+                                std::index_sequence<K...> all) {
+    (memcpy(&v[K], from + at[K], sizeof(V)), ...);
+    interleave<N, 1>(v, all);
+  }
+  template <class Put>
+  GRADUS_INLINE void put_rows(const V (&t)[kBlocks][N], Put&& put, int64_t k) {
+    if constexpr (kBlocks == 1) {
+      put(k, t[0][k]);
+    } else if constexpr (kBlocks == 2) {
+      const Words a = Words(t[0][k]), b = Words(t[1][k]);
+      put(k, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+      put(k + N, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+    } else {
+      const Words a = Words(t[0][k]), b = Words(t[1][k]), c = Words(t[2][k]), d = Words(t[3][k]);
+      const Words e = __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13),
+                  f = __builtin_shufflevector(c, d, 0, 1, 4, 5, 8, 9, 12, 13),
+                  g = __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15),
+                  h = __builtin_shufflevector(c, d, 2, 3, 6, 7, 10, 11, 14, 15);
+      put(k, __builtin_shufflevector(e, f, 0, 1, 4, 5, 8, 9, 12, 13));
+      put(k + N, __builtin_shufflevector(g, h, 0, 1, 4, 5, 8, 9, 12, 13));
+      put(k + 2 * N, __builtin_shufflevector(e, f, 2, 3, 6, 7, 10, 11, 14, 15));
+      put(k + 3 * N, __builtin_shufflevector(g, h, 2, 3, 6, 7, 10, 11, 14, 15));
+    }
+  }
+  template <class Put, size_t... K>
+  GRADUS_INLINE void turn(const char* from, const int64_t* at, Put&& put,
+                          std::index_sequence<K...>) {
+    V t[kBlocks][N];
+    (columns_of(t[K], from, at + K * N, std::make_index_sequence<N>()), ...);
+    [&]<size_t... R>(std::index_sequence<R...>) __attribute__((always_inline)) {
+      (put_rows(t, put, int64_t(R)), ...);
+    }
+    (std::make_index_sequence<N>());
   }
 };
 
@@ -129,6 +165,8 @@ template <int B, class Row>
 struct Transposer {
   using Wide = Tile<B, kWidest>;
   using Narrow = Tile<B, 1>;
+  // Bytes and pairs would need more registers than there are.
+  using Big = std::conditional_t<B >= 4, Square<B, kWidest>, Wide>;
   static constexpr int N = Narrow::N, kLine = 64 / B;
 
   char* to;
@@ -137,17 +175,18 @@ struct Transposer {
   const int64_t* at;
   int64_t columns, rows;
 
-  // Columns [j, j + kWidth) as far as whole blocks of rows go; the last ones once more.
+  // All rows of columns [j, j + kWidth), in blocks; the last block once more. What is fetched ahead
+  // goes to the second cache: the first could not hold it.
   template <class T, int kWidth, bool kStream>
-  void strip(int64_t j, const char* next) const {
-    for (int64_t i = 0; i < rows; i += N) {
-      const int64_t r = i + N <= rows ? i : rows - N;
+  GRADUS_MEMBER void strip(int64_t j, const char* next) const {
+    for (int64_t i = 0; i < rows; i += T::rows) {
+      const int64_t r = i + T::rows <= rows ? i : rows - T::rows;
       if (next && i * B % 64 == 0)
-        for (int64_t c = j; c < j + kWidth; ++c) __builtin_prefetch(next + at[c] + i * B);
+        for (int64_t c = j; c < j + kWidth; ++c) __builtin_prefetch(next + at[c] + i * B, 0, 2);
       for (int64_t c = j; c < j + kWidth; c += T::columns)
         T::turn(
             from + r * B, at + c,
-            [&](int64_t k, const auto& v) {
+            [&](int64_t k, const auto& v) __attribute__((always_inline)) {
               char* const p = to + row(r + k) + c * B;
               if constexpr (kStream)
                 stream(p, v);
@@ -157,28 +196,28 @@ struct Transposer {
             typename T::Each());
     }
   }
-  void all(const char* next, bool streamed) const {
+  template <class Big, bool kStream>
+  void all(const char* next) const {
     int64_t j = 0;
-    for (; j + kLine <= columns; j += kLine)
-      streamed ? strip<Wide, kLine, true>(j, next) : strip<Wide, kLine, false>(j, next);
+    for (; j + kLine <= columns; j += kLine) strip<Big, kLine, kStream>(j, next);
     for (; j + Wide::columns <= columns; j += Wide::columns)
       strip<Wide, Wide::columns, false>(j, next);
     for (; j < columns; j += N) strip<Narrow, N, false>(j + N <= columns ? j : columns - N, next);
   }
-  // Fewer than N columns: the last one fills the block.
+  // Fewer than N columns. Where rows follow each other, what is written beyond one is the place of
+  // the next; that leaves the last ones.
   void few_columns() const {
-    const int64_t bytes = columns * B;
-    int64_t padded[N];
-    for (int64_t c = 0; c < N; ++c) padded[c] = at[c < columns ? c : columns - 1];
-    for (int64_t i = 0; i < rows; i += N) {
-      const int64_t r = i + N <= rows ? i : rows - N;
+    int64_t filled[N], i = 0;
+    for (int64_t c = 0; c < N; ++c) filled[c] = at[c < columns ? c : columns - 1];
+    bool adjacent = true;
+    for (int64_t k = 1; k < rows; ++k) adjacent = adjacent && row(k) == row(0) + k * columns * B;
+    for (; adjacent && i + 2 * N <= rows; i += N)
       Narrow::turn(
-          from + r * B, padded,
-          [&](int64_t k, const auto& v) {
-            put_part(to + row(r + k), reinterpret_cast<const char*>(&v), bytes);
-          },
+          from + i * B, filled,
+          [&](int64_t k, const auto& v)
+              __attribute__((always_inline)) { memcpy(to + row(i + k), &v, sizeof v); },
           typename Narrow::Each());
-    }
+    one_by_one(i, 0);
   }
   // Fewer than N rows: what is read beyond a column lies before the end of the last one.
   void few_rows() const {
@@ -193,7 +232,7 @@ struct Transposer {
     const auto turn = [&]<class T>(T) {
       T::turn(
           from, at + j,
-          [&](int64_t k, const auto& v) {
+          [&](int64_t k, const auto& v) __attribute__((always_inline)) {
             if (k < rows) memcpy(to + row(k) + j * B, &v, sizeof v);
           },
           typename T::Each());
@@ -201,21 +240,23 @@ struct Transposer {
     };
     while (j + Wide::columns <= columns && safe(Wide::columns)) turn(Wide());
     while (j + N <= columns && safe(N)) turn(Narrow());
-    one_by_one(j);
+    one_by_one(0, j);
   }
-  void one_by_one(int64_t j) const {
-    for (int64_t i = 0; i < rows; ++i)
+  void one_by_one(int64_t i, int64_t j) const {
+    for (; i < rows; ++i)
       for (int64_t c = j; c < columns; ++c) memcpy(to + row(i) + c * B, from + at[c] + i * B, B);
   }
   void run(const char* next, bool streamed) const {
     if (rows >= N && columns >= N)
-      all(next, streamed);
+      rows < Big::rows ? all<Wide, false>(next)
+      : streamed       ? all<Big, true>(next)
+                       : all<Big, false>(next);
     else if (rows >= N && 2 * columns >= N)
       few_columns();
     else if (columns >= N && 4 * rows >= N)
       few_rows();
     else
-      one_by_one(0);
+      one_by_one(0, 0);
   }
 };
 
@@ -245,6 +286,9 @@ Fn by_unit(int64_t unit, F&& of) {
       return of(std::integral_constant<int, 16>());
   }
 }
+
+#undef GRADUS_INLINE
+#undef GRADUS_MEMBER
 
 }  // namespace
 
