@@ -41,6 +41,14 @@ const char* verdict(const Row& row) {
 
 }  // namespace
 
+Memory::Memory(size_t bytes) : data_(nullptr, [](char* p) { cpu::table()->free(nullptr, p); }) {
+  void* data = nullptr;
+  gd_error error{};
+  if (cpu::table()->alloc(nullptr, bytes, &data, &error) != GD_OK)
+    fail(ErrorKind::memory, "bench", error.text);
+  data_.reset(static_cast<char*>(data));
+}
+
 double seconds() {
   using namespace std::chrono;
   return duration<double>(steady_clock::now().time_since_epoch()).count();

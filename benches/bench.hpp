@@ -119,6 +119,17 @@ class Run {
 
 double seconds();  // of a steady clock
 
+// Memory as the cpu device gives it: bounds and peers in this process meet the same pages as ours.
+class Memory {
+ public:
+  explicit Memory(size_t bytes);
+  char* bytes() const { return data_.get(); }
+  float* floats() const { return reinterpret_cast<float*>(data_.get()); }
+
+ private:
+  std::unique_ptr<char, void (*)(char*)> data_;
+};
+
 // benches/peaks.cpp
 double measure_fma(DType dtype, int threads, const std::string& isa);  // flops per second
 Bandwidth measure_bandwidth(int threads);

@@ -25,7 +25,7 @@ struct Call {
   int32_t op;
   Integers sizes;
   std::vector<Integers> strides;  // inputs, then the output
-  std::vector<std::vector<float>> data;
+  std::vector<Memory> data;
   std::vector<gd_view> views;
 
   Call(const std::string& name, Integers s, std::vector<Integers> each)
@@ -33,11 +33,12 @@ struct Call {
     int64_t n = 1;
     for (const int64_t k : sizes) n *= k;
     for (size_t v = 0; v < strides.size(); ++v) {
-      data.emplace_back(size_t(n));
-      for (int64_t i = 0; i < n; ++i) data[v][size_t(i)] = float(i * 37 % 4001) / 500 + 0.01F;
+      data.emplace_back(size_t(n) * sizeof(float));
+      float* const x = data[v].floats();
+      for (int64_t i = 0; i < n; ++i) x[i] = float(i * 37 % 4001) / 500 + 0.01F;
     }
     for (size_t v = 0; v < strides.size(); ++v)
-      views.push_back({v + 1, data[v].data(), GD_F32, int32_t(sizes.size()), 0, sizes.data(),
+      views.push_back({v + 1, data[v].bytes(), GD_F32, int32_t(sizes.size()), 0, sizes.data(),
                        strides[v].data()});
   }
   void run(Device& device) const {

@@ -66,23 +66,27 @@ Sizes strides_of(const Sizes& size, const std::vector<int>& order) {
 
 struct Copy {
   Sizes size, from, to;
-  std::vector<char> in, out;
   DType dtype;
   int64_t bytes;
+  Memory in, out;
 
-  Copy(const Case& c, DType t) : size(c.size), dtype(t) {
+  Copy(const Case& c, DType t)
+      : size(c.size),
+        dtype(t),
+        bytes(std::accumulate(size.begin(), size.end(), int64_t(itemsize(t)), std::multiplies<>())),
+        in(size_t(bytes)),
+        out(size_t(bytes)) {
     std::vector<int> natural(size.size());
     std::iota(natural.begin(), natural.end(), 0);
     from = strides_of(size, natural);
     to = strides_of(size, c.perm);
-    bytes = std::accumulate(size.begin(), size.end(), int64_t(itemsize(t)), std::multiplies<>());
-    in.assign(size_t(bytes), 1);
-    out.assign(size_t(bytes), 2);
+    std::memset(in.bytes(), 1, size_t(bytes));
+    std::memset(out.bytes(), 2, size_t(bytes));
   }
   void ours(Device& device) {
     const int32_t t = int32_t(dtype), rank = int32_t(size.size());
-    const gd_view a{1, in.data(), t, rank, 0, size.data(), from.data()},
-        b{2, out.data(), t, rank, 0, size.data(), to.data()};
+    const gd_view a{1, in.bytes(), t, rank, 0, size.data(), from.data()},
+        b{2, out.bytes(), t, rank, 0, size.data(), to.data()};
     const gd_call call{sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &a, &b, nullptr, nullptr, nullptr};
     device.run(call);
   }
@@ -91,9 +95,9 @@ struct Copy {
     std::vector<std::thread> others;
     for (int t = 1; t < threads; ++t)
       others.emplace_back([=, this] {
-        std::memcpy(out.data() + size_t(t) * share, in.data() + size_t(t) * share, share);
+        std::memcpy(out.bytes() + size_t(t) * share, in.bytes() + size_t(t) * share, share);
       });
-    std::memcpy(out.data(), in.data(), share);
+    std::memcpy(out.bytes(), in.bytes(), share);
     for (auto& thread : others) thread.join();
   }
 };

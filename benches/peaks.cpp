@@ -124,25 +124,22 @@ double measure_fma(DType dtype, int threads, const std::string& isa) {
 
 Bandwidth measure_bandwidth(int threads) {
   const size_t bytes = size_t(kFloats) * sizeof(float);
-  std::unique_ptr<float, void (*)(void*)> a(static_cast<float*>(std::aligned_alloc(4096, bytes)),
-                                            std::free),
-      b(static_cast<float*>(std::aligned_alloc(4096, bytes)), std::free),
-      c(static_cast<float*>(std::aligned_alloc(4096, bytes)), std::free);
+  const Memory memory[3]{Memory(bytes), Memory(bytes), Memory(bytes)};
+  float *const a = memory[0].floats(), *const b = memory[1].floats(), *const c = memory[2].floats();
   const int64_t share = kFloats / threads / 1024 * 1024;
-  for (float* p : {a.get(), b.get(), c.get()}) std::fill(p, p + kFloats, 1.0F);
+  for (float* p : {a, b, c}) std::fill(p, p + kFloats, 1.0F);
   const double floats = double(share) * threads * sizeof(float);
   constexpr int kRepeats = 5;
   Bandwidth out;
-  out.read =
-      floats / best_time(threads, kRepeats, [&](int t) { add_up(a.get() + t * share, share); });
+  out.read = floats / best_time(threads, kRepeats, [&](int t) { add_up(a + t * share, share); });
   out.copy = 2 * floats / best_time(threads, kRepeats, [&](int t) {
-               std::memcpy(c.get() + t * share, a.get() + t * share, size_t(share) * sizeof(float));
+               std::memcpy(c + t * share, a + t * share, size_t(share) * sizeof(float));
              });
   for (const bool streaming : {false, true})
-    out.triad = std::max(out.triad, 3 * floats / best_time(threads, kRepeats, [&](int t) {
-                                      triad(c.get() + t * share, a.get() + t * share,
-                                            b.get() + t * share, share, streaming);
-                                    }));
+    out.triad =
+        std::max(out.triad, 3 * floats / best_time(threads, kRepeats, [&](int t) {
+                              triad(c + t * share, a + t * share, b + t * share, share, streaming);
+                            }));
   return out;
 }
 

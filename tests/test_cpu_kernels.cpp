@@ -298,3 +298,31 @@ TEST_CASE("cpu: pointwise refuses what it cannot do") {
   CHECK(has(refusal(GD_POINTWISE, def::id_of<def::exp>(), {x.view()}, {stretched.view()}),
             "overlaps"));
 }
+
+// Results written past the caches have the bits of those that are not.
+TEST_CASE("cpu: pointwise beyond the caches") {
+  const Index all{1027, 4099}, part{79, 4099};
+  Array<float> x(all), row({4099}), y(all), want(all);
+  x.fill(small_number<float>);
+  row.fill(small_number<float>);
+  const Index repeated{0, 1};
+  for (const auto& dev : devices()) {
+    CAPTURE(dev->name);
+    for (const bool two : {false, true}) {
+      auto compute = [&](Array<float>& to, const Index& sizes, int64_t begin) {
+        std::vector<gd_view> views{x.view(), to.view(), row.view()};
+        for (gd_view& v : views) v.rank = 2, v.sizes = sizes.data();
+        views[0].offset += begin * 4099;
+        views[1].offset += begin * 4099;
+        views[2].strides = repeated.data();
+        if (two)
+          call(*dev, GD_POINTWISE, def::id_of<def::add>(), {views[0], views[2]}, {views[1]});
+        else
+          call(*dev, GD_POINTWISE, def::id_of<def::exp>(), {views[0]}, {views[1]});
+      };
+      for (int64_t begin = 0; begin < 1027; begin += 79) compute(want, part, begin);
+      compute(y, all, 0);
+      CHECK(!std::memcmp(y.store.get(), want.store.get(), size_t(y.length) * sizeof(float)));
+    }
+  }
+}

@@ -68,7 +68,8 @@ TEST_CASE("cpu: copies between random orders of axes") {
     for (int round = 0; round < 60; ++round) {
       const Index shapes[] = {{61, 83},        {5, 130, 7},        {3, 300, 3},
                               {2, 3, 40, 37},  {4, 4, 4, 4, 4, 4}, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
-                              {7, 6, 5, 4, 3}, {16, 9, 33}};
+                              {7, 6, 5, 4, 3}, {16, 9, 33},        {2, 3, 500},
+                              {11, 1000, 3}};
       const Index& sizes = shapes[size_t(round) % std::size(shapes)];
       Array<T> a(sizes), b(sizes);
       for (Array<T>* x : {&a, &b}) {
@@ -110,28 +111,41 @@ TEST_CASE("cpu: copies between random orders of axes") {
 }
 
 TEST_CASE("cpu: copies beyond the caches") {
-  auto check = [](Index sizes, std::vector<size_t> order) {
-    Array<float> a(sizes), b(sizes);
+  // Outputs that begin at a line, which goes past the caches as it is, and elsewhere.
+  auto check = [](Index sizes, std::vector<size_t> order, bool by_lines) {
+    const int64_t n = product(sizes);
+    Array<float> a(sizes), b({n + 32});
     int64_t step = 1;
     for (const size_t k : order) {
       a.strides[k] = step;
       step *= sizes[k];
     }
-    b.offset = 0;  // lines that begin at other places than the input's
+    while ((reinterpret_cast<uintptr_t>(&b.store[size_t(b.offset)]) % 64 == 0) != by_lines)
+      ++b.offset;
+    const Array<float> plain(sizes);
+    gd_view out = b.view();
+    out.rank = int32_t(sizes.size());
+    out.sizes = sizes.data();
+    out.strides = plain.strides.data();
     for (int64_t i = 0; i < a.length; ++i) a.store[size_t(i)] = float(i);
     for (const auto& dev : devices()) {
       CAPTURE(dev->name);
       std::fill(b.store.get(), b.store.get() + b.length, -1.0f);
-      call(*dev, GD_COPY, 0, {a.view()}, {b.view()});
-      int64_t wrong = 0, n = 0;
-      each(sizes, [&](const Index& i) { wrong += b.store[size_t(n++)] != a.at(i); });
+      call(*dev, GD_COPY, 0, {a.view()}, {out});
+      int64_t wrong = 0, at = b.offset;
+      each(sizes, [&](const Index& i) { wrong += b.store[size_t(at++)] != a.at(i); });
       CHECK(wrong == 0);
-      CHECK(b.store[size_t(n)] == -1);
+      CHECK(b.store[size_t(at)] == -1);
+      CHECK(b.store[size_t(b.offset - 1)] == -1);
     }
   };
-  check({1025, 4099}, {0, 1});
-  check({4200003}, {0});
-  check({2049, 33, 65}, {2, 0, 1});
+  check({1025, 4099}, {0, 1}, false);
+  check({1025, 4096}, {0, 1}, true);
+  check({4200003}, {0}, false);
+  check({2049, 33, 65}, {2, 0, 1}, false);
+  check({48, 33, 65, 48}, {3, 1, 0, 2}, true);
+  check({65, 30, 139, 16}, {3, 0, 1, 2}, true);
+  check({70, 75, 805}, {2, 0, 1}, true);
 }
 
 TEST_CASE("cpu: fill") {

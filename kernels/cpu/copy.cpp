@@ -3,13 +3,10 @@
 // and written in runs. Large outputs are written past the caches. Other dtypes: gathered blocks
 // through a conversion.
 #include "kernels/cpu/slots.hpp"
+#include "kernels/cpu/stream.hpp"
 #include "kernels/cpu/walk.hpp"
 
 #include <initializer_list>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace gradus::cpu {
 namespace {
@@ -22,38 +19,16 @@ int64_t reach(int64_t stride) { return stride < 0 ? -stride : stride; }
 
 // ---- runs of bytes
 
-// An output of this size would push everything else out of the caches. Its lines are written
-// without being read first, which saves a third of the traffic.
-constexpr int64_t kStreamed = int64_t(16) << 20;
+void put_run(char* to, const char* from, int64_t bytes, bool streamed, const char* next = nullptr) {
+  streamed ? stream_run(to, from, bytes, next) : void(memcpy(to, from, size_t(bytes)));
+}
 
-void stream_run(char* to, const char* from, int64_t bytes) {
-#if defined(__SSE2__)
-  const int64_t head = shorter(int64_t(-reinterpret_cast<uintptr_t>(to) & 63), bytes);
-  memcpy(to, from, size_t(head));
-  int64_t i = head;
-  for (; i + 64 <= bytes; i += 64)
-    for (int64_t j = i; j < i + 64; j += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + j),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j)));
-  memcpy(to + i, from + i, size_t(bytes - i));
-#else
-  memcpy(to, from, size_t(bytes));
-#endif
-}
-// Streamed lines must be seen by all before a task counts as done.
-void end_streams() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-void put_run(char* to, const char* from, int64_t bytes, bool streamed) {
-  streamed ? stream_run(to, from, bytes) : void(memcpy(to, from, size_t(bytes)));
-}
+constexpr int64_t kAhead = 4096, kFar = 16384;  // bytes
 
 void copy_run(gd_device* d, char* to, const char* from, int64_t bytes) {
   const bool streamed = bytes >= kStreamed;
   parallel_range(d, bytes, 4 * kGrain, [&](int64_t begin, int64_t end) {
-    put_run(to + begin, from + begin, end - begin, streamed);
+    put_run(to + begin, from + begin, end - begin, streamed, from + begin + kAhead);
     if (streamed) end_streams();
   });
 }
@@ -70,7 +45,8 @@ void copy_rows(gd_device* d, const Walk& w, int64_t unit) {
         copy_row(p[kOut], to_step, p[kIn], from_step, n, unit);
       else
         for (int64_t i = 0; i < n; ++i)
-          put_run(p[kOut] + i * to_step, p[kIn] + i * from_step, unit, streamed);
+          put_run(p[kOut] + i * to_step, p[kIn] + i * from_step, unit, streamed,
+                  unit < kFar ? p[kIn] + (i + 1) * from_step : nullptr);
     });
     if (streamed) end_streams();
   });
@@ -80,11 +56,10 @@ void copy_rows(gd_device* d, const Walk& w, int64_t unit) {
 
 // Bytes of one tile along each side. Reads want long runs, and wait where they begin; writes go on
 // their way by whole lines. Where all is in the cache, small tiles turn within the first level.
-constexpr int64_t kColumnBytes = 512, kRowBytes = 2048, kCachedRowBytes = 256;
+constexpr int64_t kColumnBytes = 512, kRowBytes = 1024, kCachedRowBytes = 256, kUnitBytes = 2048;
 constexpr int64_t kCached = int64_t(1) << 20;
+constexpr int64_t kLine = 64;
 constexpr int64_t kMostOfSide = 1536, kTileBytes = 320 << 10;
-// Tiles within this many bytes along both sides follow each other: they share pages.
-constexpr int64_t kStretch = 2048;
 
 // One side of a tile: the axes that a view is densest along, all of some and a block of the last.
 struct Side {
@@ -95,13 +70,14 @@ struct Side {
   Side() { at[kOut][0] = at[kIn][0] = 0; }
 
   // Room for about `most` elements: false if that is not even two of axis d.
-  bool add(const Walk& w, int d, int64_t most) {
+  bool add(const Walk& w, int d, int64_t most, int64_t unit) {
     if (block < size) return false;
     int64_t n = shorter((most + count / 2) / count, kMostOfSide / count);
     if (n < 2) return false;
     if (n < w.size[d] && count == 1) {  // even blocks, of whole lines
-      const int64_t blocks = (w.size[d] + n - 1) / n;
-      n = shorter(((w.size[d] + blocks - 1) / blocks + 15) / 16 * 16, kMostOfSide);
+      const int64_t blocks = (w.size[d] + n - 1) / n,
+                    line = unit > 16 ? 1 : longer(16, kLine / unit);
+      n = shorter(((w.size[d] + blocks - 1) / blocks + line - 1) / line * line, kMostOfSide);
     }
     size = w.size[d];
     block = shorter(n, size);
@@ -112,6 +88,7 @@ struct Side {
     count *= block;
     return true;
   }
+  int64_t blocks() const { return (size + block - 1) / block; }
   // Elements of the tile whose blocks begin at `begin`.
   int64_t count_from(int64_t begin) const { return count / block * shorter(block, size - begin); }
   // How many elements lie side by side in view v, again and again.
@@ -120,99 +97,142 @@ struct Side {
     while (n < count && at[v][n] == n * unit) ++n;
     return n;
   }
-  // Of the last axis: blocks that make up about this many bytes.
-  int64_t stretch(int64_t bytes, int64_t unit) const {
-    return block * longer(1, bytes / (count * unit));
-  }
 };
 
 struct Tiling {
   Walk rest;           // the axes around the tiles
   Side rows, columns;  // densest in the input; densest in the output
   int64_t unit, pitch, in_run, out_run;
-  bool adjacent;  // the rows of a tile follow each other in the output
+  int64_t staged[kMostOfSide];  // where the rows of a tile lie in a block of its own
+  bool adjacent;                // the rows of a tile follow each other in the output
   bool streamed;
-  TransposeFn turn;
+  bool direct;  // rows go straight to the output
+  bool ahead;   // the next tile is fetched while this one is turned
+  TurnFn turn;  // null: rows are gathered unit by unit
+
+  int64_t tiles() const { return rest.count() * rows.blocks() * columns.blocks(); }
 };
 
+struct Place {
+  char* to;
+  const char* from;
+  int64_t rows, columns;
+};
+// Tiles follow each other along the rows, then along the columns.
+Place place_of(const Tiling& t, int64_t tile) {
+  const int64_t down = t.rows.blocks(), across = t.columns.blocks();
+  const int64_t i = tile % down * t.rows.block, j = tile / down % across * t.columns.block;
+  int64_t at[2], rest = tile / down / across;
+  for (const int v : {kOut, kIn}) at[v] = i * t.rows.step[v] + j * t.columns.step[v];
+  for (int k = t.rest.rank - 1; k >= 0; --k) {
+    const int64_t n = rest % t.rest.size[k];
+    rest /= t.rest.size[k];
+    for (const int v : {kOut, kIn}) at[v] += n * t.rest.stride[v][k];
+  }
+  return {t.rest.base[kOut] + at[kOut], t.rest.base[kIn] + at[kIn], t.rows.count_from(i),
+          t.columns.count_from(j)};
+}
+
+void turn_tile(const Tiling& t, const Place& p, const char* next, char* to, const int64_t* to_at,
+               bool streamed) {
+  for (int64_t i = 0; i < p.rows; i += t.in_run) {
+    const int64_t at = t.rows.at[kIn][i];
+    t.turn(to, to_at + i, p.from + at, t.columns.at[kIn], p.columns, shorter(t.in_run, p.rows - i),
+           next ? next + at : nullptr, streamed);
+  }
+}
+
+template <int B>
+void gather_units(char* to, const char* from, const int64_t* at, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) memcpy(to + j * B, from + at[j], B);
+}
 template <int B>
 void scatter_units(char* to, const int64_t* at, const char* from, int64_t n) {
   for (int64_t j = 0; j < n; ++j) memcpy(to + at[j], from + j * B, B);
 }
 
-void copy_tile(const Tiling& t, char* block, char* to, const char* from, int64_t rows,
-               int64_t columns) {
-  const int64_t unit = t.unit;
-  if (!block) {  // no memory: as it comes
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        memcpy(to + t.rows.at[kOut][i] + t.columns.at[kOut][j],
-               from + t.rows.at[kIn][i] + t.columns.at[kIn][j], size_t(unit));
+// A row of a tile to where its elements belong.
+void put_row(const Tiling& t, char* to, const char* row, int64_t columns) {
+  if (t.out_run * t.unit < 16 && t.unit <= 8) {
+    (t.unit == 1   ? scatter_units<1>
+     : t.unit == 2 ? scatter_units<2>
+     : t.unit == 4 ? scatter_units<4>
+                   : scatter_units<8>)(to, t.columns.at[kOut], row, columns);
     return;
   }
-  if (t.turn)
-    for (int64_t i = 0; i < rows; i += t.in_run)
-      t.turn(block + i * t.pitch, t.pitch, from + t.rows.at[kIn][i], t.columns.at[kIn], columns,
-             shorter(t.in_run, rows - i));
-  else
-    for (int64_t j = 0; j < columns; ++j)
-      for (int64_t i = 0; i < rows; ++i)
-        memcpy(block + i * t.pitch + j * unit, from + t.columns.at[kIn][j] + t.rows.at[kIn][i],
-               size_t(unit));
-  if (t.adjacent && columns == t.columns.count) {
-    put_run(to, block, rows * columns * unit, t.streamed);
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    char* const target = to + t.rows.at[kOut][i];
-    const char* row = block + i * t.pitch;
-    if (t.out_run * unit < 16 && unit <= 8) {
-      (unit == 1   ? scatter_units<1>
-       : unit == 2 ? scatter_units<2>
-       : unit == 4 ? scatter_units<4>
-                   : scatter_units<8>)(target, t.columns.at[kOut], row, columns);
-      continue;
-    }
-    for (int64_t j = 0; j < columns; j += t.out_run)
-      put_run(target + t.columns.at[kOut][j], row + j * unit,
-              shorter(t.out_run, columns - j) * unit, t.streamed);
+  for (int64_t j = 0; j < columns; j += t.out_run)
+    put_run(to + t.columns.at[kOut][j], row + j * t.unit, shorter(t.out_run, columns - j) * t.unit,
+            t.streamed);
+}
+
+// Without turning: row by row, from wherever its elements are.
+void gather_tile(const Tiling& t, const Place& p, const char* next) {
+  alignas(64) char block[2 * kUnitBytes];
+  const int64_t* const at = t.columns.at[kIn];
+  const bool straight = t.direct && (!t.streamed || t.unit % kLine == 0);
+  for (int64_t i = 0; i < p.rows; ++i) {
+    const char* const from = p.from + t.rows.at[kIn][i];
+    const char* const then = next ? next + t.rows.at[kIn][i] : nullptr;
+    char* const to = p.to + t.rows.at[kOut][i];
+    char* const row = straight ? to : block;
+    if (then && !(straight && t.streamed))
+      for (int64_t j = 0; j < p.columns; ++j)
+        for (int64_t b = 0; b < t.unit; b += kLine) fetch_ahead(then + at[j] + b);
+    if (t.unit > 16)
+      for (int64_t j = 0; j < p.columns; ++j)
+        put_run(row + j * t.unit, from + at[j], t.unit, straight && t.streamed,
+                then ? then + at[j] : nullptr);
+    else
+      (t.unit == 1   ? gather_units<1>
+       : t.unit == 2 ? gather_units<2>
+       : t.unit == 4 ? gather_units<4>
+       : t.unit == 8 ? gather_units<8>
+                     : gather_units<16>)(row, from, at, p.columns);
+    if (!straight) put_row(t, to, row, p.columns);
   }
 }
 
-void copy_tiles(gd_device* d, const Tiling& t) {
-  const Side &rows = t.rows, &columns = t.columns;
-  const int64_t far_row = rows.stretch(kStretch, t.unit),
-                far_column = columns.stretch(kStretch, t.unit);
-  const int64_t down = (rows.size + far_row - 1) / far_row,
-                across = (columns.size + far_column - 1) / far_column;
-  const auto patch = [&](char* block, char* to, const char* from, int64_t index) {
-    const int64_t i0 = index % down * far_row, j0 = index / down * far_column;
-    for (int64_t j = j0; j < shorter(j0 + far_column, columns.size); j += columns.block)
-      for (int64_t i = i0; i < shorter(i0 + far_row, rows.size); i += rows.block)
-        copy_tile(t, block, to + i * rows.step[kOut] + j * columns.step[kOut],
-                  from + i * rows.step[kIn] + j * columns.step[kIn], rows.count_from(i),
-                  columns.count_from(j));
-  };
-  const int64_t patches = down * across;
-  const int64_t work = t.unit * (rows.count / rows.block) * shorter(far_row, rows.size) *
-                       (columns.count / columns.block) * shorter(far_column, columns.size);
-  parallel_range(d, t.rest.count() * patches, 4 * kGrain / work, [&](int64_t begin, int64_t end) {
-    char* block = static_cast<char*>(d->scratch(kScratchTask, size_t(rows.count * t.pitch)));
-    while (begin < end) {
-      // Whole sets of patches are stepped through, others looked up.
-      const int64_t from = begin % patches, sets = from == 0 ? (end - begin) / patches : 0;
-      const int64_t to = sets > 0 ? patches : shorter(patches, from + end - begin);
-      for_all_rows(t.rest, begin / patches, longer(1, sets), [&](char* const* p, int64_t run) {
-        const int last = t.rest.rank - 1;
-        for (int64_t r = 0; r < run; ++r)
-          for (int64_t k = from; k < to; ++k)
-            patch(block, p[kOut] + (r ? r * t.rest.stride[kOut][last] : 0),
-                  p[kIn] + (r ? r * t.rest.stride[kIn][last] : 0), k);
-      });
-      begin += sets > 0 ? sets * patches : to - from;
+void copy_tile(const Tiling& t, const Place& p, const char* next, char* block) {
+  if (t.turn && t.direct) {
+    turn_tile(t, p, next, p.to, t.rows.at[kOut], t.streamed);
+  } else if (!block) {
+    gather_tile(t, p, next);
+  } else {
+    turn_tile(t, p, next, block, t.staged, false);
+    if (t.adjacent && p.columns == t.columns.count) {
+      put_run(p.to, block, p.rows * p.columns * t.unit, t.streamed);
+      return;
+    }
+    for (int64_t i = 0; i < p.rows; ++i)
+      put_row(t, p.to + t.rows.at[kOut][i], block + t.staged[i], p.columns);
+  }
+}
+
+void copy_tiles(gd_device* d, Tiling& t) {
+  const int64_t tile_bytes = t.unit * t.rows.count * t.columns.count, tiles = t.tiles();
+  parallel_range(d, tiles, 4 * kGrain / tile_bytes, [&](int64_t begin, int64_t end) {
+    char* const block =
+        !t.turn || t.direct
+            ? nullptr
+            : static_cast<char*>(d->scratch(kScratchTask, size_t(t.rows.count * t.pitch)));
+    Place p = place_of(t, begin);
+    for (int64_t k = begin; k < end; ++k) {
+      const Place next = place_of(t, k + 1 < tiles ? k + 1 : k);
+      copy_tile(t, p, t.ahead ? next.from : nullptr, block);
+      p = next;
     }
     if (t.streamed) end_streams();
   });
+}
+
+// Do all rows of all tiles begin at a line of the output?
+bool by_lines(const Tiling& t) {
+  uint64_t all =
+      reinterpret_cast<uintptr_t>(t.rest.base[kOut]) | uint64_t(t.rows.step[kOut]) |
+      uint64_t(t.columns.block < t.columns.size ? t.columns.block * t.columns.step[kOut] : 0);
+  for (int64_t i = 0; i < t.rows.count; ++i) all |= uint64_t(t.rows.at[kOut][i]);
+  for (int k = 0; k < t.rest.rank; ++k) all |= uint64_t(t.rest.stride[kOut][k]);
+  return all % kLine == 0;
 }
 
 // Takes the axes from the walk that make the sides of a tile.
@@ -237,16 +257,24 @@ void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
     return best;
   };
   t.unit = unit;
-  t.turn = unit <= 16 ? d->kernels->transpose(unit) : nullptr;
+  t.turn = unit <= 16 ? d->kernels->turn(unit) : nullptr;
   t.streamed = bytes >= kStreamed;
-  const int64_t wide = shorter((t.turn ? kColumnBytes : kRowBytes) / unit, 256);
-  const int64_t row_bytes = t.turn && bytes < kCached ? kCachedRowBytes : kRowBytes;
+  t.ahead = bytes >= kCached;
+  const int64_t wide = shorter((t.turn ? kColumnBytes : kUnitBytes) / unit, 256);
+  const int64_t row_bytes = t.turn && !t.streamed ? kCachedRowBytes
+                            : t.turn              ? kRowBytes
+                                                  : kUnitBytes;
   const int input = densest(kIn);
   for (int k = w.rank - 1; k >= 0; k = w.rank - 1) {
-    // The input's own axis is left to the rows, unless that leaves hardly a column.
-    if (k == input && t.columns.count * unit >= 64) break;
+    // The input's own axis is left to the rows, unless that leaves hardly a column. Few will do if
+    // pixels follow each other.
+    const int64_t width = t.columns.count * unit;
+    const int64_t few = w.size[k] * unit < kLine            ? kLine
+                        : reach(w.stride[kOut][k]) == width ? 8
+                                                            : 16;
+    if (k == input && width >= few) break;
     flip(k, kOut);
-    if (!t.columns.add(w, k, wide)) break;
+    if (!t.columns.add(w, k, wide, unit)) break;
     take(k);
   }
   const int64_t width = t.columns.count * unit, pitch = (width + 63) / 64 * 64 + 64;
@@ -256,13 +284,15 @@ void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
     const int k = densest(kIn);
     if (k < 0) break;
     flip(k, kIn);
-    if (!t.rows.add(w, k, high)) break;
+    if (!t.rows.add(w, k, high, unit)) break;
     take(k);
   }
-  t.in_run = t.turn ? t.rows.run(kIn, unit) : 1;
+  t.in_run = t.rows.run(kIn, unit);
   t.out_run = t.columns.run(kOut, unit);
+  if (t.in_run == 1) t.turn = nullptr;
   t.adjacent = t.out_run == t.columns.count && t.rows.run(kOut, width) == t.rows.count;
   t.pitch = t.adjacent ? width : pitch;
+  for (int64_t i = 0; i < t.rows.count; ++i) t.staged[i] = i * t.pitch;
   // Around them: what is near in either view is walked last.
   const auto nearness = [&](int k) {
     return shorter(reach(w.stride[kOut][k]), reach(w.stride[kIn][k]));
@@ -273,6 +303,7 @@ void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
     if (to != k) move_axis(w, k, to);
   }
   t.rest = w;
+  t.direct = t.out_run == t.columns.count && (!t.streamed || by_lines(t));
 }
 
 void copy_same(gd_device* d, Walk& w) {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/slots.hpp"
 
 #include "kernels/cpu/statements_scalar.hpp"
+#include "kernels/cpu/stream.hpp"
 #include "kernels/cpu/walk.hpp"
 
 #include <cstdlib>
@@ -40,6 +41,7 @@ struct Job {
   BlockFn fn;
   const double* params;
   bool rows = false;
+  bool streamed = false;
 };
 
 // kPad times the number at `one`, as the block function wants it.
@@ -54,11 +56,31 @@ void repeat(const Port& p, const char* one, char* block) {
   }
 }
 
+// Bytes of results on their way past the caches. Longer blocks would keep the reads waiting.
+constexpr int64_t kStage = 256;
+
+void run_streamed(const Job& job, const void* const* in, const int64_t* step, char* out,
+                  int64_t n) {
+  alignas(64) char stage[kStage];
+  const int64_t width = job.port[job.inputs].width, most = kStage / width;
+  const void* at[kMaxViews];
+  for (int64_t i = 0; i < n; i += most) {
+    const int64_t m = n - i < most ? n - i : most;
+    for (int v = 0; v < job.inputs; ++v)
+      at[v] = static_cast<const char*>(in[v]) + i * step[v] * job.port[v].width;
+    job.fn(at, step, stage, m, job.params);
+    stream_run(out + i * width, stage, m * width);
+  }
+}
+
 // n elements where they lie: in[v] as the block function takes it. The last ones, if they are no
 // multiple of kPad, go through padded blocks.
 void run_direct(const Job& job, const void** in, const int64_t* step, char* out, int64_t n) {
   const int64_t full = n / kPad * kPad, rest = n - full, width = job.port[job.inputs].width;
-  if (full > 0) job.fn(in, step, out, full, job.params);
+  if (job.streamed)
+    run_streamed(job, in, step, out, full);
+  else if (full > 0)
+    job.fn(in, step, out, full, job.params);
   if (rest == 0) return;
   alignas(64) char pads[kMaxViews][kPadBytes];
   for (int v = 0; v < job.inputs; ++v) {
@@ -85,6 +107,7 @@ void run_whole(const Job& job, int64_t begin, int64_t end) {
     if (p.repeated) repeat(p, p.base, numbers[v]);
   }
   run_direct(job, in, step, o.base + begin * o.item, end - begin);
+  if (job.streamed) end_streams();
 }
 
 // Row by row: along the last axis every view is dense or one number.
@@ -102,6 +125,7 @@ void run_rows(const Job& job, int64_t begin, int64_t end) {
     }
     run_direct(job, in, step, p[job.inputs], n);
   });
+  if (job.streamed) end_streams();
 }
 
 // The block of input v for elements [start, start + n), padded by copies of its last element.
@@ -248,6 +272,7 @@ gd_status run_walk(gd_device* d, Job& job, const gd_view* const* views, int64_t 
     const int64_t step = last < 0 ? 0 : w.stride[v][last];
     job.rows = job.rows && !(p.convert && step != 0) && (step == w.item[v] || (step == 0 && v < o));
   }
+  if (!whole && job.rows && w.size[last] * w.item[o] < 4 * kStage) job.streamed = false;
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     if (whole)
       run_whole(job, begin, end);
@@ -280,6 +305,9 @@ gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* s
     whole = whole && !p.convert;
   }
   if (n == 0) return GD_OK;
+  // In place the lines have been read anyway.
+  job.streamed = n * job.port[o].item >= kStreamed;
+  for (int v = 0; v < o; ++v) job.streamed = job.streamed && job.port[v].base != job.port[o].base;
   if (!simple) return run_walk(d, job, views, n);
   if (n <= kGrain) {
     whole ? run_whole(job, 0, n) : run_blocks(job, 0, n);

@@ -12,10 +12,15 @@ using BlockFn = void (*)(const void* const* in, const int64_t* step, void* out, 
                          const double* params);
 // dst[i] = cast(src[i]) on contiguous elements.
 using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
-// Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < run, j < columns,
-// all but at[] counted in bytes; `to` is memory of its own.
+// Columns become rows: to[i * to_row + j * unit] = from[at[j] + i * unit], i < rows, j < columns,
+// all counted in bytes; `to` is memory of its own. May read between the columns.
 using TransposeFn = void (*)(char* to, int64_t to_row, const char* from, const int64_t* at,
-                             int64_t columns, int64_t run);
+                             int64_t columns, int64_t rows);
+// The same with a list of rows, for a tile of many. `next`, if there is one, is where `from` of the
+// following tile will be: its lines are fetched ahead. A streamed one is written past the caches by
+// whole lines; `to` and to_at are then multiples of a line.
+using TurnFn = void (*)(char* to, const int64_t* to_at, const char* from, const int64_t* from_at,
+                        int64_t columns, int64_t rows, const char* next, bool streamed);
 using SlotFn = gd_status (*)(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
 // Every batch of every instruction set divides this number of elements.
@@ -36,6 +41,7 @@ struct Kernels {
   SlotFn reduce, scan, softmax, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
   TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
+  TurnFn (*turn)(int64_t unit);
 };
 
 // Scratch buffers of a thread; a function that runs inside a task uses other slots than its caller.

@@ -20,6 +20,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_contract,
                                       slot_optimizer_step,
                                       prepare_contract,
-                                      find_transpose};
+                                      find_transpose,
+                                      find_turn};
   return &kernels;
 }

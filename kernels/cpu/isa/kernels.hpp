@@ -16,5 +16,6 @@ gd_status slot_contract(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status prepare_contract(const gd_call*, void** plan, gd_error*);
 gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);
 TransposeFn find_transpose(int64_t unit);
+TurnFn find_turn(int64_t unit);
 
 }  // namespace gradus::cpu
