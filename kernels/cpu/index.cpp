@@ -21,6 +21,20 @@ int64_t read_index(const char* p, int32_t dtype) {
   return i;
 }
 
+// Dense indices at a glance: no branch for each.
+template <class Index>
+bool none_outside(const char* p, int64_t n, int64_t size) {
+  const auto* const index = reinterpret_cast<const Index*>(p);
+  const auto end = std::make_unsigned_t<Index>(size);
+  bool outside = false;
+  for (int64_t i = 0; i < n; ++i) outside |= std::make_unsigned_t<Index>(index[i]) >= end;
+  return !outside;
+}
+bool all_inside(const char* p, int64_t n, int32_t dtype, int64_t size) {
+  return dtype == GD_I64 ? none_outside<int64_t>(p, n, size)
+                         : size <= INT32_MAX && none_outside<int32_t>(p, n, size);
+}
+
 // Every index in [0, size), or GD_INVALID that names the first one outside.
 gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view& index,
                       int64_t size) {
@@ -38,6 +52,10 @@ gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     for_rows(w, 0, begin, end - begin, [&](const char* p, int64_t run, int64_t step) {
+      if (step == w.item[0] && all_inside(p, run, index.dtype, size)) {
+        at += run;
+        return;
+      }
       for (int64_t i = 0; i < run; ++i, ++at, p += step) {
         const int64_t value = read_index(p, index.dtype);
         if (value >= 0 && value < size) continue;
@@ -85,10 +103,26 @@ void add_rows(gd_device* d, const Walk& w, int64_t length, const int64_t (&along
   // Whole rows where that is work for a few tasks only: each task walks all of the axis.
   int64_t grain = kGrain / (length > 0 ? length : 1);
   if (grain < 256) grain = 256;
+  // Column by column where the axis is what lies together.
+  const int last = w.rank - 1;
+  const bool within = last >= 0 && length > 1 && along[kSource] < w.stride[kSource][last];
   parallel_range(d, columns, grain, [&](int64_t begin, int64_t end) {
+    if (within) {
+      for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          char* const out = p[kOut] + i * w.stride[kOut][last];
+          const char* source = p[kSource] + i * w.stride[kSource][last];
+          const char* index = p[kIndex] + i * w.stride[kIndex][last];
+          for (int64_t a = 0; a < length; ++a, source += along[kSource], index += along[kIndex]) {
+            Acc& to = *reinterpret_cast<Acc*>(out + read_index(index, index_dtype) * out_step);
+            to = Acc(to + Acc(*reinterpret_cast<const Source*>(source)));
+          }
+        }
+      });
+      return;
+    }
     for (int64_t a = 0; a < length; ++a)
       for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
-        const int last = w.rank - 1;
         const int64_t so = last < 0 ? 0 : w.stride[kOut][last],
                       ss = last < 0 ? 0 : w.stride[kSource][last],
                       si = last < 0 ? 0 : w.stride[kIndex][last];
