@@ -140,6 +140,27 @@ void scatter_into(gd_device* d, const gd_view& index, const gd_view& source, con
   });
 }
 
+// n elements, one from each place of a row: to[i] = from[i][index[i]], all steps in bytes.
+struct Steps {
+  int64_t to, from, index, along;
+};
+template <class Index, int B>
+void gather_row(char* to, const char* from, const char* index, int64_t n, const Steps& s) {
+  for (int64_t i = 0; i < n; ++i) {
+    Index k;
+    memcpy(&k, index + i * s.index, sizeof k);
+    memcpy(to + i * s.to, from + i * s.from + int64_t(k) * s.along, B);
+  }
+}
+template <class Index>
+auto gather_row_of(int64_t item) {
+  return item == 1   ? gather_row<Index, 1>
+         : item == 2 ? gather_row<Index, 2>
+         : item == 4 ? gather_row<Index, 4>
+         : item == 8 ? gather_row<Index, 8>
+                     : gather_row<Index, 16>;
+}
+
 }  // namespace
 
 gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
@@ -164,6 +185,8 @@ gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   add_view(w, index);
   const int64_t item = w.item[kOut], step = in.strides[axis] * item;
   sort_axes(w, kOut);
+  const auto row =
+      index.dtype == GD_I32 ? gather_row_of<int32_t>(item) : gather_row_of<int64_t>(item);
   parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
     for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
       const int last = w.rank - 1;
@@ -174,9 +197,7 @@ gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
         copy_row(p[kOut], so, p[kIn] + read_index(p[kIndex], index.dtype) * step, si, n, item);
         return;
       }
-      for (int64_t i = 0; i < n; ++i)
-        memcpy(p[kOut] + i * so,
-               p[kIn] + i * si + read_index(p[kIndex] + i * sx, index.dtype) * step, size_t(item));
+      row(p[kOut], p[kIn], p[kIndex], n, {so, si, sx, step});
     });
   });
   return GD_OK;
