@@ -21,6 +21,15 @@ int64_t read_index(const char* p, int32_t dtype) {
   return i;
 }
 
+// Do n adjacent indices lie in [0, size)?
+template <class Index>
+bool inside(const char* p, int64_t n, int64_t size) {
+  const Index* const index = reinterpret_cast<const Index*>(p);
+  bool all = true;
+  for (int64_t i = 0; i < n; ++i) all &= uint64_t(int64_t(index[i])) < uint64_t(size);
+  return all;
+}
+
 // Every index in [0, size), or GD_INVALID that names the first one outside.
 gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view& index,
                       int64_t size) {
@@ -38,6 +47,10 @@ gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     for_rows(w, 0, begin, end - begin, [&](const char* p, int64_t run, int64_t step) {
+      if (step == w.item[0] && (step == 4 ? inside<int32_t> : inside<int64_t>)(p, run, size)) {
+        at += run;
+        return;
+      }
       for (int64_t i = 0; i < run; ++i, ++at, p += step) {
         const int64_t value = read_index(p, index.dtype);
         if (value >= 0 && value < size) continue;
