@@ -75,14 +75,6 @@ double least_of(DType dtype) {
   }
 }
 
-// Where in each window (the last axis) the first largest element stands. Brought together with the
-// elements in front: kernels run along contiguous lines, and windows are short.
-Tensor place_of_max(const Tensor& windows) {
-  Ints order{windows.rank() - 1};
-  for (int64_t i = 0; i + 1 < windows.rank(); ++i) order.push_back(i);
-  return argmax(contiguous(permute(windows, order)), 0);
-}
-
 // The largest element of each window. A window whose elements are all the least number would win
 // in the padding before it, hence the bound by the window's first element inside x.
 Tensor max_axis(const char* op, const Tensor& x, size_t dim, const Windows& w) {
@@ -90,7 +82,7 @@ Tensor max_axis(const char* op, const Tensor& x, size_t dim, const Windows& w) {
   {
     NoGrad off;
     const Tensor wide = padded(x.detach(), dim, w, least_of(x.dtype()));
-    const Tensor place = place_of_max(window(wide, int64_t(dim), w.size, w.stride, w.dilation));
+    index = argmax(window(wide, int64_t(dim), w.size, w.stride, w.dilation), -1);
     std::vector<int64_t> start, first;
     for (int64_t o = 0; o < w.count; ++o) {
       const int64_t s = w.start(o), skipped = s < 0 ? (-s + w.dilation - 1) / w.dilation : 0;
@@ -101,7 +93,9 @@ Tensor max_axis(const char* op, const Tensor& x, size_t dim, const Windows& w) {
              w.n, " elements, window ", w.size, ", dilation ", w.dilation, ", padding ", w.padding,
              ")");
     }
-    index = maximum(add(mul(place, w.dilation), along(x, dim, start)), along(x, dim, first));
+    if (w.dilation > 1) index = mul(index, w.dilation);
+    index = add(index, along(x, dim, start));
+    if (w.padding > 0) index = maximum(index, along(x, dim, first));
   }
   return gather(x, int64_t(dim), index);
 }
@@ -162,7 +156,7 @@ Tensor adaptive_max_axis(const Tensor& x, size_t dim, int64_t count) {
     Shape sizes = x.sizes();
     sizes[dim] = int64_t(at.size());
     const Tensor seen = gather(x.detach(), int64_t(dim), expand(along(x, dim, at), sizes));
-    index = add(place_of_max(window(seen, int64_t(dim), longest, longest)), along(x, dim, begin));
+    index = add(argmax(window(seen, int64_t(dim), longest, longest), -1), along(x, dim, begin));
   }
   return gather(x, int64_t(dim), index);
 }

@@ -21,18 +21,13 @@ int64_t read_index(const char* p, int32_t dtype) {
   return i;
 }
 
-// Dense indices at a glance: no branch for each.
+// Do n adjacent indices lie in [0, size)?
 template <class Index>
-bool none_outside(const char* p, int64_t n, int64_t size) {
-  const auto* const index = reinterpret_cast<const Index*>(p);
-  const auto end = std::make_unsigned_t<Index>(size);
-  bool outside = false;
-  for (int64_t i = 0; i < n; ++i) outside |= std::make_unsigned_t<Index>(index[i]) >= end;
-  return !outside;
-}
-bool all_inside(const char* p, int64_t n, int32_t dtype, int64_t size) {
-  return dtype == GD_I64 ? none_outside<int64_t>(p, n, size)
-                         : size <= INT32_MAX && none_outside<int32_t>(p, n, size);
+bool inside(const char* p, int64_t n, int64_t size) {
+  const Index* const index = reinterpret_cast<const Index*>(p);
+  bool all = true;
+  for (int64_t i = 0; i < n; ++i) all &= uint64_t(int64_t(index[i])) < uint64_t(size);
+  return all;
 }
 
 // Every index in [0, size), or GD_INVALID that names the first one outside.
@@ -52,7 +47,7 @@ gd_status check_index(gd_device* d, gd_error* e, const char* slot, const gd_view
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     for_rows(w, 0, begin, end - begin, [&](const char* p, int64_t run, int64_t step) {
-      if (step == w.item[0] && all_inside(p, run, index.dtype, size)) {
+      if (step == w.item[0] && (step == 4 ? inside<int32_t> : inside<int64_t>)(p, run, size)) {
         at += run;
         return;
       }
@@ -174,6 +169,27 @@ void scatter_into(gd_device* d, const gd_view& index, const gd_view& source, con
   });
 }
 
+// n elements, one from each place of a row: to[i] = from[i][index[i]], all steps in bytes.
+struct Steps {
+  int64_t to, from, index, along;
+};
+template <class Index, int B>
+void gather_row(char* to, const char* from, const char* index, int64_t n, const Steps& s) {
+  for (int64_t i = 0; i < n; ++i) {
+    Index k;
+    memcpy(&k, index + i * s.index, sizeof k);
+    memcpy(to + i * s.to, from + i * s.from + int64_t(k) * s.along, B);
+  }
+}
+template <class Index>
+auto gather_row_of(int64_t item) {
+  return item == 1   ? gather_row<Index, 1>
+         : item == 2 ? gather_row<Index, 2>
+         : item == 4 ? gather_row<Index, 4>
+         : item == 8 ? gather_row<Index, 8>
+                     : gather_row<Index, 16>;
+}
+
 }  // namespace
 
 gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
@@ -198,6 +214,8 @@ gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   add_view(w, index);
   const int64_t item = w.item[kOut], step = in.strides[axis] * item;
   sort_axes(w, kOut);
+  const auto row =
+      index.dtype == GD_I32 ? gather_row_of<int32_t>(item) : gather_row_of<int64_t>(item);
   parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
     for_all_rows(w, begin, end - begin, [&](char* const* p, int64_t n) {
       const int last = w.rank - 1;
@@ -208,9 +226,7 @@ gd_status slot_gather(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
         copy_row(p[kOut], so, p[kIn] + read_index(p[kIndex], index.dtype) * step, si, n, item);
         return;
       }
-      for (int64_t i = 0; i < n; ++i)
-        memcpy(p[kOut] + i * so,
-               p[kIn] + i * si + read_index(p[kIndex] + i * sx, index.dtype) * step, size_t(item));
+      row(p[kOut], p[kIn], p[kIndex], n, {so, si, sx, step});
     });
   });
   return GD_OK;
