@@ -32,7 +32,7 @@ class Large {
  public:
   using B = Batch<R>;
   static constexpr int64_t kWidth = int64_t(B::size), kNr = kVectors * kWidth,
-                           kBytes = int64_t(sizeof(R)), kKc = kBytes == 4 ? 400 : 200;
+                           kBytes = int64_t(sizeof(R)), kKc = kBytes == 4 ? 400 : 256;
   static constexpr bool kSame = sizeof(In) == sizeof(R);
 
   Large(gd_device* d, const Contraction& x, const Operands& o)
@@ -195,8 +195,8 @@ class Large {
 
   void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
     const bool first = k0_ == 0;
-    // Sums that need nothing more may go to out at once.
-    const bool plain = first && alpha_ == R(1) && beta_ == R(0) && !bias_;
+    // Sums that are only stored, or added, may go to out at once.
+    const bool plain = alpha_ == R(1) && (!first || (beta_ == R(0) && !bias_));
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
@@ -208,6 +208,7 @@ class Large {
     const void* fetch[kFetch + 2];
     TileCall t;
     t.fetch = fetch;
+    t.add = !first;
     t.k = kc_;
     t.a_row = (x_.direct_a ? a_m : a_line_) * kBytes;
     t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * kBytes;

@@ -101,7 +101,8 @@ double cost(const Contraction& x, const Axes& m, const Axes& n, Role a, Role b) 
   double c = rows * double(panels(n.count, kWidth)) * k;
   c += columns * k * (n.unit(b) ? 0 : x.k.unit(b) || beside(n, b) ? 0.5 : 1.5);
   c += rows * k * (x.k.unit(a) || beside(m, a) ? 0 : 1);
-  if (!n.unit(kOut)) c += rows * columns;
+  constexpr double kScatter = 4;
+  if (!n.unit(kOut)) c += kScatter * rows * columns * double(panels(x.k.count, Large<T, T>::kKc));
   return c;
 }
 // The axes of rows in the order that packing likes, and whether boxes of columns are to be turned.

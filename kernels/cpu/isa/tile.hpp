@@ -92,6 +92,7 @@ struct TileCall {
   const int64_t* c_at = nullptr;
   const Run* run = nullptr;
   const Run* run_end[2] = {};
+  bool add = false;  // to what c holds, which lies in runs
   // Addresses to be fetched for writing, two at each step of k, round and round.
   const void* const* fetch = kNowhere;
   uint32_t fetch_mask = 0;
@@ -153,12 +154,13 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     auto put_runs = [&](auto v) {
       for (; run < t.run_end[v]; ++run) {
         const int64_t at = run->at - (run->first - int64_t(v) * kWidth);
-        if (run->n == kWidth) {
-          ((I % V == v ? sum[I].store_unaligned(c + t.c_at[I / V] + at) : void()), ...);
-        } else {
-          const Some<T> lanes(run->n, run->first - int64_t(v) * kWidth);
-          ((I % V == v ? lanes.store(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
-        }
+        auto whole = [&](T* p, B x) { (t.add ? x + B::load_unaligned(p) : x).store_unaligned(p); };
+        const Some<T> lanes(run->n, run->first - int64_t(v) * kWidth);
+        auto part = [&](T* p, B x) { lanes.store(p, t.add ? x + lanes.load(p) : x); };
+        if (run->n == kWidth)
+          ((I % V == v ? whole(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
+        else
+          ((I % V == v ? part(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
       }
     };
     put_runs(std::integral_constant<size_t, 0>());
