@@ -47,9 +47,7 @@ class Large {
     m_ = x_.m.count;
     rows_ = x_.rows[1];
     const int64_t k = x_.k.count, block = k_block(k, kKc);
-    a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
-    a_line_ = a_unit_ ? (block + 15) / 16 * 16 + 16 : 1;
-    a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * block + kWidth;
+    a_step_ = rows_ * block + kWidth;
     b_step_ = block * kNr + kWidth;
     const int64_t line = block * kBytes,
                   held = x_.direct_b ? kMostLines : d_->cache[1] * 3 / 8 / line;
@@ -109,11 +107,6 @@ class Large {
         R* const to = pack_a_ + p * a_step_;
         int64_t at[kRows];
         x_.m.offsets(kA, row, rows, at);
-        if constexpr (kSame)
-          if (a_unit_) {  // rows stay rows
-            for (int64_t i = 0; i < rows; ++i) copy_run(a_ + at[i] + k0_, kc_, to + i * a_line_);
-            continue;
-          }
         pack_panel(a_, at, rows, rows_, k_at_[0], unit, x_.conj_a, to);
       }
     });
@@ -205,13 +198,13 @@ class Large {
     alignas(64) R sums[kRows * kNr];
     const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
                   b_k = x_.k.step(kB);
-    const void* fetch[kFetch + 2];
+    const void* fetch[kFetch];
     TileCall t;
     t.fetch = fetch;
     t.add = !first;
     t.k = kc_;
-    t.a_row = (x_.direct_a ? a_m : a_line_) * kBytes;
-    t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * kBytes;
+    t.a_row = (x_.direct_a ? a_m : 1) * kBytes;
+    t.a_k = (x_.direct_a ? a_k : rows_) * kBytes;
     t.b_k = (x_.direct_b ? b_k : kNr) * kBytes;
     t.b_ahead = x_.direct_b ? kNr * kBytes : 8 * kNr * kBytes;
     for (int64_t i = p0; i < p1; ++i) {
@@ -239,9 +232,9 @@ class Large {
           t.c_at = nullptr;
           t.c_row = kNr;
         }
-        // The processor foresees rows that are written in order, not scattered runs or sums to come.
-        const bool foreseen =
-            first && end - run == v && (v == 1 || run[1].at == run->at + kWidth);
+        // The processor foresees rows that are written in order, not scattered runs or sums to
+        // come.
+        const bool foreseen = first && end - run == v && (v == 1 || run[1].at == run->at + kWidth);
         int64_t n_fetch = 0;
         for (const Run* r = run; !foreseen && r < end && n_fetch + 2 * nr <= kFetch; ++r) {
           for (int64_t q = 0; q < nr; ++q) fetch[n_fetch++] = out_ + out_row[q] + r->at;
@@ -249,8 +242,7 @@ class Large {
             for (int64_t q = 0; q < nr; ++q)
               fetch[n_fetch++] = out_ + out_row[q] + r->at + r->n - 1;
         }
-        t.fetch_mask = n_fetch > 32 ? 62 : n_fetch > 0 ? 30 : 0;
-        while (n_fetch <= int64_t(t.fetch_mask) + 1) fetch[n_fetch++] = out_ + out_row[0] + run->at;
+        t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!t.c_at)
           finish(sums, first, out_row, bias_row, nr, run, end,
@@ -297,8 +289,7 @@ class Large {
   R* pack_a_ = nullptr;
   const Boxes* boxes_ = nullptr;
   bool failed_ = false;
-  int64_t m_ = 0, rows_ = 1, a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
-  bool a_unit_ = false;
+  int64_t m_ = 0, rows_ = 1, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
   int64_t k_at_[2][kKc];
 };
 

@@ -1,7 +1,8 @@
 // The blocked loops of a contraction, after Goto and van de Geijn ("Anatomy of high-performance
-// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in equal blocks of at most kKc, for each of them panels
-// of a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous memory, and a
-// micro-kernel multiplies panel by panel into a tile, which the engine's store() brings to out.
+// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in equal blocks of at most kKc, for each
+// of them panels of a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous
+// memory, and a micro-kernel multiplies panel by panel into a tile, which the engine's store()
+// brings to out.
 //
 // An element of out is always: for each block of k, upwards, one tile sum over that block, upwards.
 // So its bits depend on the k axes alone, not on threads, batches, strides or the size of m and n.

@@ -26,10 +26,10 @@ struct Box {
 
 class Boxes {
  public:
-  // About `lines` lines in a box, whole panels of `width` where the innermost axis is cut. Where the
-  // operand has its neighbours along another axis, `turned` (else -1), than out, which has them along
-  // the last, a box is a square of both, and what follows them in memory: then whole cache lines are
-  // read and whole ones are written.
+  // About `lines` lines in a box, whole panels of `width` where the innermost axis is cut. Where
+  // the operand has its neighbours along another axis, `turned` (else -1), than out, which has them
+  // along the last, a box is a square of both, and what follows them in memory: then whole cache
+  // lines are read and whole ones are written.
   Boxes(const Axes& axes, int turned, int64_t lines, int64_t width) : axes_(axes) {
     const int last = axes.rank - 1;
     for (int d = 0; d <= last; ++d) extent_[d] = 1;

@@ -93,10 +93,9 @@ struct TileCall {
   const Run* run = nullptr;
   const Run* run_end[2] = {};
   bool add = false;  // to what c holds, which lies in runs
-  // Addresses to be fetched for writing, two at each step of k, round and round.
-  const void* const* fetch = kNowhere;
-  uint32_t fetch_mask = 0;
-  static constexpr const void* kNowhere[2] = {};
+  // Addresses to be fetched for writing, two at each of the first steps of k.
+  const void* const* fetch = nullptr;
+  int64_t fetch_steps = 0;
 };
 
 // Row i lies at a + i * step. i = odd * 2^s, and 2^s is a scale of the addressing mode: seven odd
@@ -125,12 +124,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
-  const void* const* const fetch = t.fetch;
-  const uint32_t fetch_mask = t.fetch_mask;
-  for (int64_t k = t.k; k > 0; --k) {
-    const void* const* const now = fetch + (uint32_t(2 * k) & fetch_mask);
-    __builtin_prefetch(now[0], 1);
-    __builtin_prefetch(now[1], 1);
+  auto step = [&] {
     B line[V];
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
@@ -141,7 +135,15 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
      ...);
     a += a_k;
     b += b_k;
+  };
+  const int64_t fetches = t.k < t.fetch_steps ? t.k : t.fetch_steps;
+  const void* const* fetch = t.fetch;
+  for (int64_t k = fetches; k > 0; --k, fetch += 2) {
+    __builtin_prefetch(fetch[0], 1);
+    __builtin_prefetch(fetch[1], 1);
+    step();
   }
+  for (int64_t k = t.k - fetches; k > 0; --k) step();
   T* const c = static_cast<T*>(t.c);
   auto put = [&](size_t i, T* p) {
     if (kPart && i % V == V - 1)
