@@ -46,14 +46,12 @@ class Large {
     bias_ = bias;
     m_ = x_.m.count;
     rows_ = x_.rows[1];
-    const int64_t k = x_.k.count, block = least(k, kKc);
-    a_unit_ = x_.k.even() && x_.k.unit(kA) && kSame;
-    a_line_ = a_unit_ ? (block + 15) / 16 * 16 + 16 : 1;
-    a_step_ = a_unit_ ? rows_ * a_line_ : rows_ * block + kWidth;
+    const int64_t k = x_.k.count, block = k_block(k, kKc);
+    a_step_ = rows_ * block + kWidth;
     b_step_ = block * kNr + kWidth;
-    const int64_t line = most(block, 1) * kBytes,
+    const int64_t line = block * kBytes,
                   held = x_.direct_b ? kMostLines : d_->cache[1] * 3 / 8 / line;
-    const Boxes boxes(x_.n, x_.turned && !x_.direct_b,
+    const Boxes boxes(x_.n, x_.direct_b ? -1 : x_.turned,
                       most(least(held, kMostLines), 4 * kNr) / kNr * kNr, kNr);
     boxes_ = &boxes;
     // One box: the rows are in use only once, and had better stay close until then.
@@ -80,13 +78,8 @@ class Large {
 
  private:
   static constexpr int64_t kMostLines = 2048,  // of a box, about
-      kRowsAtOnce = 16 * kRows;
+      kRowsAtOnce = 16 * kRows, kRunsOfTile = 8, kFetch = 64;
 
-  // Neighbours in out.
-  struct Run {
-    int64_t at;
-    int32_t first, n;
-  };
   // What a task knows of its box.
   struct Columns {
     int64_t count;
@@ -114,11 +107,6 @@ class Large {
         R* const to = pack_a_ + p * a_step_;
         int64_t at[kRows];
         x_.m.offsets(kA, row, rows, at);
-        if constexpr (kSame)
-          if (a_unit_) {  // rows stay rows
-            for (int64_t i = 0; i < rows; ++i) copy_run(a_ + at[i] + k0_, kc_, to + i * a_line_);
-            continue;
-          }
         pack_panel(a_, at, rows, rows_, k_at_[0], unit, x_.conj_a, to);
       }
     });
@@ -135,8 +123,8 @@ class Large {
 
   void pack_box(const Box& box, R* turn, R* to) {
     if constexpr (kSame)
-      if (x_.turned) {
-        pack_turned(b_, box, kB, kNr, k_at_[1], kc_, turn, to, b_step_);
+      if (x_.turned >= 0) {
+        pack_turned(b_, box, kB, x_.turned, kNr, k_at_[1], kc_, turn, to, b_step_);
         return;
       }
     const bool unit = unit_steps(k_at_[1], kc_);
@@ -167,7 +155,7 @@ class Large {
   bool one_box(const Box& box, int64_t p0, int64_t p1) {
     const int64_t lines = box.axes.count, np = panels(lines, kNr),
                   packed = x_.direct_b ? 0 : np * b_step_,
-                  turn = x_.turned ? panels(lines, kNr) * kNr : 0;
+                  turn = x_.turned >= 0 ? panels(lines, kNr) * kNr : 0;
     const size_t bytes = size_t((packed + turn) * kBytes + lines * int64_t(sizeof(Run) + 16) +
                                 (np + 1) * int64_t(sizeof(int32_t)));
     R* const pack = static_cast<R*>(d_->scratch(kScratchB, bytes));
@@ -186,7 +174,7 @@ class Large {
       const int64_t* const to = at + p * kNr;
       for (int64_t i = 0; i < n; ++count) {
         int64_t j = i + 1;
-        while (j < n && to[j] == to[i] + j - i) ++j;
+        while (j < n && j % kWidth != 0 && to[j] == to[i] + j - i) ++j;
         runs[count] = {to[i], int32_t(i), int32_t(j - i)};
         i = j;
       }
@@ -200,8 +188,8 @@ class Large {
 
   void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
     const bool first = k0_ == 0;
-    // Sums that need nothing more may go to out at once.
-    const bool plain = first && alpha_ == R(1) && beta_ == R(0) && !bias_;
+    // Sums that are only stored, or added, may go to out at once.
+    const bool plain = alpha_ == R(1) && (!first || (beta_ == R(0) && !bias_));
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
@@ -210,10 +198,13 @@ class Large {
     alignas(64) R sums[kRows * kNr];
     const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
                   b_k = x_.k.step(kB);
+    const void* fetch[kFetch];
     TileCall t;
+    t.fetch = fetch;
+    t.add = !first;
     t.k = kc_;
-    t.a_row = (x_.direct_a ? a_m : a_line_) * kBytes;
-    t.a_k = (x_.direct_a ? a_k : a_unit_ ? 1 : rows_) * kBytes;
+    t.a_row = (x_.direct_a ? a_m : 1) * kBytes;
+    t.a_k = (x_.direct_a ? a_k : rows_) * kBytes;
     t.b_k = (x_.direct_b ? b_k : kNr) * kBytes;
     t.b_ahead = x_.direct_b ? kNr * kBytes : 8 * kNr * kBytes;
     for (int64_t i = p0; i < p1; ++i) {
@@ -230,20 +221,28 @@ class Large {
         t.b = reinterpret_cast<const char*>(x_.direct_b ? same(b_) + columns.direct +
                                                               j * kNr * b_n + k0_ * b_k
                                                         : columns.packed + j * b_step_);
-        const bool whole = end - run == 1 || (end - run == 2 && run[1].first == kWidth);
-        if (plain && whole) {
-          t.c = out_ + run->at;
+        if (plain && end - run <= kRunsOfTile) {
+          t.c = out_;
           t.c_at = out_row;
-          t.c_second = end - run == 1 ? kWidth : run[1].at - run->at;
+          t.run = t.run_end[0] = run;
+          while (t.run_end[0] < end && t.run_end[0]->first < kWidth) ++t.run_end[0];
+          t.run_end[1] = end;
         } else {
           t.c = sums;
           t.c_at = nullptr;
           t.c_row = kNr;
         }
-        for (const Run* r = run; r < end; ++r)
-          for (int64_t q = 0; q < nr; ++q)
-            for (int64_t c = 0; c < r->n; c += 64 / kBytes)
-              __builtin_prefetch(out_ + out_row[q] + r->at + c, 1);
+        // The processor foresees rows that are written in order, not scattered runs or sums to
+        // come.
+        const bool foreseen = first && end - run == v && (v == 1 || run[1].at == run->at + kWidth);
+        int64_t n_fetch = 0;
+        for (const Run* r = run; !foreseen && r < end && n_fetch + 2 * nr <= kFetch; ++r) {
+          for (int64_t q = 0; q < nr; ++q) fetch[n_fetch++] = out_ + out_row[q] + r->at;
+          if (r + 1 == end)
+            for (int64_t q = 0; q < nr; ++q)
+              fetch[n_fetch++] = out_ + out_row[q] + r->at + r->n - 1;
+        }
+        t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!t.c_at)
           finish(sums, first, out_row, bias_row, nr, run, end,
@@ -267,8 +266,11 @@ class Large {
         for (int64_t j = 0; j < nc; ++j) given[j] = bias[bias_row[i] + bias_column[j]];
       for (const Run* r = begin; r < end; ++r) {
         if (r->n > 1) {
-          finish_row(row + r->at, sums + r->first, r->n, alpha_, old, scale,
-                     bias ? given + r->first : nullptr);
+          const Some<R> some(r->n);
+          B y = B(alpha_) * some.load(sums + r->first);
+          if (old) y = y + B(scale) * some.load(row + r->at);
+          if (bias) y = y + some.load(given + r->first);
+          some.store(row + r->at, y);
           continue;
         }
         R y = alpha_ * sums[r->first];
@@ -278,25 +280,6 @@ class Large {
     }
   }
 
- public:
-  // A row that lies in one piece: out = alpha sum (+ scale out) (+ bias).
-  static void finish_row(R* to, const R* sums, int64_t nc, R alpha, bool old, R scale,
-                         const R* bias) {
-    for (int64_t j = 0; j < nc; j += kWidth) {
-      const Some<R> some(least(nc - j, kWidth));
-      const bool whole = nc - j >= kWidth;
-      auto load = [&](const R* p) { return whole ? B::load_unaligned(p) : some.load(p); };
-      B y = B(alpha) * load(sums + j);
-      if (old) y = y + B(scale) * load(to + j);
-      if (bias) y = y + load(bias + j);
-      if (whole)
-        y.store_unaligned(to + j);
-      else
-        some.store(to + j, y);
-    }
-  }
-
- private:
   gd_device* d_;
   const Contraction& x_;
   const R alpha_, beta_;
@@ -306,8 +289,7 @@ class Large {
   R* pack_a_ = nullptr;
   const Boxes* boxes_ = nullptr;
   bool failed_ = false;
-  int64_t m_ = 0, rows_ = 1, a_line_ = 0, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
-  bool a_unit_ = false;
+  int64_t m_ = 0, rows_ = 1, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
   int64_t k_at_[2][kKc];
 };
 

@@ -1,8 +1,8 @@
 // contract for f32 and f64, and for f16 and bf16 through f32: the sum-product algebra with tiles of
-// fused multiply-adds. k is cut in blocks of kKc; an element of out is, for each block upwards, one
-// tile sum, so its bits depend on the k axes alone. Operands are read where they lie as long as
-// that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of high-performance
-// matrix multiplication", ACM TOMS 34, 2008; BLIS).
+// fused multiply-adds. k is cut in equal blocks of at most kKc; an element of out is, for each
+// block upwards, one tile sum, so its bits depend on the k axes alone. Operands are read where they
+// lie as long as that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of
+// high-performance matrix multiplication", ACM TOMS 34, 2008; BLIS).
 #include "kernels/cpu/isa/contract_large.hpp"
 
 namespace gradus::cpu {
@@ -14,6 +14,7 @@ constexpr int64_t kL1 = 40 << 10;  // bytes of an operand that stays where it li
 template <class In, class R>
 class Matmul {
  public:
+  using B = Batch<R>;
   using Big = Large<In, R>;
   static constexpr int64_t kWidth = Big::kWidth, kNr = Big::kNr, kKc = Big::kKc;
   static constexpr bool kSame = Big::kSame;
@@ -53,27 +54,29 @@ class Matmul {
 // Multiplications of vectors, and what packing and scattering cost in their place, where columns
 // run along n.
 template <class T>
-double cost(const Contraction& x, const Axes& m, const Axes& n, Role b) {
+double cost(const Contraction& x, const Axes& m, const Axes& n, Role a, Role b) {
   constexpr int64_t kWidth = int64_t(Batch<T>::size);
   const double rows = double(m.count), columns = double(n.count), k = double(x.k.count);
+  auto beside = [](const Axes& axes, Role r) { return axes.rank == 0 || axes.has_neighbours(r); };
   double c = rows * double(panels(n.count, kWidth)) * k;
-  if (!n.unit(b)) c += columns * k * (x.k.unit(b) ? 0.5 : 1);
-  if (!n.unit(kOut)) c += rows * columns;
+  c += columns * k * (n.unit(b) ? 0 : x.k.unit(b) || beside(n, b) ? 0.5 : 1.5);
+  c += rows * k * (x.k.unit(a) || beside(m, a) ? 0 : 1);
+  constexpr double kScatter = 4;
+  if (!n.unit(kOut)) c += kScatter * rows * columns * double(panels(x.k.count, Large<T, T>::kKc));
   return c;
 }
-// The axes of rows and columns in the order that packing likes, where k has no neighbours: rows end
-// with those of a, columns with those of out, and those of b before them.
+// The axes of rows in the order that packing likes, and whether boxes of columns are to be turned.
 void order_lines(Contraction& x) {
-  if (x.m.rank > 1 && !x.k.unit(kA)) x.m.move(x.m.neighbours(kA), x.m.rank - 1);
+  constexpr int64_t kOften = 2048;  // rows in use with so many columns had better follow out
+  if (x.m.rank > 1 && !x.k.unit(kA) && x.n.count < kOften)
+    x.m.move(x.m.neighbours(kA), x.m.rank - 1);
   const int last = x.n.rank - 1, beside = x.n.neighbours(kB);
-  if (last < 1 || x.k.unit(kB) || beside == last) return;
-  x.n.move(beside, last - 1);
-  x.turned = true;
+  x.turned = last < 1 || x.k.unit(kB) || beside == last ? -1 : beside;
 }
 template <class In, class R>
 void orient_and_plan(Contraction& x) {
   const bool whole = x.n.unit(kB) && x.n.unit(kOut) && x.n.count % int64_t(Batch<R>::size) == 0;
-  if (!whole && cost<R>(x, x.n, x.m, kA) < cost<R>(x, x.m, x.n, kB)) x.swap();
+  if (!whole && cost<R>(x, x.n, x.m, kB, kA) < cost<R>(x, x.m, x.n, kA, kB)) x.swap();
   order_lines(x);
   Matmul<In, R>::plan(x);
 }

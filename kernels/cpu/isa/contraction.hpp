@@ -57,6 +57,7 @@ struct Axes {
       if (stride[role][d] == 1) return d;
     return rank - 1;
   }
+  bool has_neighbours(int role) const { return rank > 0 && stride[role][neighbours(role)] == 1; }
   // Step from one element to the next, where there is one.
   bool even() const { return rank < 2; }
   int64_t step(int role) const { return rank == 0 ? 0 : stride[role][rank - 1]; }
@@ -141,11 +142,11 @@ struct Contraction {
   bool swapped = false;  // a and b of the call have changed places
   Engine run = nullptr;
   // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
-  // lie, an out of even rows of neighbours, whether (and how) each batch element is small, and
-  // whether the last axis of n has neighbours in out, but the one before it in b.
+  // lie, an out of even rows of neighbours, and whether (and how) each batch element is small.
   int64_t rows[2] = {1, 1};
-  bool direct_a = false, direct_b = false, flat = false, small = false, turned = false;
+  bool direct_a = false, direct_b = false, flat = false, small = false;
   SmallProduct product;
+  int turned = -1;  // the axis of n along which b has its neighbours, if it is not that of out
 
   void swap() {
     Axes rows;

@@ -1,7 +1,8 @@
 // The blocked loops of a contraction, after Goto and van de Geijn ("Anatomy of high-performance
-// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in blocks of kKc, for each of them panels
-// of a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous memory, and a
-// micro-kernel multiplies panel by panel into a tile, which the engine's store() brings to out.
+// matrix multiplication", ACM TOMS 34, 2008) and BLIS: k in equal blocks of at most kKc, for each
+// of them panels of a (kMr rows) and of b (kNr columns) are packed from any strides into contiguous
+// memory, and a micro-kernel multiplies panel by panel into a tile, which the engine's store()
+// brings to out.
 //
 // An element of out is always: for each block of k, upwards, one tile sum over that block, upwards.
 // So its bits depend on the k axes alone, not on threads, batches, strides or the size of m and n.
@@ -80,7 +81,7 @@ class Gemm {
 
   // GD_OK or GD_OOM.
   gd_status run() {
-    const int64_t kc = least(x_.k.count, E::kKc);
+    const int64_t kc = k_block(x_.k.count, E::kKc);
     const int64_t all_m = panels(x_.m.count, E::kMr), all_n = panels(x_.n.count, E::kNr);
     a_step_ = kc * E::kMr * E::kPlanes;
     b_step_ = kc * E::kNr * E::kPlanes;
@@ -94,7 +95,7 @@ class Gemm {
       int64_t k0 = 0;
       do {
         k0_ = k0;
-        kc_ = least(x_.k.count - k0, E::kKc);
+        kc_ = least(x_.k.count - k0, kc);
         x_.k.offsets(kA, k0, kc_, k_at_[0]);
         x_.k.offsets(kB, k0, kc_, k_at_[1]);
         for (int64_t ip = 0; ip < all_m; ip += kPanelsM) {
@@ -102,7 +103,7 @@ class Gemm {
           pack(ip, mp, jp, ip == 0 ? np : 0);
           multiply(ip, mp, jp, np);
         }
-        k0 += E::kKc;
+        k0 += kc;
       } while (k0 < x_.k.count);
     }
     return GD_OK;

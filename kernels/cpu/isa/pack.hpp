@@ -61,35 +61,43 @@ void pack_lines(const T* from, const int64_t* at, int64_t n, int64_t width, cons
     for (int64_t i = 0; i < n; ++i) to[k * width + i] = from[at[i] + k_at[k]];
 }
 
-// A whole box whose last axis has its neighbours elsewhere, and the one before it here: each step
+// A whole box whose lines have their neighbours along axis `turned`, not along the last: each step
 // of k is turned square by square into the order of the lines (`turn` holds a box), then dealt out
 // to panels that lie `step` apart.
 template <class T>
-void pack_turned(const T* from, const Box& box, int role, int64_t width, const int64_t* k_at,
-                 int64_t kc, T* turn, T* to, int64_t step) {
-  constexpr int64_t bytes = int64_t(sizeof(T)), kSide = 32;
+void pack_turned(const T* from, const Box& box, int role, int turned, int64_t width,
+                 const int64_t* k_at, int64_t kc, T* turn, T* to, int64_t step) {
+  constexpr int64_t bytes = int64_t(sizeof(T)), kSide = 32, kLine = 64 / bytes;
   const Axes& axes = box.axes;
   const int last = axes.rank - 1;
-  const int64_t across = axes.size[last], along = axes.size[last - 1], by = axes.stride[role][last];
-  const int64_t lines = axes.count, outer = lines / (across * along);
+  const int64_t across = axes.size[last], along = axes.size[turned], by = axes.stride[role][last],
+                lines = axes.count;
+  int64_t row = 1;  // lines from one to the next along `turned`
+  for (int d = last; d > turned; --d) row *= axes.size[d];
   const TransposeFn transpose = find_transpose(bytes);
   int64_t at[kSide];
   for (int64_t i = 0; i < kSide; ++i) at[i] = i * by * bytes;
   for (int64_t k = 0; k < kc; ++k) {
     const int64_t next = k + 2 < kc ? k_at[k + 2] - k_at[k] : 0;
-    for (int64_t o = 0; o < outer; ++o) {
-      int64_t start = box.start[role] + k_at[k], rest = o;
-      for (int d = last - 2; d >= 0; rest /= axes.size[d], --d)
-        start += rest % axes.size[d] * axes.stride[role][d];
-      T* const lines_to = turn + o * across * along;
+    for (int64_t o = 0; o < lines / (across * along); ++o) {
+      int64_t start = box.start[role] + k_at[k], line = 0, rest = o, line_step = across;
+      for (int d = last - 1; d >= 0; line_step *= axes.size[d], --d) {
+        if (d == turned) continue;
+        const int64_t i = rest % axes.size[d];
+        rest /= axes.size[d];
+        start += i * axes.stride[role][d];
+        line += i * line_step;
+      }
       for (int64_t i = 0; i < across; i += kSide) {
         const T* const f = from + start + i * by;
         const int64_t n = least(across - i, kSide);
         if (next != 0)
-          for (int64_t j = 0; j < n; ++j)
-            for (int64_t b = 0; b < along; b += 64 / bytes)
-              __builtin_prefetch(f + next + j * by + b);
-        transpose(reinterpret_cast<char*>(lines_to + i), across * bytes,
+          for (int64_t j = 0; j < n; ++j) {
+            const T* const line_ahead = f + next + j * by;
+            for (int64_t b = 0; b < along; b += kLine) __builtin_prefetch(line_ahead + b);
+            __builtin_prefetch(line_ahead + along - 1);
+          }
+        transpose(reinterpret_cast<char*>(turn + line + i), row * bytes,
                   reinterpret_cast<const char*>(f), at, n, along);
       }
     }

@@ -5,21 +5,22 @@
 #pragma once
 #include "kernels/cpu/isa/simd.hpp"
 
+#include <type_traits>
 #include <utility>
 
 namespace gradus::cpu {
 
 // k is cut in blocks of so many; an element of out is, for each block upwards, one tile sum.
 template <class R>
-inline constexpr int64_t kBlock = sizeof(R) == 4 ? 384 : 256;
+inline constexpr int64_t kBlock = sizeof(R) == 4 ? 400 : 256;
 
-// The first lanes of a batch: others are neither read nor written.
+// Lanes first .. first + n - 1 of a batch: others are neither read nor written.
 template <class T>
 class Some {
  public:
   using B = Batch<T>;
 #if defined(__AVX512F__)
-  explicit Some(int64_t n) : mask_((1u << n) - 1u) {}
+  explicit Some(int64_t n, int64_t first = 0) : mask_(((1u << n) - 1u) << first) {}
   B load(const T* p) const {
     if constexpr (sizeof(T) == 4)
       return _mm512_maskz_loadu_ps(__mmask16(mask_), p);
@@ -36,11 +37,8 @@ class Some {
  private:
   uint32_t mask_;
 #elif defined(__AVX2__)
-  explicit Some(int64_t n) {
-    alignas(32) static constexpr int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    mask_ =
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones + 8 - n * int64_t(sizeof(T) / 4)));
-  }
+  explicit Some(int64_t n, int64_t first = 0)
+      : mask_(_mm256_andnot_si256(lanes_below(first), lanes_below(first + n))) {}
   B load(const T* p) const {
     if constexpr (sizeof(T) == 4)
       return _mm256_maskload_ps(p, mask_);
@@ -55,36 +53,53 @@ class Some {
   }
 
  private:
+  static __m256i lanes_below(int64_t n) {
+    alignas(32) static constexpr int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256(
+        reinterpret_cast<const __m256i*>(ones + 8 - n * int64_t(sizeof(T) / 4)));
+  }
   __m256i mask_;
 #else
-  explicit Some(int64_t n) : n_(n) {}
+  explicit Some(int64_t n, int64_t first = 0) : first_(first), end_(first + n) {}
   B load(const T* p) const {
     T lanes[B::size] = {};
-    for (int64_t i = 0; i < n_; ++i) lanes[i] = p[i];
+    for (int64_t i = first_; i < end_; ++i) lanes[i] = p[i];
     return B::load_unaligned(lanes);
   }
   void store(T* p, B x) const {
     T lanes[B::size];
     x.store_unaligned(lanes);
-    for (int64_t i = 0; i < n_; ++i) p[i] = lanes[i];
+    for (int64_t i = first_; i < end_; ++i) p[i] = lanes[i];
   }
 
  private:
-  int64_t n_;
+  int64_t first_, end_;
 #endif
+};
+
+// Columns of a panel, all of one vector, that are neighbours in out: first .. first + n - 1 lie at
+// `at` and on, counted from the address of a row.
+struct Run {
+  int64_t at;
+  int32_t first, n;
 };
 
 // Where a tile reads and writes. Strides of a and b in bytes, of c in elements; b_ahead bytes
 // beyond each line of b are fetched into the caches; `last` are the columns of the last vector.
-// Rows of c lie c_row apart, or, if c_at is given, at c_at[row], and then their second vectors
-// c_second beyond the first.
+// Rows of c lie c_row apart, or, if c_at is given, at c_at[row]; then their columns lie in runs, of
+// which those of vector v end before run_end[v].
 struct TileCall {
   const char *a, *b;
   int64_t a_row, a_k, b_k, b_ahead, k;
   void* c;
   int64_t c_row, last;
   const int64_t* c_at = nullptr;
-  int64_t c_second = 0;
+  const Run* run = nullptr;
+  const Run* run_end[2] = {};
+  bool add = false;  // to what c holds, which lies in runs
+  // Addresses to be fetched for writing, two at each of the first steps of k.
+  const void* const* fetch = nullptr;
+  int64_t fetch_steps = 0;
 };
 
 // Row i lies at a + i * step. i = odd * 2^s, and 2^s is a scale of the addressing mode: seven odd
@@ -113,7 +128,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
-  for (int64_t k = t.k; k > 0; --k) {
+  auto step = [&] {
     B line[V];
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
@@ -124,7 +139,15 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
      ...);
     a += a_k;
     b += b_k;
+  };
+  const int64_t fetches = t.k < t.fetch_steps ? t.k : t.fetch_steps;
+  const void* const* fetch = t.fetch;
+  for (int64_t k = fetches; k > 0; --k, fetch += 2) {
+    __builtin_prefetch(fetch[0], 1);
+    __builtin_prefetch(fetch[1], 1);
+    step();
   }
+  for (int64_t k = t.k - fetches; k > 0; --k) step();
   T* const c = static_cast<T*>(t.c);
   auto put = [&](size_t i, T* p) {
     if (kPart && i % V == V - 1)
@@ -133,9 +156,21 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
       sum[i].store_unaligned(p);
   };
   if (t.c_at) {
-    const int64_t* const at = t.c_at;
-    const int64_t second = t.c_second;
-    (put(I, c + at[I / V] + int64_t(I % V) * second), ...);
+    const Run* run = t.run;
+    auto put_runs = [&](auto v) {
+      for (; run < t.run_end[v]; ++run) {
+        const int64_t at = run->at - (run->first - int64_t(v) * kWidth);
+        auto whole = [&](T* p, B x) { (t.add ? x + B::load_unaligned(p) : x).store_unaligned(p); };
+        const Some<T> lanes(run->n, run->first - int64_t(v) * kWidth);
+        auto part = [&](T* p, B x) { lanes.store(p, t.add ? x + lanes.load(p) : x); };
+        if (run->n == kWidth)
+          ((I % V == v ? whole(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
+        else
+          ((I % V == v ? part(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
+      }
+    };
+    put_runs(std::integral_constant<size_t, 0>());
+    if constexpr (V > 1) put_runs(std::integral_constant<size_t, 1>());
     return;
   }
   const int64_t c_row = t.c_row;
