@@ -367,6 +367,9 @@ void same_as_small(const Device& dev) {
               first_rows<T>(dev, s[0], (1 << 19) / s[1] / s[2] + 1, s[1], s[2], turned, false,
                             alpha));
       }
+      // A matrix that no cache holds times a column.
+      CHECK(first_rows<T>(dev, 5, 0, 1, 1030, turned, false, alpha) ==
+            first_rows<T>(dev, 5, 4201, 1, 1030, turned, false, alpha));
       // One row and one column, where batches have a walk of their own.
       for (const Index& s : {Index{1, 17, 5}, Index{1, 8, 33}, Index{1, 40, 100}, Index{1, 1, 77},
                              Index{13, 1, 16}, Index{5, 1, 1000}}) {

@@ -76,6 +76,7 @@ struct Dot {
 #endif
   static constexpr int64_t kStrip = kColumns * kWidth;
   static constexpr int64_t kFar = 1 << 18;  // elements that the near caches do not hold
+  static constexpr int64_t kFetch = (16 << 20) / int64_t(sizeof(T));  // and those that none holds
   static constexpr int64_t kWide = 4096 / int64_t(sizeof(T));
 
   gd_device* d;
@@ -139,6 +140,57 @@ struct Dot {
     return *tree.result();
   }
 
+  // kAtOnce rows from far memory times one vector: their streams are fetched side by side.
+#if defined(__AVX512BW__)
+  static constexpr int64_t kAtOnce = 4;
+#else
+  static constexpr int64_t kAtOnce = kVectors <= 4 ? 2 : 1;
+#endif
+  void at_once(const T* const* row, const T* b, T* to) const {
+    const int64_t far = kAtOnce * (row[kAtOnce - 1] - row[0]) / (kAtOnce > 1 ? kAtOnce - 1 : 1);
+    Tree<Sum<T>, T, kAtOnce> tree(kAtOnce);
+    for (int64_t k0 = 0; k0 < x.k.count; k0 += kSpan) {
+      const int64_t n = least(x.k.count - k0, kSpan), whole = n / kLanes * kLanes;
+      B lane[kAtOnce][kVectors];
+      for (auto& of_row : lane)
+        for (B& l : of_row) l = B(T(0));
+      for (int64_t i = k0; i < k0 + whole; i += kLanes)
+        for (int64_t v = 0; v < kVectors; ++v) {
+          const B y = B::load_unaligned(b + i + v * kWidth);
+          for (int64_t r = 0; r < kAtOnce; ++r) {
+            const T* const p = row[r] + i + v * kWidth;
+            __builtin_prefetch(p + far, 0, 2);
+            lane[r][v] = fused<T>(B::load_unaligned(p), y, lane[r][v]);
+          }
+        }
+      for (int64_t v = 0, i = k0 + whole; i < k0 + n; ++v, i += kWidth) {
+        const Some<T> some(least(k0 + n - i, kWidth));
+        const B y = some.load(b + i);
+        for (int64_t r = 0; r < kAtOnce; ++r)
+          lane[r][v] = fused<T>(some.load(row[r] + i), y, lane[r][v]);
+      }
+      T sums[kAtOnce];
+      for (int64_t r = 0; r < kAtOnce; ++r) {
+        for (int64_t half = kVectors / 2; half > 0; half /= 2)
+          for (int64_t v = 0; v < half; ++v) lane[r][v] = lane[r][v] + lane[r][v + half];
+        sums[r] = join_batch<T>(lane[r][0]);
+      }
+      tree.add(sums);
+    }
+    const T* const sum = tree.result();
+    for (int64_t r = 0; r < kAtOnce; ++r) to[r] = sum[r];
+  }
+  // Are outputs j .. j + kAtOnce - 1 such?
+  bool together(const int64_t* a_at, const int64_t* b_at) const {
+    if (!ahead() || !x.k.even() || !x.k.unit(kA) || !x.k.unit(kB)) return false;
+    bool same[2] = {true, true};
+    for (int64_t r = 1; r < kAtOnce; ++r) {
+      same[0] = same[0] && a_at[r] == a_at[0];
+      same[1] = same[1] && b_at[r] == b_at[0];
+    }
+    return same[0] || same[1];
+  }
+
   void by_rows(int64_t begin, int64_t end) const {
     int64_t a_at[kStrip], b_at[kStrip];
     T sum[kStrip];
@@ -146,7 +198,19 @@ struct Dot {
       const int64_t n = least(end - o, kStrip);
       out.offsets(kA, o, n, a_at);
       out.offsets(kB, o, n, b_at);
-      for (int64_t j = 0; j < n; ++j) sum[j] = one(a_at[j], b_at[j]);
+      for (int64_t j = 0; j < n;) {
+        if (j + kAtOnce > n || !together(a_at + j, b_at + j)) {
+          sum[j] = one(a_at[j], b_at[j]);
+          ++j;
+          continue;
+        }
+        const bool a_fixed = a_at[j] == a_at[j + kAtOnce - 1];
+        const T* row[kAtOnce];
+        for (int64_t r = 0; r < kAtOnce; ++r)
+          row[r] = call.start<const T>(a_fixed ? kB : kA) + (a_fixed ? b_at : a_at)[j + r];
+        at_once(row, call.start<const T>(a_fixed ? kA : kB) + (a_fixed ? a_at : b_at)[j], sum + j);
+        j += kAtOnce;
+      }
       write(o, sum, n);
     }
   }
@@ -254,22 +318,26 @@ struct Dot {
   // ---- along out, from far memory: row after row over many outputs, whose lanes stay in a cache.
 
   // One vector that all outputs share, times rows of neighbours.
+  bool ahead() const { return x.k.count * out.count > kFetch; }
   bool streams() const {
     const bool wide = out.even() && x.k.even() && x.k.count * out.count > kFar;
     return wide &&
            ((out.step(kA) == 0 && out.step(kB) == 1) || (out.step(kA) == 1 && out.step(kB) == 0));
   }
-  // The next R rows of one lane, so that it is read and written but once for them.
+  // The next R rows of one lane, so that it is read and written but once for them; those at `next`
+  // are fetched meanwhile.
   template <int R>
-  static void add_rows(const T* f, int64_t f_step, const T* row, int64_t step, T* lane, int64_t n,
-                       bool old) {
+  static void add_rows(const T* f, int64_t f_step, const T* row, int64_t step, const T* next,
+                       T* lane, int64_t n, bool old) {
     B factor[R];
     for (int r = 0; r < R; ++r) factor[r] = B(f[r * f_step]);
     int64_t j = 0;
     for (; j + kWidth <= n; j += kWidth) {
       B sum = old ? B::load_aligned(lane + j) : B(T(0));
-      for (int r = 0; r < R; ++r)
+      for (int r = 0; r < R; ++r) {
+        if (next) __builtin_prefetch(next + r * step + j, 0, 2);
         sum = fused<T>(factor[r], B::load_unaligned(row + r * step + j), sum);
+      }
       sum.store_aligned(lane + j);
     }
     if (j == n) return;
@@ -293,9 +361,12 @@ struct Dot {
         const int64_t rows = (kn - l + kLanes - 1) / kLanes;
         for (int64_t r = 0; r < rows;) {
           const int64_t k = k0 + l + r * kLanes, left = rows - r;
-          const auto pass = left >= 8 ? add_rows<8> : left >= 4 ? add_rows<4> : add_rows<1>;
-          pass(f + k * f_k, f_k * kLanes, v + k * v_k, v_k * kLanes, lanes + l * width, n, r > 0);
-          r += left >= 8 ? 8 : left >= 4 ? 4 : 1;
+          const int64_t some = left >= 8 ? 8 : left >= 4 ? 4 : 1;
+          const auto pass = some == 8 ? add_rows<8> : some == 4 ? add_rows<4> : add_rows<1>;
+          const int64_t next = left > some ? k + some * kLanes : k0 + l + 1;
+          pass(f + k * f_k, f_k * kLanes, v + k * v_k, v_k * kLanes,
+               ahead() ? v + next * v_k : nullptr, lanes + l * width, n, r > 0);
+          r += some;
         }
       }
       join_lanes<Sum<T>>(lanes, least(kn, kLanes), width);
