@@ -1,11 +1,13 @@
-// The pool of threads.hpp. A round begins when round_ rises and ends when busy_ reaches zero; both
-// are watched for some microseconds before the thread sleeps, since kernels follow each other fast.
+// The pool of threads.hpp. round_ is watched for some microseconds before a thread sleeps, since
+// kernels follow each other fast.
 #include "kernels/cpu/threads.hpp"
 
 namespace gradus::cpu {
 
 namespace {
 constexpr int kSpins = 2000;
+// round_: workers inside, the open bit, the number.
+constexpr uint64_t kInside = 0xffff, kOpen = 0x10000, kOneRound = 0x20000;
 thread_local bool inside_task = false;
 
 void pause() {
@@ -32,7 +34,8 @@ void Pool::stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    round_.fetch_add(1, std::memory_order_release);
+    round_.store((round_.load(std::memory_order_relaxed) & ~(kOneRound - 1)) + kOneRound + kOpen,
+                 std::memory_order_release);
   }
   start_.notify_all();
   for (std::thread& t : workers_) t.join();
@@ -57,29 +60,38 @@ void Pool::run(int64_t tasks, Task task, void* context) {
     task_ = task;
     context_ = context;
     next_.store(0, std::memory_order_relaxed);
-    busy_.store(int(workers_.size()), std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
+    // All have left the round before this one.
+    round_.store(round_.load(std::memory_order_relaxed) + kOneRound + kOpen,
+                 std::memory_order_release);
   }
   start_.notify_all();
   take_tasks();
-  for (int i = 0; i < kSpins && busy_.load(std::memory_order_acquire) != 0; ++i) pause();
-  if (busy_.load(std::memory_order_acquire) != 0) {
+  round_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  const auto left = [this] { return (round_.load(std::memory_order_acquire) & kInside) == 0; };
+  for (int i = 0; i < kSpins && !left(); ++i) pause();
+  if (!left()) {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return busy_.load(std::memory_order_acquire) == 0; });
+    done_.wait(lock, left);
   }
 }
 
 void Pool::work() {
-  for (uint64_t seen = 0;;) {
-    for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) pause();
-    {
+  uint64_t seen = 0, now = 0;  // numbers and open bits
+  const auto begun = [&] {
+    now = round_.load(std::memory_order_acquire);
+    return (now & kOpen) != 0 && (now & ~kInside) != seen;
+  };
+  for (;;) {
+    for (int i = 0; i < kSpins && !begun(); ++i) pause();
+    if (!begun()) {
       std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen; });
-      seen = round_.load(std::memory_order_acquire);
-      if (stop_) return;
+      start_.wait(lock, begun);
     }
+    if (!round_.compare_exchange_strong(now, now + 1, std::memory_order_acq_rel)) continue;
+    seen = now & ~kInside;
+    if (stop_) return;
     take_tasks();
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if ((round_.fetch_sub(1, std::memory_order_acq_rel) & (kInside | kOpen)) == 1) {
       std::lock_guard lock(mutex_);
       done_.notify_one();
     }

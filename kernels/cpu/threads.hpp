@@ -35,8 +35,9 @@ class Pool {
   std::mutex users_;  // held by the one caller whose tasks the workers run
   std::mutex mutex_;
   std::condition_variable start_, done_;
+  // Of the round: its number, whether it is open, and how many workers are inside. Workers enter
+  // while it is open, so nobody waits for one that comes late.
   std::atomic<uint64_t> round_{0};
-  std::atomic<int> busy_{0};  // workers that have not finished this round
   std::atomic<int64_t> next_{0};
   int64_t tasks_ = 0;
   Task task_ = nullptr;
