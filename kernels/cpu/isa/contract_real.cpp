@@ -3,7 +3,7 @@
 // block upwards, one tile sum, so its bits depend on the k axes alone. Operands are read where they
 // lie as long as that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of
 // high-performance matrix multiplication", ACM TOMS 34, 2008; BLIS).
-#include "kernels/cpu/isa/contract_large.hpp"
+#include "kernels/cpu/isa/contract_few_rows.hpp"
 
 namespace gradus::cpu {
 namespace {
@@ -29,6 +29,7 @@ class Matmul {
     x.direct_a = even && (m * k * bytes <= kL1 || n <= 2 * kNr);
     x.direct_b = even && x.n.unit(kB) && (k * n * bytes <= kL1 || m <= 2 * kRows);
     if (kSame && even) x.small = plan_element(x);
+    if constexpr (kSame) x.few_rows = !x.direct_b && FewRows<R>::suits(x);
   }
 
   // A batch element as a small product.
@@ -87,6 +88,8 @@ gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, in
           *b = o.start<const T>(kB) + x.batch.offset(kB, i),
           *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
   T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
+  if (x.few_rows && o.alpha == c128(1) && o.beta == c128(0) && !bias)
+    return FewRows<T>(d, x).run(a, b, out);
   if (!x.small) return Large<T, T>(d, x, o).run(a, b, out, bias);
   Operands one = o;
   one.data[kA] = const_cast<T*>(x.product.swapped ? b : a);

@@ -142,9 +142,10 @@ struct Contraction {
   bool swapped = false;  // a and b of the call have changed places
   Engine run = nullptr;
   // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
-  // lie, an out of even rows of neighbours, and whether (and how) each batch element is small.
+  // lie, an out of even rows of neighbours, whether (and how) each batch element is small, and
+  // whether it has few rows and columns in runs.
   int64_t rows[2] = {1, 1};
-  bool direct_a = false, direct_b = false, flat = false, small = false;
+  bool direct_a = false, direct_b = false, flat = false, small = false, few_rows = false;
   SmallProduct product;
   int turned = -1;  // the axis of n along which b has its neighbours, if it is not that of out
 
