@@ -22,10 +22,24 @@ struct ScalarIo {
   static void store_real(void* p, int64_t i, Real x) { static_cast<Real*>(p)[i] = x; }
 };
 
+// Operands and steps by value: a store to the output could change those behind the pointers.
+template <int kCount>
+struct Operands {
+  const void* at[kCount];
+  int64_t by[kCount];
+  Operands(const void* const* in, const int64_t* step) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kCount; ++k) at[k] = in[k], by[k] = step[k];
+  }
+};
+
 template <class S, class Io>
-void value_block(const void* const* in, const int64_t* step, void* out, int64_t n,
+void value_block(const void* const* operands, const int64_t* steps, void* out, int64_t n,
                  const double* params) {
   using def::Kind;
+  const Operands<S::kind == Kind::select ? 3 : S::arity> all(operands, steps);
+  const void* const* const in = all.at;
+  const int64_t* const step = all.by;
   constexpr bool of_complex = is_complex_v<typename Io::Element>;
   const S s = def::make<S>(params);
   for (int64_t i = 0; i < n; i += Io::step) {
@@ -54,8 +68,11 @@ void value_block(const void* const* in, const int64_t* step, void* out, int64_t 
 
 // in = {g, operands, y}; out = g * conj(slope of operand K).
 template <class S, class Io, int K>
-void vjp_block(const void* const* in, const int64_t* step, void* out, int64_t n,
+void vjp_block(const void* const* operands, const int64_t* steps, void* out, int64_t n,
                const double* params) {
+  const Operands<(S::kind == def::Kind::select ? 3 : S::arity) + 2> all(operands, steps);
+  const void* const* const in = all.at;
+  const int64_t* const step = all.by;
   const S s = def::make<S>(params);
   for (int64_t i = 0; i < n; i += Io::step) {
     typename Io::Reader slope;
