@@ -19,6 +19,7 @@ void init() {
     register_join();
     register_reductions();
     register_contractions();
+    register_products();
     register_einsum();
     register_indexing();
     register_softmax();

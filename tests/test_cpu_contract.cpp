@@ -364,7 +364,7 @@ void same_as_small(const Device& dev) {
         CAPTURE(s[0]);
         CAPTURE(s[1]);
         CHECK(first_rows<T>(dev, s[0], 0, s[1], s[2], turned, false, alpha) ==
-              first_rows<T>(dev, s[0], (1 << 19) / s[1] / s[2] + 1, s[1], s[2], turned, false,
+              first_rows<T>(dev, s[0], (1 << 20) / s[1] / s[2] + 1, s[1], s[2], turned, false,
                             alpha));
       }
       // A matrix that no cache holds times a column.

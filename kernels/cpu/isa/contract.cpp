@@ -159,7 +159,9 @@ gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e)
     const Contraction& x = *static_cast<const Contraction*>(c->plan);
     return x.run(d, x, operands(c, x.swapped), e);
   }
-  if (SmallProduct p; c && small_product(c, p)) {
+  SmallProduct p;
+  if (d && d->threads == 1) p.most_work *= 2;
+  if (c && small_product(c, p)) {
     p.run(p, operands(c, p.swapped));
     return GD_OK;
   }

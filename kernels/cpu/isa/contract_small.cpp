@@ -16,8 +16,8 @@ constexpr int64_t kRows[] = {8, 6};
 #else
 constexpr int64_t kRows[] = {8, 4};
 #endif
-constexpr int64_t kMostWork = 1 << 19, kMostSize = 1 << 12;
-constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 40 << 10;
+constexpr int64_t kMostSize = 1 << 12;
+constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 96 << 10;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t even_rows(int64_t m, int64_t most) {
@@ -82,10 +82,10 @@ struct Small {
   static constexpr int64_t kWidth = int64_t(B::size), kNr = 2 * kWidth, kBytes = int64_t(sizeof(R));
 
   static bool plan(SmallProduct& x) {
-    if (x.k > kBlock<R> || x.m * x.n * x.k >= kMostWork) return false;
+    if (x.k > kBlock<R> || x.m * x.n * x.k >= x.most_work) return false;
     const int64_t b_bytes = x.k * x.n * kBytes;
     if (x.m * x.k * kBytes > kNearBytes && x.n > 2 * kNr) return false;
-    x.pack = x.b_n != 1 || (b_bytes > kPanelBytes && x.m >= 4 * kRows[1]);
+    x.pack = x.b_n != 1;
     if (x.pack && x.k * kNr * kBytes > kPanelBytes) return false;
     if (!x.pack && b_bytes > kNearBytes && x.m > 4 * kRows[1]) return false;
     for (int v = 0; v < 2; ++v) x.rows[v] = even_rows(x.m, kRows[v]);
@@ -174,10 +174,6 @@ struct Small {
 
   // nc columns of b, for each k side by side.
   static void bring(const SmallProduct& x, const R* from, int64_t nc, int64_t width, R* to) {
-    if (x.b_n == 1) {
-      for (int64_t k = 0; k < x.k; ++k) copy_run(from + k * x.b_k, nc, to + k * width);
-      return;
-    }
     int64_t at[kNr], k_at[kBlock<R>];
     for (int64_t j = 0; j < nc; ++j) at[j] = j * x.b_n;
     for (int64_t k = 0; k < x.k; ++k) k_at[k] = k * x.b_k;
