@@ -77,7 +77,7 @@ class Large {
   }
 
  private:
-  static constexpr int64_t kMostLines = 2048,  // of a box, about
+  static constexpr int64_t kMostLines = 4096,  // of a box, about
       kRowsAtOnce = 16 * kRows, kRunsOfTile = 8, kFetch = 64, kLongRow = 1024;
 
   // What a task knows of its box.
