@@ -77,8 +77,8 @@ class Large {
   }
 
  private:
-  static constexpr int64_t kMostLines = 2048,  // of a box, about
-      kRowsAtOnce = 16 * kRows, kRunsOfTile = 8, kFetch = 64;
+  static constexpr int64_t kMostLines = 4096,  // of a box, about
+      kRowsAtOnce = 16 * kRows, kRunsOfTile = 8, kFetch = 64, kLongRow = 1024;
 
   // What a task knows of its box.
   struct Columns {
@@ -87,6 +87,7 @@ class Large {
     const Run* runs;
     const int32_t* begin;  // first run of each panel
     const int64_t* bias;
+    bool long_rows;  // of neighbours in out
     int64_t direct;  // offset of the first column of an operand that is not packed
   };
 
@@ -180,7 +181,10 @@ class Large {
       }
     }
     begin[np] = count;
-    const Columns columns{lines, pack, runs, begin, bias, box.start[kB]};
+    const bool long_rows =
+        box.axes.unit(kOut) &&
+        (box.axes.rank == 0 || box.axes.size[box.axes.rank - 1] >= kLongRow || box.axes.rank == 1);
+    const Columns columns{lines, pack, runs, begin, bias, long_rows, box.start[kB]};
     for (int64_t p = p0; p < p1; p += kRowsAtOnce / kRows)
       some_rows(columns, p, least(p1, p + kRowsAtOnce / kRows));
     return true;
@@ -221,7 +225,13 @@ class Large {
         t.b = reinterpret_cast<const char*>(x_.direct_b ? same(b_) + columns.direct +
                                                               j * kNr * b_n + k0_ * b_k
                                                         : columns.packed + j * b_step_);
-        if (plain && end - run <= kRunsOfTile) {
+        const bool even = end - run == v && (v == 1 || run[1].at == run->at + kWidth),
+                   direct = plain && end - run <= kRunsOfTile;
+        t.c_at = nullptr;
+        if (direct && even && first && x_.m.even()) {
+          t.c = out_ + out_row[0] + run->at;
+          t.c_row = x_.m.step(kOut);
+        } else if (direct) {
           t.c = out_;
           t.c_at = out_row;
           t.run = t.run_end[0] = run;
@@ -229,12 +239,10 @@ class Large {
           t.run_end[1] = end;
         } else {
           t.c = sums;
-          t.c_at = nullptr;
           t.c_row = kNr;
         }
-        // The processor foresees rows that are written in order, not scattered runs or sums to
-        // come.
-        const bool foreseen = first && end - run == v && (v == 1 || run[1].at == run->at + kWidth);
+        // The processor foresees long rows, no short runs and no sums that are to be added to.
+        const bool foreseen = first && even && columns.long_rows;
         int64_t n_fetch = 0;
         for (const Run* r = run; !foreseen && r < end && n_fetch + 2 * nr <= kFetch; ++r) {
           for (int64_t q = 0; q < nr; ++q) fetch[n_fetch++] = out_ + out_row[q] + r->at;
@@ -244,7 +252,7 @@ class Large {
         }
         t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
-        if (!t.c_at)
+        if (!direct)
           finish(sums, first, out_row, bias_row, nr, run, end,
                  bias_ ? columns.bias + j * kNr : nullptr, nc);
       }

@@ -1,8 +1,7 @@
 // contract for f32 and f64, and for f16 and bf16 through f32: the sum-product algebra with tiles of
 // fused multiply-adds. k is cut in equal blocks of at most kKc; an element of out is, for each
-// block upwards, one tile sum, so its bits depend on the k axes alone. Operands are read where they
-// lie as long as that is quick, else packed panel by panel (Goto and van de Geijn, "Anatomy of
-// high-performance matrix multiplication", ACM TOMS 34, 2008; BLIS).
+// block upwards, one tile sum, so its bits depend on the k axes alone. Here: which operand gives
+// rows and which columns, small products, and batches.
 #include "kernels/cpu/isa/contract_few_rows.hpp"
 
 namespace gradus::cpu {
