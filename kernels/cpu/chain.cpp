@@ -221,18 +221,6 @@ void repeat(char* block, const char* p, int64_t n, int64_t item) {
   for (int64_t have = item, all = n * item; have < all; have *= 2)
     memcpy(block + have, block, size_t(have < all - have ? have : all - have));
 }
-// n elements of the rows of `period` elements at p, from element `start` of them all on.
-void rows(char* block, const char* p, int64_t start, int64_t n, int64_t period, int64_t item) {
-  const int64_t phase = start % period * item, row = period * item, all = n * item;
-  int64_t have = row - phase < all ? row - phase : all;
-  memcpy(block, p + phase, size_t(have));
-  if (have == all) return;
-  const int64_t rest = phase < all - have ? phase : all - have;
-  memcpy(block + have, p, size_t(rest));
-  for (have += rest; have < all; have *= 2)
-    memcpy(block + have, block, size_t(have < all - have ? have : all - have));
-}
-
 void run_range(const Plan& p, const gd_call* c, int64_t begin, int64_t end) {
   alignas(64) char room[kWidest > kRoom ? kWidest : kRoom];
   const void* value[2 * kMost];
@@ -261,7 +249,7 @@ void run_range(const Plan& p, const gd_call* c, int64_t begin, int64_t end) {
       if (port.way == Way::direct) {
         memcpy(block, from, size_t(n * item));
       } else if (port.way == Way::rows) {
-        rows(block, base[v], i, n, port.period, item);
+        repeat_rows(block, base[v], i, n, port.period, item);
       } else {
         gather_block(p.walk[port.walk], 0, i, n, block);
       }

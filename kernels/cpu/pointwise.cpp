@@ -28,6 +28,7 @@ struct Port {
   char* base;         // null: absent, read as zeros
   bool dense;         // in the order of the elements, without gaps
   bool repeated;      // one number for all elements
+  int64_t period;     // elements of a row that comes again and again; 0: not so
 };
 
 constexpr int64_t kBlockBytes = kBlock * 16;
@@ -135,18 +136,19 @@ const void* load(const Job& job, int v, int64_t start, int64_t n, char* block, c
   const bool padded = n % kPad != 0;
   char* const source = p.base + start * p.item;
   if (p.dense && !p.convert && !padded) return source;
-  if (p.convert) {
-    const void* from = source;
-    if (!p.dense) {
-      gather_block(*job.walk, v, start, n, narrow);
-      from = narrow;
-    }
-    p.convert(from, block, n);
-  } else if (p.dense) {
-    memcpy(block, source, size_t(n * p.width));
-  } else {
-    gather_block(*job.walk, v, start, n, block);
+  const void* from = source;
+  if (!p.dense) {
+    char* const to = p.convert ? narrow : block;
+    from = to;
+    if (p.period > 0)
+      repeat_rows(to, p.base, start, n, p.period, p.item);
+    else
+      gather_block(*job.walk, v, start, n, to);
   }
+  if (p.convert)
+    p.convert(from, block, n);
+  else if (p.dense)
+    memcpy(block, source, size_t(n * p.width));
   if (padded)
     copy_row(block + n * p.width, p.width, block + (n - 1) * p.width, 0, kPad - n % kPad, p.width);
   return block;
@@ -243,6 +245,16 @@ bool repeated(const gd_view& v) {
   return true;
 }
 
+// The elements of one row, where a view is that row again and again; else 0.
+int64_t period_of(const Walk& w, int v) {
+  int64_t period = 1;
+  int k = w.rank - 1;
+  for (; k >= 0 && w.stride[v][k] == period * w.item[v]; --k) period *= w.size[k];
+  for (; k >= 0; --k)
+    if (w.stride[v][k] != 0) return 0;
+  return period > 1 ? period : 0;
+}
+
 // Views that are not all dense or repeated: as a walk in the output's order.
 gd_status run_walk(gd_device* d, Job& job, const gd_view* const* views, int64_t n) {
   const int o = job.inputs;
@@ -268,6 +280,7 @@ gd_status run_walk(gd_device* d, Job& job, const gd_view* const* views, int64_t 
     p.base = w.base[v];
     p.dense = p.base && w.contiguous(v);
     p.repeated = v < o && w.scalar(v);
+    p.period = v < o && p.base ? period_of(w, v) : 0;
     whole = whole && !p.convert && (p.dense || p.repeated);
     const int64_t step = last < 0 ? 0 : w.stride[v][last];
     job.rows = job.rows && !(p.convert && step != 0) && (step == w.item[v] || (step == 0 && v < o));
@@ -301,6 +314,7 @@ gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* s
     p.base = view.data ? static_cast<char*>(view.data) + view.offset * p.item : nullptr;
     p.dense = p.base && dense(view);
     p.repeated = v < o && !(p.dense && n > 1) && (!p.base || repeated(view));
+    p.period = 0;
     simple = simple && (p.dense || p.repeated);
     whole = whole && !p.convert;
   }

@@ -185,6 +185,19 @@ inline void for_all_rows(const Walk& w, int64_t start, int64_t n, F&& f) {
   }
 }
 
+// n elements of the rows of `period` elements at p, from element `start` of them all on.
+inline void repeat_rows(char* block, const char* p, int64_t start, int64_t n, int64_t period,
+                        int64_t item) {
+  const int64_t phase = start % period * item, row = period * item, all = n * item;
+  int64_t have = row - phase < all ? row - phase : all;
+  memcpy(block, p + phase, size_t(have));
+  if (have == all) return;
+  const int64_t rest = phase < all - have ? phase : all - have;
+  memcpy(block + have, p, size_t(rest));
+  for (have += rest; have < all; have *= 2)
+    memcpy(block + have, block, size_t(have < all - have ? have : all - have));
+}
+
 inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
   char* to = static_cast<char*>(block);
   const int64_t item = w.item[v];
