@@ -2,7 +2,7 @@
 // fused multiply-adds. k is cut in equal blocks of at most kKc; an element of out is, for each
 // block upwards, one tile sum, so its bits depend on the k axes alone. Here: which operand gives
 // rows and which columns, small products, and batches.
-#include "kernels/cpu/isa/contract_few_rows.hpp"
+#include "kernels/cpu/isa/contract_few.hpp"
 
 namespace gradus::cpu {
 namespace {
@@ -28,7 +28,6 @@ class Matmul {
     x.direct_a = even && (m * k * bytes <= kL1 || n <= 2 * kNr);
     x.direct_b = even && x.n.unit(kB) && (k * n * bytes <= kL1 || m <= 2 * kRows);
     if (kSame && even) x.small = plan_element(x);
-    if constexpr (kSame) x.few_rows = !x.direct_b && FewRows<R>::suits(x);
   }
 
   // A batch element as a small product.
@@ -73,12 +72,30 @@ void order_lines(Contraction& x) {
   const int last = x.n.rank - 1, beside = x.n.neighbours(kB);
   x.turned = last < 1 || x.k.unit(kB) || beside == last ? -1 : beside;
 }
+// Few rows or columns beside an operand that would have to be packed.
+template <class T>
+void plan_few(Contraction& x) {
+  x.few_rows = !x.direct_b && FewRows<T>::suits(x);
+  const bool as_it_is = !x.direct_a && FewColumns<T>::suits(x, x.m, x.n, kA),
+             swapped = !x.direct_b && !as_it_is && FewColumns<T>::suits(x, x.n, x.m, kB);
+  if (!as_it_is && !swapped) return;
+  const Axes &m = swapped ? x.n : x.m, &n = swapped ? x.m : x.n;
+  if (x.few_rows && FewRows<T>::cost(x) <= FewColumns<T>::cost(x, m, n)) return;
+  x.few_rows = false;
+  x.few_columns = true;
+  if (!swapped) return;
+  x.swap();
+  order_lines(x);
+  Matmul<T, T>::plan(x);
+}
 template <class In, class R>
 void orient_and_plan(Contraction& x) {
   const bool whole = x.n.unit(kB) && x.n.unit(kOut) && x.n.count % int64_t(Batch<R>::size) == 0;
   if (!whole && cost<R>(x, x.n, x.m, kB, kA) < cost<R>(x, x.m, x.n, kA, kB)) x.swap();
   order_lines(x);
   Matmul<In, R>::plan(x);
+  if constexpr (std::is_same_v<In, R>)
+    if (!x.small) plan_few<R>(x);
 }
 
 template <class T>
@@ -87,8 +104,8 @@ gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, in
           *b = o.start<const T>(kB) + x.batch.offset(kB, i),
           *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
   T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
-  if (x.few_rows && o.alpha == c128(1) && o.beta == c128(0) && !bias)
-    return FewRows<T>(d, x).run(a, b, out);
+  if ((x.few_rows || x.few_columns) && o.alpha == c128(1) && o.beta == c128(0) && !bias)
+    return x.few_rows ? FewRows<T>(d, x).run(a, b, out) : FewColumns<T>(d, x).run(a, b, out);
   if (!x.small) return Large<T, T>(d, x, o).run(a, b, out, bias);
   Operands one = o;
   one.data[kA] = const_cast<T*>(x.product.swapped ? b : a);

@@ -144,9 +144,10 @@ struct Contraction {
   Engine run = nullptr;
   // Of the real engine: rows of a tile of one and of two vectors, operands that are read where they
   // lie, an out of even rows of neighbours, whether (and how) each batch element is small, and
-  // whether it has few rows and columns in runs.
+  // whether it has few rows and columns in runs, or few columns and rows from anywhere.
   int64_t rows[2] = {1, 1};
-  bool direct_a = false, direct_b = false, flat = false, small = false, few_rows = false;
+  bool direct_a = false, direct_b = false, flat = false, small = false, few_rows = false,
+       few_columns = false;
   SmallProduct product;
   int turned = -1;  // the axis of n along which b has its neighbours, if it is not that of out
 
