@@ -2,8 +2,11 @@
 // many threads, and against the peak of multiply-adds.
 #include "benches/bench.hpp"
 #include "benches/openblas.hpp"
+#include "benches/peers.hpp"
 
 #include <type_traits>
+
+#include <nlohmann/json.hpp>
 
 namespace gradus::bench {
 namespace {
@@ -51,6 +54,11 @@ void square(Run& run, int threads, int64_t n) {
   if (n == 1024 || n <= 16)
     peers.push_back(bound("peak", flops / run.peak_flops(dtype, threads),
                           n == 1024 ? at_least(0.8) : Target{}));
+  if (n < 128)
+    for (Peer& p :
+         libtorch_peers(threads, "matmul", {{"m", n}, {"n", n}, {"k", n}, {"f32", single}},
+                        at_least(n <= 16 ? 1.5 : 1.0)))
+      peers.push_back(std::move(p));
   run.compare(
       work, [&] { p.ours(run.device(threads)); }, peers);
 }

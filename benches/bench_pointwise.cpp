@@ -1,8 +1,10 @@
 // Pointwise statements through the C table: words on arrays held in L2 against PyTorch and numpy,
-// add and mul beyond the caches against the bandwidth of this run, broadcast operands, small calls.
+// add, mul and sums beyond the caches against the bandwidth of this run, broadcast operands, small
+// calls.
 #include "benches/peers.hpp"
 #include "engine/dtype.hpp"
 #include "ops/def/statements.hpp"
+#include "ops/ops.hpp"
 
 #include <string>
 #include <vector>
@@ -123,6 +125,24 @@ void beyond_caches(Run& run, int threads) {
   }
 }
 
+void sums(Run& run, int threads) {
+  const Tensor x = Tensor::full({4096, 8192}, 0.5, DType::f32, run.device(threads));
+  const double bytes = double(x.bytes());
+  const struct {
+    const char* name;
+    Ints dims;
+    const char* torch;
+  } kinds[] = {{"all", {}, "a.sum()"}, {"rows", {1}, "a.sum(1)"}, {"columns", {0}, "a.sum(0)"}};
+  for (const auto& kind : kinds) {
+    const Work work{std::string("sum of 4096 x 8192 f32, ") + kind.name, threads, bytes, "GB/s"};
+    if (!run.wants(work.name)) continue;
+    std::vector<Peer> peers{bound("bandwidth", bytes / run.bandwidth(threads).read, at_least(0.9))};
+    append(peers, torch_peers(threads, "a = torch.full((4096, 8192), 0.5)", kind.torch));
+    run.compare(
+        work, [&] { sum(x, kind.dims); }, peers);
+  }
+}
+
 void broadcast(Run& run) {
   const struct {
     const char *name, *torch;
@@ -147,7 +167,10 @@ void broadcast(Run& run) {
 void pointwise(Run& run) {
   words(run);
   run.geometric_mean("words", {});
-  for (const int threads : run.threads()) beyond_caches(run, threads);
+  for (const int threads : run.threads()) {
+    beyond_caches(run, threads);
+    sums(run, threads);
+  }
   broadcast(run);
   const Work small{"add of 16 f32, the slot"};
   if (run.wants(small.name))
