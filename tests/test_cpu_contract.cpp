@@ -448,4 +448,12 @@ TEST_CASE("cpu: contract refuses what breaks its contract") {
   CHECK(has(refusal(GD_CONTRACT, 0, {t.view(), t.view()}, {u.view()}, {1, 0, 0, 0}, {1, 0, 0, 0}),
             "bool"));
   CHECK(has(refusal(GD_CONTRACT, 0, {a.view(), a.view()}, {y.view()}), "ints"));
+  gd_view bare = a.view(), one = y.view();
+  bare.sizes = nullptr;
+  one.sizes = nullptr;
+  CHECK(has(refusal(GD_CONTRACT, 0, {bare, bare}, {y.view()}, {1, 0, 0, 0}, {1, 0, 0, 0}),
+            "without sizes"));
+  CHECK(has(refusal(GD_REDUCE, GD_SUM, {one}, {one}), "without sizes"));
+  one.rank = -1;
+  CHECK(has(refusal(GD_REDUCE, GD_SUM, {one}, {one}), "without sizes"));
 }

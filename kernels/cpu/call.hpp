@@ -43,6 +43,9 @@ inline bool same_sizes(const gd_view& a, const gd_view& b) {
     if (a.sizes[d] != b.sizes[d]) return false;
   return true;
 }
+inline bool has_shape(const gd_view& v) {
+  return v.rank == 0 || (v.rank > 0 && v.sizes && v.strides);
+}
 inline DType dtype_of_view(const gd_view& v) { return DType(v.dtype); }
 inline char* start_of(const gd_view& v) {
   return static_cast<char*>(v.data) + v.offset * int64_t(itemsize(DType(v.dtype)));
@@ -59,7 +62,7 @@ inline gd_status check_view(gd_error* e, const char* slot, const char* side, int
   if (v.dtype < 0 || v.dtype >= GD_DTYPE_COUNT)
     return refuse(e, GD_UNSUPPORTED, slot, "%s %d has dtype code %d, which has no kernel here",
                   side, k, v.dtype);
-  if (v.rank < 0 || (v.rank > 0 && (!v.sizes || !v.strides)))
+  if (!has_shape(v))
     return refuse(e, GD_INVALID, slot, "%s %d has rank %d without sizes and strides", side, k,
                   v.rank);
   if (v.rank > kMaxRank)

@@ -227,6 +227,8 @@ bool small_product(const gd_call* c, SmallProduct& x) {
       c->ints[1] != GD_STANDARD || c->doubles[1] != 0 || c->doubles[3] != 0 || !a.data || !b.data ||
       !out.data || (bias && (bias->dtype != a.dtype || bias->rank != n_out)))
     return false;
+  if (!has_shape(a) || !has_shape(b) || !has_shape(out) || (bias && !has_shape(*bias)))
+    return false;
   for (int d = 0; d < a.rank; ++d) {
     const int64_t size = a.sizes[d];
     if (b.sizes[d] != size || size < 1) return false;

@@ -44,7 +44,7 @@ bool sum_small(const gd_call* c) {
     return false;
   const gd_view &in = c->in[0], &out = c->out[0];
   if ((in.dtype != GD_F32 && in.dtype != GD_F64) || out.dtype != in.dtype || in.rank > 4 ||
-      out.rank != in.rank || !in.data || !out.data)
+      out.rank != in.rank || !in.data || !out.data || !has_shape(in) || !has_shape(out))
     return false;
   int64_t rows = 1, row = 0, n = 1;
   for (int d = in.rank - 1; d >= 0; --d) {  // rows are the outer axis, of one step
