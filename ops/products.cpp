@@ -93,12 +93,18 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return contract(a, la, b, lb, out);
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) {
-  need_rank("mm", a, 2, "a");
-  need_rank("mm", b, 2, "b");
-  if (a.size(1) != b.size(0)) inner_mismatch("mm", a, b);
+namespace {
+// A matrix times a matrix or a vector.
+Tensor matrix_times(const char* op, const Tensor& a, const Tensor& b, int64_t rank) {
+  need_rank(op, a, 2, "a");
+  need_rank(op, b, rank, "b");
+  if (a.size(1) != b.size(0)) inner_mismatch(op, a, b);
   return matmul(a, b);
 }
+}  // namespace
+
+Tensor mm(const Tensor& a, const Tensor& b) { return matrix_times("mm", a, b, 2); }
+Tensor mv(const Tensor& a, const Tensor& x) { return matrix_times("mv", a, x, 1); }
 Tensor bmm(const Tensor& a, const Tensor& b) {
   need_rank("bmm", a, 3, "a");
   need_rank("bmm", b, 3, "b");
@@ -106,12 +112,6 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
     fail(ErrorKind::shape, "bmm", "batch sizes differ: a is ", a.sizes(), ", b is ", b.sizes());
   if (a.size(2) != b.size(1)) inner_mismatch("bmm", a, b);
   return matmul(a, b);
-}
-Tensor mv(const Tensor& a, const Tensor& x) {
-  need_rank("mv", a, 2, "a");
-  need_rank("mv", x, 1, "b");
-  if (a.size(1) != x.size(0)) inner_mismatch("mv", a, x);
-  return matmul(a, x);
 }
 Tensor dot(const Tensor& a, const Tensor& b) {
   need_rank("dot", a, 1, "a");

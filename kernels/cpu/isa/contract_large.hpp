@@ -91,18 +91,10 @@ class Large {
     int64_t direct;  // offset of the first column of an operand that is not packed
   };
 
-  template <class F>
-  void tasks(int64_t n, int64_t work, F&& f) {
-    if (work < kSerial)
-      for (int64_t i = 0; i < n; ++i) f(i);
-    else
-      parallel(d_, n, f);
-  }
-
   void pack_rows(int64_t all) {
     const bool unit = unit_steps(k_at_[0], kc_);
     constexpr int64_t each = 4;  // panels of one task
-    tasks(panels(all, each), all * rows_ * kc_ * 4, [&](int64_t t) {
+    run_tasks(d_, panels(all, each), all * rows_ * kc_ * 4, kSerial, [&](int64_t t) {
       for (int64_t p = t * each; p < least(all, (t + 1) * each); ++p) {
         const int64_t row = row0_ + p * rows_, rows = least(m_ - row, rows_);
         R* const to = pack_a_ + p * a_step_;
@@ -143,7 +135,7 @@ class Large {
     while (d_->threads > 1 && share > 4 && boxes_->count * panels(all, share) < 4 * d_->threads)
       share = panels(share, 2);
     const int64_t shares = panels(all, share);
-    tasks(boxes_->count * shares, all * rows_ * x_.n.count * kc_, [&](int64_t t) {
+    run_tasks(d_, boxes_->count * shares, all * rows_ * x_.n.count * kc_, kSerial, [&](int64_t t) {
       Box box;
       boxes_->get(t / shares, box);
       const int64_t first = t % shares * share;

@@ -110,19 +110,11 @@ class Gemm {
   }
 
  private:
-  template <class F>
-  void tasks(int64_t n, int64_t work, F&& f) {
-    if (work < kSerialWork)
-      for (int64_t i = 0; i < n; ++i) f(i);
-    else
-      parallel(d_, n, f);
-  }
-
   void pack(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
     const bool unit[2] = {unit_steps(k_at_[0], kc_), unit_steps(k_at_[1], kc_)};
     constexpr int64_t each = 4;  // panels of one task
     const int64_t ta = panels(mp, each), tb = panels(np, each);
-    tasks(ta + tb, (mp * E::kMr + np * E::kNr) * kc_ * 4, [&](int64_t t) {
+    run_tasks(d_, ta + tb, (mp * E::kMr + np * E::kNr) * kc_ * 4, kSerialWork, [&](int64_t t) {
       if (t < ta)
         for (int64_t p = t * each; p < least(mp, (t + 1) * each); ++p)
           pack_panel<E, E::kMr>(a_, x_.m, kA, (ip + p) * E::kMr, k_at_[0], kc_, unit[0], x_.conj_a,
@@ -136,7 +128,7 @@ class Gemm {
 
   void multiply(int64_t ip, int64_t mp, int64_t jp, int64_t np) {
     const int64_t tm = panels(mp, kTaskPanelsM), tn = panels(np, kTaskPanelsN);
-    tasks(tm * tn, mp * E::kMr * np * E::kNr * kc_, [&](int64_t t) {
+    run_tasks(d_, tm * tn, mp * E::kMr * np * E::kNr * kc_, kSerialWork, [&](int64_t t) {
       const int64_t i0 = t % tm * kTaskPanelsM, j0 = t / tm * kTaskPanelsN;
       corner(ip, i0, least(mp, i0 + kTaskPanelsM), jp, j0, least(np, j0 + kTaskPanelsN));
     });

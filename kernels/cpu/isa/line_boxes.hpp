@@ -9,6 +9,15 @@ inline int64_t panels(int64_t n, int64_t width) { return (n + width - 1) / width
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most(int64_t a, int64_t b) { return a < b ? b : a; }
 
+// n tasks, by threads if their multiplications are worth it.
+template <class F>
+void run_tasks(gd_device* d, int64_t n, int64_t work, int64_t worth, F&& f) {
+  if (work < worth)
+    for (int64_t i = 0; i < n; ++i) f(i);
+  else
+    parallel(d, n, f);
+}
+
 // k in equal blocks of at most `most_each`; at least 1.
 inline int64_t k_block(int64_t k, int64_t most_each) {
   return most(panels(k, most(panels(k, most_each), 1)), 1);
