@@ -1,0 +1,74 @@
+// Call: a gd_call whose every access is checked, so that a slot is written as plain work and a call
+// that breaks its contract becomes a status with a text. Host side only.
+#pragma once
+#include "engine/dtype.hpp"
+
+namespace gradus::gpu {
+
+inline constexpr int kMaxViewRank = 64;
+
+// Ends a slot; caught where the C interface begins (runtime.hpp).
+struct Refusal {
+  gd_status code;
+  int32_t native;
+  char text[sizeof(gd_error::text)];
+};
+
+// Throws a Refusal, with a text in the manner of printf that is cut to its room.
+[[noreturn]] void refuse(gd_status code, int32_t native, const char* format, ...)
+    __attribute__((format(printf, 3, 4), noinline));
+
+class Call {
+ public:
+  // `device` and `slot` begin every text: "cuda:0 gather: ...". Checks the call's own fields.
+  Call(const gd_call& raw, const char* device, const char* slot);
+
+  // What the slot was asked for ("sigmoid", "argmax"); texts say it after the slot.
+  void named(const char* what) { what_ = what; }
+  // Refuses unless there are exactly these many views and at least these many numbers.
+  void expect(int n_in, int n_out, int n_doubles, int n_ints) const;
+
+  int32_t op() const { return raw_.op; }
+  int n_in() const { return raw_.n_in; }
+  int n_out() const { return raw_.n_out; }
+  int n_doubles() const { return raw_.n_doubles; }
+  int n_ints() const { return raw_.n_ints; }
+  double number(int k) const { return raw_.doubles[k]; }
+  const double* numbers() const { return raw_.doubles; }
+  int64_t integer(int k) const { return raw_.ints[k]; }
+
+  bool has_in(int k) const { return raw_.in[k].data != nullptr; }
+  bool has_out(int k) const { return raw_.out[k].data != nullptr; }
+  // A view that must be there, checked. Outputs must not repeat an element.
+  const gd_view& in(int k) const { return checked("input", k, raw_.in[k], false); }
+  const gd_view& out(int k) const { return checked("output", k, raw_.out[k], true); }
+
+  int axis(int k, const gd_view& v) const;  // ints[k] as an axis of v
+  void expect_sizes(const char* whose, const gd_view& v, const gd_view& wanted) const;
+  void expect_dtype(const char* whose, const gd_view& v, DType wanted) const;
+
+  // "DEVICE SLOT WHAT: ..." in the manner of printf.
+  [[noreturn]] void refuse(gd_status code, const char* format, ...) const
+      __attribute__((format(printf, 3, 4)));
+
+ private:
+  const gd_view& checked(const char* side, int k, const gd_view& v, bool writes) const;
+
+  const gd_call& raw_;
+  const char *device_, *slot_;
+  const char* what_ = "";
+};
+
+int64_t count_of(const gd_view& v);
+bool same_sizes(const gd_view& a, const gd_view& b);
+// Element (0, 0, ...) of v.
+inline char* start_of(const gd_view& v) {
+  return static_cast<char*>(v.data) + v.offset * int64_t(itemsize(DType(v.dtype)));
+}
+// "(3, 4)"
+struct SizesText {
+  explicit SizesText(const gd_view& v);
+  char text[120];
+};
+
+}  // namespace gradus::gpu

@@ -1,0 +1,11 @@
+// What the two halves of the emulator share: the launches and the run-time library.
+#pragma once
+#include "kernels/gpu/emulator/emulator.hpp"
+
+namespace gradus::emu {
+
+int current_device();
+// Runs a kernel now.
+emuError_t run(bool together, unsigned blocks, unsigned threads, const std::function<void()>& body);
+
+}  // namespace gradus::emu

@@ -1,0 +1,22 @@
+// Reading the options.
+#include "kernels/gpu/options.hpp"
+
+#include "kernels/gpu/call.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace gradus::gpu {
+
+Options parse_options(const char* json, const char* device) {
+  Options o;
+  try {
+    const auto all = nlohmann::json::parse(json && *json ? json : "{}", nullptr, true, true);
+    o.sync = all.value("sync", o.sync);
+    if (all.contains("precision")) o.tf32 = all["precision"].value("tf32", o.tf32);
+  } catch (const nlohmann::json::exception& e) {
+    refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
+  }
+  return o;
+}
+
+}  // namespace gradus::gpu

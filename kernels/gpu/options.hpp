@@ -1,0 +1,14 @@
+// What the device config says to a GPU, out of the JSON text that open() is given.
+#pragma once
+
+namespace gradus::gpu {
+
+struct Options {
+  bool sync = false;  // wait after each call, so that an error is said where it happened
+  bool tf32 = false;  // may products of f32 be rounded to 10 bits of mantissa on tensor cores?
+};
+
+// Keys that are not a GPU's are not read. Refusal(GD_INVALID) for text that is no JSON object.
+Options parse_options(const char* json, const char* device);
+
+}  // namespace gradus::gpu

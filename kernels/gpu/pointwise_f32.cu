@@ -1,0 +1,8 @@
+// The statements read by float.
+#include "kernels/gpu/pointwise.hpp"
+
+namespace gradus::gpu {
+
+Entry entry_f32(int32_t id) { return entry_for<float>(id); }
+
+}  // namespace gradus::gpu

@@ -1,0 +1,118 @@
+// A device of this module while it runs: its stream, scratch memory and what has gone wrong on it;
+// and Run, what a slot is given. Errors of the vendor's library become refusals here.
+// Threads: calls of one device are ordered by its lock.
+#pragma once
+#include "kernels/gpu/call.hpp"
+#include "kernels/gpu/options.hpp"
+#include "kernels/gpu/vendor.hpp"
+
+#include <mutex>
+#include <vector>
+
+namespace gradus::gpu {
+
+// Throws a Refusal with the library's name and number for e, unless it is success. `what` is the
+// work that failed. A sticky error marks the device as lost.
+void check(gd_device* device, Error e, const char* what);
+
+gd_status status_of(Error e);
+
+// What a kernel says about the values that it met: the first that says it wins.
+struct Complaint {
+  int32_t code;  // 0: nothing; else one of Wrong
+  int32_t slot;
+  int64_t value, limit;
+};
+enum Wrong : int32_t { kNothing = 0, kIndexOutside = 1 };
+
+}  // namespace gradus::gpu
+
+struct gd_device {
+  int index = 0;
+  char name[40] = "";
+  int wave = 32, units = 1;
+  gradus::gpu::Options options;
+  gradus::gpu::Stream stream = nullptr;
+  gradus::gpu::Complaint* complaint = nullptr;          // in the device's memory
+  gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
+  bool may_complain = false;  // a kernel that can complain ran since the last look
+  bool capturing = false;
+  char lost[200] = "";  // why it can't be used any more
+  std::mutex mutex;
+
+  // Scratch memory for one call; grown by need, kept. Older pieces stay, since captured graphs may
+  // use them.
+  void* scratch(size_t bytes, const char* what);
+  // Waits for the stream and says what kernels complained about.
+  void wait();
+
+ private:
+  void* scratch_ = nullptr;
+  size_t scratch_bytes_ = 0;
+  std::vector<void*> old_scratch_;
+};
+
+namespace gradus::gpu {
+
+struct Run {
+  gd_device& device;
+  Stream stream;
+  Call& call;
+
+  // Scratch memory, cut into pieces: each call gives the next one, aligned to 256 bytes.
+  class Scratch {
+   public:
+    Scratch(const Run& run, size_t bytes)
+        : at_(static_cast<char*>(run.device.scratch(bytes, "scratch"))) {}
+    template <class T>
+    T* take(int64_t count) {
+      T* out = reinterpret_cast<T*>(at_);
+      at_ += whole(sizeof(T) * size_t(count));
+      return out;
+    }
+    static size_t whole(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+   private:
+    char* at_;
+  };
+
+  // Blocks for one thread per element, looping if there are too many.
+  int64_t blocks_for(int64_t elements, int threads) const {
+    const int64_t wanted = (elements + threads - 1) / threads, most = int64_t(device.units) * 32;
+    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+  }
+  // `blocks` blocks of `threads` threads.
+  template <class... P, class... A>
+  void grid(Threads kind, int64_t blocks, int threads, void (*kernel)(P...), A&&... args) const {
+    check(&device, launch(kind, kernel, blocks, threads, stream, std::forward<A>(args)...),
+          "a launch");
+  }
+};
+
+// A kernel's complaint. Of several at once any one stays: they are equal in kind.
+__device__ inline void complain(Complaint* c, Wrong code, int slot, int64_t value, int64_t limit) {
+  if (c->code) return;
+  c->slot = slot;
+  c->value = value;
+  c->limit = limit;
+  c->code = code;
+}
+
+// The slots, one function each; they refuse by throwing.
+void copy(Run&);
+void fill(Run&);
+void pointwise(Run&);
+void pointwise_vjp(Run&);
+void reduce(Run&);
+void scan(Run&);
+void contract(Run&);
+void gather(Run&);
+void scatter_add(Run&);
+void random(Run&);
+void softmax(Run&);
+void normalize(Run&);
+void optimizer_step(Run&);
+void sort(Run&);
+void chain(Run&);
+
+}  // namespace gradus::gpu

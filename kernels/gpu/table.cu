@@ -1,0 +1,373 @@
+// The table that the module exports: probing, opening, memory, streams, events, graphs, slots.
+#include "kernels/gpu/runtime.hpp"
+#include "ops/def/fingerprint.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#if defined(GRADUS_EMULATE)
+#define GRADUS_KIND "emu"
+#elif defined(__HIP_PLATFORM_AMD__)
+#define GRADUS_KIND "hip"
+#else
+#define GRADUS_KIND "cuda"
+#endif
+#ifndef GRADUS_BUILD
+#define GRADUS_BUILD "unknown"
+#endif
+
+namespace gradus::gpu {
+namespace {
+
+gd_status fill_error(gd_error* error, gd_status code, int32_t native, const char* text) {
+  error->code = code;
+  error->native = native;
+  std::snprintf(error->text, sizeof error->text, "%s", text);
+  return code;
+}
+
+// Runs f for an entry of the table: what it throws becomes a status.
+template <class F>
+gd_status guarded(gd_error* error, F&& f) noexcept {
+  try {
+    f();
+    return GD_OK;
+  } catch (const Refusal& r) {
+    return fill_error(error, r.code, r.native, r.text);
+  } catch (const std::bad_alloc&) {
+    return fill_error(error, GD_OOM, 0, GRADUS_KIND ": out of host memory");
+  } catch (const std::exception& e) {
+    return fill_error(error, GD_INTERNAL, 0, e.what());
+  } catch (...) {
+    return fill_error(error, GD_INTERNAL, 0, GRADUS_KIND ": unknown failure");
+  }
+}
+
+// The same on a device that is the current one of this thread and not lost.
+template <class F>
+gd_status on(gd_device* d, gd_error* error, F&& f) noexcept {
+  return guarded(error, [&] {
+    if (d->lost[0]) refuse(GD_DEVICE_LOST, 0, "%s was lost earlier: %s", d->name, d->lost);
+    check(d, GPU(SetDevice)(d->index), "choosing the device");
+    f();
+  });
+}
+
+// ---- what is there
+
+uint32_t capabilities(gd_device*) {
+#if defined(GRADUS_EMULATE)
+  return GD_CAP_GRAPH | GD_CAP_EMULATED;
+#elif defined(__HIP_PLATFORM_AMD__)
+  return 0;
+#else
+  return GD_CAP_GRAPH;
+#endif
+}
+
+gd_status probe(int32_t* count, gd_error* error) {
+  int n = 0;
+  *count = 0;
+  const Error e = GPU(GetDeviceCount)(&n);
+  if (e == GPU(Success) && n > 0) {
+    *count = n;
+    return GD_OK;
+  }
+  (void)GPU(GetLastError)();
+  char text[200];
+#if defined(GRADUS_EMULATE)
+  std::snprintf(text, sizeof text, "no device");
+#elif defined(__HIP_PLATFORM_AMD__)
+  std::snprintf(text, sizeof text,
+                "no AMD GPU found (is the amdgpu driver loaded, and may this user open /dev/kfd?)");
+#else
+  int driver = 0, runtime = 0;
+  (void)GPU(DriverGetVersion)(&driver);
+  (void)GPU(RuntimeGetVersion)(&runtime);
+  if (int(e) == 34)
+    std::snprintf(text, sizeof text,
+                  "the libcuda.so.1 found is the toolkit's stub; take the toolkit's stubs folder "
+                  "out of LD_LIBRARY_PATH");
+  else if (int(e) == 35 && driver == 0)
+    std::snprintf(text, sizeof text, "no NVIDIA driver (libcuda.so.1 not found)");
+  else if (int(e) == 35)
+    std::snprintf(text, sizeof text,
+                  "driver supports CUDA %d.%d, the module needs %d.%d; update it", driver / 1000,
+                  driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  else if (int(e) == 100 || e == GPU(Success))
+    std::snprintf(text, sizeof text,
+                  "a driver but no NVIDIA GPU found (is CUDA_VISIBLE_DEVICES empty?)");
+  else
+    std::snprintf(text, sizeof text, "%s (%d)", GPU(GetErrorString)(e), int(e));
+#endif
+  return fill_error(error, e == GPU(Success) ? GD_NO_DEVICE : status_of(e), int32_t(e), text);
+}
+
+gd_status info(int32_t index, gd_info* out, gd_error* error) {
+  return guarded(error, [&] {
+    gd_device d;
+    std::snprintf(d.name, sizeof d.name, GRADUS_KIND ":%d", index);
+    Properties p{};
+    check(&d, properties(index, &p), "asking for its properties");
+    *out = gd_info{};
+    std::snprintf(out->name, sizeof out->name, "%s", p.name);
+    std::snprintf(out->arch, sizeof out->arch, "%s", p.arch);
+    out->units = p.units;
+    out->wave = p.wave;
+    size_t free = 0, total = 0;
+    check(&d, GPU(SetDevice)(index), "choosing the device");
+    const bool known = GPU(MemGetInfo)(&free, &total) == GPU(Success);
+    out->total_bytes = known ? int64_t(total) : -1;
+    out->free_bytes = known ? int64_t(free) : -1;
+  });
+}
+
+gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error) {
+  return guarded(error, [&] {
+    auto d = std::make_unique<gd_device>();
+    d->index = index;
+    std::snprintf(d->name, sizeof d->name, index == 0 ? GRADUS_KIND : GRADUS_KIND ":%d", index);
+    // The emulator has worked by the time a call returns, so it may as well say what went wrong.
+    d->options = parse_options(json, d->name);
+    d->options.sync = d->options.sync || (capabilities(nullptr) & GD_CAP_EMULATED) != 0;
+    Properties p{};
+    check(d.get(), properties(index, &p), "asking for its properties");
+    d->wave = p.wave;
+    d->units = p.units;
+    check(d.get(), GPU(SetDevice)(index), "choosing the device");
+    check(d.get(), GPU(StreamCreateWithFlags)(&d->stream, GPU(StreamNonBlocking)), "a stream");
+    void* p2 = nullptr;
+    check(d.get(), GPU(Malloc)(&p2, sizeof(Complaint)), "an allocation");
+    d->complaint = static_cast<Complaint*>(p2);
+    check(d.get(), pinned_alloc(&p2, sizeof(Complaint)), "an allocation of pinned memory");
+    d->complaint_on_host = static_cast<Complaint*>(p2);
+    check(d.get(), GPU(MemsetAsync)(d->complaint, 0, sizeof(Complaint), d->stream), "a fill");
+    *out = d.release();  // devices live for ever
+  });
+}
+
+void close(gd_device*) {}
+
+// ---- memory
+
+gd_status alloc(gd_device* d, size_t bytes, void** out, gd_error* error) {
+  return on(d, error, [&] { check(d, GPU(Malloc)(out, bytes ? bytes : 1), "an allocation"); });
+}
+
+void free_memory(gd_device* d, void* p) {
+  if (d->lost[0] || GPU(SetDevice)(d->index) != GPU(Success)) return;
+  (void)GPU(Free)(p);  // waits for what still uses it
+  (void)GPU(GetLastError)();
+}
+
+Stream stream_of(gd_device* d, gd_stream* s) { return s ? reinterpret_cast<Stream>(s) : d->stream; }
+
+gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, size_t bytes,
+                     int32_t way, gd_error* error) {
+  return on(d, error, [&] {
+    if (bytes == 0) return;
+    const auto kind = way == GD_HOST_TO_DEVICE   ? GPU(MemcpyHostToDevice)
+                      : way == GD_DEVICE_TO_HOST ? GPU(MemcpyDeviceToHost)
+                                                 : GPU(MemcpyDeviceToDevice);
+    const Stream stream = stream_of(d, s);
+    check(d, GPU(MemcpyAsync)(to, from, bytes, kind, stream), "a copy");
+    if (way != GD_ON_DEVICE && !s) d->wait();
+  });
+}
+
+// ---- streams and events
+
+gd_status stream_new(gd_device* d, gd_stream** out, gd_error* error) {
+  return on(d, error, [&] {
+    Stream s;
+    check(d, GPU(StreamCreateWithFlags)(&s, GPU(StreamNonBlocking)), "a stream");
+    *out = reinterpret_cast<gd_stream*>(s);
+  });
+}
+void stream_del(gd_device* d, gd_stream* s) {
+  if (s && GPU(SetDevice)(d->index) == GPU(Success)) (void)GPU(StreamDestroy)(stream_of(d, s));
+}
+gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
+  return on(d, error, [&] {
+    if (s)
+      check(d, GPU(StreamSynchronize)(stream_of(d, s)), "waiting");
+    else
+      d->wait();
+  });
+}
+gd_status event_new(gd_device* d, gd_event** out, gd_error* error) {
+  return on(d, error, [&] {
+    Event e;
+    check(d, GPU(EventCreateWithFlags)(&e, GPU(EventDisableTiming)), "an event");
+    *out = reinterpret_cast<gd_event*>(e);
+  });
+}
+Event event_of(gd_event* e) { return reinterpret_cast<Event>(e); }
+void event_del(gd_device* d, gd_event* e) {
+  if (e && GPU(SetDevice)(d->index) == GPU(Success)) (void)GPU(EventDestroy)(event_of(e));
+}
+gd_status event_record(gd_device* d, gd_stream* s, gd_event* e, gd_error* error) {
+  return on(d, error,
+            [&] { check(d, GPU(EventRecord)(event_of(e), stream_of(d, s)), "an event"); });
+}
+gd_status event_wait(gd_device* d, gd_stream* s, gd_event* e, gd_error* error) {
+  return on(d, error, [&] {
+    check(d, GPU(StreamWaitEvent)(stream_of(d, s), event_of(e), 0), "waiting for an event");
+  });
+}
+gd_status event_query(gd_device* d, gd_event* e, gd_error* error) {
+  return on(d, error, [&] { check(d, GPU(EventQuery)(event_of(e)), "an event"); });
+}
+
+// ---- graphs
+
+gd_status capture_begin(gd_device* d, gd_stream* s, gd_error* error) {
+  return on(d, error, [&] {
+    d->wait();
+    check(d, GPU(StreamBeginCapture)(stream_of(d, s), GPU(StreamCaptureModeThreadLocal)),
+          "beginning a capture");
+    d->capturing = true;
+  });
+}
+gd_status capture_end(gd_device* d, gd_stream* s, void** out, gd_error* error) {
+  return on(d, error, [&] {
+    d->capturing = false;
+    *out = nullptr;
+    GPU(Graph_t) graph = nullptr;
+    check(d, GPU(StreamEndCapture)(stream_of(d, s), &graph), "ending a capture");
+    Graph exec = nullptr;
+    const Error e = instantiate(&exec, graph);
+    (void)GPU(GraphDestroy)(graph);
+    check(d, e, "instantiating a graph");
+    *out = exec;
+  });
+}
+gd_status graph_launch(gd_device* d, gd_stream* s, void* graph, gd_error* error) {
+  return on(d, error, [&] {
+    check(d, GPU(GraphLaunch)(static_cast<Graph>(graph), stream_of(d, s)), "launching a graph");
+    if (d->options.sync) d->wait();
+  });
+}
+void graph_del(gd_device* d, void* graph) {
+  if (graph && GPU(SetDevice)(d->index) == GPU(Success))
+    (void)GPU(GraphExecDestroy)(static_cast<Graph>(graph));
+}
+
+// ---- slots
+
+constexpr const char* slot_name(gd_slot slot) {
+  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
+                                   "reduce",         "scan",   "contract",  "gather",
+                                   "scatter_add",    "random", "softmax",   "normalize",
+                                   "optimizer_step", "linalg", "sort",      "chain"};
+  static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
+  return names[slot];
+}
+
+template <gd_slot Slot, void (*Work)(Run&)>
+gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
+  return on(d, error, [&] {
+    const std::lock_guard lock(d->mutex);
+    Call call(*raw, d->name, slot_name(Slot));
+    Run run{*d, stream_of(d, s), call};
+    Work(run);
+    if ((Slot == GD_GATHER || Slot == GD_SCATTER_ADD) && !d->capturing) d->may_complain = true;
+    if (d->options.sync && !d->capturing) d->wait();
+  });
+}
+
+gd_table make_table() {
+  gd_table t{};
+  t.magic = GD_MAGIC;
+  t.major = GD_MAJOR;
+  t.minor = GD_MINOR;
+  t.struct_size = sizeof(gd_table);
+  t.statements = def::statements_hash();
+  t.kind = GRADUS_KIND;
+  t.build = GRADUS_BUILD;
+#if defined(GRADUS_EMULATE)
+  t.score = -10;  // never by itself
+#elif defined(__HIP_PLATFORM_AMD__)
+  t.score = 200;
+#else
+  t.score = 300;
+#endif
+  t.statement_count = def::statement_count();
+  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
+  t.probe = probe;
+  t.info = info;
+  t.open = open;
+  t.close = close;
+  t.capabilities = capabilities;
+  t.alloc = alloc;
+  t.free = free_memory;
+  t.copy = copy_bytes;
+  t.stream_new = stream_new;
+  t.stream_del = stream_del;
+  t.stream_sync = stream_sync;
+  t.event_new = event_new;
+  t.event_del = event_del;
+  t.event_record = event_record;
+  t.event_wait = event_wait;
+  t.event_query = event_query;
+  t.capture_begin = capture_begin;
+  t.capture_end = capture_end;
+  t.graph_launch = graph_launch;
+  t.graph_del = graph_del;
+  t.slot[GD_COPY] = run<GD_COPY, copy>;
+  t.slot[GD_FILL] = run<GD_FILL, fill>;
+  t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;
+  t.slot[GD_POINTWISE_VJP] = run<GD_POINTWISE_VJP, pointwise_vjp>;
+  return t;
+}
+
+}  // namespace
+
+Error properties(int index, Properties* out) {
+#if defined(GRADUS_EMULATE)
+  if (const Error e = emuSetDevice(index); e != emuSuccess) return e;
+  std::snprintf(out->name, sizeof out->name, "emulator, wave %d%s", emu::wave_width(),
+                index >= 2 ? ", reversed order" : "");
+  std::snprintf(out->arch, sizeof out->arch, "host fibers");
+  out->pci[0] = 0;
+  out->wave = emu::wave_width();
+  out->units = 2;
+  out->shared_bytes = 48 << 10;
+#elif defined(__HIP_PLATFORM_AMD__)
+  hipDeviceProp_t p;
+  if (const Error e = hipGetDeviceProperties(&p, index); e != hipSuccess) return e;
+  std::snprintf(out->name, sizeof out->name, "%s", p.name);
+  std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
+  if (const Error e = hipDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != hipSuccess)
+    out->pci[0] = 0;
+  out->wave = p.warpSize;
+  out->units = p.multiProcessorCount;
+  out->shared_bytes = int(p.sharedMemPerBlock);
+#else
+  cudaDeviceProp p;
+  if (const Error e = cudaGetDeviceProperties(&p, index); e != cudaSuccess) return e;
+  std::snprintf(out->name, sizeof out->name, "%s", p.name);
+  std::snprintf(out->arch, sizeof out->arch, "sm_%d%d", p.major, p.minor);
+  if (const Error e = cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != cudaSuccess)
+    out->pci[0] = 0;
+  out->wave = p.warpSize;
+  out->units = p.multiProcessorCount;
+  out->shared_bytes = int(p.sharedMemPerBlock);
+#endif
+  return GPU(Success);
+}
+
+}  // namespace gradus::gpu
+
+extern "C" __attribute__((visibility("default"))) const gd_table* gradus_device_module(
+    uint32_t host_major, uint32_t) {
+  if (host_major != GD_MAJOR) return nullptr;
+  try {
+    static const gd_table table = gradus::gpu::make_table();
+    return &table;
+  } catch (...) {
+    return nullptr;
+  }
+}

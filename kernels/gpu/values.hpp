@@ -1,0 +1,168 @@
+// Elements in memory and in registers: load and store with the casts of the copy slot, which are
+//   complex -> real    the real part                x -> bool      x != 0 (NaN is true)
+//   float -> integer   towards zero; beyond the range the nearest end of it, NaN gives 0
+//   integer -> integer modulo 2^bits                x -> f16, bf16 rounded once, to nearest even
+#pragma once
+#include "engine/dtype.hpp"
+#include "kernels/gpu/vendor.hpp"
+
+#include <type_traits>
+
+namespace gradus::gpu {
+
+// The type that computes for a storage type: float for the 16-bit ones.
+template <class T>
+struct computing_t {
+  using type = T;
+};
+template <>
+struct computing_t<Half> {
+  using type = float;
+};
+template <>
+struct computing_t<BFloat16> {
+  using type = float;
+};
+template <class T>
+using computing = typename computing_t<T>::type;
+
+namespace detail {
+
+using gradus::detail::bits_float;
+using gradus::detail::float_bits;
+
+// To float so that a second rounding, to 16 bits, gives what one rounding would have: an inexact
+// result gets an odd last bit (Boldo and Melquiond, IEEE Trans. Computers 57, 2008).
+GRADUS_HD inline float round_to_odd(double x) {
+  float f = float(x);
+  if (double(f) == x || x != x) return f;
+  const bool away = (f < 0 ? -double(f) : double(f)) > (x < 0 ? -x : x);
+  if (away) f = bits_float(float_bits(f) - 1u);  // one step towards zero
+  return bits_float(float_bits(f) | 1u);
+}
+// An i64 as a double that rounds to 16 bits (or to float) as it would itself.
+GRADUS_HD inline float round_to_odd(int64_t x) {
+  const bool negative = x < 0;
+  uint64_t m = negative ? uint64_t(0) - uint64_t(x) : uint64_t(x);
+  bool sticky = false;
+  int shift = 0;
+  for (; m >> 24; ++shift) {
+    sticky = sticky || (m & 1u);
+    m >>= 1;
+  }
+  float f = float(uint32_t(m | uint64_t(sticky)));
+  for (; shift > 0; --shift) f *= 2.0f;
+  return negative ? -f : f;
+}
+
+template <class I, class F>
+GRADUS_HD inline I truncated(F x) {
+  constexpr bool is_signed = I(-1) < I(0);
+  constexpr int bits = int(sizeof(I)) * 8 - (is_signed ? 1 : 0);
+  constexpr I high = I((uint64_t(1) << (bits - 1)) - 1 + (uint64_t(1) << (bits - 1)));
+  constexpr I low = is_signed ? I(-high - I(1)) : I(0);
+  if (x != x) return I(0);
+  if (x <= F(low)) return low;
+  if (x >= F(high)) return high;
+  return I(x);
+}
+
+}  // namespace detail
+
+template <class To, class From>
+GRADUS_HD inline To cast_to(From x) {
+  constexpr bool to_half = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (!std::is_same_v<computing<From>, From>) {
+    return cast_to<To>(float(x));
+  } else if constexpr (is_complex_v<From>) {
+    if constexpr (is_complex_v<To>)
+      return To(x);
+    else if constexpr (std::is_same_v<To, bool>)
+      return x.re != 0 || x.im != 0;
+    else
+      return cast_to<To>(x.re);
+  } else if constexpr (is_complex_v<To>) {
+    return To(cast_to<real_of<To>>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else if constexpr (to_half) {
+    if constexpr (std::is_same_v<From, float>)
+      return To(x);
+    else if constexpr (std::is_same_v<From, double>)
+      return To(detail::round_to_odd(x));
+    else
+      return To(detail::round_to_odd(int64_t(x)));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return detail::truncated<To>(x);
+  } else {
+    return To(x);
+  }
+}
+
+// Element `at` of a buffer of this dtype, as a T.
+template <class T>
+GRADUS_HD inline T load(const void* data, int64_t at, int32_t dtype) {
+  T out{};
+  switch (dtype) {
+    case GD_F32:
+      return cast_to<T>(static_cast<const float*>(data)[at]);
+    case GD_F64:
+      return cast_to<T>(static_cast<const double*>(data)[at]);
+    case GD_C64:
+      return cast_to<T>(static_cast<const c64*>(data)[at]);
+    case GD_C128:
+      return cast_to<T>(static_cast<const c128*>(data)[at]);
+    case GD_I32:
+      return cast_to<T>(static_cast<const int32_t*>(data)[at]);
+    case GD_I64:
+      return cast_to<T>(static_cast<const int64_t*>(data)[at]);
+    case GD_U8:
+      return cast_to<T>(static_cast<const uint8_t*>(data)[at]);
+    case GD_BOOL:
+      return cast_to<T>(static_cast<const bool*>(data)[at]);
+    case GD_F16:
+      return cast_to<T>(static_cast<const Half*>(data)[at]);
+    case GD_BF16:
+      return cast_to<T>(static_cast<const BFloat16*>(data)[at]);
+    default:
+      return out;
+  }
+}
+template <class T>
+GRADUS_HD inline void store(void* data, int64_t at, int32_t dtype, T value) {
+  switch (dtype) {
+    case GD_F32:
+      static_cast<float*>(data)[at] = cast_to<float>(value);
+      break;
+    case GD_F64:
+      static_cast<double*>(data)[at] = cast_to<double>(value);
+      break;
+    case GD_C64:
+      static_cast<c64*>(data)[at] = cast_to<c64>(value);
+      break;
+    case GD_C128:
+      static_cast<c128*>(data)[at] = cast_to<c128>(value);
+      break;
+    case GD_I32:
+      static_cast<int32_t*>(data)[at] = cast_to<int32_t>(value);
+      break;
+    case GD_I64:
+      static_cast<int64_t*>(data)[at] = cast_to<int64_t>(value);
+      break;
+    case GD_U8:
+      static_cast<uint8_t*>(data)[at] = cast_to<uint8_t>(value);
+      break;
+    case GD_BOOL:
+      static_cast<bool*>(data)[at] = cast_to<bool>(value);
+      break;
+    case GD_F16:
+      static_cast<Half*>(data)[at] = cast_to<Half>(value);
+      break;
+    default:
+      static_cast<BFloat16*>(data)[at] = cast_to<BFloat16>(value);
+  }
+}
+
+}  // namespace gradus::gpu

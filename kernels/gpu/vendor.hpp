@@ -1,0 +1,132 @@
+// One source, three compilers. GPU(Name) is a name of the vendor's run-time library: cudaName with
+// nvcc, hipName with hipcc, emuName with the emulator (emulator/emulator.hpp), which runs the same
+// kernels on the host. What differs by more than the prefix stands here, and nowhere else.
+#pragma once
+#if defined(GRADUS_EMULATE)
+#include "kernels/gpu/emulator/emulator.hpp"
+#define GPU(name) emu##name
+#elif defined(__HIP__) || defined(__HIP_PLATFORM_AMD__)
+#include <hip/hip_runtime.h>
+#define GPU(name) hip##name
+#else
+#include <cuda_runtime.h>
+#define GPU(name) cuda##name
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+#include <utility>
+
+namespace gradus::gpu {
+
+using Error = GPU(Error_t);
+using Stream = GPU(Stream_t);
+using Event = GPU(Event_t);
+using Graph = GPU(GraphExec_t);
+
+// ---- words of kernels. A wave is the group of threads that runs together: 32 or 64 lanes.
+#if defined(GRADUS_EMULATE)
+#define GPU_NOINLINE __attribute__((noinline))
+// T name[count], shared by the threads of a block, not initialised.
+#define GPU_SHARED(T, name, count)   \
+  static const char name##_site = 0; \
+  T* const name =                    \
+      static_cast<T*>(::gradus::emu::shared(&name##_site, sizeof(T) * (count), alignof(T)))
+inline int wave_width() { return emu::wave_width(); }
+inline void barrier() { emu::barrier(); }
+template <class T>
+inline T shuffle(T value, int lane) {
+  return emu::shuffle(value, lane);
+}
+#else
+#define GPU_NOINLINE __noinline__
+#define GPU_SHARED(T, name, count)                                                  \
+  __shared__ __align__(alignof(T)) unsigned char name##_bytes[sizeof(T) * (count)]; \
+  T* const name = reinterpret_cast<T*>(name##_bytes)
+__device__ inline int wave_width() { return warpSize; }
+__device__ inline void barrier() { __syncthreads(); }
+// The value of another lane of the same wave; all lanes of the wave call it together.
+template <class T>
+__device__ inline T shuffle(T value, int lane) {
+  static_assert(sizeof(T) % 4 == 0);
+  int words[sizeof(T) / 4];
+  memcpy(words, &value, sizeof(T));
+  for (int& word : words)
+#if defined(__HIP_PLATFORM_AMD__)
+    word = __shfl(word, lane);
+#else
+    word = __shfl_sync(~0u, word, lane);
+#endif
+  memcpy(&value, words, sizeof(T));
+  return value;
+}
+#endif
+
+// This thread's number in its block, its lane, and its number in the whole grid.
+__device__ inline int thread() { return int(threadIdx.x); }
+__device__ inline int block_threads() { return int(blockDim.x); }
+__device__ inline int lane() { return int(threadIdx.x) % wave_width(); }
+__device__ inline int64_t block() { return int64_t(blockIdx.x); }
+__device__ inline int64_t blocks() { return int64_t(gridDim.x); }
+__device__ inline int64_t first_index() { return block() * block_threads() + thread(); }
+__device__ inline int64_t index_step() { return blocks() * block_threads(); }
+
+// ---- launches. Arguments are converted to the kernel's parameter types.
+
+enum class Threads { apart, together };  // together: with barriers or shuffles
+
+template <class... P, class... A>
+Error launch(Threads threads, void (*kernel)(P...), int64_t grid, int block, Stream stream,
+             A&&... args) {
+  std::tuple<P...> values(static_cast<P>(std::forward<A>(args))...);
+#if defined(GRADUS_EMULATE)
+  return emu::launch(threads == Threads::together, unsigned(grid), unsigned(block), stream,
+                     [kernel, values] { std::apply(kernel, values); });
+#else
+  (void)threads;
+  return std::apply(
+      [&](P&... p) {
+        void* pointers[sizeof...(P) + 1] = {static_cast<void*>(&p)...};
+        return GPU(LaunchKernel)(reinterpret_cast<const void*>(kernel), dim3(unsigned(grid)),
+                                 dim3(unsigned(block)), pointers, 0, stream);
+      },
+      values);
+#endif
+}
+
+// ---- calls of the run-time library that differ
+
+inline Error pinned_alloc(void** p, size_t bytes) {
+#if defined(__HIP_PLATFORM_AMD__)
+  return hipHostMalloc(p, bytes, hipHostMallocDefault);
+#else
+  return GPU(MallocHost)(p, bytes);
+#endif
+}
+inline Error pinned_free(void* p) {
+#if defined(__HIP_PLATFORM_AMD__)
+  return hipHostFree(p);
+#else
+  return GPU(FreeHost)(p);
+#endif
+}
+inline Error instantiate(Graph* exec, GPU(Graph_t) graph) {
+#if defined(__HIP_PLATFORM_AMD__)
+  return hipGraphInstantiate(exec, graph, nullptr, nullptr, 0);
+#else
+  return GPU(GraphInstantiate)(exec, graph, 0);
+#endif
+}
+
+// What a device is called and can do.
+struct Properties {
+  char name[128];
+  char arch[64];
+  char pci[32];
+  int wave, units, shared_bytes;
+};
+Error properties(int index, Properties* out);
+
+}  // namespace gradus::gpu
