@@ -15,11 +15,6 @@ __global__ void cast_elements(Walk<2> w) {
   }
 }
 
-template <size_t Bytes>
-struct alignas(Bytes < 16 ? Bytes : 16) Element {
-  unsigned char bytes[Bytes];
-};
-
 template <class E>
 __global__ void move_elements(Walk<2> w) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {

@@ -320,6 +320,11 @@ gd_table make_table() {
   t.slot[GD_FILL] = run<GD_FILL, fill>;
   t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;
   t.slot[GD_POINTWISE_VJP] = run<GD_POINTWISE_VJP, pointwise_vjp>;
+  t.slot[GD_GATHER] = run<GD_GATHER, gather>;
+  t.slot[GD_SCATTER_ADD] = run<GD_SCATTER_ADD, scatter_add>;
+  t.slot[GD_RANDOM] = run<GD_RANDOM, random>;
+  t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
+  t.slot[GD_SORT] = run<GD_SORT, sort>;
   return t;
 }
 

@@ -101,6 +101,12 @@ GRADUS_HD inline To cast_to(From x) {
   }
 }
 
+// An element that is only moved.
+template <size_t Bytes>
+struct alignas(Bytes) Element {
+  unsigned char bytes[Bytes];
+};
+
 // Element `at` of a buffer of this dtype, as a T.
 template <class T>
 GRADUS_HD inline T load(const void* data, int64_t at, int32_t dtype) {

@@ -30,6 +30,7 @@ struct Walk {
   int32_t rank = 0;
   bool dense = false;  // every view lies in the order of the walk, without gaps
   int64_t count = 0;
+  int64_t first = 0;        // the number, in the whole, of the first element of a piece
   int64_t sizes[kMaxAxes];  // the last axis first
   Divisor divisors[kMaxAxes];
   int64_t strides[N][kMaxAxes];
@@ -106,6 +107,7 @@ void in_pieces(const Walk<N>& w, F&& f) {
     piece.divisors[last] = Divisor(uint32_t(piece.sizes[last]));
     for (int v = 0; v < N; ++v)
       if (w.data[v]) piece.data[v] += k * w.strides[v][last] * int64_t(itemsize(DType(w.dtype[v])));
+    piece.first += k * inner;
     if (piece.sizes[last] == 1) --piece.rank;
     in_pieces(piece, f);
   }

@@ -1,0 +1,52 @@
+// random: Philox's number n for element n, scaled in f64 with one rounding to the output's dtype
+// (16 bits: to f32, then to them). The same bits as every device's.
+#include "engine/philox.hpp"
+#include "kernels/gpu/walk.hpp"
+
+namespace gradus::gpu {
+namespace {
+
+__global__ void draw(Walk<1> w, const int64_t* state, int64_t state_stride, uint64_t relative,
+                     int32_t op, double p, double q) {
+  const uint64_t seed = uint64_t(state[0]), base = uint64_t(state[state_stride]) + relative;
+  const bool wide = w.dtype[0] == GD_F64;
+  for (int64_t i = first_index(); i < w.count; i += index_step()) {
+    int64_t at[1];
+    w.places(i, at);
+    const RandomBits bits = random_bits(seed, base + uint64_t(w.first + i));
+    double x;
+    if (op == GD_UNIFORM)
+      x = p + (q - p) * (wide ? uniform_f64(bits) : double(uniform_f32(bits)));
+    else if (op == GD_NORMAL)
+      x = p + q * normal_f64(bits);
+    else
+      x = uniform_f64(bits) < p ? 1.0 : 0.0;
+    if (w.dtype[0] == GD_F16 || w.dtype[0] == GD_BF16)
+      store(w.data[0], at[0], w.dtype[0], float(x));
+    else
+      store(w.data[0], at[0], w.dtype[0], x);
+  }
+}
+
+}  // namespace
+
+void random(Run& run) {
+  Call& call = run.call;
+  const char* const names[] = {"uniform", "normal", "bernoulli"};
+  const int32_t op = call.op();
+  if (op < GD_UNIFORM || op > GD_BERNOULLI)
+    call.refuse(GD_INVALID, "no distribution has code %d", op);
+  call.named(names[op]);
+  call.expect(1, 1, op == GD_BERNOULLI ? 1 : 2, 1);
+  const gd_view &state = call.in(0), &out = call.out(0);
+  call.expect_dtype("{seed, base}", state, DType::i64);
+  if (count_of(state) != 2 || state.rank != 1)
+    call.refuse(GD_INVALID, "{seed, base} should have 2 elements, got %s", SizesText(state).text);
+  if (op == GD_BERNOULLI ? is_complex(DType(out.dtype)) : !is_real_float(DType(out.dtype)))
+    call.refuse(GD_UNSUPPORTED, "no numbers of dtype %s", dtype_name(DType(out.dtype)));
+  each(run, make_walk<1>(call, {&out}), draw, reinterpret_cast<const int64_t*>(start_of(state)),
+       state.strides[0], uint64_t(call.integer(0)), op, call.number(0),
+       op == GD_BERNOULLI ? 0.0 : call.number(1));
+}
+
+}  // namespace gradus::gpu
