@@ -50,6 +50,7 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
       {"ops", {"plain", "engine", "ops/def", "ops"}},
       {"kernels/reference", {"plain", "ops/def", "kernels/reference"}},
       {"kernels/cpu", {"plain", "ops/def", "kernels/cpu"}},
+      {"kernels/gpu", {"plain", "ops/def", "kernels/gpu"}},
       {"cli",
        {"plain", "engine", "ops/def", "ops", "kernels/reference", "kernels/cpu", "bindings",
         "cli"}},
@@ -60,7 +61,8 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
   for (const char* top : {"engine", "ops", "kernels", "cli"})
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension();
-      if (extension != ".hpp" && extension != ".cpp" && extension != ".h") continue;
+      if (extension != ".hpp" && extension != ".cpp" && extension != ".h" && extension != ".cu")
+        continue;
       const std::string path = fs::relative(entry.path(), root);
       const std::string room = room_of(path);
       ++files;

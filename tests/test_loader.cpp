@@ -120,7 +120,7 @@ TEST_CASE("device config: every way to write one") {
   CHECK(c.memory_limit == size_t(8) << 30);
   CHECK(c.modules == std::vector<std::string>{"/a/gradus_hip.so"});
   CHECK(c.tf32);
-  CHECK_FALSE(c.graph);
+  CHECK(c.graph == DeviceConfig::Graph::off);
   CHECK(parse_device_config("{}").device == "auto");
 }
 

@@ -38,9 +38,12 @@ Device* cpu_variant(const std::string& name, const std::string& options) {
 const std::vector<Device*>& devices() {
   static const std::vector<Device*> all = [] {
     if (effort() == rows::Effort::full) load_module(GRADUS_LIB_DIR "/gradus_reference.so");
-    std::vector<Device*> list{&open_device("reference"), &open_device("cpu")};
+    load_module(GRADUS_LIB_DIR "/gradus_emu.so");
+    // The emulator with waves of 32 lanes, and of 64 in reversed order.
+    std::vector<Device*> list{&open_device("reference"), &open_device("cpu"), &open_device("emu"),
+                              &open_device("emu:3")};
     for (const KnownKind& kind : known_kinds())
-      if (kind.devices > 0 && kind.kind != "reference" && kind.kind != "cpu")
+      if (kind.devices > 0 && kind.kind != "reference" && kind.kind != "cpu" && kind.kind != "emu")
         list.push_back(&open_device(kind.kind));
     for (const char* isa : {"sse2", "avx2", "avx512", "neon64"})
       if (Device* d = cpu_variant(join("cpu with ", isa), join("{\"isa\": \"", isa, "\"}")))

@@ -135,7 +135,10 @@ DeviceConfig from_layers(const Layered& layers) {
   c.threads = j.value("threads", c.threads);
   if (j.contains("memory_limit")) c.memory_limit = byte_size(j["memory_limit"]);
   if (j.contains("precision")) c.tf32 = j["precision"].value("tf32", c.tf32);
-  c.graph = j.value("graph", c.graph);
+  c.sync = j.value("sync", c.sync);
+  using Graph = DeviceConfig::Graph;
+  if (j.contains("graph"))
+    c.graph = j["graph"] == "force" ? Graph::force : j["graph"] == true ? Graph::on : Graph::off;
   check_name(c);
   return c;
 }
@@ -144,6 +147,9 @@ std::string open_options(const DeviceConfig& config) {
   Json j = Json::object();
   if (config.threads > 0) j["threads"] = config.threads;
   if (config.tf32) j["tf32"] = true;
+  if (config.sync) j["sync"] = true;
+  if (config.graph == DeviceConfig::Graph::off) j["graph"] = false;
+  if (config.graph == DeviceConfig::Graph::force) j["graph"] = "force";
   return j.dump();
 }
 
@@ -222,8 +228,11 @@ Spec device_object_spec() {
       .maybe("precision", Spec::object("how exactly a GPU multiplies")
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
-      .maybe("graph", Spec::boolean("replay captured steps where that is possible; true by "
-                                    "default"));
+      .maybe("graph", Spec::any_of({Spec::boolean(""), Spec::string("").one_of({"force"})},
+                                   "repeat captured steps as a graph of the GPU's own; true by "
+                                   "default, which HIP takes for false unless it says \"force\""))
+      .maybe("sync", Spec::boolean("wait after each call of a GPU, so that an error is said where "
+                                   "it happened; false by default"));
 }
 
 Spec device_spec() {

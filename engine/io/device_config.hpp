@@ -20,7 +20,9 @@ struct DeviceConfig {
   int threads = 0;                   // 0: the device's own choice
   size_t memory_limit = 0;           // bytes, 0: none
   bool tf32 = false;
-  bool graph = true;
+  bool sync = false;  // wait after each call of a GPU
+  enum class Graph { off, on, force };
+  Graph graph = Graph::on;  // a GPU's own graphs for captured steps; force: where they are young too
   std::string origin = "default";  // where `device` came from
 };
 

@@ -12,7 +12,11 @@ Options parse_options(const char* json, const char* device) {
   try {
     const auto all = nlohmann::json::parse(json && *json ? json : "{}", nullptr, true, true);
     o.sync = all.value("sync", o.sync);
-    if (all.contains("precision")) o.tf32 = all["precision"].value("tf32", o.tf32);
+    o.tf32 = all.value("tf32", o.tf32);
+    if (all.contains("graph"))
+      o.graph = all["graph"] == "force" ? Options::Graph::force
+                : all["graph"] == true  ? Options::Graph::on
+                                        : Options::Graph::off;
   } catch (const nlohmann::json::exception& e) {
     refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
   }

@@ -6,6 +6,8 @@ namespace gradus::gpu {
 struct Options {
   bool sync = false;  // wait after each call, so that an error is said where it happened
   bool tf32 = false;  // may products of f32 be rounded to 10 bits of mantissa on tensor cores?
+  enum class Graph { off, on, force };
+  Graph graph = Graph::on;  // force: on HIP too
 };
 
 // Keys that are not a GPU's are not read. Refusal(GD_INVALID) for text that is no JSON object.
