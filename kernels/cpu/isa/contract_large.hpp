@@ -184,13 +184,14 @@ class Large {
 
   void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
     const bool first = k0_ == 0;
+    const R* const bias = k0_ + kc_ == x_.k.count ? bias_ : nullptr;  // the last block's
     // Sums that are only stored, or added, may go to out at once.
-    const bool plain = alpha_ == R(1) && (!first || (beta_ == R(0) && !bias_));
+    const bool plain = alpha_ == R(1) && (!first || beta_ == R(0)) && !bias;
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
     x_.m.offsets(kOut, row_first, row_count, out_at);
-    if (bias_) x_.m.offsets(kBias, row_first, row_count, bias_at);
+    if (bias) x_.m.offsets(kBias, row_first, row_count, bias_at);
     alignas(64) R sums[kRows * kNr];
     const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
                   b_k = x_.k.step(kB);
@@ -245,24 +246,23 @@ class Large {
         t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!direct)
-          finish(sums, first, out_row, bias_row, nr, run, end,
-                 bias_ ? columns.bias + j * kNr : nullptr, nc);
+          finish(sums, first, bias, out_row, bias_row, nr, run, end, columns.bias + j * kNr, nc);
       }
     }
   }
   static const R* same(const In* p) { return reinterpret_cast<const R*>(p); }
 
-  // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
-  void finish(const R* sums, bool first, const int64_t* out_row, const int64_t* bias_row,
-              int64_t nr, const Run* begin, const Run* end, const int64_t* bias_column,
-              int64_t nc) {
-    const R* const bias = first ? bias_ : nullptr;
+  // out = alpha sum + beta out for the first block of k, out += alpha sum for the others, and then
+  // the bias, if there is one.
+  void finish(const R* sums, bool first, const R* bias, const int64_t* out_row,
+              const int64_t* bias_row, int64_t nr, const Run* begin, const Run* end,
+              const int64_t* bias_column, int64_t nc) {
     const bool old = !first || beta_ != R(0);
     const R scale = first ? beta_ : R(1);
     R given[kNr];
     for (int64_t i = 0; i < nr; ++i, sums += kNr) {
       R* const row = out_ + out_row[i];
-      if (bias)
+      if (bias && (i == 0 || bias_row[i] != bias_row[i - 1]))
         for (int64_t j = 0; j < nc; ++j) given[j] = bias[bias_row[i] + bias_column[j]];
       for (const Run* r = begin; r < end; ++r) {
         if (r->n > 1) {
