@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 1u
-#define GD_MINOR 2u
+#define GD_MINOR 3u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -112,7 +112,9 @@ typedef enum gd_slot {
    * over; an operand without an axis has stride 0 there. out = out[0] has rank ints[0].
    * ints = {n_out_axes, algebra (gd_algebra), conj_a, conj_b}; doubles = {alpha.re, alpha.im,
    * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
-   * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
+   * standard algebra only. ints[4], if there are five, is a unary statement T->T that each finished
+   * element, as out would hold it, is put through; doubles[4..] are its parameters; standard
+   * algebra only; since 1.3. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
    * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
    * -1 if the sum is empty or no term beats -inf / +inf. The three tropical algebras take alpha =
    * 1, beta = 0 and real or integer dtypes; over an empty sum they give -inf / +inf (INT_MIN /

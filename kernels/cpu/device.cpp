@@ -142,7 +142,8 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
                       },
                       scratch,
                       find_convert,
-                      {cache_size(1), cache_size(2), cache_size(3)}};
+                      {cache_size(1), cache_size(2), cache_size(3)},
+                      slot_pointwise};
     pool.release();
     return GD_OK;
   } catch (const std::bad_alloc&) {

@@ -30,6 +30,7 @@ struct Block {
   BlockFn value;      // null: the statement does not read this dtype here
   BlockFn vjp[3];     // per operand; null: no slope
   int32_t out_dtype;  // of value
+  int32_t arity, params;
 };
 
 // What one instruction set offers.
@@ -61,4 +62,5 @@ struct gd_device {
   // NULL for a pair without conversion.
   gradus::cpu::ConvertFn (*convert)(int32_t from, int32_t to);
   int64_t cache[3];  // bytes of the caches of one core, level by level
+  gradus::cpu::SlotFn pointwise;
 };

@@ -36,7 +36,12 @@ class Large {
   static constexpr bool kSame = sizeof(In) == sizeof(R);
 
   Large(gd_device* d, const Contraction& x, const Operands& o)
-      : d_(d), x_(x), alpha_(R(o.alpha.re)), beta_(R(o.beta.re)) {}
+      : d_(d),
+        x_(x),
+        alpha_(R(o.alpha.re)),
+        beta_(R(o.beta.re)),
+        then_(o.then),
+        params_(o.params) {}
 
   // Addresses of a batch element; GD_OK or GD_OOM.
   gd_status run(const In* a, const In* b, R* out, const R* bias) {
@@ -184,14 +189,17 @@ class Large {
 
   void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
     const bool first = k0_ == 0;
+    const bool last = k0_ + kc_ == x_.k.count;
+    const R* const bias = last ? bias_ : nullptr;
+    const BlockFn then = last ? then_ : nullptr;
     // Sums that are only stored, or added, may go to out at once.
-    const bool plain = alpha_ == R(1) && (!first || (beta_ == R(0) && !bias_));
+    const bool plain = alpha_ == R(1) && (!first || beta_ == R(0)) && !bias && !then;
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
     x_.m.offsets(kOut, row_first, row_count, out_at);
-    if (bias_) x_.m.offsets(kBias, row_first, row_count, bias_at);
-    alignas(64) R sums[kRows * kNr];
+    if (bias) x_.m.offsets(kBias, row_first, row_count, bias_at);
+    alignas(64) R sums[kRows * kNr] = {};  // a statement reads the lanes that hold no sum, too
     const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
                   b_k = x_.k.step(kB);
     const void* fetch[kFetch];
@@ -245,24 +253,25 @@ class Large {
         t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!direct)
-          finish(sums, first, out_row, bias_row, nr, run, end,
-                 bias_ ? columns.bias + j * kNr : nullptr, nc);
+          finish(sums, first, bias, then, out_row, bias_row, nr, run, end, columns.bias + j * kNr,
+                 nc);
       }
     }
   }
   static const R* same(const In* p) { return reinterpret_cast<const R*>(p); }
 
-  // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
-  void finish(const R* sums, bool first, const int64_t* out_row, const int64_t* bias_row,
-              int64_t nr, const Run* begin, const Run* end, const int64_t* bias_column,
-              int64_t nc) {
-    const R* const bias = first ? bias_ : nullptr;
+  // out = alpha sum + beta out for the first block of k, out += alpha sum for the others, and then
+  // the bias and the statement, if there are.
+  void finish(R* sums, bool first, const R* bias, BlockFn then, const int64_t* out_row,
+              const int64_t* bias_row, int64_t nr, const Run* begin, const Run* end,
+              const int64_t* bias_column, int64_t nc) {
     const bool old = !first || beta_ != R(0);
     const R scale = first ? beta_ : R(1);
     R given[kNr];
+    R* const all = sums;
     for (int64_t i = 0; i < nr; ++i, sums += kNr) {
       R* const row = out_ + out_row[i];
-      if (bias)
+      if (bias && (i == 0 || bias_row[i] != bias_row[i - 1]))
         for (int64_t j = 0; j < nc; ++j) given[j] = bias[bias_row[i] + bias_column[j]];
       for (const Run* r = begin; r < end; ++r) {
         if (r->n > 1) {
@@ -270,19 +279,30 @@ class Large {
           B y = B(alpha_) * some.load(sums + r->first);
           if (old) y = y + B(scale) * some.load(row + r->at);
           if (bias) y = y + some.load(given + r->first);
-          some.store(row + r->at, y);
+          some.store(then ? sums + r->first : row + r->at, y);
           continue;
         }
         R y = alpha_ * sums[r->first];
         if (old) y = y + scale * row[r->at];
-        row[r->at] = bias ? y + given[r->first] : y;
+        (then ? sums[r->first] : row[r->at]) = bias ? y + given[r->first] : y;
       }
     }
+    if (!then) return;
+    const void* const in = all;
+    const int64_t step = 1;
+    then(&in, &step, all, panels(nr * kNr, kPad) * kPad, params_);
+    for (int64_t i = 0; i < nr; ++i)
+      for (const Run* r = begin; r < end; ++r) {
+        const Some<R> some(r->n);
+        some.store(out_ + out_row[i] + r->at, some.load(all + i * kNr + r->first));
+      }
   }
 
   gd_device* d_;
   const Contraction& x_;
   const R alpha_, beta_;
+  const BlockFn then_;
+  const double* const params_;
   R* out_ = nullptr;
   const R* bias_ = nullptr;
   const In *a_ = nullptr, *b_ = nullptr;
