@@ -6,40 +6,22 @@
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/program_helpers.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <sys/wait.h>
 
 using namespace gradus;
+using gradus::test::run;
+using gradus::test::Run;
+using gradus::test::slurp;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;
 
 namespace {
-
-struct Run {
-  int code;
-  std::string out, err;
-};
-
-std::string slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Runs the program in `folder`, with `environment` such as "GRADUS_ISA=sse2".
-Run run(const TempFolder& folder, const std::string& arguments,
-        const std::string& environment = "") {
-  const std::string out = folder / ".out", err = folder / ".err";
-  const int status =
-      std::system(("cd '" + folder.path() + "' && env -u GRADUS_DEVICE " + environment + " '" +
-                   GRADUS_PROGRAM + "' " + arguments + " >'" + out + "' 2>'" + err + "'")
-                      .c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
-}
 
 // Every line of `text` as JSON; a line that is none fails the test.
 std::vector<Json> json_lines(const std::string& text) {

@@ -86,9 +86,13 @@ Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
   calls.insert(calls.end(), recorder.calls.begin(), recorder.calls.end());
   lay_out(calls, recorder.bytes);
   run_once(once);
+  const gd_table& t = device_.table();
+  wants_graph_ = t.capture_begin && t.capture_end && t.graph_launch && t.graph_del &&
+                 t.capabilities && (t.capabilities(device_.handle()) & GD_CAP_GRAPH);
 }
 
 Replay::~Replay() {
+  if (graph_) device_.table().graph_del(device_.handle(), graph_);
   if (device_.table().unprepare)
     for (const Ready& r : ready_)
       if (r.call.plan) device_.table().unprepare(device_.handle(), r.call.plan);
@@ -231,7 +235,8 @@ void Replay::run_once(size_t count) {
 // Points the views to where their memory is now.
 void Replay::follow() {
   void* const arena = arena_->reserve(arena_bytes_, device_);
-  if (arena != arena_bound_) {
+  bool moved = arena != arena_bound_;
+  if (moved) {
     for (const auto& [view, offset] : arena_views_)
       views_[view].data = static_cast<char*>(arena) + offset;
     arena_bound_ = arena;
@@ -240,13 +245,55 @@ void Replay::follow() {
     if (b.storage->data() == b.bound) continue;
     b.bound = b.storage->data();
     for (const uint32_t v : b.views) views_[v].data = b.bound;
+    moved = true;
   }
+  if (!moved) return;
+  if (graph_) device_.table().graph_del(device_.handle(), graph_);
+  graph_ = nullptr;
+  runs_ = 0;
 }
 
 void Replay::raise(size_t call) {
   const CurrentOp now(names_[call].c_str());
   device_.run(ready_[call].call);  // says it again, as an Error
   fail(ErrorKind::internal, names_[call].c_str(), "a kernel failed once, and not the second time");
+}
+
+void Replay::run_calls() {
+  if (device_.wrappers().empty()) {
+    gd_error error;
+    for (size_t i = 0; i < ready_.size(); ++i)
+      if (ready_[i].slot(device_.handle(), nullptr, &ready_[i].call, &error) != GD_OK) raise(i);
+  } else {
+    for (size_t i = 0; i < ready_.size(); ++i) {
+      const CurrentOp now(names_[i].c_str());
+      device_.run(ready_[i].call);
+    }
+  }
+}
+
+// True if the calls have run as a graph.
+bool Replay::run_graph() {
+  constexpr int kBefore = 2;  // runs that set up what may not be set up while recording
+  if (!wants_graph_ || !device_.wrappers().empty() || runs_++ < kBefore) return false;
+  const gd_table& t = device_.table();
+  gd_error error{};
+  if (!graph_) {
+    bool recorded = t.capture_begin(device_.handle(), nullptr, &error) == GD_OK;
+    if (recorded) {
+      for (const Ready& r : ready_)
+        recorded = recorded && r.slot(device_.handle(), nullptr, &r.call, &error) == GD_OK;
+      recorded = t.capture_end(device_.handle(), nullptr, &graph_, &error) == GD_OK && recorded;
+    }
+    if (!recorded) {
+      if (graph_) t.graph_del(device_.handle(), graph_);
+      graph_ = nullptr;
+      wants_graph_ = false;
+      return false;
+    }
+  }
+  if (t.graph_launch(device_.handle(), nullptr, graph_, &error) == GD_OK) return true;
+  fail(ErrorKind::device, "replay", error.text);
 }
 
 void Replay::run() {
@@ -266,16 +313,7 @@ void Replay::run() {
   for (const Binding& b : bindings_)
     if (b.written) b.storage->write("replay");
   follow();
-  if (device_.wrappers().empty()) {
-    gd_error error;
-    for (size_t i = 0; i < ready_.size(); ++i)
-      if (ready_[i].slot(device_.handle(), nullptr, &ready_[i].call, &error) != GD_OK) raise(i);
-  } else {
-    for (size_t i = 0; i < ready_.size(); ++i) {
-      const CurrentOp now(names_[i].c_str());
-      device_.run(ready_[i].call);
-    }
-  }
+  if (!run_graph()) run_calls();
   for (const Leaf& l : leaves_) l.leaf->grad = l.after;
   if (draws_ > 0) generator_->take(int64_t(draws_), device_);
 }

@@ -57,6 +57,8 @@ class Replay {
   void run_once(size_t count);
   void follow();
   [[noreturn]] void raise(size_t call);
+  void run_calls();
+  bool run_graph();
 
   Device& device_;
   std::shared_ptr<Arena> arena_;
@@ -68,6 +70,12 @@ class Replay {
   std::vector<Leaf> leaves_{};
   Generator* generator_ = nullptr;
   uint64_t draws_ = 0;
+
+  // The device's own graph of the calls: recorded when they ran from the same memory before, dropped
+  // when memory moves, given up for good when the device can't record them.
+  void* graph_ = nullptr;
+  int runs_ = 0;  // since memory moved
+  bool wants_graph_ = false;
 
   std::vector<Ready> ready_{};
   std::vector<std::string> names_{};

@@ -7,7 +7,7 @@ namespace {
 
 // Every cast goes through one of two wide types that hold all numbers of the source exactly.
 template <class Wide>
-__global__ void cast_elements(Walk<2> w) {
+GPU_KERNEL cast_elements(Walk<2> w) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[2];
     w.places(i, at);
@@ -16,7 +16,7 @@ __global__ void cast_elements(Walk<2> w) {
 }
 
 template <class E>
-__global__ void move_elements(Walk<2> w) {
+GPU_KERNEL move_elements(Walk<2> w) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[2];
     w.places(i, at);
@@ -33,7 +33,7 @@ struct Plane {
   int64_t squares_down, squares_across;
 };
 template <class E>
-__global__ void turn_planes(Walk<2> outer, Plane p) {
+GPU_KERNEL turn_planes(Walk<2> outer, Plane p) {
   GPU_SHARED(E, square, kSquare * (kSquare + 1));
   const int64_t per_plane = p.squares_down * p.squares_across;
   const int x = thread() % kSquare, y = thread() / kSquare;
@@ -89,7 +89,7 @@ void move_as(const Run& run, const Walk<2>& w) {
            p);
 }
 
-__global__ void fill_elements(Walk<1> w, c128 value, int64_t integer, bool whole) {
+GPU_KERNEL fill_elements(Walk<1> w, c128 value, int64_t integer, bool whole) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[1];
     w.places(i, at);

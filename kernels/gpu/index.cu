@@ -23,7 +23,7 @@ struct Chosen {
 };
 
 template <class E>
-__global__ void gather_elements(Walk<3> w, Chosen axis, Complaint* complaint) {
+GPU_KERNEL gather_elements(Walk<3> w, Chosen axis, Complaint* complaint) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[3];
     w.places(i, at);
@@ -35,8 +35,7 @@ __global__ void gather_elements(Walk<3> w, Chosen axis, Complaint* complaint) {
 }
 
 // Indices as keys; those outside get -1, which nobody adds for.
-__global__ void take_indices(Walk<1> w, Divisor length, int64_t size, Keyed* to,
-                             Complaint* complaint) {
+GPU_KERNEL take_indices(Walk<1> w, Divisor length, int64_t size, Keyed* to, Complaint* complaint) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[1];
     w.places(i, at);
@@ -48,8 +47,8 @@ __global__ void take_indices(Walk<1> w, Divisor length, int64_t size, Keyed* to,
 
 // Views: source and out, both standing at place 0 of the axis. T computes.
 template <class T>
-__global__ void add_runs(Walk<2> w, const Keyed* sorted, Divisor length, int64_t source_stride,
-                         int64_t out_stride) {
+GPU_KERNEL add_runs(Walk<2> w, const Keyed* sorted, Divisor length, int64_t source_stride,
+                    int64_t out_stride) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     const int64_t n = length.divisor, line = length.quotient(uint32_t(i)) * n;
     const int64_t key = sorted[i].key;

@@ -72,7 +72,7 @@ struct Arrays {
   const float* grad[kMostArrays];
   float *p[kMostArrays], *v1[kMostArrays], *v2[kMostArrays];
 };
-__global__ void update_arrays(Arrays arrays, Rule rule, StepValues values) {
+GPU_KERNEL update_arrays(Arrays arrays, Rule rule, StepValues values) {
   const Update<float> update(rule, values);
   const int total = arrays.first_chunk[arrays.count];
   int k = 0;
@@ -92,7 +92,7 @@ __global__ void update_arrays(Arrays arrays, Rule rule, StepValues values) {
 }
 
 // Views of any kind: gradient, parameter, states.
-__global__ void update_elements(Walk<4> w, Rule rule, StepValues values) {
+GPU_KERNEL update_elements(Walk<4> w, Rule rule, StepValues values) {
   const Update<double> update(rule, values);
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[4];

@@ -81,7 +81,7 @@ __device__ inline void operands(const Walk<N>& w, const int64_t (&at)[N], int fi
 }
 
 template <class S, class T>
-__global__ void value_kernel(Walk<4> w, Params params) {
+GPU_KERNEL value_kernel(Walk<4> w, Params params) {
   const S s = def::make<S>(params.values);
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[4];
@@ -95,7 +95,7 @@ __global__ void value_kernel(Walk<4> w, Params params) {
 }
 
 template <int K, class S, class T>
-__global__ void vjp_kernel(Walk<6> w, Params params) {
+GPU_KERNEL vjp_kernel(Walk<6> w, Params params) {
   const S s = def::make<S>(params.values);
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[6];

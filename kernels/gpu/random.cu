@@ -6,8 +6,8 @@
 namespace gradus::gpu {
 namespace {
 
-__global__ void draw(Walk<1> w, const int64_t* state, int64_t state_stride, uint64_t relative,
-                     int32_t op, double p, double q) {
+GPU_KERNEL draw(Walk<1> w, const int64_t* state, int64_t state_stride, uint64_t relative,
+                int32_t op, double p, double q) {
   const uint64_t seed = uint64_t(state[0]), base = uint64_t(state[state_stride]) + relative;
   const bool wide = w.dtype[0] == GD_F64;
   for (int64_t i = first_index(); i < w.count; i += index_step()) {

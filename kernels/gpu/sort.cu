@@ -17,7 +17,7 @@ __device__ inline int64_t key_of(double x) {
 }
 
 // Element i of the walk is element i % length of line i / length.
-__global__ void take_keys(Walk<1> w, Divisor length, bool descending, bool whole, Keyed* to) {
+GPU_KERNEL take_keys(Walk<1> w, Divisor length, bool descending, bool whole, Keyed* to) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[1];
     w.places(i, at);
@@ -28,8 +28,7 @@ __global__ void take_keys(Walk<1> w, Divisor length, bool descending, bool whole
   }
 }
 
-__global__ void merge_runs(const Keyed* from, Keyed* to, int64_t count, Divisor length,
-                           int64_t width) {
+GPU_KERNEL merge_runs(const Keyed* from, Keyed* to, int64_t count, Divisor length, int64_t width) {
   for (int64_t i = first_index(); i < count; i += index_step()) {
     const int64_t n = length.divisor, line = length.quotient(uint32_t(i)) * n, p = i - line;
     const int64_t pair = p / (2 * width) * (2 * width);  // width is a power of two
@@ -53,7 +52,7 @@ __global__ void merge_runs(const Keyed* from, Keyed* to, int64_t count, Divisor 
 
 // The places, and the values that stood there.
 template <class E>
-__global__ void give_sorted(Walk<3> w, const Keyed* sorted, int64_t stride) {
+GPU_KERNEL give_sorted(Walk<3> w, const Keyed* sorted, int64_t stride) {
   for (int64_t i = first_index(); i < w.count; i += index_step()) {
     int64_t at[3];
     w.places(i, at);

@@ -1,4 +1,5 @@
 // The table that the module exports: probing, opening, memory, streams, events, graphs, slots.
+#include "kernels/gpu/archs.hpp"
 #include "kernels/gpu/runtime.hpp"
 #include "ops/def/fingerprint.hpp"
 
@@ -64,7 +65,8 @@ uint32_t capabilities(gd_device* d) {
   const uint32_t emulated = 0;
 #endif
 #if defined(__HIP_PLATFORM_AMD__)
-  // Replays of HIP's graphs have given wrong numbers (ROCm/clr issue 279), so they must be asked for.
+  // Replays of HIP's graphs have given wrong numbers (ROCm/clr issue 279), so they must be asked
+  // for.
   const bool graphs = d && d->options.graph == Options::Graph::force;
 #else
   const bool graphs = d && d->options.graph != Options::Graph::off;
@@ -139,6 +141,10 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
     d->options.sync = d->options.sync || (capabilities(nullptr) & GD_CAP_EMULATED) != 0;
     Properties p{};
     check(d.get(), properties(index, &p), "asking for its properties");
+#ifdef GRADUS_ARCHS
+    if (const std::string missing = missing_image(GRADUS_ARCHS, p.arch); !missing.empty())
+      refuse(GD_NO_KERNEL_IMAGE, 0, "%s", missing.c_str());
+#endif
     d->wave = p.wave;
     d->units = p.units;
     check(d.get(), GPU(SetDevice)(index), "choosing the device");

@@ -64,6 +64,10 @@ __device__ inline T shuffle(T value, int lane) {
 }
 #endif
 
+// Begins a kernel. No block has more threads than this, so each may use that many more registers.
+inline constexpr int kBlockThreads = 256;
+#define GPU_KERNEL __global__ void __launch_bounds__(::gradus::gpu::kBlockThreads)
+
 // This thread's number in its block, its lane, and its number in the whole grid.
 __device__ inline int thread() { return int(threadIdx.x); }
 __device__ inline int block_threads() { return int(blockDim.x); }

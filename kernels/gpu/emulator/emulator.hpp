@@ -18,6 +18,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(threads)
 
 struct emuDim3 {
   unsigned x = 1, y = 1, z = 1;

@@ -1,0 +1,104 @@
+// The GPU modules on a machine without a GPU: they are built, they load, and they say in words what
+// is missing. What a driver would say is said by drivers that pretend (tests/drivers).
+#include "engine/device.hpp"
+#include "engine/loader.hpp"
+#include "kernels/gpu/archs.hpp"
+#include "tests/helpers.hpp"
+#include "tests/program_helpers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+using namespace gradus;
+using gradus::test::run;
+using gradus::test::Run;
+using gradus::test::TempFolder;
+
+namespace {
+
+const std::string kLib = GRADUS_LIB_DIR "/";
+const std::string kDrivers = GRADUS_LIB_DIR "/../drivers/";
+
+bool built(const char* kind) {
+  const bool there = std::filesystem::exists(kLib + module_file(kind));
+  if (!there) MESSAGE("skipped: " << module_file(kind) << " was not built");
+  return there;
+}
+
+// What `gradus devices` says of a kind, with libraries of this folder before all others.
+std::string said_of(const std::string& kind, const std::string& libraries) {
+  const TempFolder folder;
+  const Run r = run(folder, "devices", "LD_LIBRARY_PATH='" + libraries + "'");
+  CHECK(r.code == 0);
+  const size_t at = r.out.find("\n" + kind + " ");
+  return at == std::string::npos ? "" : r.out.substr(at + 1, r.out.find('\n', at + 1) - at - 1);
+}
+
+// Is there a driver on this machine? Then what is said without one can't be tested.
+bool has_gpu(const std::string& kind) {
+  return said_of(kind, "").find(" missing: ") == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("gpu modules: no driver, the toolkit's stub and a driver that is too old") {
+  if (!built("cuda") || has_gpu("cuda")) return;
+  CHECK(said_of("cuda", "") == "cuda        missing: no NVIDIA driver (libcuda.so.1 not found)");
+  CHECK(said_of("cuda", kDrivers + "old") ==
+        "cuda        missing: driver supports CUDA 12.4, the module needs 13.0; update it");
+  const std::string stub = "/usr/local/cuda/lib64/stubs/libcuda.so";
+  if (!std::filesystem::exists(stub)) return;
+  const TempFolder folder;
+  std::filesystem::create_symlink(stub, folder / "libcuda.so.1");
+  CHECK(said_of("cuda", folder.path()) ==
+        "cuda        missing: the libcuda.so.1 found is the toolkit's stub; take the toolkit's "
+        "stubs folder out of LD_LIBRARY_PATH");
+}
+
+TEST_CASE("gpu modules: a missing GPU is one line and the CPU, or exit code 4") {
+  if (!built("cuda") || has_gpu("cuda")) return;
+  const TempFolder folder;
+  const std::string contract = "contract --einsum ij,jk->ik --sizes i=2,j=2,k=2 --device ";
+  const Run falls_back = run(folder, contract + "cuda:0 --json");
+  CHECK(falls_back.code == 0);
+  CHECK(falls_back.err ==
+        "gradus: device \"cuda:0\" is not available: no NVIDIA driver (libcuda.so.1 not found). "
+        "Using cpu. Set \"fallback\": \"error\" to fail instead.\n");
+  CHECK(falls_back.out.find("\"device\":\"cpu\"") != std::string::npos);
+  const Run fails = run(folder, contract + "'{\"device\": \"cuda\", \"fallback\": \"error\"}'");
+  CHECK(fails.code == 4);
+  CHECK(fails.err.find("no NVIDIA driver") != std::string::npos);
+}
+
+TEST_CASE("gpu modules: hip says what it needs") {
+  if (!built("hip") || has_gpu("hip")) return;
+  CHECK(said_of("hip", "").find("missing: no AMD GPU found") != std::string::npos);
+}
+
+TEST_CASE("gpu modules: a vendor's library that is missing is named with its package") {
+  const std::string text = gradus::test::error_text(
+      ErrorKind::device, [] { load_module(GRADUS_LIB_DIR "/../bad_modules/needs_library.so"); });
+  CHECK(text.find("needs libamdhip64.so.5, which was not found; on Debian it is in the package "
+                  "libamdhip64-5") != std::string::npos);
+}
+
+TEST_CASE("gpu modules: a device number beyond those there are") {
+  load_module(kLib + "gradus_emu.so");
+  CHECK(gradus::test::error_text(ErrorKind::device, [] { open_device("emu:9"); }) ==
+        "device: emu:9 asked, 4 found");
+}
+
+TEST_CASE("gpu modules: code for other processors") {
+  using gpu::missing_image;
+  const std::string cuda = "80-real,90-real,90-virtual";
+  for (const char* device : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"})
+    CHECK(missing_image(cuda, device) == "");
+  CHECK(missing_image(cuda, "sm_75") ==
+        "module built for 80-real,90-real,90-virtual; device is sm_75; rebuild it with that "
+        "processor in GRADUS_CUDA_ARCHS or GRADUS_HIP_ARCHS");
+  CHECK(missing_image("90-real", "sm_80") != "");
+  CHECK(missing_image("90-real", "sm_100") != "");
+  CHECK(missing_image("gfx90a,gfx1030", "gfx90a:sramecc+:xnack-") == "");
+  CHECK(missing_image("gfx90a,gfx1030", "gfx1100") != "");
+}
