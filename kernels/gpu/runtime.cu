@@ -101,3 +101,23 @@ void gd_device::wait() {
          c.slot == GD_GATHER ? "gather" : "scatter_add", static_cast<long long>(c.value),
          static_cast<long long>(c.limit));
 }
+
+void gd_device::upload(void* to, const void* from, size_t bytes, Stream on) {
+  constexpr size_t kStaging = size_t(4) << 20;
+  for (size_t done = 0; done < bytes; done += kStaging) {
+    Staging& s = staging_[next_staging_];
+    next_staging_ = 1 - next_staging_;
+    if (!s.data) {
+      check(this, pinned_alloc(&s.data, kStaging), "an allocation of pinned memory");
+      check(this, GPU(EventCreateWithFlags)(&s.sent, GPU(EventDisableTiming)), "an event");
+    } else {
+      check(this, GPU(EventSynchronize)(s.sent), "waiting for a copy");
+    }
+    const size_t n = bytes - done < kStaging ? bytes - done : kStaging;
+    std::memcpy(s.data, static_cast<const char*>(from) + done, n);
+    check(this,
+          GPU(MemcpyAsync)(static_cast<char*>(to) + done, s.data, n, GPU(MemcpyHostToDevice), on),
+          "a copy");
+    check(this, GPU(EventRecord)(s.sent, on), "an event");
+  }
+}

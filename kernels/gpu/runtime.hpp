@@ -45,11 +45,19 @@ struct gd_device {
   void* scratch(size_t bytes, const char* what);
   // Waits for the stream and says what kernels complained about.
   void wait();
+  // Copies from host memory, which may change as soon as this returns, in the order of `on`: pieces
+  // go through two pinned buffers in turn, so the host fills one while the other is on its way.
+  void upload(void* to, const void* from, size_t bytes, gradus::gpu::Stream on);
 
  private:
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
   std::vector<void*> old_scratch_;
+  struct Staging {
+    void* data = nullptr;
+    gradus::gpu::Event sent = nullptr;
+  } staging_[2];
+  int next_staging_ = 0;
 };
 
 namespace gradus::gpu {

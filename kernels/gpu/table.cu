@@ -179,12 +179,19 @@ gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, siz
                      int32_t way, gd_error* error) {
   return on(d, error, [&] {
     if (bytes == 0) return;
-    const auto kind = way == GD_HOST_TO_DEVICE   ? GPU(MemcpyHostToDevice)
-                      : way == GD_DEVICE_TO_HOST ? GPU(MemcpyDeviceToHost)
-                                                 : GPU(MemcpyDeviceToDevice);
+    const std::lock_guard lock(d->mutex);
     const Stream stream = stream_of(d, s);
-    check(d, GPU(MemcpyAsync)(to, from, bytes, kind, stream), "a copy");
-    if (way != GD_ON_DEVICE && !s) d->wait();
+    if (way == GD_HOST_TO_DEVICE) return d->upload(to, from, bytes, stream);
+    const bool down = way == GD_DEVICE_TO_HOST;
+    check(d,
+          GPU(MemcpyAsync)(to, from, bytes,
+                           down ? GPU(MemcpyDeviceToHost) : GPU(MemcpyDeviceToDevice), stream),
+          "a copy");
+    if (!down) return;
+    if (s)
+      check(d, GPU(StreamSynchronize)(stream), "waiting");
+    else
+      d->wait();
   });
 }
 

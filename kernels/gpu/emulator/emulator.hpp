@@ -64,6 +64,7 @@ emuError_t emuEventCreateWithFlags(emuEvent_t*, unsigned flags);
 emuError_t emuEventDestroy(emuEvent_t);
 emuError_t emuEventRecord(emuEvent_t, emuStream_t);
 emuError_t emuEventQuery(emuEvent_t);
+emuError_t emuEventSynchronize(emuEvent_t);
 emuError_t emuStreamBeginCapture(emuStream_t, int mode);
 emuError_t emuStreamEndCapture(emuStream_t, emuGraph_t*);
 emuError_t emuGraphInstantiate(emuGraphExec_t*, emuGraph_t, unsigned long long flags);

@@ -167,6 +167,7 @@ emuError_t emuEventDestroy(emuEvent_t e) {
 }
 emuError_t emuEventRecord(emuEvent_t, emuStream_t) { return emuSuccess; }
 emuError_t emuEventQuery(emuEvent_t) { return emuSuccess; }
+emuError_t emuEventSynchronize(emuEvent_t) { return emuSuccess; }
 
 emuError_t emuStreamBeginCapture(emuStream_t s, int) {
   if (!s || s->capturing) return said(emuErrorInvalidValue);
