@@ -50,6 +50,7 @@ gd_status guarded(gd_error* error, F&& f) noexcept {
 template <class F>
 gd_status on(gd_device* d, gd_error* error, F&& f) noexcept {
   return guarded(error, [&] {
+    const std::lock_guard lock(d->mutex);
     if (d->lost[0]) refuse(GD_DEVICE_LOST, 0, "%s was lost earlier: %s", d->name, d->lost);
     check(d, GPU(SetDevice)(d->index), "choosing the device");
     f();
@@ -119,7 +120,7 @@ gd_status info(int32_t index, gd_info* out, gd_error* error) {
     Properties p{};
     check(&d, properties(index, &p), "asking for its properties");
     *out = gd_info{};
-    std::snprintf(out->name, sizeof out->name, "%s", p.name);
+    std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
     std::snprintf(out->arch, sizeof out->arch, "%s", p.arch);
     out->units = p.units;
     out->wave = p.wave;
@@ -179,7 +180,6 @@ gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, siz
                      int32_t way, gd_error* error) {
   return on(d, error, [&] {
     if (bytes == 0) return;
-    const std::lock_guard lock(d->mutex);
     const Stream stream = stream_of(d, s);
     if (way == GD_HOST_TO_DEVICE) return d->upload(to, from, bytes, stream);
     const bool down = way == GD_DEVICE_TO_HOST;
@@ -288,7 +288,6 @@ constexpr const char* slot_name(gd_slot slot) {
 template <gd_slot Slot, void (*Work)(Run&)>
 gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
   return on(d, error, [&] {
-    const std::lock_guard lock(d->mutex);
     Call call(*raw, d->name, slot_name(Slot));
     Run run{*d, stream_of(d, s), call};
     Work(run);
@@ -362,7 +361,7 @@ Error properties(int index, Properties* out) {
 #elif defined(__HIP_PLATFORM_AMD__)
   hipDeviceProp_t p;
   if (const Error e = hipGetDeviceProperties(&p, index); e != hipSuccess) return e;
-  std::snprintf(out->name, sizeof out->name, "%s", p.name);
+  std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
   std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
   if (const Error e = hipDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != hipSuccess)
     out->pci[0] = 0;
@@ -372,7 +371,7 @@ Error properties(int index, Properties* out) {
 #else
   cudaDeviceProp p;
   if (const Error e = cudaGetDeviceProperties(&p, index); e != cudaSuccess) return e;
-  std::snprintf(out->name, sizeof out->name, "%s", p.name);
+  std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
   std::snprintf(out->arch, sizeof out->arch, "sm_%d%d", p.major, p.minor);
   if (const Error e = cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != cudaSuccess)
     out->pci[0] = 0;
