@@ -21,38 +21,6 @@ struct Entry {
   DType y = DType::f32;                      // of the value: the computing type, bool or real
 };
 
-// The dtypes that share a computing type.
-template <class T, class F>
-GRADUS_HD inline void at_storage(int32_t dtype, F&& f) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (dtype == GD_F32)
-      f(float{});
-    else if (dtype == GD_F16)
-      f(Half{});
-    else
-      f(BFloat16{});
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    if (dtype == GD_I64)
-      f(int64_t{});
-    else if (dtype == GD_I32)
-      f(int32_t{});
-    else
-      f(uint8_t{});
-  } else {
-    f(T{});
-  }
-}
-template <class T>
-GRADUS_HD inline T load_near(const char* data, int64_t at, int32_t dtype) {
-  T x{};
-  at_storage<T>(dtype, [&](auto s) { x = T(reinterpret_cast<const decltype(s)*>(data)[at]); });
-  return x;
-}
-template <class T>
-GRADUS_HD inline void store_near(char* data, int64_t at, int32_t dtype, T x) {
-  at_storage<T>(dtype, [&](auto s) { reinterpret_cast<decltype(s)*>(data)[at] = decltype(s)(x); });
-}
-
 template <class S, class T>
 constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic&& is_complex_v<T>;
 

@@ -1,0 +1,288 @@
+// Folding lines of numbers into one: what reduce.cu and softmax.cu share, and scan.cu in part.
+//
+// The order of a fold depends on its length alone, whichever way memory runs, however many lines
+// there are and on whatever device. A line is cut into at most 2048 chunks of 1024 * 2^k elements.
+// A chunk has up to 128 members: of every 8 * members elements, member y folds two fours, the y-th
+// of the first half and the y-th of the second, by a tree, and adds that to its own. The members'
+// values are folded by a tree of neighbours; the chunks' values make up a line of their own. Which
+// thread does the work of which members, and whether chunks go to different blocks, is open.
+#pragma once
+#include "kernels/gpu/runtime.hpp"
+#include "kernels/gpu/values.hpp"
+#include "kernels/gpu/walk.hpp"
+
+namespace gradus::gpu {
+
+// ---- folds: Acc, what an element of storage type S is as one, and how two become one
+
+template <class T>
+struct Sums {  // and products
+  using Acc = T;
+  static constexpr int32_t partial = int32_t(dtype_of<T>);  // the dtype of a buffer of Acc
+  bool product = false;
+
+  GRADUS_HD T none() const { return T(product ? 1 : 0); }
+  template <class S>
+  GRADUS_HD T of(S x, int64_t) const {
+    return T(x);
+  }
+  GRADUS_HD T combine(T a, T b) const { return product ? a * b : a + b; }
+  template <class F>
+  GRADUS_HD static void at_storage(int32_t dtype, F&& f) {
+    gpu::at_storage<T>(dtype, f);
+  }
+  GRADUS_HD static void put(char* data, int64_t at, int32_t dtype, T x) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      if (dtype == GD_BOOL) x = x != 0;  // stored as u8
+    store_near(data, at, dtype, x);
+  }
+};
+
+template <class T>
+GRADUS_HD inline T lowest_of() {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return int64_t(uint64_t(1) << 63);
+  else
+    return T(detail::bits_float(0xff800000u));
+}
+
+// Does x win over best? The first NaN wins over all, an equal one never.
+template <class T>
+GRADUS_HD inline bool beats(bool maximum, T x, T best) {
+  if (best != best) return false;
+  return x != x || (maximum ? x > best : x < best);
+}
+
+template <class T>
+struct Extremes : Sums<T> {
+  bool maximum = true;
+
+  GRADUS_HD T none() const {
+    const T low = lowest_of<T>();
+    if constexpr (std::is_same_v<T, int64_t>)
+      return maximum ? low : ~low;
+    else
+      return maximum ? low : -low;
+  }
+  GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
+};
+
+// ---- the order
+
+inline constexpr int kThreads = 256;  // of a block
+inline constexpr int kEight = 8;      // elements that a thread has in flight
+inline constexpr int kLogMembers = 7;
+inline constexpr int64_t kChunk = int64_t(kEight) << kLogMembers, kMostChunks = 2048;
+
+inline int log2_up(int64_t n) {
+  int log = 0;
+  while ((int64_t(1) << log) < n) ++log;
+  return log;
+}
+inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+inline int64_t chunk_of(int64_t length) {
+  return kChunk << log2_up(parts(length, kChunk * kMostChunks));
+}
+
+// ---- teams: the threads that work on a line
+
+struct Team {
+  int32_t log_members = 0, log_threads = 0, log_lines = 8;
+  bool across = true;  // neighbours in a wave have neighbouring lines, else are of one team
+
+  Team() = default;
+  // For this many lines of this length. Neighbours across take 32 lines at least, if they can, and
+  // so have the work of several members each.
+  Team(int64_t n_lines, int64_t length, bool neighbours_across) : across(neighbours_across) {
+    const int wanted = log2_up(parts(length, kEight)), least = log2_up(n_lines);
+    log_members = wanted < kLogMembers ? wanted : kLogMembers;
+    const int most = across ? 8 - (least < 5 ? least : 5) : 8;
+    log_threads = log_members < most ? log_members : most;
+    log_lines = 8 - log_threads;
+  }
+
+  GRADUS_HD int members() const { return 1 << log_members; }
+  GRADUS_HD int members_each() const { return 1 << (log_members - log_threads); }
+  GRADUS_HD int threads() const { return 1 << log_threads; }
+  GRADUS_HD int lines() const { return 1 << log_lines; }
+  GRADUS_HD int64_t step() const { return int64_t(kEight) << log_members; }
+  __device__ int line() const {
+    return across ? thread() & (lines() - 1) : thread() >> log_threads;
+  }
+  __device__ int place() const {
+    return across ? thread() >> log_lines : thread() & (threads() - 1);
+  }
+  Threads kind() const { return log_threads > 0 ? Threads::together : Threads::apart; }
+};
+
+// Numbers that come one by one, folded by a tree of neighbours: at most 2^Log of them.
+template <class Acc, int Log>
+struct Tree {
+  Acc kept[Log + 1];  // of finished subtrees, by height
+
+  // Adds the k-th; gives the fold of the largest finished subtree that it ends.
+  template <class F>
+  __device__ Acc add(const F& f, Acc x, int k) {
+    bool finished = true;
+    for (int h = 0; h <= Log; ++h) {
+      const bool right = (k >> h & 1) != 0;
+      if (finished && right) x = f.combine(kept[h], x);
+      if (finished && !right) kept[h] = x;
+      finished = finished && right;
+    }
+    return x;
+  }
+};
+
+// The fold of the threads' values, for the team's first. All threads of the block call it together.
+template <class F, class Acc = typename F::Acc>
+__device__ inline Acc fold_team(const F& f, Acc acc, const Team& team, Acc* shared) {
+  const int n = team.threads(), y = team.place();
+  if (n == 1) return acc;
+  if (team.across) {
+    for (int d = 1; d < n; d *= 2) {
+      shared[thread()] = acc;
+      barrier();
+      if ((y & (2 * d - 1)) == 0) acc = f.combine(acc, shared[thread() + d * team.lines()]);
+      barrier();
+    }
+    return acc;
+  }
+  const int wave = wave_width();
+  for (int d = 1; d < n && d < wave; d *= 2) acc = f.combine(acc, shuffle(acc, lane() ^ d));
+  if (n > wave) {
+    const int waves = n / wave;
+    if (lane() == 0) shared[thread() / wave] = acc;
+    barrier();
+    if (y < wave) {
+      acc = shared[(thread() - y) / wave + (y & (waves - 1))];
+      for (int d = 1; d < waves; d *= 2) acc = f.combine(acc, shuffle(acc, lane() ^ d));
+    }
+    barrier();
+  }
+  return acc;
+}
+
+// The first thread's value for the whole team. All threads of the block call it together.
+template <class T>
+__device__ inline T share(T value, const Team& team, T* shared) {
+  if (team.threads() == 1) return value;
+  if (!team.across && team.threads() <= wave_width()) return shuffle(value, lane() - team.place());
+  if (team.place() == 0) shared[team.line()] = value;
+  barrier();
+  value = shared[team.line()];
+  barrier();
+  return value;
+}
+
+template <class F, class Acc = typename F::Acc>
+__device__ inline Acc fold_eight(const F& f, const Acc (&v)[kEight]) {
+  return f.combine(f.combine(f.combine(v[0], v[1]), f.combine(v[2], v[3])),
+                   f.combine(f.combine(v[4], v[5]), f.combine(v[6], v[7])));
+}
+
+// The fold of elements [begin, end) by a team, for its first thread. load(base, member, v) gives
+// the member's eight of those from base on. here: is there a line for this team?
+template <class F, class L, class Acc = typename F::Acc>
+__device__ inline Acc fold_chunk(const F& f, const Team& team, bool here, int64_t begin,
+                                 int64_t end, Acc* shared, const L& load) {
+  Acc acc = f.none();
+  if (here) {
+    Tree<Acc, kLogMembers> tree;
+    const int each = team.members_each(), first = team.place() * each;
+    for (int k = 0; k < each; ++k) {
+      Acc own = f.none();
+      for (int64_t base = begin; base < end; base += team.step()) {
+        Acc v[kEight];
+        load(base, first + k, v);
+        own = f.combine(own, fold_eight(f, v));
+      }
+      acc = tree.add(f, own, k);
+    }
+  }
+  return fold_team(f, acc, team, shared);
+}
+
+// ---- elements
+
+// Four elements as one or several accesses of at most 16 bytes.
+template <class S>
+struct alignas(4 * sizeof(S) < 16 ? 4 * sizeof(S) : 16) Four {
+  S x[4];
+};
+template <class S>
+__device__ inline bool aligned(const S* p) {
+  return (reinterpret_cast<uintptr_t>(p) & (alignof(Four<S>) - 1)) == 0;
+}
+
+// Elements i .. i + 3 and i + gap .. i + gap + 3, where element k lies at data[place(k)]; f.none()
+// from `end` on. runs: those of each four lie together.
+template <class F, class P>
+__device__ inline void load_eight(const F& f, const char* data, int32_t dtype, bool runs, int64_t i,
+                                  int64_t gap, int64_t end, const P& place,
+                                  typename F::Acc (&v)[kEight]) {
+  for (int j = 0; j < kEight; ++j) v[j] = f.none();
+  F::at_storage(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    const S* from = reinterpret_cast<const S*>(data);
+    if (!runs) {
+      for (int j = 0; j < kEight; ++j) {
+        const int64_t k = i + j / 4 * gap + j % 4;
+        if (k < end) v[j] = f.of(from[place(k)], k);
+      }
+      return;
+    }
+    for (int half = 0; half < 2; ++half) {
+      const int64_t k = i + half * gap;
+      if (k >= end) break;
+      const S* four = from + place(k);
+      if (k + 4 <= end && aligned(four)) {
+        const Four<S> x = *reinterpret_cast<const Four<S>*>(four);
+        for (int j = 0; j < 4; ++j) v[half * 4 + j] = f.of(x.x[j], k + j);
+      } else {
+        for (int j = 0; j < 4; ++j)
+          if (k + j < end) v[half * 4 + j] = f.of(four[j], k + j);
+      }
+    }
+  });
+}
+
+// ---- lines, on the host
+
+// Calls f(T{}) with the type that computes for a dtype.
+template <class F>
+void at_computing(int32_t dtype, F&& f) {
+  switch (dtype) {
+    case GD_F32:
+    case GD_F16:
+    case GD_BF16:
+      return f(float{});
+    case GD_F64:
+      return f(double{});
+    case GD_C64:
+      return f(c64{});
+    case GD_C128:
+      return f(c128{});
+    default:
+      return f(int64_t{});
+  }
+}
+
+// Axes that go together.
+struct Axes {
+  int rank = 0;
+  int64_t sizes[kMaxViewRank], strides[2][kMaxViewRank];
+
+  void add(int64_t size, int64_t stride, int64_t other = 0);
+  int64_t count() const;
+  // The largest strides of the first view first: neighbours in memory become neighbours in a walk.
+  void sort();
+  int64_t least() const;  // the smallest stride of the first view that is not 0
+  // `of`'s memory by the strides of view k.
+  gd_view view(int k, const gd_view& of) const;
+  // The strides of an array of these sizes whose elements lie `step` apart.
+  void pack(int64_t step, int64_t (&to)[kMaxViewRank]) const;
+};
+
+}  // namespace gradus::gpu

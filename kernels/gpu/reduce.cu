@@ -1,0 +1,297 @@
+// reduce: a line for each element of the output. Few long lines are folded in two stages.
+#include "kernels/gpu/fold.hpp"
+
+namespace gradus::gpu {
+namespace {
+
+constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
+constexpr int32_t kWinner = -1;  // "dtype" of partial winners
+
+template <class T>
+struct Winner {
+  T value;
+  int64_t index;
+};
+// argmax and argmin.
+template <class T>
+struct Winners {
+  using Acc = Winner<T>;
+  static constexpr int32_t partial = kWinner;
+  Extremes<T> values;
+
+  GRADUS_HD Acc none() const { return {values.none(), int64_t(~uint64_t(0) >> 1)}; }
+  template <class S>
+  GRADUS_HD Acc of(S x, int64_t i) const {
+    return {T(x), i};
+  }
+  GRADUS_HD Acc of(Acc x, int64_t) const { return x; }
+  GRADUS_HD Acc combine(Acc a, Acc b) const {
+    const bool wins = beats(values.maximum, b.value, a.value),
+               loses = beats(values.maximum, a.value, b.value);
+    return wins || (!loses && b.index < a.index) ? b : a;
+  }
+  template <class F>
+  GRADUS_HD static void at_storage(int32_t dtype, F&& f) {
+    if (dtype == kWinner)
+      f(Acc{});
+    else
+      gpu::at_storage<T>(dtype, f);
+  }
+  GRADUS_HD static void put(char* data, int64_t at, int32_t dtype, Acc x) {
+    if (dtype == kWinner)
+      reinterpret_cast<Acc*>(data)[at] = x;
+    else
+      reinterpret_cast<int64_t*>(data)[at] = x.index;
+  }
+};
+
+// any and all, of words: -0 is false, and NaN is not.
+struct Truth {
+  using Acc = int32_t;
+  static constexpr int32_t partial = GD_BOOL;
+  struct Pair {
+    uint64_t re, im;
+  };
+  bool any;
+  uint64_t bits;  // those that count
+
+  explicit Truth(bool is_any, DType t) : any(is_any), bits(~uint64_t(0)) {
+    if (is_half(t)) bits = 0x7fff;
+    if (t == DType::f32) bits = 0x7fffffff;
+    if (t == DType::c64) bits = 0x7fffffff7fffffff;
+    if (t == DType::f64 || t == DType::c128) bits = ~uint64_t(0) >> 1;
+  }
+  GRADUS_HD Acc none() const { return any ? 0 : 1; }
+  GRADUS_HD Acc of(uint8_t x, int64_t) const { return x != 0; }
+  GRADUS_HD Acc of(Pair x, int64_t) const { return ((x.re | x.im) & bits) != 0; }
+  template <class S>
+  GRADUS_HD Acc of(S x, int64_t) const {
+    return (uint64_t(x) & bits) != 0;
+  }
+  GRADUS_HD Acc combine(Acc a, Acc b) const { return any ? a | b : a & b; }
+  template <class F>
+  GRADUS_HD static void at_storage(int32_t dtype, F&& f) {
+    switch (itemsize(DType(dtype))) {
+      case 1:
+        return f(uint8_t{});
+      case 2:
+        return f(uint16_t{});
+      case 4:
+        return f(uint32_t{});
+      case 8:
+        return f(uint64_t{});
+      default:
+        return f(Pair{});
+    }
+  }
+  GRADUS_HD static void put(char* data, int64_t at, int32_t, Acc x) {
+    reinterpret_cast<bool*>(data)[at] = x != 0;
+  }
+};
+
+struct Job {
+  Team team;
+  bool runs;              // as load_eight has it
+  bool whole;             // a team folds all chunks of its line, at most 8
+  int64_t chunk, chunks;  // elements of a chunk, number of chunks
+  int64_t step;           // from one chunk's result to the next
+  int64_t blocks;         // for all lines once
+};
+
+__device__ inline int64_t place_of(const Walk<1>& terms, int64_t i) {
+  if (terms.rank <= 1) return i * terms.strides[0][0];
+  if (terms.count <= kMostElements) {
+    int64_t at[1];
+    terms.places(i, at);
+    return at[0];
+  }
+  int64_t at = 0;
+  for (int d = 0; d < terms.rank; ++d) {
+    at += i % terms.sizes[d] * terms.strides[0][d];
+    i /= terms.sizes[d];
+  }
+  return at;
+}
+
+// lines: in, out. terms: in.
+template <class F>
+__global__ void fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
+  using Acc = typename F::Acc;
+  GPU_SHARED(Acc, shared, kThreads);
+  const Team team = job.team;
+  const int64_t tasks = job.blocks * (job.whole ? 1 : job.chunks);
+  for (int64_t task = block(); task < tasks; task += blocks()) {
+    const int64_t chunk = job.whole ? 0 : task / job.blocks;
+    const int64_t line = (task - chunk * job.blocks) * team.lines() + team.line();
+    const bool here = line < lines.count;
+    int64_t at[2] = {0, 0};
+    if (here) lines.places(line, at);
+    const int64_t first = at[0];
+    const auto fold = [&](int64_t c) {
+      const int64_t begin = c * job.chunk,
+                    end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
+      const auto load = [&](int64_t base, int member, Acc(&v)[kEight]) {
+        load_eight(
+            f, terms.data[0], terms.dtype[0], job.runs, base + member * 4,
+            int64_t(team.members()) * 4, end, [&](int64_t i) { return first + place_of(terms, i); },
+            v);
+      };
+      return fold_chunk(f, team, here, begin, end, shared, load);
+    };
+    Acc acc = f.none();
+    if (job.whole) {
+      Tree<Acc, 3> tree;
+      for (int c = 0; c < kEight; ++c) acc = tree.add(f, c < job.chunks ? fold(c) : f.none(), c);
+    } else {
+      acc = fold(chunk);
+    }
+    if (here && team.place() == 0)
+      F::put(lines.data[1], at[1] + chunk * job.step, lines.dtype[1], acc);
+  }
+}
+
+template <class F>
+void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1>& terms, Job job) {
+  in_pieces(lines, [&](const Walk<2>& piece) {
+    job.blocks = parts(piece.count, job.team.lines());
+    run.grid(job.team.kind(), run.blocks_for(job.blocks * (job.whole ? 1 : job.chunks), 1),
+             kThreads, fold_lines<F>, piece, terms, job, f);
+  });
+}
+
+template <class F>
+void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out, const Axes& lines,
+               const Axes& terms) {
+  const int64_t n_lines = lines.count(), length = terms.count();
+  const bool across = n_lines > 1 && lines.least() < terms.least();
+  Job job{};
+  job.team = Team(n_lines, length, across);
+  job.chunk = chunk_of(length);
+  job.chunks = length > 0 ? parts(length, job.chunk) : 1;
+  job.whole = job.chunks == 1 || (job.chunks <= kEight && parts(n_lines, job.team.lines()) >= 256);
+  const gd_view line_in = lines.view(0, in), line_out = lines.view(1, out),
+                term_in = terms.view(0, in);
+  Walk<1> walk = make_walk<1>(run.call, {&term_in});
+  walk.count = length;
+  job.runs = !across && walk.strides[0][0] == 1 && (walk.rank <= 1 || walk.sizes[0] % 4 == 0);
+  if (job.whole)
+    return launch_folds(
+        run, f, make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out}), walk, job);
+  // Stage one leaves the chunks' results in scratch memory, stage two folds them.
+  Run::Scratch scratch(run, size_t(n_lines * job.chunks) * sizeof(typename F::Acc));
+  void* memory = scratch.take<typename F::Acc>(n_lines * job.chunks);
+  const gd_view partials{0, memory, F::partial, 0, 0, nullptr, nullptr};
+  job.step = across ? n_lines : 1;
+  Axes packed = lines, chunks;
+  packed.pack(across ? 1 : job.chunks, packed.strides[1]);
+  const gd_view to = packed.view(1, partials);
+  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job);
+  chunks.add(job.chunks, job.step);
+  const gd_view chunk_in = chunks.view(0, partials);
+  job.team = Team(n_lines, job.chunks, across);
+  job.chunk = kChunk;
+  job.runs = !across;
+  job.whole = true;
+  job.chunks = parts(chunks.count(), kChunk);
+  launch_folds(run, f, make_walk<2>(run.call, {&to, &line_out}),
+               make_walk<1>(run.call, {&chunk_in}), job);
+}
+
+int64_t magnitude(int64_t stride) {
+  return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+}
+
+}  // namespace
+
+void Axes::add(int64_t size, int64_t stride, int64_t other) {
+  if (size == 1) return;
+  sizes[rank] = size;
+  strides[0][rank] = stride;
+  strides[1][rank] = other;
+  ++rank;
+}
+
+void Axes::sort() {
+  for (int n = 1; n < rank; ++n)
+    for (int d = n; d > 0 && magnitude(strides[0][d - 1]) < magnitude(strides[0][d]); --d) {
+      std::swap(sizes[d - 1], sizes[d]);
+      for (auto& s : strides) std::swap(s[d - 1], s[d]);
+    }
+}
+
+int64_t Axes::count() const {
+  int64_t n = 1;
+  for (int d = 0; d < rank; ++d) n *= sizes[d];
+  return n;
+}
+
+int64_t Axes::least() const {
+  int64_t s = INT64_MAX;
+  for (int d = 0; d < rank; ++d) s = magnitude(strides[0][d]) < s ? magnitude(strides[0][d]) : s;
+  return s;
+}
+
+gd_view Axes::view(int k, const gd_view& of) const {
+  return {of.buffer, of.data, of.dtype, rank, of.offset, sizes, strides[k]};
+}
+
+void Axes::pack(int64_t step, int64_t (&to)[kMaxViewRank]) const {
+  for (int d = rank - 1; d >= 0; --d) {
+    to[d] = step;
+    step *= sizes[d];
+  }
+}
+
+void reduce(Run& run) {
+  Call& call = run.call;
+  const int32_t op = call.op();
+  if (op < GD_SUM || op > GD_ALL) call.refuse(GD_INVALID, "no reduction has code %d", op);
+  call.named(kNames[op]);
+  const bool places = op == GD_ARGMAX || op == GD_ARGMIN, truth = op == GD_ANY || op == GD_ALL,
+             orders = op >= GD_MAX && op <= GD_ARGMIN;
+  call.expect(1, 1, 0, places ? 1 : 0);
+  const gd_view &in = call.in(0), &out = call.out(0);
+  if (in.rank != out.rank)
+    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", SizesText(in).text,
+                SizesText(out).text);
+  Axes lines, terms;
+  for (int d = 0; d < in.rank; ++d) {
+    if (in.sizes[d] != out.sizes[d] && out.sizes[d] != 1)
+      call.refuse(GD_INVALID, "input %s does not reduce to output %s", SizesText(in).text,
+                  SizesText(out).text);
+    if (in.sizes[d] == out.sizes[d])
+      lines.add(in.sizes[d], in.strides[d], out.strides[d]);
+    else
+      terms.add(in.sizes[d], in.strides[d]);
+  }
+  const DType t = DType(in.dtype);
+  const bool widens = (op == GD_SUM || op == GD_PROD) && is_integer(t);
+  call.expect_dtype("output", out, truth ? DType::bool_ : places || widens ? DType::i64 : t);
+  if (places && in.rank > 0) {
+    const int axis = call.axis(0, in);
+    int64_t wanted[kMaxViewRank];
+    for (int d = 0; d < in.rank; ++d) wanted[d] = d == axis ? 1 : in.sizes[d];
+    gd_view one = in;
+    one.sizes = wanted;
+    call.expect_sizes("output", out, one);
+  }
+  if (orders && terms.count() == 0 && lines.count() > 0)
+    call.refuse(GD_INVALID, "nothing to choose from: input %s", SizesText(in).text);
+  if (orders && is_complex(t))
+    call.refuse(GD_UNSUPPORTED, "complex numbers (%s) have no order", dtype_name(t));
+  if (lines.count() == 0) return;
+  lines.sort();
+  if (orders || truth || is_integer(t)) terms.sort();  // any order gives the same
+  const auto fold = [&](const auto& f) { fold_axes(run, f, in, out, lines, terms); };
+  if (truth) return fold(Truth(op == GD_ANY, t));
+  at_computing(in.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (op == GD_SUM || op == GD_PROD) return fold(Sums<T>{op == GD_PROD});
+    if constexpr (!is_complex_v<T>) {
+      const Extremes<T> values{{}, op == GD_MAX || op == GD_ARGMAX};
+      return places ? fold(Winners<T>{values}) : fold(values);
+    }
+  });
+}
+
+}  // namespace gradus::gpu
