@@ -320,6 +320,7 @@ gd_table make_table() {
   t.slot[GD_FILL] = run<GD_FILL, fill>;
   t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;
   t.slot[GD_POINTWISE_VJP] = run<GD_POINTWISE_VJP, pointwise_vjp>;
+  t.slot[GD_CONTRACT] = run<GD_CONTRACT, contract>;
   return t;
 }
 
