@@ -13,9 +13,11 @@
 
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
+#define GPU_NO_UNROLL
 #define GPU_THREADS(n)
 #else
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_THREADS(n) __launch_bounds__(n)
 #endif
 
@@ -385,6 +387,7 @@ using ThinTile = Tile<64, 4, 1, 4, 32>;
 // read. Each thread holds Own of the lines, in runs of 16 bytes.
 template <class T, Part P, int Lines, int Own, int Depth>
 struct Square {
+  static constexpr int own = Own;
   static constexpr int of_16_bytes = sizeof(T) < 16 ? 16 / int(sizeof(T)) : 1;
   static constexpr int run = of_16_bytes < Own ? of_16_bytes : Own;
   static constexpr int pitch = Lines + (Lines >= 16 ? run : 0);  // for the banks' sake
@@ -457,6 +460,22 @@ __device__ inline void place_terms(const Contraction& c, int64_t* places, int64_
 struct alignas(16) Bytes16 {
   unsigned char bytes[16];
 };
+
+// Adds term number `term` of the squares, whose first is the sum's term k, for each of a thread's
+// elements.
+template <class SquareA, class SquareB, class A, class T>
+__device__ inline void add_term(const A& algebra, typename A::Sum* sums, const T* square_a,
+                                const T* square_b, int term, int p, int q, int64_t k) {
+  T a[SquareA::own], b[SquareB::own];
+  SquareA::take(a, square_a, term, p);
+  SquareB::take(b, square_b, term, q);
+  GPU_UNROLL
+  for (int i = 0; i < SquareA::own; ++i) {
+    GPU_UNROLL
+    for (int j = 0; j < SquareB::own; ++j)
+      algebra.add(sums[i * SquareB::own + j], a[i], b[j], k + term);
+  }
+}
 
 __device__ inline int at_most(int64_t n, int most) { return n < most ? int(n) : most; }
 
@@ -537,20 +556,15 @@ __global__ void GPU_THREADS(kContractThreads)
       if (k >= begin) {
         const T* const square_a = squares_a + now * SquareA::elements;
         const T* const square_b = squares_b + now * SquareB::elements;
-        const int terms = A::pads ? kDepth : at_most(end - k, kDepth);
-        GPU_UNROLL
-        for (int first = 0; first < kDepth; first += kSlices) {
-          const int term = first + slice;
-          if (!A::pads && term >= terms) break;
-          T a[kDown], b[kAcross];
-          SquareA::take(a, square_a, term, p);
-          SquareB::take(b, square_b, term, q);
+        if constexpr (A::pads) {
           GPU_UNROLL
-          for (int i = 0; i < kDown; ++i) {
-            GPU_UNROLL
-            for (int j = 0; j < kAcross; ++j)
-              algebra.add(sums[i * kAcross + j], a[i], b[j], k + term);
-          }
+          for (int term = 0; term < kDepth; term += kSlices)
+            add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term + slice, p, q, k);
+        } else {
+          const int terms = at_most(end - k, kDepth);
+          GPU_NO_UNROLL
+          for (int term = slice; term < terms; term += kSlices)
+            add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term, p, q, k);
         }
       }
       if (next < end) {
