@@ -344,6 +344,7 @@ gd_table make_table() {
   t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
   t.slot[GD_SORT] = run<GD_SORT, sort>;
   t.slot[GD_REDUCE] = run<GD_REDUCE, reduce>;
+  t.slot[GD_CONTRACT] = run<GD_CONTRACT, contract>;
   return t;
 }
 

@@ -1,0 +1,190 @@
+// contract: the checks, and the joint axes sorted into groups.
+#include "kernels/gpu/contract.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace gradus::gpu {
+namespace {
+
+constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};
+
+// A number that scales a dtype must be of its kind.
+c128 scale(const Call& call, DType t, const char* name, int k) {
+  const c128 x(call.number(k), call.number(k + 1));
+  if (!is_complex(t) && x.im != 0)
+    call.refuse(GD_INVALID, "%s has an imaginary part, but dtype is %s", name, dtype_name(t));
+  if (is_integer(t) && !(x.re >= -0x1p53 && x.re <= 0x1p53 && double(int64_t(x.re)) == x.re))
+    call.refuse(GD_INVALID, "%s = %g is no integer, but dtype is %s", name, x.re, dtype_name(t));
+  return x;
+}
+
+struct Views {
+  const gd_view* v[kParts] = {};  // null: left out
+  int n = 0;                      // axes of out
+
+  int64_t stride(int part, int d) const {
+    return v[part] && (part < kOut || d < n) ? v[part]->strides[d] : 0;
+  }
+};
+
+int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+// The axes of each group, those that lie as one joined. The order of rows and columns is free: the
+// one with the smallest stride in its operand comes last, so that tiles are read in runs.
+Contraction grouped(const Call& call, const Views& views) {
+  Contraction c{};
+  std::vector<int> groups[kGroups];
+  const gd_view& joint = *views.v[kA];
+  for (int d = 0; d < joint.rank; ++d) {
+    if (joint.sizes[d] == 1) continue;
+    const bool in_a = views.stride(kA, d) != 0, in_b = views.stride(kB, d) != 0;
+    groups[d >= views.n ? kSummed : in_a && in_b ? kBatch : in_b ? kColumns : kRows].push_back(d);
+  }
+  for (int g : {kRows, kColumns}) {
+    const int operand = g == kRows ? kA : kB;
+    std::stable_sort(groups[g].begin(), groups[g].end(), [&](int x, int y) {
+      return magnitude(views.stride(operand, x)) > magnitude(views.stride(operand, y));
+    });
+  }
+  int count = 0;
+  for (int g = 0; g < kGroups; ++g) {
+    c.first[g] = count;
+    c.extent[g] = 1;
+    for (auto d = groups[g].rbegin(); d != groups[g].rend(); ++d) {
+      const int64_t size = joint.sizes[*d];
+      c.extent[g] *= size;
+      bool joins = count > c.first[g];
+      for (int v = 0; joins && v < kParts; ++v)
+        joins = views.stride(v, *d) == c.axes[count - 1].strides[v] * c.axes[count - 1].size;
+      if (joins) {
+        c.axes[count - 1].size *= size;
+        continue;
+      }
+      if (count == kMaxAxes)
+        call.refuse(GD_UNSUPPORTED, "more than %d axes that can't be joined", kMaxAxes);
+      c.axes[count].size = size;
+      for (int v = 0; v < kParts; ++v) c.axes[count].strides[v] = views.stride(v, *d);
+      ++count;
+    }
+  }
+  c.first[kGroups] = count;
+  for (int d = 0; d < count; ++d) {
+    Contraction::Axis& axis = c.axes[d];
+    axis.inverse = 1.0 / double(axis.size);
+    if (axis.size <= kMostElements && axis.size > 0) axis.divisor = Divisor(uint32_t(axis.size));
+  }
+  for (int v = 0; v < kParts; ++v)
+    c.data[v] = views.v[v] && views.v[v]->data ? start_of(*views.v[v]) : nullptr;
+  c.dtype = joint.dtype;
+  c.chunks = c.tiles_down = c.tiles_across = 1;
+  return c;
+}
+
+// Which of two groups' last axes has the smaller step in a view? One that doesn't move has none.
+bool closer(const Contraction& c, int view, int group, int other) {
+  const auto step = [&](int g) {
+    const int64_t s = c.first[g] < c.first[g + 1] ? magnitude(c.axes[c.first[g]].strides[view]) : 0;
+    return s == 0 ? INT64_MAX : s;
+  };
+  return step(group) < step(other);
+}
+
+// Rows and columns, a and b change places.
+void swap_operands(Contraction& c) {
+  const int columns = c.first[kColumns], batch = c.first[kBatch];
+  std::rotate(c.axes, c.axes + columns, c.axes + batch);
+  c.first[kColumns] = batch - columns;
+  std::swap(c.extent[kRows], c.extent[kColumns]);
+  std::swap(c.data[kA], c.data[kB]);
+  for (int d = 0; d < c.first[kGroups]; ++d)
+    std::swap(c.axes[d].strides[kA], c.axes[d].strides[kB]);
+}
+
+}  // namespace
+
+void contract(Run& run) {
+  Call& call = run.call;
+  if (call.n_ints() < 2) call.refuse(GD_INVALID, "expected 4 ints");
+  const int64_t algebra = call.integer(1);
+  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
+    call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
+  call.named(kNames[algebra]);
+  call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
+
+  const gd_view &a = call.in(0), &b = call.in(1), &out = call.out(0);
+  call.expect_sizes("b", b, a);
+  const int64_t n = call.integer(0);
+  if (n < 0 || n > a.rank)
+    call.refuse(GD_INVALID, "%lld output axes of a joint index space %s", static_cast<long long>(n),
+                SizesText(a).text);
+  gd_view free_a = a, free_b = b;  // over out's axes
+  free_a.rank = free_b.rank = int32_t(n);
+  call.expect_sizes("output", out, free_a);
+  call.expect_dtype("b", b, DType(a.dtype));
+  call.expect_dtype("output", out, DType(a.dtype));
+  Views views{{&a, &b, &out}, int(n)};
+
+  const DType t = DType(out.dtype);
+  Scales scales{};
+  if (algebra != GD_STANDARD) {
+    if (call.number(0) != 1 || call.number(1) != 0 || call.number(2) != 0 || call.number(3) != 0 ||
+        call.n_in() != 2)
+      call.refuse(GD_INVALID, "tropical algebras take alpha = 1, beta = 0 and no bias");
+    if (is_complex(t) || t == DType::u8 || t == DType::bool_)
+      call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 i32 i64 are",
+                  dtype_name(t));
+    if (call.n_out() == 2) {
+      views.v[kWinners] = &call.out(1);
+      call.expect_sizes("winners", *views.v[kWinners], out);
+      call.expect_dtype("winners", *views.v[kWinners], DType::i64);
+    }
+  } else {
+    if (call.n_out() == 2) call.refuse(GD_INVALID, "a sum has no winners");
+    if (t == DType::bool_)
+      call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
+    scales = {scale(call, t, "alpha", 0), scale(call, t, "beta", 2), call.integer(2) != 0,
+              call.integer(3) != 0};
+    if (call.n_in() == 3 && call.has_in(2)) {
+      views.v[kBias] = &call.in(2);
+      call.expect_sizes("bias", *views.v[kBias], out);
+      call.expect_dtype("bias", *views.v[kBias], t);
+    }
+  }
+  if (count_of(out) == 0) return;
+
+  Contraction c = grouped(call, views);
+  // Over out's axes. An operand of an empty sum is not read, and may have no data.
+  Elements elements =
+      make_walk<kParts>(call, {&free_a, &free_b, &out, views.v[kBias], views.v[kWinners]});
+  if (c.extent[kRows] < c.extent[kColumns]) {
+    swap_operands(c);
+    std::swap(scales.conj_a, scales.conj_b);
+    std::swap(elements.data[kA], elements.data[kB]);
+    for (int d = 0; d < elements.rank; ++d)
+      std::swap(elements.strides[kA][d], elements.strides[kB][d]);
+  }
+  c.along_sum[kA] = closer(c, kA, kSummed, kRows);
+  c.along_sum[kB] = closer(c, kB, kSummed, kColumns);
+  c.out_along_rows = closer(c, kOut, kRows, kColumns);
+
+  if (algebra != GD_STANDARD)
+    return is_integer(t) ? contract_tropical_integers(run, elements, c, int32_t(algebra))
+                         : contract_tropical(run, elements, c, int32_t(algebra));
+  switch (t) {
+    case DType::f64:
+      return contract_f64(run, elements, c, scales);
+    case DType::c64:
+      return contract_c64(run, elements, c, scales);
+    case DType::c128:
+      return contract_c128(run, elements, c, scales);
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return contract_i64(run, elements, c, scales);
+    default:
+      return contract_f32(run, elements, c, scales);
+  }
+}
+
+}  // namespace gradus::gpu

@@ -1,0 +1,715 @@
+// Contractions as kernels, for any computing type and any sum ("algebra"). contract.cu sorts the
+// joint axes into rows (of a and out), columns (of b and out), batch (of all three) and summed ones
+// and chooses one of three ways by the sizes alone:
+//   tiles   a block makes a tile of rows x columns out of squares of a and b in shared memory
+//   dots    a block makes one element
+//   direct  a thread makes one element
+// Long sums are cut into chunks; a second kernel joins what the chunks gave, in a fixed order.
+// Included by contract_*.cu, which share the time it takes to compile.
+#pragma once
+#include "kernels/gpu/runtime.hpp"
+#include "kernels/gpu/values.hpp"
+#include "kernels/gpu/walk.hpp"
+
+#if defined(GRADUS_EMULATE)
+#define GPU_UNROLL
+#define GPU_NO_UNROLL
+#define GPU_THREADS(n)
+#else
+#define GPU_UNROLL _Pragma("unroll")
+#define GPU_NO_UNROLL _Pragma("unroll 1")
+#define GPU_THREADS(n) __launch_bounds__(n)
+#endif
+
+namespace gradus::gpu {
+
+constexpr int kContractThreads = 256;
+
+enum Group : int { kRows, kColumns, kBatch, kSummed, kGroups };
+enum Part : int { kA, kB, kOut, kBias, kWinners, kParts };
+
+struct Contraction {
+  // Group by group, in each the last axis first.
+  struct Axis {
+    int64_t size;
+    Divisor divisor;
+    double inverse;  // of size
+    int64_t strides[kParts];
+
+    GRADUS_HD int64_t quotient(int64_t i, bool wide) const {
+      if (!wide) return divisor.quotient(uint32_t(i));
+      const int64_t q = int64_t(double(i) * inverse), r = i - q * size;  // may be off by one
+      return r < 0 ? q - 1 : r >= size ? q + 1 : q;
+    }
+  };
+  Axis axes[kMaxAxes];
+  int32_t first[kGroups + 1];
+  int64_t extent[kGroups];
+  char* data[kParts];  // null: left out
+  int32_t dtype;
+  // How the work is cut.
+  int64_t tiles_down, tiles_across, chunks, chunk;
+  // Along which axis neighbouring threads read a and b and write out, so that they touch memory
+  // together.
+  bool along_sum[2], out_along_rows;  // of a and b
+
+  // Adds the places of element i of a group in the first N views.
+  template <int N>
+  GRADUS_HD void add_places(Group group, int64_t i, int64_t (&at)[kParts]) const {
+    const bool wide = extent[group] > kMostElements;
+    for (int d = first[group], end = first[group + 1]; d < end; ++d) {
+      const int64_t rest = d + 1 < end ? axes[d].quotient(i, wide) : 0;
+      const int64_t k = i - rest * axes[d].size;
+      GPU_UNROLL
+      for (int v = 0; v < N; ++v) at[v] += k * axes[d].strides[v];
+      i = rest;
+    }
+  }
+};
+
+// ---- elements of a computing type, on their way between memory and registers
+
+// What was read, not yet converted: a thread asks for all its elements before it uses the first.
+template <class T>
+struct raw_t {
+  using type = T;
+};
+template <>
+struct raw_t<float> {
+  using type = uint32_t;
+};
+template <class T>
+using Raw = typename raw_t<T>::type;
+
+template <class T>
+GRADUS_HD inline Raw<T> load_raw(const char* data, int64_t at, int32_t dtype) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == GD_F32) return reinterpret_cast<const uint32_t*>(data)[at];
+    return reinterpret_cast<const uint16_t*>(data)[at];
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    if (dtype == GD_I64) return reinterpret_cast<const uint64_t*>(data)[at];
+    if (dtype == GD_I32) return reinterpret_cast<const uint32_t*>(data)[at];
+    return reinterpret_cast<const uint8_t*>(data)[at];
+  } else {
+    return reinterpret_cast<const T*>(data)[at];
+  }
+}
+template <class T>
+GRADUS_HD inline T number_of(Raw<T> raw, int32_t dtype) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == GD_F32) return detail::bits_float(raw);
+    if (dtype == GD_BF16) return detail::bits_float(raw << 16);
+    Half h;
+    h.bits = uint16_t(raw);
+    return float(h);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    return dtype == GD_I32 ? uint64_t(int64_t(int32_t(uint32_t(raw)))) : raw;
+  } else {
+    return raw;
+  }
+}
+template <class T>
+GRADUS_HD inline T load_number(const char* data, int64_t at, int32_t dtype) {
+  return number_of<T>(load_raw<T>(data, at, dtype), dtype);
+}
+template <class T>
+GRADUS_HD inline void store_number(char* data, int64_t at, int32_t dtype, T x) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == GD_F32)
+      reinterpret_cast<float*>(data)[at] = x;
+    else if (dtype == GD_F16)
+      reinterpret_cast<Half*>(data)[at] = Half(x);
+    else
+      reinterpret_cast<BFloat16*>(data)[at] = BFloat16(x);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    if (dtype == GD_I64)
+      reinterpret_cast<uint64_t*>(data)[at] = x;
+    else if (dtype == GD_I32)
+      reinterpret_cast<uint32_t*>(data)[at] = uint32_t(x);
+    else
+      reinterpret_cast<uint8_t*>(data)[at] = uint8_t(x);
+  } else {
+    reinterpret_cast<T*>(data)[at] = x;
+  }
+}
+
+// ---- sums. Number: what is computed in; Sum: what adds up; `pads`: terms 0 * 0 may be added.
+
+// T is float, double, c64, c128, or uint64_t for integers: their low bits are those of any width.
+template <class T>
+struct Standard {
+  using Number = T;
+  using Sum = T;
+  static constexpr bool pads = true;
+
+  T alpha, beta;
+  bool reads_out, conj_a, conj_b;
+
+  GRADUS_HD T read(Part p, T x) const { return (p == kA ? conj_a : conj_b) ? conj_of(x) : x; }
+  GRADUS_HD static T start() { return T(0); }
+  GRADUS_HD void add(T& sum, T a, T b, int64_t) const {
+    if constexpr (is_complex_v<T>) {
+      sum.re += a.re * b.re;
+      sum.re -= a.im * b.im;
+      sum.im += a.re * b.im;
+      sum.im += a.im * b.re;
+    } else {
+      sum += a * b;
+    }
+  }
+  GRADUS_HD static void join(T& sum, T other) { sum += other; }
+
+  // A factor times x, without turning 1 * inf into NaN in a complex product.
+  GRADUS_HD static T times(T factor, T x) {
+    if constexpr (is_complex_v<T>)
+      if (factor.im == 0) return T(factor.re * x.re, factor.re * x.im);
+    return factor * x;
+  }
+  // The one place where an element of out is made from its sum.
+  GRADUS_HD void finish(const Contraction& c, char* const* data, const int64_t (&at)[kParts],
+                        T sum) const {
+    T y = times(alpha, sum);
+    if (reads_out) y += times(beta, load_number<T>(data[kOut], at[kOut], c.dtype));
+    if (data[kBias]) y += load_number<T>(data[kBias], at[kBias], c.dtype);
+    store_number(data[kOut], at[kOut], c.dtype, y);
+  }
+};
+
+// Max-plus, min-plus and max-times over float, double, int32_t or int64_t.
+template <class T>
+struct Tropical {
+  using Number = T;
+  struct Sum {
+    T best;
+    int64_t place;  // of the first term that is `best`; -1: there is none
+  };
+  static constexpr bool pads = false;
+
+  int32_t algebra;
+
+  GRADUS_HD static constexpr T highest() {
+    if constexpr (std::is_floating_point_v<T>)
+      return T(__builtin_huge_val());
+    else
+      return T((uint64_t(1) << (sizeof(T) * 8 - 1)) - 1);
+  }
+  GRADUS_HD static constexpr T lowest() {
+    return std::is_floating_point_v<T> ? T(-highest()) : T(-highest() - T(1));
+  }
+  GRADUS_HD bool maximum() const { return algebra != GD_MIN_PLUS; }
+  // No term wins against it. For max-plus and min-plus it is the algebra's zero.
+  GRADUS_HD T worst() const { return maximum() ? lowest() : highest(); }
+
+  GRADUS_HD T term(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (algebra == GD_MAX_TIMES) return a * b;
+      const T s = a + b;  // -inf + inf is -inf in max-plus, inf in min-plus; only NaN gives NaN
+      return s != s && a == a && b == b ? worst() : s;
+    } else {
+      using U = std::make_unsigned_t<T>;
+      if (algebra == GD_MAX_TIMES) return T(U(a) * U(b));
+      if (a == worst() || b == worst()) return worst();
+      const T s = T(U(a) + U(b));
+      if (((a ^ s) & (b ^ s)) >= 0) return s;
+      return a < 0 ? lowest() : highest();
+    }
+  }
+  // Does x win over best? The first NaN wins over all, an equal one never.
+  GRADUS_HD bool beats(T x, T best) const {
+    if (best != best) return false;
+    return x != x || (maximum() ? x > best : x < best);
+  }
+
+  GRADUS_HD T read(Part, T x) const { return x; }
+  GRADUS_HD Sum start() const { return {worst(), -1}; }
+  GRADUS_HD void add(Sum& sum, T a, T b, int64_t k) const {
+    const T x = term(a, b);
+    if (beats(x, sum.best)) sum = {x, k};
+  }
+  GRADUS_HD void join(Sum& sum, Sum other) const {
+    const bool first = other.place >= 0 && other.place < sum.place && !beats(sum.best, other.best);
+    if (beats(other.best, sum.best) || first) sum = other;
+  }
+  GRADUS_HD void finish(const Contraction& c, char* const* data, const int64_t (&at)[kParts],
+                        Sum sum) const {
+    const T y = c.extent[kSummed] == 0 && algebra == GD_MAX_TIMES ? T(0) : sum.best;
+    if constexpr (std::is_same_v<T, int32_t>)
+      reinterpret_cast<T*>(data[kOut])[at[kOut]] = y;
+    else
+      store_number(data[kOut], at[kOut], c.dtype, y);
+    if (data[kWinners]) reinterpret_cast<int64_t*>(data[kWinners])[at[kWinners]] = sum.place;
+  }
+};
+
+// ---- direct
+
+template <class A>
+__global__ void GPU_THREADS(kContractThreads)
+    contract_direct(Walk<kParts> elements, Contraction c, A algebra) {
+  using T = typename A::Number;
+  for (int64_t i = first_index(); i < elements.count; i += index_step()) {
+    int64_t at[kParts];
+    elements.places(i, at);
+    auto sum = algebra.start();
+    for (int64_t k = 0; k < c.extent[kSummed]; ++k) {
+      int64_t term[kParts] = {at[kA], at[kB]};
+      c.add_places<2>(kSummed, k, term);
+      algebra.add(sum, algebra.read(kA, load_number<T>(elements.data[kA], term[kA], c.dtype)),
+                  algebra.read(kB, load_number<T>(elements.data[kB], term[kB], c.dtype)), k);
+    }
+    algebra.finish(c, elements.data, at, sum);
+  }
+}
+
+// ---- what several threads have of the same sum
+
+// Joins what `slices` (a power of two) groups of threads have, into the first group, for N sums at
+// once. All threads of the block call it, `positions` of them in each group. `shared` has room for
+// N sums of every thread.
+template <int N, class A>
+__device__ inline void join_slices(const A& algebra, typename A::Sum* sums, typename A::Sum* shared,
+                                   int slices, int positions) {
+  const int slice = thread() / positions;
+  GPU_UNROLL
+  for (int i = 0; i < N; ++i) shared[i * kContractThreads + thread()] = sums[i];
+  for (int half = slices / 2; half > 0; half /= 2) {
+    barrier();
+    if (slice >= half) continue;
+    GPU_UNROLL
+    for (int i = 0; i < N; ++i) {
+      typename A::Sum* const own = shared + i * kContractThreads + thread();
+      algebra.join(sums[i], own[half * positions]);
+      *own = sums[i];
+    }
+  }
+  barrier();
+}
+
+// The element's number among all: batch, rows, columns.
+template <class A>
+__device__ inline void finish_element(const Contraction& c, const A& algebra, int64_t element,
+                                      const typename A::Sum& sum) {
+  const int64_t column = element % c.extent[kColumns], rest = element / c.extent[kColumns];
+  int64_t at[kParts] = {};
+  c.add_places<kParts>(kColumns, column, at);
+  c.add_places<kParts>(kRows, rest % c.extent[kRows], at);
+  c.add_places<kParts>(kBatch, rest / c.extent[kRows], at);
+  algebra.finish(c, c.data, at, sum);
+}
+
+// partials[chunk][element], the chunks of an element joined by `slices` threads.
+template <class A>
+__global__ void GPU_THREADS(kContractThreads)
+    contract_join(Contraction c, A algebra, const void* partials, int slices) {
+  using Sum = typename A::Sum;
+  GPU_SHARED(Sum, shared, kContractThreads);
+  const int positions = kContractThreads / slices;
+  const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
+  const int64_t groups = (count + positions - 1) / positions;
+  for (int64_t group = block(); group < groups; group += blocks()) {
+    const int64_t element = group * positions + thread() % positions;
+    Sum sum = algebra.start();
+    if (element < count)
+      for (int64_t k = thread() / positions; k < c.chunks; k += slices)
+        algebra.join(sum, static_cast<const Sum*>(partials)[k * count + element]);
+    join_slices<1>(algebra, &sum, shared, slices, positions);
+    if (thread() < positions && element < count) finish_element(c, algebra, element, sum);
+  }
+}
+
+// ---- dots: thread t of a block takes the terms t, t + 256, ... of its chunk
+
+template <class A>
+__global__ void GPU_THREADS(kContractThreads)
+    contract_dots(Contraction c, A algebra, void* partials) {
+  using T = typename A::Number;
+  using Sum = typename A::Sum;
+  constexpr int kFlight = 8;  // terms that a thread asks for at once
+  GPU_SHARED(Sum, shared, kContractThreads);
+  const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
+  for (int64_t task = block(); task < count * c.chunks; task += blocks()) {
+    const int64_t element = task / c.chunks, chunk = task % c.chunks;
+    const int64_t column = element % c.extent[kColumns], rest = element / c.extent[kColumns];
+    int64_t at[kParts] = {};
+    c.add_places<2>(kColumns, column, at);
+    c.add_places<2>(kRows, rest % c.extent[kRows], at);
+    c.add_places<2>(kBatch, rest / c.extent[kRows], at);
+    const int64_t begin = chunk * c.chunk,
+                  end = begin + c.chunk < c.extent[kSummed] ? begin + c.chunk : c.extent[kSummed];
+    Sum sum = algebra.start();
+    for (int64_t k = begin + thread(); k < end; k += kFlight * kContractThreads) {
+      Raw<T> a[kFlight], b[kFlight];
+      GPU_UNROLL
+      for (int i = 0; i < kFlight; ++i) {
+        a[i] = b[i] = Raw<T>(0);
+        if (k + i * kContractThreads < end) {
+          int64_t term[kParts] = {at[kA], at[kB]};
+          c.add_places<2>(kSummed, k + i * kContractThreads, term);
+          a[i] = load_raw<T>(c.data[kA], term[kA], c.dtype);
+          b[i] = load_raw<T>(c.data[kB], term[kB], c.dtype);
+        }
+      }
+      GPU_UNROLL
+      for (int i = 0; i < kFlight; ++i)
+        if (A::pads || k + i * kContractThreads < end)
+          algebra.add(sum, algebra.read(kA, number_of<T>(a[i], c.dtype)),
+                      algebra.read(kB, number_of<T>(b[i], c.dtype)), k + i * kContractThreads);
+    }
+    join_slices<1>(algebra, &sum, shared, kContractThreads, 1);
+    if (thread() > 0) continue;
+    if (c.chunks > 1)
+      static_cast<Sum*>(partials)[chunk * count + element] = sum;
+    else
+      finish_element(c, algebra, element, sum);
+  }
+}
+
+// ---- tiles
+
+// A block's tile of kRows x kColumns; each thread has kDown x kAcross of its elements. The threads
+// that are too many for that share the sum: each takes every kSlices-th term.
+template <int Rows, int Columns, int Down, int Across, int Depth>
+struct Tile {
+  static constexpr int rows = Rows, columns = Columns, down = Down, across = Across;
+  static constexpr int positions = (Rows / Down) * (Columns / Across);
+  static constexpr int slices = kContractThreads / positions;
+  // Terms in shared memory at once: `Depth` of 8 bytes at most, fewer of larger ones.
+  template <class T>
+  static constexpr int depth = sizeof(T) > 8 ? Depth / 2 : Depth;
+};
+// The 128 x 128 tile gives the bits of the 64 x 64 one.
+using LargeTile = Tile<128, 128, 8, 8, 8>;
+using SquareTile = Tile<64, 64, 4, 4, 16>;
+using SmallTile = Tile<32, 32, 4, 4, 32>;
+using ThinTile = Tile<64, 4, 1, 4, 32>;
+
+// Lines (rows of a or columns of b) by Depth terms, twice: one square is used while the next is
+// read. Each thread holds Own of the lines, in runs of 16 bytes.
+template <class T, Part P, int Lines, int Own, int Depth>
+struct Square {
+  static constexpr int own = Own;
+  static constexpr int of_16_bytes = sizeof(T) < 16 ? 16 / int(sizeof(T)) : 1;
+  static constexpr int run = of_16_bytes < Own ? of_16_bytes : Own;
+  static constexpr int pitch = Lines + (Lines >= 16 ? run : 0);  // for the banks' sake
+  static constexpr int elements = Depth * pitch;
+  static constexpr int bytes = 2 * elements * int(sizeof(T));
+  static constexpr int loads = (Lines * Depth + kContractThreads - 1) / kContractThreads;
+  struct alignas(sizeof(T) * run) Run {
+    T numbers[run];
+  };
+
+  static_assert(kContractThreads % Lines == 0 && kContractThreads % Depth == 0);
+  static constexpr bool whole = Lines * Depth % kContractThreads == 0;
+
+  // Which elements of a square this thread moves: each load is a step further.
+  struct Mover {
+    int line, term, line_step, term_step;
+    __device__ explicit Mover(const Contraction& c)
+        : line(c.along_sum[P] ? thread() / Depth : thread() % Lines),
+          term(c.along_sum[P] ? thread() % Depth : thread() / Lines),
+          line_step(c.along_sum[P] ? kContractThreads / Depth : 0),
+          term_step(c.along_sum[P] ? 0 : kContractThreads / Lines) {}
+    __device__ bool moves() const { return whole || thread() < Lines * Depth; }
+
+    // Asks for elements: where a line begins plus where a term lies.
+    __device__ void read(Raw<T> (&raw)[loads], const Contraction& c, const int64_t* lines,
+                         const int64_t* terms, int lines_left, int terms_left) const {
+      GPU_UNROLL
+      for (int i = 0; i < loads; ++i) {
+        const int l = line + i * line_step, t = term + i * term_step;
+        raw[i] = Raw<T>(0);
+        if (moves() && l < lines_left && t < terms_left)
+          raw[i] = load_raw<T>(c.data[P], lines[l] + terms[t], c.dtype);
+      }
+    }
+    template <class A>
+    __device__ void put(T* square, const Raw<T> (&raw)[loads], const Contraction& c,
+                        const A& algebra) const {
+      if (!moves()) return;
+      GPU_UNROLL
+      for (int i = 0; i < loads; ++i)
+        square[(term + i * term_step) * pitch + line + i * line_step] =
+            algebra.read(P, number_of<T>(raw[i], c.dtype));
+    }
+  };
+  // The line that is number i of those of place p, of Lines / Own places.
+  __device__ static int line(int p, int i) {
+    return i / run * (Lines / Own * run) + p * run + i % run;
+  }
+  __device__ static void take(T (&numbers)[Own], const T* square, int term, int p) {
+    GPU_UNROLL
+    for (int i = 0; i < Own; i += run) {
+      const Run r = *reinterpret_cast<const Run*>(square + term * pitch + line(p, i));
+      GPU_UNROLL
+      for (int j = 0; j < run; ++j) numbers[i + j] = r.numbers[j];
+    }
+  }
+};
+
+// Where the terms from k on lie in a and in b.
+template <int Depth>
+__device__ inline void place_terms(const Contraction& c, int64_t* places, int64_t k, int64_t end) {
+  for (int e = thread(); e < Depth; e += kContractThreads) {
+    int64_t at[kParts] = {};
+    if (k + e < end) c.add_places<2>(kSummed, k + e, at);
+    places[e] = at[kA];
+    places[Depth + e] = at[kB];
+  }
+}
+
+struct alignas(16) Bytes16 {
+  unsigned char bytes[16];
+};
+
+// Adds term number `term` of the squares, whose first is the sum's term k, for each of a thread's
+// elements.
+template <class SquareA, class SquareB, class A, class T>
+__device__ inline void add_term(const A& algebra, typename A::Sum* sums, const T* square_a,
+                                const T* square_b, int term, int p, int q, int64_t k) {
+  T a[SquareA::own], b[SquareB::own];
+  SquareA::take(a, square_a, term, p);
+  SquareB::take(b, square_b, term, q);
+  GPU_UNROLL
+  for (int i = 0; i < SquareA::own; ++i) {
+    GPU_UNROLL
+    for (int j = 0; j < SquareB::own; ++j)
+      algebra.add(sums[i * SquareB::own + j], a[i], b[j], k + term);
+  }
+}
+
+__device__ inline int at_most(int64_t n, int most) { return n < most ? int(n) : most; }
+
+template <class A, class Shape>
+__global__ void GPU_THREADS(kContractThreads)
+    contract_tiles(Contraction c, A algebra, void* partials) {
+  using T = typename A::Number;
+  using Sum = typename A::Sum;
+  constexpr int kDepth = Shape::template depth<T>;
+  constexpr int kDown = Shape::down, kAcross = Shape::across, kSlices = Shape::slices;
+  using SquareA = Square<T, kA, Shape::rows, kDown, kDepth>;
+  using SquareB = Square<T, kB, Shape::columns, kAcross, kDepth>;
+  constexpr int kSquares = SquareA::bytes + SquareB::bytes;
+  // As many sums of a thread are joined at once as the squares' memory holds, at least a row.
+  constexpr int kOne = kContractThreads * int(sizeof(Sum));
+  constexpr int kJoined = kDown * kAcross * kOne <= kSquares ? kDown * kAcross : kAcross;
+  constexpr int kSums = kSlices > 1 ? kJoined * kOne : 0;
+  static_assert(SquareA::bytes % 16 == 0 && kContractThreads % Shape::positions == 0);
+  GPU_SHARED(Bytes16, pool, ((kSquares > kSums ? kSquares : kSums) + 15) / 16);
+  GPU_SHARED(int64_t, row_at, kParts * Shape::rows);
+  GPU_SHARED(int64_t, column_at, kParts * Shape::columns);
+  GPU_SHARED(int64_t, term_at, 2 * 2 * kDepth);
+  T* const squares_a = reinterpret_cast<T*>(pool);
+  T* const squares_b = reinterpret_cast<T*>(pool + SquareA::bytes / 16);
+
+  const int slice = thread() / Shape::positions, position = thread() % Shape::positions;
+  constexpr int kPlacesDown = Shape::rows / kDown, kPlacesAcross = Shape::columns / kAcross;
+  const int p = c.out_along_rows ? position % kPlacesDown : position / kPlacesAcross;
+  const int q = c.out_along_rows ? position / kPlacesDown : position % kPlacesAcross;
+  const typename SquareA::Mover mover_a(c);
+  const typename SquareB::Mover mover_b(c);
+  const int64_t tiles = c.tiles_down * c.tiles_across;
+
+  for (int64_t task = block(); task < c.extent[kBatch] * c.chunks * tiles; task += blocks()) {
+    const int64_t tile = task % tiles, rest = task / tiles;
+    const int64_t chunk = rest % c.chunks, batch = rest / c.chunks;
+    const int64_t row = tile / c.tiles_across * Shape::rows,
+                  column = tile % c.tiles_across * Shape::columns;
+    const int rows_left = at_most(c.extent[kRows] - row, Shape::rows),
+              columns_left = at_most(c.extent[kColumns] - column, Shape::columns);
+    const int64_t begin = chunk * c.chunk,
+                  end = begin + c.chunk < c.extent[kSummed] ? begin + c.chunk : c.extent[kSummed];
+
+    // Where rows and columns begin. The batch's share is in the rows' places, and in b's.
+    for (int e = thread(); e < Shape::rows; e += kContractThreads) {
+      int64_t at[kParts] = {};
+      if (e < rows_left) {
+        c.add_places<kParts>(kBatch, batch, at);
+        c.add_places<kParts>(kRows, row + e, at);
+      }
+      GPU_UNROLL
+      for (int v = 0; v < kParts; ++v) row_at[v * Shape::rows + e] = at[v];
+    }
+    for (int e = thread(); e < Shape::columns; e += kContractThreads) {
+      int64_t at[kParts] = {};
+      if (e < columns_left) {
+        c.add_places<kOut>(kBatch, batch, at);
+        c.add_places<kParts>(kColumns, column + e, at);
+      }
+      GPU_UNROLL
+      for (int v = 0; v < kParts; ++v) column_at[v * Shape::columns + e] = at[v];
+    }
+    Sum sums[kDown * kAcross];
+    GPU_UNROLL
+    for (Sum& sum : sums) sum = algebra.start();
+    Raw<T> raw_a[SquareA::loads] = {}, raw_b[SquareB::loads] = {};
+    place_terms<kDepth>(c, term_at, begin, end);
+    barrier();
+    int now = 1;  // the square in use; its terms are those from k on
+    for (int64_t k = begin - kDepth; k < end; k += kDepth, now ^= 1) {
+      const int64_t next = k + kDepth;
+      if (next < end) {
+        const int64_t* const terms = term_at + (now ^ 1) * 2 * kDepth;
+        mover_a.read(raw_a, c, row_at, terms, rows_left, at_most(end - next, kDepth));
+        mover_b.read(raw_b, c, column_at + kB * Shape::columns, terms + kDepth, columns_left,
+                     at_most(end - next, kDepth));
+      }
+      if (k >= begin) {
+        const T* const square_a = squares_a + now * SquareA::elements;
+        const T* const square_b = squares_b + now * SquareB::elements;
+        if constexpr (A::pads) {
+          GPU_UNROLL
+          for (int term = 0; term < kDepth; term += kSlices)
+            add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term + slice, p, q, k);
+        } else {
+          const int terms = at_most(end - k, kDepth);
+          GPU_NO_UNROLL
+          for (int term = slice; term < terms; term += kSlices)
+            add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term, p, q, k);
+        }
+      }
+      if (next < end) {
+        mover_a.put(squares_a + (now ^ 1) * SquareA::elements, raw_a, c, algebra);
+        mover_b.put(squares_b + (now ^ 1) * SquareB::elements, raw_b, c, algebra);
+        place_terms<kDepth>(c, term_at + now * 2 * kDepth, next + kDepth, end);
+      }
+      barrier();
+    }
+
+    if constexpr (kSlices > 1) {
+      GPU_UNROLL
+      for (int i = 0; i < kDown * kAcross; i += kJoined)
+        join_slices<kJoined>(algebra, sums + i, reinterpret_cast<Sum*>(pool), kSlices,
+                             Shape::positions);
+    }
+    GPU_UNROLL
+    for (int i = 0; i < kDown; ++i) {
+      GPU_UNROLL
+      for (int j = 0; j < kAcross; ++j) {
+        const int line = SquareA::line(p, i), other = SquareB::line(q, j);
+        if (slice > 0 || line >= rows_left || other >= columns_left) continue;
+        const Sum& sum = sums[i * kAcross + j];
+        if (c.chunks > 1) {
+          const int64_t all_rows = (chunk * c.extent[kBatch] + batch) * c.extent[kRows];
+          const int64_t element = (all_rows + row + line) * c.extent[kColumns] + column + other;
+          static_cast<Sum*>(partials)[element] = sum;
+          continue;
+        }
+        int64_t at[kParts] = {};
+        GPU_UNROLL
+        for (int v = kOut; v < kParts; ++v)
+          at[v] = row_at[v * Shape::rows + line] + column_at[v * Shape::columns + other];
+        algebra.finish(c, c.data, at, sum);
+      }
+    }
+    barrier();  // the next tile writes the places that this one's end reads
+  }
+}
+
+// ---- the choice
+
+// Cuts the sum into chunks if `tiles` blocks are too few to keep a large device busy.
+inline void cut_sum(Contraction& c, int64_t tiles, int64_t blocks_wanted, int64_t least) {
+  constexpr int64_t kStep = 64, kMostTerms = int64_t(1) << 40;
+  const int64_t terms = c.extent[kSummed];
+  int64_t chunks = (blocks_wanted + tiles - 1) / tiles;
+  if (chunks > terms / least) chunks = terms / least;
+  if (chunks < 1) chunks = 1;
+  c.chunk = (terms + chunks - 1) / chunks;
+  c.chunk = (c.chunk + kStep - 1) / kStep * kStep;
+  if (c.chunk > kMostTerms) c.chunk = kMostTerms;
+  c.chunks = (terms + c.chunk - 1) / c.chunk;
+}
+
+// Launches kernel(c, algebra, partials) on `blocks` blocks, then what joins the chunks.
+template <class A>
+void launch_chunks(const Run& run, const Contraction& c, const A& algebra, int64_t blocks,
+                   void (*kernel)(Contraction, A, void*)) {
+  using Sum = typename A::Sum;
+  constexpr int64_t kMostBlocks = 0x7fffffff;
+  const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
+  Sum* partials = nullptr;
+  if (c.chunks > 1)
+    partials = Run::Scratch(run, Run::Scratch::whole(sizeof(Sum) * size_t(count * c.chunks)))
+                   .template take<Sum>(count * c.chunks);
+  run.grid(Threads::together, blocks < kMostBlocks ? blocks : kMostBlocks, kContractThreads, kernel,
+           c, algebra, static_cast<void*>(partials));
+  if (c.chunks <= 1) return;
+  int slices = 1;
+  while (slices < kContractThreads && slices * 4 < c.chunks) slices *= 2;
+  const int64_t groups = (count * slices + kContractThreads - 1) / kContractThreads;
+  run.grid(Threads::together, groups < kMostBlocks ? groups : kMostBlocks, kContractThreads,
+           contract_join<A>, c, algebra, static_cast<const void*>(partials), slices);
+}
+
+template <class Shape, class A>
+void launch_tiles(const Run& run, Contraction c, const A& algebra, int64_t blocks_wanted,
+                  int64_t least) {
+  c.tiles_down = (c.extent[kRows] + Shape::rows - 1) / Shape::rows;
+  c.tiles_across = (c.extent[kColumns] + Shape::columns - 1) / Shape::columns;
+  const int64_t tiles = c.extent[kBatch] * c.tiles_down * c.tiles_across;
+  if (blocks_wanted > 0) cut_sum(c, tiles, blocks_wanted, least);
+  launch_chunks(run, c, algebra, tiles * c.chunks, contract_tiles<A, Shape>);
+}
+
+// c has rows and columns such that there are no fewer rows. By the sizes alone: the order of the
+// sum may depend on nothing else.
+template <class A>
+void contract_by_size(const Run& run, const Walk<kParts>& elements, Contraction c,
+                      const A& algebra) {
+  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
+  const double work = double(rows) * double(columns) * double(terms);
+  if (terms <= 2 || (terms <= 128 && work <= 8192) || (terms <= 16 && columns <= 4))
+    return each(run, elements, contract_direct<A>, c, algebra);
+  if (rows <= 4) {
+    const int64_t count = c.extent[kBatch] * rows * columns;
+    cut_sum(c, count, 264, 4096);
+    return launch_chunks(run, c, algebra, count * c.chunks, contract_dots<A>);
+  }
+  if (columns <= 4) return launch_tiles<ThinTile>(run, c, algebra, 528, 512);
+  if constexpr (A::pads) {
+    const auto squares = [&](int64_t side) {
+      return c.extent[kBatch] * ((rows + side - 1) / side) * ((columns + side - 1) / side);
+    };
+    const int64_t most_chunks = terms / 512 < 1 ? 1 : terms / 512;
+    if (rows > 32 && columns > 32 && squares(64) * most_chunks >= 132) {
+      if constexpr (std::is_same_v<A, Standard<float>>)
+        if (squares(128) >= 264 && rows >= 128 && columns >= 128) {
+          cut_sum(c, squares(64), 264, 512);
+          return launch_tiles<LargeTile>(run, c, algebra, 0, 0);
+        }
+      return launch_tiles<SquareTile>(run, c, algebra, 264, 512);
+    }
+  }
+  launch_tiles<SmallTile>(run, c, algebra, 264, 128);
+}
+
+// What the call asks for beside its views.
+struct Scales {
+  c128 alpha, beta;
+  bool conj_a, conj_b;
+};
+template <class T>
+Standard<T> standard(const Scales& s) {
+  const auto number = [](c128 x) {
+    if constexpr (is_complex_v<T>)
+      return T(x);
+    else if constexpr (std::is_integral_v<T>)
+      return T(int64_t(x.re));
+    else
+      return T(x.re);
+  };
+  return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b};
+}
+
+// One file each.
+using Elements = Walk<kParts>;
+void contract_f32(const Run&, const Elements&, const Contraction&, const Scales&);
+void contract_f64(const Run&, const Elements&, const Contraction&, const Scales&);
+void contract_c64(const Run&, const Elements&, const Contraction&, const Scales&);
+void contract_c128(const Run&, const Elements&, const Contraction&, const Scales&);
+void contract_i64(const Run&, const Elements&, const Contraction&, const Scales&);
+// Tropical algebras, by dtype.
+void contract_tropical(const Run&, const Elements&, const Contraction&, int32_t algebra);
+void contract_tropical_integers(const Run&, const Elements&, const Contraction&, int32_t algebra);
+
+}  // namespace gradus::gpu

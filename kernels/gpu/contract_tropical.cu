@@ -1,0 +1,14 @@
+// Contractions over max-plus, min-plus and max-times.
+#include "kernels/gpu/contract.hpp"
+
+namespace gradus::gpu {
+
+void contract_tropical(const Run& run, const Elements& elements, const Contraction& c,
+                       int32_t algebra) {
+  if (c.dtype == GD_F64)
+    contract_by_size(run, elements, c, Tropical<double>{algebra});
+  else
+    contract_by_size(run, elements, c, Tropical<float>{algebra});
+}
+
+}  // namespace gradus::gpu

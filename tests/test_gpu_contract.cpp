@@ -1,0 +1,321 @@
+// contract of the GPU modules' source, run by the emulator: every way of contracting that sizes can
+// choose, against the reference. Waves of 32 and of 64 lanes and both orders of threads must give
+// the same bits, and so must operands and outputs that lie in memory in other ways.
+#include "engine/loader.hpp"
+#include "kernels/reference/reference.hpp"
+#include "tests/cpu_device.hpp"
+
+#include <gradus_paths.hpp>
+
+using namespace cpu_test;
+
+namespace {
+
+struct Opened {
+  const gd_table* table;
+  gd_device* d = nullptr;
+  Opened(const gd_table* t, int index) : table(t) {
+    gd_error e{};
+    const gd_status s = t->open(index, "{}", &d, &e);
+    INFO(e.text);
+    REQUIRE(s == GD_OK);
+  }
+  // "" or why not.
+  std::string call(const std::vector<gd_view>& in, const std::vector<gd_view>& out,
+                   const std::vector<double>& doubles, const Index& ints) const {
+    gd_error e{};
+    const gd_call c{sizeof(gd_call),      GD_CONTRACT,         0,
+                    int32_t(in.size()),   int32_t(out.size()), int32_t(doubles.size()),
+                    int32_t(ints.size()), in.data(),           out.data(),
+                    doubles.data(),       ints.data(),         nullptr};
+    return table->slot[GD_CONTRACT](d, nullptr, &c, &e) == GD_OK ? "" : e.text;
+  }
+};
+const std::vector<Opened>& emulators() {
+  static const std::vector<Opened> all = [] {
+    const gd_table* t = load_module(GRADUS_LIB_DIR "/gradus_emu.so");
+    return std::vector<Opened>{{t, 0}, {t, 1}, {t, 2}, {t, 3}};
+  }();
+  return all;
+}
+const Opened& oracle() {
+  static const Opened o(reference::table(), 0);
+  return o;
+}
+
+// A contraction over a joint index space; in_a and in_b say which operand has an axis.
+struct Labels {
+  Index sizes;
+  std::vector<bool> in_a, in_b;
+  int64_t n_out = 0;
+
+  Index own(const std::vector<bool>& has) const {
+    Index s;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (has[d]) s.push_back(sizes[d]);
+    return s;
+  }
+  Index out() const { return {sizes.begin(), sizes.begin() + n_out}; }
+};
+Labels matmul(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  return {{batch, m, n, k}, {true, true, false, true}, {true, false, true, true}, 3};
+}
+
+// Row-major numbers over some axes of the joint space, as an array in any layout.
+template <class T>
+struct Operand {
+  Array<T> array;
+  Index sizes, joint;
+  Operand(const Labels& l, const std::vector<bool>& has, const std::vector<T>& values,
+          Layout layout)
+      : array(l.own(has), layout), sizes(l.sizes) {
+    size_t k = 0, n = 0;
+    for (size_t d = 0; d < l.sizes.size(); ++d) joint.push_back(has[d] ? array.strides[k++] : 0);
+    each(array.sizes, [&](const Index& i) { array.at(i) = values[n++]; });
+  }
+  gd_view view() const {
+    gd_view v = array.view();
+    v.rank = int32_t(sizes.size());
+    v.sizes = sizes.data();
+    v.strides = joint.data();
+    return v;
+  }
+};
+template <class T>
+std::vector<T> numbers(const Index& sizes) {
+  std::vector<T> v(size_t(product(sizes)));
+  for (T& x : v) x = small_number<T>();
+  return v;
+}
+
+struct How {
+  int algebra = GD_STANDARD;
+  c128 alpha = 1, beta = 0;
+  bool bias = false, winners = false, conj_a = false, conj_b = false;
+};
+
+template <class T>
+struct Problem {
+  Labels l;
+  How how;
+  std::vector<T> a, b, before, bias;
+  Problem(Labels labels, How h)
+      : l(std::move(labels)),
+        how(h),
+        a(numbers<T>(l.own(l.in_a))),
+        b(numbers<T>(l.own(l.in_b))),
+        before(numbers<T>(l.out())),
+        bias(numbers<T>(l.out())) {}
+
+  std::pair<std::vector<T>, std::vector<int64_t>> run(const Opened& dev, bool plain) const {
+    const auto layout = [&] { return plain ? kPlain : Layout(pick(0, 3)); };
+    const Operand<T> va(l, l.in_a, a, layout()), vb(l, l.in_b, b, layout());
+    const std::vector<bool> all(size_t(l.n_out), true);
+    const Labels o{l.out(), all, all, l.n_out};
+    Operand<T> out(o, all, before, layout());
+    const Operand<T> more(o, all, bias, layout());
+    Operand<int64_t> won(o, all, std::vector<int64_t>(before.size(), -7), layout());
+    std::vector<gd_view> in = {va.view(), vb.view()}, outs = {out.view()};
+    if (how.bias) in.push_back(more.view());
+    if (how.winners) outs.push_back(won.view());
+    const std::string wrong =
+        dev.call(in, outs, {how.alpha.re, how.alpha.im, how.beta.re, how.beta.im},
+                 {l.n_out, how.algebra, how.conj_a, how.conj_b});
+    CHECK(wrong == "");
+    return {out.array.values(), won.array.values()};
+  }
+
+  void check() const {
+    CAPTURE(int(dtype_of<T>));
+    CAPTURE(how.algebra);
+    for (int64_t n : l.sizes) CAPTURE(n);
+    const auto want = run(oracle(), true);
+    double scale = 8;
+    for (size_t d = size_t(l.n_out); d < l.sizes.size(); ++d)
+      scale *= std::sqrt(double(l.sizes[d]));
+    std::vector<T> first;
+    for (size_t k = 0; k < emulators().size(); ++k) {
+      CAPTURE(k);
+      const auto got = run(emulators()[k], k == 0);
+      if (k == 0) first = got.first;
+      CHECK(same_bits(first, got.first));
+      CHECK(got.second == want.second);
+      size_t wrong = 0;
+      for (size_t i = 0; i < first.size(); ++i) {
+        const T x = got.first[i], y = want.first[i];
+        if constexpr (is_complex_v<T>)
+          wrong += !near(x, wide(y), tolerance<T>() * scale);
+        else if (std::is_integral_v<T> || how.algebra != GD_STANDARD)
+          wrong += !(x == y || (as_double(x) != as_double(x) && as_double(y) != as_double(y)));
+        else
+          wrong += !near(x, wide(y), tolerance<T>() * scale);
+      }
+      CHECK(wrong == 0);
+    }
+  }
+};
+
+template <class T>
+void check(const Labels& l, How how = {}) {
+  Problem<T>(l, how).check();
+}
+
+// Numbers at which a tropical algebra might go wrong, among others.
+template <class T>
+void check_tropical(const Labels& l) {
+  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES}) {
+    How how;
+    how.algebra = algebra;
+    how.winners = pick(0, 2) != 0;
+    Problem<T> p(l, how);
+    using Number = std::conditional_t<is_half(dtype_of<T>), float, T>;
+    using Limits = std::numeric_limits<Number>;
+    for (std::vector<T>* v : {&p.a, &p.b})
+      for (int k = 0; k < 3 && !v->empty(); ++k) {
+        T& some = (*v)[size_t(pick(0, int64_t(v->size()) - 1))];
+        if constexpr (std::is_integral_v<T>)
+          some = pick(0, 1) ? Limits::min() : Limits::max();
+        else
+          some = T(pick(0, 2) == 0 ? Limits::quiet_NaN()
+                   : pick(0, 1)    ? -Limits::infinity()
+                                   : Limits::infinity());
+      }
+    p.check();
+  }
+}
+
+template <class F>
+void for_number_types(F&& f) {
+  for_all_dtypes([&](auto zero) {
+    if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
+  });
+}
+
+// One of each way to contract: element by element, dots in one block and in many, thin and small
+// tiles with the sum in one piece and in several, square tiles.
+const std::vector<Labels>& ways() {
+  static const std::vector<Labels> all = {
+      matmul(3, 5, 4, 6),     matmul(2, 3, 2, 300),    matmul(1, 1, 2, 9000),
+      matmul(1, 70, 3, 100),  matmul(1, 2, 130, 1500), matmul(2, 33, 20, 90),
+      matmul(1, 20, 40, 700), matmul(40, 70, 100, 40), matmul(1, 45, 66, 0),
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("gpu: contract in all dtypes and all ways") {
+  for (const Labels& l : ways())
+    for_number_types([&](auto zero) {
+      using T = decltype(zero);
+      if (product(l.sizes) > 1000000 && sizeof(T) != 4) return;
+      How how;
+      how.bias = pick(0, 1);
+      how.beta = double(pick(0, 1));
+      how.alpha = double(pick(-2, 2));
+      if constexpr (is_complex_v<T>) {
+        how.alpha.im = double(pick(0, 1));
+        how.conj_a = pick(0, 1);
+        how.conj_b = pick(0, 1);
+      }
+      check<T>(l, how);
+    });
+}
+
+TEST_CASE("gpu: contract in square tiles of every computing type") {
+  const Labels l = matmul(33, 65, 66, 35);
+  How conjugated;
+  conjugated.conj_b = true;
+  check<Half>(l);
+  check<double>(l);
+  check<c64>(l, conjugated);
+  check<c128>(l, conjugated);
+  check<uint8_t>(l);
+  check<float>(matmul(1, 65, 66, 512 * 33 + 5));  // the sum in 33 chunks
+}
+
+TEST_CASE("gpu: contract in the largest tiles") {
+  const Labels l = matmul(66, 129, 130, 11);
+  const Problem<float> p(l, {});
+  const auto want = p.run(oracle(), true).first, got = p.run(emulators()[0], false).first;
+  size_t wrong = 0;
+  for (size_t i = 0; i < want.size(); ++i) wrong += !near(got[i], double(want[i]), 1e-4);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("gpu: contract over tropical algebras") {
+  for (const Labels& l : ways()) {
+    check_tropical<float>(l);
+    if (product(l.sizes) > 1000000) continue;
+    check_tropical<Half>(l);
+    check_tropical<BFloat16>(l);
+    check_tropical<double>(l);
+    check_tropical<int32_t>(l);
+    check_tropical<int64_t>(l);
+  }
+}
+
+TEST_CASE("gpu: contract on random label structures") {
+  for (int round = 0; round < 150; ++round) {
+    Labels l;
+    const int64_t rank = pick(1, 6);
+    l.n_out = pick(0, rank);
+    for (int64_t d = 0; d < rank; ++d) {
+      l.sizes.push_back(pick(0, 9) == 0 ? 1 : pick(0, 40) == 0 ? 0 : pick(1, 9));
+      const int64_t kind = pick(0, 3);
+      l.in_a.push_back(kind != 1);
+      l.in_b.push_back(kind != 2 || (d >= l.n_out && pick(0, 1)));
+    }
+    if (pick(0, 2) == 0 && rank > l.n_out) l.sizes.back() = pick(100, 300);
+    How how;
+    how.bias = pick(0, 1);
+    how.beta = double(pick(-1, 1));
+    check<float>(l, how);
+    check<c128>(l, how);
+    check<int32_t>(l, how);
+    check_tropical<float>(l);
+    check_tropical<int64_t>(l);
+  }
+}
+
+TEST_CASE("gpu: contract refuses what the reference refuses") {
+  const Array<float> a({2, 3, 4}), out({2, 3}), other({2, 4}), matrix({2, 3});
+  const Array<double> doubles({2, 3, 4});
+  const Array<bool> bits({2, 3, 4}), bit({2, 3});
+  const Array<int32_t> whole({2, 3, 4}), sum({2, 3});
+  const Array<uint8_t> bytes({2, 3, 4}), byte({2, 3});
+  const Array<int64_t> winners({2, 3});
+  const auto va = a.view(), vo = out.view();
+  struct Bad {
+    std::vector<gd_view> in, out;
+    std::vector<double> numbers;
+    Index ints;
+  };
+  const std::vector<double> one = {1, 0, 0, 0};
+  const std::vector<Bad> bad = {
+      {{va, va}, {vo}, one, {2}},
+      {{va, va}, {vo}, one, {2, 7, 0, 0}},
+      {{va}, {vo}, one, {2, 0, 0, 0}},
+      {{va, va}, {vo}, {1}, {2, 0, 0, 0}},
+      {{va, matrix.view()}, {vo}, one, {2, 0, 0, 0}},
+      {{va, va}, {vo}, one, {5, 0, 0, 0}},
+      {{va, va}, {other.view()}, one, {2, 0, 0, 0}},
+      {{va, doubles.view()}, {vo}, one, {2, 0, 0, 0}},
+      {{va, va}, {vo}, {1, 1, 0, 0}, {2, 0, 0, 0}},
+      {{va, va}, {vo}, {2, 0, 0, 0}, {2, GD_MAX_PLUS, 0, 0}},
+      {{va, va, vo}, {vo}, one, {2, GD_MAX_PLUS, 0, 0}},
+      {{va, va}, {vo, vo}, one, {2, GD_MAX_PLUS, 0, 0}},
+      {{va, va}, {vo, winners.view()}, one, {2, 0, 0, 0}},
+      {{bits.view(), bits.view()}, {bit.view()}, one, {2, 0, 0, 0}},
+      {{bytes.view(), bytes.view()}, {byte.view()}, one, {2, GD_MIN_PLUS, 0, 0}},
+      {{whole.view(), whole.view()}, {sum.view()}, {0.5, 0, 0, 0}, {2, 0, 0, 0}},
+      {{va, va, other.view()}, {vo}, one, {2, 0, 0, 0}},
+      {{va, va, winners.view()}, {vo}, one, {2, 0, 0, 0}},
+  };
+  for (const Bad& b : bad) {
+    const std::string want = oracle().call(b.in, b.out, b.numbers, b.ints),
+                      got = emulators()[0].call(b.in, b.out, b.numbers, b.ints);
+    CHECK(want != "");
+    CHECK(got == "emu" + want.substr(std::string("reference").size()));
+  }
+}
