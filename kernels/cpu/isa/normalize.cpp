@@ -5,9 +5,8 @@
 // different lines (the channels of a batch), a strip of lines is taken side by side. Both make the
 // same sums in the same order.
 #include "kernels/cpu/isa/kernels.hpp"
-#include "kernels/cpu/isa/normalize_parts.hpp"
+#include "kernels/cpu/isa/normalize_lines.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace gradus::cpu {
@@ -15,185 +14,12 @@ namespace {
 
 constexpr const char* kSlot = "normalize";
 
-// ---- lines
-
-// One operand of a line: runs of it as T, side by side. One that is the same number all over the
-// line, or left out, is a single batch that does not move.
-template <class T>
-class Side {
- public:
-  Side(const gd_device* d, const Job& job, int v, T absent)
-      : item_(job.inner.item[v]), there_(job.inner.base[v]) {
-    walk_.views = 1;
-    walk_.rank = job.inner.rank;
-    walk_.item[0] = item_;
-    for (int k = 0; k < walk_.rank; ++k) {
-      walk_.size[k] = job.inner.size[k];
-      walk_.stride[0][k] = job.inner.stride[v][k];
-    }
-    merge_axes(walk_);
-    const int32_t dtype = v == kY ? job.to : job.dtype;
-    convert_ = dtype == job.work ? nullptr
-               : v == kY         ? d->convert(job.work, dtype)
-                                 : d->convert(dtype, job.work);
-    const bool dense = walk_.rank == 0 || (walk_.rank == 1 && walk_.stride[0][0] == item_);
-    direct_ = there_ && dense && !convert_;
-    gathered_ = !dense;
-    const bool may_stand = v == kW || v == kB;
-    step = !there_ || (may_stand && walk_.scalar(0) && job.length > 1) ? 0 : 1;
-    if (!there_)
-      for (int64_t k = 0; k < kPad; ++k) wide_[k] = absent;
-  }
-  // n elements from element k of the line at p; if step is 0, kPad equal ones.
-  const T* read(char* p, int64_t k, int64_t n) {
-    if (!there_) return wide_;
-    if (step == 0) {
-      if (convert_)
-        convert_(p, wide_, 1);
-      else
-        memcpy(wide_, p, sizeof(T));
-      for (int64_t l = 1; l < kPad; ++l) wide_[l] = wide_[0];
-      return wide_;
-    }
-    const char* from = p + k * item_;
-    if (direct_) return reinterpret_cast<const T*>(from);
-    if (gathered_) {
-      char* const to = convert_ ? raw_ : reinterpret_cast<char*>(wide_);
-      walk_.base[0] = p;
-      gather_block(walk_, 0, k, n, to);
-      from = to;
-    }
-    if (convert_) convert_(from, wide_, n);
-    return wide_;
-  }
-  // Where n results may be put, and what takes them to the line.
-  T* room(char* p, int64_t k) { return direct_ ? reinterpret_cast<T*>(p + k * item_) : wide_; }
-  void write(char* p, int64_t k, int64_t n) {
-    if (direct_) return;
-    char* from = reinterpret_cast<char*>(wide_);
-    if (convert_) {
-      char* const to = gathered_ ? raw_ : p + k * item_;
-      convert_(wide_, to, n);
-      from = to;
-    }
-    if (!gathered_) return;
-    walk_.base[0] = p;
-    scatter_block(walk_, 0, k, n, from);
-  }
-  int64_t step;
-
- private:
-  Walk walk_;
-  int64_t item_;
-  bool there_, direct_, gathered_;
-  ConvertFn convert_;
-  alignas(64) T wide_[kSpan];
-  alignas(64) char raw_[kSpan * 8];
-};
-
-template <class T>
-class Lines {
-  using B = Batch<T>;
-  static constexpr int64_t width = int64_t(B::size);
-
- public:
-  Lines(const gd_device* d, const Job& job)
-      : job_(job), x_(d, job, kX, 0), w_(d, job, kW, 1), b_(d, job, kB, 0), y_(d, job, kY, 0) {}
-
-  void line(char* const* p) {
-    T mean, var;
-    if (job_.op == GD_NORM_VALUE) {
-      Moments<T> all(1);
-      int64_t s = 0;
-      do {  // a line has an element
-        const int64_t n = job_.span_length(s);
-        x = x_.read(p[kX], s * kSpan, n);
-        T sums[2] = {};
-        moments(n, sums);
-        all.add(n, sums, sums + 1);
-      } while (++s < job_.spans);
-      all.result(&mean, &var);
-      memcpy(p[kMean], &mean, sizeof(T));
-      memcpy(p[kVar], &var, sizeof(T));
-    } else {
-      memcpy(&mean, p[kMean], sizeof(T));
-      memcpy(&var, p[kVar], sizeof(T));
-    }
-    const T rstd = T(1) / std::sqrt(var + T(job_.eps));
-    Terms<T> t{B(mean), B(rstd), B(T(0)), B(T(0))};
-    if (job_.op == GD_NORM_VJP) {
-      Tree<Sum<T>, T, 2> all(2);
-      for (int64_t s = 0; s < job_.spans; ++s) {
-        bring(p, s);
-        T sums[2];
-        slopes(job_.span_length(s), t, sums);
-        all.add(sums);
-      }
-      const T* const sums = all.result();
-      if (job_.centred) t.a = B(sums[0] / T(job_.length));
-      t.c = B(sums[1] / T(job_.length));
-    }
-    for (int64_t s = 0; s < job_.spans; ++s) {
-      if (job_.spans > 1 || job_.op != GD_NORM_VJP) bring(p, s);
-      const int64_t n = job_.span_length(s);
-      T* const y = y_.room(p[kY], s * kSpan);
-      const int64_t ws = w_.step, bs = b_.step;
-      for_batches<T>(n, [&](int64_t i, int64_t left) {
-        const B xs = load_part(x + i, left), wi = load_part(w + i * ws, ws ? left : width),
-                bi = load_part(b + i * bs, bs ? left : width);
-        store_part<T>(job_.op == GD_NORM_VJP ? t.vjp(xs, wi, bi) : t.value(xs, wi, bi), y + i,
-                      left);
-      });
-      y_.write(p[kY], s * kSpan, n);
-    }
-  }
-
- private:
-  void bring(char* const* p, int64_t s) {
-    const int64_t n = job_.span_length(s);
-    if (job_.spans > 1 || job_.op != GD_NORM_VALUE) x = x_.read(p[kX], s * kSpan, n);
-    w = w_.read(p[kW], s * kSpan, n);
-    b = b_.read(p[kB], s * kSpan, n);
-  }
-  void moments(int64_t n, T* out) {
-    if (job_.centred) {
-      lane_sums<T, 1>(
-          n, [&](int64_t i, int64_t left, B* s) { s[0] = s[0] + load_part(x + i, left); }, out);
-      out[0] = out[0] / T(n);
-    }
-    const B mean(out[0]);
-    lane_sums<T, 1>(
-        n,
-        [&](int64_t i, int64_t left, B* s) {
-          const B far = first_of<T>(load_part(x + i, left) - mean, left);
-          s[0] = fused<T>(far, far, s[0]);
-        },
-        out + 1);
-  }
-  void slopes(int64_t n, const Terms<T>& t, T* out) {
-    const int64_t ws = w_.step, gs = b_.step;
-    lane_sums<T, 2>(
-        n,
-        [&](int64_t i, int64_t left, B* s) {
-          const B gw = first_of<T>(
-              load_part(b + i * gs, gs ? left : width) * load_part(w + i * ws, ws ? left : width),
-              left);
-          s[0] = s[0] + gw;
-          s[1] = fused<T>(gw, first_of<T>(t.h(load_part(x + i, left)), left), s[1]);
-        },
-        out);
-  }
-
-  const Job& job_;
-  Side<T> x_, w_, b_, y_;
-  const T *x = nullptr, *w = nullptr, *b = nullptr;  // the span at hand
-};
-
 // ---- strips
 
 template <class T>
 class Strips {
   using B = Batch<T>;
+  static constexpr int64_t width = int64_t(B::size);
 
  public:
   Strips(const gd_device* d, const Job& job)
@@ -211,47 +37,19 @@ class Strips {
     lines_ = lines;
     wide_ = (lines + kPad - 1) / kPad * kPad;
     for (int v = 0; v < kViews; ++v) inner_.base[v] = p[v];
-    if (job_.op == GD_NORM_VALUE) {
-      Moments<T> all(wide_);
-      int64_t s = 0;
-      do {
-        T mean[kStrip] = {};
-        const T n = T(job_.span_length(s));
-        if (job_.centred) {
-          sum(s, [&](int64_t j, int64_t left, T* lane, int64_t) {
-            (B::load_unaligned(lane) + load_part(row_x_ + j, left)).store_unaligned(lane);
-          });
-          for (int64_t j = 0; j < wide_; ++j) mean[j] = lanes_[j] / n;
-        }
-        sum(s, [&](int64_t j, int64_t left, T* lane, int64_t) {
-          const B far = load_part(row_x_ + j, left) - B::load_unaligned(mean + j);
-          fused<T>(far, far, B::load_unaligned(lane)).store_unaligned(lane);
-        });
-        all.add(job_.span_length(s), mean, lanes_);
-      } while (++s < job_.spans);
-      all.result(mean_, var_);
-      move(kMean, mean_, p, true);
-      move(kVar, var_, p, true);
-    } else {
-      move(kMean, mean_, p, false);
-      move(kVar, var_, p, false);
-    }
+    if (job_.op == GD_NORM_VALUE) moments();
+    move(kMean, mean_, job_.op == GD_NORM_VALUE);
+    move(kVar, var_, job_.op == GD_NORM_VALUE);
     for (int64_t j = 0; j < wide_; ++j) {
       rstd_[j] = T(1) / std::sqrt(var_[j] + T(job_.eps));
       a_[j] = c_[j] = 0;
     }
-    if (job_.op == GD_NORM_VJP) add_slopes();
-    T y[kStrip];
-    for_rows_of(0, job_.length, [&](char* const* at) {
-      for (int64_t j = 0; j < lines_; j += int64_t(B::size)) {
-        const int64_t left = lines_ - j;
-        const Terms<T> t = terms(j);
-        const B xs = load_part(row_x_ + j, left), w = load_part(row_w_ + j, left),
-                b = load_part(row_b_ + j, left);
-        (job_.op == GD_NORM_VJP ? t.vjp(xs, w, b) : t.value(xs, w, b)).store_unaligned(y + j);
-      }
-      y_.write(y, at[kY], lines_, step(kY));
-    });
+    if (job_.op == GD_NORM_VJP) {
+      slopes();
+      each([](const Terms<T>& t, B x, B w, B g) { return t.vjp(x, w, g); });
+    } else {
+      each([](const Terms<T>& t, B x, B w, B b) { return t.value(x, w, b); });
+    }
   }
 
  private:
@@ -260,59 +58,98 @@ class Strips {
     return {B::load_unaligned(mean_ + j), B::load_unaligned(rstd_ + j), B::load_unaligned(a_ + j),
             B::load_unaligned(c_ + j)};
   }
-  // Statistics of the strip's lines.
-  void move(int v, T* x, char* const* p, bool out) {
-    char* const far = p[v];
-    char* const own = reinterpret_cast<char*>(x);
+  // Statistics of the strip's lines, out to their views or in.
+  void move(int v, T* own, bool out) {
     constexpr int64_t item = int64_t(sizeof(T));
-    if (out) return copy_row(far, step(v), own, item, lines_, item);
-    memset(x, 0, size_t(wide_ * item));
-    copy_row(own, item, far, step(v), lines_, item);
+    char* const bytes = reinterpret_cast<char*>(own);
+    if (out) return copy_row(inner_.base[v], step(v), bytes, item, lines_, item);
+    memset(own, 0, size_t(wide_ * item));
+    copy_row(bytes, item, inner_.base[v], step(v), lines_, item);
   }
-  // f for rows [start, start + n) of the strip.
-  template <class F>
-  void for_rows_of(int64_t start, int64_t n, F&& f) {
-    for_all_rows(inner_, start, n, [&](char* const* p, int64_t rows) {
-      char* at[kViews];
-      memcpy(at, p, sizeof at);
-      for (int64_t k = 0; k < rows; ++k) {
-        row_x_ = x_.read(at[kX], lines_, step(kX));
-        row_w_ = inner_.base[kW] ? w_.read(at[kW], lines_, step(kW)) : one_;
-        row_b_ = inner_.base[kB] ? b_.read(at[kB], lines_, step(kB)) : zero_;
-        f(static_cast<char* const*>(at));
-        for (int v = 0; v < kViews; ++v)
-          if (at[v]) at[v] += inner_.stride[v][inner_.rank - 1];
-      }
-    });
-  }
-  // term(column, columns left, lane of the row, row) for a span; then its lanes are joined.
-  template <class F>
-  void sum(int64_t span, F&& term) {
-    memset(lanes_, 0, size_t(kLanes * wide_) * sizeof(T));
+
+  // One row of the strip: an element of each of its lines.
+  struct Row {
+    const T *x, *w, *b;
+    char* y;
+  };
+  // f(row, its number) for those from `start` on; `all` operands or x alone.
+  template <bool all, class F>
+  void for_rows_of(int64_t start, int64_t n, const F& f) {
+    const int last = inner_.rank > 0 ? inner_.rank - 1 : 0;
     int64_t k = 0;
-    for_rows_of(span * kSpan, job_.span_length(span), [&](char* const*) {
-      T* const lane = lanes_ + k % kLanes * wide_;
-      for (int64_t j = 0; j < lines_; j += int64_t(B::size)) term(j, lines_ - j, lane + j, k);
-      ++k;
-    });
-    join_lanes<Sum<T>>(lanes_, kLanes, wide_);
+    if constexpr (!all) {
+      for_rows(inner_, kX, start, n, [&](char* p, int64_t rows, int64_t by) {
+        for (int64_t i = 0; i < rows; ++i, p += by)
+          f(Row{x_.read(p, lines_, step(kX)), one_, zero_, nullptr}, k++);
+      });
+    } else {
+      const bool has_w = inner_.base[kW], has_b = inner_.base[kB];
+      for_all_rows(inner_, start, n, [&](char* const* p, int64_t rows) {
+        for (int64_t i = 0; i < rows; ++i)
+          f(Row{x_.read(p[kX] + i * inner_.stride[kX][last], lines_, step(kX)),
+                has_w ? w_.read(p[kW] + i * inner_.stride[kW][last], lines_, step(kW)) : one_,
+                has_b ? b_.read(p[kB] + i * inner_.stride[kB][last], lines_, step(kB)) : zero_,
+                p[kY] + i * inner_.stride[kY][last]},
+            k++);
+      });
+    }
   }
-  void add_slopes() {
+  // f(j, left) for the batches of a row.
+  template <class F>
+  __attribute__((always_inline)) void across(const F& f) const {
+    if (lines_ == kStrip) {
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < kStrip; j += width) f(j, width);
+    } else {
+      for (int64_t j = 0; j < lines_; j += width) f(j, lines_ - j);
+    }
+  }
+  // kSums sums of each line over a span: term(row, j, left, sums so far). The lanes are joined.
+  template <int kSums, bool all, class F>
+  void sum(int64_t span, const F& term) {
+    memset(lanes_, 0, size_t(kLanes * kSums * wide_) * sizeof(T));
+    for_rows_of<all>(span * kSpan, job_.span_length(span), [&](const Row& row, int64_t k) {
+      T* const lane = lanes_ + k % kLanes * kSums * wide_;
+      across([&](int64_t j, int64_t left) __attribute__((always_inline)) {
+        B s[kSums];
+        for (int i = 0; i < kSums; ++i) s[i] = B::load_unaligned(lane + i * wide_ + j);
+        term(row, j, left, s);
+        for (int i = 0; i < kSums; ++i) s[i].store_unaligned(lane + i * wide_ + j);
+      });
+    });
+    join_lanes<Sum<T>>(lanes_, kLanes, kSums * wide_);
+  }
+
+  void moments() {
+    Moments<T> all(wide_);
+    int64_t s = 0;
+    do {  // a line has an element
+      memset(mean_, 0, sizeof mean_);
+      if (job_.centred) {
+        sum<1, false>(
+            s, [](const Row& row, int64_t j, int64_t left, B* at)
+                   __attribute__((always_inline)) { at[0] = at[0] + load_part(row.x + j, left); });
+        for (int64_t j = 0; j < wide_; ++j) mean_[j] = lanes_[j] / T(job_.span_length(s));
+      }
+      sum<1, false>(
+          s, [this](const Row& row, int64_t j, int64_t left, B* at) __attribute__((always_inline)) {
+            const B far = load_part(row.x + j, left) - B::load_unaligned(mean_ + j);
+            at[0] = fused<T>(far, far, at[0]);
+          });
+      all.add(job_.span_length(s), mean_, lanes_);
+    } while (++s < job_.spans);
+    all.result(mean_, var_);
+  }
+  void slopes() {
     Tree<Sum<T>, T, 2 * kStrip> all(2 * wide_);
-    T both[2 * kStrip];
     for (int64_t s = 0; s < job_.spans; ++s) {
-      sum(s, [&](int64_t j, int64_t left, T* lane, int64_t) {
-        (B::load_unaligned(lane) + load_part(row_b_ + j, left) * load_part(row_w_ + j, left))
-            .store_unaligned(lane);
-      });
-      memcpy(both, lanes_, size_t(wide_) * sizeof(T));
-      sum(s, [&](int64_t j, int64_t left, T* lane, int64_t) {
-        const B gw = load_part(row_b_ + j, left) * load_part(row_w_ + j, left);
-        fused<T>(gw, terms(j).h(load_part(row_x_ + j, left)), B::load_unaligned(lane))
-            .store_unaligned(lane);
-      });
-      memcpy(both + wide_, lanes_, size_t(wide_) * sizeof(T));
-      all.add(both);
+      sum<2, true>(
+          s, [this](const Row& row, int64_t j, int64_t left, B* at) __attribute__((always_inline)) {
+            const B gw = load_part(row.b + j, left) * load_part(row.w + j, left);
+            at[0] = at[0] + gw;
+            at[1] = fused<T>(gw, terms(j).h(load_part(row.x + j, left)), at[1]);
+          });
+      all.add(lanes_);
     }
     const T* const sums = all.result();
     for (int64_t j = 0; j < wide_; ++j) {
@@ -320,16 +157,30 @@ class Strips {
       c_[j] = sums[wide_ + j] / T(job_.length);
     }
   }
+  // y = f(x, w, b), row by row.
+  template <class F>
+  void each(const F& f) {
+    const bool direct = job_.to == job_.work && step(kY) == int64_t(sizeof(T));
+    alignas(64) T room[kStrip];
+    for_rows_of<true>(0, job_.length, [&](const Row& row, int64_t) {
+      T* const y = direct ? reinterpret_cast<T*>(row.y) : room;
+      across([&](int64_t j, int64_t left) __attribute__((always_inline)) {
+        const B x = load_part(row.x + j, left);
+        const B r = f(terms(j), x, load_part(row.w + j, left), load_part(row.b + j, left));
+        store_part<T>(r, y + j, left);
+      });
+      if (!direct) y_.write(room, row.y, lines_, step(kY));
+    });
+  }
 
   const Job& job_;
   Walk inner_;
   Reader<T, kStrip> x_, w_, b_;
   Writer<T, kStrip> y_;
   int64_t lines_ = 0, wide_ = 0;
-  const T *row_x_ = nullptr, *row_w_ = nullptr, *row_b_ = nullptr;  // the row at hand
   T one_[kStrip], zero_[kStrip] = {};
   alignas(64) T mean_[kStrip], var_[kStrip], rstd_[kStrip], a_[kStrip], c_[kStrip];
-  alignas(64) T lanes_[kLanes * kStrip];
+  alignas(64) T lanes_[kLanes * 2 * kStrip];
 };
 
 template <class T>
