@@ -140,7 +140,16 @@ typedef enum gd_slot {
   /* Softmax along axis ints[0]; ints[1] = 1 gives its logarithm. Equal sizes, f32 f64 f16 bf16.
    * out may be in.  Max and sum in the fixed order of GD_REDUCE. */
   GD_SOFTMAX,
-  GD_NORMALIZE, /* reserved: mean/variance normalisation */
+  /* x brought to mean 0 and variance 1 over the axes where mean's size is 1 and x's may be
+   * anything; equal rank; n = elements of one mean; h = (x - mean) / sqrt(var + eps). doubles =
+   * {eps}, ints = {1: mean is taken as 0}; op = gd_normalization. value: in = {x, weight, bias},
+   * out = {y, mean, var (biased)}, y = h weight + bias. given: in = {x, weight, bias, mean, var},
+   * out = {y}. vjp: in = {x, weight, g, mean, var} as value found them, out = {the cotangent of x
+   * from y's g alone}. weight, bias may be NULL. x, weight, bias, g, out[0] have x's sizes and f32
+   * f64 f16 or bf16; mean and var are f32, with f64 f64; out[0] may have their dtype. Of nothing,
+   * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements.
+   * Since 1.3. */
+  GD_NORMALIZE,
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
    * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
@@ -180,6 +189,7 @@ typedef enum gd_reduction {
   GD_ALL
 } gd_reduction;
 typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
+typedef enum gd_normalization { GD_NORM_VALUE = 0, GD_NORM_GIVEN, GD_NORM_VJP } gd_normalization;
 typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
 typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
 

@@ -242,7 +242,7 @@ void register_batching() {
   const std::pair<Rule, std::vector<const char*>> rules[] = {
       {batch_by_axes,
        {"cast", "contiguous", "clone", "argmax", "argmin", "argsort", "cumsum", "softmax",
-        "log_softmax", "slice", "select", "flip", "diagonal", "gather", "scatter_add", "cat",
+        "log_softmax", "standardize", "slice", "select", "flip", "diagonal", "gather", "scatter_add", "cat",
         "window", "fold"}},
       {batch_reduce, {"sum", "amax", "amin"}},
       {batch_permute, {"permute"}},

@@ -39,7 +39,7 @@ struct Kernels {
   int32_t lanes;                 // f32 lanes of one batch
   const Block* (*f32)(int32_t);  // by statement id
   const Block* (*f64)(int32_t);
-  SlotFn reduce, scan, softmax, contract, optimizer_step;
+  SlotFn reduce, scan, softmax, normalize, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
   TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
   TurnFn (*turn)(int64_t unit);

@@ -148,29 +148,31 @@ Operands operands(const gd_call* c, bool swapped) {
   return o;
 }
 
-// As a block function; NULL if there is none or the pointwise slot would refuse it.
-BlockFn statement(const gd_call* c) {
-  const int32_t dtype = c->out[0].dtype, op = int32_t(c->ints[4]);
-  const Block* b = dtype == GD_F32 ? block_f32(op) : dtype == GD_F64 ? block_f64(op) : nullptr;
-  const bool right = b && b->arity == 1 && b->out_dtype == dtype && c->n_doubles - 4 >= b->params;
-  return right ? b->value : nullptr;
-}
-
-gd_status run_with_statement(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {
-  Operands o = operands(c, x.swapped);
-  if (x.applies) {
-    o.then = statement(c);
-    o.params = c->doubles + 4;
+// The statement ints[4] over out. A small dense one needs no look at views.
+gd_status apply_statement(gd_device* d, const gd_call* c, gd_error* e) {
+  const gd_view& out = c->out[0];
+  const int32_t op = int32_t(c->ints[4]);
+  const double* const params = c->doubles + 4;
+  const Block* const b = out.dtype == GD_F32   ? block_f32(op)
+                         : out.dtype == GD_F64 ? block_f64(op)
+                                               : nullptr;
+  int64_t n = 1;
+  bool dense = true;
+  for (int k = out.rank - 1; k >= 0; n *= out.sizes[k--]) dense = dense && out.strides[k] == n;
+  if (dense && n <= kGrain && n % kPad == 0 && b && b->arity == 1 && b->out_dtype == out.dtype &&
+      c->n_doubles - 4 >= b->params) {
+    void* const at = start_of(out);
+    const int64_t step = 1;
+    b->value(&at, &step, at, n, params);
+    return GD_OK;
   }
-  if (gd_status s = x.run(d, x, o, e)) return s;
-  if (o.then) return GD_OK;
-  const gd_call then{
-      sizeof(gd_call), GD_POINTWISE, int32_t(c->ints[4]), 1,       1,      c->n_doubles - 4, 0,
-      c->out,          c->out,       c->doubles + 4,      nullptr, nullptr};
+  const gd_call then{sizeof(gd_call), GD_POINTWISE, op,     1,       1,      c->n_doubles - 4, 0,
+                     c->out,          c->out,       params, nullptr, nullptr};
   return d->pointwise(d, nullptr, &then, e);
 }
 gd_status run(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {
-  return c->n_ints > 4 ? run_with_statement(d, c, x, e) : x.run(d, x, operands(c, x.swapped), e);
+  const gd_status s = x.run(d, x, operands(c, x.swapped), e);
+  return s == GD_OK && c->n_ints > 4 ? apply_statement(d, c, e) : s;
 }
 
 gd_status run_small(gd_device*, const Contraction& x, const Operands& o, gd_error*) {

@@ -179,7 +179,6 @@ void plan_real(Contraction& x) {
   if (x.dtype == GD_F64) {
     orient_and_plan<double, double>(x);
     x.run = side_by_side<double>(x) ? multiply_side_by_side<double> : multiply<double>;
-    x.applies = x.run == multiply<double>;
   } else {
     const bool half = x.dtype != GD_F32;
     half ? orient_and_plan<uint16_t, float>(x) : orient_and_plan<float, float>(x);
@@ -187,9 +186,7 @@ void plan_real(Contraction& x) {
             : side_by_side<float>(x) ? multiply_side_by_side<float>
                                      : multiply<float>;
     x.conj_a = x.conj_b = x.dtype == GD_BF16;
-    x.applies = x.run == multiply<float>;
   }
-  x.applies = x.applies && !x.small && !x.few_rows && !x.few_columns;
 }
 
 }  // namespace gradus::cpu

@@ -97,13 +97,10 @@ struct Axes {
   }
 };
 
-// What a call says besides: addresses of first elements (NULL: no bias, no winners), factors, and
-// the statement that finished elements of f32 and f64 are put through (NULL: none).
+// What a call says besides: addresses of first elements (NULL: no bias, no winners) and factors.
 struct Operands {
   void* data[kRoles];
   c128 alpha, beta;
-  BlockFn then = nullptr;
-  const double* params = nullptr;
 
   template <class T>
   T* start(Role r) const {
@@ -152,8 +149,7 @@ struct Contraction {
   bool direct_a = false, direct_b = false, flat = false, small = false, few_rows = false,
        few_columns = false;
   SmallProduct product;
-  bool applies = false;  // the engine applies Operands::then itself
-  int turned = -1;       // the axis of n along which b has its neighbours, if it is not that of out
+  int turned = -1;  // the axis of n along which b has its neighbours, if it is not that of out
 
   void swap() {
     Axes rows;
