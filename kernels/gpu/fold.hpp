@@ -67,6 +67,13 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
+// Before loops over arrays that are to stay in registers.
+#if defined(GRADUS_EMULATE)
+#define GPU_UNROLL
+#else
+#define GPU_UNROLL _Pragma("unroll")
+#endif
+
 // ---- the order
 
 inline constexpr int kThreads = 256;  // of a block
@@ -125,6 +132,7 @@ struct Tree {
   template <class F>
   __device__ Acc add(const F& f, Acc x, int k) {
     bool finished = true;
+    GPU_UNROLL
     for (int h = 0; h <= Log; ++h) {
       const bool right = (k >> h & 1) != 0;
       if (finished && right) x = f.combine(kept[h], x);
@@ -222,27 +230,27 @@ template <class F, class P>
 __device__ inline void load_eight(const F& f, const char* data, int32_t dtype, bool runs, int64_t i,
                                   int64_t gap, int64_t end, const P& place,
                                   typename F::Acc (&v)[kEight]) {
-  for (int j = 0; j < kEight; ++j) v[j] = f.none();
+  int64_t at[kEight];
+  GPU_UNROLL
+  for (int j = 0; j < kEight; ++j) {
+    const int64_t k = i + j / 4 * gap + j % 4;
+    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
+    v[j] = f.none();
+  }
   F::at_storage(dtype, [&](auto zero) {
     using S = decltype(zero);
     const S* from = reinterpret_cast<const S*>(data);
-    if (!runs) {
-      for (int j = 0; j < kEight; ++j) {
-        const int64_t k = i + j / 4 * gap + j % 4;
-        if (k < end) v[j] = f.of(from[place(k)], k);
-      }
-      return;
-    }
-    for (int half = 0; half < 2; ++half) {
-      const int64_t k = i + half * gap;
-      if (k >= end) break;
-      const S* four = from + place(k);
-      if (k + 4 <= end && aligned(four)) {
-        const Four<S> x = *reinterpret_cast<const Four<S>*>(four);
-        for (int j = 0; j < 4; ++j) v[half * 4 + j] = f.of(x.x[j], k + j);
+    GPU_UNROLL
+    for (int half = 0; half < kEight; half += 4) {
+      const int64_t k = i + half / 4 * gap;
+      if (runs && k + 4 <= end && aligned(from + at[half])) {
+        const Four<S> x = *reinterpret_cast<const Four<S>*>(from + at[half]);
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j) v[half + j] = f.of(x.x[j], k + j);
       } else {
+        GPU_UNROLL
         for (int j = 0; j < 4; ++j)
-          if (k + j < end) v[half * 4 + j] = f.of(four[j], k + j);
+          if (k + j < end) v[half + j] = f.of(from[at[half + j]], k + j);
       }
     }
   });
