@@ -256,6 +256,38 @@ __device__ inline void load_eight(const F& f, const char* data, int32_t dtype, b
   });
 }
 
+// The same for stores. v is what computes for the dtype.
+template <class T, class P>
+__device__ inline void store_eight(char* data, int32_t dtype, bool runs, int64_t i, int64_t gap,
+                                   int64_t end, const P& place, T (&v)[kEight]) {
+  int64_t at[kEight];
+  GPU_UNROLL
+  for (int j = 0; j < kEight; ++j) {
+    const int64_t k = i + j / 4 * gap + j % 4;
+    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
+    if constexpr (std::is_same_v<T, int64_t>)
+      if (dtype == GD_BOOL) v[j] = v[j] != 0;  // stored as u8
+  }
+  at_storage<T>(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    S* to = reinterpret_cast<S*>(data);
+    GPU_UNROLL
+    for (int half = 0; half < kEight; half += 4) {
+      const int64_t k = i + half / 4 * gap;
+      if (runs && k + 4 <= end && aligned(to + at[half])) {
+        Four<S> x;
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j) x.x[j] = S(v[half + j]);
+        *reinterpret_cast<Four<S>*>(to + at[half]) = x;
+      } else {
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j)
+          if (k + j < end) to[at[half + j]] = S(v[half + j]);
+      }
+    }
+  });
+}
+
 // ---- lines, on the host
 
 // Calls f(T{}) with the type that computes for a dtype.
@@ -275,6 +307,11 @@ void at_computing(int32_t dtype, F&& f) {
     default:
       return f(int64_t{});
   }
+}
+
+// How far a step along an axis goes; one that stays where it is counts as the longest.
+inline int64_t magnitude(int64_t stride) {
+  return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
 }
 
 // Axes that go together.

@@ -196,10 +196,6 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
                make_walk<1>(run.call, {&chunk_in}), job);
 }
 
-int64_t magnitude(int64_t stride) {
-  return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
-}
-
 }  // namespace
 
 void Axes::add(int64_t size, int64_t stride, int64_t other) {

@@ -321,6 +321,8 @@ gd_table make_table() {
   t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;
   t.slot[GD_POINTWISE_VJP] = run<GD_POINTWISE_VJP, pointwise_vjp>;
   t.slot[GD_REDUCE] = run<GD_REDUCE, reduce>;
+  t.slot[GD_SCAN] = run<GD_SCAN, scan>;
+  t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
   return t;
 }
 
