@@ -67,6 +67,13 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
+// Before loops over arrays that are to stay in registers.
+#if defined(GRADUS_EMULATE)
+#define GPU_UNROLL
+#else
+#define GPU_UNROLL _Pragma("unroll")
+#endif
+
 // ---- the order
 
 inline constexpr int kThreads = 256;  // of a block
@@ -125,6 +132,7 @@ struct Tree {
   template <class F>
   __device__ Acc add(const F& f, Acc x, int k) {
     bool finished = true;
+    GPU_UNROLL
     for (int h = 0; h <= Log; ++h) {
       const bool right = (k >> h & 1) != 0;
       if (finished && right) x = f.combine(kept[h], x);
@@ -222,27 +230,59 @@ template <class F, class P>
 __device__ inline void load_eight(const F& f, const char* data, int32_t dtype, bool runs, int64_t i,
                                   int64_t gap, int64_t end, const P& place,
                                   typename F::Acc (&v)[kEight]) {
-  for (int j = 0; j < kEight; ++j) v[j] = f.none();
+  int64_t at[kEight];
+  GPU_UNROLL
+  for (int j = 0; j < kEight; ++j) {
+    const int64_t k = i + j / 4 * gap + j % 4;
+    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
+    v[j] = f.none();
+  }
   F::at_storage(dtype, [&](auto zero) {
     using S = decltype(zero);
     const S* from = reinterpret_cast<const S*>(data);
-    if (!runs) {
-      for (int j = 0; j < kEight; ++j) {
-        const int64_t k = i + j / 4 * gap + j % 4;
-        if (k < end) v[j] = f.of(from[place(k)], k);
-      }
-      return;
-    }
-    for (int half = 0; half < 2; ++half) {
-      const int64_t k = i + half * gap;
-      if (k >= end) break;
-      const S* four = from + place(k);
-      if (k + 4 <= end && aligned(four)) {
-        const Four<S> x = *reinterpret_cast<const Four<S>*>(four);
-        for (int j = 0; j < 4; ++j) v[half * 4 + j] = f.of(x.x[j], k + j);
+    GPU_UNROLL
+    for (int half = 0; half < kEight; half += 4) {
+      const int64_t k = i + half / 4 * gap;
+      if (runs && k + 4 <= end && aligned(from + at[half])) {
+        const Four<S> x = *reinterpret_cast<const Four<S>*>(from + at[half]);
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j) v[half + j] = f.of(x.x[j], k + j);
       } else {
+        GPU_UNROLL
         for (int j = 0; j < 4; ++j)
-          if (k + j < end) v[half * 4 + j] = f.of(four[j], k + j);
+          if (k + j < end) v[half + j] = f.of(from[at[half + j]], k + j);
+      }
+    }
+  });
+}
+
+// The same for stores. v is what computes for the dtype.
+template <class T, class P>
+__device__ inline void store_eight(char* data, int32_t dtype, bool runs, int64_t i, int64_t gap,
+                                   int64_t end, const P& place, T (&v)[kEight]) {
+  int64_t at[kEight];
+  GPU_UNROLL
+  for (int j = 0; j < kEight; ++j) {
+    const int64_t k = i + j / 4 * gap + j % 4;
+    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
+    if constexpr (std::is_same_v<T, int64_t>)
+      if (dtype == GD_BOOL) v[j] = v[j] != 0;  // stored as u8
+  }
+  at_storage<T>(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    S* to = reinterpret_cast<S*>(data);
+    GPU_UNROLL
+    for (int half = 0; half < kEight; half += 4) {
+      const int64_t k = i + half / 4 * gap;
+      if (runs && k + 4 <= end && aligned(to + at[half])) {
+        Four<S> x;
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j) x.x[j] = S(v[half + j]);
+        *reinterpret_cast<Four<S>*>(to + at[half]) = x;
+      } else {
+        GPU_UNROLL
+        for (int j = 0; j < 4; ++j)
+          if (k + j < end) to[at[half + j]] = S(v[half + j]);
       }
     }
   });
@@ -267,6 +307,11 @@ void at_computing(int32_t dtype, F&& f) {
     default:
       return f(int64_t{});
   }
+}
+
+// How far a step along an axis goes; one that stays where it is counts as the longest.
+inline int64_t magnitude(int64_t stride) {
+  return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
 }
 
 // Axes that go together.

@@ -95,22 +95,15 @@ struct Job {
   bool whole;             // a team folds all chunks of its line, at most 8
   int64_t chunk, chunks;  // elements of a chunk, number of chunks
   int64_t step;           // from one chunk's result to the next
+  int64_t inner;          // elements along all axes but the outermost
   int64_t blocks;         // for all lines once
 };
 
 __device__ inline int64_t place_of(const Walk<1>& terms, int64_t i) {
   if (terms.rank <= 1) return i * terms.strides[0][0];
-  if (terms.count <= kMostElements) {
-    int64_t at[1];
-    terms.places(i, at);
-    return at[0];
-  }
-  int64_t at = 0;
-  for (int d = 0; d < terms.rank; ++d) {
-    at += i % terms.sizes[d] * terms.strides[0][d];
-    i /= terms.sizes[d];
-  }
-  return at;
+  int64_t at[1];
+  terms.places(i, at);
+  return at[0];
 }
 
 // lines: in, out. terms: in.
@@ -126,24 +119,26 @@ __global__ void fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
     const bool here = line < lines.count;
     int64_t at[2] = {0, 0};
     if (here) lines.places(line, at);
-    const int64_t first = at[0];
-    const auto fold = [&](int64_t c) {
-      const int64_t begin = c * job.chunk,
-                    end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
-      const auto load = [&](int64_t base, int member, Acc(&v)[kEight]) {
-        load_eight(
-            f, terms.data[0], terms.dtype[0], job.runs, base + member * 4,
-            int64_t(team.members()) * 4, end, [&](int64_t i) { return first + place_of(terms, i); },
-            v);
-      };
-      return fold_chunk(f, team, here, begin, end, shared, load);
-    };
+    Tree<Acc, 3> tree;
     Acc acc = f.none();
-    if (job.whole) {
-      Tree<Acc, 3> tree;
-      for (int c = 0; c < kEight; ++c) acc = tree.add(f, c < job.chunks ? fold(c) : f.none(), c);
-    } else {
-      acc = fold(chunk);
+    for (int k = 0; k < (job.whole ? kEight : 1); ++k) {
+      Acc part = f.none();
+      if (chunk + k < job.chunks) {
+        const int64_t begin = (chunk + k) * job.chunk,
+                      end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
+        // Places are of 31-bit numbers, so a chunk counts from the outermost index it begins at.
+        const int64_t skipped = terms.count > kMostElements ? begin / job.inner : 0,
+                      first =
+                          at[0] + skipped * terms.strides[0][terms.rank > 1 ? terms.rank - 1 : 0],
+                      zero = skipped * job.inner;
+        const auto place = [&](int64_t i) { return first + place_of(terms, i - zero); };
+        part = fold_chunk(
+            f, team, here, begin, end, shared, [&](int64_t base, int member, Acc(&v)[kEight]) {
+              load_eight(f, terms.data[0], terms.dtype[0], job.runs, base + member * 4,
+                         int64_t(team.members()) * 4, end, place, v);
+            });
+      }
+      acc = tree.add(f, part, k);
     }
     if (here && team.place() == 0)
       F::put(lines.data[1], at[1] + chunk * job.step, lines.dtype[1], acc);
@@ -174,6 +169,10 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   Walk<1> walk = make_walk<1>(run.call, {&term_in});
   walk.count = length;
   job.runs = !across && walk.strides[0][0] == 1 && (walk.rank <= 1 || walk.sizes[0] % 4 == 0);
+  job.inner = walk.rank > 1 ? length / walk.sizes[walk.rank - 1] : 1;
+  if (walk.rank > 1 && length > kMostElements && job.inner > kMostElements / 2)
+    run.call.refuse(GD_UNSUPPORTED, "a fold of %lld elements in rows of %lld",
+                    static_cast<long long>(length), static_cast<long long>(job.inner));
   if (job.whole)
     return launch_folds(
         run, f, make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out}), walk, job);
@@ -195,10 +194,6 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   job.chunks = parts(chunks.count(), kChunk);
   launch_folds(run, f, make_walk<2>(run.call, {&to, &line_out}),
                make_walk<1>(run.call, {&chunk_in}), job);
-}
-
-int64_t magnitude(int64_t stride) {
-  return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
 }
 
 }  // namespace

@@ -345,6 +345,8 @@ gd_table make_table() {
   t.slot[GD_SORT] = run<GD_SORT, sort>;
   t.slot[GD_REDUCE] = run<GD_REDUCE, reduce>;
   t.slot[GD_CONTRACT] = run<GD_CONTRACT, contract>;
+  t.slot[GD_SCAN] = run<GD_SCAN, scan>;
+  t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
   return t;
 }
 

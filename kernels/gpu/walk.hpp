@@ -66,6 +66,7 @@ Walk<N> make_walk(const Call& call, const gd_view* const (&views)[N]) {
   }
   if (!shape) return w;
   w.count = count_of(*shape);
+  if (w.count == 0) return w;
   for (int d = shape->rank - 1; d >= 0; --d) {
     const int64_t size = shape->sizes[d];
     if (size == 1) continue;

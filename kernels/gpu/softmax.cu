@@ -1,0 +1,101 @@
+// softmax and its logarithm: a team of threads for each line, which reads it once if it fits into
+// their registers and three times if not.
+//   softmax_i = exp(x_i - m) / s,  log_softmax_i = (x_i - m) - log(s),
+//   m = max x,  s = sum exp(x_i - m).  A line of -inf alone gives NaN, as 0 / 0 should.
+#include "kernels/gpu/fold.hpp"
+
+#include <cmath>
+
+namespace gradus::gpu {
+namespace {
+
+struct Job {
+  Team team;
+  bool runs[2];  // of in, of out, as load_eight has it
+  bool logarithm;
+  int64_t length, step[2];  // along the axis
+};
+
+template <class T>
+__global__ void softmax_lines(Walk<2> lines, Job job) {
+  GPU_SHARED(T, shared, kThreads);
+  const Team team = job.team;
+  const int64_t tasks = (lines.count + team.lines() - 1) / team.lines(), length = job.length,
+                gap = int64_t(team.members()) * 4;
+  const bool held = team.members_each() == 1 && length <= team.step();
+  const Extremes<T> largest{};
+  for (int64_t task = block(); task < tasks; task += blocks()) {
+    const int64_t line = task * team.lines() + team.line();
+    const bool here = line < lines.count;
+    int64_t at[2] = {0, 0};
+    if (here) lines.places(line, at);
+    const auto fetch = [&](int64_t base, int member, T(&v)[kEight]) {
+      load_eight(
+          largest, lines.data[0], lines.dtype[0], job.runs[0], base + member * 4, gap, length,
+          [&](int64_t i) { return at[0] + i * job.step[0]; }, v);
+    };
+    T kept[kEight];
+    if (held && here) fetch(0, team.place(), kept);
+    const auto load = [&](int64_t base, int member, T(&v)[kEight]) {
+      if (!held) return fetch(base, member, v);
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) v[j] = kept[j];
+    };
+    const T m = share(fold_chunk(largest, team, here, 0, length, shared, load), team, shared);
+    const auto load_exp = [&](int64_t base, int member, T(&v)[kEight]) {
+      load(base, member, v);
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) v[j] = ::std::exp(v[j] - m);
+    };
+    const T s = share(fold_chunk(Sums<T>{}, team, here, 0, length, shared, load_exp), team, shared);
+    const T scale = T(1) / s, log_s = ::std::log(s);
+    if (!here) continue;
+    for (int k = 0; k < team.members_each(); ++k)
+      for (int64_t base = 0; base < length; base += team.step()) {
+        const int member = team.place() * team.members_each() + k;
+        T v[kEight];
+        load(base, member, v);
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j)
+          v[j] = job.logarithm ? (v[j] - m) - log_s : ::std::exp(v[j] - m) * scale;
+        store_eight(
+            lines.data[1], lines.dtype[1], job.runs[1], base + member * 4, gap, length,
+            [&](int64_t i) { return at[1] + i * job.step[1]; }, v);
+      }
+  }
+}
+
+}  // namespace
+
+void softmax(Run& run) {
+  Call& call = run.call;
+  call.expect(1, 1, 0, 2);
+  const gd_view &in = call.in(0), &out = call.out(0);
+  call.expect_sizes("input", in, out);
+  call.expect_dtype("input", in, DType(out.dtype));
+  if (!is_real_float(DType(in.dtype)))
+    call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 are",
+                dtype_name(DType(in.dtype)));
+  // A 0-d view is a line of one element.
+  const int axis = in.rank > 0 ? call.axis(0, in) : -1;
+  if (count_of(in) == 0) return;
+  Axes lines;
+  for (int d = 0; d < in.rank; ++d)
+    if (d != axis) lines.add(in.sizes[d], in.strides[d], out.strides[d]);
+  lines.sort();
+  Job job{};
+  job.length = axis < 0 ? 1 : in.sizes[axis];
+  job.step[0] = axis < 0 ? 1 : in.strides[axis];
+  job.step[1] = axis < 0 ? 1 : out.strides[axis];
+  const bool across = lines.count() > 1 && lines.least() < magnitude(job.step[0]);
+  job.team = Team(lines.count(), job.length, across);
+  for (int k = 0; k < 2; ++k) job.runs[k] = !across && job.step[k] == 1;
+  job.logarithm = call.integer(1) != 0;
+  const gd_view from = lines.view(0, in), to = lines.view(1, out);
+  in_pieces(make_walk<2>(call, {&from, &to}), [&](const Walk<2>& piece) {
+    run.grid(job.team.kind(), run.blocks_for(parts(piece.count, job.team.lines()), 1), kThreads,
+             in.dtype == GD_F64 ? softmax_lines<double> : softmax_lines<float>, piece, job);
+  });
+}
+
+}  // namespace gradus::gpu
