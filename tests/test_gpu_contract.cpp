@@ -245,8 +245,8 @@ TEST_CASE("gpu: contract in the largest tiles") {
 
 TEST_CASE("gpu: contract over tropical algebras") {
   for (const Labels& l : ways()) {
-    check_tropical<float>(l);
     if (product(l.sizes) > 1000000) continue;
+    check_tropical<float>(l);
     check_tropical<Half>(l);
     check_tropical<BFloat16>(l);
     check_tropical<double>(l);
@@ -267,6 +267,7 @@ TEST_CASE("gpu: contract on random label structures") {
       l.in_b.push_back(kind != 2 || (d >= l.n_out && pick(0, 1)));
     }
     if (pick(0, 2) == 0 && rank > l.n_out) l.sizes.back() = pick(100, 300);
+    if (product(l.sizes) > 20000) continue;
     How how;
     how.bias = pick(0, 1);
     how.beta = double(pick(-1, 1));

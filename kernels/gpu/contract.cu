@@ -90,6 +90,19 @@ bool closer(const Contraction& c, int view, int group, int other) {
   return step(group) < step(other);
 }
 
+// Do elements of an operand lie in whole, aligned runs of 16 bytes along the axis that threads
+// read?
+bool aligned(const Contraction& c, Part p) {
+  const int group = c.along_sum[p] ? kSummed : p == kA ? kRows : kColumns;
+  const int64_t run = 16 / int64_t(itemsize(DType(c.dtype)));
+  const int inner = c.first[group];
+  if (inner == c.first[group + 1] || c.axes[inner].strides[p] != 1 || c.axes[inner].size % run != 0)
+    return false;
+  for (int d = 0; d < c.first[kGroups]; ++d)
+    if (d != inner && c.axes[d].strides[p] % run != 0) return false;
+  return reinterpret_cast<uintptr_t>(c.data[p]) % 16 == 0;
+}
+
 // Rows and columns, a and b change places.
 void swap_operands(Contraction& c) {
   const int columns = c.first[kColumns], batch = c.first[kBatch];
@@ -166,6 +179,8 @@ void contract(Run& run) {
   }
   c.along_sum[kA] = closer(c, kA, kSummed, kRows);
   c.along_sum[kB] = closer(c, kB, kSummed, kColumns);
+  c.aligned[kA] = aligned(c, kA);
+  c.aligned[kB] = aligned(c, kB);
   c.out_along_rows = closer(c, kOut, kRows, kColumns);
 
   if (algebra != GD_STANDARD)

@@ -52,6 +52,7 @@ struct Contraction {
   // Along which axis neighbouring threads read a and b and write out, so that they touch memory
   // together.
   bool along_sum[2], out_along_rows;  // of a and b
+  bool aligned[2];  // of a and b: 16 bytes that lie along that axis can be read at once
 
   // Adds the places of element i of a group in the first N views.
   template <int N>
@@ -479,6 +480,31 @@ __device__ inline void add_term(const A& algebra, typename A::Sum* sums, const T
 
 __device__ inline int at_most(int64_t n, int most) { return n < most ? int(n) : most; }
 
+// A task of tiles: a tile's part of one chunk.
+struct Piece {
+  int64_t batch, chunk, row, column, begin, end;  // the first row, ... ; the chunk's terms
+  int rows, columns;                              // that are there
+};
+template <int Rows, int Columns>
+__device__ inline Piece piece_of(const Contraction& c, int64_t task) {
+  const int64_t tiles = c.tiles_down * c.tiles_across, tile = task % tiles, rest = task / tiles;
+  Piece p;
+  p.batch = rest / c.chunks;
+  p.chunk = rest % c.chunks;
+  p.row = tile / c.tiles_across * Rows;
+  p.column = tile % c.tiles_across * Columns;
+  p.begin = p.chunk * c.chunk;
+  p.end = p.begin + c.chunk < c.extent[kSummed] ? p.begin + c.chunk : c.extent[kSummed];
+  p.rows = at_most(c.extent[kRows] - p.row, Rows);
+  p.columns = at_most(c.extent[kColumns] - p.column, Columns);
+  return p;
+}
+// Where the sum of an element of a piece stands among the partials.
+__device__ inline int64_t partial_of(const Contraction& c, const Piece& p, int row, int column) {
+  const int64_t rows = (p.chunk * c.extent[kBatch] + p.batch) * c.extent[kRows] + p.row + row;
+  return rows * c.extent[kColumns] + p.column + column;
+}
+
 template <class A, class Shape>
 __global__ void GPU_THREADS(kContractThreads)
     contract_tiles(Contraction c, A algebra, void* partials) {
@@ -510,30 +536,22 @@ __global__ void GPU_THREADS(kContractThreads)
   const int64_t tiles = c.tiles_down * c.tiles_across;
 
   for (int64_t task = block(); task < c.extent[kBatch] * c.chunks * tiles; task += blocks()) {
-    const int64_t tile = task % tiles, rest = task / tiles;
-    const int64_t chunk = rest % c.chunks, batch = rest / c.chunks;
-    const int64_t row = tile / c.tiles_across * Shape::rows,
-                  column = tile % c.tiles_across * Shape::columns;
-    const int rows_left = at_most(c.extent[kRows] - row, Shape::rows),
-              columns_left = at_most(c.extent[kColumns] - column, Shape::columns);
-    const int64_t begin = chunk * c.chunk,
-                  end = begin + c.chunk < c.extent[kSummed] ? begin + c.chunk : c.extent[kSummed];
-
+    const Piece piece = piece_of<Shape::rows, Shape::columns>(c, task);
     // Where rows and columns begin. The batch's share is in the rows' places, and in b's.
     for (int e = thread(); e < Shape::rows; e += kContractThreads) {
       int64_t at[kParts] = {};
-      if (e < rows_left) {
-        c.add_places<kParts>(kBatch, batch, at);
-        c.add_places<kParts>(kRows, row + e, at);
+      if (e < piece.rows) {
+        c.add_places<kParts>(kBatch, piece.batch, at);
+        c.add_places<kParts>(kRows, piece.row + e, at);
       }
       GPU_UNROLL
       for (int v = 0; v < kParts; ++v) row_at[v * Shape::rows + e] = at[v];
     }
     for (int e = thread(); e < Shape::columns; e += kContractThreads) {
       int64_t at[kParts] = {};
-      if (e < columns_left) {
-        c.add_places<kOut>(kBatch, batch, at);
-        c.add_places<kParts>(kColumns, column + e, at);
+      if (e < piece.columns) {
+        c.add_places<kOut>(kBatch, piece.batch, at);
+        c.add_places<kParts>(kColumns, piece.column + e, at);
       }
       GPU_UNROLL
       for (int v = 0; v < kParts; ++v) column_at[v * Shape::columns + e] = at[v];
@@ -542,18 +560,18 @@ __global__ void GPU_THREADS(kContractThreads)
     GPU_UNROLL
     for (Sum& sum : sums) sum = algebra.start();
     Raw<T> raw_a[SquareA::loads] = {}, raw_b[SquareB::loads] = {};
-    place_terms<kDepth>(c, term_at, begin, end);
+    place_terms<kDepth>(c, term_at, piece.begin, piece.end);
     barrier();
     int now = 1;  // the square in use; its terms are those from k on
-    for (int64_t k = begin - kDepth; k < end; k += kDepth, now ^= 1) {
+    for (int64_t k = piece.begin - kDepth; k < piece.end; k += kDepth, now ^= 1) {
       const int64_t next = k + kDepth;
-      if (next < end) {
+      if (next < piece.end) {
         const int64_t* const terms = term_at + (now ^ 1) * 2 * kDepth;
-        mover_a.read(raw_a, c, row_at, terms, rows_left, at_most(end - next, kDepth));
-        mover_b.read(raw_b, c, column_at + kB * Shape::columns, terms + kDepth, columns_left,
-                     at_most(end - next, kDepth));
+        mover_a.read(raw_a, c, row_at, terms, piece.rows, at_most(piece.end - next, kDepth));
+        mover_b.read(raw_b, c, column_at + kB * Shape::columns, terms + kDepth, piece.columns,
+                     at_most(piece.end - next, kDepth));
       }
-      if (k >= begin) {
+      if (k >= piece.begin) {
         const T* const square_a = squares_a + now * SquareA::elements;
         const T* const square_b = squares_b + now * SquareB::elements;
         if constexpr (A::pads) {
@@ -561,16 +579,16 @@ __global__ void GPU_THREADS(kContractThreads)
           for (int term = 0; term < kDepth; term += kSlices)
             add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term + slice, p, q, k);
         } else {
-          const int terms = at_most(end - k, kDepth);
+          const int terms = at_most(piece.end - k, kDepth);
           GPU_NO_UNROLL
           for (int term = slice; term < terms; term += kSlices)
             add_term<SquareA, SquareB>(algebra, sums, square_a, square_b, term, p, q, k);
         }
       }
-      if (next < end) {
+      if (next < piece.end) {
         mover_a.put(squares_a + (now ^ 1) * SquareA::elements, raw_a, c, algebra);
         mover_b.put(squares_b + (now ^ 1) * SquareB::elements, raw_b, c, algebra);
-        place_terms<kDepth>(c, term_at + now * 2 * kDepth, next + kDepth, end);
+        place_terms<kDepth>(c, term_at + now * 2 * kDepth, next + kDepth, piece.end);
       }
       barrier();
     }
@@ -586,12 +604,10 @@ __global__ void GPU_THREADS(kContractThreads)
       GPU_UNROLL
       for (int j = 0; j < kAcross; ++j) {
         const int line = SquareA::line(p, i), other = SquareB::line(q, j);
-        if (slice > 0 || line >= rows_left || other >= columns_left) continue;
+        if (slice > 0 || line >= piece.rows || other >= piece.columns) continue;
         const Sum& sum = sums[i * kAcross + j];
         if (c.chunks > 1) {
-          const int64_t all_rows = (chunk * c.extent[kBatch] + batch) * c.extent[kRows];
-          const int64_t element = (all_rows + row + line) * c.extent[kColumns] + column + other;
-          static_cast<Sum*>(partials)[element] = sum;
+          static_cast<Sum*>(partials)[partial_of(c, piece, line, other)] = sum;
           continue;
         }
         int64_t at[kParts] = {};
@@ -647,8 +663,22 @@ void launch_tiles(const Run& run, Contraction c, const A& algebra, int64_t block
   c.tiles_down = (c.extent[kRows] + Shape::rows - 1) / Shape::rows;
   c.tiles_across = (c.extent[kColumns] + Shape::columns - 1) / Shape::columns;
   const int64_t tiles = c.extent[kBatch] * c.tiles_down * c.tiles_across;
-  if (blocks_wanted > 0) cut_sum(c, tiles, blocks_wanted, least);
+  cut_sum(c, tiles, blocks_wanted, least);
   launch_chunks(run, c, algebra, tiles * c.chunks, contract_tiles<A, Shape>);
+}
+
+inline int64_t tiles_of(const Contraction& c, int64_t side) {
+  return c.extent[kBatch] * ((c.extent[kRows] + side - 1) / side) *
+         ((c.extent[kColumns] + side - 1) / side);
+}
+// Is there work for many tiles of 64 x 64, and so many that larger ones are as good?
+inline bool fills_squares(const Contraction& c) {
+  const int64_t most_chunks = c.extent[kSummed] < 1024 ? 1 : c.extent[kSummed] / 512;
+  return c.extent[kRows] > 32 && c.extent[kColumns] > 32 && c.extent[kSummed] > 2 &&
+         tiles_of(c, 64) * most_chunks >= 132;
+}
+inline bool fills_large(const Contraction& c) {
+  return c.extent[kRows] >= 128 && c.extent[kColumns] >= 128 && tiles_of(c, 128) >= 264;
 }
 
 // c has rows and columns such that there are no fewer rows. By the sizes alone: the order of the
@@ -666,20 +696,12 @@ void contract_by_size(const Run& run, const Walk<kParts>& elements, Contraction 
     return launch_chunks(run, c, algebra, count * c.chunks, contract_dots<A>);
   }
   if (columns <= 4) return launch_tiles<ThinTile>(run, c, algebra, 528, 512);
-  if constexpr (A::pads) {
-    const auto squares = [&](int64_t side) {
-      return c.extent[kBatch] * ((rows + side - 1) / side) * ((columns + side - 1) / side);
-    };
-    const int64_t most_chunks = terms / 512 < 1 ? 1 : terms / 512;
-    if (rows > 32 && columns > 32 && squares(64) * most_chunks >= 132) {
+  if constexpr (A::pads)
+    if (fills_squares(c)) {
       if constexpr (std::is_same_v<A, Standard<float>>)
-        if (squares(128) >= 264 && rows >= 128 && columns >= 128) {
-          cut_sum(c, squares(64), 264, 512);
-          return launch_tiles<LargeTile>(run, c, algebra, 0, 0);
-        }
+        if (fills_large(c)) return launch_tiles<LargeTile>(run, c, algebra, 264, 512);
       return launch_tiles<SquareTile>(run, c, algebra, 264, 512);
     }
-  }
   launch_tiles<SmallTile>(run, c, algebra, 264, 128);
 }
 
@@ -700,6 +722,9 @@ Standard<T> standard(const Scales& s) {
   };
   return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b};
 }
+
+// On tensor cores, if there are some for this dtype and these sizes; else false.
+bool contract_mma(const Run&, const Contraction&, const Scales&);
 
 // One file each.
 using Elements = Walk<kParts>;

@@ -5,7 +5,7 @@ namespace gradus::gpu {
 
 void contract_f32(const Run& run, const Elements& elements, const Contraction& c,
                   const Scales& scales) {
-  contract_by_size(run, elements, c, standard<float>(scales));
+  if (!contract_mma(run, c, scales)) contract_by_size(run, elements, c, standard<float>(scales));
 }
 
 }  // namespace gradus::gpu

@@ -1,0 +1,240 @@
+// Contractions of f16, bf16 and, where the device config allows it, of f32 on tensor cores. As the
+// tiles of contract.hpp, but squares lie in shared memory as they are read, 16 bytes at a time, and
+// each wave holds its elements the way mma does.
+#include "kernels/gpu/contract.hpp"
+#include "kernels/gpu/mma.hpp"
+
+namespace gradus::gpu {
+
+#if defined(__HIP_PLATFORM_AMD__)
+
+bool contract_mma(const Run&, const Contraction&, const Scales&) { return false; }
+
+#else
+
+namespace {
+
+struct alignas(16) Packet {
+  uint32_t words[4];
+};
+
+// Lines by kDepth terms of an operand, twice. If neighbouring threads read along the sum, a line's
+// terms lie together, else a term's lines. Pitches are such that a wave's reads meet no bank twice.
+template <Mma M, Part P, int Lines>
+struct Strip {
+  using Element = std::conditional_t<M == Mma::tf32, uint32_t, uint16_t>;
+  static constexpr int run = 16 / int(sizeof(Element));  // elements of a packet
+  static constexpr int depth = 64 / int(sizeof(Element));
+  static constexpr int along_pitch = depth + run, across_pitch = Lines + 8;
+  static constexpr int elements =
+      Lines * along_pitch > depth* across_pitch ? Lines* along_pitch : depth* across_pitch;
+  static constexpr int bytes = 2 * elements * int(sizeof(Element));
+  static constexpr int loads = Lines * depth / run / kContractThreads;
+  static_assert(Lines * depth % (run * kContractThreads) == 0 && bytes % 16 == 0);
+
+  // The first element of this thread's packet number i.
+  __device__ static void place(bool along, int i, int& line, int& term) {
+    const int e = thread() + i * kContractThreads;
+    line = along ? e / (depth / run) : e % (Lines / run) * run;
+    term = along ? e % (depth / run) * run : e / (Lines / run);
+  }
+  __device__ static void read(Packet (&packets)[loads], const Contraction& c, const int64_t* lines,
+                              const int64_t* terms, int lines_left, int terms_left) {
+    const bool along = c.along_sum[P];
+    const Element* const data = reinterpret_cast<const Element*>(c.data[P]);
+    GPU_UNROLL
+    for (int i = 0; i < loads; ++i) {
+      int line, term;
+      place(along, i, line, term);
+      packets[i] = Packet{};
+      if (line >= lines_left || term >= terms_left) continue;
+      if (c.aligned[P]) {
+        packets[i] = *reinterpret_cast<const Packet*>(data + lines[line] + terms[term]);
+        continue;
+      }
+      GPU_UNROLL
+      for (int j = 0; j < run; ++j) {
+        const int l = along ? line : line + j, t = along ? term + j : term;
+        if (l >= lines_left || t >= terms_left) continue;
+        const uint32_t x = data[lines[l] + terms[t]];
+        packets[i].words[j * 4 / run] |= x << (M == Mma::tf32 ? 0 : 16 * (j % 2));
+      }
+    }
+  }
+  __device__ static void put(Element* strip, const Packet (&packets)[loads], const Contraction& c) {
+    const bool along = c.along_sum[P];
+    GPU_UNROLL
+    for (int i = 0; i < loads; ++i) {
+      int line, term;
+      place(along, i, line, term);
+      Packet x = packets[i];
+      if constexpr (M == Mma::tf32) {
+        GPU_UNROLL
+        for (uint32_t& word : x.words) word = to_tf32(word);
+      }
+      Element* const to = strip + (along ? line * along_pitch + term : term * across_pitch + line);
+      *reinterpret_cast<Packet*>(to) = x;
+    }
+  }
+  // A register of mma: one term of a line, or two.
+  __device__ static uint32_t take(const Element* strip, bool along, int line, int term) {
+    if (along) return *reinterpret_cast<const uint32_t*>(strip + line * along_pitch + term);
+    const Element* const at = strip + term * across_pitch + line;
+    if constexpr (M == Mma::tf32)
+      return *at;
+    else
+      return uint32_t(at[0]) | uint32_t(at[across_pitch]) << 16;
+  }
+};
+
+template <Mma M, int Rows, int Columns>
+__global__ void GPU_THREADS(kContractThreads)
+    contract_strips(Contraction c, Standard<float> algebra, void* partials) {
+  using StripA = Strip<M, kA, Rows>;
+  using StripB = Strip<M, kB, Columns>;
+  using Element = typename StripA::Element;
+  constexpr int kDepth = StripA::depth, kTerms = mma_terms<M>;
+  // Eight waves, two down and four across; each has kDown x kAcross products of 16 x 8.
+  constexpr int kWaveRows = Rows / 2, kWaveColumns = Columns / 4;
+  constexpr int kDown = kWaveRows / 16, kAcross = kWaveColumns / 8;
+  GPU_SHARED(Packet, pool, (StripA::bytes + StripB::bytes) / 16);
+  GPU_SHARED(int64_t, line_at, Rows + Columns);
+  GPU_SHARED(int64_t, term_at, 2 * 2 * kDepth);
+  Element* const strips_a = reinterpret_cast<Element*>(pool);
+  Element* const strips_b = strips_a + 2 * StripA::elements;
+  const int wave = thread() / 32, g = lane() / 4, t = lane() % 4;
+  const int first_row = wave / 4 * kWaveRows, first_column = wave % 4 * kWaveColumns;
+  const int64_t tasks = c.extent[kBatch] * c.chunks * c.tiles_down * c.tiles_across;
+
+  for (int64_t task = block(); task < tasks; task += blocks()) {
+    const Piece piece = piece_of<Rows, Columns>(c, task);
+    for (int e = thread(); e < Rows + Columns; e += kContractThreads) {
+      int64_t at[kParts] = {};
+      c.add_places<2>(kBatch, piece.batch, at);
+      if (e < Rows) {
+        if (e < piece.rows) c.add_places<2>(kRows, piece.row + e, at);
+      } else if (e - Rows < piece.columns) {
+        c.add_places<2>(kColumns, piece.column + e - Rows, at);
+      }
+      line_at[e] = e < Rows ? at[kA] : at[kB];
+    }
+    float sums[kDown][kAcross][4] = {};
+    Packet packets_a[StripA::loads], packets_b[StripB::loads];
+    place_terms<kDepth>(c, term_at, piece.begin, piece.end);
+    barrier();
+    int now = 1;  // the strip in use; its terms are those from k on
+    for (int64_t k = piece.begin - kDepth; k < piece.end; k += kDepth, now ^= 1) {
+      const int64_t next = k + kDepth;
+      if (next < piece.end) {
+        const int64_t* const terms = term_at + (now ^ 1) * 2 * kDepth;
+        const int left = at_most(piece.end - next, kDepth);
+        StripA::read(packets_a, c, line_at, terms, piece.rows, left);
+        StripB::read(packets_b, c, line_at + Rows, terms + kDepth, piece.columns, left);
+      }
+      if (k >= piece.begin) {
+        const Element* const strip_a = strips_a + now * StripA::elements;
+        const Element* const strip_b = strips_b + now * StripB::elements;
+        GPU_UNROLL
+        for (int term = 0; term < kDepth; term += kTerms) {
+          const int at = term + mma_packed<M> * t;
+          uint32_t a[kDown][4], b[kAcross][2];
+          GPU_UNROLL
+          for (int i = 0; i < kDown; ++i) {
+            GPU_UNROLL
+            for (int r = 0; r < 4; ++r)
+              a[i][r] = StripA::take(strip_a, c.along_sum[kA], first_row + 16 * i + g + 8 * (r % 2),
+                                     at + kTerms / 2 * (r / 2));
+          }
+          GPU_UNROLL
+          for (int j = 0; j < kAcross; ++j) {
+            GPU_UNROLL
+            for (int r = 0; r < 2; ++r)
+              b[j][r] = StripB::take(strip_b, c.along_sum[kB], first_column + 8 * j + g,
+                                     at + kTerms / 2 * r);
+          }
+          GPU_UNROLL
+          for (int i = 0; i < kDown; ++i) {
+            GPU_UNROLL
+            for (int j = 0; j < kAcross; ++j) mma<M>(sums[i][j], a[i], b[j]);
+          }
+        }
+      }
+      if (next < piece.end) {
+        StripA::put(strips_a + (now ^ 1) * StripA::elements, packets_a, c);
+        StripB::put(strips_b + (now ^ 1) * StripB::elements, packets_b, c);
+        place_terms<kDepth>(c, term_at + now * 2 * kDepth, next + kDepth, piece.end);
+      }
+      barrier();
+    }
+
+    // Where rows and columns of out and of the bias lie, in place of the strips.
+    int64_t* const out_at = reinterpret_cast<int64_t*>(pool);
+    int64_t* const bias_at = out_at + Rows + Columns;
+    for (int e = thread(); e < Rows + Columns; e += kContractThreads) {
+      int64_t at[kParts] = {};
+      if (e < piece.rows) {
+        c.add_places<kParts>(kBatch, piece.batch, at);
+        c.add_places<kParts>(kRows, piece.row + e, at);
+      } else if (e >= Rows && e - Rows < piece.columns) {
+        c.add_places<kParts>(kColumns, piece.column + e - Rows, at);
+      }
+      out_at[e] = at[kOut];
+      bias_at[e] = at[kBias];
+    }
+    barrier();
+    GPU_UNROLL
+    for (int i = 0; i < kDown; ++i) {
+      GPU_UNROLL
+      for (int j = 0; j < kAcross; ++j) {
+        GPU_UNROLL
+        for (int r = 0; r < 4; ++r) {
+          const int row = first_row + 16 * i + g + 8 * (r / 2),
+                    column = first_column + 8 * j + 2 * t + r % 2;
+          if (row >= piece.rows || column >= piece.columns) continue;
+          if (c.chunks > 1) {
+            static_cast<float*>(partials)[partial_of(c, piece, row, column)] = sums[i][j][r];
+            continue;
+          }
+          int64_t at[kParts] = {};
+          at[kOut] = out_at[row] + out_at[Rows + column];
+          at[kBias] = bias_at[row] + bias_at[Rows + column];
+          algebra.finish(c, c.data, at, sums[i][j][r]);
+        }
+      }
+    }
+    barrier();  // the next tile writes where this one's end reads
+  }
+}
+
+template <Mma M, int Side>
+void launch_strips(const Run& run, Contraction c, const Standard<float>& algebra) {
+  c.tiles_down = (c.extent[kRows] + Side - 1) / Side;
+  c.tiles_across = (c.extent[kColumns] + Side - 1) / Side;
+  const int64_t tiles = c.extent[kBatch] * c.tiles_down * c.tiles_across;
+  cut_sum(c, tiles, 264, 512);
+  launch_chunks(run, c, algebra, tiles * c.chunks, contract_strips<M, Side, Side>);
+}
+template <Mma M>
+void launch_strips(const Run& run, const Contraction& c, const Standard<float>& algebra) {
+  return fills_large(c) ? launch_strips<M, 128>(run, c, algebra)
+                        : launch_strips<M, 64>(run, c, algebra);
+}
+
+}  // namespace
+
+bool contract_mma(const Run& run, const Contraction& c, const Scales& scales) {
+  if (run.device.wave != 32 || !fills_squares(c)) return false;
+  if (c.dtype == GD_F32 && !run.device.options.tf32) return false;
+  const auto algebra = standard<float>(scales);
+  if (c.dtype == GD_F32)
+    launch_strips<Mma::tf32>(run, c, algebra);
+  else if (c.dtype == GD_F16)
+    launch_strips<Mma::f16>(run, c, algebra);
+  else
+    launch_strips<Mma::bf16>(run, c, algebra);
+  return true;
+}
+
+#endif
+
+}  // namespace gradus::gpu

@@ -1,0 +1,91 @@
+// mma: the product of two small matrices by the 32 lanes of a wave together, which keep them in
+// their registers: d += a * b with d 16 x 8, summed in f32 over 16 terms (f16, bf16) or 8 (tf32, an
+// f32 of which 10 bits of mantissa count). On CUDA that is one instruction of the tensor cores, in
+// the emulator a function of the same effect; HIP has none. A lane is row g = lane / 4 and place t
+// = lane % 4 of four; its registers hold (PTX ISA, "Matrix Fragments for mma.m16n8k16")
+//   a[r]  row g + 8 (r % 2),  terms from p t + d / 2 (r / 2) on      p: terms in a register, 2 or 1
+//   b[r]  column g,           terms from p t + d / 2 r on            d: terms in all, 16 or 8
+//   d[r]  row g + 8 (r / 2),  column 2 t + r % 2
+#pragma once
+#include "engine/half.hpp"
+#include "kernels/gpu/vendor.hpp"
+
+#if !defined(__HIP_PLATFORM_AMD__)
+namespace gradus::gpu {
+
+enum class Mma { f16, bf16, tf32 };
+template <Mma M>
+constexpr int mma_packed = M == Mma::tf32 ? 1 : 2;
+template <Mma M>
+constexpr int mma_terms = 8 * mma_packed<M>;
+
+#if defined(GRADUS_EMULATE)
+
+template <Mma M>
+float mma_number(uint32_t word, int i) {
+  if constexpr (M == Mma::f16) {
+    Half h;
+    h.bits = uint16_t(word >> 16 * i);
+    return h;
+  } else {
+    return detail::bits_float(M == Mma::tf32 ? word & ~0x1fffu
+                              : i == 0       ? word << 16
+                                             : word & 0xffff0000u);
+  }
+}
+template <Mma M>
+void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  constexpr int packed = mma_packed<M>, terms = mma_terms<M>;
+  struct A {
+    uint32_t words[4];
+  };
+  struct B {
+    uint32_t words[2];
+  };
+  const int g = lane() / 4, t = lane() % 4;
+  float rows[2][terms], columns[2][terms];
+  for (int from = 0; from < 4; ++from) {
+    const A x = shuffle(A{{a[0], a[1], a[2], a[3]}}, 4 * g + from);
+    for (int r = 0; r < 4; ++r)
+      for (int i = 0; i < packed; ++i)
+        rows[r % 2][packed * from + terms / 2 * (r / 2) + i] = mma_number<M>(x.words[r], i);
+    for (int column = 0; column < 2; ++column) {
+      const B y = shuffle(B{{b[0], b[1]}}, 4 * (2 * t + column) + from);
+      for (int r = 0; r < 2; ++r)
+        for (int i = 0; i < packed; ++i)
+          columns[column][packed * from + terms / 2 * r + i] = mma_number<M>(y.words[r], i);
+    }
+  }
+  for (int r = 0; r < 4; ++r)
+    for (int k = 0; k < terms; ++k) d[r] += rows[r / 2][k] * columns[r % 2][k];
+}
+
+#else
+
+template <Mma M>
+__device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#define GPU_MMA(shape)                                                            \
+  asm volatile("mma.sync.aligned." shape                                          \
+               " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                   \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+  if constexpr (M == Mma::f16)
+    GPU_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+  else if constexpr (M == Mma::bf16)
+    GPU_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+  else
+    GPU_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+#undef GPU_MMA
+}
+
+#endif
+
+// An f32 rounded to what tf32 keeps of it; ties away from zero, as the conversion of the tensor
+// cores does.
+__device__ inline uint32_t to_tf32(uint32_t bits) {
+  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return finite ? (bits + 0x1000u) & ~0x1fffu : bits;
+}
+
+}  // namespace gradus::gpu
+#endif
