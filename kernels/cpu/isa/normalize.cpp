@@ -19,9 +19,10 @@ constexpr const char* kSlot = "normalize";
 template <class T>
 class Strips {
   using B = Batch<T>;
-  static constexpr int64_t width = int64_t(B::size);
 
  public:
+  static constexpr int64_t kMost = 512;
+
   Strips(const gd_device* d, const Job& job)
       : job_(job),
         inner_(job.inner),
@@ -29,36 +30,57 @@ class Strips {
         w_(d, job.dtype, job.work),
         b_(d, job.dtype, job.work),
         y_(d, job.work, job.to) {
-    for (int64_t j = 0; j < kStrip; ++j) one_[j] = 1;
+    for (int64_t j = 0; j < kMost; ++j) one_[j] = 1;
   }
 
-  // `lines` <= kStrip neighbours, from the one at p on.
-  void strip(char* const* p, int64_t lines) {
-    lines_ = lines;
-    wide_ = (lines + kPad - 1) / kPad * kPad;
-    for (int v = 0; v < kViews; ++v) inner_.base[v] = p[v];
-    if (job_.op == GD_NORM_VALUE) moments();
-    move(kMean, mean_, job_.op == GD_NORM_VALUE);
-    move(kVar, var_, job_.op == GD_NORM_VALUE);
-    for (int64_t j = 0; j < wide_; ++j) {
-      rstd_[j] = T(1) / std::sqrt(var_[j] + T(job_.eps));
-      a_[j] = c_[j] = 0;
+  // `lines` <= kMost neighbours, from the one at p on. The sums are made kStrip lines at a time,
+  // whose lanes fit in the first cache; what is written, by whole rows.
+  void run(char* const* p, int64_t lines) {
+    const bool value = job_.op == GD_NORM_VALUE;
+    if (!value) {
+      see(p, 0, lines);
+      move(kMean, mean_, false);
+      move(kVar, var_, false);
+      deviations();
     }
-    if (job_.op == GD_NORM_VJP) {
-      slopes();
+    if (job_.op != GD_NORM_GIVEN)
+      for (int64_t j = 0; j < lines; j += kStrip) {
+        see(p, j, shorter(lines - j, kStrip));
+        value ? moments() : slopes();
+      }
+    see(p, 0, lines);
+    if (value) {
+      move(kMean, mean_, true);
+      move(kVar, var_, true);
+      deviations();
+    }
+    if (job_.op == GD_NORM_VJP)
       each([](const Terms<T>& t, B x, B w, B g) { return t.vjp(x, w, g); });
-    } else {
+    else
       each([](const Terms<T>& t, B x, B w, B b) { return t.value(x, w, b); });
-    }
   }
 
  private:
   int64_t step(int v) const { return job_.kept.stride[v][job_.kept.rank - 1]; }
+  // Lines [first, first + lines) of those at p are at hand.
+  void see(char* const* p, int64_t first, int64_t lines) {
+    first_ = first;
+    lines_ = lines;
+    wide_ = (lines + kPad - 1) / kPad * kPad;
+    for (int v = 0; v < kViews; ++v) inner_.base[v] = p[v] ? p[v] + first * step(v) : nullptr;
+  }
+  void deviations() {
+    for (int64_t j = 0; j < wide_; ++j) {
+      rstd_[j] = T(1) / std::sqrt(var_[j] + T(job_.eps));
+      a_[j] = c_[j] = 0;
+    }
+  }
   Terms<T> terms(int64_t j) const {
+    j += first_;
     return {B::load_unaligned(mean_ + j), B::load_unaligned(rstd_ + j), B::load_unaligned(a_ + j),
             B::load_unaligned(c_ + j)};
   }
-  // Statistics of the strip's lines, out to their views or in.
+  // Statistics of the lines, out to their views or in.
   void move(int v, T* own, bool out) {
     constexpr int64_t item = int64_t(sizeof(T));
     char* const bytes = reinterpret_cast<char*>(own);
@@ -67,7 +89,7 @@ class Strips {
     copy_row(bytes, item, inner_.base[v], step(v), lines_, item);
   }
 
-  // One row of the strip: an element of each of its lines.
+  // One row: an element of each of the lines.
   struct Row {
     const T *x, *w, *b;
     char* y;
@@ -97,12 +119,7 @@ class Strips {
   // f(j, left) for the batches of a row.
   template <class F>
   __attribute__((always_inline)) void across(const F& f) const {
-    if (lines_ == kStrip) {
-#pragma GCC unroll 4
-      for (int64_t j = 0; j < kStrip; j += width) f(j, width);
-    } else {
-      for (int64_t j = 0; j < lines_; j += width) f(j, lines_ - j);
-    }
+    for_batches<T>(lines_, f);
   }
   // kSums sums of each line over a span: term(row, j, left, sums so far). The lanes are joined.
   template <int kSums, bool all, class F>
@@ -122,23 +139,24 @@ class Strips {
 
   void moments() {
     Moments<T> all(wide_);
+    T* const mean = mean_ + first_;
     int64_t s = 0;
     do {  // a line has an element
-      memset(mean_, 0, sizeof mean_);
+      memset(mean, 0, size_t(wide_) * sizeof(T));
       if (job_.centred) {
         sum<1, false>(
             s, [](const Row& row, int64_t j, int64_t left, B* at)
                    __attribute__((always_inline)) { at[0] = at[0] + load_part(row.x + j, left); });
-        for (int64_t j = 0; j < wide_; ++j) mean_[j] = lanes_[j] / T(job_.span_length(s));
+        for (int64_t j = 0; j < wide_; ++j) mean[j] = lanes_[j] / T(job_.span_length(s));
       }
       sum<1, false>(
-          s, [this](const Row& row, int64_t j, int64_t left, B* at) __attribute__((always_inline)) {
-            const B far = load_part(row.x + j, left) - B::load_unaligned(mean_ + j);
+          s, [=](const Row& row, int64_t j, int64_t left, B* at) __attribute__((always_inline)) {
+            const B far = load_part(row.x + j, left) - B::load_unaligned(mean + j);
             at[0] = fused<T>(far, far, at[0]);
           });
-      all.add(job_.span_length(s), mean_, lanes_);
+      all.add(job_.span_length(s), mean, lanes_);
     } while (++s < job_.spans);
-    all.result(mean_, var_);
+    all.result(mean, var_ + first_);
   }
   void slopes() {
     Tree<Sum<T>, T, 2 * kStrip> all(2 * wide_);
@@ -153,15 +171,15 @@ class Strips {
     }
     const T* const sums = all.result();
     for (int64_t j = 0; j < wide_; ++j) {
-      if (job_.centred) a_[j] = sums[j] / T(job_.length);
-      c_[j] = sums[wide_ + j] / T(job_.length);
+      if (job_.centred) a_[first_ + j] = sums[j] / T(job_.length);
+      c_[first_ + j] = sums[wide_ + j] / T(job_.length);
     }
   }
   // y = f(x, w, b), row by row.
   template <class F>
   void each(const F& f) {
     const bool direct = job_.to == job_.work && step(kY) == int64_t(sizeof(T));
-    alignas(64) T room[kStrip];
+    alignas(64) T room[kMost];
     for_rows_of<true>(0, job_.length, [&](const Row& row, int64_t) {
       T* const y = direct ? reinterpret_cast<T*>(row.y) : room;
       across([&](int64_t j, int64_t left) __attribute__((always_inline)) {
@@ -175,11 +193,11 @@ class Strips {
 
   const Job& job_;
   Walk inner_;
-  Reader<T, kStrip> x_, w_, b_;
-  Writer<T, kStrip> y_;
-  int64_t lines_ = 0, wide_ = 0;
-  T one_[kStrip], zero_[kStrip] = {};
-  alignas(64) T mean_[kStrip], var_[kStrip], rstd_[kStrip], a_[kStrip], c_[kStrip];
+  Reader<T, kMost> x_, w_, b_;
+  Writer<T, kMost> y_;
+  int64_t first_ = 0, lines_ = 0, wide_ = 0;
+  T one_[kMost], zero_[kMost] = {};
+  alignas(64) T mean_[kMost], var_[kMost], rstd_[kMost], a_[kMost], c_[kMost];
   alignas(64) T lanes_[kLanes * 2 * kStrip];
 };
 
@@ -192,16 +210,18 @@ void run(gd_device* d, const Job& job) {
                       kept.stride[kX][last] == kept.item[kX] &&
                       inner.stride[kX][inner.rank - 1] != inner.item[kX];
   if (strips) {
-    parallel_range(d, kept.count(), (grain + kStrip - 1) / kStrip * kStrip,
+    constexpr int64_t kWide = 256;  // lines of a task at least
+    parallel_range(d, kept.count(), (grain + kWide - 1) / kWide * kWide,
                    [&](int64_t begin, int64_t end) {
                      Strips<T> work(d, job);
                      for_all_rows(kept, begin, end - begin, [&](char* const* p, int64_t lines) {
                        char* at[kViews];
                        memcpy(at, p, sizeof at);
-                       for (int64_t j = 0; j < lines; j += kStrip) {
-                         work.strip(at, shorter(lines - j, kStrip));
+                       constexpr int64_t most = Strips<T>::kMost;
+                       for (int64_t j = 0; j < lines; j += most) {
+                         work.run(at, shorter(lines - j, most));
                          for (int v = 0; v < kViews; ++v)
-                           if (at[v]) at[v] += kStrip * kept.stride[v][last];
+                           if (at[v]) at[v] += most * kept.stride[v][last];
                        }
                      });
                    });
