@@ -67,11 +67,13 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops over arrays that are to stay in registers.
+// Before loops over arrays that are to stay in registers, and before kernels: their largest block.
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
+#define GPU_BLOCK(threads)
 #else
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_BLOCK(threads) __launch_bounds__(threads)
 #endif
 
 // ---- the order
@@ -191,10 +193,11 @@ __device__ inline Acc fold_eight(const F& f, const Acc (&v)[kEight]) {
 }
 
 // The fold of elements [begin, end) by a team, for its first thread. load(base, member, v) gives
-// the member's eight of those from base on. here: is there a line for this team?
-template <class F, class L, class Acc = typename F::Acc>
+// the member's eight of those from base on; `about` goes to it as arguments, since what closures
+// refer to, hipcc copies to slow memory. here: is there a line for this team?
+template <class F, class L, class... A, class Acc = typename F::Acc>
 __device__ inline Acc fold_chunk(const F& f, const Team& team, bool here, int64_t begin,
-                                 int64_t end, Acc* shared, const L& load) {
+                                 int64_t end, Acc* shared, const L& load, const A&... about) {
   Acc acc = f.none();
   if (here) {
     Tree<Acc, kLogMembers> tree;
@@ -203,7 +206,7 @@ __device__ inline Acc fold_chunk(const F& f, const Team& team, bool here, int64_
       Acc own = f.none();
       for (int64_t base = begin; base < end; base += team.step()) {
         Acc v[kEight];
-        load(base, first + k, v);
+        load(base, first + k, v, about...);
         own = f.combine(own, fold_eight(f, v));
       }
       acc = tree.add(f, own, k);
@@ -224,69 +227,77 @@ __device__ inline bool aligned(const S* p) {
   return (reinterpret_cast<uintptr_t>(p) & (alignof(Four<S>) - 1)) == 0;
 }
 
-// Elements i .. i + 3 and i + gap .. i + gap + 3, where element k lies at data[place(k)]; f.none()
-// from `end` on. runs: those of each four lie together.
-template <class F, class P>
-__device__ inline void load_eight(const F& f, const char* data, int32_t dtype, bool runs, int64_t i,
-                                  int64_t gap, int64_t end, const P& place,
-                                  typename F::Acc (&v)[kEight]) {
-  int64_t at[kEight];
-  GPU_UNROLL
-  for (int j = 0; j < kEight; ++j) {
-    const int64_t k = i + j / 4 * gap + j % 4;
-    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
-    v[j] = f.none();
-  }
-  F::at_storage(dtype, [&](auto zero) {
-    using S = decltype(zero);
-    const S* from = reinterpret_cast<const S*>(data);
-    GPU_UNROLL
-    for (int half = 0; half < kEight; half += 4) {
-      const int64_t k = i + half / 4 * gap;
-      if (runs && k + 4 <= end && aligned(from + at[half])) {
-        const Four<S> x = *reinterpret_cast<const Four<S>*>(from + at[half]);
-        GPU_UNROLL
-        for (int j = 0; j < 4; ++j) v[half + j] = f.of(x.x[j], k + j);
-      } else {
-        GPU_UNROLL
-        for (int j = 0; j < 4; ++j)
-          if (k + j < end) v[half + j] = f.of(from[at[half + j]], k + j);
-      }
-    }
-  });
-}
+// Elements i .. i + 3 and i + gap .. i + gap + 3 of a line, and where they lie, as places(k, runs,
+// at) has it. runs: those of each four lie together, and `at` is asked for the first of each.
+struct Eight {
+  int64_t k[kEight], at[kEight];
+  bool runs;
+  int64_t end;  // of the line: there are no elements from here on
 
-// The same for stores. v is what computes for the dtype.
-template <class T, class P>
-__device__ inline void store_eight(char* data, int32_t dtype, bool runs, int64_t i, int64_t gap,
-                                   int64_t end, const P& place, T (&v)[kEight]) {
-  int64_t at[kEight];
-  GPU_UNROLL
-  for (int j = 0; j < kEight; ++j) {
-    const int64_t k = i + j / 4 * gap + j % 4;
-    at[j] = runs && j % 4 ? at[j - 1] + 1 : k < end ? place(k) : 0;
-    if constexpr (std::is_same_v<T, int64_t>)
-      if (dtype == GD_BOOL) v[j] = v[j] != 0;  // stored as u8
-  }
-  at_storage<T>(dtype, [&](auto zero) {
-    using S = decltype(zero);
-    S* to = reinterpret_cast<S*>(data);
+  template <class P, class... A>
+  __device__ Eight(bool together, int64_t i, int64_t gap, int64_t n, const P& places,
+                   const A&... about)
+      : runs(together), end(n) {
     GPU_UNROLL
-    for (int half = 0; half < kEight; half += 4) {
-      const int64_t k = i + half / 4 * gap;
-      if (runs && k + 4 <= end && aligned(to + at[half])) {
-        Four<S> x;
-        GPU_UNROLL
-        for (int j = 0; j < 4; ++j) x.x[j] = S(v[half + j]);
-        *reinterpret_cast<Four<S>*>(to + at[half]) = x;
-      } else {
-        GPU_UNROLL
-        for (int j = 0; j < 4; ++j)
-          if (k + j < end) to[at[half + j]] = S(v[half + j]);
+    for (int j = 0; j < kEight; ++j) k[j] = i + j / 4 * gap + j % 4;
+    places(k, runs, at, about...);
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j)
+      if (runs && j % 4) at[j] = at[j / 4 * 4] + j % 4;
+  }
+  // f.none() for those that are not there.
+  template <class F>
+  __device__ void load(const F& f, const char* data, int32_t dtype,
+                       typename F::Acc (&v)[kEight]) const {
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) v[j] = f.none();
+    F::at_storage(dtype, [&](auto zero) {
+      using S = decltype(zero);
+      const S* from = reinterpret_cast<const S*>(data);
+      GPU_UNROLL
+      for (int half = 0; half < kEight; half += 4) {
+        if (runs && k[half] + 4 <= end && aligned(from + at[half])) {
+          const Four<S> x = *reinterpret_cast<const Four<S>*>(from + at[half]);
+          GPU_UNROLL
+          for (int j = 0; j < 4; ++j) v[half + j] = f.of(x.x[j], k[half + j]);
+        } else {
+          GPU_UNROLL
+          for (int j = half; j < half + 4; ++j)
+            if (k[j] < end) v[j] = f.of(from[at[j]], k[j]);
+        }
       }
-    }
-  });
-}
+    });
+  }
+  template <class T>
+  __device__ void store(char* data, int32_t dtype, const T (&v)[kEight]) const {
+    at_storage<T>(dtype, [&](auto zero) {
+      using S = decltype(zero);
+      S* to = reinterpret_cast<S*>(data);
+      GPU_UNROLL
+      for (int half = 0; half < kEight; half += 4) {
+        if (runs && k[half] + 4 <= end && aligned(to + at[half])) {
+          Four<S> x;
+          GPU_UNROLL
+          for (int j = 0; j < 4; ++j) x.x[j] = S(v[half + j]);
+          *reinterpret_cast<Four<S>*>(to + at[half]) = x;
+        } else {
+          GPU_UNROLL
+          for (int j = half; j < half + 4; ++j)
+            if (k[j] < end) to[at[j]] = S(v[j]);
+        }
+      }
+    });
+  }
+};
+
+// The places of elements along one axis.
+struct AlongAxis {
+  int64_t first, stride;
+  __device__ void operator()(const int64_t (&k)[kEight], bool, int64_t (&at)[kEight]) const {
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) at[j] = first + k[j] * stride;
+  }
+};
 
 // ---- lines, on the host
 

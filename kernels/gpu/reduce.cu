@@ -99,20 +99,56 @@ struct Job {
   int64_t blocks;         // for all lines once
 };
 
-__device__ inline int64_t place_of(const Walk<1>& terms, int64_t i) {
-  if (terms.rank <= 1) return i * terms.strides[0][0];
-  int64_t at[1];
-  terms.places(i, at);
-  return at[0];
-}
+// The places of a line's elements, which number `begin` and up: those of a walk are of 31-bit
+// numbers, so they are counted from the outermost index that the line has there.
+struct Places {
+  int64_t first, zero;
+
+  __device__ Places(const Walk<1>& t, int64_t at, int64_t begin, int64_t inner)
+      : first(at), zero(0) {
+    if (t.count <= kMostElements || t.rank <= 1) return;
+    const int64_t skipped = begin / inner;
+    first += skipped * t.strides[0][t.rank - 1];
+    zero = skipped * inner;
+  }
+  __device__ void operator()(const int64_t (&k)[kEight], bool runs, int64_t (&at)[kEight],
+                             const Walk<1>& terms) const {
+    uint32_t left[kEight];
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) at[j] = first;
+    const int rank = terms.rank;
+    if (rank <= 1) {
+      const int64_t stride = terms.strides[0][0];
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) at[j] += k[j] * stride;
+      return;
+    }
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) left[j] = uint32_t(k[j] - zero);
+    for (int d = 0; d < rank; ++d) {
+      const Divisor size = terms.divisors[d];
+      const int64_t stride = terms.strides[0][d];
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) {
+        if (runs && j % 4) continue;
+        const uint32_t rest = d + 1 < rank ? size.quotient(left[j]) : 0;
+        at[j] += int64_t(left[j] - rest * size.divisor) * stride;
+        left[j] = rest;
+      }
+    }
+  }
+};
 
 // lines: in, out. terms: in.
 template <class F>
-__global__ void fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
+__global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
-  const int64_t tasks = job.blocks * (job.whole ? 1 : job.chunks);
+  const char* const data = terms.data[0];
+  const int32_t dtype = terms.dtype[0];
+  const int64_t tasks = job.blocks * (job.whole ? 1 : job.chunks),
+                gap = int64_t(team.members()) * 4;
   for (int64_t task = block(); task < tasks; task += blocks()) {
     const int64_t chunk = job.whole ? 0 : task / job.blocks;
     const int64_t line = (task - chunk * job.blocks) * team.lines() + team.line();
@@ -126,17 +162,13 @@ __global__ void fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
       if (chunk + k < job.chunks) {
         const int64_t begin = (chunk + k) * job.chunk,
                       end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
-        // Places are of 31-bit numbers, so a chunk counts from the outermost index it begins at.
-        const int64_t skipped = terms.count > kMostElements ? begin / job.inner : 0,
-                      first =
-                          at[0] + skipped * terms.strides[0][terms.rank > 1 ? terms.rank - 1 : 0],
-                      zero = skipped * job.inner;
-        const auto place = [&](int64_t i) { return first + place_of(terms, i - zero); };
+        const Places places(terms, at[0], begin, job.inner);
         part = fold_chunk(
-            f, team, here, begin, end, shared, [&](int64_t base, int member, Acc(&v)[kEight]) {
-              load_eight(f, terms.data[0], terms.dtype[0], job.runs, base + member * 4,
-                         int64_t(team.members()) * 4, end, place, v);
-            });
+            f, team, here, begin, end, shared,
+            [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
+              Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
+            },
+            terms);
       }
       acc = tree.add(f, part, k);
     }

@@ -52,13 +52,16 @@ __device__ inline Before<Acc> exchange(const F& f, const Team& team, Acc total, 
 
 // carries: [chunk][line], what the chunks up to this one give.
 template <class F>
-__global__ void scan_lines(Walk<2> lines, Job job, void* memory, F f) {
+__global__ void GPU_BLOCK(kThreads) scan_lines(Walk<2> lines, Job job, void* memory, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared_eights, kThreads);
   GPU_SHARED(Acc, shared_groups, kThreads);
   Acc* const carries = static_cast<Acc*>(memory);
   const Team team = job.team;
   const bool alone = team.threads() == 1;
+  const char* const from = lines.data[0];
+  char* const to = lines.data[1];
+  const int32_t dtype = lines.dtype[0];
   const int64_t units = lines.count * (job.cut ? job.chunks : 1),
                 tasks = (units + team.lines() - 1) / team.lines(),
                 step = int64_t(kEight) * team.threads(), most = job.cut ? job.chunk : job.length;
@@ -76,9 +79,7 @@ __global__ void scan_lines(Walk<2> lines, Job job, void* memory, F f) {
       const int64_t i = begin + done + team.place() * kEight, next = done + step;
       Acc v[kEight];
       if (here)
-        load_eight(
-            f, lines.data[0], lines.dtype[0], job.runs[0], i, 4, end,
-            [&](int64_t k) { return at[0] + k * job.step[0]; }, v);
+        Eight(job.runs[0], i, 4, end, AlongAxis{at[0], job.step[0]}).load(f, from, dtype, v);
       GPU_UNROLL
       for (int j = 1; j < kEight; ++j) v[j] = f.combine(v[j - 1], v[j]);
       const Acc total = v[kEight - 1];
@@ -87,10 +88,12 @@ __global__ void scan_lines(Walk<2> lines, Job job, void* memory, F f) {
       if (here && !job.totals) {
         const Acc before = f.combine(f.combine(f.combine(chunks, tiles), b.groups), b.eights);
         GPU_UNROLL
-        for (int j = 0; j < kEight; ++j) v[j] = f.combine(before, v[j]);
-        store_eight(
-            lines.data[1], lines.dtype[1], job.runs[1], i, 4, end,
-            [&](int64_t k) { return at[1] + k * job.step[1]; }, v);
+        for (int j = 0; j < kEight; ++j) {
+          v[j] = f.combine(before, v[j]);
+          if constexpr (std::is_same_v<Acc, int64_t>)
+            if (dtype == GD_BOOL) v[j] = v[j] != 0;  // stored as u8
+        }
+        Eight(job.runs[1], i, 4, end, AlongAxis{at[1], job.step[1]}).store(to, dtype, v);
       }
       if (!alone) {
         tiles = f.combine(tiles, b.tile);
@@ -115,7 +118,7 @@ __global__ void scan_lines(Walk<2> lines, Job job, void* memory, F f) {
 }
 
 template <class F>
-__global__ void carry_chunks(int64_t lines, int64_t chunks, void* memory, F f) {
+__global__ void GPU_BLOCK(kThreads) carry_chunks(int64_t lines, int64_t chunks, void* memory, F f) {
   using Acc = typename F::Acc;
   Acc* const carries = static_cast<Acc*>(memory);
   for (int64_t line = first_index(); line < lines; line += index_step()) {

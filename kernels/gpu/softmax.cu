@@ -17,27 +17,29 @@ struct Job {
 };
 
 template <class T>
-__global__ void softmax_lines(Walk<2> lines, Job job) {
+__global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, Job job) {
   GPU_SHARED(T, shared, kThreads);
   const Team team = job.team;
   const int64_t tasks = (lines.count + team.lines() - 1) / team.lines(), length = job.length,
                 gap = int64_t(team.members()) * 4;
   const bool held = team.members_each() == 1 && length <= team.step();
   const Extremes<T> largest{};
+  const char* const from = lines.data[0];
+  char* const to = lines.data[1];
+  const int32_t dtype = lines.dtype[0];
   for (int64_t task = block(); task < tasks; task += blocks()) {
     const int64_t line = task * team.lines() + team.line();
     const bool here = line < lines.count;
     int64_t at[2] = {0, 0};
     if (here) lines.places(line, at);
-    const auto fetch = [&](int64_t base, int member, T(&v)[kEight]) {
-      load_eight(
-          largest, lines.data[0], lines.dtype[0], job.runs[0], base + member * 4, gap, length,
-          [&](int64_t i) { return at[0] + i * job.step[0]; }, v);
+    const auto eight = [&](int side, int64_t base, int member) {
+      return Eight(job.runs[side], base + member * 4, gap, length,
+                   AlongAxis{at[side], job.step[side]});
     };
     T kept[kEight];
-    if (held && here) fetch(0, team.place(), kept);
+    if (held && here) eight(0, 0, team.place()).load(largest, from, dtype, kept);
     const auto load = [&](int64_t base, int member, T(&v)[kEight]) {
-      if (!held) return fetch(base, member, v);
+      if (!held) return eight(0, base, member).load(largest, from, dtype, v);
       GPU_UNROLL
       for (int j = 0; j < kEight; ++j) v[j] = kept[j];
     };
@@ -58,9 +60,7 @@ __global__ void softmax_lines(Walk<2> lines, Job job) {
         GPU_UNROLL
         for (int j = 0; j < kEight; ++j)
           v[j] = job.logarithm ? (v[j] - m) - log_s : ::std::exp(v[j] - m) * scale;
-        store_eight(
-            lines.data[1], lines.dtype[1], job.runs[1], base + member * 4, gap, length,
-            [&](int64_t i) { return at[1] + i * job.step[1]; }, v);
+        eight(1, base, member).store(to, dtype, v);
       }
   }
 }
