@@ -14,9 +14,9 @@ namespace {
 struct Opened {
   const gd_table* table;
   gd_device* d = nullptr;
-  Opened(const gd_table* t, int index) : table(t) {
+  Opened(const gd_table* t, int index, const char* options = "{}") : table(t) {
     gd_error e{};
-    const gd_status s = t->open(index, "{}", &d, &e);
+    const gd_status s = t->open(index, options, &d, &e);
     INFO(e.text);
     REQUIRE(s == GD_OK);
   }
@@ -31,12 +31,15 @@ struct Opened {
     return table->slot[GD_CONTRACT](d, nullptr, &c, &e) == GD_OK ? "" : e.text;
   }
 };
-const std::vector<Opened>& emulators() {
-  static const std::vector<Opened> all = [] {
-    const gd_table* t = load_module(GRADUS_LIB_DIR "/gradus_emu.so");
-    return std::vector<Opened>{{t, 0}, {t, 1}, {t, 2}, {t, 3}};
-  }();
-  return all;
+// Waves of 32, 64, 32 and 64 lanes; the last two go backwards.
+std::vector<Opened> open_emulators(const char* options) {
+  const gd_table* t = load_module(GRADUS_LIB_DIR "/gradus_emu.so");
+  return {{t, 0, options}, {t, 1, options}, {t, 2, options}, {t, 3, options}};
+}
+const std::vector<Opened>& emulators(bool tf32 = false) {
+  static const std::vector<Opened> all = open_emulators("{}"),
+                                   rounding = open_emulators(R"({"precision": {"tf32": true}})");
+  return tf32 ? rounding : all;
 }
 const Opened& oracle() {
   static const Opened o(reference::table(), 0);
@@ -69,6 +72,10 @@ struct Operand {
   Operand(const Labels& l, const std::vector<bool>& has, const std::vector<T>& values,
           Layout layout)
       : array(l.own(has), layout), sizes(l.sizes) {
+    if (layout == kPlain || layout == kPermuted) {  // so that 16 bytes can be read at once
+      array.offset = 16 / int64_t(sizeof(T));
+      array.store.reset(new T[size_t(array.length + array.offset)]());
+    }
     size_t k = 0, n = 0;
     for (size_t d = 0; d < l.sizes.size(); ++d) joint.push_back(has[d] ? array.strides[k++] : 0);
     each(array.sizes, [&](const Index& i) { array.at(i) = values[n++]; });
@@ -81,17 +88,28 @@ struct Operand {
     return v;
   }
 };
+// Sums of them are rounded, so their bits show the order of the sum; `whole` ones are exact.
 template <class T>
-std::vector<T> numbers(const Index& sizes) {
+T number(bool whole) {
+  const auto rough = [] { return double(pick(-1000000, 1000000)) / 7e5; };
+  if constexpr (is_complex_v<T>)
+    return whole ? small_number<T>() : T(real_of<T>(rough()), real_of<T>(rough()));
+  else if constexpr (std::is_integral_v<T>)
+    return small_number<T>();
+  else
+    return whole ? small_number<T>() : T(float(rough()));
+}
+template <class T>
+std::vector<T> numbers(const Index& sizes, bool whole) {
   std::vector<T> v(size_t(product(sizes)));
-  for (T& x : v) x = small_number<T>();
+  for (T& x : v) x = number<T>(whole);
   return v;
 }
 
 struct How {
   int algebra = GD_STANDARD;
   c128 alpha = 1, beta = 0;
-  bool bias = false, winners = false, conj_a = false, conj_b = false;
+  bool bias = false, winners = false, conj_a = false, conj_b = false, tf32 = false;
 };
 
 template <class T>
@@ -102,10 +120,10 @@ struct Problem {
   Problem(Labels labels, How h)
       : l(std::move(labels)),
         how(h),
-        a(numbers<T>(l.own(l.in_a))),
-        b(numbers<T>(l.own(l.in_b))),
-        before(numbers<T>(l.out())),
-        bias(numbers<T>(l.out())) {}
+        a(numbers<T>(l.own(l.in_a), h.algebra != GD_STANDARD)),
+        b(numbers<T>(l.own(l.in_b), h.algebra != GD_STANDARD)),
+        before(numbers<T>(l.out(), h.algebra != GD_STANDARD)),
+        bias(numbers<T>(l.out(), h.algebra != GD_STANDARD)) {}
 
   std::pair<std::vector<T>, std::vector<int64_t>> run(const Opened& dev, bool plain) const {
     const auto layout = [&] { return plain ? kPlain : Layout(pick(0, 3)); };
@@ -133,22 +151,27 @@ struct Problem {
     double scale = 8;
     for (size_t d = size_t(l.n_out); d < l.sizes.size(); ++d)
       scale *= std::sqrt(double(l.sizes[d]));
-    std::vector<T> first;
-    for (size_t k = 0; k < emulators().size(); ++k) {
+    // Waves of 32 lanes have the products of tensor cores.
+    const bool mma = is_half(dtype_of<T>) || how.tf32;
+    double error = tolerance<T>() * scale;
+    if (how.tf32) error = 1e-3 * scale;
+    std::vector<T> first[2];
+    for (size_t k = 0; k < 4; ++k) {
       CAPTURE(k);
-      const auto got = run(emulators()[k], k == 0);
-      if (k == 0) first = got.first;
-      CHECK(same_bits(first, got.first));
+      const auto got = run(emulators(how.tf32)[k], k < 2);
+      std::vector<T>& same = first[mma ? k % 2 : 0];
+      if (same.empty()) same = got.first;
+      CHECK(same_bits(same, got.first));
       CHECK(got.second == want.second);
       size_t wrong = 0;
-      for (size_t i = 0; i < first.size(); ++i) {
+      for (size_t i = 0; i < got.first.size(); ++i) {
         const T x = got.first[i], y = want.first[i];
         if constexpr (is_complex_v<T>)
-          wrong += !near(x, wide(y), tolerance<T>() * scale);
+          wrong += !near(x, wide(y), error);
         else if (std::is_integral_v<T> || how.algebra != GD_STANDARD)
           wrong += !(x == y || (as_double(x) != as_double(x) && as_double(y) != as_double(y)));
         else
-          wrong += !near(x, wide(y), tolerance<T>() * scale);
+          wrong += !near(x, wide(y), error);
       }
       CHECK(wrong == 0);
     }
@@ -234,13 +257,34 @@ TEST_CASE("gpu: contract in square tiles of every computing type") {
   check<float>(matmul(1, 65, 66, 512 * 33 + 5));  // the sum in 33 chunks
 }
 
-TEST_CASE("gpu: contract in the largest tiles") {
-  const Labels l = matmul(66, 129, 130, 11);
-  const Problem<float> p(l, {});
-  const auto want = p.run(oracle(), true).first, got = p.run(emulators()[0], false).first;
-  size_t wrong = 0;
-  for (size_t i = 0; i < want.size(); ++i) wrong += !near(got[i], double(want[i]), 1e-4);
-  CHECK(wrong == 0);
+TEST_CASE("gpu: contract on tensor cores") {
+  How how;
+  how.tf32 = true;
+  // With runs of 16 bytes in either operand, and without.
+  for (const Labels& l : {matmul(33, 72, 80, 40), matmul(34, 67, 71, 45)}) {
+    check<Half>(l);
+    check<BFloat16>(l);
+    check<float>(l, how);
+    how.bias = true;
+    how.beta = 0.5;
+  }
+}
+
+TEST_CASE("gpu: contract in the largest tiles, and long sums on tensor cores") {
+  const auto compare = [&](const auto& p, double error) {
+    const auto want = p.run(oracle(), true).first,
+               got = p.run(emulators(p.how.tf32)[0], false).first;
+    size_t wrong = 0;
+    for (size_t i = 0; i < want.size(); ++i) wrong += !near(got[i], as_double(want[i]), error);
+    CHECK(wrong == 0);
+  };
+  How rounding;
+  rounding.tf32 = true;
+  const Labels l = matmul(66, 129, 130, 19);
+  compare(Problem<float>(l, {}), 1e-5);
+  compare(Problem<Half>(l, {}), 1e-3);
+  compare(Problem<float>(l, rounding), 1e-2);
+  compare(Problem<BFloat16>(matmul(1, 33, 40, 512 * 132), {}), 1.5e-2);
 }
 
 TEST_CASE("gpu: contract over tropical algebras") {

@@ -76,16 +76,50 @@ struct Strip {
       *reinterpret_cast<Packet*>(to) = x;
     }
   }
-  // A register of mma: one term of a line, or two.
-  __device__ static uint32_t take(const Element* strip, bool along, int line, int term) {
-    if (along) return *reinterpret_cast<const uint32_t*>(strip + line * along_pitch + term);
-    const Element* const at = strip + term * across_pitch + line;
-    if constexpr (M == Mma::tf32)
-      return *at;
-    else
-      return uint32_t(at[0]) | uint32_t(at[across_pitch]) << 16;
+  // Registers of mma for 16 lines by mma's terms. LinesFirst: of these squares of 8 lines by half
+  // of the terms, register r has lines 8 (r % 2) and half r / 2; else the other way round.
+  template <bool Along, bool LinesFirst>
+  __device__ static void take(uint32_t (&r)[4], const Element* strip, int line, int term) {
+    if constexpr (Along || M != Mma::tf32) {
+      const int square = lane() / 8, row = lane() % 8;
+      const int l = 8 * (LinesFirst ? square % 2 : square / 2),
+                t = run * (LinesFirst ? square / 2 : square % 2);
+      load_matrices<!Along>(r, strip + (Along ? (line + l + row) * along_pitch + term + t
+                                              : (term + t + row) * across_pitch + line + l));
+    } else {
+      const Element* const at = strip + (term + lane() % 4) * across_pitch + line + lane() / 4;
+      GPU_UNROLL
+      for (int i = 0; i < 4; ++i)
+        r[i] =
+            at[4 * (LinesFirst ? i / 2 : i % 2) * across_pitch + 8 * (LinesFirst ? i % 2 : i / 2)];
+    }
   }
 };
+
+// A wave's share of a strip: Down x Across products of 16 x 8.
+template <bool AlongA, bool AlongB, Mma M, class StripA, class StripB, int Down, int Across>
+__device__ inline void multiply(float (&sums)[Down][Across][4],
+                                const typename StripA::Element* strip_a,
+                                const typename StripB::Element* strip_b, int row, int column) {
+  GPU_UNROLL
+  for (int term = 0; term < StripA::depth; term += mma_terms<M>) {
+    uint32_t a[Down][4], b[Across / 2][4];
+    GPU_UNROLL
+    for (int i = 0; i < Down; ++i)
+      StripA::template take<AlongA, true>(a[i], strip_a, row + 16 * i, term);
+    GPU_UNROLL
+    for (int j = 0; j < Across / 2; ++j)
+      StripB::template take<AlongB, false>(b[j], strip_b, column + 16 * j, term);
+    GPU_UNROLL
+    for (int i = 0; i < Down; ++i) {
+      GPU_UNROLL
+      for (int j = 0; j < Across; ++j) {
+        const uint32_t half[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
+        mma<M>(sums[i][j], a[i], half);
+      }
+    }
+  }
+}
 
 template <Mma M, int Rows, int Columns>
 __global__ void GPU_THREADS(kContractThreads)
@@ -93,7 +127,7 @@ __global__ void GPU_THREADS(kContractThreads)
   using StripA = Strip<M, kA, Rows>;
   using StripB = Strip<M, kB, Columns>;
   using Element = typename StripA::Element;
-  constexpr int kDepth = StripA::depth, kTerms = mma_terms<M>;
+  constexpr int kDepth = StripA::depth;
   // Eight waves, two down and four across; each has kDown x kAcross products of 16 x 8.
   constexpr int kWaveRows = Rows / 2, kWaveColumns = Columns / 4;
   constexpr int kDown = kWaveRows / 16, kAcross = kWaveColumns / 8;
@@ -134,30 +168,16 @@ __global__ void GPU_THREADS(kContractThreads)
       if (k >= piece.begin) {
         const Element* const strip_a = strips_a + now * StripA::elements;
         const Element* const strip_b = strips_b + now * StripB::elements;
-        GPU_UNROLL
-        for (int term = 0; term < kDepth; term += kTerms) {
-          const int at = term + mma_packed<M> * t;
-          uint32_t a[kDown][4], b[kAcross][2];
-          GPU_UNROLL
-          for (int i = 0; i < kDown; ++i) {
-            GPU_UNROLL
-            for (int r = 0; r < 4; ++r)
-              a[i][r] = StripA::take(strip_a, c.along_sum[kA], first_row + 16 * i + g + 8 * (r % 2),
-                                     at + kTerms / 2 * (r / 2));
-          }
-          GPU_UNROLL
-          for (int j = 0; j < kAcross; ++j) {
-            GPU_UNROLL
-            for (int r = 0; r < 2; ++r)
-              b[j][r] = StripB::take(strip_b, c.along_sum[kB], first_column + 8 * j + g,
-                                     at + kTerms / 2 * r);
-          }
-          GPU_UNROLL
-          for (int i = 0; i < kDown; ++i) {
-            GPU_UNROLL
-            for (int j = 0; j < kAcross; ++j) mma<M>(sums[i][j], a[i], b[j]);
-          }
-        }
+        // Each of the four ways has all its places known when it is compiled.
+        if (c.along_sum[kA] && c.along_sum[kB])
+          multiply<true, true, M, StripA, StripB>(sums, strip_a, strip_b, first_row, first_column);
+        else if (c.along_sum[kA])
+          multiply<true, false, M, StripA, StripB>(sums, strip_a, strip_b, first_row, first_column);
+        else if (c.along_sum[kB])
+          multiply<false, true, M, StripA, StripB>(sums, strip_a, strip_b, first_row, first_column);
+        else
+          multiply<false, false, M, StripA, StripB>(sums, strip_a, strip_b, first_row,
+                                                    first_column);
       }
       if (next < piece.end) {
         StripA::put(strips_a + (now ^ 1) * StripA::elements, packets_a, c);

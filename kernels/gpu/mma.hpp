@@ -6,6 +6,10 @@
 //   a[r]  row g + 8 (r % 2),  terms from p t + d / 2 (r / 2) on      p: terms in a register, 2 or 1
 //   b[r]  column g,           terms from p t + d / 2 r on            d: terms in all, 16 or 8
 //   d[r]  row g + 8 (r / 2),  column 2 t + r % 2
+//
+// load_matrices: four squares of 8 rows of 16 bytes each out of shared memory, where lane 8 i + j
+// says where row j of square i begins. r[i] receives word t of row g; Turned, with 16-bit elements,
+// element g of the rows 2 t and 2 t + 1.
 #pragma once
 #include "engine/half.hpp"
 #include "kernels/gpu/vendor.hpp"
@@ -21,43 +25,60 @@ constexpr int mma_terms = 8 * mma_packed<M>;
 
 #if defined(GRADUS_EMULATE)
 
+// What the lanes of the wave bring; all of them call it together.
+template <class T>
+const T* of_all_lanes(const T& mine) {
+  static T brought[2][1024];  // two in turn: a fast lane's next does not replace one still read
+  static bool turn[1024];
+  const int i = thread();
+  turn[i] = !turn[i];
+  brought[turn[i]][i] = mine;
+  shuffle(0, 0);
+  return brought[turn[i]] + i - lane();
+}
+
 template <Mma M>
 float mma_number(uint32_t word, int i) {
   if constexpr (M == Mma::f16) {
     Half h;
     h.bits = uint16_t(word >> 16 * i);
     return h;
+  } else if constexpr (M == Mma::bf16) {
+    return detail::bits_float(i == 0 ? word << 16 : word & 0xffff0000u);
   } else {
-    return detail::bits_float(M == Mma::tf32 ? word & ~0x1fffu
-                              : i == 0       ? word << 16
-                                             : word & 0xffff0000u);
+    return detail::bits_float(word & ~0x1fffu);
   }
 }
 template <Mma M>
 void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   constexpr int packed = mma_packed<M>, terms = mma_terms<M>;
-  struct A {
-    uint32_t words[4];
+  struct Lane {
+    uint32_t a[4], b[2];
   };
-  struct B {
-    uint32_t words[2];
-  };
+  const Lane* const lanes = of_all_lanes(Lane{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
   const int g = lane() / 4, t = lane() % 4;
   float rows[2][terms], columns[2][terms];
-  for (int from = 0; from < 4; ++from) {
-    const A x = shuffle(A{{a[0], a[1], a[2], a[3]}}, 4 * g + from);
-    for (int r = 0; r < 4; ++r)
-      for (int i = 0; i < packed; ++i)
-        rows[r % 2][packed * from + terms / 2 * (r / 2) + i] = mma_number<M>(x.words[r], i);
-    for (int column = 0; column < 2; ++column) {
-      const B y = shuffle(B{{b[0], b[1]}}, 4 * (2 * t + column) + from);
-      for (int r = 0; r < 2; ++r)
-        for (int i = 0; i < packed; ++i)
-          columns[column][packed * from + terms / 2 * r + i] = mma_number<M>(y.words[r], i);
+  for (int k = 0; k < terms; ++k) {
+    const int half = k / (terms / 2), from = k % (terms / 2) / packed, i = k % packed;
+    for (int r = 0; r < 2; ++r) {
+      rows[r][k] = mma_number<M>(lanes[4 * g + from].a[r + 2 * half], i);
+      columns[r][k] = mma_number<M>(lanes[4 * (2 * t + r) + from].b[half], i);
     }
   }
   for (int r = 0; r < 4; ++r)
     for (int k = 0; k < terms; ++k) d[r] += rows[r / 2][k] * columns[r % 2][k];
+}
+
+template <bool Turned>
+void load_matrices(uint32_t (&r)[4], const void* row) {
+  const void* const* const rows = of_all_lanes(row);
+  const int g = lane() / 4, t = lane() % 4;
+  for (int i = 0; i < 4; ++i)
+    if constexpr (Turned)
+      r[i] = uint32_t(static_cast<const uint16_t*>(rows[8 * i + 2 * t])[g]) |
+             uint32_t(static_cast<const uint16_t*>(rows[8 * i + 2 * t + 1])[g]) << 16;
+    else
+      r[i] = static_cast<const uint32_t*>(rows[8 * i + g])[t];
 }
 
 #else
@@ -76,6 +97,19 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t
   else
     GPU_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 #undef GPU_MMA
+}
+
+template <bool Turned>
+__device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
+  const uint32_t at = uint32_t(__cvta_generic_to_shared(row));
+  if constexpr (Turned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at));
 }
 
 #endif
