@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 1u
-#define GD_MINOR 2u
+#define GD_MINOR 3u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -112,7 +112,9 @@ typedef enum gd_slot {
    * over; an operand without an axis has stride 0 there. out = out[0] has rank ints[0].
    * ints = {n_out_axes, algebra (gd_algebra), conj_a, conj_b}; doubles = {alpha.re, alpha.im,
    * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
-   * standard algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
+   * standard algebra only. ints[4], if there are five, is a unary statement T->T that each finished
+   * element, as out would hold it, is put through; doubles[4..] are its parameters; standard
+   * algebra only; since 1.3. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
    * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
    * -1 if the sum is empty or no term beats -inf / +inf. The three tropical algebras take alpha =
    * 1, beta = 0 and real or integer dtypes; over an empty sum they give -inf / +inf (INT_MIN /
@@ -138,7 +140,16 @@ typedef enum gd_slot {
   /* Softmax along axis ints[0]; ints[1] = 1 gives its logarithm. Equal sizes, f32 f64 f16 bf16.
    * out may be in.  Max and sum in the fixed order of GD_REDUCE. */
   GD_SOFTMAX,
-  GD_NORMALIZE, /* reserved: mean/variance normalisation */
+  /* x brought to mean 0 and variance 1 over the axes where mean's size is 1 and x's may be
+   * anything; equal rank; n = elements of one mean; h = (x - mean) / sqrt(var + eps). doubles =
+   * {eps}, ints = {1: mean is taken as 0}; op = gd_normalization. value: in = {x, weight, bias},
+   * out = {y, mean, var (biased)}, y = h weight + bias. given: in = {x, weight, bias, mean, var},
+   * out = {y}. vjp: in = {x, weight, g, mean, var} as value found them, out = {the cotangent of x
+   * from y's g alone}. weight, bias may be NULL. x, weight, bias, g, out[0] have x's sizes and f32
+   * f64 f16 or bf16; mean and var are f32, with f64 f64; out[0] may have their dtype. Of nothing,
+   * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements.
+   * Since 1.3. */
+  GD_NORMALIZE,
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
    * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
@@ -178,6 +189,7 @@ typedef enum gd_reduction {
   GD_ALL
 } gd_reduction;
 typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
+typedef enum gd_normalization { GD_NORM_VALUE = 0, GD_NORM_GIVEN, GD_NORM_VJP } gd_normalization;
 typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
 typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
 

@@ -1,8 +1,9 @@
 // contract: the one kernel behind matmul, batched matmul, einsum and linear layers. The primitive
 // takes two operands whose labels are distinct, each of which the other operand or the output has
-// too; what else people write (repeated labels, labels of one operand alone, extents of 1) is made
-// ready here by views and sums. Every derivative of a sum-product contraction is again a
-// contraction; of a tropical one, a gather or scatter through its winners.
+// too, and a bias that it adds to the finished sums; what else people write (repeated labels,
+// labels of one operand alone, extents of 1) is made ready here by views and sums. Every derivative
+// of a sum-product contraction is again a contraction; of a tropical one, a gather or scatter
+// through its winners.
 #include "engine/kernel_call.hpp"
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
@@ -65,6 +66,10 @@ void forward(OpContext& ctx) {
   const Joint j =
       join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers, out);
   const Shape sizes(j.sizes.begin(), j.sizes.begin() + out.size());
+  const Tensor* const bias = ctx.inputs.size() > 2 ? &ctx.inputs[2] : nullptr;
+  if (bias && !broadcasts_to(bias->sizes(), sizes))
+    fail(ErrorKind::shape, "contract", "the bias has shape ", bias->sizes(),
+         ", which does not broadcast to the result's ", sizes);
   Tensor c = Tensor::empty(sizes, a.dtype(), a.device());
   const bool tropical = algebra != Algebra::standard;
   Tensor winner;
@@ -72,6 +77,7 @@ void forward(OpContext& ctx) {
   if (c.numel() > 0) {
     KernelCall call(GD_CONTRACT);
     call.in(a, j.sizes, j.strides_a).in(b, j.sizes, j.strides_b);
+    if (bias) call.in(*bias, sizes);
     call.integer(int64_t(out.size())).integer(int64_t(algebra)).integer(0).integer(0);
     call.number(1).number(0).number(0).number(0).out(c);
     if (winner.defined()) call.out(winner);
@@ -197,8 +203,12 @@ std::optional<uint64_t> short_code(const Ints& la, const Ints& lb, const Ints& o
   return code;
 }
 
+Tensor call_primitive(const Tensor& a, const Tensor& b, const Tensor& bias, const Attrs& attrs) {
+  return bias.defined() ? apply1(*contract_info, {a, b, bias}, attrs)
+                        : apply1(*contract_info, {a, b}, attrs);
+}
 Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
-                 Algebra algebra) {
+                 Algebra algebra, const Tensor& bias = {}) {
   // Making the attributes takes as long as a small product: each thread keeps those it used.
   struct Kept {
     uint64_t code = ~uint64_t(0);
@@ -206,14 +216,16 @@ Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& l
   };
   thread_local Kept kept[32];
   const auto code = short_code(la, lb, out, algebra);
-  if (!code) return apply1(*contract_info, {a, b}, {la, lb, out, name_of(algebra)});
+  if (!code) return call_primitive(a, b, bias, {la, lb, out, name_of(algebra)});
   Kept& k = kept[*code * 0x9e3779b97f4a7c15u >> 59];
   if (k.code != *code) k = {*code, {la, lb, out, name_of(algebra)}};
-  return apply1(*contract_info, {a, b}, k.attrs);
+  return call_primitive(a, b, bias, k.attrs);
 }
 
-// gA = contract(g, conj b -> labels of A), gB = contract(conj a, g -> labels of B).
+// gA = contract(g, conj b -> labels of A), gB = contract(conj a, g -> labels of B), of the bias g,
+// which the walk sums.
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
+  if (k == 2) return g[0];
   const Attrs& at = node.attrs();
   const Algebra algebra = algebra_of(at);
   if (algebra != Algebra::standard) return tropical_vjp(node, k, g[0]);
@@ -237,7 +249,8 @@ Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
                        at[kLabelsB].integers, at[kLabelsOut].integers, algebra);
     if (term.defined()) sum = sum.defined() ? add(sum, term) : term;
   }
-  return sum;
+  if (t.size() < 3 || !t[2].defined()) return sum;
+  return sum.defined() ? add(sum, t[2]) : expand(t[2], node.output_metas()[0].sizes);
 }
 
 Cost cost(const OpContext& ctx) {
@@ -246,8 +259,10 @@ Cost cost(const OpContext& ctx) {
   double n = 1;
   for (int64_t s : j.sizes) n *= double(s);
   const bool sums = j.sizes.size() > ctx.attrs[kLabelsOut].integers.size();
-  return {n * (sums ? 2 : 1),
-          double(ctx.inputs[0].bytes() + ctx.inputs[1].bytes() + ctx.outputs[0].bytes())};
+  Cost c{n * (sums ? 2 : 1), double(ctx.outputs[0].bytes())};
+  for (const Tensor& t : ctx.inputs) c.bytes += double(t.bytes());
+  if (ctx.inputs.size() > 2) c.flops += double(ctx.outputs[0].numel());
+  return c;
 }
 
 // ---- from what people write to the primitive
@@ -346,10 +361,12 @@ void match_extents(Operand& a, Operand& b) {
 }
 
 // Can the primitive take them as they are?
-bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out) {
+bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
+          const Tensor& bias) {
   if (a.is_number() || b.is_number() || a.dtype() != b.dtype() || a.rank() != int64_t(la.size()) ||
       b.rank() != int64_t(lb.size()))
     return false;
+  if (bias.defined() && (bias.is_number() || bias.dtype() != a.dtype())) return false;
   const auto distinct = [](const Ints& labels) {
     for (size_t i = 1; i < labels.size(); ++i)
       for (size_t j = 0; j < i; ++j)
@@ -371,11 +388,14 @@ bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, cons
 }  // namespace
 
 Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
-                Algebra algebra) {
-  if (algebra == Algebra::standard && fits(a, la, b, lb, out))
-    return primitive(a, la, b, lb, out, algebra);
-  const Tensor pair[] = {a, b};
-  const DType dtype = result_dtype(pair);
+                Algebra algebra, const Tensor& bias) {
+  if (algebra == Algebra::standard && fits(a, la, b, lb, out, bias))
+    return primitive(a, la, b, lb, out, algebra, bias);
+  if (algebra != Algebra::standard && bias.defined())
+    fail(ErrorKind::value, "contract", "a bias is added in the standard algebra, this one is ",
+         name_of(algebra).text);
+  const Tensor all[] = {a, b, bias};
+  const DType dtype = result_dtype({all, bias.defined() ? size_t(3) : size_t(2)});
   if (algebra != Algebra::standard && is_complex(dtype))
     fail(ErrorKind::dtype, "contract", "the algebra ", name_of(algebra).text,
          " needs an order, complex numbers have none");
@@ -386,16 +406,17 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
   match_extents(x, y);
   sum_own(x, y, out, algebra);
   sum_own(y, x, out, algebra);
-  return primitive(x.t, x.labels, y.t, y.labels, out, algebra);
+  return primitive(x.t, x.labels, y.t, y.labels, out, algebra,
+                   bias.defined() ? cast(bias, dtype) : bias);
 }
 
 void register_contractions() {
   OpInfo o;
   o.name = "contract";
-  o.doc = "sum of products over labels: the kernel behind matmul and einsum";
-  o.formula = "y[out] = sum over the other labels of a[labels_a] * b[labels_b]";
+  o.doc = "sum of products over labels, plus a bias: the kernel behind matmul and einsum";
+  o.formula = "y[out] = sum over the other labels of a[labels_a] * b[labels_b], + bias";
   o.group = "contraction";
-  o.operands = {{"a"}, {"b"}};
+  o.operands = {{"a"}, {"b"}, {"bias", false, true}};
   o.attrs = {ints_attr("labels_a", "one integer per axis of a"),
              ints_attr("labels_b", "one per axis of b"),
              ints_attr("labels_out", "one per axis of y"),
@@ -406,7 +427,7 @@ void register_contractions() {
   o.cost = cost;
   o.call = [](const Tensors& in, const Attrs& a) {
     return Tensors{contract(in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
-                            a[kLabelsOut].integers, algebra_of(a))};
+                            a[kLabelsOut].integers, algebra_of(a), operand(in, 2))};
   };
   contract_info = &add_op(std::move(o));
 }

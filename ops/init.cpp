@@ -31,6 +31,7 @@ void init() {
     register_scans();
     register_rearrangements();
     register_windows();
+    register_standardize();
     register_norms();
     register_distances();
     register_linear();

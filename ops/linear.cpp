@@ -29,12 +29,10 @@ void register_scaled(const char* name, const char* doc, const char* formula) {
                   });
 }
 
-// bias on the last axis of y.
-Tensor with_bias(const char* op, const Tensor& y, const Tensor& bias, int64_t features) {
-  if (!bias.defined()) return y;
-  if (bias.rank() > 1 || (bias.rank() == 1 && bias.size(0) != features))
+// Is the bias one for the last axis of the result?
+void check_bias(const char* op, const Tensor& bias, int64_t features) {
+  if (bias.defined() && (bias.rank() > 1 || (bias.rank() == 1 && bias.size(0) != features)))
     fail(ErrorKind::shape, op, "the bias has shape ", bias.sizes(), ", expected (", features, ",)");
-  return add(y, bias);
 }
 
 Ints first_labels(int64_t n) {
@@ -100,9 +98,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const int64_t inner_label = x.rank() - 1, out_label = x.rank();
   Ints out = first_labels(x.rank() - 1);
   if (matrix) out.push_back(out_label);
-  const Tensor y = contract(x, first_labels(x.rank()), weight,
-                            matrix ? Ints{out_label, inner_label} : Ints{inner_label}, out);
-  return with_bias("linear", y, bias, matrix ? weight.size(0) : 1);
+  check_bias("linear", bias, matrix ? weight.size(0) : 1);
+  return contract(x, first_labels(x.rank()), weight,
+                  matrix ? Ints{out_label, inner_label} : Ints{inner_label}, out, Algebra::standard,
+                  bias);
 }
 
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
@@ -119,8 +118,9 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   half.push_back(o);
   half.push_back(j);
   out.push_back(o);
+  check_bias("bilinear", bias, weight.size(0));
   const Tensor partial = contract(x1, left, weight, {o, i, j}, half);
-  return with_bias("bilinear", contract(partial, half, x2, right, out), bias, weight.size(0));
+  return contract(partial, half, x2, right, out, Algebra::standard, bias);
 }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {

@@ -1,6 +1,6 @@
 // Normalisation layers. All are one idea: x is brought to mean 0 and variance 1 over some axes,
-// then scaled and shifted. Which axes, and whose mean, is all that tells them apart. 16-bit floats
-// are computed in f32 and rounded once, at the end.
+// then scaled and shifted (standardize.cpp). Which axes, and whose mean, is all that tells them
+// apart. 16-bit floats are computed in f32 and rounded once, at the end.
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -9,32 +9,14 @@ namespace gradus {
 
 namespace {
 
-Tensor need_floating(const char* op, const Tensor& x) {
+void need_floating(const char* op, const Tensor& x) {
   if (!is_floating(x.dtype()))
     fail(ErrorKind::dtype, op, "of ", x.dtype(), " is not defined; cast to f32 first");
-  return cast(x, statistics_dtype(x.dtype()));
 }
+Tensor wide(const Tensor& x) { return cast(x, statistics_dtype(x.dtype())); }
 
-Tensor squared(const Tensor& x) {
-  return is_complex(x.dtype()) ? real(mul(x, conj(x))) : square(x);
-}
-
-// x with mean 0 and variance 1 over the axes, and the mean and (biased) variance that it had.
-struct Standard {
-  Tensor x, mean, var;
-};
-Standard standardised(const Tensor& x, const Ints& axes, double eps) {
-  const Tensor m = mean(x, axes, true), centred = sub(x, m);
-  const Tensor v = mean(squared(centred), axes, true);
-  return {mul(centred, rsqrt(add(v, eps))), m, v};
-}
-
-// x * weight + bias, both seen in this shape.
-Tensor affine(Tensor x, const Tensor& weight, const Tensor& bias, const Shape& shape) {
-  if (weight.defined()) x = mul(x, reshape(weight, shape));
-  if (bias.defined()) x = add(x, reshape(bias, shape));
-  return x;
-}
+// Seen in this shape, if it is there at all.
+Tensor shaped(const Tensor& t, const Shape& shape) { return t.defined() ? reshape(t, shape) : t; }
 
 void need_shape(const char* op, const char* name, const Tensor& t, const Shape& expected) {
   if (t.defined() && !(t.sizes() == expected))
@@ -78,35 +60,44 @@ Tensor by_groups(const char* op, const Tensor& x, int64_t groups, const Tensor& 
   split.insert(1, groups);
   Ints axes;
   for (int64_t a = 2; a <= x.rank(); ++a) axes.push_back(a);
-  const Tensor y = standardised(reshape(need_floating(op, x), split), axes, eps).x;
-  return cast(affine(reshape(y, x.sizes()), weight, bias, per_channel(x)), x.dtype());
+  need_floating(op, x);
+  Shape own(split.size(), 1);
+  own[1] = split[1];
+  own[2] = split[2];
+  const Tensor y =
+      standardize(reshape(x, split), axes, shaped(weight, own), shaped(bias, own), eps).y;
+  return cast(reshape(y, x.sizes()), x.dtype());
 }
 
 // The output of batch_norm; in training also the batch's statistics.
-Standard batch_normed(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                      const Tensor& weight, const Tensor& bias, bool training, double eps) {
+Standardized batch_normed(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                          const Tensor& weight, const Tensor& bias, bool training, double eps) {
   const char* op = "batch_norm";
   const Shape channels{channels_of(op, x)}, shape = per_channel(x);
   need_shape(op, "running_mean", running_mean, channels);
   need_shape(op, "running_var", running_var, channels);
   need_shape(op, "weight", weight, channels);
   need_shape(op, "bias", bias, channels);
-  const Tensor wide = need_floating(op, x);
-  Standard s;
+  need_floating(op, x);
+  const Tensor w = shaped(weight, shape), b = shaped(bias, shape);
+  Standardized s;
   if (training) {
     if (x.numel() == x.size(1) && x.numel() > 0)
       fail(ErrorKind::shape, op, "x has shape ", x.sizes(),
            ": one value per channel has no variance to train by");
     Ints axes{0};
     for (int64_t a = 2; a < x.rank(); ++a) axes.push_back(a);
-    s = standardised(wide, axes, eps);
+    s = standardize(x, axes, w, b, eps);
   } else {
     if (!running_mean.defined() || !running_var.defined())
       fail(ErrorKind::value, op, "needs running_mean and running_var when it is not training");
-    const Tensor deviation = rsqrt(add(need_floating(op, running_var), eps));
-    s.x = mul(sub(wide, reshape(running_mean, shape)), reshape(deviation, shape));
+    need_floating(op, running_var);
+    const Tensor deviation = rsqrt(add(wide(running_var), eps));
+    s.y = mul(sub(wide(x), reshape(running_mean, shape)), reshape(deviation, shape));
+    if (w.defined()) s.y = mul(s.y, w);
+    if (b.defined()) s.y = add(s.y, b);
   }
-  s.x = cast(affine(s.x, weight, bias, shape), x.dtype());
+  s.y = cast(s.y, x.dtype());
   return s;
 }
 
@@ -160,7 +151,7 @@ void register_norms() {
       [](const Tensors& in, const Attrs& a) {
         return Tensors{batch_normed(in[0], in[1], in[2], operand(in, 3), operand(in, 4),
                                     a[0].integer != 0, a[2].number)
-                           .x};
+                           .y};
       });
   add("local_response_norm", "damped by the squares of the neighbouring channels",
       "y = x / (k + alpha * mean of x^2 over size channels)^beta", {kX},
@@ -178,17 +169,16 @@ Tensor layer_norm(const Tensor& x, const Ints& normalized_shape, const Tensor& w
   const Shape shape(normalized_shape);
   need_shape("layer_norm", "weight", weight, shape);
   need_shape("layer_norm", "bias", bias, shape);
-  const Tensor y = standardised(need_floating("layer_norm", x), axes, eps).x;
-  return cast(affine(y, weight, bias, shape), x.dtype());
+  need_floating("layer_norm", x);
+  return cast(standardize(x, axes, weight, bias, eps).y, x.dtype());
 }
 
 Tensor rms_norm(const Tensor& x, const Ints& normalized_shape, const Tensor& weight, double eps) {
   const Ints axes = last_axes("rms_norm", x, normalized_shape);
   const Shape shape(normalized_shape);
   need_shape("rms_norm", "weight", weight, shape);
-  const Tensor wide = need_floating("rms_norm", x);
-  const Tensor y = mul(wide, rsqrt(add(mean(squared(wide), axes, true), eps)));
-  return cast(affine(y, weight, {}, shape), x.dtype());
+  need_floating("rms_norm", x);
+  return cast(standardize(x, axes, weight, {}, eps, true).y, x.dtype());
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
@@ -207,7 +197,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
-  const Standard s = batch_normed(x, running_mean, running_var, weight, bias, training, eps);
+  const Standardized s = batch_normed(x, running_mean, running_var, weight, bias, training, eps);
   if (training && x.numel() > 0) {
     const NoGrad off;
     const double n = double(x.numel() / x.size(1));
@@ -215,23 +205,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     if (running_var.defined())
       move_towards(running_var, mul(s.var.detach(), n / (n - 1)), momentum);
   }
-  return s.x;
+  return s.y;
 }
 
 Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) {
   const int64_t channels = channels_of("local_response_norm", x);
   if (size < 1)
     fail(ErrorKind::value, "local_response_norm", "size is ", size, ", expected at least 1");
-  const Tensor wide = need_floating("local_response_norm", x);
+  need_floating("local_response_norm", x);
+  const Tensor all = wide(x);
   // Zeros before the first channel and behind the last; then `size` shifted views add up.
   Ints widths(2 * size_t(x.rank() - 1), 0);
   widths[widths.size() - 2] = size / 2;
   widths[widths.size() - 1] = (size - 1) / 2;
-  const Tensor padded = pad(squared(wide), widths);
+  const Tensor padded =
+      pad(is_complex(all.dtype()) ? real(mul(all, conj(all))) : square(all), widths);
   Tensor total = slice(padded, 1, 0, channels);
   for (int64_t i = 1; i < size; ++i) total = add(total, slice(padded, 1, i, i + channels));
   const Tensor damping = add(mul(total, alpha / double(size)), k);
-  return cast(mul(wide, pow(damping, -beta)), x.dtype());
+  return cast(mul(all, pow(damping, -beta)), x.dtype());
 }
 
 }  // namespace gradus

@@ -4,6 +4,15 @@
 
 namespace gradus {
 
+// x with mean 0 and variance 1 over the axes `dims` (none: all), times weight, plus bias, which may
+// be undefined and broadcast to x. Also the mean and the biased variance that x had; they keep
+// their axes with size 1, and are f32 for f16 and bf16. rms: the mean is taken as 0.
+struct Standardized {
+  Tensor y, mean, var;
+};
+Standardized standardize(const Tensor& x, const Ints& dims = {}, const Tensor& weight = {},
+                         const Tensor& bias = {}, double eps = 1e-5, bool rms = false);
+
 // ---- normalisation layers; weight and bias may be undefined
 
 // Over all axes but the first `x.rank() - normalized_shape.size()`.

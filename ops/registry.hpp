@@ -23,6 +23,7 @@ void register_sorting();
 void register_scans();
 void register_rearrangements();
 void register_windows();
+void register_standardize();
 void register_norms();
 void register_distances();
 void register_linear();

@@ -90,8 +90,11 @@ Outputs batch_pad(const BatchCall& c) {
   return run(c, {c.in[0]}, {pads, c.attrs[1]});
 }
 
-// One more label: in both operands a batch, in one an axis of its own.
+// One more label: in both operands a batch, in one an axis of its own. The bias broadcasts.
 Outputs batch_contract(const BatchCall& c) {
+  const bool biased = c.in.size() > 2;
+  const auto bias = [&] { return aligned(c, 2, int64_t(c.attrs[2].integers.size())); };
+  if (!c.batched[0] && !c.batched[1]) return {add(run(c, {c.in[0], c.in[1]}, c.attrs)[0], bias())};
   Ints labels[3];
   int64_t fresh = 0;
   for (size_t i = 0; i < 3; ++i) {
@@ -100,7 +103,9 @@ Outputs batch_contract(const BatchCall& c) {
   }
   for (size_t i = 0; i < 3; ++i)
     if (i == 2 || c.batched[i]) labels[i].insert(0, fresh);
-  return run(c, {c.in[0], c.in[1]}, {labels[0], labels[1], labels[2], c.attrs[3]});
+  Tensors in{c.in[0], c.in[1]};
+  if (biased) in.push_back(bias());
+  return run(c, in, {labels[0], labels[1], labels[2], c.attrs[3]});
 }
 
 // ---- convolutions. Of the labels in ops/conv.cpp, x (n, gc, ...), y (n, go, ...) and w (go, c,
@@ -237,7 +242,7 @@ void register_batching() {
   const std::pair<Rule, std::vector<const char*>> rules[] = {
       {batch_by_axes,
        {"cast", "contiguous", "clone", "argmax", "argmin", "argsort", "cumsum", "softmax",
-        "log_softmax", "slice", "select", "flip", "diagonal", "gather", "scatter_add", "cat",
+        "log_softmax", "standardize", "slice", "select", "flip", "diagonal", "gather", "scatter_add", "cat",
         "window", "fold"}},
       {batch_reduce, {"sum", "amax", "amin"}},
       {batch_permute, {"permute"}},

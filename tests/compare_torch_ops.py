@@ -75,7 +75,8 @@ def standard_only(function):
 def contract(x, a):
     labels = sorted(set(a["labels_a"]) | set(a["labels_b"]))
     short = lambda ls: [labels.index(label) for label in ls]
-    return torch.einsum(x[0], short(a["labels_a"]), x[1], short(a["labels_b"]), short(a["labels_out"]))
+    y = torch.einsum(x[0], short(a["labels_a"]), x[1], short(a["labels_b"]), short(a["labels_out"]))
+    return y + x[2] if len(x) > 2 else y
 
 
 def sliced(x, a):

@@ -59,8 +59,16 @@ Host contracted(const std::vector<Host>& in, const std::vector<Ints>& labels, co
 }
 
 Host contract(const Call& c) {
-  return contracted(c.in, {c.ints("labels_a"), c.ints("labels_b")}, c.ints("labels_out"),
-                    c.text("algebra"));
+  Host y = contracted({c.in[0], c.in[1]}, {c.ints("labels_a"), c.ints("labels_b")},
+                      c.ints("labels_out"), c.text("algebra"));
+  if (c.in.size() < 3) return y;
+  const Host& bias = c.in[2];
+  return build(y.sizes, [&](const Shape& i) {
+    Shape own;  // of the last axes
+    for (size_t d = 0; d < bias.sizes.size(); ++d)
+      own.push_back(bias.sizes[d] == 1 ? 0 : i[i.size() - bias.sizes.size() + d]);
+    return y.at(i) + bias.at(own);
+  });
 }
 
 // Terms of an equation as labels: letters by their code, an ellipsis as negative labels from the

@@ -247,6 +247,27 @@ Host rms_norm(const Call& c) {
   });
 }
 
+Outputs standardize(const Call& c) {
+  const Host& x = c.in[0];
+  const auto axes = marked(c, c.ints("dim"), x.sizes.size());
+  const bool rms = c.integer("rms") != 0;
+  const Host mean =
+      folded(x, axes, true, [&](const List& v) { return rms ? Wide(0) : mean_of(v); });
+  const Host var = folded(x, axes, true, [&](const List& v) {
+    R squares = 0;
+    for (const Wide& e : v) squares += std::norm(e) / R(v.size());
+    return Wide(rms ? squares : var_of(v, 0));
+  });
+  Host y = difference(x, mean, 0);
+  const Host wide = spread_to(var, x.sizes);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    y.values[i] /= std::sqrt(wide.values[i] + R(c.number("eps")));
+    if (c.in.size() > 1) y.values[i] *= spread_to(c.in[1], x.sizes).values[i];
+    if (c.in.size() > 2) y.values[i] += spread_to(c.in[2], x.sizes).values[i];
+  }
+  return {y, mean, var};
+}
+
 Host local_response_norm(const Call& c) {
   const Host& x = c.in[0];
   const int64_t size = c.integer("size");
@@ -273,6 +294,7 @@ void add_norm_oracles(std::map<std::string, Oracle>& to) {
   to["dist"] = dist;
   to["var_mean"] = spread_and_mean(false);
   to["std_mean"] = spread_and_mean(true);
+  to["standardize"] = standardize;
   to["layer_norm"] = layer_norm;
   to["rms_norm"] = rms_norm;
   to["group_norm"] = group_norm;
@@ -307,6 +329,22 @@ void add_norm_bad_inputs(std::vector<BadInput>& to) {
        K::shape,
        "cdist: x1 has shape (3, 4), x2 (5, 3); expected (..., P, m) and (..., R, m)"},
       {"var_mean", {{i64, {3}}}, {}, K::dtype, "var: of i64 is not defined"},
+      {"standardize",
+       {{i64, {3}}},
+       {},
+       K::dtype,
+       "standardize: of i64 is not defined; cast to f32"},
+      {"standardize", {{f32, {3}}}, {{"dim", Ints{1}}}, K::index, "standardize: axis 1"},
+      {"standardize",
+       {{f32, {3, 5}}, {f32, {3}}},
+       {},
+       K::shape,
+       "standardize: weight has shape (3,), which does not broadcast to x, (3, 5)"},
+      {"standardize",
+       {{f32, {5}}, {f32, {5}}, {f32, {2, 5}}},
+       {},
+       K::shape,
+       "standardize: bias has shape (2, 5), which does not broadcast to x, (5,)"},
       {"layer_norm",
        {{f32, {3, 5}}},
        {{"normalized_shape", Ints{4}}},

@@ -22,6 +22,23 @@ TEST_CASE("contract: diagonals, own labels, broadcasting extents") {
         }) == "contract: output label a is repeated");
 }
 
+TEST_CASE("contract: a linear layer is one node, and its bias meets the unrounded sum") {
+  const Tensor x = leaf(f32({1, 2, 3, 4}, {2, 2})), w = leaf(f32({1, 0, 0, 1, 1, 1}, {3, 2})),
+               bias = leaf(f32({10, 20, 30}, {3}));
+  const Tensor y = linear(x, w, bias);
+  CHECK(values(y) == std::vector<double>{11, 22, 33, 13, 24, 37});
+  const std::span<const Edge> edges = y.grad_fn()->inputs();
+  REQUIRE(edges.size() == 3);
+  for (const Edge& e : edges) CHECK(e.leaf);
+  backward(sum(y));
+  CHECK(values(bias.grad()) == std::vector<double>{2, 2, 2});
+  // bf16 steps by 2 here: 257 + 2 is 260 if it is rounded once, 258 if the sum is rounded before.
+  const Tensor row = cast(f32({16, 1}, {1, 2}), DType::bf16),
+               two = Tensor::full({1}, 2.0, DType::bf16);
+  CHECK(values(linear(row, row, two)) == std::vector<double>{260});
+  CHECK(values(add(linear(row, row), two)) == std::vector<double>{258});
+}
+
 TEST_CASE("contract: max-times takes the maximum over all products, negative ones too") {
   const Tensor a = f64({-3, 2}, {2}), b = f64({-5, 1}, {2});
   CHECK(contract(a, {0}, b, {1}, {}, Algebra::max_times).item() == 15);

@@ -265,6 +265,54 @@ std::vector<RecordedCall> chained(std::vector<RecordedCall> calls, const Outlive
 }
 
 namespace {
+// The statement of a call, or of a chain, that is T -> T alone; -1: it is something else.
+int32_t lone_statement(const RecordedCall& c) {
+  if (c.in.size() != 1 || c.out.size() != 1 || c.in[0].dtype != c.out[0].dtype ||
+      (c.in[0].dtype != GD_F32 && c.in[0].dtype != GD_F64))
+    return -1;
+  if (c.slot == GD_POINTWISE) return c.op;
+  const bool one_step =
+      c.slot == GD_CHAIN && c.ints[0] == 1 && c.ints[1] == GD_POINTWISE && c.ints[5] == 1;
+  return one_step ? int32_t(c.ints[2]) : -1;
+}
+}  // namespace
+
+std::vector<RecordedCall> with_epilogues(std::vector<RecordedCall> calls,
+                                         const Outlives& outlives) {
+  std::unordered_map<uint64_t, int> seen;     // in how many views
+  std::unordered_map<uint64_t, size_t> last;  // the last call so far that reads or writes a buffer
+  std::unordered_map<uint64_t, size_t> made;  // the contraction that wrote a buffer
+  for (const RecordedCall& c : calls)
+    for (const auto* side : {&c.in, &c.out})
+      for (const RecordedView& v : *side) ++seen[v.buffer];
+  std::vector<RecordedCall> out;
+  for (RecordedCall& c : calls) {
+    const int32_t statement = lone_statement(c);
+    const auto from = statement < 0 ? made.end() : made.find(c.in[0].buffer);
+    if (from != made.end() && seen[c.in[0].buffer] == 2 && !outlives(c.in[0].buffer)) {
+      RecordedCall& product = out[from->second];
+      const auto touched = last.find(c.out[0].buffer);
+      if (same_place(product.out[0], c.in[0]) && c.in[0].strides == c.out[0].strides &&
+          (touched == last.end() || touched->second < from->second)) {
+        product.out[0] = c.out[0];
+        product.ints.push_back(statement);
+        product.doubles.insert(product.doubles.end(), c.doubles.begin(), c.doubles.end());
+        product.name += ", " + c.name;
+        last[c.out[0].buffer] = from->second;
+        continue;
+      }
+    }
+    for (const auto* side : {&c.in, &c.out})
+      for (const RecordedView& v : *side) last[v.buffer] = out.size();
+    const bool adds_to_out = c.slot == GD_CONTRACT && (c.doubles[2] != 0 || c.doubles[3] != 0);
+    if (c.slot == GD_CONTRACT && c.ints[1] == GD_STANDARD && c.ints.size() == 4 && !adds_to_out)
+      made[c.out[0].buffer] = out.size();
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+namespace {
 // May out view k of c stand where its in view v stands? What the slots say of aliasing.
 bool may_replace(const RecordedCall& c, size_t k, size_t v) {
   if (c.slot == GD_POINTWISE) return true;

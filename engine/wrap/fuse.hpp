@@ -1,5 +1,6 @@
 // What a recorded step can do with fewer calls, less memory and the same bits: calls that only
-// depend on constants run once, pointwise calls become chains, updates by one rule become one call.
+// depend on constants run once, pointwise calls become chains or the end of a contraction, updates
+// by one rule become one call.
 #pragma once
 #include "engine/wrap/recording.hpp"
 
@@ -21,6 +22,10 @@ std::vector<RecordedCall> take_constant_calls(std::vector<RecordedCall>& calls,
 // Pointwise calls over the same elements as GD_CHAIN calls. A call moves up to an earlier chain if
 // nothing in between stands against it; what lives in one chain only needs no memory any more.
 std::vector<RecordedCall> chained(std::vector<RecordedCall> calls, const Outlives& outlives);
+
+// A statement that is alone over the whole result of a contraction, which nothing else reads, is
+// applied by the contraction to what it has finished.
+std::vector<RecordedCall> with_epilogues(std::vector<RecordedCall> calls, const Outlives& outlives);
 
 // Results of pointwise calls and chains take the place of an operand of their dtype and sizes that
 // dies there, as far as the slots allow it: the two become one buffer.

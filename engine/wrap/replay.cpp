@@ -149,6 +149,7 @@ std::vector<RecordedCall> Replay::fuse(Recorder& r) {
       binding_of_.emplace(v.buffer, bind(t.storage()));
     }
   if (device_.offers(GD_CHAIN)) r.calls = chained(std::move(r.calls), outlives);
+  if (device_.table().minor >= 3) r.calls = with_epilogues(std::move(r.calls), outlives);
   reuse_operands(r.calls, outlives, r.bytes);
   if (device_.table().minor >= 2) r.calls = joined_updates(std::move(r.calls));
   return once;

@@ -106,7 +106,7 @@ constexpr Block block_of() {
   if constexpr (!def::reads<S, T>()) {
     return Block{};
   } else {
-    Block b{value_block<S, Io>, {}, value_dtype<S, Io>()};
+    Block b{value_block<S, Io>, {}, value_dtype<S, Io>(), S::arity, S::meta.param_count()};
     constexpr bool sloped = is_floating(dtype_of<T>) && def::has_slopes<S> &&
                             !(S::kind == Kind::non_holomorphic && is_complex_v<T>);
     if constexpr (sloped) {

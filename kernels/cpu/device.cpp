@@ -142,7 +142,8 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
                       },
                       scratch,
                       find_convert,
-                      {cache_size(1), cache_size(2), cache_size(3)}};
+                      {cache_size(1), cache_size(2), cache_size(3)},
+                      slot_pointwise};
     pool.release();
     return GD_OK;
   } catch (const std::bad_alloc&) {
@@ -269,6 +270,7 @@ gd_table make_table() {
   t.slot[GD_SCATTER_ADD] = slot_scatter_add;
   t.slot[GD_RANDOM] = slot_random;
   t.slot[GD_SOFTMAX] = by_isa<&Kernels::softmax>;
+  t.slot[GD_NORMALIZE] = by_isa<&Kernels::normalize>;
   t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
   t.slot[GD_SORT] = slot_sort;
   t.slot[GD_CHAIN] = slot_chain;

@@ -30,6 +30,7 @@ struct Block {
   BlockFn value;      // null: the statement does not read this dtype here
   BlockFn vjp[3];     // per operand; null: no slope
   int32_t out_dtype;  // of value
+  int32_t arity, params;
 };
 
 // What one instruction set offers.
@@ -38,7 +39,7 @@ struct Kernels {
   int32_t lanes;                 // f32 lanes of one batch
   const Block* (*f32)(int32_t);  // by statement id
   const Block* (*f64)(int32_t);
-  SlotFn reduce, scan, softmax, contract, optimizer_step;
+  SlotFn reduce, scan, softmax, normalize, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
   TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
   TurnFn (*turn)(int64_t unit);
@@ -61,4 +62,5 @@ struct gd_device {
   // NULL for a pair without conversion.
   gradus::cpu::ConvertFn (*convert)(int32_t from, int32_t to);
   int64_t cache[3];  // bytes of the caches of one core, level by level
+  gradus::cpu::SlotFn pointwise;
 };

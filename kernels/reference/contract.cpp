@@ -1,10 +1,12 @@
-// contract: out[i] = alpha SUM_k a[i, k] b[i, k] + beta out[i] + bias[i]. The joint index space has
-// the axes of out first and the summed ones after, so both operands are walked in plain row-major
-// order and every run of K terms belongs to one element of out.
+// contract: out[i] = f(alpha SUM_k a[i, k] b[i, k] + beta out[i] + bias[i]). The joint index space
+// has the axes of out first and the summed ones after, so both operands are walked in plain
+// row-major order and every run of K terms belongs to one element of out.
 //
 // Tropical algebras put max or min in the place of the sum and + or * in the place of the product;
 // terms are rounded to the operands' dtype (f32 for f16 and bf16), so the choice of a winner is
 // exact.
+//
+// f, a statement, is a second pass over out.
 #include "kernels/reference/order.hpp"
 #include "kernels/reference/products.hpp"
 #include "kernels/reference/slots.hpp"
@@ -113,6 +115,20 @@ void tropical(const Call& call, const Operands& v) {
   }
 }
 
+// Statement ints[4] over what out holds now.
+void apply_statement(const Call& call) {
+  gd_call c = call.raw();
+  c.slot = GD_POINTWISE;
+  c.op = int32_t(c.ints[4]);
+  c.n_in = 1;
+  c.in = c.out;
+  c.doubles += 4;
+  c.n_doubles -= 4;
+  c.n_ints = 0;
+  Call then(c, "contract");
+  pointwise(then);
+}
+
 }  // namespace
 
 void contract(Call& call) {
@@ -123,12 +139,18 @@ void contract(Call& call) {
   call.named(kNames[algebra]);
   call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
   const Operands v = operands(call);
-  if (algebra != GD_STANDARD) return tropical(call, v);
+  if (algebra != GD_STANDARD) {
+    if (call.n_ints() > 4) call.refuse(GD_INVALID, "tropical algebras take no statement");
+    return tropical(call, v);
+  }
   if (call.n_out() == 2) call.refuse(GD_INVALID, "a sum has no winners");
   if (v.out.dtype == DType::bool_)
     call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
-  if (is_user(v.out.dtype)) return user(call, v.out.dtype).contract(call, v);
-  visit_accumulator(v.out.dtype, [&](auto zero) { sum_of_products<decltype(zero)>(call, v); });
+  if (is_user(v.out.dtype))
+    user(call, v.out.dtype).contract(call, v);
+  else
+    visit_accumulator(v.out.dtype, [&](auto zero) { sum_of_products<decltype(zero)>(call, v); });
+  if (call.n_ints() > 4) apply_statement(call);
 }
 
 }  // namespace gradus::reference

@@ -17,6 +17,7 @@ void softmax(Call& call);         // reduce.cpp
 void contract(Call& call);        // contract.cpp
 void gather(Call& call);          // gather.cpp
 void scatter_add(Call& call);     // gather.cpp
+void normalize(Call& call);       // normalize.cpp
 void optimizer_step(Call& call);  // optimizer.cpp
 void sort(Call& call);            // sort.cpp
 

@@ -116,6 +116,7 @@ gd_table make_table() {
   t.slot[GD_SCATTER_ADD] = run<GD_SCATTER_ADD, scatter_add>;
   t.slot[GD_RANDOM] = run<GD_RANDOM, random>;
   t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
+  t.slot[GD_NORMALIZE] = run<GD_NORMALIZE, normalize>;
   t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
   t.slot[GD_SORT] = run<GD_SORT, sort>;
   return t;

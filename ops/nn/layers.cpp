@@ -36,8 +36,7 @@ Tensor Linear::forward(const Tensor& x) {
   for (int64_t axis = 0; axis < x.rank(); ++axis) labels_x.push_back(axis);
   labels_y = labels_x;
   labels_y.back() = x.rank();
-  const Tensor y = contract(x, labels_x, weight, {x.rank(), x.rank() - 1}, labels_y);
-  return bias.defined() ? add(y, bias) : y;
+  return contract(x, labels_x, weight, {x.rank(), x.rank() - 1}, labels_y, Algebra::standard, bias);
 }
 
 void Linear::collect(const std::string& prefix, NamedTensors& out) const {

@@ -36,6 +36,11 @@ Case contraction(Shape a, Ints la, Shape b, Ints lb, Ints out, const char* algeb
   return c;
 }
 
+Case with_bias(Case c, Shape bias) {
+  c.shapes.push_back(std::move(bias));
+  return c;
+}
+
 // The general form: batches, repeated labels, labels of one operand alone, broadcast extents.
 Row contract_row() {
   Row row{"contract",
@@ -47,7 +52,13 @@ Row contract_row() {
            contraction({3, 4}, {0, 1}, {5}, {2}, {0, 2}),
            contraction({3, 1}, {0, 1}, {4, 5}, {1, 2}, {2, 0}), contraction({}, {}, {3}, {0}, {0}),
            contraction({0, 4}, {0, 1}, {4, 2}, {1, 2}, {0, 2}),
-           contraction({3, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 2})},
+           contraction({3, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 2}),
+           with_bias(contraction({3, 4}, {0, 1}, {4, 5}, {1, 2}, {0, 2}), {5}),
+           with_bias(contraction({2, 3, 4}, {9, 0, 1}, {5, 2, 4}, {2, 9, 1}, {2, 9, 0}), {2, 1}),
+           with_bias(contraction({4, 4}, {0, 0}, {4, 3}, {0, 1}, {1}), {}),
+           with_bias(contraction({7}, {0}, {7}, {0}, {}), {}),
+           with_bias(contraction({0, 4}, {0, 1}, {4, 2}, {1, 2}, {0, 2}), {2}),
+           with_bias(contraction({3, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 2}), {3, 2})},
           kContracts};
   for (const char* algebra : {"max-plus", "min-plus", "max-times"}) {
     row.cases.push_back(contraction({3, 4}, {0, 1}, {4, 5}, {1, 2}, {0, 2}, algebra));

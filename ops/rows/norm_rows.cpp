@@ -25,7 +25,21 @@ const Domain kPlain = between(-2, 2);
 std::vector<Row> layer_rows() {
   const Domain weight = between(0.5, 1.5), bias = between(-1, 1);
   const NamedAttrs last{{"normalized_shape", Ints{5}}}, two{{"normalized_shape", Ints{3, 4}}};
+  const NamedAttrs rms{{"rms", true}, {"dim", Ints{1}}, {"eps", 0.25}};
   return {
+      {"standardize",
+       {kPlain, weight, bias},
+       kReal | kComplex,
+       {{{{3, 5}}, {{"dim", Ints{1}}}},
+        {{{3, 5}, {5}, {5}}, {{"dim", Ints{-1}}}},
+        {{{2, 3, 4}, {3, 1}, {1, 4}}, {{"dim", Ints{0, 2}}}},
+        {{{3, 5}, {5}, {5}}, rms},
+        {{{7}, {}}, {{"eps", 0.1}}},
+        {{{5, 9}, {9}, {9}}, {{"dim", Ints{0}}, {"eps", 0.5}}},
+        {{{37, 4}, {37, 1}, {4}}, {{"dim", Ints{0}}, {"rms", true}}},
+        {{{}, {}, {}}, {{"eps", 0.5}}},
+        {{{0, 5}, {5}, {5}}, {{"dim", Ints{1}}}}},
+       kSums},
       {"layer_norm",
        {kPlain, weight, bias},
        kReal | kComplex,

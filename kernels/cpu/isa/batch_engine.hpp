@@ -51,17 +51,17 @@ struct BatchEngine {
   }
 
   template <class Rows, class Columns>
-  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
+  static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
     for (int64_t i = 0; i < nr; ++i)
       for (int64_t j = 0; j < nc; ++j) {
         R* const to = t.out + rows.at[kOut][r + i] + columns.at[kOut][c + j];
         B y = B(t.alpha) * B::load_aligned(tile.at + (i * kNr + j) * kPlanes);
-        if (k0 > 0)
+        if (!block.first)
           y = y + B::load_unaligned(to);
         else if (t.beta != R(0))
           y = y + B(t.beta) * B::load_unaligned(to);
-        if (k0 == 0 && t.bias) {
+        if (block.last && t.bias) {
           const R* const from = t.bias + rows.at[kBias][r + i] + columns.at[kBias][c + j];
           alignas(64) R bias[kPlanes];
           for (int64_t l = 0; l < kPlanes; ++l) bias[l] = from[l * t.bias_step];

@@ -36,8 +36,9 @@ gd_status check_algebra(const gd_call* c, DType t, gd_error* e) {
     if (gd_status s = check_scale(e, t, "alpha", alpha)) return s;
     return check_scale(e, t, "beta", beta);
   }
-  if (c->n_in == 3 || alpha != c128(1) || beta != c128(0))
-    return refuse(e, GD_INVALID, kSlot, "tropical algebras take alpha = 1, beta = 0 and no bias");
+  if (c->n_in == 3 || c->n_ints > 4 || alpha != c128(1) || beta != c128(0))
+    return refuse(e, GD_INVALID, kSlot,
+                  "tropical algebras take alpha = 1, beta = 0, no bias and no statement");
   if (is_complex(t) || t == DType::u8 || t == DType::bool_)
     return refuse(e, GD_UNSUPPORTED, kSlot,
                   "a tropical algebra does not read dtype %s; f32 f64 f16 bf16 i32 i64 are read",
@@ -147,6 +148,33 @@ Operands operands(const gd_call* c, bool swapped) {
   return o;
 }
 
+// The statement ints[4] over out. A small dense one needs no look at views.
+gd_status apply_statement(gd_device* d, const gd_call* c, gd_error* e) {
+  const gd_view& out = c->out[0];
+  const int32_t op = int32_t(c->ints[4]);
+  const double* const params = c->doubles + 4;
+  const Block* const b = out.dtype == GD_F32   ? block_f32(op)
+                         : out.dtype == GD_F64 ? block_f64(op)
+                                               : nullptr;
+  int64_t n = 1;
+  bool dense = true;
+  for (int k = out.rank - 1; k >= 0; n *= out.sizes[k--]) dense = dense && out.strides[k] == n;
+  if (dense && n <= kGrain && n % kPad == 0 && b && b->arity == 1 && b->out_dtype == out.dtype &&
+      c->n_doubles - 4 >= b->params) {
+    void* const at = start_of(out);
+    const int64_t step = 1;
+    b->value(&at, &step, at, n, params);
+    return GD_OK;
+  }
+  const gd_call then{sizeof(gd_call), GD_POINTWISE, op,     1,       1,      c->n_doubles - 4, 0,
+                     c->out,          c->out,       params, nullptr, nullptr};
+  return d->pointwise(d, nullptr, &then, e);
+}
+gd_status run(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {
+  const gd_status s = x.run(d, x, operands(c, x.swapped), e);
+  return s == GD_OK && c->n_ints > 4 ? apply_statement(d, c, e) : s;
+}
+
 gd_status run_small(gd_device*, const Contraction& x, const Operands& o, gd_error*) {
   x.product.run(x.product, o);
   return GD_OK;
@@ -155,19 +183,16 @@ gd_status run_small(gd_device*, const Contraction& x, const Operands& o, gd_erro
 }  // namespace
 
 gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
-  if (c && c->plan) {
-    const Contraction& x = *static_cast<const Contraction*>(c->plan);
-    return x.run(d, x, operands(c, x.swapped), e);
-  }
+  if (c && c->plan) return run(d, c, *static_cast<const Contraction*>(c->plan), e);
   SmallProduct p;
   if (d && d->threads == 1) p.most_work *= 2;
-  if (c && small_product(c, p)) {
+  if (c && c->n_ints == 4 && small_product(c, p)) {
     p.run(p, operands(c, p.swapped));
     return GD_OK;
   }
   Contraction x;
   if (gd_status s = analyse(c, x, e)) return s;
-  return x.run(d, x, operands(c, x.swapped), e);
+  return run(d, c, x, e);
 }
 
 gd_status prepare_contract(const gd_call* c, void** plan, gd_error* e) {

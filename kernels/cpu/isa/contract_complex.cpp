@@ -53,18 +53,17 @@ struct ComplexEngine {
     return factor.im == R(0) ? In{factor.re * x.re, factor.re * x.im} : factor * x;
   }
   template <class Rows, class Columns>
-  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
+  static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
     for (int64_t i = 0; i < nr; ++i)
       for (int64_t j = 0; j < nc; ++j) {
         In& to = t.out[rows.at[kOut][r + i] + columns.at[kOut][c + j]];
         In y = times(t.alpha, {tile.re[i * kNr + j], tile.im[i * kNr + j]});
-        if (k0 > 0) {
-          to = to + y;
-          continue;
-        }
-        if (t.beta != In{}) y = y + times(t.beta, to);
-        if (t.bias) y = y + t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]];
+        if (!block.first)
+          y = to + y;
+        else if (t.beta != In{})
+          y = y + times(t.beta, to);
+        if (block.last && t.bias) y = y + t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]];
         to = y;
       }
   }

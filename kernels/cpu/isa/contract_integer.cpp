@@ -30,14 +30,15 @@ struct IntegerEngine {
       for (int64_t j = 0; j < kNr; ++j) tile.at[i * kNr + j] = sum[i][j];
   }
   template <class Rows, class Columns>
-  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
+  static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
     for (int64_t i = 0; i < nr; ++i)
       for (int64_t j = 0; j < nc; ++j) {
         T& to = t.out[rows.at[kOut][r + i] + columns.at[kOut][c + j]];
         Wide y = t.alpha * tile.at[i * kNr + j];
-        if (k0 > 0 || t.beta != 0) y += (k0 > 0 ? Wide(1) : t.beta) * Wide(to);
-        if (k0 == 0 && t.bias) y += Wide(t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]]);
+        if (!block.first || t.beta != 0) y += (block.first ? t.beta : Wide(1)) * Wide(to);
+        if (block.last && t.bias)
+          y += Wide(t.bias[rows.at[kBias][r + i] + columns.at[kBias][c + j]]);
         to = T(y);
       }
   }

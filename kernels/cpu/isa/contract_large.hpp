@@ -44,6 +44,8 @@ class Large {
     b_ = b;
     out_ = out;
     bias_ = bias;
+    one_line_ = bias_;
+    for (int d = 0; d < x_.m.rank; ++d) one_line_ = one_line_ && x_.m.stride[kBias][d] == 0;
     m_ = x_.m.count;
     rows_ = x_.rows[1];
     const int64_t k = x_.k.count, block = k_block(k, kKc);
@@ -86,7 +88,8 @@ class Large {
     const R* packed;
     const Run* runs;
     const int32_t* begin;  // first run of each panel
-    const int64_t* bias;
+    const int64_t* bias;   // offsets; and a line of numbers, if it is the same for all rows
+    const R* bias_line;
     bool long_rows;  // of neighbours in out
     int64_t direct;  // offset of the first column of an operand that is not packed
   };
@@ -149,17 +152,20 @@ class Large {
     const int64_t lines = box.axes.count, np = panels(lines, kNr),
                   packed = x_.direct_b ? 0 : np * b_step_,
                   turn = x_.turned >= 0 ? panels(lines, kNr) * kNr : 0;
-    const size_t bytes = size_t((packed + turn) * kBytes + lines * int64_t(sizeof(Run) + 16) +
-                                (np + 1) * int64_t(sizeof(int32_t)));
+    const size_t bytes =
+        size_t((packed + turn + lines) * kBytes + lines * int64_t(sizeof(Run) + 16) +
+               (np + 1) * int64_t(sizeof(int32_t)));
     R* const pack = static_cast<R*>(d_->scratch(kScratchB, bytes));
     if (!pack) return false;
     Run* const runs = reinterpret_cast<Run*>(pack + packed + turn);
     int64_t* const at = reinterpret_cast<int64_t*>(runs + lines);
     int64_t* const bias = at + lines;
-    int32_t* const begin = reinterpret_cast<int32_t*>(bias + lines);
+    R* const line = reinterpret_cast<R*>(bias + lines);
+    int32_t* const begin = reinterpret_cast<int32_t*>(line + lines);
     if (!x_.direct_b) pack_box(box, pack + packed, pack);
     box.offsets(kOut, 0, lines, at);
     if (bias_) box.offsets(kBias, 0, lines, bias);
+    for (int64_t i = 0; i < lines && one_line_; ++i) line[i] = bias_[bias[i]];
     int32_t count = 0;
     for (int64_t p = 0; p < np; ++p) {
       begin[p] = count;
@@ -176,7 +182,8 @@ class Large {
     const bool long_rows =
         box.axes.unit(kOut) &&
         (box.axes.rank == 0 || box.axes.size[box.axes.rank - 1] >= kLongRow || box.axes.rank == 1);
-    const Columns columns{lines, pack, runs, begin, bias, long_rows, box.start[kB]};
+    const Columns columns{lines,     pack,         runs, begin, bias, one_line_ ? line : nullptr,
+                          long_rows, box.start[kB]};
     for (int64_t p = p0; p < p1; p += kRowsAtOnce / kRows)
       some_rows(columns, p, least(p1, p + kRowsAtOnce / kRows));
     return true;
@@ -184,13 +191,14 @@ class Large {
 
   void some_rows(const Columns& columns, int64_t p0, int64_t p1) {
     const bool first = k0_ == 0;
+    const R* const bias = k0_ + kc_ == x_.k.count ? bias_ : nullptr;  // the last block's
     // Sums that are only stored, or added, may go to out at once.
-    const bool plain = alpha_ == R(1) && (!first || (beta_ == R(0) && !bias_));
+    const bool plain = alpha_ == R(1) && (!first || beta_ == R(0)) && (!bias || one_line_);
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
     x_.m.offsets(kOut, row_first, row_count, out_at);
-    if (bias_) x_.m.offsets(kBias, row_first, row_count, bias_at);
+    if (bias) x_.m.offsets(kBias, row_first, row_count, bias_at);
     alignas(64) R sums[kRows * kNr];
     const int64_t a_m = x_.m.step(kA), a_k = x_.k.step(kA), b_n = x_.n.step(kB),
                   b_k = x_.k.step(kB);
@@ -233,6 +241,7 @@ class Large {
           t.c = sums;
           t.c_row = kNr;
         }
+        t.bias = direct && bias ? columns.bias_line + j * kNr : nullptr;
         // The processor foresees long rows, no short runs and no sums that are to be added to.
         const bool foreseen = first && even && columns.long_rows;
         int64_t n_fetch = 0;
@@ -245,24 +254,23 @@ class Large {
         t.fetch_steps = n_fetch / 2;
         find_tile<R, int(kRows1), int(kRows)>(nr, v, t.last < kWidth)(t);
         if (!direct)
-          finish(sums, first, out_row, bias_row, nr, run, end,
-                 bias_ ? columns.bias + j * kNr : nullptr, nc);
+          finish(sums, first, bias, out_row, bias_row, nr, run, end, columns.bias + j * kNr, nc);
       }
     }
   }
   static const R* same(const In* p) { return reinterpret_cast<const R*>(p); }
 
-  // out = alpha sum + beta out + bias for the first block of k, out += alpha sum for the others.
-  void finish(const R* sums, bool first, const int64_t* out_row, const int64_t* bias_row,
-              int64_t nr, const Run* begin, const Run* end, const int64_t* bias_column,
-              int64_t nc) {
-    const R* const bias = first ? bias_ : nullptr;
+  // out = alpha sum + beta out for the first block of k, out += alpha sum for the others, and then
+  // the bias, if there is one.
+  void finish(const R* sums, bool first, const R* bias, const int64_t* out_row,
+              const int64_t* bias_row, int64_t nr, const Run* begin, const Run* end,
+              const int64_t* bias_column, int64_t nc) {
     const bool old = !first || beta_ != R(0);
     const R scale = first ? beta_ : R(1);
     R given[kNr];
     for (int64_t i = 0; i < nr; ++i, sums += kNr) {
       R* const row = out_ + out_row[i];
-      if (bias)
+      if (bias && (i == 0 || bias_row[i] != bias_row[i - 1]))
         for (int64_t j = 0; j < nc; ++j) given[j] = bias[bias_row[i] + bias_column[j]];
       for (const Run* r = begin; r < end; ++r) {
         if (r->n > 1) {
@@ -288,7 +296,7 @@ class Large {
   const In *a_ = nullptr, *b_ = nullptr;
   R* pack_a_ = nullptr;
   const Boxes* boxes_ = nullptr;
-  bool failed_ = false;
+  bool failed_ = false, one_line_ = false;
   int64_t m_ = 0, rows_ = 1, a_step_ = 0, b_step_ = 0, k0_ = 0, kc_ = 0, row0_ = 0;
   int64_t k_at_[2][kKc];
 };

@@ -40,7 +40,11 @@ struct HalfVector {
     const char *a = t.a, *b = t.b;
     const int64_t a_k = t.a_k, b_k = t.b_k;
     const auto at = [](const char* p) { return reinterpret_cast<const T*>(p); };
-    const auto put = [&](int i, Batch<T> x) { some.store(static_cast<T*>(t.c) + i * t.c_row, x); };
+    const T* const bias = static_cast<const T*>(t.bias);
+    const Batch<T> more = bias ? some.load(bias) : Batch<T>(T(0));
+    const auto put = [&](int i, Batch<T> x) {
+      some.store(static_cast<T*>(t.c) + i * t.c_row, bias ? x + more : x);
+    };
     if constexpr (sizeof(T) == 4) {
       __m256 sum[kRows] = {};
       for (int64_t k = t.k; k > 0; --k, a += a_k, b += b_k) {
@@ -111,9 +115,12 @@ struct Small {
   static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
 
   static void run(const SmallProduct& x, const Operands& o) {
-    const bool plain = o.alpha.re == 1 && o.beta.re == 0 && !o.data[kBias];
+    // What the tiles write at once: sums, and a bias that is one line.
+    const bool plain =
+        o.alpha.re == 1 && o.beta.re == 0 && (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
     if (x.pack || !plain) return run_by_buffers(x, o, plain);
-    const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB);
+    const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB),
+                   *bias = o.start<const R>(kBias);
     R* out = o.start<R>(kOut);
     const int64_t b_k = x.b_k * kBytes;
     TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k,
@@ -123,6 +130,7 @@ struct Small {
       t.a = bytes(a);
       t.b = bytes(b);
       t.c = out;
+      t.bias = bias;
       t.last = block.last();
       int64_t rows = x.m;
       for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
@@ -134,6 +142,7 @@ struct Small {
       left -= block.n;
       b += block.n;
       out += block.n;
+      if (bias) bias += block.n;
     }
   }
 
@@ -153,6 +162,7 @@ struct Small {
       t.b = bytes(b + column * x.b_n);
       t.last = block.last();
       if (!plain) t.c_row = block.vectors * kWidth;
+      if (plain && bias) t.bias = bias + column;
       if (x.pack) {
         bring(x, b + column * x.b_n, block.n, block.vectors * kWidth, panel);
         t.b = bytes(panel);

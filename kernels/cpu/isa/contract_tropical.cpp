@@ -90,18 +90,18 @@ struct TropicalEngine {
     memcpy(tile.place, place, sizeof place);
   }
   template <class Rows, class Columns>
-  static void store(const Target& t, const Tile& tile, int64_t k0, const Rows& rows, int64_t r,
+  static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
     for (int64_t i = 0; i < nr; ++i)
       for (int64_t j = 0; j < nc; ++j) {
         T& to = t.out[rows.at[kOut][r + i] + columns.at[kOut][c + j]];
         const T x = tile.at[i * kNr + j];
         const int64_t place = tile.place[i * kNr + j];
-        if (k0 > 0 && !A::beats(x, to)) continue;
+        if (!block.first && !A::beats(x, to)) continue;
         to = t.no_terms ? A::empty() : x;
         if (t.winner)
           t.winner[rows.at[kWinner][r + i] + columns.at[kWinner][c + j]] =
-              place < 0 ? -1 : k0 + place;
+              place < 0 ? -1 : block.k0 + place;
       }
   }
 };

@@ -17,6 +17,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_reduce,
                                       slot_scan,
                                       slot_softmax,
+                                      slot_normalize,
                                       slot_contract,
                                       slot_optimizer_step,
                                       prepare_contract,

@@ -9,7 +9,8 @@
 //
 // An engine E says: In (element of a and b), Real (what is packed; kPlanes per element), kCommutes,
 // kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(kc, a, b, tile)
-// and store(target, tile, k0, rows, r, nr, columns, c, nc), which writes the results of rows r .. r
+// and store(target, tile, KBlock, rows, r, nr, columns, c, nc), which writes the results of rows r
+// .. r
 // + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order.
 #pragma once
 #include "kernels/cpu/isa/line_boxes.hpp"
@@ -35,6 +36,12 @@ struct Lines {
     for (int r = kOut; r < kRoles; ++r)
       if (o.data[r]) axes.offsets(r, start, n, at[r]);
   }
+};
+
+// Which block of k: the first one meets what out holds, the last one the bias.
+struct KBlock {
+  int64_t k0;
+  bool first, last;
 };
 
 // One panel: for each k, W elements. Rows beyond `rows` repeat the last; their results are dropped.
@@ -141,11 +148,12 @@ class Gemm {
     rows.fill(x_.m, o_, row0, least(x_.m.count - row0, (i1 - i0) * E::kMr));
     columns.fill(x_.n, o_, column0, least(x_.n.count - column0, (j1 - j0) * E::kNr));
     typename E::Tile tile;
+    const KBlock block{k0_, k0_ == 0, k0_ + kc_ == x_.k.count};
     for (int64_t j = j0; j < j1; ++j)
       for (int64_t i = i0; i < i1; ++i) {
         E::micro(kc_, pack_a_ + i * a_step_, pack_b_ + j * b_step_, tile);
         const int64_t r = (i - i0) * E::kMr, c = (j - j0) * E::kNr;
-        E::store(target_, tile, k0_, rows, r, least(rows.count - r, E::kMr), columns, c,
+        E::store(target_, tile, block, rows, r, least(rows.count - r, E::kMr), columns, c,
                  least(columns.count - c, E::kNr));
       }
   }

@@ -12,6 +12,7 @@ gd_status slot_reduce(gd_device*, gd_stream*, const gd_call*, gd_error*);
 bool sum_small(const gd_call* c);  // false: not done, the call is none of the few it knows
 gd_status slot_scan(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_softmax(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_normalize(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_contract(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status prepare_contract(const gd_call*, void** plan, gd_error*);
 gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);

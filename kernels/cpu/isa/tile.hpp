@@ -96,7 +96,8 @@ struct TileCall {
   const int64_t* c_at = nullptr;
   const Run* run = nullptr;
   const Run* run_end[2] = {};
-  bool add = false;  // to what c holds, which lies in runs
+  bool add = false;            // to what c holds, which lies in runs
+  const void* bias = nullptr;  // a line to be added to each finished row
   // Addresses to be fetched for writing, two at each of the first steps of k.
   const void* const* fetch = nullptr;
   int64_t fetch_steps = 0;
@@ -116,6 +117,9 @@ struct OddSteps {
     return of[row / scale / 2] * scale;
   }
 };
+
+// Sums that a function could see would live in memory, so what stores them must be inlined.
+#define GRADUS_INLINE __attribute__((always_inline))
 
 template <class T, int V, bool kPart, size_t... I>
 inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
@@ -148,8 +152,13 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     step();
   }
   for (int64_t k = t.k - fetches; k > 0; --k) step();
+  const T* const bias = static_cast<const T*>(t.bias);
+  auto more = [&](size_t v) GRADUS_INLINE {
+    const T* const p = bias + v * size_t(kWidth);
+    return kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
+  };
   T* const c = static_cast<T*>(t.c);
-  auto put = [&](size_t i, T* p) {
+  auto put = [&](size_t i, T* p) GRADUS_INLINE {
     if (kPart && i % V == V - 1)
       some.store(p, sum[i]);
     else
@@ -157,12 +166,16 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   };
   if (t.c_at) {
     const Run* run = t.run;
-    auto put_runs = [&](auto v) {
+    auto put_runs = [&](auto v) GRADUS_INLINE {
       for (; run < t.run_end[v]; ++run) {
         const int64_t at = run->at - (run->first - int64_t(v) * kWidth);
-        auto whole = [&](T* p, B x) { (t.add ? x + B::load_unaligned(p) : x).store_unaligned(p); };
+        auto biased = [&](B x) GRADUS_INLINE { return bias ? x + more(v) : x; };
+        auto whole = [&](T* p, B x) GRADUS_INLINE {
+          biased(t.add ? x + B::load_unaligned(p) : x).store_unaligned(p);
+        };
         const Some<T> lanes(run->n, run->first - int64_t(v) * kWidth);
-        auto part = [&](T* p, B x) { lanes.store(p, t.add ? x + lanes.load(p) : x); };
+        auto part = [&](T* p, B x)
+                        GRADUS_INLINE { lanes.store(p, biased(t.add ? x + lanes.load(p) : x)); };
         if (run->n == kWidth)
           ((I % V == v ? whole(c + t.c_at[I / V] + at, sum[I]) : void()), ...);
         else
@@ -173,9 +186,12 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     if constexpr (V > 1) put_runs(std::integral_constant<size_t, 1>());
     return;
   }
+  if (bias) ((sum[I] = sum[I] + more(I % V)), ...);
   const int64_t c_row = t.c_row;
   (put(I, c + int64_t(I / V) * c_row + int64_t(I % V) * kWidth), ...);
 }
+
+#undef GRADUS_INLINE
 
 template <class T, int M, int V, bool kPart>
 void tile(const TileCall& t) {
