@@ -1,68 +1,23 @@
 // reduce, scan and softmax of the GPU modules, on the emulator's four devices (waves of 32 and 64,
 // both orders), against the reference: sizes beyond a block and a chunk, which the op table does
 // not reach. A result must have the same bits on all devices and in all layouts.
-#include "engine/device.hpp"
-#include "tests/cpu_device.hpp"
+#include "tests/gpu_emulator.hpp"
 
-#include "gradus_paths.hpp"
-
-#include <dlfcn.h>
-
-using namespace cpu_test;
+using namespace gpu_test;
 
 namespace {
 
-// The module's own table, beside the registry: other tests go over all registered devices.
-const gd_table& emulator() {
-  static const gd_table* const table = [] {
-    void* module = ::dlopen(GRADUS_LIB_DIR "/gradus_emu.so", RTLD_NOW | RTLD_LOCAL);
-    REQUIRE_MESSAGE(module, ::dlerror());
-    const auto entry = reinterpret_cast<gd_module_entry>(::dlsym(module, GD_ENTRY_SYMBOL));
-    REQUIRE((entry != nullptr));
-    return entry(GD_MAJOR, GD_MINOR);
-  }();
-  return *table;
-}
-const std::vector<gd_device*>& emulated() {
-  static const std::vector<gd_device*> all = [] {
-    std::vector<gd_device*> list(4);
-    gd_error e{};
-    for (int k = 0; k < 4; ++k) REQUIRE(emulator().open(k, "{}", &list[size_t(k)], &e) == GD_OK);
-    return list;
-  }();
-  return all;
-}
-
-gd_status run(const gd_table& table, gd_device* device, gd_slot slot, int32_t op, gd_view in,
-              gd_view out, const Index& ints, gd_error& e) {
-  const gd_call c{sizeof(gd_call),      slot, op,   1,       1,           0,
-                  int32_t(ints.size()), &in,  &out, nullptr, ints.data(), nullptr};
-  return table.slot[slot](device, nullptr, &c, &e);
-}
 void run_emulated(gd_device* device, gd_slot slot, int32_t op, gd_view in, gd_view out,
                   const Index& ints) {
-  gd_error e{};
-  const gd_status s = run(emulator(), device, slot, op, in, out, ints, e);
-  INFO(e.text);
-  REQUIRE(s == GD_OK);
+  run(emulator(), device, slot, op, {in}, {out}, {}, ints);
 }
 template <class Out, class In>
 std::vector<Out> by_reference(gd_slot slot, int32_t op, const Array<In>& x, const Index& sizes,
                               const Index& ints) {
   gradus::Device& device = open_device("reference");
   Array<Out> y(sizes);
-  gd_error e{};
-  REQUIRE(run(device.table(), device.handle(), slot, op, x.view(), y.view(), ints, e) == GD_OK);
+  run(device.table(), device.handle(), slot, op, {x.view()}, {y.view()}, {}, ints);
   return y.values();
-}
-
-// The same numbers in every layout: those that `number` gives in row-major order.
-template <class T, class F>
-Array<T> filled(const Index& sizes, Layout layout, F&& number) {
-  Array<T> x(sizes, layout);
-  rng().seed(11);
-  each(sizes, [&](const Index& i) { x.at(i) = number(); });
-  return x;
 }
 
 // All layouts on all devices against the reference, to `tolerance` (0: exactly) and to the bit
@@ -283,18 +238,8 @@ TEST_CASE("gpu: softmax of infinities and NaN") {
 }
 
 TEST_CASE("gpu: folds say what they refuse, as the reference does") {
-  const auto said = [](const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
-                       gd_view in, gd_view out, const Index& ints) {
-    gd_error e{};
-    const gd_status s = run(table, device, slot, op, in, out, ints, e);
-    const std::string text = e.text;
-    return std::to_string(s) + text.substr(text.find(' '));
-  };
-  gradus::Device& reference = open_device("reference");
   const auto same = [&](gd_slot slot, int32_t op, gd_view in, gd_view out, const Index& ints) {
-    const std::string a = said(emulator(), emulated()[0], slot, op, in, out, ints);
-    CHECK(a == said(reference.table(), reference.handle(), slot, op, in, out, ints));
-    CHECK(a[0] != '0');
+    same_refusal(slot, op, {in}, {out}, {}, ints);
   };
   Array<float> x({3, 4}), row({1, 4}), line({4}), none({0, 4}), odd({2, 4});
   Array<c64> z({3, 4}), z_row({1, 4});

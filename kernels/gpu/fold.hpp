@@ -299,6 +299,49 @@ struct AlongAxis {
   }
 };
 
+// The places of a line's elements, which number `begin` and up: those of a walk are of 31-bit
+// numbers, so they are counted from the outermost index that the line has there.
+template <int View>
+struct Places {
+  int64_t first, zero;
+
+  template <int N>
+  __device__ Places(const Walk<N>& t, int64_t at, int64_t begin, int64_t inner)
+      : first(at), zero(0) {
+    if (t.count <= kMostElements || t.rank <= 1) return;
+    const int64_t skipped = begin / inner;
+    first += skipped * t.strides[View][t.rank - 1];
+    zero = skipped * inner;
+  }
+  template <int N>
+  __device__ void operator()(const int64_t (&k)[kEight], bool runs, int64_t (&at)[kEight],
+                             const Walk<N>& terms) const {
+    uint32_t left[kEight];
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) at[j] = first;
+    const int rank = terms.rank;
+    if (rank <= 1) {
+      const int64_t stride = terms.strides[View][0];
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) at[j] += k[j] * stride;
+      return;
+    }
+    GPU_UNROLL
+    for (int j = 0; j < kEight; ++j) left[j] = uint32_t(k[j] - zero);
+    for (int d = 0; d < rank; ++d) {
+      const Divisor size = terms.divisors[d];
+      const int64_t stride = terms.strides[View][d];
+      GPU_UNROLL
+      for (int j = 0; j < kEight; ++j) {
+        if (runs && j % 4) continue;
+        const uint32_t rest = d + 1 < rank ? size.quotient(left[j]) : 0;
+        at[j] += int64_t(left[j] - rest * size.divisor) * stride;
+        left[j] = rest;
+      }
+    }
+  }
+};
+
 // ---- lines, on the host
 
 // Calls f(T{}) with the type that computes for a dtype.
@@ -328,9 +371,9 @@ inline int64_t magnitude(int64_t stride) {
 // Axes that go together.
 struct Axes {
   int rank = 0;
-  int64_t sizes[kMaxViewRank], strides[2][kMaxViewRank];
+  int64_t sizes[kMaxViewRank], strides[6][kMaxViewRank];  // of at most so many views
 
-  void add(int64_t size, int64_t stride, int64_t other = 0);
+  void add(int64_t size, std::initializer_list<int64_t> by);
   int64_t count() const;
   // The largest strides of the first view first: neighbours in memory become neighbours in a walk.
   void sort();
@@ -340,5 +383,21 @@ struct Axes {
   // The strides of an array of these sizes whose elements lie `step` apart.
   void pack(int64_t step, int64_t (&to)[kMaxViewRank]) const;
 };
+
+// Does view v lie together along the innermost axis of w, in fours?
+template <int N>
+bool runs(const Walk<N>& w, int v) {
+  return w.strides[v][0] == 1 && (w.rank <= 1 || w.sizes[0] % 4 == 0);
+}
+
+// Elements along all axes of w but the outermost, for Places.
+template <int N>
+int64_t inner_of(const Call& call, const Walk<N>& w) {
+  const int64_t inner = w.rank > 1 ? w.count / w.sizes[w.rank - 1] : 1;
+  if (w.rank > 1 && w.count > kMostElements && inner > kMostElements / 2)
+    call.refuse(GD_UNSUPPORTED, "a line of %lld elements in rows of %lld",
+                static_cast<long long>(w.count), static_cast<long long>(inner));
+  return inner;
+}
 
 }  // namespace gradus::gpu

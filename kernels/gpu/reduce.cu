@@ -99,54 +99,14 @@ struct Job {
   int64_t blocks;         // for all lines once
 };
 
-// The places of a line's elements, which number `begin` and up: those of a walk are of 31-bit
-// numbers, so they are counted from the outermost index that the line has there.
-struct Places {
-  int64_t first, zero;
-
-  __device__ Places(const Walk<1>& t, int64_t at, int64_t begin, int64_t inner)
-      : first(at), zero(0) {
-    if (t.count <= kMostElements || t.rank <= 1) return;
-    const int64_t skipped = begin / inner;
-    first += skipped * t.strides[0][t.rank - 1];
-    zero = skipped * inner;
-  }
-  __device__ void operator()(const int64_t (&k)[kEight], bool runs, int64_t (&at)[kEight],
-                             const Walk<1>& terms) const {
-    uint32_t left[kEight];
-    GPU_UNROLL
-    for (int j = 0; j < kEight; ++j) at[j] = first;
-    const int rank = terms.rank;
-    if (rank <= 1) {
-      const int64_t stride = terms.strides[0][0];
-      GPU_UNROLL
-      for (int j = 0; j < kEight; ++j) at[j] += k[j] * stride;
-      return;
-    }
-    GPU_UNROLL
-    for (int j = 0; j < kEight; ++j) left[j] = uint32_t(k[j] - zero);
-    for (int d = 0; d < rank; ++d) {
-      const Divisor size = terms.divisors[d];
-      const int64_t stride = terms.strides[0][d];
-      GPU_UNROLL
-      for (int j = 0; j < kEight; ++j) {
-        if (runs && j % 4) continue;
-        const uint32_t rest = d + 1 < rank ? size.quotient(left[j]) : 0;
-        at[j] += int64_t(left[j] - rest * size.divisor) * stride;
-        left[j] = rest;
-      }
-    }
-  }
-};
-
 // lines: in, out. terms: in.
 template <class F>
 __global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
-  const char* const data = terms.data[0];
-  const int32_t dtype = terms.dtype[0];
+  const char* const data = lines.data[0];
+  const int32_t dtype = lines.dtype[0];
   const int64_t tasks = job.blocks * (job.whole ? 1 : job.chunks),
                 gap = int64_t(team.members()) * 4;
   for (int64_t task = block(); task < tasks; task += blocks()) {
@@ -162,7 +122,7 @@ __global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, Job
       if (chunk + k < job.chunks) {
         const int64_t begin = (chunk + k) * job.chunk,
                       end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
-        const Places places(terms, at[0], begin, job.inner);
+        const Places<0> places(terms, at[0], begin, job.inner);
         part = fold_chunk(
             f, team, here, begin, end, shared,
             [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
@@ -200,11 +160,8 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
                 term_in = terms.view(0, in);
   Walk<1> walk = make_walk<1>(run.call, {&term_in});
   walk.count = length;
-  job.runs = !across && walk.strides[0][0] == 1 && (walk.rank <= 1 || walk.sizes[0] % 4 == 0);
-  job.inner = walk.rank > 1 ? length / walk.sizes[walk.rank - 1] : 1;
-  if (walk.rank > 1 && length > kMostElements && job.inner > kMostElements / 2)
-    run.call.refuse(GD_UNSUPPORTED, "a fold of %lld elements in rows of %lld",
-                    static_cast<long long>(length), static_cast<long long>(job.inner));
+  job.runs = !across && runs(walk, 0);
+  job.inner = inner_of(run.call, walk);
   if (job.whole)
     return launch_folds(
         run, f, make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out}), walk, job);
@@ -217,7 +174,7 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   packed.pack(across ? 1 : job.chunks, packed.strides[1]);
   const gd_view to = packed.view(1, partials);
   launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job);
-  chunks.add(job.chunks, job.step);
+  chunks.add(job.chunks, {job.step});
   const gd_view chunk_in = chunks.view(0, partials);
   job.team = Team(n_lines, job.chunks, across);
   job.chunk = kChunk;
@@ -230,11 +187,11 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
 
 }  // namespace
 
-void Axes::add(int64_t size, int64_t stride, int64_t other) {
+void Axes::add(int64_t size, std::initializer_list<int64_t> by) {
   if (size == 1) return;
   sizes[rank] = size;
-  strides[0][rank] = stride;
-  strides[1][rank] = other;
+  int k = 0;
+  for (int64_t stride : by) strides[k++][rank] = stride;
   ++rank;
 }
 
@@ -287,9 +244,9 @@ void reduce(Run& run) {
       call.refuse(GD_INVALID, "input %s does not reduce to output %s", SizesText(in).text,
                   SizesText(out).text);
     if (in.sizes[d] == out.sizes[d])
-      lines.add(in.sizes[d], in.strides[d], out.strides[d]);
+      lines.add(in.sizes[d], {in.strides[d], out.strides[d]});
     else
-      terms.add(in.sizes[d], in.strides[d]);
+      terms.add(in.sizes[d], {in.strides[d]});
   }
   const DType t = DType(in.dtype);
   const bool widens = (op == GD_SUM || op == GD_PROD) && is_integer(t);

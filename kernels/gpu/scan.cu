@@ -175,7 +175,7 @@ void scan(Run& run) {
   if (count_of(in) == 0) return;
   Axes axes;
   for (int d = 0; d < in.rank; ++d)
-    if (d != axis) axes.add(in.sizes[d], in.strides[d], out.strides[d]);
+    if (d != axis) axes.add(in.sizes[d], {in.strides[d], out.strides[d]});
   axes.sort();
   Job job{};
   job.length = in.sizes[axis];

@@ -81,7 +81,7 @@ void softmax(Run& run) {
   if (count_of(in) == 0) return;
   Axes lines;
   for (int d = 0; d < in.rank; ++d)
-    if (d != axis) lines.add(in.sizes[d], in.strides[d], out.strides[d]);
+    if (d != axis) lines.add(in.sizes[d], {in.strides[d], out.strides[d]});
   lines.sort();
   Job job{};
   job.length = axis < 0 ? 1 : in.sizes[axis];

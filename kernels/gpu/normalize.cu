@@ -1,0 +1,265 @@
+// normalize: the elements that share a mean are a line. A team of threads does all of a line if
+// there are enough of them; else one launch for each sum leaves what chunks give in scratch memory,
+// and the next begins by folding that. Both fold in the order of fold.hpp.
+#include "kernels/gpu/fold.hpp"
+
+#include <cmath>
+
+namespace gradus::gpu {
+namespace {
+
+constexpr const char* kNames[] = {"value", "given", "vjp"};
+
+template <class T>
+struct Pair {
+  T a, b;
+};
+template <class T>
+struct Pairs {
+  using Acc = Pair<T>;
+  GRADUS_HD Acc none() const { return {T(0), T(0)}; }
+  GRADUS_HD Acc combine(Acc x, Acc y) const { return {x.a + y.a, x.b + y.b}; }
+};
+
+// Views in the walks: x, weight, bias or cotangent, y; and of lines also mean and variance.
+enum View { kX, kWeight, kOther, kY, kMean, kVar };
+// What is summed: x; squares of what is above the mean; for vjp, g and g h.
+enum Sum { kOfX, kOfSquares, kOfDots };
+
+struct Job {
+  Team team;
+  bool runs[4];  // as Eight has it
+  bool vjp, value, centred;
+  bool whole;              // a team does all of its line: at most 8 chunks
+  int32_t sum, sums, end;  // folds this one; `sums` are in scratch; after fold `end` - 1, y
+  int64_t length, chunk, chunks, inner;
+  double eps;
+};
+
+template <int V, class T>
+__device__ inline void load_view(const Job& job, const char* data, int32_t dtype, int64_t at,
+                                 int64_t begin, int64_t i, int64_t end, T absent, T (&v)[kEight],
+                                 const Walk<4>& terms) {
+  if (data)
+    return Eight(job.runs[V], i, int64_t(job.team.members()) * 4, end,
+                 Places<V>(terms, at, begin, job.inner), terms)
+        .load(Sums<T>{}, data, dtype, v);
+  GPU_UNROLL
+  for (int j = 0; j < kEight; ++j) v[j] = absent;
+}
+
+template <class T>
+__global__ void GPU_BLOCK(kThreads)
+    normalize_lines(Walk<6> lines, Walk<4> terms, Job job, void* memory) {
+  GPU_SHARED(Pair<T>, shared, kThreads);
+  Pair<T>* const partials = static_cast<Pair<T>*>(memory);  // [sum][chunk][line]
+  const Pairs<T> pairs;
+  const Team team = job.team;
+  const char *const x = lines.data[kX], *const weight = lines.data[kWeight],
+                    *const other = lines.data[kOther];
+  const int32_t dtype = lines.dtype[kX], y_dtype = lines.dtype[kY];
+  char* const y = lines.data[kY];
+  T *const means = reinterpret_cast<T*>(lines.data[kMean]), *const vars = reinterpret_cast<T*>(
+                                                                lines.data[kVar]);
+  const int64_t all = (lines.count + team.lines() - 1) / team.lines(), n_lines = lines.count,
+                length = job.length, gap = int64_t(team.members()) * 4;
+  for (int64_t task = block(); task < all * (job.whole ? 1 : job.chunks); task += blocks()) {
+    const int64_t chunk = job.whole ? 0 : task / all,
+                  line = (task - chunk * all) * team.lines() + team.line();
+    const bool here = line < n_lines;
+    int64_t at[6] = {0, 0, 0, 0, 0, 0};
+    if (here) lines.places(line, at);
+    T mean = T(0), var = T(0), sum = T(0), dot = T(0), rstd = T(0);
+    if (here && !job.value) {
+      mean = means[at[kMean]];
+      var = vars[at[kVar]];
+      rstd = T(1) / ::std::sqrt(var + T(job.eps));
+    }
+    const auto learn = [&](int which, Pair<T> total) {
+      if (which == kOfX) mean = total.a / T(length);
+      if (which == kOfSquares) var = total.a / T(length);
+      if (which == kOfSquares) rstd = T(1) / ::std::sqrt(var + T(job.eps));
+      if (which == kOfDots) sum = job.centred ? total.a / T(length) : T(0);
+      if (which == kOfDots) dot = total.b / T(length);
+    };
+    // The sums of earlier launches.
+    for (int k = job.sum - job.sums; k < job.sum; ++k) {
+      const Pair<T>* const from = partials + k % 2 * job.chunks * n_lines + line;
+      const Pair<T> total = fold_chunk(pairs, team, here, 0, job.chunks, shared,
+                                       [&](int64_t base, int member, Pair<T>(&v)[kEight]) {
+                                         GPU_UNROLL
+                                         for (int j = 0; j < kEight; ++j) {
+                                           const int64_t c =
+                                               base + member * 4 + j / 4 * gap + j % 4;
+                                           v[j] = c < job.chunks ? from[c * n_lines] : pairs.none();
+                                         }
+                                       });
+      learn(k, share(total, team, shared));
+    }
+    // Those of this one.
+    for (int k = job.sum; k < job.end; ++k) {
+      Tree<Pair<T>, 3> tree;
+      Pair<T> total = pairs.none();
+      for (int c = 0; c < (job.whole ? kEight : 1); ++c) {
+        Pair<T> part = pairs.none();
+        if (chunk + c < job.chunks) {
+          const int64_t begin = (chunk + c) * job.chunk,
+                        end = begin + job.chunk < length ? begin + job.chunk : length;
+          part = fold_chunk(
+              pairs, team, here, begin, end, shared,
+              [&](int64_t base, int member, Pair<T>(&v)[kEight], const Walk<4>& t) {
+                const int64_t i = base + member * 4;
+                T h[kEight], w[kEight], g[kEight];
+                load_view<kX>(job, x, dtype, at[kX], begin, i, end, T(0), h, t);
+                if (k == kOfDots) {
+                  load_view<kWeight>(job, weight, dtype, at[kWeight], begin, i, end, T(1), w, t);
+                  load_view<kOther>(job, other, dtype, at[kOther], begin, i, end, T(0), g, t);
+                }
+                GPU_UNROLL
+                for (int j = 0; j < kEight; ++j) {
+                  const T d = h[j] - mean;
+                  v[j] = {k == kOfX ? h[j] : d * d, T(0)};
+                  if (k == kOfDots) v[j] = {g[j] * w[j], g[j] * w[j] * (d * rstd)};
+                  if (i + j / 4 * gap + j % 4 >= end) v[j] = pairs.none();
+                }
+              },
+              terms);
+        }
+        total = tree.add(pairs, part, c);
+      }
+      if (job.whole)
+        learn(k, share(total, team, shared));
+      else if (here && team.place() == 0)
+        partials[(k % 2 * job.chunks + chunk) * n_lines + line] = total;
+    }
+    if (!job.whole && job.sum < job.end) continue;
+    if (here && job.value && chunk == 0 && team.place() == 0) {
+      means[at[kMean]] = mean;
+      vars[at[kVar]] = var;
+    }
+    const int64_t begin = chunk * job.chunk,
+                  end = !job.whole && begin + job.chunk < length ? begin + job.chunk : length;
+    for (int k = 0; here && k < team.members_each(); ++k)
+      for (int64_t base = begin; base < end; base += team.step()) {
+        const int64_t i = base + (team.place() * team.members_each() + k) * 4;
+        T h[kEight], w[kEight], b[kEight];
+        load_view<kX>(job, x, dtype, at[kX], begin, i, end, T(0), h, terms);
+        load_view<kWeight>(job, weight, dtype, at[kWeight], begin, i, end, T(1), w, terms);
+        load_view<kOther>(job, other, dtype, at[kOther], begin, i, end, T(0), b, terms);
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j) {
+          h[j] = (h[j] - mean) * rstd;
+          h[j] = job.vjp ? rstd * (b[j] * w[j] - sum - h[j] * dot) : h[j] * w[j] + b[j];
+        }
+        Eight(job.runs[kY], i, gap, end, Places<kY>(terms, at[kY], begin, job.inner), terms)
+            .store(y, y_dtype, h);
+      }
+  }
+}
+
+template <class T>
+void launch(const Run& run, const Walk<6>& lines, const Walk<4>& terms, Job job) {
+  const auto once = [&](const Walk<6>& piece, const Job& j, void* partials) {
+    const int64_t tasks = parts(piece.count, j.team.lines()) * (j.whole ? 1 : j.chunks);
+    run.grid(j.team.kind(), run.blocks_for(tasks, 1), kThreads, normalize_lines<T>, piece, terms, j,
+             partials);
+  };
+  const int first = job.vjp                    ? kOfDots
+                    : job.value && job.centred ? kOfX
+                                               : kOfSquares,
+            last = job.vjp     ? kOfDots + 1
+                   : job.value ? kOfSquares + 1
+                               : first;
+  job.sum = first;
+  job.end = last;
+  if (job.whole || first == last)
+    return in_pieces(lines, [&](const Walk<6>& piece) { once(piece, job, nullptr); });
+  Run::Scratch scratch(run, size_t(2 * job.chunks * lines.count) * sizeof(Pair<T>));
+  void* const partials = scratch.take<Pair<T>>(2 * job.chunks * lines.count);
+  for (int k = first; k <= last; ++k) {
+    job.sum = k;
+    job.end = k < last ? k + 1 : k;
+    job.sums = k - first;
+    once(lines, job, partials);
+  }
+}
+
+}  // namespace
+
+void normalize(Run& run) {
+  Call& call = run.call;
+  const int32_t op = call.op();
+  if (op < GD_NORM_VALUE || op > GD_NORM_VJP)
+    call.refuse(GD_INVALID, "no normalisation has code %d", op);
+  call.named(kNames[op]);
+  const bool value = op == GD_NORM_VALUE, vjp = op == GD_NORM_VJP;
+  call.expect(value ? 3 : 5, value ? 3 : 1, 1, 1);
+  const gd_view &x = call.in(0), &y = call.out(0), &mean = value ? call.out(1) : call.in(3),
+                &var = value ? call.out(2) : call.in(4);
+  const DType t = DType(x.dtype);
+  if (!is_real_float(t))
+    call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 are", dtype_name(t));
+  const DType wide = t == DType::f64 ? t : DType::f32;
+  call.expect_sizes("output", y, x);
+  if (DType(y.dtype) != wide) call.expect_dtype("output", y, t);
+  call.expect_dtype("mean", mean, wide);
+  call.expect_dtype("variance", var, wide);
+  call.expect_sizes("variance", var, mean);
+  if (vjp && !call.has_in(2)) call.refuse(GD_INVALID, "there is no cotangent");
+  if (x.rank != mean.rank)
+    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", SizesText(x).text,
+                SizesText(mean).text);
+  for (int d = 0; d < x.rank; ++d)
+    if (x.sizes[d] != mean.sizes[d] && mean.sizes[d] != 1)
+      call.refuse(GD_INVALID, "input %s does not reduce to output %s", SizesText(x).text,
+                  SizesText(mean).text);
+  const gd_view* views[6] = {&x, nullptr, nullptr, &y, &mean, &var};
+  for (int k = 1; k < 3; ++k) {
+    if (!call.has_in(k)) continue;
+    views[k] = &call.in(k);
+    call.expect_sizes("operand", *views[k], x);
+    call.expect_dtype("operand", *views[k], t);
+  }
+  Axes line_axes, term_axes;
+  for (int d = 0; d < x.rank; ++d) {
+    const bool kept = x.sizes[d] == mean.sizes[d];
+    const auto stride = [&](int v) { return views[v] ? views[v]->strides[d] : 0; };
+    (kept ? line_axes : term_axes)
+        .add(x.sizes[d], {stride(0), stride(1), stride(2), stride(3), stride(4), stride(5)});
+  }
+  if (line_axes.count() == 0) return;
+  line_axes.sort();
+  Job job{};
+  job.length = term_axes.count();
+  gd_view line_views[6], term_views[6];
+  const gd_view *line_pointers[6] = {}, *term_pointers[4] = {};
+  for (int v = 0; v < 6; ++v) {
+    if (!views[v] || (v < kMean && job.length == 0)) continue;
+    line_views[v] = line_axes.view(v, *views[v]);
+    line_pointers[v] = &line_views[v];
+    if (v >= kMean) continue;
+    term_views[v] = term_axes.view(v, *views[v]);
+    term_pointers[v] = &term_views[v];
+  }
+  const auto lines = make_walk<6>(call, line_pointers);
+  auto terms = make_walk<4>(call, term_pointers);
+  terms.count = job.length;
+  const bool across = lines.count > 1 && line_axes.least() < term_axes.least();
+  job.team = Team(lines.count, job.length, across);
+  for (int v = 0; v < 4; ++v) job.runs[v] = !across && runs(terms, v);
+  job.value = value;
+  job.vjp = vjp;
+  job.centred = call.integer(0) == 0;
+  job.chunk = chunk_of(job.length);
+  job.chunks = job.length > 0 ? parts(job.length, job.chunk) : 1;
+  job.whole =
+      job.chunks == 1 || (job.chunks <= kEight && parts(lines.count, job.team.lines()) >= 256);
+  job.inner = inner_of(call, terms);
+  job.eps = call.number(0);
+  if (wide == DType::f64)
+    launch<double>(run, lines, terms, job);
+  else
+    launch<float>(run, lines, terms, job);
+}
+
+}  // namespace gradus::gpu

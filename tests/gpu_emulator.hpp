@@ -1,0 +1,94 @@
+// What the tests of the GPU modules' slots share: the emulator's four devices (waves of 32 and 64,
+// both orders), calls, the reference's answers.
+#pragma once
+#include "engine/device.hpp"
+#include "tests/cpu_device.hpp"
+
+#include "gradus_paths.hpp"
+
+#include <dlfcn.h>
+
+namespace gpu_test {
+
+using namespace cpu_test;
+
+// The module's own table, beside the registry: other tests go over all registered devices.
+inline const gd_table& emulator() {
+  static const gd_table* const table = [] {
+    void* module = ::dlopen(GRADUS_LIB_DIR "/gradus_emu.so", RTLD_NOW | RTLD_LOCAL);
+    REQUIRE_MESSAGE(module, ::dlerror());
+    const auto entry = reinterpret_cast<gd_module_entry>(::dlsym(module, GD_ENTRY_SYMBOL));
+    REQUIRE((entry != nullptr));
+    return entry(GD_MAJOR, GD_MINOR);
+  }();
+  return *table;
+}
+inline const std::vector<gd_device*>& emulated() {
+  static const std::vector<gd_device*> all = [] {
+    std::vector<gd_device*> list(4);
+    gd_error e{};
+    for (int k = 0; k < 4; ++k) REQUIRE(emulator().open(k, "{}", &list[size_t(k)], &e) == GD_OK);
+    return list;
+  }();
+  return all;
+}
+
+inline gd_status try_run(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
+                         const std::vector<gd_view>& in, const std::vector<gd_view>& out,
+                         const std::vector<double>& doubles, const Index& ints, gd_error& e) {
+  const gd_call c{sizeof(gd_call),
+                  slot,
+                  op,
+                  int32_t(in.size()),
+                  int32_t(out.size()),
+                  int32_t(doubles.size()),
+                  int32_t(ints.size()),
+                  in.data(),
+                  out.data(),
+                  doubles.data(),
+                  ints.data(),
+                  nullptr};
+  return table.slot[slot](device, nullptr, &c, &e);
+}
+inline void run(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
+                const std::vector<gd_view>& in, const std::vector<gd_view>& out,
+                const std::vector<double>& doubles, const Index& ints) {
+  gd_error e{};
+  const gd_status s = try_run(table, device, slot, op, in, out, doubles, ints, e);
+  INFO(e.text);
+  REQUIRE(s == GD_OK);
+}
+
+// Both refuse, with one text after the device's name.
+inline void same_refusal(gd_slot slot, int32_t op, std::vector<gd_view> in,
+                         std::vector<gd_view> out, std::vector<double> doubles, Index ints) {
+  const auto said = [&](const gd_table& table, gd_device* device) {
+    gd_error e{};
+    const gd_status s = try_run(table, device, slot, op, in, out, doubles, ints, e);
+    const std::string text = e.text;
+    return std::to_string(s) + text.substr(std::min(text.find(' '), text.size()));
+  };
+  gradus::Device& reference = open_device("reference");
+  const std::string a = said(emulator(), emulated()[0]);
+  CHECK(a == said(reference.table(), reference.handle()));
+  CHECK(a[0] != '0');
+}
+
+// The same numbers in every layout: those that `number` gives in row-major order.
+template <class T, class F>
+Array<T> filled(const Index& sizes, Layout layout, F&& number) {
+  Array<T> x(sizes, layout);
+  rng().seed(11);
+  each(sizes, [&](const Index& i) { x.at(i) = number(); });
+  return x;
+}
+
+template <class T>
+bool all_near(const Array<T>& got, const Array<T>& wanted, double tolerance) {
+  bool right = true;
+  each(wanted.sizes,
+       [&](const Index& i) { right = right && near(got.at(i), wide(wanted.at(i)), tolerance); });
+  return right;
+}
+
+}  // namespace gpu_test
