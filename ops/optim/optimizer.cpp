@@ -139,7 +139,7 @@ void Optimizer::load(const nn::NamedTensors& state, int64_t steps, const std::st
   steps_ = steps;
 }
 
-Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm) {
+Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm, const Tensor& gain) {
   const NoGrad no_grad;
   Tensor total;
   for (const auto& [name, p] : parameters) {
@@ -148,7 +148,9 @@ Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm) {
     total = total.defined() ? add(total, squares) : squares;
   }
   if (!total.defined()) return total;
-  return minimum(div(Tensor(max_norm), add(sqrt(total), Tensor(1e-6))), Tensor(1.0));
+  const Tensor norm = gain.defined() ? mul(sqrt(total), gain) : sqrt(total);
+  const Tensor clip = minimum(div(Tensor(max_norm), add(norm, Tensor(1e-6))), Tensor(1.0));
+  return gain.defined() ? mul(clip, gain) : clip;
 }
 
 }  // namespace gradus::optim
