@@ -268,6 +268,7 @@ TEST_CASE("precision: what the scale does to the gradients, the gain undoes, cli
       return all;
     };
     CHECK(steps(1024) == steps(1));
+    CHECK(steps(0x1p100) == steps(1));  // squares of the gradients would overflow
     CHECK(close(steps(1000), steps(1), 1e-5));
   }
 }

@@ -82,7 +82,10 @@ class Residual : public Module {
     f_.collect(prefix, out);
   }
   void set_training(bool on) override { f_.set_training(on); }
-  void set_compute(DType dtype) override { f_.set_compute(dtype); }
+  void set_compute(DType dtype) override {
+    Module::set_compute(dtype);
+    f_.set_compute(dtype);
+  }
 
  private:
   Sequential f_;
@@ -100,7 +103,10 @@ class Checkpoint : public Module {
     f_->collect(prefix, out);
   }
   void set_training(bool on) override { f_->set_training(on); }
-  void set_compute(DType dtype) override { f_->set_compute(dtype); }
+  void set_compute(DType dtype) override {
+    Module::set_compute(dtype);
+    f_->set_compute(dtype);
+  }
 
  private:
   std::shared_ptr<Sequential> f_;  // graphs run it again, perhaps after this module is gone

@@ -144,12 +144,13 @@ Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm, const Tens
   Tensor total;
   for (const auto& [name, p] : parameters) {
     if (!p.grad().defined()) continue;
-    const Tensor squares = sum(square(p.grad()));
+    // Scaled gradients are scaled back first: their squares could overflow.
+    const Tensor g = gain.defined() ? mul(p.grad(), cast(gain, p.grad().dtype())) : p.grad();
+    const Tensor squares = sum(square(g));
     total = total.defined() ? add(total, squares) : squares;
   }
   if (!total.defined()) return total;
-  const Tensor norm = gain.defined() ? mul(sqrt(total), gain) : sqrt(total);
-  const Tensor clip = minimum(div(Tensor(max_norm), add(norm, Tensor(1e-6))), Tensor(1.0));
+  const Tensor clip = minimum(div(Tensor(max_norm), add(sqrt(total), Tensor(1e-6))), Tensor(1.0));
   return gain.defined() ? mul(clip, gain) : clip;
 }
 
