@@ -4,6 +4,7 @@
 #include "cli/data/copy.hpp"
 #include "cli/data/digits.hpp"
 #include "cli/data/idx.hpp"
+#include "cli/parse.hpp"
 #include "engine/io/device_config.hpp"
 
 #include <map>
@@ -131,6 +132,34 @@ Spec loss_spec() {
       .otherwise("\"cross_entropy\"");
 }
 
+Spec precision_spec() {
+  return Spec::object("mixed precision: a network that computes in 16 bits, with parameters in f32")
+      .maybe("compute", Spec::string("what the network computes in")
+                            .one_of({"f32", "bf16", "f16"})
+                            .otherwise("\"f32\""))
+      .maybe("loss_scale",
+             Spec::any_of({Spec::number("a factor that stays").above(0),
+                           Spec::string("65536, halved by an overflow, doubled after 2000 steps "
+                                        "without one")
+                               .one_of({"dynamic"})},
+                          "what backward begins with, so that small gradients are not lost; a step "
+                          "whose gradients overflow is skipped; by default dynamic for f16, else "
+                          "1"));
+}
+
+Precision read_precision(const Json& v) {
+  Precision p;
+  const DType compute = parse_dtype(v["compute"].get<std::string>());
+  if (is_half(compute)) p.compute = compute;
+  if (p.compute || v.contains("loss_scale")) p.loss_scale.emplace();
+  const bool dynamic =
+      v.contains("loss_scale") ? v["loss_scale"].is_string() : compute == DType::f16;
+  if (!p.loss_scale || dynamic) return p;
+  p.loss_scale->dynamic = false;
+  p.loss_scale->scale = v.value("loss_scale", 1.0);
+  return p;
+}
+
 optim::Rule read_rule(const Json& v) {
   if (v["name"] == "sgd")
     return optim::Sgd{v["momentum"].get<double>(), v["dampening"].get<double>(),
@@ -196,6 +225,7 @@ Spec network_spec() {
       .maybe("loss", loss_spec())
       .maybe("optimizer", optimizer_spec())
       .maybe("clip_norm", Spec::number("bound of the norm of all gradients together").above(0))
+      .maybe("precision", precision_spec())
       .maybe("epochs", Spec::integer("passes over the training set").at_least(1).otherwise("5"))
       .maybe("batch_size",
              Spec::integer("samples in one step").at_least(1).at_most(1 << 20).otherwise("64"))
@@ -229,6 +259,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.rule = read_rule(config["optimizer"]);
   e.schedule = read_schedule(config["optimizer"]);
   e.clip_norm = config.value("clip_norm", 0.0);
+  if (config.contains("precision")) e.precision = read_precision(config["precision"]);
   e.epochs = config["epochs"].get<int64_t>();
   e.batch_size = config["batch_size"].get<int64_t>();
   e.shuffle = config["shuffle"].get<bool>();
@@ -261,6 +292,7 @@ nn::Sequential build_network(const Experiment& experiment, const Dataset& data, 
   const Shape one{1, data.inputs_each()};
   Tensor probe = Tensor::zeros(one, data.sequences ? DType::i64 : DType::f32, device);
   nn::Sequential network = build_layers(experiment.layers, probe, "layers");
+  if (experiment.precision.compute) network.set_compute(*experiment.precision.compute);
   const Shape& out = probe.sizes();
   const int64_t classes = probe.rank() > 0 ? probe.size(-1) : 0;
   if (probe.rank() == 0 || probe.numel() != data.labels_each() * classes || classes < data.classes)

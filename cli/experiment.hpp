@@ -4,9 +4,11 @@
 #include "cli/data/dataset.hpp"
 #include "cli/layers.hpp"
 #include "ops/nn/loss.hpp"
+#include "ops/optim/loss_scale.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "ops/optim/schedule.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,12 @@ struct DataConfig {
 // Are training steps recorded and replayed? `automatic`: where they can be.
 enum class Capture { automatic, on, off };
 
+// Neither: the network computes in f32, and no gradient is looked at.
+struct Precision {
+  std::optional<DType> compute;                      // f16 or bf16, with f32 parameters
+  std::optional<optim::LossScale::Rule> loss_scale;  // steps with overflows are skipped
+};
+
 struct Experiment {
   std::string kind;  // "network", or "mlp", which is the same
   uint64_t seed = 1;
@@ -34,6 +42,7 @@ struct Experiment {
   // batches.
   optim::Schedule schedule;
   double clip_norm = 0;  // 0: none
+  Precision precision;
   int64_t epochs = 5, batch_size = 64;
   bool shuffle = true;
   Capture capture = Capture::automatic;

@@ -80,12 +80,21 @@ std::string to_json(const StepEvent& e) {
                {"lr", e.lr}}
       .dump();
 }
-std::string to_json(const EpochEvent& e) {
+std::string to_json(const SkipEvent& e) {
   return Event{
+      {"event", "skip"}, {"epoch", e.epoch}, {"step", e.step}, {"loss_scale", e.loss_scale}}
+      .dump();
+}
+std::string to_json(const EpochEvent& e) {
+  Event j{
       {"event", "epoch"}, {"epoch", e.epoch},       {"step", e.step},
       {"loss", e.loss},   {"accuracy", e.accuracy}, {"train_loss", e.train_loss},
-      {"lr", e.lr},       {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second}}
-      .dump();
+      {"lr", e.lr},       {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second}};
+  if (e.skipped >= 0) {
+    j["skipped"] = e.skipped;
+    j["loss_scale"] = e.loss_scale;
+  }
+  return j.dump();
 }
 std::string to_json(const ResultEvent& e) {
   return Event{{"event", "result"},      {"loss", e.loss},
@@ -144,11 +153,14 @@ void Reporter::start(const StartEvent& e) {
 
 void Reporter::step(const StepEvent& e) { json_line(to_json(e)); }
 
+void Reporter::skip(const SkipEvent& e) { json_line(to_json(e)); }
+
 void Reporter::epoch(const EpochEvent& e) {
   json_line(to_json(e));
   notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s samples/s",
               static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss,
-              e.loss, percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()));
+              e.loss, percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()) +
+         (e.skipped > 0 ? join("  ", e.skipped, " skipped") : std::string()));
 }
 
 void Reporter::result(const ResultEvent& e) {

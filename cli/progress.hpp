@@ -19,11 +19,17 @@ struct StepEvent {
   int64_t epoch = 0, step = 0;
   double train_loss = 0, lr = 0;  // of this one step
 };
+struct SkipEvent {  // a step without an update: a gradient overflowed
+  int64_t epoch = 0, step = 0;
+  double loss_scale = 0;  // of this step
+};
 struct EpochEvent {
   int64_t epoch = 0, epochs = 0, step = 0;
   double train_loss = 0;          // mean over the epoch
   double loss = 0, accuracy = 0;  // on the test set
   double lr = 0, seconds = 0, samples_per_second = 0;
+  int64_t skipped = -1;   // steps of the epoch; -1: the loss is not scaled
+  double loss_scale = 0;  // at its end
 };
 struct ResultEvent {
   double loss = 0, accuracy = 0;  // on the test set
@@ -34,6 +40,7 @@ struct ResultEvent {
 // One JSON object without a line end, keys in the documented order.
 std::string to_json(const StartEvent& e);
 std::string to_json(const StepEvent& e);
+std::string to_json(const SkipEvent& e);
 std::string to_json(const EpochEvent& e);
 std::string to_json(const ResultEvent& e);
 
@@ -64,6 +71,7 @@ class Reporter {
   void notice(const std::string& line);  // one line for people
   void start(const StartEvent& e);
   void step(const StepEvent& e);
+  void skip(const SkipEvent& e);
   void epoch(const EpochEvent& e);
   void result(const ResultEvent& e);
   // A line of JSON as it stands; nothing without json.

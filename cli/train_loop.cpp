@@ -103,13 +103,27 @@ void TrainLoop::after_step() {
          folder_ ? join("; saved, go on with --resume --out ", folder_->path()) : std::string());
 }
 
+// An overflow at this loss scale: an event for each, a line for people for the first.
+void TrainLoop::say_skipped(double scale) {
+  const SkipEvent e{trainer_.epoch() + 1, trainer_.steps(), scale};
+  reporter_.skip(e);
+  if (folder_) folder_->append_metrics(to_json(e));
+  if (said_skipped_) return;
+  said_skipped_ = true;
+  const double now = trainer_.loss_scale()->state().scale;
+  reporter_.notice(join("gradus: step ", e.step, " is skipped: a gradient is not finite at loss ",
+                        "scale ", scale, now < scale ? join(", which is now ", now) : std::string(),
+                        "; an epoch's line counts the others"));
+}
+
 void TrainLoop::train_epoch() {
   while (!trainer_.epoch_done()) {
     if (!going_) {
       going_ = true;
       going_since_ = Clock::now();
     }
-    trainer_.step();
+    const double scale = trainer_.loss_scale() ? trainer_.loss_scale()->state().scale : 1;
+    if (!trainer_.step()) say_skipped(scale);
     if (!said_why_ && !trainer_.why_not_captured().empty()) {
       said_why_ = true;
       reporter_.notice("gradus: steps are not captured: " + trainer_.why_not_captured());
@@ -122,6 +136,10 @@ void TrainLoop::train_epoch() {
 void TrainLoop::end_epoch() {
   pause();
   EpochEvent e;
+  if (trainer_.loss_scale()) {
+    e.skipped = trainer_.skipped();
+    e.loss_scale = trainer_.loss_scale()->state().scale;
+  }
   e.train_loss = trainer_.finish_epoch();
   score_ = trainer_.test();
   e.epoch = trainer_.epoch();

@@ -24,6 +24,7 @@ class TrainLoop {
   using Clock = std::chrono::steady_clock;
   void train_epoch();
   void end_epoch();
+  void say_skipped(double scale);
   void after_step();
   void save();
   void pause();
@@ -40,7 +41,8 @@ class TrainLoop {
   double step_seconds_ = 0;    // spent in steps, up to the last pause
   Clock::time_point going_since_{};
   bool going_ = false;
-  bool said_why_ = false;  // that steps are not captured
+  bool said_why_ = false;      // that steps are not captured
+  bool said_skipped_ = false;  // that a step was skipped
   int64_t saved_step_ = -1;
   std::optional<Score> score_;  // of the last epoch, while the parameters are still those
 };

@@ -13,8 +13,9 @@ namespace gradus::cli {
 
 namespace {
 
-constexpr int64_t kWindow = 256;     // losses kept on the device
-constexpr int64_t kEvaluated = 500;  // samples in one batch of an evaluation
+constexpr int64_t kWindow = 256;       // losses kept on the device
+constexpr int64_t kEvaluated = 500;    // samples in one batch of an evaluation
+constexpr int64_t kMostSkipped = 100;  // steps in a row without an update
 
 std::string exact(double x) {
   char text[40];
@@ -68,7 +69,7 @@ Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Dataset& dat
   for (int64_t begin = 0; begin < set.count; begin += kEvaluated) {
     const int64_t n = std::min(kEvaluated, set.count - begin);
     const auto& batch = batches.fill({indices.data() + begin, size_t(n)});
-    const Tensor outputs = network.forward(batch.inputs);
+    const Tensor outputs = nn::outputs_of(network, batch.inputs);
     sum += nn::loss_of(loss, outputs, batch.labels).item() * double(batch.counted);
     right += nn::correct(outputs, batch.labels).item_integer();
     counted += batch.counted;
@@ -84,11 +85,13 @@ Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& devi
       batches_(data, data.train, device),
       batches_per_epoch_((data.train.count + experiment.batch_size - 1) / experiment.batch_size),
       steps_by_shape_(device),
+      updates_by_shape_(device),
       window_(Tensor::zeros({kWindow}, DType::f64, device)) {
   manual_seed(experiment_.seed);
   network_ = build_network(experiment_, data, device);
   parameters_ = network_.parameters();
   optimizer_ = std::make_unique<optim::Optimizer>(parameters_, experiment_.rule);
+  if (experiment_.precision.loss_scale) scale_.emplace(*experiment_.precision.loss_scale, device);
   experiment_.schedule.total_steps = experiment_.epochs * batches_per_epoch_;
   if (experiment_.schedule.unit == 0) experiment_.schedule.unit = batches_per_epoch_;
 }
@@ -97,7 +100,7 @@ double Trainer::learning_rate() const {
   return experiment_.schedule.at(std::max<int64_t>(steps_ - 1, 0));
 }
 
-void Trainer::step() {
+bool Trainer::step() {
   if (order_.empty()) {
     if (experiment_.shuffle) {
       order_ = epoch_order(data_.train.count, experiment_.seed, epoch_);
@@ -109,27 +112,80 @@ void Trainer::step() {
   const int64_t n = std::min(experiment_.batch_size, data_.train.count - batch_begin());
   const auto& batch = batches_.fill({order_.data() + batch_begin(), size_t(n)});
   default_generator().begin_step();
-  optimizer_->prepare(experiment_.schedule.at(steps_));
-  const auto work = [&] { return Tensors{update(batch)}; };
-  const Tensor loss =
-      experiment_.capture == Capture::off ? work()[0] : steps_by_shape_.run({n}, work)[0];
-  if (experiment_.capture == Capture::on && !steps_by_shape_.why_not().empty())
-    fail(ErrorKind::config, "capture",
-         "\"on\", but the step cannot be captured: ", steps_by_shape_.why_not());
+  const double lr = experiment_.schedule.at(steps_);
+  bool finite = true;
+  const Tensor loss = scale_ ? scaled_step(batch, lr, finite) : whole_step(batch, lr);
   ++batch_;
   ++steps_;
   samples_ += n;
-  keep_loss(loss, batch.counted);
+  if (finite || std::isfinite(loss.item()))
+    keep_loss(loss, batch.counted);
+  else
+    left_out_ += batch.counted;
+  if (finite) return true;
+  ++skipped_;
+  if (scale_->state().skipped == kMostSkipped)
+    fail(ErrorKind::numeric, "train", "the last ", kMostSkipped, " steps up to ", steps_,
+         " were skipped: a gradient is not finite, and the loss scale is ", scale_->state().scale,
+         "; \"dynamic\", a smaller precision.loss_scale or a smaller optimizer.lr may help");
+  return false;
 }
 
-// What a step does on the device, and all of it: this is what is captured.
-Tensor Trainer::update(const Batches::Batch& batch) {
-  const Tensor loss = nn::loss_of(experiment_.loss, network_.forward(batch.inputs), batch.labels);
-  backward(loss);
-  optimizer_->apply(experiment_.clip_norm > 0 ? optim::clip_gain(parameters_, experiment_.clip_norm)
-                                              : Tensor());
-  optimizer_->zero_grad();
+// Runs what a step, or a part of it, does on the device: captured, if it can be.
+Tensors Trainer::run(CaptureCache& cache, const Batches::Batch& batch,
+                     const std::function<Tensors()>& work) {
+  const Tensors out =
+      experiment_.capture == Capture::off ? work() : cache.run({batch.labels.size(0)}, work);
+  if (experiment_.capture == Capture::on && !cache.why_not().empty())
+    fail(ErrorKind::config, "capture",
+         "\"on\", but the step cannot be captured: ", cache.why_not());
+  return out;
+}
+
+Tensor Trainer::whole_step(const Batches::Batch& batch, double lr) {
+  optimizer_->prepare(lr);
+  return run(steps_by_shape_, batch, [&] {
+    const Tensor loss = gradients(batch);
+    update();
+    optimizer_->zero_grad();
+    return Tensors{loss};
+  })[0];
+}
+
+Tensor Trainer::scaled_step(const Batches::Batch& batch, double lr, bool& finite) {
+  const Tensors out = run(steps_by_shape_, batch, [&] {
+    optimizer_->zero_grad();
+    const Tensor loss = gradients(batch);
+    return Tensors{loss, optim::largest_gradient(parameters_)};
+  });
+  finite = scale_->update(out[1]);
+  if (!finite) return out[0];
+  optimizer_->prepare(lr);
+  const auto work = [&] { return update(), Tensors(); };
+  // A replayed update reads the gradients that a replayed first part writes.
+  if (steps_by_shape_.why_not().empty())
+    run(updates_by_shape_, batch, work);
+  else
+    work();
+  return out[0];
+}
+
+// Forward and backward; the loss as it is, the gradients scaled.
+Tensor Trainer::gradients(const Batches::Batch& batch) {
+  const Tensor outputs = nn::outputs_of(network_, batch.inputs);
+  const Tensor loss = nn::loss_of(experiment_.loss, outputs, batch.labels);
+  if (scale_)
+    backward({loss}, {scale_->seed(loss)});
+  else
+    backward(loss);
   return loss.detach();
+}
+
+void Trainer::update() {
+  const Tensor gain = scale_ ? scale_->gain() : Tensor();
+  optimizer_->apply(experiment_.clip_norm > 0
+                        ? optim::clip_gain(parameters_, experiment_.clip_norm, gain)
+                        : gain);
 }
 
 void Trainer::keep_loss(const Tensor& loss, int64_t counted) {
@@ -158,8 +214,12 @@ double Trainer::finish_epoch() {
   read_losses();
   const auto& labels = data_.train.labels;
   const auto ignored = std::count(labels.begin(), labels.end(), kNoLabel);
-  const double mean = loss_sum_ / double(int64_t(labels.size()) - ignored);
+  const int64_t counted = int64_t(labels.size()) - ignored - left_out_;
+  if (counted == 0)
+    fail(ErrorKind::numeric, "train", "no step of epoch ", epoch_ + 1, " had a finite loss");
+  const double mean = loss_sum_ / double(counted);
   loss_sum_ = 0;
+  skipped_ = left_out_ = 0;
   order_.clear();
   batch_ = 0;
   ++epoch_;
@@ -189,16 +249,23 @@ NamedTensors Trainer::tensors() {
 }
 
 Metadata Trainer::numbers() const {
-  return {{"epoch", join(epoch_)},
-          {"batch", join(batch_)},
-          {"step", join(steps_)},
-          {"samples", join(samples_)},
-          {"optimizer_steps", join(optimizer_->steps())},
-          {"generator_seed", std::to_string(default_generator().seed())},
-          {"generator_position", std::to_string(default_generator().position())},
-          {"train_images", join(data_.train.count)},
-          {"loss_sum", exact(loss_sum_)},
-          {"last_loss", exact(last_loss_)}};
+  Metadata m{{"epoch", join(epoch_)},
+             {"batch", join(batch_)},
+             {"step", join(steps_)},
+             {"samples", join(samples_)},
+             {"optimizer_steps", join(optimizer_->steps())},
+             {"generator_seed", std::to_string(default_generator().seed())},
+             {"generator_position", std::to_string(default_generator().position())},
+             {"train_images", join(data_.train.count)},
+             {"loss_sum", exact(loss_sum_)},
+             {"last_loss", exact(last_loss_)}};
+  if (!scale_) return m;
+  m["loss_scale"] = exact(scale_->state().scale);
+  m["steps_since_overflow"] = join(scale_->state().good);
+  m["skipped_in_a_row"] = join(scale_->state().skipped);
+  m["skipped"] = join(skipped_);
+  m["left_out"] = join(left_out_);
+  return m;
 }
 
 void Trainer::restore(const Safetensors& state, const std::string& source) {
@@ -218,6 +285,12 @@ void Trainer::restore(const Safetensors& state, const std::string& source) {
   samples_ = integer(m, "samples", source);
   loss_sum_ = real_number(m, "loss_sum", source);
   last_loss_ = real_number(m, "last_loss", source);
+  if (scale_) {
+    scale_->set({real_number(m, "loss_scale", source), integer(m, "steps_since_overflow", source),
+                 integer(m, "skipped_in_a_row", source)});
+    skipped_ = integer(m, "skipped", source);
+    left_out_ = integer(m, "left_out", source);
+  }
   order_.clear();
   in_window_.clear();
 }

@@ -8,6 +8,7 @@
 #include "engine/wrap/capture.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace gradus::cli {
 
@@ -27,9 +28,11 @@ class Trainer {
   // `data` must outlive this. Restarts this thread's generator. Throws what load and layers throw.
   Trainer(const Experiment& experiment, const Dataset& data, Device& device);
 
-  // One optimiser step on the next batch of the epoch. Does not wait for the device.
+  // One optimiser step on the next batch of the epoch. Does not wait for the device, unless the
+  // config scales the loss: then false says that a gradient was not finite, and that nothing but
+  // the scale has changed. Error(numeric) when that has happened too often in a row.
   // REQUIRES !epoch_done().
-  void step();
+  bool step();
   bool epoch_done() const { return batch_ == batches_per_epoch_; }
   // Waits and reads the losses of the steps since the last call. Error(numeric) names the first
   // step whose loss is not finite. Called by the trainer itself at times, so that few are kept.
@@ -46,9 +49,16 @@ class Trainer {
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   double last_loss() const { return last_loss_; }  // of the last step that was read
   double learning_rate() const;                    // of the last step
+  // The loss scale for the next step, or nullptr if there is none; steps of this epoch without an
+  // update.
+  const optim::LossScale* loss_scale() const { return scale_ ? &*scale_ : nullptr; }
+  int64_t skipped() const { return skipped_; }
   nn::Sequential& network() { return network_; }
   // Why steps run as they are instead of being replayed; "" if they are replayed, or will be.
-  const std::string& why_not_captured() const { return steps_by_shape_.why_not(); }
+  const std::string& why_not_captured() const {
+    return steps_by_shape_.why_not().empty() ? updates_by_shape_.why_not()
+                                             : steps_by_shape_.why_not();
+  }
   int64_t replays() const { return steps_by_shape_.replays(); }
 
   // The state: the network's as "model.*", the optimiser's as "optimizer.*", the rest as text.
@@ -60,7 +70,12 @@ class Trainer {
   void restore(const Safetensors& state, const std::string& source);
 
  private:
-  Tensor update(const Batches::Batch& batch);
+  Tensor gradients(const Batches::Batch& batch);
+  void update();
+  Tensor whole_step(const Batches::Batch& batch, double lr);
+  Tensor scaled_step(const Batches::Batch& batch, double lr, bool& finite);
+  Tensors run(CaptureCache& cache, const Batches::Batch& batch,
+              const std::function<Tensors()>& work);
   void keep_loss(const Tensor& loss, int64_t counted);
   int64_t batch_begin() const { return batch_ * experiment_.batch_size; }
 
@@ -75,7 +90,13 @@ class Trainer {
   std::vector<int64_t> order_;  // of the epoch
   int64_t epoch_ = 0, batch_ = 0, steps_ = 0, samples_ = 0;
 
-  CaptureCache steps_by_shape_;     // full batches, and the last of an epoch
+  std::optional<optim::LossScale> scale_;
+  int64_t skipped_ = 0;   // steps of this epoch without an update ...
+  int64_t left_out_ = 0;  // ... and labels of those whose very loss was not finite
+
+  // By the size of the batch: full ones, and the last of an epoch. A scaled step is in two parts,
+  // since the host looks at the gradients before the update.
+  CaptureCache steps_by_shape_, updates_by_shape_;
   Tensor window_;                   // losses of the last steps, on the device
   std::vector<int64_t> in_window_;  // their labels that count
   double loss_sum_ = 0;             // over the labels of this epoch, as far as read

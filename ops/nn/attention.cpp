@@ -28,15 +28,15 @@ Tensor MultiHeadAttention::forward(const Tensor& x) {
          "), its input is ", x.sizes());
   const int64_t n = x.size(0), length = x.size(1);
   enum { kN, kPlace, kIn, kOut };
-  Tensor packed = contract(x, {kN, kPlace, kIn}, in_proj_weight, {kOut, kIn}, {kN, kPlace, kOut},
-                           Algebra::standard, in_proj_bias);
+  Tensor packed = contract(x, {kN, kPlace, kIn}, used(in_proj_weight), {kOut, kIn},
+                           {kN, kPlace, kOut}, Algebra::standard, used(in_proj_bias));
   // (n, length, 3 heads d) -> (3, n, heads, length, d), a view.
   packed = permute(reshape(packed, {n, length, 3, heads_, dim / heads_}), {2, 0, 3, 1, 4});
   const Tensor looked = scaled_dot_product_attention(select(packed, 0, 0), select(packed, 0, 1),
                                                      select(packed, 0, 2), {}, causal_);
   const Tensor joined = reshape(permute(looked, {0, 2, 1, 3}), {n, length, dim});
-  return contract(joined, {kN, kPlace, kIn}, out_proj_weight, {kOut, kIn}, {kN, kPlace, kOut},
-                  Algebra::standard, out_proj_bias);
+  return contract(joined, {kN, kPlace, kIn}, used(out_proj_weight), {kOut, kIn}, {kN, kPlace, kOut},
+                  Algebra::standard, used(out_proj_bias));
 }
 
 void MultiHeadAttention::collect(const std::string& prefix, NamedTensors& out) const {

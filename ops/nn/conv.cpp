@@ -40,9 +40,9 @@ Tensor Conv::forward(const Tensor& x) {
          o.axes + 2, " axes, its input is ", x.sizes());
   if (o.transposed)
     return (o.axes == 1 ? conv_transpose1d : conv_transpose2d)(
-        x, weight, bias, o.stride, o.padding, o.output_padding, o.groups, o.dilation);
-  return (o.axes == 1 ? conv1d : conv2d)(x, weight, bias, o.stride, o.padding, o.dilation,
-                                         o.groups);
+        x, used(weight), used(bias), o.stride, o.padding, o.output_padding, o.groups, o.dilation);
+  return (o.axes == 1 ? conv1d : conv2d)(x, used(weight), used(bias), o.stride, o.padding,
+                                         o.dilation, o.groups);
 }
 
 void Conv::collect(const std::string& prefix, NamedTensors& out) const {

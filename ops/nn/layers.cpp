@@ -36,7 +36,8 @@ Tensor Linear::forward(const Tensor& x) {
   for (int64_t axis = 0; axis < x.rank(); ++axis) labels_x.push_back(axis);
   labels_y = labels_x;
   labels_y.back() = x.rank();
-  return contract(x, labels_x, weight, {x.rank(), x.rank() - 1}, labels_y, Algebra::standard, bias);
+  return contract(x, labels_x, used(weight), {x.rank(), x.rank() - 1}, labels_y, Algebra::standard,
+                  used(bias));
 }
 
 void Linear::collect(const std::string& prefix, NamedTensors& out) const {
@@ -104,7 +105,7 @@ Tensor Embedding::forward(const Tensor& x) {
   if (!is_integer(x.dtype()))
     fail(ErrorKind::dtype, "embedding", place(), " takes integers, its input is ", x.dtype(), " ",
          x.sizes());
-  return embedding(weight, x);
+  return used(embedding(weight, x));
 }
 
 PositionalEmbedding::PositionalEmbedding(int64_t max_length, int64_t dim, DType dtype,
@@ -115,7 +116,7 @@ Tensor PositionalEmbedding::forward(const Tensor& x) {
   if (x.rank() < 2 || x.size(-1) != weight.size(1) || x.size(-2) > weight.size(0))
     fail(ErrorKind::shape, "positional_embedding", place(), " takes up to ", weight.size(0),
          " places of ", weight.size(1), " features, its input is ", x.sizes());
-  return add(x, slice(weight, 0, 0, x.size(-2)));
+  return add(x, used(slice(weight, 0, 0, x.size(-2))));
 }
 
 }  // namespace gradus::nn

@@ -2,6 +2,7 @@
 #include "ops/nn/module.hpp"
 
 #include "engine/checkpoint.hpp"
+#include "ops/dtypes.hpp"
 
 #include <algorithm>
 
@@ -25,6 +26,11 @@ void Sequential::collect(const std::string& prefix, NamedTensors& out) const {
 
 void Sequential::set_training(bool on) {
   for (const auto& layer : layers_) layer->set_training(on);
+}
+
+void Sequential::set_compute(DType dtype) {
+  Module::set_compute(dtype);
+  for (const auto& layer : layers_) layer->set_compute(dtype);
 }
 
 NamedTensors Sequential::state() const {
@@ -63,6 +69,12 @@ Tensor Checkpoint::forward(const Tensor& x) {
   Tensors inputs{x};
   for (const auto& named : f_->state()) inputs.push_back(named.second);
   return checkpoint([f = f_](const Tensors& in) { return Tensors{f->forward(in[0])}; }, inputs)[0];
+}
+
+Tensor outputs_of(Module& network, const Tensor& inputs) {
+  const bool narrow = network.compute() && is_floating(inputs.dtype());
+  const Tensor y = network.forward(narrow ? cast(inputs, *network.compute()) : inputs);
+  return cast(y, statistics_dtype(y.dtype()));
 }
 
 int64_t count(const NamedTensors& parameters) {

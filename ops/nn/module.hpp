@@ -7,6 +7,7 @@
 #include "ops/ops.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +26,24 @@ class Module {
   // Appends this module's parameters and buffers; the handles are those themselves, not copies.
   virtual void collect(const std::string& /*prefix*/, NamedTensors& /*out*/) const {}
   virtual void set_training(bool /*on*/) {}
+  // Mixed precision: from now on the layer works in `dtype`, and its state stays what it is (f32).
+  // Normalisation layers go on computing in f32, and give the dtype of their input.
+  virtual void set_compute(DType dtype) { compute_ = dtype; }
+  std::optional<DType> compute() const { return compute_; }  // none: the dtype of its parameters
   // Where the module stands, for messages: "layers[1]"; set by the container.
   void set_place(std::string place) { place_ = std::move(place); }
   const std::string& place() const { return place_; }
 
+ protected:
+  // A parameter, or what was taken out of it, as forward() works with it. The cast is an op like
+  // any other, so the gradient comes back to the parameter in the parameter's own dtype.
+  Tensor used(const Tensor& parameter) const {
+    return compute_ && parameter.defined() ? cast(parameter, *compute_) : parameter;
+  }
+
  private:
   std::string place_ = "layer";
+  std::optional<DType> compute_;
 };
 
 // Layers one after another. Their tensors are called layers.N.x, N counting every layer.
@@ -43,6 +56,7 @@ class Sequential : public Module {
   std::string kind() const override { return "sequential"; }
   void collect(const std::string& prefix, NamedTensors& out) const override;
   void set_training(bool on) override;
+  void set_compute(DType dtype) override;
 
   size_t size() const { return layers_.size(); }
   Module& layer(size_t i) const { return *layers_[i]; }
@@ -68,6 +82,10 @@ class Residual : public Module {
     f_.collect(prefix, out);
   }
   void set_training(bool on) override { f_.set_training(on); }
+  void set_compute(DType dtype) override {
+    Module::set_compute(dtype);
+    f_.set_compute(dtype);
+  }
 
  private:
   Sequential f_;
@@ -85,10 +103,18 @@ class Checkpoint : public Module {
     f_->collect(prefix, out);
   }
   void set_training(bool on) override { f_->set_training(on); }
+  void set_compute(DType dtype) override {
+    Module::set_compute(dtype);
+    f_->set_compute(dtype);
+  }
 
  private:
   std::shared_ptr<Sequential> f_;  // graphs run it again, perhaps after this module is gone
 };
+
+// What a network makes of a batch, for a loss: inputs that are no integers go in as the dtype it
+// computes in, outputs of 16 bits come out as f32.
+Tensor outputs_of(Module& network, const Tensor& inputs);
 
 // The numbers that parameters hold together.
 int64_t count(const NamedTensors& parameters);

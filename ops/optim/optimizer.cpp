@@ -139,16 +139,19 @@ void Optimizer::load(const nn::NamedTensors& state, int64_t steps, const std::st
   steps_ = steps;
 }
 
-Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm) {
+Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm, const Tensor& gain) {
   const NoGrad no_grad;
   Tensor total;
   for (const auto& [name, p] : parameters) {
     if (!p.grad().defined()) continue;
-    const Tensor squares = sum(square(p.grad()));
+    // Scaled gradients are scaled back first: their squares could overflow.
+    const Tensor g = gain.defined() ? mul(p.grad(), cast(gain, p.grad().dtype())) : p.grad();
+    const Tensor squares = sum(square(g));
     total = total.defined() ? add(total, squares) : squares;
   }
   if (!total.defined()) return total;
-  return minimum(div(Tensor(max_norm), add(sqrt(total), Tensor(1e-6))), Tensor(1.0));
+  const Tensor clip = minimum(div(Tensor(max_norm), add(sqrt(total), Tensor(1e-6))), Tensor(1.0));
+  return gain.defined() ? mul(clip, gain) : clip;
 }
 
 }  // namespace gradus::optim

@@ -67,9 +67,9 @@ class Optimizer {
 };
 
 // min(1, max_norm / (norm + 1e-6)) with norm the 2-norm of all gradients together: what clipping by
-// the global norm multiplies them with (Pascanu et al., ICML 2013; the constant is PyTorch's). Made
-// by ops on the device; a gradient that is not finite gives a NaN. Undefined if there is no
-// gradient.
-Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm);
+// the global norm multiplies them with (Pascanu et al., ICML 2013; the constant is PyTorch's). With
+// `gain` given, of the gradients times gain, and the result contains it. Made by ops on the device;
+// a gradient that is not finite gives a NaN. Undefined if there is no gradient.
+Tensor clip_gain(const nn::NamedTensors& parameters, double max_norm, const Tensor& gain = {});
 
 }  // namespace gradus::optim
