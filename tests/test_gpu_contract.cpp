@@ -3,6 +3,7 @@
 // the same bits, and so must operands and outputs that lie in memory in other ways.
 #include "engine/loader.hpp"
 #include "kernels/reference/reference.hpp"
+#include "ops/def/fingerprint.hpp"
 #include "tests/cpu_device.hpp"
 
 #include <gradus_paths.hpp>
@@ -22,13 +23,22 @@ struct Opened {
   }
   // "" or why not.
   std::string call(const std::vector<gd_view>& in, const std::vector<gd_view>& out,
-                   const std::vector<double>& doubles, const Index& ints) const {
+                   const std::vector<double>& doubles, const Index& ints,
+                   gd_slot slot = GD_CONTRACT, int32_t op = 0) const {
     gd_error e{};
-    const gd_call c{sizeof(gd_call),      GD_CONTRACT,         0,
-                    int32_t(in.size()),   int32_t(out.size()), int32_t(doubles.size()),
-                    int32_t(ints.size()), in.data(),           out.data(),
-                    doubles.data(),       ints.data(),         nullptr};
-    return table->slot[GD_CONTRACT](d, nullptr, &c, &e) == GD_OK ? "" : e.text;
+    const gd_call c{sizeof(gd_call),
+                    slot,
+                    op,
+                    int32_t(in.size()),
+                    int32_t(out.size()),
+                    int32_t(doubles.size()),
+                    int32_t(ints.size()),
+                    in.data(),
+                    out.data(),
+                    doubles.data(),
+                    ints.data(),
+                    nullptr};
+    return table->slot[slot](d, nullptr, &c, &e) == GD_OK ? "" : e.text;
   }
 };
 // Waves of 32, 64, 32 and 64 lanes; the last two go backwards.
@@ -110,6 +120,8 @@ struct How {
   int algebra = GD_STANDARD;
   c128 alpha = 1, beta = 0;
   bool bias = false, winners = false, conj_a = false, conj_b = false, tf32 = false;
+  int64_t statement = -1;
+  std::vector<double> parameters;
 };
 
 template <class T>
@@ -136,9 +148,11 @@ struct Problem {
     std::vector<gd_view> in = {va.view(), vb.view()}, outs = {out.view()};
     if (how.bias) in.push_back(more.view());
     if (how.winners) outs.push_back(won.view());
-    const std::string wrong =
-        dev.call(in, outs, {how.alpha.re, how.alpha.im, how.beta.re, how.beta.im},
-                 {l.n_out, how.algebra, how.conj_a, how.conj_b});
+    std::vector<double> doubles = {how.alpha.re, how.alpha.im, how.beta.re, how.beta.im};
+    doubles.insert(doubles.end(), how.parameters.begin(), how.parameters.end());
+    Index ints = {l.n_out, how.algebra, how.conj_a, how.conj_b};
+    if (how.statement >= 0) ints.push_back(how.statement);
+    const std::string wrong = dev.call(in, outs, doubles, ints);
     CHECK(wrong == "");
     return {out.array.values(), won.array.values()};
   }
@@ -270,6 +284,51 @@ TEST_CASE("gpu: contract on tensor cores") {
   }
 }
 
+namespace {
+int64_t statement(const std::string& name) {
+  for (int32_t k = 0; k < def::statement_count(); ++k)
+    if (std::string(def::statement_text(k)).rfind(name + "(", 0) == 0) return k;
+  FAIL("no statement " << name);
+  return -1;
+}
+
+// Through a statement in the same call or in a call of its own: the same bits.
+template <class T>
+void check_statement(const Labels& l, const std::string& name,
+                     const std::vector<double>& parameters = {}) {
+  CAPTURE(name);
+  How how;
+  how.bias = true;
+  Problem<T> p(l, how);
+  how.statement = statement(name);
+  how.parameters = parameters;
+  const auto sums = p.run(emulators()[0], true).first;
+  p.how = how;
+  std::vector<T> alone(sums.size());
+  const Index sizes = {int64_t(sums.size())}, one = {1};
+  const auto view = [&](const std::vector<T>& v) {
+    return gd_view{1,         const_cast<T*>(v.data()), int32_t(dtype_of<T>), 1, 0, sizes.data(),
+                   one.data()};
+  };
+  CHECK(emulators()[0].call({view(sums)}, {view(alone)}, parameters, {}, GD_POINTWISE,
+                            int32_t(how.statement)) == "");
+  CHECK(same_bits(alone, p.run(emulators()[0], false).first));
+  p.check();
+}
+}  // namespace
+
+TEST_CASE("gpu: contract through a statement") {
+  for (const Labels& l :
+       {matmul(2, 5, 4, 6), matmul(2, 33, 20, 90), matmul(1, 20, 40, 700), matmul(33, 65, 66, 9)}) {
+    check_statement<float>(l, "relu");
+    check_statement<Half>(l, "relu");
+    check_statement<double>(l, "relu");
+    check_statement<int32_t>(l, "relu");
+    check_statement<float>(l, "sigmoid");
+    check_statement<float>(l, "leaky_relu", {0.25});
+  }
+}
+
 TEST_CASE("gpu: contract in the largest tiles, and long sums on tensor cores") {
   const auto compare = [&](const auto& p, double error) {
     const auto want = p.run(oracle(), true).first,
@@ -355,6 +414,9 @@ TEST_CASE("gpu: contract refuses what the reference refuses") {
       {{bytes.view(), bytes.view()}, {byte.view()}, one, {2, GD_MIN_PLUS, 0, 0}},
       {{whole.view(), whole.view()}, {sum.view()}, {0.5, 0, 0, 0}, {2, 0, 0, 0}},
       {{va, va, other.view()}, {vo}, one, {2, 0, 0, 0}},
+      {{va, va}, {vo}, one, {2, GD_MAX_PLUS, 0, 0, 0}},
+      {{va, va}, {vo}, one, {2, 0, 0, 0, 9999}},
+      {{va, va}, {vo}, one, {2, 0, 0, 0, statement("add")}},
       {{va, va, winners.view()}, {vo}, one, {2, 0, 0, 0}},
   };
   for (const Bad& b : bad) {

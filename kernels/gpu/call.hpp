@@ -28,6 +28,7 @@ class Call {
   // Refuses unless there are exactly these many views and at least these many numbers.
   void expect(int n_in, int n_out, int n_doubles, int n_ints) const;
 
+  const gd_call& raw() const { return raw_; }
   int32_t op() const { return raw_.op; }
   int n_in() const { return raw_.n_in; }
   int n_out() const { return raw_.n_out; }

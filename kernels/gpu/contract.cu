@@ -114,6 +114,61 @@ void swap_operands(Contraction& c) {
     std::swap(c.axes[d].strides[kA], c.axes[d].strides[kB]);
 }
 
+// Sums of one dtype over one algebra, for at least one element of out.
+void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t algebra) {
+  gd_view free_a = *views.v[kA], free_b = *views.v[kB];  // over out's axes
+  free_a.rank = free_b.rank = views.n;
+  Contraction c = grouped(run.call, views);
+  // Over out's axes. An operand of an empty sum is not read, and may have no data.
+  Elements elements = make_walk<kParts>(
+      run.call, {&free_a, &free_b, views.v[kOut], views.v[kBias], views.v[kWinners]});
+  if (c.extent[kRows] < c.extent[kColumns]) {
+    swap_operands(c);
+    std::swap(scales.conj_a, scales.conj_b);
+    std::swap(elements.data[kA], elements.data[kB]);
+    for (int d = 0; d < elements.rank; ++d)
+      std::swap(elements.strides[kA][d], elements.strides[kB][d]);
+  }
+  c.along_sum[kA] = closer(c, kA, kSummed, kRows);
+  c.along_sum[kB] = closer(c, kB, kSummed, kColumns);
+  c.aligned[kA] = aligned(c, kA);
+  c.aligned[kB] = aligned(c, kB);
+  c.out_along_rows = closer(c, kOut, kRows, kColumns);
+
+  if (algebra != GD_STANDARD)
+    return is_integer(t) ? contract_tropical_integers(run, elements, c, algebra)
+                         : contract_tropical(run, elements, c, algebra);
+  switch (t) {
+    case DType::f64:
+      return contract_f64(run, elements, c, scales);
+    case DType::c64:
+      return contract_c64(run, elements, c, scales);
+    case DType::c128:
+      return contract_c128(run, elements, c, scales);
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return contract_i64(run, elements, c, scales);
+    default:
+      return contract_f32(run, elements, c, scales);
+  }
+}
+
+// Statement ints[4] over what out holds now.
+void apply_statement(const Run& run) {
+  gd_call c = run.call.raw();
+  c.slot = GD_POINTWISE;
+  c.op = int32_t(c.ints[4]);
+  c.n_in = 1;
+  c.in = c.out;
+  c.doubles += 4;
+  c.n_doubles -= 4;
+  c.n_ints = 0;
+  Call then(c, run.device.name, "contract");
+  Run again{run.device, run.stream, then};
+  pointwise(again);
+}
+
 }  // namespace
 
 void contract(Run& run) {
@@ -131,9 +186,9 @@ void contract(Run& run) {
   if (n < 0 || n > a.rank)
     call.refuse(GD_INVALID, "%lld output axes of a joint index space %s", static_cast<long long>(n),
                 SizesText(a).text);
-  gd_view free_a = a, free_b = b;  // over out's axes
-  free_a.rank = free_b.rank = int32_t(n);
-  call.expect_sizes("output", out, free_a);
+  gd_view wanted = a;  // over out's axes
+  wanted.rank = int32_t(n);
+  call.expect_sizes("output", out, wanted);
   call.expect_dtype("b", b, DType(a.dtype));
   call.expect_dtype("output", out, DType(a.dtype));
   Views views{{&a, &b, &out}, int(n)};
@@ -141,6 +196,7 @@ void contract(Run& run) {
   const DType t = DType(out.dtype);
   Scales scales{};
   if (algebra != GD_STANDARD) {
+    if (call.n_ints() > 4) call.refuse(GD_INVALID, "tropical algebras take no statement");
     if (call.number(0) != 1 || call.number(1) != 0 || call.number(2) != 0 || call.number(3) != 0 ||
         call.n_in() != 2)
       call.refuse(GD_INVALID, "tropical algebras take alpha = 1, beta = 0 and no bias");
@@ -157,49 +213,18 @@ void contract(Run& run) {
     if (t == DType::bool_)
       call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
     scales = {scale(call, t, "alpha", 0), scale(call, t, "beta", 2), call.integer(2) != 0,
-              call.integer(3) != 0};
+              call.integer(3) != 0, false};
     if (call.n_in() == 3 && call.has_in(2)) {
       views.v[kBias] = &call.in(2);
       call.expect_sizes("bias", *views.v[kBias], out);
       call.expect_dtype("bias", *views.v[kBias], t);
     }
   }
-  if (count_of(out) == 0) return;
-
-  Contraction c = grouped(call, views);
-  // Over out's axes. An operand of an empty sum is not read, and may have no data.
-  Elements elements =
-      make_walk<kParts>(call, {&free_a, &free_b, &out, views.v[kBias], views.v[kWinners]});
-  if (c.extent[kRows] < c.extent[kColumns]) {
-    swap_operands(c);
-    std::swap(scales.conj_a, scales.conj_b);
-    std::swap(elements.data[kA], elements.data[kB]);
-    for (int d = 0; d < elements.rank; ++d)
-      std::swap(elements.strides[kA][d], elements.strides[kB][d]);
-  }
-  c.along_sum[kA] = closer(c, kA, kSummed, kRows);
-  c.along_sum[kB] = closer(c, kB, kSummed, kColumns);
-  c.aligned[kA] = aligned(c, kA);
-  c.aligned[kB] = aligned(c, kB);
-  c.out_along_rows = closer(c, kOut, kRows, kColumns);
-
-  if (algebra != GD_STANDARD)
-    return is_integer(t) ? contract_tropical_integers(run, elements, c, int32_t(algebra))
-                         : contract_tropical(run, elements, c, int32_t(algebra));
-  switch (t) {
-    case DType::f64:
-      return contract_f64(run, elements, c, scales);
-    case DType::c64:
-      return contract_c64(run, elements, c, scales);
-    case DType::c128:
-      return contract_c128(run, elements, c, scales);
-    case DType::i32:
-    case DType::i64:
-    case DType::u8:
-      return contract_i64(run, elements, c, scales);
-    default:
-      return contract_f32(run, elements, c, scales);
-  }
+  // A statement that the kernels don't know is a pass of its own over out.
+  const bool statement = call.n_ints() > 4;
+  scales.relu = statement && is_real_float(t) && call.integer(4) == def::id_of<def::relu>();
+  if (count_of(out) > 0) launch(run, views, scales, t, int32_t(algebra));
+  if (statement && !scales.relu) apply_statement(run);
 }
 
 }  // namespace gradus::gpu

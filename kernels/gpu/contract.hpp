@@ -10,15 +10,19 @@
 #include "kernels/gpu/runtime.hpp"
 #include "kernels/gpu/values.hpp"
 #include "kernels/gpu/walk.hpp"
+#include "ops/def/statements.hpp"
+#include "ops/def/words_scalar.hpp"
 
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
 #define GPU_NO_UNROLL
 #define GPU_THREADS(n)
+#define GPU_THREADS_RESIDENT(n, blocks)
 #else
 #define GPU_UNROLL _Pragma("unroll")
 #define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_THREADS(n) __launch_bounds__(n)
+#define GPU_THREADS_RESIDENT(n, blocks) __launch_bounds__(n, blocks)
 #endif
 
 namespace gradus::gpu {
@@ -145,6 +149,7 @@ struct Standard {
 
   T alpha, beta;
   bool reads_out, conj_a, conj_b;
+  bool relu;  // the one statement that finish() knows; it commutes with rounding
 
   GRADUS_HD T read(Part p, T x) const { return (p == kA ? conj_a : conj_b) ? conj_of(x) : x; }
   GRADUS_HD static T start() { return T(0); }
@@ -172,6 +177,8 @@ struct Standard {
     T y = times(alpha, sum);
     if (reads_out) y += times(beta, load_number<T>(data[kOut], at[kOut], c.dtype));
     if (data[kBias]) y += load_number<T>(data[kBias], at[kBias], c.dtype);
+    if constexpr (std::is_floating_point_v<T>)
+      if (relu) y = def::relu{}.value(y);
     store_number(data[kOut], at[kOut], c.dtype, y);
   }
 };
@@ -708,7 +715,7 @@ void contract_by_size(const Run& run, const Walk<kParts>& elements, Contraction 
 // What the call asks for beside its views.
 struct Scales {
   c128 alpha, beta;
-  bool conj_a, conj_b;
+  bool conj_a, conj_b, relu;
 };
 template <class T>
 Standard<T> standard(const Scales& s) {
@@ -720,7 +727,7 @@ Standard<T> standard(const Scales& s) {
     else
       return T(x.re);
   };
-  return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b};
+  return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b, s.relu};
 }
 
 // On tensor cores, if there are some for this dtype and these sizes; else false.

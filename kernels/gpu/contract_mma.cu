@@ -38,41 +38,29 @@ struct Strip {
     line = along ? e / (depth / run) : e % (Lines / run) * run;
     term = along ? e % (depth / run) * run : e / (Lines / run);
   }
-  __device__ static void read(Packet (&packets)[loads], const Contraction& c, const int64_t* lines,
-                              const int64_t* terms, int lines_left, int terms_left) {
+  // Begins to fill a strip: where a line begins plus where a term lies. 0 beyond what is there.
+  __device__ static void fetch(Element* strip, const Contraction& c, const int64_t* lines,
+                               const int64_t* terms, int lines_left, int terms_left) {
     const bool along = c.along_sum[P];
     const Element* const data = reinterpret_cast<const Element*>(c.data[P]);
     GPU_UNROLL
     for (int i = 0; i < loads; ++i) {
       int line, term;
       place(along, i, line, term);
-      packets[i] = Packet{};
-      if (line >= lines_left || term >= terms_left) continue;
-      if (c.aligned[P]) {
-        packets[i] = *reinterpret_cast<const Packet*>(data + lines[line] + terms[term]);
+      Element* const to = strip + (along ? line * along_pitch + term : term * across_pitch + line);
+      const bool there = line < lines_left && term < terms_left;
+      if (there && c.aligned[P]) {
+        copy_async(to, data + lines[line] + terms[term]);
         continue;
       }
+      Packet x{};
       GPU_UNROLL
       for (int j = 0; j < run; ++j) {
         const int l = along ? line : line + j, t = along ? term + j : term;
-        if (l >= lines_left || t >= terms_left) continue;
-        const uint32_t x = data[lines[l] + terms[t]];
-        packets[i].words[j * 4 / run] |= x << (M == Mma::tf32 ? 0 : 16 * (j % 2));
+        if (!there || l >= lines_left || t >= terms_left) continue;
+        const uint32_t element = data[lines[l] + terms[t]];
+        x.words[j * 4 / run] |= element << (M == Mma::tf32 ? 0 : 16 * (j % 2));
       }
-    }
-  }
-  __device__ static void put(Element* strip, const Packet (&packets)[loads], const Contraction& c) {
-    const bool along = c.along_sum[P];
-    GPU_UNROLL
-    for (int i = 0; i < loads; ++i) {
-      int line, term;
-      place(along, i, line, term);
-      Packet x = packets[i];
-      if constexpr (M == Mma::tf32) {
-        GPU_UNROLL
-        for (uint32_t& word : x.words) word = to_tf32(word);
-      }
-      Element* const to = strip + (along ? line * along_pitch + term : term * across_pitch + line);
       *reinterpret_cast<Packet*>(to) = x;
     }
   }
@@ -92,6 +80,10 @@ struct Strip {
       for (int i = 0; i < 4; ++i)
         r[i] =
             at[4 * (LinesFirst ? i / 2 : i % 2) * across_pitch + 8 * (LinesFirst ? i % 2 : i / 2)];
+    }
+    if constexpr (M == Mma::tf32) {
+      GPU_UNROLL
+      for (uint32_t& word : r) word = to_tf32(word);
     }
   }
 };
@@ -122,7 +114,7 @@ __device__ inline void multiply(float (&sums)[Down][Across][4],
 }
 
 template <Mma M, int Rows, int Columns>
-__global__ void GPU_THREADS(kContractThreads)
+__global__ void GPU_THREADS_RESIDENT(kContractThreads, 2)
     contract_strips(Contraction c, Standard<float> algebra, void* partials) {
   using StripA = Strip<M, kA, Rows>;
   using StripB = Strip<M, kB, Columns>;
@@ -153,7 +145,6 @@ __global__ void GPU_THREADS(kContractThreads)
       line_at[e] = e < Rows ? at[kA] : at[kB];
     }
     float sums[kDown][kAcross][4] = {};
-    Packet packets_a[StripA::loads], packets_b[StripB::loads];
     place_terms<kDepth>(c, term_at, piece.begin, piece.end);
     barrier();
     int now = 1;  // the strip in use; its terms are those from k on
@@ -162,8 +153,9 @@ __global__ void GPU_THREADS(kContractThreads)
       if (next < piece.end) {
         const int64_t* const terms = term_at + (now ^ 1) * 2 * kDepth;
         const int left = at_most(piece.end - next, kDepth);
-        StripA::read(packets_a, c, line_at, terms, piece.rows, left);
-        StripB::read(packets_b, c, line_at + Rows, terms + kDepth, piece.columns, left);
+        StripA::fetch(strips_a + (now ^ 1) * StripA::elements, c, line_at, terms, piece.rows, left);
+        StripB::fetch(strips_b + (now ^ 1) * StripB::elements, c, line_at + Rows, terms + kDepth,
+                      piece.columns, left);
       }
       if (k >= piece.begin) {
         const Element* const strip_a = strips_a + now * StripA::elements;
@@ -179,11 +171,9 @@ __global__ void GPU_THREADS(kContractThreads)
           multiply<false, false, M, StripA, StripB>(sums, strip_a, strip_b, first_row,
                                                     first_column);
       }
-      if (next < piece.end) {
-        StripA::put(strips_a + (now ^ 1) * StripA::elements, packets_a, c);
-        StripB::put(strips_b + (now ^ 1) * StripB::elements, packets_b, c);
+      if (next < piece.end)
         place_terms<kDepth>(c, term_at + now * 2 * kDepth, next + kDepth, piece.end);
-      }
+      wait_copies();
       barrier();
     }
 

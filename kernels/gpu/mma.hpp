@@ -10,6 +10,9 @@
 // load_matrices: four squares of 8 rows of 16 bytes each out of shared memory, where lane 8 i + j
 // says where row j of square i begins. r[i] receives word t of row g; Turned, with 16-bit elements,
 // element g of the rows 2 t and 2 t + 1.
+//
+// copy_async: 16 bytes from global to shared memory, which are there after the thread's next
+// wait_copies() and, for others, the barrier behind it.
 #pragma once
 #include "engine/half.hpp"
 #include "kernels/gpu/vendor.hpp"
@@ -81,6 +84,15 @@ void load_matrices(uint32_t (&r)[4], const void* row) {
       r[i] = static_cast<const uint32_t*>(rows[8 * i + g])[t];
 }
 
+inline void copy_async(void* shared, const void* global) { memcpy(shared, global, 16); }
+inline void wait_copies() {}
+
+// An f32 rounded to what tf32 keeps of it, ties away from zero.
+inline uint32_t to_tf32(uint32_t bits) {
+  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return finite ? (bits + 0x1000u) & ~0x1fffu : bits;
+}
+
 #else
 
 template <Mma M>
@@ -112,14 +124,20 @@ __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
                  : "r"(at));
 }
 
-#endif
-
-// An f32 rounded to what tf32 keeps of it; ties away from zero, as the conversion of the tensor
-// cores does.
-__device__ inline uint32_t to_tf32(uint32_t bits) {
-  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
-  return finite ? (bits + 0x1000u) & ~0x1fffu : bits;
+__device__ inline void copy_async(void* shared, const void* global) {
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
+      "l"(__cvta_generic_to_global(global))
+      : "memory");
 }
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ inline uint32_t to_tf32(uint32_t bits) {
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
+  return bits;
+}
+
+#endif
 
 }  // namespace gradus::gpu
 #endif
