@@ -67,13 +67,14 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops over arrays that are to stay in registers, and before kernels: their largest block.
+// Before loops over arrays that are to stay in registers, and before kernels: the largest block,
+// and how many of them a unit should hold at least.
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
-#define GPU_BLOCK(threads)
+#define GPU_BLOCK(...)
 #else
 #define GPU_UNROLL _Pragma("unroll")
-#define GPU_BLOCK(threads) __launch_bounds__(threads)
+#define GPU_BLOCK(...) __launch_bounds__(__VA_ARGS__)
 #endif
 
 // ---- the order

@@ -49,7 +49,7 @@ __device__ inline void load_view(const Job& job, const char* data, int32_t dtype
 }
 
 template <class T>
-__global__ void GPU_BLOCK(kThreads)
+__global__ void GPU_BLOCK(kThreads, 1)
     normalize_lines(Walk<6> lines, Walk<4> terms, Job job, void* memory) {
   GPU_SHARED(Pair<T>, shared, kThreads);
   Pair<T>* const partials = static_cast<Pair<T>*>(memory);  // [sum][chunk][line]
@@ -59,6 +59,7 @@ __global__ void GPU_BLOCK(kThreads)
                     *const other = lines.data[kOther];
   const int32_t dtype = lines.dtype[kX], y_dtype = lines.dtype[kY];
   char* const y = lines.data[kY];
+  const T eps = T(job.eps);
   T *const means = reinterpret_cast<T*>(lines.data[kMean]), *const vars = reinterpret_cast<T*>(
                                                                 lines.data[kVar]);
   const int64_t all = (lines.count + team.lines() - 1) / team.lines(), n_lines = lines.count,
@@ -69,68 +70,73 @@ __global__ void GPU_BLOCK(kThreads)
     const bool here = line < n_lines;
     int64_t at[6] = {0, 0, 0, 0, 0, 0};
     if (here) lines.places(line, at);
-    T mean = T(0), var = T(0), sum = T(0), dot = T(0), rstd = T(0);
+    T mean = T(0), var = T(0), sum = T(0), dot = T(0);
     if (here && !job.value) {
       mean = means[at[kMean]];
       var = vars[at[kVar]];
-      rstd = T(1) / ::std::sqrt(var + T(job.eps));
     }
-    const auto learn = [&](int which, Pair<T> total) {
-      if (which == kOfX) mean = total.a / T(length);
-      if (which == kOfSquares) var = total.a / T(length);
-      if (which == kOfSquares) rstd = T(1) / ::std::sqrt(var + T(job.eps));
-      if (which == kOfDots) sum = job.centred ? total.a / T(length) : T(0);
-      if (which == kOfDots) dot = total.b / T(length);
-    };
-    // The sums of earlier launches.
-    for (int k = job.sum - job.sums; k < job.sum; ++k) {
-      const Pair<T>* const from = partials + k % 2 * job.chunks * n_lines + line;
-      const Pair<T> total = fold_chunk(pairs, team, here, 0, job.chunks, shared,
-                                       [&](int64_t base, int member, Pair<T>(&v)[kEight]) {
-                                         GPU_UNROLL
-                                         for (int j = 0; j < kEight; ++j) {
-                                           const int64_t c =
-                                               base + member * 4 + j / 4 * gap + j % 4;
-                                           v[j] = c < job.chunks ? from[c * n_lines] : pairs.none();
-                                         }
-                                       });
-      learn(k, share(total, team, shared));
-    }
-    // Those of this one.
-    for (int k = job.sum; k < job.end; ++k) {
-      Tree<Pair<T>, 3> tree;
+    T rstd = T(1) / ::std::sqrt(var + eps);
+    // The sums of earlier launches, then those of this one.
+    for (int k = job.sum - job.sums; k < job.end; ++k) {
+      const T m = mean, r = rstd;
       Pair<T> total = pairs.none();
-      for (int c = 0; c < (job.whole ? kEight : 1); ++c) {
-        Pair<T> part = pairs.none();
-        if (chunk + c < job.chunks) {
-          const int64_t begin = (chunk + c) * job.chunk,
-                        end = begin + job.chunk < length ? begin + job.chunk : length;
-          part = fold_chunk(
-              pairs, team, here, begin, end, shared,
-              [&](int64_t base, int member, Pair<T>(&v)[kEight], const Walk<4>& t) {
-                const int64_t i = base + member * 4;
-                T h[kEight], w[kEight], g[kEight];
-                load_view<kX>(job, x, dtype, at[kX], begin, i, end, T(0), h, t);
-                if (k == kOfDots) {
-                  load_view<kWeight>(job, weight, dtype, at[kWeight], begin, i, end, T(1), w, t);
-                  load_view<kOther>(job, other, dtype, at[kOther], begin, i, end, T(0), g, t);
-                }
-                GPU_UNROLL
-                for (int j = 0; j < kEight; ++j) {
-                  const T d = h[j] - mean;
-                  v[j] = {k == kOfX ? h[j] : d * d, T(0)};
-                  if (k == kOfDots) v[j] = {g[j] * w[j], g[j] * w[j] * (d * rstd)};
-                  if (i + j / 4 * gap + j % 4 >= end) v[j] = pairs.none();
-                }
-              },
-              terms);
+      if (k < job.sum) {
+        const Pair<T>* const from = partials + k % 2 * job.chunks * n_lines + line;
+        total = fold_chunk(pairs, team, here, 0, job.chunks, shared,
+                           [&](int64_t base, int member, Pair<T>(&v)[kEight]) {
+                             GPU_UNROLL
+                             for (int j = 0; j < kEight; ++j) {
+                               const int64_t c = base + member * 4 + j / 4 * gap + j % 4;
+                               v[j] = c < job.chunks ? from[c * n_lines] : pairs.none();
+                             }
+                           });
+      } else {
+        Tree<Pair<T>, 3> tree;
+        for (int c = 0; c < (job.whole ? kEight : 1); ++c) {
+          Pair<T> part = pairs.none();
+          if (chunk + c < job.chunks) {
+            const int64_t begin = (chunk + c) * job.chunk,
+                          end = begin + job.chunk < length ? begin + job.chunk : length;
+            part = fold_chunk(
+                pairs, team, here, begin, end, shared,
+                [&](int64_t base, int member, Pair<T>(&v)[kEight], const Walk<4>& t) {
+                  const int64_t i = base + member * 4;
+                  T h[kEight], w[kEight], g[kEight];
+                  load_view<kX>(job, x, dtype, at[kX], begin, i, end, T(0), h, t);
+                  GPU_UNROLL
+                  for (int j = 0; j < kEight; ++j) v[j] = {h[j], T(0)};
+                  if (k == kOfDots) {
+                    load_view<kWeight>(job, weight, dtype, at[kWeight], begin, i, end, T(1), w, t);
+                    load_view<kOther>(job, other, dtype, at[kOther], begin, i, end, T(0), g, t);
+                    GPU_UNROLL
+                    for (int j = 0; j < kEight; ++j)
+                      v[j] = {g[j] * w[j], g[j] * w[j] * ((h[j] - m) * r)};
+                  }
+                  if (k == kOfSquares) {
+                    GPU_UNROLL
+                    for (int j = 0; j < kEight; ++j) v[j].a = (h[j] - m) * (h[j] - m);
+                  }
+                  GPU_UNROLL
+                  for (int j = 0; j < kEight; ++j)
+                    if (i + j / 4 * gap + j % 4 >= end) v[j] = pairs.none();
+                },
+                terms);
+          }
+          total = tree.add(pairs, part, c);
         }
-        total = tree.add(pairs, part, c);
+        if (!job.whole) {
+          if (here && team.place() == 0)
+            partials[(k % 2 * job.chunks + chunk) * n_lines + line] = total;
+          break;
+        }
       }
-      if (job.whole)
-        learn(k, share(total, team, shared));
-      else if (here && team.place() == 0)
-        partials[(k % 2 * job.chunks + chunk) * n_lines + line] = total;
+      total = share(total, team, shared);
+      total = {total.a / T(length), total.b / T(length)};
+      mean = k == kOfX ? total.a : mean;
+      var = k == kOfSquares ? total.a : var;
+      sum = k == kOfDots && job.centred ? total.a : sum;
+      dot = k == kOfDots ? total.b : dot;
+      rstd = T(1) / ::std::sqrt(var + eps);
     }
     if (!job.whole && job.sum < job.end) continue;
     if (here && job.value && chunk == 0 && team.place() == 0) {
