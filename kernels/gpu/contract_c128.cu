@@ -1,5 +1,5 @@
 // Contractions of c128.
-#include "kernels/gpu/contract.hpp"
+#include "kernels/gpu/contract_kernels.hpp"
 
 namespace gradus::gpu {
 

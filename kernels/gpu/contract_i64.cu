@@ -1,5 +1,5 @@
 // Contractions of integers.
-#include "kernels/gpu/contract.hpp"
+#include "kernels/gpu/contract_kernels.hpp"
 
 namespace gradus::gpu {
 

@@ -1,5 +1,5 @@
 // Contractions over max-plus, min-plus and max-times.
-#include "kernels/gpu/contract.hpp"
+#include "kernels/gpu/contract_kernels.hpp"
 
 namespace gradus::gpu {
 
