@@ -55,7 +55,7 @@ struct Contraction {
 
   // Adds the places of element i of a group in the first N views.
   template <int N>
-  GRADUS_HD void add_places(Group group, int64_t i, int64_t (&at)[kParts]) const {
+  __device__ void add_places(Group group, int64_t i, int64_t (&at)[kParts]) const {
     const bool wide = extent[group] > kMostElements;
     for (int d = first[group], end = first[group + 1]; d < end; ++d) {
       const int64_t rest = d + 1 < end ? axes[d].quotient(i, wide) : 0;
