@@ -29,8 +29,8 @@ class Trainer {
   Trainer(const Experiment& experiment, const Dataset& data, Device& device);
 
   // One optimiser step on the next batch of the epoch. Does not wait for the device, unless the
-  // config scales the loss: then false says that a gradient was not finite, and that nothing but
-  // the scale has changed. Error(numeric) when that has happened too often in a row.
+  // config scales the loss: then false says that a gradient was not finite, and that parameters and
+  // optimiser are as they were. Error(numeric) when that has happened too often in a row.
   // REQUIRES !epoch_done().
   bool step();
   bool epoch_done() const { return batch_ == batches_per_epoch_; }

@@ -10,6 +10,7 @@ namespace gradus::nn {
 
 void Sequential::add(std::unique_ptr<Module> layer) {
   layer->set_place(join(path_, "[", layers_.size(), "]"));
+  if (compute()) layer->set_compute(*compute());
   layers_.push_back(std::move(layer));
 }
 
