@@ -95,6 +95,8 @@ class Bench {
 
   Device& device() const { return device_; }
   int failures() const { return failures_; }
+  // For a `make` whose operands live elsewhere: whom the clock waits for in this row.
+  void wait_for(Device& other) { timed_ = &other; }
 
   // A row: `make` builds the operands and returns the call to repeat. `what` names the work for the
   // peer: {"work", "dtype", "sizes", ...}; `bytes` and `flops` are what one call must move and do.
@@ -106,6 +108,7 @@ class Bench {
     line["bytes"] = bytes;
     line["flops"] = flops;
     std::string shown;
+    timed_ = &device_;
     try {
       const Call call = make();
       const double seconds = measure(call);
@@ -132,10 +135,10 @@ class Bench {
     return t.capabilities && (t.capabilities(device_.handle()) & GD_CAP_EMULATED);
   }
   double batch(const Call& call, int64_t calls) {
-    device_.synchronize();
+    timed_->synchronize();
     const double start = now();
     for (int64_t i = 0; i < calls; ++i) call();
-    device_.synchronize();
+    timed_->synchronize();
     return (now() - start) / double(calls);
   }
   // Median seconds of one call over batches. The first calls bring memory, modules and graphs.
@@ -160,6 +163,7 @@ class Bench {
   }
 
   Device& device_;
+  Device* timed_ = nullptr;
   Options options_;
   std::FILE* file_ = nullptr;
   int failures_ = 0;
@@ -296,6 +300,7 @@ void products(Bench& b) {
               if (tf32 && !asked) rounding = with_tf32(b.device()), asked = true;
               if (tf32 && !rounding) throw NotOffered("the device multiplies f32 as f32");
               Device& d = tf32 ? *rounding : b.device();
+              b.wait_for(d);
               const bool wide = kind.dtype == DType::f64;
               const DType drawn = wide ? DType::f64 : DType::f32;
               const Tensor x = cast(uniform({n, n}, -1, 1, drawn, d), kind.dtype),
