@@ -222,9 +222,9 @@ void contract(Run& run) {
   }
   // A statement that the kernels don't know is a pass of its own over out.
   const bool statement = call.n_ints() > 4;
-  scales.relu = statement && is_real_float(t) && call.integer(4) == def::id_of<def::relu>();
+  scales.ends = statement && is_real_float(t) && call.integer(4) == def::id_of<def::Final>();
   if (count_of(out) > 0) launch(run, views, scales, t, int32_t(algebra));
-  if (statement && !scales.relu) apply_statement(run);
+  if (statement && !scales.ends) apply_statement(run);
 }
 
 }  // namespace gradus::gpu

@@ -144,7 +144,7 @@ struct Standard {
 
   T alpha, beta;
   bool reads_out, conj_a, conj_b;
-  bool relu;  // the one statement that finish() knows; it commutes with rounding
+  bool ends;  // does each element go through def::Final?
 
   GRADUS_HD T read(Part p, T x) const { return (p == kA ? conj_a : conj_b) ? conj_of(x) : x; }
   GRADUS_HD static T start() { return T(0); }
@@ -173,7 +173,7 @@ struct Standard {
     if (reads_out) y += times(beta, load_number<T>(data[kOut], at[kOut], c.dtype));
     if (data[kBias]) y += load_number<T>(data[kBias], at[kBias], c.dtype);
     if constexpr (std::is_floating_point_v<T>)
-      if (relu) y = def::relu{}.value(y);
+      if (ends) y = def::Final{}.value(y);
     store_number(data[kOut], at[kOut], c.dtype, y);
   }
 };
@@ -247,7 +247,7 @@ struct Tropical {
 // What the call asks for beside its views.
 struct Scales {
   c128 alpha, beta;
-  bool conj_a, conj_b, relu;
+  bool conj_a, conj_b, ends;
 };
 template <class T>
 Standard<T> standard(const Scales& s) {
@@ -259,7 +259,7 @@ Standard<T> standard(const Scales& s) {
     else
       return T(x.re);
   };
-  return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b, s.relu};
+  return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b, s.ends};
 }
 
 // On tensor cores, if there are some for this dtype and these sizes; else false.

@@ -28,6 +28,9 @@ using Statements =
          logical_not, logical_and, logical_or, logical_xor, bitwise_and, bitwise_or, bitwise_xor,
          bitwise_not>;
 
+// One that other kernels may end with: it has no parameters and commutes with rounding.
+using Final = relu;
+
 template <class S>
 constexpr int id_of() {
   constexpr int id = detail::index_in<S>(Statements{});
