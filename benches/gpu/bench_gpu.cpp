@@ -262,8 +262,9 @@ void adam(Bench& b) {
 
 // ---- contractions
 
-// The same device, opened again to multiply f32 in tf32; nullptr where f32 stays f32.
-Device* with_tf32(Device& device) {
+// The same device, opened again to multiply f32 in tf32; nullptr where f32 stays f32, as a product
+// of n by n shows.
+Device* with_tf32(Device& device, int64_t n) {
   gd_device* handle = nullptr;
   gd_error error{};
   const gd_table& t = device.table();
@@ -271,9 +272,9 @@ Device* with_tf32(Device& device) {
   // Devices live for ever.
   auto* const other = new Device(&t, device.index(), handle, device.name() + " with tf32");
   std::vector<float> values;
-  for (int i = 0; i < 64 * 64; ++i) values.push_back(float(i % 1009) / 1009);
+  for (int64_t i = 0; i < n * n; ++i) values.push_back(float(i % 1009) / 1009);
   const auto square = [&](Device& d) {
-    const Tensor x = Tensor::from(values, {64, 64}, d);
+    const Tensor x = Tensor::from(values, {n, n}, d);
     return matmul(x, x).to_vector<float>();
   };
   return square(device) == square(*other) ? nullptr : other;
@@ -297,7 +298,7 @@ void products(Bench& b) {
              {"dtype", kind.name},
              {"sizes", {n, n, n}}},
             0, 2.0 * double(n) * double(n) * double(n), [&]() -> Call {
-              if (tf32 && !asked) rounding = with_tf32(b.device()), asked = true;
+              if (tf32 && !asked) rounding = with_tf32(b.device(), n), asked = true;
               if (tf32 && !rounding) throw NotOffered("the device multiplies f32 as f32");
               Device& d = tf32 ? *rounding : b.device();
               b.wait_for(d);
