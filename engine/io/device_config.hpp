@@ -22,7 +22,8 @@ struct DeviceConfig {
   bool tf32 = false;
   bool sync = false;  // wait after each call of a GPU
   enum class Graph { off, on, force };
-  Graph graph = Graph::on;  // a GPU's own graphs for captured steps; force: where they are young too
+  Graph graph =
+      Graph::on;  // a GPU's own graphs for captured steps; force: where they are young too
   std::string origin = "default";  // where `device` came from
 };
 

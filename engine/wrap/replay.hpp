@@ -71,8 +71,8 @@ class Replay {
   Generator* generator_ = nullptr;
   uint64_t draws_ = 0;
 
-  // The device's own graph of the calls: recorded when they ran from the same memory before, dropped
-  // when memory moves, given up for good when the device can't record them.
+  // The device's own graph of the calls: recorded when they ran from the same memory before,
+  // dropped when memory moves, given up for good when the device can't record them.
   void* graph_ = nullptr;
   int runs_ = 0;  // since memory moved
   bool wants_graph_ = false;

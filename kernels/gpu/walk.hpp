@@ -88,7 +88,8 @@ Walk<N> make_walk(const Call& call, const gd_view* const (&views)[N]) {
   }
   w.dense = w.rank <= 1;
   for (int d = 0; d < w.rank; ++d) {
-    if (w.sizes[d] > 0 && w.sizes[d] <= kMostElements) w.divisors[d] = Divisor(uint32_t(w.sizes[d]));
+    if (w.sizes[d] > 0 && w.sizes[d] <= kMostElements)
+      w.divisors[d] = Divisor(uint32_t(w.sizes[d]));
     for (int v = 0; v < N; ++v) w.dense = w.dense && (!w.data[v] || w.strides[v][d] == 1);
   }
   return w;

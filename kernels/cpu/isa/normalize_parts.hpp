@@ -111,7 +111,8 @@ inline T joined(V x) {
     return [&]<int... i>(std::integer_sequence<int, i...>) {
       return joined<T, n / 2>(__builtin_shufflevector(v, v, i...) +
                               __builtin_shufflevector(v, v, (i + n / 2)...));
-    }(std::make_integer_sequence<int, n / 2>());
+    }
+    (std::make_integer_sequence<int, n / 2>());
   }
 }
 
