@@ -10,7 +10,7 @@
 
 namespace gradus::test {
 
-struct Run {
+struct ProgramRun {
   int code;
   std::string out, err;
 };
@@ -21,7 +21,7 @@ inline std::string slurp(const std::string& path) {
 }
 
 // Runs the program in `folder`, with `environment` such as "GRADUS_ISA=sse2".
-inline Run run(const TempFolder& folder, const std::string& arguments,
+inline ProgramRun run(const TempFolder& folder, const std::string& arguments,
                const std::string& environment = "") {
   const std::string out = folder / ".out", err = folder / ".err";
   const int status =

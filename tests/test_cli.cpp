@@ -16,7 +16,7 @@
 
 using namespace gradus;
 using gradus::test::run;
-using gradus::test::Run;
+using Run = gradus::test::ProgramRun;
 using gradus::test::slurp;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;

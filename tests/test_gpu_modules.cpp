@@ -12,7 +12,7 @@
 
 using namespace gradus;
 using gradus::test::run;
-using gradus::test::Run;
+using Run = gradus::test::ProgramRun;
 using gradus::test::TempFolder;
 
 namespace {

@@ -81,9 +81,9 @@ TEST_CASE("the engine and the kernels know no op by name") {
   const fs::path root = GRADUS_SOURCE_DIR;
   for (const char* name : {"sigmoid", "matmul", "relu", "cross_entropy", "logsumexp"})
     for (const char* top : {"engine", "kernels"}) {
-      const std::string found =
-          output_of("grep -rwl --include='*.hpp' --include='*.cpp' --include='*.h' " +
-                    std::string(name) + " " + (root / top).string() + " 2>/dev/null");
+      const std::string found = output_of(
+          "grep -rwl --include='*.hpp' --include='*.cpp' --include='*.h' --include='*.cu' " +
+          std::string(name) + " " + (root / top).string() + " 2>/dev/null");
       // comments may give an example of an error text
       std::istringstream lines(found);
       for (std::string file; std::getline(lines, file);) {
