@@ -22,7 +22,7 @@ inline std::string slurp(const std::string& path) {
 
 // Runs the program in `folder`, with `environment` such as "GRADUS_ISA=sse2".
 inline ProgramRun run(const TempFolder& folder, const std::string& arguments,
-               const std::string& environment = "") {
+                      const std::string& environment = "") {
   const std::string out = folder / ".out", err = folder / ".err";
   const int status =
       std::system(("cd '" + folder.path() + "' && env -u GRADUS_DEVICE " + environment + " '" +
