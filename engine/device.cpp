@@ -220,7 +220,8 @@ std::vector<Device*> open_devices() {
 }
 
 Device& open_device(std::string_view name, const std::string& options) {
-  const auto [kind, index] = split_name(name);
+  const auto [kind_of_name, index] = split_name(name);
+  const auto& kind = kind_of_name;  // clang lets no lambda capture a structured binding
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   const auto found = std::find_if(r.tables.begin(), r.tables.end(), [&](const Registered& known) {

@@ -103,6 +103,12 @@ GRADUS_HD constexpr bool is_differentiable(DType t) { return is_floating(t) || i
 GRADUS_HD constexpr bool is_integer(DType t) {
   return t == DType::i32 || t == DType::i64 || t == DType::u8 || t == DType::bool_;
 }
+// As the copy slot casts: towards 0, to the nearest there is, NaN to 0. C++ leaves these open.
+inline int64_t to_integer(double x) {
+  if (x != x) return 0;
+  if (x >= 0x1p63) return INT64_MAX;
+  return x < -0x1p63 ? INT64_MIN : int64_t(x);
+}
 // The real dtype of a complex one (and of itself otherwise).
 GRADUS_HD constexpr DType real_dtype(DType t) {
   return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t;

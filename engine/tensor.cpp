@@ -253,7 +253,7 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   const TensorBody& body = *t.body();
   Tensor out = Tensor::empty({}, dtype, device);
   arithmetic().fill(out, body.number,
-                    body.dtype == DType::f64 ? int64_t(body.number) : body.integer);
+                    body.dtype == DType::f64 ? to_integer(body.number) : body.integer);
   return out;
 }
 
@@ -333,8 +333,8 @@ double Tensor::item() const {
   return item_complex().real();
 }
 int64_t Tensor::item_integer() const {
-  if (is_number()) return dtype() == DType::f64 ? int64_t(body_->number) : body_->integer;
-  if (dtype() != DType::i64) return int64_t(item());
+  if (is_number()) return dtype() == DType::f64 ? to_integer(body_->number) : body_->integer;
+  if (dtype() != DType::i64) return to_integer(item());
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   int64_t v;
   copy_to_host(&v);

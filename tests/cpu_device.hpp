@@ -145,9 +145,9 @@ T small_number() {
 
 inline const gd_view kAbsent{0, nullptr, 0, 0, 0, nullptr, nullptr};
 
-inline gd_status try_call(const Device& dev, gd_slot slot, int32_t op, std::vector<gd_view> in,
-                          std::vector<gd_view> out, std::vector<double> doubles, Index ints,
-                          gd_error& e) {
+inline gd_status try_call(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
+                          const std::vector<gd_view>& in, const std::vector<gd_view>& out,
+                          const std::vector<double>& doubles, const Index& ints, gd_error& e) {
   const gd_call c{sizeof(gd_call),
                   slot,
                   op,
@@ -160,22 +160,21 @@ inline gd_status try_call(const Device& dev, gd_slot slot, int32_t op, std::vect
                   doubles.data(),
                   ints.data(),
                   nullptr};
-  return cpu::table()->slot[slot](dev.d, nullptr, &c, &e);
+  return table.slot[slot](device, nullptr, &c, &e);
 }
-inline void call(const Device& dev, gd_slot slot, int32_t op, std::vector<gd_view> in,
-                 std::vector<gd_view> out, std::vector<double> doubles = {}, Index ints = {}) {
+inline void call(const Device& dev, gd_slot slot, int32_t op, const std::vector<gd_view>& in,
+                 const std::vector<gd_view>& out, const std::vector<double>& doubles = {},
+                 const Index& ints = {}) {
   gd_error e{};
-  const gd_status s = try_call(dev, slot, op, std::move(in), std::move(out), std::move(doubles),
-                               std::move(ints), e);
+  const gd_status s = try_call(*cpu::table(), dev.d, slot, op, in, out, doubles, ints, e);
   INFO(dev.name << ": " << e.text);
   REQUIRE(s == GD_OK);
 }
-inline std::string refusal(gd_slot slot, int32_t op, std::vector<gd_view> in,
-                           std::vector<gd_view> out, std::vector<double> doubles = {},
-                           Index ints = {}) {
+inline std::string refusal(gd_slot slot, int32_t op, const std::vector<gd_view>& in,
+                           const std::vector<gd_view>& out, const std::vector<double>& doubles = {},
+                           const Index& ints = {}) {
   gd_error e{};
-  const gd_status s = try_call(*devices()[0], slot, op, std::move(in), std::move(out),
-                               std::move(doubles), std::move(ints), e);
+  const gd_status s = try_call(*cpu::table(), devices()[0]->d, slot, op, in, out, doubles, ints, e);
   CHECK(s != GD_OK);
   CHECK(s == e.code);
   return e.text;

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/device.hpp"
 #include "tests/cpu_device.hpp"
+#include "tests/sizes.hpp"
 
 #include "gradus_paths.hpp"
 
@@ -23,48 +24,36 @@ inline const gd_table& emulator() {
   }();
   return *table;
 }
+// Waves of 32, 64, 32 and 64 lanes; the last two go backwards. In small sizes the first and the
+// last. Never closed.
+inline std::vector<gd_device*> open_emulators(const char* options) {
+  std::vector<gd_device*> list;
+  gd_error e{};
+  for (int k : test::small_sizes() ? std::vector<int>{0, 3} : std::vector<int>{0, 1, 2, 3})
+    REQUIRE(emulator().open(k, options, &list.emplace_back(), &e) == GD_OK);
+  return list;
+}
 inline const std::vector<gd_device*>& emulated() {
-  static const std::vector<gd_device*> all = [] {
-    std::vector<gd_device*> list(4);
-    gd_error e{};
-    for (int k = 0; k < 4; ++k) REQUIRE(emulator().open(k, "{}", &list[size_t(k)], &e) == GD_OK);
-    return list;
-  }();
-  return all;
+  static const auto* const all = new std::vector<gd_device*>(open_emulators("{}"));
+  return *all;
 }
 
-inline gd_status try_run(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
-                         const std::vector<gd_view>& in, const std::vector<gd_view>& out,
-                         const std::vector<double>& doubles, const Index& ints, gd_error& e) {
-  const gd_call c{sizeof(gd_call),
-                  slot,
-                  op,
-                  int32_t(in.size()),
-                  int32_t(out.size()),
-                  int32_t(doubles.size()),
-                  int32_t(ints.size()),
-                  in.data(),
-                  out.data(),
-                  doubles.data(),
-                  ints.data(),
-                  nullptr};
-  return table.slot[slot](device, nullptr, &c, &e);
-}
 inline void run(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
                 const std::vector<gd_view>& in, const std::vector<gd_view>& out,
                 const std::vector<double>& doubles, const Index& ints) {
   gd_error e{};
-  const gd_status s = try_run(table, device, slot, op, in, out, doubles, ints, e);
+  const gd_status s = try_call(table, device, slot, op, in, out, doubles, ints, e);
   INFO(e.text);
   REQUIRE(s == GD_OK);
 }
 
 // Both refuse, with one text after the device's name.
-inline void same_refusal(gd_slot slot, int32_t op, std::vector<gd_view> in,
-                         std::vector<gd_view> out, std::vector<double> doubles, Index ints) {
+inline void same_refusal(gd_slot slot, int32_t op, const std::vector<gd_view>& in,
+                         const std::vector<gd_view>& out, const std::vector<double>& doubles,
+                         const Index& ints) {
   const auto said = [&](const gd_table& table, gd_device* device) {
     gd_error e{};
-    const gd_status s = try_run(table, device, slot, op, in, out, doubles, ints, e);
+    const gd_status s = try_call(table, device, slot, op, in, out, doubles, ints, e);
     const std::string text = e.text;
     return std::to_string(s) + text.substr(std::min(text.find(' '), text.size()));
   };

@@ -44,17 +44,22 @@ struct Limit {
   double x, value, slope, second = kAnyNumber;
 };
 
+// One number of a table. No template, as checking macros take long to compile.
+inline void expect_limit(const std::string& statement, DType dtype, const char* what, double got,
+                         double want, double x, double b = kAnyNumber) {
+  INFO(statement, " at ", x, b == kAnyNumber ? "" : ", " + std::to_string(b), " in ",
+       std::string(dtype_name(dtype)));
+  CHECK_MESSAGE(same(got, want, 1e-6), what, " ", got);
+}
+
 template <class S, class T>
 void check_limits_in(const std::vector<Limit>& table, S s) {
+  const std::string name(S::meta.name);
   for (const Limit& row : table) {
     const Readings<S, T> got(T(row.x), s);
-    INFO(std::string(S::meta.name), " at ", row.x, " in ", std::string(dtype_name(dtype_of<T>)));
-    CHECK_MESSAGE(same(double(got.value), row.value, 1e-6), std::string("value "),
-                  double(got.value));
-    CHECK_MESSAGE(same(double(got.slope), row.slope, 1e-6), std::string("slope "),
-                  double(got.slope));
-    CHECK_MESSAGE(same(double(got.second), row.second, 1e-6), std::string("second "),
-                  double(got.second));
+    expect_limit(name, dtype_of<T>, "value", double(got.value), row.value, row.x);
+    expect_limit(name, dtype_of<T>, "slope", double(got.slope), row.slope, row.x);
+    expect_limit(name, dtype_of<T>, "second", double(got.second), row.second, row.x);
   }
 }
 template <class S>
@@ -69,13 +74,15 @@ struct Limit2 {
 
 template <class S, class T>
 void check_limits2_in(const std::vector<Limit2>& table, S s) {
+  const std::string name(S::meta.name);
+  const auto expect = [&](const char* what, T got, double want, const Limit2& row) {
+    expect_limit(name, dtype_of<T>, what, double(got), want, row.a, row.b);
+  };
   for (const Limit2& row : table) {
     const T a = T(row.a), b = T(row.b), y = s.value(a, b);
-    INFO(std::string(S::meta.name), " at ", row.a, ", ", row.b, " in ",
-         std::string(dtype_name(dtype_of<T>)));
-    CHECK_MESSAGE(same(double(y), row.value, 1e-6), std::string("value "), double(y));
-    CHECK_MESSAGE(same(double(s.slope_a(a, b, y)), row.slope_a, 1e-6), double(s.slope_a(a, b, y)));
-    CHECK_MESSAGE(same(double(s.slope_b(a, b, y)), row.slope_b, 1e-6), double(s.slope_b(a, b, y)));
+    expect("value", y, row.value, row);
+    expect("slope by a", s.slope_a(a, b, y), row.slope_a, row);
+    expect("slope by b", s.slope_b(a, b, y), row.slope_b, row);
   }
 }
 template <class S>

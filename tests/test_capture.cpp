@@ -317,7 +317,7 @@ TEST_CASE("capture: constants of ops and checkpointed parts are repeated") {
     const Tensor q = mul(x, w);
     const Tensor a = checkpoint(
         [](const Tensors& in) {
-          return Tensors{scaled_dot_product_attention(in[0], in[0], in[0], {}, 0.0, true)};
+          return Tensors{scaled_dot_product_attention(in[0], in[0], in[0], {}, true)};
         },
         {q})[0];
     const Tensor loss = sum(square(a));

@@ -46,7 +46,8 @@ struct Chain {
     for (const int64_t v : operands) views.push_back(v < 0 ? kAbsent : values[size_t(v)].view);
     const gd_view result = fresh(dtype);
     gd_error e{};
-    if (try_call(dev, slot, op, views, {result}, params, {operand}, e) != GD_OK) return false;
+    if (try_call(*cpu::table(), dev.d, slot, op, views, {result}, params, {operand}, e) != GD_OK)
+      return false;
     ints.insert(ints.end(), {slot, op, operand, int64_t(params.size()), int64_t(operands.size())});
     ints.insert(ints.end(), operands.begin(), operands.end());
     const bool kept = pick(0, 2) == 0;

@@ -95,7 +95,13 @@ TEST_CASE("cpu: reductions over short windows") {
   auto check = [](auto zero, bool nan) {
     using T = decltype(zero);
     Array<T> x({4000});
-    x.fill([] { return T(float(pick(-3, 3))); });
+    x.fill([] {
+      const int64_t k = pick(-3, 3);
+      if constexpr (std::is_integral_v<T>)
+        return T(k);
+      else
+        return T(float(k));
+    });
     if constexpr (std::is_floating_point_v<T>)
       if (nan) x.at({1237}) = std::numeric_limits<T>::quiet_NaN();
     for (const int64_t length : {1, 2, 3, 10, 32, 33, 700}) {

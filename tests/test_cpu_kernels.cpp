@@ -48,9 +48,10 @@ TEST_CASE("cpu: several threads may use one device at once") {
         for (int round = 0; round < 30; ++round) {
           Array<float> big({300, 200}), sum({300, 1});
           gd_error e{};
-          const bool fine =
-              try_call(*dev, GD_COPY, 0, {x.view()}, {big.view()}, {}, {}, e) == GD_OK &&
-              try_call(*dev, GD_REDUCE, GD_SUM, {big.view()}, {sum.view()}, {}, {}, e) == GD_OK;
+          const bool fine = try_call(*cpu::table(), dev->d, GD_COPY, 0, {x.view()}, {big.view()},
+                                     {}, {}, e) == GD_OK &&
+                            try_call(*cpu::table(), dev->d, GD_REDUCE, GD_SUM, {big.view()},
+                                     {sum.view()}, {}, {}, e) == GD_OK;
           if (!fine || !same_bits(sum.values(), alone)) ++wrong;
         }
       });

@@ -4,9 +4,9 @@
 #include "tests/cpu_device.hpp"
 
 #include "ops/def/statements.hpp"
+#include "tests/sizes.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 
 using namespace cpu_test;
 
@@ -169,8 +169,7 @@ std::vector<std::string> table(int some) {
 }  // namespace
 
 TEST_CASE("cpu: words are right to 2 ulp over all exponents") {
-  const char* size = std::getenv("GRADUS_TEST_SIZE");
-  const bool small = size && std::string(size) == "small";
+  const bool small = gradus::test::small_sizes();
   const auto f32 = table<float>(small ? 4 : 300), f64 = table<double>(small ? 4 : 40);
   std::string text = "ulp at most, per instruction set:";
   for (const auto& dev : devices())

@@ -2,6 +2,7 @@
 #include "tests/helpers.hpp"
 
 #include "ops/rows/check.hpp"
+#include "tests/sizes.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +14,6 @@ using namespace gradus;
 using namespace gradus::testing;
 
 namespace {
-
-bool small() { return std::getenv("GRADUS_TEST_SIZE") != nullptr; }
 
 // Of the machine, in GiB; 0 if it can't be told.
 double free_memory() {
@@ -34,8 +33,8 @@ double seconds_of(const std::function<void()>& work) {
 }  // namespace
 
 TEST_CASE("a chain of ten million nodes builds, differentiates and dies in a flat stack") {
-  int n = small() ? 100000 : 10000000;
-  if (!small() && free_memory() < 10) {
+  int n = test::small_sizes() ? 100000 : 10000000;
+  if (!test::small_sizes() && free_memory() < 10) {
     n = 1000000;
     MESSAGE("less than 10 GiB of memory are free: the chain has a million nodes only");
   }
@@ -53,7 +52,7 @@ TEST_CASE("a chain of ten million nodes builds, differentiates and dies in a fla
 }
 
 TEST_CASE("a chain that saves, and one that dies without ever being walked") {
-  const int n = small() ? 20000 : 300000;
+  const int n = test::small_sizes() ? 20000 : 300000;
   const int64_t before = live_objects();
   {
     const Tensor x = leaf(f64({0.5}, {}));
@@ -71,7 +70,7 @@ TEST_CASE("a chain that saves, and one that dies without ever being walked") {
 }
 
 TEST_CASE("a leaf used a million times") {
-  const int n = small() ? 20000 : 1000000;
+  const int n = test::small_sizes() ? 20000 : 1000000;
   const Tensor x = leaf(f64({2}, {}));
   Tensor y = x;
   for (int i = 1; i < n; ++i) y = y + x;
@@ -80,7 +79,7 @@ TEST_CASE("a leaf used a million times") {
 }
 
 TEST_CASE("diamonds that are exponential if walked naively") {
-  const int n = small() ? 2000 : 100000;
+  const int n = test::small_sizes() ? 2000 : 100000;
   const Tensor x = leaf(f64({1}, {}));
   Tensor y = x;
   for (int i = 0; i < n; ++i) y = (y + y) * 0.5;
@@ -156,7 +155,7 @@ TEST_CASE("whatever an op saves, its vjp reads: every op, every row, each operan
 }
 
 TEST_CASE("many threads build and differentiate graphs on shared leaves") {
-  const int threads = 8, rounds = small() ? 20 : 200;
+  const int threads = 8, rounds = test::small_sizes() ? 20 : 200;
   const Tensor w = leaf(f64({1, 2, 3, 4}, {2, 2})), b = leaf(f64({0.5, -0.5}, {2}));
   const Tensor shared = exp(w * 0.1);  // one graph under all of them
   std::vector<std::thread> pool;
@@ -183,7 +182,7 @@ TEST_CASE("many threads build and differentiate graphs on shared leaves") {
 }
 
 TEST_CASE("threads that race to free one graph: each gets its gradient or a clear error") {
-  for (int round = 0; round < (small() ? 5 : 50); ++round) {
+  for (int round = 0; round < (test::small_sizes() ? 5 : 50); ++round) {
     const Tensor x = leaf(f64({1, 2, 3}, {3}));
     Tensor y = x;
     for (int i = 0; i < 20; ++i) y = sin(exp(y * 0.1));

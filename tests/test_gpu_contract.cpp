@@ -1,59 +1,38 @@
 // contract of the GPU modules' source, run by the emulator: every way of contracting that sizes can
 // choose, against the reference. Waves of 32 and of 64 lanes and both orders of threads must give
 // the same bits, and so must operands and outputs that lie in memory in other ways.
-#include "engine/loader.hpp"
-#include "kernels/reference/reference.hpp"
 #include "ops/def/fingerprint.hpp"
-#include "tests/cpu_device.hpp"
+#include "tests/gpu_emulator.hpp"
 
-#include <cstdlib>
-#include <gradus_paths.hpp>
-
-using namespace cpu_test;
+using namespace gpu_test;
 
 namespace {
 
 struct Opened {
   const gd_table* table;
-  gd_device* d = nullptr;
-  Opened(const gd_table* t, int index, const char* options = "{}") : table(t) {
-    gd_error e{};
-    const gd_status s = t->open(index, options, &d, &e);
-    INFO(e.text);
-    REQUIRE(s == GD_OK);
-  }
+  gd_device* d;
   // "" or why not.
   std::string call(const std::vector<gd_view>& in, const std::vector<gd_view>& out,
                    const std::vector<double>& doubles, const Index& ints,
                    gd_slot slot = GD_CONTRACT, int32_t op = 0) const {
     gd_error e{};
-    const gd_call c{sizeof(gd_call),
-                    slot,
-                    op,
-                    int32_t(in.size()),
-                    int32_t(out.size()),
-                    int32_t(doubles.size()),
-                    int32_t(ints.size()),
-                    in.data(),
-                    out.data(),
-                    doubles.data(),
-                    ints.data(),
-                    nullptr};
-    return table->slot[slot](d, nullptr, &c, &e) == GD_OK ? "" : e.text;
+    return try_call(*table, d, slot, op, in, out, doubles, ints, e) == GD_OK ? "" : e.text;
   }
 };
-// Waves of 32, 64, 32 and 64 lanes; the last two go backwards.
-std::vector<Opened> open_emulators(const char* options) {
-  const gd_table* t = load_module(GRADUS_LIB_DIR "/gradus_emu.so");
-  return {{t, 0, options}, {t, 1, options}, {t, 2, options}, {t, 3, options}};
+std::vector<Opened> opened(const std::vector<gd_device*>& devices) {
+  std::vector<Opened> all;
+  for (gd_device* d : devices) all.push_back({&emulator(), d});
+  return all;
 }
 const std::vector<Opened>& emulators(bool tf32 = false) {
-  static const std::vector<Opened> all = open_emulators("{}"),
-                                   rounding = open_emulators(R"({"precision": {"tf32": true}})");
+  static const std::vector<Opened> all = opened(emulated());
+  static const std::vector<Opened> rounding =
+      opened(open_emulators(R"({"precision": {"tf32": true}})"));
   return tf32 ? rounding : all;
 }
 const Opened& oracle() {
-  static const Opened o(reference::table(), 0);
+  static gradus::Device& device = open_device("reference");
+  static const Opened o{&device.table(), device.handle()};
   return o;
 }
 
@@ -171,9 +150,10 @@ struct Problem {
     double error = tolerance<T>() * scale;
     if (how.tf32) error = 1e-3 * scale;
     std::vector<T> first[2];
-    for (size_t k = 0; k < 4; ++k) {
+    const auto& devices = emulators(how.tf32);
+    for (size_t k = 0; k < devices.size(); ++k) {
       CAPTURE(k);
-      const auto got = run(emulators(how.tf32)[k], k < 2);
+      const auto got = run(devices[k], 2 * k < devices.size());
       std::vector<T>& same = first[mma ? k % 2 : 0];
       if (same.empty()) same = got.first;
       CHECK(same_bits(same, got.first));
@@ -332,7 +312,7 @@ TEST_CASE("gpu: contract through a statement") {
 }
 
 TEST_CASE("gpu: contract in the largest tiles, and long sums on tensor cores") {
-  if (std::getenv("GRADUS_TEST_SIZE")) return;  // minutes under sanitizers, in the reference
+  if (test::small_sizes()) return;  // minutes under sanitizers, in the reference
   const auto compare = [&](const auto& p, double error) {
     const auto want = p.run(oracle(), true).first,
                got = p.run(emulators(p.how.tf32)[0], false).first;

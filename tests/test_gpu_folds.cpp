@@ -34,7 +34,7 @@ void check_slot(gd_slot slot, int32_t op, const Index& in, const Index& out, con
     const Array<T> x = filled<T>(in, layout, number);
     if (wanted.empty()) wanted = by_reference<Out>(slot, op, x, out, ints);
     for (size_t k = 0; k < emulated().size(); ++k) {
-      if (layout != kPlain && k != size_t(layout)) continue;
+      if (layout != kPlain && k != size_t(layout) % emulated().size()) continue;
       CAPTURE(k);
       Array<Out> y(out, layout);
       run_emulated(emulated()[k], slot, op, x.view(), y.view(), ints);

@@ -7,12 +7,12 @@
 #include "kernels/reference/reference.hpp"
 #include "ops/rows/check.hpp"
 #include "tests/oracles.hpp"
+#include "tests/sizes.hpp"
 
 #include <doctest/doctest.h>
 
 #include <memory>
 
-#include <cstdlib>
 #include <set>
 
 using namespace gradus;
@@ -20,10 +20,7 @@ using namespace gradus::testing;
 
 namespace {
 
-rows::Effort effort() {
-  const char* size = std::getenv("GRADUS_TEST_SIZE");
-  return size && std::string_view(size) == "small" ? rows::Effort::small : rows::Effort::full;
-}
+rows::Effort effort() { return test::small_sizes() ? rows::Effort::small : rows::Effort::full; }
 
 // A cpu device of its own, beside the one of the registry; nullptr where the processor lacks the
 // instruction set. Devices live for ever.

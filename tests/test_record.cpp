@@ -29,7 +29,7 @@ struct Recorded {
 Recorded record(const char* op, uint64_t seed = 1, int cases = 4) {
   const rows::Recording r = rows::record({op, seed, cases}, open_device("reference"));
   Recorded out{Json::parse(r.metadata.at("ops")), Json::parse(r.metadata.at("cases")), {}};
-  for (const auto& [name, t] : r.tensors) CHECK_MESSAGE(out.tensors.emplace(name, t).second, name);
+  for (const auto& entry : r.tensors) CHECK_MESSAGE(out.tensors.insert(entry).second, entry.first);
   return out;
 }
 

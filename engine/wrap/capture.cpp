@@ -71,7 +71,7 @@ Captured capture(Device& device, const std::function<Tensors()>& step,
   generator.begin_step();
   const uint64_t position = generator.position();
 
-  wrap::Recorder recorder(device);
+  wrap::Recorder recorder;
   {
     const WrapperScope scope(device, recorder);
     std::deque<Elsewhere> elsewhere;

@@ -50,7 +50,6 @@ struct SeenLeaf {
 // else does, so it knows at the end which ones outlive the step.
 class Recorder : public KernelWrapper {
  public:
-  explicit Recorder(Device& device) : device_(device) {}
   gd_status call(const gd_call& call, Next next, gd_error& error) override;
   void allocated(uint64_t buffer, size_t bytes, const char* op) override;
   void used(Storage& storage) override;
@@ -78,7 +77,6 @@ class Recorder : public KernelWrapper {
 
  private:
   void add(Storage& storage, bool born);
-  Device& device_;
   const std::thread::id thread_ = std::this_thread::get_id();
   uint64_t next_id_ = uint64_t(1) << 63;
 };

@@ -18,13 +18,11 @@ const Isa* isas() {
       {"sse2", true, gradus_cpu_kernels_sse2},
       {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
        gradus_cpu_kernels_avx2},
-#ifndef GRADUS_WITHOUT_AVX512
       {"avx512",
        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("fma"),
        gradus_cpu_kernels_avx512},
-#endif
       {nullptr, false, nullptr}};
 #else
   static const Isa list[] = {{"neon64", true, gradus_cpu_kernels_neon64},

@@ -19,18 +19,16 @@ void pause() {
 }
 }  // namespace
 
-Pool::Pool(int threads) {
+void Pool::start() {
+  started_ = true;
   try {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
-  } catch (...) {
-    stop();
-    throw;
+    for (int i = 1; i < threads_; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {
+    // The system gives no more: those there are share the work.
   }
 }
 
-Pool::~Pool() { stop(); }
-
-void Pool::stop() {
+Pool::~Pool() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -39,7 +37,6 @@ void Pool::stop() {
   }
   start_.notify_all();
   for (std::thread& t : workers_) t.join();
-  workers_.clear();
 }
 
 void Pool::take_tasks() {
@@ -50,7 +47,13 @@ void Pool::take_tasks() {
 
 void Pool::run(int64_t tasks, Task task, void* context) {
   std::unique_lock user(users_, std::defer_lock);
-  if (tasks < 2 || workers_.empty() || inside_task || !user.try_lock()) {
+  bool shared = tasks >= 2 && threads_ > 1 && !inside_task && user.try_lock();
+  if (shared && !started_) start();
+  if (shared && workers_.empty()) {
+    user.unlock();
+    shared = false;
+  }
+  if (!shared) {
     for (int64_t i = 0; i < tasks; ++i) task(context, i);
     return;
   }

@@ -1,7 +1,8 @@
 // A small thread pool: persistent workers, tasks cut by size beforehand by the caller. Which thread
 // runs a task never changes a result, so tasks are simply taken from a counter. The caller takes
-// part. A call from inside a task, or while another thread uses the pool, runs inline: no deadlock.
-// Knows nothing of kernels. Built on std primitives only, so that TSan sees every hand-over.
+// part. Threads are made when work is first shared out: a program that never does so has none. A
+// call from inside a task, or while another thread uses the pool, runs inline: no deadlock. Knows
+// nothing of kernels. Built on std primitives only, so that TSan sees every hand-over.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -16,23 +17,25 @@ class Pool {
  public:
   using Task = void (*)(void* context, int64_t index);
 
-  // threads >= 1 counts the caller. Throws std::system_error if the system gives no thread.
-  explicit Pool(int threads);
+  // threads >= 1 counts the caller. Where the system gives fewer, fewer share the work.
+  explicit Pool(int threads) : threads_(threads) {}
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  int threads() const { return int(workers_.size()) + 1; }
+  int threads() const { return threads_; }
   // Returns when task(context, i) has returned for every i in [0, tasks). Tasks must not throw.
   void run(int64_t tasks, Task task, void* context);
 
  private:
-  void stop();
+  void start();
   void work();
   void take_tasks();
 
-  std::vector<std::thread> workers_;
+  const int threads_;
   std::mutex users_;  // held by the one caller whose tasks the workers run
+  bool started_ = false;
+  std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable start_, done_;
   // Of the round: its number, whether it is open, and how many workers are inside. Workers enter

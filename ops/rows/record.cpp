@@ -17,7 +17,8 @@ namespace {
 constexpr DType kDTypes[] = {DType::bool_, DType::u8,  DType::i32, DType::i64, DType::f16,
                              DType::bf16,  DType::f32, DType::f64, DType::c64, DType::c128};
 constexpr int64_t kLargest = 4096;  // elements of an output worth recording
-constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::nan("");
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // ---- random choices: reproducible from a name
 
