@@ -70,7 +70,7 @@ class Commands {
     return sub;
   }
   static void device(CLI::App* sub, std::string& to) {
-    sub->add_option("--device", to, "cpu, reference, cuda[:N], hip[:N], a file.json")
+    sub->add_option("--device", to, "auto, cpu, cuda:N, hip:N, emu:N, reference, a .json")
         ->type_name("D")
         ->take_last();
   }

@@ -105,7 +105,7 @@ typedef enum gd_slot {
    */
   GD_REDUCE,
   /* Inclusive scan along axis ints[0], op = gd_reduction (sum, prod, max, min); ints[1] = 1 runs
-   * from the end.  Equal sizes and dtypes.  out may be in.  Sequential along the axis. */
+   * from the end. Equal sizes and dtypes. out may be in. One fixed order for each length. */
   GD_SCAN,
   /* out = alpha * SUM_k a*b + beta * out (+ bias): views a = in[0], b = in[1] stand over one joint
    * index space of equal rank and sizes: first ints[0] axes that out has too, then the axes summed

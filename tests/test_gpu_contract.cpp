@@ -25,10 +25,10 @@ std::vector<Opened> opened(const std::vector<gd_device*>& devices) {
   return all;
 }
 const std::vector<Opened>& emulators(bool tf32 = false) {
-  static const std::vector<Opened> all = opened(emulated());
-  static const std::vector<Opened> rounding =
-      opened(open_emulators(R"({"precision": {"tf32": true}})"));
-  return tf32 ? rounding : all;
+  static const auto* const all = new std::vector<Opened>(opened(emulated()));
+  static const auto* const rounding =
+      new std::vector<Opened>(opened(open_emulators(R"({"precision": {"tf32": true}})")));
+  return tf32 ? *rounding : *all;
 }
 const Opened& oracle() {
   static gradus::Device& device = open_device("reference");
