@@ -41,6 +41,13 @@ class KernelWrapper {
   virtual void unseen(const char* /*what*/) {}  // what depends on values and is no call
 };
 
+// Says what the op of a call is to be where the device has several ways of doing the same (gd_way).
+class WayChooser {
+ public:
+  virtual ~WayChooser() = default;
+  virtual void choose(gd_call& call) = 0;
+};
+
 class Device {
  public:
   const std::string& name() const { return name_; }  // "cpu", "cuda:1"
@@ -71,6 +78,9 @@ class Device {
   void announce_allocated(uint64_t buffer, size_t bytes);
   void announce_released(uint64_t buffer, size_t bytes);
   const std::vector<KernelWrapper*>& wrappers() const { return wrappers_; }
+  // Asked before the wrappers see a call; nullptr: nobody. While no other thread runs calls.
+  void set_chooser(WayChooser* chooser) { chooser_ = chooser; }
+  WayChooser* chooser() const { return chooser_; }
 
   Device(const gd_table* table, int index, gd_device* handle, std::string name);
 
@@ -83,6 +93,7 @@ class Device {
   bool host_memory_;
   Pool pool_;
   std::vector<KernelWrapper*> wrappers_;
+  WayChooser* chooser_ = nullptr;
 };
 
 // Pushes a wrapper for the length of a scope.

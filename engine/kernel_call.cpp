@@ -46,18 +46,19 @@ void KernelCall::run() {
       views_[k].strides = kept;
       kept += views_[k].rank;
     }
-  const gd_call call{sizeof(gd_call),
-                     slot_,
-                     op_,
-                     n_in_,
-                     n_out_,
-                     int32_t(doubles_.size()),
-                     int32_t(ints_.size()),
-                     views_,
-                     views_ + n_in_,
-                     doubles_.data(),
-                     ints_.data(),
-                     nullptr};
+  gd_call call{sizeof(gd_call),
+               slot_,
+               op_,
+               n_in_,
+               n_out_,
+               int32_t(doubles_.size()),
+               int32_t(ints_.size()),
+               views_,
+               views_ + n_in_,
+               doubles_.data(),
+               ints_.data(),
+               nullptr};
+  if (WayChooser* c = device_->chooser()) c->choose(call);
   device_->run(call);
 }
 

@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 1u
-#define GD_MINOR 3u
+#define GD_MINOR 4u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -121,7 +121,9 @@ typedef enum gd_slot {
    * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
    * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
    * positions; complex factors may change places by the same rule, so an expanded view and its
-   * dense copy may differ in the last bits. */
+   * dense copy may differ in the last bits. Since 1.4 op wishes for a way of doing it (gd_way); each
+   * way is an order of its own, and that of a vendor's library may depend on strides and alignment
+   * too. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
    * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
@@ -189,6 +191,24 @@ typedef enum gd_reduction {
   GD_ALL
 } gd_reduction;
 typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
+/* How a contraction may be done, in op: one of these, + 256 * (1 + k) for a sum that is cut into 2^k
+ * parts. A device that can't do the call in that way takes its own choice, or with GD_WAY_ONLY
+ * refuses as GD_UNSUPPORTED. */
+typedef enum gd_way {
+  GD_WAY_OWN = 0,        /* the device's choice, by the sizes */
+  GD_WAY_DIRECT,         /* a thread makes an element */
+  GD_WAY_DOTS,           /* a block makes an element */
+  GD_WAY_THIN,           /* a block makes a tile: of few columns, ... */
+  GD_WAY_SMALL,          /* of 32 x 32 elements, ... */
+  GD_WAY_SQUARE,         /* of 64 x 64, ... */
+  GD_WAY_LARGE,          /* of 128 x 128 */
+  GD_WAY_MATRIX,         /* matrix units, tiles of 64 x 64 */
+  GD_WAY_MATRIX_LARGE,   /* matrix units, tiles of 128 x 128 */
+  GD_WAY_GEMM_LIBRARY,   /* a vendor's library of matrix products */
+  GD_WAY_TENSOR_LIBRARY, /* a vendor's library of contractions */
+  GD_WAY_COUNT,
+  GD_WAY_ONLY = 0x10000
+} gd_way;
 typedef enum gd_normalization { GD_NORM_VALUE = 0, GD_NORM_GIVEN, GD_NORM_VJP } gd_normalization;
 typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
 typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
@@ -217,7 +237,9 @@ typedef struct gd_info {
   int32_t wave;                    /* lanes of one vector or wave */
 } gd_info;
 
-enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2 };
+/* GD_FROM_PEER: from another device of the same table, which has finished writing it. The copy is
+ * in the order of this device's stream, and has read its source when this returns. Since 1.4. */
+enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2, GD_FROM_PEER = 3 };
 enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
 
 /* The table. Any function but those marked "required" may be NULL: not offered. Functions return a

@@ -1,4 +1,4 @@
-// contract: the checks, and the joint axes sorted into groups.
+// contract: the checks, the joint axes sorted into groups, and the choice of a way.
 #include "kernels/gpu/contract.hpp"
 
 #include <algorithm>
@@ -114,6 +114,66 @@ void swap_operands(Contraction& c) {
     std::swap(c.axes[d].strides[kA], c.axes[d].strides[kB]);
 }
 
+int64_t tiles_of(const Contraction& c, int64_t side) {
+  return c.extent[kBatch] * ((c.extent[kRows] + side - 1) / side) *
+         ((c.extent[kColumns] + side - 1) / side);
+}
+
+bool possible(const Run& run, const Contraction& c, int32_t algebra, int32_t way) {
+  if (way == GD_WAY_DIRECT) return true;
+  if (c.extent[kSummed] == 0) return false;
+  const bool floats = c.dtype == GD_F32 || c.dtype == GD_F16 || c.dtype == GD_BF16;
+  switch (way) {
+    case GD_WAY_DOTS:
+    case GD_WAY_THIN:
+    case GD_WAY_SMALL:
+      return true;
+    case GD_WAY_SQUARE:
+      return algebra == GD_STANDARD;
+    case GD_WAY_LARGE:
+      return algebra == GD_STANDARD && floats;
+    case GD_WAY_MATRIX:
+    case GD_WAY_MATRIX_LARGE:
+      return algebra == GD_STANDARD && has_mma(run, c.dtype);
+    default:
+      return false;
+  }
+}
+
+// There are no fewer rows than columns. By the sizes alone: the order of the sum may depend on
+// nothing else.
+int32_t way_by_size(const Run& run, const Contraction& c, int32_t algebra) {
+  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
+  const double work = double(rows) * double(columns) * double(terms);
+  // Is there work for many tiles of 64 x 64, and so many that larger ones are as good?
+  const int64_t most_chunks = terms < 1024 ? 1 : terms / 512;
+  const bool fills_squares =
+      rows > 32 && columns > 32 && terms > 2 && tiles_of(c, 64) * most_chunks >= 132;
+  const bool fills_large = rows >= 128 && columns >= 128 && tiles_of(c, 128) >= 132;
+
+  if (fills_squares && possible(run, c, algebra, GD_WAY_MATRIX))
+    return fills_large ? GD_WAY_MATRIX_LARGE : GD_WAY_MATRIX;
+  if (terms <= 2 || (terms <= 128 && work <= 8192) || (terms <= 16 && columns <= 4))
+    return GD_WAY_DIRECT;
+  if (rows <= 4) return GD_WAY_DOTS;
+  if (columns <= 4) return GD_WAY_THIN;
+  if (!fills_squares || !possible(run, c, algebra, GD_WAY_SQUARE)) return GD_WAY_SMALL;
+  return fills_large && possible(run, c, algebra, GD_WAY_LARGE) ? GD_WAY_LARGE : GD_WAY_SQUARE;
+}
+
+// Sets c's way, and into how many parts its sum is to be cut, by what the call's op wishes for.
+void choose_way(const Run& run, Contraction& c, int32_t algebra) {
+  const int32_t wish = run.call.op(), parts = wish >> 8 & 0xff;
+  c.way = wish & 0xff;
+  if (c.way == GD_WAY_OWN || !possible(run, c, algebra, c.way)) {
+    if (wish & GD_WAY_ONLY) run.call.refuse(GD_UNSUPPORTED, "can't be done in way %d", c.way);
+    c.way = way_by_size(run, c, algebra);
+  } else if (parts > 0) {
+    c.parts = int64_t(1) << (parts - 1 < 20 ? parts - 1 : 20);
+    if (c.parts > c.extent[kSummed]) c.parts = c.extent[kSummed];
+  }
+}
+
 // Sums of one dtype over one algebra, for at least one element of out.
 void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t algebra) {
   gd_view free_a = *views.v[kA], free_b = *views.v[kB];  // over out's axes
@@ -134,6 +194,7 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
   c.aligned[kA] = aligned(c, kA);
   c.aligned[kB] = aligned(c, kB);
   c.out_along_rows = closer(c, kOut, kRows, kColumns);
+  choose_way(run, c, algebra);
 
   if (algebra != GD_STANDARD)
     return is_integer(t) ? contract_tropical_integers(run, elements, c, algebra)

@@ -46,7 +46,9 @@ struct Contraction {
   int64_t extent[kGroups];
   char* data[kParts];  // null: left out
   int32_t dtype;
-  // How the work is cut.
+  // How the work is done: a gd_way, and into how many parts the sum is cut (0: by the sizes).
+  int32_t way;
+  int64_t parts;
   int64_t tiles_down, tiles_across, chunks, chunk;
   // Along which axis neighbouring threads read a and b and write out, so that they touch memory
   // together.
@@ -262,10 +264,11 @@ Standard<T> standard(const Scales& s) {
   return {number(s.alpha), number(s.beta), s.beta != c128{}, s.conj_a, s.conj_b, s.ends};
 }
 
-// On tensor cores, if there are some for this dtype and these sizes; else false.
-bool contract_mma(const Run&, const Contraction&, const Scales&);
+// Has this device tensor cores for sums of this dtype, by its options too? GD_WAY_MATRIX*: on them.
+bool has_mma(const Run&, int32_t dtype);
+void contract_mma(const Run&, const Contraction&, const Scales&);
 
-// One file each.
+// One file each, for any other way.
 using Elements = Walk<kParts>;
 void contract_f32(const Run&, const Elements&, const Contraction&, const Scales&);
 void contract_f64(const Run&, const Elements&, const Contraction&, const Scales&);

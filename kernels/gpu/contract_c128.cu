@@ -5,7 +5,7 @@ namespace gradus::gpu {
 
 void contract_c128(const Run& run, const Elements& elements, const Contraction& c,
                    const Scales& scales) {
-  contract_by_size(run, elements, c, standard<c128>(scales));
+  contract_in_way(run, elements, c, standard<c128>(scales));
 }
 
 }  // namespace gradus::gpu

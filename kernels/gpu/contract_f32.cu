@@ -5,7 +5,8 @@ namespace gradus::gpu {
 
 void contract_f32(const Run& run, const Elements& elements, const Contraction& c,
                   const Scales& scales) {
-  if (!contract_mma(run, c, scales)) contract_by_size(run, elements, c, standard<float>(scales));
+  if (c.way == GD_WAY_MATRIX || c.way == GD_WAY_MATRIX_LARGE) return contract_mma(run, c, scales);
+  contract_in_way(run, elements, c, standard<float>(scales));
 }
 
 }  // namespace gradus::gpu

@@ -5,7 +5,7 @@ namespace gradus::gpu {
 
 void contract_f64(const Run& run, const Elements& elements, const Contraction& c,
                   const Scales& scales) {
-  contract_by_size(run, elements, c, standard<double>(scales));
+  contract_in_way(run, elements, c, standard<double>(scales));
 }
 
 }  // namespace gradus::gpu

@@ -5,7 +5,7 @@ namespace gradus::gpu {
 
 void contract_i64(const Run& run, const Elements& elements, const Contraction& c,
                   const Scales& scales) {
-  contract_by_size(run, elements, c, standard<uint64_t>(scales));
+  contract_in_way(run, elements, c, standard<uint64_t>(scales));
 }
 
 }  // namespace gradus::gpu

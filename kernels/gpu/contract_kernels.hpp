@@ -1,4 +1,4 @@
-// Contractions as kernels, for any algebra, in one of three ways that the sizes alone choose:
+// Contractions as kernels, for any algebra, in one of three ways that contract.cu chooses:
 //   tiles   a block makes a tile of rows x columns out of squares of a and b in shared memory
 //   dots    a block makes one element
 //   direct  a thread makes one element
@@ -388,14 +388,16 @@ __global__ void GPU_THREADS(kContractThreads)
   }
 }
 
-// ---- the choice
+// ---- the launch
 
-// Cuts the sum into chunks if `tiles` blocks are too few to keep a large device busy.
+// Cuts the sum into the parts that were wished for, or into chunks if `tiles` blocks are too few to
+// keep a large device busy.
 inline void cut_sum(Contraction& c, int64_t tiles, int64_t blocks_wanted, int64_t least) {
   constexpr int64_t kStep = 64;
   const int64_t terms = c.extent[kSummed];
   int64_t chunks = (blocks_wanted + tiles - 1) / tiles;
   if (chunks > terms / least) chunks = terms / least;
+  if (c.parts > 0) chunks = c.parts;
   if (chunks < 1) chunks = 1;
   c.chunk = (terms + chunks - 1) / chunks;
   c.chunk = (c.chunk + kStep - 1) / kStep * kStep;
@@ -433,41 +435,21 @@ void launch_tiles(const Run& run, Contraction c, const A& algebra, int64_t block
   launch_chunks(run, c, algebra, tiles * c.chunks, contract_tiles<A, Shape>);
 }
 
-inline int64_t tiles_of(const Contraction& c, int64_t side) {
-  return c.extent[kBatch] * ((c.extent[kRows] + side - 1) / side) *
-         ((c.extent[kColumns] + side - 1) / side);
-}
-// Is there work for many tiles of 64 x 64, and so many that larger ones are as good?
-inline bool fills_squares(const Contraction& c) {
-  const int64_t most_chunks = c.extent[kSummed] < 1024 ? 1 : c.extent[kSummed] / 512;
-  return c.extent[kRows] > 32 && c.extent[kColumns] > 32 && c.extent[kSummed] > 2 &&
-         tiles_of(c, 64) * most_chunks >= 132;
-}
-inline bool fills_large(const Contraction& c) {
-  return c.extent[kRows] >= 128 && c.extent[kColumns] >= 128 && tiles_of(c, 128) >= 132;
-}
-
-// c has rows and columns such that there are no fewer rows. By the sizes alone: the order of the
-// sum may depend on nothing else.
+// In the way that was chosen.
 template <class A>
-void contract_by_size(const Run& run, const Walk<kParts>& elements, Contraction c,
-                      const A& algebra) {
-  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
-  const double work = double(rows) * double(columns) * double(terms);
-  if (terms <= 2 || (terms <= 128 && work <= 8192) || (terms <= 16 && columns <= 4))
-    return each(run, elements, contract_direct<A>, c, algebra);
-  if (rows <= 4) {
-    const int64_t count = c.extent[kBatch] * rows * columns;
+void contract_in_way(const Run& run, const Walk<kParts>& elements, Contraction c,
+                     const A& algebra) {
+  if (c.way == GD_WAY_DIRECT) return each(run, elements, contract_direct<A>, c, algebra);
+  if (c.way == GD_WAY_DOTS) {
+    const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
     cut_sum(c, count, 264, 4096);
     return launch_chunks(run, c, algebra, count * c.chunks, contract_dots<A>);
   }
-  if (columns <= 4) return launch_tiles<ThinTile>(run, c, algebra, 528, 512);
+  if (c.way == GD_WAY_THIN) return launch_tiles<ThinTile>(run, c, algebra, 528, 512);
+  if constexpr (std::is_same_v<A, Standard<float>>)
+    if (c.way == GD_WAY_LARGE) return launch_tiles<LargeTile>(run, c, algebra, 264, 512);
   if constexpr (A::pads)
-    if (fills_squares(c)) {
-      if constexpr (std::is_same_v<A, Standard<float>>)
-        if (fills_large(c)) return launch_tiles<LargeTile>(run, c, algebra, 264, 512);
-      return launch_tiles<SquareTile>(run, c, algebra, 264, 512);
-    }
+    if (c.way == GD_WAY_SQUARE) return launch_tiles<SquareTile>(run, c, algebra, 264, 512);
   launch_tiles<SmallTile>(run, c, algebra, 264, 128);
 }
 

@@ -221,8 +221,8 @@ void launch_strips(const Run& run, Contraction c, const Standard<float>& algebra
 }
 template <Mma M>
 void launch_strips(const Run& run, const Contraction& c, const Standard<float>& algebra) {
-  return fills_large(c) ? launch_strips<M, 128>(run, c, algebra)
-                        : launch_strips<M, 64>(run, c, algebra);
+  return c.way == GD_WAY_MATRIX_LARGE ? launch_strips<M, 128>(run, c, algebra)
+                                      : launch_strips<M, 64>(run, c, algebra);
 }
 
 // One file each.

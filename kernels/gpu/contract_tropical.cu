@@ -6,9 +6,9 @@ namespace gradus::gpu {
 void contract_tropical(const Run& run, const Elements& elements, const Contraction& c,
                        int32_t algebra) {
   if (c.dtype == GD_F64)
-    contract_by_size(run, elements, c, Tropical<double>{algebra});
+    contract_in_way(run, elements, c, Tropical<double>{algebra});
   else
-    contract_by_size(run, elements, c, Tropical<float>{algebra});
+    contract_in_way(run, elements, c, Tropical<float>{algebra});
 }
 
 }  // namespace gradus::gpu

@@ -6,9 +6,9 @@ namespace gradus::gpu {
 void contract_tropical_integers(const Run& run, const Elements& elements, const Contraction& c,
                                 int32_t algebra) {
   if (c.dtype == GD_I64)
-    contract_by_size(run, elements, c, Tropical<int64_t>{algebra});
+    contract_in_way(run, elements, c, Tropical<int64_t>{algebra});
   else
-    contract_by_size(run, elements, c, Tropical<int32_t>{algebra});
+    contract_in_way(run, elements, c, Tropical<int32_t>{algebra});
 }
 
 }  // namespace gradus::gpu

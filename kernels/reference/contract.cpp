@@ -137,6 +137,8 @@ void contract(Call& call) {
   if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
     call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
   call.named(kNames[algebra]);
+  if ((call.op() & GD_WAY_ONLY) && (call.op() & 0xff))
+    call.refuse(GD_UNSUPPORTED, "way %d is not one of the reference's", call.op() & 0xff);
   call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
   const Operands v = operands(call);
   if (algebra != GD_STANDARD) {
