@@ -1,10 +1,11 @@
 // Session: what every command that computes does first and last. Opens the device that its option,
 // the environment and its config name, says warnings and a fallback once, makes it the default
-// device, and with
-// --ledger counts every kernel call and prints the table at the end.
+// device, lets it contract in the ways that `gradus tune` found for it, and with --ledger counts
+// every kernel call and prints the table at the end.
 #pragma once
 #include "engine/io/device_config.hpp"
 #include "engine/wrap/ledger.hpp"
+#include "engine/wrap/tuning.hpp"
 
 #include <optional>
 #include <ostream>
@@ -21,12 +22,16 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   Device& device() const { return *device_; }
+  const Tuning& tuning() const { return tuning_; }
+  void tune(Tuning tuning);  // instead, from now on
 
  private:
   std::ostream& err_;
   Device* device_;
   std::optional<DeviceScope> scope_;
   std::optional<Ledger> ledger_;
+  WayChooser* chooser_before_ = nullptr;
+  Tuning tuning_;
 };
 
 }  // namespace gradus::cli

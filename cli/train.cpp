@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kConfig = "config.json";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kModel = "model.safetensors";
+constexpr const char* kTuning = "tuning.json";
 
 using Event = nlohmann::ordered_json;
 
@@ -102,6 +103,14 @@ RunFolder open_folder(const TrainOptions& options) {
                              : RunFolder::open(options.out, options.resume);
 }
 
+// Bits depend on the ways of contracting, so a run keeps those that it began with.
+void keep_tuning(const RunFolder& folder, Session& session, bool goes_on) {
+  const std::string file = folder.file(kTuning), device = tuning_name(session.device());
+  if (goes_on) return session.tune(read_tuning(file, device));
+  ::unlink(file.c_str());
+  if (session.tuning().changes() > 0) write_tuning(file, device, session.tuning());
+}
+
 const Json* device_of(const Json& config) {
   return config.contains("device") ? &config["device"] : nullptr;
 }
@@ -145,7 +154,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   const Layered layers = layered_network(options.config, options.set);
   Json config = layers.resolve();
   const Experiment experiment = read_experiment(config, options.config);
-  const Session session(options.device, options.ledger, err, device_of(config), options.config);
+  Session session(options.device, options.ledger, err, device_of(config), options.config);
   Device& device = session.device();
   config["device"] = device.name();
 
@@ -176,6 +185,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     loop.restore(*checkpoint);
   else
     folder.cut_metrics(0);
+  keep_tuning(folder, session, checkpoint.has_value());
   // From here on the folder is that of an unfinished run.
   ::unlink(folder.file(kSummary).c_str());
   write_file_atomically(folder.file(kConfig), config.dump(2) + "\n");

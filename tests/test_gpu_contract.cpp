@@ -27,7 +27,7 @@ std::vector<Opened> opened(const std::vector<gd_device*>& devices) {
 const std::vector<Opened>& emulators(bool tf32 = false) {
   static const auto* const all = new std::vector<Opened>(opened(emulated()));
   static const auto* const rounding =
-      new std::vector<Opened>(opened(open_emulators(R"({"precision": {"tf32": true}})")));
+      new std::vector<Opened>(opened(open_emulators(R"({"tf32": true})")));
   return tf32 ? *rounding : *all;
 }
 const Opened& oracle() {
@@ -101,7 +101,8 @@ struct How {
   c128 alpha = 1, beta = 0;
   bool bias = false, winners = false, conj_a = false, conj_b = false, tf32 = false;
   int64_t statement = -1;
-  std::vector<double> parameters;
+  std::vector<double> parameters{};
+  int32_t way = GD_WAY_OWN;  // GD_UNSUPPORTED is then no failure: the run gives nothing
 };
 
 template <class T>
@@ -132,8 +133,11 @@ struct Problem {
     doubles.insert(doubles.end(), how.parameters.begin(), how.parameters.end());
     Index ints = {l.n_out, how.algebra, how.conj_a, how.conj_b};
     if (how.statement >= 0) ints.push_back(how.statement);
-    const std::string wrong = dev.call(in, outs, doubles, ints);
-    CHECK(wrong == "");
+    gd_error e{};
+    const gd_status s =
+        try_call(*dev.table, dev.d, GD_CONTRACT, how.way, in, outs, doubles, ints, e);
+    if (s == GD_UNSUPPORTED && (how.way & GD_WAY_ONLY)) return {};
+    CHECK(std::string(e.text) == "");
     return {out.array.values(), won.array.values()};
   }
 
@@ -263,6 +267,59 @@ TEST_CASE("gpu: contract on tensor cores") {
     check<float>(l, how);
     how.bias = true;
     how.beta = 0.5;
+  }
+}
+
+TEST_CASE("gpu: contract in each way that a call wishes for, or a refusal") {
+  How how;
+  how.bias = true;
+  how.beta = 2;
+  int done[GD_WAY_COUNT] = {};
+  const auto try_ways = [&](auto zero, const Labels& l, bool tf32) {
+    using T = decltype(zero);
+    CAPTURE(int(dtype_of<T>));
+    how.tf32 = tf32;
+    how.way = GD_WAY_OWN;
+    Problem<T> p(l, how);
+    const auto want = p.run(oracle(), true).first;
+    const Opened& device = emulators(tf32)[0];
+    const auto own = p.run(device, true).first;
+    for (int32_t way = GD_WAY_OWN + 1; way < GD_WAY_COUNT; ++way)
+      for (const int32_t parts : {0, 1, 2, 4}) {
+        CAPTURE(way);
+        CAPTURE(parts);
+        p.how.way = way | parts << 8 | GD_WAY_ONLY;
+        const auto got = p.run(device, false).first;
+        p.how.way = way | parts << 8;
+        const auto wished = p.run(device, false).first;
+        CHECK(same_bits(wished, got.empty() ? own : got));
+        size_t wrong = 0;
+        const double error = (tf32 ? 1e-3 : tolerance<T>()) * 8 * std::sqrt(double(l.sizes.back()));
+        for (size_t i = 0; i < got.size(); ++i) wrong += !near(got[i], wide(want[i]), error);
+        CHECK(wrong == 0);
+        done[way] += !got.empty();
+      }
+  };
+  for (const Labels& l : {matmul(2, 5, 9, 70), matmul(1, 67, 33, 130)}) {
+    try_ways(0.f, l, false);
+    try_ways(0.f, l, true);
+    try_ways(Half(0.f), l, false);
+    try_ways(0., l, false);
+    try_ways(c64(0.f), l, false);
+    try_ways(int32_t(0), l, false);
+  }
+  try_ways(0.f, matmul(1, 5, 9, 0), false);
+  for (int way = GD_WAY_DIRECT; way <= GD_WAY_MATRIX_LARGE; ++way) CHECK(done[way] > 0);
+  // Neither the CPU nor the reference has ways to choose from.
+  for (const char* name : {"cpu", "reference"}) {
+    gradus::Device& d = open_device(name);
+    const Array<float> a({2, 3}), out({2});
+    gd_error e{};
+    CHECK(try_call(d.table(), d.handle(), GD_CONTRACT, GD_WAY_SMALL | GD_WAY_ONLY,
+                   {a.view(), a.view()}, {out.view()}, {1, 0, 0, 0}, {1, 0, 0, 0},
+                   e) == GD_UNSUPPORTED);
+    CHECK(try_call(d.table(), d.handle(), GD_CONTRACT, GD_WAY_SMALL, {a.view(), a.view()},
+                   {out.view()}, {1, 0, 0, 0}, {1, 0, 0, 0}, e) == GD_OK);
   }
 }
 

@@ -58,6 +58,8 @@ class Expander {
     if (own.is_string()) return text(own.get<std::string>(), place, depth);
     if (own.is_number()) return {{"device", own.dump()}};
     modules(own, place);
+    if (own.contains("tuning") && own["tuning"].is_string())
+      own["tuning"] = absolute(path_in(place.folder, own["tuning"].get<std::string>()));
     if (!own.contains("device")) return own;
     Json base = object(own["device"], place, depth + 1);
     own.erase("device");
@@ -139,6 +141,10 @@ DeviceConfig from_layers(const Layered& layers) {
   using Graph = DeviceConfig::Graph;
   if (j.contains("graph"))
     c.graph = j["graph"] == "force" ? Graph::force : j["graph"] == true ? Graph::on : Graph::off;
+  if (j.contains("tuning")) {
+    c.tuning = j["tuning"] != false;
+    if (j["tuning"].is_string()) c.tuning_file = j["tuning"].get<std::string>();
+  }
   check_name(c);
   return c;
 }
@@ -232,7 +238,12 @@ Spec device_object_spec() {
                                    "repeat captured steps as a graph of the GPU's own; true by "
                                    "default, which HIP takes for false unless it says \"force\""))
       .maybe("sync", Spec::boolean("wait after each call of a GPU, so that an error is said where "
-                                   "it happened; false by default"));
+                                   "it happened; false by default"))
+      .maybe("tuning",
+             Spec::any_of({Spec::boolean(""), Spec::string("tuning file")},
+                          "a GPU contracts in the ways that `gradus tune` found to be the "
+                          "fastest; true by default, a file instead of the default one, "
+                          "or false"));
 }
 
 Spec device_spec() {

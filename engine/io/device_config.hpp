@@ -23,7 +23,9 @@ struct DeviceConfig {
   bool sync = false;  // wait after each call of a GPU
   enum class Graph { off, on, force };
   Graph graph =
-      Graph::on;  // a GPU's own graphs for captured steps; force: where they are young too
+      Graph::on;       // a GPU's own graphs for captured steps; force: where they are young too
+  bool tuning = true;  // contract in the ways that `gradus tune` found, kept in ...
+  std::string tuning_file;         // "": the default file
   std::string origin = "default";  // where `device` came from
 };
 

@@ -1,0 +1,303 @@
+// The commands, each a function that declares its options and says what runs; the struct of options
+// is its own. CLI11 parses and does no more: layering of configs, messages and exit codes are ours.
+#include "cli/commands.hpp"
+
+#include "cli/check.hpp"
+#include "cli/check_exact.hpp"
+#include "cli/config_command.hpp"
+#include "cli/contract.hpp"
+#include "cli/demo.hpp"
+#include "cli/devices.hpp"
+#include "cli/op.hpp"
+#include "cli/ops_list.hpp"
+#include "cli/train.hpp"
+#include "cli/tune.hpp"
+#include "engine/error.hpp"
+
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+
+namespace gradus::cli {
+
+namespace {
+
+// ---- what declarations share
+
+// CLI11 would take 1e400 for inf and "5x" for out of range.
+std::string whole_number(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return "expected a whole number, got \"" + text + "\"";
+}
+
+CLI::App* command(CLI::App& parent, const char* name, const char* doc, const char* examples) {
+  CLI::App* sub = parent.add_subcommand(name, doc);
+  sub->footer(std::string("Examples:\n") + examples);
+  sub->allow_extras();  // reported by us, with the nearest name
+  return sub;
+}
+void device(CLI::App* sub, std::string& to) {
+  sub->add_option("--device", to, "auto, cpu, cuda:N, hip:N, emu:N, reference, a .json")
+      ->type_name("D")
+      ->take_last();
+}
+void json(CLI::App* sub, bool& to) {
+  sub->add_flag("--json", to, "one JSON object per line on standard output");
+}
+void ledger(CLI::App* sub, bool& to) {
+  sub->add_flag("--ledger", to, "calls, time and bytes by op, on standard error");
+}
+CLI::Option* files(CLI::App* sub, const char* name, std::vector<std::string>& to, const char* doc) {
+  return sub->add_option(name, to, doc)->type_name("FILE");
+}
+CLI::Option* text(CLI::App* sub, const char* name, std::string& to, const char* doc,
+                  const char* type = "TEXT") {
+  return sub->add_option(name, to, doc)->type_name(type)->take_last();
+}
+void repeated(CLI::App* sub, const char* name, std::vector<std::string>& to, const char* doc,
+              const char* type) {
+  sub->add_option(name, to, doc)
+      ->type_name(type)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+template <class Number>
+void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
+  sub->add_option_function<std::string>(
+         name, [&to](const std::string& typed) { to = std::stoll(typed); }, doc)
+      ->type_name("N")
+      ->take_last()
+      ->check(whole_number);
+}
+// What the command does. `must`, its positional argument, has to be there: CLI11's own message
+// names no command.
+template <class Options>
+void runs(CLI::App* sub, Action& action, const std::shared_ptr<Options>& o,
+          int (*run)(const Options&, std::ostream&, std::ostream&),
+          std::string Options::*must = nullptr, const char* what = "") {
+  sub->callback([=, &action] {
+    action = [=](std::ostream& out, std::ostream& err) {
+      if (must && ((*o).*must).empty())
+        fail(ErrorKind::config, full_name(sub), "needs ", what, "; see gradus ", full_name(sub),
+             " --help");
+      return run(*o, out, err);
+    };
+  });
+}
+
+// ---- the commands
+
+void declare_demo(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<DemoOptions>();
+  CLI::App* sub =
+      command(app, "demo", "the tour: trains a network, runs a contraction", "  gradus demo\n");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_demo);
+}
+
+void declare_train(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<TrainOptions>();
+  CLI::App* sub = command(app, "train", "train by a config",
+                          "  gradus train configs/lenet/digits.json\n"
+                          "  gradus train mlp.json --set optimizer.lr=0.01 --out runs/a\n"
+                          "  gradus train mlp.json --out runs/a --resume\n");
+  text(sub, "CONFIG", o->config, "file of an experiment \"network\"", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  device(sub, o->device);
+  text(sub, "--out", o->out, "run folder", "DIR");
+  sub->add_flag("--resume", o->resume, "go on from the last checkpoint");
+  ledger(sub, o->ledger);
+  json(sub, o->json);
+  runs(sub, action, o, run_train, &TrainOptions::config, "a CONFIG file");
+}
+
+void declare_eval(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<EvalOptions>();
+  CLI::App* sub = command(app, "eval", "test a finished run", "  gradus eval runs/a\n");
+  text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
+  text(sub, "--data", o->data, "folder of IDX files; else the run's own", "DIR");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_eval, &EvalOptions::run_dir, "a RUN_DIR");
+}
+
+void declare_contract(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ContractOptions>();
+  CLI::App* sub = command(app, "contract", "run one einsum, with plan and gradients",
+                          "  gradus contract --einsum ij,jk->ik --sizes i=3,j=4,k=5\n"
+                          "  gradus contract --einsum ij,jk->ik --in a.npy b.npy --out c.npy\n"
+                          "  gradus contract big.json --plan-only\n");
+  text(sub, "CONFIG", o->config, "file of an experiment \"contraction\"", "FILE");
+  sub->add_option("--einsum", o->einsum, "the expression, as numpy writes it")
+      ->type_name("EXPR")
+      ->take_last();
+  text(sub, "--sizes", o->sizes, "extents for random operands: i=3,j=4", "SIZES");
+  files(sub, "--in", o->in, "one .npy file per operand");
+  text(sub, "--dtype", o->dtype, "f32, f64, c64, c128, i32, i64, ...", "T");
+  text(sub, "--algebra", o->algebra, "standard, max-plus, min-plus, max-times", "A");
+  text(sub, "--out", o->out, "the value", "FILE");
+  text(sub, "--cotangent", o->cotangent, "cotangent of the value", "FILE");
+  files(sub, "--grads", o->grads, "one file per operand, - for none");
+  text(sub, "--path", o->path, "auto, greedy, optimal, left, [[0,1],...]", "PATH");
+  text(sub, "--memory", o->memory, "limit of all intermediates: 1GiB", "BYTES");
+  sub->add_flag("--plan-only", o->plan_only, "plan, do not compute");
+  sub->add_flag("--verify", o->verify, "check value and gradients");
+  whole(sub, "--repeat", o->repeat, "time N runs");
+  whole(sub, "--seed", o->seed, "of random operands");
+  ledger(sub, o->ledger);
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_contract);
+}
+
+void declare_op(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<OpOptions>();
+  CLI::App* sub = command(app, "op", "run any op on .npy files, with its derivatives",
+                          "  gradus op softmax --in x.npy --attr dim=1 --out y.npy\n"
+                          "  gradus op mul --in a.npy b.npy --cotangent g.npy --grads da.npy -\n"
+                          "  gradus op exp --in x.npy --tangents t.npy --jvp jy.npy\n"
+                          "  gradus op matmul --in a.npy b.npy --in-dims 0,none --jacobian\n"
+                          "  gradus op normal --attr size=[2,3] --seed 7\n");
+  text(sub, "NAME", o->name, "an op of `gradus ops`", "");
+  files(sub, "--in", o->inputs, "one .npy file per operand");
+  repeated(sub, "--attr", o->attrs, "an attribute, such as dim=[0,2]", "KEY=VALUE");
+  files(sub, "--out", o->outputs, "one file per output; else printed");
+  files(sub, "--cotangent", o->cotangents, "one file per floating output");
+  files(sub, "--grads", o->grads, "one file per floating operand, or -");
+  files(sub, "--tangents", o->tangents, "one file per floating operand, or -");
+  files(sub, "--jvp", o->jvps, "one file per floating output");
+  files(sub, "--jacobian", o->jacobians, "a file per operand; else printed")->expected(0, 1 << 20);
+  files(sub, "--hessian", o->hessians, "of a scalar; else printed")->expected(0, 1 << 20);
+  files(sub, "--hvp", o->vectors, "Hessian times v: one v per operand, or -");
+  files(sub, "--hvp-out", o->hvps, "one file per floating operand");
+  text(sub, "--in-dims", o->in_dims, "vmap: an axis or none per operand: 0,none", "DIMS");
+  text(sub, "--dtype", o->dtype, "cast real and complex operands to it", "T");
+  whole(sub, "--seed", o->seed, "of random ops");
+  ledger(sub, o->ledger);
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_op, &OpOptions::name, "the NAME of an op");
+  sub->parse_complete_callback([o, sub] {
+    o->jacobian = sub->count("--jacobian") > 0;
+    o->hessian = sub->count("--hessian") > 0;
+  });
+}
+
+void declare_ops(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<OpsOptions>();
+  CLI::App* sub = command(app, "ops", "list the ops, or describe one",
+                          "  gradus ops\n  gradus ops sigmoid\n  gradus ops --json\n");
+  text(sub, "NAME", o->name, "formula, derivative, attributes of one op", "");
+  json(sub, o->json);
+  runs(sub, action, o, run_ops);
+}
+
+void declare_devices(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<DevicesOptions>();
+  CLI::App* sub =
+      command(app, "devices", "what is there, what is missing and why", "  gradus devices\n");
+  json(sub, o->json);
+  runs(sub, action, o, run_devices);
+}
+
+void declare_tune(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<TuneOptions>();
+  CLI::App* sub = command(app, "tune", "find a GPU's fastest ways of contracting",
+                          "  gradus tune configs/mlp/digits.json --device cuda\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--file", o->file, "tuning file; else that of this user", "FILE");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_tune, &TuneOptions::config, "a CONFIG file");
+}
+
+void declare_check(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<CheckOptions>();
+  CLI::App* sub = command(app, "check", "test every op and its derivatives on a device",
+                          "  gradus check\n  gradus check --device cuda --op softmax\n"
+                          "  gradus check --record ops.safetensors --cases 20\n");
+  text(sub, "--op", o->op, "one op alone", "NAME");
+  text(sub, "--record", o->record, "write what the ops give instead", "FILE");
+  whole(sub, "--seed", o->seed, "of recorded random cases");
+  whole(sub, "--cases", o->cases, "random cases recorded per op");
+  sub->add_flag("--exact", o->exact, "prove derivatives modulo a prime and over fractions");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs<CheckOptions>(sub, action, o,
+                     [](const CheckOptions& c, std::ostream& out, std::ostream& err) {
+                       return c.exact ? run_check_exact(c, out, err) : run_check(c, out, err);
+                     });
+}
+
+void declare_config_action(CLI::App* parent, Action& action, const char* name, const char* doc,
+                           ConfigOptions::Action what, const char* example) {
+  const auto o = std::make_shared<ConfigOptions>();
+  o->action = what;
+  CLI::App* sub = command(*parent, name, doc, example);
+  json(sub, o->json);
+  if (what == ConfigOptions::Action::schema) {
+    text(sub, "KIND", o->kind, "experiment, network, contraction or device", "");
+    return runs(sub, action, o, run_config);
+  }
+  text(sub, "FILE", o->file, "a config", "");
+  repeated(sub, "--set", o->set, "override one value", "PATH=VALUE");
+  runs(sub, action, o, run_config, &ConfigOptions::file, "a FILE");
+}
+
+void declare_config(CLI::App& app, Action& action) {
+  CLI::App* sub = command(app, "config", "show, describe or check a config",
+                          "  gradus config show mlp.json --set epochs=2\n"
+                          "  gradus config schema > gradus.schema.json\n"
+                          "  gradus config validate mlp.json\n");
+  declare_config_action(sub, action, "show", "the merged config with the origin of each value",
+                        ConfigOptions::Action::show, "  gradus config show mlp.json\n");
+  declare_config_action(sub, action, "schema", "the JSON Schema of a config",
+                        ConfigOptions::Action::schema, "  gradus config schema device\n");
+  declare_config_action(sub, action, "validate", "check a config file without running it",
+                        ConfigOptions::Action::validate, "  gradus config validate mlp.json\n");
+}
+
+void declare_version(CLI::App& app, Action& action) {
+  CLI::App* sub = command(app, "version", "the version of this program", "  gradus version\n");
+  const auto as_json = std::make_shared<bool>(false);
+  json(sub, *as_json);
+  sub->callback([as_json, &action] {
+    action = [as_json](std::ostream& out, std::ostream&) {
+      if (*as_json)
+        out << nlohmann::json{{"event", "version"},
+                              {"version", kVersion},
+                              {"compiler", __VERSION__}}
+                   .dump()
+            << "\n";
+      else
+        out << "gradus " << kVersion << "\n";
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+std::string full_name(CLI::App* sub) {
+  std::string name;
+  for (CLI::App* at = sub; at->get_parent(); at = at->get_parent())
+    name = at->get_name() + (name.empty() ? "" : " " + name);
+  return name;
+}
+
+void declare_commands(CLI::App& app, Action& action) {
+  for (const auto declare :
+       {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
+        declare_devices, declare_tune, declare_check, declare_config, declare_version})
+    declare(app, action);
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,22 @@
+// `gradus tune CONFIG`: runs a step of an experiment, measures every way in which the device can do
+// each of its contractions, and keeps the fastest in the tuning file.
+#pragma once
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+struct TuneOptions {
+  std::string config;            // file of an experiment
+  std::vector<std::string> set;  // "path=value"; for "network"
+  std::string device;
+  std::string file;  // where the ways are kept; "" for the default file
+  bool json = false;
+};
+
+// The exit code. Throws Error; numeric when a way gives other numbers than the device's own choice,
+// after the others were kept.
+int run_tune(const TuneOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace gradus::cli
