@@ -70,7 +70,7 @@ TEST_CASE("bench gpu: every step and every row runs on the emulator") {
                         "run' --quick --device emu:0 --build '" GRADUS_BUILD_DIR "' --out '" +
                         (folder / "logs") + "'");
   CHECK_MESSAGE(a.code == 0, a.out);
-  for (const char* step : {"devices", "op table", "bench ", "table"})
+  for (const char* step : {"devices", "op table", "tune", "bench ", "table"})
     CHECK_MESSAGE(verdict(a.out, step) == "PASS", step);
   for (const char* step : {"build", "memcheck", "racecheck", "tests"})
     CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
@@ -106,7 +106,7 @@ TEST_CASE("bench gpu: without a GPU the script says so and does nothing") {
   const Answer a =
       shell(folder, "'" + kFolder + "run' --device cuda:0 --out '" + (folder / "logs") + "'");
   CHECK(a.code == 0);
-  for (const char* step : {"build", "op table", "bench", "training", "memcheck", "table"})
+  for (const char* step : {"build", "op table", "tune", "bench", "training", "memcheck", "table"})
     CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
   CHECK(a.out.find("(no NVIDIA GPU: ") != std::string::npos);
 }
