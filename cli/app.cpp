@@ -39,6 +39,7 @@ std::vector<std::string> subcommand_names(CLI::App& app) {
 // What was left over: a command, an option or an argument that nobody knows.
 void refuse_extras(CLI::App& app) {
   CLI::App* sub = typed_command(app);
+  if (sub->get_prefix_command()) return;  // they are a script's
   const std::vector<std::string> extras = app.remaining(true);
   const std::string where = full_name(sub);
   if (!extras.empty()) {

@@ -10,6 +10,7 @@
 #include "cli/devices.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
+#include "cli/script.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
 #include "engine/error.hpp"
@@ -219,6 +220,34 @@ void declare_tune(CLI::App& app, Action& action) {
   runs(sub, action, o, run_tune, &TuneOptions::config, "a CONFIG file");
 }
 
+void declare_script(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ScriptRun>();
+  CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
+                          "  gradus script train.lua 0.1\n"
+                          "  gradus script -e 'print(gradus.randn(2, 3))'\n"
+                          "  gradus script --max-memory 50MiB --max-seconds 10 strange.lua\n");
+  sub->prefix_command();  // what follows the file is the script's own
+  sub->add_option("-e", o->code, "run this text")->type_name("CODE")->take_last();
+  sub->add_flag("--check", o->check, "look at the syntax, run nothing");
+  sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
+  text(sub, "--max-memory", o->memory, "Lua and tensors together; 2GiB by default", "BYTES");
+  sub->add_option("--max-seconds", o->seconds, "then the script is ended")->type_name("S");
+  whole(sub, "--max-instructions", o->instructions, "of Lua's machine");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_script);
+  sub->parse_complete_callback([o, sub] { o->arguments = sub->remaining(); });
+}
+
+void declare_repl(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ReplOptions>();
+  CLI::App* sub = command(app, "repl", "a prompt for Lua over tensors", "  gradus repl\n");
+  sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_repl);
+}
+
 void declare_check(CLI::App& app, Action& action) {
   const auto o = std::make_shared<CheckOptions>();
   CLI::App* sub = command(app, "check", "test every op and its derivatives on a device",
@@ -294,9 +323,9 @@ std::string full_name(CLI::App* sub) {
 }
 
 void declare_commands(CLI::App& app, Action& action) {
-  for (const auto declare :
-       {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_check, declare_config, declare_version})
+  for (const auto declare : {declare_demo, declare_train, declare_eval, declare_contract,
+                             declare_op, declare_ops, declare_devices, declare_tune, declare_script,
+                             declare_repl, declare_check, declare_config, declare_version})
     declare(app, action);
 }
 

@@ -1,6 +1,7 @@
 // Whole texts or nothing: "2x" is no number, and a NaN is no attribute.
 #include "cli/parse.hpp"
 
+#include "ops/dtypes.hpp"
 #include "ops/rows/rows.hpp"
 
 #include <charconv>
@@ -8,20 +9,6 @@
 namespace gradus::cli {
 
 namespace {
-
-struct DTypeName {
-  const char* name;
-  DType dtype;
-};
-constexpr DTypeName kNames[] = {
-    {"f32", DType::f32},         {"f64", DType::f64},     {"c64", DType::c64},
-    {"c128", DType::c128},       {"i32", DType::i32},     {"i64", DType::i64},
-    {"u8", DType::u8},           {"bool", DType::bool_},  {"f16", DType::f16},
-    {"bf16", DType::bf16},       {"float32", DType::f32}, {"float64", DType::f64},
-    {"float", DType::f32},       {"double", DType::f64},  {"complex64", DType::c64},
-    {"complex128", DType::c128}, {"int32", DType::i32},   {"int64", DType::i64},
-    {"uint8", DType::u8},        {"float16", DType::f16}, {"half", DType::f16},
-    {"bfloat16", DType::bf16}};
 
 template <class T>
 bool whole(std::string_view text, T& value) {
@@ -100,15 +87,6 @@ AttrValue parse_value(const OpInfo& op, const AttrSpec& spec, std::string_view t
 }
 
 }  // namespace
-
-DType parse_dtype(const std::string& name) {
-  std::vector<std::string> known;
-  for (const DTypeName& n : kNames) {
-    if (name == n.name) return n.dtype;
-    known.push_back(n.name);
-  }
-  fail(ErrorKind::value, "dtype", "there is no dtype \"", name, "\"", did_you_mean(name, known));
-}
 
 Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments) {
   rows::NamedAttrs named;

@@ -14,6 +14,20 @@ int category(DType t) {
   fail(ErrorKind::dtype, current_op(), "dtypes ", a, " and ", b,
        " do not mix: a user's dtype meets itself and numbers alone");
 }
+struct DTypeName {
+  const char* name;
+  DType dtype;
+};
+constexpr DTypeName kNames[] = {
+    {"f32", DType::f32},         {"f64", DType::f64},     {"c64", DType::c64},
+    {"c128", DType::c128},       {"i32", DType::i32},     {"i64", DType::i64},
+    {"u8", DType::u8},           {"bool", DType::bool_},  {"f16", DType::f16},
+    {"bf16", DType::bf16},       {"float32", DType::f32}, {"float64", DType::f64},
+    {"float", DType::f32},       {"double", DType::f64},  {"complex64", DType::c64},
+    {"complex128", DType::c128}, {"int32", DType::i32},   {"int64", DType::i64},
+    {"uint8", DType::u8},        {"float16", DType::f16}, {"half", DType::f16},
+    {"bfloat16", DType::bf16}};
+
 int integer_rank(DType t) { return t == DType::u8 ? 0 : t == DType::i32 ? 1 : 2; }
 }  // namespace
 
@@ -61,6 +75,15 @@ DType result_dtype(std::span<const Tensor> operands) {
     have = true;
   }
   return result;
+}
+
+DType parse_dtype(const std::string& name) {
+  std::vector<std::string> known;
+  for (const DTypeName& n : kNames) {
+    if (name == n.name) return n.dtype;
+    known.push_back(n.name);
+  }
+  fail(ErrorKind::value, "dtype", "there is no dtype \"", name, "\"", did_you_mean(name, known));
 }
 
 }  // namespace gradus

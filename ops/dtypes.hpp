@@ -11,5 +11,7 @@ DType promote(DType a, DType b);
 DType result_dtype(std::span<const Tensor> operands);
 // In which sums and means are taken: 16-bit floats would lose the small terms.
 inline DType statistics_dtype(DType t) { return is_half(t) ? DType::f32 : t; }
+// "f32", also "float32", "complex64", "int64", ...; Error(value) with the nearest name.
+DType parse_dtype(const std::string& name);
 
 }  // namespace gradus

@@ -51,6 +51,7 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
       {"kernels/reference", {"plain", "ops/def", "kernels/reference"}},
       {"kernels/cpu", {"plain", "ops/def", "kernels/cpu"}},
       {"kernels/gpu", {"plain", "ops/def", "kernels/gpu"}},
+      {"bindings", {"plain", "engine", "ops/def", "ops", "bindings"}},
       {"cli",
        {"plain", "engine", "ops/def", "ops", "kernels/reference", "kernels/cpu", "bindings",
         "cli"}},
@@ -58,7 +59,7 @@ TEST_CASE("includes follow the arrow engine <- ops <- kernels <- bindings <- cli
   const fs::path root = GRADUS_SOURCE_DIR;
   const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
   int files = 0;
-  for (const char* top : {"engine", "ops", "kernels", "cli"})
+  for (const char* top : {"engine", "ops", "kernels", "bindings", "cli"})
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension();
       if (extension != ".hpp" && extension != ".cpp" && extension != ".h" && extension != ".cu")

@@ -1,0 +1,358 @@
+// Tensors from Lua's numbers and back, random ones, files, devices; and methods that are no ops.
+#include "bindings/lua/state.hpp"
+#include "engine/io/device_config.hpp"
+#include "engine/io/npy.hpp"
+#include "engine/io/safetensors.hpp"
+#include "engine/random.hpp"
+#include "ops/dtypes.hpp"
+#include "ops/ops.hpp"
+
+#include <cmath>
+#include <fstream>
+
+namespace gradus::lua {
+
+namespace {
+
+// {dtype = "f64", requires_grad = true} at `index`, or nothing.
+struct Wanted {
+  std::optional<DType> dtype;
+  bool requires_grad = false;
+
+  Wanted(lua_State* L, int index, const char* what) {
+    if (lua_isnoneornil(L, index)) return;
+    if (!lua_istable(L, index))
+      fail(ErrorKind::value, what, "expected {dtype = ..., requires_grad = ...}, got ",
+           kind_at(L, index));
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+      const std::string name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+      if (name == "dtype" && lua_type(L, -1) == LUA_TSTRING)
+        dtype = parse_dtype(lua_tostring(L, -1));
+      else if (name == "requires_grad")
+        requires_grad = lua_toboolean(L, -1) != 0;
+      else
+        fail(ErrorKind::value, what, "there is no option \"", name,
+             "\"; dtype and requires_grad are");
+    }
+  }
+  Tensor finish(Tensor t) const {
+    if (requires_grad) t.set_requires_grad();
+    return t;
+  }
+};
+
+// ---- tables of numbers
+
+struct Numbers {
+  Shape sizes;
+  std::vector<double> real;
+  std::vector<int64_t> whole;
+  bool any_real = false, any_bool = false;
+};
+
+void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
+  const int at = lua_absindex(L, index);
+  luaL_checkstack(L, 4, "tables too deep");
+  if (lua_istable(L, at)) {
+    const auto length = int64_t(lua_rawlen(L, at));
+    if (n.sizes.size() == depth) {
+      if (!n.real.empty()) fail(ErrorKind::shape, "tensor", "a table among numbers");
+      n.sizes.push_back(length);
+    } else if (n.sizes.size() < depth || n.sizes[depth] != length) {
+      fail(ErrorKind::shape, "tensor",
+           "rows of different lengths: ", n.sizes.size() > depth ? n.sizes[depth] : 0, " and ",
+           length);
+    }
+    for (int64_t i = 1; i <= length; ++i, lua_pop(L, 1)) {
+      lua_rawgeti(L, at, i);
+      read_numbers(L, -1, depth + 1, n);
+    }
+    return;
+  }
+  if (depth != n.sizes.size()) fail(ErrorKind::shape, "tensor", "a number among tables");
+  if (lua_isboolean(L, at)) {
+    n.any_bool = true;
+    n.whole.push_back(lua_toboolean(L, at));
+    n.real.push_back(lua_toboolean(L, at));
+  } else if (lua_type(L, at) == LUA_TNUMBER) {
+    n.any_real = n.any_real || !lua_isinteger(L, at);
+    n.whole.push_back(lua_isinteger(L, at) ? lua_tointeger(L, at) : 0);
+    n.real.push_back(lua_tonumber(L, at));
+  } else {
+    fail(ErrorKind::value, "tensor", "expected numbers or tables of numbers, got ", kind_at(L, at));
+  }
+}
+
+// gradus.tensor(numbers [, options]): whole numbers give i64, others f32, booleans bool
+int tensor_of(lua_State* L) {
+  const Wanted wanted(L, 2, "tensor");
+  if (Tensor* const t = tensor_at(L, 1)) {
+    Tensor copy = clone(*t).detach();
+    push(L, wanted.finish(wanted.dtype ? cast(copy, *wanted.dtype) : copy));
+    return 1;
+  }
+  Numbers n;
+  read_numbers(L, 1, 0, n);
+  const bool whole = !n.any_real && !n.any_bool;
+  const DType natural = n.any_bool && !n.any_real ? DType::bool_ : whole ? DType::i64 : DType::f32;
+  const DType dtype = wanted.dtype.value_or(natural);
+  Device& device = device_of(L);
+  const Tensor t =
+      whole ? Tensor::from(n.whole, n.sizes, device) : Tensor::from(n.real, n.sizes, device);
+  push(L, wanted.finish(cast(t, dtype).detach()));
+  return 1;
+}
+
+void push_nested(lua_State* L, const std::vector<double>& real, const std::vector<int64_t>& whole,
+                 DType t, const Shape& sizes, size_t axis, size_t& at) {
+  if (axis == sizes.size()) {
+    if (t == DType::bool_)
+      lua_pushboolean(L, whole[at] != 0);
+    else if (is_integer(t))
+      lua_pushinteger(L, whole[at]);
+    else
+      lua_pushnumber(L, real[at]);
+    ++at;
+    return;
+  }
+  luaL_checkstack(L, 4, "too many axes");
+  lua_createtable(L, int(std::min<int64_t>(sizes[axis], 1 << 20)), 0);
+  for (int64_t i = 0; i < sizes[axis]; ++i) {
+    push_nested(L, real, whole, t, sizes, axis + 1, at);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+Tensor self(lua_State* L, const char* what) {
+  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
+  return operand_at(L, 1, what);
+}
+
+// t:totable(): nested tables of numbers; t:item(): the one number
+int to_table(lua_State* L) {
+  const Tensor t = self(L, "totable").detach();
+  if (is_complex(t.dtype()))
+    fail(ErrorKind::dtype, "totable", "Lua has no complex numbers; take t:real() and t:imag()");
+  std::vector<double> real;
+  std::vector<int64_t> whole;
+  const bool exact = t.dtype() == DType::bool_ || is_integer(t.dtype());
+  if (exact)
+    whole = cast(t, DType::i64).to_vector<int64_t>();
+  else
+    real = cast(t, DType::f64).to_vector<double>();
+  size_t at = 0;
+  push_nested(L, real, whole, t.dtype(), t.sizes(), 0, at);
+  return 1;
+}
+int item(lua_State* L) {
+  const Tensor t = self(L, "item");
+  if (t.numel() != 1)
+    fail(ErrorKind::shape, "item", "one element expected, the shape is ", t.sizes());
+  if (t.dtype() == DType::bool_)
+    lua_pushboolean(L, t.item_integer() != 0);
+  else if (is_integer(t.dtype()))
+    lua_pushinteger(L, t.item_integer());
+  else
+    lua_pushnumber(L, t.item());
+  return 1;
+}
+int size(lua_State* L) {
+  const Tensor t = self(L, "size");
+  lua_pushinteger(L, t.size(from_one(integer_at(L, 2, "size: axis"), "size: axis")));
+  return 1;
+}
+int numel(lua_State* L) {
+  lua_pushinteger(L, self(L, "numel").numel());
+  return 1;
+}
+// t:to("f64"), t:to("cuda:0")
+int to(lua_State* L) {
+  const Tensor t = self(L, "to");
+  const std::string name = luaL_checkstring(L, 2);
+  for (int d = 0; d < GD_DTYPE_COUNT; ++d)
+    if (name == dtype_name(DType(d))) return push(L, cast(t, DType(d))), 1;
+  DeviceConfig config = parse_device_config(name, "to");
+  config.fallback = DeviceConfig::Fallback::error;
+  push(L, to_device(t, *open_configured(config).device));
+  return 1;
+}
+int copy_of(lua_State* L) {
+  push(L, clone(self(L, "clone")));
+  return 1;
+}
+// x:add_(y) and its kin: the op in place
+int in_place_op(lua_State* L) {
+  const std::string op = lua_tostring(L, lua_upvalueindex(1));
+  const Tensor x = self(L, (op + "_").c_str());
+  Tensors others;
+  for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
+  in_place(op, x, others);
+  lua_settop(L, 1);
+  return 1;
+}
+int fill(lua_State* L) {
+  fill_(self(L, "fill_"), operand_at(L, 2, "fill_"));
+  lua_settop(L, 1);
+  return 1;
+}
+int zero(lua_State* L) {
+  zero_(self(L, "zero_"));
+  lua_settop(L, 1);
+  return 1;
+}
+int copy_from(lua_State* L) {
+  copy_(self(L, "copy_"), operand_at(L, 2, "copy_"));
+  lua_settop(L, 1);
+  return 1;
+}
+// for i, row in t:rows() do
+int next_row(lua_State* L) {
+  const Tensor t = operand_at(L, 1, "rows");
+  const int64_t i = lua_tointeger(L, 2);
+  if (i >= t.size(0)) return 0;
+  lua_pushinteger(L, i + 1);
+  push(L, select(t, 0, i));
+  return 2;
+}
+int rows_of(lua_State* L) {
+  const Tensor t = self(L, "rows");
+  if (t.rank() == 0) fail(ErrorKind::shape, "rows", "a tensor of one number has no rows");
+  lua_pushcfunction(L, bind<next_row>);
+  push(L, t);
+  lua_pushinteger(L, 0);
+  return 3;
+}
+
+// ---- sizes as gradus.zeros(2, 3 [, options]) or gradus.zeros({2, 3} [, options])
+
+struct Asked {
+  Shape sizes;
+  Wanted wanted;
+  explicit Asked(lua_State* L, const char* what) : wanted(L, options_at(L), what) {
+    const int last = options_at(L) ? lua_gettop(L) - 1 : lua_gettop(L);
+    if (last == 1 && lua_istable(L, 1))
+      sizes = sizes_at(L, 1, what);
+    else
+      for (int i = 1; i <= last; ++i) sizes.push_back(integer_at(L, i, what));
+    for (const int64_t n : sizes)
+      if (n < 0) fail(ErrorKind::shape, what, "a size of ", n);
+  }
+  Tensor finish(const Tensor& t) const {
+    return wanted.finish(wanted.dtype ? cast(t, *wanted.dtype).detach() : t);
+  }
+
+ private:
+  // Where the options stand: a table without a first element at the end; 0 is an index of nothing.
+  static int options_at(lua_State* L) {
+    const int top = lua_gettop(L);
+    return top > 0 && lua_istable(L, top) && lua_rawlen(L, top) == 0 &&
+                   (top > 1 || !is_empty(L, top))
+               ? top
+               : 0;
+  }
+  static bool is_empty(lua_State* L, int index) {
+    lua_pushnil(L);
+    if (lua_next(L, index) == 0) return true;
+    lua_pop(L, 2);
+    return false;
+  }
+};
+
+template <int Value>
+int constant(lua_State* L) {
+  const Asked a(L, Value ? "ones" : "zeros");
+  push(L, a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))));
+  return 1;
+}
+Tensor random(lua_State* L, const Asked& a, const char* op) {
+  const DeviceScope scope(device_of(L));
+  SmallVector<int64_t, 6> sizes;
+  for (const int64_t n : a.sizes) sizes.push_back(n);
+  const DType t = a.wanted.dtype.value_or(DType::f32);
+  const OpInfo& info = get_op(op);
+  Attrs attrs;
+  for (const AttrSpec& spec : info.attrs)
+    attrs.push_back(spec.name == "size"    ? AttrValue(sizes)
+                    : spec.name == "dtype" ? AttrValue(t)
+                                           : spec.default_value);
+  return info.call({}, attrs)[0];
+}
+int rand(lua_State* L) {
+  const Asked a(L, "rand");
+  push(L, a.finish(random(L, a, "uniform")));
+  return 1;
+}
+int randn(lua_State* L) {
+  const Asked a(L, "randn");
+  push(L, a.finish(random(L, a, "normal")));
+  return 1;
+}
+int seed(lua_State* L) {
+  manual_seed(uint64_t(integer_at(L, 1, "seed")));
+  return 0;
+}
+int device(lua_State* L) {
+  lua_pushstring(L, device_of(L).name().c_str());
+  return 1;
+}
+
+// ---- files: gradus.save(path, tensor | {name = tensor}), by the ending .npy or .safetensors
+
+bool ends_with(const std::string& s, std::string_view end) {
+  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
+}
+int load_file(lua_State* L) {
+  const std::string path = luaL_checkstring(L, 1);
+  if (ends_with(path, ".npy")) return push(L, read_npy(path, device_of(L))), 1;
+  if (!ends_with(path, ".safetensors"))
+    fail(ErrorKind::io, path, "expected a file that ends in .npy or .safetensors");
+  lua_newtable(L);
+  for (const auto& [name, t] : read_safetensors(path, device_of(L)).tensors) {
+    push(L, t);
+    lua_setfield(L, -2, name.c_str());
+  }
+  return 1;
+}
+int save_file(lua_State* L) {
+  const std::string path = luaL_checkstring(L, 1);
+  if (ends_with(path, ".npy")) {
+    write_npy(path, operand_at(L, 2, "save").detach());
+    return 0;
+  }
+  if (!ends_with(path, ".safetensors") || !lua_istable(L, 2))
+    fail(ErrorKind::io, path,
+         "a tensor goes to a file that ends in .npy, a table {name = tensor} to .safetensors");
+  std::map<std::string, Tensor> sorted;
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "save", "tensors need names");
+    sorted[lua_tostring(L, -2)] = operand_at(L, -1, "save").detach();
+  }
+  write_safetensors(path, NamedTensors(sorted.begin(), sorted.end()));
+  return 0;
+}
+
+}  // namespace
+
+void open_creation(lua_State* L) {
+  push_methods(L);
+  const luaL_Reg methods[] = {
+      {"totable", bind<to_table>}, {"item", bind<item>},  {"size", bind<size>},
+      {"numel", bind<numel>},      {"to", bind<to>},      {"clone", bind<copy_of>},
+      {"rows", bind<rows_of>},     {"fill_", bind<fill>}, {"zero_", bind<zero>},
+      {"copy_", bind<copy_from>},  {nullptr, nullptr}};
+  luaL_setfuncs(L, methods, 0);
+  for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
+    lua_pushstring(L, op);
+    lua_pushcclosure(L, bind<in_place_op>, 1);
+    lua_setfield(L, -2, (std::string(op) + "_").c_str());
+  }
+  lua_pop(L, 1);
+  const luaL_Reg functions[] = {{"tensor", bind<tensor_of>}, {"zeros", bind<constant<0>>},
+                                {"ones", bind<constant<1>>}, {"rand", bind<rand>},
+                                {"randn", bind<randn>},      {"seed", bind<seed>},
+                                {"device", bind<device>},    {"load", bind<load_file>},
+                                {"save", bind<save_file>},   {nullptr, nullptr}};
+  luaL_setfuncs(L, functions, 0);
+}
+
+}  // namespace gradus::lua

@@ -1,0 +1,162 @@
+// Every op of the op list as gradus.NAME(...) and t:NAME(...): operands first, then attributes in
+// their order or by name in a last table: gradus.sum(x, {dim = {1, 2}, keepdim = true}).
+// Attributes that are axes count from 1; all other numbers are as in C++.
+#include "bindings/lua/state.hpp"
+#include "ops/dtypes.hpp"
+#include "ops/rows/rows.hpp"
+
+#include <algorithm>
+
+namespace gradus::lua {
+
+bool is_axis(const OpInfo& op, const AttrSpec& spec) {
+  if (op.name == "tensordot" && spec.name == "dims") return false;  // how many
+  constexpr const char* names[] = {"dim",       "dims",      "dim0",   "dim1",
+                                   "dim2",      "dimension", "dims_a", "dims_b",
+                                   "start_dim", "end_dim",   "source", "destination"};
+  return (spec.type == AttrValue::Type::integer || spec.type == AttrValue::Type::integers) &&
+         std::find(std::begin(names), std::end(names), spec.name) != std::end(names);
+}
+
+namespace {
+
+AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec& spec) {
+  using Type = AttrValue::Type;
+  const std::string what = op.name + ": " + spec.name;
+  const bool axis = is_axis(op, spec);
+  const auto number = [&](int64_t n) { return axis ? from_one(n, what.c_str()) : n; };
+  if (lua_isnil(L, index)) return {};
+  switch (spec.type) {
+    case Type::integer:
+      return number(integer_at(L, index, what.c_str()));
+    case Type::integers: {
+      SmallVector<int64_t, 6> list;
+      for (const int64_t n : sizes_at(L, index, what.c_str())) list.push_back(number(n));
+      return list;
+    }
+    case Type::number:
+      if (lua_type(L, index) == LUA_TNUMBER) return double(lua_tonumber(L, index));
+      break;
+    case Type::boolean:
+      if (lua_isboolean(L, index)) return lua_toboolean(L, index) != 0;
+      break;
+    case Type::text:
+      if (lua_type(L, index) == LUA_TSTRING) return lua_tostring(L, index);
+      break;
+    case Type::dtype:
+      if (lua_type(L, index) == LUA_TSTRING) return parse_dtype(lua_tostring(L, index));
+      break;
+    case Type::none:
+      break;
+  }
+  constexpr const char* kinds[] = {
+      "nothing",       "a whole number", "a number",           "true or false",
+      "whole numbers", "a text",         "the name of a dtype"};
+  fail(ErrorKind::value, op.name, spec.name, ": expected ", kinds[int(spec.type)], ", got ",
+       kind_at(L, index));
+}
+
+// A table that holds names only.
+bool is_named(lua_State* L, int index) {
+  if (!lua_istable(L, index) || lua_rawlen(L, index) > 0) return false;
+  lua_pushnil(L);
+  if (lua_next(L, index) == 0) return false;
+  const bool text = lua_type(L, -2) == LUA_TSTRING;
+  lua_pop(L, 2);
+  return text;
+}
+
+// The arguments from 1 to the top, as operands and attributes.
+void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAttrs& named) {
+  int at = 1;
+  const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
+  for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
+    const OperandSpec& spec = op.operands[k];
+    const std::string what = op.name + ": " + spec.name;
+    if (spec.variadic) {
+      if (lua_istable(L, at)) {
+        for (Tensor& t : list_at(L, at++, what.c_str())) operands.push_back(std::move(t));
+        break;
+      }
+      while (at <= last && tensor_at(L, at)) operands.push_back(operand_at(L, at++, what.c_str()));
+      break;
+    }
+    // An operand that may be left out is, where something stands that can be none.
+    const bool could_be =
+        tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
+    if (spec.optional && !could_be) {
+      if (lua_isnil(L, at)) {
+        operands.emplace_back();
+        ++at;
+        continue;
+      }
+      break;
+    }
+    operands.push_back(operand_at(L, at++, what.c_str()));
+  }
+  while (!operands.empty() && !operands.back().defined()) operands.pop_back();
+  if (operands.size() < op.least_operands())
+    fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
+         op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
+         int64_t(operands.size()));
+  for (size_t a = 0; at <= last; ++at, ++a) {
+    if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
+    if (!lua_isnil(L, at))
+      named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+  }
+  if (last == top) return;
+  for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, op.name, "attributes have names");
+    const std::string name = lua_tostring(L, -2);
+    const int i = op.attr_index(name);  // rows::attrs_of says which names there are
+    named.emplace_back(
+        name, i < 0 ? AttrValue() : attribute_at(L, lua_gettop(L), op, op.attrs[size_t(i)]));
+  }
+}
+
+int run_op(lua_State* L) {
+  const auto& op = *static_cast<const OpInfo*>(lua_touserdata(L, lua_upvalueindex(1)));
+  Tensors operands, outputs;
+  rows::NamedAttrs named;
+  read_call(L, op, operands, named);
+  const Attrs attrs = op.attrs.empty() && named.empty() ? Attrs() : rows::attrs_of(op, named);
+  const DeviceScope scope(device_of(L));
+  try {
+    outputs = op.call(operands, attrs);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;
+    lua_gc(L, LUA_GCCOLLECT);  // tensors that nothing reaches any more
+    outputs = op.call(operands, attrs);
+  }
+  push(L, outputs);
+  return int(outputs.size());
+}
+
+}  // namespace
+
+void open_ops(lua_State* L) {
+  push_methods(L);
+  for (const OpInfo& op : all_ops()) {
+    lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
+    lua_pushcclosure(L, bind<run_op>, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -4, op.name.c_str());
+    if (op.operands.empty())
+      lua_pop(L, 1);
+    else
+      lua_setfield(L, -2, op.name.c_str());
+  }
+  // Short names that PyTorch has too.
+  const std::pair<const char*, const char*> aliases[] = {
+      {"mm", "matmul"}, {"max", "amax"}, {"min", "amin"}};
+  for (const auto& [alias, op] : aliases) {
+    if (find_op(alias)) continue;
+    lua_getfield(L, -1, op);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -4, alias);
+    lua_setfield(L, -2, alias);
+  }
+  lua_pop(L, 1);
+}
+
+}  // namespace gradus::lua

@@ -1,0 +1,368 @@
+// The state: libraries, sandbox, limits, running.
+#include "bindings/lua/script.hpp"
+
+#include "bindings/lua/state.hpp"
+#include "engine/io/file.hpp"
+#include "engine/random.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+namespace gradus::lua {
+
+struct Script::State {
+  ScriptOptions options;
+  Device* device = nullptr;
+  lua_State* L = nullptr;
+  size_t bytes = 0;           // of Lua's own
+  size_t tensors_before = 0;  // live on the device when this began
+  size_t limit_before = 0;
+  bool out_of_memory = false;  // was anything refused by the limit?
+  uint64_t instructions = 0;
+  std::chrono::steady_clock::time_point begin;
+  std::string over{};  // which limit was passed
+  std::atomic<bool> interrupted = false;
+};
+
+namespace {
+
+using State = Script::State;
+constexpr int kHookEvery = 1000;  // instructions
+
+State& state_of(lua_State* L) { return **static_cast<State**>(lua_getextraspace(L)); }
+
+std::string bytes_text(size_t n) {
+  if (n % (1u << 30) == 0) return join(int64_t(n >> 30), "GiB");
+  return n % (1u << 20) == 0 ? join(int64_t(n >> 20), "MiB") : join(int64_t(n), " bytes");
+}
+
+// ---- limits
+
+void* allocate(void* user, void* old, size_t old_size, size_t size) {
+  State& s = *static_cast<State*>(user);
+  if (!old) old_size = 0;
+  if (size == 0) {
+    std::free(old);
+    s.bytes -= old_size;
+    return nullptr;
+  }
+  if (size > old_size && s.options.limits.memory > 0) {
+    const size_t live = s.device->pool().stats().live;
+    const size_t tensors = live > s.tensors_before ? live - s.tensors_before : 0;
+    if (s.bytes + tensors + (size - old_size) > s.options.limits.memory) {
+      s.out_of_memory = true;
+      return nullptr;
+    }
+  }
+  void* const p = std::realloc(old, size);
+  if (p) s.bytes += size - old_size;
+  return p;
+}
+
+// Once a limit is passed the hook runs at every instruction, so that no pcall can swallow its
+// error.
+void hook(lua_State* L, lua_Debug*) {
+  State& s = state_of(L);
+  if (s.over.empty()) {
+    s.instructions += kHookEvery;
+    const Limits& most = s.options.limits;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - s.begin;
+    if (s.interrupted)
+      s.over = "interrupted";
+    else if (most.instructions > 0 && s.instructions > most.instructions)
+      s.over =
+          join("stopped after ", int64_t(most.instructions), " instructions (--max-instructions)");
+    else if (most.seconds > 0 && seconds.count() > most.seconds)
+      s.over = join("stopped after ", most.seconds, " seconds (--max-seconds)");
+    else
+      return;
+  }
+  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  luaL_error(L, "%s", s.over.c_str());
+}
+
+// ---- what a script may call
+
+int print(lua_State* L) {
+  std::ostream* const to = state_of(L).options.out;
+  std::ostream& out = to ? *to : std::cout;
+  for (int i = 1, n = lua_gettop(L); i <= n; ++i) {
+    size_t length = 0;
+    const char* const text = luaL_tolstring(L, i, &length);
+    if (i > 1) out << '\t';
+    out.write(text, std::streamsize(length));
+    lua_pop(L, 1);
+  }
+  out << std::endl;
+  return 0;
+}
+
+// load(chunk [, name [, mode [, env]]]), of text alone: crafted bytecode can crash Lua.
+int load_text(lua_State* L) {
+  lua_settop(L, 4);
+  lua_pushstring(L, "t");
+  lua_replace(L, 3);
+  const bool has_env = !lua_isnil(L, 4);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  if (!has_env) lua_pop(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+// require "name.of.module": a file below the script's own folder, run once.
+int require(lua_State* L) {
+  const std::string name = luaL_checkstring(L, 1);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, "gradus.required");
+  lua_getfield(L, -1, name.c_str());
+  if (!lua_isnil(L, -1)) return 1;
+  lua_pop(L, 1);
+  std::string path;
+  for (const char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-')
+      fail(ErrorKind::value, "require", "\"", name,
+           "\" is not the name of a module: letters, digits, ", "_, -, and dots between folders");
+    path += c == '.' ? '/' : c;
+  }
+  path = path_in(state_of(L).options.folder, path + ".lua");
+  const std::string text = read_file(path);
+  if (luaL_loadbufferx(L, text.data(), text.size(), ("@" + path).c_str(), "t") != LUA_OK)
+    throw Raised(L);
+  lua_pushvalue(L, 1);
+  call(L, 1, 1);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushboolean(L, true);
+  }
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, name.c_str());
+  return 1;
+}
+
+void remove(lua_State* L, const char* name) {
+  lua_pushnil(L);
+  lua_setfield(L, -2, name);
+}
+
+void open_libraries(lua_State* L, bool unsafe) {
+  if (unsafe) {
+    luaL_openlibs(L);
+  } else {
+    const luaL_Reg libraries[] = {
+        {LUA_GNAME, luaopen_base},       {LUA_COLIBNAME, luaopen_coroutine},
+        {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string},
+        {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
+        {LUA_OSLIBNAME, luaopen_os}};
+    for (const luaL_Reg& l : libraries) {
+      luaL_requiref(L, l.name, l.func, 1);
+      lua_pop(L, 1);
+    }
+    lua_pushglobaltable(L);
+    for (const char* name : {"dofile", "loadfile"}) remove(L, name);
+    lua_getfield(L, -1, "load");
+    lua_pushcclosure(L, load_text, 1);
+    lua_setfield(L, -2, "load");
+    lua_getfield(L, -1, "string");
+    remove(L, "dump");
+    lua_pop(L, 1);
+    // Of os, the clock.
+    lua_newtable(L);
+    lua_getfield(L, -2, "os");
+    for (const char* name : {"clock", "date", "time", "difftime"}) {
+      lua_getfield(L, -1, name);
+      lua_setfield(L, -3, name);
+    }
+    lua_pop(L, 1);
+    lua_setfield(L, -2, "os");
+    lua_pushcfunction(L, bind<require>);
+    lua_setfield(L, -2, "require");
+    lua_pop(L, 1);
+  }
+  lua_pushcfunction(L, print);
+  lua_setglobal(L, "print");
+}
+
+// ---- errors
+
+int add_traceback(lua_State* L) {
+  if (!lua_isstring(L, 1)) {
+    if (luaL_callmeta(L, 1, "__tostring")) {
+      lua_remove(L, 1);
+    } else {
+      lua_pushfstring(L, "the script raised %s", kind_at(L, 1).c_str());
+      lua_remove(L, 1);
+    }
+  }
+  luaL_traceback(L, L, lua_tostring(L, 1), 1);
+  return 1;
+}
+
+[[noreturn]] void raise(State& s, int status) {
+  std::string text = status < 0              ? "a foreign exception"
+                     : lua_tostring(s.L, -1) ? lua_tostring(s.L, -1)
+                                             : "?";
+  lua_settop(s.L, 0);
+  if (!s.over.empty()) fail(s.interrupted ? ErrorKind::interrupted : ErrorKind::numeric, "", text);
+  if (status == LUA_ERRMEM || (s.out_of_memory && text.find("memory") != std::string::npos))
+    fail(ErrorKind::memory, "", text == "not enough memory" ? "not enough memory" : text,
+         s.options.limits.memory
+             ? join(" (the limit is ", bytes_text(s.options.limits.memory), ", --max-memory)")
+             : "");
+  fail(status == LUA_ERRSYNTAX ? ErrorKind::config : ErrorKind::value, "", text);
+}
+
+int load(State& s, const std::string& text, const std::string& name) {
+  // A first line that begins with # is for the shell.
+  std::string code = text;
+  if (!code.empty() && code[0] == '#') code.insert(0, "--");
+  return luaL_loadbufferx(s.L, code.data(), code.size(), ("@" + name).c_str(),
+                          s.options.unsafe ? "bt" : "t");
+}
+
+// Calls what lies on top; `results` values stay.
+void run_chunk(State& s, int arguments, int results) {
+  lua_pushcfunction(s.L, add_traceback);
+  lua_insert(s.L, 1);
+  s.begin = std::chrono::steady_clock::now();
+  const int status = lua_pcall(s.L, arguments, results, 1);
+  if (status != LUA_OK) raise(s, status);
+  lua_remove(s.L, 1);
+}
+
+}  // namespace
+
+Device& device_of(lua_State* L) { return *state_of(L).device; }
+
+Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.options = options;
+  s.device = options.device ? options.device : &default_device();
+  s.tensors_before = s.device->pool().stats().live;
+  s.limit_before = s.device->pool().limit();
+  s.L = lua_newstate(allocate, &s);
+  if (!s.L) fail(ErrorKind::memory, "script", "no memory for Lua");
+  *static_cast<State**>(lua_getextraspace(s.L)) = &s;
+  if (options.limits.memory > 0)
+    s.device->pool().set_limit(s.tensors_before + options.limits.memory);
+  // All of it within a protected call: Lua reports a lack of memory as an error.
+  lua_pushcfunction(s.L, [](lua_State* L) {
+    State& own = state_of(L);
+    open_libraries(L, own.options.unsafe);
+    lua_newtable(L);
+    open_tensors(L);
+    open_ops(L);
+    open_autograd(L);
+    open_creation(L);
+    lua_setglobal(L, "gradus");
+    lua_newtable(L);
+    for (size_t i = 0; i < own.options.arguments.size(); ++i) {
+      lua_pushstring(L, own.options.arguments[i].c_str());
+      lua_rawseti(L, -2, int64_t(i + 1));
+    }
+    lua_setglobal(L, "arg");
+    return 0;
+  });
+  if (const int status = lua_pcall(s.L, 0, 0, 0); status != LUA_OK) {
+    const std::string text = lua_tostring(s.L, -1) ? lua_tostring(s.L, -1) : "?";
+    lua_close(s.L);
+    fail(ErrorKind::memory, "script", text);
+  }
+  lua_gc(s.L, LUA_GCINC, 0, 0, 0);
+  if (options.limits.instructions > 0 || options.limits.seconds > 0)
+    lua_sethook(s.L, hook, LUA_MASKCOUNT, kHookEvery);
+}
+
+Script::~Script() {
+  lua_sethook(state_->L, nullptr, 0, 0);
+  lua_close(state_->L);
+  state_->device->pool().set_limit(state_->limit_before);
+}
+
+void Script::run(const std::string& text, const std::string& name) {
+  State& s = *state_;
+  if (const int status = load(s, text, name); status != LUA_OK) raise(s, status);
+  for (const std::string& a : s.options.arguments) lua_pushstring(s.L, a.c_str());
+  run_chunk(s, int(s.options.arguments.size()), 0);
+}
+
+void Script::check(const std::string& text, const std::string& name) {
+  if (const int status = load(*state_, text, name); status != LUA_OK) raise(*state_, status);
+  lua_settop(state_->L, 0);
+}
+
+bool Script::run_line(const std::string& text) {
+  State& s = *state_;
+  lua_State* const L = s.L;
+  s.over.clear();
+  s.interrupted = false;
+  // As an expression first, so that nobody has to type `return`.
+  if (load(s, "return " + text, "input") != LUA_OK) {
+    lua_pop(L, 1);
+    if (const int status = load(s, text, "input"); status != LUA_OK) {
+      const std::string said = lua_tostring(L, -1);
+      constexpr std::string_view end = "<eof>";
+      if (status == LUA_ERRSYNTAX && said.size() >= end.size() &&
+          said.compare(said.size() - end.size(), end.size(), end) == 0) {
+        lua_settop(L, 0);
+        return false;
+      }
+      raise(s, status);
+    }
+  }
+  run_chunk(s, 0, LUA_MULTRET);
+  if (lua_gettop(L) == 0) return true;
+  lua_pushvalue(L, 1);
+  lua_setglobal(L, "_");
+  lua_getglobal(L, "print");
+  lua_insert(L, 1);
+  run_chunk(s, lua_gettop(L) - 1, 0);
+  return true;
+}
+
+std::vector<std::string> Script::complete(const std::string& before) {
+  lua_State* const L = state_->L;
+  size_t begin = before.size();
+  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(before[begin - 1])) ||
+                       std::strchr("_.:", before[begin - 1])))
+    --begin;
+  std::string path = before.substr(begin);
+  const size_t last = path.find_last_of(".:");
+  const std::string stem = last == std::string::npos ? path : path.substr(last + 1);
+  // The value before the last dot, reached by plain fields.
+  lua_pushglobaltable(L);
+  std::string owner = last == std::string::npos ? "" : path.substr(0, last);
+  for (size_t at = 0; at < owner.size() && lua_istable(L, -1);) {
+    const size_t dot = std::min(owner.find_first_of(".:", at), owner.size());
+    lua_pushstring(L, owner.substr(at, dot - at).c_str());
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    at = dot + 1;
+  }
+  if (tensor_at(L, -1)) {
+    lua_pop(L, 1);
+    push_methods(L);
+  } else if (lua_type(L, -1) == LUA_TSTRING) {
+    lua_pop(L, 1);
+    lua_getglobal(L, "string");
+  }
+  std::vector<std::string> out;
+  if (lua_istable(L, -1))
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+      if (lua_type(L, -2) == LUA_TSTRING)
+        if (const std::string name = lua_tostring(L, -2); name.compare(0, stem.size(), stem) == 0)
+          out.push_back(before.substr(0, before.size() - stem.size()) + name);
+  lua_settop(L, 0);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void Script::interrupt() {
+  state_->interrupted = true;
+  lua_sethook(state_->L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+}  // namespace gradus::lua

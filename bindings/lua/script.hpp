@@ -1,0 +1,60 @@
+// Lua scripts over tensors: a state of Lua 5.4 with every op of the op list, in a sandbox with
+// limits. What scripts may say stands in bindings/README.md.
+// Threads: one Script is used by one thread; several may live in several threads.
+#pragma once
+#include "engine/device.hpp"
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gradus::lua {
+
+struct Limits {               // 0: none
+  size_t memory = 0;          // bytes of Lua and of tensors together
+  double seconds = 0;         // of Lua code; a loop inside a C function is the caller's to end
+  uint64_t instructions = 0;  // of Lua's machine, to the next thousand
+};
+
+struct ScriptOptions {
+  bool unsafe = false;  // all of Lua's libraries, bytecode too
+  Limits limits{};
+  std::string folder = ".";              // where `require` looks
+  std::vector<std::string> arguments{};  // the script's own: `...` and `arg`
+  Device* device = nullptr;              // for new tensors; null: the default device
+  std::ostream* out = nullptr;           // of print; null: standard output
+};
+
+class Script {
+ public:
+  explicit Script(const ScriptOptions& options);
+  ~Script();
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
+
+  // Runs Lua text; `name` stands for it in messages ("train.lua"). Error(config) for a syntax
+  // error, Error(value) for a failure of the script, with its traceback below the first line;
+  // Error(numeric) for a limit.
+  void run(const std::string& text, const std::string& name);
+  // Syntax alone.
+  void check(const std::string& text, const std::string& name);
+
+  // For a prompt. Runs one input: an expression prints its values, and the first is `_`.
+  // False: the text is the beginning of something longer, nothing ran.
+  bool run_line(const std::string& text);
+  // Names that continue what stands before the cursor: globals, fields, methods of tensors.
+  std::vector<std::string> complete(const std::string& before);
+
+  // Makes the running script stop with an error as soon as it is back in Lua code. May be called
+  // from a signal handler.
+  void interrupt();
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gradus::lua

@@ -1,0 +1,86 @@
+// What the files of this folder share: a state with its limits, functions of C++ as functions of
+// Lua, tensors on Lua's stack.
+//
+// Errors. A function of Lua is bind<f>: what f throws becomes an error of Lua with the script's
+// file and line before it. Lua's own errors are exceptions of no standard type and pass through f,
+// whose destructors run; so nothing here may catch (...).
+#pragma once
+#include "bindings/lua/script.hpp"
+#include "engine/op_info.hpp"
+#include "engine/tensor.hpp"
+
+#include <chrono>
+#include <exception>
+#include <lua.hpp>
+
+namespace gradus::lua {
+
+// An error of Lua on its way through C++ code that called a Lua function: the error's value is kept
+// in the registry.
+class Raised : public std::exception {
+ public:
+  explicit Raised(lua_State* L) : key_(luaL_ref(L, LUA_REGISTRYINDEX)) {}  // pops the value
+  void push(lua_State* L) const {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, key_);
+    luaL_unref(L, LUA_REGISTRYINDEX, key_);
+  }
+  const char* what() const noexcept override { return "an error of Lua"; }
+
+ private:
+  int key_;
+};
+
+template <int (*F)(lua_State*)>
+int bind(lua_State* L) {
+  try {
+    return F(L);
+  } catch (const Raised& e) {
+    e.push(L);
+  } catch (const std::exception& e) {
+    luaL_where(L, 1);
+    lua_pushstring(L, e.what());
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+// Calls the function below its `arguments` values, as lua_call does, for C++ code that Lua's errors
+// must not pass through unseen (engine code may have to put something back).
+inline void call(lua_State* L, int arguments, int results) {
+  if (lua_pcall(L, arguments, results, 0) != LUA_OK) throw Raised(L);
+}
+
+// ---- tensors
+
+constexpr const char* kTensor = "gradus.Tensor";
+
+// Pushes a tensor and lets the collector know of its bytes.
+void push(lua_State* L, Tensor t);
+void push(lua_State* L, const Tensors& list);  // one value each
+// The tensor at an index, or nullptr if something else stands there.
+Tensor* tensor_at(lua_State* L, int index);
+// A tensor, a number or a boolean; anything else is an error that names `what`.
+Tensor operand_at(lua_State* L, int index, const char* what);
+Tensors list_at(lua_State* L, int index, const char* what);  // a tensor, or a table of them
+// A whole number; floats like 2.0 are fine.
+int64_t integer_at(lua_State* L, int index, const char* what);
+Shape sizes_at(lua_State* L, int index, const char* what);  // a number or a table of them
+std::string kind_at(lua_State* L, int index);               // "a table", "nil", for messages
+
+// An axis or a subscript as Lua counts, from 1 or from the end by negative numbers, to that of C++.
+int64_t from_one(int64_t k, const char* what);
+
+Device& device_of(lua_State* L);  // for new tensors
+
+// ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
+void open_tensors(lua_State* L);   // the type: subscripts, operators, properties
+void open_ops(lua_State* L);       // every op, as function and as method
+void open_autograd(lua_State* L);  // backward, grad, no_grad, func
+void open_creation(lua_State* L);  // tensor, zeros, randn, save, load, ...
+void push_methods(lua_State* L);   // the table of tensors' methods
+
+// t[key] and t[key] = value.
+Tensor subscript(lua_State* L, const Tensor& t, int key);
+void assign(lua_State* L, const Tensor& t, int key, int value);
+
+}  // namespace gradus::lua

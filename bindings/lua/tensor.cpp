@@ -1,0 +1,262 @@
+// The type gradus.Tensor: a userdata that holds one handle, its operators and properties.
+#include "bindings/lua/state.hpp"
+#include "engine/graph.hpp"
+#include "ops/ops.hpp"
+
+#include <cmath>
+
+namespace gradus::lua {
+
+namespace {
+
+constexpr const char* kMethods = "gradus.methods";
+// What a small tensor costs beside its elements, about: body, storage, node.
+constexpr size_t kBody = 512;
+constexpr size_t kStep = 16 << 10;  // bytes after which the collector takes a step
+
+Tensor& self(lua_State* L) {
+  Tensor* const t = tensor_at(L, 1);
+  if (!t)
+    fail(ErrorKind::value, "tensor", "called on ", kind_at(L, 1), "; write t:name(), not t.name()");
+  return *t;
+}
+
+int collect(lua_State* L) {
+  // The handle is dropped, the userdata stays one of nothing: a second call finds no tensor.
+  if (auto* const t = static_cast<Tensor*>(lua_touserdata(L, 1))) *t = Tensor();
+  return 0;
+}
+
+int text(lua_State* L) {
+  const Tensor& t = self(L);
+  std::string s = t.defined() ? t.to_string() : "freed tensor";
+  if (t.defined() && t.rank() > 0) s += join("\n", t.dtype(), " ", to_text(t.sizes()));
+  lua_pushlstring(L, s.data(), s.size());
+  return 1;
+}
+
+int length(lua_State* L) {
+  const Tensor& t = self(L);
+  if (t.rank() == 0) fail(ErrorKind::shape, "#", "a tensor of one number has no length");
+  lua_pushinteger(L, t.size(0));
+  return 1;
+}
+
+// Operators: ops of two operands, in the order they were written; a number may stand on the left.
+template <Tensor (*Op)(const Tensor&, const Tensor&)>
+int binary(lua_State* L) {
+  push(L, Op(operand_at(L, 1, "left operand"), operand_at(L, 2, "right operand")));
+  return 1;
+}
+Tensor named(const char* op, const Tensor& a, const Tensor& b) {
+  return get_op(op).call({a, b}, {})[0];
+}
+Tensor floor_divided(const Tensor& a, const Tensor& b) { return named("floor_divide", a, b); }
+Tensor remaining(const Tensor& a, const Tensor& b) { return named("remainder", a, b); }
+int negated(lua_State* L) {
+  push(L, neg(self(L)));
+  return 1;
+}
+int joined(lua_State* L) {
+  luaL_tolstring(L, 1, nullptr);
+  luaL_tolstring(L, 2, nullptr);
+  lua_concat(L, 2);
+  return 1;
+}
+// Lua makes a boolean of whatever a comparison gives, so no tensor could come of it.
+template <int Kind>
+int comparison(lua_State*) {
+  constexpr const char* words[][3] = {
+      {"==", "eq", "a:equal(b)"}, {"<", "lt", ""}, {"<=", "le", ""}};
+  const auto& w = words[Kind];
+  fail(ErrorKind::value, w[0], "in Lua this gives one boolean, not a tensor; write a:", w[1],
+       "(b) for one answer per element", *w[2] ? join(", ", w[2], " for one in all") : "");
+}
+
+// ---- properties: t.shape, t.grad, ...
+
+void push_sizes(lua_State* L, const Shape& sizes) {
+  lua_createtable(L, int(sizes.size()), 0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    lua_pushinteger(L, sizes[i]);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+}
+void push_text(lua_State* L, const std::string& s) { lua_pushlstring(L, s.data(), s.size()); }
+
+struct Property {
+  const char* name;
+  void (*get)(lua_State*, const Tensor&);
+};
+constexpr Property kProperties[] = {
+    {"shape", [](lua_State* L, const Tensor& t) { push_sizes(L, t.sizes()); }},
+    {"stride", [](lua_State* L, const Tensor& t) { push_sizes(L, t.strides()); }},
+    {"rank", [](lua_State* L, const Tensor& t) { lua_pushinteger(L, t.rank()); }},
+    {"dtype", [](lua_State* L, const Tensor& t) { push_text(L, join(t.dtype())); }},
+    {"device", [](lua_State* L, const Tensor& t) { push_text(L, t.device().name()); }},
+    {"requires_grad", [](lua_State* L, const Tensor& t) { lua_pushboolean(L, t.requires_grad()); }},
+    {"is_leaf", [](lua_State* L, const Tensor& t) { lua_pushboolean(L, t.is_leaf()); }},
+    {"version", [](lua_State* L, const Tensor& t) { lua_pushinteger(L, int64_t(t.version())); }},
+    {"grad", [](lua_State* L, const Tensor& t) { push(L, t.grad()); }},
+    {"op",
+     [](lua_State* L, const Tensor& t) {
+       if (GradFn* const fn = t.grad_fn())
+         push_text(L, fn->op().name);
+       else
+         lua_pushnil(L);
+     }},
+    {"T", [](lua_State* L, const Tensor& t) {
+       if (t.rank() != 2)
+         fail(ErrorKind::shape, "T", "expected a matrix, the shape is ", t.sizes());
+       push(L, transpose(t, 0, 1));
+     }}};
+
+int get(lua_State* L) {
+  if (lua_type(L, 2) == LUA_TSTRING) {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+    lua_pop(L, 1);
+    const std::string_view name = lua_tostring(L, 2);
+    const Tensor& t = self(L);
+    for (const Property& p : kProperties)
+      if (name == p.name) return p.get(L, t), 1;
+    if (name.find(':') != std::string_view::npos) return push(L, subscript(L, t, 2)), 1;
+    std::vector<std::string> known;
+    for (const Property& p : kProperties) known.emplace_back(p.name);
+    for (const OpInfo& op : all_ops()) known.push_back(op.name);
+    fail(ErrorKind::value, "tensor", "has no \"", name, "\"",
+         did_you_mean(std::string(name), known));
+  }
+  push(L, subscript(L, self(L), 2));
+  return 1;
+}
+
+int set(lua_State* L) {
+  Tensor& t = self(L);
+  if (lua_type(L, 2) == LUA_TSTRING && !std::strchr(lua_tostring(L, 2), ':')) {
+    const std::string_view name = lua_tostring(L, 2);
+    if (name == "requires_grad") {
+      t.set_requires_grad(lua_toboolean(L, 3) != 0);
+      return 0;
+    }
+    if (name == "grad") {
+      t.set_grad(lua_isnil(L, 3) ? Tensor() : operand_at(L, 3, "grad"));
+      return 0;
+    }
+    fail(ErrorKind::value, "tensor", "\"", name, "\" can't be set; requires_grad and grad can");
+  }
+  assign(L, t, 2, 3);
+  return 0;
+}
+
+}  // namespace
+
+void push(lua_State* L, Tensor t) {
+  if (!t.defined()) return lua_pushnil(L);
+  static thread_local size_t debt = 0;  // bytes the collector was not told of
+  debt += kBody + t.bytes();
+  void* const memory = lua_newuserdatauv(L, sizeof(Tensor), 0);
+  new (memory) Tensor(std::move(t));
+  luaL_setmetatable(L, kTensor);
+  if (debt < kStep) return;
+  lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
+  debt = 0;
+}
+void push(lua_State* L, const Tensors& list) {
+  luaL_checkstack(L, int(list.size()), "too many results");
+  for (const Tensor& t : list) push(L, t);
+}
+Tensor* tensor_at(lua_State* L, int index) {
+  return static_cast<Tensor*>(luaL_testudata(L, index, kTensor));
+}
+
+std::string kind_at(lua_State* L, int index) {
+  if (lua_isnone(L, index)) return "nothing";
+  const std::string name = luaL_typename(L, index);
+  return name == "nil" ? name : (tensor_at(L, index) ? "a tensor" : "a " + name);
+}
+
+Tensor operand_at(lua_State* L, int index, const char* what) {
+  if (Tensor* const t = tensor_at(L, index)) {
+    if (!t->defined()) fail(ErrorKind::value, what, "a tensor that was freed");
+    return *t;
+  }
+  if (lua_type(L, index) == LUA_TNUMBER)
+    return lua_isinteger(L, index) ? Tensor(int64_t(lua_tointeger(L, index)))
+                                   : Tensor(double(lua_tonumber(L, index)));
+  if (lua_type(L, index) == LUA_TBOOLEAN) return Tensor(lua_toboolean(L, index) != 0);
+  fail(ErrorKind::value, what, "expected a tensor or a number, got ", kind_at(L, index));
+}
+
+Tensors list_at(lua_State* L, int index, const char* what) {
+  if (!lua_istable(L, index)) return {operand_at(L, index, what)};
+  Tensors out;
+  const int at = lua_absindex(L, index);
+  for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
+    lua_rawgeti(L, at, i);
+    out.push_back(operand_at(L, -1, what));
+  }
+  return out;
+}
+
+int64_t integer_at(lua_State* L, int index, const char* what) {
+  int exact = 0;
+  const int64_t n = lua_tointegerx(L, index, &exact);
+  if (!exact || lua_type(L, index) != LUA_TNUMBER) {
+    if (lua_type(L, index) == LUA_TNUMBER)
+      fail(ErrorKind::value, what, "expected a whole number, got ", lua_tonumber(L, index));
+    fail(ErrorKind::value, what, "expected a whole number, got ", kind_at(L, index));
+  }
+  return n;
+}
+
+Shape sizes_at(lua_State* L, int index, const char* what) {
+  if (!lua_istable(L, index)) return {integer_at(L, index, what)};
+  Shape out;
+  const int at = lua_absindex(L, index);
+  for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
+    lua_rawgeti(L, at, i);
+    out.push_back(integer_at(L, -1, what));
+  }
+  return out;
+}
+
+int64_t from_one(int64_t k, const char* what) {
+  if (k == 0)
+    fail(ErrorKind::index, what,
+         "0 is nothing: Lua counts from 1, and from the end by -1, -2, ...");
+  return k > 0 ? k - 1 : k;
+}
+
+void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethods); }
+
+void open_tensors(lua_State* L) {
+  luaL_newmetatable(L, kTensor);
+  const luaL_Reg functions[] = {{"__gc", collect},
+                                {"__close", collect},
+                                {"__tostring", bind<text>},
+                                {"__len", bind<length>},
+                                {"__add", bind<binary<add>>},
+                                {"__sub", bind<binary<sub>>},
+                                {"__mul", bind<binary<mul>>},
+                                {"__div", bind<binary<div>>},
+                                {"__pow", bind<binary<pow>>},
+                                {"__idiv", bind<binary<floor_divided>>},
+                                {"__mod", bind<binary<remaining>>},
+                                {"__unm", bind<negated>},
+                                {"__concat", bind<joined>},
+                                {"__eq", bind<comparison<0>>},
+                                {"__lt", bind<comparison<1>>},
+                                {"__le", bind<comparison<2>>},
+                                {"__newindex", bind<set>},
+                                {nullptr, nullptr}};
+  luaL_setfuncs(L, functions, 0);
+  push_methods(L);
+  lua_pushcclosure(L, bind<get>, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushstring(L, kTensor);  // what scripts see instead of this table
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
+
+}  // namespace gradus::lua

@@ -1,0 +1,249 @@
+// Files, limits and the process around a script; the prompt.
+#include "cli/script.hpp"
+
+#include "bindings/lua/script.hpp"
+#include "cli/ops_list.hpp"
+#include "cli/session.hpp"
+#include "engine/io/file.hpp"
+#include "engine/io/options.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <editline/readline.h>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr size_t kMemory = size_t(2) << 30;  // in the sandbox, unless --max-memory says another
+constexpr double kGrace = 1;                 // seconds for a script to end itself
+
+// Ctrl-C stops a script at its next instruction.
+std::atomic<lua::Script*> running = nullptr;
+class Interruptible {
+ public:
+  explicit Interruptible(lua::Script& script) {
+    running = &script;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      if (lua::Script* const s = running) s->interrupt();
+    };
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() {
+    ::sigaction(SIGINT, &before_, nullptr);
+    running = nullptr;
+  }
+
+ private:
+  struct sigaction before_ {};
+};
+
+// A script's error: the traceback on lines of its own, the error itself as every other.
+template <class F>
+void with_traceback(std::ostream& err, F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    const size_t end = e.message().find("\nstack traceback:");
+    if (end == std::string::npos) throw;
+    err << e.message().substr(end + 1) << "\n";
+    fail(e.kind(), e.op(), e.message().substr(0, end));
+  }
+}
+
+lua::ScriptOptions options_of(const ScriptRun& o) {
+  lua::ScriptOptions s;
+  s.unsafe = o.unsafe;
+  s.limits = {o.memory.empty() ? (o.unsafe ? 0 : kMemory) : byte_size(Json(o.memory)), o.seconds,
+              uint64_t(o.instructions)};
+  return s;
+}
+
+// Runs `work` in a child process, which is killed some time after `seconds`. The child's code.
+template <class F>
+int in_process(double seconds, const std::string& name, std::ostream& out, std::ostream& err,
+               F&& work) {
+  out.flush();
+  err.flush();
+  const pid_t child = ::fork();
+  if (child < 0) fail(ErrorKind::io, "script", "no process for it: ", std::strerror(errno));
+  if (child == 0) return work();
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;  // the child says what an interrupt means
+  ::sigaction(SIGINT, &ignore, &before);
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  bool killed = false;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - begin;
+    if (!killed && past.count() > seconds + kGrace) {
+      ::kill(child, SIGKILL);
+      killed = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(past.count() < 0.05 ? 1 : 10));
+  }
+  ::sigaction(SIGINT, &before, nullptr);
+  if (killed)
+    fail(ErrorKind::numeric, "", name, ": ended after ", seconds,
+         " seconds (--max-seconds), within a function that does not return");
+  if (WIFSIGNALED(status))
+    fail(ErrorKind::internal, "script", "its process died of signal ", WTERMSIG(status));
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
+  if (!o.code && o.arguments.empty())
+    fail(ErrorKind::config, "script",
+         "needs a FILE.lua (- for standard input) or -e CODE; see gradus script --help");
+  if (o.seconds < 0 || o.instructions < 0) fail(ErrorKind::config, "script", "a limit below 0");
+  const std::string file = o.code ? "" : o.arguments[0];
+  const std::string name = o.code ? "-e" : file == "-" ? "stdin" : file;
+  const std::string text = o.code        ? *o.code
+                           : file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                                         : read_file(file);
+  lua::ScriptOptions options = options_of(o);
+  options.arguments.assign(o.arguments.begin() + (o.code ? 0 : 1), o.arguments.end());
+  options.folder = o.code || file == "-" ? "." : folder_of(file);
+  options.out = &out;
+  const auto work = [&] {
+    const Session session(o.device, false, err);
+    options.device = &session.device();
+    lua::Script script(options);
+    const Interruptible interruptible(script);
+    with_traceback(err, [&] { o.check ? script.check(text, name) : script.run(text, name); });
+    return 0;
+  };
+  return o.seconds > 0 && !o.check ? in_process(o.seconds, name, out, err, work) : work();
+}
+
+// ---- the prompt
+
+namespace {
+
+lua::Script* completing = nullptr;
+
+// libedit takes memory of malloc: the longest common part first, then the names.
+char** complete(const char*, int, int end) {
+  rl_attempted_completion_over = 1;
+  const std::string line(rl_line_buffer, size_t(end));
+  const std::vector<std::string> all = completing->complete(line);
+  if (all.empty()) return nullptr;
+  size_t word = line.size();
+  while (word > 0 && !std::strchr(" \t\n\"\\'`@$><=;|&{(", line[word - 1])) --word;
+  std::string common = all[0];
+  for (const std::string& s : all)
+    while (s.compare(0, common.size(), common) != 0) common.pop_back();
+  auto** const out = static_cast<char**>(std::malloc((all.size() + 2) * sizeof(char*)));
+  size_t n = 0;
+  out[n++] = ::strdup(common.substr(word).c_str());
+  if (all.size() > 1)
+    for (const std::string& s : all) out[n++] = ::strdup(s.substr(word).c_str());
+  out[n] = nullptr;
+  rl_completion_append_character = 0;
+  return out;
+}
+
+std::string history_file() {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  if (state && *state) return std::string(state) + "/gradus/history";
+  return home && *home ? std::string(home) + "/.local/state/gradus/history" : "";
+}
+void make_folders(const std::string& path) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    ::mkdir(path.substr(0, at).c_str(), 0777);
+}
+
+// Lines from a person with history and completion, or as they come from a file.
+class Lines {
+ public:
+  Lines()
+      : person_(::isatty(0) && ::isatty(1) && !dumb()), history_(person_ ? history_file() : "") {
+    if (!person_) return;
+    rl_readline_name = const_cast<char*>("gradus");
+    rl_attempted_completion_function = complete;
+    using_history();
+    if (!history_.empty()) ::read_history(history_.c_str());
+  }
+  ~Lines() {
+    if (history_.empty()) return;
+    make_folders(history_);
+    ::write_history(history_.c_str());
+  }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  bool person() const { return person_; }
+  bool next(bool begun, std::string& line) {
+    if (!person_) return bool(std::getline(std::cin, line));
+    char* const typed = ::readline(begun ? ".. " : "> ");
+    if (!typed) return false;
+    line = typed;
+    std::free(typed);
+    if (!line.empty()) ::add_history(line.c_str());
+    return true;
+  }
+
+ private:
+  static bool dumb() {
+    const char* const term = std::getenv("TERM");
+    return !term || std::strcmp(term, "dumb") == 0;
+  }
+  bool person_;
+  std::string history_;
+};
+
+}  // namespace
+
+int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
+  const Session session(o.device, false, err);
+  lua::ScriptOptions options;
+  options.unsafe = o.unsafe;
+  options.limits.memory = o.unsafe ? 0 : kMemory;
+  options.device = &session.device();
+  options.out = &out;
+  lua::Script script(options);
+  completing = &script;
+  Lines lines;
+  if (lines.person())
+    out << "gradus on " << session.device().name()
+        << "; x = gradus.randn(2, 3), x:sum(), :help NAME, :quit" << std::endl;
+  std::string text, line;
+  while (lines.next(!text.empty(), line)) {
+    if (text.empty() && line == ":quit") break;
+    if (text.empty() && line.compare(0, 5, ":help") == 0) {
+      try {
+        OpsOptions ops;
+        ops.name = line.size() > 6 ? line.substr(6) : "";
+        run_ops(ops, out, err);
+      } catch (const Error& e) {
+        err << e.what() << "\n";
+      }
+      continue;
+    }
+    text += (text.empty() ? "" : "\n") + line;
+    try {
+      const Interruptible interruptible(script);
+      with_traceback(err, [&] {
+        if (script.run_line(text)) text.clear();
+      });
+    } catch (const Error& e) {
+      err << e.what() << "\n";
+      text.clear();
+    }
+  }
+  return 0;
+}
+
+}  // namespace gradus::cli
