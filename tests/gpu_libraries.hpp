@@ -166,8 +166,7 @@ void check(const Spec& s, gd_device* device, const Library& library, int32_t way
 }
 // The library can't do it: said by whom it must be, done by others else.
 template <class T>
-std::string refused(const Spec& s, gd_device* device, const Library& library, int32_t way) {
-  Problem<T> p(s);
+std::string refused(Problem<T> p, gd_device* device, const Library& library, int32_t way) {
   const int runs = library.state->runs;
   CHECK(p.call(device, way) == "");
   p.compare();
@@ -178,6 +177,11 @@ std::string refused(const Spec& s, gd_device* device, const Library& library, in
   const std::string start = "emu contract standard: can't be done in way " + std::to_string(way);
   REQUIRE(text.rfind(start + ": ", 0) == 0);
   return text.substr(start.size() + 2);
+}
+
+template <class T>
+std::string refused(const Spec& s, gd_device* device, const Library& library, int32_t way) {
+  return refused(Problem<T>(s), device, library, way);
 }
 
 template <class F>

@@ -27,7 +27,7 @@ std::vector<Opened> opened(const std::vector<gd_device*>& devices) {
 const std::vector<Opened>& emulators(bool tf32 = false) {
   static const auto* const all = new std::vector<Opened>(opened(emulated()));
   static const auto* const rounding =
-      new std::vector<Opened>(opened(open_emulators(R"({"precision": {"tf32": true}})")));
+      new std::vector<Opened>(opened(open_emulators(R"({"tf32": true})")));
   return tf32 ? *rounding : *all;
 }
 const Opened& oracle() {

@@ -67,6 +67,15 @@ TEST_CASE("gpu libraries: which contractions are no products for the library") {
   s = matmul(2, 4, 8, 8);
   s.a = "mkb";
   CHECK(why(s) == "an operand has gaps along its rows and columns, or overlaps itself");
+  Problem<float> overlap(matmul(1, 4, 8, 8));
+  overlap.a.strides = {0, 1, 0, 1};  // a(m, k) = memory[m + k]
+  CHECK(refused(std::move(overlap), device, cublaslt(), kGemm) ==
+        "an operand has gaps along its rows and columns, or overlaps itself");
+  Problem<float> backwards(matmul(1, 4, 8, 8));
+  backwards.a.strides[1] *= -1;
+  backwards.a.offset += 3 * 8;
+  CHECK(refused(std::move(backwards), device, cublaslt(), kGemm) ==
+        "an operand is repeated or runs backwards along an axis");
   s = matmul(1, 4, 8, 8);
   s.offset = 1;
   CHECK(why(s) == "a view does not begin at a multiple of 16 bytes");
