@@ -33,6 +33,19 @@ TEST_CASE("gpu libraries: plans are made once and kept within bounds") {
   }
 }
 
+TEST_CASE("gpu libraries: one plan for several bias vectors") {
+  gd_device* const device = open(gemm(cublaslt().path));
+  Spec s = matmul(1, 4, 8, 8);
+  s.bias = "n";
+  Problem<float> first(s), second(s);
+  const int plans = cublaslt().state->plans;
+  for (Problem<float>* p : {&first, &second}) {
+    CHECK(p->call(device, kGemm | GD_WAY_ONLY) == "");
+    p->compare();
+  }
+  CHECK(cublaslt().state->plans == plans + 1);
+}
+
 TEST_CASE("gpu libraries: the device's own choice takes them for large contractions") {
   if (test::small_sizes()) return;
   gd_device* const device = open(R"({"libraries": {"gemm": ")" + cublaslt().path +

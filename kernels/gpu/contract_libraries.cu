@@ -61,8 +61,7 @@ const char* as_product(const Contraction& c, const Scales& s, MatrixProduct& p) 
   for (int g = 0; g < kGroups; ++g)
     if (c.first[g + 1] - c.first[g] > 1) return "it is no product of matrices";
   // Out's rows, for the library, are the group along which it lies without gaps.
-  const bool turned = !as_matrix(c, kOut, kRows, kColumns, p.out) ||
-                      (!has_axis(c, kRows) && stride_of(c, kColumns, kOut, 0) == 1);
+  const bool turned = !as_matrix(c, kOut, kRows, kColumns, p.out);
   const int down = turned ? kColumns : kRows, across = turned ? kRows : kColumns;
   if (!as_matrix(c, kOut, down, across, p.out)) return "out has gaps along its rows and columns";
   const Part left = turned ? kB : kA, right = turned ? kA : kB;
