@@ -190,6 +190,37 @@ TEST_CASE("device config: sources win key by key, and a found gradus.json loads 
         std::vector<std::string>{folder / "good.so"});
 }
 
+TEST_CASE("device config: a GPU vendor's libraries") {
+  const TempFolder folder;
+  const std::string file =
+      folder.write("d.json", R"({"libraries": {"gemm": "lib/blas.so.3", "tensor": "off"}})");
+  DeviceConfig c = parse_device_config(file);
+  CHECK(c.gemm_library == folder / "lib/blas.so.3");
+  CHECK(c.tensor_library == "off");
+  c = resolve_device_config({R"({"libraries": {"tensor": "/t.so"}})", file, nullptr, "", "/none"});
+  CHECK(c.gemm_library == folder / "lib/blas.so.3");
+  CHECK(c.tensor_library == "/t.so");
+  c = parse_device_config("cuda");
+  CHECK(c.gemm_library == "auto");
+  CHECK(c.tensor_library == "auto");
+
+  CHECK(config_error(R"({"libraries": {"gemm": "of"}})") ==
+        "--device: libraries.gemm: \"of\" is no path; write \"auto\", \"off\" or the path of a "
+        "shared library");
+  CHECK(has(config_error(R"({"libraries": {"gem": "off"}})"), "did you mean \"gemm\"?"));
+
+  // A file that was merely found may switch them off, but loads no code.
+  folder.write("gradus.json", R"({"libraries": {"gemm": "./evil.so", "tensor": "off"}})");
+  std::vector<std::string> warnings;
+  c = resolve_device_config({"", "", nullptr, "", folder.path()}, &warnings);
+  CHECK(c.gemm_library == "auto");
+  CHECK(c.tensor_library == "off");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0] == "gradus: " + folder / "gradus.json" +
+                           ": \"libraries.gemm\" is ignored in a file that was merely found; name "
+                           "the file with --device to load code from it");
+}
+
 TEST_CASE("device config: a missing device becomes the CPU with one line, or an error") {
   const TempFolder folder;
   const Variable path("GRADUS_MODULE_PATH", folder.path().c_str());

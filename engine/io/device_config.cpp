@@ -60,6 +60,7 @@ class Expander {
     modules(own, place);
     if (own.contains("tuning") && own["tuning"].is_string())
       own["tuning"] = absolute(path_in(place.folder, own["tuning"].get<std::string>()));
+    libraries(own, place);
     if (!own.contains("device")) return own;
     Json base = object(own["device"], place, depth + 1);
     own.erase("device");
@@ -77,17 +78,32 @@ class Expander {
     return object(parse_json(read_file(path), path), {path, folder_of(path), place.trusted},
                   depth + 1);
   }
+  void ignore(const std::string& key, Json& object, const char* name, const Place& place) const {
+    object.erase(name);
+    if (warnings_)
+      warnings_->push_back("gradus: " + place.origin + ": \"" + key +
+                           "\" is ignored in a file that was merely found; name the "
+                           "file with --device to load code from it");
+  }
   void modules(Json& own, const Place& place) const {
     if (!own.contains("modules")) return;
-    if (!place.trusted) {
-      own.erase("modules");
-      if (warnings_)
-        warnings_->push_back("gradus: " + place.origin +
-                             ": \"modules\" is ignored in a file that was merely found; name the "
-                             "file with --device to load code from it");
-      return;
-    }
+    if (!place.trusted) return ignore("modules", own, "modules", place);
     for (Json& m : own["modules"]) m = absolute(path_in(place.folder, m.get<std::string>()));
+  }
+  void libraries(Json& own, const Place& place) const {
+    if (!own.contains("libraries")) return;
+    Json& all = own["libraries"];
+    for (const char* name : {"gemm", "tensor"}) {
+      if (!all.contains(name) || all[name] == "auto" || all[name] == "off") continue;
+      const std::string key = std::string("libraries.") + name, path = all[name];
+      if (path.find('/') == std::string::npos && path.find(".so") == std::string::npos)
+        fail(ErrorKind::config, place.origin, key, ": \"", path,
+             "\" is no path; write \"auto\", \"off\" or the path of a shared library");
+      if (place.trusted)
+        all[name] = absolute(path_in(place.folder, path));
+      else
+        ignore(key, all, name, place);
+    }
   }
 
   std::vector<std::string>* warnings_;
@@ -138,6 +154,10 @@ DeviceConfig from_layers(const Layered& layers) {
   if (j.contains("memory_limit")) c.memory_limit = byte_size(j["memory_limit"]);
   if (j.contains("precision")) c.tf32 = j["precision"].value("tf32", c.tf32);
   c.sync = j.value("sync", c.sync);
+  if (j.contains("libraries")) {
+    c.gemm_library = j["libraries"].value("gemm", c.gemm_library);
+    c.tensor_library = j["libraries"].value("tensor", c.tensor_library);
+  }
   using Graph = DeviceConfig::Graph;
   if (j.contains("graph"))
     c.graph = j["graph"] == "force" ? Graph::force : j["graph"] == true ? Graph::on : Graph::off;
@@ -156,6 +176,8 @@ std::string open_options(const DeviceConfig& config) {
   if (config.sync) j["sync"] = true;
   if (config.graph == DeviceConfig::Graph::off) j["graph"] = false;
   if (config.graph == DeviceConfig::Graph::force) j["graph"] = "force";
+  if (config.gemm_library != "auto") j["libraries"]["gemm"] = config.gemm_library;
+  if (config.tensor_library != "auto") j["libraries"]["tensor"] = config.tensor_library;
   return j.dump();
 }
 
@@ -234,6 +256,11 @@ Spec device_object_spec() {
       .maybe("precision", Spec::object("how exactly a GPU multiplies")
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
+      .maybe("libraries",
+             Spec::object("a GPU vendor's libraries, for large contractions: auto (the default, "
+                          "where it is found), off, or the path of one, relative to this file")
+                 .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
+                 .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2")))
       .maybe("graph", Spec::any_of({Spec::boolean(""), Spec::string("").one_of({"force"})},
                                    "repeat captured steps as a graph of the GPU's own; true by "
                                    "default, which HIP takes for false unless it says \"force\""))

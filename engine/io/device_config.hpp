@@ -25,7 +25,10 @@ struct DeviceConfig {
   Graph graph =
       Graph::on;       // a GPU's own graphs for captured steps; force: where they are young too
   bool tuning = true;  // contract in the ways that `gradus tune` found, kept in ...
-  std::string tuning_file;         // "": the default file
+  std::string tuning_file;  // "": the default file
+  // A GPU vendor's libraries of matrix products and of contractions: auto, off, or an absolute
+  // path.
+  std::string gemm_library = "auto", tensor_library = "auto";
   std::string origin = "default";  // where `device` came from
 };
 
@@ -49,8 +52,8 @@ struct DeviceSources {
   std::string experiment_file;
   std::string folder = ".";  // where gradus.json is looked for
 };
-// `warnings` receives one line for each thing that was ignored: "modules" of a gradus.json that was
-// merely found is never honoured.
+// `warnings` receives one line for each thing that was ignored: "modules" and paths of "libraries"
+// in a gradus.json that was merely found are never honoured.
 DeviceConfig resolve_device_config(const DeviceSources& sources,
                                    std::vector<std::string>* warnings = nullptr);
 // --device and the real environment; `experiment` may be nullptr.

@@ -119,6 +119,9 @@ int64_t tiles_of(const Contraction& c, int64_t side) {
          ((c.extent[kColumns] + side - 1) / side);
 }
 
+bool is_library(int32_t way) { return way == GD_WAY_GEMM_LIBRARY || way == GD_WAY_TENSOR_LIBRARY; }
+
+// Of the device's own ways.
 bool possible(const Run& run, const Contraction& c, int32_t algebra, int32_t way) {
   if (way == GD_WAY_DIRECT) return true;
   if (c.extent[kSummed] == 0) return false;
@@ -161,17 +164,59 @@ int32_t way_by_size(const Run& run, const Contraction& c, int32_t algebra) {
   return fills_large && possible(run, c, algebra, GD_WAY_LARGE) ? GD_WAY_LARGE : GD_WAY_SQUARE;
 }
 
+// Why a library can't do it; "" if it can.
+std::string why_not_by_library(const Run& run, const Contraction& c, const Scales& scales,
+                               int32_t algebra, int32_t way) {
+  if (algebra != GD_STANDARD) return "it knows no such algebra";
+  if (c.extent[kSummed] == 0) return "there is nothing to sum";
+  return library_refuses(run, c, scales, way);
+}
+
+// The library that is worth its overhead, or GD_WAY_OWN. From 2^24 products on a GPU is busy for
+// longer than a library takes to choose, and tiles of 64 are full.
+int32_t library_by_size(const Run& run, const Contraction& c, const Scales& scales,
+                        int32_t algebra) {
+  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
+  const double work = double(c.extent[kBatch]) * double(rows) * double(columns) * double(terms);
+  if (work < 0x1p24 || rows < 64 || columns < 64 || terms < 64) return GD_WAY_OWN;
+  for (int32_t way : {GD_WAY_GEMM_LIBRARY, GD_WAY_TENSOR_LIBRARY})
+    if (why_not_by_library(run, c, scales, algebra, way).empty()) return way;
+  return GD_WAY_OWN;
+}
+
 // Sets c's way, and into how many parts its sum is to be cut, by what the call's op wishes for.
-void choose_way(const Run& run, Contraction& c, int32_t algebra) {
+void choose_way(const Run& run, Contraction& c, const Scales& scales, int32_t algebra) {
   const int32_t wish = run.call.op(), parts = wish >> 8 & 0xff;
   c.way = wish & 0xff;
-  if (c.way == GD_WAY_OWN || !possible(run, c, algebra, c.way)) {
-    if (wish & GD_WAY_ONLY) run.call.refuse(GD_UNSUPPORTED, "can't be done in way %d", c.way);
-    c.way = way_by_size(run, c, algebra);
+  std::string why;
+  if (is_library(c.way))
+    why = why_not_by_library(run, c, scales, algebra, c.way);
+  else if (c.way == GD_WAY_OWN || !possible(run, c, algebra, c.way))
+    why = "it is not for these sizes and dtype";
+  if (!why.empty()) {
+    if (wish & GD_WAY_ONLY)
+      run.call.refuse(GD_UNSUPPORTED, "can't be done in way %d: %s", c.way, why.c_str());
+    const int32_t way = library_by_size(run, c, scales, algebra);
+    c.way = way == GD_WAY_OWN ? way_by_size(run, c, algebra) : way;
   } else if (parts > 0) {
     c.parts = int64_t(1) << (parts - 1 < 20 ? parts - 1 : 20);
     if (c.parts > c.extent[kSummed]) c.parts = c.extent[kSummed];
   }
+}
+
+// Statement ints[4] over what out holds now.
+void apply_statement(const Run& run) {
+  gd_call c = run.call.raw();
+  c.slot = GD_POINTWISE;
+  c.op = int32_t(c.ints[4]);
+  c.n_in = 1;
+  c.in = c.out;
+  c.doubles += 4;
+  c.n_doubles -= 4;
+  c.n_ints = 0;
+  Call then(c, run.device.name, "contract");
+  Run again{run.device, run.stream, then};
+  pointwise(again);
 }
 
 // Sums of one dtype over one algebra, for at least one element of out.
@@ -194,7 +239,14 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
   c.aligned[kA] = aligned(c, kA);
   c.aligned[kB] = aligned(c, kB);
   c.out_along_rows = closer(c, kOut, kRows, kColumns);
-  choose_way(run, c, algebra);
+  choose_way(run, c, scales, algebra);
+  while (is_library(c.way)) {
+    if (contract_by_library(run, c, scales)) {
+      if (scales.ends) apply_statement(run);
+      return;
+    }
+    choose_way(run, c, scales, algebra);  // the library refuses it from now on
+  }
 
   if (algebra != GD_STANDARD)
     return is_integer(t) ? contract_tropical_integers(run, elements, c, algebra)
@@ -213,21 +265,6 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
     default:
       return contract_f32(run, elements, c, scales);
   }
-}
-
-// Statement ints[4] over what out holds now.
-void apply_statement(const Run& run) {
-  gd_call c = run.call.raw();
-  c.slot = GD_POINTWISE;
-  c.op = int32_t(c.ints[4]);
-  c.n_in = 1;
-  c.in = c.out;
-  c.doubles += 4;
-  c.n_doubles -= 4;
-  c.n_ints = 0;
-  Call then(c, run.device.name, "contract");
-  Run again{run.device, run.stream, then};
-  pointwise(again);
 }
 
 }  // namespace

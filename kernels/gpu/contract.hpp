@@ -8,6 +8,8 @@
 #include "ops/def/statements.hpp"
 #include "ops/def/words_scalar.hpp"
 
+#include <string>
+
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
 #define GPU_NO_UNROLL
@@ -267,6 +269,12 @@ Standard<T> standard(const Scales& s) {
 // Has this device tensor cores for sums of this dtype, by its options too? GD_WAY_MATRIX*: on them.
 bool has_mma(const Run&, int32_t dtype);
 void contract_mma(const Run&, const Contraction&, const Scales&);
+
+// By a vendor's library, GD_WAY_GEMM_LIBRARY or GD_WAY_TENSOR_LIBRARY: "" if it can, else why not.
+// Opens it and makes its plan, but not while a graph is captured: GD_CAPTURE.
+std::string library_refuses(const Run&, const Contraction&, const Scales&, int32_t way);
+// Without the statement. False if the library has refused it, which it now does again.
+bool contract_by_library(const Run&, const Contraction&, const Scales&);
 
 // One file each, for any other way.
 using Elements = Walk<kParts>;

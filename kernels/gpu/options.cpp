@@ -17,6 +17,9 @@ Options parse_options(const char* json, const char* device) {
       o.graph = all["graph"] == "force" ? Options::Graph::force
                 : all["graph"] == true  ? Options::Graph::on
                                         : Options::Graph::off;
+    const auto libraries = all.value("libraries", nlohmann::json::object());
+    o.gemm_library = libraries.value("gemm", o.gemm_library);
+    o.tensor_library = libraries.value("tensor", o.tensor_library);
   } catch (const nlohmann::json::exception& e) {
     refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
   }

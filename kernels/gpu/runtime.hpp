@@ -11,6 +11,9 @@
 
 namespace gradus::gpu {
 
+class GemmLibrary;
+class TensorLibrary;
+
 // Throws a Refusal with the library's name and number for e, unless it is success. `what` is the
 // work that failed. A sticky error marks the device as lost.
 void check(gd_device* device, Error e, const char* what);
@@ -30,6 +33,7 @@ enum Wrong : int32_t { kNothing = 0, kIndexOutside = 1 };
 struct gd_device {
   int index = 0;
   char name[40] = "";
+  char arch[64] = "";
   int wave = 32, units = 1;
   gradus::gpu::Options options;
   gradus::gpu::Stream stream = nullptr;
@@ -37,6 +41,9 @@ struct gd_device {
   gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
   bool may_complain = false;  // a kernel that can complain ran since the last look
   bool capturing = false;
+  // Null until a contraction asks for them (contract_libraries.cu).
+  gradus::gpu::GemmLibrary* gemm_library = nullptr;
+  gradus::gpu::TensorLibrary* tensor_library = nullptr;
   char lost[200] = "";  // why it can't be used any more
   std::mutex mutex;
 

@@ -146,6 +146,7 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
     if (const std::string missing = missing_image(GRADUS_ARCHS, p.arch); !missing.empty())
       refuse(GD_NO_KERNEL_IMAGE, 0, "%s", missing.c_str());
 #endif
+    std::snprintf(d->arch, sizeof d->arch, "%s", p.arch);
     d->wave = p.wave;
     d->units = p.units;
     check(d.get(), GPU(SetDevice)(index), "choosing the device");

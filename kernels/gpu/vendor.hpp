@@ -100,6 +100,18 @@ Error launch(Threads threads, void (*kernel)(P...), int64_t grid, int block, Str
 #endif
 }
 
+// What a library of the vendor's does on a stream. The emulator must see it as a launch, so that a
+// captured graph has it too; hence f keeps what it needs by value.
+template <class F>
+void on_stream(Stream stream, F&& f) {
+#if defined(GRADUS_EMULATE)
+  (void)emu::launch(false, 1, 1, stream, std::forward<F>(f));
+#else
+  (void)stream;
+  f();
+#endif
+}
+
 // ---- calls of the run-time library that differ
 
 inline Error pinned_alloc(void** p, size_t bytes) {
