@@ -2,8 +2,11 @@
 #include "cli/script.hpp"
 
 #include "bindings/lua/script.hpp"
+#include "cli/batches.hpp"
+#include "cli/experiment.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/session.hpp"
+#include "cli/train.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 
@@ -15,6 +18,8 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -59,6 +64,68 @@ void with_traceback(std::ostream& err, F&& f) {
     err << e.message().substr(end + 1) << "\n";
     fail(e.kind(), e.op(), e.message().substr(0, end));
   }
+}
+
+// gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
+// or tokens) and labels, from 0, of both parts.
+lua::Answer data_door(const std::string& json, Device& device) {
+  Json config{
+      {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
+  const Dataset data =
+      load_data(read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data"));
+  lua::Answer out;
+  const auto add = [&](const std::string& name, const Samples& set) {
+    std::vector<int64_t> all(static_cast<size_t>(set.count));
+    std::iota(all.begin(), all.end(), int64_t(0));
+    const Batches::Batch batch = Batches(data, set, device).fill(all);
+    out.tensors.emplace_back(name + "_inputs", batch.inputs);
+    out.tensors.emplace_back(name + "_labels", batch.labels);
+  };
+  add("train", data.train);
+  add("test", data.test);
+  out.json =
+      Json{{"name", data.name}, {"classes", data.classes}, {"rows", data.rows}, {"cols", data.cols}}
+          .dump();
+  return out;
+}
+
+// gradus.experiment(FILE) or gradus.experiment{config = FILE, set = {"epochs=1"}, out = DIR}:
+// trains as `gradus train` does, and gives its result.
+lua::Answer experiment_door(const std::string& json, std::ostream& err) {
+  const Json given = Json::parse(json);
+  TrainOptions o;
+  o.json = true;
+  if (given.is_string())
+    o.config = given.get<std::string>();
+  else
+    for (const auto& [key, value] : given.items())
+      if (key == "config" && value.is_string())
+        o.config = value.get<std::string>();
+      else if (key == "out" && value.is_string())
+        o.out = value.get<std::string>();
+      else if (key == "device" && value.is_string())
+        o.device = value.get<std::string>();
+      else if (key == "set" && value.is_array())
+        o.set = value.get<std::vector<std::string>>();
+      else
+        fail(ErrorKind::value, "experiment", "there is no option \"", key,
+             "\" of that kind; config, out, device (texts) and set (texts)");
+  if (o.config.empty()) fail(ErrorKind::value, "experiment", "expected the file of a config");
+  std::ostringstream lines;
+  run_train(o, lines, err);
+  lua::Answer out;
+  std::istringstream in(lines.str());
+  for (std::string line; std::getline(in, line);)
+    if (Json event = Json::parse(line); event["event"] == "result") out.json = line;
+  return out;
+}
+
+void add_doors(lua::ScriptOptions& options, std::ostream& err) {
+  Device& device = *options.device;
+  options.doors["data"] = [&device](const std::string& json) { return data_door(json, device); };
+  options.doors["experiment"] = [&err](const std::string& json) {
+    return experiment_door(json, err);
+  };
 }
 
 lua::ScriptOptions options_of(const ScriptRun& o) {
@@ -121,6 +188,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
   const auto work = [&] {
     const Session session(o.device, false, err);
     options.device = &session.device();
+    add_doors(options, err);
     lua::Script script(options);
     const Interruptible interruptible(script);
     with_traceback(err, [&] { o.check ? script.check(text, name) : script.run(text, name); });
@@ -213,6 +281,7 @@ int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
   options.limits.memory = o.unsafe ? 0 : kMemory;
   options.device = &session.device();
   options.out = &out;
+  add_doors(options, err);
   lua::Script script(options);
   completing = &script;
   Lines lines;

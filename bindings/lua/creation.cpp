@@ -14,13 +14,13 @@ namespace gradus::lua {
 
 namespace {
 
-// {dtype = "f64", requires_grad = true} at `index`, or nothing.
+// {dtype = "f64", requires_grad = true} at `index`, or nothing; 0: nowhere.
 struct Wanted {
   std::optional<DType> dtype;
   bool requires_grad = false;
 
   Wanted(lua_State* L, int index, const char* what) {
-    if (lua_isnoneornil(L, index)) return;
+    if (index == 0 || lua_isnoneornil(L, index)) return;
     if (!lua_istable(L, index))
       fail(ErrorKind::value, what, "expected {dtype = ..., requires_grad = ...}, got ",
            kind_at(L, index));

@@ -70,6 +70,10 @@ bool is_named(lua_State* L, int index) {
 void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAttrs& named) {
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
+  size_t a = 0;
+  // A text may come before the operands: einsum("ij,jk->ik", x, y).
+  for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
+    named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
     const std::string what = op.name + ": " + spec.name;
@@ -99,10 +103,13 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAtt
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
          op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
          int64_t(operands.size()));
-  for (size_t a = 0; at <= last; ++at, ++a) {
+  // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
+  constexpr const char* range[] = {"start", "end", "step"};
+  const bool ranges = op.name == "arange" && last > 1;
+  for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
-    if (!lua_isnil(L, at))
-      named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+    const AttrSpec& spec = op.attrs[ranges && a < 3 ? size_t(op.attr_index(range[a])) : a];
+    if (!lua_isnil(L, at)) named.emplace_back(spec.name, attribute_at(L, at, op, spec));
   }
   if (last == top) return;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {

@@ -257,6 +257,8 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_ops(L);
     open_autograd(L);
     open_creation(L);
+    open_optim(L);
+    open_doors(L, own.options.doors);
     lua_setglobal(L, "gradus");
     lua_newtable(L);
     for (size_t i = 0; i < own.options.arguments.size(); ++i) {

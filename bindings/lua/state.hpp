@@ -77,7 +77,9 @@ void open_tensors(lua_State* L);   // the type: subscripts, operators, propertie
 void open_ops(lua_State* L);       // every op, as function and as method
 void open_autograd(lua_State* L);  // backward, grad, no_grad, func
 void open_creation(lua_State* L);  // tensor, zeros, randn, save, load, ...
-void push_methods(lua_State* L);   // the table of tensors' methods
+void open_optim(lua_State* L);     // sgd, adam, adamw
+void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
+void push_methods(lua_State* L);  // the table of tensors' methods
 
 // t[key] and t[key] = value.
 Tensor subscript(lua_State* L, const Tensor& t, int key);
