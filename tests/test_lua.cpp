@@ -414,6 +414,48 @@ TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
   CHECK(lessons >= 6);
 }
 
+TEST_CASE("lua: an op of the script's own is checked and differentiated like others") {
+  const std::string made =
+      "local cap = gradus.op{name = 'lua_softcap', value = function(x) return 3 * gradus.tanh(x / "
+      "3) end, "
+      "slope = function(x, y) return 1 - (y / 3) ^ 2 end} ";
+  CHECK(says(made + "local x = gradus.tensor({0.0, 3.0}, {dtype = 'f64', requires_grad = true}) "
+                    "local y = cap(x) y:sum():backward() "
+                    "local t = 1 - gradus.tanh(x / 3) ^ 2 print(y.op, (x.grad - "
+                    "t):abs():max():item() < 1e-12, x:lua_softcap():equal(y))") ==
+        "lua_softcap\ttrue\ttrue");
+  // Again in another state; second order and forward mode.
+  CHECK(
+      says(made +
+           "local h = gradus.func.hessian(function(x) return cap(x):sum() end)(gradus.tensor{1.5}) "
+           "local k = gradus.func.hessian(function(x) return (3 * gradus.tanh(x / 3)):sum() "
+           "end)(gradus.tensor{1.5}) "
+           "local _, d = gradus.func.jvp(cap, gradus.tensor(0.0), gradus.tensor(2.0)) print((h - "
+           "k):abs():item() < 1e-6, d)") == "true\t2");
+  CHECK(says("local f = gradus.op{name = 'lua_times', value = function(a, b) return a * b end, "
+             "slope = function(a, b, y) return b, a end} "
+             "local a, b = gradus.tensor({2.0}, {requires_grad = true}), gradus.tensor({5.0}, "
+             "{requires_grad = true}) "
+             "f(a, b):sum():backward() print(a.grad:item(), b.grad:item())") == "5.0\t2.0");
+  Lua wrong;
+  CHECK(has(error_text(ErrorKind::value,
+                       [&] {
+                         wrong.script.run(
+                             "gradus.op{name = 'lua_wrong', value = function(x) return x ^ 2 end, "
+                             "slope = function(x, y) return x end}",
+                             "w.lua");
+                       }),
+            "w.lua:1: "));
+  CHECK(has(fails("gradus.op{name = 'relu', value = function(x) return x end, slope = function(x, "
+                  "y) return 1 end}"),
+            "there is an op \"relu\" already"));
+  CHECK(has(fails("gradus.op{name = 'lua_none', slope = function() end}"),
+            "value: expected a function, got nil"));
+  CHECK(has(fails("gradus.op{name = 'lua_err', value = function(x) error('within') end, slope = "
+                  "function(x, y) return x end}"),
+            "test.lua:1: within"));
+}
+
 TEST_CASE("lua: data, experiments and optimisers") {
   const TempFolder folder;
   std::ofstream(folder / "net.json")

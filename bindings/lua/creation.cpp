@@ -176,6 +176,13 @@ int to(lua_State* L) {
   push(L, to_device(t, *open_configured(config).device));
   return 1;
 }
+// t:equal(u): one boolean; the same shape and the same numbers
+int equal(lua_State* L) {
+  const Tensor t = self(L, "equal").detach(), u = operand_at(L, 2, "equal").detach();
+  const Tensor same = t.sizes() == u.sizes() ? all(eq(t, u)) : Tensor();
+  lua_pushboolean(L, same.defined() && same.item_integer() != 0);
+  return 1;
+}
 int copy_of(lua_State* L) {
   push(L, clone(self(L, "clone")));
   return 1;
@@ -336,10 +343,10 @@ int save_file(lua_State* L) {
 void open_creation(lua_State* L) {
   push_methods(L);
   const luaL_Reg methods[] = {
-      {"totable", bind<to_table>}, {"item", bind<item>},  {"size", bind<size>},
-      {"numel", bind<numel>},      {"to", bind<to>},      {"clone", bind<copy_of>},
-      {"rows", bind<rows_of>},     {"fill_", bind<fill>}, {"zero_", bind<zero>},
-      {"copy_", bind<copy_from>},  {nullptr, nullptr}};
+      {"totable", bind<to_table>}, {"item", bind<item>},       {"size", bind<size>},
+      {"numel", bind<numel>},      {"to", bind<to>},           {"clone", bind<copy_of>},
+      {"rows", bind<rows_of>},     {"equal", bind<equal>},     {"fill_", bind<fill>},
+      {"zero_", bind<zero>},       {"copy_", bind<copy_from>}, {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
   for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
     lua_pushstring(L, op);

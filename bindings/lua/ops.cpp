@@ -74,29 +74,29 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAtt
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
   for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
     named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+  operands.reserve(op.operands.size());
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
-    const std::string what = op.name + ": " + spec.name;
+    const bool fits = tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
     if (spec.variadic) {
       if (lua_istable(L, at)) {
-        for (Tensor& t : list_at(L, at++, what.c_str())) operands.push_back(std::move(t));
+        for (Tensor& t : list_at(L, at++, op.name.c_str())) operands.push_back(std::move(t));
         break;
       }
-      while (at <= last && tensor_at(L, at)) operands.push_back(operand_at(L, at++, what.c_str()));
+      while (at <= last && tensor_at(L, at))
+        operands.push_back(operand_at(L, at++, op.name.c_str()));
       break;
     }
-    // An operand that may be left out is, where something stands that can be none.
-    const bool could_be =
-        tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
-    if (spec.optional && !could_be) {
-      if (lua_isnil(L, at)) {
-        operands.emplace_back();
-        ++at;
-        continue;
-      }
-      break;
+    if (!fits && spec.optional) {
+      if (!lua_isnil(L, at)) break;  // an attribute
+      operands.emplace_back();
+      ++at;
+      continue;
     }
-    operands.push_back(operand_at(L, at++, what.c_str()));
+    if (!fits)
+      fail(ErrorKind::value, op.name, spec.name, ": expected a tensor or a number, got ",
+           kind_at(L, at));
+    operands.push_back(operand_at(L, at++, op.name.c_str()));
   }
   while (!operands.empty() && !operands.back().defined()) operands.pop_back();
   if (operands.size() < op.least_operands())
@@ -141,18 +141,35 @@ int run_op(lua_State* L) {
 
 }  // namespace
 
-void open_ops(lua_State* L) {
+namespace {
+// The op as a function on the stack; kept in the table of functions at `functions` and, if it takes
+// an operand, among the methods.
+void add_op_to(lua_State* L, int functions, const OpInfo& op) {
+  lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
+  lua_pushcclosure(L, bind<run_op>, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, functions, op.name.c_str());
+  if (op.operands.empty()) return;
   push_methods(L);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, op.name.c_str());
+  lua_pop(L, 1);
+}
+}  // namespace
+
+void open_op(lua_State* L, const OpInfo& op) {
+  lua_getglobal(L, "gradus");
+  if (!lua_istable(L, -1)) fail(ErrorKind::value, "op", "the global gradus is gone");
+  add_op_to(L, lua_gettop(L), op);
+}
+
+void open_ops(lua_State* L) {
+  const int functions = lua_gettop(L);
   for (const OpInfo& op : all_ops()) {
-    lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
-    lua_pushcclosure(L, bind<run_op>, 1);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -4, op.name.c_str());
-    if (op.operands.empty())
-      lua_pop(L, 1);
-    else
-      lua_setfield(L, -2, op.name.c_str());
+    add_op_to(L, functions, op);
+    lua_pop(L, 1);
   }
+  push_methods(L);
   // Short names that PyTorch has too.
   const std::pair<const char*, const char*> aliases[] = {
       {"mm", "matmul"}, {"max", "amax"}, {"min", "amin"}};

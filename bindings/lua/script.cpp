@@ -14,7 +14,7 @@
 
 namespace gradus::lua {
 
-struct Script::State {
+struct Script::State : Types {
   ScriptOptions options;
   Device* device = nullptr;
   lua_State* L = nullptr;
@@ -33,7 +33,7 @@ namespace {
 using State = Script::State;
 constexpr int kHookEvery = 1000;  // instructions
 
-State& state_of(lua_State* L) { return **static_cast<State**>(lua_getextraspace(L)); }
+State& state_of(lua_State* L) { return static_cast<State&>(types_of(L)); }
 
 std::string bytes_text(size_t n) {
   if (n % (1u << 30) == 0) return join(int64_t(n >> 30), "GiB");
@@ -245,7 +245,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   s.limit_before = s.device->pool().limit();
   s.L = lua_newstate(allocate, &s);
   if (!s.L) fail(ErrorKind::memory, "script", "no memory for Lua");
-  *static_cast<State**>(lua_getextraspace(s.L)) = &s;
+  *static_cast<Types**>(lua_getextraspace(s.L)) = &s;
   if (options.limits.memory > 0)
     s.device->pool().set_limit(s.tensors_before + options.limits.memory);
   // All of it within a protected call: Lua reports a lack of memory as an error.
@@ -258,6 +258,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_autograd(L);
     open_creation(L);
     open_optim(L);
+    open_own_ops(L);
     open_doors(L, own.options.doors);
     lua_setglobal(L, "gradus");
     lua_newtable(L);
@@ -280,6 +281,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
 
 Script::~Script() {
   lua_sethook(state_->L, nullptr, 0, 0);
+  forget_own_ops(state_->L);
   lua_close(state_->L);
   state_->device->pool().set_limit(state_->limit_before);
 }

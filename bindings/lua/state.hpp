@@ -54,6 +54,13 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 
+// The type's table, found without a search by name; at the front of every Script::State.
+struct Types {
+  const void* tensor = nullptr;
+  int tensor_key = 0;  // in the registry
+};
+inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
+
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);
 void push(lua_State* L, const Tensors& list);  // one value each
@@ -73,11 +80,14 @@ int64_t from_one(int64_t k, const char* what);
 Device& device_of(lua_State* L);  // for new tensors
 
 // ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
-void open_tensors(lua_State* L);   // the type: subscripts, operators, properties
-void open_ops(lua_State* L);       // every op, as function and as method
-void open_autograd(lua_State* L);  // backward, grad, no_grad, func
-void open_creation(lua_State* L);  // tensor, zeros, randn, save, load, ...
-void open_optim(lua_State* L);     // sgd, adam, adamw
+void open_tensors(lua_State* L);               // the type: subscripts, operators, properties
+void open_ops(lua_State* L);                   // every op, as function and as method
+void open_autograd(lua_State* L);              // backward, grad, no_grad, func
+void open_creation(lua_State* L);              // tensor, zeros, randn, save, load, ...
+void open_optim(lua_State* L);                 // sgd, adam, adamw
+void open_own_ops(lua_State* L);               // gradus.op
+void forget_own_ops(lua_State* L);             // of a main state that is about to be closed
+void open_op(lua_State* L, const OpInfo& op);  // gradus.NAME, x:NAME(); pushes the function
 void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
 void push_methods(lua_State* L);  // the table of tensors' methods
 

@@ -157,7 +157,8 @@ void push(lua_State* L, Tensor t) {
   debt += kBody + t.bytes();
   void* const memory = lua_newuserdatauv(L, sizeof(Tensor), 0);
   new (memory) Tensor(std::move(t));
-  luaL_setmetatable(L, kTensor);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
+  lua_setmetatable(L, -2);
   if (debt < kStep) return;
   lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
   debt = 0;
@@ -167,7 +168,11 @@ void push(lua_State* L, const Tensors& list) {
   for (const Tensor& t : list) push(L, t);
 }
 Tensor* tensor_at(lua_State* L, int index) {
-  return static_cast<Tensor*>(luaL_testudata(L, index, kTensor));
+  void* const data = lua_touserdata(L, index);
+  if (!data || !lua_getmetatable(L, index)) return nullptr;
+  const bool ours = lua_topointer(L, -1) == types_of(L).tensor;
+  lua_pop(L, 1);
+  return ours ? static_cast<Tensor*>(data) : nullptr;
 }
 
 std::string kind_at(lua_State* L, int index) {
@@ -232,6 +237,9 @@ void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethod
 
 void open_tensors(lua_State* L) {
   luaL_newmetatable(L, kTensor);
+  types_of(L).tensor = lua_topointer(L, -1);
+  lua_pushvalue(L, -1);
+  types_of(L).tensor_key = luaL_ref(L, LUA_REGISTRYINDEX);
   const luaL_Reg functions[] = {{"__gc", collect},
                                 {"__close", collect},
                                 {"__tostring", bind<text>},
