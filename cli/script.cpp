@@ -123,6 +123,11 @@ lua::Answer experiment_door(const std::string& json, std::ostream& err) {
 void add_doors(lua::ScriptOptions& options, std::ostream& err) {
   Device& device = *options.device;
   options.doors["data"] = [&device](const std::string& json) { return data_door(json, device); };
+  options.network = [](const std::string& layers, Tensor probe) {
+    const Json checked =
+        check(Spec::array(layer_spec(), "layers"), Json::parse(layers), "gradus.nn");
+    return build_layers(read_layers(checked), probe, "layers");
+  };
   options.doors["experiment"] = [&err](const std::string& json) {
     return experiment_door(json, err);
   };

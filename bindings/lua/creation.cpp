@@ -123,14 +123,9 @@ void push_nested(lua_State* L, const std::vector<double>& real, const std::vecto
   }
 }
 
-Tensor self(lua_State* L, const char* what) {
-  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
-  return operand_at(L, 1, what);
-}
-
 // t:totable(): nested tables of numbers; t:item(): the one number
 int to_table(lua_State* L) {
-  const Tensor t = self(L, "totable").detach();
+  const Tensor t = self_at(L, "totable").detach();
   if (is_complex(t.dtype()))
     fail(ErrorKind::dtype, "totable", "Lua has no complex numbers; take t:real() and t:imag()");
   std::vector<double> real;
@@ -145,7 +140,7 @@ int to_table(lua_State* L) {
   return 1;
 }
 int item(lua_State* L) {
-  const Tensor t = self(L, "item");
+  const Tensor t = self_at(L, "item");
   if (t.numel() != 1)
     fail(ErrorKind::shape, "item", "one element expected, the shape is ", t.sizes());
   if (t.dtype() == DType::bool_)
@@ -157,17 +152,17 @@ int item(lua_State* L) {
   return 1;
 }
 int size(lua_State* L) {
-  const Tensor t = self(L, "size");
+  const Tensor t = self_at(L, "size");
   lua_pushinteger(L, t.size(from_one(integer_at(L, 2, "size: axis"), "size: axis")));
   return 1;
 }
 int numel(lua_State* L) {
-  lua_pushinteger(L, self(L, "numel").numel());
+  lua_pushinteger(L, self_at(L, "numel").numel());
   return 1;
 }
 // t:to("f64"), t:to("cuda:0")
 int to(lua_State* L) {
-  const Tensor t = self(L, "to");
+  const Tensor t = self_at(L, "to");
   const std::string name = luaL_checkstring(L, 2);
   for (int d = 0; d < GD_DTYPE_COUNT; ++d)
     if (name == dtype_name(DType(d))) return push(L, cast(t, DType(d))), 1;
@@ -178,19 +173,19 @@ int to(lua_State* L) {
 }
 // t:equal(u): one boolean; the same shape and the same numbers
 int equal(lua_State* L) {
-  const Tensor t = self(L, "equal").detach(), u = operand_at(L, 2, "equal").detach();
+  const Tensor t = self_at(L, "equal").detach(), u = operand_at(L, 2, "equal").detach();
   const Tensor same = t.sizes() == u.sizes() ? all(eq(t, u)) : Tensor();
   lua_pushboolean(L, same.defined() && same.item_integer() != 0);
   return 1;
 }
 int copy_of(lua_State* L) {
-  push(L, clone(self(L, "clone")));
+  push(L, clone(self_at(L, "clone")));
   return 1;
 }
 // x:add_(y) and its kin: the op in place
 int in_place_op(lua_State* L) {
   const std::string op = lua_tostring(L, lua_upvalueindex(1));
-  const Tensor x = self(L, (op + "_").c_str());
+  const Tensor x = self_at(L, (op + "_").c_str());
   Tensors others;
   for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
   in_place(op, x, others);
@@ -198,17 +193,17 @@ int in_place_op(lua_State* L) {
   return 1;
 }
 int fill(lua_State* L) {
-  fill_(self(L, "fill_"), operand_at(L, 2, "fill_"));
+  fill_(self_at(L, "fill_"), operand_at(L, 2, "fill_"));
   lua_settop(L, 1);
   return 1;
 }
 int zero(lua_State* L) {
-  zero_(self(L, "zero_"));
+  zero_(self_at(L, "zero_"));
   lua_settop(L, 1);
   return 1;
 }
 int copy_from(lua_State* L) {
-  copy_(self(L, "copy_"), operand_at(L, 2, "copy_"));
+  copy_(self_at(L, "copy_"), operand_at(L, 2, "copy_"));
   lua_settop(L, 1);
   return 1;
 }
@@ -222,7 +217,7 @@ int next_row(lua_State* L) {
   return 2;
 }
 int rows_of(lua_State* L) {
-  const Tensor t = self(L, "rows");
+  const Tensor t = self_at(L, "rows");
   if (t.rank() == 0) fail(ErrorKind::shape, "rows", "a tensor of one number has no rows");
   lua_pushcfunction(L, bind<next_row>);
   push(L, t);

@@ -5,11 +5,9 @@
 
 namespace gradus::lua {
 
-namespace {
-
 using Json = nlohmann::json;
 
-Json json_at(lua_State* L, int index, int depth = 0) {
+Json json_at(lua_State* L, int index, int depth) {
   if (depth > 100) fail(ErrorKind::value, "table", "too deep, or it holds itself");
   const int at = lua_absindex(L, index);
   switch (lua_type(L, at)) {
@@ -43,6 +41,8 @@ Json json_at(lua_State* L, int index, int depth = 0) {
   }
   return out;
 }
+
+namespace {
 
 void push_json(lua_State* L, const Json& j) {
   luaL_checkstack(L, 4, "tables too deep");

@@ -259,6 +259,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_creation(L);
     open_optim(L);
     open_own_ops(L);
+    open_nn(L, own.options.network);
     open_doors(L, own.options.doors);
     lua_setglobal(L, "gradus");
     lua_newtable(L);

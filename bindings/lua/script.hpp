@@ -3,6 +3,7 @@
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
 #include "engine/tensor.hpp"
+#include "ops/nn/module.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,9 @@ struct Answer {
 };
 using Door = std::function<Answer(const std::string& json)>;
 
+// Layers as a config writes them (JSON), built for inputs like `probe`.
+using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;
+
 struct ScriptOptions {
   bool unsafe = false;  // all of Lua's libraries, bytecode too
   Limits limits{};
@@ -35,6 +39,7 @@ struct ScriptOptions {
   std::vector<std::string> arguments{};  // the script's own: `...` and `arg`
   Device* device = nullptr;              // for new tensors; null: the default device
   std::map<std::string, Door> doors{};
+  NetworkBuilder network{};     // gradus.nn; empty: there is none
   std::ostream* out = nullptr;  // of print; null: standard output
 };
 

@@ -8,10 +8,12 @@
 #include "bindings/lua/script.hpp"
 #include "engine/op_info.hpp"
 #include "engine/tensor.hpp"
+#include "ops/dtypes.hpp"
 
 #include <chrono>
 #include <exception>
 #include <lua.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace gradus::lua {
 
@@ -66,6 +68,8 @@ void push(lua_State* L, Tensor t);
 void push(lua_State* L, const Tensors& list);  // one value each
 // The tensor at an index, or nullptr if something else stands there.
 Tensor* tensor_at(lua_State* L, int index);
+// The first argument of a method, which must be a tensor; `what` is called.
+Tensor self_at(lua_State* L, const char* what);
 // A tensor, a number or a boolean; anything else is an error that names `what`.
 Tensor operand_at(lua_State* L, int index, const char* what);
 Tensors list_at(lua_State* L, int index, const char* what);  // a tensor, or a table of them
@@ -73,6 +77,9 @@ Tensors list_at(lua_State* L, int index, const char* what);  // a tensor, or a t
 int64_t integer_at(lua_State* L, int index, const char* what);
 Shape sizes_at(lua_State* L, int index, const char* what);  // a number or a table of them
 std::string kind_at(lua_State* L, int index);               // "a table", "nil", for messages
+
+// A table, text, number or boolean as JSON.
+nlohmann::json json_at(lua_State* L, int index, int depth = 0);
 
 // An axis or a subscript as Lua counts, from 1 or from the end by negative numbers, to that of C++.
 int64_t from_one(int64_t k, const char* what);
@@ -88,6 +95,7 @@ void open_optim(lua_State* L);                 // sgd, adam, adamw
 void open_own_ops(lua_State* L);               // gradus.op
 void forget_own_ops(lua_State* L);             // of a main state that is about to be closed
 void open_op(lua_State* L, const OpInfo& op);  // gradus.NAME, x:NAME(); pushes the function
+void open_nn(lua_State* L, const NetworkBuilder& build);
 void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
 void push_methods(lua_State* L);  // the table of tensors' methods
 

@@ -193,6 +193,11 @@ Tensor operand_at(lua_State* L, int index, const char* what) {
   fail(ErrorKind::value, what, "expected a tensor or a number, got ", kind_at(L, index));
 }
 
+Tensor self_at(lua_State* L, const char* what) {
+  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
+  return operand_at(L, 1, what);
+}
+
 Tensors list_at(lua_State* L, int index, const char* what) {
   if (!lua_istable(L, index)) return {operand_at(L, index, what)};
   Tensors out;
