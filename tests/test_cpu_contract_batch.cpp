@@ -195,7 +195,8 @@ TEST_CASE("cpu: a batched product has the same bits wherever its batch axis lies
                            Extents{{'i', 9}, {'j', 3}, {'k', 12}, {'b', 4}},
                            Extents{{'i', 2}, {'j', 430}, {'k', 8}, {'b', 21}},
                            Extents{{'i', 3}, {'j', 2}, {'k', 2}, {'b', 150}},
-                           Extents{{'i', 14}, {'j', 20}, {'k', 13}, {'b', 16}}}) {
+                           Extents{{'i', 14}, {'j', 20}, {'k', 13}, {'b', 16}},
+                           Extents{{'i', 5}, {'j', 3}, {'k', 8}, {'b', 1024}}}) {
     check_dtypes_of<float>(kMatrices, e, false);
     check_dtypes_of<double>(kMatrices, e, false);
     check_dtypes_of<c64>(kMatrices, e, true);

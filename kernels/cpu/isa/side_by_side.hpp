@@ -79,7 +79,7 @@ class SideBySide {
     int axis = -1, best = 1;
     for (int d = 0; d < batch.rank; ++d) {
       int units = 0;
-      for (const Role r : {kA, kB, kOut}) units += batch.stride[r][d] == 1;
+      for (const Role r : {kA, kB, kOut, kOut}) units += batch.stride[r][d] == 1;
       if (units > best) {
         best = units;
         axis = d;
@@ -108,7 +108,8 @@ class SideBySide {
   }
 
  private:
-  static constexpr int64_t kGroups = 4;  // at once
+  static constexpr int64_t kGroups = 4,  // at once
+      kRaw = 64;                         // lines that are turned at once
 
   // Columns that share a vector with so many batch elements: equal parts of the last axis.
   static int64_t columns_beside(const Axes& n, int64_t batches) {
@@ -150,9 +151,12 @@ class SideBySide {
     whole_ = lanes_ == kMost;
     rows_ = panels(m_, panels(m_, kSideRows));
     columns_ = panels(n_, panels(n_, kSideColumns));
-    // Read where they lie if that is done but once.
-    const bool even = kPlanes == 1 && whole_ && x.k.even();
-    direct_a_ = even && unit_[kA] && x.m.even() && n_ <= kSideColumns;
+    rows_at_once_ = rows_ * (unit_[kA] || x.k.unit(kA) ? 1 : 4);
+    // Read where they lie if that is done but once, or from a near cache and not all to one place.
+    const bool even = kPlanes == 1 && whole_ && x.k.even(),
+               near = m_ * x.k.count * x.batch.count * int64_t(sizeof(T)) <= d->cache[1] &&
+                      x.k.step(kA) * int64_t(sizeof(T)) % 4096 != 0;
+    direct_a_ = even && unit_[kA] && x.m.even() && (near || n_ <= kSideColumns);
     direct_b_ = even && unit_[kB] && n_axes_.even() && m_ <= kSideRows;
     const c128 one(1), zero(0);
     plain_ = o.alpha == one && o.beta == zero && !o.data[kBias];
@@ -190,16 +194,16 @@ class SideBySide {
   class Task {
    public:
     explicit Task(const SideBySide& s) : s_(s) {
-      const int64_t step = s.block_ * kPlanes * kWidth, raw = (s.block_ + 1) * kWidth,
+      const int64_t step = s.block_ * kPlanes * kWidth, raw = (most(s.block_, kRaw) + 1) * kWidth,
                     boxed = panels(least(s.n_, s.columns_at_once_), s.columns_) * s.columns_,
-                    reals = (s.rows_ + (s.direct_b_ ? 0 : boxed)) * step * s.at_once_ + raw,
+                    reals = (s.rows_at_once_ + (s.direct_b_ ? 0 : boxed)) * step * s.at_once_ + raw,
                     offsets = 3 * (s.m_ + s.n_) + 2 * s.block_;
       R* const memory = static_cast<R*>(s.d_->scratch(
           kScratchB, size_t(reals * int64_t(sizeof(R)) + offsets * int64_t(sizeof(int64_t)))));
       if (!memory) return;
       pack_a_ = memory;
-      raw_ = pack_a_ + s.rows_ * step * s.at_once_;
-      pack_b_ = raw_ + (s.block_ + 1) * kWidth;
+      raw_ = pack_a_ + s.rows_at_once_ * step * s.at_once_;
+      pack_b_ = raw_ + raw;
       int64_t* at = reinterpret_cast<int64_t*>(memory + reals);
       for (const Role r : {kA, kB}) {
         k_at_[r] = at;
@@ -247,10 +251,9 @@ class SideBySide {
 
     void box(const T* a, const T* b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
       const int64_t step = kc_ * kPlanes * kWidth, panel = s_.columns_ * step,
-                    b_group = panels(j1 - j0, s_.columns_) * panel, a_group = s_.rows_ * step;
-      for (int64_t j = j0; j < j1 && !s_.direct_b_; j += s_.columns_)
-        pack(kB, b, line_[1][kB] + j, least(s_.columns_, j1 - j), s_.columns_,
-             pack_b_ + (j - j0) / s_.columns_ * panel, b_group);
+                    b_group = panels(j1 - j0, s_.columns_) * panel,
+                    a_group = s_.rows_at_once_ * step;
+      if (!s_.direct_b_) pack(kB, b, line_[1][kB] + j0, j1 - j0, s_.columns_, pack_b_, b_group);
       SideTile<R> t;
       alignas(64) R sums[kSideRows * kSideColumns * kWidth];
       t.sums = sums;
@@ -260,10 +263,16 @@ class SideBySide {
       t.a_k = s_.direct_a_ ? s_.x_.k.step(kA) : s_.rows_ * kWidth;
       t.b_column = s_.direct_b_ ? s_.n_axes_.step(kB) : kWidth;
       t.b_k = s_.direct_b_ ? s_.x_.k.step(kB) : s_.columns_ * kWidth;
-      const bool straight = kPlanes == 1 && s_.plain_ && s_.whole_ && s_.unit_[kOut];
+      const bool straight = kPlanes == 1 && s_.plain_ && s_.whole_ && s_.unit_[kOut],
+                 turned = s_.plain_ && first_ && s_.lanes_ == s_.batches_ && !s_.unit_[kOut];
+      int64_t column_bytes[kSideColumns];
+      for (int64_t q = 0; q < kSideColumns; ++q) column_bytes[q] = q * kWidth * int64_t(sizeof(R));
       for (int64_t i = i0; i < i1; i += s_.rows_) {
         const int64_t rows = least(s_.rows_, i1 - i);
-        if (!s_.direct_a_) pack(kA, a, line_[0][kA] + i, rows, s_.rows_, pack_a_, a_group);
+        const int64_t packed = (i - i0) % s_.rows_at_once_;
+        if (!s_.direct_a_ && packed == 0)
+          pack(kA, a, line_[0][kA] + i, least(s_.rows_at_once_, i1 - i), s_.rows_, pack_a_,
+               a_group);
         t.row = line_[0][kOut] + i;
         for (int64_t j = j0; j < j1; j += s_.columns_) {
           const int64_t columns = least(s_.columns_, j1 - j);
@@ -273,43 +282,70 @@ class SideBySide {
           for (int64_t g = 0; g < groups_; ++g) {
             t.a = s_.direct_a_ ? reinterpret_cast<const R*>(a + line_[0][kA][i] + k_at_[kA][0] +
                                                             g * group_step(kA))
-                               : pack_a_ + g * a_group;
+                               : pack_a_ + g * a_group + packed * step;
             t.b = s_.direct_b_ ? reinterpret_cast<const R*>(b + line_[1][kB][j] + k_at_[kB][0] +
                                                             g * group_step(kB))
                                : pack_b_ + g * b_group + (j - j0) / s_.columns_ * panel;
             t.out = straight ? reinterpret_cast<R*>(out_ + g * group_step(kOut)) : nullptr;
             tile(t);
-            for (int64_t q = 0; q < rows * columns && !straight; ++q)
-              finish(sums + q * kWidth, i + q / columns, j + q % columns, g);
+            if (straight) continue;
+            if (turned && unit_steps(t.column, columns))
+              for (int64_t q = 0; q < rows; ++q)
+                find_transpose(sizeof(T))(
+                    reinterpret_cast<char*>(out_ + t.row[q] + t.column[0] + g * group_step(kOut)),
+                    group_step(kOut) / s_.batches_ * int64_t(sizeof(T)),
+                    reinterpret_cast<const char*>(sums + q * columns * kWidth), column_bytes,
+                    columns, s_.lanes_);
+            else
+              for (int64_t q = 0; q < rows * columns; ++q)
+                finish(sums + q * kWidth, i + q / columns, j + q % columns, g);
           }
         }
       }
     }
 
-    // Vectors of `n` lines: for each k and plane, `width` of them side by side; of each group.
+    // Vectors of n lines in panels of `width`, a panel the lines side by side for each k and plane;
+    // of each group.
     void pack(Role role, const T* from, const int64_t* at, int64_t n, int64_t width, R* to,
               int64_t to_group) {
       const int64_t step = width * kWidth, from_group = group_step(role), *const k_at = k_at_[role];
+      const auto place = [&](int64_t i, int64_t k) {
+        return to + (i / width * kc_ + k) * kPlanes * step + i % width * kWidth;
+      };
       if (!s_.unit_[role]) {
-        for (int64_t g = 0; g < groups_; ++g, to += to_group)
-          for (int64_t i = 0; i < n; ++i) {
-            gather(role, from + at[i] + g * from_group);
+        for (int64_t g = 0; g < groups_; ++g, to += to_group, from += from_group) {
+          const bool across = !k_unit_[role] && unit_steps(at, n);
+          if (across)
             for (int64_t k = 0; k < kc_; ++k)
-              put(role, B::load_unaligned(raw_ + k * kWidth), to + k * kPlanes * step + i * kWidth,
-                  step);
-          }
+              for (int64_t i = 0; i < n; i += kRaw) {
+                const int64_t lines = least(n - i, kRaw);
+                turn(role, from + at[i] + k_at[k], lines);
+                for (int64_t l = 0; l < lines; ++l)
+                  put(role, B::load_unaligned(raw_ + l * kWidth), place(i + l, k), step);
+              }
+          else
+            for (int64_t i = 0; i < n; ++i) {
+              gather(role, from + at[i]);
+              for (int64_t k = 0; k < kc_; ++k)
+                put(role, B::load_unaligned(raw_ + k * kWidth), place(i, k), step);
+            }
+        }
         return;
       }
       const Some<R> some(s_.lanes_ * kPlanes);
-      for (int64_t k = 0; k < kc_; ++k, to += kPlanes * step)
-        for (int64_t i = 0; i < n; ++i) {
-          const R* p = reinterpret_cast<const R*>(from + k_at[k] + at[i]);
-          if (s_.whole_)
-            for (int64_t g = 0; g < groups_; ++g, p += kWidth)
-              put(role, B::load_unaligned(p), to + g * to_group + i * kWidth, step);
-          else
-            put(role, some.load(p), to + i * kWidth, step);
-        }
+      for (int64_t j = 0; j < n; j += width) {
+        R* panel = place(j, 0);
+        const int64_t lines = least(width, n - j);
+        for (int64_t k = 0; k < kc_; ++k, panel += kPlanes * step)
+          for (int64_t i = 0; i < lines; ++i) {
+            const R* p = reinterpret_cast<const R*>(from + k_at[k] + at[j + i]);
+            if (s_.whole_)
+              for (int64_t g = 0; g < groups_; ++g, p += kWidth)
+                put(role, B::load_unaligned(p), panel + g * to_group + i * kWidth, step);
+            else
+              put(role, some.load(p), panel + i * kWidth, step);
+          }
+      }
     }
     void put(Role role, B x, R* to, int64_t step) const {
       if constexpr (kPlanes == 1) {
@@ -326,22 +362,43 @@ class SideBySide {
         swapped_pairs<R>(y).store_aligned(to + step);
       }
     }
-    // raw_[k][lane] of a line whose lanes are no neighbours; lanes beyond are zero.
-    void gather(Role role, const T* line) {
+    // raw_[i][lane] from neighbours `line`, line + 1, ...; lanes beyond are zero.
+    void turn(Role role, const T* line, int64_t n) {
       constexpr int64_t bytes = int64_t(sizeof(T));
-      T* const raw = reinterpret_cast<T*>(raw_);
-      const int64_t* const k_at = k_at_[role];
-      if (!s_.whole_)
-        for (int64_t i = 0; i < kc_ * kWidth; ++i) raw_[i] = R(0);
-      if (k_unit_[role] && kc_ > 1) {
-        find_transpose(bytes)(reinterpret_cast<char*>(raw), kMost * bytes,
-                              reinterpret_cast<const char*>(line + k_at[0]), s_.bytes_[role],
-                              s_.lanes_, kc_);
+      for (int64_t i = 0; i < n * kWidth && !s_.whole_; ++i) raw_[i] = R(0);
+      find_transpose(bytes)(reinterpret_cast<char*>(raw_), kMost * bytes,
+                            reinterpret_cast<const char*>(line), s_.bytes_[role], s_.lanes_, n);
+    }
+    // Runs of whole pieces of kPiece elements.
+    template <int64_t kPiece>
+    void copy_runs(const T* line, const int64_t* k_at, const int64_t* lane_at, T* to) const {
+      const int64_t lanes = s_.lanes_, run = s_.batches_, kc = kc_;
+      for (int64_t k = 0; k < kc; ++k, to += kMost)
+        for (int64_t l = 0; l < lanes; l += run) {
+          const T* const p = line + k_at[k] + lane_at[l];
+          for (int64_t i = 0; i < run; i += kPiece)
+            __builtin_memcpy(to + l + i, p + i, sizeof(T) * kPiece);
+        }
+    }
+    // raw_[k][lane] of a line whose lanes are no neighbours.
+    void gather(Role role, const T* line) {
+      const int64_t *const k_at = k_at_[role], *const lane_at = s_.at_[role];
+      if (s_.x_.batch.step(role) == 1) {  // but runs of them are
+        for (int64_t i = 0; i < kc_ * kWidth && !s_.whole_; ++i) raw_[i] = R(0);
+        if (s_.batches_ * int64_t(sizeof(T)) % 16 == 0)
+          copy_runs<16 / sizeof(T)>(line, k_at, lane_at, reinterpret_cast<T*>(raw_));
+        else
+          copy_runs<1>(line, k_at, lane_at, reinterpret_cast<T*>(raw_));
         return;
       }
+      if (k_unit_[role]) {
+        turn(role, line + k_at[0], kc_);
+        return;
+      }
+      T* const raw = reinterpret_cast<T*>(raw_);
       for (int64_t k = 0; k < kc_; ++k)
-        for (int64_t l = 0; l < s_.lanes_; ++l)
-          raw[k * kMost + l] = line[k_at[k] + s_.at_[role][l]];
+        for (int64_t l = 0; l < kMost; ++l)
+          raw[k * kMost + l] = l < s_.lanes_ ? line[k_at[k] + lane_at[l]] : T(0);
     }
 
     // out = alpha sum + beta out for the first block of k, out += alpha sum for the others, and
@@ -403,7 +460,7 @@ class SideBySide {
   Axes n_axes_;
   int64_t at_[kRoles][kMost], bytes_[kRoles][kMost];  // of lanes
   bool unit_[kRoles], whole_, direct_a_, direct_b_, plain_;
-  int64_t rows_, columns_, at_once_, columns_at_once_;
+  int64_t rows_, columns_, at_once_, columns_at_once_, rows_at_once_;
 };
 
 }  // namespace gradus::cpu
