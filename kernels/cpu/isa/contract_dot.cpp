@@ -472,7 +472,12 @@ gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_err
 }  // namespace
 
 void plan_dot(Contraction& x) {
-  const Axes all = output_axes(x);
+  Axes all = output_axes(x);
+  // Outputs that share an operand which must be gathered follow each other.
+  for (const Role r : {kA, kB})
+    for (int d = 0; d + 1 < all.rank && x.k.count >= 16 && !x.k.unit(r); ++d)
+      if (all.stride[r][d] == 0 && x.k.even() && x.k.unit(r == kA ? kB : kA))
+        all.move(d, all.rank - 1);
   x.m.take(all);
   x.n.rank = x.batch.rank = 0;
   x.n.count = x.batch.count = 1;

@@ -325,6 +325,10 @@ class SideBySide {
               }
           else
             for (int64_t i = 0; i < n; ++i) {
+              if (kPlanes == 1 && s_.whole_ && k_unit_[role]) {
+                turn(role, from + at[i] + k_at[0], kc_, place(i, 0), step);
+                continue;
+              }
               gather(role, from + at[i]);
               for (int64_t k = 0; k < kc_; ++k)
                 put(role, B::load_unaligned(raw_ + k * kWidth), place(i, k), step);
@@ -364,10 +368,12 @@ class SideBySide {
     }
     // raw_[i][lane] from neighbours `line`, line + 1, ...; lanes beyond are zero.
     void turn(Role role, const T* line, int64_t n) {
-      constexpr int64_t bytes = int64_t(sizeof(T));
       for (int64_t i = 0; i < n * kWidth && !s_.whole_; ++i) raw_[i] = R(0);
-      find_transpose(bytes)(reinterpret_cast<char*>(raw_), kMost * bytes,
-                            reinterpret_cast<const char*>(line), s_.bytes_[role], s_.lanes_, n);
+      turn(role, line, n, raw_, kWidth);
+    }
+    void turn(Role role, const T* line, int64_t n, R* to, int64_t step) const {
+      find_transpose(sizeof(T))(reinterpret_cast<char*>(to), step * int64_t(sizeof(R)),
+                                reinterpret_cast<const char*>(line), s_.bytes_[role], s_.lanes_, n);
     }
     // Runs of whole pieces of kPiece elements.
     template <int64_t kPiece>
