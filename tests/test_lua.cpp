@@ -70,7 +70,8 @@ TEST_CASE("lua: arithmetic both ways, properties, text") {
              "gradus.tensor(1.5))") == "2.5\tbool\tloss 1.5");
   CHECK(says("t = gradus.tensor{{1.0, 2.0}} print(t, t.T.shape[1])") == "[[1, 2]]|f32 (1, 2)\t2");
   // Sums of a table of tables, whole numbers beyond 2^53 kept.
-  CHECK(says("print(gradus.tensor{9007199254740993}:item())") == "9007199254740993");
+  CHECK(says("print(gradus.tensor{9007199254740993}:item(), gradus.tensor({true, "
+             "9007199254740993})[2])") == "9007199254740993\t9007199254740993");
   CHECK(says("local s = 0 for i, row in gradus.ones(3, 2):rows() do s = s + i * row:sum():item() "
              "end print(s)") == "12.0");
   for (const char* op : {"<", "<=", ">", "=="})
@@ -236,6 +237,14 @@ TEST_CASE("lua: the sandbox") {
   CHECK(has(says(R"(print(load("\27Lua", "c", "b")))"), "attempt to load a binary chunk"));
   CHECK(has(error_text(ErrorKind::config, [] { Lua().script.run("\33Lua", "b.luac"); }),
             "binary chunk"));
+  // Whatever names code to load, or would run where no limit reaches.
+  for (const char* place : {"{\\\"device\\\": \\\"cpu\\\"}", "gpu.json", "/tmp/x", "../x"})
+    CHECK(has(fails("gradus.ones(1):to(\"" + std::string(place) + "\")"),
+              "expected a dtype or a device such as cuda:0"));
+  CHECK(has(fails("setmetatable({}, {__gc = function() end})"),
+            "__gc is not offered in the sandbox"));
+  CHECK(says("print(getmetatable(setmetatable({}, {__index = {a = 5}})).__index.a)") == "5");
+  CHECK(has(fails("local t = {} t[1] = t gradus.tensor(t)"), "more than 64 deep"));
   CHECK(has(fails("os.execute('true')"), "attempt to call a nil value (field 'execute')"));
   // A tensor's own table is out of reach, and __gc twice does no harm.
   CHECK(says("print(getmetatable(gradus.ones(1)))") == "gradus.Tensor");
@@ -253,7 +262,7 @@ TEST_CASE("lua: the sandbox") {
   Lua lua(o);
   CHECK(lua("local a, b = require 'part', require 'part' print(a == b, a.name, count)") ==
         "true\tpart\t1");
-  for (const char* name : {"../part", "/etc/passwd", "a/b", "nowhere"})
+  for (const char* name : {"../part", "/etc/passwd", "a/b", "nowhere", ".part", "part.", "a..part"})
     CHECK(has(lua("print(pcall(require, '" + std::string(name) + "'))"), "false"));
   lua::ScriptOptions unsafe;
   unsafe.unsafe = true;
@@ -286,11 +295,29 @@ TEST_CASE("lua: limits stop what runs away, also inside pcall and coroutines") {
   CHECK(has(stopped("local t = {} for i = 1, 1e9 do t[i] = gradus.zeros(1000) end", memory,
                     ErrorKind::memory),
             "16"));
+  CHECK(has(stopped("gradus.ones(100000000)", memory, ErrorKind::memory),
+            "(the limit is 16MiB, --max-memory)\nstack"));
+  CHECK(has(stopped("local x = gradus.ones(1000, 1000):to('reference') local t = {} for i = 1, 100 "
+                    "do t[i] = x + i end",
+                    memory, ErrorKind::memory),
+            "leaves no room"));
+  CHECK(has(stopped("local function f(d) for i = 1, 60 do if d > 0 then coroutine.wrap(f)(d - 1) "
+                    "end end end f(20)",
+                    steps, ErrorKind::numeric),
+            "stopped after 200000 instructions"));
+  // Results that nothing keeps are collected before memory is refused.
+  for (const char* loop :
+       {"x * 2", "-x", "x:mul(2)", "gradus.ones(1000000)", "gradus.randn(1000000)"}) {
+    lua::ScriptOptions o;
+    o.limits = memory;
+    CHECK(Lua(o)("local x = gradus.ones(1000000) for i = 1, 30 do local y = " + std::string(loop) +
+                 " end print('ok')") == "ok");
+  }
   // One that ends within its limits.
   lua::ScriptOptions o;
   o.limits = {64 << 20, 60, 100000000};
   CHECK(Lua(o)("local s = 0 for i = 1, 1000 do s = s + i end print(s)") == "500500");
-  // From outside.
+  // From outside, also within a coroutine.
   Lua lua;
   std::atomic<bool> done = false;
   std::thread other([&] {
@@ -482,6 +509,10 @@ TEST_CASE("lua: data, experiments and optimisers") {
   CHECK(r.out == "2\trun\tcpu\ttrue\n");
   CHECK(has(run("gradus.data{nme = 1}").err, "gradus.data"));
   CHECK(has(run("gradus.experiment{confg = 1}").err, "there is no option \"confg\""));
+  std::ofstream(folder / "loads.json")
+      << R"({"experiment": "network", "data": {"name": "digits", "train": 64, "test": 32},
+    "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy", "device": {"device": "cpu", "modules": ["evil.so"]}})";
+  CHECK(has(run("gradus.experiment(\"loads.json\")").err, "in the sandbox a device is a name"));
   CHECK(has(run("gradus.experiment(\"nowhere.json\")").err, "nowhere.json"));
   r = run(
       "gradus.seed(1) local net = gradus.nn({{linear = 6}, \"relu\", {linear = 3}}, {1, 4}) local "
@@ -544,6 +575,9 @@ TEST_CASE("lua: gradus script and gradus repl") {
   r = run("script --max-seconds 60 -e 'print(gradus.ones(2):sum():item()) error(\"x\")'");
   CHECK(r.code == 2);
   CHECK(r.out == "2.0\n");
+  CHECK(run("script --max-seconds nan -e 1").code == 2);
+  std::ofstream(folder / "half") << "for i = 1, 2 do";
+  CHECK(has(run("repl <half").err, "the last input is unfinished"));
   r = run("script --max-memory 1zz -e ''");
   CHECK(r.code == 2);
   std::ofstream(folder / "typed")

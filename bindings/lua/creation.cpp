@@ -47,10 +47,11 @@ struct Numbers {
   Shape sizes;
   std::vector<double> real;
   std::vector<int64_t> whole;
-  bool any_real = false, any_bool = false;
+  bool any_real = false, any_whole = false;
 };
 
 void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
+  if (depth > 64) fail(ErrorKind::shape, "tensor", "tables within tables, more than 64 deep");
   const int at = lua_absindex(L, index);
   luaL_checkstack(L, 4, "tables too deep");
   if (lua_istable(L, at)) {
@@ -71,11 +72,10 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   }
   if (depth != n.sizes.size()) fail(ErrorKind::shape, "tensor", "a number among tables");
   if (lua_isboolean(L, at)) {
-    n.any_bool = true;
     n.whole.push_back(lua_toboolean(L, at));
     n.real.push_back(lua_toboolean(L, at));
   } else if (lua_type(L, at) == LUA_TNUMBER) {
-    n.any_real = n.any_real || !lua_isinteger(L, at);
+    (lua_isinteger(L, at) ? n.any_whole : n.any_real) = true;
     n.whole.push_back(lua_isinteger(L, at) ? lua_tointeger(L, at) : 0);
     n.real.push_back(lua_tonumber(L, at));
   } else {
@@ -93,12 +93,13 @@ int tensor_of(lua_State* L) {
   }
   Numbers n;
   read_numbers(L, 1, 0, n);
-  const bool whole = !n.any_real && !n.any_bool;
-  const DType natural = n.any_bool && !n.any_real ? DType::bool_ : whole ? DType::i64 : DType::f32;
+  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
   const DType dtype = wanted.dtype.value_or(natural);
   Device& device = device_of(L);
-  const Tensor t =
-      whole ? Tensor::from(n.whole, n.sizes, device) : Tensor::from(n.real, n.sizes, device);
+  const Tensor t = with_room(L, [&] {
+    return n.any_real ? Tensor::from(n.real, n.sizes, device)
+                      : Tensor::from(n.whole, n.sizes, device);
+  });
   push(L, wanted.finish(cast(t, dtype).detach()));
   return 1;
 }
@@ -165,10 +166,19 @@ int to(lua_State* L) {
   const Tensor t = self_at(L, "to");
   const std::string name = luaL_checkstring(L, 2);
   for (int d = 0; d < GD_DTYPE_COUNT; ++d)
-    if (name == dtype_name(DType(d))) return push(L, cast(t, DType(d))), 1;
+    if (name == dtype_name(DType(d)))
+      return push(L, with_room(L, [&] { return cast(t, DType(d)); })), 1;
+  // A file or an object may name code to load, which is no sandbox's business.
+  const bool plain = name.find_first_of("{/.") == std::string::npos;
+  if (!plain && types_of(L).sandboxed)
+    fail(ErrorKind::value, "to", "expected a dtype or a device such as cuda:0, got \"", name, "\"");
   DeviceConfig config = parse_device_config(name, "to");
   config.fallback = DeviceConfig::Fallback::error;
-  push(L, to_device(t, *open_configured(config).device));
+  Device& device = *open_configured(config).device;
+  if (const size_t most = types_of(L).memory;
+      most > 0 && (device.pool().limit() == 0 || device.pool().limit() > most))
+    device.pool().set_limit(most);
+  push(L, with_room(L, [&] { return to_device(t, device); }));
   return 1;
 }
 // t:equal(u): one boolean; the same shape and the same numbers
@@ -263,7 +273,8 @@ struct Asked {
 template <int Value>
 int constant(lua_State* L) {
   const Asked a(L, Value ? "ones" : "zeros");
-  push(L, a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))));
+  push(L, with_room(
+              L, [&] { return a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))); }));
   return 1;
 }
 Tensor random(lua_State* L, const Asked& a, const char* op) {
@@ -281,12 +292,12 @@ Tensor random(lua_State* L, const Asked& a, const char* op) {
 }
 int rand(lua_State* L) {
   const Asked a(L, "rand");
-  push(L, a.finish(random(L, a, "uniform")));
+  push(L, with_room(L, [&] { return a.finish(random(L, a, "uniform")); }));
   return 1;
 }
 int randn(lua_State* L) {
   const Asked a(L, "randn");
-  push(L, a.finish(random(L, a, "normal")));
+  push(L, with_room(L, [&] { return a.finish(random(L, a, "normal")); }));
   return 1;
 }
 int seed(lua_State* L) {

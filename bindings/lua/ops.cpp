@@ -123,18 +123,12 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAtt
 
 int run_op(lua_State* L) {
   const auto& op = *static_cast<const OpInfo*>(lua_touserdata(L, lua_upvalueindex(1)));
-  Tensors operands, outputs;
+  Tensors operands;
   rows::NamedAttrs named;
   read_call(L, op, operands, named);
   const Attrs attrs = op.attrs.empty() && named.empty() ? Attrs() : rows::attrs_of(op, named);
   const DeviceScope scope(device_of(L));
-  try {
-    outputs = op.call(operands, attrs);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::memory) throw;
-    lua_gc(L, LUA_GCCOLLECT);  // tensors that nothing reaches any more
-    outputs = op.call(operands, attrs);
-  }
+  const Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
   push(L, outputs);
   return int(outputs.size());
 }

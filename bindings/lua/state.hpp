@@ -32,18 +32,41 @@ class Raised : public std::exception {
   int key_;
 };
 
+size_t used_bytes(lua_State* L);  // by Lua and by tensors on its device
+
+// Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
+void note(lua_State* L, const Error& e);
+
 template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
     return F(L);
   } catch (const Raised& e) {
     e.push(L);
+  } catch (const Error& e) {
+    note(L, e);
+    luaL_where(L, 1);
+    lua_pushstring(L, e.what());
+    lua_concat(L, 2);
   } catch (const std::exception& e) {
     luaL_where(L, 1);
     lua_pushstring(L, e.what());
     lua_concat(L, 2);
   }
   return lua_error(L);
+}
+
+// f(), and once more after a full collection if the memory did not do: tensors that nothing reaches
+// any more are freed then.
+template <class F>
+auto with_room(lua_State* L, F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;
+  }
+  lua_gc(L, LUA_GCCOLLECT);
+  return f();
 }
 
 // Calls the function below its `arguments` values, as lua_call does, for C++ code that Lua's errors
@@ -60,6 +83,9 @@ constexpr const char* kTensor = "gradus.Tensor";
 struct Types {
   const void* tensor = nullptr;
   int tensor_key = 0;  // in the registry
+  bool sandboxed = true;
+  size_t memory = 0;  // the limit; 0: none
+  size_t made = 0;    // bytes of tensors since the last full collection, under a limit
 };
 inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
 

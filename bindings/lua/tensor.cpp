@@ -45,7 +45,8 @@ int length(lua_State* L) {
 // Operators: ops of two operands, in the order they were written; a number may stand on the left.
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
-  push(L, Op(operand_at(L, 1, "left operand"), operand_at(L, 2, "right operand")));
+  const Tensor a = operand_at(L, 1, "left operand"), b = operand_at(L, 2, "right operand");
+  push(L, with_room(L, [&] { return Op(a, b); }));
   return 1;
 }
 Tensor named(const char* op, const Tensor& a, const Tensor& b) {
@@ -54,7 +55,7 @@ Tensor named(const char* op, const Tensor& a, const Tensor& b) {
 Tensor floor_divided(const Tensor& a, const Tensor& b) { return named("floor_divide", a, b); }
 Tensor remaining(const Tensor& a, const Tensor& b) { return named("remainder", a, b); }
 int negated(lua_State* L) {
-  push(L, neg(self(L)));
+  push(L, with_room(L, [&] { return neg(self(L)); }));
   return 1;
 }
 int joined(lua_State* L) {
@@ -155,6 +156,15 @@ void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
+  // Near a limit Lua's own emergency collection would run no finalizers, and so free no tensors.
+  Types& types = types_of(L);
+  if (types.memory > 0) {
+    types.made += kBody + t.bytes();
+    if (types.made > types.memory / 8 && used_bytes(L) > types.memory / 4 * 3) {
+      lua_gc(L, LUA_GCCOLLECT);
+      types.made = 0;
+    }
+  }
   void* const memory = lua_newuserdatauv(L, sizeof(Tensor), 0);
   new (memory) Tensor(std::move(t));
   lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
