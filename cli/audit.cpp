@@ -128,10 +128,10 @@ class Findings {
                    {"error", number(l.error)},
                    {"tolerance", number(l.tolerance)},
                    {"text", l.text}});
-    out_ << fmt::format("{:<12} %{:<4} {:<22} {:<24} {:.1e} of {:.1e}  {}\n",
-                        audit::to_text(l.verdict), l.index, l.call->op->name, l.call->where,
-                        l.error, l.tolerance, l.call->shapes());
-    if (!l.text.empty()) out_ << "             " << l.text << "\n";
+    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  {}{}{}\n",
+                        audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
+                        l.call->shapes(), l.call->where.empty() ? "" : "  # ", l.call->where);
+    if (!l.text.empty()) out_ << "            " << l.text << "\n";
   }
 
   const AuditOptions& o_;
@@ -171,7 +171,9 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const Step step =
       network ? network_step(*experiment, *data, *made, *batches) : contraction_step(o);
   findings.report(audit::audit(watch, step.roots, options));
-  if (const auto b = audit::birth(watch)) findings.birth(*b);
+  std::optional<audit::Birth> birth = audit::birth(watch);
+  if (!birth && network) birth = audit::birth_in_backward(watch, step.roots);
+  if (birth) findings.birth(*birth);
   if (network) {
     Tensors parameters;
     for (const auto& [name, p] : step.parameters) parameters.push_back(p);

@@ -4,11 +4,16 @@
 #include "ops/audit/audit.hpp"
 #include "ops/in_place.hpp"
 #include "tests/helpers.hpp"
+#include "tests/io_helpers.hpp"
+#include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <sstream>
 
 using namespace gradus;
 using namespace gradus::audit;
@@ -432,6 +437,106 @@ TEST_CASE("audit: the birth of a NaN, with element and operands") {
   softmax(masked_fill(x, Tensor::from_host("\1\0", {2}, DType::bool_), -INFINITY), 0);
   CHECK(!birth(watch));
   CHECK(birth(watch, true)->call->op->name == watch.calls()[0].op->name);
+}
+
+TEST_CASE("audit: the birth of a NaN in backward") {
+  const Watch watch;
+  const Tensor x = leaf(f64({4, 0, 9}, {3}));
+  const Tensor half = mul(x, 1.0);
+  const Tensor loss = sum(mul(sqrt(half), f64({1, 0, 1}, {3})));
+  CHECK(!birth(watch));
+  const auto b = birth_in_backward(watch, {loss});
+  REQUIRE(b);
+  CHECK(b->call->op->name == "sqrt");
+  CHECK(b->operand == 0);
+  CHECK(b->element == Shape{1});
+  CHECK(b->text ==
+        "the vjp of sqrt gives nan for operand 0 element (1,) from finite cotangents: operand 0 is "
+        "0 there");
+  CHECK(!x.grad().defined());
+  const Tensor fine = sum(exp(x));
+  CHECK(!birth_in_backward(watch, {fine}));
+  // An infinity that becomes a NaN two nodes on.
+  const Tensor y = sum(log(mul(mul(x, x), 2.0)));
+  const auto from = birth_in_backward(watch, {y});
+  REQUIRE(from);
+  CHECK(from->call->op->name == "log");
+  CHECK(std::isinf(from->value));
+}
+
+TEST_CASE("audit: against a device with one wrong kernel") {
+  struct Wrong : KernelWrapper {
+    gd_status call(const gd_call& call, Next next, gd_error& error) override {
+      const gd_status s = next(error);
+      const std::string op = current_op();
+      const auto* out = call.out;
+      if (s == GD_OK && op == "exp" && call.n_out > 0 && out[0].dtype == GD_F32)
+        static_cast<float*>(out[0].data)[out[0].offset] *= 1.001f;
+      return s;
+    }
+  };
+  Options o;
+  o.against = &open_device("reference");
+  const Watch watch;
+  const Tensor x = leaf(f32({0.5, -1, 2, 3}, {2, 2}));
+  const Tensor loss = sum(tanh(matmul(exp(sin(x)), x)));
+  CHECK(audit::audit(watch, {loss}, o).bad == 0);
+  Wrong wrong;
+  const WrapperScope scope(*o.against, wrong);
+  const Report report = audit::audit(watch, {loss}, o);
+  INFO(told(report));
+  CHECK(report.bad == 1);
+  CHECK(report.lines[0].verdict == Verdict::device);
+  CHECK(report.lines[0].call->op->name == "exp");
+  CHECK(report.lines[0].text.starts_with("output element (0, 0): on reference "));
+}
+
+TEST_CASE("audit: the command") {
+  const test::TempFolder folder;
+  const auto config =
+      [&](const char* name, const std::string& layers) {
+        std::ofstream(folder / name)
+            << R"({"experiment": "network", "data": {"name": "digits", "train": 32, "test": 10},
+             "model": {"layers": [)"
+            << layers << R"(]}, "batch_size": 16, "epochs": 1})";
+      };
+  config("right.json", R"({"linear": 8}, "tanh", {"linear": 10})");
+  const test::ProgramRun right = test::run(folder,
+                                           "audit right.json --against reference --json --fail-on "
+                                           "nan,mismatch,unreached");
+  CHECK(right.code == 0);
+  CHECK(right.err == "");
+  std::istringstream lines(right.out);
+  nlohmann::json last;
+  int nodes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line);
+    if (last["event"] != "node") continue;
+    ++nodes;
+    CHECK(last["bad"] == false);
+    CHECK(last["error"].get<double>() <= last["tolerance"].get<double>());
+  }
+  CHECK(last["event"] == "result");
+  CHECK(last["nodes"] == nodes);
+  CHECK(last["ok"] == true);
+  CHECK(nodes > 8);
+
+  config("nan.json", R"({"linear": 8}, "log", {"linear": 10})");
+  const test::ProgramRun nan = test::run(folder, "audit nan.json");
+  CHECK(nan.code == 5);
+  CHECK(nan.out.find("\nNaN: log gives nan in element (") != std::string::npos);
+  CHECK(nan.out.find("at layers[1] log") != std::string::npos);
+  CHECK(test::run(folder, "audit nan.json --fail-on mismatch").code == 0);
+
+  CHECK(test::run(folder, "audit nan.json --fail-on what").code == 2);
+  CHECK(test::run(folder, "audit none.json").code == 3);
+  CHECK(test::run(folder, "audit").code == 2);
+
+  std::ofstream(folder / "product.json")
+      << R"({"experiment": "contraction", "expression": "ij,jk->ik", "sizes": {"i": 3, "j": 4, "k": 5}})";
+  const test::ProgramRun product = test::run(folder, "audit product.json");
+  CHECK(product.code == 0);
+  CHECK(product.out.find("contract") != std::string::npos);
 }
 
 TEST_CASE("audit: why a parameter gets no gradient") {

@@ -59,12 +59,16 @@ Report audit(const Watch& watch, const Tensors& roots = {}, const Options& optio
 struct Birth {
   const Call* call;
   bool from_outside;     // the operand itself is not finite, and no call made it
-  int64_t operand = -1;  // then: which
+  int64_t operand = -1;  // then, and in backward: which
   Shape element;         // of the output, or of that operand
   double value = 0;      // there
   std::string text{};    // in words, with the operands at that element
 };
 std::optional<Birth> birth(const Watch& watch, bool infinities = false);
+// The same of cotangents, as backward from the roots (with seeds of 1) makes them: the first vjp
+// that is not finite though its cotangents are; `operand` is whose. Nothing is accumulated.
+std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots,
+                                       bool infinities = false);
 
 // A parameter that the roots do not depend on, and why: the call that cut the way.
 struct Unreached {

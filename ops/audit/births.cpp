@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace gradus::audit {
@@ -97,6 +98,51 @@ std::optional<Birth> birth(const Watch& watch, bool infinities) {
                  value,
                  join(c->op->name, " gives ", value, " in element ", element,
                       " from finite operands: ", operands_at(*c, y, element))};
+  }
+  return std::nullopt;
+}
+
+std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots, bool infinities) {
+  const Unwatched quiet;
+  const NoGrad off;
+  std::map<uint64_t, std::pair<GradFn*, Tensors>> waiting;  // later forward ops first
+  const auto deliver = [&](GradFn* fn, uint32_t index, const Tensor& g) {
+    auto& [node, sums] = waiting[~fn->sequence()];
+    node = fn;
+    sums.resize(fn->output_metas().size());
+    sums[index] = sums[index].defined() ? arithmetic().add(sums[index], g) : g;
+  };
+  for (const Tensor& r : roots)
+    if (r.grad_fn())
+      deliver(r.grad_fn(), r.output_index(), Tensor::full(r.sizes(), 1.0, r.dtype(), r.device()));
+  std::optional<Birth> infinite;  // the first infinity: a NaN after it comes from there
+  while (!waiting.empty()) {
+    const auto [node, g] = waiting.extract(waiting.begin()).mapped();
+    const Call* call = watch.find(node);
+    const bool clean = std::all_of(
+        g.begin(), g.end(), [](const Tensor& t) { return first_bad(t, Look::not_finite) < 0; });
+    for (size_t k = 0; k < node->inputs().size(); ++k) {
+      const Edge& edge = node->inputs()[k];
+      if (!edge.leads_somewhere()) continue;
+      const Tensor gk = pull(*node, k, g);
+      const int64_t part = first_bad(gk, Look::not_finite);
+      if (part >= 0 && call) {
+        const double value = parts_of(gk)[size_t(part)];
+        if (clean && !infinite) {
+          const Shape element = index_of(gk, size_t(part));
+          infinite = Birth{call,
+                           false,
+                           int64_t(k),
+                           element,
+                           value,
+                           join("the vjp of ", node->op().name, " gives ", value, " for operand ",
+                                k, " element ", element,
+                                " from finite cotangents: ", operands_at(*call, gk, element))};
+        }
+        if (infinite && (infinities || first_bad(gk, Look::nan) >= 0)) return infinite;
+      }
+      if (gk.defined() && edge.fn) deliver(edge.fn.get(), edge.index, gk);
+    }
   }
   return std::nullopt;
 }
