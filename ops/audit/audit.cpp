@@ -195,10 +195,10 @@ class Audit {
     const Tensor& x = rerun_.call().inputs[k];
     return size_t(x.numel()) * (is_complex(x.dtype()) ? 2 : 1);
   }
-  // How far an element may be moved: by its own size, up to 1.
+  // How far an element may be moved: by its own size, up to 1 or, among large ones, some of theirs.
   static double reach(double x, double largest) {
-    return x == 0 ? std::max(kFloor, std::min(largest > 0 ? largest : 1, 1.0))
-                  : std::clamp(std::abs(x), kFloor * std::min(largest, 1.0), 1.0);
+    const double small = largest > 0 ? std::min(largest, 1.0) : 1;
+    return std::clamp(x == 0 ? small : std::abs(x), kFloor * small, std::max(1.0, 1e-2 * largest));
   }
 
   void check_rule() {
