@@ -1,7 +1,9 @@
 // The audit finds what is planted and accuses nothing else: wrong derivatives in random graphs, a
 // value that went stale, the birth of a NaN, a parameter that is cut off. Badly conditioned nodes
 // that are right stay clean.
+#include "engine/checkpoint.hpp"
 #include "ops/audit/audit.hpp"
+#include "ops/func.hpp"
 #include "ops/in_place.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
@@ -537,6 +539,23 @@ TEST_CASE("audit: the command") {
   const test::ProgramRun product = test::run(folder, "audit product.json");
   CHECK(product.code == 0);
   CHECK(product.out.find("contract") != std::string::npos);
+}
+
+TEST_CASE("audit: graphs made by vmap, by backward, by checkpoints, of modules") {
+  const Watch watch;
+  const Tensor x = leaf(f64({0.5, -1, 2, 3, 1, 0.25}, {3, 2}));
+  const func::Function f = [](const Tensors& in) { return Tensors{sum(exp(sin(in[0])))}; };
+  Tensor loss = sum(func::vmap(f)({x})[0]);
+  const Tensor slope =
+      grad({sum(mul(tanh(x), x))}, {x}, {}, {.create_graph = true, .allow_unused = false})[0];
+  loss = add(loss, sum(square(slope)));
+  loss = add(loss, checkpoint([](const Tensors& in) { return Tensors{sum(cos(in[0]))}; }, {x})[0]);
+  backward(loss, {.retain_graph = true});
+  const Report report = audit::audit(watch);
+  INFO(told(report));
+  CHECK(report.bad == 0);
+  CHECK(report.lines.size() > 15);
+  CHECK(!birth_in_backward(watch, {loss}));
 }
 
 TEST_CASE("audit: why a parameter gets no gradient") {
