@@ -1,7 +1,6 @@
 // Keeping calls.
 #include "ops/audit/watch.hpp"
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace gradus::audit {
@@ -39,12 +38,12 @@ void Watch::called(const OpContext& c, GradFn* node) {
     for (const Tensor& t : c.outputs) call.outputs.push_back(value_of(t));
   }
   calls_.push_back(std::move(call));
+  if (node) by_node_[node] = &calls_.back();
 }
 
 const Call* Watch::find(const GradFn* node) const {
-  const auto it = std::find_if(calls_.begin(), calls_.end(),
-                               [&](const Call& c) { return node && c.node.get() == node; });
-  return it == calls_.end() ? nullptr : &*it;
+  const auto it = by_node_.find(node);
+  return it == by_node_.end() ? nullptr : it->second;
 }
 
 std::vector<const Call*> Watch::below(const Tensors& roots) const {

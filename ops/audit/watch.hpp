@@ -6,6 +6,7 @@
 #include "engine/graph.hpp"
 
 #include <deque>
+#include <unordered_map>
 
 namespace gradus::audit {
 
@@ -44,6 +45,7 @@ class Watch {
  private:
   void called(const OpContext& call, GradFn* node);
   std::deque<Call> calls_;
+  std::unordered_map<const GradFn*, const Call*> by_node_;
   CallListener listener_;
   CallListener* outer_;
 };

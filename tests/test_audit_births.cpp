@@ -1,0 +1,152 @@
+// Where a NaN was born, forward and backward, why a parameter gets no gradient, and `gradus audit`.
+#include "ops/audit/audit.hpp"
+#include "tests/helpers.hpp"
+#include "tests/io_helpers.hpp"
+#include "tests/program_helpers.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace gradus;
+using namespace gradus::audit;
+using gradus::testing::f32;
+using gradus::testing::f64;
+using gradus::testing::leaf;
+
+TEST_CASE("audit: the birth of a NaN, with element and operands") {
+  {
+    const Watch watch;
+    const Tensor x = leaf(f64({4, 1, -9, 0}, {2, 2}));
+    const Trace here("step 3");
+    const Tensor loss = sum(exp(neg(sqrt(x))));
+    const auto b = birth(watch);
+    REQUIRE(b);
+    CHECK(b->call->op->name == "sqrt");
+    CHECK(b->element == Shape{1, 0});
+    CHECK(b->call->where == "step 3");
+    CHECK(b->text ==
+          "sqrt gives nan in element (1, 0) from finite operands: operand 0 is -9 there");
+  }
+  {  // inf - inf: back to where the infinity comes from
+    const Watch watch;
+    const Tensor x = leaf(f32({1, 200}, {2}));
+    const Tensor e = exp(x);
+    sub(e, mul(e, 1.0));
+    const auto b = birth(watch);
+    REQUIRE(b);
+    CHECK(b->call->op->name == "exp");
+    CHECK(b->element == Shape{1});
+  }
+  {  // from outside
+    const Watch watch;
+    const Tensor x = leaf(f32({1, NAN}, {2}));
+    sin(cos(x));
+    const auto b = birth(watch);
+    REQUIRE(b);
+    CHECK(b->call->op->name == "cos");
+    CHECK(b->from_outside);
+    CHECK(b->element == Shape{1});
+  }
+  const Watch watch;  // a mask of -inf is no NaN
+  const Tensor x = leaf(f32({1, 2}, {2}));
+  softmax(masked_fill(x, Tensor::from_host("\1\0", {2}, DType::bool_), -INFINITY), 0);
+  CHECK(!birth(watch));
+  CHECK(birth(watch, true)->call->op->name == watch.calls()[0].op->name);
+}
+
+TEST_CASE("audit: the birth of a NaN in backward") {
+  const Watch watch;
+  const Tensor x = leaf(f64({4, 0, 9}, {3}));
+  const Tensor half = mul(x, 1.0);
+  const Tensor loss = sum(mul(sqrt(half), f64({1, 0, 1}, {3})));
+  CHECK(!birth(watch));
+  const auto b = birth_in_backward(watch, {loss});
+  REQUIRE(b);
+  CHECK(b->call->op->name == "sqrt");
+  CHECK(b->operand == 0);
+  CHECK(b->element == Shape{1});
+  CHECK(b->text ==
+        "the vjp of sqrt gives nan for operand 0 element (1,) from finite cotangents: operand 0 is "
+        "0 there");
+  CHECK(!x.grad().defined());
+  const Tensor fine = sum(exp(x));
+  CHECK(!birth_in_backward(watch, {fine}));
+  // An infinity that becomes a NaN two nodes on.
+  const Tensor y = sum(log(mul(mul(x, x), 2.0)));
+  const auto from = birth_in_backward(watch, {y});
+  REQUIRE(from);
+  CHECK(from->call->op->name == "log");
+  CHECK(std::isinf(from->value));
+}
+
+TEST_CASE("audit: the command") {
+  const test::TempFolder folder;
+  const auto config =
+      [&](const char* name, const std::string& layers) {
+        std::ofstream(folder / name)
+            << R"({"experiment": "network", "data": {"name": "digits", "train": 32, "test": 10},
+             "model": {"layers": [)"
+            << layers << R"(]}, "batch_size": 16, "epochs": 1})";
+      };
+  config("right.json", R"({"linear": 8}, "tanh", {"linear": 10})");
+  const test::ProgramRun right = test::run(folder,
+                                           "audit right.json --against reference --json --fail-on "
+                                           "nan,mismatch,unreached");
+  CHECK(right.code == 0);
+  CHECK(right.err == "");
+  std::istringstream lines(right.out);
+  nlohmann::json last;
+  int nodes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line);
+    if (last["event"] != "node") continue;
+    ++nodes;
+    CHECK(last["bad"] == false);
+    CHECK(last["error"].get<double>() <= last["tolerance"].get<double>());
+  }
+  CHECK(last["event"] == "result");
+  CHECK(last["nodes"] == nodes);
+  CHECK(last["ok"] == true);
+  CHECK(nodes > 8);
+
+  config("nan.json", R"({"linear": 8}, "log", {"linear": 10})");
+  const test::ProgramRun nan = test::run(folder, "audit nan.json");
+  CHECK(nan.code == 5);
+  CHECK(nan.out.find("\nNaN: log gives nan in element (") != std::string::npos);
+  CHECK(nan.out.find("at layers[1] log") != std::string::npos);
+  CHECK(test::run(folder, "audit nan.json --fail-on mismatch").code == 0);
+
+  CHECK(test::run(folder, "audit nan.json --fail-on what").code == 2);
+  CHECK(test::run(folder, "audit none.json").code == 3);
+  CHECK(test::run(folder, "audit").code == 2);
+
+  std::ofstream(folder / "product.json")
+      << R"({"experiment": "contraction", "expression": "ij,jk->ik", "sizes": {"i": 3, "j": 4, "k": 5}})";
+  const test::ProgramRun product = test::run(folder, "audit product.json");
+  CHECK(product.code == 0);
+  CHECK(product.out.find("contract") != std::string::npos);
+}
+
+TEST_CASE("audit: why a parameter gets no gradient") {
+  Tensors p;
+  for (int i = 0; i < 6; ++i) p.push_back(leaf(f64({0.5, 2, 1 + double(i)}, {3})));
+  const Watch watch;
+  Tensor loss = sum(mul(p[0], p[0]));
+  loss = add(loss, sum(sin(exp(p[1]).detach())));
+  {
+    const NoGrad off;
+    loss.detach();
+    cos(p[2]);
+  }
+  argmax(p[3], 0);
+  tanh(p[4]);
+  const auto cut = unreached(watch, {loss}, p);
+  REQUIRE(cut.size() == 5);
+  CHECK(cut[0].which == 1);
+  CHECK(cut[0].why.starts_with("cut by a detach, before sin"));
+  CHECK(cut[1].why.starts_with("cut by no_grad, in cos"));
+  CHECK(cut[2].why.find("has no derivative") != std::string::npos);
+  CHECK(cut[3].why == "the result of tanh does not reach the root");
+  CHECK(cut[4].why == "no op reads it");
+}
