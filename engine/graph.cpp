@@ -296,10 +296,14 @@ void run_forward(OpContext& ctx) {
 }
 
 void record_outputs(OpContext& ctx) {
-  if (!ctx.needs_any()) return;
-  Ref<GradFn> node = record(ctx);
-  if (forward_mode()) push_tangents(ctx, *node);
-  if (node->attached_) node->pack_saved();
+  Ref<GradFn> node;
+  if (ctx.needs_any()) {
+    node = record(ctx);
+    if (forward_mode()) push_tangents(ctx, *node);
+    if (node->attached_) node->pack_saved();
+  }
+  if (call_listener) [[unlikely]]
+    (*call_listener)(ctx, node && node->attached_ ? node.get() : nullptr);
 }
 
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {

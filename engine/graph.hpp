@@ -133,6 +133,9 @@ class OpContext {
 
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
+// Told of every primitive call of its thread once the outputs stand; node: null if not recorded.
+using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
+inline constinit thread_local CallListener* call_listener = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs,
                              const Attrs& attrs = {});
@@ -218,6 +221,7 @@ class Trace {
   std::string text_;
   Trace* outer_;
 };
+std::string trace_text();  // of those that are open
 // While it lives, tensors saved for backward are packed by the first function and come back by the
 // second, which must give the same sizes and dtype. A later write to the tensor does not reach
 // what was packed. Innermost wins.

@@ -16,7 +16,12 @@ void Sequential::add(std::unique_ptr<Module> layer) {
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (const auto& layer : layers_) y = layer->forward(y);
+  for (const auto& layer : layers_) {
+    std::optional<Trace> here;
+    if (call_listener || detecting_anomaly())
+      here.emplace(join(layer->place(), " ", layer->kind()));
+    y = layer->forward(y);
+  }
   return y;
 }
 

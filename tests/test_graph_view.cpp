@@ -1,0 +1,239 @@
+// Graphs as data: what is read from a live graph, the backward program, and the writers: text, DOT,
+// JSON, SVG and the page. What needs Graphviz or a browser is skipped with a line where it is
+// missing.
+#include "ops/audit/graph_view.hpp"
+
+#include "ops/ops.hpp"
+#include "tests/helpers.hpp"
+#include "tests/program_helpers.hpp"
+#include "tests/sizes.hpp"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+using namespace gradus;
+using namespace gradus::testing;
+using gradus::audit::GraphView;
+using gradus::audit::Source;
+using gradus::test::TempFolder;
+using Json = nlohmann::json;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  CHECK_MESSAGE(found, "\"", text.substr(0, 2000), "\" lacks \"", part, "\"");
+  return found;
+}
+
+bool have(const char* program) {
+  const bool found =
+      std::system(("command -v " + std::string(program) + " >/dev/null 2>&1").c_str()) == 0;
+  if (!found) MESSAGE(program, " is not installed: skipped");
+  return found;
+}
+
+// y = sum((w x)^2 + w x), with w x used twice.
+struct Small {
+  Tensor w = leaf(f64({1, 2, 3}, {3})), unused = leaf(f64({1}, {1}));
+  Tensor x = f64({4, 5, 6}, {3});
+  audit::GraphRecorder recorder{default_device(), true};
+  Tensor h = [&] {
+    const Trace trace("model"), inner("layer 1");
+    return w * x;
+  }();
+  Tensor y = sum(h * h + h);
+  GraphView view = audit::read_graph({y}, {{"w", w}, {"unused", unused}}, &recorder);
+};
+
+// A chain of `n` pointwise ops with a link over three of them here and there.
+GraphView chain(int n) {
+  Tensor x = leaf(f32({0.5f, -0.5f}, {2}));
+  Tensor y = x, before = x;
+  for (int i = 0; i < n; ++i) {
+    if (i % 5 == 3) {
+      y = y + before;
+      before = y;
+    } else {
+      y = i % 2 ? tanh(y) : sigmoid(y);
+    }
+  }
+  return audit::read_graph({sum(y)}, {{"x", x}});
+}
+
+double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+}  // namespace
+
+TEST_CASE("graph view: nodes, operands, leaves, constants, saved bytes, paths") {
+  const Small s;
+  const GraphView& v = s.view;
+  REQUIRE(v.nodes.size() == 4);
+  CHECK(v.nodes[0].op->name == "mul");
+  CHECK(v.nodes[0].path == std::vector<std::string>{"model", "layer 1"});
+  CHECK(v.nodes[1].path.empty());
+  CHECK(v.nodes[0].inputs[0].kind == Source::Kind::leaf);
+  CHECK(v.nodes[0].inputs[1].kind == Source::Kind::constant);
+  CHECK(v.nodes[1].inputs[0].kind == Source::Kind::node);
+  CHECK(v.nodes[3].op->name == "sum");
+  REQUIRE(v.roots.size() == 1);
+  CHECK(v.roots[0].id == 3);
+  REQUIRE(v.leaves.size() == 2);
+  CHECK(v.leaves[0].uses == 1);
+  CHECK(v.leaves[1].uses == 0);
+  // mul saves x alone, since x asks for no gradient; h * h saves h once, and h is nobody else's.
+  CHECK(v.nodes[0].saved_bytes == v.nodes[1].saved_bytes);
+  CHECK(v.saved_bytes == v.nodes[0].saved_bytes + v.nodes[1].saved_bytes);
+  int counted = 0;
+  for (const audit::SavedTensor& t : v.nodes[1].saved) counted += t.counted;
+  CHECK(counted == 1);
+  CHECK(v.nodes[0].flops == 3);
+  CHECK(v.nodes[0].forward_ns >= 0);
+  // h = {4, 10, 18}; its gradient is 2 h + 1.
+  const audit::Value& h = v.nodes[0].outputs[0];
+  CHECK(h.stats.first == std::vector<double>{4, 10, 18});
+  CHECK(h.stats.mean == doctest::Approx(32 / 3.0));
+  CHECK(h.gradient.first == std::vector<double>{9, 21, 37});
+  CHECK(v.leaves[0].value.gradient.first == std::vector<double>{36, 105, 222});
+  CHECK(v.leaves[0].value.stats.min == 1);
+  CHECK(v.leaves[0].value.stats.max == 3);
+  CHECK(v.leaves[1].value.gradient.count == 0);
+}
+
+TEST_CASE("graph view: the backward program and where gradients add up") {
+  const Small s;
+  const GraphView& v = s.view;
+  REQUIRE(v.steps.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(v.steps[i].node == int(3 - i));
+    CHECK(v.nodes[3 - i].step == int(i));
+  }
+  CHECK(v.steps[3].saved_bytes_left == 0);
+  int to_h = 0;
+  for (const audit::BackwardStep& step : v.steps)
+    for (const auto& d : step.deliveries)
+      if (d.to.kind == Source::Kind::node && d.to.id == 0) {
+        CHECK(d.nth == ++to_h);
+        CHECK(d.of == 3);
+      }
+  CHECK(to_h == 3);
+  CHECK(v.steps[3].sums == 2);
+  const std::string text = to_text(v);
+  has(text, "%0:f64[3] = mul(w, c0)");
+  has(text, "# layer 1");
+  has(text, "leaf unused:f64[1]   # not in the graph");
+  has(text, "# 1: vjp of %3 sum");
+  has(text, "   # 2 of 3\n");
+  has(text, "   # gradients add up\n");
+  has(text, "g:w:f64[3] = mul(g:%0, c0)");
+}
+
+TEST_CASE("graph view: reading changes nothing") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  const int64_t before = live_objects();
+  {
+    const Tensor y = sum(exp(x) * x);
+    const GraphView v = audit::read_graph({y}, {});
+    CHECK(v.leaves[0].name == "leaf0");
+    CHECK(v.nodes[0].forward_ns < 0);
+    CHECK_FALSE(x.grad().defined());
+    backward(y);
+    CHECK(error_of([&] { audit::read_graph({y}, {}); }).find("was freed") != std::string::npos);
+  }
+  CHECK(x.grad().defined());
+  CHECK(values(x.grad())[0] == doctest::Approx(2 * std::exp(1.0)));
+  CHECK(live_objects() <= before + 3);  // the gradient alone is new
+  CHECK(error_of([&] { audit::read_graph({x.detach()}, {}); }).find("no history") !=
+        std::string::npos);
+}
+
+TEST_CASE("graph view: statistics") {
+  const audit::TensorStats s = audit::stats_of(f64({0, 1, -1, INFINITY, NAN, 2, 2, -2}, {2, 4}));
+  CHECK(s.count == 8);
+  CHECK(s.zeros == 1);
+  CHECK(s.nans == 1);
+  CHECK(s.infs == 1);
+  CHECK(s.min == -2);
+  CHECK(s.max == 2);
+  CHECK(s.mean == doctest::Approx(1 / 3.0));
+  CHECK(s.norm == doctest::Approx(std::sqrt(14.0)));
+  int64_t in_bins = 0;
+  for (const int64_t n : s.histogram) in_bins += n;
+  CHECK(in_bins == 6);
+  CHECK(s.histogram.front() == 1);
+  CHECK(s.histogram.back() == 2);
+  CHECK(audit::stats_of(cast(f64({-3, 4}, {2}), DType::bf16)).max == 4);
+  CHECK(audit::stats_of(Tensor::full({2}, {3, 4}, DType::c64)).max == doctest::Approx(5));
+  CHECK(audit::stats_of(Tensor::zeros({0}, DType::f32)).count == 0);
+}
+
+TEST_CASE("graph view: JSON says the same") {
+  const Small s;
+  const Json j = Json::parse(to_json(s.view));
+  CHECK(j["format"] == "gradus.graph/1");
+  REQUIRE(j["nodes"].size() == 4);
+  CHECK(j["nodes"][0]["op"] == "mul");
+  CHECK(j["nodes"][0]["path"] == Json{"model", "layer 1"});
+  CHECK(j["nodes"][0]["inputs"][0]["leaf"] == 0);
+  CHECK(j["nodes"][3]["inputs"][0]["node"] == 2);
+  CHECK(j["nodes"][0]["outputs"][0]["shape"] == Json{3});
+  CHECK(j["nodes"][0]["outputs"][0]["gradient"]["first"] == Json{9.0, 21.0, 37.0});
+  CHECK(j["ops"]["mul"]["derivatives"].size() == 2);
+  CHECK(j["backward"]["steps"].size() == 4);
+  CHECK(j["backward"]["calls"].size() == s.view.backward_calls.size());
+  CHECK(j["saved_bytes"] == s.view.saved_bytes);
+  CHECK(j["leaves"][1]["name"] == "unused");
+  // A NaN is no number of JSON.
+  const Tensor x = leaf(f64({-1}, {1}));
+  audit::GraphRecorder recorder(default_device(), true);
+  const Json n = Json::parse(to_json(audit::read_graph({sum(log(x))}, {{"x", x}}, &recorder)));
+  CHECK(n["nodes"][0]["outputs"][0]["value"]["nan"] == 1);
+  CHECK(n["nodes"][0]["outputs"][0]["value"]["first"][0] == "nan");
+}
+
+TEST_CASE("graph view: DOT is what Graphviz reads") {
+  const std::string dot = to_dot(Small().view);
+  has(dot, "label=\"layer 1\"");
+  has(dot, "leaf0 -> n0");
+  if (!have("dot")) return;
+  const TempFolder folder;
+  const std::string file = folder.write("g.dot", dot);
+  CHECK(std::system(("dot -Tplain '" + file + "' > '" + (folder / "plain") + "'").c_str()) == 0);
+  has(gradus::test::slurp(folder / "plain"), "node n0 ");
+}
+
+TEST_CASE("graph view: thousands of nodes are written in seconds") {
+  const int n = gradus::test::small_sizes() ? 500 : 5000;
+  const auto begin = std::chrono::steady_clock::now();
+  const GraphView v = chain(n);
+  CHECK(int(v.nodes.size()) == n + 1);
+  CHECK(int(v.steps.size()) == n + 1);
+  CHECK(Json::parse(to_json(v))["nodes"].size() == v.nodes.size());
+  has(to_text(v), "return %");
+  CHECK(to_dot(v).size() > size_t(n));
+  CHECK(seconds_since(begin) < 10);
+}
+
+TEST_CASE("graph view: the command") {
+  const TempFolder folder;
+  folder.write("net.json", R"({"experiment": "network", "data": {"name": "digits", "train": 50,
+    "test": 10}, "model": {"layers": [{"linear": 8}, "relu", {"residual": [{"linear": 8}]},
+    {"linear": 10}]}, "batch_size": 10})");
+  folder.write("chain.json", R"({"experiment": "contraction", "expression": "ab,bc,cd->ad",
+    "sizes": {"a": 2, "b": 3, "c": 4, "d": 5}})");
+  const auto graph = gradus::test::run(folder, "graph net.json");
+  CHECK(graph.code == 0);
+  has(graph.out, "# layers[2].residual[0] linear\n");
+  has(graph.out, "\n# loss\n");
+  has(graph.out, "g:layers.0.weight:f32[8,784]");
+  const auto both = gradus::test::run(folder, "graph chain.json --json - --dot chain.dot");
+  CHECK(both.code == 0);
+  const Json j = Json::parse(both.out);
+  CHECK(j["leaves"].size() == 3);
+  CHECK(j["leaves"][2]["name"] == "operand2");
+  has(gradus::test::slurp(folder / "chain.dot"), "digraph");
+  CHECK(gradus::test::run(folder, "graph chain.json --set seed=2").code == 2);
+  CHECK(gradus::test::run(folder, "graph none.json").code == 3);
+}
