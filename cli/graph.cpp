@@ -15,7 +15,7 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
   const Json config = parse_json(read_file(o.config), o.config);
   const bool has_device = config.is_object() && config.contains("device");
   const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
-  const bool values = !o.html.empty() || !o.json.empty();
+  const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
   std::optional<audit::GraphRecorder> recorder;
   const OneStep step = run_one_step({o.config, o.set}, session.device(),
                                     [&] { recorder.emplace(session.device(), values); });
@@ -33,6 +33,8 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
   if (o.dot.empty() && o.json.empty() && o.svg.empty() && o.html.empty()) out << to_text(view);
   write(o.dot, audit::to_dot);
   write(o.json, audit::to_json);
+  write(o.svg, audit::to_svg);
+  write(o.html, audit::to_html);
   return 0;
 }
 

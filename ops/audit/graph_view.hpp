@@ -156,5 +156,9 @@ std::string to_text(const GraphView& view);
 std::string to_dot(const GraphView& view);
 // Everything there is, as one JSON object of the format "gradus.graph/1".
 std::string to_json(const GraphView& view);
+// The picture, all modules open.
+std::string to_svg(const GraphView& view);
+// A page that stands alone: fold, find, what there is to say of a node, backward step by step.
+std::string to_html(const GraphView& view);
 
 }  // namespace gradus::audit
