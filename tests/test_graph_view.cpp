@@ -1,7 +1,7 @@
 // Graphs as data: what is read from a live graph, the backward program, and the writers: text, DOT,
 // JSON, SVG and the page. What needs Graphviz or a browser is skipped with a line where it is
 // missing.
-#include "ops/audit/graph_view.hpp"
+#include "ops/audit/graph_layout.hpp"
 
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
@@ -9,7 +9,9 @@
 #include "tests/sizes.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -204,6 +206,147 @@ TEST_CASE("graph view: DOT is what Graphviz reads") {
   has(gradus::test::slurp(folder / "plain"), "node n0 ");
 }
 
+TEST_CASE("graph view: the layout keeps boxes apart, edges down, and is the same again") {
+  const GraphView v = chain(300);
+  const audit::Layout layout = audit::lay_out(v);
+  std::set<int> seen;
+  for (const audit::Group& g : layout.groups) {
+    for (const audit::Box& a : g.boxes) {
+      CHECK(a.x >= 0);
+      CHECK(a.x + a.width <= g.width + 1e-6);
+      CHECK(a.y + a.height <= g.height + 1e-6);
+      if (a.what.kind == Source::Kind::node) CHECK(seen.insert(a.what.id).second);
+      for (const audit::Box& b : g.boxes)
+        if (&a != &b) {
+          const bool apart = a.x + a.width <= b.x || b.x + b.width <= a.x ||
+                             a.y + a.height <= b.y || b.y + b.height <= a.y;
+          CHECK(apart);
+        }
+    }
+    for (const audit::Wire& w : g.wires) CHECK(g.boxes[size_t(w.from)].y < g.boxes[size_t(w.to)].y);
+    for (const audit::Passage& p : g.in) CHECK(p.node < g.first);
+  }
+  CHECK(seen.size() == v.nodes.size());
+  CHECK(layout.groups.size() > 4);
+  CHECK(to_svg(v) == to_svg(v));
+}
+
+TEST_CASE("graph view: the page stands alone") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  audit::GraphRecorder recorder(default_device(), true);
+  const Tensor y = [&] {
+    const Trace trace("</script><b>\"layer\"");
+    return sum(sigmoid(x));
+  }();
+  GraphView v = audit::read_graph({y}, {{"x", x}}, &recorder);
+  v.title = "<step>";
+  const std::string page = to_html(v), svg = to_svg(v);
+  has(page, "<title>&lt;step&gt;</title>");
+  has(page, "class=\"nojs\"");
+  has(page, "&lt;/script&gt;&lt;b&gt;");  // the name of the layer, in the picture
+  has(page, "<td>sigmoid<td>f64[2]");
+  CHECK(page.find("http://") == page.find("http://www.w3.org/2000/svg"));
+  CHECK(page.find("https://") == std::string::npos);
+  CHECK(page.find("src=") == std::string::npos);
+  const size_t begin = page.find("id=\"data\">") + 10, end = page.find("</script>", begin);
+  const Json j = Json::parse(page.substr(begin, end - begin));
+  CHECK(j["nodes"][0]["path"][0] == "</script><b>\"layer\"");
+  CHECK(j["layout"]["groups"].size() == 1);
+  CHECK(j["layout"]["groups"][0]["boxes"].size() == 3);
+  if (have("xmllint")) {
+    const TempFolder folder;
+    const std::string file = folder.write("g.svg", svg);
+    CHECK(std::system(("xmllint --noout '" + file + "'").c_str()) == 0);
+  }
+}
+
+TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  const auto browse = [&](const std::string& page, const std::string& script) {
+    const std::string test =
+        "<script>const R = {ms: performance.now()}; const $$ = q => "
+        "[...document.querySelectorAll(q)]; const press = k => document.body.dispatchEvent(new "
+        "KeyboardEvent('keydown', {key: k, bubbles: true})); const set = (id, v) => { $(id).value "
+        "= v; "
+        "$(id).dispatchEvent(new Event('input')); };\n" +
+        script +
+        "\ndocument.body.dataset.result = "
+        "btoa(unescape(encodeURIComponent(JSON.stringify(R))));</script></body>";
+    std::string with = page;
+    with.replace(with.rfind("</body>"), 7, test);
+    folder.write("page.html", with);
+    const std::string command = "cd '" + folder.path() +
+                                "' && timeout 60 chromium --headless --no-sandbox --disable-gpu "
+                                "--user-data-dir='" +
+                                (folder / "profile") + "' --dump-dom 'file://" +
+                                (folder / "page.html") + "#n=1' > dom.txt 2> err.txt";
+    REQUIRE(std::system(command.c_str()) == 0);
+    const std::string dom = gradus::test::slurp(folder / "dom.txt");
+    const size_t at = dom.find("data-result=\"");
+    REQUIRE_MESSAGE(at != std::string::npos, "the script of the page failed");
+    std::string code = dom.substr(at + 13, dom.find('"', at + 13) - at - 13), text;
+    unsigned bits = 0, n = 0;
+    for (const char c : code) {
+      const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+      const char* d = std::strchr(digits, c);
+      if (!d) break;
+      bits = bits << 6 | unsigned(d - digits);
+      if ((n += 6) >= 8) text += char(bits >> (n -= 8) & 255);
+    }
+    return Json::parse(text);
+  };
+  const Json r = browse(to_html(Small().view), R"(
+    R.linked = $$("#panel h2")[0].textContent;
+    R.boxes = $$(".box").length;
+    set("find", "mul"); R.hits = $("hits").textContent; R.found = $$(".box.found").length;
+    set("find", "layer 1"); R.byModule = $("hits").textContent;
+    set("find", "");
+    $$(".box.node")[0].dispatchEvent(new MouseEvent("click"));
+    R.panel = $("panel").textContent; R.hash = location.hash;
+    R.path = $$(".box.path").length;
+    set("slider", 2); R.done = $$(".box.done").length; R.now = $("now").textContent;
+    press("ArrowRight"); R.after = $$(".box.done").length; R.back = $$(".wire.back").length;
+    press("j"); R.next = $$("#panel h2")[0].textContent;
+    R.bars = $$("#panel .bars rect").length;
+    $("colour").value = "saved bytes"; $("colour").onchange();
+    R.shaded = $$(".box.dark, .box.light").length;
+    press("f"); R.folded = $$(".box").length; press("f"); R.open = $$(".box").length;
+    R.rows = $$("tbody tr").length; R.noscript = document.body.className;)");
+  CHECK(r["linked"] == "%1 mul");
+  CHECK(r["boxes"] == 6);  // four nodes, w, c0
+  CHECK(r["hits"] == "2 found");
+  CHECK(r["found"] == 2);
+  CHECK(r["byModule"] == "1 found");
+  has(r["panel"], "%0 mul");
+  has(r["panel"], "model › layer 1");
+  has(r["panel"], "dy/d");
+  CHECK(r["hash"] == "#n=0");
+  CHECK(r["path"] == 4);
+  CHECK(r["done"] == 2);
+  has(r["now"], "step 2 of 4: vjp of %2 add");
+  CHECK(r["after"] == 3);
+  CHECK(r["back"] == 1);
+  CHECK(r["next"] == "%1 mul");
+  CHECK(r["bars"].get<int>() > 2);
+  CHECK(r["shaded"] == 2);
+  CHECK(r["folded"] == 0);
+  CHECK(r["open"] == 6);
+  CHECK(r["rows"] == 4);
+  CHECK(r["noscript"] == "");
+  // Thousands of nodes: folded at first, a node is found in its group, and all of it is quick.
+  const Json big = browse(to_html(chain(gradus::test::small_sizes() ? 500 : 5000)), R"(
+    R.boxes = $$(".box").length; set("find", "%321 tanh"); R.hits = $("hits").textContent;
+    R.open = $$(".box").length; set("slider", 100); R.done = $$(".box.done").length;
+    R.all = performance.now();)");
+  CHECK(big["hits"] == "1 found");
+  CHECK(big["open"].get<int>() > big["boxes"].get<int>());
+  CHECK(big["open"].get<int>() < 200);
+  CHECK(big["ms"].get<double>() < 3000);
+  MESSAGE("5000 nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
+          big["all"].get<double>(), " ms");
+}
+
 TEST_CASE("graph view: thousands of nodes are written in seconds") {
   const int n = gradus::test::small_sizes() ? 500 : 5000;
   const auto begin = std::chrono::steady_clock::now();
@@ -213,6 +356,7 @@ TEST_CASE("graph view: thousands of nodes are written in seconds") {
   CHECK(Json::parse(to_json(v))["nodes"].size() == v.nodes.size());
   has(to_text(v), "return %");
   CHECK(to_dot(v).size() > size_t(n));
+  CHECK(to_html(v).size() < size_t(3000) * size_t(n) + 100000);
   CHECK(seconds_since(begin) < 10);
 }
 
@@ -228,12 +372,16 @@ TEST_CASE("graph view: the command") {
   has(graph.out, "# layers[2].residual[0] linear\n");
   has(graph.out, "\n# loss\n");
   has(graph.out, "g:layers.0.weight:f32[8,784]");
-  const auto both = gradus::test::run(folder, "graph chain.json --json - --dot chain.dot");
+  const auto both = gradus::test::run(folder,
+                                      "graph chain.json --json - --dot chain.dot --svg "
+                                      "chain.svg --html chain.html");
   CHECK(both.code == 0);
   const Json j = Json::parse(both.out);
   CHECK(j["leaves"].size() == 3);
   CHECK(j["leaves"][2]["name"] == "operand2");
   has(gradus::test::slurp(folder / "chain.dot"), "digraph");
+  has(gradus::test::slurp(folder / "chain.svg"), "operand2");
+  has(gradus::test::slurp(folder / "chain.html"), "chain.json</title>");
   CHECK(gradus::test::run(folder, "graph chain.json --set seed=2").code == 2);
   CHECK(gradus::test::run(folder, "graph none.json").code == 3);
 }

@@ -73,7 +73,9 @@ std::vector<Group> cut(const GraphView& v) {
 
 class Inside {
  public:
-  Inside(const GraphView& v, Group& g) : v_(v), g_(g) {}
+  // `used_later`: by node, is it an operand in a younger group?
+  Inside(const GraphView& v, Group& g, const std::vector<bool>& used_later)
+      : v_(v), g_(g), used_later_(used_later) {}
 
   void run() {
     collect();
@@ -115,6 +117,9 @@ class Inside {
       }
       const int box = add_box({Source::Kind::node, i, 0});
       box_of_[i] = box;
+      for (const Source& s : n.inputs)
+        if (s.kind == Source::Kind::node && s.id < g_.first) g_.in.push_back({s.id, box, {}});
+      if (used_later_[size_t(i)]) g_.out.push_back({i, box, {}});
       for (size_t k = 0; k < from.size(); ++k)
         if (from[k] >= 0) g_.wires.push_back({from[k], box, int(k), {}});
     }
@@ -137,18 +142,32 @@ class Inside {
     for (const auto& [box, layer] : first_use) items_[size_t(box)].layer = layer;
   }
 
+  // A dummy in each layer from `first` to before `end`.
+  std::vector<int> dummies(int first, int end) {
+    std::vector<int> chain;
+    for (int l = first; l < end; ++l) {
+      items_.push_back({l, 4, 0, {}, {}});
+      if (!chain.empty()) link(chain.back(), int(items_.size()) - 1);
+      chain.push_back(int(items_.size()) - 1);
+    }
+    return chain;
+  }
   void add_dummies() {
-    for (Wire& w : g_.wires) {
-      int above = w.from;
-      std::vector<int> chain;
-      for (int l = items_[size_t(w.from)].layer + 1; l < items_[size_t(w.to)].layer; ++l) {
-        const int dummy = int(items_.size());
-        items_.push_back({l, 4, 0, {}, {}});
-        link(above, dummy);
-        chain.push_back(above = dummy);
-      }
-      link(above, w.to);
-      chains_.push_back(std::move(chain));
+    int depth = 0;
+    for (const Item& i : items_) depth = std::max(depth, i.layer + 1);
+    const auto layer = [&](int item) { return items_[size_t(item)].layer; };
+    for (const Wire& w : g_.wires) {
+      chains_.push_back(dummies(layer(w.from) + 1, layer(w.to)));
+      link(w.from, chains_.back().empty() ? w.to : chains_.back().front());
+      if (!chains_.back().empty()) link(chains_.back().back(), w.to);
+    }
+    for (const Passage& p : g_.in) {
+      chains_.push_back(dummies(0, layer(p.box)));
+      if (!chains_.back().empty()) link(chains_.back().back(), p.box);
+    }
+    for (const Passage& p : g_.out) {
+      chains_.push_back(dummies(layer(p.box) + 1, depth));
+      if (!chains_.back().empty()) link(p.box, chains_.back().front());
     }
     for (size_t i = 0; i < items_.size(); ++i) {
       layers_.resize(std::max(layers_.size(), size_t(items_[i].layer) + 1));
@@ -221,6 +240,9 @@ class Inside {
       left = std::min(left, i.x - i.width / 2);
       right = std::max(right, i.x + i.width / 2);
     }
+    const double title = double(g_.name.size()) * 7 + 40 - (right - left + 2 * kPad);
+    left -= std::max(title, 0.0) / 2;
+    right += std::max(title, 0.0) / 2;
     g_.width = right - left + 2 * kPad;
     g_.height = double(layers_.size()) * (kHeight + kGapY) - kGapY + 2 * kPad;
     const auto y = [](int layer) { return kPad + double(layer) * (kHeight + kGapY); };
@@ -229,14 +251,23 @@ class Inside {
       b.x = items_[i].x - left + kPad - b.width / 2;
       b.y = y(items_[i].layer);
     }
-    for (size_t w = 0; w < g_.wires.size(); ++w)
-      for (const int d : chains_[w])
-        g_.wires[w].bends.emplace_back(items_[size_t(d)].x - left + kPad,
-                                       y(items_[size_t(d)].layer) + kHeight / 2);
+    size_t c = 0;
+    const auto bend = [&](auto& wires) {
+      for (auto& w : wires)
+        for (const int d : chains_[c++]) {  // straight past the boxes of the layer
+          const Item& i = items_[size_t(d)];
+          w.bends.emplace_back(i.x - left + kPad, y(i.layer));
+          w.bends.emplace_back(i.x - left + kPad, y(i.layer) + kHeight);
+        }
+    };
+    bend(g_.wires);
+    bend(g_.in);
+    bend(g_.out);
   }
 
   const GraphView& v_;
   Group& g_;
+  const std::vector<bool>& used_later_;
   std::vector<Item> items_;
   size_t real_ = 0;
   std::map<int, int> box_of_;
@@ -248,11 +279,15 @@ class Inside {
 
 Layout lay_out(const GraphView& v) {
   Layout layout{cut(v), std::vector<int>(v.nodes.size())};
-  for (size_t g = 0; g < layout.groups.size(); ++g) {
-    Group& group = layout.groups[g];
-    Inside(v, group).run();
-    for (int i = group.first; i < group.last; ++i) layout.group_of[size_t(i)] = int(g);
-  }
+  for (size_t g = 0; g < layout.groups.size(); ++g)
+    for (int i = layout.groups[g].first; i < layout.groups[g].last; ++i)
+      layout.group_of[size_t(i)] = int(g);
+  std::vector<bool> used_later(v.nodes.size());
+  for (size_t i = 0; i < v.nodes.size(); ++i)
+    for (const Source& s : v.nodes[i].inputs)
+      if (s.kind == Source::Kind::node && layout.group_of[size_t(s.id)] != layout.group_of[i])
+        used_later[size_t(s.id)] = true;
+  for (Group& group : layout.groups) Inside(v, group, used_later).run();
   return layout;
 }
 

@@ -18,12 +18,20 @@ struct Wire {
   std::vector<std::pair<double, double>> bends;
 };
 
+// An edge on its way in from an older group, or out to younger ones, past the boxes of its own.
+struct Passage {
+  int node = 0;  // of the other group; out: of this one
+  int box = 0;   // of this group
+  std::vector<std::pair<double, double>> bends;
+};
+
 struct Group {
   std::string name;  // of the module
   std::vector<std::string> path;
   int first = 0, last = 0;  // nodes first .. last - 1
   std::vector<Box> boxes;
   std::vector<Wire> wires;  // within the group
+  std::vector<Passage> in, out;
   double width = 0, height = 0;
 };
 

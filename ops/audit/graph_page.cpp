@@ -1,7 +1,7 @@
 // The picture of a graph: as SVG, and as a page that stands alone. The page holds the JSON of the
 // graph, the layout, a script and, for readers without scripts, the SVG, a table and the text.
-#include "graph_page_assets.hpp"
 #include "ops/audit/graph_layout.hpp"
+#include "ops/audit/page_assets.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -36,11 +36,13 @@ const char* kind_of(const Source& s) {
   return s.kind == Source::Kind::node ? "node" : s.kind == Source::Kind::leaf ? "leaf" : "constant";
 }
 
+using Point = std::pair<double, double>;
+
 Json layout_json(const Layout& layout) {
   Json groups = Json::array();
   const auto pixel = [](double x) { return std::round(x * 10) / 10; };
   for (const Group& g : layout.groups) {
-    Json boxes = Json::array(), wires = Json::array();
+    Json boxes = Json::array(), wires = Json::array(), in = Json::array(), out = Json::array();
     for (const Box& b : g.boxes)
       boxes.push_back({{"kind", kind_of(b.what)},
                        {"id", b.what.id},
@@ -48,33 +50,44 @@ Json layout_json(const Layout& layout) {
                        {"y", pixel(b.y)},
                        {"w", pixel(b.width)},
                        {"h", b.height}});
-    for (const Wire& w : g.wires) {
-      Json bends = Json::array();
-      for (const auto& [x, y] : w.bends) bends.push_back({pixel(x), pixel(y)});
-      wires.push_back({{"from", w.from}, {"to", w.to}, {"bends", bends}});
-    }
+    const auto bends = [&](const std::vector<Point>& points) {
+      Json list = Json::array();
+      for (const auto& [x, y] : points) list.push_back({pixel(x), pixel(y)});
+      return list;
+    };
+    for (const Wire& w : g.wires)
+      wires.push_back({{"from", w.from}, {"to", w.to}, {"bends", bends(w.bends)}});
+    for (const Passage& p : g.in)
+      in.push_back({{"node", p.node}, {"box", p.box}, {"bends", bends(p.bends)}});
+    for (const Passage& p : g.out)
+      out.push_back({{"node", p.node}, {"box", p.box}, {"bends", bends(p.bends)}});
     groups.push_back({{"name", g.name},
                       {"first", g.first},
                       {"last", g.last},
                       {"w", pixel(g.width)},
                       {"h", pixel(g.height)},
                       {"boxes", boxes},
-                      {"wires", wires}});
+                      {"wires", wires},
+                      {"in", in},
+                      {"out", out}});
   }
   return {{"groups", groups}, {"group_of", layout.group_of}};
 }
 
-using Point = std::pair<double, double>;
-
+// On from the first point through the others.
 std::string curve(const std::vector<Point>& points) {
-  std::string d = join("M", points[0].first, ",", points[0].second);
+  std::string d;
   for (size_t i = 1; i < points.size(); ++i) {
     const auto [x0, y0] = points[i - 1];
     const auto [x1, y1] = points[i];
     const double m = (y0 + y1) / 2;
     d += join("C", x0, ",", m, " ", x1, ",", m, " ", x1, ",", y1);
   }
-  return "<path class=\"wire\" d=\"" + d + "\"/>\n";
+  return d;
+}
+std::string wire(const std::vector<Point>& points, const std::string& more = "") {
+  return join("<path class=\"wire\" d=\"M", points[0].first, ",", points[0].second, curve(points),
+              more, "\"/>\n");
 }
 
 double middle(const Box& b) {
@@ -106,56 +119,62 @@ std::string box_svg(const GraphView& v, const Box& b) {
 
 // All groups open, in a column.
 std::string picture(const GraphView& v, const Layout& layout, const std::string& style) {
-  double width = 170, y = 0;
+  double width = 0, y = 0, left = 0;
   for (const Group& g : layout.groups) width = std::max(width, g.width);
-  std::vector<Point> corner;  // of each group's inside
-  std::string body;
-  for (const Group& g : layout.groups) {
-    const double w = std::max(g.width, 170.0), x = (width - w) / 2;
-    body += join("<g transform=\"translate(", x, ",", y, ")\"><rect class=\"frame\" width=\"", w,
-                 "\" height=\"", kHead + g.height, "\" rx=\"6\"/><text x=\"8\" y=\"16\">",
-                 escaped(g.name), "</text></g>\n");
-    corner.emplace_back(x + (w - g.width) / 2, y + kHead);
-    body +=
-        join("<g transform=\"translate(", corner.back().first, ",", corner.back().second, ")\">\n");
-    for (const Wire& wire : g.wires) {
-      const Box &a = g.boxes[size_t(wire.from)], &b = g.boxes[size_t(wire.to)];
-      std::vector<Point> points{{middle(a), a.y + a.height}};
-      points.insert(points.end(), wire.bends.begin(), wire.bends.end());
-      points.emplace_back(middle(b), b.y);
-      body += curve(points);
+  std::string frames, wires, boxes;
+  std::vector<std::vector<Point>> ways_out(v.nodes.size());  // to the lower edge of the group
+  for (size_t i = 0; i < layout.groups.size(); ++i) {
+    const Group& g = layout.groups[i];
+    const double x = (width - g.width) / 2;
+    const auto at = [&](double dx, double dy) { return Point{x + dx, y + kHead + dy}; };
+    const auto through = [&](const std::vector<Point>& bends, std::vector<Point>& to) {
+      for (const auto& [dx, dy] : bends) to.push_back(at(dx, dy));
+    };
+    frames += join("<rect class=\"frame\" x=\"", x, "\" y=\"", y, "\" width=\"", g.width,
+                   "\" height=\"", kHead + g.height, "\" rx=\"6\"/><text x=\"", x + 8, "\" y=\"",
+                   y + 16, "\">", escaped(g.name), "</text>\n");
+    for (const Wire& w : g.wires) {
+      const Box &a = g.boxes[size_t(w.from)], &b = g.boxes[size_t(w.to)];
+      std::vector<Point> points{at(middle(a), a.y + a.height)};
+      through(w.bends, points);
+      points.push_back(at(middle(b), b.y));
+      wires += wire(points);
     }
-    for (const Box& b : g.boxes) body += box_svg(v, b);
-    body += "</g>\n";
+    for (const Passage& p : g.in) {
+      const Box& b = g.boxes[size_t(p.box)];
+      std::vector<Point> way{{x + (p.bends.empty() ? middle(b) : p.bends[0].first), y}};
+      through(p.bends, way);
+      way.push_back(at(middle(b), b.y));
+      std::vector<Point> from = ways_out[size_t(p.node)];
+      const int jump = int(i) - layout.group_of[size_t(p.node)];
+      if (jump == 1) {
+        from.insert(from.end(), way.begin(), way.end());
+        wires += wire(from);
+        continue;
+      }
+      const double side = -14 - 9.0 * std::min(jump, 12);  // past what lies between
+      left = std::min(left, side);
+      const auto [ax, ay] = from.back();
+      const auto [bx, by] = way.front();
+      wires += wire(from, join("C", ax, ",", ay + 20, " ", side, ",", ay, " ", side, ",", ay + 26,
+                               "V", by - 26, "C", side, ",", by, " ", bx, ",", by - 20, " ", bx,
+                               ",", by, curve(way)));
+    }
+    for (const Passage& p : g.out) {
+      const Box& a = g.boxes[size_t(p.box)];
+      std::vector<Point>& way = ways_out[size_t(p.node)];
+      way.push_back(at(middle(a), a.y + a.height));
+      through(p.bends, way);
+      way.push_back(at(way.back().first - x, g.height));
+    }
+    boxes += join("<g transform=\"translate(", x, ",", y + kHead, ")\">\n");
+    for (const Box& b : g.boxes) boxes += box_svg(v, b);
+    boxes += "</g>\n";
     y += kHead + g.height + kGap;
   }
-  std::vector<Point> place(v.nodes.size());  // middle of the upper edge
-  for (size_t g = 0; g < layout.groups.size(); ++g)
-    for (const Box& b : layout.groups[g].boxes)
-      if (b.what.kind == Source::Kind::node)
-        place[size_t(b.what.id)] = {corner[g].first + middle(b), corner[g].second + b.y};
-  double left = 0;
-  std::string wires;
-  for (size_t i = 0; i < v.nodes.size(); ++i)
-    for (const Source& s : v.nodes[i].inputs) {
-      if (s.kind != Source::Kind::node) continue;
-      const int jump = layout.group_of[i] - layout.group_of[size_t(s.id)];
-      if (jump == 0) continue;
-      const double box = layout.groups[size_t(layout.group_of[i])].boxes[0].height;
-      Point a = place[size_t(s.id)];
-      const Point b = place[i];
-      a.second += box;
-      const double side = -14 - 9.0 * std::min(jump, 12);
-      left = jump > 1 ? std::min(left, side) : left;
-      wires += jump == 1 ? curve({a, b})
-                         : join("<path class=\"wire\" d=\"M", a.first, ",", a.second, "C", a.first,
-                                ",", a.second + 20, " ", side, ",", a.second, " ", side, ",",
-                                a.second + 26, "V", b.second - 26, "C", side, ",", b.second, " ",
-                                b.first, ",", b.second - 20, " ", b.first, ",", b.second, "\"/>\n");
-    }
   return join("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width - left + 20,
               "\" height=\"", y - kGap + 20, "\" viewBox=\"", left - 10, " -10 ", width - left + 20,
-              " ", y - kGap + 20, "\" role=\"img\">\n", style, body, wires, "</svg>\n");
+              " ", y - kGap + 20, "\" role=\"img\">\n", style, frames, wires, boxes, "</svg>\n");
 }
 
 std::string table(const GraphView& v) {

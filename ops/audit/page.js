@@ -4,7 +4,7 @@
 const G = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const NS = "http://www.w3.org/2000/svg";
-const HEAD = 24, GAP = 34, CELL = 62, FOLDED_WIDTH = 330;
+const HEAD = 24, GAP = 34, CELL = 62;
 const nodes = G.nodes, steps = G.backward.steps, groups = G.layout.groups;
 let selected = null, step = 0, timer = 0, view = { x: 0, y: 0, k: 1 };
 const folded = groups.map(() => nodes.length > 200);
@@ -31,6 +31,8 @@ function source(s) {
 }
 const key = (kind, id) => kind[0] + id;  // n3, l0, c1
 
+const foldedWidth = Math.max(...groups.map(g => 7 * Math.max(g.name.length + 4, summary(g).length)));
+
 // ---- drawing
 
 const svg = el("svg", { role: "group", "aria-label": "the graph" }), root = el("g", {}, svg);
@@ -46,14 +48,21 @@ const MEASURES = {
   "forward time": n => n.forward_ns, "backward time": n => n.backward_ns,
   "saved bytes": n => n.saved_bytes, flops: n => n.flops,
 };
-function shade(n) {
+let range = null;  // logarithms of the least and largest measure
+function measure() {
   const f = MEASURES[$("colour").value];
-  if (!f) return -1;
-  const all = nodes.map(f).filter(x => x > 0);
-  const x = f(n);
-  if (!(x > 0) || !all.length) return -1;
-  const low = Math.log(Math.min(...all.slice(0, 60000))), high = Math.log(Math.max(...all.slice(0, 60000)));
-  return high > low ? Math.round((Math.log(x) - low) / (high - low) * (RAMP.length - 1)) : RAMP.length - 1;
+  range = null;
+  if (!f) return;
+  for (const n of nodes) {
+    const x = f(n);
+    if (x > 0) range = range ? [Math.min(range[0], Math.log(x)), Math.max(range[1], Math.log(x))] : [Math.log(x), Math.log(x)];
+  }
+}
+function shade(n) {
+  const x = range && MEASURES[$("colour").value](n);
+  if (!(x > 0)) return -1;
+  const share = range[1] > range[0] ? (Math.log(x) - range[0]) / (range[1] - range[0]) : 1;
+  return Math.round(share * (RAMP.length - 1));
 }
 
 function drawBox(b, parent) {
@@ -85,55 +94,70 @@ function draw() {
   wires.length = 0;
   tops = [];
   let y = 0;
-  width = Math.max(FOLDED_WIDTH, ...groups.map((g, i) => folded[i] ? 0 : g.w));
-  const wireLayer = el("g", {}, root);
+  width = Math.max(foldedWidth, ...groups.map((g, i) => folded[i] ? 0 : g.w));
+  measure();
+  const frames = el("g", {}, root), wireLayer = el("g", {}, root), insides = el("g", {}, root);
   groups.forEach((g, i) => {
-    const w = folded[i] ? FOLDED_WIDTH : Math.max(g.w, 170), h = folded[i] ? HEAD + 14 : HEAD + g.h;
-    const x = (width - w) / 2;
-    const e = el("g", { transform: `translate(${x},${y})` }, root);
+    const w = folded[i] ? foldedWidth : g.w, h = folded[i] ? HEAD + 14 : HEAD + g.h;
+    const x = (width - w) / 2, at = `translate(${x},${y})`;
+    const e = el("g", { transform: at }, frames);
     el("rect", { class: "frame", width: w, height: h, rx: 6 }, e);
     const head = el("g", { class: "head", tabindex: 0, role: "button", "aria-expanded": !folded[i] }, e);
     el("rect", { width: w, height: HEAD, fill: "transparent" }, head);
     el("text", { x: 8, y: 16 }, head, (folded[i] ? "▸ " : "▾ ") + g.name);
     head.onclick = () => { folded[i] = !folded[i]; draw(); };
     head.onkeydown = k => { if (k.key === "Enter") head.onclick(); };
-    if (folded[i]) el("text", { class: "type", x: 8, y: 31 }, e, summary(g));
+    tops.push({ x, y, w, h });
+    if (folded[i]) {
+      el("rect", { class: "share", y: h - 4, height: 4, width: 0, fill: "var(--grad)", "data-group": i }, e);
+      el("text", { class: "type", x: 8, y: 31 }, e, summary(g));
+    }
     else {
-      const inner = el("g", { transform: `translate(${(w - g.w) / 2},${HEAD})` }, e);
+      const inner = el("g", { transform: `translate(${x},${y + HEAD})` }, insides);
       for (const wire of g.wires) {
         const a = g.boxes[wire.from], b = g.boxes[wire.to];
         addWire(inner, route([[mid(a), a.y + a.h], ...wire.bends, [mid(b), b.y]]), key(a.kind, a.id), key(b.kind, b.id));
       }
       g.boxes.forEach(b => drawBox(b, inner));
     }
-    tops.push({ x, y, w, h, dx: x + (w - g.w) / 2, dy: y + HEAD });
     y += h + GAP;
   });
   height = y - GAP;
-  nodes.forEach((n, id) => n.inputs.forEach(s => {
-    if (!s || s.node === undefined || G.layout.group_of[s.node] === G.layout.group_of[id]) return;
-    const a = port(s.node, true), b = port(id, false), jump = G.layout.group_of[id] - G.layout.group_of[s.node];
-    if (jump === 1) return addWire(wireLayer, route([a, b]), "n" + s.node, "n" + id);
-    const side = -14 - 9 * Math.min(jump, 12);  // past what lies between
-    addWire(wireLayer, `M${a}C${a[0]},${a[1] + 20} ${side},${a[1]} ${side},${a[1] + 26}V${b[1] - 26}C${side},${b[1]} ${b[0]},${b[1] - 20} ${b}`, "n" + s.node, "n" + id);
+  const drawn = new Set();
+  groups.forEach((g, i) => g.in.forEach(p => {
+    const j = G.layout.group_of[p.node], id = g.boxes[p.box].id, once = folded[i] && folded[j] ? j + ">" + i : "n" + p.node + ">" + (folded[i] ? i : "n" + id);
+    if (drawn.has(once)) return;
+    drawn.add(once);
+    const from = wayOut(p.node, j), to = wayIn(p, i);
+    if (i - j === 1) return addWire(wireLayer, route([...from, ...to]), "n" + p.node, "n" + id);
+    const a = from[from.length - 1], b = to[0], side = -14 - 9 * Math.min(i - j, 12);  // past what lies between
+    addWire(wireLayer, route(from) + `C${a[0]},${a[1] + 20} ${side},${a[1]} ${side},${a[1] + 26}V${b[1] - 26}C${side},${b[1]} ${b[0]},${b[1] - 20} ${b}` + onward(to), "n" + p.node, "n" + id);
   }));
   paint();
 }
 const mid = b => b.x + (b.kind === "node" ? (b.w - CELL) / 2 : b.w / 2);
-function port(id, below) {
-  const i = G.layout.group_of[id], t = tops[i];
-  if (folded[i]) return [t.x + t.w / 2, below ? t.y + t.h : t.y];
-  const b = groups[i].boxes.find(x => x.kind === "node" && x.id === id);
-  return [t.dx + mid(b), t.dy + b.y + (below ? b.h : 0)];
+function wayOut(node, i) {  // from a node to the lower edge of its group
+  const t = tops[i];
+  if (folded[i]) return [[t.x + t.w / 2, t.y + t.h]];
+  const p = groups[i].out.find(o => o.node === node), b = groups[i].boxes[p.box];
+  const points = [[mid(b), b.y + b.h], ...p.bends].map(([x, y]) => [t.x + x, t.y + HEAD + y]);
+  return [...points, [points[points.length - 1][0], t.y + t.h]];
 }
-function route(points) {
-  let d = "M" + points[0];
+function wayIn(p, i) {
+  const t = tops[i], b = groups[i].boxes[p.box];
+  if (folded[i]) return [[t.x + t.w / 2, t.y]];
+  const points = [...p.bends, [mid(b), b.y]].map(([x, y]) => [t.x + x, t.y + HEAD + y]);
+  return [[points[0][0], t.y], ...points];
+}
+function onward(points) {
+  let d = "";
   for (let i = 1; i < points.length; ++i) {
     const [x0, y0] = points[i - 1], [x1, y1] = points[i], m = (y0 + y1) / 2;
     d += `C${x0},${m} ${x1},${m} ${x1},${y1}`;
   }
   return d;
 }
+const route = points => "M" + points[0] + onward(points);
 function addWire(parent, d, from, to) { wires.push({ from, to, e: el("path", { class: "wire", d }, parent) }); }
 function summary(g) {
   const counts = {};
@@ -144,7 +168,7 @@ function summary(g) {
   }
   const ops = Object.entries(counts).sort((a, b) => b[1] - a[1]);
   return ops.slice(0, 3).map(([op, n]) => n > 1 ? op + " x " + n : op).join(", ") + (ops.length > 3 ? ", ..." : "") +
-    "; " + (g.last - g.first) + " nodes, " + bytes(saved);
+    "; " + (g.last - g.first) + (g.last - g.first > 1 ? " nodes, " : " node, ") + bytes(saved);
 }
 
 // ---- states on top of the drawing
@@ -178,6 +202,10 @@ function paint() {
       e.querySelector(".norm").textContent = done ? (g ? "∇ " + short(+(+g.norm).toPrecision(2)) : "∇") : "";
     }
   }
+  for (const e of root.querySelectorAll(".share")) {  // of a folded group's nodes that backward has done
+    const g = groups[e.dataset.group], own = nodes.slice(g.first, g.last);
+    e.setAttribute("width", foldedWidth * own.filter(n => n.step < step).length / own.length);
+  }
   for (const w of wires) {
     w.e.classList.toggle("path", path.has(w.from) && path.has(w.to));
     w.e.classList.toggle("back", !!now && w.to === "n" + now.node && delivered.has(w.from));
@@ -196,8 +224,8 @@ function centre(k) {
   if (folded[at.i]) { folded[at.i] = false; draw(); }
   const t = tops[at.i], r = svg.getBoundingClientRect();
   view.k = Math.max(view.k, 0.8);
-  view.x = r.width / 2 - (t.dx + at.b.x + at.b.w / 2) * view.k;
-  view.y = r.height / 2 - (t.dy + at.b.y) * view.k;
+  view.x = r.width / 2 - (t.x + at.b.x + at.b.w / 2) * view.k;
+  view.y = r.height / 2 - (t.y + HEAD + at.b.y) * view.k;
 }
 function fit() {
   const r = svg.getBoundingClientRect(), w = width + 180;
