@@ -151,6 +151,18 @@ TEST_CASE("graph view: reading changes nothing") {
         std::string::npos);
 }
 
+TEST_CASE("graph view: what hooks packed is not counted as kept") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  const SavedTensorHooks hooks([](const Tensor& t) -> std::any { return t; },
+                               [](const std::any& t) { return std::any_cast<Tensor>(t); });
+  const GraphView v = audit::read_graph({sum(exp(x))}, {{"x", x}});
+  REQUIRE(v.nodes[0].saved.size() == 1);
+  CHECK(v.nodes[0].saved[0].packed);
+  CHECK(v.nodes[0].saved[0].bytes == 16);
+  CHECK(v.saved_bytes == 0);
+  has(to_text(v), "saves y (packed): 0 B");
+}
+
 TEST_CASE("graph view: statistics") {
   const audit::TensorStats s = audit::stats_of(f64({0, 1, -1, INFINITY, NAN, 2, 2, -2}, {2, 4}));
   CHECK(s.count == 8);

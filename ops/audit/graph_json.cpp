@@ -60,6 +60,7 @@ Json node_json(const Node& n) {
                           {"bytes", s.bytes},
                           {"storage", s.storage},
                           {"counted", s.counted},
+                          {"packed", s.packed},
                           {"read", s.read}});
   j["saved_bytes"] = n.saved_bytes;
   if (n.flops >= 0) j["flops"] = n.flops;

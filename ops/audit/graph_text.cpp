@@ -189,7 +189,10 @@ std::string to_text(const GraphView& v) {
     if (n.flops >= 0) text += " " + count_text(n.flops, "flop") + ",";
     std::string saves;
     for (const SavedTensor& s : n.saved)
-      saves += (saves.empty() ? "" : ", ") + s.what + (s.counted ? "" : " (shared)") +
+      saves += (saves.empty() ? "" : ", ") + s.what +
+               (s.packed    ? " (packed)"
+                : s.counted ? ""
+                            : " (shared)") +
                (s.read ? "" : " (never read)");
     text += saves.empty() ? " saves nothing"
                           : " saves " + saves + ": " + bytes_text(double(n.saved_bytes));

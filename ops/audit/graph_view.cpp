@@ -281,7 +281,8 @@ class GraphReader {
       }
       const auto [at, fresh] = buffers_.try_emplace(key, int(buffers_.size()));
       saved.storage = at->second;
-      saved.counted = fresh && !leaf_buffers_.contains(key);
+      saved.packed = s.packed != nullptr;
+      saved.counted = fresh && !s.packed && !leaf_buffers_.contains(key);
       if (saved.counted) n.saved_bytes += saved.bytes;
       if (holders_.size() <= size_t(saved.storage)) holders_.resize(size_t(saved.storage) + 1);
       Holders& h = holders_[size_t(saved.storage)];

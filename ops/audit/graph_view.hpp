@@ -47,6 +47,7 @@ struct SavedTensor {
   size_t bytes = 0;
   int storage = 0;      // equal numbers share memory
   bool counted = true;  // false: an older node's saved_bytes has it, or a leaf holds it anyway
+  bool packed = false;  // by hooks or a checkpoint: who knows how much they keep; not counted
   bool read = true;     // did a vjp of this walk ask for it?
 };
 

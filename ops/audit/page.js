@@ -274,7 +274,7 @@ function select(kind, id, jump) {
       (n.flops === undefined ? "" : `<dt>flops</dt><dd>${short(n.flops)}</dd>`) +
       (n.forward_ns === undefined ? "" : `<dt>forward</dt><dd>${time(n.forward_ns)} in kernels</dd>`) +
       (n.backward_ns === undefined ? "" : `<dt>backward</dt><dd>${time(n.backward_ns)} in kernels</dd>`) +
-      `<dt>saved</dt><dd>${n.saved.length ? n.saved.map(s => escape(s.what) + " " + bytes(s.bytes) + (s.counted ? "" : " (shared)") + (s.read ? "" : " (never read)")).join(", ") : "nothing"}</dd></dl>`;
+      `<dt>saved</dt><dd>${n.saved.length ? n.saved.map(s => escape(s.what) + " " + bytes(s.bytes) + (s.packed ? " (packed)" : s.counted ? "" : " (shared)") + (s.read ? "" : " (never read)")).join(", ") : "nothing"}</dd></dl>`;
     if (n.step !== undefined) {
       const s = steps[n.step], list = [];
       for (let i = s.calls[0]; i < s.calls[1]; ++i) list.push(`%b${i} = ${call(G.backward.calls[i])}` + (i < s.calls[0] + s.sums ? "  # gradients add up" : ""));
