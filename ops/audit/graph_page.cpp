@@ -111,8 +111,8 @@ std::string box_svg(const GraphView& v, const Box& b) {
   if (node && value.gradient.count) {
     char norm[32];
     snprintf(norm, sizeof norm, "%.2g", value.gradient.norm);
-    text += join("<text x=\"", w + kGradientCell / 2, "\" y=\"20\" text-anchor=\"middle\">∇ ", norm,
-                 "</text>");
+    text += join("<text class=\"norm\" x=\"", w + kGradientCell / 2,
+                 "\" y=\"20\" text-anchor=\"middle\">∇ ", norm, "</text>");
   }
   return text + "</g>\n";
 }
@@ -207,7 +207,7 @@ std::string plain_style() {
   std::string css =
       ".frame{fill:#f4f4f1;stroke:#999}.box rect{fill:#fff;stroke:#999}.leaf rect{fill:#d6e8f5}"
       ".constant rect{stroke-dasharray:3 2}.wire{fill:none;stroke:#999}"
-      "text{font:11px monospace;fill:#1b1b1b}.type{font-size:10px;fill:#666}";
+      "text{font:11px monospace;fill:#1b1b1b}.type{font-size:10px;fill:#666}.norm{font-size:10px}";
   return "<style>" + css + "</style>\n";
 }
 

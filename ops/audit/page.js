@@ -373,6 +373,11 @@ function start() {
   window.addEventListener("pointermove", e => { if (drag && e.buttons) { view.x = e.clientX - drag[0]; view.y = e.clientY - drag[1]; paint(); } });
   window.addEventListener("pointerup", () => { drag = null; });
   window.addEventListener("hashchange", fromHash);
+  window.addEventListener("beforeprint", () => {  // all of it on the paper
+    svg.setAttribute("viewBox", `-130 -10 ${width + 150} ${height + 20}`);
+    root.removeAttribute("transform");
+  });
+  window.addEventListener("afterprint", () => { svg.removeAttribute("viewBox"); paint(); });
   document.addEventListener("keydown", e => {
     if (e.target.matches("input[type=search], select") || e.ctrlKey || e.metaKey || e.altKey) return;
     const r = svg.getBoundingClientRect(), id = selected && selected[0] === "n" ? +selected.slice(1) : -1;
