@@ -9,6 +9,7 @@
 #include "cli/contract.hpp"
 #include "cli/demo.hpp"
 #include "cli/devices.hpp"
+#include "cli/graph.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/script.hpp"
@@ -236,6 +237,22 @@ void declare_audit(CLI::App& app, Action& action) {
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
 }
 
+void declare_graph(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<GraphOptions>();
+  CLI::App* sub = command(app, "graph", "what one step of a config records, and its backward",
+                          "  gradus graph configs/mlp/digits.json\n"
+                          "  gradus graph configs/lenet/digits.json --html lenet.html\n"
+                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--html", o->html, "a page to look at, by itself", "FILE");
+  text(sub, "--svg", o->svg, "the picture alone", "FILE");
+  text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
+  text(sub, "--json", o->json, "all there is; - prints it", "FILE");
+  device(sub, o->device);
+  runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
+}
+
 void declare_script(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ScriptRun>();
   CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
@@ -341,8 +358,8 @@ std::string full_name(CLI::App* sub) {
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
        {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_script, declare_repl, declare_check,
-        declare_config, declare_version})
+        declare_devices, declare_tune, declare_audit, declare_graph, declare_script, declare_repl,
+        declare_check, declare_config, declare_version})
     declare(app, action);
 }
 

@@ -433,6 +433,22 @@ Spec contraction_spec() {
       .maybe("repeat", Spec::integer("timed runs; the best counts").at_least(1).otherwise("1"));
 }
 
+Contraction drawn_contraction(const std::string& file, Device& device) {
+  ContractOptions options;
+  options.config = file;
+  const Json config = resolve(options);
+  const auto expression = config["expression"].get<std::string>();
+  Contraction c;
+  c.algebra = parse_algebra(config["algebra"].get<std::string>());
+  const auto shapes =
+      shapes_from_sizes(parse_equation(expression), config.value("sizes", Json::object()));
+  c.plan = plan_einsum(expression, shapes, path_options(config["path"], c.algebra));
+  manual_seed(config["seed"].get<uint64_t>());
+  for (const Shape& shape : shapes)
+    c.operands.push_back(random_operand(shape, parse_dtype(config.value("dtype", "f32")), device));
+  return c;
+}
+
 int run_contract(const ContractOptions& options, std::ostream& out, std::ostream& err) {
   return ContractRun(options, out, err).run();
 }

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+namespace gradus {
+class Device;
+}
+
 namespace gradus::cli {
 
 // What the command line says; whatever is left out comes from the config, or is the default.
@@ -33,6 +37,10 @@ struct ContractOptions {
 
 // The option table of the experiment "contraction".
 Spec contraction_spec();
+
+struct Contraction;
+// The contraction that a config describes, with its operands drawn. Error(config, value).
+Contraction drawn_contraction(const std::string& config, Device& device);
 
 // The exit code. Throws Error: config or value for wrong use, io for files, device, memory when the
 // operands and intermediates exceed the limit (before the contraction), numeric when --verify fails

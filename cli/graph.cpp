@@ -1,0 +1,41 @@
+// Options to files; what a graph looks like, ops/audit/ knows.
+#include "cli/graph.hpp"
+
+#include "cli/one_step.hpp"
+#include "cli/session.hpp"
+#include "engine/io/file.hpp"
+#include "ops/audit/graph_view.hpp"
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
+  const Json config = parse_json(read_file(o.config), o.config);
+  const bool has_device = config.is_object() && config.contains("device");
+  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
+  const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
+  std::optional<audit::GraphRecorder> recorder;
+  const OneStep step = run_one_step({o.config, o.set}, session.device(),
+                                    [&] { recorder.emplace(session.device(), values); });
+  audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
+  view.title = o.config;
+  recorder.reset();
+  const auto write = [&](const std::string& file, const auto& text_of) {
+    if (file.empty()) return;
+    const std::string text = text_of(view);
+    if (file == "-")
+      out << text << "\n";
+    else
+      write_file_atomically(file, text);
+  };
+  if (o.dot.empty() && o.json.empty() && o.svg.empty() && o.html.empty()) out << to_text(view);
+  write(o.dot, audit::to_dot);
+  write(o.json, audit::to_json);
+  write(o.svg, audit::to_svg);
+  write(o.html, audit::to_html);
+  return 0;
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,65 @@
+// A network's step is that of a Trainer, without the optimiser.
+#include "cli/one_step.hpp"
+
+#include "cli/batches.hpp"
+#include "cli/contract.hpp"
+#include "cli/contract_verify.hpp"
+#include "cli/experiment.hpp"
+#include "cli/train.hpp"
+#include "engine/graph.hpp"
+#include "engine/io/file.hpp"
+#include "engine/random.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace gradus::cli {
+
+namespace {
+
+OneStep network_step(const OneStepConfig& config, Device& device,
+                     const std::function<void()>& ready) {
+  const Experiment e =
+      read_experiment(layered_network(config.file, config.set).resolve(), config.file);
+  const Dataset data = load_data(e);
+  manual_seed(e.seed);
+  nn::Sequential network = build_network(e, data, device);
+  std::vector<int64_t> order(size_t(data.train.count));
+  std::iota(order.begin(), order.end(), int64_t(0));
+  if (e.shuffle) order = epoch_order(data.train.count, e.seed, 0);
+  order.resize(size_t(std::min(e.batch_size, data.train.count)));
+  Batches batches(data, data.train, device);
+  const auto& batch = batches.fill(order);
+  default_generator().begin_step();
+  ready();
+  const Tensor outputs = nn::outputs_of(network, batch.inputs);
+  const Trace trace("loss");
+  return {{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters()};
+}
+
+OneStep contraction_step(const OneStepConfig& config, Device& device,
+                         const std::function<void()>& ready) {
+  if (!config.set.empty())
+    fail(ErrorKind::config, "--set", "belongs to configs of networks; ", config.file,
+         " is a contraction");
+  Contraction c = drawn_contraction(config.file, device);
+  OneStep step;
+  for (size_t k = 0; k < c.operands.size(); ++k)
+    step.leaves.emplace_back(join("operand", int64_t(k)), c.operands[k].set_requires_grad());
+  ready();
+  step.roots.push_back(einsum(c.plan, c.operands, c.algebra));
+  return step;
+}
+
+}  // namespace
+
+OneStep run_one_step(const OneStepConfig& config, Device& device,
+                     const std::function<void()>& ready) {
+  const Json json = parse_json(read_file(config.file), config.file);
+  const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";
+  return contraction ? contraction_step(config, device, ready)
+                     : network_step(config, device, ready);
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,22 @@
+// What a person wants to know of many numbers: their range, mean, spread, norm, how many are zero
+// or not finite, a histogram, and the first few.
+#pragma once
+#include "engine/tensor.hpp"
+
+#include <array>
+
+namespace gradus::audit {
+
+struct TensorStats {
+  int64_t count = 0, zeros = 0, nans = 0, infs = 0;
+  // Of the finite ones, in f64; 0 if there are none. Of complex numbers: of their absolute values.
+  double min = 0, max = 0, mean = 0, std = 0, norm = 0;
+  static constexpr size_t kBins = 24, kFirst = 6;
+  std::array<int64_t, kBins> histogram{};  // equal steps from min to max
+  std::vector<double> first;               // in row-major order
+};
+
+// Waits for the device. All zero for an undefined tensor or a user's dtype.
+TensorStats stats_of(const Tensor& t);
+
+}  // namespace gradus::audit

@@ -1,0 +1,399 @@
+// Graphs as data: what is read from a live graph, the backward program, and the writers: text, DOT,
+// JSON, SVG and the page. What needs Graphviz or a browser is skipped with a line where it is
+// missing.
+#include "ops/audit/graph_layout.hpp"
+
+#include "ops/ops.hpp"
+#include "tests/helpers.hpp"
+#include "tests/program_helpers.hpp"
+#include "tests/sizes.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace gradus;
+using namespace gradus::testing;
+using gradus::audit::GraphView;
+using gradus::audit::Source;
+using gradus::test::TempFolder;
+using Json = nlohmann::json;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  CHECK_MESSAGE(found, "\"", text.substr(0, 2000), "\" lacks \"", part, "\"");
+  return found;
+}
+
+bool have(const char* program) {
+  const bool found =
+      std::system(("command -v " + std::string(program) + " >/dev/null 2>&1").c_str()) == 0;
+  if (!found) MESSAGE(program, " is not installed: skipped");
+  return found;
+}
+
+// y = sum((w x)^2 + w x), with w x used twice.
+struct Small {
+  Tensor w = leaf(f64({1, 2, 3}, {3})), unused = leaf(f64({1}, {1}));
+  Tensor x = f64({4, 5, 6}, {3});
+  audit::GraphRecorder recorder{default_device(), true};
+  Tensor h = [&] {
+    const Trace trace("model"), inner("layer 1");
+    return w * x;
+  }();
+  Tensor y = sum(h * h + h);
+  GraphView view = audit::read_graph({y}, {{"w", w}, {"unused", unused}}, &recorder);
+};
+
+// A chain of `n` pointwise ops with a link over three of them here and there.
+GraphView chain(int n) {
+  Tensor x = leaf(f32({0.5f, -0.5f}, {2}));
+  Tensor y = x, before = x;
+  for (int i = 0; i < n; ++i) {
+    if (i % 5 == 3) {
+      y = y + before;
+      before = y;
+    } else {
+      y = i % 2 ? tanh(y) : sigmoid(y);
+    }
+  }
+  return audit::read_graph({sum(y)}, {{"x", x}});
+}
+
+double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+}  // namespace
+
+TEST_CASE("graph view: nodes, operands, leaves, constants, saved bytes, paths") {
+  const Small s;
+  const GraphView& v = s.view;
+  REQUIRE(v.nodes.size() == 4);
+  CHECK(v.nodes[0].op->name == "mul");
+  CHECK(v.nodes[0].path == std::vector<std::string>{"model", "layer 1"});
+  CHECK(v.nodes[1].path.empty());
+  CHECK(v.nodes[0].inputs[0].kind == Source::Kind::leaf);
+  CHECK(v.nodes[0].inputs[1].kind == Source::Kind::constant);
+  CHECK(v.nodes[1].inputs[0].kind == Source::Kind::node);
+  CHECK(v.nodes[3].op->name == "sum");
+  REQUIRE(v.roots.size() == 1);
+  CHECK(v.roots[0].id == 3);
+  REQUIRE(v.leaves.size() == 2);
+  CHECK(v.leaves[0].uses == 1);
+  CHECK(v.leaves[1].uses == 0);
+  // mul saves x alone, since x asks for no gradient; h * h saves h once, and h is nobody else's.
+  CHECK(v.nodes[0].saved_bytes == v.nodes[1].saved_bytes);
+  CHECK(v.saved_bytes == v.nodes[0].saved_bytes + v.nodes[1].saved_bytes);
+  int counted = 0;
+  for (const audit::SavedTensor& t : v.nodes[1].saved) counted += t.counted;
+  CHECK(counted == 1);
+  CHECK(v.nodes[0].flops == 3);
+  CHECK(v.nodes[0].forward_ns >= 0);
+  // h = {4, 10, 18}; its gradient is 2 h + 1.
+  const audit::Value& h = v.nodes[0].outputs[0];
+  CHECK(h.stats.first == std::vector<double>{4, 10, 18});
+  CHECK(h.stats.mean == doctest::Approx(32 / 3.0));
+  CHECK(h.gradient.first == std::vector<double>{9, 21, 37});
+  CHECK(v.leaves[0].value.gradient.first == std::vector<double>{36, 105, 222});
+  CHECK(v.leaves[0].value.stats.min == 1);
+  CHECK(v.leaves[0].value.stats.max == 3);
+  CHECK(v.leaves[1].value.gradient.count == 0);
+}
+
+TEST_CASE("graph view: the backward program and where gradients add up") {
+  const Small s;
+  const GraphView& v = s.view;
+  REQUIRE(v.steps.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(v.steps[i].node == int(3 - i));
+    CHECK(v.nodes[3 - i].step == int(i));
+  }
+  CHECK(v.steps[3].saved_bytes_left == 0);
+  int to_h = 0;
+  for (const audit::BackwardStep& step : v.steps)
+    for (const auto& d : step.deliveries)
+      if (d.to.kind == Source::Kind::node && d.to.id == 0) {
+        CHECK(d.nth == ++to_h);
+        CHECK(d.of == 3);
+      }
+  CHECK(to_h == 3);
+  CHECK(v.steps[3].sums == 2);
+  const std::string text = to_text(v);
+  has(text, "%0:f64[3] = mul(w, c0)");
+  has(text, "# layer 1");
+  has(text, "leaf unused:f64[1]   # not in the graph");
+  has(text, "# 1: vjp of %3 sum");
+  has(text, "   # 2 of 3\n");
+  has(text, "   # gradients add up\n");
+  has(text, "g:w:f64[3] = mul(g:%0, c0)");
+}
+
+TEST_CASE("graph view: reading changes nothing") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  const int64_t before = live_objects();
+  {
+    const Tensor y = sum(exp(x) * x);
+    const GraphView v = audit::read_graph({y}, {});
+    CHECK(v.leaves[0].name == "leaf0");
+    CHECK(v.nodes[0].forward_ns < 0);
+    CHECK_FALSE(x.grad().defined());
+    backward(y);
+    CHECK(error_of([&] { audit::read_graph({y}, {}); }).find("was freed") != std::string::npos);
+  }
+  CHECK(x.grad().defined());
+  CHECK(values(x.grad())[0] == doctest::Approx(2 * std::exp(1.0)));
+  CHECK(live_objects() <= before + 3);  // the gradient alone is new
+  CHECK(error_of([&] { audit::read_graph({x.detach()}, {}); }).find("no history") !=
+        std::string::npos);
+}
+
+TEST_CASE("graph view: what hooks packed is not counted as kept") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  const SavedTensorHooks hooks([](const Tensor& t) -> std::any { return t; },
+                               [](const std::any& t) { return std::any_cast<Tensor>(t); });
+  const GraphView v = audit::read_graph({sum(exp(x))}, {{"x", x}});
+  REQUIRE(v.nodes[0].saved.size() == 1);
+  CHECK(v.nodes[0].saved[0].packed);
+  CHECK(v.nodes[0].saved[0].bytes == 16);
+  CHECK(v.saved_bytes == 0);
+  has(to_text(v), "saves y (packed): 0 B");
+}
+
+TEST_CASE("graph view: statistics") {
+  const audit::TensorStats s = audit::stats_of(f64({0, 1, -1, INFINITY, NAN, 2, 2, -2}, {2, 4}));
+  CHECK(s.count == 8);
+  CHECK(s.zeros == 1);
+  CHECK(s.nans == 1);
+  CHECK(s.infs == 1);
+  CHECK(s.min == -2);
+  CHECK(s.max == 2);
+  CHECK(s.mean == doctest::Approx(1 / 3.0));
+  CHECK(s.norm == doctest::Approx(std::sqrt(14.0)));
+  int64_t in_bins = 0;
+  for (const int64_t n : s.histogram) in_bins += n;
+  CHECK(in_bins == 6);
+  CHECK(s.histogram.front() == 1);
+  CHECK(s.histogram.back() == 2);
+  CHECK(audit::stats_of(cast(f64({-3, 4}, {2}), DType::bf16)).max == 4);
+  CHECK(audit::stats_of(Tensor::full({2}, {3, 4}, DType::c64)).max == doctest::Approx(5));
+  CHECK(audit::stats_of(Tensor::zeros({0}, DType::f32)).count == 0);
+}
+
+TEST_CASE("graph view: JSON says the same") {
+  const Small s;
+  const Json j = Json::parse(to_json(s.view));
+  CHECK(j["format"] == "gradus.graph/1");
+  REQUIRE(j["nodes"].size() == 4);
+  CHECK(j["nodes"][0]["op"] == "mul");
+  CHECK(j["nodes"][0]["path"] == Json{"model", "layer 1"});
+  CHECK(j["nodes"][0]["inputs"][0]["leaf"] == 0);
+  CHECK(j["nodes"][3]["inputs"][0]["node"] == 2);
+  CHECK(j["nodes"][0]["outputs"][0]["shape"] == Json{3});
+  CHECK(j["nodes"][0]["outputs"][0]["gradient"]["first"] == Json{9.0, 21.0, 37.0});
+  CHECK(j["ops"]["mul"]["derivatives"].size() == 2);
+  CHECK(j["backward"]["steps"].size() == 4);
+  CHECK(j["backward"]["calls"].size() == s.view.backward_calls.size());
+  CHECK(j["saved_bytes"] == s.view.saved_bytes);
+  CHECK(j["leaves"][1]["name"] == "unused");
+  // A NaN is no number of JSON.
+  const Tensor x = leaf(f64({-1}, {1}));
+  audit::GraphRecorder recorder(default_device(), true);
+  const Json n = Json::parse(to_json(audit::read_graph({sum(log(x))}, {{"x", x}}, &recorder)));
+  CHECK(n["nodes"][0]["outputs"][0]["value"]["nan"] == 1);
+  CHECK(n["nodes"][0]["outputs"][0]["value"]["first"][0] == "nan");
+}
+
+TEST_CASE("graph view: DOT is what Graphviz reads") {
+  const std::string dot = to_dot(Small().view);
+  has(dot, "label=\"layer 1\"");
+  has(dot, "leaf0 -> n0");
+  if (!have("dot")) return;
+  const TempFolder folder;
+  const std::string file = folder.write("g.dot", dot);
+  CHECK(std::system(("dot -Tplain '" + file + "' > '" + (folder / "plain") + "'").c_str()) == 0);
+  has(gradus::test::slurp(folder / "plain"), "node n0 ");
+}
+
+TEST_CASE("graph view: the layout keeps boxes apart, edges down, and is the same again") {
+  const GraphView v = chain(300);
+  const audit::Layout layout = audit::lay_out(v);
+  std::set<int> seen;
+  for (const audit::Group& g : layout.groups) {
+    for (const audit::Box& a : g.boxes) {
+      CHECK(a.x >= 0);
+      CHECK(a.x + a.width <= g.width + 1e-6);
+      CHECK(a.y + a.height <= g.height + 1e-6);
+      if (a.what.kind == Source::Kind::node) CHECK(seen.insert(a.what.id).second);
+      for (const audit::Box& b : g.boxes)
+        if (&a != &b) {
+          const bool apart = a.x + a.width <= b.x || b.x + b.width <= a.x ||
+                             a.y + a.height <= b.y || b.y + b.height <= a.y;
+          CHECK(apart);
+        }
+    }
+    for (const audit::Wire& w : g.wires) CHECK(g.boxes[size_t(w.from)].y < g.boxes[size_t(w.to)].y);
+    for (const audit::Passage& p : g.in) CHECK(p.node < g.first);
+  }
+  CHECK(seen.size() == v.nodes.size());
+  CHECK(layout.groups.size() > 4);
+  CHECK(to_svg(v) == to_svg(v));
+}
+
+TEST_CASE("graph view: the page stands alone") {
+  const Tensor x = leaf(f64({1, 2}, {2}));
+  audit::GraphRecorder recorder(default_device(), true);
+  const Tensor y = [&] {
+    const Trace trace("</script><b>\"layer\"");
+    return sum(sigmoid(x));
+  }();
+  GraphView v = audit::read_graph({y}, {{"x", x}}, &recorder);
+  v.title = "<step>";
+  const std::string page = to_html(v), svg = to_svg(v);
+  has(page, "<title>&lt;step&gt;</title>");
+  has(page, "class=\"nojs\"");
+  has(page, "&lt;/script&gt;&lt;b&gt;");  // the name of the layer, in the picture
+  has(page, "<td>sigmoid<td>f64[2]");
+  CHECK(page.find("http://") == page.find("http://www.w3.org/2000/svg"));
+  CHECK(page.find("https://") == std::string::npos);
+  CHECK(page.find("src=") == std::string::npos);
+  const size_t begin = page.find("id=\"data\">") + 10, end = page.find("</script>", begin);
+  const Json j = Json::parse(page.substr(begin, end - begin));
+  CHECK(j["nodes"][0]["path"][0] == "</script><b>\"layer\"");
+  CHECK(j["layout"]["groups"].size() == 1);
+  CHECK(j["layout"]["groups"][0]["boxes"].size() == 3);
+  if (have("xmllint")) {
+    const TempFolder folder;
+    const std::string file = folder.write("g.svg", svg);
+    CHECK(std::system(("xmllint --noout '" + file + "'").c_str()) == 0);
+  }
+}
+
+TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  const auto browse = [&](const std::string& page, const std::string& script) {
+    const std::string test =
+        "<script>const R = {ms: performance.now()}; const $$ = q => "
+        "[...document.querySelectorAll(q)]; const press = k => document.body.dispatchEvent(new "
+        "KeyboardEvent('keydown', {key: k, bubbles: true})); const set = (id, v) => { $(id).value "
+        "= v; "
+        "$(id).dispatchEvent(new Event('input')); };\n" +
+        script +
+        "\ndocument.body.dataset.result = "
+        "btoa(unescape(encodeURIComponent(JSON.stringify(R))));</script></body>";
+    std::string with = page;
+    with.replace(with.rfind("</body>"), 7, test);
+    folder.write("page.html", with);
+    const std::string command = "cd '" + folder.path() +
+                                "' && timeout 60 chromium --headless --no-sandbox --disable-gpu "
+                                "--user-data-dir='" +
+                                (folder / "profile") + "' --dump-dom 'file://" +
+                                (folder / "page.html") + "#n=1' > dom.txt 2> err.txt";
+    REQUIRE(std::system(command.c_str()) == 0);
+    const std::string dom = gradus::test::slurp(folder / "dom.txt");
+    const size_t at = dom.find("data-result=\"");
+    REQUIRE_MESSAGE(at != std::string::npos, "the script of the page failed");
+    std::string code = dom.substr(at + 13, dom.find('"', at + 13) - at - 13), text;
+    unsigned bits = 0, n = 0;
+    for (const char c : code) {
+      const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+      const char* d = std::strchr(digits, c);
+      if (!d) break;
+      bits = bits << 6 | unsigned(d - digits);
+      if ((n += 6) >= 8) text += char(bits >> (n -= 8) & 255);
+    }
+    return Json::parse(text);
+  };
+  const Json r = browse(to_html(Small().view), R"(
+    R.linked = $$("#panel h2")[0].textContent;
+    R.boxes = $$(".box").length;
+    set("find", "mul"); R.hits = $("hits").textContent; R.found = $$(".box.found").length;
+    set("find", "layer 1"); R.byModule = $("hits").textContent;
+    set("find", "");
+    $$(".box.node")[0].dispatchEvent(new MouseEvent("click"));
+    R.panel = $("panel").textContent; R.hash = location.hash;
+    R.path = $$(".box.path").length;
+    set("slider", 2); R.done = $$(".box.done").length; R.now = $("now").textContent;
+    press("ArrowRight"); R.after = $$(".box.done").length; R.back = $$(".wire.back").length;
+    press("j"); R.next = $$("#panel h2")[0].textContent;
+    R.bars = $$("#panel .bars rect").length;
+    $("colour").value = "saved bytes"; $("colour").onchange();
+    R.shaded = $$(".box.dark, .box.light").length;
+    press("f"); R.folded = $$(".box").length; press("f"); R.open = $$(".box").length;
+    R.rows = $$("tbody tr").length; R.noscript = document.body.className;)");
+  CHECK(r["linked"] == "%1 mul");
+  CHECK(r["boxes"] == 6);  // four nodes, w, c0
+  CHECK(r["hits"] == "2 found");
+  CHECK(r["found"] == 2);
+  CHECK(r["byModule"] == "1 found");
+  has(r["panel"], "%0 mul");
+  has(r["panel"], "model › layer 1");
+  has(r["panel"], "dy/d");
+  CHECK(r["hash"] == "#n=0");
+  CHECK(r["path"] == 4);
+  CHECK(r["done"] == 2);
+  has(r["now"], "step 2 of 4: vjp of %2 add");
+  CHECK(r["after"] == 3);
+  CHECK(r["back"] == 1);
+  CHECK(r["next"] == "%1 mul");
+  CHECK(r["bars"].get<int>() > 2);
+  CHECK(r["shaded"] == 2);
+  CHECK(r["folded"] == 0);
+  CHECK(r["open"] == 6);
+  CHECK(r["rows"] == 4);
+  CHECK(r["noscript"] == "");
+  // Thousands of nodes: folded at first, a node is found in its group, and all of it is quick.
+  const Json big = browse(to_html(chain(gradus::test::small_sizes() ? 500 : 5000)), R"(
+    R.boxes = $$(".box").length; set("find", "%321 tanh"); R.hits = $("hits").textContent;
+    R.open = $$(".box").length; set("slider", 100); R.done = $$(".box.done").length;
+    R.all = performance.now();)");
+  CHECK(big["hits"] == "1 found");
+  CHECK(big["open"].get<int>() > big["boxes"].get<int>());
+  CHECK(big["open"].get<int>() < 200);
+  CHECK(big["ms"].get<double>() < 3000);
+  MESSAGE("5000 nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
+          big["all"].get<double>(), " ms");
+}
+
+TEST_CASE("graph view: thousands of nodes are written in seconds") {
+  const int n = gradus::test::small_sizes() ? 500 : 5000;
+  const auto begin = std::chrono::steady_clock::now();
+  const GraphView v = chain(n);
+  CHECK(int(v.nodes.size()) == n + 1);
+  CHECK(int(v.steps.size()) == n + 1);
+  CHECK(Json::parse(to_json(v))["nodes"].size() == v.nodes.size());
+  has(to_text(v), "return %");
+  CHECK(to_dot(v).size() > size_t(n));
+  CHECK(to_html(v).size() < size_t(3000) * size_t(n) + 100000);
+  CHECK(seconds_since(begin) < 10);
+}
+
+TEST_CASE("graph view: the command") {
+  const TempFolder folder;
+  folder.write("net.json", R"({"experiment": "network", "data": {"name": "digits", "train": 50,
+    "test": 10}, "model": {"layers": [{"linear": 8}, "relu", {"residual": [{"linear": 8}]},
+    {"linear": 10}]}, "batch_size": 10})");
+  folder.write("chain.json", R"({"experiment": "contraction", "expression": "ab,bc,cd->ad",
+    "sizes": {"a": 2, "b": 3, "c": 4, "d": 5}})");
+  const auto graph = gradus::test::run(folder, "graph net.json");
+  CHECK(graph.code == 0);
+  has(graph.out, "# layers[2].residual[0] linear\n");
+  has(graph.out, "\n# loss\n");
+  has(graph.out, "g:layers.0.weight:f32[8,784]");
+  const auto both = gradus::test::run(folder,
+                                      "graph chain.json --json - --dot chain.dot --svg "
+                                      "chain.svg --html chain.html");
+  CHECK(both.code == 0);
+  const Json j = Json::parse(both.out);
+  CHECK(j["leaves"].size() == 3);
+  CHECK(j["leaves"][2]["name"] == "operand2");
+  has(gradus::test::slurp(folder / "chain.dot"), "digraph");
+  has(gradus::test::slurp(folder / "chain.svg"), "operand2");
+  has(gradus::test::slurp(folder / "chain.html"), "chain.json</title>");
+  CHECK(gradus::test::run(folder, "graph chain.json --set seed=2").code == 2);
+  CHECK(gradus::test::run(folder, "graph none.json").code == 3);
+}
