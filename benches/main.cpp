@@ -38,7 +38,7 @@ const Bench kBenches[] = {
     {"pointwise", "words held in L2, add and mul beyond caches, broadcast operands", pointwise},
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},
-    {"einsum", "TCCG's contractions against torch.einsum", einsums},
+    {"einsum", "TCCG's contractions and batches that lie last, against torch.einsum", einsums},
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
     {"peak_memory", "peak memory of training steps", memory_of_steps},
     {"program", "start and size of the program", program},

@@ -1,11 +1,13 @@
 // Order and filling of batches.
 #include "cli/batches.hpp"
 
+#include "cli/worker.hpp"
 #include "engine/philox.hpp"
+#include "engine/wrap/upload.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <utility>
 
 namespace gradus::cli {
 
@@ -41,41 +43,89 @@ std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch) {
   return order;
 }
 
+void HostBatch::gather(const Dataset& data, const Samples& set, std::span<const int64_t> indices) {
+  static const std::array<float, 256> unit = unit_table();
+  const auto inputs_each = size_t(data.inputs_each()), labels_each = size_t(data.labels_each());
+  (data.sequences ? tokens.resize(indices.size() * inputs_each)
+                  : pixels.resize(indices.size() * inputs_each));
+  labels.clear();
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const uint8_t* from = set.inputs.data() + size_t(indices[k]) * inputs_each;
+    if (data.sequences)
+      std::copy(from, from + inputs_each, tokens.data() + k * inputs_each);
+    else
+      for (size_t i = 0; i < inputs_each; ++i) pixels[k * inputs_each + i] = unit[from[i]];
+    const int32_t* label = set.labels.data() + size_t(indices[k]) * labels_each;
+    labels.insert(labels.end(), label, label + labels_each);
+  }
+  counted = int64_t(labels.size()) - std::count(labels.begin(), labels.end(), kNoLabel);
+}
+const void* HostBatch::inputs() const {
+  return tokens.empty() ? static_cast<const void*>(pixels.data()) : tokens.data();
+}
+
+// The batch that is on its way. Two uploads by turns: a step may still be about to take one batch
+// when the next is sent.
+struct Batches::Ahead {
+  explicit Ahead(Device& device) : uploads{Upload(device), Upload(device)} {}
+  // Has the batch of these indices been sent, and not been taken?
+  bool has(std::span<const int64_t> wanted) {
+    if (!std::ranges::equal(indices, wanted)) return false;
+    worker.wait();
+    return std::exchange(sent, false);
+  }
+  std::vector<int64_t> indices;
+  HostBatch host;
+  bool sent = false;
+  std::array<Upload, 2> uploads;
+  size_t turn = 0;
+  Worker worker;  // the last, so it ends before what it works on
+};
+
 Batches::Batches(const Dataset& data, const Samples& set, Device& device)
     : data_(data), set_(set), device_(device) {}
+Batches::~Batches() = default;
+
+Batches::Batch& Batches::of_size(int64_t n) {
+  for (Batch& b : batches_)
+    if (b.labels.size(0) == n) return b;
+  const DType dtype = data_.sequences ? DType::i64 : DType::f32;
+  const Shape labels = data_.sequences ? Shape{n, data_.labels_each()} : Shape{n};
+  return batches_.emplace_back(Batch{Tensor::empty({n, data_.inputs_each()}, dtype, device_),
+                                     Tensor::empty(labels, DType::i64, device_), 0});
+}
 
 const Batches::Batch& Batches::fill(std::span<const int64_t> indices) {
-  static const std::array<float, 256> unit = unit_table();
-  const auto n = int64_t(indices.size());
-  const auto inputs = size_t(data_.inputs_each()), labels = size_t(data_.labels_each());
-  auto batch = std::find_if(batches_.begin(), batches_.end(),
-                            [&](const Batch& b) { return b.labels.size(0) == n; });
-  if (batch == batches_.end()) {
-    const DType dtype = data_.sequences ? DType::i64 : DType::f32;
-    batches_.push_back(
-        {Tensor::empty({n, int64_t(inputs)}, dtype, device_),
-         Tensor::empty(data_.sequences ? Shape{n, int64_t(labels)} : Shape{n}, DType::i64, device_),
-         0});
-    batch = batches_.end() - 1;
+  Batch& batch = of_size(int64_t(indices.size()));
+  if (ahead_ && ahead_->has(indices)) {
+    ahead_->uploads[ahead_->turn].take(batch.tensors());
+    ahead_->turn = 1 - ahead_->turn;
+    batch.counted = ahead_->host.counted;
+    return batch;
   }
-  (data_.sequences ? tokens_.resize(size_t(n) * inputs) : pixels_.resize(size_t(n) * inputs));
-  labels_.clear();
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const uint8_t* from = set_.inputs.data() + size_t(indices[k]) * inputs;
-    if (data_.sequences)
-      std::copy(from, from + inputs, tokens_.data() + k * inputs);
-    else
-      for (size_t i = 0; i < inputs; ++i) pixels_[k * inputs + i] = unit[from[i]];
-    const int32_t* label = set_.labels.data() + size_t(indices[k]) * labels;
-    labels_.insert(labels_.end(), label, label + labels);
-  }
-  batch->counted = n * int64_t(labels) - std::count(labels_.begin(), labels_.end(), kNoLabel);
-  if (data_.sequences)
-    upload(batch->inputs, tokens_.data());
-  else
-    upload(batch->inputs, pixels_.data());
-  upload(batch->labels, labels_.data());
-  return *batch;
+  here_.gather(data_, set_, indices);
+  upload(batch.inputs, here_.inputs());
+  upload(batch.labels, here_.labels.data());
+  batch.counted = here_.counted;
+  return batch;
+}
+
+void Batches::prefetch(std::span<const int64_t> indices) {
+  if (!Upload::offered(device_)) return;
+  if (!ahead_) ahead_ = std::make_unique<Ahead>(device_);
+  ahead_->worker.wait();
+  const Batch& batch = of_size(int64_t(indices.size()));
+  const size_t inputs = batch.inputs.bytes(), labels = batch.labels.bytes();
+  ahead_->uploads[ahead_->turn].reserve(Upload::room(inputs) + Upload::room(labels));
+  ahead_->indices.assign(indices.begin(), indices.end());
+  ahead_->sent = false;
+  ahead_->worker.begin([a = ahead_.get(), this, inputs, labels] {
+    a->host.gather(data_, set_, a->indices);
+    const std::array<Upload::Piece, 2> pieces{
+        {{a->host.inputs(), inputs}, {a->host.labels.data(), labels}}};
+    a->uploads[a->turn].put(pieces);
+    a->sent = true;
+  });
 }
 
 }  // namespace gradus::cli

@@ -4,6 +4,9 @@
 #include "cli/data/dataset.hpp"
 #include "engine/tensor.hpp"
 
+#include <array>
+#include <deque>
+#include <memory>
 #include <span>
 
 namespace gradus::cli {
@@ -13,27 +16,44 @@ namespace gradus::cli {
 // generator.
 std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch);
 
+// Samples as a batch's tensors hold them.
+struct HostBatch {
+  std::vector<float> pixels;
+  std::vector<int64_t> tokens, labels;
+  int64_t counted = 0;  // labels that are not kNoLabel
+
+  void gather(const Dataset& data, const Samples& set, std::span<const int64_t> indices);
+  const void* inputs() const;
+};
+
 class Batches {
  public:
   // `set` is a part of `data`; both must outlive this.
   Batches(const Dataset& data, const Samples& set, Device& device);
+  ~Batches();
 
   struct Batch {
     Tensor inputs;        // images (n, pixels) f32 in [0, 1], or tokens (n, length) i64
     Tensor labels;        // (n,) i64, of sequences (n, length)
     int64_t counted = 0;  // labels that are not kNoLabel
+    std::array<Tensor, 2> tensors() const { return {inputs, labels}; }
   };
   // The samples of these indices. The tensors are overwritten by the next batch of the same size.
   const Batch& fill(std::span<const int64_t> indices);
+  // The indices that the next fill() is expected to name: a device with memory of its own gets them
+  // beside its work. What goes wrong there is thrown by the next call of either.
+  void prefetch(std::span<const int64_t> indices);
 
  private:
+  struct Ahead;
+  Batch& of_size(int64_t n);
+
   const Dataset& data_;
   const Samples& set_;
   Device& device_;
-  std::vector<Batch> batches_;  // one per size that occurs: full, and the last of an epoch
-  std::vector<float> pixels_;
-  std::vector<int64_t> tokens_;
-  std::vector<int64_t> labels_;
+  std::deque<Batch> batches_;  // one per size that occurs: full, and the last of an epoch
+  HostBatch here_;
+  std::unique_ptr<Ahead> ahead_;
 };
 
 }  // namespace gradus::cli

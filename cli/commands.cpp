@@ -2,6 +2,7 @@
 // is its own. CLI11 parses and does no more: layering of configs, messages and exit codes are ours.
 #include "cli/commands.hpp"
 
+#include "cli/audit.hpp"
 #include "cli/check.hpp"
 #include "cli/check_exact.hpp"
 #include "cli/config_command.hpp"
@@ -237,6 +238,21 @@ void declare_graph(CLI::App& app, Action& action) {
   runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
 }
 
+void declare_audit(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<AuditOptions>();
+  CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
+                          "  gradus audit configs/mlp/digits.json\n"
+                          "  gradus audit mlp.json --against reference --json\n"
+                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--against", o->against, "every node on this device too", "D");
+  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
+}
+
 void declare_script(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ScriptRun>();
   CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
@@ -342,8 +358,8 @@ std::string full_name(CLI::App* sub) {
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
        {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_graph, declare_script, declare_repl, declare_check,
-        declare_config, declare_version})
+        declare_devices, declare_tune, declare_graph, declare_audit, declare_script, declare_repl,
+        declare_check, declare_config, declare_version})
     declare(app, action);
 }
 

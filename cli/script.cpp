@@ -2,8 +2,11 @@
 #include "cli/script.hpp"
 
 #include "bindings/lua/script.hpp"
+#include "cli/batches.hpp"
+#include "cli/experiment.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/session.hpp"
+#include "cli/train.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 
@@ -15,6 +18,9 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -34,6 +40,7 @@ class Interruptible {
   explicit Interruptible(lua::Script& script) {
     running = &script;
     struct sigaction action {};
+    action.sa_flags = SA_RESETHAND;  // a second one ends the process, whatever it is in
     action.sa_handler = [](int) {
       if (lua::Script* const s = running) s->interrupt();
     };
@@ -61,6 +68,88 @@ void with_traceback(std::ostream& err, F&& f) {
   }
 }
 
+// gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
+// or tokens) and labels, from 0, of both parts.
+lua::Answer data_door(const std::string& json, Device& device) {
+  Json config{
+      {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
+  const Dataset data =
+      load_data(read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data"));
+  lua::Answer out;
+  const auto add = [&](const std::string& name, const Samples& set) {
+    std::vector<int64_t> all(static_cast<size_t>(set.count));
+    std::iota(all.begin(), all.end(), int64_t(0));
+    const Batches::Batch batch = Batches(data, set, device).fill(all);
+    out.tensors.emplace_back(name + "_inputs", batch.inputs);
+    out.tensors.emplace_back(name + "_labels", batch.labels);
+  };
+  add("train", data.train);
+  add("test", data.test);
+  out.json =
+      Json{{"name", data.name}, {"classes", data.classes}, {"rows", data.rows}, {"cols", data.cols}}
+          .dump();
+  return out;
+}
+
+// A device of an experiment may name code to load, or another limit of memory: not in the sandbox.
+void check_harmless(const TrainOptions& o) {
+  const Json config = layered_network(o.config, o.set).resolve();
+  const auto plain = [](const std::string& s) {
+    return s.find_first_of("{/.") == std::string::npos;
+  };
+  const Json device = config.value("device", Json(""));
+  if (!plain(o.device) ||
+      !(device.is_number() || (device.is_string() && plain(device.get<std::string>()))))
+    fail(ErrorKind::value, "experiment",
+         "in the sandbox a device is a name such as cuda:0; run the script with --unsafe");
+}
+
+// gradus.experiment(FILE) or gradus.experiment{config = FILE, set = {"epochs=1"}, out = DIR}:
+// trains as `gradus train` does, and gives its result.
+lua::Answer experiment_door(const std::string& json, bool sandboxed, std::ostream& err) {
+  const Json given = Json::parse(json);
+  TrainOptions o;
+  o.json = true;
+  if (given.is_string())
+    o.config = given.get<std::string>();
+  else
+    for (const auto& [key, value] : given.items())
+      if (key == "config" && value.is_string())
+        o.config = value.get<std::string>();
+      else if (key == "out" && value.is_string())
+        o.out = value.get<std::string>();
+      else if (key == "device" && value.is_string())
+        o.device = value.get<std::string>();
+      else if (key == "set" && value.is_array())
+        o.set = value.get<std::vector<std::string>>();
+      else
+        fail(ErrorKind::value, "experiment", "there is no option \"", key,
+             "\" of that kind; config, out, device (texts) and set (texts)");
+  if (o.config.empty()) fail(ErrorKind::value, "experiment", "expected the file of a config");
+  if (sandboxed) check_harmless(o);
+  std::ostringstream lines;
+  run_train(o, lines, err);
+  lua::Answer out;
+  std::istringstream in(lines.str());
+  for (std::string line; std::getline(in, line);)
+    if (Json event = Json::parse(line); event["event"] == "result") out.json = line;
+  return out;
+}
+
+void add_doors(lua::ScriptOptions& options, std::ostream& err) {
+  const bool sandboxed = !options.unsafe;
+  Device& device = *options.device;
+  options.doors["data"] = [&device](const std::string& json) { return data_door(json, device); };
+  options.network = [](const std::string& layers, Tensor probe) {
+    const Json checked =
+        check(Spec::array(layer_spec(), "layers"), Json::parse(layers), "gradus.nn");
+    return build_layers(read_layers(checked), probe, "layers");
+  };
+  options.doors["experiment"] = [&err, sandboxed](const std::string& json) {
+    return experiment_door(json, sandboxed, err);
+  };
+}
+
 lua::ScriptOptions options_of(const ScriptRun& o) {
   lua::ScriptOptions s;
   s.unsafe = o.unsafe;
@@ -75,9 +164,14 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
                F&& work) {
   out.flush();
   err.flush();
-  const pid_t child = ::fork();
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, it would leave no exit code to wait for
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) fail(ErrorKind::io, "script", "no process for it: ", std::strerror(errno));
-  if (child == 0) return work();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a limit must not outlive who enforces it
+    if (::getppid() != parent) ::_exit(1);
+    return work();
+  }
   struct sigaction ignore {
   }, before{};
   ignore.sa_handler = SIG_IGN;  // the child says what an interrupt means
@@ -85,7 +179,8 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
   const auto begin = std::chrono::steady_clock::now();
   int status = 0;
   bool killed = false;
-  while (::waitpid(child, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = ::waitpid(child, &status, WNOHANG)) == 0) {
     const std::chrono::duration<double> past = std::chrono::steady_clock::now() - begin;
     if (!killed && past.count() > seconds + kGrace) {
       ::kill(child, SIGKILL);
@@ -94,6 +189,7 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
     std::this_thread::sleep_for(std::chrono::milliseconds(past.count() < 0.05 ? 1 : 10));
   }
   ::sigaction(SIGINT, &before, nullptr);
+  if (ended < 0) fail(ErrorKind::io, "script", "its process is lost: ", std::strerror(errno));
   if (killed)
     fail(ErrorKind::numeric, "", name, ": ended after ", seconds,
          " seconds (--max-seconds), within a function that does not return");
@@ -108,7 +204,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
   if (!o.code && o.arguments.empty())
     fail(ErrorKind::config, "script",
          "needs a FILE.lua (- for standard input) or -e CODE; see gradus script --help");
-  if (o.seconds < 0 || o.instructions < 0) fail(ErrorKind::config, "script", "a limit below 0");
+  if (!(o.seconds >= 0) || o.instructions < 0) fail(ErrorKind::config, "script", "a limit below 0");
   const std::string file = o.code ? "" : o.arguments[0];
   const std::string name = o.code ? "-e" : file == "-" ? "stdin" : file;
   const std::string text = o.code        ? *o.code
@@ -121,6 +217,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
   const auto work = [&] {
     const Session session(o.device, false, err);
     options.device = &session.device();
+    add_doors(options, err);
     lua::Script script(options);
     const Interruptible interruptible(script);
     with_traceback(err, [&] { o.check ? script.check(text, name) : script.run(text, name); });
@@ -213,6 +310,7 @@ int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
   options.limits.memory = o.unsafe ? 0 : kMemory;
   options.device = &session.device();
   options.out = &out;
+  add_doors(options, err);
   lua::Script script(options);
   completing = &script;
   Lines lines;
@@ -243,6 +341,7 @@ int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
       text.clear();
     }
   }
+  if (!text.empty()) fail(ErrorKind::config, "repl", "the last input is unfinished: ", text);
   return 0;
 }
 

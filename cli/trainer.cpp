@@ -100,6 +100,12 @@ double Trainer::learning_rate() const {
   return experiment_.schedule.at(std::max<int64_t>(steps_ - 1, 0));
 }
 
+std::span<const int64_t> Trainer::indices(int64_t batch) const {
+  const int64_t begin = batch * experiment_.batch_size;
+  const int64_t n = std::min(experiment_.batch_size, data_.train.count - begin);
+  return {order_.data() + begin, size_t(n)};
+}
+
 bool Trainer::step() {
   if (order_.empty()) {
     if (experiment_.shuffle) {
@@ -109,15 +115,15 @@ bool Trainer::step() {
       std::iota(order_.begin(), order_.end(), int64_t(0));
     }
   }
-  const int64_t n = std::min(experiment_.batch_size, data_.train.count - batch_begin());
-  const auto& batch = batches_.fill({order_.data() + batch_begin(), size_t(n)});
+  const auto& batch = batches_.fill(indices(batch_));
+  if (batch_ + 1 < batches_per_epoch_) batches_.prefetch(indices(batch_ + 1));
   default_generator().begin_step();
   const double lr = experiment_.schedule.at(steps_);
   bool finite = true;
   const Tensor loss = scale_ ? scaled_step(batch, lr, finite) : whole_step(batch, lr);
   ++batch_;
   ++steps_;
-  samples_ += n;
+  samples_ += batch.labels.size(0);
   if (finite || std::isfinite(loss.item()))
     keep_loss(loss, batch.counted);
   else

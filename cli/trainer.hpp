@@ -77,7 +77,7 @@ class Trainer {
   Tensors run(CaptureCache& cache, const Batches::Batch& batch,
               const std::function<Tensors()>& work);
   void keep_loss(const Tensor& loss, int64_t counted);
-  int64_t batch_begin() const { return batch_ * experiment_.batch_size; }
+  std::span<const int64_t> indices(int64_t batch) const;  // of this epoch
 
   Experiment experiment_;
   const Dataset& data_;

@@ -1,8 +1,8 @@
-// The caching pool of one device, written once over the device's raw alloc and free. Sizes are
-// rounded to 64 B up to 4 KiB, to 512 B up to 1 MiB and to 2 MiB above; a freed block is kept and
-// given out again for the same rounded size. An optional limit bounds live bytes; going over it is
-// an Error(memory) that names the largest holders. Threads: all functions may be called from any
-// thread.
+// The caching pool of a device. Sizes are rounded to 64 B up to 4 KiB, to 512 B up to 1 MiB and to
+// 2 MiB above. A freed block is given out again at once, in the order of the default stream: who
+// uses one on another stream has that wait for the default one first, and waits for it before
+// release(). An optional limit bounds live bytes; over it comes an Error(memory) that names the
+// largest holders. Threads: all functions may be called from any thread.
 #pragma once
 #include "engine/lock.hpp"
 

@@ -30,6 +30,20 @@ Tensor dense_copy(const Tensor& x) {
   copy_kernel(x, y);
   return y;
 }
+// From one device of a table to another, past the host; waits for both. False: nothing was done.
+bool copy_from_peer(const Tensor& to, const Tensor& x, const void* from) {
+  Device &device = to.device(), &peer = x.device();
+  if (&peer.table() != &device.table() || device.table().minor < 4) return false;
+  for (Device* d : {&peer, &device})
+    for (KernelWrapper* w : d->wrappers())
+      w->unseen(join("values go from ", peer.name(), " to ", device.name()).c_str());
+  peer.synchronize();
+  gd_error error{};
+  if (x.bytes() > 0 && device.table().copy(device.handle(), nullptr, to.storage().data(), from,
+                                           x.bytes(), GD_FROM_PEER, &error) != GD_OK)
+    fail(ErrorKind::device, "copy", "from ", peer.name(), " to ", device.name(), ": ", error.text);
+  return true;
+}
 bool has_nan(const Tensor& x) {
   if (is_batched(x)) return has_nan(x.body()->batch->physical);
   const NoGrad off;
@@ -117,9 +131,16 @@ Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
 
 Tensor to_device(const Tensor& x, Device& device) {
   if (&x.device() == &device) return x;
-  std::vector<char> host(x.bytes());
-  x.copy_to_host(host.data());
-  Tensor y = Tensor::from_host(host.data(), x.sizes(), x.dtype(), device);
+  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x.detach());
+  Tensor y = Tensor::empty(x.sizes(), x.dtype(), device);
+  y.storage().announce_used();
+  const auto* from = static_cast<const char*>(source.storage().data()) +
+                     source.offset() * int64_t(itemsize(x.dtype()));
+  if (!copy_from_peer(y, source, from)) {
+    std::vector<char> host(x.bytes());
+    source.copy_to_host(host.data());
+    device.copy_in(y.storage().data(), host.data(), y.bytes());
+  }
   if (x.is_leaf() && x.requires_grad()) y.set_requires_grad();
   return y;
 }

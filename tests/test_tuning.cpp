@@ -172,6 +172,10 @@ TEST_CASE(
             .find("not understood") != std::string::npos);
   CHECK(refused(begin + R"({"f32 m1 n1 k1 b1 a:m b:m out:m": {"way": "small"}}}})")
             .find("damaged tuning file") != std::string::npos);
+  CHECK(refused(R"({"format": "gradus.tuning/1", "devices": [1]})").find("damaged") !=
+        std::string::npos);
+  CHECK(error_text(ErrorKind::io, [&] { update_tuning(file, "x", {}); }).find("damaged") !=
+        std::string::npos);
   CHECK(refused(begin).find(file) != std::string::npos);
 }
 

@@ -9,11 +9,6 @@ namespace gradus::lua {
 
 namespace {
 
-Tensor self(lua_State* L, const char* what) {
-  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
-  return operand_at(L, 1, what);
-}
-
 // A named flag or table entry of the options at `index`, if there are some.
 bool flag(lua_State* L, int index, const char* name) {
   if (!lua_istable(L, index)) return false;
@@ -25,7 +20,7 @@ bool flag(lua_State* L, int index, const char* name) {
 
 // t:backward([seed] [, {retain_graph = true, create_graph = true}])
 int backward_of(lua_State* L) {
-  const Tensor t = self(L, "backward");
+  const Tensor t = self_at(L, "backward");
   const bool seeded = tensor_at(L, 2) != nullptr;
   const int options = seeded ? 3 : 2;
   BackwardOptions o;
@@ -62,7 +57,7 @@ int in_mode(lua_State* L) {
 
 template <Tensor (*F)(const Tensor&)>
 int method(lua_State* L) {
-  push(L, F(self(L, "tensor")));
+  push(L, F(self_at(L, "tensor")));
   return 1;
 }
 Tensor detached(const Tensor& t) { return t.detach(); }
@@ -75,7 +70,7 @@ Tensor forgotten(const Tensor& t) {
   return t;
 }
 int requires_grad(lua_State* L) {
-  Tensor t = self(L, "requires_grad_");
+  Tensor t = self_at(L, "requires_grad_");
   t.set_requires_grad(lua_isnone(L, 2) || lua_toboolean(L, 2));
   lua_settop(L, 1);
   return 1;

@@ -14,13 +14,13 @@ namespace gradus::lua {
 
 namespace {
 
-// {dtype = "f64", requires_grad = true} at `index`, or nothing.
+// {dtype = "f64", requires_grad = true} at `index`, or nothing; 0: nowhere.
 struct Wanted {
   std::optional<DType> dtype;
   bool requires_grad = false;
 
   Wanted(lua_State* L, int index, const char* what) {
-    if (lua_isnoneornil(L, index)) return;
+    if (index == 0 || lua_isnoneornil(L, index)) return;
     if (!lua_istable(L, index))
       fail(ErrorKind::value, what, "expected {dtype = ..., requires_grad = ...}, got ",
            kind_at(L, index));
@@ -47,10 +47,11 @@ struct Numbers {
   Shape sizes;
   std::vector<double> real;
   std::vector<int64_t> whole;
-  bool any_real = false, any_bool = false;
+  bool any_real = false, any_whole = false;
 };
 
 void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
+  if (depth > 64) fail(ErrorKind::shape, "tensor", "tables within tables, more than 64 deep");
   const int at = lua_absindex(L, index);
   luaL_checkstack(L, 4, "tables too deep");
   if (lua_istable(L, at)) {
@@ -71,11 +72,10 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   }
   if (depth != n.sizes.size()) fail(ErrorKind::shape, "tensor", "a number among tables");
   if (lua_isboolean(L, at)) {
-    n.any_bool = true;
     n.whole.push_back(lua_toboolean(L, at));
     n.real.push_back(lua_toboolean(L, at));
   } else if (lua_type(L, at) == LUA_TNUMBER) {
-    n.any_real = n.any_real || !lua_isinteger(L, at);
+    (lua_isinteger(L, at) ? n.any_whole : n.any_real) = true;
     n.whole.push_back(lua_isinteger(L, at) ? lua_tointeger(L, at) : 0);
     n.real.push_back(lua_tonumber(L, at));
   } else {
@@ -93,12 +93,13 @@ int tensor_of(lua_State* L) {
   }
   Numbers n;
   read_numbers(L, 1, 0, n);
-  const bool whole = !n.any_real && !n.any_bool;
-  const DType natural = n.any_bool && !n.any_real ? DType::bool_ : whole ? DType::i64 : DType::f32;
+  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
   const DType dtype = wanted.dtype.value_or(natural);
   Device& device = device_of(L);
-  const Tensor t =
-      whole ? Tensor::from(n.whole, n.sizes, device) : Tensor::from(n.real, n.sizes, device);
+  const Tensor t = with_room(L, [&] {
+    return n.any_real ? Tensor::from(n.real, n.sizes, device)
+                      : Tensor::from(n.whole, n.sizes, device);
+  });
   push(L, wanted.finish(cast(t, dtype).detach()));
   return 1;
 }
@@ -123,14 +124,9 @@ void push_nested(lua_State* L, const std::vector<double>& real, const std::vecto
   }
 }
 
-Tensor self(lua_State* L, const char* what) {
-  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
-  return operand_at(L, 1, what);
-}
-
 // t:totable(): nested tables of numbers; t:item(): the one number
 int to_table(lua_State* L) {
-  const Tensor t = self(L, "totable").detach();
+  const Tensor t = self_at(L, "totable").detach();
   if (is_complex(t.dtype()))
     fail(ErrorKind::dtype, "totable", "Lua has no complex numbers; take t:real() and t:imag()");
   std::vector<double> real;
@@ -145,7 +141,7 @@ int to_table(lua_State* L) {
   return 1;
 }
 int item(lua_State* L) {
-  const Tensor t = self(L, "item");
+  const Tensor t = self_at(L, "item");
   if (t.numel() != 1)
     fail(ErrorKind::shape, "item", "one element expected, the shape is ", t.sizes());
   if (t.dtype() == DType::bool_)
@@ -157,33 +153,49 @@ int item(lua_State* L) {
   return 1;
 }
 int size(lua_State* L) {
-  const Tensor t = self(L, "size");
+  const Tensor t = self_at(L, "size");
   lua_pushinteger(L, t.size(from_one(integer_at(L, 2, "size: axis"), "size: axis")));
   return 1;
 }
 int numel(lua_State* L) {
-  lua_pushinteger(L, self(L, "numel").numel());
+  lua_pushinteger(L, self_at(L, "numel").numel());
   return 1;
 }
 // t:to("f64"), t:to("cuda:0")
 int to(lua_State* L) {
-  const Tensor t = self(L, "to");
+  const Tensor t = self_at(L, "to");
   const std::string name = luaL_checkstring(L, 2);
   for (int d = 0; d < GD_DTYPE_COUNT; ++d)
-    if (name == dtype_name(DType(d))) return push(L, cast(t, DType(d))), 1;
+    if (name == dtype_name(DType(d)))
+      return push(L, with_room(L, [&] { return cast(t, DType(d)); })), 1;
+  // A file or an object may name code to load, which is no sandbox's business.
+  const bool plain = name.find_first_of("{/.") == std::string::npos;
+  if (!plain && types_of(L).sandboxed)
+    fail(ErrorKind::value, "to", "expected a dtype or a device such as cuda:0, got \"", name, "\"");
   DeviceConfig config = parse_device_config(name, "to");
   config.fallback = DeviceConfig::Fallback::error;
-  push(L, to_device(t, *open_configured(config).device));
+  Device& device = *open_configured(config).device;
+  if (const size_t most = types_of(L).memory;
+      most > 0 && (device.pool().limit() == 0 || device.pool().limit() > most))
+    device.pool().set_limit(most);
+  push(L, with_room(L, [&] { return to_device(t, device); }));
+  return 1;
+}
+// t:equal(u): one boolean; the same shape and the same numbers
+int equal(lua_State* L) {
+  const Tensor t = self_at(L, "equal").detach(), u = operand_at(L, 2, "equal").detach();
+  const Tensor same = t.sizes() == u.sizes() ? all(eq(t, u)) : Tensor();
+  lua_pushboolean(L, same.defined() && same.item_integer() != 0);
   return 1;
 }
 int copy_of(lua_State* L) {
-  push(L, clone(self(L, "clone")));
+  push(L, clone(self_at(L, "clone")));
   return 1;
 }
 // x:add_(y) and its kin: the op in place
 int in_place_op(lua_State* L) {
   const std::string op = lua_tostring(L, lua_upvalueindex(1));
-  const Tensor x = self(L, (op + "_").c_str());
+  const Tensor x = self_at(L, (op + "_").c_str());
   Tensors others;
   for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
   in_place(op, x, others);
@@ -191,17 +203,17 @@ int in_place_op(lua_State* L) {
   return 1;
 }
 int fill(lua_State* L) {
-  fill_(self(L, "fill_"), operand_at(L, 2, "fill_"));
+  fill_(self_at(L, "fill_"), operand_at(L, 2, "fill_"));
   lua_settop(L, 1);
   return 1;
 }
 int zero(lua_State* L) {
-  zero_(self(L, "zero_"));
+  zero_(self_at(L, "zero_"));
   lua_settop(L, 1);
   return 1;
 }
 int copy_from(lua_State* L) {
-  copy_(self(L, "copy_"), operand_at(L, 2, "copy_"));
+  copy_(self_at(L, "copy_"), operand_at(L, 2, "copy_"));
   lua_settop(L, 1);
   return 1;
 }
@@ -215,7 +227,7 @@ int next_row(lua_State* L) {
   return 2;
 }
 int rows_of(lua_State* L) {
-  const Tensor t = self(L, "rows");
+  const Tensor t = self_at(L, "rows");
   if (t.rank() == 0) fail(ErrorKind::shape, "rows", "a tensor of one number has no rows");
   lua_pushcfunction(L, bind<next_row>);
   push(L, t);
@@ -261,7 +273,8 @@ struct Asked {
 template <int Value>
 int constant(lua_State* L) {
   const Asked a(L, Value ? "ones" : "zeros");
-  push(L, a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))));
+  push(L, with_room(
+              L, [&] { return a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))); }));
   return 1;
 }
 Tensor random(lua_State* L, const Asked& a, const char* op) {
@@ -279,12 +292,12 @@ Tensor random(lua_State* L, const Asked& a, const char* op) {
 }
 int rand(lua_State* L) {
   const Asked a(L, "rand");
-  push(L, a.finish(random(L, a, "uniform")));
+  push(L, with_room(L, [&] { return a.finish(random(L, a, "uniform")); }));
   return 1;
 }
 int randn(lua_State* L) {
   const Asked a(L, "randn");
-  push(L, a.finish(random(L, a, "normal")));
+  push(L, with_room(L, [&] { return a.finish(random(L, a, "normal")); }));
   return 1;
 }
 int seed(lua_State* L) {
@@ -336,10 +349,10 @@ int save_file(lua_State* L) {
 void open_creation(lua_State* L) {
   push_methods(L);
   const luaL_Reg methods[] = {
-      {"totable", bind<to_table>}, {"item", bind<item>},  {"size", bind<size>},
-      {"numel", bind<numel>},      {"to", bind<to>},      {"clone", bind<copy_of>},
-      {"rows", bind<rows_of>},     {"fill_", bind<fill>}, {"zero_", bind<zero>},
-      {"copy_", bind<copy_from>},  {nullptr, nullptr}};
+      {"totable", bind<to_table>}, {"item", bind<item>},       {"size", bind<size>},
+      {"numel", bind<numel>},      {"to", bind<to>},           {"clone", bind<copy_of>},
+      {"rows", bind<rows_of>},     {"equal", bind<equal>},     {"fill_", bind<fill>},
+      {"zero_", bind<zero>},       {"copy_", bind<copy_from>}, {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
   for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
     lua_pushstring(L, op);

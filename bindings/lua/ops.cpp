@@ -70,39 +70,46 @@ bool is_named(lua_State* L, int index) {
 void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAttrs& named) {
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
+  size_t a = 0;
+  // A text may come before the operands: einsum("ij,jk->ik", x, y).
+  for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
+    named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+  operands.reserve(op.operands.size());
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
-    const std::string what = op.name + ": " + spec.name;
+    const bool fits = tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
     if (spec.variadic) {
       if (lua_istable(L, at)) {
-        for (Tensor& t : list_at(L, at++, what.c_str())) operands.push_back(std::move(t));
+        for (Tensor& t : list_at(L, at++, op.name.c_str())) operands.push_back(std::move(t));
         break;
       }
-      while (at <= last && tensor_at(L, at)) operands.push_back(operand_at(L, at++, what.c_str()));
+      while (at <= last && tensor_at(L, at))
+        operands.push_back(operand_at(L, at++, op.name.c_str()));
       break;
     }
-    // An operand that may be left out is, where something stands that can be none.
-    const bool could_be =
-        tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
-    if (spec.optional && !could_be) {
-      if (lua_isnil(L, at)) {
-        operands.emplace_back();
-        ++at;
-        continue;
-      }
-      break;
+    if (!fits && spec.optional) {
+      if (!lua_isnil(L, at)) break;  // an attribute
+      operands.emplace_back();
+      ++at;
+      continue;
     }
-    operands.push_back(operand_at(L, at++, what.c_str()));
+    if (!fits)
+      fail(ErrorKind::value, op.name, spec.name, ": expected a tensor or a number, got ",
+           kind_at(L, at));
+    operands.push_back(operand_at(L, at++, op.name.c_str()));
   }
   while (!operands.empty() && !operands.back().defined()) operands.pop_back();
   if (operands.size() < op.least_operands())
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
          op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
          int64_t(operands.size()));
-  for (size_t a = 0; at <= last; ++at, ++a) {
+  // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
+  constexpr const char* range[] = {"start", "end", "step"};
+  const bool ranges = op.name == "arange" && last > 1;
+  for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
-    if (!lua_isnil(L, at))
-      named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+    const AttrSpec& spec = op.attrs[ranges && a < 3 ? size_t(op.attr_index(range[a])) : a];
+    if (!lua_isnil(L, at)) named.emplace_back(spec.name, attribute_at(L, at, op, spec));
   }
   if (last == top) return;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
@@ -116,36 +123,47 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAtt
 
 int run_op(lua_State* L) {
   const auto& op = *static_cast<const OpInfo*>(lua_touserdata(L, lua_upvalueindex(1)));
-  Tensors operands, outputs;
+  Tensors operands;
   rows::NamedAttrs named;
   read_call(L, op, operands, named);
   const Attrs attrs = op.attrs.empty() && named.empty() ? Attrs() : rows::attrs_of(op, named);
   const DeviceScope scope(device_of(L));
-  try {
-    outputs = op.call(operands, attrs);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::memory) throw;
-    lua_gc(L, LUA_GCCOLLECT);  // tensors that nothing reaches any more
-    outputs = op.call(operands, attrs);
-  }
+  const Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
   push(L, outputs);
   return int(outputs.size());
 }
 
 }  // namespace
 
-void open_ops(lua_State* L) {
+namespace {
+// The op as a function on the stack; kept in the table of functions at `functions` and, if it takes
+// an operand, among the methods.
+void add_op_to(lua_State* L, int functions, const OpInfo& op) {
+  lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
+  lua_pushcclosure(L, bind<run_op>, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, functions, op.name.c_str());
+  if (op.operands.empty()) return;
   push_methods(L);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, op.name.c_str());
+  lua_pop(L, 1);
+}
+}  // namespace
+
+void open_op(lua_State* L, const OpInfo& op) {
+  lua_getglobal(L, "gradus");
+  if (!lua_istable(L, -1)) fail(ErrorKind::value, "op", "the global gradus is gone");
+  add_op_to(L, lua_gettop(L), op);
+}
+
+void open_ops(lua_State* L) {
+  const int functions = lua_gettop(L);
   for (const OpInfo& op : all_ops()) {
-    lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
-    lua_pushcclosure(L, bind<run_op>, 1);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -4, op.name.c_str());
-    if (op.operands.empty())
-      lua_pop(L, 1);
-    else
-      lua_setfield(L, -2, op.name.c_str());
+    add_op_to(L, functions, op);
+    lua_pop(L, 1);
   }
+  push_methods(L);
   // Short names that PyTorch has too.
   const std::pair<const char*, const char*> aliases[] = {
       {"mm", "matmul"}, {"max", "amax"}, {"min", "amin"}};

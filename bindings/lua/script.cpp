@@ -14,7 +14,7 @@
 
 namespace gradus::lua {
 
-struct Script::State {
+struct Script::State : Types {
   ScriptOptions options;
   Device* device = nullptr;
   lua_State* L = nullptr;
@@ -33,7 +33,7 @@ namespace {
 using State = Script::State;
 constexpr int kHookEvery = 1000;  // instructions
 
-State& state_of(lua_State* L) { return **static_cast<State**>(lua_getextraspace(L)); }
+State& state_of(lua_State* L) { return static_cast<State&>(types_of(L)); }
 
 std::string bytes_text(size_t n) {
   if (n % (1u << 30) == 0) return join(int64_t(n >> 30), "GiB");
@@ -41,6 +41,11 @@ std::string bytes_text(size_t n) {
 }
 
 // ---- limits
+
+size_t bytes_of(const State& s) {
+  const size_t live = s.device->pool().stats().live;
+  return s.bytes + (live > s.tensors_before ? live - s.tensors_before : 0);
+}
 
 void* allocate(void* user, void* old, size_t old_size, size_t size) {
   State& s = *static_cast<State*>(user);
@@ -51,9 +56,7 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
     return nullptr;
   }
   if (size > old_size && s.options.limits.memory > 0) {
-    const size_t live = s.device->pool().stats().live;
-    const size_t tensors = live > s.tensors_before ? live - s.tensors_before : 0;
-    if (s.bytes + tensors + (size - old_size) > s.options.limits.memory) {
+    if (bytes_of(s) + (size - old_size) > s.options.limits.memory) {
       s.out_of_memory = true;
       return nullptr;
     }
@@ -63,9 +66,11 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
   return p;
 }
 
-// Once a limit is passed the hook runs at every instruction, so that no pcall can swallow its
-// error.
-void hook(lua_State* L, lua_Debug*) {
+void hook(lua_State* L, lua_Debug*);
+
+// Counts some instructions, and raises an error once a limit is passed. From then on the hook runs
+// at every instruction, so that no pcall can swallow the error.
+void count(lua_State* L) {
   State& s = state_of(L);
   if (s.over.empty()) {
     s.instructions += kHookEvery;
@@ -84,6 +89,10 @@ void hook(lua_State* L, lua_Debug*) {
   lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
   luaL_error(L, "%s", s.over.c_str());
 }
+void hook(lua_State* L, lua_Debug*) { count(L); }
+bool limited(const State& s) {
+  return s.options.limits.instructions > 0 || s.options.limits.seconds > 0;
+}
 
 // ---- what a script may call
 
@@ -99,6 +108,36 @@ int print(lua_State* L) {
   }
   out << std::endl;
   return 0;
+}
+
+// coroutine.create and wrap: the new thread has the hook from its first instruction, so that limits
+// and interrupts reach it; being made counts as a thousand.
+int make_coroutine(lua_State* L) {
+  if (limited(state_of(L))) count(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  if (lua_isthread(L, -1)) {
+    lua_sethook(lua_tothread(L, -1), hook, LUA_MASKCOUNT, kHookEvery);
+  } else if (lua_getupvalue(L, -1, 1)) {
+    lua_sethook(lua_tothread(L, -1), hook, LUA_MASKCOUNT, kHookEvery);
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+// setmetatable without finalizers: Lua runs those with its hooks off, so nothing could stop one.
+int set_metatable(lua_State* L) {
+  if (lua_istable(L, 2)) {
+    lua_pushstring(L, "__gc");
+    if (lua_rawget(L, 2) != LUA_TNIL)
+      luaL_error(L, "setmetatable: __gc is not offered in the sandbox");
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
 }
 
 // load(chunk [, name [, mode [, env]]]), of text alone: crafted bytecode can crash Lua.
@@ -128,6 +167,10 @@ int require(lua_State* L) {
            "\" is not the name of a module: letters, digits, ", "_, -, and dots between folders");
     path += c == '.' ? '/' : c;
   }
+  if (name.empty() || name.front() == '.' || name.back() == '.' ||
+      name.find("..") != std::string::npos)
+    fail(ErrorKind::value, "require", "\"", name,
+         "\" is not the name of a module below the script's folder");
   path = path_in(state_of(L).options.folder, path + ".lua");
   const std::string text = read_file(path);
   if (luaL_loadbufferx(L, text.data(), text.size(), ("@" + path).c_str(), "t") != LUA_OK)
@@ -169,6 +212,9 @@ void open_libraries(lua_State* L, bool unsafe) {
     lua_getfield(L, -1, "string");
     remove(L, "dump");
     lua_pop(L, 1);
+    lua_getfield(L, -1, "setmetatable");
+    lua_pushcclosure(L, set_metatable, 1);
+    lua_setfield(L, -2, "setmetatable");
     // Of os, the clock.
     lua_newtable(L);
     lua_getfield(L, -2, "os");
@@ -182,6 +228,13 @@ void open_libraries(lua_State* L, bool unsafe) {
     lua_setfield(L, -2, "require");
     lua_pop(L, 1);
   }
+  lua_getglobal(L, LUA_COLIBNAME);
+  for (const char* name : {"create", "wrap"}) {
+    lua_getfield(L, -1, name);
+    lua_pushcclosure(L, make_coroutine, 1);
+    lua_setfield(L, -2, name);
+  }
+  lua_pop(L, 1);
   lua_pushcfunction(L, print);
   lua_setglobal(L, "print");
 }
@@ -207,11 +260,15 @@ int add_traceback(lua_State* L) {
                                              : "?";
   lua_settop(s.L, 0);
   if (!s.over.empty()) fail(s.interrupted ? ErrorKind::interrupted : ErrorKind::numeric, "", text);
-  if (status == LUA_ERRMEM || (s.out_of_memory && text.find("memory") != std::string::npos))
-    fail(ErrorKind::memory, "", text == "not enough memory" ? "not enough memory" : text,
-         s.options.limits.memory
-             ? join(" (the limit is ", bytes_text(s.options.limits.memory), ", --max-memory)")
-             : "");
+  const size_t line = std::min(text.find('\n'), text.size());  // the traceback stands below
+  const bool no_memory = s.out_of_memory && (text.find("not enough memory") < line ||
+                                             text.find("leaves no room") < line);
+  if (status == LUA_ERRMEM || no_memory) {
+    if (s.options.limits.memory)
+      text.insert(line,
+                  join(" (the limit is ", bytes_text(s.options.limits.memory), ", --max-memory)"));
+    fail(ErrorKind::memory, "", text);
+  }
   fail(status == LUA_ERRSYNTAX ? ErrorKind::config : ErrorKind::value, "", text);
 }
 
@@ -235,6 +292,17 @@ void run_chunk(State& s, int arguments, int results) {
 
 }  // namespace
 
+size_t used_bytes(lua_State* L) { return bytes_of(state_of(L)); }
+
+void note(lua_State* L, const Error& e) {
+  State& s = state_of(L);
+  if (e.kind() == ErrorKind::memory) s.out_of_memory = true;
+  if (e.kind() != ErrorKind::interrupted) return;
+  s.interrupted = true;
+  if (s.over.empty()) s.over = e.what();
+  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
 Device& device_of(lua_State* L) { return *state_of(L).device; }
 
 Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>()) {
@@ -243,9 +311,11 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   s.device = options.device ? options.device : &default_device();
   s.tensors_before = s.device->pool().stats().live;
   s.limit_before = s.device->pool().limit();
+  s.sandboxed = !options.unsafe;
+  s.memory = options.limits.memory;
   s.L = lua_newstate(allocate, &s);
   if (!s.L) fail(ErrorKind::memory, "script", "no memory for Lua");
-  *static_cast<State**>(lua_getextraspace(s.L)) = &s;
+  *static_cast<Types**>(lua_getextraspace(s.L)) = &s;
   if (options.limits.memory > 0)
     s.device->pool().set_limit(s.tensors_before + options.limits.memory);
   // All of it within a protected call: Lua reports a lack of memory as an error.
@@ -257,6 +327,10 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_ops(L);
     open_autograd(L);
     open_creation(L);
+    open_optim(L);
+    open_own_ops(L);
+    open_nn(L, own.options.network);
+    open_doors(L, own.options.doors);
     lua_setglobal(L, "gradus");
     lua_newtable(L);
     for (size_t i = 0; i < own.options.arguments.size(); ++i) {
@@ -272,12 +346,12 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     fail(ErrorKind::memory, "script", text);
   }
   lua_gc(s.L, LUA_GCINC, 0, 0, 0);
-  if (options.limits.instructions > 0 || options.limits.seconds > 0)
-    lua_sethook(s.L, hook, LUA_MASKCOUNT, kHookEvery);
+  if (limited(s)) lua_sethook(s.L, hook, LUA_MASKCOUNT, kHookEvery);
 }
 
 Script::~Script() {
   lua_sethook(state_->L, nullptr, 0, 0);
+  forget_own_ops(state_->L);
   lua_close(state_->L);
   state_->device->pool().set_limit(state_->limit_before);
 }
@@ -299,6 +373,8 @@ bool Script::run_line(const std::string& text) {
   lua_State* const L = s.L;
   s.over.clear();
   s.interrupted = false;
+  s.out_of_memory = false;
+  limited(s) ? lua_sethook(L, hook, LUA_MASKCOUNT, kHookEvery) : lua_sethook(L, nullptr, 0, 0);
   // As an expression first, so that nobody has to type `return`.
   if (load(s, "return " + text, "input") != LUA_OK) {
     lua_pop(L, 1);

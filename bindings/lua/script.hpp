@@ -2,10 +2,13 @@
 // limits. What scripts may say stands in bindings/README.md.
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
-#include "engine/device.hpp"
+#include "engine/tensor.hpp"
+#include "ops/nn/module.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,13 +21,26 @@ struct Limits {               // 0: none
   uint64_t instructions = 0;  // of Lua's machine, to the next thousand
 };
 
+// A function that the program offers to scripts as gradus.NAME: a table in, a table out, both as
+// JSON, the latter with tensors of their own names.
+struct Answer {
+  std::string json = "{}";
+  std::vector<std::pair<std::string, Tensor>> tensors{};
+};
+using Door = std::function<Answer(const std::string& json)>;
+
+// Layers as a config writes them (JSON), built for inputs like `probe`.
+using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;
+
 struct ScriptOptions {
   bool unsafe = false;  // all of Lua's libraries, bytecode too
   Limits limits{};
   std::string folder = ".";              // where `require` looks
   std::vector<std::string> arguments{};  // the script's own: `...` and `arg`
   Device* device = nullptr;              // for new tensors; null: the default device
-  std::ostream* out = nullptr;           // of print; null: standard output
+  std::map<std::string, Door> doors{};
+  NetworkBuilder network{};     // gradus.nn; empty: there is none
+  std::ostream* out = nullptr;  // of print; null: standard output
 };
 
 class Script {

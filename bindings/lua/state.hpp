@@ -8,10 +8,12 @@
 #include "bindings/lua/script.hpp"
 #include "engine/op_info.hpp"
 #include "engine/tensor.hpp"
+#include "ops/dtypes.hpp"
 
 #include <chrono>
 #include <exception>
 #include <lua.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace gradus::lua {
 
@@ -30,18 +32,41 @@ class Raised : public std::exception {
   int key_;
 };
 
+size_t used_bytes(lua_State* L);  // by Lua and by tensors on its device
+
+// Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
+void note(lua_State* L, const Error& e);
+
 template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
     return F(L);
   } catch (const Raised& e) {
     e.push(L);
+  } catch (const Error& e) {
+    note(L, e);
+    luaL_where(L, 1);
+    lua_pushstring(L, e.what());
+    lua_concat(L, 2);
   } catch (const std::exception& e) {
     luaL_where(L, 1);
     lua_pushstring(L, e.what());
     lua_concat(L, 2);
   }
   return lua_error(L);
+}
+
+// f(), and once more after a full collection if the memory did not do: tensors that nothing reaches
+// any more are freed then.
+template <class F>
+auto with_room(lua_State* L, F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;
+  }
+  lua_gc(L, LUA_GCCOLLECT);
+  return f();
 }
 
 // Calls the function below its `arguments` values, as lua_call does, for C++ code that Lua's errors
@@ -54,11 +79,23 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 
+// The type's table, found without a search by name; at the front of every Script::State.
+struct Types {
+  const void* tensor = nullptr;
+  int tensor_key = 0;  // in the registry
+  bool sandboxed = true;
+  size_t memory = 0;  // the limit; 0: none
+  size_t made = 0;    // bytes of tensors since the last full collection, under a limit
+};
+inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
+
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);
 void push(lua_State* L, const Tensors& list);  // one value each
 // The tensor at an index, or nullptr if something else stands there.
 Tensor* tensor_at(lua_State* L, int index);
+// The first argument of a method, which must be a tensor; `what` is called.
+Tensor self_at(lua_State* L, const char* what);
 // A tensor, a number or a boolean; anything else is an error that names `what`.
 Tensor operand_at(lua_State* L, int index, const char* what);
 Tensors list_at(lua_State* L, int index, const char* what);  // a tensor, or a table of them
@@ -67,17 +104,26 @@ int64_t integer_at(lua_State* L, int index, const char* what);
 Shape sizes_at(lua_State* L, int index, const char* what);  // a number or a table of them
 std::string kind_at(lua_State* L, int index);               // "a table", "nil", for messages
 
+// A table, text, number or boolean as JSON.
+nlohmann::json json_at(lua_State* L, int index, int depth = 0);
+
 // An axis or a subscript as Lua counts, from 1 or from the end by negative numbers, to that of C++.
 int64_t from_one(int64_t k, const char* what);
 
 Device& device_of(lua_State* L);  // for new tensors
 
 // ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
-void open_tensors(lua_State* L);   // the type: subscripts, operators, properties
-void open_ops(lua_State* L);       // every op, as function and as method
-void open_autograd(lua_State* L);  // backward, grad, no_grad, func
-void open_creation(lua_State* L);  // tensor, zeros, randn, save, load, ...
-void push_methods(lua_State* L);   // the table of tensors' methods
+void open_tensors(lua_State* L);               // the type: subscripts, operators, properties
+void open_ops(lua_State* L);                   // every op, as function and as method
+void open_autograd(lua_State* L);              // backward, grad, no_grad, func
+void open_creation(lua_State* L);              // tensor, zeros, randn, save, load, ...
+void open_optim(lua_State* L);                 // sgd, adam, adamw
+void open_own_ops(lua_State* L);               // gradus.op
+void forget_own_ops(lua_State* L);             // of a main state that is about to be closed
+void open_op(lua_State* L, const OpInfo& op);  // gradus.NAME, x:NAME(); pushes the function
+void open_nn(lua_State* L, const NetworkBuilder& build);
+void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
+void push_methods(lua_State* L);  // the table of tensors' methods
 
 // t[key] and t[key] = value.
 Tensor subscript(lua_State* L, const Tensor& t, int key);

@@ -45,7 +45,8 @@ int length(lua_State* L) {
 // Operators: ops of two operands, in the order they were written; a number may stand on the left.
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
-  push(L, Op(operand_at(L, 1, "left operand"), operand_at(L, 2, "right operand")));
+  const Tensor a = operand_at(L, 1, "left operand"), b = operand_at(L, 2, "right operand");
+  push(L, with_room(L, [&] { return Op(a, b); }));
   return 1;
 }
 Tensor named(const char* op, const Tensor& a, const Tensor& b) {
@@ -54,7 +55,7 @@ Tensor named(const char* op, const Tensor& a, const Tensor& b) {
 Tensor floor_divided(const Tensor& a, const Tensor& b) { return named("floor_divide", a, b); }
 Tensor remaining(const Tensor& a, const Tensor& b) { return named("remainder", a, b); }
 int negated(lua_State* L) {
-  push(L, neg(self(L)));
+  push(L, with_room(L, [&] { return neg(self(L)); }));
   return 1;
 }
 int joined(lua_State* L) {
@@ -155,9 +156,19 @@ void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
+  // Near a limit Lua's own emergency collection would run no finalizers, and so free no tensors.
+  Types& types = types_of(L);
+  if (types.memory > 0) {
+    types.made += kBody + t.bytes();
+    if (types.made > types.memory / 8 && used_bytes(L) > types.memory / 4 * 3) {
+      lua_gc(L, LUA_GCCOLLECT);
+      types.made = 0;
+    }
+  }
   void* const memory = lua_newuserdatauv(L, sizeof(Tensor), 0);
   new (memory) Tensor(std::move(t));
-  luaL_setmetatable(L, kTensor);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
+  lua_setmetatable(L, -2);
   if (debt < kStep) return;
   lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
   debt = 0;
@@ -167,7 +178,11 @@ void push(lua_State* L, const Tensors& list) {
   for (const Tensor& t : list) push(L, t);
 }
 Tensor* tensor_at(lua_State* L, int index) {
-  return static_cast<Tensor*>(luaL_testudata(L, index, kTensor));
+  void* const data = lua_touserdata(L, index);
+  if (!data || !lua_getmetatable(L, index)) return nullptr;
+  const bool ours = lua_topointer(L, -1) == types_of(L).tensor;
+  lua_pop(L, 1);
+  return ours ? static_cast<Tensor*>(data) : nullptr;
 }
 
 std::string kind_at(lua_State* L, int index) {
@@ -186,6 +201,11 @@ Tensor operand_at(lua_State* L, int index, const char* what) {
                                    : Tensor(double(lua_tonumber(L, index)));
   if (lua_type(L, index) == LUA_TBOOLEAN) return Tensor(lua_toboolean(L, index) != 0);
   fail(ErrorKind::value, what, "expected a tensor or a number, got ", kind_at(L, index));
+}
+
+Tensor self_at(lua_State* L, const char* what) {
+  if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
+  return operand_at(L, 1, what);
 }
 
 Tensors list_at(lua_State* L, int index, const char* what) {
@@ -232,6 +252,9 @@ void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethod
 
 void open_tensors(lua_State* L) {
   luaL_newmetatable(L, kTensor);
+  types_of(L).tensor = lua_topointer(L, -1);
+  lua_pushvalue(L, -1);
+  types_of(L).tensor_key = luaL_ref(L, LUA_REGISTRYINDEX);
   const luaL_Reg functions[] = {{"__gc", collect},
                                 {"__close", collect},
                                 {"__tostring", bind<text>},

@@ -159,7 +159,8 @@ namespace {
 
 Json read_file_of_ways(const std::string& file) {
   struct stat info;
-  if (::stat(file.c_str(), &info) != 0 && errno == ENOENT) return Json::object();
+  if (::stat(file.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+    return Json::object();
   const Json all = parse_json(read_file(file), file, false, ErrorKind::io);
   if (!all.is_object() || !all.contains("format"))
     fail(ErrorKind::io, file, "is no tuning file; `gradus tune` writes one");
@@ -198,7 +199,10 @@ Tuning read_tuning(const std::string& file, const std::string& device) {
   Tuning out;
   const Json all = read_file_of_ways(file);
   try {
-    if (!all.contains("devices") || !all["devices"].contains(device)) return out;
+    if (!all.contains("devices")) return out;
+    if (!all["devices"].is_object())
+      fail(ErrorKind::io, file, "is a damaged tuning file: no devices by name");
+    if (!all["devices"].contains(device)) return out;
     for (const auto& [text, entry] : all["devices"][device].items()) {
       const auto c = parse_class(text);
       const auto op = parse_way(entry.at("way").get<std::string>());
@@ -215,10 +219,14 @@ Tuning read_tuning(const std::string& file, const std::string& device) {
 namespace {
 void add_and_write(Json all, const std::string& file, const std::string& device,
                    const Tuning& tuning) {
-  all["format"] = kFormat;
-  Json& ways = all["devices"][device];
-  for (const auto& [c, way] : tuning.ways)
-    ways[to_text(c)] = {{"way", way_text(way.op)}, {"us", way.microseconds}, {"own_us", way.own}};
+  try {
+    all["format"] = kFormat;
+    Json& ways = all["devices"][device];
+    for (const auto& [c, way] : tuning.ways)
+      ways[to_text(c)] = {{"way", way_text(way.op)}, {"us", way.microseconds}, {"own_us", way.own}};
+  } catch (const Json::exception& e) {
+    fail(ErrorKind::io, file, "is a damaged tuning file: ", e.what());
+  }
   write_file_atomically(file, all.dump(1) + "\n");
 }
 }  // namespace

@@ -183,12 +183,19 @@ gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, siz
     if (bytes == 0) return;
     const Stream stream = stream_of(d, s);
     if (way == GD_HOST_TO_DEVICE) return d->upload(to, from, bytes, stream);
-    const bool down = way == GD_DEVICE_TO_HOST;
-    check(d,
-          GPU(MemcpyAsync)(to, from, bytes,
-                           down ? GPU(MemcpyDeviceToHost) : GPU(MemcpyDeviceToDevice), stream),
-          "a copy");
-    if (!down) return;
+    if (way == GD_FROM_PEER) {
+      int owner = 0;
+      check(d, owner_of(from, &owner), "asking whose memory it is");
+      // Without access to each other's memory, as good: the driver goes by way of the host.
+      (void)GPU(DeviceEnablePeerAccess)(owner, 0);
+      (void)GPU(GetLastError)();
+      check(d, GPU(MemcpyPeerAsync)(to, d->index, from, owner, bytes, stream), "a copy");
+    } else {
+      const auto kind =
+          way == GD_DEVICE_TO_HOST ? GPU(MemcpyDeviceToHost) : GPU(MemcpyDeviceToDevice);
+      check(d, GPU(MemcpyAsync)(to, from, bytes, kind, stream), "a copy");
+    }
+    if (way == GD_ON_DEVICE) return;
     if (s)
       check(d, GPU(StreamSynchronize)(stream), "waiting");
     else

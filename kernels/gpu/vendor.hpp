@@ -128,6 +128,21 @@ inline Error pinned_free(void* p) {
   return GPU(FreeHost)(p);
 #endif
 }
+// Which device's memory p points into.
+inline Error owner_of(const void* p, int* index) {
+#if defined(GRADUS_EMULATE)
+  return emuOwnerOf(p, index);
+#else
+#if defined(__HIP_PLATFORM_AMD__)
+  hipPointerAttribute_t attributes;
+#else
+  cudaPointerAttributes attributes;
+#endif
+  const Error e = GPU(PointerGetAttributes)(&attributes, p);
+  *index = attributes.device;
+  return e;
+#endif
+}
 inline Error instantiate(Graph* exec, GPU(Graph_t) graph) {
 #if defined(__HIP_PLATFORM_AMD__)
   return hipGraphInstantiate(exec, graph, nullptr, nullptr, 0);

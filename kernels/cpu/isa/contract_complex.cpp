@@ -1,6 +1,7 @@
 // contract for c64 and c128: real and imaginary parts are packed apart, so the micro-kernel is four
 // real multiply-adds per pair. Conjugation happens while packing.
 #include "kernels/cpu/isa/gemm.hpp"
+#include "kernels/cpu/isa/side_by_side.hpp"
 #include "kernels/cpu/isa/simd.hpp"
 
 namespace gradus::cpu {
@@ -70,22 +71,30 @@ struct ComplexEngine {
 };
 
 template <class R>
-gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, int64_t b) {
   using E = ComplexEngine<R>;
   using T = Complex<R>;
-  return for_batches(d, x, e, [&](int64_t b) {
-    const typename E::Target target{
-        o.start<T>(kOut) + x.batch.offset(kOut, b),
-        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(o.alpha),
-        T(o.beta)};
-    return Gemm<E>(d, x, o, target, b).run();
-  });
+  const typename E::Target target{
+      o.start<T>(kOut) + x.batch.offset(kOut, b),
+      o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(o.alpha),
+      T(o.beta)};
+  return Gemm<E>(d, x, o, target, b).run();
+}
+template <class R>
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  return for_batches(d, x, e, [&](int64_t b) { return multiply_one<R>(d, x, o, b); });
+}
+template <class R>
+gd_status multiply_side_by_side(gd_device* d, const Contraction& x, const Operands& o,
+                                gd_error* e) {
+  return SideBySide<Complex<R>>::run(d, x, o, ComplexEngine<R>::kKc, e,
+                                     [&](int64_t b) { return multiply_one<R>(d, x, o, b); });
 }
 
 template <class R>
 void plan(Contraction& x) {
   orient<ComplexEngine<R>>(x);
-  x.run = multiply<R>;
+  x.run = SideBySide<Complex<R>>::suits(x) ? multiply_side_by_side<R> : multiply<R>;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // times vector, and products without a sum. The order is that of fold.hpp with a fused product: k
 // in spans, 32 lanes, trees. Two ways through memory give the same bits: along k, or along out.
 #include "kernels/cpu/isa/contraction.hpp"
-#include "kernels/cpu/isa/lane_tree.hpp"
+#include "kernels/cpu/isa/dot_side_by_side.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 
 #include <utility>
@@ -130,7 +130,6 @@ struct Dot {
   T one(int64_t a_at, int64_t b_at) const {
     T a[kSpan], b[kSpan];
     const int64_t k = x.k.count;
-    if (k <= kSpan) return span(along(kA, a_at, 0, k, a), along(kB, b_at, 0, k, b), k);
     Tree<Sum<T>, T, 1> tree(1);
     for (int64_t i = 0; i < k; i += kSpan) {
       const int64_t n = least(k - i, kSpan);
@@ -193,22 +192,30 @@ struct Dot {
 
   void by_rows(int64_t begin, int64_t end) const {
     int64_t a_at[kStrip], b_at[kStrip];
-    T sum[kStrip];
+    T sum[kStrip], buffer[2][kSpan];
+    const T* row[2] = {};  // of a span: brought once for outputs that share it
+    int64_t brought[2] = {};
+    const int64_t k = x.k.count;
     for (int64_t o = begin; o < end; o += kStrip) {
       const int64_t n = least(end - o, kStrip);
       out.offsets(kA, o, n, a_at);
       out.offsets(kB, o, n, b_at);
       for (int64_t j = 0; j < n;) {
         if (j + kAtOnce > n || !together(a_at + j, b_at + j)) {
-          sum[j] = one(a_at[j], b_at[j]);
+          for (const Role r : {kA, kB}) {
+            const int64_t at = r == kA ? a_at[j] : b_at[j];
+            if (k <= kSpan && (!row[r] || brought[r] != at)) row[r] = along(r, at, 0, k, buffer[r]);
+            brought[r] = at;
+          }
+          sum[j] = k <= kSpan ? span(row[kA], row[kB], k) : one(a_at[j], b_at[j]);
           ++j;
           continue;
         }
         const bool a_fixed = a_at[j] == a_at[j + kAtOnce - 1];
-        const T* row[kAtOnce];
+        const T* rows[kAtOnce];
         for (int64_t r = 0; r < kAtOnce; ++r)
-          row[r] = call.start<const T>(a_fixed ? kB : kA) + (a_fixed ? b_at : a_at)[j + r];
-        at_once(row, call.start<const T>(a_fixed ? kA : kB) + (a_fixed ? a_at : b_at)[j], sum + j);
+          rows[r] = call.start<const T>(a_fixed ? kB : kA) + (a_fixed ? b_at : a_at)[j + r];
+        at_once(rows, call.start<const T>(a_fixed ? kA : kB) + (a_fixed ? a_at : b_at)[j], sum + j);
         j += kAtOnce;
       }
       write(o, sum, n);
@@ -380,10 +387,10 @@ struct Dot {
   gd_status run(gd_error* e) const {
     const int64_t k = x.k.count, n = out.count;
     auto unit_k = [&](Role r) { return x.k.even() && x.k.unit(r); };
+    auto far = [&](Role r) { return out.step(r) != 0 && out.step(r) != 1; };  // along out
     const bool rows =
-        k >= 16 &&
-        (n < 4 || (unit_k(kA) && unit_k(kB)) ||
-         (out.rank > 0 && (unit_k(kA) || unit_k(kB)) && out.step(kA) != 1 && out.step(kB) != 1));
+        k >= 16 && (n < 4 || (unit_k(kA) && unit_k(kB)) ||
+                    (out.rank > 0 && ((unit_k(kA) && far(kA)) || (unit_k(kB) && far(kB)))));
     const int64_t grain = kGrain / (k + 1) + 1;
     int failed = 0;
     if (streams())
@@ -457,13 +464,20 @@ struct SmallDot {
 
 template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  return Dot<T>{d, x, o, x.m}.run(e);
+  if (!DotSideBySide<T>::suits(x.m)) return Dot<T>{d, x, o, x.m}.run(e);
+  DotSideBySide<T>(d, x, o).run();
+  return GD_OK;
 }
 
 }  // namespace
 
 void plan_dot(Contraction& x) {
-  const Axes all = output_axes(x);
+  Axes all = output_axes(x);
+  // Outputs that share an operand which must be gathered follow each other.
+  for (const Role r : {kA, kB})
+    for (int d = 0; d + 1 < all.rank && x.k.count >= 16 && !x.k.unit(r); ++d)
+      if (all.stride[r][d] == 0 && x.k.even() && x.k.unit(r == kA ? kB : kA))
+        all.move(d, all.rank - 1);
   x.m.take(all);
   x.n.rank = x.batch.rank = 0;
   x.n.count = x.batch.count = 1;

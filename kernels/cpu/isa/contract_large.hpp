@@ -6,7 +6,7 @@
 // rows. Operands that are as quick to read where they lie are not packed. out is written along its
 // neighbours: straight from the registers where a vector is one run of them, else run by run.
 #pragma once
-#include "kernels/cpu/isa/batch_engine.hpp"
+#include "kernels/cpu/isa/gemm.hpp"
 #include "kernels/cpu/isa/line_boxes.hpp"
 #include "kernels/cpu/isa/pack.hpp"
 

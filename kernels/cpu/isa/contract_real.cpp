@@ -3,6 +3,7 @@
 // block upwards, one tile sum, so its bits depend on the k axes alone. Here: which operand gives
 // rows and which columns, small products, and batches.
 #include "kernels/cpu/isa/contract_few.hpp"
+#include "kernels/cpu/isa/side_by_side.hpp"
 
 namespace gradus::cpu {
 namespace {
@@ -120,35 +121,11 @@ gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_err
   return for_batches(d, x, e, [&](int64_t i) { return multiply_one<T>(d, x, o, i); });
 }
 
-// Vectors of batch elements, and what is left over one by one.
 template <class T>
 gd_status multiply_side_by_side(gd_device* d, const Contraction& x, const Operands& o,
                                 gd_error* e) {
-  using E = BatchEngine<T, Matmul<T, T>::kKc>;
-  const int64_t last = x.batch.size[x.batch.rank - 1], groups = last / E::kPlanes,
-                lines = x.batch.count / last, rest = last - groups * E::kPlanes,
-                work = x.m.count * x.n.count * (x.k.count + 1);
-  const gd_status status =
-      for_groups(d, lines * groups, work * E::kPlanes, e, [&](int64_t g) -> gd_status {
-        const int64_t i = g / groups * last + g % groups * E::kPlanes;
-        const typename E::Target target{
-            o.start<T>(kOut) + x.batch.offset(kOut, i),
-            o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr,
-            x.batch.step(kBias), T(o.alpha.re), T(o.beta.re)};
-        return Gemm<E>(d, x, o, target, i).run();
-      });
-  if (status != GD_OK || rest == 0) return status;
-  return for_groups(d, lines * rest, work, e, [&](int64_t r) {
-    return multiply_one<T>(d, x, o, r / rest * last + groups * E::kPlanes + r % rest);
-  });
-}
-
-// Are batch elements neighbours in a, b and out, enough of them for a vector?
-template <class T>
-bool side_by_side(const Contraction& x) {
-  const Axes& batch = x.batch;
-  return batch.rank > 0 && batch.unit(kA) && batch.unit(kB) && batch.unit(kOut) &&
-         batch.size[batch.rank - 1] >= int64_t(Batch<T>::size);
+  return SideBySide<T>::run(d, x, o, kBlock<T>, e,
+                            [&](int64_t i) { return multiply_one<T>(d, x, o, i); });
 }
 
 // The sums stay in f32 until the one rounding at the end.
@@ -178,13 +155,13 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
 void plan_real(Contraction& x) {
   if (x.dtype == GD_F64) {
     orient_and_plan<double, double>(x);
-    x.run = side_by_side<double>(x) ? multiply_side_by_side<double> : multiply<double>;
+    x.run = SideBySide<double>::suits(x) ? multiply_side_by_side<double> : multiply<double>;
   } else {
     const bool half = x.dtype != GD_F32;
     half ? orient_and_plan<uint16_t, float>(x) : orient_and_plan<float, float>(x);
-    x.run = half                     ? multiply_16_bit
-            : side_by_side<float>(x) ? multiply_side_by_side<float>
-                                     : multiply<float>;
+    x.run = half                          ? multiply_16_bit
+            : SideBySide<float>::suits(x) ? multiply_side_by_side<float>
+                                          : multiply<float>;
     x.conj_a = x.conj_b = x.dtype == GD_BF16;
   }
 }

@@ -7,8 +7,10 @@
 // block, or in the wave. If nobody can go on, the launch ends with an error that names the block.
 // Shared memory is poisoned before each block, so what was never written is no number by accident.
 // Devices: 0 has waves of 32 lanes, 1 of 64; 2 and 3 are the same with blocks and threads in
-// reverse order, which shows races that one order hides. Streams run at once, in the caller's
-// thread; a captured graph is the list of what was launched. Threads: one launch at a time.
+// reverse order, which shows races that one order hides. A stream does at once, in the caller's
+// thread, what it is told, those of 2 and 3 only when somebody waits for it, which shows a wait
+// that is missing; a captured graph is the list of what was launched. Threads: one launch at a
+// time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +57,10 @@ emuError_t emuMallocHost(void** p, size_t bytes);
 emuError_t emuFreeHost(void* p);
 emuError_t emuMemGetInfo(size_t* free, size_t* total);
 emuError_t emuMemcpyAsync(void* to, const void* from, size_t bytes, emuMemcpyKind, emuStream_t);
+emuError_t emuMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                              size_t bytes, emuStream_t);
+emuError_t emuDeviceEnablePeerAccess(int peer, unsigned flags);
+emuError_t emuOwnerOf(const void* p, int* device);
 emuError_t emuMemsetAsync(void* to, int byte, size_t bytes, emuStream_t);
 emuError_t emuStreamCreateWithFlags(emuStream_t*, unsigned flags);
 emuError_t emuStreamDestroy(emuStream_t);

@@ -1,21 +1,33 @@
-// The run-time library: memory of the host with a limit, streams that do at once what they are told
-// unless they are being captured, graphs as lists of what to do.
+// The run-time library: memory of the host with a limit, streams as queues, graphs as lists of what
+// to do. One lock for all queues: whoever waits for one does its work.
 #include "kernels/gpu/emulator/state.hpp"
 
-#include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
 struct emuGraph {
   std::vector<std::function<emuError_t()>> work;
 };
+struct Queue {
+  int device = 0;
+  bool late = false;  // works when somebody waits for it, else at once
+  std::deque<std::function<emuError_t()>> work;
+  uint64_t told = 0, done = 0;
+};
 struct emuStream {
+  std::shared_ptr<Queue> queue = std::make_shared<Queue>();
   emuGraph* capturing = nullptr;
 };
-struct emuEvent {};
+struct emuEvent {
+  std::shared_ptr<Queue> queue;  // of the stream that it was last recorded in ...
+  uint64_t told = 0;             // ... and all that this was told before
+};
 
 namespace {
 
@@ -40,13 +52,43 @@ Memory& memory() {
   return *m;
 }
 
-// Now, or into the graph that the stream is recording.
+struct Queues {
+  std::recursive_mutex mutex;  // work may be to wait for another queue
+  std::set<std::shared_ptr<Queue>> all;
+};
+Queues& queues() {
+  static Queues* q = new Queues;
+  return *q;
+}
+
+// Into the graph that the stream is recording, into its queue, or done now.
 emuError_t enqueue(emuStream_t stream, std::function<emuError_t()> work) {
   if (stream && stream->capturing) {
     stream->capturing->work.push_back(std::move(work));
     return emuSuccess;
   }
+  if (stream && stream->queue->late) {
+    const std::lock_guard lock(queues().mutex);
+    stream->queue->work.push_back(std::move(work));
+    ++stream->queue->told;
+    return emuSuccess;
+  }
   return said(work());
+}
+
+// Does the first `count` pieces of all that the queue was ever told. The first error of them.
+emuError_t finish(Queue& queue, uint64_t count = UINT64_MAX) {
+  const std::lock_guard lock(queues().mutex);
+  const int before = std::exchange(device, queue.device);
+  emuError_t first = emuSuccess;
+  while (queue.done < count && !queue.work.empty()) {
+    const auto work = std::move(queue.work.front());
+    queue.work.pop_front();
+    ++queue.done;
+    if (const emuError_t e = work(); first == emuSuccess) first = e;
+  }
+  device = before;
+  return said(first);
 }
 
 }  // namespace
@@ -107,6 +149,11 @@ emuError_t emuMalloc(void** p, size_t bytes) {
 }
 emuError_t emuFree(void* p) {
   if (!p) return emuSuccess;
+  {
+    const std::lock_guard lock(queues().mutex);
+    for (const auto& queue : queues().all)
+      if (queue->device == device) (void)finish(*queue);
+  }
   Memory& m = memory();
   const std::lock_guard lock(m.mutex);
   const auto it = m.blocks.find(p);
@@ -138,6 +185,28 @@ emuError_t emuMemcpyAsync(void* to, const void* from, size_t bytes, emuMemcpyKin
     return emuSuccess;
   });
 }
+emuError_t emuOwnerOf(const void* p, int* index) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  auto it = m.blocks.upper_bound(const_cast<void*>(p));
+  if (it == m.blocks.begin()) return said(emuErrorInvalidValue);
+  --it;
+  if (static_cast<const char*>(it->first) + it->second.second <= p)
+    return said(emuErrorInvalidValue);
+  *index = it->second.first;
+  return emuSuccess;
+}
+emuError_t emuDeviceEnablePeerAccess(int peer, unsigned) {
+  return said(peer == device ? emuErrorInvalidDevice : emuSuccess);
+}
+emuError_t emuMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                              size_t bytes, emuStream_t s) {
+  int owners[2];
+  if (emuOwnerOf(to, &owners[0]) != emuSuccess || owners[0] != to_device ||
+      emuOwnerOf(from, &owners[1]) != emuSuccess || owners[1] != from_device)
+    return said(emuErrorInvalidValue);
+  return emuMemcpyAsync(to, from, bytes, emuMemcpyDeviceToDevice, s);
+}
 emuError_t emuMemsetAsync(void* to, int byte, size_t bytes, emuStream_t s) {
   return enqueue(s, [=] {
     std::memset(to, byte, bytes);
@@ -147,16 +216,27 @@ emuError_t emuMemsetAsync(void* to, int byte, size_t bytes, emuStream_t s) {
 
 emuError_t emuStreamCreateWithFlags(emuStream_t* s, unsigned) {
   *s = new emuStream;
+  (*s)->queue->device = device;
+  (*s)->queue->late = device >= 2;
+  const std::lock_guard lock(queues().mutex);
+  queues().all.insert((*s)->queue);
   return emuSuccess;
 }
 emuError_t emuStreamDestroy(emuStream_t s) {
+  const std::lock_guard lock(queues().mutex);
+  const emuError_t e = finish(*s->queue);
+  queues().all.erase(s->queue);
   delete s;
-  return emuSuccess;
+  return e;
 }
 emuError_t emuStreamSynchronize(emuStream_t s) {
-  return s && s->capturing ? said(emuErrorStreamCaptureInvalidated) : emuSuccess;
+  if (!s) return emuSuccess;
+  return s->capturing ? said(emuErrorStreamCaptureInvalidated) : finish(*s->queue);
 }
-emuError_t emuStreamWaitEvent(emuStream_t, emuEvent_t, unsigned) { return emuSuccess; }
+emuError_t emuStreamWaitEvent(emuStream_t s, emuEvent_t e, unsigned) {
+  if (!e->queue) return emuSuccess;  // never recorded
+  return enqueue(s, [recorded = *e] { return finish(*recorded.queue, recorded.told); });
+}
 emuError_t emuEventCreateWithFlags(emuEvent_t* e, unsigned) {
   *e = new emuEvent;
   return emuSuccess;
@@ -165,9 +245,18 @@ emuError_t emuEventDestroy(emuEvent_t e) {
   delete e;
   return emuSuccess;
 }
-emuError_t emuEventRecord(emuEvent_t, emuStream_t) { return emuSuccess; }
-emuError_t emuEventQuery(emuEvent_t) { return emuSuccess; }
-emuError_t emuEventSynchronize(emuEvent_t) { return emuSuccess; }
+emuError_t emuEventRecord(emuEvent_t e, emuStream_t s) {
+  const std::lock_guard lock(queues().mutex);
+  *e = s ? emuEvent{s->queue, s->queue->told} : emuEvent{};
+  return emuSuccess;
+}
+emuError_t emuEventQuery(emuEvent_t e) {
+  const std::lock_guard lock(queues().mutex);
+  return e->queue && e->queue->done < e->told ? emuErrorNotReady : emuSuccess;
+}
+emuError_t emuEventSynchronize(emuEvent_t e) {
+  return e->queue ? finish(*e->queue, e->told) : emuSuccess;
+}
 
 emuError_t emuStreamBeginCapture(emuStream_t s, int) {
   if (!s || s->capturing) return said(emuErrorInvalidValue);

@@ -1,0 +1,166 @@
+// gradus.optim.sgd(parameters, {lr = 0.1, momentum = 0.9}), adam, adamw: objects with step() and
+// zero_grad(); lr may be set between steps.
+#include "bindings/lua/state.hpp"
+#include "ops/optim/optimizer.hpp"
+
+namespace gradus::lua {
+
+namespace {
+
+constexpr const char* kOptimizer = "gradus.Optimizer";
+
+struct Owned {
+  std::unique_ptr<optim::Optimizer> optimizer;
+  double lr;
+};
+
+Owned& self(lua_State* L) {
+  auto* const o = static_cast<Owned*>(luaL_testudata(L, 1, kOptimizer));
+  if (!o || !o->optimizer) fail(ErrorKind::value, "optim", "called on ", kind_at(L, 1));
+  return *o;
+}
+
+// Takes one number or boolean out of the options; what is left over is nobody's.
+class Options {
+ public:
+  Options(lua_State* L, int index, std::string who) : L_(L), index_(index), who_(std::move(who)) {
+    if (lua_isnoneornil(L, index)) return;
+    if (!lua_istable(L, index))
+      fail(ErrorKind::value, who_, "expected a table of options, got ", kind_at(L, index));
+    there_ = true;
+  }
+  void number(const char* name, double& to) {
+    known_.emplace_back(name);
+    if (!there_) return;
+    lua_getfield(L_, index_, name);
+    if (lua_type(L_, -1) == LUA_TNUMBER)
+      to = lua_tonumber(L_, -1);
+    else if (!lua_isnil(L_, -1))
+      fail(ErrorKind::value, who_, name, ": expected a number, got ", kind_at(L_, -1));
+    lua_pop(L_, 1);
+  }
+  void boolean(const char* name, bool& to) {
+    known_.emplace_back(name);
+    if (!there_) return;
+    lua_getfield(L_, index_, name);
+    if (!lua_isnil(L_, -1)) to = lua_toboolean(L_, -1) != 0;
+    lua_pop(L_, 1);
+  }
+  void finish() const {
+    if (!there_) return;
+    for (lua_pushnil(L_); lua_next(L_, index_); lua_pop(L_, 1)) {
+      const std::string name = lua_type(L_, -2) == LUA_TSTRING ? lua_tostring(L_, -2) : "?";
+      if (std::find(known_.begin(), known_.end(), name) == known_.end())
+        fail(ErrorKind::value, who_, "there is no option \"", name, "\"",
+             did_you_mean(name, known_));
+    }
+  }
+
+ private:
+  lua_State* L_;
+  int index_;
+  std::string who_;
+  bool there_ = false;
+  std::vector<std::string> known_{};
+};
+
+nn::NamedTensors parameters_at(lua_State* L, int index) {
+  nn::NamedTensors out;
+  if (lua_istable(L, index) && lua_rawlen(L, index) == 0) {
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+      if (lua_type(L, -2) != LUA_TSTRING)
+        fail(ErrorKind::value, "optim", "parameters: names or 1, 2, ...");
+      out.emplace_back(lua_tostring(L, -2), operand_at(L, -1, "optim: parameters"));
+    }
+    std::sort(out.begin(), out.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+  } else {
+    const Tensors list = list_at(L, index, "optim: parameters");
+    for (size_t k = 0; k < list.size(); ++k) out.emplace_back(join(int64_t(k + 1)), list[k]);
+  }
+  if (out.empty()) fail(ErrorKind::value, "optim", "no parameters");
+  return out;
+}
+
+enum class Kind { sgd, adam, adamw };
+template <Kind K>
+int make(lua_State* L) {
+  constexpr const char* name = K == Kind::sgd ? "sgd" : K == Kind::adam ? "adam" : "adamw";
+  Options options(L, 2, name);
+  double lr = K == Kind::sgd ? 0.01 : 1e-3;
+  options.number("lr", lr);
+  optim::Rule rule;
+  if constexpr (K == Kind::sgd) {
+    optim::Sgd r;
+    options.number("momentum", r.momentum);
+    options.number("dampening", r.dampening);
+    options.number("weight_decay", r.weight_decay);
+    options.boolean("nesterov", r.nesterov);
+    rule = r;
+  } else {
+    optim::Adam r;
+    r.decoupled = K == Kind::adamw;
+    if (r.decoupled) r.weight_decay = 0.01;
+    options.number("beta1", r.beta1);
+    options.number("beta2", r.beta2);
+    options.number("eps", r.eps);
+    options.number("weight_decay", r.weight_decay);
+    rule = r;
+  }
+  options.finish();
+  auto optimizer = std::make_unique<optim::Optimizer>(parameters_at(L, 1), rule);
+  new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned{std::move(optimizer), lr};
+  luaL_setmetatable(L, kOptimizer);
+  return 1;
+}
+int step(lua_State* L) {
+  const Owned& o = self(L);
+  o.optimizer->step(o.lr);
+  return 0;
+}
+int zero_grad(lua_State* L) {
+  self(L).optimizer->zero_grad();
+  return 0;
+}
+int get(lua_State* L) {
+  const std::string_view name = luaL_checkstring(L, 2);
+  if (name == "lr") return lua_pushnumber(L, self(L).lr), 1;
+  if (name == "steps") return lua_pushinteger(L, self(L).optimizer->steps()), 1;
+  luaL_getmetatable(L, kOptimizer);
+  lua_getfield(L, -1, name == "step" || name == "zero_grad" ? lua_tostring(L, 2) : "no such thing");
+  if (lua_isnil(L, -1))
+    fail(ErrorKind::value, "optim", "has no \"", name, "\"; lr, steps, step and zero_grad");
+  return 1;
+}
+int set(lua_State* L) {
+  if (std::string_view(luaL_checkstring(L, 2)) != "lr" || lua_type(L, 3) != LUA_TNUMBER)
+    fail(ErrorKind::value, "optim", "lr alone can be set, to a number");
+  self(L).lr = lua_tonumber(L, 3);
+  return 0;
+}
+int collect(lua_State* L) {
+  if (auto* const o = static_cast<Owned*>(lua_touserdata(L, 1))) o->optimizer.reset();
+  return 0;
+}
+
+}  // namespace
+
+void open_optim(lua_State* L) {
+  luaL_newmetatable(L, kOptimizer);
+  const luaL_Reg methods[] = {{"step", bind<step>},   {"zero_grad", bind<zero_grad>},
+                              {"__index", bind<get>}, {"__newindex", bind<set>},
+                              {"__gc", collect},      {nullptr, nullptr}};
+  luaL_setfuncs(L, methods, 0);
+  lua_pushstring(L, kOptimizer);
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+  const luaL_Reg functions[] = {{"sgd", bind<make<Kind::sgd>>},
+                                {"adam", bind<make<Kind::adam>>},
+                                {"adamw", bind<make<Kind::adamw>>},
+                                {nullptr, nullptr}};
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  lua_setfield(L, -2, "optim");
+}
+
+}  // namespace gradus::lua

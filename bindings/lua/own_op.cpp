@@ -1,0 +1,175 @@
+// gradus.op{name = "softcap", value = function(x) ... end, slope = function(x, y) ... end}: an op
+// of the script's own. `value` computes, unrecorded; `slope` gives dy/dx element by element, one
+// result per operand, in terms of ops, so that it has derivatives in turn. The derivative is
+// checked against differences when the op is made. Gives the op as a function; gradus.NAME and
+// x:NAME() are it too.
+#include "bindings/lua/state.hpp"
+#include "engine/graph.hpp"
+#include "ops/func.hpp"
+#include "ops/ops.hpp"
+#include "ops/user.hpp"
+
+#include <mutex>
+
+namespace gradus::lua {
+
+namespace {
+
+// Ops live for ever, their functions as long as their state.
+struct OwnOp {
+  lua_State* L = nullptr;
+  int value = LUA_NOREF, slope = LUA_NOREF;
+};
+struct OwnOps {
+  std::mutex mutex;
+  std::map<const OpInfo*, OwnOp> ops;
+};
+OwnOps& own_ops() {
+  static OwnOps* const all = new OwnOps;
+  return *all;
+}
+OwnOp own(const OpInfo& op) {
+  const std::lock_guard lock(own_ops().mutex);
+  const auto it = own_ops().ops.find(&op);
+  if (it == own_ops().ops.end() || !it->second.L)
+    fail(ErrorKind::value, op.name, "the script that made this op has ended");
+  return it->second;
+}
+
+// Calls one of the op's functions; `wanted` results, each a tensor.
+Tensors ask(const OpInfo& op, lua_State* L, int function, const Tensors& arguments, int wanted) {
+  const int before = lua_gettop(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, function);
+  push(L, arguments);
+  call(L, int(arguments.size()), wanted);
+  Tensors out;
+  for (int i = 1; i <= wanted; ++i) out.push_back(operand_at(L, before + i, op.name.c_str()));
+  lua_settop(L, before);
+  return out;
+}
+
+void forward(OpContext& ctx) {
+  const OwnOp o = own(ctx.op);
+  const Tensors inputs(ctx.inputs.begin(), ctx.inputs.end());
+  ctx.outputs.push_back(ask(ctx.op, o.L, o.value, inputs, 1)[0]);
+  for (size_t k = 0; k < inputs.size(); ++k) ctx.save_input(k);
+  ctx.save_output(0);
+}
+Tensors slopes(GradFn& node) {
+  const OwnOp o = own(node.op());
+  const size_t n = node.op().operands.size();
+  Tensors arguments;
+  for (size_t k = 0; k < n; ++k) arguments.push_back(node.input(k));
+  arguments.push_back(node.output(0));
+  return ask(node.op(), o.L, o.slope, arguments, int(n));
+}
+Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
+  return g[0] * conj(slopes(node)[k]);
+}
+Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+  const Tensors s = slopes(node);
+  Tensor sum;
+  for (size_t k = 0; k < s.size(); ++k)
+    if (t[k].defined()) sum = sum.defined() ? sum + s[k] * t[k] : s[k] * t[k];
+  return sum;
+}
+
+std::string text_field(lua_State* L, const char* name, const char* otherwise) {
+  lua_getfield(L, 1, name);
+  std::string s = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : otherwise;
+  lua_pop(L, 1);
+  return s;
+}
+int function_field(lua_State* L, const char* name) {
+  if (lua_getfield(L, 1, name) != LUA_TFUNCTION)
+    fail(ErrorKind::value, "op", name, ": expected a function, got ", kind_at(L, -1));
+  return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+// The names of a function's parameters: the operands.
+std::vector<OperandSpec> parameters(lua_State* L, int function) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, function);
+  lua_Debug info;
+  lua_pushvalue(L, -1);
+  lua_getinfo(L, ">u", &info);
+  std::vector<OperandSpec> out;
+  for (int k = 1; k <= info.nparams; ++k) out.push_back({lua_getlocal(L, nullptr, k)});
+  lua_pop(L, 1);
+  if (out.empty() || info.isvararg)
+    fail(ErrorKind::value, "op", "value: expected a function of some operands");
+  return out;
+}
+
+int make(lua_State* L) {
+  if (!lua_istable(L, 1))
+    fail(ErrorKind::value, "op", "expected {name = ..., value = ..., slope = ...}, got ",
+         kind_at(L, 1));
+  const std::string name = text_field(L, "name", "");
+  if (name.empty()) fail(ErrorKind::value, "op", "name: expected a text");
+  OwnOp o{L, function_field(L, "value"), function_field(L, "slope")};
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  o.L = lua_tothread(L, -1);  // outlives coroutines
+  lua_pop(L, 1);
+  const OpInfo* op = find_op(name);
+  {
+    const std::lock_guard lock(own_ops().mutex);
+    auto& all = own_ops().ops;
+    if (op && (!all.contains(op) || (all[op].L && all[op].L != o.L) ||
+               op->operands.size() != parameters(L, o.value).size()))
+      fail(ErrorKind::value, "op", "there is an op \"", name, "\" already");
+    if (op) all[op] = o;
+  }
+  if (!op) {
+    UserFunction f;
+    f.name = name;
+    f.doc = text_field(L, "doc", "an op of a script");
+    f.formula = text_field(L, "formula", "");
+    f.operands = parameters(L, o.value);
+    f.forward = forward;
+    f.vjp = vjp;
+    f.jvp = jvp;
+    const std::vector<rows::Domain> domains(f.operands.size(), rows::between(-1, 1));
+    op = &add_function(std::move(f), {"",
+                                      domains,
+                                      def::kReal,
+                                      {{std::vector<Shape>(domains.size(), Shape{5})}},
+                                      {64, true, 4, "a script's own"}});
+    const std::lock_guard lock(own_ops().mutex);
+    own_ops().ops[op] = o;
+  }
+  // The check, between low and high.
+  double low = -1, high = 1;
+  if (lua_getfield(L, 1, "domain") == LUA_TTABLE) {
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    low = lua_tonumber(L, -2);
+    high = lua_tonumber(L, -1);
+  }
+  lua_settop(L, 1);
+  Tensors points;
+  constexpr int64_t kPoints = 7;
+  for (size_t k = 0; k < op->operands.size(); ++k) {
+    std::vector<double> x;
+    for (int64_t i = 0; i < kPoints; ++i)  // apart for each operand, in no order
+      x.push_back(low +
+                  (high - low) * (double((i * 3 + int64_t(k) * 2) % kPoints) + 0.5) / kPoints);
+    points.push_back(Tensor::from(x, {kPoints}, device_of(L)));
+  }
+  func::gradcheck([op](const Tensors& in) { return op->call(in, {}); }, points);
+  open_op(L, *op);
+  return 1;
+}
+
+}  // namespace
+
+void open_own_ops(lua_State* L) {
+  lua_pushcfunction(L, bind<make>);
+  lua_setfield(L, -2, "op");
+}
+
+void forget_own_ops(lua_State* L) {
+  const std::lock_guard lock(own_ops().mutex);
+  for (auto& [op, o] : own_ops().ops)
+    if (o.L == L) o.L = nullptr;
+}
+
+}  // namespace gradus::lua

@@ -1,0 +1,65 @@
+// Keeping calls.
+#include "ops/audit/watch.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace gradus::audit {
+
+namespace {
+
+Tensor value_of(const Tensor& t) { return !t.defined() || t.is_number() ? t : t.clone_data(); }
+
+Call::Place place_of(const Tensor& t) {
+  if (!t.defined() || t.is_number()) return {};
+  return {Ref<Storage>(&t.storage()), t.requires_grad(), t.dtype()};
+}
+
+}  // namespace
+
+std::string Call::shapes() const {
+  std::string s;
+  for (const Tensor& t : inputs)
+    s += s.empty() ? "" : ", ", s += t.defined() ? join(t.dtype(), t.sizes()) : "none";
+  return s;
+}
+
+Watch::Watch()
+    : listener_([this](const OpContext& call, GradFn* node) { called(call, node); }),
+      outer_(std::exchange(call_listener, &listener_)) {}
+Watch::~Watch() { call_listener = outer_; }
+
+void Watch::called(const OpContext& c, GradFn* node) {
+  if (outer_) (*outer_)(c, node);
+  Call call{&c.op, Ref<GradFn>(node), {}, {}, trace_text(), gradus::grad_enabled(), {}, {}};
+  for (const Tensor& t : c.inputs) call.read.push_back(place_of(t));
+  for (const Tensor& t : c.outputs) call.made.push_back(place_of(t));
+  if (node) {
+    for (const Tensor& t : c.inputs) call.inputs.push_back(value_of(t));
+    for (const Tensor& t : c.outputs) call.outputs.push_back(value_of(t));
+  }
+  calls_.push_back(std::move(call));
+}
+
+const Call* Watch::find(const GradFn* node) const {
+  const auto it = std::find_if(calls_.begin(), calls_.end(),
+                               [&](const Call& c) { return node && c.node.get() == node; });
+  return it == calls_.end() ? nullptr : &*it;
+}
+
+std::vector<const Call*> Watch::below(const Tensors& roots) const {
+  std::unordered_set<const GradFn*> seen;
+  std::vector<const GradFn*> nodes;
+  const auto visit = [&](const GradFn* n) {
+    if (n && seen.insert(n).second) nodes.push_back(n);
+  };
+  for (const Tensor& r : roots) visit(r.grad_fn());
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const Edge& e : nodes[i]->inputs()) visit(e.fn.get());
+  std::vector<const Call*> found;
+  for (const Call& c : calls_)
+    if (c.node && seen.contains(c.node.get())) found.push_back(&c);
+  return found;
+}
+
+}  // namespace gradus::audit

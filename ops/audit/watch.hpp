@@ -1,0 +1,63 @@
+// Watch: while it lives, every primitive call of its thread is kept with the values of its operands
+// and outputs as they were. A node alone keeps only what its derivative reads; an audit, and the
+// search for the birth of a NaN, want the rest. Values are copies on write, so they cost memory but
+// no copying.
+#pragma once
+#include "engine/graph.hpp"
+
+#include <deque>
+
+namespace gradus::audit {
+
+struct Call {
+  const OpInfo* op;
+  Ref<GradFn> node;         // null: not recorded; then only the storages below are known
+  Tensors inputs, outputs;  // values, without history
+  std::string where;        // the open Traces
+  bool grad_enabled;
+  // What memory it read and made, and which operands had a history: how values travel through calls
+  // that record nothing.
+  struct Place {
+    Ref<Storage> storage;  // null: a number, or an operand left out
+    bool requires_grad = false;
+    DType dtype = DType::f32;
+  };
+  std::vector<Place> read, made;
+
+  // The tensor that an operand or output was, in words: "f32 (2, 3)".
+  std::string shapes() const;
+};
+
+class Watch {
+ public:
+  Watch();
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  // In the order in which they ran.
+  const std::deque<Call>& calls() const { return calls_; }
+  // Of a node that was recorded under this watch; else nullptr.
+  const Call* find(const GradFn* node) const;
+  // The recorded calls below these roots, in order.
+  std::vector<const Call*> below(const Tensors& roots) const;
+
+ private:
+  void called(const OpContext& call, GradFn* node);
+  std::deque<Call> calls_;
+  CallListener listener_;
+  CallListener* outer_;
+};
+
+// No call is told to any watch while this lives: what an audit computes is none of the program's.
+class Unwatched {
+ public:
+  Unwatched() : before_(std::exchange(call_listener, nullptr)) {}
+  ~Unwatched() { call_listener = before_; }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  CallListener* before_;
+};
+
+}  // namespace gradus::audit
