@@ -121,9 +121,9 @@ typedef enum gd_slot {
    * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
    * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
    * positions; complex factors may change places by the same rule, so an expanded view and its
-   * dense copy may differ in the last bits. Since 1.4 op wishes for a way of doing it (gd_way); each
-   * way is an order of its own, and that of a vendor's library may depend on strides and alignment
-   * too. */
+   * dense copy may differ in the last bits. Since 1.4 op wishes for a way of doing it (gd_way);
+   * each way is an order of its own, and that of a vendor's library may depend on strides and
+   * alignment too. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
    * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
@@ -191,8 +191,8 @@ typedef enum gd_reduction {
   GD_ALL
 } gd_reduction;
 typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
-/* How a contraction may be done, in op: one of these, + 256 * (1 + k) for a sum that is cut into 2^k
- * parts. A device that can't do the call in that way takes its own choice, or with GD_WAY_ONLY
+/* How a contraction may be done, in op: one of these, + 256 * (1 + k) for a sum that is cut into
+ * 2^k parts. A device that can't do the call in that way takes its own choice, or with GD_WAY_ONLY
  * refuses as GD_UNSUPPORTED. */
 typedef enum gd_way {
   GD_WAY_OWN = 0,        /* the device's choice, by the sizes */

@@ -43,7 +43,7 @@ Json value_json(const Value& v) {
   return j;
 }
 
-Json call_json(const ViewedCall& c) {
+Json call_json(const GraphCall& c) {
   Json j{{"op", c.op->name}, {"attrs", Json::object()}, {"inputs", Json::array()}};
   for (const auto& [name, value] : c.attrs) j["attrs"][name] = value;
   for (const Source& s : c.inputs) j["inputs"].push_back(source_json(s));
@@ -104,7 +104,7 @@ std::string to_json(const GraphView& v) {
                          {"operands", operands}};
   };
   for (const Node& n : v.nodes) describe(*n.op);
-  for (const ViewedCall& c : v.backward_calls) describe(*c.op);
+  for (const GraphCall& c : v.backward_calls) describe(*c.op);
   j["leaves"] = Json::array();
   for (size_t i = 0; i < v.leaves.size(); ++i) {
     Json leaf{{"name", v.leaves[i].name}};
@@ -126,7 +126,7 @@ std::string to_json(const GraphView& v) {
   j["saved_bytes"] = v.saved_bytes;
   Json backward{{"steps", Json::array()}, {"calls", Json::array()}};
   for (const BackwardStep& s : v.steps) backward["steps"].push_back(step_json(s));
-  for (const ViewedCall& c : v.backward_calls) backward["calls"].push_back(call_json(c));
+  for (const GraphCall& c : v.backward_calls) backward["calls"].push_back(call_json(c));
   backward["first_leaf_sum"] = v.first_leaf_sum;
   j["backward"] = std::move(backward);
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -25,7 +25,7 @@ std::string count_text(double n, const char* unit) {
   return text;
 }
 
-std::string attrs_text(const ViewedCall& c) {
+std::string attrs_text(const GraphCall& c) {
   std::string text;
   for (const auto& [key, value] : c.attrs)
     text += "; " + key + "=" +
@@ -64,7 +64,7 @@ class Backward {
     return at == names_.end() ? name_of(v_, s) : at->second;
   }
   void line(int call, const std::string& note) {
-    const ViewedCall& c = v_.backward_calls[size_t(call)];
+    const GraphCall& c = v_.backward_calls[size_t(call)];
     std::string left;
     for (size_t i = 0; i < c.outputs.size(); ++i)
       left += (i ? ", " : "") + name({Source::Kind::call, call, int(i)}) + ":" +
@@ -139,7 +139,7 @@ std::string type_text(const Value& value) {
   return text + "]";
 }
 
-std::string call_text(const GraphView& v, const ViewedCall& c) {
+std::string call_text(const GraphView& v, const GraphCall& c) {
   std::string text = c.op->name + "(";
   for (size_t k = 0; k < c.inputs.size(); ++k) text += (k ? ", " : "") + name_of(v, c.inputs[k]);
   return text + attrs_text(c) + ")";

@@ -200,7 +200,7 @@ class GraphReader {
     }
   }
 
-  void read_call(GradFn& node, ViewedCall& call) {
+  void read_call(GradFn& node, GraphCall& call) {
     call.op = &node.op();
     for (size_t i = 0; i < node.attrs().size(); ++i)
       if (!node.attr(i).is_none())
@@ -298,7 +298,7 @@ class GraphReader {
   void read_new_calls(const Tensors& tensors) {
     for (GradFn* fn : unknown_behind(tensors)) {
       know(fn, Source::Kind::call, int(view_.backward_calls.size()));
-      ViewedCall call;
+      GraphCall call;
       read_call(*fn, call);
       view_.backward_calls.push_back(std::move(call));
     }

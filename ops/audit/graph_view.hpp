@@ -35,7 +35,7 @@ struct Value {
   TensorStats gradient;  // the same; of forward values and leaves
 };
 
-struct ViewedCall {
+struct GraphCall {
   const OpInfo* op = nullptr;
   std::vector<std::pair<std::string, std::string>> attrs;  // those that are not none
   std::vector<Source> inputs;
@@ -51,7 +51,7 @@ struct SavedTensor {
   bool read = true;     // did a vjp of this walk ask for it?
 };
 
-struct Node : ViewedCall {
+struct Node : GraphCall {
   std::vector<std::string> path;  // of the modules it was recorded in, outermost first
   std::vector<SavedTensor> saved;
   size_t saved_bytes = 0;         // those that are counted
@@ -97,7 +97,7 @@ struct GraphView {
   std::vector<Source> roots;
   size_t saved_bytes = 0;
   std::vector<BackwardStep> steps;
-  std::vector<ViewedCall> backward_calls;
+  std::vector<GraphCall> backward_calls;
   int first_leaf_sum = 0;              // backward_calls from here on add up gradients of leaves
   std::vector<Source> leaf_gradients;  // absent: none
 };
@@ -144,7 +144,7 @@ GraphView read_graph(const Tensors& roots, const Names& names, GraphRecorder* se
 std::string name_of(const GraphView& view, const Source& source);  // "%3", "layers.0.weight", "c1"
 std::string type_text(const Value& value);                         // "f32[64,10]"
 // "matmul(%5, layers.1.weight)"; long attributes are cut.
-std::string call_text(const GraphView& view, const ViewedCall& call);
+std::string call_text(const GraphView& view, const GraphCall& call);
 // Formulas of the derivative, if the op is a statement: "dy/dx = y * (1 - y)".
 std::vector<std::string> derivatives_of(const OpInfo& op);
 std::string bytes_text(double bytes);  // "1.5 KiB"
