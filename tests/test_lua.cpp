@@ -305,6 +305,8 @@ TEST_CASE("lua: limits stop what runs away, also inside pcall and coroutines") {
                     "end end end f(20)",
                     steps, ErrorKind::numeric),
             "stopped after 200000 instructions"));
+  for (const char* device : {"cpu", "reference"})
+    CHECK(open_device(device).pool().limit() == 0);  // as before
   // Results that nothing keeps are collected before memory is refused.
   for (const char* loop :
        {"x * 2", "-x", "x:mul(2)", "gradus.ones(1000000)", "gradus.randn(1000000)"}) {

@@ -175,9 +175,7 @@ int to(lua_State* L) {
   DeviceConfig config = parse_device_config(name, "to");
   config.fallback = DeviceConfig::Fallback::error;
   Device& device = *open_configured(config).device;
-  if (const size_t most = types_of(L).memory;
-      most > 0 && (device.pool().limit() == 0 || device.pool().limit() > most))
-    device.pool().set_limit(most);
+  limit_memory_of(L, device);
   push(L, with_room(L, [&] { return to_device(t, device); }));
   return 1;
 }

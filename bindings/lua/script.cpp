@@ -18,10 +18,10 @@ struct Script::State : Types {
   ScriptOptions options;
   Device* device = nullptr;
   lua_State* L = nullptr;
-  size_t bytes = 0;           // of Lua's own
-  size_t tensors_before = 0;  // live on the device when this began
-  size_t limit_before = 0;
-  bool out_of_memory = false;  // was anything refused by the limit?
+  size_t bytes = 0;                                         // of Lua's own
+  size_t tensors_before = 0;                                // live on the device when this began
+  std::vector<std::pair<Device*, size_t>> limits_before{};  // of the devices it limits
+  bool out_of_memory = false;                               // was anything refused by the limit?
   uint64_t instructions = 0;
   std::chrono::steady_clock::time_point begin;
   std::string over{};  // which limit was passed
@@ -292,6 +292,16 @@ void run_chunk(State& s, int arguments, int results) {
 
 }  // namespace
 
+void limit_memory_of(lua_State* L, Device& device) {
+  State& s = state_of(L);
+  if (s.memory == 0) return;
+  for (const auto& [known, limit] : s.limits_before)
+    if (known == &device) return;
+  const size_t before = device.pool().limit(), most = device.pool().stats().live + s.memory;
+  s.limits_before.emplace_back(&device, before);
+  if (before == 0 || before > most) device.pool().set_limit(most);
+}
+
 size_t used_bytes(lua_State* L) { return bytes_of(state_of(L)); }
 
 void note(lua_State* L, const Error& e) {
@@ -310,14 +320,12 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   s.options = options;
   s.device = options.device ? options.device : &default_device();
   s.tensors_before = s.device->pool().stats().live;
-  s.limit_before = s.device->pool().limit();
   s.sandboxed = !options.unsafe;
   s.memory = options.limits.memory;
   s.L = lua_newstate(allocate, &s);
   if (!s.L) fail(ErrorKind::memory, "script", "no memory for Lua");
   *static_cast<Types**>(lua_getextraspace(s.L)) = &s;
-  if (options.limits.memory > 0)
-    s.device->pool().set_limit(s.tensors_before + options.limits.memory);
+  limit_memory_of(s.L, *s.device);
   // All of it within a protected call: Lua reports a lack of memory as an error.
   lua_pushcfunction(s.L, [](lua_State* L) {
     State& own = state_of(L);
@@ -353,7 +361,7 @@ Script::~Script() {
   lua_sethook(state_->L, nullptr, 0, 0);
   forget_own_ops(state_->L);
   lua_close(state_->L);
-  state_->device->pool().set_limit(state_->limit_before);
+  for (const auto& [device, limit] : state_->limits_before) device->pool().set_limit(limit);
 }
 
 void Script::run(const std::string& text, const std::string& name) {

@@ -32,6 +32,8 @@ class Raised : public std::exception {
   int key_;
 };
 
+// The script's limit of memory holds on this device too, until the script's end.
+void limit_memory_of(lua_State* L, Device& device);
 size_t used_bytes(lua_State* L);  // by Lua and by tensors on its device
 
 // Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
