@@ -12,12 +12,11 @@
 namespace gradus::cli {
 
 int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
-  const Json config = parse_json(read_file(o.config), o.config);
-  const bool has_device = config.is_object() && config.contains("device");
-  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
+  const Json device = config_device(o.config);
+  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
   const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
   std::optional<audit::GraphRecorder> recorder;
-  const OneStep step = run_one_step({o.config, o.set}, session.device(),
+  const OneStep step = run_one_step({o.config, o.set, o.script}, session.device(),
                                     [&] { recorder.emplace(session.device(), values); });
   audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
   view.title = o.config;

@@ -5,6 +5,7 @@
 #include "cli/contract.hpp"
 #include "cli/contract_verify.hpp"
 #include "cli/experiment.hpp"
+#include "cli/one_step_script.hpp"
 #include "cli/train.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/file.hpp"
@@ -54,8 +55,15 @@ OneStep contraction_step(const OneStepConfig& config, Device& device,
 
 }  // namespace
 
+Json config_device(const std::string& file) {
+  if (is_script(file)) return nullptr;
+  const Json config = parse_json(read_file(file), file);
+  return config.is_object() && config.contains("device") ? config["device"] : Json();
+}
+
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
+  if (is_script(config.file)) return script_step(config, device, ready);
   const Json json = parse_json(read_file(config.file), config.file);
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";
   return contraction ? contraction_step(config, device, ready)
