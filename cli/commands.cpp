@@ -9,9 +9,11 @@
 #include "cli/contract.hpp"
 #include "cli/demo.hpp"
 #include "cli/devices.hpp"
+#include "cli/diff.hpp"
 #include "cli/graph.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
+#include "cli/replay.hpp"
 #include "cli/script.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
@@ -249,8 +251,39 @@ void declare_graph(CLI::App& app, Action& action) {
   text(sub, "--svg", o->svg, "the picture alone", "FILE");
   text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
   text(sub, "--json", o->json, "all there is; - prints it", "FILE");
+  text(sub, "--record", o->record, "a trace file, for gradus replay", "FILE");
   device(sub, o->device);
   runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
+}
+
+void declare_replay(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ReplayOptions>();
+  CLI::App* sub =
+      command(app, "replay", "run a recorded step again, and compare every bit",
+              "  gradus graph mlp.json --record step.safetensors\n"
+              "  gradus replay step.safetensors\n"
+              "  gradus replay step.safetensors --shrink small.safetensors --until nan\n");
+  text(sub, "FILE", o->file, "a trace file", "FILE");
+  text(sub, "--shrink", o->shrink, "write the smallest part that still fails", "FILE");
+  text(sub, "--until", o->until, "nan, inf, mismatch (audit), differs:DEVICE", "WHAT");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_replay, &ReplayOptions::file, "a trace FILE");
+}
+
+void declare_diff(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<DiffOptions>();
+  CLI::App* sub = command(app, "diff", "two steps, in structure and numbers",
+                          "  gradus diff before.json after.json\n"
+                          "  gradus diff step.safetensors step.safetensors --device-b cuda\n"
+                          "  gradus diff mlp.json mlp.json --dtype-b f64\n");
+  text(sub, "A", o->a, "a config or a trace file", "FILE");
+  text(sub, "B", o->b, "another, or the same", "FILE");
+  text(sub, "--device-a", o->device_a, "run A there", "D");
+  text(sub, "--device-b", o->device_b, "run B there", "D");
+  text(sub, "--dtype-b", o->dtype_b, "f64: run B in f64", "T");
+  json(sub, o->json);
+  runs(sub, action, o, run_diff, &DiffOptions::a, "two files");
 }
 
 void declare_script(CLI::App& app, Action& action) {
@@ -358,8 +391,8 @@ std::string full_name(CLI::App* sub) {
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
        {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_graph, declare_script, declare_repl,
-        declare_check, declare_config, declare_version})
+        declare_devices, declare_tune, declare_audit, declare_graph, declare_replay, declare_diff,
+        declare_script, declare_repl, declare_check, declare_config, declare_version})
     declare(app, action);
 }
 

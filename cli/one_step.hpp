@@ -1,8 +1,12 @@
-// One forward pass of what a config describes, recorded and not yet walked: a training step of a
-// network on its first batch, or a contraction of drawn operands. For commands that look at graphs.
+// One forward pass of what a file describes, recorded and not yet walked: a training step of a
+// network on its first batch, a contraction of drawn operands, or the step in a trace file
+// (ops/audit/trace.hpp). For commands that look at graphs.
 #pragma once
 #include "engine/device.hpp"
+#include "engine/io/options.hpp"
 #include "engine/tensor.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <functional>
 #include <string>
@@ -14,15 +18,20 @@ namespace gradus::cli {
 struct OneStep {
   Tensors roots;                                       // the loss, or the value
   std::vector<std::pair<std::string, Tensor>> leaves;  // parameters, or operands
+  Tensors seeds;  // cotangents of the roots; empty, or one undefined: ones
 };
 
-// The config's "device" value is looked up by who opens the device: config_device().
+// The "device" value of a config, or where the step of a trace file ran; null if there is none. For
+// who opens the device.
+Json config_device(const std::string& file);
+
 struct OneStepConfig {
   std::string file;
   std::vector<std::string> set;  // of a network alone
 };
 // Makes data, parameters and operands, then calls `ready` and runs the forward pass: what `ready`
-// makes can watch it. Error(config) for what is no such config.
+// makes can watch it. Error(config) for what is no such config, Error(io) for a file that can't be
+// trusted.
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready);
 

@@ -52,9 +52,10 @@ const Json& at_path(const Json& config, const std::string& path) {
   return config.contains(p) ? config[p] : missing;
 }
 
-// A run may go on with another device or number of epochs, captured or not, and nothing else.
+// A run may go on with another device or number of epochs, captured or not, and with what changes
+// nothing of it.
 void check_same(Json before, Json now, const Layered& layers) {
-  for (const char* key : {"device", "epochs", "capture"}) {
+  for (const char* key : {"device", "epochs", "capture", "provenance"}) {
     before.erase(key);
     now.erase(key);
   }
@@ -62,7 +63,7 @@ void check_same(Json before, Json now, const Layered& layers) {
   if (!path.empty())
     fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
          shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
-         "; only device, epochs and capture may change on --resume");
+         "; only device, epochs, capture and provenance may change on --resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".
