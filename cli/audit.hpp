@@ -1,15 +1,16 @@
-// `gradus audit CONFIG`: runs the forward of one step of an experiment and judges the derivative of
+// `gradus audit CONFIG|SCRIPT`: runs the forward of one step and judges the derivative of
 // every node with its own numbers (ops/audit/).
 #pragma once
+#include "cli/one_step.hpp"
+
 #include <iosfwd>
-#include <string>
-#include <vector>
 
 namespace gradus::cli {
 
 struct AuditOptions {
   std::string config;            // file of an experiment
   std::vector<std::string> set;  // "path=value"; for "network"
+  ScriptTarget script;
   std::string device;
   std::string against;                   // a device; "" for none
   std::string fail_on = "nan,mismatch";  // also "unreached"; "" or "none" for nothing

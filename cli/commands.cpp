@@ -80,6 +80,12 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
+// Of commands that look at one step of a config or a script.
+void of_script(CLI::App* sub, ScriptTarget& to) {
+  whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
+  repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
+  sub->add_flag("--unsafe", to.unsafe, "the script runs outside the sandbox");
+}
 // What the command does. `must`, its positional argument, has to be there: CLI11's own message
 // names no command.
 template <class Options>
@@ -229,11 +235,13 @@ void declare_audit(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
                           "  gradus audit configs/mlp/digits.json\n"
                           "  gradus audit mlp.json --against reference --json\n"
-                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n");
-  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
+                          "  gradus audit train.lua --arg 0.1 --backward 3\n");
+  text(sub, "CONFIG", o->config, "file of an experiment, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  of_script(sub, o->script);
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
@@ -241,17 +249,19 @@ void declare_audit(CLI::App& app, Action& action) {
 
 void declare_graph(CLI::App& app, Action& action) {
   const auto o = std::make_shared<GraphOptions>();
-  CLI::App* sub = command(app, "graph", "what one step of a config records, and its backward",
+  CLI::App* sub = command(app, "graph", "what one step records, and its backward",
                           "  gradus graph configs/mlp/digits.json\n"
                           "  gradus graph configs/lenet/digits.json --html lenet.html\n"
-                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n");
-  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n"
+                          "  gradus graph configs/scripts/mlp_digits.lua --backward 2\n");
+  text(sub, "CONFIG", o->config, "file of an experiment, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--html", o->html, "a page to look at, by itself", "FILE");
   text(sub, "--svg", o->svg, "the picture alone", "FILE");
   text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
   text(sub, "--json", o->json, "all there is; - prints it", "FILE");
   text(sub, "--record", o->record, "a trace file, for gradus replay", "FILE");
+  of_script(sub, o->script);
   device(sub, o->device);
   runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
 }

@@ -13,12 +13,12 @@
 namespace gradus::cli {
 
 int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
-  const Json named = config_device(o.config);
-  const Session session(o.device, false, err, named.is_null() ? nullptr : &named, o.config);
+  const Json device = config_device(o.config);
+  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
   const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
   std::optional<audit::Watch> watch;
   std::optional<audit::GraphRecorder> recorder;
-  const OneStep step = run_one_step({o.config, o.set}, session.device(), [&] {
+  const OneStep step = run_one_step({o.config, o.set, o.script}, session.device(), [&] {
     if (!o.record.empty()) watch.emplace();
     recorder.emplace(session.device(), values);
   });

@@ -5,6 +5,7 @@
 #include "cli/contract.hpp"
 #include "cli/contract_verify.hpp"
 #include "cli/experiment.hpp"
+#include "cli/one_step_script.hpp"
 #include "cli/train.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/file.hpp"
@@ -12,6 +13,7 @@
 #include "ops/audit/trace.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace gradus::cli {
@@ -35,7 +37,7 @@ OneStep network_step(const OneStepConfig& config, Device& device,
   ready();
   const Tensor outputs = nn::outputs_of(network, batch.inputs);
   const Trace trace("loss");
-  return {{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters(), {}};
+  return {{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters()};
 }
 
 OneStep contraction_step(const OneStepConfig& config, Device& device,
@@ -66,6 +68,7 @@ OneStep recorded_step(const OneStepConfig& config, Device& device,
 }  // namespace
 
 Json config_device(const std::string& file) {
+  if (is_script(file)) return nullptr;
   if (audit::is_trace(file)) return audit::device_of_trace(file);
   const Json config = parse_json(read_file(file), file);
   return config.is_object() ? config.value("device", Json()) : Json();
@@ -73,6 +76,7 @@ Json config_device(const std::string& file) {
 
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
+  if (is_script(config.file)) return script_step(config, device, ready);
   if (audit::is_trace(config.file)) return recorded_step(config, device, ready);
   const Json json = parse_json(read_file(config.file), config.file);
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";

@@ -1,14 +1,13 @@
 // One forward pass of what a file describes, recorded and not yet walked: a training step of a
-// network on its first batch, a contraction of drawn operands, or the step in a trace file
-// (ops/audit/trace.hpp). For commands that look at graphs.
+// network on its first batch, a contraction of drawn operands, what a script comes to backward()
+// with, or the step in a trace file (ops/audit/trace.hpp). For commands that look at graphs.
 #pragma once
 #include "engine/device.hpp"
-#include "engine/io/options.hpp"
 #include "engine/tensor.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,17 +17,24 @@ namespace gradus::cli {
 struct OneStep {
   Tensors roots;                                       // the loss, or the value
   std::vector<std::pair<std::string, Tensor>> leaves;  // parameters, or operands
-  Tensors seeds;  // cotangents of the roots; empty, or one undefined: ones
+  Tensors seeds{};                      // cotangents of the roots; empty, or undefined: ones
+  std::shared_ptr<const void> keeps{};  // what calls of its ops need, if they do
 };
 
+// Of a script alone.
+struct ScriptTarget {
+  std::vector<std::string> arguments;
+  int64_t backward = 1;  // the graph of the n-th backward() or gradus.grad()
+  bool unsafe = false;   // no sandbox
+};
+struct OneStepConfig {
+  std::string file;              // a config, a trace file, or a script if it ends in .lua
+  std::vector<std::string> set;  // of a network alone
+  ScriptTarget script{};
+};
 // The "device" value of a config, or where the step of a trace file ran; null if there is none. For
 // who opens the device.
-Json config_device(const std::string& file);
-
-struct OneStepConfig {
-  std::string file;
-  std::vector<std::string> set;  // of a network alone
-};
+nlohmann::json config_device(const std::string& file);
 // Makes data, parameters and operands, then calls `ready` and runs the forward pass: what `ready`
 // makes can watch it. Error(config) for what is no such config, Error(io) for a file that can't be
 // trusted.

@@ -172,7 +172,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment, options.claim);
   Trainer trainer(experiment, data, device);
   if (!made) made = open_folder(options);
   RunFolder& folder = *made;

@@ -1,5 +1,6 @@
 // `gradus train CONFIG` and `gradus eval RUN_DIR`.
 #pragma once
+#include "cli/data/dataset.hpp"
 #include "engine/io/layered.hpp"
 
 #include <iosfwd>
@@ -16,6 +17,7 @@ struct TrainOptions {
   bool resume = false;
   bool ledger = false;  // print what every op cost
   bool json = false;
+  Claim claim{};  // told of the data set's memory
 };
 // The exit code, 0. Throws Error.
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err);

@@ -173,12 +173,15 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
     std::string why;
     const Call* last = nullptr;
     for (const Call& c : watch.calls()) {
-      const auto from = std::find_if(c.read.begin(), c.read.end(), [&](const Call::Place& r) {
+      const auto reads = [&](const Call::Place& r) {
         return r.storage && reached.contains(r.storage.get());
-      });
+      };
+      auto from = std::find_if(c.read.begin(), c.read.end(),
+                               [&](const Call::Place& r) { return reads(r) && r.requires_grad; });
+      if (from == c.read.end()) from = std::find_if(c.read.begin(), c.read.end(), reads);
       if (from == c.read.end()) continue;
       const std::string at = c.where.empty() ? c.op->name : c.op->name + " at " + c.where;
-      if (c.node) {
+      if (c.node && from->requires_grad) {
         for (const Call::Place& m : c.made)
           if (m.storage) reached.insert(m.storage.get());
         last = &c;
