@@ -13,6 +13,7 @@
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/script.hpp"
+#include "cli/step.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
 #include "engine/error.hpp"
@@ -253,6 +254,20 @@ void declare_graph(CLI::App& app, Action& action) {
   runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
 }
 
+void declare_step(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<StepOptions>();
+  CLI::App* sub = command(app, "step", "a debugger for backward: one node at a time, and back",
+                          "  gradus step configs/mlp/digits.json\n"
+                          "  printf 'break nan\\ncontinue\\n' | gradus step mlp.json\n"
+                          "  gradus step mlp.json --commands look.txt --json\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--commands", o->commands, "a script of commands", "FILE");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_step, &StepOptions::config, "a CONFIG file");
+}
+
 void declare_script(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ScriptRun>();
   CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
@@ -358,8 +373,8 @@ std::string full_name(CLI::App* sub) {
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
        {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_graph, declare_script, declare_repl,
-        declare_check, declare_config, declare_version})
+        declare_devices, declare_tune, declare_audit, declare_graph, declare_step, declare_script,
+        declare_repl, declare_check, declare_config, declare_version})
     declare(app, action);
 }
 

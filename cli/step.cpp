@@ -1,0 +1,73 @@
+// Where the commands come from; what they do, debugger.cpp knows.
+#include "cli/step.hpp"
+
+#include "cli/debugger.hpp"
+#include "cli/lines.hpp"
+#include "cli/one_step.hpp"
+#include "cli/session.hpp"
+#include "engine/io/file.hpp"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace gradus::cli {
+
+namespace {
+
+// A person may err and go on.
+void converse(Debugger& debugger, Lines& lines, std::ostream& err) {
+  std::string line, last;
+  for (bool going = true; going && lines.next("(step) ", line);) {
+    if (line.empty()) line = Debugger::repeats(last) ? last : "";  // as debuggers do
+    last = line;
+    try {
+      going = debugger.run(line);
+    } catch (const Error& e) {
+      err << e.what() << "\n";
+    }
+  }
+}
+
+void run_commands(Debugger& debugger, std::istream& in, const std::string& name, bool echo,
+                  std::ostream& out) {
+  std::string line;
+  for (int n = 1; std::getline(in, line); ++n) {
+    if (echo && line.find_first_not_of(" \t") != std::string::npos)
+      out << "(step) " << line << "\n";
+    try {
+      if (!debugger.run(line)) return;
+    } catch (const Error& e) {
+      fail(e.kind(), name, "line ", n, ": ", e.what());
+    }
+  }
+}
+
+}  // namespace
+
+int run_step(const StepOptions& o, std::ostream& out, std::ostream& err) {
+  const Json config = parse_json(read_file(o.config), o.config);
+  const bool has_device = config.is_object() && config.contains("device");
+  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
+  std::istringstream file(o.commands.empty() ? "" : read_file(o.commands));
+  std::optional<DetectAnomaly> traces;  // nodes keep their place; off again before the walk
+  const OneStep step = run_one_step({o.config, o.set}, session.device(), [&] { traces.emplace(); });
+  traces.reset();
+  audit::Stepper stepper(step.roots, step.leaves);
+  Debugger debugger(stepper, o.json, out);
+  debugger.begin(o.config);
+  if (!o.commands.empty()) {
+    run_commands(debugger, file, o.commands, !o.json, out);
+  } else {
+    Lines lines("step_history", [&](const std::string& begun) { return debugger.complete(begun); });
+    if (lines.person()) {
+      converse(debugger, lines, err);
+      return 0;
+    }
+    run_commands(debugger, std::cin, "standard input", !o.json, out);
+  }
+  debugger.end();
+  return 0;
+}
+
+}  // namespace gradus::cli
