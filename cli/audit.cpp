@@ -1,6 +1,7 @@
 // One step under a watch, and the lines of its audit.
 #include "cli/audit.hpp"
 
+#include "cli/audit_modes.hpp"
 #include "cli/batches.hpp"
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
@@ -144,6 +145,9 @@ class Findings {
 }  // namespace
 
 int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  if (!o.explain.empty()) return run_audit_explain(o, out, err);
+  if (o.versions) return run_audit_versions(o, out, err);
+  if (o.accounting) return run_audit_accounting(o, out, err);
   Findings findings(o, out);
   const Json config = parse_json(read_file(o.config), o.config);
   const bool network = !config.is_object() || config.value("experiment", Json()) != "contraction";

@@ -228,11 +228,20 @@ void declare_audit(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
                           "  gradus audit configs/mlp/digits.json\n"
                           "  gradus audit mlp.json --against reference --json\n"
-                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n");
+                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
+                          "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
+                          "  gradus audit mlp.json --explain %4\n"
+                          "  gradus audit lenet.json --versions\n");
   text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
+  text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
+  whole(sub, "--top", o->top, "paths that are shown; 5 by default");
+  text(sub, "--versions", o->written, "log of writes in place (to NAME)", "NAME")->expected(0, 1);
+  sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
+  sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");

@@ -67,7 +67,7 @@ const std::vector<Debugger::Command>& Debugger::commands() {
       {"show", "s", "[%K | LEAF]", "cotangents in and out, what added up, formulas, saved",
        go_on([](D& d, const Words& w) {
          if (w.size() < 2) return d.show_next();
-         const Place p = d.place_of(w[1]);
+         const Place p = d.s_.find(w[1]);
          p.leaf ? d.show_leaf(p.id) : d.show_node(p.id);
        })},
       {"list", "l", "[N]", "the schedule around this turn (N on both sides)",
@@ -78,7 +78,7 @@ const std::vector<Debugger::Command>& Debugger::commands() {
       {"print", "p", "%K | LEAF", "the cotangent, or gradient, as it stands now",
        go_on([](D& d, const Words& w) {
          need(w, 2, "a node or a leaf");
-         d.print(d.place_of(w[1]));
+         d.print(d.s_.find(w[1]));
        })},
       {"set", "", "%K X | %K * X", "the vjp of %K will read this instead",
        go_on([](D& d, const Words& w) { d.set(w); })},
@@ -158,29 +158,8 @@ std::vector<std::string> Debugger::complete(const std::string& begun) const {
   return {lines.begin(), lines.end()};
 }
 
-Place Debugger::place_of(const std::string& name) const {
-  Words names;
-  for (size_t i = 0; i < s_.leaves().size(); ++i) {
-    if (s_.leaves()[i].first == name) return {true, int(i), 0};
-    names.push_back(s_.leaves()[i].first);
-  }
-  if (!name.starts_with("%"))
-    fail(ErrorKind::value, "step", "there is no leaf \"", name, "\"", did_you_mean(name, names),
-         "; nodes are written %0 to %", int64_t(s_.nodes().size()) - 1);
-  const size_t dot = name.find('.');
-  const auto id = parse<int>(std::string_view(name).substr(1, dot == name.npos ? dot : dot - 1));
-  const auto output = dot == name.npos ? 0 : parse<int>(std::string_view(name).substr(dot + 1));
-  if (!id || *id < 0 || *id >= int(s_.nodes().size()))
-    fail(ErrorKind::value, "step", "there is no node ", name, "; they are %0 to %",
-         int64_t(s_.nodes().size()) - 1);
-  const size_t outputs = s_.nodes()[size_t(*id)]->output_metas().size();
-  if (!output || *output < 0 || size_t(*output) >= outputs)
-    fail(ErrorKind::value, "step", s_.name_of(*id), " has ", outputs,
-         outputs == 1 ? " output" : " outputs", ", there is no ", name);
-  return {false, *id, *output};
-}
 int Debugger::node_of(const std::string& name) const {
-  const Place p = place_of(name);
+  const Place p = s_.find(name);
   if (p.leaf) fail(ErrorKind::value, "step", name, " is a leaf; a node was expected, such as %0");
   return p.id;
 }
@@ -318,7 +297,7 @@ void Debugger::remove_break(const Words& w) {
 
 void Debugger::set(const Words& w) {
   need(w, 3, "a node and a number: set %3 0, or set %3 * 2");
-  const Place p = place_of(w[1]);
+  const Place p = s_.find(w[1]);
   if (p.leaf)
     fail(ErrorKind::value, "set", w[1], " is a leaf: its gradient is read by nobody; set a node's");
   size_t at = 2;
@@ -347,7 +326,7 @@ void Debugger::set(const Words& w) {
 }
 void Debugger::unset(const Words& w) {
   need(w, 2, "a node");
-  const Place p = place_of(w[1]);
+  const Place p = s_.find(w[1]);
   s_.unset(node_of(w[1]), p.output);
 }
 

@@ -1,14 +1,12 @@
 // Where the commands come from; what they do, debugger.cpp knows.
 #include "cli/step.hpp"
 
+#include "cli/audit_modes.hpp"
 #include "cli/debugger.hpp"
 #include "cli/lines.hpp"
-#include "cli/one_step.hpp"
-#include "cli/session.hpp"
 #include "engine/io/file.hpp"
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace gradus::cli {
@@ -46,13 +44,9 @@ void run_commands(Debugger& debugger, std::istream& in, const std::string& name,
 }  // namespace
 
 int run_step(const StepOptions& o, std::ostream& out, std::ostream& err) {
-  const Json config = parse_json(read_file(o.config), o.config);
-  const bool has_device = config.is_object() && config.contains("device");
-  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
+  const auto session = open_session(o.config, o.device, err);
   std::istringstream file(o.commands.empty() ? "" : read_file(o.commands));
-  std::optional<DetectAnomaly> traces;  // nodes keep their place; off again before the walk
-  const OneStep step = run_one_step({o.config, o.set}, session.device(), [&] { traces.emplace(); });
-  traces.reset();
+  const OneStep step = run_traced_step({o.config, o.set}, session->device());
   audit::Stepper stepper(step.roots, step.leaves);
   Debugger debugger(stepper, o.json, out);
   debugger.begin(o.config);

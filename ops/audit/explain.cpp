@@ -10,13 +10,13 @@
 
 namespace gradus::audit {
 
-namespace {
-
-std::string operand_name(const OpInfo& op, size_t k) {
+std::string operand_label(const OpInfo& op, size_t k) {
   if (op.operands.empty()) return join("operand ", k);
   const OperandSpec& spec = op.operands[std::min(k, op.operands.size() - 1)];
   return spec.variadic ? join(spec.name, "[", int64_t(k + 1 - op.operands.size()), "]") : spec.name;
 }
+
+namespace {
 
 // What the walk does to the cotangent of an operand that is smaller than the output; "" if nothing.
 std::string broadcast_text(const std::string& name, const Shape& from, const Shape& to) {
@@ -95,7 +95,7 @@ NodeStory explain_node(const Stepper& s, int id, const Watch& watch) {
   if (node.output_metas().size() == 1 && node.op().statement >= 0)
     for (size_t k = 0; k < node.inputs().size(); ++k) {
       const std::string text = broadcast_text(
-          operand_name(node.op(), k), node.input_metas()[k].sizes, node.output_metas()[0].sizes);
+          operand_label(node.op(), k), node.input_metas()[k].sizes, node.output_metas()[0].sizes);
       if (!text.empty() && s.target(id, int(k))) story.broadcasts.push_back(text);
     }
   story.example = example_of(s, id, watch.find(&node));

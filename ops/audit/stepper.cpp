@@ -6,6 +6,7 @@
 #include "ops/audit/watch.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_set>
 
 namespace gradus::audit {
@@ -18,7 +19,7 @@ std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots) {
   };
   for (const Tensor& r : roots) visit(r.grad_fn());
   for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : Ref<GradFn>(nodes[i])->inputs()) visit(e.fn.get());
+    for (const Edge& e : nodes[i].get()->inputs()) visit(e.fn.get());
   std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
     return a->sequence() < b->sequence();
   });
@@ -127,6 +128,33 @@ void Stepper::walk() {
 Place Stepper::place_of(const Tensor& root) const {
   if (root.grad_fn()) return {false, ids_.at(root.grad_fn()), int(root.output_index())};
   return {true, leaf_ids_.at(root.body()->autograd.get()), 0};
+}
+
+Place Stepper::find(const std::string& name) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (leaves_[i].first == name) return {true, int(i), 0};
+    names.push_back(leaves_[i].first);
+  }
+  const std::string range = join("%0 to %", int64_t(nodes_.size()) - 1);
+  if (!name.starts_with("%"))
+    fail(ErrorKind::value, name, "no leaf of this graph has that name", did_you_mean(name, names),
+         "; nodes are written ", range);
+  const auto number = [](std::string_view text) {
+    int value = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? value : -1;
+  };
+  const size_t dot = std::min(name.find('.'), name.size());
+  const int id = number(std::string_view(name).substr(1, dot - 1));
+  if (id < 0 || id >= int(nodes_.size()))
+    fail(ErrorKind::value, name, "there is no such node; they are ", range);
+  const int output = dot == name.size() ? 0 : number(std::string_view(name).substr(dot + 1));
+  const size_t outputs = nodes_[size_t(id)]->output_metas().size();
+  if (output < 0 || size_t(output) >= outputs)
+    fail(ErrorKind::value, name, name_of(id), " has ", outputs,
+         outputs == 1 ? " output" : " outputs");
+  return {false, id, output};
 }
 
 std::string Stepper::name_of(const Place& p) const {

@@ -81,6 +81,8 @@ class Stepper {
   // Does it stop a walk that stands here and has just come to it? The text says why; "" if not.
   std::string stops(const Breakpoint& breakpoint) const;
 
+  // A leaf by its name, an output of a node as "%7" or "%7.1". Error(value) with the nearest name.
+  Place find(const std::string& name) const;
   std::string name_of(const Place& p) const;  // "%7", "%7.1", "layers.0.weight"
   std::string name_of(int node) const;        // "%7 add"
   std::string call_text(int node) const;      // "%7:f32[64,10] = add(%6, layers.2.bias)"
