@@ -5,6 +5,7 @@
 #include "ops/audit/explain.hpp"
 #include "ops/audit/paths.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <ostream>
@@ -99,15 +100,21 @@ class Paths {
   // "%7 add.b": the operand is named where there is a choice.
   std::vector<std::string> words_of(const audit::GradientPath& p) const {
     std::vector<std::string> words;
+    const auto ways_of = [&](int node) {
+      const std::vector<double>& flow = p_.flow[size_t(node)];
+      return std::count_if(flow.begin(), flow.end(), [](double f) { return f != 0; });
+    };
+    const auto forks = std::count_if(p.hops.begin(), p.hops.end(),
+                                     [&](const auto& h) { return ways_of(h.node) > 1; });
     for (const auto& h : p.hops) {
       const OpInfo& op = s_.nodes()[size_t(h.node)]->op();
-      size_t ways = 0;
-      for (const double f : p_.flow[size_t(h.node)]) ways += f != 0;
-      if (p.hops.size() > kLongPath && ways < 2) continue;
+      const auto ways = ways_of(h.node);
+      if (forks > 0 && p.hops.size() > kLongPath && ways < 2) continue;
       words.push_back(s_.name_of(h.node) +
                       (ways > 1 ? "." + audit::operand_label(op, size_t(h.operand)) : ""));
     }
-    if (p.hops.size() > kLongPath) words.push_back(fmt::format("({} nodes)", p.hops.size()));
+    if (forks > 0 && p.hops.size() > kLongPath)
+      words.push_back(fmt::format("({} nodes)", p.hops.size()));
     if (p.hops.empty()) words.push_back("the root itself");
     return words;
   }
@@ -123,20 +130,10 @@ std::string bracketed(const Shape& index) {
 }
 
 void write(const audit::NodeStory& n, const OpInfo& op, std::ostream& out) {
-  out << n.call << (n.where.empty() ? "" : "   # " + n.where) << "\n";
+  out << fold(n.call + (n.where.empty() ? "" : "   # " + n.where));
   if (!n.formula.empty()) out << "  " << n.formula << "\n";
   for (const std::string& d : n.derivatives) out << "  " << d << "\n";
-  for (const std::string& b : n.broadcasts) {
-    std::vector<std::string> words;
-    std::istringstream in(b);
-    for (std::string w; in >> w;) words.push_back(w);
-    std::string line = "  " + words[0];
-    for (size_t i = 1; i < words.size(); ++i)
-      line +=
-          (line.size() - (line.rfind('\n') + 1) + words[i].size() >= kColumns ? "\n    " : " ") +
-          words[i];
-    out << line << "\n";
-  }
+  for (const std::string& b : n.broadcasts) out << fold("  " + b);
   if (!n.example) return;
   const audit::ElementStory& e = *n.example;
   const std::string at = bracketed(e.element);
@@ -146,7 +143,7 @@ void write(const audit::NodeStory& n, const OpInfo& op, std::ostream& out) {
     const std::string name = audit::operand_label(op, size_t(o.operand));
     out << fmt::format("    through {}{} = {:.6g}: {:.6g} * {:.6g} = {:.6g}\n", name,
                        bracketed(o.element), o.value, e.cotangent,
-                       e.cotangent != 0 ? o.share / e.cotangent : 0, o.share);
+                       e.cotangent != 0 ? o.share / e.cotangent + 0.0 : 0, o.share);
     if (o.reached > 1)
       out << fmt::format("      and through {} more elements of {}\n", o.reached - 1, name);
   }

@@ -252,7 +252,8 @@ void Debugger::add_break(const Words& w) {
     Words ops;
     for (const Ref<GradFn>& node : s_.nodes()) ops.push_back(node->op().name);
     if (std::find(ops.begin(), ops.end(), w[2]) == ops.end())
-      fail(ErrorKind::value, "break", "no node of this graph is a ", w[2], did_you_mean(w[2], ops));
+      fail(ErrorKind::value, "break", "no node of this graph is a ", w[2], did_you_mean(w[2], ops),
+           "; list 1000 shows them");
     b = {Breakpoint::Kind::op, -1, w[2]};
   } else if (kind == "node" || kind.starts_with("%")) {
     if (kind == "node") need(w, 3, "a node, such as %3");

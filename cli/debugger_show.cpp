@@ -18,6 +18,7 @@ using audit::Place;
 using audit::Turn;
 
 constexpr size_t kColumns = 80;
+constexpr size_t kLeft = 30;  // longer names have a line of their own
 
 Event number(double x) {
   if (std::isfinite(x)) return x;
@@ -38,6 +39,10 @@ std::string numbers_of(const Tensor& t, size_t room) {
   }
   return text + (size_t(s.count) > s.first.size() ? " ..." : "");
 }
+std::string place_text(const GradFn& fn) {
+  return fn.trace().empty() ? "" : "   # " + std::string(fn.trace());
+}
+
 }  // namespace
 
 void emit(std::ostream& out, const Event& e) {
@@ -46,10 +51,27 @@ void emit(std::ostream& out, const Event& e) {
 std::string type_of(const TensorMeta& m) { return audit::type_text({m.sizes, m.dtype, {}, {}}); }
 std::string type_of(const Tensor& t) { return audit::type_text({t.sizes(), t.dtype(), {}, {}}); }
 
+std::string fold(const std::string& text) {
+  std::string out, line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t space = text.find(' ', text.find_first_not_of(' ', at));
+    const std::string word = text.substr(at, space - at);  // with the spaces before it
+    if (!line.empty() && line.size() + word.size() > kColumns) {
+      out += line + "\n";
+      line = "    " + word.substr(word.find_first_not_of(' '));
+    } else {
+      line += word;
+    }
+    at = std::min(space, text.size());
+  }
+  return out + line + "\n";
+}
 std::string row(const std::string& left, const Tensor& t) {
-  const std::string begin =
-      fmt::format("  {:<24} {:<14} ", left, t.defined() ? type_of(t) : std::string("-"));
-  return begin + numbers_of(t, kColumns - std::min(kColumns, begin.size())) + "\n";
+  const std::string type = t.defined() ? type_of(t) : std::string("-");
+  const bool fits = left.size() <= kLeft;
+  const std::string begin = fmt::format("  {:<24} {:<14} ", fits ? left : "", type);
+  return (fits ? "" : "  " + left + "\n") + begin +
+         numbers_of(t, kColumns - std::min(kColumns, begin.size())) + "\n";
 }
 Event tensor_event(const Tensor& t) {
   if (!t.defined()) return nullptr;
@@ -106,8 +128,8 @@ void Debugger::say_next() {
     out_ << "after turn " << s_.position() << ": the next one fails"
          << (s_.failed_node() < 0 ? "" : " at " + s_.name_of(s_.failed_node())) << "\n";
   else
-    out_ << "next is turn " << s_.position() + 1 << " of " << s_.turns().size() << ": "
-         << s_.call_text(t->node) << "\n";
+    out_ << fold(join("next is turn ", s_.position() + 1, " of ", s_.turns().size(), ": ",
+                      s_.call_text(t->node)));
 }
 
 void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
@@ -124,8 +146,8 @@ void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
     }
     return emit(out_, e);
   }
-  out_ << "turn " << n << " of " << s_.turns().size() << ": vjp of " << s_.name_of(turn.node)
-       << (fn.trace().empty() ? "" : "   # " + std::string(fn.trace())) << "\n";
+  out_ << fold(join("turn ", n, " of ", s_.turns().size(), ": vjp of ", s_.name_of(turn.node),
+                    place_text(fn)));
   for (size_t i = 0; i < turn.in.size(); ++i)
     out_ << row("in  g:" + s_.name_of({false, turn.node, int(i)}), turn.in[i]);
   for (size_t k = 0; k < turn.out.size(); ++k) {
@@ -169,8 +191,7 @@ void Debugger::show_node(int node) {
     return emit(out_, e);
   }
   const bool past = turn >= 0 && turn < int(s_.position());
-  out_ << s_.call_text(node) << (fn.trace().empty() ? "" : "   # " + std::string(fn.trace()))
-       << "\n";
+  out_ << fold(s_.call_text(node) + place_text(fn));
   out_ << "  "
        << (turn < 0 ? "backward does not come here"
                     : join("turn ", turn + 1, " of ", s_.turns().size(),
@@ -206,7 +227,7 @@ void Debugger::show_node(int node) {
   const Turn& t = s_.turns()[size_t(turn)];
   std::string ops;
   for (const OpInfo* op : t.calls) ops += (ops.empty() ? "" : ", ") + op->name;
-  out_ << "  its vjp ran " << (ops.empty() ? "no op" : ops) << "\n";
+  if (!ops.empty()) out_ << "  its vjp ran " << ops << "\n";
   for (size_t k = 0; k < t.out.size(); ++k)
     if (const auto to = s_.target(node, int(k)); to && t.out[k].defined())
       out_ << row(join("to g:", s_.name_of(*to)), t.out[k]);

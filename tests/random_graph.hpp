@@ -60,7 +60,7 @@ class RandomGraph {
         return tanh(h);
       }
       case 9: {
-        const Tensor h = sigmoid(a);
+        const Tensor h = mul(a, 0.5);
         add_(h, b);
         return h;
       }

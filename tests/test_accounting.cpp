@@ -18,7 +18,7 @@ namespace {
 Account account_of(const Tensors& roots,
                    const std::vector<std::pair<std::string, Tensor>>& leaves = {}) {
   Stepper s(roots, leaves);
-  s.run({});
+  if (s.error().empty()) s.run({});
   return audit::account(s);
 }
 std::string told(const Account& a) {
@@ -48,7 +48,7 @@ TEST_CASE("accounting: right books balance") {
 
 TEST_CASE("accounting: a .grad that is another's memory, a parameter's, or a saved tensor's") {
   const Tensor a = leaf(f64({1, 2}, {2})), b = leaf(f64({3, 4}, {2})), x = f64({5, 6}, {2});
-  const Tensor y = sum(a * x + b * b);
+  const Tensor first = a * x, y = sum(first + b * b);
   const auto books = [&] { return told(account_of({y}, {{"a", a}, {"b", b}})); };
   backward(y, {.retain_graph = true});
   CHECK(books() == "");

@@ -121,7 +121,8 @@ TEST_CASE("step: positions, sums on the way, and back") {
   CHECK(s.arrived(h) == 1);
   CHECK(values(s.cotangent(h)) == std::vector<double>{1, 1, 1});
   CHECK(s.upcoming()->node == 1);
-  CHECK(s.turns()[3].calls.size() >= 1);
+  const std::vector<const OpInfo*>& ran = s.turns()[0].calls;  // by the vjp of sum
+  CHECK(std::any_of(ran.begin(), ran.end(), [](auto* op) { return op->name == "expand"; }));
   CHECK_FALSE(m.w.grad().defined());
 }
 
@@ -130,14 +131,15 @@ TEST_CASE("step: breakpoints") {
     Small m;
     CHECK(m.s.run({b}) == (position < 4 || *why ? 0 : -1));
     CHECK(m.s.position() == position);
-    if (*why) CHECK(m.s.stops(b) == why);
+    if (*why) CHECK(m.s.stops(b) == std::string(why));
   };
   run({Kind::node, 1}, 2, "%1 is next");
   run({Kind::op, -1, "mul"}, 2, "%1 mul is next");
   run({Kind::path, -1, "model"}, 3, "%0 mul of model is next");
   run({Kind::path, -1, "layer"}, 3, "%0 mul of layer is next");
   run({Kind::path, -1, "lay"}, 4, "");
-  run({Kind::norm, -1, "", 15}, 3, "the cotangent of operand 0 of %1 mul has norm 21.931712199461");
+  run({Kind::norm, -1, "", 15}, 3,
+      "the cotangent of operand 0 of %1 mul has norm 20.97617696340303");
   run({Kind::norm, -1, "", 1e6}, 4, "");
   run({Kind::nan}, 4, "");
   const Tensor v = leaf(f64({0, 1}, {2}));
@@ -218,15 +220,15 @@ test::ProgramRun step(const std::string& commands, const std::string& options = 
 
 TEST_CASE("step: the command") {
   test::ProgramRun r = step(
-      "next\nbreak path layers.0\nbreak op relu # comment\nc\nshow\nbreaks\n"
-      "delete 2\nc\nshow\nn\nlist\nback 2\nset %2 * 2\nc\ngrads\nquit\n");
+      "next\nbreak path layers[0]\nbreak op relu # comment\nc\nshow\nbreaks\n"
+      "delete 2\nc\nshow\nn\nlist\nback 3\nset %2 * 2\nc\ngrads\nquit\n");
   CHECK(r.code == 0);
   CHECK(r.err.empty());
-  for (const char* text :
-       {"turn 1 of 10: vjp of %9 div   # loss", "breakpoint 1: path layers.0",
-        "breakpoint 2: %1 relu is next", "grad of layers.0.weight", "saved y f32[64,128]"})
+  for (const std::string text :
+       {"turn 1 of 10: vjp of %9 div   # loss", "breakpoint 1: path layers[0]",
+        "breakpoint 2: %1 relu is next", "out g:layers.0.weight", "saved y f32[64,128]"})
     CHECK_MESSAGE(r.out.find(text) != std::string::npos, text, " is not in\n", r.out);
-  for (size_t at = 0, end; at < r.out.size(); at = end + 1) {
+  for (size_t at = r.out.find('\n') + 1, end; at < r.out.size(); at = end + 1) {
     end = r.out.find('\n', at);
     CHECK_MESSAGE(end - at <= 80, r.out.substr(at, end - at));
   }

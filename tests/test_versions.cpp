@@ -126,7 +126,9 @@ TEST_CASE("versions: the command") {
                             "/configs/lenet/digits.json --set data.train=64 --set data.test=8 ";
   const test::ProgramRun text = test::run(folder, lenet + "--versions");
   CHECK(text.code == 0);
-  CHECK(text.out.find("version 0 -> 1 by copy_   # layers.2") != std::string::npos);
+  CHECK(text.out.find(
+            "f32 (8,), made by no op\n  version 0 -> 1 by copy_   # layers[2] batch_norm\n") !=
+        std::string::npos);
   CHECK(text.out.find("writes in place; 0 saved copies are stale") != std::string::npos);
   const test::ProgramRun json = test::run(folder, lenet + "--versions --json");
   std::istringstream lines(json.out);

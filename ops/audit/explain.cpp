@@ -58,7 +58,13 @@ std::optional<ElementStory> example_of(const Stepper& s, int id, const Call* cal
   if (size_t(story.output) == t.in.size()) return {};
   const Tensor& g = t.in[size_t(story.output)];
   Parts cotangent = parts_of(g);
-  const size_t at = largest(cotangent);
+  // Where most passes on, if that can be told by the place; else where most comes in.
+  size_t at = largest(cotangent);
+  for (const Tensor& out : t.out)
+    if (real(out) && out.sizes() == g.sizes() && node.op().statement >= 0) {
+      at = largest(parts_of(out));
+      break;
+    }
   story.element = index_of(g, at);
   story.cotangent = cotangent[at];
   if (call) story.value = parts_of(call->outputs[size_t(story.output)])[at];

@@ -75,18 +75,19 @@ std::vector<Write> VersionLog::writes_to(const Tensor& t) const {
 void VersionLog::called(const OpContext& call, GradFn* node) {
   if (outer_call_) (*outer_call_)(call, node);
   if (memories_.size() + nodes_.size() > sweep_at_) sweep();
-  for (const Tensor& y : call.outputs)
-    if (Storage* s = storage_of(y); s && !memories_.contains(s))
-      memory_of(*s).tensor = join(y.dtype(), " ", y.sizes(), ", made by ", call.op.name);
+  const auto meet = [&](const Tensor& t, const std::string& maker) {
+    if (Storage* s = storage_of(t); s && !memories_.contains(s))
+      memory_of(*s).tensor = join(t.dtype(), " ", t.sizes(), ", made by ", maker);
+  };
+  for (const Tensor& x : call.inputs) meet(x, "no op");
+  for (const Tensor& y : call.outputs) meet(y, call.op.name);
   if (!node) return;
   for (const Saved& s : node->saved()) {
     Storage* storage = storage_of(s.tensor);
     if (!storage) continue;
     nodes_.try_emplace(node, Ref<GradFn>(node));
-    Memory& m = memory_of(*storage);
-    if (m.tensor.ends_with("that no op made"))
-      m.tensor = join(s.tensor.dtype(), " ", s.tensor.sizes(), ", made by no op");
-    m.copies.push_back({node, {call.op.name, trace_text(), what_of(call.op, s), s.version}});
+    memory_of(*storage).copies.push_back(
+        {node, {call.op.name, trace_text(), what_of(call.op, s), s.version}});
   }
 }
 
