@@ -15,6 +15,7 @@
 #include "cli/ops_list.hpp"
 #include "cli/replay.hpp"
 #include "cli/script.hpp"
+#include "cli/step.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
 #include "engine/error.hpp"
@@ -236,12 +237,21 @@ void declare_audit(CLI::App& app, Action& action) {
                           "  gradus audit configs/mlp/digits.json\n"
                           "  gradus audit mlp.json --against reference --json\n"
                           "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
+                          "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
+                          "  gradus audit mlp.json --explain %4\n"
+                          "  gradus audit lenet.json --versions\n"
                           "  gradus audit train.lua --arg 0.1 --backward 3\n");
-  text(sub, "CONFIG", o->config, "file of an experiment, or a script .lua", "FILE");
+  text(sub, "CONFIG", o->config, "file of an experiment, a trace file, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
+  text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
+  whole(sub, "--top", o->top, "paths that are shown; 5 by default");
+  text(sub, "--versions", o->written, "log of writes in place (to NAME)", "NAME")->expected(0, 1);
+  sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
   of_script(sub, o->script);
+  sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
@@ -294,6 +304,21 @@ void declare_diff(CLI::App& app, Action& action) {
   text(sub, "--dtype-b", o->dtype_b, "f64: run B in f64", "T");
   json(sub, o->json);
   runs(sub, action, o, run_diff, &DiffOptions::a, "two files");
+}
+
+void declare_step(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<StepOptions>();
+  CLI::App* sub = command(app, "step", "a debugger for backward: one node at a time, and back",
+                          "  gradus step configs/mlp/digits.json\n"
+                          "  printf 'break nan\\ncontinue\\n' | gradus step mlp.json\n"
+                          "  gradus step mlp.json --commands look.txt --json\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--commands", o->commands, "a script of commands", "FILE");
+  of_script(sub, o->script);
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_step, &StepOptions::config, "a CONFIG file");
 }
 
 void declare_script(CLI::App& app, Action& action) {
@@ -401,8 +426,8 @@ std::string full_name(CLI::App* sub) {
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
        {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_graph, declare_replay, declare_diff,
-        declare_script, declare_repl, declare_check, declare_config, declare_version})
+        declare_devices, declare_tune, declare_audit, declare_graph, declare_step, declare_replay,
+        declare_diff, declare_script, declare_repl, declare_check, declare_config, declare_version})
     declare(app, action);
 }
 
