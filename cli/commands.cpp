@@ -11,9 +11,11 @@
 #include "cli/devices.hpp"
 #include "cli/diff.hpp"
 #include "cli/graph.hpp"
+#include "cli/lesson.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/replay.hpp"
+#include "cli/report.hpp"
 #include "cli/script.hpp"
 #include "cli/step.hpp"
 #include "cli/train.hpp"
@@ -140,6 +142,17 @@ void declare_eval(CLI::App& app, Action& action) {
   runs(sub, action, o, run_eval, &EvalOptions::run_dir, "a RUN_DIR");
 }
 
+void declare_report(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ReportOptions>();
+  CLI::App* sub = command(app, "report", "curves.svg and report.html of a run, made anew",
+                          "  gradus report runs/digits-1\n");
+  text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
+  text(sub, "--data", o->data, "folder of IDX files; else the run's own", "DIR");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_report, &ReportOptions::run_dir, "a RUN_DIR");
+}
+
 void declare_contract(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ContractOptions>();
   CLI::App* sub = command(app, "contract", "run one einsum, with plan and gradients",
@@ -171,14 +184,15 @@ void declare_contract(CLI::App& app, Action& action) {
 
 void declare_op(CLI::App& app, Action& action) {
   const auto o = std::make_shared<OpOptions>();
-  CLI::App* sub = command(app, "op", "run any op on .npy files, with its derivatives",
+  CLI::App* sub = command(app, "op", "run any op on files or numbers, with its derivatives",
                           "  gradus op softmax --in x.npy --attr dim=1 --out y.npy\n"
                           "  gradus op mul --in a.npy b.npy --cotangent g.npy --grads da.npy -\n"
                           "  gradus op exp --in x.npy --tangents t.npy --jvp jy.npy\n"
                           "  gradus op matmul --in a.npy b.npy --in-dims 0,none --jacobian\n"
+                          "  gradus op sigmoid --in \"[-1,0,2]\" --cotangent \"[1,1,1]\"\n"
                           "  gradus op normal --attr size=[2,3] --seed 7\n");
   text(sub, "NAME", o->name, "an op of `gradus ops`", "");
-  files(sub, "--in", o->inputs, "one .npy file per operand");
+  files(sub, "--in", o->inputs, "per operand a .npy file, or [[1,2],[3,4]]");
   repeated(sub, "--attr", o->attrs, "an attribute, such as dim=[0,2]", "KEY=VALUE");
   files(sub, "--out", o->outputs, "one file per output; else printed");
   files(sub, "--cotangent", o->cotangents, "one file per floating output");
@@ -206,7 +220,8 @@ void declare_ops(CLI::App& app, Action& action) {
   const auto o = std::make_shared<OpsOptions>();
   CLI::App* sub = command(app, "ops", "list the ops, or describe one",
                           "  gradus ops\n  gradus ops sigmoid\n  gradus ops --json\n");
-  text(sub, "NAME", o->name, "formula, derivative, attributes of one op", "");
+  text(sub, "NAME", o->name, "one op: formula, derivative, example, its check", "");
+  device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_ops);
 }
@@ -349,6 +364,19 @@ void declare_repl(CLI::App& app, Action& action) {
   runs(sub, action, o, run_repl);
 }
 
+void declare_lesson(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<LessonOptions>();
+  CLI::App* sub = command(app, "lesson", "ten lessons, from the chain rule to a network",
+                          "  gradus lesson\n  gradus lesson 5\n"
+                          "  gradus lesson 5 --source > mine.lua; gradus script mine.lua\n");
+  text(sub, "N", o->which, "one of them, by number or name", "");
+  sub->add_flag("--list", o->list, "their titles");
+  sub->add_flag("--source", o->source, "the script of a lesson, to change");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_lesson);
+}
+
 void declare_check(CLI::App& app, Action& action) {
   const auto o = std::make_shared<CheckOptions>();
   CLI::App* sub = command(app, "check", "test every op and its derivatives on a device",
@@ -425,9 +453,10 @@ std::string full_name(CLI::App* sub) {
 
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
-       {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_graph, declare_step, declare_replay,
-        declare_diff, declare_script, declare_repl, declare_check, declare_config, declare_version})
+       {declare_demo,  declare_train,  declare_eval,    declare_report, declare_contract,
+        declare_op,    declare_ops,    declare_devices, declare_tune,   declare_audit,
+        declare_graph, declare_step,   declare_replay,  declare_diff,   declare_script,
+        declare_repl,  declare_lesson, declare_check,   declare_config, declare_version})
     declare(app, action);
 }
 
