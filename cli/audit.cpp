@@ -1,6 +1,7 @@
 // One step under a watch, and the lines of its audit.
 #include "cli/audit.hpp"
 
+#include "cli/audit_modes.hpp"
 #include "cli/one_step.hpp"
 #include "cli/session.hpp"
 #include "ops/audit/audit.hpp"
@@ -110,6 +111,9 @@ class Findings {
 }  // namespace
 
 int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  if (!o.explain.empty()) return run_audit_explain(o, out, err);
+  if (o.versions) return run_audit_versions(o, out, err);
+  if (o.accounting) return run_audit_accounting(o, out, err);
   Findings findings(o, out);
   const Json device = config_device(o.config);
   const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);

@@ -237,9 +237,16 @@ Spec network_spec() {
       .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
                               .at_least(0)
                               .otherwise("100"))
+      .maybe("report",
+             Spec::boolean("curves.svg and report.html in the run folder").otherwise("true"))
       .maybe("checkpoint_every", Spec::integer("steps between checkpoints; 0: after each epoch")
                                      .at_least(0)
-                                     .otherwise("0"));
+                                     .otherwise("0"))
+      .maybe(
+          "provenance",
+          Spec::boolean("when a loss is not finite, repeat the run from its last checkpoint, and "
+                        "say which node made it so")
+              .otherwise("true"));
 }
 
 Experiment read_experiment(const Json& config, const std::string& file) {
@@ -265,8 +272,10 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.shuffle = config["shuffle"].get<bool>();
   const auto capture = config["capture"].get<std::string>();
   e.capture = capture == "on" ? Capture::on : capture == "off" ? Capture::off : Capture::automatic;
+  e.report = config["report"].get<bool>();
   e.log_every = config["log_every"].get<int64_t>();
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
+  e.provenance = config["provenance"].get<bool>();
   if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&
       e.loss.kind != nn::Loss::Kind::nll)
     fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],

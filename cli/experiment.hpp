@@ -46,8 +46,10 @@ struct Experiment {
   int64_t epochs = 5, batch_size = 64;
   bool shuffle = true;
   Capture capture = Capture::automatic;
+  bool report = true;
   int64_t log_every = 100;       // steps; 0: epochs only
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
+  bool provenance = true;        // of a loss that is not finite
 };
 
 // The option table. Layers are also the ops that are registered, so call gradus::init() first.

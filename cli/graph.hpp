@@ -12,6 +12,7 @@ struct GraphOptions {
   std::vector<std::string> set;  // of a network
   ScriptTarget script;
   std::string dot, json, svg, html;  // files; "-" is standard output; "" for none
+  std::string record;                // a trace file of the step; "" for none
   std::string device;
 };
 // The exit code, 0. Throws Error.

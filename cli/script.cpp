@@ -1,6 +1,7 @@
 // Files, limits and the process around a script; the prompt.
 #include "cli/script.hpp"
 
+#include "cli/lines.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/script_host.hpp"
 #include "cli/session.hpp"
@@ -9,11 +10,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <editline/readline.h>
 #include <iostream>
 #include <iterator>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -94,93 +93,17 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
 
 // ---- the prompt
 
-namespace {
-
-lua::Script* completing = nullptr;
-
-// libedit takes memory of malloc: the longest common part first, then the names.
-char** complete(const char*, int, int end) {
-  rl_attempted_completion_over = 1;
-  const std::string line(rl_line_buffer, size_t(end));
-  const std::vector<std::string> all = completing->complete(line);
-  if (all.empty()) return nullptr;
-  size_t word = line.size();
-  while (word > 0 && !std::strchr(" \t\n\"\\'`@$><=;|&{(", line[word - 1])) --word;
-  std::string common = all[0];
-  for (const std::string& s : all)
-    while (s.compare(0, common.size(), common) != 0) common.pop_back();
-  auto** const out = static_cast<char**>(std::malloc((all.size() + 2) * sizeof(char*)));
-  size_t n = 0;
-  out[n++] = ::strdup(common.substr(word).c_str());
-  if (all.size() > 1)
-    for (const std::string& s : all) out[n++] = ::strdup(s.substr(word).c_str());
-  out[n] = nullptr;
-  rl_completion_append_character = 0;
-  return out;
-}
-
-std::string history_file() {
-  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
-  if (state && *state) return std::string(state) + "/gradus/history";
-  return home && *home ? std::string(home) + "/.local/state/gradus/history" : "";
-}
-void make_folders(const std::string& path) {
-  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
-    ::mkdir(path.substr(0, at).c_str(), 0777);
-}
-
-// Lines from a person with history and completion, or as they come from a file.
-class Lines {
- public:
-  Lines()
-      : person_(::isatty(0) && ::isatty(1) && !dumb()), history_(person_ ? history_file() : "") {
-    if (!person_) return;
-    rl_readline_name = const_cast<char*>("gradus");
-    rl_attempted_completion_function = complete;
-    using_history();
-    if (!history_.empty()) ::read_history(history_.c_str());
-  }
-  ~Lines() {
-    if (history_.empty()) return;
-    make_folders(history_);
-    ::write_history(history_.c_str());
-  }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-  bool person() const { return person_; }
-  bool next(bool begun, std::string& line) {
-    if (!person_) return bool(std::getline(std::cin, line));
-    char* const typed = ::readline(begun ? ".. " : "> ");
-    if (!typed) return false;
-    line = typed;
-    std::free(typed);
-    if (!line.empty()) ::add_history(line.c_str());
-    return true;
-  }
-
- private:
-  static bool dumb() {
-    const char* const term = std::getenv("TERM");
-    return !term || std::strcmp(term, "dumb") == 0;
-  }
-  bool person_;
-  std::string history_;
-};
-
-}  // namespace
-
 int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
   const Session session(o.device, false, err);
   lua::ScriptOptions options = script_options(o.unsafe, "", session.device(), err);
   options.out = &out;
   lua::Script script(options);
-  completing = &script;
-  Lines lines;
+  Lines lines("history", [&](const std::string& begun) { return script.complete(begun); });
   if (lines.person())
     out << "gradus on " << session.device().name()
         << "; x = gradus.randn(2, 3), x:sum(), :help NAME, :quit" << std::endl;
   std::string text, line;
-  while (lines.next(!text.empty(), line)) {
+  while (lines.next(text.empty() ? "> " : ".. ", line)) {
     if (text.empty() && line == ":quit") break;
     if (text.empty() && line.compare(0, 5, ":help") == 0) {
       try {

@@ -141,6 +141,13 @@ TEST_CASE("lua: gradients, modes and transforms") {
       says(
           "print(gradus.func.gradcheck(gradus.tanh, gradus.tensor({0.3, -2}, {dtype = 'f64'})))") ==
       "true");
+  // Gradients don't cross devices, and none is lost in silence.
+  CHECK(has(fails("local x = gradus.ones(2):requires_grad_() return (x * 2):to('reference')",
+                  ErrorKind::value),
+            "to_device: the history of a tensor ends at its device, cpu; detach it"));
+  CHECK(says("local x = gradus.ones(2):requires_grad_() print((x * "
+             "2):detach():to('reference').device, x:to('reference').requires_grad)") ==
+        "reference\ttrue");
   // An error of Lua within a transform comes out as itself, and the mode is put back.
   CHECK(has(fails("gradus.no_grad(function() error('inside') end)"), "test.lua:1: inside"));
   CHECK(

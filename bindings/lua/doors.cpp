@@ -28,10 +28,7 @@ Json json_at(lua_State* L, int index, int depth) {
   luaL_checkstack(L, 4, "tables too deep");
   const auto length = int64_t(lua_rawlen(L, at));
   Json out = length > 0 ? Json::array() : Json::object();
-  for (int64_t i = 1; i <= length; ++i, lua_pop(L, 1)) {
-    lua_rawgeti(L, at, i);
-    out.push_back(json_at(L, -1, depth + 1));
-  }
+  each_of(L, at, [&] { out.push_back(json_at(L, -1, depth + 1)); });
   if (length > 0) return out;
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING)

@@ -2,7 +2,7 @@
 // limits. What scripts may say stands in bindings/README.md.
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
-#include "engine/tensor.hpp"
+#include "engine/op_info.hpp"
 #include "ops/nn/module.hpp"
 
 #include <cstdint>
@@ -31,6 +31,9 @@ struct Answer {
 // it leaves no room.
 using Claim = std::function<void(size_t bytes)>;
 using Door = std::function<Answer(const std::string& json, const Claim& claim)>;
+
+// Is this attribute an axis, which scripts count from 1?
+bool is_axis(const OpInfo& op, const AttrSpec& spec);
 
 // Layers as a config writes them (JSON), built for inputs like `probe`.
 using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;

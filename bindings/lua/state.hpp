@@ -132,6 +132,15 @@ Tensor self_at(lua_State* L, const char* what);
 // A tensor, a number or a boolean; anything else is an error that names `what`.
 Tensor operand_at(lua_State* L, int index, const char* what);
 Tensors list_at(lua_State* L, int index, const char* what);  // a tensor, or a table of them
+// f() with each element of the table at `index` on top of the stack, in order.
+template <class F>
+void each_of(lua_State* L, int index, F&& f) {
+  const int at = lua_absindex(L, index);
+  for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
+    lua_rawgeti(L, at, i);
+    f();
+  }
+}
 // A whole number; floats like 2.0 are fine.
 int64_t integer_at(lua_State* L, int index, const char* what);
 // Of a number, a boolean, or tables of them; whole numbers give i64, others f32.

@@ -227,11 +227,7 @@ Tensor self_at(lua_State* L, const char* what) {
 Tensors list_at(lua_State* L, int index, const char* what) {
   if (!lua_istable(L, index)) return {operand_at(L, index, what)};
   Tensors out;
-  const int at = lua_absindex(L, index);
-  for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
-    lua_rawgeti(L, at, i);
-    out.push_back(operand_at(L, -1, what));
-  }
+  each_of(L, index, [&] { out.push_back(operand_at(L, -1, what)); });
   return out;
 }
 
@@ -249,11 +245,7 @@ int64_t integer_at(lua_State* L, int index, const char* what) {
 Shape sizes_at(lua_State* L, int index, const char* what) {
   if (!lua_istable(L, index)) return {integer_at(L, index, what)};
   Shape out;
-  const int at = lua_absindex(L, index);
-  for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
-    lua_rawgeti(L, at, i);
-    out.push_back(integer_at(L, -1, what));
-  }
+  each_of(L, index, [&] { out.push_back(integer_at(L, -1, what)); });
   return out;
 }
 
