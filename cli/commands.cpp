@@ -312,11 +312,12 @@ void declare_diff(CLI::App& app, Action& action) {
                           "  gradus diff before.json after.json\n"
                           "  gradus diff step.safetensors step.safetensors --device-b cuda\n"
                           "  gradus diff mlp.json mlp.json --dtype-b f64\n");
-  text(sub, "A", o->a, "a config or a trace file", "FILE");
+  text(sub, "A", o->a, "a config, a script or a trace file", "FILE");
   text(sub, "B", o->b, "another, or the same", "FILE");
   text(sub, "--device-a", o->device_a, "run A there", "D");
   text(sub, "--device-b", o->device_b, "run B there", "D");
   text(sub, "--dtype-b", o->dtype_b, "f64: run B in f64", "T");
+  of_script(sub, o->script);
   json(sub, o->json);
   runs(sub, action, o, run_diff, &DiffOptions::a, "two files");
 }

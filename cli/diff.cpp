@@ -22,17 +22,20 @@ using audit::Numbers;
 constexpr int kDiffers = 5;
 constexpr size_t kShown = 20;
 
-audit::RecordedStep side(const std::string& file, const std::string& device, bool wide,
-                         std::ostream& err) {
+audit::RecordedStep side(const std::string& file, const ScriptTarget& script,
+                         const std::string& device, bool wide, std::ostream& err) {
   if (audit::is_trace(file) && device.empty() && !wide)
     return audit::read_trace(file, open_device("cpu"));
   const Json named = config_device(file);
   const Session session(device, false, err, named.is_null() ? nullptr : &named, file);
   audit::RecordedStep recorded;
+  std::shared_ptr<const void> keeps;
   {
     std::optional<audit::Watch> watch;
-    const OneStep step = run_one_step({file, {}}, session.device(), [&] { watch.emplace(); });
+    const OneStep step =
+        run_one_step({file, {}, script}, session.device(), [&] { watch.emplace(); });
     recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
+    keeps = step.keeps;
   }
   recorded.title = file;
   return wide ? audit::run_again(audit::widened(recorded), session.device()) : recorded;
@@ -192,8 +195,8 @@ int run_diff(const DiffOptions& o, std::ostream& out, std::ostream& err) {
   if (o.b.empty()) fail(ErrorKind::config, "diff", "needs two files; see gradus diff --help");
   if (!o.dtype_b.empty() && o.dtype_b != "f64")
     fail(ErrorKind::config, "--dtype-b", "expected f64, got \"", o.dtype_b, "\"");
-  const audit::RecordedStep a = side(o.a, o.device_a, false, err),
-                            b = side(o.b, o.device_b, !o.dtype_b.empty(), err);
+  const audit::RecordedStep a = side(o.a, o.script, o.device_a, false, err),
+                            b = side(o.b, o.script, o.device_b, !o.dtype_b.empty(), err);
   return DiffReport(o, a, b, out).print();
 }
 

@@ -53,9 +53,9 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,
          " times, and number ", wanted,
          " was asked for; a line gradus.audit.mark(y) hands over the graph of any y");
-  const std::vector<GradFn*> nodes = audit::nodes_behind(step.roots);
+  const auto nodes = audit::nodes_behind(step.roots);
   const auto older = std::count_if(nodes.begin(), nodes.end(),
-                                   [&](const GradFn* n) { return n->sequence() < begun; });
+                                   [&](const Ref<GradFn>& n) { return n->sequence() < begun; });
   if (older > 0)
     std::cerr << "gradus: " << older << " of " << nodes.size() << " nodes are older than the walk "
               << "before this one and were not watched; gradus.audit.mark(y) in the script is seen "

@@ -240,7 +240,7 @@ int unreached_of(lua_State* L) {
 // The variables that the roots depend on.
 nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots) {
   std::set<const Autograd*> leaves;
-  for (const GradFn* node : audit::nodes_behind(roots))
+  for (const Ref<GradFn>& node : audit::nodes_behind(roots))
     for (const Edge& e : node->inputs()) leaves.insert(e.leaf.get());
   nn::NamedTensors named = variables(L);
   std::erase_if(named,
@@ -316,12 +316,10 @@ class Told {
     for (const auto& [name, leaf] : variables(L)) {
       leaves_[leaf.body()->autograd.get()] = name;
     }
-    for (const GradFn* node : nodes_)
+    for (const Ref<GradFn>& node : nodes_)
       for (const Edge& e : node->inputs()) ++uses_[place(e)];
-    std::sort(nodes_.begin(), nodes_.end(),
-              [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      GradFn* const node = nodes_[i];
+      GradFn* const node = nodes_[i].get();
       ids_[node] = int64_t(i);
       hooks_.push_back(register_hook(
           *node, [this, node](Tensors& sent, const Tensors& came) { tell(*node, sent, came); }));
@@ -384,7 +382,7 @@ class Told {
   lua_State* L_;
   int function_;
   const audit::Watch* watch_;
-  std::vector<GradFn*> nodes_;
+  std::vector<Ref<GradFn>> nodes_;
   std::unordered_map<const GradFn*, int64_t> ids_{};
   std::unordered_map<const Autograd*, std::string> leaves_{};
   int64_t unnamed_ = 0;

@@ -156,7 +156,7 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
                                  const Tensors& parameters) {
   const Unwatched quiet;
   std::set<const Autograd*> leaves;
-  for (const GradFn* node : nodes_behind(roots))
+  for (const Ref<GradFn>& node : nodes_behind(roots))
     for (const Edge& e : node->inputs())
       if (e.leaf) leaves.insert(e.leaf.get());
   std::vector<Unreached> found;

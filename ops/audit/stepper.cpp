@@ -11,21 +11,6 @@
 
 namespace gradus::audit {
 
-std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots) {
-  std::vector<Ref<GradFn>> nodes;
-  std::unordered_set<const GradFn*> seen;
-  const auto visit = [&](GradFn* fn) {
-    if (fn && seen.insert(fn).second) nodes.emplace_back(fn);
-  };
-  for (const Tensor& r : roots) visit(r.grad_fn());
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i].get()->inputs()) visit(e.fn.get());
-  std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
-    return a->sequence() < b->sequence();
-  });
-  return nodes;
-}
-
 Size size_of(const Tensor& t) {
   const TensorStats s = stats_of(t);
   return {s.norm, s.nans == 0 && s.infs == 0};

@@ -4,7 +4,7 @@
 // those of backward(), and going back is free. Cotangents are handles, never written to; all of
 // them stay until the stepper dies, which is as much memory as the forward pass made.
 #pragma once
-#include "engine/graph.hpp"
+#include "ops/audit/watch.hpp"
 
 #include <exception>
 #include <map>
@@ -131,8 +131,6 @@ class Stepper {
   size_t position_ = 0;
 };
 
-// The nodes behind these roots, in the order of recording: %0, %1, ... of every command.
-std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots);
 // Norm in f64 of the finite elements, and whether all are finite.
 struct Size {
   double norm = 0;

@@ -1,6 +1,7 @@
 // Keeping calls.
 #include "ops/audit/watch.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace gradus::audit {
@@ -46,21 +47,24 @@ const Call* Watch::find(const GradFn* node) const {
   return it == by_node_.end() ? nullptr : it->second;
 }
 
-std::vector<GradFn*> nodes_behind(const Tensors& roots) {
+std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots) {
+  std::vector<Ref<GradFn>> nodes;
   std::unordered_set<const GradFn*> seen;
-  std::vector<GradFn*> nodes;
-  const auto visit = [&](GradFn* n) {
-    if (n && seen.insert(n).second) nodes.push_back(n);
+  const auto visit = [&](GradFn* fn) {
+    if (fn && seen.insert(fn).second) nodes.emplace_back(fn);
   };
   for (const Tensor& r : roots) visit(r.grad_fn());
   for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i]->inputs()) visit(e.fn.get());
+    for (const Edge& e : nodes[i].get()->inputs()) visit(e.fn.get());
+  std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
+    return a->sequence() < b->sequence();
+  });
   return nodes;
 }
 
 std::vector<const Call*> Watch::below(const Tensors& roots) const {
-  const std::vector<GradFn*> nodes = nodes_behind(roots);
-  const std::unordered_set<const GradFn*> seen(nodes.begin(), nodes.end());
+  std::unordered_set<const GradFn*> seen;
+  for (const Ref<GradFn>& node : nodes_behind(roots)) seen.insert(node.get());
   std::vector<const Call*> found;
   for (const Call& c : calls_)
     if (c.node && seen.contains(c.node.get())) found.push_back(&c);

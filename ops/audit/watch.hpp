@@ -29,8 +29,9 @@ struct Call {
   std::string shapes() const;
 };
 
-// The nodes of the graph behind these roots, watched or not.
-std::vector<GradFn*> nodes_behind(const Tensors& roots);
+// The nodes behind these roots, watched or not, in the order of recording: %0, %1, ... of every
+// command.
+std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots);
 
 class Watch {
  public:
