@@ -1,5 +1,6 @@
 // RunFolder: what a training run leaves on disk. config.json (resolved), metrics.jsonl, the newest
-// two checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json.
+// two checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json; of a
+// run that failed, perhaps nan-step-STEP.safetensors (provenance.hpp).
 // Every file but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of
 // training.
 #pragma once

@@ -15,6 +15,7 @@
 #include "engine/io/options.hpp"
 #include "engine/io/safetensors.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -214,6 +215,7 @@ class Reader {
       place_ = join("nodes[", i, "]");
       step.nodes.push_back(node(nodes[i], i));
     }
+    place_ = "step";
     const Json& roots = list(json_, "roots");
     if (roots.empty()) bad("roots: there is none");
     for (size_t k = 0; k < roots.size(); ++k) {
@@ -445,8 +447,9 @@ bool is_trace(const std::string& path) {
 std::string device_of_trace(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   uint64_t length = 0;
+  if (!in) fail(ErrorKind::io, path, "cannot open: ", std::strerror(errno));
   if (!in.read(reinterpret_cast<char*>(&length), 8) || length > 100'000'000)
-    fail(ErrorKind::io, path, "can't be read, or is no .safetensors file");
+    fail(ErrorKind::io, path, "is no .safetensors file, so no recorded step");
   std::string header(length, '\0');
   if (!in.read(header.data(), std::streamsize(length)))
     fail(ErrorKind::io, path, "truncated in the header");
