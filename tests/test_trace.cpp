@@ -121,6 +121,13 @@ TEST_CASE("trace: seeds, numbers, views, writes in place, checkpoints, strides, 
     const Tensor g = grad({z}, {x}, step.seeds)[0];
     CHECK(values(g) == values(file.leaves[0].gradient));
   }
+  {  // a column of a wide matrix, an expanded row, a reversed one
+    const audit::Watch watch;
+    const Tensor x = leaf(f64({0.1, 0.2}, {2}));
+    const Tensor far = select(Tensor::full({2, 100000}, 3.0, DType::f64), 1, 7);
+    const Tensor row = expand(f64({5}, {1}), {2}), back = flip(f64({1, 2}, {2}), {0});
+    repeats(audit::record(watch, {sum(x * far * row * back)}, {{"x", x}}));
+  }
   {
     const audit::Watch watch;
     const Tensor x = leaf(f64({0.1, 0.2}, {2}));
@@ -168,6 +175,18 @@ TEST_CASE("trace: what can't be repeated is refused") {
     CHECK(error_of([&] {
             audit::record(watch, {y}, {{"x", x}});
           }) == "record: leaf x was written between two of its uses; clone() it first");
+  }
+  {  // written behind autograd's back: it runs again, and shows
+    const audit::Watch watch;
+    const Tensor x = leaf(f64({1, 2}, {2}));
+    const Tensor h = exp(x);
+    {
+      const NoGrad off;
+      in_place("mul", h.detach(), {Tensor(3.0)});
+    }
+    const RecordedStep step = audit::record(watch, {sum(sin(h))}, {{"x", x}});
+    const audit::StepDifference d = audit::diff(step, audit::run_again(step, default_device()));
+    CHECK(d.nodes[size_t(d.first_value)].a == 1);
   }
   const audit::Watch watch;  // an op that nobody could find by its name
   static const OpInfo own = [] {
