@@ -208,6 +208,7 @@ class Reader {
 
   RecordedStep read() {
     RecordedStep step;
+    step.file = file_;
     place_ = "step";
     step.title = text(json_, "title");
     step.device = text(json_, "device");
