@@ -50,8 +50,9 @@ struct Axis {
   std::vector<double> marks() const {
     if (!logarithmic) return ticks(low, high, 5);
     std::vector<double> out;
-    const double decades = std::log10(high / low);
-    for (double d = std::floor(std::log10(low)); d <= std::log10(high); ++d)
+    const double decades = std::log10(high / low), step = std::ceil(decades / 8);
+    const double first = step * std::floor(std::log10(low) / step);
+    for (double d = first; d <= std::log10(high); d += step)
       for (const double m : {1.0, 2.0, 5.0}) {
         const double v = m * std::pow(10, d);
         if (v >= low && v <= high && (m == 1 || decades < 3)) out.push_back(v);
