@@ -158,6 +158,7 @@ std::string legend(const Chart& chart, double y) {
   };
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     const Curve& c = chart.curves[i];
+    if (c.points.empty()) continue;
     out += join("<path class=\"l ", kStyleNames[int(c.style)], " c", i % 3, "\" d=\"M", number(x),
                 ",", number(y), "h26\"/>");
     if (c.style != Curve::Style::thin) out += mark(c.style, i % 3, x + 13, y, c.name);
@@ -233,15 +234,17 @@ std::string xml_escaped(const std::string& text) {
 }
 
 std::string to_svg(std::vector<Chart> charts) {
-  for (Chart& c : charts)
-    std::erase_if(c.curves, [](const Curve& curve) { return curve.points.empty(); });
-  std::erase_if(charts, [](const Chart& c) { return c.curves.empty() && c.events.empty(); });
+  std::erase_if(charts, [](const Chart& c) {
+    return c.events.empty() && std::all_of(c.curves.begin(), c.curves.end(),
+                                           [](const Curve& one) { return one.points.empty(); });
+  });
   Axis x{0, 1, kLeft, kWidth - kRight, false};
   std::string names, body;
   double top = 0;
   for (const Chart& c : charts) {
     names += (names.empty() ? "" : "; ") + c.title;
-    for (const Curve& curve : c.curves) x.high = std::max(x.high, curve.points.back().first);
+    for (const Curve& curve : c.curves)
+      if (!curve.points.empty()) x.high = std::max(x.high, curve.points.back().first);
     for (const double at : c.events) x.high = std::max(x.high, at);
   }
   for (const Chart& c : charts) {
