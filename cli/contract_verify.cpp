@@ -139,7 +139,7 @@ class Verifier {
     Device& reference = open_device("reference");
     Tensors xs;
     for (const Tensor& x : operands) xs.push_back(to_device(x.detach(), reference));
-    const Tensor got = to_device(value, reference);
+    const Tensor got = to_device(value.detach(), reference);
     const std::string what = join("value against the reference device, ", part);
     double error = 0;
     if (is_integer(dtype_)) {

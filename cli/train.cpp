@@ -53,10 +53,10 @@ const Json& at_path(const Json& config, const std::string& path) {
   return config.contains(p) ? config[p] : missing;
 }
 
-// A run may go on with another device or number of epochs, captured or not, with a report or
-// without, and nothing else.
+// A run may go on with another device or number of epochs, captured or not, and with what changes
+// nothing of it.
 void check_same(Json before, Json now, const Layered& layers) {
-  for (const char* key : {"device", "epochs", "capture", "report"}) {
+  for (const char* key : {"device", "epochs", "capture", "provenance", "report"}) {
     before.erase(key);
     now.erase(key);
   }
@@ -64,7 +64,7 @@ void check_same(Json before, Json now, const Layered& layers) {
   if (!path.empty())
     fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
          shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
-         "; only device, epochs, capture and report may change on --resume");
+         "; only device, epochs, capture, provenance and report may change on --resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".
@@ -208,7 +208,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment, options.claim);
   Trainer trainer(experiment, data, device);
   if (!made) made = open_folder(options);
   RunFolder& folder = *made;

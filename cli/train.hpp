@@ -18,6 +18,7 @@ struct TrainOptions {
   bool resume = false;
   bool ledger = false;  // print what every op cost
   bool json = false;
+  Claim claim{};  // told of the data set's memory
 };
 // The exit code, 0. Throws Error.
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err);

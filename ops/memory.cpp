@@ -131,6 +131,10 @@ Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
 
 Tensor to_device(const Tensor& x, Device& device) {
   if (&x.device() == &device) return x;
+  if (!x.is_leaf() &&
+      ((grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined())))
+    fail(ErrorKind::autograd, "to_device", "the history of a tensor ends at its device, ",
+         x.device().name(), "; detach it, or move the leaves before the step");
   const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x.detach());
   Tensor y = Tensor::empty(x.sizes(), x.dtype(), device);
   y.storage().announce_used();

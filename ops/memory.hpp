@@ -4,10 +4,12 @@
 
 namespace gradus {
 
-Tensor cast(const Tensor& x, DType dtype);          // x itself if it has the dtype already
-Tensor contiguous(const Tensor& x);                 // x itself if it is row-major
-Tensor clone(const Tensor& x);                      // copy on write
-Tensor to_device(const Tensor& x, Device& device);  // leaves only keep no history: detaches
+Tensor cast(const Tensor& x, DType dtype);  // x itself if it has the dtype already
+Tensor contiguous(const Tensor& x);         // x itself if it is row-major
+Tensor clone(const Tensor& x);              // copy on write
+// A leaf that requires a gradient gives another leaf that does. Error(autograd) for a tensor with
+// history while recording: gradients don't cross devices.
+Tensor to_device(const Tensor& x, Device& device);
 void copy_(const Tensor& to,
            const Tensor& from);  // in place, broadcasts and casts; see prepare_write
 

@@ -1,9 +1,9 @@
 // Lua: tensors, subscripts, every op by its name, errors with file and line, the sandbox, limits
 // that no pcall swallows, flat memory.
-#include "bindings/lua/script.hpp"
 #include "engine/op_info.hpp"
 #include "engine/random.hpp"
 #include "ops/ops.hpp"
+#include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
 
@@ -11,49 +11,16 @@
 
 #include <atomic>
 #include <cmath>
-#include <filesystem>
 #include <sstream>
 #include <thread>
 
 using namespace gradus;
 using gradus::test::error_text;
-using gradus::test::ProgramRun;
+using gradus::test::fails;
+using gradus::test::has;
+using gradus::test::Lua;
+using gradus::test::says;
 using gradus::test::TempFolder;
-
-namespace {
-
-struct Lua {
-  std::ostringstream out;
-  lua::Script script;
-  explicit Lua(lua::ScriptOptions o = {}) : script(with(o, out)) {}
-  static lua::ScriptOptions with(lua::ScriptOptions o, std::ostream& to) {
-    o.device = &open_device("cpu");
-    o.out = &to;
-    return o;
-  }
-  // What the text prints, lines joined by "|".
-  std::string operator()(const std::string& text) {
-    out.str("");
-    script.run(text, "test.lua");
-    std::string s = out.str();
-    while (!s.empty() && s.back() == '\n') s.pop_back();
-    for (char& c : s)
-      if (c == '\n') c = '|';
-    return s;
-  }
-};
-std::string says(const std::string& text) { return Lua()(text); }
-// The first line of what a failing text says.
-std::string fails(const std::string& text, ErrorKind kind = ErrorKind::value) {
-  Lua lua;
-  const std::string said = error_text(kind, [&] { lua.script.run(text, "test.lua"); });
-  return said.substr(0, said.find('\n'));
-}
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("lua: arithmetic both ways, properties, text") {
   CHECK(says("t = gradus.tensor{1.0, 2.0} print((t+1):totable()[2], (1+t):totable()[2], "
@@ -174,6 +141,13 @@ TEST_CASE("lua: gradients, modes and transforms") {
       says(
           "print(gradus.func.gradcheck(gradus.tanh, gradus.tensor({0.3, -2}, {dtype = 'f64'})))") ==
       "true");
+  // Gradients don't cross devices, and none is lost in silence.
+  CHECK(has(fails("local x = gradus.ones(2):requires_grad_() return (x * 2):to('reference')",
+                  ErrorKind::value),
+            "to_device: the history of a tensor ends at its device, cpu; detach it"));
+  CHECK(says("local x = gradus.ones(2):requires_grad_() print((x * "
+             "2):detach():to('reference').device, x:to('reference').requires_grad)") ==
+        "reference\ttrue");
   // An error of Lua within a transform comes out as itself, and the mode is put back.
   CHECK(has(fails("gradus.no_grad(function() error('inside') end)"), "test.lua:1: inside"));
   CHECK(
@@ -255,7 +229,6 @@ TEST_CASE("lua: the sandbox") {
             "freed"));
   // require: below the script's folder, once.
   const TempFolder folder;
-  gradus::test::ProgramRun run;
   std::ofstream(folder / "part.lua") << "count = (count or 0) + 1 return {name = ..., n = count}";
   lua::ScriptOptions o;
   o.folder = folder.path();
@@ -396,197 +369,71 @@ TEST_CASE("lua: a prompt's lines and completion") {
   CHECK(lua.script.complete("nosuch.a").empty());
 }
 
-namespace {
-// The words of a text; numbers apart from their signs and units are words too.
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string w; in >> w;) out.push_back(w);
-  return out;
-}
-// The same words; numbers may differ by the instruction set's last bits, grown in training.
-bool alike(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  const auto number = [](const std::string& s, double& x) {
-    size_t begin = s.find_first_of("+-0123456789");
-    if (begin == std::string::npos) return false;
-    char* end = nullptr;
-    x = std::strtod(s.c_str() + begin, &end);
-    return end != s.c_str() + begin;
-  };
-  double x = 0, y = 0;
-  return number(a, x) && number(b, y) && std::fabs(x - y) <= 0.02 * std::fabs(y) + 1e-6;
-}
-}  // namespace
-
-TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
-  const TempFolder folder;
-  int lessons = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(GRADUS_SOURCE_DIR "/configs/scripts")) {
-    const std::string file = entry.path(), text = gradus::test::slurp(file),
-                      mark = "\n--[[ prints\n";
-    CAPTURE(file);
-    ++lessons;
-    CHECK(std::count(text.begin(), text.end(), '\n') < 60);
-    const size_t at = text.find(mark);
-    REQUIRE(at != std::string::npos);
-    const std::string expected = text.substr(at + mark.size(), text.rfind("]]") - at - mark.size());
-    const ProgramRun run = gradus::test::run(folder, "script '" + file + "' --device cpu");
-    CHECK(run.code == 0);
-    CHECK(run.err == "");
-    const auto got = words(run.out), wanted = words(expected);
-    REQUIRE(got.size() == wanted.size());
-    for (size_t k = 0; k < got.size(); ++k)
-      CHECK_MESSAGE(alike(got[k], wanted[k]), got[k], " for ", wanted[k]);
-  }
-  CHECK(lessons >= 6);
+TEST_CASE("lua: what people of numpy and PyTorch try first") {
+  CHECK(says("local x = gradus.ones(3, 4) print(x.shape, x.shape == gradus.ones(3, 4).shape, "
+             "x.shape == x.T.shape, x:reshape(2, 6).shape, x:permute(2, 1).shape, "
+             "x[1]:expand(2, -1).shape)") == "(3, 4)\ttrue\tfalse\t(2, 6)\t(4, 3)\t(2, 4)");
+  CHECK(says("local x = gradus.zeros(2, 2) x[1] = {1, 2.5} x[':,2'] = {7, 8} print(x)") ==
+        "[[1, 7],| [0, 8]]|f32 (2, 2)");
+  CHECK(has(fails("gradus.zeros(2, 2)[1] = {1, 2, 3}"), "test.lua:1: "));
+  CHECK(has(fails("gradus.sofmax(1)"), "gradus: has no \"sofmax\"; did you mean \"softmax\"?"));
+  CHECK(says("gradus.seed(1) print((gradus.arange(9)[gradus.rand(9):argsort()]:sum()))") == "36");
+  // Gradients (3, 4) have the norm 5.
+  CHECK(says("local p = gradus.zeros(2, {dtype = 'f64', requires_grad = true}) local o = "
+             "gradus.optim.sgd({p}, {lr = 1}) p.grad = gradus.tensor({3, 4}, {dtype = 'f64'}) "
+             "o:step{clip = 1} print((p + gradus.tensor{0.6, 0.8}):abs():max():item() < 1e-5)") ==
+        "true");
+  CHECK(has(fails("gradus.optim.sgd({gradus.ones(1):requires_grad_()}):step{clp = 1}"),
+            "did you mean \"clip\"?"));
 }
 
-TEST_CASE("lua: an op of the script's own is checked and differentiated like others") {
-  // In a process of their own: ops stay in the op list, which other tests go over.
-  const TempFolder folder;
-  const auto run = [&](const std::string& text) {
-    std::ofstream(folder / "test.lua") << text;
-    return gradus::test::run(folder, "script test.lua --device cpu");
+TEST_CASE("lua: loops that show how far they are") {
+  std::string drawn;
+  lua::ScriptOptions o;
+  o.progress = [&](const lua::LoopState* loop) {
+    drawn += loop ? join(loop->text, " ", loop->done, "/", loop->total,
+                         loop->values.empty() ? "" : " ", loop->values, ";")
+                  : std::string("-");
   };
-  const auto says = [&](const std::string& text) {
-    const ProgramRun r = run(text);
-    CHECK(r.err == "");
-    return r.out;
-  };
-  const auto fails = [&](const std::string& text) { return run(text).err; };
-  const std::string made =
-      "local cap = gradus.op{name = 'softcap', value = function(x) return 3 * gradus.tanh(x / 3) "
-      "end, "
-      "slope = function(x, y) return 1 - (y / 3) ^ 2 end} ";
-  CHECK(says(made + "local x = gradus.tensor({0.0, 3.0}, {dtype = 'f64', requires_grad = true}) "
-                    "local y = cap(x) y:sum():backward() local t = 1 - gradus.tanh(x / 3) ^ 2 "
-                    "print(y.op, (x.grad - t):abs():max():item() < 1e-12, x:softcap():equal(y))") ==
-        "softcap\ttrue\ttrue\n");
-  // Second order and forward mode.
-  CHECK(
-      says(made +
-           "local h = gradus.func.hessian(function(x) return cap(x):sum() end)(gradus.tensor{1.5}) "
-           "local k = gradus.func.hessian(function(x) return (3 * gradus.tanh(x / 3)):sum() "
-           "end)(gradus.tensor{1.5}) "
-           "local _, d = gradus.func.jvp(cap, gradus.tensor(0.0), gradus.tensor(2.0)) "
-           "print((h - k):abs():item() < 1e-6, d)") == "true\t2\n");
-  CHECK(says("local f = gradus.op{name = 'times', value = function(a, b) return a * b end, "
-             "slope = function(a, b, y) return b, a end} "
-             "local a, b = gradus.tensor({2.0}, {requires_grad = true}), gradus.tensor({5.0}, "
-             "{requires_grad = true}) "
-             "f(a, b):sum():backward() print(a.grad:item(), b.grad:item())") == "5.0\t2.0\n");
-  const std::string wrong = fails(
-      "gradus.op{name = 'wrong', value = function(x) return x ^ 2 end, "
-      "slope = function(x, y) return x end}");
-  CHECK(has(wrong, "gradus: test.lua:1: "));
-  CHECK(has(wrong, "gradcheck"));
-  CHECK(has(fails("gradus.op{name = 'relu', value = function(x) return x end, slope = function(x, "
-                  "y) return 1 end}"),
-            "there is an op \"relu\" already"));
-  CHECK(has(fails("gradus.op{name = 'none', slope = function() end}"),
-            "value: expected a function, got nil"));
-  CHECK(has(fails("gradus.op{name = 'err', value = function(x) error('within') end, slope = "
-                  "function(x, y) return x end}"),
-            "test.lua:1: within"));
+  Lua lua(o);
+  CHECK(lua("local s = 0 for i in gradus.progress(3, {text = 'sum'}) do s = s + i end return s") ==
+        "");
+  CHECK(drawn == "sum 0/3;sum 1/3;sum 2/3;---");
+  drawn.clear();
+  CHECK(lua("local bar = gradus.progress({'a', 'b'}) for i, v in bar do bar:set{loss = 1 / 3, "
+            "best = gradus.tensor(2.5)} end") == "");
+  CHECK(drawn == " 0/2; 1/2 best 2.5, loss 0.3333;--");
+  // Left by break, by an error; a print takes the bar away first.
+  drawn.clear();
+  CHECK(lua("for i in gradus.progress(2) do print(i) break end "
+            "pcall(function() for i in gradus.progress(2) do error('x') end end)") == "1");
+  CHECK(drawn == " 0/2;-- 0/2;--");
+  CHECK(says("for i, row in gradus.progress(gradus.tensor{{1, 2}, {3, 4}}) do print(i, row[2]) "
+             "end") == "1\t2|2\t4");
+  CHECK(says("for i in gradus.progress(0) do print(i) end") == "");
+  CHECK(has(fails("gradus.progress('x')"), "expected a number, a table or a tensor, got a string"));
+  CHECK(has(fails("gradus.progress(2, 'text')"), "expected {text = ...}"));
 }
 
-TEST_CASE("lua: data, experiments and optimisers") {
-  const TempFolder folder;
-  std::ofstream(folder / "net.json")
-      << R"({"experiment": "network", "data": {"name": "digits", "train": 64, "test": 32},
-    "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy", "optimizer": {"name": "adam"}, "epochs": 3, "batch_size": 32})";
-  const auto run = [&](const std::string& code) {
-    return gradus::test::run(folder, "script -e '" + code + "'");
-  };
-  ProgramRun r =
-      run("local d = gradus.data{name = \"digits\", train = 20, test = 10} "
-          "print(d.train_inputs.shape[1], d.train_inputs.shape[2], "
-          "#d.test_labels, d.classes, d.train_labels.dtype)");
-  CHECK(r.out == "20\t784\t10\t10\ti64\n");
-  r =
-      run("local e = gradus.experiment{config = \"net.json\", set = {\"epochs=1\"}, out = \"run\"} "
-          "print(e.steps, e.run_dir, e.device, e.loss < 3)");
-  CHECK(r.out == "2\trun\tcpu\ttrue\n");
-  CHECK(has(run("gradus.data{nme = 1}").err, "gradus.data"));
-  CHECK(has(run("gradus.experiment{confg = 1}").err, "there is no option \"confg\""));
-  std::ofstream(folder / "loads.json")
-      << R"({"experiment": "network", "data": {"name": "digits", "train": 64, "test": 32},
-    "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy", "device": {"device": "cpu", "modules": ["evil.so"]}})";
-  CHECK(has(run("gradus.experiment(\"loads.json\")").err, "in the sandbox a device is a name"));
-  CHECK(has(run("gradus.experiment(\"nowhere.json\")").err, "nowhere.json"));
-  r = run(
-      "gradus.seed(1) local net = gradus.nn({{linear = 6}, \"relu\", {linear = 3}}, {1, 4}) local "
-      "p = net:parameters() "
-      "local adam = gradus.optim.adam(p, {lr = 0.1}) local x = gradus.ones(2, 4) local first, last "
-      "for i = 1, 20 do local loss = (net(x) - 1):pow(2):mean() first = first or loss:item() last "
-      "= loss:item() adam:zero_grad() loss:backward() adam:step() end "
-      "print(last < first / 10, p[\"layers.0.weight\"].requires_grad, "
-      "net:train(false)(x).shape[2]) "
-      "local s = net:state() s[\"layers.2.bias\"] = gradus.ones(3) * 9 net:load(s) "
-      "print(net:state()[\"layers.2.bias\"][1])");
-  INFO(r.err);
-  CHECK(r.out == "true\ttrue\t3\n9\n");
-  CHECK(has(run("gradus.nn({{linnear = 6}}, {1, 4})").err, "linear"));
-  CHECK(has(run("gradus.nn({\"relu\"}, {1, 4}):forward(1)").err, "-e:1: "));
-  // The rule of each optimiser on one number: p = 1, g = 2.
-  const auto stepped = [](const std::string& made) {
-    return says(
-        "local p = gradus.tensor({1.0}, {dtype = 'f64', requires_grad = true}) local o = "
-        "gradus.optim." +
-        made +
-        " for i = 1, 2 do o:zero_grad(); (p * 2):sum():backward() o:step() end "
-        "print(string.format('%.6f', p:item()), o.steps)");
-  };
-  CHECK(stepped("sgd({p}, {lr = 0.1})") == "0.600000\t2");
-  CHECK(stepped("sgd({p}, {lr = 0.1, momentum = 0.5})") == "0.500000\t2");
-  CHECK(stepped("adam({w = p}, {lr = 0.1})") == "0.800000\t2");
-  CHECK(stepped("adamw({p}, {lr = 0.1, weight_decay = 1})") == "0.620000\t2");
-  CHECK(says("local o = gradus.optim.adam({gradus.ones(1):requires_grad_()}, {lr = 0.1}) o.lr = "
-             "0.5 print(o.lr)") == "0.5");
-  CHECK(has(fails("gradus.optim.sgd({gradus.ones(1):requires_grad_()}, {momentun = 1})"),
-            "did you mean \"momentum\"?"));
-  CHECK(has(fails("gradus.optim.sgd({})"), "no parameters"));
-}
-
-TEST_CASE("lua: gradus script and gradus repl") {
+TEST_CASE("lua: data sets count under the limit before they take memory") {
   const TempFolder folder;
   const auto run = [&](const std::string& arguments) {
-    return gradus::test::run(folder, arguments);
+    return gradus::test::run(folder, "script " + arguments);
   };
-  std::ofstream(folder / "s.lua")
-      << "print(gradus.device(), #arg, ...)\nif ... == 'fail' then\n  error('planned')\nend\n";
-  ProgramRun r = run("script s.lua one --device two");
-  CHECK(r.code == 0);
-  CHECK(r.out == "cpu\t3\tone\t--device\ttwo\n");
-  r = run("script --device cpu s.lua fail");
-  CHECK(r.code == 2);
-  CHECK(has(r.err, "stack traceback:"));
-  CHECK(has(r.err, "gradus: s.lua:3: planned\n"));
-  CHECK(run("script --check s.lua").out == "");
-  CHECK(run("script -e 'print(2)'").out == "2\n");
-  CHECK(gradus::test::run(folder, "script - <s.lua").out == "cpu\t0\n");
-  CHECK(run("script").code == 2);
-  CHECK(run("script nowhere.lua").code == 3);
-  CHECK(run("script --max-instructions 10000 -e 'while true do end'").code == 5);
-  // What no hook reaches.
-  r = run("script --max-seconds 0.3 -e 's = (\"a\"):rep(30000) s:find((\".-\"):rep(20) .. \"b\")'");
+  const gradus::test::ProgramRun r =
+      run("--max-memory 20MiB -e 'gradus.data{name = \"digits\", train = 10000000}'");
   CHECK(r.code == 5);
-  CHECK(has(r.err, "within a function that does not return"));
-  r = run("script --max-seconds 60 -e 'print(gradus.ones(2):sum():item()) error(\"x\")'");
-  CHECK(r.code == 2);
-  CHECK(r.out == "2.0\n");
-  CHECK(run("script --max-seconds nan -e 1").code == 2);
-  std::ofstream(folder / "half") << "for i = 1, 2 do";
-  CHECK(has(run("repl <half").err, "the last input is unfinished"));
-  r = run("script --max-memory 1zz -e ''");
-  CHECK(r.code == 2);
-  std::ofstream(folder / "typed")
-      << "x = gradus.ones(2)\nx:sum()\nfor i = 1, 1 do\nprint('in')\nend\nx + nil\n7\n:help relu\n";
-  r = run("repl <typed");
-  CHECK(r.code == 0);
-  CHECK(r.out.find("2\nin\n7\n") == 0);
-  CHECK(has(r.out, "relu"));
-  CHECK(has(r.err, "expected a tensor or a number, got nil"));
+  CHECK(has(r.err, "leaves no room"));
+  CHECK(has(r.err, "(the limit is 20MiB, --max-memory)"));
+  CHECK(run("--max-memory 20MiB -e 'print(#gradus.data{name = \"digits\", train = 1000, test = "
+            "10}.train_inputs)'")
+            .out == "1000\n");
+  // Fits as bytes, not as floats beside them.
+  CHECK(
+      run("--max-memory 20MiB -e 'gradus.data{name = \"digits\", train = 5000, test = 10}'").code ==
+      5);
+  std::ofstream(folder / "net.json")
+      << R"({"experiment": "network", "data": {"name": "digits", "train": 10000000, "test": 32},
+    "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy"})";
+  CHECK(run("-e 'gradus.experiment(\"net.json\")'").code == 5);
 }

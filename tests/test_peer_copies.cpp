@@ -99,7 +99,14 @@ TEST_CASE("peer copies: neither side sees later writes of the other, and gradien
   CHECK(!leaf.grad().defined());
   leaf.set_grad(to_device(there.grad(), a));
   CHECK(testing::values(leaf.grad()) == std::vector<double>{2, 4, 6});
-  CHECK(!to_device(leaf * 2.0, b).requires_grad());
+  CHECK(testing::error_of([&] {
+          to_device(leaf * 2.0, b);
+        }).find("the history of a tensor ends at its device") != std::string::npos);
+  CHECK(!to_device((leaf * 2.0).detach(), b).requires_grad());
+  {
+    const NoGrad off;
+    CHECK(!to_device(leaf * 2.0, b).requires_grad());
+  }
 }
 
 TEST_CASE("peer copies: a step with one is not captured, on either side, and says why") {

@@ -64,10 +64,7 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
            "rows of different lengths: ", n.sizes.size() > depth ? n.sizes[depth] : 0, " and ",
            length);
     }
-    for (int64_t i = 1; i <= length; ++i, lua_pop(L, 1)) {
-      lua_rawgeti(L, at, i);
-      read_numbers(L, -1, depth + 1, n);
-    }
+    each_of(L, at, [&] { read_numbers(L, -1, depth + 1, n); });
     return;
   }
   if (depth != n.sizes.size()) fail(ErrorKind::shape, "tensor", "a number among tables");
@@ -83,6 +80,22 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   }
 }
 
+}  // namespace
+
+Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
+  Numbers n;
+  read_numbers(L, index, 0, n);
+  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
+  Device& device = device_of(L);
+  const Tensor t = with_room(L, [&] {
+    return n.any_real ? Tensor::from(n.real, n.sizes, device)
+                      : Tensor::from(n.whole, n.sizes, device);
+  });
+  return cast(t, dtype.value_or(natural)).detach();
+}
+
+namespace {
+
 // gradus.tensor(numbers [, options]): whole numbers give i64, others f32, booleans bool
 int tensor_of(lua_State* L) {
   const Wanted wanted(L, 2, "tensor");
@@ -91,16 +104,7 @@ int tensor_of(lua_State* L) {
     push(L, wanted.finish(wanted.dtype ? cast(copy, *wanted.dtype) : copy));
     return 1;
   }
-  Numbers n;
-  read_numbers(L, 1, 0, n);
-  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
-  const DType dtype = wanted.dtype.value_or(natural);
-  Device& device = device_of(L);
-  const Tensor t = with_room(L, [&] {
-    return n.any_real ? Tensor::from(n.real, n.sizes, device)
-                      : Tensor::from(n.whole, n.sizes, device);
-  });
-  push(L, wanted.finish(cast(t, dtype).detach()));
+  push(L, wanted.finish(numbers_at(L, 1, wanted.dtype)));
   return 1;
 }
 
@@ -200,18 +204,15 @@ int in_place_op(lua_State* L) {
   lua_settop(L, 1);
   return 1;
 }
-int fill(lua_State* L) {
-  fill_(self_at(L, "fill_"), operand_at(L, 2, "fill_"));
+// x:fill_(v), x:copy_(y)
+template <auto F>
+int written(lua_State* L) {
+  F(self_at(L, "in-place write"), operand_at(L, 2, "in-place write"));
   lua_settop(L, 1);
   return 1;
 }
 int zero(lua_State* L) {
   zero_(self_at(L, "zero_"));
-  lua_settop(L, 1);
-  return 1;
-}
-int copy_from(lua_State* L) {
-  copy_(self_at(L, "copy_"), operand_at(L, 2, "copy_"));
   lua_settop(L, 1);
   return 1;
 }
@@ -346,11 +347,18 @@ int save_file(lua_State* L) {
 
 void open_creation(lua_State* L) {
   push_methods(L);
-  const luaL_Reg methods[] = {
-      {"totable", bind<to_table>}, {"item", bind<item>},       {"size", bind<size>},
-      {"numel", bind<numel>},      {"to", bind<to>},           {"clone", bind<copy_of>},
-      {"rows", bind<rows_of>},     {"equal", bind<equal>},     {"fill_", bind<fill>},
-      {"zero_", bind<zero>},       {"copy_", bind<copy_from>}, {nullptr, nullptr}};
+  const luaL_Reg methods[] = {{"totable", bind<to_table>},
+                              {"item", bind<item>},
+                              {"size", bind<size>},
+                              {"numel", bind<numel>},
+                              {"to", bind<to>},
+                              {"clone", bind<copy_of>},
+                              {"rows", bind<rows_of>},
+                              {"equal", bind<equal>},
+                              {"fill_", bind<written<fill_>>},
+                              {"zero_", bind<zero>},
+                              {"copy_", bind<written<copy_>>},
+                              {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
   for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
     lua_pushstring(L, op);

@@ -28,10 +28,7 @@ Json json_at(lua_State* L, int index, int depth) {
   luaL_checkstack(L, 4, "tables too deep");
   const auto length = int64_t(lua_rawlen(L, at));
   Json out = length > 0 ? Json::array() : Json::object();
-  for (int64_t i = 1; i <= length; ++i, lua_pop(L, 1)) {
-    lua_rawgeti(L, at, i);
-    out.push_back(json_at(L, -1, depth + 1));
-  }
+  each_of(L, at, [&] { out.push_back(json_at(L, -1, depth + 1)); });
   if (length > 0) return out;
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING)
@@ -65,7 +62,11 @@ void push_json(lua_State* L, const Json& j) {
 // gradus.NAME(argument): the answer's table, with its tensors by name
 int ask(lua_State* L) {
   const auto& door = *static_cast<const Door*>(lua_touserdata(L, lua_upvalueindex(1)));
-  const Answer answer = door(json_at(L, 1).dump());
+  Answer answer;
+  {
+    Claimed claimed(L);
+    answer = door(json_at(L, 1).dump(), [&](size_t bytes) { claimed.take(bytes); });
+  }
   push_json(L, Json::parse(answer.json));
   for (const auto& [name, tensor] : answer.tensors) {
     push(L, tensor);

@@ -68,10 +68,7 @@ Item item_at(lua_State* L, int index) {
 std::vector<Item> items_at(lua_State* L, int key) {
   std::vector<Item> items;
   if (lua_istable(L, key)) {
-    for (int64_t i = 1, n = int64_t(lua_rawlen(L, key)); i <= n; ++i, lua_pop(L, 1)) {
-      lua_rawgeti(L, key, i);
-      items.push_back(item_at(L, lua_gettop(L)));
-    }
+    each_of(L, key, [&] { items.push_back(item_at(L, lua_gettop(L))); });
   } else if (lua_type(L, key) == LUA_TSTRING) {
     const std::string all = lua_tostring(L, key);
     for (size_t at = 0; at <= all.size();) {
@@ -134,7 +131,8 @@ Tensor subscript(lua_State* L, const Tensor& t, int key) {
 }
 
 void assign(lua_State* L, const Tensor& t, int key, int value) {
-  const Tensor v = operand_at(L, value, "assignment");
+  const Tensor v = lua_istable(L, value) ? to_device(numbers_at(L, value), t.device())
+                                         : operand_at(L, value, "assignment");
   if (const Tensor* const k = tensor_at(L, key)) {
     if (k->dtype() != DType::bool_)
       fail(ErrorKind::index, "index",

@@ -179,8 +179,8 @@ function related(start) {  // all that leads to the node, and all it leads to
     if (s) { const kind = Object.keys(s)[0]; (users[key(kind, s[kind])] ||= []).push("n" + id); }
   }));
   const go = next => {
-    const todo = [start], seen = new Set(todo);
-    while (todo.length) for (const k of next(todo.pop())) if (!seen.has(k)) { seen.add(k); out.add(k); todo.push(k); }
+    const waiting = [start], seen = new Set(waiting);
+    while (waiting.length) for (const k of next(waiting.pop())) if (!seen.has(k)) { seen.add(k); out.add(k); waiting.push(k); }
   };
   go(k => users[k] || []);
   go(k => k[0] === "n" ? nodes[+k.slice(1)].inputs.filter(s => s && (s.node !== undefined || s.leaf !== undefined)).map(s => { const kind = Object.keys(s)[0]; return key(kind, s[kind]); }) : []);

@@ -86,7 +86,7 @@ Run Rerun::run_own(Device& device) const {
   for (const Tensor& x : call_.inputs)
     in.push_back(!x.defined()         ? x
                  : &device == device_ ? x.detach()
-                                      : to_device(x, device).detach());
+                                      : to_device(x.detach(), device));
   return run(std::move(in), call_.node->attrs(), true, device);
 }
 

@@ -1,0 +1,42 @@
+// Scripts in this process, for tests of the binding.
+#pragma once
+#include "bindings/lua/script.hpp"
+#include "tests/io_helpers.hpp"
+
+#include <sstream>
+#include <string>
+
+namespace gradus::test {
+
+struct Lua {
+  std::ostringstream out;
+  lua::Script script;
+  explicit Lua(lua::ScriptOptions o = {}) : script(with(std::move(o), out)) {}
+  static lua::ScriptOptions with(lua::ScriptOptions o, std::ostream& to) {
+    o.device = &open_device("cpu");
+    o.out = &to;
+    return o;
+  }
+  // What the text prints, lines joined by "|".
+  std::string operator()(const std::string& text) {
+    out.str("");
+    script.run(text, "test.lua");
+    std::string s = out.str();
+    while (!s.empty() && s.back() == '\n') s.pop_back();
+    for (char& c : s)
+      if (c == '\n') c = '|';
+    return s;
+  }
+};
+inline std::string says(const std::string& text) { return Lua()(text); }
+// The first line of what a failing text says.
+inline std::string fails(const std::string& text, ErrorKind kind = ErrorKind::value) {
+  Lua lua;
+  const std::string said = error_text(kind, [&] { lua.script.run(text, "test.lua"); });
+  return said.substr(0, said.find('\n'));
+}
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace gradus::test
