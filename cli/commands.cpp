@@ -226,12 +226,17 @@ void declare_audit(CLI::App& app, Action& action) {
   const auto o = std::make_shared<AuditOptions>();
   CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
                           "  gradus audit configs/mlp/digits.json\n"
+                          "  gradus audit configs/lenet/digits.json --ledger --cost\n"
+                          "  gradus audit configs/lenet/digits.json --html lenet.html\n"
                           "  gradus audit mlp.json --against reference --json\n"
                           "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n");
   text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
+  sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
+  text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
