@@ -10,6 +10,9 @@ namespace gradus::audit {
 
 namespace {
 
+// Of saved tensors, and of checkpoints: a page of thousands of nodes must open quickly.
+constexpr size_t kMostRows = 500;
+
 std::string format(const char* how, double x) {
   char text[48];
   snprintf(text, sizeof text, how, x);
@@ -106,19 +109,30 @@ std::string nodes_table(const GraphView& v) {
 }
 
 std::string ledger(const GraphView& v) {
-  std::string text =
+  std::vector<std::pair<int, const SavedTensor*>> rows;
+  for (size_t i = 0; i < v.nodes.size(); ++i)
+    for (const SavedTensor& s : v.nodes[i].saved) rows.emplace_back(int(i), &s);
+  const auto held = [](const SavedTensor& s) { return s.counted ? s.bytes : 0; };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return held(*a.second) > held(*b.second); });
+  const std::vector<int> holders = holders_of(v);
+  std::string text;
+  if (rows.size() > kMostRows)
+    text += join("<p>The largest ", int64_t(kMostRows), " of ", int64_t(rows.size()), ".</p>\n");
+  rows.resize(std::min(rows.size(), kMostRows));
+  text +=
       "<table id=\"saved\"><thead><tr><th>node<th>op<th>saves<th>type<th>bytes<th>why</tr></thead>"
       "<tbody>\n";
-  const std::vector<int> holders = holders_of(v);
-  for (size_t i = 0; i < v.nodes.size(); ++i)
-    for (const SavedTensor& s : v.nodes[i].saved)
-      text += join("<tr><td data-v=\"", int64_t(i), "\">", node_link(int(i), ""), "<td>",
-                   escaped(v.nodes[i].op->name), "<td>", escaped(s.what), "<td>",
-                   type_text({s.sizes, s.dtype, {}, {}}),
-                   s.counted ? bytes(double(s.bytes)) : std::string("<td>"), "<td>",
-                   escaped(reason_of(v.nodes[i], s, holders)), "</tr>\n");
+  for (const auto& [i, s] : rows) {
+    const Node& n = v.nodes[size_t(i)];
+    text += join("<tr><td data-v=\"", i, "\">", node_link(i, ""), "<td>", escaped(n.op->name),
+                 "<td>", escaped(s->what), "<td>", type_text({s->sizes, s->dtype, {}, {}}),
+                 s->counted ? bytes(double(s->bytes)) : std::string("<td>"), "<td>",
+                 escaped(reason_of(n, *s, holders)), "</tr>\n");
+  }
   text += "</tbody></table>\n";
-  const std::vector<CheckpointSaving> savings = checkpoint_savings(v);
+  std::vector<CheckpointSaving> savings = checkpoint_savings(v);
+  savings.resize(std::min(savings.size(), kMostRows));
   if (!savings.empty()) {
     text +=
         "<h3>a checkpoint would save</h3><table id=\"checkpoints\"><thead><tr><th>module<th>bytes"
