@@ -2,8 +2,12 @@
 #include "cli/one_step_script.hpp"
 
 #include "cli/script_host.hpp"
+#include "engine/graph.hpp"
 #include "engine/io/file.hpp"
+#include "ops/audit/watch.hpp"
+#include "ops/ops.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 namespace gradus::cli {
@@ -19,13 +23,19 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   if (wanted < 1) fail(ErrorKind::config, "--backward", "expected 1 or more, got ", wanted);
   OneStep step;
   int64_t walks = 0;
+  uint64_t begun = 0;  // the number that the first node under the watch could have
+  const auto begin = [&] {
+    const EnableGrad on;
+    begun = neg(Tensor::zeros({}, DType::f32, device).set_requires_grad()).grad_fn()->sequence();
+    ready();
+  };
   lua::ScriptOptions options = script_options(unsafe, "", device, std::cerr);
   options.arguments = arguments;
   options.folder = folder_of(config.file);
   options.out = &std::cerr;
   options.looking = [&](const Tensors& roots, const Tensors& seeds, lua::Moment moment) {
     if (moment == lua::Moment::walked) {
-      if (++walks == wanted - 1) ready();
+      if (++walks == wanted - 1) begin();
       return false;
     }
     if (moment == lua::Moment::backward && walks + 1 < wanted) return false;
@@ -36,13 +46,20 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     return true;
   };
   const auto script = std::make_shared<lua::Script>(options);
-  if (wanted == 1) ready();
+  if (wanted == 1) begin();
   const ScriptInterrupt interruptible(*script);
   with_traceback(std::cerr, [&] { script->run(read_file(config.file), config.file); });
   if (step.roots.empty())
     fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,
          " times, and number ", wanted,
          " was asked for; a line gradus.audit.mark(y) hands over the graph of any y");
+  const std::vector<GradFn*> nodes = audit::nodes_behind(step.roots);
+  const auto older = std::count_if(nodes.begin(), nodes.end(),
+                                   [&](const GradFn* n) { return n->sequence() < begun; });
+  if (older > 0)
+    std::cerr << "gradus: " << older << " of " << nodes.size() << " nodes are older than the walk "
+              << "before this one and were not watched; gradus.audit.mark(y) in the script is seen "
+              << "with all before it\n";
   step.leaves = script->leaves();
   step.keeps = script;
   return step;

@@ -56,6 +56,8 @@ TEST_CASE("lua audit: check judges every node with its line") {
              "return y end, 3) print(y.op)") == "0\t4\tnil|mul");
   CHECK(has(fails(kNet + "gradus.audit.check(net())"), "within gradus.audit.watch(function()"));
   CHECK(has(fails(kNet + "gradus.audit.check(net, {against = './x.json'})"), "expected a device"));
+  CHECK(has(fails(kNet + "gradus.audit.check(net, {aganst = 'reference'})"),
+            "there is no option \"aganst\"; did you mean \"against\"?"));
   CHECK(says(kNet + "print(gradus.audit.check(net, {against = 'reference'}).bad)") == "0");
 }
 
@@ -217,6 +219,22 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
                       "gradus.audit.mark(net(gradus.ones(1, 3)):sum())");
   CHECK(marked.names == "net.layers.0.weight net.layers.0.bias");
   CHECK(marked.places.rfind("contract:2, layers[0] linear", 0) == 0);
+  // Part of the second graph is older than the first walk: said, and its leaves count as reached.
+  const std::string shared =
+      "local a, b = gradus.ones(2):requires_grad_(), gradus.ones(2):requires_grad_()\n"
+      "local early = a * 2\n"
+      "gradus.grad((b * 2):sum(), b);\n"
+      "(early * b):sum():backward()\n";
+  const Looked second(folder, shared, {{}, 2});
+  CHECK(second.places == "mul:4 sum:4");
+  CHECK(second.names == "a b");
+  CHECK(audit::unreached(*second.watch, second.step.roots,
+                         {second.step.leaves[0].second, second.step.leaves[1].second})
+            .empty());
+  const ProgramRun run = gradus::test::run(folder, "audit step.lua --backward 2 --device cpu");
+  CHECK(run.code == 0);
+  CHECK(has(run.err, "gradus: 1 of 3 nodes are older than the walk before"));
+  CHECK(!has(run.out, "unreached"));
   // A mark is nothing in a plain run.
   CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
 }

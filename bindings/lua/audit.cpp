@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace gradus::lua {
 
@@ -44,7 +43,7 @@ struct Subject {
     if (lua_isfunction(L, 1)) {
       own.emplace(L);
       roots = results_of(L, 1);
-    } else if (!lua_isnil(L, 1)) {
+    } else if (!lua_isnoneornil(L, 1)) {
       roots = list_at(L, 1, who);
     }
     watch = types_of(L).watch;
@@ -80,6 +79,17 @@ void set(lua_State* L, const char* name, bool on) {
   lua_setfield(L, -2, name);
 }
 
+// Are these all the options at 2?
+void check_options(lua_State* L, const char* who, const std::vector<std::string>& known) {
+  if (lua_isnoneornil(L, 2)) return;
+  if (!lua_istable(L, 2))
+    fail(ErrorKind::value, who, "expected a table of options, got ", kind_at(L, 2));
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    const std::string name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : kind_at(L, -2);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail(ErrorKind::value, who, "there is no option \"", name, "\"", did_you_mean(name, known));
+  }
+}
 std::string text_option(lua_State* L, int options, const char* name) {
   if (!lua_istable(L, options)) return "";
   lua_getfield(L, options, name);
@@ -108,6 +118,7 @@ int watch_of(lua_State* L) {
 // gradus.audit.check(f or y [, {against = "reference"}]): lines, worst first, and `bad`, how many
 // of them are wrong
 int check_of(lua_State* L) {
+  check_options(L, "audit.check", {"against"});
   const Subject subject(L, "audit.check");
   audit::Options options;
   if (const std::string device = text_option(L, 2, "against"); !device.empty()) {
@@ -169,6 +180,7 @@ int report_text(lua_State* L) {
 
 // gradus.audit.birth(f or y [, {infinities = true}]): where the first NaN comes from, or nil
 int birth_of(lua_State* L) {
+  check_options(L, "audit.birth", {"infinities"});
   const Subject subject(L, "audit.birth");
   const audit::Watch& watch = subject.watched("audit.birth");
   const bool infinities = flag_option(L, 2, "infinities");
@@ -228,17 +240,8 @@ int unreached_of(lua_State* L) {
 // The variables that the roots depend on.
 nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots) {
   std::set<const Autograd*> leaves;
-  std::vector<const GradFn*> nodes;
-  std::unordered_set<const GradFn*> seen;
-  const auto visit = [&](const GradFn* n) {
-    if (n && seen.insert(n).second) nodes.push_back(n);
-  };
-  for (const Tensor& r : roots) visit(r.grad_fn());
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i]->inputs()) {
-      visit(e.fn.get());
-      leaves.insert(e.leaf.get());
-    }
+  for (const GradFn* node : audit::nodes_behind(roots))
+    for (const Edge& e : node->inputs()) leaves.insert(e.leaf.get());
   nn::NamedTensors named = variables(L);
   std::erase_if(named,
                 [&](const auto& n) { return !leaves.contains(n.second.body()->autograd.get()); });
@@ -257,6 +260,7 @@ int graph_of(lua_State* L) {
                   {"svg", audit::to_svg},
                   {"dot", audit::to_dot},
                   {"json", audit::to_json}};
+  check_options(L, "audit.graph", {"html", "svg", "dot", "json", "title"});
   bool files = false;
   for (Kind& k : kinds) {
     k.file = text_option(L, 2, k.name);
@@ -305,19 +309,15 @@ int mark_of(lua_State* L) {
 class Told {
  public:
   Told(lua_State* L, const Subject& subject, int function)
-      : L_(L), function_(function), watch_(subject.watch) {
+      : L_(L),
+        function_(function),
+        watch_(subject.watch),
+        nodes_(audit::nodes_behind(subject.roots)) {
     for (const auto& [name, leaf] : variables(L)) {
       leaves_[leaf.body()->autograd.get()] = name;
     }
-    const auto visit = [&](GradFn* n) {
-      if (n && ids_.try_emplace(n, 0).second) nodes_.push_back(n);
-    };
-    for (const Tensor& r : subject.roots) visit(r.grad_fn());
-    for (size_t i = 0; i < nodes_.size(); ++i)
-      for (const Edge& e : nodes_[i]->inputs()) {
-        visit(e.fn.get());
-        ++uses_[place(e)];
-      }
+    for (const GradFn* node : nodes_)
+      for (const Edge& e : node->inputs()) ++uses_[place(e)];
     std::sort(nodes_.begin(), nodes_.end(),
               [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -384,7 +384,7 @@ class Told {
   lua_State* L_;
   int function_;
   const audit::Watch* watch_;
-  std::vector<GradFn*> nodes_{};
+  std::vector<GradFn*> nodes_;
   std::unordered_map<const GradFn*, int64_t> ids_{};
   std::unordered_map<const Autograd*, std::string> leaves_{};
   int64_t unnamed_ = 0;

@@ -156,11 +156,9 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
                                  const Tensors& parameters) {
   const Unwatched quiet;
   std::set<const Autograd*> leaves;
-  const std::vector<const Call*> below = watch.below(roots);
-  for (const Call* c : below)
-    for (const Edge& e : c->node->inputs())
+  for (const GradFn* node : nodes_behind(roots))
+    for (const Edge& e : node->inputs())
       if (e.leaf) leaves.insert(e.leaf.get());
-  const std::set<const Call*> used(below.begin(), below.end());
   std::vector<Unreached> found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& p = parameters[i];

@@ -46,15 +46,21 @@ const Call* Watch::find(const GradFn* node) const {
   return it == by_node_.end() ? nullptr : it->second;
 }
 
-std::vector<const Call*> Watch::below(const Tensors& roots) const {
+std::vector<GradFn*> nodes_behind(const Tensors& roots) {
   std::unordered_set<const GradFn*> seen;
-  std::vector<const GradFn*> nodes;
-  const auto visit = [&](const GradFn* n) {
+  std::vector<GradFn*> nodes;
+  const auto visit = [&](GradFn* n) {
     if (n && seen.insert(n).second) nodes.push_back(n);
   };
   for (const Tensor& r : roots) visit(r.grad_fn());
   for (size_t i = 0; i < nodes.size(); ++i)
     for (const Edge& e : nodes[i]->inputs()) visit(e.fn.get());
+  return nodes;
+}
+
+std::vector<const Call*> Watch::below(const Tensors& roots) const {
+  const std::vector<GradFn*> nodes = nodes_behind(roots);
+  const std::unordered_set<const GradFn*> seen(nodes.begin(), nodes.end());
   std::vector<const Call*> found;
   for (const Call& c : calls_)
     if (c.node && seen.contains(c.node.get())) found.push_back(&c);

@@ -29,6 +29,9 @@ struct Call {
   std::string shapes() const;
 };
 
+// The nodes of the graph behind these roots, watched or not.
+std::vector<GradFn*> nodes_behind(const Tensors& roots);
+
 class Watch {
  public:
   Watch();
