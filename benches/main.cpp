@@ -25,6 +25,7 @@ void steps(Run&);
 void memory_of_steps(Run&);
 void program(Run&);
 void transposes(Run&);
+void lua_calls(Run&);
 
 namespace {
 struct Bench {
@@ -42,6 +43,7 @@ const Bench kBenches[] = {
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
     {"peak_memory", "peak memory of training steps", memory_of_steps},
     {"program", "start and size of the program", program},
+    {"lua", "calls from a script, against C++", lua_calls},
     {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 

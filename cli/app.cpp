@@ -65,13 +65,17 @@ void refuse_extras(CLI::App& app) {
          where.empty() ? "" : where + " ", "--help");
 }
 
-// `gradus help X` is `gradus X --help`. CLI11 takes arguments from the end of the vector.
+// `gradus help X` is `gradus X --help`. CLI11 takes arguments from the end of the vector, and would
+// cut "[1,2]" into two.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   if (!args.empty() && args[0] == "help") {
     args.erase(args.begin());
     args.push_back("--help");
   }
+  if (!args.empty() && args[0] == "op")
+    for (std::string& arg : args)
+      if (arg.starts_with("[")) arg.insert(0, " ");
   std::reverse(args.begin(), args.end());
   return args;
 }

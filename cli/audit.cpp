@@ -1,19 +1,15 @@
 // One step under a watch, and the lines of its audit.
 #include "cli/audit.hpp"
 
-#include "cli/batches.hpp"
-#include "cli/contract.hpp"
-#include "cli/experiment.hpp"
+#include "cli/audit_modes.hpp"
+#include "cli/one_step.hpp"
 #include "cli/session.hpp"
-#include "cli/train.hpp"
-#include "engine/io/file.hpp"
-#include "engine/random.hpp"
 #include "ops/audit/audit.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
@@ -25,35 +21,6 @@ namespace {
 using Event = nlohmann::ordered_json;
 
 constexpr int kFailed = 5;
-
-// What ran, and what its graph hangs on.
-struct Step {
-  Tensors roots;  // empty: all that was recorded
-  nn::NamedTensors parameters;
-};
-
-Step network_step(const Experiment& experiment, const Dataset& data, nn::Sequential& network,
-                  Batches& batches) {
-  std::vector<int64_t> order(size_t(data.train.count));
-  std::iota(order.begin(), order.end(), int64_t(0));
-  if (experiment.shuffle) order = epoch_order(data.train.count, experiment.seed, 0);
-  order.resize(size_t(std::min<int64_t>(experiment.batch_size, data.train.count)));
-  const auto& batch = batches.fill({order.data(), order.size()});
-  const Tensor outputs = nn::outputs_of(network, batch.inputs);
-  return {{nn::loss_of(experiment.loss, outputs, batch.labels)}, network.parameters()};
-}
-
-// The contraction with its gradients; each node is then judged by a new run of its op.
-Step contraction_step(const AuditOptions& o) {
-  std::ostringstream nowhere;
-  ContractOptions contraction;
-  contraction.config = o.config;
-  contraction.device = o.device;
-  contraction.repeat = 1;
-  contraction.verify = true;
-  run_contract(contraction, nowhere, nowhere);
-  return {};
-}
 
 class Findings {
  public:
@@ -144,43 +111,27 @@ class Findings {
 }  // namespace
 
 int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  if (!o.explain.empty()) return run_audit_explain(o, out, err);
+  if (o.versions) return run_audit_versions(o, out, err);
+  if (o.accounting) return run_audit_accounting(o, out, err);
   Findings findings(o, out);
-  const Json config = parse_json(read_file(o.config), o.config);
-  const bool network = !config.is_object() || config.value("experiment", Json()) != "contraction";
-  if (!network && !o.set.empty())
-    fail(ErrorKind::config, "--set", "belongs to configs of networks; ", o.config,
-         " is a contraction");
-  const bool has_device = config.is_object() && config.contains("device");
-  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
-  Device& device = session.device();
+  const Json device = config_device(o.config);
+  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
   audit::Options options;
   if (!o.against.empty()) options.against = &open_device(o.against);
 
-  std::optional<Experiment> experiment;
-  std::optional<Dataset> data;
-  std::optional<nn::Sequential> made;
-  std::optional<Batches> batches;
-  if (network) {
-    experiment = read_experiment(layered_network(o.config, o.set).resolve(), o.config);
-    data = load_data(*experiment);
-    manual_seed(experiment->seed);
-    made = build_network(*experiment, *data, device);
-    batches.emplace(*data, data->train, device);
-  }
-  const audit::Watch watch;
-  const Step step =
-      network ? network_step(*experiment, *data, *made, *batches) : contraction_step(o);
-  findings.report(audit::audit(watch, step.roots, options));
-  std::optional<audit::Birth> birth = audit::birth(watch);
-  if (!birth && network) birth = audit::birth_in_backward(watch, step.roots);
+  std::optional<audit::Watch> watch;
+  const OneStep step =
+      run_one_step({o.config, o.set, o.script}, session.device(), [&] { watch.emplace(); });
+  findings.report(audit::audit(*watch, step.roots, options));
+  std::optional<audit::Birth> birth = audit::birth(*watch);
+  if (!birth) birth = audit::birth_in_backward(*watch, step.roots);
   if (birth) findings.birth(*birth);
-  if (network) {
-    Tensors parameters;
-    for (const auto& [name, p] : step.parameters) parameters.push_back(p);
-    for (const audit::Unreached& u : audit::unreached(watch, step.roots, parameters))
-      findings.unreached(step.parameters[u.which].first, u.why);
-  }
-  return findings.finish(device);
+  Tensors leaves;
+  for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
+  for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
+    findings.unreached(step.leaves[u.which].first, u.why);
+  return findings.finish(session.device());
 }
 
 }  // namespace gradus::cli

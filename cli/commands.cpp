@@ -9,10 +9,15 @@
 #include "cli/contract.hpp"
 #include "cli/demo.hpp"
 #include "cli/devices.hpp"
+#include "cli/diff.hpp"
 #include "cli/graph.hpp"
+#include "cli/lesson.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
+#include "cli/replay.hpp"
+#include "cli/report.hpp"
 #include "cli/script.hpp"
+#include "cli/step.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
 #include "engine/error.hpp"
@@ -78,6 +83,12 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
+// Of commands that look at one step of a config or a script.
+void of_script(CLI::App* sub, ScriptTarget& to) {
+  whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
+  repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
+  sub->add_flag("--unsafe", to.unsafe, "the script runs outside the sandbox");
+}
 // What the command does. `must`, its positional argument, has to be there: CLI11's own message
 // names no command.
 template <class Options>
@@ -131,6 +142,17 @@ void declare_eval(CLI::App& app, Action& action) {
   runs(sub, action, o, run_eval, &EvalOptions::run_dir, "a RUN_DIR");
 }
 
+void declare_report(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ReportOptions>();
+  CLI::App* sub = command(app, "report", "curves.svg and report.html of a run, made anew",
+                          "  gradus report runs/digits-1\n");
+  text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
+  text(sub, "--data", o->data, "folder of IDX files; else the run's own", "DIR");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_report, &ReportOptions::run_dir, "a RUN_DIR");
+}
+
 void declare_contract(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ContractOptions>();
   CLI::App* sub = command(app, "contract", "run one einsum, with plan and gradients",
@@ -162,14 +184,15 @@ void declare_contract(CLI::App& app, Action& action) {
 
 void declare_op(CLI::App& app, Action& action) {
   const auto o = std::make_shared<OpOptions>();
-  CLI::App* sub = command(app, "op", "run any op on .npy files, with its derivatives",
+  CLI::App* sub = command(app, "op", "run any op on files or numbers, with its derivatives",
                           "  gradus op softmax --in x.npy --attr dim=1 --out y.npy\n"
                           "  gradus op mul --in a.npy b.npy --cotangent g.npy --grads da.npy -\n"
                           "  gradus op exp --in x.npy --tangents t.npy --jvp jy.npy\n"
                           "  gradus op matmul --in a.npy b.npy --in-dims 0,none --jacobian\n"
+                          "  gradus op sigmoid --in \"[-1,0,2]\" --cotangent \"[1,1,1]\"\n"
                           "  gradus op normal --attr size=[2,3] --seed 7\n");
   text(sub, "NAME", o->name, "an op of `gradus ops`", "");
-  files(sub, "--in", o->inputs, "one .npy file per operand");
+  files(sub, "--in", o->inputs, "per operand a .npy file, or [[1,2],[3,4]]");
   repeated(sub, "--attr", o->attrs, "an attribute, such as dim=[0,2]", "KEY=VALUE");
   files(sub, "--out", o->outputs, "one file per output; else printed");
   files(sub, "--cotangent", o->cotangents, "one file per floating output");
@@ -197,7 +220,8 @@ void declare_ops(CLI::App& app, Action& action) {
   const auto o = std::make_shared<OpsOptions>();
   CLI::App* sub = command(app, "ops", "list the ops, or describe one",
                           "  gradus ops\n  gradus ops sigmoid\n  gradus ops --json\n");
-  text(sub, "NAME", o->name, "formula, derivative, attributes of one op", "");
+  text(sub, "NAME", o->name, "one op: formula, derivative, example, its check", "");
+  device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_ops);
 }
@@ -227,11 +251,22 @@ void declare_audit(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
                           "  gradus audit configs/mlp/digits.json\n"
                           "  gradus audit mlp.json --against reference --json\n"
-                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n");
-  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
+                          "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
+                          "  gradus audit mlp.json --explain %4\n"
+                          "  gradus audit lenet.json --versions\n"
+                          "  gradus audit train.lua --arg 0.1 --backward 3\n");
+  text(sub, "CONFIG", o->config, "file of an experiment, a trace file, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
+  text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
+  whole(sub, "--top", o->top, "paths that are shown; 5 by default");
+  text(sub, "--versions", o->written, "log of writes in place (to NAME)", "NAME")->expected(0, 1);
+  sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
+  of_script(sub, o->script);
+  sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
@@ -239,18 +274,66 @@ void declare_audit(CLI::App& app, Action& action) {
 
 void declare_graph(CLI::App& app, Action& action) {
   const auto o = std::make_shared<GraphOptions>();
-  CLI::App* sub = command(app, "graph", "what one step of a config records, and its backward",
+  CLI::App* sub = command(app, "graph", "what one step records, and its backward",
                           "  gradus graph configs/mlp/digits.json\n"
                           "  gradus graph configs/lenet/digits.json --html lenet.html\n"
-                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n");
-  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n"
+                          "  gradus graph configs/scripts/mlp_digits.lua --backward 2\n");
+  text(sub, "CONFIG", o->config, "file of an experiment, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--html", o->html, "a page to look at, by itself", "FILE");
   text(sub, "--svg", o->svg, "the picture alone", "FILE");
   text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
   text(sub, "--json", o->json, "all there is; - prints it", "FILE");
+  text(sub, "--record", o->record, "a trace file, for gradus replay", "FILE");
+  of_script(sub, o->script);
   device(sub, o->device);
   runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
+}
+
+void declare_replay(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<ReplayOptions>();
+  CLI::App* sub =
+      command(app, "replay", "run a recorded step again, and compare every bit",
+              "  gradus graph mlp.json --record step.safetensors\n"
+              "  gradus replay step.safetensors\n"
+              "  gradus replay step.safetensors --shrink small.safetensors --until nan\n");
+  text(sub, "FILE", o->file, "a trace file", "FILE");
+  text(sub, "--shrink", o->shrink, "write the smallest part that still fails", "FILE");
+  text(sub, "--until", o->until, "nan, inf, mismatch (audit), differs:DEVICE", "WHAT");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_replay, &ReplayOptions::file, "a trace FILE");
+}
+
+void declare_diff(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<DiffOptions>();
+  CLI::App* sub = command(app, "diff", "two steps, in structure and numbers",
+                          "  gradus diff before.json after.json\n"
+                          "  gradus diff step.safetensors step.safetensors --device-b cuda\n"
+                          "  gradus diff mlp.json mlp.json --dtype-b f64\n");
+  text(sub, "A", o->a, "a config or a trace file", "FILE");
+  text(sub, "B", o->b, "another, or the same", "FILE");
+  text(sub, "--device-a", o->device_a, "run A there", "D");
+  text(sub, "--device-b", o->device_b, "run B there", "D");
+  text(sub, "--dtype-b", o->dtype_b, "f64: run B in f64", "T");
+  json(sub, o->json);
+  runs(sub, action, o, run_diff, &DiffOptions::a, "two files");
+}
+
+void declare_step(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<StepOptions>();
+  CLI::App* sub = command(app, "step", "a debugger for backward: one node at a time, and back",
+                          "  gradus step configs/mlp/digits.json\n"
+                          "  printf 'break nan\\ncontinue\\n' | gradus step mlp.json\n"
+                          "  gradus step mlp.json --commands look.txt --json\n");
+  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  text(sub, "--commands", o->commands, "a script of commands", "FILE");
+  of_script(sub, o->script);
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_step, &StepOptions::config, "a CONFIG file");
 }
 
 void declare_script(CLI::App& app, Action& action) {
@@ -279,6 +362,19 @@ void declare_repl(CLI::App& app, Action& action) {
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_repl);
+}
+
+void declare_lesson(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<LessonOptions>();
+  CLI::App* sub = command(app, "lesson", "ten lessons, from the chain rule to a network",
+                          "  gradus lesson\n  gradus lesson 5\n"
+                          "  gradus lesson 5 --source > mine.lua; gradus script mine.lua\n");
+  text(sub, "N", o->which, "one of them, by number or name", "");
+  sub->add_flag("--list", o->list, "their titles");
+  sub->add_flag("--source", o->source, "the script of a lesson, to change");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_lesson);
 }
 
 void declare_check(CLI::App& app, Action& action) {
@@ -357,9 +453,10 @@ std::string full_name(CLI::App* sub) {
 
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
-       {declare_demo, declare_train, declare_eval, declare_contract, declare_op, declare_ops,
-        declare_devices, declare_tune, declare_audit, declare_graph, declare_script, declare_repl,
-        declare_check, declare_config, declare_version})
+       {declare_demo,  declare_train,  declare_eval,    declare_report, declare_contract,
+        declare_op,    declare_ops,    declare_devices, declare_tune,   declare_audit,
+        declare_graph, declare_step,   declare_replay,  declare_diff,   declare_script,
+        declare_repl,  declare_lesson, declare_check,   declare_config, declare_version})
     declare(app, action);
 }
 

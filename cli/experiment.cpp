@@ -237,9 +237,16 @@ Spec network_spec() {
       .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
                               .at_least(0)
                               .otherwise("100"))
+      .maybe("report",
+             Spec::boolean("curves.svg and report.html in the run folder").otherwise("true"))
       .maybe("checkpoint_every", Spec::integer("steps between checkpoints; 0: after each epoch")
                                      .at_least(0)
-                                     .otherwise("0"));
+                                     .otherwise("0"))
+      .maybe(
+          "provenance",
+          Spec::boolean("when a loss is not finite, repeat the run from its last checkpoint, and "
+                        "say which node made it so")
+              .otherwise("true"));
 }
 
 Experiment read_experiment(const Json& config, const std::string& file) {
@@ -265,8 +272,10 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.shuffle = config["shuffle"].get<bool>();
   const auto capture = config["capture"].get<std::string>();
   e.capture = capture == "on" ? Capture::on : capture == "off" ? Capture::off : Capture::automatic;
+  e.report = config["report"].get<bool>();
   e.log_every = config["log_every"].get<int64_t>();
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
+  e.provenance = config["provenance"].get<bool>();
   if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&
       e.loss.kind != nn::Loss::Kind::nll)
     fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],
@@ -274,12 +283,18 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   return e;
 }
 
-Dataset load_data(const Experiment& experiment) {
+Dataset load_data(const Experiment& experiment, const Claim& claim) {
   const DataConfig& config = experiment.data;
+  if (claim && config.idx.empty()) {
+    const double each = config.name == "copy"
+                            ? double(config.length) * 2 * (sizeof(uint8_t) + sizeof(int32_t))
+                            : double(kDigitSide * kDigitSide) + sizeof(int32_t);
+    claim(size_t(std::min(each * (double(config.train) + double(config.test)), 1e18)));
+  }
   if (config.idx.empty() && config.name == "copy")
     return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
   if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
-  Dataset data = load_idx(config.idx);
+  Dataset data = load_idx(config.idx, claim);
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");

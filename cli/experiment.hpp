@@ -46,8 +46,10 @@ struct Experiment {
   int64_t epochs = 5, batch_size = 64;
   bool shuffle = true;
   Capture capture = Capture::automatic;
+  bool report = true;
   int64_t log_every = 100;       // steps; 0: epochs only
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
+  bool provenance = true;        // of a loss that is not finite
 };
 
 // The option table. Layers are also the ops that are registered, so call gradus::init() first.
@@ -57,7 +59,7 @@ Spec network_spec();
 Experiment read_experiment(const Json& config, const std::string& file);
 
 // Reads or makes the data. Error(io) for files that do not fit.
-Dataset load_data(const Experiment& experiment);
+Dataset load_data(const Experiment& experiment, const Claim& claim = {});
 // Draws the initial parameters from the thread's generator. Error(config) for a network whose
 // outputs do not fit the labels of the data.
 nn::Sequential build_network(const Experiment& experiment, const Dataset& data, Device& device);

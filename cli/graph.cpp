@@ -2,6 +2,7 @@
 #include "cli/graph.hpp"
 
 #include "cli/one_step.hpp"
+#include "cli/replay.hpp"
 #include "cli/session.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/graph_view.hpp"
@@ -12,13 +13,22 @@
 namespace gradus::cli {
 
 int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
-  const Json config = parse_json(read_file(o.config), o.config);
-  const bool has_device = config.is_object() && config.contains("device");
-  const Session session(o.device, false, err, has_device ? &config["device"] : nullptr, o.config);
+  const Json device = config_device(o.config);
+  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
   const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
+  std::optional<audit::Watch> watch;
   std::optional<audit::GraphRecorder> recorder;
-  const OneStep step = run_one_step({o.config, o.set}, session.device(),
-                                    [&] { recorder.emplace(session.device(), values); });
+  const OneStep step = run_one_step({o.config, o.set, o.script}, session.device(), [&] {
+    if (!o.record.empty()) watch.emplace();
+    recorder.emplace(session.device(), values);
+  });
+  if (watch) {
+    audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
+    recorded.title = o.config;
+    save_trace(o.record, recorded, session.device());
+    out << o.record << ": " << recorded.nodes.size() << " nodes; `gradus replay " << o.record
+        << "` runs them again\n";
+  }
   audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
   view.title = o.config;
   recorder.reset();
@@ -30,7 +40,8 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
     else
       write_file_atomically(file, text);
   };
-  if (o.dot.empty() && o.json.empty() && o.svg.empty() && o.html.empty()) out << to_text(view);
+  if (o.dot.empty() && o.json.empty() && o.svg.empty() && o.html.empty() && !watch)
+    out << to_text(view);
   write(o.dot, audit::to_dot);
   write(o.json, audit::to_json);
   write(o.svg, audit::to_svg);

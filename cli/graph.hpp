@@ -1,15 +1,18 @@
-// `gradus graph CONFIG`: one step of a config, recorded; its graph as text, DOT, JSON, SVG, a page.
+// `gradus graph CONFIG|SCRIPT`: one step of a config or script, recorded; its graph as text, DOT,
+// JSON, SVG, a page.
 #pragma once
+#include "cli/one_step.hpp"
+
 #include <iosfwd>
-#include <string>
-#include <vector>
 
 namespace gradus::cli {
 
 struct GraphOptions {
   std::string config;
-  std::vector<std::string> set;      // of a network
+  std::vector<std::string> set;  // of a network
+  ScriptTarget script;
   std::string dot, json, svg, html;  // files; "-" is standard output; "" for none
+  std::string record;                // a trace file of the step; "" for none
   std::string device;
 };
 // The exit code, 0. Throws Error.

@@ -5,10 +5,12 @@
 #include "cli/contract.hpp"
 #include "cli/contract_verify.hpp"
 #include "cli/experiment.hpp"
+#include "cli/one_step_script.hpp"
 #include "cli/train.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/file.hpp"
 #include "engine/random.hpp"
+#include "ops/audit/trace.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -52,10 +54,30 @@ OneStep contraction_step(const OneStepConfig& config, Device& device,
   return step;
 }
 
+OneStep recorded_step(const OneStepConfig& config, Device& device,
+                      const std::function<void()>& ready) {
+  if (!config.set.empty())
+    fail(ErrorKind::config, "--set", "belongs to configs of networks; ", config.file,
+         " is a recorded step");
+  const audit::RecordedStep step = audit::read_trace(config.file, device);
+  ready();
+  const audit::LiveStep live = audit::run(step, device);
+  return {live.roots, live.leaves, live.seeds};
+}
+
 }  // namespace
+
+Json config_device(const std::string& file) {
+  if (is_script(file)) return nullptr;
+  if (audit::is_trace(file)) return audit::device_of_trace(file);
+  const Json config = parse_json(read_file(file), file);
+  return config.is_object() ? config.value("device", Json()) : Json();
+}
 
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
+  if (is_script(config.file)) return script_step(config, device, ready);
+  if (audit::is_trace(config.file)) return recorded_step(config, device, ready);
   const Json json = parse_json(read_file(config.file), config.file);
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";
   return contraction ? contraction_step(config, device, ready)

@@ -1,10 +1,13 @@
-// One forward pass of what a config describes, recorded and not yet walked: a training step of a
-// network on its first batch, or a contraction of drawn operands. For commands that look at graphs.
+// One forward pass of what a file describes, recorded and not yet walked: a training step of a
+// network on its first batch, a contraction of drawn operands, what a script comes to backward()
+// with, or the step in a trace file (ops/audit/trace.hpp). For commands that look at graphs.
 #pragma once
 #include "engine/device.hpp"
 #include "engine/tensor.hpp"
 
 #include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,15 +17,27 @@ namespace gradus::cli {
 struct OneStep {
   Tensors roots;                                       // the loss, or the value
   std::vector<std::pair<std::string, Tensor>> leaves;  // parameters, or operands
+  Tensors seeds{};                      // cotangents of the roots; empty, or undefined: ones
+  std::shared_ptr<const void> keeps{};  // what calls of its ops need, if they do
 };
 
-// The config's "device" value is looked up by who opens the device: config_device().
-struct OneStepConfig {
-  std::string file;
-  std::vector<std::string> set;  // of a network alone
+// Of a script alone.
+struct ScriptTarget {
+  std::vector<std::string> arguments;
+  int64_t backward = 1;  // the graph of the n-th backward() or gradus.grad()
+  bool unsafe = false;   // no sandbox
 };
+struct OneStepConfig {
+  std::string file;              // a config, a trace file, or a script if it ends in .lua
+  std::vector<std::string> set;  // of a network alone
+  ScriptTarget script{};
+};
+// The "device" value of a config, or where the step of a trace file ran; null if there is none. For
+// who opens the device.
+nlohmann::json config_device(const std::string& file);
 // Makes data, parameters and operands, then calls `ready` and runs the forward pass: what `ready`
-// makes can watch it. Error(config) for what is no such config.
+// makes can watch it. Error(config) for what is no such config, Error(io) for a file that can't be
+// trusted.
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready);
 

@@ -1,6 +1,7 @@
 // What OpInfo says of an op is all that is known here; files are read and written by engine/io.
 #include "cli/op.hpp"
 
+#include "cli/literal.hpp"
 #include "cli/parse.hpp"
 #include "cli/session.hpp"
 #include "engine/graph.hpp"
@@ -12,7 +13,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -22,40 +22,6 @@ namespace gradus::cli {
 namespace {
 
 constexpr int64_t kMostPrinted = 1000;  // elements of a tensor within a JSON line
-
-Json number_json(double x) {
-  if (std::isnan(x)) return "NaN";
-  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
-  return x;
-}
-
-// Every element, row-major; i64 exactly, complex as [re, im].
-std::vector<Json> elements(const Tensor& t) {
-  std::vector<Json> out;
-  if (t.dtype() == DType::i64) {
-    for (const int64_t x : t.to_vector<int64_t>()) out.push_back(x);
-    return out;
-  }
-  for (const std::complex<double>& x : rows::download(t)) {
-    if (is_complex(t.dtype()))
-      out.push_back(Json::array({number_json(x.real()), number_json(x.imag())}));
-    else if (t.dtype() == DType::bool_)
-      out.push_back(x.real() != 0);
-    else if (is_integer(t.dtype()))
-      out.push_back(int64_t(x.real()));
-    else
-      out.push_back(number_json(x.real()));
-  }
-  return out;
-}
-
-// Nested lists, as numpy's tolist().
-Json nested(const std::vector<Json>& values, const Shape& sizes, size_t axis, size_t& at) {
-  if (axis == sizes.size()) return values[at++];
-  Json list = Json::array();
-  for (int64_t i = 0; i < sizes[axis]; ++i) list.push_back(nested(values, sizes, axis + 1, at));
-  return list;
-}
 
 // Results are collected, and go to their files or are printed once all of them are there: a run
 // that fails half way leaves nothing behind.
@@ -90,8 +56,7 @@ class Results {
       write_npy(file, t);
       j["file"] = file;
     } else if (options_.json && t.numel() <= kMostPrinted) {
-      size_t at = 0;
-      j["values"] = nested(elements(t), t.sizes(), 0, at);
+      j["values"] = to_lists(t);
     }
     if (!options_.json) {
       out_ << name << ": " << dtype_name(t.dtype()) << " " << to_text(t.sizes());
@@ -129,14 +94,19 @@ void check_operand_count(const OpInfo& op, size_t given) {
   if (given >= least && (open || given <= op.operands.size())) return;
   fail(ErrorKind::value, op.name, "takes ", open ? "at least " : "", int64_t(least),
        least == 1 ? " operand" : " operands", names.empty() ? "" : " (" + names + ")", ", got ",
-       int64_t(given), given < least ? "; give them with --in x.npy ..." : "");
+       int64_t(given), given < least ? "; give them with --in x.npy ... or --in \"[1, 2]\"" : "");
+}
+
+// A file, or the numbers themselves.
+Tensor read_tensor(const std::string& text, Device& device) {
+  return is_literal(text) ? parse_literal(text, device) : read_npy(text, device);
 }
 
 Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device) {
   check_operand_count(op, options.inputs.size());
   Tensors inputs;
   for (const std::string& file : options.inputs) {
-    Tensor t = read_npy(file, device);
+    Tensor t = read_tensor(file, device);
     if (!options.dtype.empty() && is_floating(t.dtype())) {
       const DType to = parse_dtype(options.dtype);
       if (!is_floating(to) || (is_complex(t.dtype()) && !is_complex(to)))
@@ -151,7 +121,7 @@ Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device
 
 // A cotangent or tangent: the shape of what it belongs to, and a dtype that casts to its.
 Tensor read_like(const std::string& file, const char* what, const Tensor& like) {
-  const Tensor t = read_npy(file, like.device());
+  const Tensor t = read_tensor(file, like.device());
   if (!(t.sizes() == like.sizes()))
     fail(ErrorKind::shape, file, "the ", what, " has shape ", t.sizes(), ", expected ",
          like.sizes());

@@ -1,5 +1,5 @@
-// `gradus op NAME`: runs any op of the list on .npy files, with its gradients and tangents. Reads
-// OpInfo and knows no op by name.
+// `gradus op NAME`: runs any op of the list on .npy files or on numbers as they are typed, with its
+// gradients and tangents. Reads OpInfo and knows no op by name.
 #pragma once
 #include <cstdint>
 #include <iosfwd>
@@ -10,10 +10,10 @@ namespace gradus::cli {
 
 struct OpOptions {
   std::string name;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs;      // files, or literals: see literal.hpp
   std::vector<std::string> attrs;       // "key=value"
   std::vector<std::string> outputs;     // one file per output; none: print the values
-  std::vector<std::string> cotangents;  // one file per floating output
+  std::vector<std::string> cotangents;  // one file or literal per floating output
   std::vector<std::string> grads;       // one file per floating operand, "-" for none; or print
   std::vector<std::string> tangents;    // one file per floating operand, "-" for zero
   std::vector<std::string> jvps;        // one file per floating output; none: print

@@ -2,6 +2,9 @@
 // test row, recorded, under a wrapper that notes the slots, and the nodes that appear are named.
 #include "cli/ops_list.hpp"
 
+#include "cli/literal.hpp"
+#include "cli/op_example.hpp"
+#include "cli/session.hpp"
 #include "engine/device.hpp"
 #include "engine/graph.hpp"
 #include "ops/def/fingerprint.hpp"
@@ -102,6 +105,25 @@ Names statement_derivatives(const OpInfo& op) {
     out.push_back("dy/dz* = " + s.wirtinger[1]);
   }
   return out;
+}
+
+constexpr size_t kWidth = 96;  // columns of a page
+
+// Words on lines of at most kWidth columns, all but the first below `indent`.
+std::string wrapped(const std::string& text, size_t indent) {
+  std::string out, line;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+      out += line + "\n" + std::string(indent, ' ');
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return out + line;
 }
 
 // Runs the op on the first case of its row, recorded, and looks at the graph and the kernels.
@@ -222,20 +244,27 @@ Json to_json(const OpInfo& op, const Portrait& p) {
   return j;
 }
 
-void print_line(const char* key, const std::string& text, std::ostream& out) {
-  if (!text.empty())
-    out << "  " << key << std::string(12 - std::string_view(key).size(), ' ') << text << "\n";
+constexpr size_t kKey = 14;  // columns before the text of a line
+
+void print_key(const std::string& key, std::ostream& out) {
+  out << "  " << key << std::string(key.size() + 3 < kKey ? kKey - 2 - key.size() : 1, ' ');
+}
+void print_line(const std::string& key, const std::string& text, std::ostream& out) {
+  if (text.empty()) return;
+  print_key(key, out);
+  out << wrapped(text, kKey) << "\n";
 }
 
-void print(const OpInfo& op, const Portrait& p, std::ostream& out) {
-  out << signature(op) << "\n";
-  print_line("", op.doc, out);
+void print(const OpInfo& op, const Portrait& p, const std::vector<std::string>& shapes,
+           std::ostream& out) {
+  out << wrapped(signature(op), 6) << "\n  " << op.doc << "\n\n";
   print_line("formula", op.formula, out);
   for (const std::string& d : p.derivatives) print_line("derivative", d, out);
   if (!op.differentiable)
     print_line("derivative", "none", out);
   else if (op.statement < 0)
     print_line("vjp runs", p.vjp_made_of.empty() ? "nothing" : joined(p.vjp_made_of), out);
+  for (const std::string& s : shapes) print_line(&s == &shapes.front() ? "shapes" : "", s, out);
   print_line("saves", p.saves.empty() ? "nothing" : joined(p.saves), out);
   print_line("made of", joined(p.made_of), out);
   print_line("dtypes", joined(dtype_names(op)), out);
@@ -247,24 +276,119 @@ void print(const OpInfo& op, const Portrait& p, std::ostream& out) {
   print_line("devices", joined(kinds) + (p.slots.empty() ? "" : " (" + joined(p.slots) + ")"), out);
 }
 
+// ---- what is computed for the page of one op
+
+struct Page {
+  std::vector<std::string> shapes;
+  OpExample example;
+  rows::CheckResult check;
+};
+
+Page page_of(const OpInfo& op, Device& device) {
+  return {shapes_of(op, 3, device), example_of(op, device),
+          rows::check_op(op.name, device, &open_device("reference"))};
+}
+
+// Against what a mode compares.
+std::string against(const std::string& mode) {
+  if (mode == "value") return "the reference device";
+  if (mode == "repeat") return "itself, run again";
+  if (mode == "layout") return "itself, on strided, reversed and broadcast operands";
+  if (mode == "vjp" || mode == "jvp") return "central differences in f64";
+  if (mode == "dot") return "each other: <w, J v> = <J' w, v>";
+  if (mode == "second") return "differences of the vjp, and forward over reverse";
+  return "the distribution: mean and variance in standard errors";
+}
+
+Json tensors_json(const NamedTensors& tensors) {
+  Json list = Json::array();
+  for (const auto& [name, t] : tensors)
+    list.push_back({{"name", name},
+                    {"dtype", dtype_name(t.dtype())},
+                    {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
+                    {"values", to_lists(t)}});
+  return list;
+}
+
+Json to_json(const Page& page) {
+  const OpExample& e = page.example;
+  Json attrs = Json::object(), modes = Json::object();
+  for (const auto& [name, value] : e.attrs) attrs[name] = to_text(value);
+  for (const rows::ModeResult& m : page.check.modes)
+    modes[m.mode] = {{"error", to_lists(Tensor::full({}, m.worst.error, DType::f64))},
+                     {"tolerance", m.worst.tolerance},
+                     {"runs", m.ran},
+                     {"ok", m.worst.ok()}};
+  return {{"shapes", page.shapes},
+          {"example",
+           {{"inputs", tensors_json(e.inputs)},
+            {"attrs", attrs},
+            {"outputs", tensors_json(e.outputs)},
+            {"cotangents", tensors_json(e.cotangents)},
+            {"gradients", tensors_json(e.gradients)},
+            {"shell", e.shell},
+            {"lua", e.lua}}},
+          {"check", modes}};
+}
+
+// A name and its tensor, whose rows stand below each other.
+void print_tensor(const std::string& name, const Tensor& t, std::ostream& out) {
+  std::string text = t.to_string();
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += kKey + 1)
+    text.insert(at + 1, kKey, ' ');
+  print_key(name, out);
+  out << text << "\n";
+}
+
+void print(const Page& page, Device& device, std::ostream& out) {
+  const OpExample& e = page.example;
+  out << "\nExample, computed now on " << device.name() << "\n";
+  for (const auto& [name, value] : e.attrs) print_line(name, to_text(value), out);
+  for (const NamedTensors* tensors : {&e.inputs, &e.outputs, &e.cotangents, &e.gradients})
+    for (const auto& [name, t] : *tensors) print_tensor(name, t, out);
+  out << "\n  " << e.shell << "\n";
+  if (!e.lua.empty()) out << "  " << e.lua << "\n";
+  out << "\nCheck, run now on " << device.name() << ": the worst error, and what is allowed\n";
+  for (const rows::ModeResult& m : page.check.modes) {
+    char numbers[80];
+    if (m.worst.tolerance == 0 && m.worst.error == 0)
+      snprintf(numbers, sizeof numbers, "%-20s", "the same bits");
+    else
+      snprintf(numbers, sizeof numbers, "%.1e of %.1e  ", m.worst.error, m.worst.tolerance);
+    print_line(m.mode,
+               (m.worst.ok() ? "" : "FAILS ") + std::string(numbers) + "against " + against(m.mode),
+               out);
+    if (!m.worst.ok()) print_line("", m.worst.where, out);
+  }
+}
+
 }  // namespace
 
-int run_ops(const OpsOptions& options, std::ostream& out, std::ostream&) {
-  if (!options.name.empty()) get_op(options.name);  // the error names the nearest
-  for (const OpInfo& op : all_ops()) {
-    if (!options.name.empty() && op.name != options.name) continue;
-    if (!options.json && options.name.empty()) {
+int run_ops(const OpsOptions& options, std::ostream& out, std::ostream& err) {
+  if (!options.name.empty()) {
+    const OpInfo& op = get_op(options.name);  // the error names the nearest
+    const Session session(options.device, false, err);
+    const Portrait p = portrait_of(op);
+    const Page page = page_of(op, session.device());
+    if (!options.json) {
+      print(op, p, page.shapes, out);
+      print(page, session.device(), out);
+      return 0;
+    }
+    Json j = to_json(op, p);
+    j.update(to_json(page));
+    j["device"] = session.device().name();
+    out << j.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    return 0;
+  }
+  for (const OpInfo& op : all_ops())
+    if (options.json)
+      out << to_json(op, portrait_of(op)).dump(-1, ' ', false, Json::error_handler_t::replace)
+          << "\n";
+    else
       out << op.name << std::string(op.name.size() < 16 ? 16 - op.name.size() : 1, ' ')
           << op.formula << "\n";
-      continue;
-    }
-    const Portrait p = portrait_of(op);
-    if (options.json)
-      out << to_json(op, p).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-    else
-      print(op, p, out);
-  }
-  if (!options.json && options.name.empty())
+  if (!options.json)
     out << "\n" << all_ops().size() << " ops; `gradus ops NAME` says more of one.\n";
   return 0;
 }

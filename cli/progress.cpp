@@ -108,7 +108,7 @@ ProgressBar::ProgressBar(std::ostream& to)
     : to_(to), terminal_(terminal_of(to)), colour_(!is_set("NO_COLOR")) {}
 
 void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, double per_second,
-                       const std::string& unit, double seconds_left) {
+                       const std::string& unit, double seconds_left, const std::string& values) {
   if (!shown()) return;
   const auto now = std::chrono::steady_clock::now();
   if (drawn_ && now - last_ < std::chrono::milliseconds(100)) return;
@@ -116,7 +116,8 @@ void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, do
   drawn_ = true;
   const std::string tail = text(" %3.0f %%  %s %s/s, %s left", 100.0 * double(done) / double(total),
                                 short_number(per_second).c_str(), unit.c_str(),
-                                duration(std::max(seconds_left, 0.0)).c_str());
+                                duration(std::max(seconds_left, 0.0)).c_str()) +
+                           (values.empty() ? "" : "  ") + values;
   const int width =
       std::clamp(terminal_width(terminal_) - int(title.size() + tail.size()) - 4, 0, 40);
   const auto full = size_t(double(width) * double(done) / double(total));

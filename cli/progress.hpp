@@ -53,7 +53,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   bool shown() const { return terminal_ >= 0; }
   void draw(const std::string& title, int64_t done, int64_t total, double per_second,
-            const std::string& unit, double seconds_left);
+            const std::string& unit, double seconds_left, const std::string& values = "");
   void clear();
 
  private:

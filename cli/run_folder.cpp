@@ -105,7 +105,7 @@ void RunFolder::take_lock() {
 // What a killed process left half written: see write_file_atomically.
 void RunFolder::remove_leftovers() {
   for (const std::string& name : names_in(path_))
-    for (const char* mark : {".safetensors.tmp.", ".json.tmp."})
+    for (const char* mark : {".safetensors.tmp.", ".json.tmp.", ".svg.tmp.", ".html.tmp."})
       if (name.find(mark) != std::string::npos) ::unlink(file(name).c_str());
 }
 

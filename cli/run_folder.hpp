@@ -1,5 +1,6 @@
-// RunFolder: what a training run leaves on disk. config.json (resolved), metrics.jsonl, the newest
-// two checkpoint-STEP.safetensors, and once it is finished model.safetensors and summary.json.
+// RunFolder: what a training run leaves on disk. config.json (resolved), origins.json (where its
+// values came from), metrics.jsonl, the newest two checkpoint-STEP.safetensors, and once it is
+// finished model.safetensors, summary.json, curves.svg and report.html.
 // Every file but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of
 // training.
 #pragma once

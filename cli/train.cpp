@@ -2,8 +2,9 @@
 // checkpoint. The training itself is the loop's.
 #include "cli/train.hpp"
 
-#include "cli/train_loop.hpp"
+#include "cli/report.hpp"
 #include "cli/session.hpp"
+#include "cli/train_loop.hpp"
 #include "engine/io/file.hpp"
 
 #include <nlohmann/json.hpp>
@@ -52,9 +53,10 @@ const Json& at_path(const Json& config, const std::string& path) {
   return config.contains(p) ? config[p] : missing;
 }
 
-// A run may go on with another device or number of epochs, captured or not, and nothing else.
+// A run may go on with another device or number of epochs, captured or not, and with what changes
+// nothing of it.
 void check_same(Json before, Json now, const Layered& layers) {
-  for (const char* key : {"device", "epochs", "capture"}) {
+  for (const char* key : {"device", "epochs", "capture", "provenance", "report"}) {
     before.erase(key);
     now.erase(key);
   }
@@ -62,7 +64,7 @@ void check_same(Json before, Json now, const Layered& layers) {
   if (!path.empty())
     fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
          shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
-         "; only device, epochs and capture may change on --resume");
+         "; only device, epochs, capture, provenance and report may change on --resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".
@@ -111,25 +113,60 @@ void keep_tuning(const RunFolder& folder, Session& session, bool goes_on) {
   if (session.tuning().changes() > 0) write_tuning(file, device, session.tuning());
 }
 
+// What a run shows for itself. One that failed (`why`) has no predictions, but its curves say how
+// it failed. A report that can't be made costs a line, and not the result.
+void report_run(const RunFolder& folder, const Experiment& experiment, const Dataset& data,
+                Trainer& trainer, Device& device, const std::string& why, Reporter& reporter) {
+  if (!experiment.report) return;
+  try {
+    ReportData report{&data, {}, why, text_of(device)};
+    if (why.empty())
+      report.test = predict(trainer.network(), experiment.loss, data, data.test, device);
+    reporter.json_line(to_json(write_report(folder.path(), report)));
+  } catch (const Error& e) {
+    reporter.notice(join("gradus: no report: ", e.what()));
+  }
+}
+
+void write_origins(const RunFolder& folder, const Layered& layers) {
+  Event origins = Event::array();
+  for (const Layered::Leaf& leaf : layers.leaves())
+    origins.push_back({{"path", leaf.path}, {"value", leaf.value}, {"origin", leaf.origin}});
+  write_file_atomically(folder.file("origins.json"), origins.dump(1) + "\n");
+}
+
+}  // namespace
+
 const Json* device_of(const Json& config) {
   return config.contains("device") ? &config["device"] : nullptr;
 }
 
-// State of a network: the final ones, or those of its newest checkpoint.
-void load_model(nn::Sequential& network, const std::string& run_dir, Device& device,
-                Reporter& reporter) {
+Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config) {
+  const std::string file = path_in(run_dir, kConfig);
+  config = check(network_spec(), parse_json(read_file(file), file), file);
+  Experiment experiment = read_experiment(config, file);
+  if (!data.empty()) {
+    experiment.data = {};
+    experiment.data.idx = data;
+  }
+  if (experiment.data.idx.empty()) experiment.data.train = 1;  // drawn, but not looked at
+  return experiment;
+}
+
+nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
+                            const std::string& run_dir, Device& device, Reporter& reporter) {
+  nn::Sequential network = build_network(experiment, data, device);
   const std::string model = path_in(run_dir, kModel);
   if (::access(path_in(run_dir, kSummary).c_str(), F_OK) == 0) {
     network.load(read_safetensors(model, device).tensors, model);
-    return;
+    return network;
   }
   const auto checkpoint = newest_checkpoint(run_dir, device);
   if (!checkpoint) fail(ErrorKind::io, run_dir, "holds neither a finished model nor a checkpoint");
   reporter.notice(join("gradus: the run is not finished; using ", checkpoint->file));
   network.load(with_prefix(checkpoint->state.tensors, "model."), checkpoint->file);
+  return network;
 }
-
-}  // namespace
 
 Layered layered_network(const std::string& file, const std::vector<std::string>& set) {
   Layered layers(network_spec());
@@ -171,7 +208,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment, options.claim);
   Trainer trainer(experiment, data, device);
   if (!made) made = open_folder(options);
   RunFolder& folder = *made;
@@ -187,34 +224,38 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     folder.cut_metrics(0);
   keep_tuning(folder, session, checkpoint.has_value());
   // From here on the folder is that of an unfinished run.
-  ::unlink(folder.file(kSummary).c_str());
+  for (const char* result : {kSummary, "curves.svg", "report.html"})
+    ::unlink(folder.file(result).c_str());
   write_file_atomically(folder.file(kConfig), config.dump(2) + "\n");
+  write_origins(folder, layers);
 
   reporter.start({device.name(), folder.path(), nn::count(trainer.network().parameters()),
                   data.train.count, data.test.count, experiment.epochs, trainer.batches_per_epoch(),
                   checkpoint ? trainer.steps() : -1, experiment.kind});
-  const ResultEvent result = loop.run();
+  ResultEvent result;
+  try {
+    result = loop.run();
+  } catch (const Error& e) {
+    report_run(folder, experiment, data, trainer, device, e.what(), reporter);
+    throw;
+  }
   write_results(folder, trainer, result, experiment.epochs);
+  report_run(folder, experiment, data, trainer, device, "", reporter);
   reporter.result(result);
+  if (folder.has("report.html") && !options.json)
+    out << "look at " << folder.file("report.html") << "\n";
   return 0;
 }
 
 int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
   Reporter reporter(out, err, options.json);
-  const std::string file = path_in(options.run_dir, kConfig);
-  const Json config = check(network_spec(), parse_json(read_file(file), file), file);
-  Experiment experiment = read_experiment(config, file);
-  if (!options.data.empty()) {
-    experiment.data = {};
-    experiment.data.idx = options.data;
-  }
-  if (experiment.data.idx.empty()) experiment.data.train = 1;  // drawn, but not looked at
-  const Session session(options.device, false, err, device_of(config), file);
+  Json config;
+  const Experiment experiment = experiment_of(options.run_dir, options.data, config);
+  const Session session(options.device, false, err, device_of(config),
+                        path_in(options.run_dir, kConfig));
   Device& device = session.device();
-
   const Dataset data = load_data(experiment);
-  nn::Sequential network = build_network(experiment, data, device);
-  load_model(network, options.run_dir, device, reporter);
+  nn::Sequential network = load_network(experiment, data, options.run_dir, device, reporter);
 
   const auto begin = std::chrono::steady_clock::now();
   const Score score = evaluate(network, experiment.loss, data, data.test, device);

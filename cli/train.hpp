@@ -1,5 +1,7 @@
 // `gradus train CONFIG` and `gradus eval RUN_DIR`.
 #pragma once
+#include "cli/experiment.hpp"
+#include "cli/progress.hpp"
 #include "engine/io/layered.hpp"
 
 #include <iosfwd>
@@ -16,6 +18,7 @@ struct TrainOptions {
   bool resume = false;
   bool ledger = false;  // print what every op cost
   bool json = false;
+  Claim claim{};  // told of the data set's memory
 };
 // The exit code, 0. Throws Error.
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err);
@@ -27,6 +30,15 @@ struct EvalOptions {
   bool json = false;
 };
 int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err);
+
+// A run folder that is looked at again: its experiment, with the test set of `data` if that is not
+// "" (a folder of IDX files), and its config.json.
+Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config);
+const Json* device_of(const Json& config);  // its "device", or null
+// Its network: the final one, or that of the newest checkpoint, which is said. Error(io) for a run
+// that holds neither.
+nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
+                            const std::string& run_dir, Device& device, Reporter& reporter);
 
 // The layers of a config of "network": file, environment, --set. For `gradus config`.
 Layered layered_network(const std::string& file, const std::vector<std::string>& set);

@@ -2,6 +2,7 @@
 #include "cli/train_loop.hpp"
 
 #include "cli/interrupt.hpp"
+#include "cli/provenance.hpp"
 
 #include <cstdlib>
 
@@ -163,6 +164,9 @@ ResultEvent TrainLoop::run() {
     if (!score_) score_ = trainer_.test();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::numeric || !folder_) throw;
+    if (experiment_.provenance && trainer_.failed_step() > 0)
+      explain_not_finite(experiment_, trainer_.data(), device_, trainer_.failed_step(), *folder_,
+                         reporter_);
     fail(ErrorKind::numeric, e.op(), e.message(), "; ",
          saved_step_ >= 0
              ? join("the checkpoint of step ", saved_step_, " is kept in ", folder_->path())

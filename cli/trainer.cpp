@@ -106,7 +106,8 @@ std::span<const int64_t> Trainer::indices(int64_t batch) const {
   return {order_.data() + begin, size_t(n)};
 }
 
-bool Trainer::step() {
+// The next batch of the epoch, on the device.
+const Batches::Batch& Trainer::begin_step() {
   if (order_.empty()) {
     if (experiment_.shuffle) {
       order_ = epoch_order(data_.train.count, experiment_.seed, epoch_);
@@ -118,6 +119,25 @@ bool Trainer::step() {
   const auto& batch = batches_.fill(indices(batch_));
   if (batch_ + 1 < batches_per_epoch_) batches_.prefetch(indices(batch_ + 1));
   default_generator().begin_step();
+  return batch;
+}
+
+Trainer::Preview Trainer::preview() {
+  const auto& batch = begin_step();
+  const Tensor outputs = nn::outputs_of(network_, batch.inputs);
+  Preview p;
+  {
+    const Trace trace("loss");
+    p.loss = nn::loss_of(experiment_.loss, outputs, batch.labels);
+  }
+  if (scale_) p.seed = scale_->seed(p.loss);
+  const auto samples = indices(batch_);
+  p.samples.assign(samples.begin(), samples.end());
+  return p;
+}
+
+bool Trainer::step() {
+  const auto& batch = begin_step();
   const double lr = experiment_.schedule.at(steps_);
   bool finite = true;
   const Tensor loss = scale_ ? scaled_step(batch, lr, finite) : whole_step(batch, lr);
@@ -130,10 +150,12 @@ bool Trainer::step() {
     left_out_ += batch.counted;
   if (finite) return true;
   ++skipped_;
-  if (scale_->state().skipped == kMostSkipped)
+  if (scale_->state().skipped == kMostSkipped) {
+    failed_step_ = steps_;
     fail(ErrorKind::numeric, "train", "the last ", kMostSkipped, " steps up to ", steps_,
          " were skipped: a gradient is not finite, and the loss scale is ", scale_->state().scale,
          "; \"dynamic\", a smaller precision.loss_scale or a smaller optimizer.lr may help");
+  }
   return false;
 }
 
@@ -207,9 +229,11 @@ void Trainer::read_losses() {
   const auto n = int64_t(in_window_.size());
   for (int64_t i = 0; i < n; ++i) {
     const double loss = losses[size_t(i)];
-    if (!std::isfinite(loss))
-      fail(ErrorKind::numeric, "train", "the loss is ", loss, " at step ", steps_ - n + i + 1,
-           " (epoch ", epoch_ + 1, "); a smaller optimizer.lr or a clip_norm may help");
+    if (!std::isfinite(loss)) {
+      failed_step_ = steps_ - n + i + 1;
+      fail(ErrorKind::numeric, "train", "the loss is ", loss, " at step ", failed_step_, " (epoch ",
+           epoch_ + 1, "); a smaller optimizer.lr or a clip_norm may help");
+    }
     loss_sum_ += loss * double(in_window_[size_t(i)]);
     last_loss_ = loss;
   }
@@ -234,22 +258,29 @@ double Trainer::finish_epoch() {
 
 Score Trainer::test() {
   const Score score = evaluate(network_, experiment_.loss, data_, data_.test, device_);
-  if (!std::isfinite(score.loss))
+  if (!std::isfinite(score.loss)) {
+    failed_step_ = steps_;
     fail(ErrorKind::numeric, "train", "the loss on the test set is ", score.loss, " after step ",
          steps_);
+  }
   return score;
+}
+
+std::string Trainer::first_not_finite() {
+  const NoGrad no_grad;
+  for (const auto& [name, p] : network_.state())
+    if (!std::isfinite(sum(p).item())) return name;
+  return "";
 }
 
 NamedTensors Trainer::tensors() {
   read_losses();
-  const NoGrad no_grad;
-  NamedTensors out;
-  for (const auto& [name, p] : network_.state()) {
-    const double total = sum(p).item();
-    if (!std::isfinite(total))
-      fail(ErrorKind::numeric, "train", name, " holds ", total, " after step ", steps_);
-    out.emplace_back("model." + name, p);
+  if (const std::string name = first_not_finite(); !name.empty()) {
+    failed_step_ = steps_;
+    fail(ErrorKind::numeric, "train", name, " is not finite after step ", steps_);
   }
+  NamedTensors out;
+  for (const auto& [name, p] : network_.state()) out.emplace_back("model." + name, p);
   for (const auto& [name, s] : optimizer_->state()) out.emplace_back("optimizer." + name, s);
   return out;
 }

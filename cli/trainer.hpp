@@ -33,6 +33,18 @@ class Trainer {
   // optimiser are as they were. Error(numeric) when that has happened too often in a row.
   // REQUIRES !epoch_done().
   bool step();
+  // The forward pass of the step that step() would do, recorded, with its graph and no capture: the
+  // same bits. Then the trainer is of no use but to look at, since batch statistics and the
+  // generator have moved.
+  struct Preview {
+    Tensor loss, seed;             // of backward; undefined: 1
+    std::vector<int64_t> samples;  // in the training set
+  };
+  Preview preview();
+  // The step whose loss, or whose parameters, an Error(numeric) of this trainer is about; 0: none.
+  int64_t failed_step() const { return failed_step_; }
+  // The first tensor of the network that is not finite; "" if there is none. Waits.
+  std::string first_not_finite();
   bool epoch_done() const { return batch_ == batches_per_epoch_; }
   // Waits and reads the losses of the steps since the last call. Error(numeric) names the first
   // step whose loss is not finite. Called by the trainer itself at times, so that few are kept.
@@ -54,6 +66,7 @@ class Trainer {
   const optim::LossScale* loss_scale() const { return scale_ ? &*scale_ : nullptr; }
   int64_t skipped() const { return skipped_; }
   nn::Sequential& network() { return network_; }
+  const Dataset& data() const { return data_; }
   // Why steps run as they are instead of being replayed; "" if they are replayed, or will be.
   const std::string& why_not_captured() const {
     return steps_by_shape_.why_not().empty() ? updates_by_shape_.why_not()
@@ -70,6 +83,7 @@ class Trainer {
   void restore(const Safetensors& state, const std::string& source);
 
  private:
+  const Batches::Batch& begin_step();
   Tensor gradients(const Batches::Batch& batch);
   void update();
   Tensor whole_step(const Batches::Batch& batch, double lr);
@@ -101,6 +115,7 @@ class Trainer {
   std::vector<int64_t> in_window_;  // their labels that count
   double loss_sum_ = 0;             // over the labels of this epoch, as far as read
   double last_loss_ = 0;
+  int64_t failed_step_ = 0;
 };
 
 }  // namespace gradus::cli

@@ -3,6 +3,7 @@
 #include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
+#include "engine/write_listener.hpp"
 
 #include <algorithm>
 
@@ -141,7 +142,8 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
     fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " ",
          t.sizes(), " was changed by ", t.storage().last_writer(), " after it was saved (version ",
          saved.version, " -> ", t.version(),
-         "); clone() it before the write, or use an op that returns a new tensor");
+         "); clone() it before the write, or use an op that returns a new tensor",
+         stale_story ? (*stale_story)(*this, saved) : "");
   return with_history(t, role, index);
 }
 

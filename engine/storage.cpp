@@ -2,6 +2,7 @@
 
 #include "engine/device.hpp"
 #include "engine/error.hpp"
+#include "engine/write_listener.hpp"
 
 namespace gradus {
 
@@ -30,6 +31,8 @@ void Storage::write(const char* op) {
   }
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
+  if (write_listener) [[unlikely]]
+    (*write_listener)(*this, op);
 }
 
 void Storage::replace(Ref<Buffer> buffer, const char* op) {
@@ -37,6 +40,8 @@ void Storage::replace(Ref<Buffer> buffer, const char* op) {
   buffer_ = std::move(buffer);
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
+  if (write_listener) [[unlikely]]
+    (*write_listener)(*this, op);
 }
 
 }  // namespace gradus

@@ -1,18 +1,17 @@
-// A Lua state whose prints are kept, for the tests of scripts.
+// Scripts in this process, for tests of the binding.
 #pragma once
 #include "bindings/lua/script.hpp"
-#include "tests/program_helpers.hpp"
-
-#include <doctest/doctest.h>
+#include "tests/io_helpers.hpp"
 
 #include <sstream>
+#include <string>
 
 namespace gradus::test {
 
 struct Lua {
   std::ostringstream out;
   lua::Script script;
-  explicit Lua(lua::ScriptOptions o = {}) : script(with(o, out)) {}
+  explicit Lua(lua::ScriptOptions o = {}) : script(with(std::move(o), out)) {}
   static lua::ScriptOptions with(lua::ScriptOptions o, std::ostream& to) {
     o.device = &open_device("cpu");
     o.out = &to;

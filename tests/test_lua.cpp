@@ -4,13 +4,23 @@
 #include "engine/random.hpp"
 #include "ops/ops.hpp"
 #include "tests/lua_helpers.hpp"
+#include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
 
+#include <doctest/doctest.h>
+
 #include <atomic>
+#include <cmath>
+#include <sstream>
 #include <thread>
 
 using namespace gradus;
-using namespace gradus::test;
+using gradus::test::error_text;
+using gradus::test::fails;
+using gradus::test::has;
+using gradus::test::Lua;
+using gradus::test::says;
+using gradus::test::TempFolder;
 
 TEST_CASE("lua: arithmetic both ways, properties, text") {
   CHECK(says("t = gradus.tensor{1.0, 2.0} print((t+1):totable()[2], (1+t):totable()[2], "
@@ -219,7 +229,6 @@ TEST_CASE("lua: the sandbox") {
             "freed"));
   // require: below the script's folder, once.
   const TempFolder folder;
-  gradus::test::ProgramRun run;
   std::ofstream(folder / "part.lua") << "count = (count or 0) + 1 return {name = ..., n = count}";
   lua::ScriptOptions o;
   o.folder = folder.path();
@@ -358,4 +367,73 @@ TEST_CASE("lua: a prompt's lines and completion") {
   CHECK(lua.script.complete("y = x:backw") == std::vector<std::string>{"y = x:backward"});
   CHECK(lua.script.complete("prin") == std::vector<std::string>{"print"});
   CHECK(lua.script.complete("nosuch.a").empty());
+}
+
+TEST_CASE("lua: what people of numpy and PyTorch try first") {
+  CHECK(says("local x = gradus.ones(3, 4) print(x.shape, x.shape == gradus.ones(3, 4).shape, "
+             "x.shape == x.T.shape, x:reshape(2, 6).shape, x:permute(2, 1).shape, "
+             "x[1]:expand(2, -1).shape)") == "(3, 4)\ttrue\tfalse\t(2, 6)\t(4, 3)\t(2, 4)");
+  CHECK(says("local x = gradus.zeros(2, 2) x[1] = {1, 2.5} x[':,2'] = {7, 8} print(x)") ==
+        "[[1, 7],| [0, 8]]|f32 (2, 2)");
+  CHECK(has(fails("gradus.zeros(2, 2)[1] = {1, 2, 3}"), "test.lua:1: "));
+  CHECK(has(fails("gradus.sofmax(1)"), "gradus: has no \"sofmax\"; did you mean \"softmax\"?"));
+  CHECK(says("gradus.seed(1) print((gradus.arange(9)[gradus.rand(9):argsort()]:sum()))") == "36");
+  // Gradients (3, 4) have the norm 5.
+  CHECK(says("local p = gradus.zeros(2, {dtype = 'f64', requires_grad = true}) local o = "
+             "gradus.optim.sgd({p}, {lr = 1}) p.grad = gradus.tensor({3, 4}, {dtype = 'f64'}) "
+             "o:step{clip = 1} print((p + gradus.tensor{0.6, 0.8}):abs():max():item() < 1e-5)") ==
+        "true");
+  CHECK(has(fails("gradus.optim.sgd({gradus.ones(1):requires_grad_()}):step{clp = 1}"),
+            "did you mean \"clip\"?"));
+}
+
+TEST_CASE("lua: loops that show how far they are") {
+  std::string drawn;
+  lua::ScriptOptions o;
+  o.progress = [&](const lua::LoopState* loop) {
+    drawn += loop ? join(loop->text, " ", loop->done, "/", loop->total,
+                         loop->values.empty() ? "" : " ", loop->values, ";")
+                  : std::string("-");
+  };
+  Lua lua(o);
+  CHECK(lua("local s = 0 for i in gradus.progress(3, {text = 'sum'}) do s = s + i end return s") ==
+        "");
+  CHECK(drawn == "sum 0/3;sum 1/3;sum 2/3;---");
+  drawn.clear();
+  CHECK(lua("local bar = gradus.progress({'a', 'b'}) for i, v in bar do bar:set{loss = 1 / 3, "
+            "best = gradus.tensor(2.5)} end") == "");
+  CHECK(drawn == " 0/2; 1/2 best 2.5, loss 0.3333;--");
+  // Left by break, by an error; a print takes the bar away first.
+  drawn.clear();
+  CHECK(lua("for i in gradus.progress(2) do print(i) break end "
+            "pcall(function() for i in gradus.progress(2) do error('x') end end)") == "1");
+  CHECK(drawn == " 0/2;-- 0/2;--");
+  CHECK(says("for i, row in gradus.progress(gradus.tensor{{1, 2}, {3, 4}}) do print(i, row[2]) "
+             "end") == "1\t2|2\t4");
+  CHECK(says("for i in gradus.progress(0) do print(i) end") == "");
+  CHECK(has(fails("gradus.progress('x')"), "expected a number, a table or a tensor, got a string"));
+  CHECK(has(fails("gradus.progress(2, 'text')"), "expected {text = ...}"));
+}
+
+TEST_CASE("lua: data sets count under the limit before they take memory") {
+  const TempFolder folder;
+  const auto run = [&](const std::string& arguments) {
+    return gradus::test::run(folder, "script " + arguments);
+  };
+  const gradus::test::ProgramRun r =
+      run("--max-memory 20MiB -e 'gradus.data{name = \"digits\", train = 10000000}'");
+  CHECK(r.code == 5);
+  CHECK(has(r.err, "leaves no room"));
+  CHECK(has(r.err, "(the limit is 20MiB, --max-memory)"));
+  CHECK(run("--max-memory 20MiB -e 'print(#gradus.data{name = \"digits\", train = 1000, test = "
+            "10}.train_inputs)'")
+            .out == "1000\n");
+  // Fits as bytes, not as floats beside them.
+  CHECK(
+      run("--max-memory 20MiB -e 'gradus.data{name = \"digits\", train = 5000, test = 10}'").code ==
+      5);
+  std::ofstream(folder / "net.json")
+      << R"({"experiment": "network", "data": {"name": "digits", "train": 10000000, "test": 32},
+    "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy"})";
+  CHECK(run("-e 'gradus.experiment(\"net.json\")'").code == 5);
 }

@@ -1,12 +1,20 @@
-// Lua with the program around it: lessons, ops of a script's own, data sets, experiments,
-// optimisers, `gradus script` and `gradus repl`.
+// Lua as the program runs it: the lessons of configs/scripts, ops of a script's own, data sets and
+// experiments, `gradus script` and `gradus repl`.
 #include "tests/lua_helpers.hpp"
+#include "tests/program_helpers.hpp"
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 using namespace gradus;
-using namespace gradus::test;
+using gradus::test::fails;
+using gradus::test::has;
+using gradus::test::ProgramRun;
+using gradus::test::says;
+using gradus::test::TempFolder;
 
 namespace {
 // The words of a text; numbers apart from their signs and units are words too.
@@ -52,7 +60,7 @@ TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
     for (size_t k = 0; k < got.size(); ++k)
       CHECK_MESSAGE(alike(got[k], wanted[k]), got[k], " for ", wanted[k]);
   }
-  CHECK(lessons >= 6);
+  CHECK(lessons >= 8);
 }
 
 TEST_CASE("lua: an op of the script's own is checked and differentiated like others") {
@@ -140,6 +148,10 @@ TEST_CASE("lua: data, experiments and optimisers") {
       "print(net:state()[\"layers.2.bias\"][1])");
   INFO(r.err);
   CHECK(r.out == "true\ttrue\t3\n9\n");
+  CHECK(run("local net = gradus.nn({{linear = 2}, {dropout = 0.9}}, {1, 3}) print(net) "
+            "net:eval() local x = gradus.ones(1, 3) print(net(x):equal(net(x)))")
+            .out ==
+        "network\n  layers.0.weight f32 (2, 3)\n  layers.0.bias f32 (2,)\n  8 parameters\ntrue\n");
   CHECK(has(run("gradus.nn({{linnear = 6}}, {1, 4})").err, "linear"));
   CHECK(has(run("gradus.nn({\"relu\"}, {1, 4}):forward(1)").err, "-e:1: "));
   // The rule of each optimiser on one number: p = 1, g = 2.

@@ -1,13 +1,15 @@
 // Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.no_grad, and the
 // functional transforms in gradus.func.
 #include "bindings/lua/state.hpp"
-#include "engine/graph.hpp"
+#include "engine/hooks.hpp"
 #include "ops/func.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::lua {
 
 namespace {
+
+constexpr const char* kHook = "gradus.Hook";
 
 // A named flag or table entry of the options at `index`, if there are some.
 bool flag(lua_State* L, int index, const char* name) {
@@ -26,7 +28,10 @@ int backward_of(lua_State* L) {
   BackwardOptions o;
   o.retain_graph = flag(L, options, "retain_graph");
   o.create_graph = flag(L, options, "create_graph");
-  backward({t}, seeded ? Tensors{operand_at(L, 2, "backward")} : Tensors{Tensor()}, o);
+  const Tensors seeds{seeded ? operand_at(L, 2, "backward") : Tensor()};
+  look(L, {t}, seeds, Moment::backward);
+  backward({t}, seeds, o);
+  look(L, {t}, seeds, Moment::walked);
   return 0;
 }
 
@@ -41,7 +46,9 @@ int grad_of(lua_State* L) {
   o.retain_graph = flag(L, options, "retain_graph");
   o.create_graph = flag(L, options, "create_graph");
   o.allow_unused = flag(L, options, "allow_unused");
+  look(L, outputs, seeds, Moment::backward);
   const Tensors out = grad(outputs, inputs, seeds, o);
+  look(L, outputs, seeds, Moment::walked);
   push(L, out);
   return int(out.size());
 }
@@ -78,32 +85,44 @@ int requires_grad(lua_State* L) {
 
 // ---- gradus.func: a Lua function as a function of tensors
 
-// Kept in the registry as long as C++ holds it.
+// Kept in the registry as long as C++ holds it, or the state is open.
 class Callback {
  public:
-  Callback(lua_State* L, int index) : L_(L) {
+  Callback(lua_State* L, int index) : L_(L), open_(types_of(L).open) {
     luaL_checktype(L, index, LUA_TFUNCTION);
     lua_pushvalue(L, index);
     key_ = luaL_ref(L, LUA_REGISTRYINDEX);
   }
-  ~Callback() { luaL_unref(L_, LUA_REGISTRYINDEX, key_); }
+  ~Callback() {
+    if (!open_.expired()) luaL_unref(L_, LUA_REGISTRYINDEX, key_);
+  }
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
+  // From now on it is called on the main thread.
+  void outlive_coroutines() {
+    lua_rawgeti(L_, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    lua_State* const main = lua_tothread(L_, -1);
+    lua_pop(L_, 1);
+    L_ = main;
+  }
 
+  // nil is no result.
   Tensors operator()(const Tensors& in) const {
+    if (open_.expired()) fail(ErrorKind::value, "function", "the script it belongs to has ended");
     const int before = lua_gettop(L_);
     lua_rawgeti(L_, LUA_REGISTRYINDEX, key_);
     push(L_, in);
     call(L_, int(in.size()), LUA_MULTRET);
     Tensors out;
     for (int i = before + 1; i <= lua_gettop(L_); ++i)
-      out.push_back(operand_at(L_, i, "the function's result"));
+      if (!lua_isnil(L_, i)) out.push_back(operand_at(L_, i, "the function's result"));
     lua_settop(L_, before);
     return out;
   }
 
  private:
   lua_State* L_;
+  std::weak_ptr<const bool> open_;
   int key_;
 };
 
@@ -201,15 +220,54 @@ int gradcheck_of(lua_State* L) {
   return 1;
 }
 
+// t:register_hook(function(g) ... end): called with t's gradient as backward passes; what it gives,
+// if anything, takes the gradient's place. The object it gives has remove().
+int register_hook_of(lua_State* L) {
+  const Tensor t = self_at(L, "register_hook");
+  const auto f = std::make_shared<Callback>(L, 2);
+  f->outlive_coroutines();
+  auto handle = register_hook(t, [f](const Tensor& g) {
+    const Tensors out = (*f)({g});
+    return out.empty() ? Tensor() : out[0];
+  });
+  new (lua_newuserdatauv(L, sizeof(HookHandle), 0)) HookHandle(std::move(handle));
+  luaL_setmetatable(L, kHook);
+  return 1;
+}
+int remove_hook(lua_State* L) {
+  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
+    handle->remove();
+  else
+    fail(ErrorKind::value, "remove", "called on ", kind_at(L, 1), "; write handle:remove()");
+  return 0;
+}
+int collect_hook(lua_State* L) {
+  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
+    *handle = HookHandle();
+  return 0;
+}
+
 }  // namespace
 
 void open_autograd(lua_State* L) {
   push_methods(L);
-  const luaL_Reg methods[] = {
-      {"backward", bind<backward_of>},         {"detach", bind<method<detached>>},
-      {"retain_grad", bind<method<retained>>}, {"zero_grad", bind<method<forgotten>>},
-      {"requires_grad_", bind<requires_grad>}, {nullptr, nullptr}};
+  const luaL_Reg methods[] = {{"backward", bind<backward_of>},
+                              {"detach", bind<method<detached>>},
+                              {"retain_grad", bind<method<retained>>},
+                              {"zero_grad", bind<method<forgotten>>},
+                              {"requires_grad_", bind<requires_grad>},
+                              {"register_hook", bind<register_hook_of>},
+                              {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
+  lua_pop(L, 1);
+  luaL_newmetatable(L, kHook);
+  const luaL_Reg handle[] = {
+      {"remove", bind<remove_hook>}, {"__gc", collect_hook}, {nullptr, nullptr}};
+  luaL_setfuncs(L, handle, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  lua_pushstring(L, kHook);
+  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"grad", bind<grad_of>},
                                 {"no_grad", bind<in_mode<NoGrad>>},

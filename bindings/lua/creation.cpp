@@ -80,6 +80,22 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   }
 }
 
+}  // namespace
+
+Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
+  Numbers n;
+  read_numbers(L, index, 0, n);
+  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
+  Device& device = device_of(L);
+  const Tensor t = with_room(L, [&] {
+    return n.any_real ? Tensor::from(n.real, n.sizes, device)
+                      : Tensor::from(n.whole, n.sizes, device);
+  });
+  return cast(t, dtype.value_or(natural)).detach();
+}
+
+namespace {
+
 // gradus.tensor(numbers [, options]): whole numbers give i64, others f32, booleans bool
 int tensor_of(lua_State* L) {
   const Wanted wanted(L, 2, "tensor");
@@ -88,16 +104,7 @@ int tensor_of(lua_State* L) {
     push(L, wanted.finish(wanted.dtype ? cast(copy, *wanted.dtype) : copy));
     return 1;
   }
-  Numbers n;
-  read_numbers(L, 1, 0, n);
-  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
-  const DType dtype = wanted.dtype.value_or(natural);
-  Device& device = device_of(L);
-  const Tensor t = with_room(L, [&] {
-    return n.any_real ? Tensor::from(n.real, n.sizes, device)
-                      : Tensor::from(n.whole, n.sizes, device);
-  });
-  push(L, wanted.finish(cast(t, dtype).detach()));
+  push(L, wanted.finish(numbers_at(L, 1, wanted.dtype)));
   return 1;
 }
 

@@ -62,7 +62,11 @@ void push_json(lua_State* L, const Json& j) {
 // gradus.NAME(argument): the answer's table, with its tensors by name
 int ask(lua_State* L) {
   const auto& door = *static_cast<const Door*>(lua_touserdata(L, lua_upvalueindex(1)));
-  const Answer answer = door(json_at(L, 1).dump());
+  Answer answer;
+  {
+    Claimed claimed(L);
+    answer = door(json_at(L, 1).dump(), [&](size_t bytes) { claimed.take(bytes); });
+  }
   push_json(L, Json::parse(answer.json));
   for (const auto& [name, tensor] : answer.tensors) {
     push(L, tensor);

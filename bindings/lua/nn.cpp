@@ -68,6 +68,22 @@ int train(lua_State* L) {
   lua_settop(L, 1);
   return 1;
 }
+int evaluate(lua_State* L) {
+  self(L).set_training(false);
+  lua_settop(L, 1);
+  return 1;
+}
+int text(lua_State* L) {
+  std::string s = "network";
+  int64_t all = 0;
+  for (const auto& [name, t] : self(L).parameters()) {
+    s += join("\n  ", name, " ", t.dtype(), " ", t.sizes());
+    all += t.numel();
+  }
+  s += join("\n  ", all, " parameters");
+  lua_pushlstring(L, s.data(), s.size());
+  return 1;
+}
 int collect(lua_State* L) {
   if (auto* const n = static_cast<std::unique_ptr<nn::Sequential>*>(lua_touserdata(L, 1)))
     n->reset();
@@ -76,16 +92,20 @@ int collect(lua_State* L) {
 
 }  // namespace
 
+const nn::Sequential* network_at(lua_State* L, int index) {
+  auto* const n = static_cast<std::unique_ptr<nn::Sequential>*>(luaL_testudata(L, index, kNetwork));
+  return n ? n->get() : nullptr;
+}
+
 void open_nn(lua_State* L, const NetworkBuilder& build) {
   if (!build) return;
   luaL_newmetatable(L, kNetwork);
-  const luaL_Reg functions[] = {{"__call", bind<forward>}, {"__gc", collect}, {nullptr, nullptr}};
+  const luaL_Reg functions[] = {
+      {"__call", bind<forward>}, {"__tostring", bind<text>}, {"__gc", collect}, {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
-  const luaL_Reg methods[] = {{"parameters", bind<parameters>},
-                              {"state", bind<state>},
-                              {"load", bind<load>},
-                              {"train", bind<train>},
-                              {nullptr, nullptr}};
+  const luaL_Reg methods[] = {
+      {"parameters", bind<parameters>}, {"state", bind<state>},   {"load", bind<load>},
+      {"train", bind<train>},           {"eval", bind<evaluate>}, {nullptr, nullptr}};
   luaL_newlib(L, methods);
   lua_setfield(L, -2, "__index");
   lua_pushstring(L, kNetwork);

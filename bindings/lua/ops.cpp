@@ -3,6 +3,7 @@
 // Attributes that are axes count from 1; all other numbers are as in C++.
 #include "bindings/lua/state.hpp"
 #include "ops/dtypes.hpp"
+#include "ops/pointwise_calls.hpp"
 #include "ops/rows/rows.hpp"
 
 #include <algorithm>
@@ -20,18 +21,24 @@ bool is_axis(const OpInfo& op, const AttrSpec& spec) {
 
 namespace {
 
+// The value at an index, of the kind that an attribute has.
 AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec& spec) {
   using Type = AttrValue::Type;
-  const std::string what = op.name + ": " + spec.name;
-  const bool axis = is_axis(op, spec);
-  const auto number = [&](int64_t n) { return axis ? from_one(n, what.c_str()) : n; };
-  if (lua_isnil(L, index)) return {};
+  const auto number = [&](int64_t n) {
+    if (!is_axis(op, spec)) return n;
+    return from_one(n, n != 0 ? "" : (op.name + ": " + spec.name).c_str());
+  };
   switch (spec.type) {
     case Type::integer:
-      return number(integer_at(L, index, what.c_str()));
+      if (int whole = 0; lua_type(L, index) == LUA_TNUMBER) {
+        const int64_t n = lua_tointegerx(L, index, &whole);
+        if (whole) return number(n);
+      }
+      return integer_at(L, index, (op.name + ": " + spec.name).c_str());  // says what is wrong
     case Type::integers: {
       SmallVector<int64_t, 6> list;
-      for (const int64_t n : sizes_at(L, index, what.c_str())) list.push_back(number(n));
+      for (const int64_t n : sizes_at(L, index, (op.name + ": " + spec.name).c_str()))
+        list.push_back(number(n));
       return list;
     }
     case Type::number:
@@ -66,14 +73,14 @@ bool is_named(lua_State* L, int index) {
   return text;
 }
 
-// The arguments from 1 to the top, as operands and attributes.
-void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAttrs& named) {
+// The arguments from 1 to the top, as operands and attributes; `attrs` holds the defaults.
+void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Attrs& attrs) {
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
   size_t a = 0;
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
   for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
-    named.emplace_back(op.attrs[a].name, attribute_at(L, at, op, op.attrs[a]));
+    attrs[a] = attribute_at(L, at, op, op.attrs[a]);
   operands.reserve(op.operands.size());
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
@@ -108,25 +115,63 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, rows::NamedAtt
   const bool ranges = op.name == "arange" && last > 1;
   for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
-    const AttrSpec& spec = op.attrs[ranges && a < 3 ? size_t(op.attr_index(range[a])) : a];
-    if (!lua_isnil(L, at)) named.emplace_back(spec.name, attribute_at(L, at, op, spec));
+    const size_t which = ranges && a < 3 ? size_t(op.attr_index(range[a])) : a;
+    const AttrSpec& spec = op.attrs[which];
+    if (spec.type == AttrValue::Type::integers && a + 1 == op.attrs.size() && at < last) {
+      lua_createtable(L, last - at + 1, 0);  // x:reshape(4, 3) for x:reshape({4, 3})
+      for (int64_t i = 1; at <= last; ++at, ++i) {
+        lua_pushvalue(L, at);
+        lua_rawseti(L, -2, i);
+      }
+      attrs[which] = attribute_at(L, lua_gettop(L), op, spec);
+      lua_pop(L, 1);
+      break;
+    }
+    if (!lua_isnil(L, at)) attrs[which] = attribute_at(L, at, op, spec);
   }
   if (last == top) return;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, op.name, "attributes have names");
     const std::string name = lua_tostring(L, -2);
-    const int i = op.attr_index(name);  // rows::attrs_of says which names there are
-    named.emplace_back(
-        name, i < 0 ? AttrValue() : attribute_at(L, lua_gettop(L), op, op.attrs[size_t(i)]));
+    const int i = op.attr_index(name);
+    if (i < 0) rows::attrs_of(op, {{name, AttrValue()}});  // says which names there are
+    attrs[size_t(i)] = attribute_at(L, lua_gettop(L), op, op.attrs[size_t(i)]);
   }
+}
+
+// The calls of most loops: tensors and numbers alone, and a statement without parameters.
+bool run_statement(lua_State* L, const OpInfo& op) {
+  constexpr int kMost = 3;
+  const int n = lua_gettop(L);
+  if (op.statement < 0 || !op.attrs.empty() || size_t(n) != op.operands.size() || n > kMost)
+    return false;
+  Tensor operands[kMost];
+  bool any = false;
+  for (int k = 0; k < n; ++k) {
+    if (const Tensor* const t = tensor_at(L, k + 1)) {
+      operands[k] = *t;
+      any = true;
+    } else if (lua_type(L, k + 1) == LUA_TNUMBER) {
+      operands[k] = operand_at(L, k + 1, op.name.c_str());
+    }
+    if (!operands[k].defined()) return false;
+  }
+  if (!any) return false;
+  static const Attrs none;
+  push(L, with_room(L, [&] { return call_statement(op.statement, {operands, size_t(n)}, none); }));
+  return true;
 }
 
 int run_op(lua_State* L) {
   const auto& op = *static_cast<const OpInfo*>(lua_touserdata(L, lua_upvalueindex(1)));
+  if (run_statement(L, op)) return 1;
   Tensors operands;
-  rows::NamedAttrs named;
-  read_call(L, op, operands, named);
-  const Attrs attrs = op.attrs.empty() && named.empty() ? Attrs() : rows::attrs_of(op, named);
+  Attrs attrs;
+  for (const AttrSpec& spec : op.attrs) attrs.push_back(spec.default_value);
+  read_call(L, op, operands, attrs);
+  for (size_t i = 0; i < attrs.size(); ++i)
+    if (attrs[i].is_none() && !op.attrs[i].optional)
+      rows::attrs_of(op, {});  // says which is missing
   const DeviceScope scope(device_of(L));
   const Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
   push(L, outputs);

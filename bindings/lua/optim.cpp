@@ -11,6 +11,7 @@ constexpr const char* kOptimizer = "gradus.Optimizer";
 
 struct Owned {
   std::unique_ptr<optim::Optimizer> optimizer;
+  nn::NamedTensors parameters;
   double lr;
 };
 
@@ -108,14 +109,22 @@ int make(lua_State* L) {
     rule = r;
   }
   options.finish();
-  auto optimizer = std::make_unique<optim::Optimizer>(parameters_at(L, 1), rule);
-  new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned{std::move(optimizer), lr};
+  nn::NamedTensors parameters = parameters_at(L, 1);
+  auto optimizer = std::make_unique<optim::Optimizer>(parameters, rule);
+  new (lua_newuserdatauv(L, sizeof(Owned), 0))
+      Owned{std::move(optimizer), std::move(parameters), lr};
   luaL_setmetatable(L, kOptimizer);
   return 1;
 }
+// o:step([{clip = 1}]): with gradients scaled so that all together have at most this norm
 int step(lua_State* L) {
   const Owned& o = self(L);
-  o.optimizer->step(o.lr);
+  double clip = 0;
+  Options options(L, 2, "step");
+  options.number("clip", clip);
+  options.finish();
+  if (!(clip >= 0)) fail(ErrorKind::value, "step", "clip: expected a norm above 0, got ", clip);
+  o.optimizer->step(o.lr, clip > 0 ? optim::clip_gain(o.parameters, clip) : Tensor());
   return 0;
 }
 int zero_grad(lua_State* L) {
@@ -139,7 +148,7 @@ int set(lua_State* L) {
   return 0;
 }
 int collect(lua_State* L) {
-  if (auto* const o = static_cast<Owned*>(lua_touserdata(L, 1))) o->optimizer.reset();
+  if (auto* const o = static_cast<Owned*>(lua_touserdata(L, 1))) *o = {};
   return 0;
 }
 

@@ -1,8 +1,8 @@
 // gradus.op{name = "softcap", value = function(x) ... end, slope = function(x, y) ... end}: an op
 // of the script's own. `value` computes, unrecorded; `slope` gives dy/dx element by element, one
 // result per operand, in terms of ops, so that it has derivatives in turn. The derivative is
-// checked against differences when the op is made. Gives the op as a function; gradus.NAME and
-// x:NAME() are it too.
+// checked against differences when the op is made, unless check = false. Gives the op as a
+// function; gradus.NAME and x:NAME() are it too.
 #include "bindings/lua/state.hpp"
 #include "engine/graph.hpp"
 #include "ops/func.hpp"
@@ -36,16 +36,29 @@ OwnOp own(const OpInfo& op) {
   return it->second;
 }
 
-// Calls one of the op's functions; `wanted` results, each a tensor.
+// One call of one of an op's functions, by Lua: `wanted` results, each a tensor.
+struct Question {
+  const OpInfo& op;
+  int function, wanted;
+  const Tensors& arguments;
+  Tensors results{};
+};
+int answer(lua_State* L) {
+  auto& q = *static_cast<Question*>(lua_touserdata(L, 1));
+  lua_rawgeti(L, LUA_REGISTRYINDEX, q.function);
+  push(L, q.arguments);
+  lua_call(L, int(q.arguments.size()), q.wanted);
+  for (int i = 2; i < 2 + q.wanted; ++i) q.results.push_back(operand_at(L, i, q.op.name.c_str()));
+  return 0;
+}
+// Protected as a whole: the walk of a graph need not begin in the script.
 Tensors ask(const OpInfo& op, lua_State* L, int function, const Tensors& arguments, int wanted) {
-  const int before = lua_gettop(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, function);
-  push(L, arguments);
-  call(L, int(arguments.size()), wanted);
-  Tensors out;
-  for (int i = 1; i <= wanted; ++i) out.push_back(operand_at(L, before + i, op.name.c_str()));
-  lua_settop(L, before);
-  return out;
+  Question q{op, function, wanted, arguments};
+  luaL_checkstack(L, 4, "functions within functions");
+  lua_pushcfunction(L, bind<answer>);
+  lua_pushlightuserdata(L, &q);
+  call(L, 1, 0);
+  return std::move(q.results);
 }
 
 void forward(OpContext& ctx) {
@@ -136,7 +149,10 @@ int make(lua_State* L) {
     const std::lock_guard lock(own_ops().mutex);
     own_ops().ops[op] = o;
   }
-  // The check, between low and high.
+  lua_getfield(L, 1, "check");
+  const bool checked = lua_isnil(L, -1) || lua_toboolean(L, -1);
+  if (!checked) return open_op(L, *op), 1;
+  // Between low and high.
   double low = -1, high = 1;
   if (lua_getfield(L, 1, "domain") == LUA_TTABLE) {
     lua_rawgeti(L, -1, 1);

@@ -1,39 +1,15 @@
-// The state: libraries, sandbox, limits, running.
-#include "bindings/lua/script.hpp"
-
-#include "bindings/lua/state.hpp"
-#include "engine/io/file.hpp"
-#include "engine/random.hpp"
+// The state: limits, errors, running. What a script may call is in sandbox.cpp.
+#include "bindings/lua/script_state.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
 
 namespace gradus::lua {
 
-struct Script::State : Types {
-  ScriptOptions options;
-  Device* device = nullptr;
-  lua_State* L = nullptr;
-  size_t bytes = 0;                                         // of Lua's own
-  size_t tensors_before = 0;                                // live on the device when this began
-  std::vector<std::pair<Device*, size_t>> limits_before{};  // of the devices it limits
-  bool out_of_memory = false;                               // was anything refused by the limit?
-  uint64_t instructions = 0;
-  std::chrono::steady_clock::time_point begin;
-  std::string over{};  // which limit was passed
-  std::atomic<bool> interrupted = false;
-};
-
 namespace {
 
-using State = Script::State;
-constexpr int kHookEvery = 1000;  // instructions
-
-State& state_of(lua_State* L) { return static_cast<State&>(types_of(L)); }
+constexpr size_t kUnchecked = 16 << 10;  // bytes: to look at the pool takes longer than to allocate
 
 std::string bytes_text(size_t n) {
   if (n % (1u << 30) == 0) return join(int64_t(n >> 30), "GiB");
@@ -44,7 +20,7 @@ std::string bytes_text(size_t n) {
 
 size_t bytes_of(const State& s) {
   const size_t live = s.device->pool().stats().live;
-  return s.bytes + (live > s.tensors_before ? live - s.tensors_before : 0);
+  return s.bytes + s.claimed + (live > s.tensors_before ? live - s.tensors_before : 0);
 }
 
 void* allocate(void* user, void* old, size_t old_size, size_t size) {
@@ -56,9 +32,13 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
     return nullptr;
   }
   if (size > old_size && s.options.limits.memory > 0) {
-    if (bytes_of(s) + (size - old_size) > s.options.limits.memory) {
-      s.out_of_memory = true;
-      return nullptr;
+    s.unchecked += size - old_size;
+    if (s.unchecked > kUnchecked) {
+      if (bytes_of(s) + (size - old_size) > s.options.limits.memory) {
+        s.out_of_memory = true;
+        return nullptr;
+      }
+      s.unchecked = 0;
     }
   }
   void* const p = std::realloc(old, size);
@@ -66,177 +46,14 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
   return p;
 }
 
-void hook(lua_State* L, lua_Debug*);
-
-// Counts some instructions, and raises an error once a limit is passed. From then on the hook runs
-// at every instruction, so that no pcall can swallow the error.
-void count(lua_State* L) {
-  State& s = state_of(L);
-  if (s.over.empty()) {
-    s.instructions += kHookEvery;
-    const Limits& most = s.options.limits;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - s.begin;
-    if (s.interrupted)
-      s.over = "interrupted";
-    else if (most.instructions > 0 && s.instructions > most.instructions)
-      s.over =
-          join("stopped after ", int64_t(most.instructions), " instructions (--max-instructions)");
-    else if (most.seconds > 0 && seconds.count() > most.seconds)
-      s.over = join("stopped after ", most.seconds, " seconds (--max-seconds)");
-    else
-      return;
-  }
-  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-  luaL_error(L, "%s", s.over.c_str());
-}
-void hook(lua_State* L, lua_Debug*) { count(L); }
-bool limited(const State& s) {
-  return s.options.limits.instructions > 0 || s.options.limits.seconds > 0;
-}
-
-// ---- what a script may call
-
-int print(lua_State* L) {
-  std::ostream* const to = state_of(L).options.out;
-  std::ostream& out = to ? *to : std::cout;
-  for (int i = 1, n = lua_gettop(L); i <= n; ++i) {
-    size_t length = 0;
-    const char* const text = luaL_tolstring(L, i, &length);
-    if (i > 1) out << '\t';
-    out.write(text, std::streamsize(length));
-    lua_pop(L, 1);
-  }
-  out << std::endl;
-  return 0;
-}
-
-// coroutine.create and wrap: the new thread has the hook from its first instruction, so that limits
-// and interrupts reach it; being made counts as a thousand.
-int make_coroutine(lua_State* L) {
-  if (limited(state_of(L))) count(L);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 1);
-  if (lua_isthread(L, -1)) {
-    lua_sethook(lua_tothread(L, -1), hook, LUA_MASKCOUNT, kHookEvery);
-  } else if (lua_getupvalue(L, -1, 1)) {
-    lua_sethook(lua_tothread(L, -1), hook, LUA_MASKCOUNT, kHookEvery);
-    lua_pop(L, 1);
-  }
-  return 1;
-}
-
-// setmetatable without finalizers: Lua runs those with its hooks off, so nothing could stop one.
-int set_metatable(lua_State* L) {
-  if (lua_istable(L, 2)) {
-    lua_pushstring(L, "__gc");
-    if (lua_rawget(L, 2) != LUA_TNIL)
-      luaL_error(L, "setmetatable: __gc is not offered in the sandbox");
-    lua_pop(L, 1);
-  }
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-// load(chunk [, name [, mode [, env]]]), of text alone: crafted bytecode can crash Lua.
-int load_text(lua_State* L) {
-  lua_settop(L, 4);
-  lua_pushstring(L, "t");
-  lua_replace(L, 3);
-  const bool has_env = !lua_isnil(L, 4);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  if (!has_env) lua_pop(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
-}
-
-// require "name.of.module": a file below the script's own folder, run once.
-int require(lua_State* L) {
-  const std::string name = luaL_checkstring(L, 1);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, "gradus.required");
-  lua_getfield(L, -1, name.c_str());
-  if (!lua_isnil(L, -1)) return 1;
-  lua_pop(L, 1);
-  std::string path;
-  for (const char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-')
-      fail(ErrorKind::value, "require", "\"", name,
-           "\" is not the name of a module: letters, digits, ", "_, -, and dots between folders");
-    path += c == '.' ? '/' : c;
-  }
-  if (name.empty() || name.front() == '.' || name.back() == '.' ||
-      name.find("..") != std::string::npos)
-    fail(ErrorKind::value, "require", "\"", name,
-         "\" is not the name of a module below the script's folder");
-  path = path_in(state_of(L).options.folder, path + ".lua");
-  const std::string text = read_file(path);
-  if (luaL_loadbufferx(L, text.data(), text.size(), ("@" + path).c_str(), "t") != LUA_OK)
-    throw Raised(L);
-  lua_pushvalue(L, 1);
-  call(L, 1, 1);
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_pushboolean(L, true);
-  }
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -3, name.c_str());
-  return 1;
-}
-
-void remove(lua_State* L, const char* name) {
-  lua_pushnil(L);
-  lua_setfield(L, -2, name);
-}
-
-void open_libraries(lua_State* L, bool unsafe) {
-  if (unsafe) {
-    luaL_openlibs(L);
-  } else {
-    const luaL_Reg libraries[] = {
-        {LUA_GNAME, luaopen_base},       {LUA_COLIBNAME, luaopen_coroutine},
-        {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string},
-        {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
-        {LUA_OSLIBNAME, luaopen_os}};
-    for (const luaL_Reg& l : libraries) {
-      luaL_requiref(L, l.name, l.func, 1);
-      lua_pop(L, 1);
-    }
-    lua_pushglobaltable(L);
-    for (const char* name : {"dofile", "loadfile"}) remove(L, name);
-    lua_getfield(L, -1, "load");
-    lua_pushcclosure(L, load_text, 1);
-    lua_setfield(L, -2, "load");
-    lua_getfield(L, -1, "string");
-    remove(L, "dump");
-    lua_pop(L, 1);
-    lua_getfield(L, -1, "setmetatable");
-    lua_pushcclosure(L, set_metatable, 1);
-    lua_setfield(L, -2, "setmetatable");
-    // Of os, the clock.
-    lua_newtable(L);
-    lua_getfield(L, -2, "os");
-    for (const char* name : {"clock", "date", "time", "difftime"}) {
-      lua_getfield(L, -1, name);
-      lua_setfield(L, -3, name);
-    }
-    lua_pop(L, 1);
-    lua_setfield(L, -2, "os");
-    lua_pushcfunction(L, bind<require>);
-    lua_setfield(L, -2, "require");
-    lua_pop(L, 1);
-  }
-  lua_getglobal(L, LUA_COLIBNAME);
-  for (const char* name : {"create", "wrap"}) {
-    lua_getfield(L, -1, name);
-    lua_pushcclosure(L, make_coroutine, 1);
-    lua_setfield(L, -2, name);
-  }
-  lua_pop(L, 1);
-  lua_pushcfunction(L, print);
-  lua_setglobal(L, "print");
+// What it left is looked at without limits: its own ops are still called.
+void lift_limits(State& s) {
+  lua_sethook(s.L, nullptr, 0, 0);
+  s.over.clear();
+  s.options.limits = {};
+  s.memory = 0;
+  for (const auto& [device, limit] : s.limits_before) device->pool().set_limit(limit);
+  s.limits_before.clear();
 }
 
 // ---- errors
@@ -286,11 +103,33 @@ void run_chunk(State& s, int arguments, int results) {
   lua_insert(s.L, 1);
   s.begin = std::chrono::steady_clock::now();
   const int status = lua_pcall(s.L, arguments, results, 1);
+  if (s.options.progress) s.options.progress(nullptr);
+  if (s.ended) return lua_settop(s.L, 0), lift_limits(s);
   if (status != LUA_OK) raise(s, status);
   lua_remove(s.L, 1);
 }
 
 }  // namespace
+
+void count(lua_State* L) {
+  State& s = state_of(L);
+  if (s.over.empty()) {
+    s.instructions += kHookEvery;
+    const Limits& most = s.options.limits;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - s.begin;
+    if (s.interrupted)
+      s.over = "interrupted";
+    else if (most.instructions > 0 && s.instructions > most.instructions)
+      s.over =
+          join("stopped after ", int64_t(most.instructions), " instructions (--max-instructions)");
+    else if (most.seconds > 0 && seconds.count() > most.seconds)
+      s.over = join("stopped after ", most.seconds, " seconds (--max-seconds)");
+    else
+      return;
+  }
+  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  luaL_error(L, "%s", s.over.c_str());
+}
 
 void limit_memory_of(lua_State* L, Device& device) {
   State& s = state_of(L);
@@ -300,6 +139,19 @@ void limit_memory_of(lua_State* L, Device& device) {
   const size_t before = device.pool().limit(), most = device.pool().stats().live + s.memory;
   s.limits_before.emplace_back(&device, before);
   if (before == 0 || before > most) device.pool().set_limit(most);
+}
+
+Claimed::Claimed(lua_State* L) : L_(L), before_(state_of(L).claimed) {}
+Claimed::~Claimed() { state_of(L_).claimed = before_; }
+void Claimed::take(size_t bytes) {
+  State& s = state_of(L_);
+  const size_t most = s.options.limits.memory;
+  if (most > 0 && bytes_of(s) <= most && bytes > most - bytes_of(s)) lua_gc(L_, LUA_GCCOLLECT);
+  const size_t used = bytes_of(s);
+  if (most > 0 && (used > most || bytes > most - used))
+    fail(ErrorKind::memory, "memory", "data of ", bytes_text(bytes),
+         " leaves no room: ", bytes_text(used), " are in use");
+  s.claimed += bytes;
 }
 
 size_t used_bytes(lua_State* L) { return bytes_of(state_of(L)); }
@@ -312,6 +164,32 @@ void note(lua_State* L, const Error& e) {
   if (s.over.empty()) s.over = e.what();
   lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
+
+Place::Place(lua_State* L) {
+  lua_Debug frame;
+  for (int level = 1; lua_getstack(L, level, &frame); ++level) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.currentline <= 0) continue;
+    const std::string place = join(frame.short_src, ":", frame.currentline), outer = trace_text();
+    if (!outer.ends_with(place)) trace_.emplace(place);
+    return;
+  }
+}
+
+void look(lua_State* L, const Tensors& roots, const Tensors& seeds, Moment moment) {
+  State& s = state_of(L);
+  if (!s.options.looking || s.ended) return;
+  if (!s.options.looking(roots, seeds, moment)) return;
+  s.leaves = variables(L);
+  s.ended = true;
+  s.over = "ended to be looked at";
+  // As for a limit; the thread below a coroutine must not go on either.
+  for (lua_State* const thread : {s.L, L})
+    lua_sethook(thread, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  luaL_error(L, "%s", s.over.c_str());
+}
+
+const LoopView& loop_view(lua_State* L) { return state_of(L).options.progress; }
 
 Device& device_of(lua_State* L) { return *state_of(L).device; }
 
@@ -337,8 +215,11 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_creation(L);
     open_optim(L);
     open_own_ops(L);
+    open_audit(L);
+    open_progress(L);
     open_nn(L, own.options.network);
     open_doors(L, own.options.doors);
+    open_missing(L);
     lua_setglobal(L, "gradus");
     lua_newtable(L);
     for (size_t i = 0; i < own.options.arguments.size(); ++i) {
@@ -360,9 +241,12 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
 Script::~Script() {
   lua_sethook(state_->L, nullptr, 0, 0);
   forget_own_ops(state_->L);
+  state_->open.reset();
   lua_close(state_->L);
   for (const auto& [device, limit] : state_->limits_before) device->pool().set_limit(limit);
 }
+
+const nn::NamedTensors& Script::leaves() const { return state_->leaves; }
 
 void Script::run(const std::string& text, const std::string& name) {
   State& s = *state_;

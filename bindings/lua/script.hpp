@@ -2,7 +2,7 @@
 // limits. What scripts may say stands in bindings/README.md.
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
-#include "engine/tensor.hpp"
+#include "engine/op_info.hpp"
 #include "ops/nn/module.hpp"
 
 #include <cstdint>
@@ -27,10 +27,31 @@ struct Answer {
   std::string json = "{}";
   std::vector<std::pair<std::string, Tensor>> tensors{};
 };
-using Door = std::function<Answer(const std::string& json)>;
+// `claim` counts host memory under the script's limit until the door answers: Error(memory) where
+// it leaves no room.
+using Claim = std::function<void(size_t bytes)>;
+using Door = std::function<Answer(const std::string& json, const Claim& claim)>;
+
+// Is this attribute an axis, which scripts count from 1?
+bool is_axis(const OpInfo& op, const AttrSpec& spec);
 
 // Layers as a config writes them (JSON), built for inputs like `probe`.
 using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;
+
+// When a script comes to backward() or gradus.grad(), leaves it, or calls gradus.audit.mark.
+enum class Moment { backward, walked, mark };
+// Looks at the graph behind these roots, which has not been walked yet; seeds may be undefined or
+// none. True: the script ends here, as at a limit, and run() returns.
+using Looking = std::function<bool(const Tensors& roots, const Tensors& seeds, Moment moment)>;
+
+// A loop of gradus.progress, as it stands.
+struct LoopState {
+  std::string text, values;  // its title; "loss 0.12" as the script says
+  int64_t done = 0, total = 0;
+  double seconds = 0;  // since it began
+};
+// Draws it; null: takes away what it drew.
+using LoopView = std::function<void(const LoopState*)>;
 
 struct ScriptOptions {
   bool unsafe = false;  // all of Lua's libraries, bytecode too
@@ -41,6 +62,8 @@ struct ScriptOptions {
   std::map<std::string, Door> doors{};
   NetworkBuilder network{};     // gradus.nn; empty: there is none
   std::ostream* out = nullptr;  // of print; null: standard output
+  LoopView progress{};          // empty: nobody looks
+  Looking looking{};            // the same
 };
 
 class Script {
@@ -62,6 +85,10 @@ class Script {
   bool run_line(const std::string& text);
   // Names that continue what stands before the cursor: globals, fields, methods of tensors.
   std::vector<std::string> complete(const std::string& before);
+
+  // Of a script that was ended by who looks at it: its leaves that require a gradient, by the names
+  // of the variables that held them: "w", "first.b", "net.layers.0.weight".
+  const nn::NamedTensors& leaves() const;
 
   // Makes the running script stop with an error as soon as it is back in Lua code. May be called
   // from a signal handler.

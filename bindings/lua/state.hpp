@@ -6,14 +6,17 @@
 // whose destructors run; so nothing here may catch (...).
 #pragma once
 #include "bindings/lua/script.hpp"
-#include "engine/op_info.hpp"
-#include "engine/tensor.hpp"
+#include "engine/graph.hpp"
 #include "ops/dtypes.hpp"
 
 #include <chrono>
 #include <exception>
 #include <lua.hpp>
 #include <nlohmann/json_fwd.hpp>
+
+namespace gradus::audit {
+class Watch;
+}
 
 namespace gradus::lua {
 
@@ -34,14 +37,41 @@ class Raised : public std::exception {
 
 // The script's limit of memory holds on this device too, until the script's end.
 void limit_memory_of(lua_State* L, Device& device);
-size_t used_bytes(lua_State* L);  // by Lua and by tensors on its device
+size_t used_bytes(lua_State* L);  // by Lua, by tensors on its device, and claimed
+// Host memory under the script's limit, while it lives.
+class Claimed {
+ public:
+  explicit Claimed(lua_State* L);
+  ~Claimed();
+  Claimed(const Claimed&) = delete;
+  Claimed& operator=(const Claimed&) = delete;
+  void take(size_t bytes);  // Error(memory)
+
+ private:
+  lua_State* L_;
+  size_t before_;
+};
 
 // Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
 void note(lua_State* L, const Error& e);
 
+// The line of the script that runs, "train.lua:12", for the nodes recorded there. Made only while
+// somebody looks on.
+class Place {
+ public:
+  explicit Place(lua_State* L);
+
+ private:
+  std::optional<Trace> trace_{};
+};
+
 template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
+    if (call_listener || detecting_anomaly()) [[unlikely]] {
+      const Place here(L);
+      return F(L);
+    }
     return F(L);
   } catch (const Raised& e) {
     e.push(L);
@@ -81,13 +111,14 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 
-// The type's table, found without a search by name; at the front of every Script::State.
+// What is asked at every call, at the front of every Script::State.
 struct Types {
-  const void* tensor = nullptr;
-  int tensor_key = 0;  // in the registry
+  int tensor_key = 0;  // in the registry: the type's table
   bool sandboxed = true;
   size_t memory = 0;  // the limit; 0: none
   size_t made = 0;    // bytes of tensors since the last full collection, under a limit
+  const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
+  std::shared_ptr<const bool> open = std::make_shared<const bool>(true);  // until the state closes
 };
 inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
 
@@ -112,6 +143,8 @@ void each_of(lua_State* L, int index, F&& f) {
 }
 // A whole number; floats like 2.0 are fine.
 int64_t integer_at(lua_State* L, int index, const char* what);
+// Of a number, a boolean, or tables of them; whole numbers give i64, others f32.
+Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype = std::nullopt);
 Shape sizes_at(lua_State* L, int index, const char* what);  // a number or a table of them
 std::string kind_at(lua_State* L, int index);               // "a table", "nil", for messages
 
@@ -122,6 +155,16 @@ nlohmann::json json_at(lua_State* L, int index, int depth = 0);
 int64_t from_one(int64_t k, const char* what);
 
 Device& device_of(lua_State* L);  // for new tensors
+const LoopView& loop_view(lua_State* L);
+
+// ---- who looks at the script's graph (ScriptOptions::looking)
+// Tells it; does not return if the script is to end here.
+void look(lua_State* L, const Tensors& roots, const Tensors& seeds, Moment moment);
+// Leaves that require a gradient, by the names of the variables that hold them in the running
+// functions, their upvalues and the globals: "w", "first.b", "net.layers.0.weight".
+nn::NamedTensors variables(lua_State* L);
+// The network at an index, or nullptr.
+const nn::Sequential* network_at(lua_State* L, int index);
 
 // ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
 void open_tensors(lua_State* L);               // the type: subscripts, operators, properties
@@ -130,6 +173,8 @@ void open_autograd(lua_State* L);              // backward, grad, no_grad, func
 void open_creation(lua_State* L);              // tensor, zeros, randn, save, load, ...
 void open_optim(lua_State* L);                 // sgd, adam, adamw
 void open_own_ops(lua_State* L);               // gradus.op
+void open_audit(lua_State* L);                 // gradus.audit
+void open_progress(lua_State* L);              // gradus.progress
 void forget_own_ops(lua_State* L);             // of a main state that is about to be closed
 void open_op(lua_State* L, const OpInfo& op);  // gradus.NAME, x:NAME(); pushes the function
 void open_nn(lua_State* L, const NetworkBuilder& build);

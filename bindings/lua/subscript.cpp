@@ -131,7 +131,8 @@ Tensor subscript(lua_State* L, const Tensor& t, int key) {
 }
 
 void assign(lua_State* L, const Tensor& t, int key, int value) {
-  const Tensor v = operand_at(L, value, "assignment");
+  const Tensor v = lua_istable(L, value) ? to_device(numbers_at(L, value), t.device())
+                                         : operand_at(L, value, "assignment");
   if (const Tensor* const k = tensor_at(L, key)) {
     if (k->dtype() != DType::bool_)
       fail(ErrorKind::index, "index",

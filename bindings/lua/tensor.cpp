@@ -21,9 +21,16 @@ Tensor& self(lua_State* L) {
   return *t;
 }
 
+// What a userdata holds. It is told by its size and its first word, which no other userdata shares:
+// quicker than by its metatable.
+struct Box {
+  const Types* owner;
+  Tensor tensor;
+};
+
 int collect(lua_State* L) {
   // The handle is dropped, the userdata stays one of nothing: a second call finds no tensor.
-  if (auto* const t = static_cast<Tensor*>(lua_touserdata(L, 1))) *t = Tensor();
+  if (Tensor* const t = tensor_at(L, 1)) *t = Tensor();
   return 0;
 }
 
@@ -76,12 +83,24 @@ int comparison(lua_State*) {
 
 // ---- properties: t.shape, t.grad, ...
 
+// A table that prints as it is meant, and equals another of the same numbers.
+constexpr const char* kSizes = "gradus.Sizes";
 void push_sizes(lua_State* L, const Shape& sizes) {
   lua_createtable(L, int(sizes.size()), 0);
+  luaL_setmetatable(L, kSizes);
   for (size_t i = 0; i < sizes.size(); ++i) {
     lua_pushinteger(L, sizes[i]);
     lua_rawseti(L, -2, int64_t(i + 1));
   }
+}
+int sizes_text(lua_State* L) {
+  lua_pushstring(L, to_text(sizes_at(L, 1, "shape")).c_str());
+  return 1;
+}
+int same_sizes(lua_State* L) {
+  lua_pushboolean(L, lua_istable(L, 1) && lua_istable(L, 2) &&
+                         sizes_at(L, 1, "shape") == sizes_at(L, 2, "shape"));
+  return 1;
 }
 void push_text(lua_State* L, const std::string& s) { lua_pushlstring(L, s.data(), s.size()); }
 
@@ -165,9 +184,8 @@ void push(lua_State* L, Tensor t) {
       types.made = 0;
     }
   }
-  void* const memory = lua_newuserdatauv(L, sizeof(Tensor), 0);
-  new (memory) Tensor(std::move(t));
-  lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
+  new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{&types, std::move(t)};
+  lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
   lua_setmetatable(L, -2);
   if (debt < kStep) return;
   lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
@@ -178,11 +196,9 @@ void push(lua_State* L, const Tensors& list) {
   for (const Tensor& t : list) push(L, t);
 }
 Tensor* tensor_at(lua_State* L, int index) {
-  void* const data = lua_touserdata(L, index);
-  if (!data || !lua_getmetatable(L, index)) return nullptr;
-  const bool ours = lua_topointer(L, -1) == types_of(L).tensor;
-  lua_pop(L, 1);
-  return ours ? static_cast<Tensor*>(data) : nullptr;
+  auto* const box = static_cast<Box*>(lua_touserdata(L, index));
+  if (!box || lua_rawlen(L, index) != sizeof(Box) || box->owner != &types_of(L)) return nullptr;
+  return &box->tensor;
 }
 
 std::string kind_at(lua_State* L, int index) {
@@ -244,7 +260,6 @@ void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethod
 
 void open_tensors(lua_State* L) {
   luaL_newmetatable(L, kTensor);
-  types_of(L).tensor = lua_topointer(L, -1);
   lua_pushvalue(L, -1);
   types_of(L).tensor_key = luaL_ref(L, LUA_REGISTRYINDEX);
   const luaL_Reg functions[] = {{"__gc", collect},
@@ -270,6 +285,13 @@ void open_tensors(lua_State* L) {
   lua_pushcclosure(L, bind<get>, 1);
   lua_setfield(L, -2, "__index");
   lua_pushstring(L, kTensor);  // what scripts see instead of this table
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+  luaL_newmetatable(L, kSizes);
+  const luaL_Reg sizes[] = {
+      {"__tostring", bind<sizes_text>}, {"__eq", bind<same_sizes>}, {nullptr, nullptr}};
+  luaL_setfuncs(L, sizes, 0);
+  lua_pushstring(L, kSizes);
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
 }

@@ -88,10 +88,12 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
        looked_for);
 }
 
-Samples load_part(const std::string& folder, const std::string& part, Dataset& data) {
+Samples load_part(const std::string& folder, const std::string& part, Dataset& data,
+                  const Claim& claim) {
   const std::string image_file = find_file(folder, part + "-images", "idx3-ubyte");
   const std::string label_file = find_file(folder, part + "-labels", "idx1-ubyte");
   const Idx images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
+  if (claim) claim(images.bytes.size() + labels.bytes.size() * sizeof(int32_t));
   if (images.sizes[1] == 0 || images.sizes[2] == 0)
     fail(ErrorKind::io, image_file, "images are ", images.sizes[1], " x ", images.sizes[2],
          ", expected at least one pixel");
@@ -146,11 +148,11 @@ Idx read_idx(const std::string& path, size_t rank) {
   return parse_idx(read_gz(path, kMaxBytes), path, rank);
 }
 
-Dataset load_idx(const std::string& folder) {
+Dataset load_idx(const std::string& folder, const Claim& claim) {
   Dataset data;
   data.name = folder;
-  data.train = load_part(folder, "train", data);
-  data.test = load_part(folder, "t10k", data);
+  data.train = load_part(folder, "train", data, claim);
+  data.test = load_part(folder, "t10k", data, claim);
   return data;
 }
 

@@ -65,10 +65,11 @@ struct Birth {
   std::string text{};    // in words, with the operands at that element
 };
 std::optional<Birth> birth(const Watch& watch, bool infinities = false);
-// The same of cotangents, as backward from the roots (with seeds of 1) makes them: the first vjp
-// that is not finite though its cotangents are; `operand` is whose. Nothing is accumulated.
+// The same of cotangents, as backward from the roots makes them (undefined or missing seeds are
+// ones): the first vjp that is not finite though its cotangents are; `operand` is whose. Nothing is
+// accumulated.
 std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots,
-                                       bool infinities = false);
+                                       bool infinities = false, const Tensors& seeds = {});
 
 // A parameter that the roots do not depend on, and why: the call that cut the way.
 struct Unreached {

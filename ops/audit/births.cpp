@@ -102,7 +102,8 @@ std::optional<Birth> birth(const Watch& watch, bool infinities) {
   return std::nullopt;
 }
 
-std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots, bool infinities) {
+std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots, bool infinities,
+                                       const Tensors& seeds) {
   const Unwatched quiet;
   const NoGrad off;
   std::map<uint64_t, std::pair<GradFn*, Tensors>> waiting;  // later forward ops first
@@ -112,9 +113,13 @@ std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots,
     sums.resize(fn->output_metas().size());
     sums[index] = sums[index].defined() ? arithmetic().add(sums[index], g) : g;
   };
-  for (const Tensor& r : roots)
-    if (r.grad_fn())
-      deliver(r.grad_fn(), r.output_index(), Tensor::full(r.sizes(), 1.0, r.dtype(), r.device()));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const Tensor& r = roots[i];
+    if (!r.grad_fn()) continue;
+    const Tensor ones = Tensor::full(r.sizes(), 1.0, r.dtype(), r.device());
+    deliver(r.grad_fn(), r.output_index(),
+            i < seeds.size() && seeds[i].defined() ? seeds[i] : ones);
+  }
   std::optional<Birth> infinite;  // the first infinity: a NaN after it comes from there
   while (!waiting.empty()) {
     const auto [node, g] = waiting.extract(waiting.begin()).mapped();
@@ -168,12 +173,15 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
     std::string why;
     const Call* last = nullptr;
     for (const Call& c : watch.calls()) {
-      const auto from = std::find_if(c.read.begin(), c.read.end(), [&](const Call::Place& r) {
+      const auto reads = [&](const Call::Place& r) {
         return r.storage && reached.contains(r.storage.get());
-      });
+      };
+      auto from = std::find_if(c.read.begin(), c.read.end(),
+                               [&](const Call::Place& r) { return reads(r) && r.requires_grad; });
+      if (from == c.read.end()) from = std::find_if(c.read.begin(), c.read.end(), reads);
       if (from == c.read.end()) continue;
       const std::string at = c.where.empty() ? c.op->name : c.op->name + " at " + c.where;
-      if (c.node) {
+      if (c.node && from->requires_grad) {
         for (const Call::Place& m : c.made)
           if (m.storage) reached.insert(m.storage.get());
         last = &c;

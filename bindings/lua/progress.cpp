@@ -1,0 +1,125 @@
+// for i in gradus.progress(100, {text = "train"}) do ... end; a table or a tensor in place of the
+// number gives i and its i-th value. bar:set{loss = l} shows a number beside the bar.
+#include "bindings/lua/state.hpp"
+
+#include <algorithm>
+
+namespace gradus::lua {
+
+namespace {
+
+constexpr const char* kBar = "gradus.Progress";
+using Clock = std::chrono::steady_clock;
+
+struct Bar {
+  LoopState loop;
+  Clock::time_point begin = Clock::now();
+};
+
+Bar& self(lua_State* L) {
+  auto* const bar = static_cast<std::unique_ptr<Bar>*>(luaL_testudata(L, 1, kBar));
+  if (!bar || !*bar)
+    fail(ErrorKind::value, "progress", "called on ", kind_at(L, 1), "; write bar:set{loss = 1}");
+  return **bar;
+}
+
+int make(lua_State* L) {
+  auto bar = std::make_unique<Bar>();
+  const bool number = lua_type(L, 1) == LUA_TNUMBER;
+  if (number)
+    bar->loop.total = integer_at(L, 1, "progress");
+  else if (lua_istable(L, 1) || tensor_at(L, 1))
+    bar->loop.total = luaL_len(L, 1);
+  else
+    fail(ErrorKind::value, "progress", "expected a number, a table or a tensor, got ",
+         kind_at(L, 1));
+  if (lua_istable(L, 2)) {
+    lua_getfield(L, 2, "text");
+    if (lua_type(L, -1) == LUA_TSTRING) bar->loop.text = lua_tostring(L, -1);
+  } else if (!lua_isnoneornil(L, 2)) {
+    fail(ErrorKind::value, "progress", "expected {text = ...}, got ", kind_at(L, 2));
+  }
+  using Owned = std::unique_ptr<Bar>;
+  new (lua_newuserdatauv(L, sizeof(Owned), 1)) Owned(std::move(bar));
+  luaL_setmetatable(L, kBar);
+  if (!number) {
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+  }
+  // A loop calls the first and closes the fourth, also where it is left by break.
+  lua_pushnil(L);
+  lua_pushnil(L);
+  lua_pushvalue(L, -3);
+  return 4;
+}
+
+int next(lua_State* L) {
+  Bar& bar = self(L);
+  const LoopView& view = loop_view(L);
+  LoopState& loop = bar.loop;
+  const bool last = loop.done >= loop.total;
+  if (view) {
+    loop.seconds = std::chrono::duration<double>(Clock::now() - bar.begin).count();
+    view(last ? nullptr : &loop);
+  }
+  if (last) return 0;
+  lua_pushinteger(L, ++loop.done);
+  if (lua_getiuservalue(L, 1, 1) == LUA_TNIL) return lua_pop(L, 1), 1;
+  lua_geti(L, -1, loop.done);
+  lua_remove(L, -2);
+  return 2;
+}
+
+int set(lua_State* L) {
+  Bar& bar = self(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  if (!loop_view(L)) return 0;
+  std::vector<std::string> values;
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "progress", "values need names");
+    std::string text;
+    if (const Tensor* const t = tensor_at(L, -1)) {
+      text = t->to_string();
+    } else if (lua_type(L, -1) == LUA_TNUMBER) {
+      char number[32];
+      snprintf(number, sizeof number, "%.4g", lua_tonumber(L, -1));
+      text = number;
+    } else {
+      text = luaL_tolstring(L, -1, nullptr);
+      lua_pop(L, 1);
+    }
+    values.push_back(std::string(lua_tostring(L, -2)) + " " + text);
+  }
+  std::sort(values.begin(), values.end());
+  bar.loop.values.clear();
+  for (const std::string& v : values) bar.loop.values += (bar.loop.values.empty() ? "" : ", ") + v;
+  return 0;
+}
+
+int close(lua_State* L) {
+  if (const LoopView& view = loop_view(L)) view(nullptr);
+  return 0;
+}
+int collect(lua_State* L) {
+  if (auto* const bar = static_cast<std::unique_ptr<Bar>*>(lua_touserdata(L, 1))) bar->reset();
+  return 0;
+}
+
+}  // namespace
+
+void open_progress(lua_State* L) {
+  luaL_newmetatable(L, kBar);
+  const luaL_Reg functions[] = {
+      {"__call", bind<next>}, {"__close", close}, {"__gc", collect}, {nullptr, nullptr}};
+  luaL_setfuncs(L, functions, 0);
+  const luaL_Reg methods[] = {{"set", bind<set>}, {nullptr, nullptr}};
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pushstring(L, kBar);
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, bind<make>);
+  lua_setfield(L, -2, "progress");
+}
+
+}  // namespace gradus::lua

@@ -1,0 +1,41 @@
+// What script.cpp and sandbox.cpp share: a script's state, and the hook that enforces its limits.
+#pragma once
+#include "bindings/lua/state.hpp"
+
+#include <atomic>
+
+namespace gradus::lua {
+
+struct Script::State : Types {
+  ScriptOptions options;
+  Device* device = nullptr;
+  lua_State* L = nullptr;
+  size_t bytes = 0;                                         // of Lua's own
+  size_t unchecked = 0;                                     // of them, since the last look at all
+  size_t claimed = 0;                                       // host memory of a door
+  size_t tensors_before = 0;                                // live on the device when this began
+  std::vector<std::pair<Device*, size_t>> limits_before{};  // of the devices it limits
+  bool out_of_memory = false;                               // was anything refused by the limit?
+  uint64_t instructions = 0;
+  std::chrono::steady_clock::time_point begin;
+  std::string over{};  // which limit was passed
+  bool ended = false;  // by who looks at it
+  nn::NamedTensors leaves{};
+  std::atomic<bool> interrupted = false;
+};
+using State = Script::State;
+inline State& state_of(lua_State* L) { return static_cast<State&>(types_of(L)); }
+
+constexpr int kHookEvery = 1000;  // instructions
+// Counts some instructions, and raises an error once a limit is passed. From then on the hook runs
+// at every instruction, so that no pcall can swallow the error.
+void count(lua_State* L);
+inline void hook(lua_State* L, lua_Debug*) { count(L); }
+inline bool limited(const State& s) {
+  return s.options.limits.instructions > 0 || s.options.limits.seconds > 0;
+}
+
+void open_libraries(lua_State* L, bool unsafe);
+void open_missing(lua_State* L);  // of `gradus`, on top: a name that is not there is an error
+
+}  // namespace gradus::lua

@@ -1,0 +1,66 @@
+// One step, its backward, and the books of both.
+#include "cli/audit_modes.hpp"
+#include "cli/debugger_text.hpp"
+#include "engine/io/file.hpp"
+#include "ops/audit/accounting.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+constexpr int kWrong = 5;
+}
+
+std::unique_ptr<Session> open_session(const std::string& file, const std::string& device,
+                                      std::ostream& err) {
+  const Json named = config_device(file);
+  return std::make_unique<Session>(device, false, err, named.is_null() ? nullptr : &named, file);
+}
+
+OneStep run_traced_step(const OneStepConfig& config, Device& device,
+                        const std::function<void()>& ready) {
+  std::optional<DetectAnomaly> traces;
+  return run_one_step(config, device, [&] {
+    traces.emplace();
+    ready();
+  });
+}
+
+int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  const auto session = open_session(o.config, o.device, err);
+  audit::Account account;
+  std::vector<Ref<GradFn>> nodes;
+  {
+    const OneStep step = run_traced_step({o.config, o.set, o.script}, session->device());
+    nodes = audit::nodes_behind(step.roots);
+    audit::Stepper stepper(step.roots, step.leaves, step.seeds);
+    backward(step.roots, stepper.seeds(), {.retain_graph = true});
+    stepper.run({});
+    account = audit::account(stepper);
+  }
+  for (audit::Finding& f : audit::leaked(std::move(nodes)))
+    account.findings.push_back(std::move(f));
+  for (const audit::Finding& f : account.findings)
+    if (o.json)
+      emit(out, {{"event", "finding"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
+    else
+      out << (f.bad ? "" : "note: ") << f.check << ": " << f.text << "\n";
+  if (o.json)
+    emit(out, {{"event", "result"},
+               {"nodes", account.nodes},
+               {"leaves", account.leaves},
+               {"deliveries", account.deliveries},
+               {"sums", account.sums},
+               {"bad", account.bad()}});
+  else
+    out << fmt::format(
+        "{} nodes, {} leaves: {} cotangents in {} sums, each once: {}\n", account.nodes,
+        account.leaves, account.deliveries, account.sums,
+        account.bad() == 0 ? "the books balance" : fmt::format("{} wrong", account.bad()));
+  return account.bad() == 0 ? 0 : kWrong;
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,21 @@
+// How `gradus step` writes tensors: a row of text within the columns of a terminal, or JSON.
+#pragma once
+#include "engine/graph.hpp"
+
+#include <iosfwd>
+#include <nlohmann/json.hpp>
+
+namespace gradus::cli {
+
+using Event = nlohmann::ordered_json;
+void emit(std::ostream& out, const Event& e);  // as one line
+std::string type_of(const TensorMeta& m);      // "f32[64,10]"
+std::string type_of(const Tensor& t);
+// In lines of at most 80 columns, broken at spaces; later ones begin with four. Ends with a
+// newline.
+std::string fold(const std::string& text);
+// "  left   f32[3]   norm 0.118  0.0016 -0.014 ...": as many elements as the line has room for.
+std::string row(const std::string& left, const Tensor& t);
+Event tensor_event(const Tensor& t);  // dtype, shape, norm, first elements
+
+}  // namespace gradus::cli

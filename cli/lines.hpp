@@ -1,0 +1,28 @@
+// Lines of a prompt: from a person with history and completion (libedit), or as they come from a
+// pipe. One at a time in a process.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+class Lines {
+ public:
+  // Whole lines that begin as `line` does.
+  using Completer = std::function<std::vector<std::string>(const std::string& line)>;
+  // `history`: name of the file of a person's earlier lines, in XDG_STATE_HOME/gradus.
+  Lines(const std::string& history, Completer complete);
+  ~Lines();
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  bool person() const { return person_; }
+  // False at the end of input. A prompt is shown to a person only.
+  bool next(const char* prompt, std::string& line);
+
+ private:
+  bool person_;
+  std::string history_;
+};
+
+}  // namespace gradus::cli

@@ -1,0 +1,51 @@
+// A script that is ended in the middle, with its graph kept.
+#include "cli/one_step_script.hpp"
+
+#include "cli/script_host.hpp"
+#include "engine/io/file.hpp"
+
+#include <iostream>
+
+namespace gradus::cli {
+
+bool is_script(const std::string& file) { return file.ends_with(".lua"); }
+
+OneStep script_step(const OneStepConfig& config, Device& device,
+                    const std::function<void()>& ready) {
+  const auto& [arguments, wanted, unsafe] = config.script;
+  if (!config.set.empty())
+    fail(ErrorKind::config, "--set", "belongs to configs of networks; ", config.file,
+         " is a script (its arguments are given with --arg)");
+  if (wanted < 1) fail(ErrorKind::config, "--backward", "expected 1 or more, got ", wanted);
+  OneStep step;
+  int64_t walks = 0;
+  lua::ScriptOptions options = script_options(unsafe, "", device, std::cerr);
+  options.arguments = arguments;
+  options.folder = folder_of(config.file);
+  options.out = &std::cerr;
+  options.looking = [&](const Tensors& roots, const Tensors& seeds, lua::Moment moment) {
+    if (moment == lua::Moment::walked) {
+      if (++walks == wanted - 1) ready();
+      return false;
+    }
+    if (moment == lua::Moment::backward && walks + 1 < wanted) return false;
+    for (const Tensor& r : roots)
+      if (!r.requires_grad()) return false;  // backward itself says what is wrong
+    step.roots = roots;
+    step.seeds = seeds;
+    return true;
+  };
+  const auto script = std::make_shared<lua::Script>(options);
+  if (wanted == 1) ready();
+  const ScriptInterrupt interruptible(*script);
+  with_traceback(std::cerr, [&] { script->run(read_file(config.file), config.file); });
+  if (step.roots.empty())
+    fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,
+         " times, and number ", wanted,
+         " was asked for; a line gradus.audit.mark(y) hands over the graph of any y");
+  step.leaves = script->leaves();
+  step.keeps = script;
+  return step;
+}
+
+}  // namespace gradus::cli

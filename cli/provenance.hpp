@@ -1,0 +1,17 @@
+// Where a NaN in a training run comes from: the run is repeated, bit for bit, from its last
+// checkpoint up to the step at fault, and that step is run under a watch (ops/audit/).
+#pragma once
+#include "cli/progress.hpp"
+#include "cli/run_folder.hpp"
+#include "cli/trainer.hpp"
+
+namespace gradus::cli {
+
+// After an Error(numeric) whose step was `failed` (Trainer::failed_step()): says in notices, and as
+// an event "provenance", which node of which step made the first value that is not finite, with its
+// element and operands, and writes that step as a trace file into the folder. Asked to stop by an
+// interrupt, it says so. Throws what training throws.
+void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
+                        int64_t failed, RunFolder& folder, Reporter& reporter);
+
+}  // namespace gradus::cli

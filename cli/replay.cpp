@@ -1,0 +1,159 @@
+// A file in, its step run again, and what came of it.
+#include "cli/replay.hpp"
+
+#include "cli/interrupt.hpp"
+#include "cli/session.hpp"
+#include "ops/audit/audit.hpp"
+#include "ops/audit/diff.hpp"
+#include "ops/audit/shrink.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+using Event = nlohmann::ordered_json;
+
+constexpr int kDiffers = 5;
+
+std::string place_of(const std::string& device, const std::string& arch, const std::string& build) {
+  return device + (arch.empty() ? "" : " " + arch) + (build.empty() ? "" : ", " + build);
+}
+std::string place_of(const audit::RecordedStep& s) { return place_of(s.device, s.arch, s.build); }
+
+// The first thing that differs, in the order in which it ran; "" if there is none.
+std::string first_difference(const audit::RecordedStep& step, const audit::StepDifference& d) {
+  for (const audit::NodeDifference& n : d.nodes)
+    if (n.kind != audit::NodeDifference::Kind::same)
+      return n.a >= 0 ? node_text(step, size_t(n.a)) + ": " + n.what : "a node more: " + n.what;
+  if (d.first_value >= 0) {
+    const audit::NodeDifference& n = d.nodes[size_t(d.first_value)];
+    return node_text(step, size_t(n.a)) + ": " + n.value->text();
+  }
+  if (d.first_cotangent >= 0) {
+    const audit::NodeDifference& n = d.nodes[size_t(d.first_cotangent)];
+    return "cotangent of " + node_text(step, size_t(n.a)) + ": " + n.cotangent->text();
+  }
+  for (const audit::LeafDifference& l : d.leaves) {
+    if (!l.what.empty()) return l.name + ": " + l.what;
+    if (l.gradient && !l.gradient->same())
+      return "gradient of " + l.name + ": " + l.gradient->text();
+  }
+  return "";
+}
+
+class Replayer {
+ public:
+  Replayer(const ReplayOptions& o, Device& device, std::ostream& out, std::ostream& err)
+      : o_(o), device_(device), out_(out), err_(err), step_(audit::read_trace(o.file, device)) {}
+
+  int replay() {
+    const audit::Watch watch;
+    const audit::LiveStep live = audit::run(step_, device_);
+    const audit::RecordedStep again = audit::record(watch, live.roots, live.leaves, live.seeds);
+    const audit::StepDifference d = audit::diff(step_, again);
+    std::optional<audit::Birth> birth = audit::birth(watch);
+    if (!birth) birth = audit::birth_in_backward(watch, live.roots, false, live.seeds);
+    if (birth) say_birth(*birth);
+    size_t gradients = 0;
+    for (const audit::RecordedLeaf& l : step_.leaves) gradients += l.gradient.defined();
+    const std::string first = first_difference(step_, d);
+    if (o_.json) {
+      Event e{{"event", "result"},
+              {"same", d.same()},
+              {"nodes", step_.nodes.size()},
+              {"gradients", gradients},
+              {"values_differing", d.values},
+              {"cotangents_differing", d.cotangents},
+              {"gradients_differing", d.gradients},
+              {"first", first},
+              {"made_on", place_of(step_)},
+              {"device", place_of(again)}};
+      print(e);
+    } else if (d.same()) {
+      out_ << fmt::format("{} nodes, {} gradients on {}: the same bits\n", step_.nodes.size(),
+                          gradients, device_.name());
+    } else {
+      out_ << first << "\n"
+           << fmt::format("{} values, {} cotangents, {} gradients differ\n", d.values, d.cotangents,
+                          d.gradients);
+      if (place_of(step_) != place_of(again))
+        out_ << "made on " << place_of(step_) << "; this is " << place_of(again) << "\n";
+    }
+    return d.same() ? 0 : kDiffers;
+  }
+
+  int shrink() {
+    const audit::Fails fails = audit::failure_named(o_.until, step_, device_);
+    const InterruptScope interrupts;
+    audit::Shrunk small =
+        audit::shrink(step_, fails, device_, [] { return InterruptScope::interrupted(); });
+    if (InterruptScope::interrupted())
+      err_ << "gradus: interrupted; the smallest step so far is written\n";
+    audit::write_trace(o_.shrink, small.step);
+    if (o_.json) {
+      Event e{{"event", "shrunk"},
+              {"file", o_.shrink},
+              {"before", step_.nodes.size()},
+              {"nodes", Event::array()},
+              {"runs", small.runs}};
+      for (size_t i = 0; i < small.step.nodes.size(); ++i)
+        e["nodes"].push_back(node_text(small.step, i));
+      print(e);
+    } else {
+      out_ << fmt::format("{} of {} nodes still show {} ({} runs): {}\n", small.step.nodes.size(),
+                          step_.nodes.size(), o_.until, small.runs, o_.shrink);
+      for (size_t i = 0; i < small.step.nodes.size(); ++i)
+        out_ << "  " << node_text(small.step, i) << "\n";
+    }
+    return InterruptScope::interrupted() ? 130 : 0;
+  }
+
+ private:
+  void print(const Event& e) {
+    out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
+  }
+  void say_birth(const audit::Birth& b) {
+    if (o_.json)
+      return print({{"event", "birth"},
+                    {"op", b.call->op->name},
+                    {"where", b.call->where},
+                    {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
+                    {"text", b.text}});
+    out_ << "NaN: " << b.text << (b.call->where.empty() ? "" : ", at " + b.call->where) << "\n";
+  }
+
+  const ReplayOptions& o_;
+  Device& device_;
+  std::ostream &out_, &err_;
+  const audit::RecordedStep step_;
+};
+
+}  // namespace
+
+int run_replay(const ReplayOptions& o, std::ostream& out, std::ostream& err) {
+  if (o.shrink.empty() != o.until.empty())
+    fail(ErrorKind::config, "replay",
+         o.until.empty() ? "--shrink needs --until: the failure to keep"
+                         : "--until belongs to --shrink FILE");
+  const Json made_on = audit::device_of_trace(o.file);
+  const Session session(o.device, false, err, &made_on, o.file);
+  Replayer replayer(o, session.device(), out, err);
+  return o.shrink.empty() ? replayer.replay() : replayer.shrink();
+}
+
+void save_trace(const std::string& file, const audit::RecordedStep& step, Device& device) {
+  const audit::Unwatched quiet;
+  const audit::StepDifference d = audit::diff(step, audit::run_again(step, device));
+  if (!d.same())
+    fail(ErrorKind::autograd, "record",
+         "run again, the step gives other numbers, so no file could ",
+         "repeat it (was an intermediate tensor written without a record?): ",
+         first_difference(step, d));
+  audit::write_trace(file, step);
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,26 @@
+// `gradus replay FILE`: runs a recorded step again, forward and backward, and compares every value,
+// cotangent and gradient with what the file holds, bit for bit. `--shrink` writes the smallest part
+// of it that still fails.
+#pragma once
+#include "ops/audit/trace.hpp"
+
+#include <iosfwd>
+#include <string>
+
+namespace gradus::cli {
+
+struct ReplayOptions {
+  std::string file;
+  std::string device;  // "" for where it was made
+  std::string shrink;  // file to write; "" for none
+  std::string until;   // nan, inf, mismatch, differs:DEVICE
+  bool json = false;
+};
+// The exit code: 5 if bits differ. Throws Error.
+int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& err);
+
+// Writes a step that was recorded on this device, after it has been run again: Error(autograd)
+// that names the node if the recording does not repeat, and no file.
+void save_trace(const std::string& file, const audit::RecordedStep& step, Device& device);
+
+}  // namespace gradus::cli

@@ -1,0 +1,244 @@
+// Reads what a run wrote into its folder, and asks its network about the test set.
+#include "cli/report_page.hpp"
+
+#include "cli/batches.hpp"
+#include "cli/commands.hpp"
+#include "cli/curves.hpp"
+#include "cli/progress.hpp"
+#include "cli/run_folder.hpp"
+#include "cli/session.hpp"
+#include "cli/train.hpp"
+#include "engine/graph.hpp"
+#include "engine/io/file.hpp"
+#include "ops/ops.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+#include <unistd.h>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr int64_t kPredicted = 500;  // samples in one batch
+
+bool exists(const std::string& file) { return ::access(file.c_str(), F_OK) == 0; }
+
+// What metrics.jsonl says.
+struct Metrics {
+  std::vector<ReportEpoch> epochs;
+  Chart loss{"loss", "step", {}, "step without an update: a gradient overflowed", {}, false};
+  Chart accuracy{"accuracy on the test set", "step", {}, "", {}, true};
+  int64_t skipped = 0, unreadable = 0;
+};
+
+// A number that is not finite was written as null.
+double number_of(const Json& event, const char* key) {
+  const auto at = event.find(key);
+  return at != event.end() && at->is_number() ? at->get<double>() : std::nan("");
+}
+
+void add_epoch(const Json& e, const std::vector<ReportEpoch>& before, Metrics& m) {
+  ReportEpoch epoch;
+  epoch.epoch = e.at("epoch").get<int64_t>();
+  epoch.step = e.at("step").get<int64_t>();
+  epoch.skipped = e.value("skipped", int64_t(0));
+  epoch.train_loss = number_of(e, "train_loss");
+  epoch.loss = number_of(e, "loss");
+  epoch.accuracy = number_of(e, "accuracy");
+  epoch.lr = number_of(e, "lr");
+  epoch.samples_per_second = number_of(e, "samples_per_second");
+  epoch.seconds = number_of(e, "seconds");
+  for (const ReportEpoch& b : before) epoch.seconds -= b.seconds;
+  m.epochs.push_back(epoch);
+}
+
+Metrics read_metrics(const std::string& file) {
+  Metrics m;
+  Curve steps{"training, a step", Curve::Style::thin, {}};
+  std::istringstream lines(exists(file) ? read_file(file) : "");
+  for (std::string line; std::getline(lines, line);) {
+    const Json e = Json::parse(line, nullptr, false);
+    try {
+      const auto kind = e.at("event").get<std::string>();
+      const auto step = e.at("step").get<double>();
+      if (kind == "step") steps.points.emplace_back(step, number_of(e, "train_loss"));
+      if (kind == "skip") m.loss.events.push_back(step);
+      if (kind == "epoch") add_epoch(e, m.epochs, m);
+    } catch (const Json::exception&) {
+      ++m.unreadable;  // the last line of a process that was killed
+    }
+  }
+  Curve mean{"training, mean of an epoch", Curve::Style::dots, {}};
+  Curve test{"test", Curve::Style::squares, {}}, right{"test", Curve::Style::squares, {}};
+  for (const ReportEpoch& e : m.epochs) {
+    mean.points.emplace_back(e.step, e.train_loss);
+    test.points.emplace_back(e.step, e.loss);
+    right.points.emplace_back(e.step, e.accuracy);
+  }
+  m.skipped = int64_t(m.loss.events.size());
+  m.loss.curves = {steps, mean, test};
+  m.accuracy.curves = {right};
+  return m;
+}
+
+// Every leaf of a config, for a run folder that holds no origins.
+void flatten(const Json& v, const std::string& path, std::vector<ReportEntry>& out) {
+  if (!v.is_structured() || v.empty()) return out.push_back({path, v.dump(), ""});
+  size_t i = 0;
+  for (const auto& [key, value] : v.items())
+    flatten(value, v.is_array() ? path_index(path, i++) : path_key(path, key), out);
+}
+
+std::vector<ReportEntry> read_config(const std::string& run_dir) {
+  std::vector<ReportEntry> out;
+  const std::string origins = path_in(run_dir, "origins.json");
+  const std::string file = exists(origins) ? origins : path_in(run_dir, "config.json");
+  const Json config = parse_json(read_file(file), file, false, ErrorKind::io);
+  if (file != origins) {
+    flatten(config, "", out);
+    return out;
+  }
+  try {
+    for (const Json& e : config)
+      out.push_back({e.at("path").get<std::string>(), e.at("value").get<std::string>(),
+                     e.at("origin").get<std::string>()});
+  } catch (const Json::exception& e) {
+    fail(ErrorKind::io, file, "does not say where a config's values came from: ", e.what());
+  }
+  return out;
+}
+
+std::string name_of(const std::string& run_dir) {
+  std::string path = run_dir;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
+// How the run ended, or how far it has come.
+std::string headline(const Json& summary, const Metrics& m) {
+  const Json result = summary.value("result", Json::object());
+  if (!result.empty())
+    return join(percent(number_of(result, "accuracy")), " of the test set right, loss ",
+                short_number(number_of(result, "loss")), ", after ",
+                result.value("steps", int64_t(0)), " steps in ",
+                duration(number_of(result, "seconds")), " on ", result.value("device", ""));
+  if (m.epochs.empty()) return "Not finished: no epoch has ended yet.";
+  const ReportEpoch& last = m.epochs.back();
+  return join("Not finished. After epoch ", last.epoch, ": ", percent(last.accuracy),
+              " of the test set right, loss ", short_number(last.loss), ".");
+}
+
+}  // namespace
+
+std::string text_of(Device& device) {
+  const gd_info info = device.info();
+  return join(device.name(), info.arch[0] ? ", " : "", info.arch, ", ", device.table().build);
+}
+
+Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
+                    const Samples& set, Device& device) {
+  const NoGrad no_grad;
+  network.set_training(false);
+  Batches batches(data, set, device);
+  std::vector<int64_t> all(static_cast<size_t>(set.count));
+  std::iota(all.begin(), all.end(), int64_t(0));
+  const bool probable =
+      loss.kind == nn::Loss::Kind::cross_entropy || loss.kind == nn::Loss::Kind::nll;
+  Predictions out;
+  for (int64_t begin = 0; begin < set.count; begin += kPredicted) {
+    const int64_t n = std::min(kPredicted, set.count - begin);
+    const auto& batch = batches.fill({all.data() + begin, size_t(n)});
+    const Tensor outputs = cast(nn::outputs_of(network, batch.inputs), DType::f32);
+    const std::vector<float> y = outputs.to_vector<float>();
+    const int64_t rows = n * data.labels_each(), classes = outputs.numel() / rows;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* const row = y.data() + r * classes;
+      const float* const largest = std::max_element(row, row + classes);
+      out.said.push_back(int32_t(largest - row));
+      double sum = 0;
+      for (int64_t c = 0; probable && c < classes; ++c) sum += std::exp(double(row[c] - *largest));
+      if (probable) out.sure.push_back(float(1 / sum));
+    }
+  }
+  for (size_t i = 0; i < out.said.size(); ++i)
+    if (set.labels[i] == kNoLabel) out.said[i] = kNoLabel;
+  network.set_training(true);
+  return out;
+}
+
+ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
+  const Metrics m = read_metrics(path_in(run_dir, "metrics.jsonl"));
+  const std::string summary_file = path_in(run_dir, "summary.json");
+  Json summary = Json::object();
+  if (exists(summary_file))
+    summary = parse_json(read_file(summary_file), summary_file, false, ErrorKind::io);
+  ReportPage page;
+  page.name = name_of(run_dir);
+  page.run_dir = run_dir;
+  page.headline = headline(summary, m);
+  page.svg = to_svg({m.loss, m.accuracy});
+  page.epochs = m.epochs;
+  page.config = read_config(run_dir);
+  page.data = &data;
+  if (!m.epochs.empty()) {
+    double seconds = 0;
+    for (const ReportEpoch& e : m.epochs) seconds += e.seconds;
+    page.facts = {{"an epoch takes", duration(seconds / double(m.epochs.size()))},
+                  {"speed", short_number(m.epochs.back().samples_per_second) + " samples/s"}};
+  }
+  if (data.data)
+    page.facts.emplace_back("data", join(data.data->name, ", ", data.data->test.count,
+                                         " test samples of ", data.data->classes, " classes"));
+  if (m.skipped > 0) page.facts.emplace_back("steps without an update", join(m.skipped));
+  if (m.unreadable > 0)
+    page.facts.emplace_back("lines of metrics.jsonl that can't be read", join(m.unreadable));
+  if (!data.device.empty()) page.facts.emplace_back("this report's device", data.device);
+  page.facts.emplace_back("gradus", join(kVersion, ", compiler ", __VERSION__));
+  for (const char* file : {"config.json", "metrics.jsonl", "model.safetensors", "summary.json"})
+    if (exists(path_in(run_dir, file))) page.files.emplace_back(file);
+  page.files.emplace_back("curves.svg");
+
+  ReportFiles files{path_in(run_dir, "curves.svg"), path_in(run_dir, "report.html")};
+  write_file_atomically(files.curves, page.svg);
+  write_file_atomically(files.page, to_html(page));
+  return files;
+}
+
+std::string to_json(const ReportFiles& files) {
+  return nlohmann::ordered_json{
+      {"event", "report"}, {"curves", files.curves}, {"report", files.page}}
+      .dump();
+}
+
+int run_report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
+  Reporter reporter(out, err, options.json);
+  Json config;
+  const Experiment experiment = experiment_of(options.run_dir, options.data, config);
+  const Session session(options.device, false, err, device_of(config), options.run_dir);
+  Device& device = session.device();
+  ReportData data;
+  data.device = text_of(device);
+  std::optional<Dataset> set;
+  try {
+    set = load_data(experiment);
+    data.data = &*set;
+    nn::Sequential network = load_network(experiment, *set, options.run_dir, device, reporter);
+    data.test = predict(network, experiment.loss, *set, set->test, device);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::io || !options.data.empty()) throw;
+    data.why_none = e.what();
+    reporter.notice("gradus: the report goes without predictions: " + data.why_none);
+  }
+  const ReportFiles files = write_report(options.run_dir, data);
+  if (options.json)
+    reporter.json_line(to_json(files));
+  else
+    out << files.page << "\n" << files.curves << "\n";
+  return 0;
+}
+
+}  // namespace gradus::cli

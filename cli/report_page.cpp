@@ -1,0 +1,213 @@
+// A report as HTML: every part a function of what it shows.
+#include "cli/report_page.hpp"
+
+#include "cli/curves.hpp"
+#include "cli/png.hpp"
+#include "cli/progress.hpp"
+#include "engine/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr int64_t kMostClasses = 64;  // in a matrix that people can read
+constexpr size_t kImages = 48, kWrong = 36;
+
+constexpr const char* kCss = R"(
+:root { color-scheme: light dark; --paper: #fff; --ink: #1b1b1b; --soft: #5c5c5c; --line: #cfcfca; --box: #f4f4f1;
+  --right: #0072b2; --wrong: #d55e00; }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #16181a; --ink: #e8e8e6; --soft: #a8a8a4; --line: #3a3e41;
+  --box: #1f2224; --right: #56b4e9; --wrong: #ff8c3a; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 18px 16px 40px; max-width: 860px; color: var(--ink); background: var(--paper);
+  font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
+h1 { font-size: 22px; margin: 0; } h2 { font-size: 17px; margin: 30px 0 6px; }
+p { margin: 4px 0 8px; } .soft { color: var(--soft); } a { color: var(--right); }
+svg.chart { width: 100%; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+th { text-align: left; font-weight: normal; color: var(--soft); } th, td { padding: 2px 9px; border-bottom: 1px solid var(--line); }
+td.n, th.n { text-align: right; }
+.matrix td { text-align: center; min-width: 34px; white-space: nowrap; border: 1px solid var(--line); }
+.matrix td.hit { background: color-mix(in srgb, var(--right) calc(var(--share) * 60%), transparent); }
+.matrix td.miss { background: color-mix(in srgb, var(--wrong) calc(20% + var(--share) * 80%), transparent); }
+.matrix th { text-align: center; } .matrix td.zero { color: var(--line); }
+.images { display: flex; flex-wrap: wrap; gap: 10px; padding: 0; margin: 8px 0; list-style: none; }
+.images li { width: 84px; text-align: center; font-size: 12px; line-height: 1.3; color: var(--soft); break-inside: avoid; }
+.images img { width: 72px; height: 72px; object-fit: contain; image-rendering: pixelated; background: #000;
+  border: 3px solid var(--right); border-radius: 3px; display: block; margin: 0 auto 3px; }
+.images .no img { border-color: var(--wrong); border-style: dashed; } .images b { color: var(--ink); }
+code, pre { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
+pre { background: var(--box); padding: 8px 12px; overflow: auto; border-radius: 4px; }
+td code { overflow-wrap: anywhere; }
+@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } table, svg { break-inside: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+)";
+
+std::string format(const char* how, double x) {
+  char text[40];
+  snprintf(text, sizeof text, how, x);
+  return text;
+}
+
+// ---- epochs
+
+std::string epochs_table(const std::vector<ReportEpoch>& epochs) {
+  if (epochs.empty()) return "";
+  const bool skips =
+      std::any_of(epochs.begin(), epochs.end(), [](const auto& e) { return e.skipped > 0; });
+  std::string out =
+      "<h2>Epochs</h2>\n<div class=\"wide\"><table><tr><th>epoch<th class=n>step<th class=n>"
+      "training loss<th class=n>test loss<th class=n>accuracy<th class=n>learning rate"
+      "<th class=n>time<th class=n>samples/s";
+  out += skips ? "<th class=n>skipped</tr>\n" : "</tr>\n";
+  for (const ReportEpoch& e : epochs) {
+    out += join("<tr><td>", e.epoch, "<td class=n>", e.step);
+    for (const std::string& cell :
+         {format("%.4f", e.train_loss), format("%.4f", e.loss), percent(e.accuracy),
+          format("%.4g", e.lr), duration(e.seconds), short_number(e.samples_per_second)})
+      out += "<td class=n>" + cell;
+    out += (skips ? join("<td class=n>", e.skipped) : std::string()) + "</tr>\n";
+  }
+  return out +
+         "</table></div>\n<p class=\"soft\">The time of an epoch holds its test and its "
+         "checkpoint; samples/s counts steps alone, from the beginning.</p>\n";
+}
+
+// ---- the confusion matrix
+
+std::string matrix(const Dataset& data, const Predictions& test) {
+  // A network may have more outputs than the data has classes.
+  int64_t classes = data.classes, columns = data.classes;
+  for (const int32_t c : test.said) columns = std::max<int64_t>(columns, c + 1);
+  if (columns > kMostClasses)
+    return join("<h2>Confusion matrix</h2>\n<p class=\"soft\">Left out: ", columns,
+                " classes are more than can be read.</p>\n");
+  std::vector<int64_t> counts(size_t(classes * columns)), of_class(size_t(classes), 0),
+      of_column(size_t(columns), 0);
+  for (size_t i = 0; i < test.said.size(); ++i) {
+    if (test.said[i] == kNoLabel) continue;
+    ++counts[size_t(data.test.labels[i] * columns + test.said[i])];
+    ++of_class[size_t(data.test.labels[i])];
+    ++of_column[size_t(test.said[i])];
+  }
+  const auto share = [](int64_t part, int64_t whole) {
+    return whole ? format("%.3g %%", 100 * double(part) / double(whole)) : std::string("-");
+  };
+  std::string out = join(
+      "<h2>Confusion matrix</h2>\n<p class=\"soft\">A row holds the test ",
+      data.sequences ? "tokens" : "samples",
+      " of a class, a column what the network took them for. Recall: the share of a row that is "
+      "right; precision: that of a column.</p>\n<div class=\"wide\"><table class=\"matrix\"><tr>"
+      "<th>true");
+  for (int64_t c = 0; c < columns; ++c) out += join("<th>", c);
+  out += "<th>recall</tr>\n";
+  std::string precision = "<tr><th>precision";
+  for (int64_t r = 0; r < classes; ++r) {
+    out += join("<tr><th>", r);
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t n = counts[size_t(r * columns + c)];
+      if (n == 0)
+        out += "<td class=\"zero\">0";
+      else
+        out += join("<td class=\"", r == c ? "hit" : "miss",
+                    "\" style=\"--share:", format("%.3f", double(n) / double(of_class[size_t(r)])),
+                    "\">", n);
+    }
+    out += "<td>" + share(r < columns ? counts[size_t(r * columns + r)] : 0, of_class[size_t(r)]) +
+           "</tr>\n";
+  }
+  for (int64_t c = 0; c < columns; ++c)
+    precision +=
+        "<td>" + share(c < classes ? counts[size_t(c * columns + c)] : 0, of_column[size_t(c)]);
+  return out + precision + "<td></tr>\n</table></div>\n";
+}
+
+// ---- images
+
+std::string image(const Dataset& data, const Predictions& test, size_t i) {
+  const auto each = size_t(data.inputs_each());
+  const std::string png = grey_png({data.test.inputs.data() + i * each, each}, uint32_t(data.rows),
+                                   uint32_t(data.cols));
+  const int32_t label = data.test.labels[i], said = test.said[i];
+  const std::string sure = test.sure.empty() ? "" : format(", %.0f %%", 100 * double(test.sure[i]));
+  const std::string words = label == said
+                                ? join("<b>", label, "</b>", sure)
+                                : join("<b>", label, "</b>, taken for <b>", said, "</b>", sure);
+  return join("<li", label == said ? "" : " class=\"no\"", "><img alt=\"test image ", i, ", a ",
+              label, "\" src=\"data:image/png;base64,", base64(png), "\">", words, "</li>\n");
+}
+
+std::string images(const Dataset& data, const Predictions& test) {
+  if (data.sequences) return "";
+  std::vector<size_t> wrong, shown;
+  for (size_t i = 0; i < test.said.size(); ++i)
+    if (test.said[i] != data.test.labels[i]) wrong.push_back(i);
+  // The surest mistakes say most.
+  if (!test.sure.empty())
+    std::stable_sort(wrong.begin(), wrong.end(),
+                     [&](size_t a, size_t b) { return test.sure[a] > test.sure[b]; });
+  shown.assign(wrong.begin(), wrong.begin() + int64_t(std::min(wrong.size(), kWrong)));
+  const size_t mistakes = shown.size();
+  for (size_t i = 0; i < test.said.size() && shown.size() < kImages; ++i)
+    if (test.said[i] == data.test.labels[i]) shown.push_back(i);
+  std::string out =
+      join("<h2>Images of the test set</h2>\n<p class=\"soft\">",
+           wrong.empty() ? std::string("None was taken for another class. ")
+           : mistakes < wrong.size()
+               ? join("The ", mistakes, test.sure.empty() ? " first" : " surest", " of ",
+                      wrong.size(), " mistakes (dashed), then some that are right. ")
+               : join(wrong.size() == 1 ? std::string("The one mistake")
+                                        : join("All ", wrong.size(), " mistakes"),
+                      test.sure.empty() ? "" : ", the surest first",
+                      " (dashed), then some that are right. "),
+           "Below each its label", test.sure.empty() ? "" : ", and how sure the network was",
+           ".</p>\n<ul class=\"images\">\n");
+  for (const size_t i : shown) out += image(data, test, i);
+  return out + "</ul>\n";
+}
+
+// ---- config and what else is known
+
+std::string config_table(const std::vector<ReportEntry>& config) {
+  std::string out =
+      "<h2>Config</h2>\n<div class=\"wide\"><table><tr><th>key<th>value<th>from</tr>\n";
+  for (const ReportEntry& e : config)
+    out += "<tr><td><code>" + xml_escaped(e.path) + "</code><td><code>" + xml_escaped(e.value) +
+           "</code><td class=\"soft\">" + xml_escaped(e.origin) + "</tr>\n";
+  return out + "</table></div>\n";
+}
+
+}  // namespace
+
+std::string to_html(const ReportPage& page) {
+  const ReportData& data = *page.data;
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
+      xml_escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
+      xml_escaped(page.name) + "</h1>\n<p>" + xml_escaped(page.headline) + "</p>\n";
+  if (!data.why_none.empty())
+    out += "<p><b>No predictions:</b> " + xml_escaped(data.why_none) + "</p>\n";
+  out += page.svg + epochs_table(page.epochs);
+  if (data.data && !data.test.said.empty())
+    out += matrix(*data.data, data.test) + images(*data.data, data.test);
+  out += "<h2>About this run</h2>\n<table>\n";
+  for (const auto& [what, value] : page.facts)
+    out += "<tr><th>" + xml_escaped(what) + "<td>" + xml_escaped(value) + "</tr>\n";
+  out += "<tr><th>files<td>";
+  for (const std::string& file : page.files)
+    out +=
+        (file == page.files.front() ? "<a href=\"" : ", <a href=\"") + file + "\">" + file + "</a>";
+  const std::string dir = xml_escaped(page.run_dir);
+  out += "</tr>\n</table>\n<pre>gradus eval " + dir + "\ngradus graph " + dir +
+         "/config.json --html graph.html\ngradus audit " + dir + "/config.json\ngradus report " +
+         dir + "</pre>\n" + config_table(page.config);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,29 @@
+// The page of a report: HTML that stands alone and needs no network.
+#pragma once
+#include "cli/report.hpp"
+
+namespace gradus::cli {
+
+struct ReportEpoch {
+  int64_t epoch = 0, step = 0, skipped = 0;
+  double train_loss = 0, loss = 0, accuracy = 0, lr = 0;
+  double seconds = 0;  // of this epoch, its test and checkpoint included
+  double samples_per_second = 0;
+};
+struct ReportEntry {  // a key of the config
+  std::string path, value, origin;
+};
+struct ReportPage {
+  std::string name;      // of the folder
+  std::string headline;  // how the run ended
+  std::string run_dir;
+  std::string svg;  // the curves
+  std::vector<ReportEpoch> epochs;
+  std::vector<ReportEntry> config;
+  std::vector<std::pair<std::string, std::string>> facts;  // what and its value
+  std::vector<std::string> files;                          // of the folder, to link to
+  const ReportData* data;
+};
+std::string to_html(const ReportPage& page);
+
+}  // namespace gradus::cli

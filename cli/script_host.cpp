@@ -1,0 +1,153 @@
+// Doors from a script to the program's own parts, and what surrounds its run.
+#include "cli/script_host.hpp"
+
+#include "cli/batches.hpp"
+#include "cli/experiment.hpp"
+#include "cli/progress.hpp"
+#include "cli/train.hpp"
+#include "engine/io/options.hpp"
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr size_t kMemory = size_t(2) << 30;  // in the sandbox, unless --max-memory says another
+
+std::atomic<lua::Script*> running = nullptr;
+
+// gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
+// or tokens) and labels, from 0, of both parts.
+lua::Answer data_door(const std::string& json, const Claim& claim, Device& device) {
+  Json config{
+      {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
+  const Dataset data = load_data(
+      read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data"), claim);
+  lua::Answer out;
+  const auto add = [&](const std::string& name, const Samples& set) {
+    // The order, and the batch as it is packed; its tensors count by themselves.
+    const auto inputs = size_t(set.count * data.inputs_each());
+    claim(size_t(set.count) * sizeof(int64_t) +
+          inputs * (data.sequences ? sizeof(int64_t) : sizeof(float)));
+    std::vector<int64_t> all(static_cast<size_t>(set.count));
+    std::iota(all.begin(), all.end(), int64_t(0));
+    const Batches::Batch batch = Batches(data, set, device).fill(all);
+    out.tensors.emplace_back(name + "_inputs", batch.inputs);
+    out.tensors.emplace_back(name + "_labels", batch.labels);
+  };
+  add("train", data.train);
+  add("test", data.test);
+  out.json =
+      Json{{"name", data.name}, {"classes", data.classes}, {"rows", data.rows}, {"cols", data.cols}}
+          .dump();
+  return out;
+}
+
+// A device of an experiment may name code to load, or another limit of memory: not in the sandbox.
+void check_harmless(const TrainOptions& o) {
+  const Json config = layered_network(o.config, o.set).resolve();
+  const auto plain = [](const std::string& s) {
+    return s.find_first_of("{/.") == std::string::npos;
+  };
+  const Json device = config.value("device", Json(""));
+  if (!plain(o.device) ||
+      !(device.is_number() || (device.is_string() && plain(device.get<std::string>()))))
+    fail(ErrorKind::value, "experiment",
+         "in the sandbox a device is a name such as cuda:0; run the script with --unsafe");
+}
+
+// gradus.experiment(FILE) or gradus.experiment{config = FILE, set = {"epochs=1"}, out = DIR}:
+// trains as `gradus train` does, and gives its result.
+lua::Answer experiment_door(const std::string& json, const Claim& claim, bool sandboxed,
+                            std::ostream& err) {
+  const Json given = Json::parse(json);
+  TrainOptions o;
+  o.json = true;
+  o.claim = claim;
+  if (given.is_string())
+    o.config = given.get<std::string>();
+  else
+    for (const auto& [key, value] : given.items())
+      if (key == "config" && value.is_string())
+        o.config = value.get<std::string>();
+      else if (key == "out" && value.is_string())
+        o.out = value.get<std::string>();
+      else if (key == "device" && value.is_string())
+        o.device = value.get<std::string>();
+      else if (key == "set" && value.is_array())
+        o.set = value.get<std::vector<std::string>>();
+      else
+        fail(ErrorKind::value, "experiment", "there is no option \"", key,
+             "\" of that kind; config, out, device (texts) and set (texts)");
+  if (o.config.empty()) fail(ErrorKind::value, "experiment", "expected the file of a config");
+  if (sandboxed) check_harmless(o);
+  std::ostringstream lines;
+  run_train(o, lines, err);
+  lua::Answer out;
+  std::istringstream in(lines.str());
+  for (std::string line; std::getline(in, line);)
+    if (Json event = Json::parse(line); event["event"] == "result") out.json = line;
+  return out;
+}
+
+}  // namespace
+
+lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device& device,
+                                  std::ostream& err) {
+  lua::ScriptOptions options;
+  options.unsafe = unsafe;
+  options.limits.memory = memory.empty() ? (unsafe ? 0 : kMemory) : byte_size(Json(memory));
+  options.device = &device;
+  const bool sandboxed = !unsafe;
+  options.doors["data"] = [&device](const std::string& json, const Claim& claim) {
+    return data_door(json, claim, device);
+  };
+  options.network = [](const std::string& layers, Tensor probe) {
+    const Json checked =
+        check(Spec::array(layer_spec(), "layers"), Json::parse(layers), "gradus.nn");
+    return build_layers(read_layers(checked), probe, "layers");
+  };
+  options.doors["experiment"] = [&err, sandboxed](const std::string& json, const Claim& claim) {
+    return experiment_door(json, claim, sandboxed, err);
+  };
+  if (const auto bar = std::make_shared<ProgressBar>(err); bar->shown())
+    options.progress = [bar](const lua::LoopState* loop) {
+      if (!loop) return bar->clear();
+      if (loop->done == 0 || loop->seconds <= 0) return;  // no rate yet
+      const double rate = double(loop->done) / loop->seconds;
+      bar->draw(loop->text, loop->done, loop->total, rate, "steps",
+                double(loop->total - loop->done) / rate, loop->values);
+    };
+  return options;
+}
+
+ScriptInterrupt::ScriptInterrupt(lua::Script& script) {
+  running = &script;
+  struct sigaction action {};
+  action.sa_flags = SA_RESETHAND;  // a second one ends the process, whatever it is in
+  action.sa_handler = [](int) {
+    if (lua::Script* const s = running) s->interrupt();
+  };
+  ::sigaction(SIGINT, &action, &before_);
+}
+ScriptInterrupt::~ScriptInterrupt() {
+  ::sigaction(SIGINT, &before_, nullptr);
+  running = nullptr;
+}
+
+void with_traceback(std::ostream& err, const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    const size_t end = e.message().find("\nstack traceback:");
+    if (end == std::string::npos) throw;
+    err << e.message().substr(end + 1) << "\n";
+    fail(e.kind(), e.op(), e.message().substr(0, end));
+  }
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,33 @@
+// What a script meets in this program, whoever runs it: data sets, experiments and networks of
+// configs as functions, the sandbox's limits, Ctrl-C, and how its errors are shown.
+#pragma once
+#include "bindings/lua/script.hpp"
+
+#include <csignal>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace gradus::cli {
+
+// `memory`: "50MiB"; "": 2 GiB in the sandbox, else no limit. Whatever trains says so on `err`. The
+// device and `err` outlive the script. Error(config) for what is no size.
+lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device& device,
+                                  std::ostream& err);
+
+// While it lives, Ctrl-C stops the script at its next instruction; one at a time.
+class ScriptInterrupt {
+ public:
+  explicit ScriptInterrupt(lua::Script& script);
+  ~ScriptInterrupt();
+  ScriptInterrupt(const ScriptInterrupt&) = delete;
+  ScriptInterrupt& operator=(const ScriptInterrupt&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// Runs f; of a script's error the traceback goes to `err`, the error itself on as every other.
+void with_traceback(std::ostream& err, const std::function<void()>& f);
+
+}  // namespace gradus::cli

@@ -1,0 +1,24 @@
+// `gradus step CONFIG`: a debugger for backward (ops/audit/stepper.hpp) at a prompt, or by a script
+// of commands.
+#pragma once
+#include "cli/one_step.hpp"
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+struct StepOptions {
+  std::string config;            // what cli/one_step.hpp runs
+  std::vector<std::string> set;  // "path=value"; of a network
+  ScriptTarget script{};
+  std::string commands;  // a file of commands; "": standard input
+  std::string device;
+  bool json = false;
+};
+// The exit code. Throws Error; of a script of commands also the first wrong one, with its line, and
+// at the end what a node threw on the way.
+int run_step(const StepOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace gradus::cli

@@ -1,0 +1,70 @@
+// VersionLog: while it lives, every write in place of its thread is noted: who wrote, where, from
+// which version to which, and which saved copies became stale by it. Where a vjp then meets one,
+// the engine's message ends with that story. Other than the log of the run itself, what it keeps is
+// bounded: memory and nodes that the program has let go of are swept out as it goes.
+#pragma once
+#include "engine/graph.hpp"
+#include "engine/write_listener.hpp"
+
+#include <string>
+#include <unordered_map>
+
+namespace gradus::audit {
+
+// Something that a node saved, and that a write left behind.
+struct StaleCopy {
+  std::string op, where, what;  // "mul", "layers.1", "input a"
+  uint64_t version = 0;         // that it saved
+};
+
+struct Write {
+  std::string tensor;         // "layers.0.weight", or "f32 (2, 3), made by relu"
+  std::string by, where;      // "mul_"; the open Traces, "" if none
+  uint64_t from = 0, to = 0;  // versions of the memory, which views share
+  std::vector<StaleCopy> stale;
+  const Storage* memory = nullptr;  // to compare, not to follow; null: it is gone
+};
+std::string to_text(const Write& w);      // in one line
+std::string to_text(const StaleCopy& s);  // "input a of mul (version 0), at layers.1"
+
+class VersionLog {
+ public:
+  VersionLog();
+  ~VersionLog();
+  VersionLog(const VersionLog&) = delete;
+  VersionLog& operator=(const VersionLog&) = delete;
+
+  // What the log calls this tensor's memory from now on.
+  void name(const std::string& name, const Tensor& t);
+  // In order.
+  const std::vector<Write>& writes() const { return writes_; }
+  // Those into the memory of t.
+  std::vector<Write> writes_to(const Tensor& t) const;
+
+ private:
+  // Of one storage; it keeps the storage, so that no address comes back as another's.
+  struct Memory {
+    Ref<Storage> storage;
+    std::string tensor;
+    struct Copy {
+      const GradFn* node;
+      StaleCopy saved;
+    };
+    std::vector<Copy> copies;
+  };
+  Memory& memory_of(Storage& storage);
+  void called(const OpContext& call, GradFn* node);
+  void written(Storage& storage, const char* op);
+  std::string story(const GradFn& node, const Saved& saved) const;
+  void sweep();
+
+  std::vector<Write> writes_;
+  std::unordered_map<const Storage*, Memory> memories_;
+  std::unordered_map<const GradFn*, Ref<GradFn>> nodes_;  // that saved something
+  size_t sweep_at_ = 1024;
+  CallListener on_call_, *outer_call_;
+  WriteListener on_write_, *outer_write_;
+  StaleStory on_stale_, *outer_stale_;
+};
+
+}  // namespace gradus::audit

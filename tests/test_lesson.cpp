@@ -1,0 +1,158 @@
+// `gradus lesson`: every lesson runs, prints what stands at its end, and shows the code that it
+// runs.
+#include "cli/lesson.hpp"
+
+#include "tests/program_helpers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace gradus;
+using gradus::cli::Lesson;
+using gradus::cli::lessons;
+using gradus::test::ProgramRun;
+using gradus::test::run;
+using gradus::test::TempFolder;
+using Json = nlohmann::json;
+
+namespace {
+
+// Words, with what hugs a number cut off: "(2," is "(", "2", ",".
+std::vector<std::string> words(const std::string& text) {
+  std::string spaced;
+  for (const char c : text)
+    if (std::strchr("[](),;=|<>*", c))
+      spaced += std::string(" ") + c + " ";
+    else
+      spaced += c;
+  std::istringstream in(spaced);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+// The same word, or numbers within rounding: f32 sums differ from processor to processor.
+bool alike(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto number = [](const std::string& s, double& x) {
+    char* end = nullptr;
+    x = std::strtod(s.c_str(), &end);
+    return end == s.c_str() + s.size();
+  };
+  double x = 0, y = 0;
+  return number(a, x) && number(b, y) && std::fabs(x - y) <= 0.02 * std::fabs(y) + 1e-6;
+}
+
+void check_alike(const std::string& got, const std::string& wanted) {
+  const auto a = words(got), b = words(wanted);
+  CHECK_MESSAGE(a.size() == b.size(), got, " for ", wanted);
+  for (size_t k = 0; k < std::min(a.size(), b.size()); ++k)
+    CHECK_MESSAGE(alike(a[k], b[k]), a[k], " for ", b[k]);
+}
+
+std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+  return out;
+}
+
+std::string of_kind(const Json& lesson, const std::string& kind) {
+  std::string out;
+  for (const Json& line : lesson["lines"])
+    if (line["kind"] == kind) out += line["text"].get<std::string>() + "\n";
+  return out;
+}
+
+std::string without(std::string text, char c) {
+  text.erase(std::remove(text.begin(), text.end(), c), text.end());
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("lesson: ten of them, each prints what stands at its end") {
+  const TempFolder folder;
+  const ProgramRun all = run(folder, "lesson --json --device cpu");
+  CHECK(all.code == 0);
+  CHECK(all.err == "");
+  const std::vector<Json> got = json_lines(all.out);
+  REQUIRE(got.size() == 10);
+  REQUIRE(lessons().size() == 10);
+  for (size_t n = 0; n < got.size(); ++n) {
+    const Lesson& lesson = lessons()[n];
+    CAPTURE(lesson.name);
+    CHECK(got[n]["number"] == n + 1);
+    CHECK(got[n]["name"] == lesson.name);
+    CHECK(got[n]["title"] == lesson.title);
+    const std::string& source = lesson.source;
+    CHECK(std::count(source.begin(), source.end(), '\n') < 60);
+    const std::string mark = "\n--[==[ prints\n";
+    const size_t end = source.find(mark);
+    REQUIRE(end != std::string::npos);
+    const std::string wanted =
+        source.substr(end + mark.size(), source.rfind("]==]") - end - mark.size());
+    CHECK(words(wanted).size() > 5);
+    check_alike(of_kind(got[n], "output"), wanted);
+    // Text and code together are the script, and nothing is shown twice.
+    std::string shown =
+        "-- " + lesson.title + "\n" + of_kind(got[n], "text") + of_kind(got[n], "code");
+    std::string script = source.substr(0, end + 1);
+    std::vector<std::string> a = words(without(shown, '-')), b = words(without(script, '-'));
+    std::sort(a.begin(), a.end());
+    std::sort(b.begin(), b.end());
+    CHECK(a == b);
+  }
+  // Text, then code, then what it prints.
+  std::string kinds;
+  for (const Json& line : got[0]["lines"]) kinds += line["kind"].get<std::string>()[0];
+  CHECK(kinds.starts_with("tttc"));
+  CHECK(kinds.find("co") != std::string::npos);
+  CHECK(kinds.find("ot") != std::string::npos);
+  CHECK(kinds.find("tco") == std::string::npos);
+}
+
+TEST_CASE("lesson: the numbers of micrograd's front page are computed, not written down") {
+  const std::string& source = lessons()[1].source;
+  const std::string code = source.substr(0, source.find("--[==[ prints"));
+  for (const char* number : {"24.7041", "138.8338", "645.5773"}) {
+    CHECK(code.find(number) == std::string::npos);
+    CHECK(source.find(number) != std::string::npos);
+  }
+}
+
+TEST_CASE("lesson: one of them, for people; its source is a script of its own") {
+  const TempFolder folder;
+  const ProgramRun one = run(folder, "lesson 3 --device cpu");
+  CHECK(one.code == 0);
+  CHECK(one.out.starts_with("3. Broadcasting, and the sum that undoes it\n\nA row of three"));
+  CHECK(one.out.find("\n    print(y:detach())\n\n  > [[1.1, 2.2, 3.3],\n  >  [4.1, 5.2, 6.3]]\n") !=
+        std::string::npos);
+  CHECK(one.out.find('\1') == std::string::npos);
+  CHECK(one.out.find("--[") == std::string::npos);
+  CHECK(one.out.find('\033') == std::string::npos);
+  CHECK(run(folder, "lesson broadcasting --device cpu").out == one.out);
+
+  const ProgramRun source = run(folder, "lesson 3 --source");
+  folder.write("mine.lua", source.out);
+  std::string printed;
+  std::istringstream lines(one.out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  > ")) printed += line.substr(4) + "\n";
+  CHECK(run(folder, "script mine.lua --device cpu").out == printed);
+
+  const ProgramRun list = run(folder, "lesson --list");
+  CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 10);
+  CHECK(list.out.starts_with(" 1  The chain rule\n"));
+  CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 10);
+  for (const char* wrong : {"lesson 0", "lesson 11", "lesson 3x", "lesson nothing"}) {
+    const ProgramRun r = run(folder, wrong);
+    CHECK(r.code == 2);
+    CHECK(r.err.find("they are 1 to 10") != std::string::npos);
+  }
+  CHECK(run(folder, "lesson --source").code == 2);
+}

@@ -1,0 +1,222 @@
+// gradus.audit in scripts, and scripts as the target of commands that look at one step.
+#include "cli/one_step.hpp"
+#include "ops/audit/audit.hpp"
+#include "ops/ops.hpp"
+#include "tests/lua_helpers.hpp"
+#include "tests/program_helpers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+using namespace gradus;
+using gradus::test::error_text;
+using gradus::test::fails;
+using gradus::test::has;
+using gradus::test::Lua;
+using gradus::test::ProgramRun;
+using gradus::test::says;
+using gradus::test::TempFolder;
+
+namespace {
+
+const std::string kNet =
+    "local w = gradus.tensor({{0.5, -0.2}, {0.1, 0.3}}, {requires_grad = true}) "
+    "local x = gradus.tensor{{1.0, 2.0}} "
+    "local function net()\n  return x:matmul(w):tanh():sum()\nend\n";
+
+// What looks at a script's step: roots, and the names of leaves.
+struct Looked {
+  std::optional<audit::Watch> watch{};
+  cli::OneStep step{};
+  std::string names{}, places{};
+
+  Looked(const TempFolder& folder, const std::string& text, cli::ScriptTarget target = {}) {
+    std::ofstream(folder / "step.lua") << text;
+    step = cli::run_one_step({folder / "step.lua", {}, std::move(target)}, open_device("cpu"),
+                             [this] { watch.emplace(); });
+    for (const auto& [name, leaf] : step.leaves) names += (names.empty() ? "" : " ") + name;
+    for (const audit::Call* c : watch->below(step.roots))
+      places += (places.empty() ? "" : " ") + c->op->name +
+                c->where.substr(std::min(c->where.find("step.lua") + 8, c->where.size()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("lua audit: check judges every node with its line") {
+  CHECK(says(kNet + "local r = gradus.audit.check(net) print(#r, r.bad, r)\n"
+                    "for _, l in ipairs(r) do if l.op == 'tanh' then print(l.where, l.verdict, "
+                    "l.bad, l.error <= l.tolerance, l.operands) end end") ==
+        "3\t0\t3 nodes: no wrong derivative|test.lua:2\tok\tfalse\ttrue\tf32(1, 2)");
+  // Under a watch that is open, of a tensor; several times.
+  CHECK(says(kNet +
+             "local y = gradus.audit.watch(function(k) local y = net() * k "
+             "print(gradus.audit.check(y).bad, #gradus.audit.check(y), gradus.audit.birth(y)) "
+             "return y end, 3) print(y.op)") == "0\t4\tnil|mul");
+  CHECK(has(fails(kNet + "gradus.audit.check(net())"), "within gradus.audit.watch(function()"));
+  CHECK(has(fails(kNet + "gradus.audit.check(net, {against = './x.json'})"), "expected a device"));
+  CHECK(says(kNet + "print(gradus.audit.check(net, {against = 'reference'}).bad)") == "0");
+}
+
+TEST_CASE("lua audit: a wrong slope is named with its line, in a process of its own") {
+  const TempFolder folder;
+  std::ofstream(folder / "wrong.lua")
+      << "local half = gradus.op{name = 'half_square', check = false,\n"
+         "  value = function(x) return x * x / 2 end, slope = function(x, y) return 2 * x end}\n"
+         "local w = gradus.tensor({1.0, 2.0}, {requires_grad = true})\n"
+         "local loss = gradus.exp(half(w)):sum()\n"
+         "loss:backward()\n"
+         "print('not reached')\n";
+  const ProgramRun r = gradus::test::run(folder, "audit wrong.lua --json --device cpu");
+  CHECK(r.code == 5);
+  CHECK(r.err == "");
+  CHECK(has(r.out, R"("op":"half_square","where":"wrong.lua:4")"));
+  CHECK(has(r.out, R"("nodes":3,"bad":1)"));
+  CHECK(!has(r.out, "not reached"));
+  // The same from within, and repaired.
+  std::ofstream(folder / "both.lua")
+      << "local function make(slope) return gradus.op{name = 'half_square', check = false, "
+         "value = function(x) return x * x / 2 end, slope = slope} end\n"
+         "local w = gradus.tensor({1.0, 2.0}, {requires_grad = true})\n"
+         "local half = make(function(x, y) return 2 * x end)\n"
+         "local r = gradus.audit.check(function() return half(w):sum() end)\n"
+         "print(r.bad, r[1].op, r[1].where, r[1].verdict)\n"
+         "print((tostring(r):match('^[^:]*:%d+: half_square.f32.2,.. is wrong by differences')))\n"
+         "half = make(function(x, y) return x end)\n"
+         "print(gradus.audit.check(function() return half(w):sum() end))\n";
+  CHECK(gradus::test::run(folder, "script both.lua").out ==
+        "1\thalf_square\tboth.lua:4\tdifferences\n"
+        "both.lua:4: half_square(f32(2,)) is wrong by differences\n"
+        "2 nodes: no wrong derivative\n");
+}
+
+TEST_CASE("lua audit: the birth of a NaN, and parameters that get no gradient") {
+  CHECK(says("local x = gradus.tensor({{1.0, -4.0}}, {requires_grad = true})\n"
+             "local b = gradus.audit.birth(function()\nreturn (x:sqrt() * 2):sum() end)\n"
+             "print(b.op, b.where, b.element[1], b.element[2], x[b.element]:item(), b.backward)") ==
+        "sqrt\ttest.lua:3\t1\t2\t-4.0\tfalse");
+  CHECK(says("local x = gradus.tensor({0.0, 1.0}, {requires_grad = true})\n"
+             "local b = gradus.audit.birth(function()\nreturn (x:sqrt() * x):sum() end)\n"
+             "print(b and b.op, b and b.backward, b and b.operand)") == "sqrt\ttrue\t1");
+  CHECK(says("print(gradus.audit.birth(function() return gradus.ones(2):requires_grad_():sum() "
+             "end))") == "nil");
+  const std::string two =
+      "local p = {a = gradus.ones(2):requires_grad_(), b = gradus.ones(2):requires_grad_(), "
+      "c = gradus.ones(2):requires_grad_()} local function f() return (p.a * "
+      "p.b:detach()):sum() end ";
+  CHECK(has(says(two + "local u = gradus.audit.unreached(f, p) print(u.a, u.b, u.c)"),
+            "nil\tcut by a detach"));
+  CHECK(has(says(two + "local u = gradus.audit.unreached(f, {p.a, p.c}) print(u[1], u[2])"),
+            "nil\tno op reads it"));
+}
+
+TEST_CASE("lua audit: backward is told node by node, and what is used twice adds up") {
+  const std::string graph =
+      "local w = gradus.tensor(2.0, {requires_grad = true}) local x = gradus.tensor(3.0, "
+      "{requires_grad = true}) local function f() local a = w * x return a * (a + x) end ";
+  CHECK(says(graph +
+             "gradus.audit.backward(f, function(s) local t = s.node .. ' ' .. s.op .. ' ' .. "
+             "s.cotangents[1]:item() for _, e in ipairs(s.sent) do t = t .. ' ' .. e.to .. '=' .. "
+             "e.value:item() .. ' ' .. e.nth .. '/' .. e.of end print(t) end) "
+             "print(w.grad:item(), x.grad:item())") ==
+        "%2 mul 1.0 %0=9.0 1/2 %1=6.0 1/1|%1 add 6.0 %0=6.0 2/2 x=6.0 1/2|"
+        "%0 mul 15.0 w=45.0 1/1 x=30.0 2/2|45.0\t36.0");
+  CHECK(has(fails(graph + "gradus.audit.backward(f, function(s) error('at ' .. s.op) end)"),
+            "test.lua:1: at mul"));
+  // Hooks of an error are gone again.
+  CHECK(says(graph + "local y = f() pcall(gradus.audit.backward, y, function() error('x') end) "
+                     "y:backward() print(w.grad:item())") == "45.0");
+}
+
+TEST_CASE("lua audit: hooks of tensors") {
+  const std::string x = "local x = gradus.tensor({1.0, 2.0}, {requires_grad = true}) ";
+  CHECK(says(x + "local y = x * 3 local h = y:register_hook(function(g) print('hook', g[1]:item()) "
+                 "return g * 10 end) y:sum():backward() print(x.grad)") ==
+        "hook\t1.0|[30, 30]|f32 (2,)");
+  CHECK(says(x + "local h = x:register_hook(function(g) return g * 2 end) h:remove() "
+                 "x:sum():backward() print(x.grad)") == "[1, 1]|f32 (2,)");
+  CHECK(says(x + "x:register_hook(function(g) end) x:sum():backward() print(x.grad)") ==
+        "[1, 1]|f32 (2,)");
+  CHECK(has(fails(x + "x:register_hook(function(g) error('within') end) x:sum():backward()"),
+            "test.lua:1: within"));
+  // A hook made in a coroutine that has ended; the tensor outlives the script.
+  Tensor kept;
+  {
+    lua::ScriptOptions o;
+    o.looking = [&](const Tensors& roots, const Tensors&, lua::Moment) {
+      return kept = roots[0], true;
+    };
+    Lua lua(o);
+    CHECK(lua("coroutine.wrap(function() x = gradus.ones(2):requires_grad_() y = x * 2 "
+              "y:register_hook(function(g) return g * 5 end) end)() collectgarbage() "
+              "print(gradus.grad((y:sum()), x)) print('not reached')") == "");
+    CHECK(grad({kept}, {lua.script.leaves()[0].second}, {}, {.retain_graph = true})[0]
+              .to_vector<float>() == std::vector<float>{10, 10});
+  }
+  CHECK(has(error_text(ErrorKind::value, [&] { backward(kept); }), "has ended"));
+}
+
+TEST_CASE("lua audit: graph as text and files of its own kinds") {
+  const std::string text = says(kNet + "print(gradus.audit.graph(net))");
+  CHECK(has(text, "contract("));
+  CHECK(has(text, ", w;"));
+  CHECK(has(text, "# test.lua:2"));
+  const TempFolder folder;
+  CHECK(says(kNet + "gradus.audit.graph(net, {html = '" + (folder / "a.html") + "', dot = '" +
+             (folder / "a.dot") + "'}) print(1)") == "1");
+  CHECK(has(gradus::test::slurp(folder / "a.html"), "<svg"));
+  CHECK(gradus::test::slurp(folder / "a.dot").rfind("digraph", 0) == 0);
+  CHECK(has(fails(kNet + "gradus.audit.graph(net, {html = '" + (folder / ".bashrc") + "'})",
+                  ErrorKind::value),
+            "expected a file that ends in .html"));
+}
+
+TEST_CASE("lua audit: a script as the target of a look, its leaves by their variables") {
+  const TempFolder folder;
+  const std::string loop =
+      "local layer = {w = gradus.ones(2):requires_grad_(), b = gradus.zeros(2):requires_grad_()}\n"
+      "scale = gradus.ones(1):requires_grad_()\n"
+      "local function loss(x)\n"
+      "  local bias = layer.b\n"
+      "  return (x * layer.w + bias * scale):sum()\n"
+      "end\n"
+      "for step = 1, 3 do\n"
+      "  local ok = pcall(function() loss(gradus.ones(2) * step):backward() end)\n"
+      "  print('step', step, ok)\n"
+      "end\n";
+  const Looked first(folder, loop);
+  CHECK(first.step.roots[0].item() == 2);
+  CHECK(first.names == "layer.b layer.w scale");
+  CHECK(first.places == "mul:5 mul:5 add:5 sum:5");
+  CHECK(!first.step.leaves[0].second.grad().defined());  // ended before the walk
+  const Looked third(folder, loop, {{}, 3});
+  CHECK(third.step.roots[0].item() == 6);
+  CHECK(third.step.leaves[1].second.grad().to_vector<float>() == std::vector<float>{3, 3});
+  CHECK(audit::audit(*third.watch, third.step.roots).bad == 0);
+  CHECK(has(error_text(ErrorKind::config,
+                       [&] {
+                         Looked(folder, loop, {{}, 4});
+                       }),
+            "backward() or gradus.grad() 3 times, and number 4 was asked for"));
+  CHECK(has(error_text(ErrorKind::config, [&] { Looked(folder, loop, {{}, 0}); }), "1 or more"));
+  CHECK(has(error_text(ErrorKind::value, [&] { Looked(folder, "local x = nil + 1"); }),
+            "step.lua:1"));
+  CHECK(has(error_text(ErrorKind::config, [&] { Looked(folder, "print(1)"); }), "audit.mark(y)"));
+  // gradus.grad, in a coroutine within a pcall; arguments; a network's parameters; mark.
+  const Looked within(
+      folder,
+      "local x = gradus.tensor(tonumber(...), {requires_grad = true})\n"
+      "local co = coroutine.wrap(function() pcall(gradus.grad, x * x, x) error('on') end)\n"
+      "pcall(co) pcall(co) x:fill_(0) print('not reached')",
+      {{"3.5"}});
+  CHECK(within.step.roots[0].item() == 12.25);
+  CHECK(within.names == "x");
+  const Looked marked(folder,
+                      "local net = gradus.nn({{linear = 2}}, {1, 3})\n"
+                      "gradus.audit.mark(net(gradus.ones(1, 3)):sum())");
+  CHECK(marked.names == "net.layers.0.weight net.layers.0.bias");
+  CHECK(marked.places.rfind("contract:2, layers[0] linear", 0) == 0);
+  // A mark is nothing in a plain run.
+  CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
+}
