@@ -1,11 +1,17 @@
-// One step under a watch, and the lines of its audit.
+// One step under a watch, and the lines of its audit. Each instrument has a step of its own: what a
+// watch keeps alive would be counted by the ledger, and what the ledger looks at would be timed.
 #include "cli/audit.hpp"
 
 #include "cli/audit_modes.hpp"
+#include "cli/audit_reports.hpp"
 #include "cli/one_step.hpp"
 #include "cli/session.hpp"
+#include "engine/io/file.hpp"
 #include "ops/audit/audit.hpp"
+#include "ops/audit/cost.hpp"
+#include "ops/audit/memory_ledger.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +30,8 @@ constexpr int kFailed = 5;
 
 class Findings {
  public:
-  Findings(const AuditOptions& o, std::ostream& out) : o_(o), out_(out) {
+  Findings(const AuditOptions& o, std::ostream& out)
+      : o_(o), out_(out), listed_(!o.ledger && !o.cost) {
     const std::set<std::string> known{"nan", "mismatch", "unreached", "none"};
     std::istringstream list(o.fail_on);
     for (std::string kind; std::getline(list, kind, ',');) {
@@ -41,9 +48,12 @@ class Findings {
     nodes_ = report.lines.size();
     bad_ = report.bad;
   }
-  void birth(const audit::Birth& b) {
+  // `node`: of the graph, or -1.
+  void birth(const audit::Birth& b, int node) {
     found("nan");
     const std::string where = b.call->where;
+    list_.push_back({"birth", node, b.text + (where.empty() ? "" : ", at " + where)});
+    if (!listed_) return;
     if (o_.json)
       emit({{"event", "birth"},
             {"op", b.call->op->name},
@@ -51,17 +61,21 @@ class Findings {
             {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
             {"text", b.text}});
     else
-      out_ << "NaN: " << b.text << (where.empty() ? "" : ", at " + where) << "\n";
+      out_ << "NaN: " << list_.back().text << "\n";
   }
   void unreached(const std::string& name, const std::string& why) {
     found("unreached");
     ++unreached_;
+    list_.push_back({"unreached", -1, name + ": " + why});
+    if (!listed_) return;
     if (o_.json)
       emit({{"event", "unreached"}, {"parameter", name}, {"why", why}});
     else
       out_ << "unreached: " << name << ": " << why << "\n";
   }
+  const std::vector<audit::Finding>& list() const { return list_; }
   int finish(const Device& device) {
+    if (!listed_) return code_;
     if (o_.json)
       emit({{"event", "result"},
             {"nodes", nodes_},
@@ -83,6 +97,7 @@ class Findings {
     out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
   }
   void print(const audit::Line& l) {
+    if (!listed_) return;
     const auto number = [](double x) { return std::isfinite(x) ? Event(x) : Event("Infinity"); };
     if (o_.json)
       return emit({{"event", "node"},
@@ -103,10 +118,34 @@ class Findings {
 
   const AuditOptions& o_;
   std::ostream& out_;
+  bool listed_;
   std::set<std::string> fatal_;
+  std::vector<audit::Finding> list_;
   size_t nodes_ = 0, bad_ = 0, unreached_ = 0;
   int code_ = 0;
 };
+
+struct Judged {
+  const OpInfo* op;
+  size_t index;
+  audit::NodeVerdict verdict;
+};
+// What an audit says into the view of another run of the same step. Nodes that were made before the
+// step began are no part of the audit: they come first in the view.
+void put(const std::vector<Judged>& verdicts, std::vector<audit::Finding> findings,
+         audit::GraphView& view) {
+  const size_t before = view.nodes.size() - std::min(view.nodes.size(), verdicts.size());
+  for (const Judged& j : verdicts) {
+    audit::Node& node = view.nodes.at(before + j.index);
+    if (node.op != j.op)
+      fail(ErrorKind::value, "audit", "two runs of the step record different graphs: node ",
+           int64_t(j.index), " is ", j.op->name, ", then ", node.op->name);
+    node.verdict = j.verdict;
+  }
+  for (audit::Finding& f : findings)
+    if (f.node >= 0) f.node += int(before);
+  view.findings = std::move(findings);
+}
 
 }  // namespace
 
@@ -115,23 +154,44 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   if (o.versions) return run_audit_versions(o, out, err);
   if (o.accounting) return run_audit_accounting(o, out, err);
   Findings findings(o, out);
-  const Json device = config_device(o.config);
-  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
+  const Json named = config_device(o.config);
+  const Session session(o.device, false, err, named.is_null() ? nullptr : &named, o.config);
+  Device& device = session.device();
   audit::Options options;
   if (!o.against.empty()) options.against = &open_device(o.against);
+  const OneStepConfig target{o.config, o.set, o.script};
+  const bool page = !o.html.empty(), measured = o.ledger || o.cost || page;
 
-  std::optional<audit::Watch> watch;
-  const OneStep step =
-      run_one_step({o.config, o.set, o.script}, session.device(), [&] { watch.emplace(); });
-  findings.report(audit::audit(*watch, step.roots, options));
-  std::optional<audit::Birth> birth = audit::birth(*watch);
-  if (!birth) birth = audit::birth_in_backward(*watch, step.roots);
-  if (birth) findings.birth(*birth);
-  Tensors leaves;
-  for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
-  for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
-    findings.unreached(step.leaves[u.which].first, u.why);
-  return findings.finish(session.device());
+  std::vector<Judged> verdicts;
+  if (page || !measured) {
+    std::optional<audit::Watch> watch;
+    const OneStep step = run_one_step(target, device, [&] { watch.emplace(); });
+    const audit::Report report = audit::audit(*watch, step.roots, options);
+    findings.report(report);
+    for (const audit::Line& l : report.lines)
+      verdicts.push_back({l.call->op,
+                          l.index,
+                          {audit::to_text(l.verdict), l.bad(), l.error, l.tolerance, l.text}});
+    std::optional<audit::Birth> birth = audit::birth(*watch);
+    if (!birth) birth = audit::birth_in_backward(*watch, step.roots, false, step.seeds);
+    if (birth) {
+      const auto line = std::find_if(report.lines.begin(), report.lines.end(),
+                                     [&](const audit::Line& l) { return l.call == birth->call; });
+      findings.birth(*birth, line == report.lines.end() ? -1 : int(line->index));
+    }
+    Tensors leaves;
+    for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
+    for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
+      findings.unreached(step.leaves[u.which].first, u.why);
+  }
+  if (measured) {
+    audit::GraphView view = measured_step(target, device, page);
+    if (page) put(verdicts, findings.list(), view);
+    if (o.ledger) report_ledger(view, o.json, out);
+    if (o.cost) report_cost(view, o.json, out);
+    if (page) write_file_atomically(o.html, audit::to_html(view));
+  }
+  return findings.finish(device);
 }
 
 }  // namespace gradus::cli

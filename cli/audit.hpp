@@ -1,5 +1,6 @@
-// `gradus audit CONFIG|SCRIPT`: runs the forward of one step and judges the derivative of
-// every node with its own numbers (ops/audit/).
+// `gradus audit CONFIG|SCRIPT|TRACE_FILE`: runs one step of an experiment and judges the derivative
+// of every node with its own numbers; or says where its memory and its time go; or writes all of it
+// as a page (ops/audit/).
 #pragma once
 #include "cli/one_step.hpp"
 
@@ -14,6 +15,8 @@ struct AuditOptions {
   std::string device;
   std::string against;                   // a device; "" for none
   std::string fail_on = "nan,mismatch";  // also "unreached"; "" or "none" for nothing
+  bool ledger = false, cost = false;     // these instead of the list of verdicts
+  std::string html;                      // file of a page with all three; "" for none
   bool json = false;
   // Instead of the verdicts (cli/audit_modes.hpp):
   std::string explain;    // a leaf, or a node such as "%7"

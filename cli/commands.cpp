@@ -250,6 +250,8 @@ void declare_audit(CLI::App& app, Action& action) {
   const auto o = std::make_shared<AuditOptions>();
   CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
                           "  gradus audit configs/mlp/digits.json\n"
+                          "  gradus audit configs/lenet/digits.json --ledger --cost\n"
+                          "  gradus audit configs/lenet/digits.json --html lenet.html\n"
                           "  gradus audit mlp.json --against reference --json\n"
                           "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
                           "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
@@ -260,6 +262,9 @@ void declare_audit(CLI::App& app, Action& action) {
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
+  sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
+  text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");
   text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
   text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
   whole(sub, "--top", o->top, "paths that are shown; 5 by default");

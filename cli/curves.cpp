@@ -50,8 +50,9 @@ struct Axis {
   std::vector<double> marks() const {
     if (!logarithmic) return ticks(low, high, 5);
     std::vector<double> out;
-    const double decades = std::log10(high / low);
-    for (double d = std::floor(std::log10(low)); d <= std::log10(high); ++d)
+    const double decades = std::log10(high / low), step = std::ceil(decades / 8);
+    const double first = step * std::floor(std::log10(low) / step);
+    for (double d = first; d <= std::log10(high); d += step)
       for (const double m : {1.0, 2.0, 5.0}) {
         const double v = m * std::pow(10, d);
         if (v >= low && v <= high && (m == 1 || decades < 3)) out.push_back(v);
@@ -157,6 +158,7 @@ std::string legend(const Chart& chart, double y) {
   };
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     const Curve& c = chart.curves[i];
+    if (c.points.empty()) continue;
     out += join("<path class=\"l ", kStyleNames[int(c.style)], " c", i % 3, "\" d=\"M", number(x),
                 ",", number(y), "h26\"/>");
     if (c.style != Curve::Style::thin) out += mark(c.style, i % 3, x + 13, y, c.name);
@@ -232,15 +234,17 @@ std::string xml_escaped(const std::string& text) {
 }
 
 std::string to_svg(std::vector<Chart> charts) {
-  for (Chart& c : charts)
-    std::erase_if(c.curves, [](const Curve& curve) { return curve.points.empty(); });
-  std::erase_if(charts, [](const Chart& c) { return c.curves.empty() && c.events.empty(); });
+  std::erase_if(charts, [](const Chart& c) {
+    return c.events.empty() && std::all_of(c.curves.begin(), c.curves.end(),
+                                           [](const Curve& one) { return one.points.empty(); });
+  });
   Axis x{0, 1, kLeft, kWidth - kRight, false};
   std::string names, body;
   double top = 0;
   for (const Chart& c : charts) {
     names += (names.empty() ? "" : "; ") + c.title;
-    for (const Curve& curve : c.curves) x.high = std::max(x.high, curve.points.back().first);
+    for (const Curve& curve : c.curves)
+      if (!curve.points.empty()) x.high = std::max(x.high, curve.points.back().first);
     for (const double at : c.events) x.high = std::max(x.high, at);
   }
   for (const Chart& c : charts) {

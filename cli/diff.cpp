@@ -78,6 +78,7 @@ class DiffReport {
     summary();
   }
   void structure() {
+    if (!d_.dtypes.empty()) out_ << "dtypes: " << d_.dtypes << "\n";
     for (const NodeDifference& n : d_.nodes) {
       if (n.kind == NodeDifference::Kind::same) continue;
       out_ << (n.kind == NodeDifference::Kind::inserted  ? "+ "
@@ -127,11 +128,19 @@ class DiffReport {
       out_ << fmt::format("the same bits: {}, {}\n", nodes(a_), nodes(b_));
       return;
     }
-    out_ << fmt::format(
-        "different: {} against {}; in structure {}, values of {}, cotangents of {}, {}, {}\n",
-        nodes(a_), nodes(b_), counted(size_t(d_.structural), "place"),
-        counted(size_t(d_.values), "node"), counted(size_t(d_.cotangents), "node"),
-        counted(size_t(d_.gradients), "gradient"), counted(size_t(d_.operands), "leaf value"));
+    out_ << fmt::format("different: {} against {}", nodes(a_), nodes(b_));
+    const char* between = ": ";
+    const auto say = [&](int n, const char* one, const char* many) {
+      if (n == 0) return;
+      out_ << between << n << " " << (n == 1 ? one : many);
+      between = ", ";
+    };
+    say(d_.structural, "place in structure", "places in structure");
+    say(d_.values, "value", "values");
+    say(d_.cotangents, "cotangent", "cotangents");
+    say(d_.gradients, "gradient of a leaf", "gradients of leaves");
+    say(d_.operands, "leaf", "leaves");
+    out_ << "\n";
   }
 
   // ---- json
@@ -176,6 +185,7 @@ class DiffReport {
           {"nodes_b", b_.nodes.size()},
           {"device_a", a_.device},
           {"device_b", b_.device},
+          {"dtypes", d_.dtypes},
           {"structural", d_.structural},
           {"values", d_.values},
           {"cotangents", d_.cotangents},

@@ -26,7 +26,8 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
     audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
     recorded.title = o.config;
     save_trace(o.record, recorded, session.device());
-    out << o.record << ": " << recorded.nodes.size() << " nodes; `gradus replay " << o.record
+    out << o.record << ": " << recorded.nodes.size()
+        << (recorded.nodes.size() == 1 ? " node" : " nodes") << "; `gradus replay " << o.record
         << "` runs them again\n";
   }
   audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);

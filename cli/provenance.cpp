@@ -88,7 +88,7 @@ class Repeat {
     if (!birth) {
       reporter_.notice(join("gradus: loss and gradients of step ", guilty, " are finite: ",
                             guilty < failed ? "its update made a parameter infinite"
-                                            : "it is the update, or the test set",
+                                            : "it is its update, or the test set",
                             "; a smaller optimizer.lr may help"));
       return;
     }
@@ -177,6 +177,9 @@ void explain_not_finite(const Experiment& experiment, const Dataset& data, Devic
     Repeat(experiment, data, device, folder, reporter).explain(failed);
   } catch (const Interrupted&) {
     reporter.notice("gradus: interrupted; where it comes from was not found");
+  } catch (const Error& e) {
+    // What went wrong first is the error of the run.
+    reporter.notice(join("gradus: where it comes from was not found: ", e.what()));
   }
 }
 

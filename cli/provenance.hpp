@@ -9,8 +9,8 @@ namespace gradus::cli {
 
 // After an Error(numeric) whose step was `failed` (Trainer::failed_step()): says in notices, and as
 // an event "provenance", which node of which step made the first value that is not finite, with its
-// element and operands, and writes that step as a trace file into the folder. Asked to stop by an
-// interrupt, it says so. Throws what training throws.
+// element and operands, and writes that step as a trace file, nan-step-N.safetensors, into the
+// folder. Where that can't be done (interrupted, no memory), it says so and throws nothing.
 void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
                         int64_t failed, RunFolder& folder, Reporter& reporter);
 

@@ -19,6 +19,9 @@ using Event = nlohmann::ordered_json;
 
 constexpr int kDiffers = 5;
 
+std::string counted(size_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
 std::string place_of(const std::string& device, const std::string& arch, const std::string& build) {
   return device + (arch.empty() ? "" : " " + arch) + (build.empty() ? "" : ", " + build);
 }
@@ -74,12 +77,13 @@ class Replayer {
               {"device", place_of(again)}};
       print(e);
     } else if (d.same()) {
-      out_ << fmt::format("{} nodes, {} gradients on {}: the same bits\n", step_.nodes.size(),
-                          gradients, device_.name());
+      out_ << fmt::format("{}, {} on {}: the same bits\n", counted(step_.nodes.size(), "node"),
+                          counted(gradients, "gradient"), device_.name());
     } else {
       out_ << first << "\n"
-           << fmt::format("{} values, {} cotangents, {} gradients differ\n", d.values, d.cotangents,
-                          d.gradients);
+           << fmt::format("{}, {}, {} differ\n", counted(size_t(d.values), "value"),
+                          counted(size_t(d.cotangents), "cotangent"),
+                          counted(size_t(d.gradients), "gradient"));
       if (place_of(step_) != place_of(again))
         out_ << "made on " << place_of(step_) << "; this is " << place_of(again) << "\n";
     }
@@ -104,8 +108,9 @@ class Replayer {
         e["nodes"].push_back(node_text(small.step, i));
       print(e);
     } else {
-      out_ << fmt::format("{} of {} nodes still show {} ({} runs): {}\n", small.step.nodes.size(),
-                          step_.nodes.size(), o_.until, small.runs, o_.shrink);
+      out_ << fmt::format("{}: {} of {} still show {} ({})\n", o_.shrink, small.step.nodes.size(),
+                          counted(step_.nodes.size(), "node"), o_.until,
+                          counted(size_t(small.runs), "run"));
       for (size_t i = 0; i < small.step.nodes.size(); ++i)
         out_ << "  " << node_text(small.step, i) << "\n";
     }

@@ -33,6 +33,7 @@ struct Metrics {
   Chart loss{"loss", "step", {}, "step without an update: a gradient overflowed", {}, false};
   Chart accuracy{"accuracy on the test set", "step", {}, "", {}, true};
   int64_t skipped = 0, unreadable = 0;
+  std::string failure{};  // of a run that came to numbers that are none
 };
 
 // A number that is not finite was written as null.
@@ -66,6 +67,10 @@ Metrics read_metrics(const std::string& file) {
       const auto kind = e.at("event").get<std::string>();
       const auto step = e.at("step").get<double>();
       if (kind == "step") steps.points.emplace_back(step, number_of(e, "train_loss"));
+      if (kind == "failed") {
+        steps.points.emplace_back(step, std::nan(""));
+        m.failure = e.at("message").get<std::string>();
+      }
       if (kind == "skip") m.loss.events.push_back(step);
       if (kind == "epoch") add_epoch(e, m.epochs, m);
     } catch (const Json::exception&) {
@@ -126,6 +131,7 @@ std::string headline(const Json& summary, const Metrics& m) {
                 short_number(number_of(result, "loss")), ", after ",
                 result.value("steps", int64_t(0)), " steps in ",
                 duration(number_of(result, "seconds")), " on ", result.value("device", ""));
+  if (!m.failure.empty()) return "Failed. " + m.failure;
   if (m.epochs.empty()) return "Not finished: no epoch has ended yet.";
   const ReportEpoch& last = m.epochs.back();
   return join("Not finished. After epoch ", last.epoch, ": ", percent(last.accuracy),

@@ -191,7 +191,7 @@ std::string to_html(const ReportPage& page) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       xml_escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
       xml_escaped(page.name) + "</h1>\n<p>" + xml_escaped(page.headline) + "</p>\n";
-  if (!data.why_none.empty())
+  if (!data.why_none.empty() && page.headline.find(data.why_none) == std::string::npos)
     out += "<p><b>No predictions:</b> " + xml_escaped(data.why_none) + "</p>\n";
   out += page.svg + epochs_table(page.epochs);
   if (data.data && !data.test.said.empty())
@@ -204,9 +204,10 @@ std::string to_html(const ReportPage& page) {
     out +=
         (file == page.files.front() ? "<a href=\"" : ", <a href=\"") + file + "\">" + file + "</a>";
   const std::string dir = xml_escaped(page.run_dir);
-  out += "</tr>\n</table>\n<pre>gradus eval " + dir + "\ngradus graph " + dir +
-         "/config.json --html graph.html\ngradus audit " + dir + "/config.json\ngradus report " +
-         dir + "</pre>\n" + config_table(page.config);
+  const bool finished = std::count(page.files.begin(), page.files.end(), "model.safetensors") > 0;
+  out += "</tr>\n</table>\n<pre>" + (finished ? "gradus eval " + dir + "\n" : "") +
+         "gradus graph " + dir + "/config.json --html graph.html\ngradus audit " + dir +
+         "/config.json\ngradus report " + dir + "</pre>\n" + config_table(page.config);
   return out + "</body>\n</html>\n";
 }
 

@@ -1,6 +1,7 @@
 // RunFolder: what a training run leaves on disk. config.json (resolved), origins.json (where its
 // values came from), metrics.jsonl, the newest two checkpoint-STEP.safetensors, and once it is
-// finished model.safetensors, summary.json, curves.svg and report.html.
+// finished model.safetensors, summary.json, curves.svg and report.html; of a run that failed,
+// perhaps nan-step-STEP.safetensors (provenance.hpp).
 // Every file but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of
 // training.
 #pragma once

@@ -236,6 +236,9 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   try {
     result = loop.run();
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::numeric)
+      folder.append_metrics(
+          Event{{"event", "failed"}, {"step", trainer.steps()}, {"message", e.what()}}.dump());
     report_run(folder, experiment, data, trainer, device, e.what(), reporter);
     throw;
   }

@@ -1,15 +1,15 @@
 // Graphs as data: what is read from a live graph, the backward program, and the writers: text, DOT,
-// JSON, SVG and the page. What needs Graphviz or a browser is skipped with a line where it is
-// missing.
+// JSON, SVG and the page (in a browser: test_graph_view_page.cpp). What needs Graphviz is skipped
+// with a line where it is missing.
 #include "ops/audit/graph_layout.hpp"
 
 #include "ops/ops.hpp"
-#include "tests/helpers.hpp"
+#include "tests/browser.hpp"
+#include "tests/graph_views.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
 
 #include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -17,51 +17,11 @@ using namespace gradus;
 using namespace gradus::testing;
 using gradus::audit::GraphView;
 using gradus::audit::Source;
+using gradus::test::have;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  CHECK_MESSAGE(found, "\"", text.substr(0, 2000), "\" lacks \"", part, "\"");
-  return found;
-}
-
-bool have(const char* program) {
-  const bool found =
-      std::system(("command -v " + std::string(program) + " >/dev/null 2>&1").c_str()) == 0;
-  if (!found) MESSAGE(program, " is not installed: skipped");
-  return found;
-}
-
-// y = sum((w x)^2 + w x), with w x used twice.
-struct Small {
-  Tensor w = leaf(f64({1, 2, 3}, {3})), unused = leaf(f64({1}, {1}));
-  Tensor x = f64({4, 5, 6}, {3});
-  audit::GraphRecorder recorder{default_device(), true};
-  Tensor h = [&] {
-    const Trace trace("model"), inner("layer 1");
-    return w * x;
-  }();
-  Tensor y = sum(h * h + h);
-  GraphView view = audit::read_graph({y}, {{"w", w}, {"unused", unused}}, &recorder);
-};
-
-// A chain of `n` pointwise ops with a link over three of them here and there.
-GraphView chain(int n) {
-  Tensor x = leaf(f32({0.5f, -0.5f}, {2}));
-  Tensor y = x, before = x;
-  for (int i = 0; i < n; ++i) {
-    if (i % 5 == 3) {
-      y = y + before;
-      before = y;
-    } else {
-      y = i % 2 ? tanh(y) : sigmoid(y);
-    }
-  }
-  return audit::read_graph({sum(y)}, {{"x", x}});
-}
 
 double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
@@ -270,93 +230,6 @@ TEST_CASE("graph view: the page stands alone") {
     const std::string file = folder.write("g.svg", svg);
     CHECK(std::system(("xmllint --noout '" + file + "'").c_str()) == 0);
   }
-}
-
-TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding") {
-  if (!have("chromium")) return;
-  const TempFolder folder;
-  const auto browse = [&](const std::string& page, const std::string& script) {
-    const std::string test =
-        "<script>const R = {ms: performance.now()}; const $$ = q => "
-        "[...document.querySelectorAll(q)]; const press = k => document.body.dispatchEvent(new "
-        "KeyboardEvent('keydown', {key: k, bubbles: true})); const set = (id, v) => { $(id).value "
-        "= v; "
-        "$(id).dispatchEvent(new Event('input')); };\n" +
-        script +
-        "\ndocument.body.dataset.result = "
-        "btoa(unescape(encodeURIComponent(JSON.stringify(R))));</script></body>";
-    std::string with = page;
-    with.replace(with.rfind("</body>"), 7, test);
-    folder.write("page.html", with);
-    const std::string command = "cd '" + folder.path() +
-                                "' && timeout 60 chromium --headless --no-sandbox --disable-gpu "
-                                "--user-data-dir='" +
-                                (folder / "profile") + "' --dump-dom 'file://" +
-                                (folder / "page.html") + "#n=1' > dom.txt 2> err.txt";
-    REQUIRE(std::system(command.c_str()) == 0);
-    const std::string dom = gradus::test::slurp(folder / "dom.txt");
-    const size_t at = dom.find("data-result=\"");
-    REQUIRE_MESSAGE(at != std::string::npos, "the script of the page failed");
-    std::string code = dom.substr(at + 13, dom.find('"', at + 13) - at - 13), text;
-    unsigned bits = 0, n = 0;
-    for (const char c : code) {
-      const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-      const char* d = std::strchr(digits, c);
-      if (!d) break;
-      bits = bits << 6 | unsigned(d - digits);
-      if ((n += 6) >= 8) text += char(bits >> (n -= 8) & 255);
-    }
-    return Json::parse(text);
-  };
-  const Json r = browse(to_html(Small().view), R"(
-    R.linked = $$("#panel h2")[0].textContent;
-    R.boxes = $$(".box").length;
-    set("find", "mul"); R.hits = $("hits").textContent; R.found = $$(".box.found").length;
-    set("find", "layer 1"); R.byModule = $("hits").textContent;
-    set("find", "");
-    $$(".box.node")[0].dispatchEvent(new MouseEvent("click"));
-    R.panel = $("panel").textContent; R.hash = location.hash;
-    R.path = $$(".box.path").length;
-    set("slider", 2); R.done = $$(".box.done").length; R.now = $("now").textContent;
-    press("ArrowRight"); R.after = $$(".box.done").length; R.back = $$(".wire.back").length;
-    press("j"); R.next = $$("#panel h2")[0].textContent;
-    R.bars = $$("#panel .bars rect").length;
-    $("colour").value = "saved bytes"; $("colour").onchange();
-    R.shaded = $$(".box.dark, .box.light").length;
-    press("f"); R.folded = $$(".box").length; press("f"); R.open = $$(".box").length;
-    R.rows = $$("tbody tr").length; R.noscript = document.body.className;)");
-  CHECK(r["linked"] == "%1 mul");
-  CHECK(r["boxes"] == 6);  // four nodes, w, c0
-  CHECK(r["hits"] == "2 found");
-  CHECK(r["found"] == 2);
-  CHECK(r["byModule"] == "1 found");
-  has(r["panel"], "%0 mul");
-  has(r["panel"], "model › layer 1");
-  has(r["panel"], "dy/d");
-  CHECK(r["hash"] == "#n=0");
-  CHECK(r["path"] == 4);
-  CHECK(r["done"] == 2);
-  has(r["now"], "step 2 of 4: vjp of %2 add");
-  CHECK(r["after"] == 3);
-  CHECK(r["back"] == 1);
-  CHECK(r["next"] == "%1 mul");
-  CHECK(r["bars"].get<int>() > 2);
-  CHECK(r["shaded"] == 2);
-  CHECK(r["folded"] == 0);
-  CHECK(r["open"] == 6);
-  CHECK(r["rows"] == 4);
-  CHECK(r["noscript"] == "");
-  // Thousands of nodes: folded at first, a node is found in its group, and all of it is quick.
-  const Json big = browse(to_html(chain(gradus::test::small_sizes() ? 500 : 5000)), R"(
-    R.boxes = $$(".box").length; set("find", "%321 tanh"); R.hits = $("hits").textContent;
-    R.open = $$(".box").length; set("slider", 100); R.done = $$(".box.done").length;
-    R.all = performance.now();)");
-  CHECK(big["hits"] == "1 found");
-  CHECK(big["open"].get<int>() > big["boxes"].get<int>());
-  CHECK(big["open"].get<int>() < 200);
-  CHECK(big["ms"].get<double>() < 3000);
-  MESSAGE("5000 nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
-          big["all"].get<double>(), " ms");
 }
 
 TEST_CASE("graph view: thousands of nodes are written in seconds") {

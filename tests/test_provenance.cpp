@@ -149,6 +149,18 @@ TEST_CASE("provenance: born in backward, a step before a loss shows it") {
   CHECK(quiet.provenance.is_null());
   CHECK(quiet.notices.find("repeated") == std::string::npos);
   CHECK(quiet.error.substr(0, 40) == f.error.substr(0, 40));
+
+  // Interrupted, it says so, and the run's error stays.
+  cli::TrainOptions stopped = o;
+  stopped.out = folder / "stopped";
+  test::InterruptAt interrupt("repeated to find out why");
+  std::ostream err(&interrupt);
+  std::ostringstream out;
+  const std::string error =
+      test::error_text(ErrorKind::numeric, [&] { cli::run_train(stopped, out, err); });
+  CHECK(error.find("train: the loss is nan at step 2") == 0);
+  CHECK(interrupt.str().find("interrupted; where it comes from was not found") !=
+        std::string::npos);
 }
 
 TEST_CASE("provenance: an update that overflows") {

@@ -107,6 +107,8 @@ TEST_CASE("report: a chart is logarithmic where it spans decades, and never with
   // Equal ratios are equal distances.
   const std::vector<double> y = heights(cli::to_svg({chart({{1, 100}, {2, 10}, {3, 1}})}));
   REQUIRE(y.size() == 3);
+  // Over many decades, not all of them are named.
+  CHECK(count(cli::to_svg({chart({{1, 1}, {2, 1e33}})}), "text-anchor=\"end\"") < 10);
   CHECK(y[1] - y[0] == doctest::Approx(y[2] - y[1]).epsilon(0.01));
   CHECK(y[0] < y[2]);
 }
@@ -269,8 +271,11 @@ TEST_CASE("report: of a run that failed, of one without its data, of one with da
   std::ostringstream out, err;
   error_text(ErrorKind::numeric, [&] { cli::run_train(o, out, err); });
   const std::string page = read_file(o.out + "/report.html");
-  CHECK(has(page, "<b>No predictions:</b> train: the loss is "));
-  CHECK(has(page, "Not finished: no epoch has ended yet."));
+  CHECK(has(page, "<p>Failed. train: the loss is "));
+  CHECK(has(page, "not finite</text>"));
+  report(o.out);  // it is remembered
+  CHECK(has(read_file(o.out + "/report.html"), "<p>Failed. train: the loss is "));
+  CHECK(count(read_file(o.out + "/curves.svg"), "class=\"x\"") == 2);
 
   o = small(folder, "gone");
   train(o);

@@ -19,8 +19,8 @@ print("da against ik,jk->ij:", compare(da, gradus.einsum("ik,jk->ij", g, b:detac
 print("db against ij,ik->jk:", compare(db, gradus.einsum("ij,ik->jk", a:detach(), g)))
 print("da against g b^T:    ", compare(da, g:matmul(b:detach().T)))
 
--- A letter that one operand alone has was summed, so its gradient is spread: the last lesson but
--- two again. A linear layer, a batched product, attention's scores, a trace: one rule.
+-- No axis is special: a batch axis is a letter that all three have. A linear layer, a batched
+-- product, a trace, or attention's scores: one rule.
 local q = gradus.randn(5, 2, 3, {dtype = "f64", requires_grad = true})
 local k = gradus.randn(5, 4, 3, {dtype = "f64"})
 local scores = gradus.einsum("bqd,bkd->bqk", q, k)
@@ -28,13 +28,15 @@ local gs = gradus.randn(5, 2, 4, {dtype = "f64"})
 local dq = gradus.grad(scores, q, gs)
 print("attention's scores:  ", compare(dq, gradus.einsum("bqk,bkd->bqd", gs, k)))
 
--- Shapes alone tell what the gradient costs: forward 2 * 3 * 4 products, and each gradient as many.
--- So a training step of a network of products takes three times its forward pass.
-print("forward and backward:", 2 * 3 * 4, 2 * (2 * 3 * 4))
+-- Letters alone tell what the gradients cost: forward has one multiplication for each i, j and k,
+-- and each gradient has as many. So a training step of such layers takes three times its forward
+-- pass.
+local forward = a.shape[1] * a.shape[2] * b.shape[2]
+print("multiplications:", forward, "forward", 2 * forward, "backward")
 --[==[ prints
 da against ik,jk->ij:	the same
 db against ij,ik->jk:	the same
 da against g b^T:    	the same
 attention's scores:  	the same
-forward and backward:	24	48
+multiplications:	24	forward	48	backward
 ]==]

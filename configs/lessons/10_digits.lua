@@ -7,8 +7,8 @@ local data = gradus.data{name = "digits", train = 2000, test = 500}
 local net = gradus.nn({{linear = 64}, "relu", {linear = 10}}, {1, data.rows * data.cols})
 local adam = gradus.optim.adam(net:parameters(), {lr = 3e-3})
 
--- One step: forward to a single number, backward to a gradient for each of the 50890 parameters,
--- and a small move of each against its gradient. Three passes over 2000 images in batches of 50.
+-- One step: forward to a single number, backward to a gradient for each parameter, and a small
+-- move of each against its gradient. Three passes over 2000 images in batches of 50.
 for epoch = 1, 3 do
   local total = 0
   for at = 1, 2000, 50 do

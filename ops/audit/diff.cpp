@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 namespace gradus::audit {
 
@@ -67,7 +68,7 @@ std::vector<std::pair<int, int>> common(const std::vector<std::string>& a,
   for (; end_a > begin && end_b > begin && a[size_t(end_a - 1)] == b[size_t(end_b - 1)];)
     tail.emplace_back(--end_a, --end_b);
   const int rows = end_a - begin, columns = end_b - begin;
-  constexpr int64_t kMostCells = 100'000'000;
+  constexpr int64_t kMostCells = 25'000'000;
   if (int64_t(rows) * columns > kMostCells)
     fail(ErrorKind::value, "diff", "the steps have ", rows, " and ", columns,
          " nodes between their common beginning and end: too many to match");
@@ -96,6 +97,7 @@ class Differ {
 
   StepDifference diff() {
     match();
+    match_dtypes();
     leaves();
     for (NodeDifference& d : out_.nodes) compare_nodes(d);
     count();
@@ -112,21 +114,33 @@ class Differ {
     std::vector<std::pair<int, int>> pairs = common(keys_a, keys_b);
     pairs.emplace_back(int(a_.nodes.size()), int(b_.nodes.size()));
     int i = 0, j = 0;
-    for (const auto& [to_a, to_b] : pairs) {
-      while (j < to_b) {
-        int k = i;
-        while (k < to_a && a_.nodes[size_t(k)].op != b_.nodes[size_t(j)].op) ++k;
-        if (k == to_a) {
-          add(NodeDifference::Kind::inserted, -1, j++);
-          continue;
-        }
-        while (i < k) add(NodeDifference::Kind::removed, i++, -1);
-        add(NodeDifference::Kind::same, i++, j++);
-      }
-      while (i < to_a) add(NodeDifference::Kind::removed, i++, -1);
+    const auto up_to = [&](int a, int b) {
+      while (i < a) add(NodeDifference::Kind::removed, i++, -1);
+      while (j < b) add(NodeDifference::Kind::inserted, -1, j++);
       if (i < int(a_.nodes.size()) && j < int(b_.nodes.size()))
         add(NodeDifference::Kind::same, i++, j++);
+    };
+    for (const auto& [to_a, to_b] : pairs) {
+      for (int next = j; next < to_b; ++next) {
+        int k = i;
+        while (k < to_a && a_.nodes[size_t(k)].op != b_.nodes[size_t(next)].op) ++k;
+        if (k < to_a) up_to(k, next);
+      }
+      up_to(to_a, to_b);
     }
+  }
+  // An f32 network in f64: said once, not of every node.
+  void match_dtypes() {
+    std::map<DType, std::set<DType>> became;
+    for (const auto& [a, b] : node_of_) {
+      const auto &x = a_.nodes[size_t(a)].outputs, &y = b_.nodes[size_t(b)].outputs;
+      for (size_t k = 0; k < std::min(x.size(), y.size()); ++k)
+        became[x[k].dtype].insert(y[k].dtype);
+    }
+    for (const auto& [from, to] : became)
+      if (to.size() > 1) return;
+    for (const auto& [from, to] : became)
+      if (from != *to.begin()) say(out_.dtypes, join(from, " -> ", *to.begin()));
   }
   void add(NodeDifference::Kind kind, int a, int b) {
     if (kind == NodeDifference::Kind::same) node_of_[a] = b;
@@ -159,7 +173,8 @@ class Differ {
     for (size_t i = 0; i < std::max(x.attrs.size(), y.attrs.size()); ++i) {
       const std::string before = i < x.attrs.size() ? to_text(x.attrs[i]) : "none",
                         after = i < y.attrs.size() ? to_text(y.attrs[i]) : "none";
-      if (before != after)
+      const bool dtype = i < x.attrs.size() && x.attrs[i].type == AttrValue::Type::dtype;
+      if (before != after && !(dtype && !out_.dtypes.empty()))
         say(d.what, join(i < x.op->attrs.size() ? x.op->attrs[i].name : join("attribute ", i), " ",
                          before, " -> ", after));
     }
@@ -167,7 +182,7 @@ class Differ {
     if (x.inputs.size() != y.inputs.size())
       say(d.what, join(x.inputs.size(), " -> ", y.inputs.size(), " operands"));
     for (size_t k = 0; k < std::min(x.inputs.size(), y.inputs.size()); ++k) {
-      if (!same_source(x.inputs[k], y.inputs[k])) say(d.what, join("operand ", k));
+      if (!same_source(x.inputs[k], y.inputs[k])) say(d.what, join("another operand ", k));
       constant(d, x.inputs[k], y.inputs[k], k);
     }
     for (size_t k = 0; k < std::min(x.outputs.size(), y.outputs.size()); ++k) {
@@ -176,7 +191,8 @@ class Differ {
         say(d.what, join("shape ", u.sizes, " -> ", v.sizes));
         continue;
       }
-      if (u.dtype != v.dtype) say(d.what, join("dtype ", u.dtype, " -> ", v.dtype));
+      if (u.dtype != v.dtype && out_.dtypes.empty())
+        say(d.what, join("dtype ", u.dtype, " -> ", v.dtype));
       worse(d.value, u.value, v.value);
       worse(d.cotangent, u.cotangent, v.cotangent);
     }
@@ -275,11 +291,15 @@ std::string node_text(const RecordedStep& step, size_t node) {
 
 std::string Numbers::text() const {
   if (same()) return "the same bits";
-  char far[32];
-  snprintf(far, sizeof far, "%.2g", relative);
+  const auto brief = [](const char* format, double x) {
+    char t[32];
+    snprintf(t, sizeof t, format, x);
+    return std::string(t);
+  };
   return join(differing, " of ", count, " elements, ",
-              ulps >= 0 ? join("up to ", ulps, " ulp, ") : std::string(), "relative ",
-              std::string(far), "; element ", element, " is ", a, " and ", b);
+              ulps >= 0 ? "up to " + brief("%.3g", ulps) + " ulp, " : std::string(), "relative ",
+              brief("%.2g", relative), "; element ", element, " is ", brief("%.9g", a), " and ",
+              brief("%.9g", b));
 }
 
 Numbers compare(const Tensor& a, const Tensor& b) {

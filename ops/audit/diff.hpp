@@ -34,12 +34,15 @@ struct LeafDifference {
 struct StepDifference {
   std::vector<NodeDifference> nodes;  // in the order of b; removed ones where they were
   std::vector<LeafDifference> leaves;
+  std::string
+      dtypes;  // what all dtypes of one kind became, "f32 -> f64"; that alone changes no node
   int structural = 0;  // nodes and leaves of which there is something to say
   // In nodes: where values part first, and cotangents in the order of backward; -1: nowhere.
   int first_value = -1, first_cotangent = -1;
   int values = 0, cotangents = 0, gradients = 0, operands = 0;  // how many differ
   bool same() const {
-    return structural == 0 && values == 0 && cotangents == 0 && gradients == 0 && operands == 0;
+    return dtypes.empty() && structural == 0 && values == 0 && cotangents == 0 && gradients == 0 &&
+           operands == 0;
   }
 };
 StepDifference diff(const RecordedStep& a, const RecordedStep& b);

@@ -61,13 +61,23 @@ Json node_json(const Node& n) {
                           {"storage", s.storage},
                           {"counted", s.counted},
                           {"packed", s.packed},
-                          {"read", s.read}});
+                          {"read", s.read},
+                          {"read_by", s.read_by}});
   j["saved_bytes"] = n.saved_bytes;
   if (n.flops >= 0) j["flops"] = n.flops;
   if (n.bytes >= 0) j["bytes"] = n.bytes;
   if (n.forward_ns >= 0) j["forward_ns"] = std::round(n.forward_ns);
   if (n.backward_ns >= 0) j["backward_ns"] = std::round(n.backward_ns);
+  if (n.backward_flops >= 0) j["backward_flops"] = n.backward_flops;
+  if (n.backward_bytes >= 0) j["backward_bytes"] = n.backward_bytes;
   if (n.step >= 0) j["step"] = n.step;
+  if (n.trivial()) j["trivial"] = true;
+  if (n.verdict)
+    j["verdict"] = {{"verdict", n.verdict->verdict},
+                    {"bad", n.verdict->bad},
+                    {"error", number(n.verdict->error)},
+                    {"tolerance", number(n.verdict->tolerance)},
+                    {"text", n.verdict->text}};
   return j;
 }
 
@@ -129,6 +139,28 @@ std::string to_json(const GraphView& v) {
   for (const GraphCall& c : v.backward_calls) backward["calls"].push_back(call_json(c));
   backward["first_leaf_sum"] = v.first_leaf_sum;
   j["backward"] = std::move(backward);
+  if (v.memory) {
+    Json moments = Json::array();
+    for (const MemoryMoment& m : v.memory->moments) {
+      moments.push_back({{"op", m.op}, {"peak", m.peak}, {"live", m.live}});
+      if (m.backward) moments.back()["backward"] = true;
+      if (m.node >= 0) moments.back()["node"] = m.node;
+    }
+    j["memory"] = {{"before", v.memory->before}, {"moments", std::move(moments)}};
+  }
+  if (v.peaks)
+    j["peaks"] = {{"flops", v.peaks->flops},
+                  {"bytes", v.peaks->bytes},
+                  {"matrix", v.peaks->matrix},
+                  {"copied", v.peaks->copied},
+                  {"dtype", dtype_name(v.peaks->dtype)}};
+  if (v.findings) {
+    j["findings"] = Json::array();
+    for (const Finding& f : *v.findings) {
+      j["findings"].push_back({{"kind", f.kind}, {"text", f.text}});
+      if (f.node >= 0) j["findings"].back()["node"] = f.node;
+    }
+  }
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

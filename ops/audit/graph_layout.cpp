@@ -35,7 +35,7 @@ double width_of(const GraphView& v, const Source& s) {
          (s.kind == Source::Kind::node ? kGradient : 0);
 }
 
-std::vector<Group> cut(const GraphView& v) {
+std::vector<Group> by_module(const GraphView& v) {
   std::vector<Group> groups;
   for (size_t i = 0; i < v.nodes.size(); ++i) {
     const Node& n = v.nodes[i];
@@ -48,7 +48,11 @@ std::vector<Group> cut(const GraphView& v) {
     }
     groups.back().last = int(i) + 1;
   }
-  // Too many: neighbours are joined while they are small.
+  return groups;
+}
+
+// Neighbours are joined while they are many and small.
+void join_small(std::vector<Group>& groups) {
   while (groups.size() > kMostGroups) {
     std::vector<Group> joined;
     for (Group& g : groups) {
@@ -61,24 +65,45 @@ std::vector<Group> cut(const GraphView& v) {
     if (joined.size() == groups.size()) break;
     groups = std::move(joined);
   }
-  for (Group& g : groups) {
-    g.name = g.path.empty() ? join("%", g.first, " to %", g.last - 1) : g.path.back();
-    if (!g.path.empty() && v.nodes[size_t(g.last - 1)].path != g.path)
-      g.name += " to " + (v.nodes[size_t(g.last - 1)].path.empty()
-                              ? join("%", g.last - 1)
-                              : v.nodes[size_t(g.last - 1)].path.back());
-  }
-  return groups;
 }
+
+void name(const GraphView& v, Group& g) {
+  g.name = g.path.empty() ? join("%", g.first, " to %", g.last - 1) : g.path.back();
+  const Node& last = v.nodes[size_t(g.last - 1)];
+  if (!g.path.empty() && last.path != g.path)
+    g.name += " to " + (last.path.empty() ? join("%", g.last - 1) : last.path.back());
+}
+
+// What is drawn of a graph: all of it, or what is left when trivial nodes are skipped.
+class Drawn {
+ public:
+  Drawn(const GraphView& v, bool hide_trivial) : v_(v), hidden_(v.nodes.size()) {
+    for (size_t i = 0; hide_trivial && i < v.nodes.size(); ++i) hidden_[i] = v.nodes[i].trivial();
+    for (const Source& r : v.roots)
+      if (r.kind == Source::Kind::node) hidden_[size_t(r.id)] = false;
+  }
+  bool hidden(int node) const { return hidden_[size_t(node)]; }
+  // Where an operand comes from, past what is hidden.
+  Source source(Source s) const {
+    while (s.kind == Source::Kind::node && hidden_[size_t(s.id)])
+      s = v_.nodes[size_t(s.id)].inputs.empty() ? Source() : v_.nodes[size_t(s.id)].inputs[0];
+    return s;
+  }
+
+ private:
+  const GraphView& v_;
+  std::vector<bool> hidden_;
+};
 
 class Inside {
  public:
   // `used_later`: by node, is it an operand in a younger group?
-  Inside(const GraphView& v, Group& g, const std::vector<bool>& used_later)
-      : v_(v), g_(g), used_later_(used_later) {}
+  Inside(const GraphView& v, const Drawn& d, Group& g, const std::vector<bool>& used_later)
+      : v_(v), d_(d), g_(g), used_later_(used_later) {}
 
   void run() {
     collect();
+    if (items_.empty()) return;
     assign_layers();
     add_dummies();
     for (int sweep = 0; sweep < kSweeps; ++sweep) order(sweep % 2 == 0);
@@ -102,9 +127,11 @@ class Inside {
   void collect() {
     std::map<std::pair<int, int>, int> inputs;  // kind, id
     for (int i = g_.first; i < g_.last; ++i) {
-      const Node& n = v_.nodes[size_t(i)];
+      if (d_.hidden(i)) continue;
+      std::vector<Source> inputs_of;
+      for (const Source& s : v_.nodes[size_t(i)].inputs) inputs_of.push_back(d_.source(s));
       std::vector<int> from;
-      for (const Source& s : n.inputs) {
+      for (const Source& s : inputs_of) {
         if (s.kind == Source::Kind::node && s.id >= g_.first) {
           from.push_back(box_of_.at(s.id));
         } else if (drawn(v_, s)) {
@@ -117,7 +144,7 @@ class Inside {
       }
       const int box = add_box({Source::Kind::node, i, 0});
       box_of_[i] = box;
-      for (const Source& s : n.inputs)
+      for (const Source& s : inputs_of)
         if (s.kind == Source::Kind::node && s.id < g_.first) g_.in.push_back({s.id, box, {}});
       if (used_later_[size_t(i)]) g_.out.push_back({i, box, {}});
       for (size_t k = 0; k < from.size(); ++k)
@@ -266,6 +293,7 @@ class Inside {
   }
 
   const GraphView& v_;
+  const Drawn& d_;
   Group& g_;
   const std::vector<bool>& used_later_;
   std::vector<Item> items_;
@@ -275,19 +303,76 @@ class Inside {
   std::vector<double> rank_;
 };
 
+// Two groups with the same text look the same: ops, types, attributes, and how they hang together.
+std::string text_of(const GraphView& v, const Group& g) {
+  std::string text;
+  for (int i = g.first; i < g.last; ++i) {
+    const Node& n = v.nodes[size_t(i)];
+    text += n.op->name + "(";
+    for (const Source& s : n.inputs) {
+      if (s.kind == Source::Kind::node)
+        text += s.id >= g.first ? join(s.id - g.first, ".", s.output)
+                                : type_text(v.nodes[size_t(s.id)].outputs[size_t(s.output)]);
+      else if (s.kind == Source::Kind::leaf)
+        text += "leaf " + type_text(v.leaves[size_t(s.id)].value);
+      else if (s.kind == Source::Kind::constant)
+        text += "c " + type_text(v.constants[size_t(s.id)].value);
+      text += ",";
+    }
+    for (const auto& [name, value] : n.attrs) text += name + "=" + value + ",";
+    text += ")";
+    for (const Value& y : n.outputs) text += type_text(y);
+  }
+  return text;
+}
+
+std::vector<Repeat> repeats_of(const GraphView& v, const std::vector<Group>& groups) {
+  std::map<std::string, int> numbers;
+  std::vector<int> kind;
+  for (const Group& g : groups)
+    kind.push_back(numbers.try_emplace(text_of(v, g), int(numbers.size())).first->second);
+  const int n = int(kind.size());
+  std::vector<Repeat> found;
+  for (int i = 0; i < n;) {
+    Repeat best{i, 1, 1};
+    for (int p = 1; i + 2 * p <= n; ++p) {
+      int end = i + p;
+      while (end < n && kind[size_t(end)] == kind[size_t(end - p)]) ++end;
+      const int count = (end - i) / p;
+      if (count > 1 && p * count > best.period * best.count) best = {i, p, count};
+    }
+    if (best.count > 1) found.push_back(best);
+    i += best.period * best.count;
+  }
+  return found;
+}
+
 }  // namespace
 
-Layout lay_out(const GraphView& v) {
-  Layout layout{cut(v), std::vector<int>(v.nodes.size())};
+Layout lay_out(const GraphView& v, bool hide_trivial) {
+  Layout layout{by_module(v), std::vector<int>(v.nodes.size()), {}};
+  layout.repeats = repeats_of(v, layout.groups);
+  size_t drawn_once = layout.groups.size();
+  for (const Repeat& r : layout.repeats) drawn_once -= size_t(r.period * (r.count - 1));
+  if (drawn_once > kMostGroups) {
+    join_small(layout.groups);
+    layout.repeats = repeats_of(v, layout.groups);
+  }
+  for (Group& g : layout.groups) name(v, g);
   for (size_t g = 0; g < layout.groups.size(); ++g)
     for (int i = layout.groups[g].first; i < layout.groups[g].last; ++i)
       layout.group_of[size_t(i)] = int(g);
+  const Drawn drawn(v, hide_trivial);
   std::vector<bool> used_later(v.nodes.size());
-  for (size_t i = 0; i < v.nodes.size(); ++i)
-    for (const Source& s : v.nodes[i].inputs)
+  for (size_t i = 0; i < v.nodes.size(); ++i) {
+    if (drawn.hidden(int(i))) continue;
+    for (const Source& operand : v.nodes[i].inputs) {
+      const Source s = drawn.source(operand);
       if (s.kind == Source::Kind::node && layout.group_of[size_t(s.id)] != layout.group_of[i])
         used_later[size_t(s.id)] = true;
-  for (Group& group : layout.groups) Inside(v, group, used_later).run();
+    }
+  }
+  for (Group& group : layout.groups) Inside(v, drawn, group, used_later).run();
   return layout;
 }
 

@@ -35,11 +35,19 @@ struct Group {
   double width = 0, height = 0;
 };
 
+// Equal groups, one after the other: `count` times the `period` groups from `first` on.
+struct Repeat {
+  int first = 0, period = 1, count = 2;
+};
+
 struct Layout {
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node
+  std::vector<Repeat> repeats;
 };
 
-Layout lay_out(const GraphView& view);
+// With `hide_trivial`, edges go past nodes that are trivial(), roots apart; the groups are the
+// same, some may be empty.
+Layout lay_out(const GraphView& view, bool hide_trivial = false);
 
 }  // namespace gradus::audit

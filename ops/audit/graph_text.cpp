@@ -16,15 +16,6 @@ std::string numbered(const char* letter, const Source& s, size_t outputs) {
                      : join(letter, int64_t(s.id));
 }
 
-std::string count_text(double n, const char* unit) {
-  constexpr const char* kPrefix[] = {"", "k", "M", "G", "T", "P"};
-  size_t i = 0;
-  for (; n >= 1000 && i + 1 < std::size(kPrefix); ++i) n /= 1000;
-  char text[40];
-  snprintf(text, sizeof text, "%.3g %s%s", n, kPrefix[i], unit);
-  return text;
-}
-
 std::string attrs_text(const GraphCall& c) {
   std::string text;
   for (const auto& [key, value] : c.attrs)
@@ -162,6 +153,17 @@ std::string bytes_text(double bytes) {
   snprintf(text, sizeof text, "%.4g %s", bytes, kUnits[i]);
   return text;
 }
+
+std::string count_text(double n, const char* unit) {
+  constexpr const char* kPrefix[] = {"", "k", "M", "G", "T", "P"};
+  size_t i = 0;
+  for (; n >= 1000 && i + 1 < std::size(kPrefix); ++i) n /= 1000;
+  char text[40];
+  snprintf(text, sizeof text, "%.3g %s%s", n, kPrefix[i], unit);
+  return text;
+}
+
+std::string module_of(const Node& n) { return n.path.empty() ? "" : n.path.back(); }
 
 std::string to_text(const GraphView& v) {
   std::string text = join("# ", v.title.empty() ? "graph" : v.title, " on ", v.device, ": ",

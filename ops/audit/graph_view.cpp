@@ -3,6 +3,7 @@
 #include "ops/audit/graph_view.hpp"
 
 #include "engine/hooks.hpp"
+#include "ops/audit/memory_ledger.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,33 +14,50 @@ namespace gradus::audit {
 // Time in kernels, by the op that called them.
 class GraphRecorder::Clock : public KernelWrapper {
  public:
+  struct Spent {
+    double ns = 0, bytes = 0;
+  };
   bool on = true;
-  gd_status call(const gd_call&, Next next, gd_error& error) override {
+  gd_status call(const gd_call& call, Next next, gd_error& error) override {
     if (!on) return next(error);
     const auto begin = std::chrono::steady_clock::now();
     const gd_status status = next(error);
     if (!next.device.host_memory()) next.device.synchronize();
     const double ns =
         std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    all_ += ns;
-    by_op_[current_op()] += ns;
+    double bytes = 0;
+    for (int32_t i = 0; i < call.n_in; ++i) bytes += covered(call.in[i]);
+    for (int32_t i = 0; i < call.n_out; ++i) bytes += covered(call.out[i]);
+    for (Spent* s : {&all_, &by_op_[current_op()]}) {
+      s->ns += ns;
+      s->bytes += bytes;
+    }
     return status;
   }
-  double take(const std::string& op) {
+  Spent take(const std::string& op) {
     const auto at = by_op_.find(op);
-    const double ns = at == by_op_.end() ? 0 : at->second;
+    const Spent spent = at == by_op_.end() ? Spent() : at->second;
     clear();
-    return ns;
+    return spent;
   }
-  double all() const { return all_; }
+  const Spent& all() const { return all_; }
   void clear() {
-    all_ = 0;
+    all_ = {};
     by_op_.clear();
   }
 
  private:
-  double all_ = 0;
-  std::unordered_map<std::string, double> by_op_;
+  // Axes of stride 0 are read from the same place.
+  static double covered(const gd_view& v) {
+    if (!v.data) return 0;
+    double n = double(itemsize(DType(v.dtype)));
+    for (int32_t i = 0; i < v.rank; ++i)
+      if (v.strides[i] != 0 || v.sizes[i] == 0) n *= double(v.sizes[i]);
+    return n;
+  }
+
+  Spent all_;
+  std::unordered_map<std::string, Spent> by_op_;
 };
 
 GraphRecorder::GraphRecorder(Device& device, bool values)
@@ -60,11 +78,14 @@ GraphRecorder::~GraphRecorder() { call_listener = before_; }
 void GraphRecorder::note(const OpContext& ctx, GradFn& node) {
   Note& n = notes_[&node];
   n = {};
-  n.ns = clock_->take(ctx.op.name);
+  const Clock::Spent spent = clock_->take(ctx.op.name);
+  n.ns = spent.ns;
+  n.bytes = spent.bytes;
   clock_->on = false;
   for (const Tensor& t : ctx.inputs)
     n.operands.push_back(t.defined() && !t.grad_fn() ? t : Tensor());
-  if (ctx.op.cost) n.cost = ctx.op.cost(ctx);
+  for (const Tensor& y : ctx.outputs) n.buffers.push_back(y.storage().buffer_id());
+  if (ctx.op.cost) n.flops = ctx.op.cost(ctx).flops;
   if (values_)
     for (const Tensor& y : ctx.outputs) n.outputs.push_back(stats_of(y.detach()));
   clock_->on = true;
@@ -95,6 +116,7 @@ class GraphReader {
     collect();
     for (size_t i = 0; i < nodes_.size(); ++i) read_node(int(i));
     for (const Tensor& r : roots_) view_.roots.push_back(source_of(r));
+    if (seen_) name_storages();
     walk();
     return std::move(view_);
   }
@@ -251,8 +273,8 @@ class GraphReader {
       trace.remove_prefix(std::min(end + 2, trace.size()));
     }
     if (const Notes* note = note_of(&node)) {
-      n.flops = note->cost.flops;
-      n.bytes = note->cost.bytes;
+      n.flops = note->flops;
+      n.bytes = note->bytes;
       n.forward_ns = note->ns;
       for (size_t i = 0; i < note->outputs.size(); ++i) n.outputs[i].stats = note->outputs[i];
     }
@@ -275,12 +297,17 @@ class GraphReader {
       const void* key = s.packed.get();
       if (s.packed) {
         saved.bytes = size_t(numel_of(s.packed->sizes)) * itemsize(s.packed->dtype);
+        saved.sizes = s.packed->sizes;
+        saved.dtype = s.packed->dtype;
       } else {
         key = s.tensor.storage().buffer().get();
         saved.bytes = s.tensor.storage().bytes();
+        saved.sizes = s.tensor.sizes();
+        saved.dtype = s.tensor.dtype();
       }
       const auto [at, fresh] = buffers_.try_emplace(key, int(buffers_.size()));
       saved.storage = at->second;
+      if (!s.packed) storages_[s.tensor.storage().buffer_id()] = at->second;
       saved.packed = s.packed != nullptr;
       saved.counted = fresh && !s.packed && !leaf_buffers_.contains(key);
       if (saved.counted) n.saved_bytes += saved.bytes;
@@ -293,6 +320,16 @@ class GraphReader {
     view_.saved_bytes += n.saved_bytes;
   }
 
+  // Which values are the memory that somebody saved.
+  void name_storages() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Notes* note = note_of(nodes_[i]);
+      for (size_t k = 0; note && k < note->buffers.size(); ++k)
+        if (const auto at = storages_.find(note->buffers[k]); at != storages_.end())
+          view_.nodes[i].outputs[k].storage = at->second;
+    }
+  }
+
   // ---- backward
 
   void read_new_calls(const Tensors& tensors) {
@@ -301,6 +338,7 @@ class GraphReader {
       GraphCall call;
       read_call(*fn, call);
       view_.backward_calls.push_back(std::move(call));
+      calls_.push_back(fn);
     }
   }
 
@@ -325,9 +363,13 @@ class GraphReader {
     BackwardStep& step = view_.steps.back();
     step.calls = int(view_.backward_calls.size()) - step.first_call;
     const GradFn& node = *nodes_[size_t(id)];
+    Node& n = view_.nodes[size_t(id)];
     for (size_t k = 0; k < in.size(); ++k)
       if (in[k].defined() && node.inputs()[k].leads_somewhere())
         step.deliveries.push_back({int(k), source_of(node.inputs()[k]), source_of(in[k])});
+    for (int c = step.first_call + step.sums; seen_ && c < step.first_call + step.calls; ++c)
+      if (const Notes* note = note_of(calls_[size_t(c)]); note && note->flops >= 0)
+        n.backward_flops = std::max(n.backward_flops, 0.0) + note->flops;
     size_t left = view_.steps.size() > 1 ? view_.steps[view_.steps.size() - 2].saved_bytes_left
                                          : view_.saved_bytes;
     for (const SavedTensor& s : view_.nodes[size_t(id)].saved)
@@ -367,7 +409,11 @@ class GraphReader {
       GraphRecorder::Clock& clock = *seen_->clock_;
       const Hooked hooked(
           nodes_, [&](int, const Tensors&) { clock.clear(); },
-          [&](int id, const Tensors&) { view_.nodes[size_t(id)].backward_ns = clock.all(); });
+          [&](int id, const Tensors&) {
+            Node& n = view_.nodes[size_t(id)];
+            n.backward_ns = clock.all().ns;
+            n.backward_bytes = clock.all().bytes;
+          });
       grad(roots_, leaf_tensors_, seeds, {.retain_graph = true, .allow_unused = true});
       clock.on = false;
     }
@@ -389,6 +435,11 @@ class GraphReader {
     for (size_t i = 0; i < nodes_.size(); ++i)
       for (size_t s = 0; s < nodes_[i]->saved().size(); ++s)
         view_.nodes[i].saved[s].read = nodes_[i]->saved()[s].read;
+    if (!seen_) return;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const std::vector<std::vector<int>> readers = readers_of_saved(*nodes_[i]);
+      for (size_t s = 0; s < readers.size(); ++s) view_.nodes[i].saved[s].read_by = readers[s];
+    }
   }
 
   void count_deliveries() {
@@ -414,7 +465,7 @@ class GraphReader {
   const Tensors& roots_;
   GraphRecorder* seen_;
   GraphView view_;
-  std::vector<GradFn*> nodes_;
+  std::vector<GradFn*> nodes_, calls_;
   std::unordered_map<const GradFn*, Known> ids_;
   std::vector<Ref<GradFn>> held_;  // so that no address comes back as another node
   std::unordered_map<const Autograd*, size_t> leaf_ids_, seeds_;
@@ -423,8 +474,11 @@ class GraphReader {
   int named_constants_ = 0;
   std::unordered_map<const void*, int> buffers_;
   std::unordered_set<const void*> leaf_buffers_;
+  std::unordered_map<uint64_t, int> storages_;  // of saved memory, by buffer
   std::vector<Holders> holders_;
 };
+
+bool Node::trivial() const { return op->is_view || op->group == "view" || op->group == "memory"; }
 
 GraphView read_graph(const Tensors& roots, const Names& names, GraphRecorder* seen) {
   GraphView view = GraphReader(roots, names, seen).read();

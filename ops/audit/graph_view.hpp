@@ -7,6 +7,7 @@
 #include "engine/graph.hpp"
 #include "ops/audit/tensor_stats.hpp"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -33,6 +34,7 @@ struct Value {
   DType dtype = DType::f32;
   TensorStats stats;     // count 0: not looked at
   TensorStats gradient;  // the same; of forward values and leaves
+  int storage = -1;      // as SavedTensor::storage, if a node saved this memory; of forward values
 };
 
 struct GraphCall {
@@ -49,16 +51,32 @@ struct SavedTensor {
   bool counted = true;  // false: an older node's saved_bytes has it, or a leaf holds it anyway
   bool packed = false;  // by hooks or a checkpoint: who knows how much they keep; not counted
   bool read = true;     // did a vjp of this walk ask for it?
+  // Operands whose vjp asks for it; known where there was a recorder.
+  std::vector<int> read_by{};
+  Shape sizes{};
+  DType dtype = DType::f32;
+};
+
+// What an audit says of a node (audit.hpp).
+struct NodeVerdict {
+  std::string verdict;  // as to_text(Verdict)
+  bool bad = false;
+  double error = 0, tolerance = 0;
+  std::string text;
 };
 
 struct Node : GraphCall {
   std::vector<std::string> path;  // of the modules it was recorded in, outermost first
   std::vector<SavedTensor> saved;
-  size_t saved_bytes = 0;         // those that are counted
-  double flops = -1, bytes = -1;  // by OpInfo::cost; -1: not known
-  double forward_ns = -1;         // in kernels
-  double backward_ns = -1;        // of its vjp, in kernels
-  int step = -1;                  // when backward comes to it; -1: never
+  size_t saved_bytes = 0;      // those that are counted
+  double flops = -1;           // by OpInfo::cost; -1: not known, here and below
+  double bytes = -1;           // that the views of its kernel calls cover, read and written
+  double forward_ns = -1;      // in kernels
+  double backward_flops = -1;  // of the ops of its vjp
+  double backward_bytes = -1, backward_ns = -1;  // of its vjp, in kernels
+  int step = -1;                                 // when backward comes to it; -1: never
+  std::optional<NodeVerdict> verdict{};
+  bool trivial() const;  // moves or renames numbers: views, casts, copies
 };
 
 struct Leaf {
@@ -89,6 +107,41 @@ struct BackwardStep {
   size_t saved_bytes_left = 0;  // of all nodes, after this one lets go of its own
 };
 
+// Memory while one primitive call of the forward ran, or while backward was at one node. In bytes
+// above what lay on the device before.
+struct MemoryMoment {
+  bool backward = false;
+  int node = -1;  // -1: a call that was not recorded, or is not behind the roots
+  std::string op;
+  size_t peak = 0, live = 0;  // the most during it, what was left after it
+};
+// Memory by the op that asked for it.
+struct MemoryOfOp {
+  std::string op;
+  size_t forward = 0, backward = 0;  // bytes allocated in each pass
+  size_t between = 0, at_peak = 0;   // those of them that live between the passes, and at the peak
+};
+struct MemoryProfile {
+  size_t before = 0;  // bytes that lay there
+  std::vector<MemoryMoment> moments;
+  std::vector<MemoryOfOp> ops;  // those that hold the most at the peak first
+};
+
+// What this machine can do, measured (cost.hpp).
+struct MachinePeaks {
+  double flops = 0, bytes = 0;  // per second
+  int64_t matrix = 0;           // rows of the square matrices that gave `flops`
+  size_t copied = 0;            // bytes of the copy that gave `bytes`
+  DType dtype = DType::f32;
+};
+
+// What an audit says of the whole.
+struct Finding {
+  std::string kind;  // "birth" of a NaN, "unreached" parameter
+  int node = -1;     // -1: none of the graph's
+  std::string text;
+};
+
 struct GraphView {
   std::string title, device;
   std::vector<Node> nodes;  // in the order of recording
@@ -100,6 +153,10 @@ struct GraphView {
   std::vector<GraphCall> backward_calls;
   int first_leaf_sum = 0;              // backward_calls from here on add up gradients of leaves
   std::vector<Source> leaf_gradients;  // absent: none
+  // Filled by those who measured; read_graph() leaves them empty.
+  std::optional<MemoryProfile> memory;
+  std::optional<MachinePeaks> peaks;
+  std::optional<std::vector<Finding>> findings;
 };
 
 using Names = std::vector<std::pair<std::string, Tensor>>;
@@ -118,9 +175,9 @@ class GraphRecorder {
   friend class GraphReader;
   struct Note {
     Tensors operands;  // those that no node made; others are undefined
-    Cost cost{-1, -1};
-    double ns = -1;
+    double flops = -1, bytes = -1, ns = -1;
     std::vector<TensorStats> outputs;
+    std::vector<uint64_t> buffers;  // of the outputs
   };
   class Clock;
   void note(const OpContext& ctx, GradFn& node);
@@ -147,7 +204,9 @@ std::string type_text(const Value& value);                         // "f32[64,10
 std::string call_text(const GraphView& view, const GraphCall& call);
 // Formulas of the derivative, if the op is a statement: "dy/dx = y * (1 - y)".
 std::vector<std::string> derivatives_of(const OpInfo& op);
-std::string bytes_text(double bytes);  // "1.5 KiB"
+std::string bytes_text(double bytes);                // "1.5 KiB"
+std::string count_text(double n, const char* unit);  // "1.2 Mflop"
+std::string module_of(const Node& node);             // the innermost, or ""
 
 // ---- writers
 

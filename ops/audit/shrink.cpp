@@ -74,8 +74,9 @@ RecordedStep part_of(const RecordedStep& step, const std::vector<int>& nodes) {
     const auto [at, fresh] = frozen.try_emplace({s.id, s.output}, int(part.leaves.size()));
     if (fresh) {
       const RecordedOutput& o = step.nodes[size_t(s.id)].outputs[size_t(s.output)];
-      part.leaves.push_back({join("%", s.id, s.output > 0 ? join(".", s.output) : std::string()),
-                             o.value, o.cotangent});
+      part.leaves.push_back(
+          {join("was.%", s.id, s.output > 0 ? join(".", s.output) : std::string()), o.value,
+           o.cotangent});
     }
     return Source{Source::Kind::leaf, at->second, 0};
   };

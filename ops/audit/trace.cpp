@@ -252,6 +252,9 @@ LiveStep run(const RecordedStep& step, Device& device) {
     try {
       made[i] = call(node, in);
     } catch (const Error& e) {
+      const bool refused = e.kind() <= ErrorKind::autograd;  // else the machine is at fault
+      if (refused && !step.file.empty())
+        fail(ErrorKind::io, step.file, "node %", int64_t(i), ": ", e.what());
       fail(e.kind(), join("%", int64_t(i)), e.what());
     }
     bool fits = made[i].size() == node.outputs.size();
@@ -259,7 +262,8 @@ LiveStep run(const RecordedStep& step, Device& device) {
       fits = made[i][k].sizes() == node.outputs[k].sizes &&
              made[i][k].dtype() == node.outputs[k].dtype;
     if (!fits)
-      fail(ErrorKind::shape, join("%", int64_t(i)), node.op->name,
+      fail(step.file.empty() ? ErrorKind::shape : ErrorKind::io,
+           step.file.empty() ? "step" : step.file, "node %", int64_t(i), ": ", node.op->name,
            " gives other outputs than were recorded",
            made[i].empty() ? std::string()
                            : join(": ", made[i][0].dtype(), " ", made[i][0].sizes()));

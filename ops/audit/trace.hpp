@@ -33,6 +33,7 @@ struct RecordedLeaf {
 struct RecordedStep {
   std::string title;
   std::string device, arch, build;  // where it ran
+  std::string file;                 // that it was read from, for messages; "" for none
   std::vector<RecordedNode> nodes;
   std::vector<RecordedLeaf> leaves;
   Tensors constants;  // numbers too
@@ -52,7 +53,7 @@ struct LiveStep {
   Names leaves;
 };
 // Runs the calls on that device, recorded; backward is not run. What an op refuses is an Error that
-// names the node.
+// names the node, of a step from a file an Error(io) that names both.
 LiveStep run(const RecordedStep& step, Device& device);
 // The same under a watch, with backward, recorded anew.
 RecordedStep run_again(const RecordedStep& step, Device& device, bool views = false);

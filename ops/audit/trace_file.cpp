@@ -15,6 +15,7 @@
 #include "engine/io/options.hpp"
 #include "engine/io/safetensors.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -66,15 +67,24 @@ Tensor at_strides(const Tensor& packed, const Shape& strides) {
   return memory.alias(sizes, strides, -low);
 }
 
-bool keeps_strides(const Tensor& t) {
-  if (t.is_contiguous() || t.numel() == 0) return false;
-  Shape sizes, strides;
-  for (size_t d = 0; d < t.sizes().size(); ++d) {
-    if (t.strides()[d] == 0) continue;
-    sizes.push_back(t.sizes()[d]);
-    strides.push_back(t.strides()[d]);
+// May a file say these strides? Not where elements meet, nor where they lie so far apart that
+// memory would be wasted: a file may come from anywhere.
+bool suit(const Shape& sizes, const Shape& strides) {
+  if (sizes.size() != strides.size()) return false;
+  __extension__ typedef __int128 Wide;
+  Wide reach = 0;
+  Shape own, steps;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] == 0) continue;
+    reach += Wide(sizes[d] - 1) * (strides[d] < 0 ? -Wide(strides[d]) : strides[d]);
+    own.push_back(sizes[d]);
+    steps.push_back(strides[d]);
   }
-  return !overlaps_itself(sizes, strides);
+  return reach <= 64 * (Wide(numel_of(sizes)) + 1024) && !overlaps_itself(own, steps);
+}
+
+bool keeps_strides(const Tensor& t) {
+  return !t.is_contiguous() && t.numel() > 0 && suit(t.sizes(), t.strides());
 }
 
 // ---- writing
@@ -140,7 +150,10 @@ class Writer {
     for (size_t i = 0; i < step_.nodes.size(); ++i) j["nodes"].push_back(node(i));
     for (const Source& r : step_.roots) j["roots"].push_back(to_json(r));
     for (size_t k = 0; k < step_.seeds.size(); ++k) add(join("seed.", k), step_.seeds[k]);
-    return safetensors_bytes(tensors_, {{"format", kFormat}, {"step", j.dump()}}, name);
+    return safetensors_bytes(
+        tensors_,
+        {{"format", kFormat}, {"step", j.dump(-1, ' ', false, Ordered::error_handler_t::replace)}},
+        name);
   }
 
  private:
@@ -195,6 +208,7 @@ class Reader {
 
   RecordedStep read() {
     RecordedStep step;
+    step.file = file_;
     place_ = "step";
     step.title = text(json_, "title");
     step.device = text(json_, "device");
@@ -214,6 +228,7 @@ class Reader {
       place_ = join("nodes[", i, "]");
       step.nodes.push_back(node(nodes[i], i));
     }
+    place_ = "step";
     const Json& roots = list(json_, "roots");
     if (roots.empty()) bad("roots: there is none");
     for (size_t k = 0; k < roots.size(); ++k) {
@@ -300,16 +315,7 @@ class Reader {
     if (!t.defined()) bad("tensor \"", name, "\" is missing");
     if (!j.contains("strides") || t.numel() == 0) return t;
     const Shape strides = integers(j["strides"], "strides");
-    // No more memory than the values need, by much: strides are data, too.
-    __extension__ __int128 reach = 0;
-    for (size_t d = 0; d < std::min(sizes.size(), strides.size()); ++d)
-      reach += __int128(sizes[d] - 1) * (strides[d] < 0 ? -__int128(strides[d]) : strides[d]);
-    Shape own, steps;
-    for (size_t d = 0; d < std::min(sizes.size(), strides.size()); ++d)
-      if (strides[d] != 0) own.push_back(sizes[d]), steps.push_back(strides[d]);
-    if (strides.size() != sizes.size() || reach > 64 * (__int128(t.numel()) + 1024) ||
-        overlaps_itself(own, steps))
-      bad("strides ", strides, " do not suit sizes ", sizes);
+    if (!suit(sizes, strides)) bad("strides ", strides, " do not suit sizes ", sizes);
     return at_strides(t, strides);
   }
 
@@ -445,8 +451,9 @@ bool is_trace(const std::string& path) {
 std::string device_of_trace(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   uint64_t length = 0;
+  if (!in) fail(ErrorKind::io, path, "cannot open: ", std::strerror(errno));
   if (!in.read(reinterpret_cast<char*>(&length), 8) || length > 100'000'000)
-    fail(ErrorKind::io, path, "can't be read, or is no .safetensors file");
+    fail(ErrorKind::io, path, "is no .safetensors file, so no recorded step");
   std::string header(length, '\0');
   if (!in.read(header.data(), std::streamsize(length)))
     fail(ErrorKind::io, path, "truncated in the header");

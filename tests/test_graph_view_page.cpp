@@ -1,0 +1,158 @@
+// The page of a graph in headless Chromium; skipped with a line where that is missing.
+#include "ops/audit/graph_view.hpp"
+
+#include "ops/ops.hpp"
+#include "tests/browser.hpp"
+#include "tests/graph_views.hpp"
+#include "tests/sizes.hpp"
+
+#include <nlohmann/json.hpp>
+
+using namespace gradus;
+using namespace gradus::testing;
+using gradus::audit::GraphView;
+using gradus::test::browse;
+using gradus::test::have;
+using gradus::test::TempFolder;
+using Json = nlohmann::json;
+
+TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  const Json r = browse(folder, to_html(Small().view), R"js(
+    R.linked = $$("#panel h2")[0].textContent;
+    R.boxes = $$(".box:not(.vjp)").length; R.vjps = $$(".box.vjp").length;
+    set("find", "mul"); R.hits = $("hits").textContent;
+    R.found = $$(".box.found:not(.vjp)").length;
+    set("find", "layer 1"); R.byModule = $("hits").textContent;
+    set("find", "");
+    $$(".box.node")[0].dispatchEvent(new MouseEvent("click"));
+    R.panel = $("panel").textContent; R.hash = location.hash;
+    R.path = $$(".box.path:not(.vjp)").length;
+    set("slider", 2); R.done = $$(".box.done:not(.vjp)").length; R.now = $("now").textContent;
+    press("ArrowRight"); R.after = $$(".box.done:not(.vjp)").length;
+    R.back = $$(".wire.back:not(.rising)").length; R.risen = $$(".wire.back.rising").length;
+    press("j"); R.next = $$("#panel h2")[0].textContent;
+    R.bars = $$("#panel .bars rect").length;
+    $("colour").value = "saved bytes"; $("colour").onchange();
+    R.shaded = $$(".box.dark:not(.vjp), .box.light:not(.vjp)").length;
+    press("f"); R.folded = $$(".box").length;
+    press("f"); R.open = $$(".box:not(.vjp)").length;
+    press("b"); R.alone = $$(".box").length; press("b");
+    R.rows = $$("#nodes tbody tr").length; R.noscript = document.body.className;)js");
+  CHECK(r["linked"] == "%1 mul");
+  CHECK(r["boxes"] == 6);  // four nodes, w, c0
+  CHECK(r["vjps"] == 5);   // of the nodes, and w's gradient
+  CHECK(r["alone"] == 6);
+  CHECK(r["hits"] == "2 found");
+  CHECK(r["found"] == 2);
+  CHECK(r["byModule"] == "1 found");
+  has(r["panel"], "%0 mul");
+  has(r["panel"], "model › layer 1");
+  has(r["panel"], "dy/d");
+  CHECK(r["hash"] == "#n=0");
+  CHECK(r["path"] == 4);
+  CHECK(r["done"] == 2);
+  has(r["now"], "step 2 of 4: vjp of %2 add");
+  CHECK(r["after"] == 3);
+  CHECK(r["back"] == 1);
+  CHECK(r["risen"] == 1);
+  CHECK(r["next"] == "%1 mul");
+  CHECK(r["bars"].get<int>() > 2);
+  CHECK(r["shaded"] == 2);
+  CHECK(r["folded"] == 0);
+  CHECK(r["open"] == 6);
+  CHECK(r["rows"] == 4);
+  CHECK(r["noscript"] == "");
+  // Thousands of nodes: folded at first, a node is found in its group, and all of it is quick.
+  const Json big = browse(folder, to_html(chain(gradus::test::small_sizes() ? 500 : 5000)), R"js(
+    R.boxes = $$(".box:not(.vjp)").length;
+    set("find", "%321 tanh"); R.hits = $("hits").textContent;
+    R.open = $$(".box:not(.vjp)").length;
+    set("slider", 100); R.done = $$(".box.done:not(.vjp)").length;
+    R.all = performance.now();)js");
+  CHECK(big["hits"] == "1 found");
+  CHECK(big["open"].get<int>() > big["boxes"].get<int>());
+  CHECK(big["open"].get<int>() < 200);
+  CHECK(big["ms"].get<double>() < 3000);
+  MESSAGE("5000 nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
+          big["all"].get<double>(), " ms");
+}
+
+TEST_CASE("graph view: the page in a browser: verdicts, lanes, repeats, trivial ops, comparison") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  Tensor w = leaf(f64({1, 2, 3, 4}, {4}));
+  audit::GraphRecorder recorder(default_device(), true);
+  Tensor x = w;
+  for (int i = 0; i < 3; ++i) {
+    const Trace trace("block " + std::to_string(i));
+    x = reshape(tanh(reshape(sin(x), {2, 2})), {4});
+  }
+  GraphView v = audit::read_graph({sum(x)}, {{"w", w}}, &recorder);
+  REQUIRE(v.nodes.size() == 13);
+  for (audit::Node& n : v.nodes) n.verdict = {"ok", false, 1e-9, 1e-6, ""};
+  v.nodes[5].verdict = {"kink", false, 0, 1, "no slope"};
+  v.nodes[6].verdict = {"differences", true, 0.5, 1e-6, "element (0, 1): vjp 1, differences 2"};
+  v.findings = {{"unreached", -1, "bias: no op reads it"}};
+  v.memory = audit::MemoryProfile{64, {{false, 0, "sin", 32, 32}, {true, 0, "sin", 96, 48}}, {}};
+  const Json r = browse(folder, to_html(v), R"js(
+    const paper = i => $$(`.box.node:not(.vjp)[data-key=n${i}] rect`)[0].style.fill;
+    R.colour = $("colour").value; R.legend = $("legend").textContent;
+    R.papers = new Set([paper(4), paper(5), paper(6)]).size;
+    R.crosses = $$("#stage .bad").length;
+    R.findings = $$("#findings li").map(e => e.textContent); R.open = $$("details")[0].open;
+    R.moment = $("moment").textContent;
+    $$(".box.vjp[data-key=n6]")[0].dispatchEvent(new MouseEvent("click"));
+    R.panel = $("panel").textContent; R.linked = $$(".box.on").length;
+    const nodesDrawn = () => $$(".box.node:not(.vjp)").length;
+    R.boxes = nodesDrawn();
+    press("t"); R.plain = nodesDrawn();
+    R.straight = wires.some(w => !w.back && w.from === "n4" && w.to === "n6");
+    press("t");
+    R.repeats = $$(".repeat").map(e => e.querySelector("text").textContent);
+    $$(".repeat")[0].dispatchEvent(new MouseEvent("click")); R.once = nodesDrawn();
+    set("find", "%9 "); R.shown = nodesDrawn(); set("find", "");
+    press("f"); R.warned = $$(".group .bad").length; press("f");
+    const names = () => $$("#ops tbody tr").map(e => e.cells[0].textContent);
+    $$("#ops th")[0].onclick(); R.sorted = names();
+    $$("#ops th")[1].onclick(); R.most = names()[0];
+    const changed = JSON.parse(JSON.stringify(G));
+    changed.nodes[4].outputs[0].value.max += 1; changed.nodes.splice(11, 1);
+    compare(JSON.stringify(changed), "other.json");
+    R.comparison = $("comparison").querySelector("p").textContent;
+    R.measures = [...$("colour").options].map(o => o.value);
+    try { compare("{}", "x"); } catch (e) { R.refused = e.message; }
+    const parsed = new DOMParser().parseFromString(picture().text, "image/svg+xml");
+    R.wellFormed = !parsed.querySelector("parsererror");
+    R.pending = true; png(blob => { R.png = blob.size; report(); });)js");
+  CHECK(r["colour"] == "verdict");
+  CHECK(r["legend"] == "ok (11) not compared (1) wrong (1)");
+  CHECK(r["papers"] == 3);
+  CHECK(r["crosses"] == 1);
+  REQUIRE(r["findings"].size() == 2);
+  CHECK(r["findings"][0].get<std::string>().find("%6 tanh") != std::string::npos);
+  CHECK(r["findings"][1].get<std::string>().find("bias: no op reads it") != std::string::npos);
+  CHECK(r["open"] == true);
+  CHECK(r["moment"].get<std::string>().find("vjp of %0 sin: 48 B live, 96 B during it") !=
+        std::string::npos);
+  CHECK(r["panel"].get<std::string>().find("element (0, 1): vjp 1") != std::string::npos);
+  CHECK(r["linked"] == 2);
+  CHECK(r["boxes"] == 13);
+  CHECK(r["plain"] == 7);
+  CHECK(r["straight"] == true);
+  CHECK(r["repeats"].size() == 1);
+  CHECK(r["repeats"][0].get<std::string>().find("× 2  ✗ 1 wrong") != std::string::npos);
+  CHECK(r["once"] == 9);
+  CHECK(r["shown"] == 13);
+  CHECK(r["warned"] == 2);
+  CHECK(r["sorted"] == Json{"reshape", "sin", "sum", "tanh"});
+  CHECK(r["most"] == "reshape");
+  CHECK(r["comparison"].get<std::string>().find("12 of 13 nodes are in both, 1 only here, 0 only "
+                                                "there. The first value that differs: %4 sin") ==
+        0);
+  CHECK(r["measures"].dump().find("difference of value") != std::string::npos);
+  CHECK(r["refused"] == "is no gradus.graph/1");
+  CHECK(r["wellFormed"] == true);
+  CHECK(r["png"].get<int>() > 5000);
+}
