@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 namespace gradus::audit {
 
@@ -75,34 +76,59 @@ std::string ops_table(const GraphView& v) {
   return section("table of ops", text + "</tbody></table>\n");
 }
 
-std::string nodes_table(const GraphView& v) {
-  const bool peaks = v.peaks.has_value();
-  std::string text = join(
-      "<table id=\"nodes\"><thead><tr><th>node<th>op<th>type<th>module<th>from<th>saved<th>flops"
-      "<th>bytes<th>forward µs",
-      peaks ? "<th>of peak" : "", "<th>backward µs", peaks ? "<th>of peak" : "",
-      "<th>norm<th>norm of gradient", v.findings ? "<th>verdict<th>error<th>may be" : "",
-      "</tr></thead><tbody>\n");
-  const auto part = [&](const PassCost& c) {
-    if (!peaks) return std::string();
-    const double p = c.of_peak(*v.peaks);
+// A column that is there only if something is known of it.
+struct Column {
+  const char* title;
+  std::function<std::string(const Node&)> cell;  // "<td>" if that node has none
+};
+
+std::vector<Column> columns(const GraphView& v) {
+  const auto part = [&v](const PassCost& c) {
+    const double p = v.peaks ? c.of_peak(*v.peaks) : -1;
     return cell(p >= 0, p, format("%.0f %%", 100 * p));
   };
+  const auto norm = [](const TensorStats& s) { return number(s.count > 0, s.norm); };
+  return {{"flops", [](const Node& n) { return number(n.flops >= 0, n.flops); }},
+          {"bytes", [](const Node& n) { return bytes(n.bytes); }},
+          {"forward µs", [](const Node& n) { return micros(n.forward_ns); }},
+          {"of peak",
+           [part](const Node& n) {
+             return part({n.flops, n.bytes, n.forward_ns});
+           }},
+          {"backward µs", [](const Node& n) { return micros(n.backward_ns); }},
+          {"of peak",
+           [part](const Node& n) {
+             return part({n.backward_flops, n.backward_bytes, n.backward_ns});
+           }},
+          {"norm", [norm](const Node& n) { return norm(n.outputs[0].stats); }},
+          {"norm of gradient", [norm](const Node& n) { return norm(n.outputs[0].gradient); }},
+          {"verdict",
+           [](const Node& n) { return n.verdict ? "<td>" + escaped(n.verdict->verdict) : "<td>"; }},
+          {"error",
+           [](const Node& n) { return number(!!n.verdict, n.verdict ? n.verdict->error : 0); }},
+          {"may be", [](const Node& n) {
+             return number(!!n.verdict, n.verdict ? n.verdict->tolerance : 0);
+           }}};
+}
+
+std::string nodes_table(const GraphView& v) {
+  std::vector<Column> known = columns(v);
+  std::erase_if(known, [&](const Column& c) {
+    return std::all_of(v.nodes.begin(), v.nodes.end(),
+                       [&](const Node& n) { return c.cell(n) == "<td>"; });
+  });
+  std::string text =
+      "<table id=\"nodes\"><thead><tr><th>node<th>op<th>type<th>module<th>from<th>saved";
+  for (const Column& c : known) text += join("<th>", c.title);
+  text += "</tr></thead><tbody>\n";
   for (size_t i = 0; i < v.nodes.size(); ++i) {
     const Node& n = v.nodes[i];
     std::string from;
     for (const Source& s : n.inputs) from += (from.empty() ? "" : ", ") + name_of(v, s);
-    const Value& y = n.outputs[0];
     text += join("<tr><td data-v=\"", int64_t(i), "\">", node_link(int(i), ""), "<td>",
-                 escaped(n.op->name), "<td>", type_text(y), "<td>", escaped(module_of(n)), "<td>",
-                 escaped(from), bytes(double(n.saved_bytes)), number(n.flops >= 0, n.flops),
-                 bytes(n.bytes), micros(n.forward_ns), part({n.flops, n.bytes, n.forward_ns}),
-                 micros(n.backward_ns), part({n.backward_flops, n.backward_bytes, n.backward_ns}),
-                 number(y.stats.count > 0, y.stats.norm),
-                 number(y.gradient.count > 0, y.gradient.norm));
-    if (v.findings && n.verdict)
-      text += "<td>" + escaped(n.verdict->verdict) + number(true, n.verdict->error) +
-              number(true, n.verdict->tolerance);
+                 escaped(n.op->name), "<td>", type_text(n.outputs[0]), "<td>",
+                 escaped(module_of(n)), "<td>", escaped(from), bytes(double(n.saved_bytes)));
+    for (const Column& c : known) text += c.cell(n);
     text += "</tr>\n";
   }
   return section("table of nodes", text + "</tbody></table>\n");
