@@ -9,6 +9,7 @@
 #include "cli/train.hpp"
 #include "engine/io/file.hpp"
 #include "engine/random.hpp"
+#include "ops/audit/accounting.hpp"
 #include "ops/audit/audit.hpp"
 
 #include <cmath>
@@ -59,12 +60,13 @@ Step contraction_step(const AuditOptions& o) {
 class Findings {
  public:
   Findings(const AuditOptions& o, std::ostream& out) : o_(o), out_(out) {
-    const std::set<std::string> known{"nan", "mismatch", "unreached", "none"};
+    const std::set<std::string> known{"nan", "mismatch", "unreached", "alias", "none"};
     std::istringstream list(o.fail_on);
     for (std::string kind; std::getline(list, kind, ',');) {
       if (!known.contains(kind))
-        fail(ErrorKind::config, "--fail-on", "expected a list of nan, mismatch, unreached, got \"",
-             kind, "\"", did_you_mean(kind, known));
+        fail(ErrorKind::config, "--fail-on",
+             "expected a list of nan, mismatch, unreached, alias, got \"", kind, "\"",
+             did_you_mean(kind, known));
       fatal_.insert(kind);
     }
   }
@@ -94,6 +96,13 @@ class Findings {
       emit({{"event", "unreached"}, {"parameter", name}, {"why", why}});
     else
       out_ << "unreached: " << name << ": " << why << "\n";
+  }
+  void accounting(const audit::Finding& f) {
+    if (f.bad) found(f.check == "alias" ? "alias" : "mismatch");
+    if (o_.json)
+      emit({{"event", "accounting"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
+    else
+      out_ << "accounting: " << f.text << "\n";
   }
   int finish(const Device& device) {
     if (o_.json)
@@ -183,6 +192,9 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     for (const auto& [name, p] : step.parameters) parameters.push_back(p);
     for (const audit::Unreached& u : audit::unreached(watch, step.roots, parameters))
       findings.unreached(step.parameters[u.which].first, u.why);
+    audit::Stepper stepper(step.roots, step.parameters);
+    if (stepper.error().empty()) stepper.run({});
+    for (const audit::Finding& f : audit::account(stepper).findings) findings.accounting(f);
   }
   return findings.finish(device);
 }

@@ -12,7 +12,7 @@ struct AuditOptions {
   std::vector<std::string> set;  // "path=value"; for "network"
   std::string device;
   std::string against;                   // a device; "" for none
-  std::string fail_on = "nan,mismatch";  // also "unreached"; "" or "none" for nothing
+  std::string fail_on = "nan,mismatch";  // also "unreached", "alias"; "" or "none" for nothing
   bool json = false;
   // Instead of the verdicts (cli/audit_modes.hpp):
   std::string explain;    // a leaf, or a node such as "%7"

@@ -235,7 +235,7 @@ void declare_audit(CLI::App& app, Action& action) {
   text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
-  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached, alias: exit code 5", "LIST");
   text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
   text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
   whole(sub, "--top", o->top, "paths that are shown; 5 by default");

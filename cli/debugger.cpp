@@ -140,9 +140,9 @@ std::vector<std::string> Debugger::complete(const std::string& begun) const {
   for (std::string word; in >> word;) w.push_back(word);
   const std::string kind = w.size() > 1 ? w[1] : "";
   if (w.empty() || w[0] == "help") {
-    for (const Command& c : commands()) names.push_back(c.name);
-  } else if (w[0] == "break" || w[0] == "b") {
-    if (w.size() == 1) names = {"op", "node", "path", "norm", "nan"};
+    for (const Command& c : commands()) names.push_back(c.name + (c.arguments.empty() ? "" : " "));
+  } else if (w[0].starts_with("br") || w[0] == "b") {
+    if (w.size() == 1) names = {"op ", "node ", "path ", "norm > ", "nan"};
     if (kind == "path") names = places();
     for (size_t i = 0; i < s_.nodes().size(); ++i) {
       if (kind == "op") names.push_back(s_.nodes()[i]->op().name);

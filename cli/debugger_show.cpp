@@ -28,7 +28,7 @@ Event number(double x) {
 std::string numbers_of(const Tensor& t, size_t room) {
   if (!t.defined()) return "zero (nothing came)";
   const audit::TensorStats s = audit::stats_of(t);
-  std::string text = fmt::format("norm {:<9.4g}", s.norm);
+  std::string text = fmt::format("norm {:<9.4g}", audit::norm_of(t));
   if (s.nans) text += fmt::format(" {} NaN", s.nans);
   if (s.infs) text += fmt::format(" {} inf", s.infs);
   for (size_t i = 0; i < s.first.size(); ++i) {
@@ -80,7 +80,7 @@ Event tensor_event(const Tensor& t) {
   for (const double x : s.first) first.push_back(number(x));
   return {{"dtype", dtype_name(t.dtype())},
           {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
-          {"norm", s.norm},
+          {"norm", number(audit::norm_of(t))},
           {"nan", s.nans},
           {"inf", s.infs},
           {"first", first}};
@@ -227,7 +227,7 @@ void Debugger::show_node(int node) {
   const Turn& t = s_.turns()[size_t(turn)];
   std::string ops;
   for (const OpInfo* op : t.calls) ops += (ops.empty() ? "" : ", ") + op->name;
-  if (!ops.empty()) out_ << "  its vjp ran " << ops << "\n";
+  if (!ops.empty()) out_ << fold("  its vjp ran " + ops);
   for (size_t k = 0; k < t.out.size(); ++k)
     if (const auto to = s_.target(node, int(k)); to && t.out[k].defined())
       out_ << row(join("to g:", s_.name_of(*to)), t.out[k]);
