@@ -132,10 +132,10 @@ void Debugger::say_next() {
                       s_.call_text(t->node)));
 }
 
-void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
+void Debugger::say_turn(const Turn& turn, size_t n) {
   const GradFn& fn = *s_.nodes()[size_t(turn.node)];
   if (json_) {
-    Event e{{"event", event}, {"turn", n}, {"node", turn.node}, {"op", fn.op().name}};
+    Event e{{"event", "turn"}, {"turn", n}, {"node", turn.node}, {"op", fn.op().name}};
     e["where"] = std::string(fn.trace());
     for (const Tensor& g : turn.in) e["in"].push_back(tensor_event(g));
     for (size_t k = 0; k < turn.out.size(); ++k) {
@@ -156,15 +156,11 @@ void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
     const std::vector<Delivery>& all = s_.deliveries(*to);
     size_t nth = 1;
     for (; all[nth - 1].turn != int(n) - 1 || all[nth - 1].operand != int(k);) ++nth;
-    out_ << row("out g:" + s_.name_of(*to) +
-                    (all.size() > 1 ? join(all.size() > 1 && nth == 1 ? "  = g" : " += g", nth,
-                                           " of ", all.size())
-                                    : ""),
-                turn.out[k]);
+    const std::string part =
+        all.size() > 1 ? join(nth == 1 ? " = g" : " += g", nth, " of ", all.size()) : "";
+    out_ << row("out g:" + s_.name_of(*to) + part, turn.out[k]);
   }
 }
-
-// ---- looking
 
 void Debugger::show_next() {
   if (s_.upcoming())
@@ -285,11 +281,11 @@ void Debugger::print(const Place& p) {
     out_ << (g.defined() ? g.detach().to_string() : "zero: nothing came yet") << "\n";
 }
 
-void Debugger::gradients(const char* event) {
+void Debugger::gradients() {
   for (size_t i = 0; i < s_.leaves().size(); ++i) {
     const Place p{true, int(i), 0};
     if (json_)
-      emit(out_, {{"event", event},
+      emit(out_, {{"event", "gradient"},
                   {"leaf", s_.name_of(p)},
                   {"arrived", s_.arrived(p)},
                   {"of", s_.deliveries(p).size()},
