@@ -7,6 +7,7 @@
 #include "cli/one_step.hpp"
 #include "cli/session.hpp"
 #include "engine/io/file.hpp"
+#include "ops/audit/accounting.hpp"
 #include "ops/audit/audit.hpp"
 #include "ops/audit/cost.hpp"
 #include "ops/audit/memory_ledger.hpp"
@@ -32,12 +33,13 @@ class Findings {
  public:
   Findings(const AuditOptions& o, std::ostream& out)
       : o_(o), out_(out), listed_(!o.ledger && !o.cost) {
-    const std::set<std::string> known{"nan", "mismatch", "unreached", "none"};
+    const std::set<std::string> known{"nan", "mismatch", "unreached", "alias", "none"};
     std::istringstream list(o.fail_on);
     for (std::string kind; std::getline(list, kind, ',');) {
       if (!known.contains(kind))
-        fail(ErrorKind::config, "--fail-on", "expected a list of nan, mismatch, unreached, got \"",
-             kind, "\"", did_you_mean(kind, known));
+        fail(ErrorKind::config, "--fail-on",
+             "expected a list of nan, mismatch, unreached, alias, got \"", kind, "\"",
+             did_you_mean(kind, known));
       fatal_.insert(kind);
     }
   }
@@ -74,6 +76,15 @@ class Findings {
       out_ << "unreached: " << name << ": " << why << "\n";
   }
   const std::vector<audit::Finding>& list() const { return list_; }
+  void accounting(const audit::Imbalance& f) {
+    if (f.bad) found(f.check == "alias" ? "alias" : "mismatch");
+    list_.push_back({"accounting", -1, f.text});
+    if (!listed_) return;
+    if (o_.json)
+      emit({{"event", "accounting"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
+    else
+      out_ << "accounting: " << f.text << "\n";
+  }
   int finish(const Device& device) {
     if (!listed_) return code_;
     if (o_.json)
@@ -183,6 +194,9 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
     for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
       findings.unreached(step.leaves[u.which].first, u.why);
+    audit::Stepper stepper(step.roots, step.leaves, step.seeds);
+    if (stepper.error().empty()) stepper.run({});
+    for (const audit::Imbalance& f : audit::account(stepper).findings) findings.accounting(f);
   }
   if (measured) {
     audit::GraphView view = measured_step(target, device, page);

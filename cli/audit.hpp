@@ -14,7 +14,7 @@ struct AuditOptions {
   ScriptTarget script;
   std::string device;
   std::string against;                   // a device; "" for none
-  std::string fail_on = "nan,mismatch";  // also "unreached"; "" or "none" for nothing
+  std::string fail_on = "nan,mismatch";  // also "unreached", "alias"; "" or "none" for nothing
   bool ledger = false, cost = false;     // these instead of the list of verdicts
   std::string html;                      // file of a page with all three; "" for none
   bool json = false;

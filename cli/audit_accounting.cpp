@@ -41,9 +41,9 @@ int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream&
     stepper.run({});
     account = audit::account(stepper);
   }
-  for (audit::Finding& f : audit::leaked(std::move(nodes)))
+  for (audit::Imbalance& f : audit::leaked(std::move(nodes)))
     account.findings.push_back(std::move(f));
-  for (const audit::Finding& f : account.findings)
+  for (const audit::Imbalance& f : account.findings)
     if (o.json)
       emit(out, {{"event", "finding"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
     else

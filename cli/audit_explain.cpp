@@ -53,7 +53,7 @@ class Paths {
   Paths(const audit::Stepper& s, const audit::GradientPaths& p) : s_(s), p_(p) {}
 
   void write(const std::string& leaf, std::ostream& out) const {
-    const double norm = audit::size_of(p_.gradient).norm;
+    const double norm = audit::norm_of(p_.gradient);
     out << fmt::format("gradient of {}, {}, norm {:.4g}: {:.6g} {} from the loss\n", leaf,
                        type_of(p_.gradient), norm, p_.count, p_.count == 1 ? "path" : "paths");
     out << "   share      norm  path\n";

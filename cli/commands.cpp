@@ -261,7 +261,7 @@ void declare_audit(CLI::App& app, Action& action) {
   text(sub, "CONFIG", o->config, "file of an experiment, a trace file, or a script .lua", "FILE");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--against", o->against, "every node on this device too", "D");
-  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached: exit code 5", "LIST");
+  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached, alias: exit code 5", "LIST");
   sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
   sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
   text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");

@@ -85,7 +85,7 @@ const std::vector<Debugger::Command>& Debugger::commands() {
       {"unset", "", "%K", "what was set is what comes again",
        go_on([](D& d, const Words& w) { d.unset(w); })},
       {"grads", "g", "", "norms of the leaves' gradients so far",
-       go_on([](D& d, const Words&) { d.gradients("gradient"); })},
+       go_on([](D& d, const Words&) { d.gradients(); })},
       {"help", "h", "[COMMAND]", "this", go_on([](D& d, const Words& w) { d.help(w); })},
       {"quit", "q", "", "leave", [](D&, const Words&) { return false; }}};
   return list;
@@ -140,9 +140,9 @@ std::vector<std::string> Debugger::complete(const std::string& begun) const {
   for (std::string word; in >> word;) w.push_back(word);
   const std::string kind = w.size() > 1 ? w[1] : "";
   if (w.empty() || w[0] == "help") {
-    for (const Command& c : commands()) names.push_back(c.name);
-  } else if (w[0] == "break" || w[0] == "b") {
-    if (w.size() == 1) names = {"op", "node", "path", "norm", "nan"};
+    for (const Command& c : commands()) names.push_back(c.name + (c.arguments.empty() ? "" : " "));
+  } else if (w[0].starts_with("br") || w[0] == "b") {
+    if (w.size() == 1) names = {"op ", "node ", "path ", "norm > ", "nan"};
     if (kind == "path") names = places();
     for (size_t i = 0; i < s_.nodes().size(); ++i) {
       if (kind == "op") names.push_back(s_.nodes()[i]->op().name);
@@ -191,7 +191,7 @@ void Debugger::next(const Words& w) {
       stopped(join("failed: ", e.what()), 0);
       return;
     }
-    say_turn(s_.turns()[s_.position() - 1], s_.position(), "turn");
+    say_turn(s_.turns()[s_.position() - 1], s_.position());
   }
   say_next();
 }
@@ -332,14 +332,13 @@ void Debugger::unset(const Words& w) {
 }
 
 void Debugger::end() {
+  if (!json_) out_ << "after turn " << s_.position() << " of " << s_.turns().size() << ":\n";
+  gradients();
   if (json_)
     emit(out_, {{"event", "result"},
                 {"turn", s_.position()},
                 {"turns", s_.turns().size()},
                 {"complete", s_.at_end() && s_.error().empty()}});
-  else
-    out_ << "after turn " << s_.position() << " of " << s_.turns().size() << ":\n";
-  gradients("gradient");
   if (failed_) s_.next();
 }
 

@@ -35,7 +35,7 @@ class Debugger {
 
   // ---- what is said
   void say_next();
-  void say_turn(const audit::Turn& turn, size_t number, const char* event);
+  void say_turn(const audit::Turn& turn, size_t number);
   void stopped(const std::string& why, int breakpoint);
   void go(const std::vector<audit::Breakpoint>& until);
 
@@ -52,7 +52,7 @@ class Debugger {
   void print(const audit::Place& p);
   void set(const Words& w);
   void unset(const Words& w);
-  void gradients(const char* event);
+  void gradients();
   void help(const Words& w);
 
   audit::Stepper& s_;

@@ -28,7 +28,7 @@ Event number(double x) {
 std::string numbers_of(const Tensor& t, size_t room) {
   if (!t.defined()) return "zero (nothing came)";
   const audit::TensorStats s = audit::stats_of(t);
-  std::string text = fmt::format("norm {:<9.4g}", s.norm);
+  std::string text = fmt::format("norm {:<9.4g}", audit::norm_of(t));
   if (s.nans) text += fmt::format(" {} NaN", s.nans);
   if (s.infs) text += fmt::format(" {} inf", s.infs);
   for (size_t i = 0; i < s.first.size(); ++i) {
@@ -80,7 +80,7 @@ Event tensor_event(const Tensor& t) {
   for (const double x : s.first) first.push_back(number(x));
   return {{"dtype", dtype_name(t.dtype())},
           {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
-          {"norm", s.norm},
+          {"norm", number(audit::norm_of(t))},
           {"nan", s.nans},
           {"inf", s.infs},
           {"first", first}};
@@ -132,10 +132,10 @@ void Debugger::say_next() {
                       s_.call_text(t->node)));
 }
 
-void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
+void Debugger::say_turn(const Turn& turn, size_t n) {
   const GradFn& fn = *s_.nodes()[size_t(turn.node)];
   if (json_) {
-    Event e{{"event", event}, {"turn", n}, {"node", turn.node}, {"op", fn.op().name}};
+    Event e{{"event", "turn"}, {"turn", n}, {"node", turn.node}, {"op", fn.op().name}};
     e["where"] = std::string(fn.trace());
     for (const Tensor& g : turn.in) e["in"].push_back(tensor_event(g));
     for (size_t k = 0; k < turn.out.size(); ++k) {
@@ -156,15 +156,11 @@ void Debugger::say_turn(const Turn& turn, size_t n, const char* event) {
     const std::vector<Delivery>& all = s_.deliveries(*to);
     size_t nth = 1;
     for (; all[nth - 1].turn != int(n) - 1 || all[nth - 1].operand != int(k);) ++nth;
-    out_ << row("out g:" + s_.name_of(*to) +
-                    (all.size() > 1 ? join(all.size() > 1 && nth == 1 ? "  = g" : " += g", nth,
-                                           " of ", all.size())
-                                    : ""),
-                turn.out[k]);
+    const std::string part =
+        all.size() > 1 ? join(nth == 1 ? " = g" : " += g", nth, " of ", all.size()) : "";
+    out_ << row("out g:" + s_.name_of(*to) + part, turn.out[k]);
   }
 }
-
-// ---- looking
 
 void Debugger::show_next() {
   if (s_.upcoming())
@@ -227,7 +223,7 @@ void Debugger::show_node(int node) {
   const Turn& t = s_.turns()[size_t(turn)];
   std::string ops;
   for (const OpInfo* op : t.calls) ops += (ops.empty() ? "" : ", ") + op->name;
-  if (!ops.empty()) out_ << "  its vjp ran " << ops << "\n";
+  if (!ops.empty()) out_ << fold("  its vjp ran " + ops);
   for (size_t k = 0; k < t.out.size(); ++k)
     if (const auto to = s_.target(node, int(k)); to && t.out[k].defined())
       out_ << row(join("to g:", s_.name_of(*to)), t.out[k]);
@@ -285,11 +281,11 @@ void Debugger::print(const Place& p) {
     out_ << (g.defined() ? g.detach().to_string() : "zero: nothing came yet") << "\n";
 }
 
-void Debugger::gradients(const char* event) {
+void Debugger::gradients() {
   for (size_t i = 0; i < s_.leaves().size(); ++i) {
     const Place p{true, int(i), 0};
     if (json_)
-      emit(out_, {{"event", event},
+      emit(out_, {{"event", "gradient"},
                   {"leaf", s_.name_of(p)},
                   {"arrived", s_.arrived(p)},
                   {"of", s_.deliveries(p).size()},

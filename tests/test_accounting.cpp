@@ -10,7 +10,7 @@
 using namespace gradus;
 using namespace gradus::testing;
 using gradus::audit::Account;
-using gradus::audit::Finding;
+using gradus::audit::Imbalance;
 using gradus::audit::Stepper;
 
 namespace {
@@ -23,7 +23,7 @@ Account account_of(const Tensors& roots,
 }
 std::string told(const Account& a) {
   std::string text;
-  for (const Finding& f : a.findings) text += f.check + ": " + f.text + "\n";
+  for (const Imbalance& f : a.findings) text += f.check + ": " + f.text + "\n";
   return text;
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("accounting: a node that owns itself, a node that is held, a node that
           "outputs by save_output()\n");
   }
   GradFn* const owner = nodes[0].get();
-  std::vector<Finding> found = audit::leaked(std::move(nodes));
+  std::vector<Imbalance> found = audit::leaked(std::move(nodes));
   REQUIRE(found.size() == 1);
   CHECK(found[0].text == "%0 owns_itself is still held by 1 other");
   owner->free_saved();  // or the test itself would leak

@@ -239,10 +239,13 @@ TEST_CASE("step: the command") {
     CHECK(json.code == 0);
     std::vector<double> n;
     std::istringstream lines(json.out);
+    Json event;
     for (std::string line; std::getline(lines, line);) {
-      const Json event = Json::parse(line);
+      event = Json::parse(line);
       if (event["event"] == "gradient") n.push_back(event["value"]["norm"].get<double>());
     }
+    CHECK(event["event"] == "result");
+    CHECK(event["complete"] == true);
     return n;
   };
   const std::vector<double> once = norms("continue\n"), twice = norms("set %9 2\ncontinue\n");

@@ -145,11 +145,11 @@ size_t Account::bad() const {
 
 Account account(const Stepper& stepper) { return Bookkeeper(stepper).run(); }
 
-std::vector<Finding> leaked(std::vector<Ref<GradFn>> nodes) {
+std::vector<Imbalance> leaked(std::vector<Ref<GradFn>> nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
     return a->sequence() < b->sequence();
   });
-  std::vector<Finding> findings;
+  std::vector<Imbalance> findings;
   for (; !nodes.empty(); nodes.pop_back())
     if (const int others = nodes.back()->use_count() - 1; others > 0) {
       findings.push_back(

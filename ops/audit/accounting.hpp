@@ -12,13 +12,13 @@
 
 namespace gradus::audit {
 
-struct Finding {
+struct Imbalance {
   std::string check;  // of the list above; "walk": a node failed; "hook": see `bad`
   std::string text;
   bool bad = true;  // false: worth knowing: a hook, or a set(), changed a cotangent
 };
 struct Account {
-  std::vector<Finding> findings;
+  std::vector<Imbalance> findings;
   size_t nodes = 0, leaves = 0, sums = 0, deliveries = 0;  // that were looked at
   size_t bad() const;
 };
@@ -27,6 +27,6 @@ Account account(const Stepper& stepper);
 
 // `leak`: call it when the program's own handles on the graph's tensors are gone, and with them
 // steppers, watches and logs. Takes the last handles, newest first.
-std::vector<Finding> leaked(std::vector<Ref<GradFn>> nodes);
+std::vector<Imbalance> leaked(std::vector<Ref<GradFn>> nodes);
 
 }  // namespace gradus::audit

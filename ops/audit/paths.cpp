@@ -192,7 +192,7 @@ class Explainer {
     }
     path.contribution = g;
     path.amount = inner(g, direction_);
-    path.norm = size_of(g).norm;
+    path.norm = norm_of(g);
     out_.paths.push_back(std::move(path));
   }
 

@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <unordered_set>
 
 namespace gradus::audit {
 
-Size size_of(const Tensor& t) {
+double norm_of(const Tensor& t) {
   const TensorStats s = stats_of(t);
-  return {s.norm, s.nans == 0 && s.infs == 0};
+  return s.nans > 0 ? NAN : s.infs > 0 ? INFINITY : s.norm;
 }
 
 Stepper::Stepper(const Tensors& roots, const std::vector<std::pair<std::string, Tensor>>& names,
@@ -199,11 +200,11 @@ std::string Stepper::stops(const Breakpoint& b) const {
     const Turn& t = turns_[position_ - 1];
     for (size_t k = 0; k < t.out.size(); ++k) {
       if (!t.out[k].defined()) continue;
-      const Size s = size_of(t.out[k]);
+      const double norm = norm_of(t.out[k]);
       const std::string what = join("the cotangent of operand ", k, " of %", t.node, " ",
                                     nodes_[size_t(t.node)]->op().name);
-      if (b.kind == Kind::nan ? !s.finite : s.norm > b.bound)
-        return b.kind == Kind::nan ? what + " is not finite" : join(what, " has norm ", s.norm);
+      if (b.kind == Kind::nan ? !std::isfinite(norm) : !(norm <= b.bound))
+        return b.kind == Kind::nan ? what + " is not finite" : join(what, " has norm ", norm);
     }
     return "";
   }

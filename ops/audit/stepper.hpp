@@ -38,7 +38,7 @@ struct Breakpoint {
     node,  // before the turn of `node`
     op,    // before turns of ops named `text`
     path,  // before turns of nodes recorded in the module `text`, or in one of its own
-    norm,  // after a turn that made a cotangent of a norm above `bound`
+    norm,  // after a turn that made a cotangent of a norm above `bound`, or of none
     nan    // after a turn that made one with a NaN or an infinity
   } kind;
   int node = -1;
@@ -131,11 +131,7 @@ class Stepper {
   size_t position_ = 0;
 };
 
-// Norm in f64 of the finite elements, and whether all are finite.
-struct Size {
-  double norm = 0;
-  bool finite = true;
-};
-Size size_of(const Tensor& t);
+// In f64; NaN or infinite if an element is.
+double norm_of(const Tensor& t);
 
 }  // namespace gradus::audit
