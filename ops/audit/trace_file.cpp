@@ -287,7 +287,7 @@ class Reader {
   double real(const Json& v) const {
     if (v.is_number()) return v.get<double>();
     for (const double x : {double(NAN), HUGE_VAL, -HUGE_VAL})
-      if (v.is_object() && v == to_json(AttrValue(x))) return x;
+      if (v.is_object() && v == Json(to_json(AttrValue(x)))) return x;
     bad("expected a number, got ", shown(v));
   }
   Tensor number(const Json& v) const {
