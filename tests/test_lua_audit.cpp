@@ -238,3 +238,39 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
   // A mark is nothing in a plain run.
   CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
 }
+
+TEST_CASE("lua audit: memory, cost, paths and writes of a step") {
+  const std::string two =
+      "local w = gradus.tensor({{0.5, -0.2}, {0.1, 0.3}}, {requires_grad = true}) "
+      "local x = gradus.tensor{{1.0, 2.0}} "
+      "local function net() return (x:matmul(w):tanh() + x:matmul(w)):sum() end ";
+  // x is kept twice and counted once; tanh keeps its output.
+  CHECK(says(two + "local l = gradus.audit.ledger(net) print(#l, l.bytes, l[2].op, l[2].what, "
+                   "l[2].why, l[3].counted)") == "3\t16\ttanh\ty\tfor the vjp of x\tfalse");
+  CHECK(says(two + "local n = 0 for _, c in ipairs(gradus.audit.cost(net)) do n = n + 1 "
+                   "if c.op == 'contract' then assert(c.forward.flops == 8 and c.forward.ns > 0) "
+                   "end end print(n)") == "5");
+  // Of y = tanh(xw) + xw: shares of the gradient x' (1 - t^2) and x' 1.
+  CHECK(says(two + "local p = gradus.audit.explain(net, w) local sum = 0 "
+                   "for _, q in ipairs(p) do sum = sum + q.share end print(p.count, "
+                   "math.abs(sum - 1) < 1e-6, #p[1].nodes, #p[2].nodes, p[2].nodes[3])") ==
+        "2.0\ttrue\t3\t4\t%1 tanh");
+  CHECK(has(fails(two + "gradus.audit.explain(net, x)"), "do not depend on this leaf"));
+  CHECK(says(two + "local v = gradus.audit.versions(function() local y = w * w "
+                   "gradus.no_grad(function() w:mul_(2) end) return y end) "
+                   "print(#v, v[1].tensor, v[1].by, v[1].from, v[1].to, #v[1].stale)") ==
+        "1\tw\tmul_\t0\t1\t2");
+}
+
+TEST_CASE("lua audit: a step in a file, and two steps compared") {
+  const TempFolder folder;
+  const std::string file = "'" + (folder / "step.safetensors") + "'";
+  CHECK(says(kNet + "print(gradus.audit.record(net, " + file + ")) local d = gradus.audit.replay(" +
+             file + ") print(d.same, #d)") == "3|true\t0");
+  CHECK(says(kNet + "local d = gradus.audit.diff(net, function() return x:matmul(w):sin():sum() "
+                    "end) for _, n in ipairs(d) do if n.what == 'inserted' then print(n.node) end "
+                    "end print(d.same, d.gradients)") == "%1 sin(%0)  # test.lua:4|false\t1");
+  CHECK(has(fails(kNet + "gradus.audit.record(net, 'step.txt')"), "ends in .safetensors"));
+  std::ofstream(folder / "step.safetensors") << "not one";
+  CHECK(has(fails(kNet + "gradus.audit.replay(" + file + ")", ErrorKind::value), "safetensors"));
+}

@@ -2,10 +2,9 @@
 // under a watch of its own, or the tensors it should look at, made under gradus.audit.watch.
 #include "ops/audit/audit.hpp"
 
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/audit.hpp"
 #include "engine/hooks.hpp"
 #include "engine/io/file.hpp"
-#include "ops/audit/graph_view.hpp"
 
 #include <algorithm>
 #include <set>
@@ -13,73 +12,58 @@
 
 namespace gradus::lua {
 
-namespace {
-
-constexpr const char* kReport = "gradus.Report";
-
-// A watch that scripts can ask while a function runs.
-class OpenWatch {
- public:
-  explicit OpenWatch(lua_State* L) : types_(types_of(L)), outer_(types_.watch) {
-    types_.watch = &watch_;
+Subject::Subject(lua_State* L, const char* who) {
+  if (lua_isfunction(L, 1)) {
+    own.emplace(L);
+    roots = results_of(L, 1);
+  } else if (!lua_isnoneornil(L, 1)) {
+    roots = list_at(L, 1, who);
   }
-  ~OpenWatch() { types_.watch = outer_; }
-  OpenWatch(const OpenWatch&) = delete;
-  OpenWatch& operator=(const OpenWatch&) = delete;
+  watch = types_of(L).watch;
+}
+const audit::Watch& Subject::watched(const char* who) const {
+  if (!watch)
+    fail(ErrorKind::value, who, "a graph keeps only what its derivatives read; give it the ",
+         "function that computes this, or call it within gradus.audit.watch(function() ... end)");
+  return *watch;
+}
+Tensors Subject::results_of(lua_State* L, int function) {
+  const int before = lua_gettop(L);
+  lua_pushvalue(L, function);
+  call(L, 0, LUA_MULTRET);
+  Tensors out;
+  for (int i = before + 1; i <= lua_gettop(L); ++i)
+    if (const Tensor* const t = tensor_at(L, i)) out.push_back(*t);
+  lua_settop(L, before);
+  return out;
+}
 
- private:
-  Types& types_;
-  const audit::Watch watch_{};
-  const audit::Watch* outer_;
-};
-
-// What the argument at 1 stands for; a function's tensors among its results are the roots.
-struct Subject {
-  std::optional<OpenWatch> own{};
-  const audit::Watch* watch = nullptr;
-  Tensors roots{};
-
-  Subject(lua_State* L, const char* who) {
-    if (lua_isfunction(L, 1)) {
-      own.emplace(L);
-      roots = results_of(L, 1);
-    } else if (!lua_isnoneornil(L, 1)) {
-      roots = list_at(L, 1, who);
-    }
-    watch = types_of(L).watch;
-  }
-  const audit::Watch& watched(const char* who) const {
-    if (!watch)
-      fail(ErrorKind::value, who, "a graph keeps only what its derivatives read; give it the ",
-           "function that computes this, or call it within gradus.audit.watch(function() ... end)");
-    return *watch;
-  }
-  static Tensors results_of(lua_State* L, int function) {
-    const int before = lua_gettop(L);
-    lua_pushvalue(L, function);
-    call(L, 0, LUA_MULTRET);
-    Tensors out;
-    for (int i = before + 1; i <= lua_gettop(L); ++i)
-      if (const Tensor* const t = tensor_at(L, i)) out.push_back(*t);
-    lua_settop(L, before);
-    return out;
-  }
-};
-
-void set(lua_State* L, const char* name, const std::string& text) {
+void set_field(lua_State* L, const char* name, const std::string& text) {
   lua_pushlstring(L, text.data(), text.size());
   lua_setfield(L, -2, name);
 }
-void set(lua_State* L, const char* name, double number) {
+void set_field(lua_State* L, const char* name, double number) {
   lua_pushnumber(L, number);
   lua_setfield(L, -2, name);
 }
-void set(lua_State* L, const char* name, bool on) {
+void set_field(lua_State* L, const char* name, int64_t number) {
+  lua_pushinteger(L, number);
+  lua_setfield(L, -2, name);
+}
+void set_field(lua_State* L, const char* name, bool on) {
   lua_pushboolean(L, on);
   lua_setfield(L, -2, name);
 }
 
-// Are these all the options at 2?
+void set_field(lua_State* L, const char* name, const Shape& subscript) {
+  lua_createtable(L, int(subscript.size()), 0);
+  for (size_t i = 0; i < subscript.size(); ++i) {
+    lua_pushinteger(L, subscript[i] + 1);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+  lua_setfield(L, -2, name);
+}
+
 void check_options(lua_State* L, const char* who, const std::vector<std::string>& known) {
   if (lua_isnoneornil(L, 2)) return;
   if (!lua_istable(L, 2))
@@ -107,6 +91,20 @@ bool flag_option(lua_State* L, int options, const char* name) {
   return on;
 }
 
+nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots) {
+  std::set<const Autograd*> leaves;
+  for (const Ref<GradFn>& node : audit::nodes_behind(roots))
+    for (const Edge& e : node->inputs()) leaves.insert(e.leaf.get());
+  nn::NamedTensors named = variables(L);
+  std::erase_if(named,
+                [&](const auto& n) { return !leaves.contains(n.second.body()->autograd.get()); });
+  return named;
+}
+
+namespace {
+
+constexpr const char* kReport = "gradus.Report";
+
 // gradus.audit.watch(f, ...): what f gives; all that runs in it can be looked at
 int watch_of(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -132,14 +130,14 @@ int check_of(lua_State* L) {
   for (size_t i = 0; i < report.lines.size(); ++i) {
     const audit::Line& l = report.lines[i];
     lua_createtable(L, 0, 8);
-    set(L, "op", l.call->op->name);
-    set(L, "where", l.call->where);
-    set(L, "operands", l.call->shapes());
-    set(L, "verdict", std::string(audit::to_text(l.verdict)));
-    set(L, "bad", l.bad());
-    set(L, "error", l.error);
-    set(L, "tolerance", l.tolerance);
-    set(L, "text", l.text);
+    set_field(L, "op", l.call->op->name);
+    set_field(L, "where", l.call->where);
+    set_field(L, "operands", l.call->shapes());
+    set_field(L, "verdict", std::string(audit::to_text(l.verdict)));
+    set_field(L, "bad", l.bad());
+    set_field(L, "error", l.error);
+    set_field(L, "tolerance", l.tolerance);
+    set_field(L, "text", l.text);
     lua_rawseti(L, -2, int64_t(i + 1));
   }
   lua_pushinteger(L, int64_t(report.bad));
@@ -189,22 +187,17 @@ int birth_of(lua_State* L) {
   if (!birth) birth = audit::birth_in_backward(watch, subject.roots, infinities);
   if (!birth) return lua_pushnil(L), 1;
   lua_newtable(L);
-  set(L, "op", birth->call->op->name);
-  set(L, "where", birth->call->where);
-  set(L, "value", birth->value);
-  set(L, "text", birth->text);
-  set(L, "backward", backward);
-  set(L, "from_outside", birth->from_outside);
+  set_field(L, "op", birth->call->op->name);
+  set_field(L, "where", birth->call->where);
+  set_field(L, "value", birth->value);
+  set_field(L, "text", birth->text);
+  set_field(L, "backward", backward);
+  set_field(L, "from_outside", birth->from_outside);
   if (birth->operand >= 0) {
     lua_pushinteger(L, birth->operand + 1);
     lua_setfield(L, -2, "operand");
   }
-  lua_createtable(L, int(birth->element.size()), 0);  // a subscript
-  for (size_t i = 0; i < birth->element.size(); ++i) {
-    lua_pushinteger(L, birth->element[i] + 1);
-    lua_rawseti(L, -2, int64_t(i + 1));
-  }
-  lua_setfield(L, -2, "element");
+  set_field(L, "element", birth->element);
   return 1;
 }
 
@@ -235,17 +228,6 @@ int unreached_of(lua_State* L) {
       lua_rawseti(L, -2, int64_t(u.which + 1));
   }
   return 1;
-}
-
-// The variables that the roots depend on.
-nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots) {
-  std::set<const Autograd*> leaves;
-  for (const Ref<GradFn>& node : audit::nodes_behind(roots))
-    for (const Edge& e : node->inputs()) leaves.insert(e.leaf.get());
-  nn::NamedTensors named = variables(L);
-  std::erase_if(named,
-                [&](const auto& n) { return !leaves.contains(n.second.body()->autograd.get()); });
-  return named;
 }
 
 // gradus.audit.graph(f or y [, {html = "a.html", svg =, dot =, json =}]): both passes as text. A
@@ -347,10 +329,10 @@ class Told {
     luaL_checkstack(L_, 8, "no room for a step");
     lua_pushvalue(L_, function_);
     lua_createtable(L_, 0, 5);
-    set(L_, "node", join("%", ids_.at(&node)));
-    set(L_, "op", node.op().name);
+    set_field(L_, "node", join("%", ids_.at(&node)));
+    set_field(L_, "op", node.op().name);
     const audit::Call* const call_seen = watch_ ? watch_->find(&node) : nullptr;
-    set(L_, "where", call_seen ? call_seen->where : std::string(node.trace()));
+    set_field(L_, "where", call_seen ? call_seen->where : std::string(node.trace()));
     lua_createtable(L_, int(came.size()), 0);
     for (size_t k = 0; k < came.size(); ++k) {
       if (!came[k].defined()) continue;
@@ -366,7 +348,7 @@ class Told {
       lua_createtable(L_, 0, 5);
       lua_pushinteger(L_, int64_t(k + 1));
       lua_setfield(L_, -2, "operand");
-      set(L_, "to", name(edge));
+      set_field(L_, "to", name(edge));
       push(L_, sent[k].detach());
       lua_setfield(L_, -2, "value");
       lua_pushinteger(L_, ++done_[place(edge)]);
@@ -414,6 +396,7 @@ void open_audit(lua_State* L) {
                                 {"mark", bind<mark_of>},   {nullptr, nullptr}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  add_step_functions(L);
   lua_setfield(L, -2, "audit");
 }
 

@@ -1,0 +1,55 @@
+// What the functions of gradus.audit share: what they look at, and tables of answers.
+#pragma once
+#include "bindings/lua/state.hpp"
+#include "ops/audit/graph_view.hpp"
+#include "ops/audit/watch.hpp"
+
+namespace gradus::lua {
+
+// A watch that scripts can ask while a function runs.
+class OpenWatch {
+ public:
+  explicit OpenWatch(lua_State* L) : types_(types_of(L)), outer_(types_.watch) {
+    types_.watch = &watch_;
+  }
+  ~OpenWatch() { types_.watch = outer_; }
+  OpenWatch(const OpenWatch&) = delete;
+  OpenWatch& operator=(const OpenWatch&) = delete;
+
+ private:
+  Types& types_;
+  const audit::Watch watch_{};
+  const audit::Watch* outer_;
+};
+
+// What the argument at 1 stands for; a function's tensors among its results are the roots.
+struct Subject {
+  std::optional<OpenWatch> own{};
+  const audit::Watch* watch = nullptr;
+  Tensors roots{};
+
+  Subject(lua_State* L, const char* who);
+  // Error(value) if the roots were made outside of any watch.
+  const audit::Watch& watched(const char* who) const;
+  static Tensors results_of(lua_State* L, int function);
+};
+
+// Of the table on top.
+void set_field(lua_State* L, const char* name, const std::string& text);
+void set_field(lua_State* L, const char* name, double number);
+void set_field(lua_State* L, const char* name, int64_t number);
+void set_field(lua_State* L, const char* name, bool on);
+void set_field(lua_State* L, const char* name, const Shape& subscript);  // from 1 on
+
+// Are these all the options at 2? Error(value) with the nearest name.
+void check_options(lua_State* L, const char* who, const std::vector<std::string>& known);
+std::string text_option(lua_State* L, int options, const char* name);  // "" if there is none
+bool flag_option(lua_State* L, int options, const char* name);
+
+// The variables that the roots depend on.
+nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots);
+
+// Adds to the table on top what looks at a step as a whole (audit_step.cpp).
+void add_step_functions(lua_State* L);
+
+}  // namespace gradus::lua
