@@ -16,7 +16,7 @@ bool is_script(const std::string& file) { return file.ends_with(".lua"); }
 
 OneStep script_step(const OneStepConfig& config, Device& device,
                     const std::function<void()>& ready) {
-  const auto& [arguments, wanted, unsafe] = config.script;
+  const int64_t wanted = config.script.backward;
   if (!config.set.empty())
     fail(ErrorKind::config, "--set", "belongs to configs of networks; ", config.file,
          " is a script (its arguments are given with --arg)");
@@ -29,8 +29,8 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     begun = neg(Tensor::zeros({}, DType::f32, device).set_requires_grad()).grad_fn()->sequence();
     ready();
   };
-  lua::ScriptOptions options = script_options(unsafe, "", device, std::cerr);
-  options.arguments = arguments;
+  lua::ScriptOptions options = script_options(config.script.unsafe, "", device, std::cerr);
+  options.arguments = config.script.arguments;
   options.folder = folder_of(config.file);
   options.out = &std::cerr;
   options.looking = [&](const Tensors& roots, const Tensors& seeds, lua::Moment moment) {
