@@ -2,6 +2,7 @@
 #include "cli/curves.hpp"
 
 #include "engine/error.hpp"
+#include "ops/audit/graph_page.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -105,7 +106,7 @@ std::string mark(Curve::Style style, size_t colour, double x, double y, const st
                                        "\" cy=\"", number(y), "\" r=\"3.4\">")
                                 : join("<rect class=\"m c", colour, "\" x=\"", number(x - 3),
                                        "\" y=\"", number(y - 3), "\" width=\"6\" height=\"6\">");
-  return shape + "<title>" + xml_escaped(title) +
+  return shape + "<title>" + audit::escaped(title) +
          (style == Curve::Style::dots ? "</title></circle>" : "</title></rect>");
 }
 
@@ -152,7 +153,7 @@ std::string legend(const Chart& chart, double y) {
   std::string out;
   double x = kLeft;
   const auto name = [&](const std::string& text) {
-    out += join("<text x=\"", number(x), "\" y=\"", number(y + 4), "\">", xml_escaped(text),
+    out += join("<text x=\"", number(x), "\" y=\"", number(y + 4), "\">", audit::escaped(text),
                 "</text>\n");
     x += 6.3 * double(text.size()) + 20;
   };
@@ -181,9 +182,10 @@ std::string legend(const Chart& chart, double y) {
 std::string chart_svg(const Chart& chart, Axis x, double top) {
   const double plot = top + kHead;
   const Axis y = y_axis(chart, plot);
-  std::string out = join("<text class=\"t\" x=\"", number(kLeft), "\" y=\"", number(top + 18),
-                         "\">", xml_escaped(chart.title + (y.logarithmic ? " (logarithmic)" : "")),
-                         "</text>\n", legend(chart, top + 36));
+  std::string out =
+      join("<text class=\"t\" x=\"", number(kLeft), "\" y=\"", number(top + 18), "\">",
+           audit::escaped(chart.title + (y.logarithmic ? " (logarithmic)" : "")), "</text>\n",
+           legend(chart, top + 36));
   for (const double v : y.marks())
     out +=
         join("<path class=\"g\" d=\"M", number(kLeft), ",", number(y(v)), "H",
@@ -194,7 +196,7 @@ std::string chart_svg(const Chart& chart, Axis x, double top) {
                 "\"/><text x=\"", number(x(v)), "\" y=\"", number(plot + kHeight + 16),
                 "\" text-anchor=\"middle\">", tick_text(v, false), "</text>\n");
   out += join("<text x=\"", number(kWidth - kRight), "\" y=\"", number(plot + kHeight + 31),
-              "\" text-anchor=\"end\">", xml_escaped(chart.x_label),
+              "\" text-anchor=\"end\">", audit::escaped(chart.x_label),
               "</text>\n<rect class=\"f\" x=\"", number(kLeft), "\" y=\"", number(plot),
               "\" width=\"", number(kPlot), "\" height=\"", number(kHeight), "\"/>\n");
   for (size_t i = 0; i < chart.curves.size(); ++i)
@@ -213,23 +215,6 @@ std::vector<double> ticks(double low, double high, int count) {
   std::vector<double> out;
   for (double k = std::ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k)
     out.push_back(k == 0 ? 0 : k * step);
-  return out;
-}
-
-std::string xml_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t' ? '?' : c;
-  }
   return out;
 }
 
@@ -254,7 +239,7 @@ std::string to_svg(std::vector<Chart> charts) {
   if (charts.empty()) body = "<text x=\"66\" y=\"30\">nothing was measured yet</text>\n", top = 60;
   return join("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ",
               number(kWidth), " ", number(top), "\" width=\"", number(kWidth), "\" height=\"",
-              number(top), "\" role=\"img\">\n<title>", xml_escaped(names), "</title>\n", kStyle,
+              number(top), "\" role=\"img\">\n<title>", audit::escaped(names), "</title>\n", kStyle,
               body, "</svg>\n");
 }
 

@@ -33,7 +33,4 @@ std::string to_svg(std::vector<Chart> charts);
 // Round numbers in [low, high], about `count` of them; for axes. REQUIRES low < high.
 std::vector<double> ticks(double low, double high, int count);
 
-// Text within XML or HTML.
-std::string xml_escaped(const std::string& text);
-
 }  // namespace gradus::cli

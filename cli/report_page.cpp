@@ -5,6 +5,7 @@
 #include "cli/png.hpp"
 #include "cli/progress.hpp"
 #include "engine/error.hpp"
+#include "ops/audit/graph_page.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -177,8 +178,9 @@ std::string config_table(const std::vector<ReportEntry>& config) {
   std::string out =
       "<h2>Config</h2>\n<div class=\"wide\"><table><tr><th>key<th>value<th>from</tr>\n";
   for (const ReportEntry& e : config)
-    out += "<tr><td><code>" + xml_escaped(e.path) + "</code><td><code>" + xml_escaped(e.value) +
-           "</code><td class=\"soft\">" + xml_escaped(e.origin) + "</tr>\n";
+    out += "<tr><td><code>" + audit::escaped(e.path) + "</code><td><code>" +
+           audit::escaped(e.value) + "</code><td class=\"soft\">" + audit::escaped(e.origin) +
+           "</tr>\n";
   return out + "</table></div>\n";
 }
 
@@ -189,21 +191,21 @@ std::string to_html(const ReportPage& page) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
-      xml_escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
-      xml_escaped(page.name) + "</h1>\n<p>" + xml_escaped(page.headline) + "</p>\n";
+      audit::escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
+      audit::escaped(page.name) + "</h1>\n<p>" + audit::escaped(page.headline) + "</p>\n";
   if (!data.why_none.empty() && page.headline.find(data.why_none) == std::string::npos)
-    out += "<p><b>No predictions:</b> " + xml_escaped(data.why_none) + "</p>\n";
+    out += "<p><b>No predictions:</b> " + audit::escaped(data.why_none) + "</p>\n";
   out += page.svg + epochs_table(page.epochs);
   if (data.data && !data.test.said.empty())
     out += matrix(*data.data, data.test) + images(*data.data, data.test);
   out += "<h2>About this run</h2>\n<table>\n";
   for (const auto& [what, value] : page.facts)
-    out += "<tr><th>" + xml_escaped(what) + "<td>" + xml_escaped(value) + "</tr>\n";
+    out += "<tr><th>" + audit::escaped(what) + "<td>" + audit::escaped(value) + "</tr>\n";
   out += "<tr><th>files<td>";
   for (const std::string& file : page.files)
     out +=
         (file == page.files.front() ? "<a href=\"" : ", <a href=\"") + file + "\">" + file + "</a>";
-  const std::string dir = xml_escaped(page.run_dir);
+  const std::string dir = audit::escaped(page.run_dir);
   const bool finished = std::count(page.files.begin(), page.files.end(), "model.safetensors") > 0;
   out += "</tr>\n</table>\n<pre>" + (finished ? "gradus eval " + dir + "\n" : "") +
          "gradus graph " + dir + "/config.json --html graph.html\ngradus audit " + dir +

@@ -4,7 +4,7 @@
 
 namespace gradus::audit {
 
-std::string escaped(const std::string& text);  // for HTML and SVG
+std::string escaped(const std::string& text);  // for HTML and SVG; control characters become "?"
 const char* kind_of(const Source& source);     // "node", "leaf", "constant"
 // SVG of all groups in a column; `style` is an element that comes first, or "".
 std::string picture(const GraphView& view, const Layout& layout, const std::string& style);

@@ -68,7 +68,7 @@ std::string escaped(const std::string& s) {
     else if (c == '"')
       out += "&quot;";
     else
-      out += c;
+      out += static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t' ? '?' : c;
   }
   return out;
 }
