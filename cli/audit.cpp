@@ -161,6 +161,14 @@ void put(const std::vector<Judged>& verdicts, std::vector<audit::Finding> findin
 }  // namespace
 
 int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  if (!o.element.empty() && o.explain.empty())
+    fail(ErrorKind::config, "--element", "belongs to --explain NAME");
+  const bool reports = o.ledger || o.cost || !o.html.empty();
+  if (!o.explain.empty() + o.versions + o.accounting + reports > 1)
+    fail(
+        ErrorKind::config, "audit",
+        "--explain, --versions, --accounting and the reports (--ledger, --cost, --html) are shown ",
+        "one at a time");
   if (!o.explain.empty()) return run_audit_explain(o, out, err);
   if (o.versions) return run_audit_versions(o, out, err);
   if (o.accounting) return run_audit_accounting(o, out, err);

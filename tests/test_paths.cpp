@@ -206,7 +206,10 @@ TEST_CASE("explain: the command") {
         std::pair{"--explain %77", "%77: there is no such node; they are %0 to %9"},
         std::pair{"--explain layers.2.bias --element x", "expected indices such as 0,3"},
         std::pair{"--explain layers.2.bias --element 99", "it has no element (99,)"},
-        std::pair{"--explain %1 --element 0", "belongs to a leaf"}}) {
+        std::pair{"--explain %1 --element 0", "belongs to a leaf"},
+        std::pair{"--element 0", "--element: belongs to --explain"},
+        std::pair{"--explain %1 --ledger", "one at a time"},
+        std::pair{"--versions --accounting", "one at a time"}}) {
     const test::ProgramRun bad = audit(options);
     CHECK(bad.code == 2);
     CHECK_MESSAGE(bad.err.find(message) != std::string::npos, bad.err);
