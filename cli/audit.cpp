@@ -120,10 +120,12 @@ class Findings {
                    {"bad", l.bad()},
                    {"error", number(l.error)},
                    {"tolerance", number(l.tolerance)},
+                   {"condition", number(l.condition)},
                    {"text", l.text}});
-    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  {}{}{}\n",
+    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8.2g} {}{}{}\n",
                         audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
-                        l.call->shapes(), l.call->where.empty() ? "" : "  # ", l.call->where);
+                        l.condition, l.call->shapes(), l.call->where.empty() ? "" : "  # ",
+                        l.call->where);
     if (!l.text.empty()) out_ << "            " << l.text << "\n";
   }
 
@@ -164,21 +166,19 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   if (!o.element.empty() && o.explain.empty())
     fail(ErrorKind::config, "--element", "belongs to --explain NAME");
   const bool reports = o.ledger || o.cost || !o.html.empty();
-  if (!o.explain.empty() + o.versions + o.accounting + reports > 1)
-    fail(
-        ErrorKind::config, "audit",
-        "--explain, --versions, --accounting and the reports (--ledger, --cost, --html) are shown ",
-        "one at a time");
+  if (!o.explain.empty() + o.versions + o.accounting + o.health + reports > 1)
+    fail(ErrorKind::config, "audit", "--explain, --versions, --accounting, --health and the ",
+         "reports (--ledger, --cost, --html) are shown one at a time");
   if (!o.explain.empty()) return run_audit_explain(o, out, err);
   if (o.versions) return run_audit_versions(o, out, err);
   if (o.accounting) return run_audit_accounting(o, out, err);
+  if (o.health) return run_audit_health(o, out, err);
   Findings findings(o, out);
-  const Json named = config_device(o.config);
-  const Session session(o.device, false, err, named.is_null() ? nullptr : &named, o.config);
-  Device& device = session.device();
+  const auto session = open_session(o, err);
+  Device& device = session->device();
   audit::Options options;
   if (!o.against.empty()) options.against = &open_device(o.against);
-  const OneStepConfig target{o.config, o.set, o.script};
+  OneStepConfig target = o;
   const bool page = !o.html.empty(), measured = o.ledger || o.cost || page;
 
   std::vector<Judged> verdicts;
@@ -207,6 +207,7 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     for (const audit::Imbalance& f : audit::account(stepper).findings) findings.accounting(f);
   }
   if (measured) {
+    target.script.quiet = page;  // then it has printed already
     audit::GraphView view = measured_step(target, device, page);
     if (page) put(verdicts, findings.list(), view);
     if (o.ledger) report_ledger(view, o.json, out);

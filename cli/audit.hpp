@@ -8,11 +8,7 @@
 
 namespace gradus::cli {
 
-struct AuditOptions {
-  std::string config;            // file of an experiment
-  std::vector<std::string> set;  // "path=value"; for "network"
-  ScriptTarget script;
-  std::string device;
+struct AuditOptions : OneStepConfig {
   std::string against;                   // a device; "" for none
   std::string fail_on = "nan,mismatch";  // also "unreached", "alias"; "" or "none" for nothing
   bool ledger = false, cost = false;     // these instead of the list of verdicts
@@ -25,6 +21,7 @@ struct AuditOptions {
   bool versions = false;  // writes in place ...
   std::string written;    // ... of this leaf alone
   bool accounting = false;
+  bool health = false;
 };
 
 // The exit code: 5 if there is anything of `fail_on`. Throws Error.

@@ -14,27 +14,12 @@ namespace {
 constexpr int kWrong = 5;
 }
 
-std::unique_ptr<Session> open_session(const std::string& file, const std::string& device,
-                                      std::ostream& err) {
-  const Json named = config_device(file);
-  return std::make_unique<Session>(device, false, err, named.is_null() ? nullptr : &named, file);
-}
-
-OneStep run_traced_step(const OneStepConfig& config, Device& device,
-                        const std::function<void()>& ready) {
-  std::optional<DetectAnomaly> traces;
-  return run_one_step(config, device, [&] {
-    traces.emplace();
-    ready();
-  });
-}
-
 int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream& err) {
-  const auto session = open_session(o.config, o.device, err);
+  const auto session = open_session(o, err);
   audit::Account account;
   std::vector<Ref<GradFn>> nodes;
   {
-    const OneStep step = run_traced_step({o.config, o.set, o.script}, session->device());
+    const OneStep step = run_traced_step(o, session->device());
     nodes = audit::nodes_behind(step.roots);
     audit::Stepper stepper(step.roots, step.leaves, step.seeds);
     backward(step.roots, stepper.seeds(), {.retain_graph = true});

@@ -180,10 +180,9 @@ void write_json(int node, const audit::NodeStory& n, const OpInfo& op, std::ostr
 int run_audit_explain(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const std::optional<Shape> element = element_of(o.element);
   if (o.top < 1) fail(ErrorKind::config, "--top", "expected a number above 0, got ", o.top);
-  const auto session = open_session(o.config, o.device, err);
+  const auto session = open_session(o, err);
   std::optional<audit::Watch> watch;
-  const OneStep step =
-      run_traced_step({o.config, o.set, o.script}, session->device(), [&] { watch.emplace(); });
+  const OneStep step = run_traced_step(o, session->device(), [&] { watch.emplace(); });
   audit::Stepper stepper(step.roots, step.leaves, step.seeds);
   stepper.run({});
   const audit::Place what = stepper.find(o.explain);

@@ -41,13 +41,14 @@ void keep_least(double& ns, double& least) {
 
 }  // namespace
 
-audit::GraphView measured_step(const OneStepConfig& target, Device& device, bool values) {
+audit::GraphView measured_step(OneStepConfig target, Device& device, bool values) {
   audit::MemoryProfile memory;
   {
     std::optional<audit::MemoryRecorder> recorder;
     OneStep step = run_one_step(target, device, [&] { recorder.emplace(device); });
     memory = recorder->run_backward(step.roots);
   }
+  target.script.quiet = true;
   std::vector<std::pair<double, double>> times;
   audit::GraphView view;
   for (int i = 0; i < kTimed; ++i) {
@@ -61,7 +62,9 @@ audit::GraphView measured_step(const OneStepConfig& target, Device& device, bool
       keep_least(view.nodes[n].forward_ns, times[n].first);
       keep_least(view.nodes[n].backward_ns, times[n].second);
     }
-    if (i + 1 == kTimed) view.peaks = audit::measure_peaks(device, step.roots.at(0).dtype());
+    if (i + 1 < kTimed) continue;
+    view.peaks = audit::measure_peaks(device, step.roots.at(0).dtype());
+    if (step.source) add_sources(view, step.source);
   }
   view.title = target.file;
   view.memory = std::move(memory);

@@ -8,9 +8,10 @@
 
 namespace gradus::cli {
 
-// The step's graph, with its memory over time, its times and the machine's peaks. Runs it twice;
-// the first time warms up the device. With `values`, statistics of every value too.
-audit::GraphView measured_step(const OneStepConfig& target, Device& device, bool values);
+// The step's graph, with its memory over time, its times and the machine's peaks. Runs it three
+// times: for its memory, to warm up the device, for its times; a script prints the first time
+// alone. With `values`, statistics of every value too.
+audit::GraphView measured_step(OneStepConfig target, Device& device, bool values);
 
 // Saved tensors, the largest first, memory over time by op, checkpoints; nodes and ops, the slowest
 // first. The view is of a measured_step().

@@ -3,6 +3,7 @@
 #include "cli/debugger_text.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/versions.hpp"
+#include "ops/audit/watch.hpp"
 
 #include <fmt/format.h>
 #include <ostream>
@@ -34,10 +35,9 @@ void write_json(const audit::Write& w, std::ostream& out) {
 }  // namespace
 
 int run_audit_versions(const AuditOptions& o, std::ostream& out, std::ostream& err) {
-  const auto session = open_session(o.config, o.device, err);
+  const auto session = open_session(o, err);
   std::optional<audit::VersionLog> log;
-  const OneStep step =
-      run_traced_step({o.config, o.set, o.script}, session->device(), [&] { log.emplace(); });
+  const OneStep step = run_traced_step(o, session->device(), [&] { log.emplace(); });
   const Tensor* only = nullptr;
   std::vector<std::string> names;
   for (const auto& [name, t] : step.leaves) {
@@ -61,11 +61,10 @@ int run_audit_versions(const AuditOptions& o, std::ostream& out, std::ostream& e
                        writes.size() == 1 ? "write" : "writes", stale,
                        stale == 1 ? "copy is" : "copies are");
   // What backward makes of it: a stale copy that it reads is an error, with the story.
-  Tensors inputs, seeds;
+  Tensors inputs;
   for (const auto& [name, t] : step.leaves) inputs.push_back(t);
-  for (const Tensor& r : step.roots)
-    seeds.push_back(Tensor::full(r.sizes(), 1.0, r.dtype(), r.device()));
-  grad(step.roots, inputs, seeds, {.retain_graph = true, .allow_unused = true});
+  grad(step.roots, inputs, audit::seeds_or_ones(step.roots, step.seeds),
+       {.retain_graph = true, .allow_unused = true});
   return 0;
 }
 

@@ -83,18 +83,24 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
-// Of commands that look at one step of a config or a script.
 void of_script(CLI::App* sub, ScriptTarget& to) {
   whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
   repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
   sub->add_flag("--unsafe", to.unsafe, "the script runs outside the sandbox");
+}
+// Of commands that look at one step.
+void of_step(CLI::App* sub, OneStepConfig& to) {
+  text(sub, "CONFIG", to.file, "file of an experiment, a trace file, or a script .lua", "FILE");
+  repeated(sub, "--set", to.set, "override one value of the config", "PATH=VALUE");
+  of_script(sub, to.script);
+  device(sub, to.device);
 }
 // What the command does. `must`, its positional argument, has to be there: CLI11's own message
 // names no command.
 template <class Options>
 void runs(CLI::App* sub, Action& action, const std::shared_ptr<Options>& o,
           int (*run)(const Options&, std::ostream&, std::ostream&),
-          std::string Options::*must = nullptr, const char* what = "") {
+          std::type_identity_t<std::string Options::*> must = nullptr, const char* what = "") {
   sub->callback([=, &action] {
     action = [=](std::ostream& out, std::ostream& err) {
       if (must && ((*o).*must).empty())
@@ -257,9 +263,9 @@ void declare_audit(CLI::App& app, Action& action) {
                           "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
                           "  gradus audit mlp.json --explain %4\n"
                           "  gradus audit lenet.json --versions\n"
+                          "  gradus audit lenet.json --health\n"
                           "  gradus audit train.lua --arg 0.1 --backward 3\n");
-  text(sub, "CONFIG", o->config, "file of an experiment, a trace file, or a script .lua", "FILE");
-  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  of_step(sub, *o);
   text(sub, "--against", o->against, "every node on this device too", "D");
   text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached, alias: exit code 5", "LIST");
   sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
@@ -270,11 +276,10 @@ void declare_audit(CLI::App& app, Action& action) {
   whole(sub, "--top", o->top, "paths that are shown; 5 by default");
   text(sub, "--versions", o->written, "log of writes in place (to NAME)", "NAME")->expected(0, 1);
   sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
-  of_script(sub, o->script);
+  sub->add_flag("--health", o->health, "how large gradients are; what is dead or saturated");
   sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
-  device(sub, o->device);
   json(sub, o->json);
-  runs(sub, action, o, run_audit, &AuditOptions::config, "a CONFIG file");
+  runs(sub, action, o, run_audit, &AuditOptions::file, "a CONFIG file");
 }
 
 void declare_graph(CLI::App& app, Action& action) {
@@ -284,16 +289,13 @@ void declare_graph(CLI::App& app, Action& action) {
                           "  gradus graph configs/lenet/digits.json --html lenet.html\n"
                           "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n"
                           "  gradus graph configs/scripts/mlp_digits.lua --backward 2\n");
-  text(sub, "CONFIG", o->config, "file of an experiment, or a script .lua", "FILE");
-  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  of_step(sub, *o);
   text(sub, "--html", o->html, "a page to look at, by itself", "FILE");
   text(sub, "--svg", o->svg, "the picture alone", "FILE");
   text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
   text(sub, "--json", o->json, "all there is; - prints it", "FILE");
   text(sub, "--record", o->record, "a trace file, for gradus replay", "FILE");
-  of_script(sub, o->script);
-  device(sub, o->device);
-  runs(sub, action, o, run_graph, &GraphOptions::config, "a CONFIG file");
+  runs(sub, action, o, run_graph, &GraphOptions::file, "a CONFIG file");
 }
 
 void declare_replay(CLI::App& app, Action& action) {
@@ -304,6 +306,7 @@ void declare_replay(CLI::App& app, Action& action) {
               "  gradus replay step.safetensors\n"
               "  gradus replay step.safetensors --shrink small.safetensors --until nan\n");
   text(sub, "FILE", o->file, "a trace file", "FILE");
+  whole(sub, "--runs", o->runs, "repeat it: does it always give the same bits?");
   text(sub, "--shrink", o->shrink, "write the smallest part that still fails", "FILE");
   text(sub, "--until", o->until, "nan, inf, mismatch (audit), differs:DEVICE", "WHAT");
   device(sub, o->device);
@@ -333,13 +336,10 @@ void declare_step(CLI::App& app, Action& action) {
                           "  gradus step configs/mlp/digits.json\n"
                           "  printf 'break nan\\ncontinue\\n' | gradus step mlp.json\n"
                           "  gradus step mlp.json --commands look.txt --json\n");
-  text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
-  repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
+  of_step(sub, *o);
   text(sub, "--commands", o->commands, "a script of commands", "FILE");
-  of_script(sub, o->script);
-  device(sub, o->device);
   json(sub, o->json);
-  runs(sub, action, o, run_step, &StepOptions::config, "a CONFIG file");
+  runs(sub, action, o, run_step, &StepOptions::file, "a CONFIG file");
 }
 
 void declare_script(CLI::App& app, Action& action) {

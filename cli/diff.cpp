@@ -1,8 +1,6 @@
 // Two sides, each recorded on its device or read from its file, and the lines of their difference.
 #include "cli/diff.hpp"
 
-#include "cli/one_step.hpp"
-#include "cli/session.hpp"
 #include "ops/audit/diff.hpp"
 
 #include <algorithm>
@@ -26,19 +24,18 @@ audit::RecordedStep side(const std::string& file, const ScriptTarget& script,
                          const std::string& device, bool wide, std::ostream& err) {
   if (audit::is_trace(file) && device.empty() && !wide)
     return audit::read_trace(file, open_device("cpu"));
-  const Json named = config_device(file);
-  const Session session(device, false, err, named.is_null() ? nullptr : &named, file);
+  const OneStepConfig target{file, {}, script, device};
+  const auto session = open_session(target, err);
   audit::RecordedStep recorded;
   std::shared_ptr<const void> keeps;
   {
     std::optional<audit::Watch> watch;
-    const OneStep step =
-        run_one_step({file, {}, script}, session.device(), [&] { watch.emplace(); });
+    const OneStep step = run_one_step(target, session->device(), [&] { watch.emplace(); });
     recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
     keeps = step.keeps;
   }
   recorded.title = file;
-  return wide ? audit::run_again(audit::widened(recorded), session.device()) : recorded;
+  return wide ? audit::run_again(audit::widened(recorded), session->device()) : recorded;
 }
 
 std::string counted(size_t n, const char* what) {
@@ -93,6 +90,14 @@ class DiffReport {
     if (node < 0) return;
     const NodeDifference& n = d_.nodes[size_t(node)];
     out_ << words << " " << name(n) << "\n  " << (n.*numbers)->text() << "\n";
+    const std::vector<int64_t>& apart = (n.*numbers)->ulp_histogram;
+    const int64_t most = apart.empty() ? 0 : *std::max_element(apart.begin(), apart.end());
+    for (size_t k = 0; k < apart.size() && apart.size() > 1; ++k) {
+      const double low = std::ldexp(1, int(k));
+      out_ << fmt::format("  {:>14} ulp {:>9}  {}\n",
+                          k == 0 ? "1" : fmt::format("{:.4g} to {:.4g}", low, 2 * low - 1),
+                          apart[k], std::string(size_t(40 * apart[k] / most), '#'));
+    }
   }
   void worst() {
     std::vector<const NodeDifference*> differing;
@@ -150,6 +155,7 @@ class DiffReport {
     return {{"count", n.count},
             {"differing", n.differing},
             {"ulps", n.ulps < 0 ? Event() : Event(n.ulps)},
+            {"ulp_histogram", n.ulp_histogram},
             {"relative", number(n.relative)},
             {"element", std::vector<int64_t>(n.element.begin(), n.element.end())},
             {"text", n.text()}};

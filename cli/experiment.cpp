@@ -242,6 +242,10 @@ Spec network_spec() {
       .maybe("checkpoint_every", Spec::integer("steps between checkpoints; 0: after each epoch")
                                      .at_least(0)
                                      .otherwise("0"))
+      .maybe("health", Spec::integer("steps between two looks at gradients and activations, for "
+                                     "metrics.jsonl and the report; 0: none")
+                           .at_least(0)
+                           .otherwise("0"))
       .maybe(
           "provenance",
           Spec::boolean("when a loss is not finite, repeat the run from its last checkpoint, and "
@@ -276,6 +280,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.log_every = config["log_every"].get<int64_t>();
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
   e.provenance = config["provenance"].get<bool>();
+  e.health = config["health"].get<int64_t>();
   if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&
       e.loss.kind != nn::Loss::Kind::nll)
     fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],

@@ -50,6 +50,7 @@ struct Experiment {
   int64_t log_every = 100;       // steps; 0: epochs only
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
   bool provenance = true;        // of a loss that is not finite
+  int64_t health = 0;            // steps between two looks at gradients; 0: none
 };
 
 // The option table. Layers are also the ops that are registered, so call gradus::init() first.

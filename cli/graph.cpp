@@ -1,9 +1,7 @@
 // Options to files; what a graph looks like, ops/audit/ knows.
 #include "cli/graph.hpp"
 
-#include "cli/one_step.hpp"
 #include "cli/replay.hpp"
-#include "cli/session.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/graph_view.hpp"
 
@@ -13,25 +11,26 @@
 namespace gradus::cli {
 
 int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
-  const Json device = config_device(o.config);
-  const Session session(o.device, false, err, device.is_null() ? nullptr : &device, o.config);
+  const auto session = open_session(o, err);
+  Device& device = session->device();
   const bool values = !o.html.empty() || !o.json.empty() || !o.svg.empty();
   std::optional<audit::Watch> watch;
   std::optional<audit::GraphRecorder> recorder;
-  const OneStep step = run_one_step({o.config, o.set, o.script}, session.device(), [&] {
+  const OneStep step = run_one_step(o, device, [&] {
     if (!o.record.empty()) watch.emplace();
-    recorder.emplace(session.device(), values);
+    recorder.emplace(device, values);
   });
   if (watch) {
     audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
-    recorded.title = o.config;
-    save_trace(o.record, recorded, session.device());
+    recorded.title = o.file;
+    save_trace(o.record, recorded, device);
     out << o.record << ": " << recorded.nodes.size()
         << (recorded.nodes.size() == 1 ? " node" : " nodes") << "; `gradus replay " << o.record
         << "` runs them again\n";
   }
   audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
-  view.title = o.config;
+  view.title = o.file;
+  if (step.source) add_sources(view, step.source);
   recorder.reset();
   const auto write = [&](const std::string& file, const auto& text_of) {
     if (file.empty()) return;

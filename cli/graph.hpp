@@ -7,13 +7,9 @@
 
 namespace gradus::cli {
 
-struct GraphOptions {
-  std::string config;
-  std::vector<std::string> set;  // of a network
-  ScriptTarget script;
+struct GraphOptions : OneStepConfig {
   std::string dot, json, svg, html;  // files; "-" is standard output; "" for none
   std::string record;                // a trace file of the step; "" for none
-  std::string device;
 };
 // The exit code, 0. Throws Error.
 int run_graph(const GraphOptions& options, std::ostream& out, std::ostream& err);

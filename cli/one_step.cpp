@@ -20,10 +20,33 @@ namespace gradus::cli {
 
 namespace {
 
+// What a config says of "layers[1] conv2d" or of "loss".
+std::string source_in(const Json& config, const std::string& place) {
+  const std::string path = place.substr(0, place.find(' '));
+  if (path == "loss") return "\"loss\": " + config["loss"].dump();
+  const Json* at = &config["model"];
+  size_t end = 0, from = 0;
+  while (from < path.size()) {
+    size_t to = std::min(path.find_first_of(".[]", from), path.size());
+    const std::string key = path.substr(from, to - from);
+    const bool index = !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;
+    if (index && at->is_array() && std::stoul(key) < at->size())
+      at = &(*at)[std::stoul(key)];
+    else if (!key.empty() && at->is_object() && at->contains(key))
+      at = &(*at)[key];
+    else if (!key.empty())
+      break;
+    end = std::min(to + (path[to] == ']'), path.size());
+    from = to + 1;
+  }
+  if (end == 0) return "";
+  return "model." + path.substr(0, end) + ": " + at->dump();
+}
+
 OneStep network_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
-  const Experiment e =
-      read_experiment(layered_network(config.file, config.set).resolve(), config.file);
+  const Json resolved = layered_network(config.file, config.set).resolve();
+  const Experiment e = read_experiment(resolved, config.file);
   const Dataset data = load_data(e);
   manual_seed(e.seed);
   nn::Sequential network = build_network(e, data, device);
@@ -37,7 +60,9 @@ OneStep network_step(const OneStepConfig& config, Device& device,
   ready();
   const Tensor outputs = nn::outputs_of(network, batch.inputs);
   const Trace trace("loss");
-  return {{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters()};
+  OneStep step{{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters()};
+  step.source = [resolved](const std::string& place) { return source_in(resolved, place); };
+  return step;
 }
 
 OneStep contraction_step(const OneStepConfig& config, Device& device,
@@ -82,6 +107,21 @@ OneStep run_one_step(const OneStepConfig& config, Device& device,
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";
   return contraction ? contraction_step(config, device, ready)
                      : network_step(config, device, ready);
+}
+
+OneStep run_traced_step(const OneStepConfig& config, Device& device,
+                        const std::function<void()>& ready) {
+  std::optional<DetectAnomaly> traces;
+  return run_one_step(config, device, [&] {
+    traces.emplace();
+    ready();
+  });
+}
+
+std::unique_ptr<Session> open_session(const OneStepConfig& config, std::ostream& err) {
+  const Json named = config_device(config.file);
+  return std::make_unique<Session>(config.device, false, err, named.is_null() ? nullptr : &named,
+                                   config.file);
 }
 
 }  // namespace gradus::cli

@@ -2,7 +2,7 @@
 // network on its first batch, a contraction of drawn operands, what a script comes to backward()
 // with, or the step in a trace file (ops/audit/trace.hpp). For commands that look at graphs.
 #pragma once
-#include "engine/device.hpp"
+#include "cli/session.hpp"
 #include "engine/tensor.hpp"
 
 #include <functional>
@@ -19,6 +19,8 @@ struct OneStep {
   std::vector<std::pair<std::string, Tensor>> leaves;  // parameters, or operands
   Tensors seeds{};                      // cotangents of the roots; empty, or undefined: ones
   std::shared_ptr<const void> keeps{};  // what calls of its ops need, if they do
+  // The lines of the file at a place that a Trace names; "" if they are not known. May be empty.
+  std::function<std::string(const std::string&)> source{};
 };
 
 // Of a script alone.
@@ -26,11 +28,14 @@ struct ScriptTarget {
   std::vector<std::string> arguments;
   int64_t backward = 1;  // the graph of the n-th backward() or gradus.grad()
   bool unsafe = false;   // no sandbox
+  bool quiet = false;    // what it prints is dropped
 };
+// What commands that look at one step have in common.
 struct OneStepConfig {
   std::string file;              // a config, a trace file, or a script if it ends in .lua
-  std::vector<std::string> set;  // of a network alone
+  std::vector<std::string> set;  // "path=value"; of a network alone
   ScriptTarget script{};
+  std::string device{};  // as typed; "": the file's own
 };
 // The "device" value of a config, or where the step of a trace file ran; null if there is none. For
 // who opens the device.
@@ -40,5 +45,10 @@ nlohmann::json config_device(const std::string& file);
 // trusted.
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready);
+// The same, and its nodes know their places.
+OneStep run_traced_step(
+    const OneStepConfig& config, Device& device, const std::function<void()>& ready = [] {});
+// The device for it.
+std::unique_ptr<Session> open_session(const OneStepConfig& config, std::ostream& err);
 
 }  // namespace gradus::cli

@@ -32,7 +32,8 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   lua::ScriptOptions options = script_options(config.script.unsafe, "", device, std::cerr);
   options.arguments = config.script.arguments;
   options.folder = folder_of(config.file);
-  options.out = &std::cerr;
+  static std::ostream nowhere(nullptr);
+  options.out = config.script.quiet ? &nowhere : &std::cerr;
   options.looking = [&](const Tensors& roots, const Tensors& seeds, lua::Moment moment) {
     if (moment == lua::Moment::walked) {
       if (++walks == wanted - 1) begin();
@@ -62,6 +63,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
               << "with all before it\n";
   step.leaves = script->leaves();
   step.keeps = script;
+  step.source = [script](const std::string& place) { return script->source(place); };
   return step;
 }
 

@@ -53,20 +53,30 @@ class Replayer {
   Replayer(const ReplayOptions& o, Device& device, std::ostream& out, std::ostream& err)
       : o_(o), device_(device), out_(out), err_(err), step_(audit::read_trace(o.file, device)) {}
 
+  // Until a run differs, or all have run.
   int replay() {
+    if (o_.runs < 1) fail(ErrorKind::config, "--runs", "expected 1 or more, got ", o_.runs);
+    int code = 0;
+    for (int64_t run = 1; run <= o_.runs && code == 0; ++run) code = once(run);
+    return code;
+  }
+
+  int once(int64_t run) {
     const audit::Watch watch;
     const audit::LiveStep live = audit::run(step_, device_);
     const audit::RecordedStep again = audit::record(watch, live.roots, live.leaves, live.seeds);
     const audit::StepDifference d = audit::diff(step_, again);
     std::optional<audit::Birth> birth = audit::birth(watch);
     if (!birth) birth = audit::birth_in_backward(watch, live.roots, false, live.seeds);
-    if (birth) say_birth(*birth);
+    if (birth && run == 1) say_birth(*birth);
+    if (d.same() && run < o_.runs) return 0;
     size_t gradients = 0;
     for (const audit::RecordedLeaf& l : step_.leaves) gradients += l.gradient.defined();
     const std::string first = first_difference(step_, d);
     if (o_.json) {
       Event e{{"event", "result"},
               {"same", d.same()},
+              {"runs", run},
               {"nodes", step_.nodes.size()},
               {"gradients", gradients},
               {"values_differing", d.values},
@@ -77,10 +87,11 @@ class Replayer {
               {"device", place_of(again)}};
       print(e);
     } else if (d.same()) {
-      out_ << fmt::format("{}, {} on {}: the same bits\n", counted(step_.nodes.size(), "node"),
-                          counted(gradients, "gradient"), device_.name());
+      out_ << fmt::format("{}, {} on {}: the same bits{}\n", counted(step_.nodes.size(), "node"),
+                          counted(gradients, "gradient"), device_.name(),
+                          run > 1 ? fmt::format(" in all {} runs", run) : "");
     } else {
-      out_ << first << "\n"
+      out_ << (run > 1 ? fmt::format("in run {}: ", run) : "") << first << "\n"
            << fmt::format("{}, {}, {} differ\n", counted(size_t(d.values), "value"),
                           counted(size_t(d.cotangents), "cotangent"),
                           counted(size_t(d.gradients), "gradient"));

@@ -1,6 +1,6 @@
 // `gradus replay FILE`: runs a recorded step again, forward and backward, and compares every value,
-// cotangent and gradient with what the file holds, bit for bit. `--shrink` writes the smallest part
-// of it that still fails.
+// cotangent and gradient with what the file holds, bit for bit; as often as `--runs` says.
+// `--shrink` writes the smallest part of it that still fails.
 #pragma once
 #include "ops/audit/trace.hpp"
 
@@ -14,6 +14,7 @@ struct ReplayOptions {
   std::string device;  // "" for where it was made
   std::string shrink;  // file to write; "" for none
   std::string until;   // nan, inf, mismatch, differs:DEVICE
+  int64_t runs = 1;    // of a replay: all of them must give the same bits
   bool json = false;
 };
 // The exit code: 5 if bits differ. Throws Error.

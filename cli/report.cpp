@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/curves.hpp"
 #include "cli/progress.hpp"
+#include "cli/report_health.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/session.hpp"
 #include "cli/train.hpp"
@@ -33,6 +34,7 @@ struct Metrics {
   Chart loss{"loss", "step", {}, "step without an update: a gradient overflowed", {}, false};
   Chart accuracy{"accuracy on the test set", "step", {}, "", {}, true};
   int64_t skipped = 0, unreadable = 0;
+  std::vector<Json> health{};
   std::string failure{};  // of a run that came to numbers that are none
 };
 
@@ -71,6 +73,7 @@ Metrics read_metrics(const std::string& file) {
         steps.points.emplace_back(step, std::nan(""));
         m.failure = e.at("message").get<std::string>();
       }
+      if (kind == "health") m.health.push_back(e);
       if (kind == "skip") m.loss.events.push_back(step);
       if (kind == "epoch") add_epoch(e, m.epochs, m);
     } catch (const Json::exception&) {
@@ -177,7 +180,7 @@ Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Dataset
 }
 
 ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
-  const Metrics m = read_metrics(path_in(run_dir, "metrics.jsonl"));
+  Metrics m = read_metrics(path_in(run_dir, "metrics.jsonl"));
   const std::string summary_file = path_in(run_dir, "summary.json");
   Json summary = Json::object();
   if (exists(summary_file))
@@ -188,6 +191,11 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   page.headline = headline(summary, m);
   page.svg = to_svg({m.loss, m.accuracy});
   page.epochs = m.epochs;
+  try {
+    page.health = health_section(m.health);
+  } catch (const Json::exception&) {
+    m.unreadable += int64_t(m.health.size());  // of another version
+  }
   page.config = read_config(run_dir);
   page.data = &data;
   if (!m.epochs.empty()) {

@@ -28,7 +28,8 @@ body { margin: 0 auto; padding: 18px 16px 40px; max-width: 860px; color: var(--i
   font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 22px; margin: 0; } h2 { font-size: 17px; margin: 30px 0 6px; }
 p { margin: 4px 0 8px; } .soft { color: var(--soft); } a { color: var(--right); }
-svg.chart { width: 100%; height: auto; }
+svg.chart { width: 100%; height: auto; } svg.spark { vertical-align: middle; }
+.spark path { fill: none; stroke: var(--right); stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: normal; color: var(--soft); } th, td { padding: 2px 9px; border-bottom: 1px solid var(--line); }
@@ -195,7 +196,7 @@ std::string to_html(const ReportPage& page) {
       audit::escaped(page.name) + "</h1>\n<p>" + audit::escaped(page.headline) + "</p>\n";
   if (!data.why_none.empty() && page.headline.find(data.why_none) == std::string::npos)
     out += "<p><b>No predictions:</b> " + audit::escaped(data.why_none) + "</p>\n";
-  out += page.svg + epochs_table(page.epochs);
+  out += page.svg + epochs_table(page.epochs) + page.health;
   if (data.data && !data.test.said.empty())
     out += matrix(*data.data, data.test) + images(*data.data, data.test);
   out += "<h2>About this run</h2>\n<table>\n";

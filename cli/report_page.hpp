@@ -17,7 +17,8 @@ struct ReportPage {
   std::string name;      // of the folder
   std::string headline;  // how the run ended
   std::string run_dir;
-  std::string svg;  // the curves
+  std::string svg;     // the curves
+  std::string health;  // a part of the page (report_health.hpp)
   std::vector<ReportEpoch> epochs;
   std::vector<ReportEntry> config;
   std::vector<std::pair<std::string, std::string>> facts;  // what and its value

@@ -1,7 +1,6 @@
 // Where the commands come from; what they do, debugger.cpp knows.
 #include "cli/step.hpp"
 
-#include "cli/audit_modes.hpp"
 #include "cli/debugger.hpp"
 #include "cli/lines.hpp"
 #include "engine/io/file.hpp"
@@ -44,12 +43,12 @@ void run_commands(Debugger& debugger, std::istream& in, const std::string& name,
 }  // namespace
 
 int run_step(const StepOptions& o, std::ostream& out, std::ostream& err) {
-  const auto session = open_session(o.config, o.device, err);
+  const auto session = open_session(o, err);
   std::istringstream file(o.commands.empty() ? "" : read_file(o.commands));
-  const OneStep step = run_traced_step({o.config, o.set, o.script}, session->device());
+  const OneStep step = run_traced_step(o, session->device());
   audit::Stepper stepper(step.roots, step.leaves, step.seeds);
   Debugger debugger(stepper, o.json, out);
-  debugger.begin(o.config);
+  debugger.begin(o.file);
   if (!o.commands.empty()) {
     run_commands(debugger, file, o.commands, !o.json, out);
   } else {

@@ -5,16 +5,11 @@
 
 #include <iosfwd>
 #include <string>
-#include <vector>
 
 namespace gradus::cli {
 
-struct StepOptions {
-  std::string config;            // what cli/one_step.hpp runs
-  std::vector<std::string> set;  // "path=value"; of a network
-  ScriptTarget script{};
+struct StepOptions : OneStepConfig {
   std::string commands;  // a file of commands; "": standard input
-  std::string device;
   bool json = false;
 };
 // The exit code. Throws Error; of a script of commands also the first wrong one, with its line, and

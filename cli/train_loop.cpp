@@ -1,10 +1,12 @@
 // Epochs, events and checkpoints.
 #include "cli/train_loop.hpp"
 
+#include "cli/health.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/provenance.hpp"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 namespace gradus::cli {
 
@@ -117,6 +119,20 @@ void TrainLoop::say_skipped(double scale) {
                         "; an epoch's line counts the others"));
 }
 
+// An event for each look; a line for people when a sign is seen for the first time.
+void TrainLoop::say_health(const audit::Health& health) {
+  nlohmann::ordered_json e{
+      {"event", "health"}, {"epoch", trainer_.epoch() + 1}, {"step", trainer_.steps()}};
+  e.update(health_event(health));
+  const std::string line = e.dump();
+  reporter_.json_line(line);
+  if (folder_) folder_->append_metrics(line);
+  for (const Sign& s : signs_of(health))
+    if (said_signs_.insert(s.what).second)
+      reporter_.notice(join("gradus: step ", trainer_.steps(), ": ", s.what,
+                            s.numbers.empty() ? "" : " (" + s.numbers + ")"));
+}
+
 void TrainLoop::train_epoch() {
   while (!trainer_.epoch_done()) {
     if (!going_) {
@@ -124,7 +140,10 @@ void TrainLoop::train_epoch() {
       going_since_ = Clock::now();
     }
     const double scale = trainer_.loss_scale() ? trainer_.loss_scale()->state().scale : 1;
-    if (!trainer_.step()) say_skipped(scale);
+    const bool looked = experiment_.health > 0 && trainer_.steps() % experiment_.health == 0;
+    audit::Health health;
+    if (!trainer_.step(looked ? &health : nullptr)) say_skipped(scale);
+    if (looked) say_health(health);
     if (!said_why_ && !trainer_.why_not_captured().empty()) {
       said_why_ = true;
       reporter_.notice("gradus: steps are not captured: " + trainer_.why_not_captured());

@@ -5,6 +5,8 @@
 #include "cli/run_folder.hpp"
 #include "cli/trainer.hpp"
 
+#include <set>
+
 namespace gradus::cli {
 
 class TrainLoop {
@@ -25,6 +27,7 @@ class TrainLoop {
   void train_epoch();
   void end_epoch();
   void say_skipped(double scale);
+  void say_health(const audit::Health& health);
   void after_step();
   void save();
   void pause();
@@ -43,6 +46,7 @@ class TrainLoop {
   bool going_ = false;
   bool said_why_ = false;      // that steps are not captured
   bool said_skipped_ = false;  // that a step was skipped
+  std::set<std::string> said_signs_;
   int64_t saved_step_ = -1;
   std::optional<Score> score_;  // of the last epoch, while the parameters are still those
 };

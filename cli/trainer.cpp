@@ -122,25 +122,28 @@ const Batches::Batch& Trainer::begin_step() {
   return batch;
 }
 
-Trainer::Preview Trainer::preview() {
-  const auto& batch = begin_step();
+Tensor Trainer::loss_of(const Batches::Batch& batch) {
   const Tensor outputs = nn::outputs_of(network_, batch.inputs);
+  const Trace trace("loss");
+  return nn::loss_of(experiment_.loss, outputs, batch.labels);
+}
+
+Trainer::Preview Trainer::preview() {
   Preview p;
-  {
-    const Trace trace("loss");
-    p.loss = nn::loss_of(experiment_.loss, outputs, batch.labels);
-  }
+  p.loss = loss_of(begin_step());
   if (scale_) p.seed = scale_->seed(p.loss);
   const auto samples = indices(batch_);
   p.samples.assign(samples.begin(), samples.end());
   return p;
 }
 
-bool Trainer::step() {
+bool Trainer::step(audit::Health* health) {
   const auto& batch = begin_step();
   const double lr = experiment_.schedule.at(steps_);
   bool finite = true;
-  const Tensor loss = scale_ ? scaled_step(batch, lr, finite) : whole_step(batch, lr);
+  const Tensor loss =
+      scale_ ? scaled_step(batch, lr, finite, health) : whole_step(batch, lr, health);
+  if (health) audit::judge(*health);
   ++batch_;
   ++steps_;
   samples_ += batch.labels.size(0);
@@ -160,60 +163,73 @@ bool Trainer::step() {
 }
 
 // Runs what a step, or a part of it, does on the device: captured, if it can be.
-Tensors Trainer::run(CaptureCache& cache, const Batches::Batch& batch,
+Tensors Trainer::run(CaptureCache& cache, const Batches::Batch& batch, const audit::Health* health,
                      const std::function<Tensors()>& work) {
-  const Tensors out =
-      experiment_.capture == Capture::off ? work() : cache.run({batch.labels.size(0)}, work);
+  const bool eager = health || experiment_.capture == Capture::off;
+  const Tensors out = eager ? work() : cache.run({batch.labels.size(0)}, work);
   if (experiment_.capture == Capture::on && !cache.why_not().empty())
     fail(ErrorKind::config, "capture",
          "\"on\", but the step cannot be captured: ", cache.why_not());
   return out;
 }
 
-Tensor Trainer::whole_step(const Batches::Batch& batch, double lr) {
+Tensor Trainer::whole_step(const Batches::Batch& batch, double lr, audit::Health* health) {
   optimizer_->prepare(lr);
-  return run(steps_by_shape_, batch, [&] {
-    const Tensor loss = gradients(batch);
-    update();
+  return run(steps_by_shape_, batch, health, [&] {
+    const Tensor loss = gradients(batch, health);
+    update(health);
     optimizer_->zero_grad();
     return Tensors{loss};
   })[0];
 }
 
-Tensor Trainer::scaled_step(const Batches::Batch& batch, double lr, bool& finite) {
-  const Tensors out = run(steps_by_shape_, batch, [&] {
+Tensor Trainer::scaled_step(const Batches::Batch& batch, double lr, bool& finite,
+                            audit::Health* health) {
+  const Tensors out = run(steps_by_shape_, batch, health, [&] {
     optimizer_->zero_grad();
-    const Tensor loss = gradients(batch);
+    const Tensor loss = gradients(batch, health);
     return Tensors{loss, optim::largest_gradient(parameters_)};
   });
   finite = scale_->update(out[1]);
   if (!finite) return out[0];
   optimizer_->prepare(lr);
-  const auto work = [&] { return update(), Tensors(); };
+  const auto work = [&] { return update(health), Tensors(); };
   // A replayed update reads the gradients that a replayed first part writes.
   if (steps_by_shape_.why_not().empty())
-    run(updates_by_shape_, batch, work);
+    run(updates_by_shape_, batch, health, work);
   else
     work();
   return out[0];
 }
 
 // Forward and backward; the loss as it is, the gradients scaled.
-Tensor Trainer::gradients(const Batches::Batch& batch) {
-  const Tensor outputs = nn::outputs_of(network_, batch.inputs);
-  const Tensor loss = nn::loss_of(experiment_.loss, outputs, batch.labels);
+Tensor Trainer::gradients(const Batches::Batch& batch, audit::Health* health) {
+  std::optional<DetectAnomaly> places;
+  if (health) places.emplace();
+  const Tensor loss = loss_of(batch);
+  places.reset();
+  if (health) health->nodes = audit::node_health({loss});
   if (scale_)
     backward({loss}, {scale_->seed(loss)});
   else
     backward(loss);
+  if (health)
+    for (const auto& [name, p] : parameters_)
+      health->leaves.push_back(
+          audit::leaf_health(name, p.detach(), p.grad(), scale_ ? 1 / scale_->state().scale : 1));
   return loss.detach();
 }
 
-void Trainer::update() {
+void Trainer::update(audit::Health* health) {
+  Tensors before;
+  for (size_t i = 0; health && i < parameters_.size(); ++i)
+    before.push_back(parameters_[i].second.clone_data());
   const Tensor gain = scale_ ? scale_->gain() : Tensor();
   optimizer_->apply(experiment_.clip_norm > 0
                         ? optim::clip_gain(parameters_, experiment_.clip_norm, gain)
                         : gain);
+  for (size_t i = 0; i < before.size(); ++i)
+    health->leaves[i].moved = audit::moved(before[i], parameters_[i].second);
 }
 
 void Trainer::keep_loss(const Tensor& loss, int64_t counted) {

@@ -6,6 +6,7 @@
 #include "cli/experiment.hpp"
 #include "engine/io/safetensors.hpp"
 #include "engine/wrap/capture.hpp"
+#include "ops/audit/health.hpp"
 
 #include <memory>
 #include <optional>
@@ -31,8 +32,9 @@ class Trainer {
   // One optimiser step on the next batch of the epoch. Does not wait for the device, unless the
   // config scales the loss: then false says that a gradient was not finite, and that parameters and
   // optimiser are as they were. Error(numeric) when that has happened too often in a row.
-  // REQUIRES !epoch_done().
-  bool step();
+  // With `health` the step is looked at (ops/audit/health.hpp): it runs as it is, with the same
+  // bits, and waits. REQUIRES !epoch_done().
+  bool step(audit::Health* health = nullptr);
   // The forward pass of the step that step() would do, recorded, with its graph and no capture: the
   // same bits. Then the trainer is of no use but to look at, since batch statistics and the
   // generator have moved.
@@ -84,11 +86,12 @@ class Trainer {
 
  private:
   const Batches::Batch& begin_step();
-  Tensor gradients(const Batches::Batch& batch);
-  void update();
-  Tensor whole_step(const Batches::Batch& batch, double lr);
-  Tensor scaled_step(const Batches::Batch& batch, double lr, bool& finite);
-  Tensors run(CaptureCache& cache, const Batches::Batch& batch,
+  Tensor loss_of(const Batches::Batch& batch);
+  Tensor gradients(const Batches::Batch& batch, audit::Health* health);
+  void update(audit::Health* health);
+  Tensor whole_step(const Batches::Batch& batch, double lr, audit::Health* health);
+  Tensor scaled_step(const Batches::Batch& batch, double lr, bool& finite, audit::Health* health);
+  Tensors run(CaptureCache& cache, const Batches::Batch& batch, const audit::Health* health,
               const std::function<Tensors()>& work);
   void keep_loss(const Tensor& loss, int64_t counted);
   std::span<const int64_t> indices(int64_t batch) const;  // of this epoch

@@ -42,7 +42,7 @@ struct Saved {
   Tensor tensor;   // an output is kept without its history (it would own itself)
   uint64_t version;
   std::shared_ptr<Packed> packed = nullptr;  // then `tensor` is undefined
-  bool read = false;                         // has a vjp or jvp asked for it?
+  mutable bool read = false;                 // a note: has a vjp or jvp asked for it?
 };
 
 struct NodeHooks;

@@ -289,6 +289,22 @@ TEST_CASE("audit: right nodes that are badly conditioned stay clean") {
   }
 }
 
+TEST_CASE("audit: how badly a node is conditioned") {
+  const auto condition = [](const std::function<Tensor(const Tensor&)>& f, double at,
+                            const char* op) {
+    const Watch watch;
+    const Tensor x = leaf(f32({float(at), float(at) / 2}, {2}));
+    const Report report = audit::audit(watch, {sum(f(x))});
+    CHECK(report.bad == 0);
+    return line_of(report, op).condition;
+  };
+  CHECK(condition([](const Tensor& x) { return exp(x); }, 0.5, "exp") < 4);
+  CHECK(condition([](const Tensor& x) { return x * x; }, 3, "mul") < 4);
+  // d/dx tanh = 1 - y^2: a unit of y is half of all that is left of it at y = 1 - 2^-12.
+  CHECK(condition([](const Tensor& x) { return tanh(x * 2.0); }, 4.5, "tanh") > 100);
+  CHECK(condition([](const Tensor& x) { return pow(x, 40.0); }, 1.5, "pow") > 10);
+}
+
 TEST_CASE("audit: complex nodes, several outputs, integers among the operands") {
   const Watch watch;
   const Tensor z = leaf(Tensor::from(std::vector<c128>{{1, 0.25}, {-2, 3}, {0.5, -1}}, {3}));

@@ -48,6 +48,10 @@ TEST_CASE("diff: numbers") {
   CHECK(n.text() ==
         "1 of 3 elements, up to 1 ulp, relative 4e-08; element (1,) is 1 and 1.00000012");
   CHECK(audit::compare(f32({-tiny}, {1}), f32({tiny}, {1})).ulps == 2);  // across zero
+  // 1, 2, 3 and 9 units apart; the NaN is in no class.
+  n = audit::compare(f64({0, 0, 0, 0, NAN, 5}, {6}),
+                     f64({5e-324, 1e-323, 1.5e-323, 4.4e-323, 1, 5}, {6}));
+  CHECK(n.ulp_histogram == std::vector<int64_t>{1, 2, 0, 1});
   CHECK(!audit::compare(f32({-0.0f}, {1}), f32({0.0f}, {1})).same());
   CHECK(audit::compare(f32({NAN}, {1}), f32({NAN}, {1})).same());
   n = audit::compare(f32({NAN, 2}, {2}), f32({1, 2}, {2}));

@@ -94,6 +94,7 @@ TEST_CASE("graph view: the page in a browser: verdicts, lanes, repeats, trivial 
   for (audit::Node& n : v.nodes) n.verdict = {"ok", false, 1e-9, 1e-6, ""};
   v.nodes[5].verdict = {"kink", false, 0, 1, "no slope"};
   v.nodes[6].verdict = {"differences", true, 0.5, 1e-6, "element (0, 1): vjp 1, differences 2"};
+  v.sources["block 1"] = "  7  local a = 1\n> 8  if a < b then\n  9  end\n";
   v.findings = {{"unreached", -1, "bias: no op reads it"}};
   v.memory = audit::MemoryProfile{64, {{false, 0, "sin", 32, 32}, {true, 0, "sin", 96, 48}}, {}};
   const Json r = browse(folder, to_html(v), R"js(
@@ -105,6 +106,7 @@ TEST_CASE("graph view: the page in a browser: verdicts, lanes, repeats, trivial 
     R.moment = $("moment").textContent;
     $$(".box.vjp[data-key=n6]")[0].dispatchEvent(new MouseEvent("click"));
     R.panel = $("panel").textContent; R.linked = $$(".box.on").length;
+    R.source = $$("#panel .source b").map(e => e.textContent);
     const nodesDrawn = () => $$(".box.node:not(.vjp)").length;
     R.boxes = nodesDrawn();
     press("t"); R.plain = nodesDrawn();
@@ -138,6 +140,7 @@ TEST_CASE("graph view: the page in a browser: verdicts, lanes, repeats, trivial 
         std::string::npos);
   CHECK(r["panel"].get<std::string>().find("element (0, 1): vjp 1") != std::string::npos);
   CHECK(r["linked"] == 2);
+  CHECK(r["source"] == Json({"> 8  if a < b then"}));
   CHECK(r["boxes"] == 13);
   CHECK(r["plain"] == 7);
   CHECK(r["straight"] == true);

@@ -2,6 +2,7 @@
 // runs.
 #include "cli/lesson.hpp"
 
+#include "tests/alike.hpp"
 #include "tests/program_helpers.hpp"
 
 #include <doctest/doctest.h>
@@ -14,45 +15,14 @@
 using namespace gradus;
 using gradus::cli::Lesson;
 using gradus::cli::lessons;
+using gradus::test::check_alike;
 using gradus::test::ProgramRun;
 using gradus::test::run;
 using gradus::test::TempFolder;
+using gradus::test::words;
 using Json = nlohmann::json;
 
 namespace {
-
-// Words, with what hugs a number cut off: "(2," is "(", "2", ",".
-std::vector<std::string> words(const std::string& text) {
-  std::string spaced;
-  for (const char c : text)
-    if (std::strchr("[](),;=|<>*", c))
-      spaced += std::string(" ") + c + " ";
-    else
-      spaced += c;
-  std::istringstream in(spaced);
-  std::vector<std::string> out;
-  for (std::string word; in >> word;) out.push_back(word);
-  return out;
-}
-
-// The same word, or numbers within rounding: f32 sums differ from processor to processor.
-bool alike(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  const auto number = [](const std::string& s, double& x) {
-    char* end = nullptr;
-    x = std::strtod(s.c_str(), &end);
-    return end == s.c_str() + s.size();
-  };
-  double x = 0, y = 0;
-  return number(a, x) && number(b, y) && std::fabs(x - y) <= 0.02 * std::fabs(y) + 1e-6;
-}
-
-void check_alike(const std::string& got, const std::string& wanted) {
-  const auto a = words(got), b = words(wanted);
-  CHECK_MESSAGE(a.size() == b.size(), got, " for ", wanted);
-  for (size_t k = 0; k < std::min(a.size(), b.size()); ++k)
-    CHECK_MESSAGE(alike(a[k], b[k]), a[k], " for ", b[k]);
-}
 
 std::vector<Json> json_lines(const std::string& text) {
   std::vector<Json> out;

@@ -131,6 +131,30 @@ TEST_CASE("lua audit: backward is told node by node, and what is used twice adds
                      "y:backward() print(w.grad:item())") == "45.0");
 }
 
+TEST_CASE("lua audit: a stepper goes forwards and back, stops, and takes cotangents by hand") {
+  const std::string s =
+      "local w = gradus.tensor(2.0, {requires_grad = true}) local x = gradus.tensor(3.0, "
+      "{requires_grad = true}) local s = gradus.audit.stepper(function() local a = w * x return a "
+      "* (a + x) end) ";
+  CHECK(says(s +
+             "print(s:upcoming(), s:position()) local t = s:next() print(t.node, t.op, "
+             "t.cotangents[1]:item(), #t.sent, t.sent[1].to, t.sent[1].nth, t.sent[1].of) "
+             "print(s:next().node, s:next().sent[2].nth, s:next(), s:upcoming(), s:position()) "
+             "print(s:cotangent('w'):item(), s:cotangent('x'):item(), w.grad) "
+             "print(s:back().node, s:position(), s:cotangent('w'), s:cotangent('%0'):item())") ==
+        "%2 mul\t0|%2\tmul\t1.0\t2\t%0\t1\t2|%1\t2\tnil\tnil\t3|45.0\t36.0\tnil|"
+        "%0\t2\tnil\t15.0");
+  CHECK(says(s + "print(s:run{op = 'add'}) print(s:upcoming()) s:set('%1', gradus.tensor(0.0)) "
+                 "print(s:run()) print(s:cotangent('w'):item()) while s:back() do end "
+                 "s:set('%1') s:run() print(s:cotangent('w'):item())") ==
+        "%1 add is next|%1 add|nil|27.0|45.0");
+  CHECK(has(says(s + "print(s:run{norm = 10}, s:position())"), "norm"));
+  CHECK(has(fails(s + "s:cotangent('%7')"), "%7"));
+  CHECK(has(fails(s + "s:set('w', gradus.tensor(1.0))"), "w is a leaf"));
+  CHECK(has(fails(s + "s:run{opp = 'add'}"), "did you mean \"op\"?"));
+  CHECK(has(fails(s + "s.next(1)"), "called on a number"));
+}
+
 TEST_CASE("lua audit: hooks of tensors") {
   const std::string x = "local x = gradus.tensor({1.0, 2.0}, {requires_grad = true}) ";
   CHECK(says(x + "local y = x * 3 local h = y:register_hook(function(g) print('hook', g[1]:item()) "
@@ -167,7 +191,9 @@ TEST_CASE("lua audit: graph as text and files of its own kinds") {
   const TempFolder folder;
   CHECK(says(kNet + "gradus.audit.graph(net, {html = '" + (folder / "a.html") + "', dot = '" +
              (folder / "a.dot") + "'}) print(1)") == "1");
-  CHECK(has(gradus::test::slurp(folder / "a.html"), "<svg"));
+  const std::string page = gradus::test::slurp(folder / "a.html");
+  CHECK(has(page, "<svg"));
+  CHECK(has(page, "> 2    return x:matmul(w):tanh():sum()\\n"));  // the line, in its source
   CHECK(gradus::test::slurp(folder / "a.dot").rfind("digraph", 0) == 0);
   CHECK(has(fails(kNet + "gradus.audit.graph(net, {html = '" + (folder / ".bashrc") + "'})",
                   ErrorKind::value),
@@ -235,6 +261,15 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
   CHECK(run.code == 0);
   CHECK(has(run.err, "gradus: 1 of 3 nodes are older than the walk before"));
   CHECK(!has(run.out, "unreached"));
+  // However often it is run to be measured, it prints once.
+  std::ofstream(folder / "step.lua") << "print('here') local w = gradus.ones(2):requires_grad_()\n"
+                                        "gradus.exp(w):sum():backward()\n";
+  for (const char* how : {"--cost", "--ledger", "--html page.html"}) {
+    const ProgramRun once = gradus::test::run(folder, std::string("audit step.lua ") + how);
+    CHECK(once.code == 0);
+    CHECK(once.err == "here\n");
+  }
+  CHECK(has(gradus::test::slurp(folder / "page.html"), "> 2  gradus.exp(w):sum():backward()"));
   // A mark is nothing in a plain run.
   CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
 }

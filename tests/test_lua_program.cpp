@@ -1,5 +1,6 @@
 // Lua as the program runs it: the lessons of configs/scripts, ops of a script's own, data sets and
 // experiments, `gradus script` and `gradus repl`.
+#include "tests/alike.hpp"
 #include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"
 
@@ -15,29 +16,6 @@ using gradus::test::has;
 using gradus::test::ProgramRun;
 using gradus::test::says;
 using gradus::test::TempFolder;
-
-namespace {
-// The words of a text; numbers apart from their signs and units are words too.
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string w; in >> w;) out.push_back(w);
-  return out;
-}
-// The same words; numbers may differ by the instruction set's last bits, grown in training.
-bool alike(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  const auto number = [](const std::string& s, double& x) {
-    size_t begin = s.find_first_of("+-0123456789");
-    if (begin == std::string::npos) return false;
-    char* end = nullptr;
-    x = std::strtod(s.c_str() + begin, &end);
-    return end != s.c_str() + begin;
-  };
-  double x = 0, y = 0;
-  return number(a, x) && number(b, y) && std::fabs(x - y) <= 0.02 * std::fabs(y) + 1e-6;
-}
-}  // namespace
 
 TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
   const TempFolder folder;
@@ -55,10 +33,7 @@ TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
     const ProgramRun run = gradus::test::run(folder, "script '" + file + "' --device cpu");
     CHECK(run.code == 0);
     CHECK(run.err == "");
-    const auto got = words(run.out), wanted = words(expected);
-    REQUIRE(got.size() == wanted.size());
-    for (size_t k = 0; k < got.size(); ++k)
-      CHECK_MESSAGE(alike(got[k], wanted[k]), got[k], " for ", wanted[k]);
+    gradus::test::check_alike(run.out, expected);
   }
   CHECK(lessons >= 8);
 }

@@ -31,15 +31,6 @@ Failed fails(const cli::TrainOptions& options) {
   return f;
 }
 
-cli::TrainOptions options(const TempFolder& folder, const std::string& config) {
-  cli::TrainOptions o;
-  o.config = folder.write("config.json", config);
-  o.out = folder / "run";
-  o.device = "cpu";
-  o.json = true;
-  return o;
-}
-
 const char* const kLenet = R"({"experiment": "network",
   "data": {"name": "digits", "train": 96, "test": 16},
   "model": {"layers": [
@@ -64,7 +55,7 @@ void plant(const TempFolder& folder, const std::string& parameter, size_t elemen
 
 // Trains to step 6, so that the checkpoint of step 4 is there.
 cli::TrainOptions stopped_lenet(const TempFolder& folder) {
-  cli::TrainOptions o = options(folder, kLenet);
+  cli::TrainOptions o = train_options(folder, kLenet);
   test::InterruptAt interrupt("\"step\":6");
   o.set = {"log_every=1"};
   std::ostream out(&interrupt);
@@ -121,7 +112,7 @@ TEST_CASE("provenance: a parameter that is not finite is named") {
 
 TEST_CASE("provenance: born in backward, a step before a loss shows it") {
   const TempFolder folder;
-  cli::TrainOptions o = options(folder, R"({"experiment": "network", "seed": 3,
+  cli::TrainOptions o = train_options(folder, R"({"experiment": "network", "seed": 3,
     "data": {"name": "digits", "train": 64, "test": 16},
     "model": {"layers": [{"linear": 12}, "relu", "sqrt", {"linear": 10}]},
     "epochs": 4, "batch_size": 16})");
@@ -165,7 +156,7 @@ TEST_CASE("provenance: born in backward, a step before a loss shows it") {
 
 TEST_CASE("provenance: an update that overflows") {
   const TempFolder folder;
-  cli::TrainOptions o = options(folder, R"({"experiment": "network",
+  cli::TrainOptions o = train_options(folder, R"({"experiment": "network",
     "data": {"name": "digits", "train": 32, "test": 16},
     "model": {"layers": [{"linear": 12}, "tanh", {"linear": 10}]},
     "optimizer": {"name": "sgd", "lr": 1e39}, "epochs": 4, "batch_size": 16})");

@@ -25,15 +25,6 @@ constexpr const char* kSmall = R"({
   "optimizer": {"name": "adam", "lr": 0.02}, "epochs": 3, "batch_size": 16, "log_every": 5
 })";
 
-cli::TrainOptions small(const TempFolder& folder, const std::string& name) {
-  cli::TrainOptions o;
-  o.config = folder.write("small.json", kSmall);
-  o.device = "cpu";
-  o.out = folder / name;
-  o.json = true;
-  return o;
-}
-
 bool has(const std::string& text, const std::string& part) {
   const bool found = text.find(part) != std::string::npos;
   CHECK_MESSAGE(found, "\"", text.substr(0, 3000), "\" lacks \"", part, "\"");
@@ -192,7 +183,7 @@ TEST_CASE("report: PNG holds the pixels, and base64 is as in its RFC") {
 
 TEST_CASE("report: a run leaves curves and a report that agree with its result") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "whole");
+  cli::TrainOptions o = train_options(folder, kSmall, "whole", {"report=true"});
   o.set = {"optimizer.lr=0.01"};
   const Run run = train(o);
   const Json& result = run.events.back();
@@ -242,8 +233,8 @@ TEST_CASE("report: a run leaves curves and a report that agree with its result")
 TEST_CASE(
     "report: of a run that was interrupted and went on, the curves are those of a whole one") {
   const TempFolder folder;
-  train(small(folder, "whole"));
-  cli::TrainOptions o = small(folder, "parts");
+  train(train_options(folder, kSmall, "whole", {"report=true"}));
+  cli::TrainOptions o = train_options(folder, kSmall, "parts", {"report=true"});
   {
     InterruptAt buffer("\"step\":20,");
     std::ostream out(&buffer);
@@ -266,7 +257,7 @@ TEST_CASE(
 
 TEST_CASE("report: of a run that failed, of one without its data, of one with damaged metrics") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "nan");
+  cli::TrainOptions o = train_options(folder, kSmall, "nan", {"report=true"});
   o.set = {"optimizer.lr=1e30", "optimizer.name=sgd", "log_every=1"};
   std::ostringstream out, err;
   error_text(ErrorKind::numeric, [&] { cli::run_train(o, out, err); });
@@ -277,7 +268,7 @@ TEST_CASE("report: of a run that failed, of one without its data, of one with da
   CHECK(has(read_file(o.out + "/report.html"), "<p>Failed. train: the loss is "));
   CHECK(count(read_file(o.out + "/curves.svg"), "class=\"x\"") == 2);
 
-  o = small(folder, "gone");
+  o = train_options(folder, kSmall, "gone", {"report=true"});
   train(o);
   Json config = Json::parse(read_file(o.out + "/config.json"));
   config["data"] = {{"idx", folder / "gone_data"}};
@@ -317,7 +308,7 @@ TEST_CASE("report: of sequences there is a matrix of tokens, and no image") {
 TEST_CASE("report: the page in a browser") {
   if (!have("chromium")) return;
   const TempFolder folder;
-  train(small(folder, "run"));
+  train(train_options(folder, kSmall, "run", {"report=true"}));
   std::string page = read_file(folder / "run/report.html");
   const std::string script =
       "<script>addEventListener('load', () => { const all = q => [...document.querySelectorAll(q)];"

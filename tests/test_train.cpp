@@ -26,15 +26,6 @@ constexpr const char* kSmall = R"({
   "epochs": 3, "batch_size": 16, "log_every": 5, "checkpoint_every": 7
 })";
 
-cli::TrainOptions small(const TempFolder& folder, const std::string& name) {
-  cli::TrainOptions o;
-  o.config = folder.write("small.json", kSmall);
-  o.device = "cpu";
-  o.out = folder / name;
-  o.json = true;
-  return o;
-}
-
 std::vector<std::string> checkpoints(const std::string& run) {
   std::vector<std::string> out;
   for (const auto& entry : fs::directory_iterator(run))
@@ -83,7 +74,7 @@ TEST_CASE("train: the order of an epoch is a permutation that seed and epoch fix
 
 TEST_CASE("train: what a run prints and leaves") {
   const TempFolder folder;
-  const Run run = train(small(folder, "run"));
+  const Run run = train(train_options(folder, kSmall, "run"));
   CHECK(run.events.front()["event"] == "start");
   CHECK(run.events.front()["parameters"] == 784 * 12 + 12 + 120 + 10);
   CHECK(run.events.front()["steps_per_epoch"] == 13);
@@ -121,7 +112,7 @@ TEST_CASE("train: what a run prints and leaves") {
 
 TEST_CASE("train: the same seed gives the same bytes, another one does not") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "a");
+  cli::TrainOptions o = train_options(folder, kSmall, "a");
   train(o);
   o.out = folder / "b";
   train(o);
@@ -134,8 +125,8 @@ TEST_CASE("train: the same seed gives the same bytes, another one does not") {
 
 TEST_CASE("train: Ctrl-C saves after the step, --resume goes on bit for bit") {
   const TempFolder folder;
-  train(small(folder, "whole"));
-  cli::TrainOptions o = small(folder, "parts");
+  train(train_options(folder, kSmall, "whole"));
+  cli::TrainOptions o = train_options(folder, kSmall, "parts");
   // In the middle of an epoch, twice, at steps that no checkpoint was due at.
   for (const char* place : {"\"step\":10,", "\"step\":30,"}) {
     InterruptAt buffer(place);
@@ -157,7 +148,7 @@ TEST_CASE("train: Ctrl-C saves after the step, --resume goes on bit for bit") {
 
 TEST_CASE("train: killed at any moment, --resume goes on bit for bit") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "killed");
+  cli::TrainOptions o = train_options(folder, kSmall, "killed");
   o.set = {"epochs=12", "log_every=1"};
   int lines[2];
   REQUIRE(::pipe(lines) == 0);
@@ -194,8 +185,8 @@ TEST_CASE("train: killed at any moment, --resume goes on bit for bit") {
 
 TEST_CASE("train: a damaged checkpoint is said, and the one before it used") {
   const TempFolder folder;
-  train(small(folder, "whole"));
-  cli::TrainOptions o = small(folder, "damaged");
+  train(train_options(folder, kSmall, "whole"));
+  cli::TrainOptions o = train_options(folder, kSmall, "damaged");
   train(o);
   fs::remove(o.out + "/summary.json");
   const std::string newest = o.out + "/checkpoint-000000039.safetensors";
@@ -216,7 +207,7 @@ TEST_CASE("train: a damaged checkpoint is said, and the one before it used") {
 
 TEST_CASE("train: --resume where nothing was saved, where all is done, and with more epochs") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "run");
+  cli::TrainOptions o = train_options(folder, kSmall, "run");
   o.resume = true;
   const Run first = train(o);
   CHECK_FALSE(first.events.front().contains("resumed_at"));
@@ -235,7 +226,7 @@ TEST_CASE("train: --resume where nothing was saved, where all is done, and with 
   o.set = {"model.layers[0].linear=13"};
   CHECK(train_error(ErrorKind::config, o) ==
         "--set: model.layers[0].linear: the run was started with 12, now it is 13; only device, "
-        "epochs, capture, provenance and report may change on --resume");
+        "epochs, capture, health, provenance and report may change on --resume");
   o.set = {"optimizer=sgd"};
   CHECK(train_error(ErrorKind::config, o).find("optimizer.") != std::string::npos);
   o.set.clear();
@@ -246,12 +237,12 @@ TEST_CASE("train: --resume where nothing was saved, where all is done, and with 
 
 TEST_CASE("train: folders that are refused") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "full");
+  cli::TrainOptions o = train_options(folder, kSmall, "full");
   folder.write("full/letter.txt", "dear");
   CHECK(train_error(ErrorKind::config, o) ==
         o.out +
             ": the run folder is not empty; go on with --resume, or name another one with --out");
-  o.out = folder / "small.json/run";
+  o.out = folder / "config.json/run";
   CHECK(train_error(ErrorKind::io, o).starts_with(o.out + ": cannot make the folder: "));
   o.out = "/proc/self/run";
   CHECK(train_error(ErrorKind::io, o).starts_with("/proc/self/run: cannot make the folder: "));
@@ -266,20 +257,20 @@ TEST_CASE("train: folders that are refused") {
 TEST_CASE("train: without --out runs are numbered") {
   const TempFolder folder;
   const fs::path before = fs::current_path();
-  cli::TrainOptions o = small(folder, "");
+  cli::TrainOptions o = train_options(folder, kSmall, "");
   o.out.clear();
   o.set = {"epochs=1"};
   fs::current_path(folder.path());
-  CHECK(train(o).events.back()["run_dir"] == "runs/small-1");
-  CHECK(train(o).events.back()["run_dir"] == "runs/small-2");
+  CHECK(train(o).events.back()["run_dir"] == "runs/config-1");
+  CHECK(train(o).events.back()["run_dir"] == "runs/config-2");
   o.resume = true;
-  CHECK(train(o).events.back()["run_dir"] == "runs/small-2");
+  CHECK(train(o).events.back()["run_dir"] == "runs/config-2");
   fs::current_path(before);
 }
 
 TEST_CASE("train: configs that are refused") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "run");
+  cli::TrainOptions o = train_options(folder, kSmall, "run");
   const auto text = [&](const std::string& set) {
     o.set = {set};
     return train_error(ErrorKind::config, o);
@@ -304,7 +295,7 @@ TEST_CASE("train: configs that are refused") {
 
 TEST_CASE("train: IDX files") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "run");
+  cli::TrainOptions o = train_options(folder, kSmall, "run");
   const std::string idx = write_idx(folder);
   o.set = {"data.idx=" + idx, "model.layers[3].linear=3", "epochs=15"};
   const Run run = train(o);
@@ -327,7 +318,7 @@ TEST_CASE("train: IDX files") {
 
 TEST_CASE("train: a loss that is not a number stops the run and keeps the checkpoint") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "run");
+  cli::TrainOptions o = train_options(folder, kSmall, "run");
   o.set = {"optimizer={\"name\": \"sgd\", \"lr\": 1e-3}", "epochs=1"};
   train(o);
   const std::string kept = read_file(o.out + "/checkpoint-000000013.safetensors");
@@ -342,7 +333,7 @@ TEST_CASE("train: a loss that is not a number stops the run and keeps the checkp
 
 TEST_CASE("eval: the numbers of the run") {
   const TempFolder folder;
-  cli::TrainOptions o = small(folder, "run");
+  cli::TrainOptions o = train_options(folder, kSmall, "run");
   const Run run = train(o);
   const auto evaluate = [&](const cli::EvalOptions& options) {
     std::ostringstream out, err;

@@ -30,31 +30,12 @@ constexpr const char* kCopy = R"({
   "optimizer": {"name": "adamw", "lr": 0.01}, "epochs": 3, "batch_size": 32
 })";
 
-cli::TrainOptions options(const TempFolder& folder, const char* config, const std::string& out) {
-  cli::TrainOptions o;
-  o.config = folder.write("config.json", config);
-  o.device = "cpu";
-  o.out = folder / out;
-  o.json = true;
-  return o;
-}
-
 // configs/lenet/digits.json on few digits: 13 steps an epoch.
 cli::TrainOptions lenet(const TempFolder& folder, const std::string& out) {
-  cli::TrainOptions o = options(folder, kMlp, out);
+  cli::TrainOptions o = train_options(folder, kMlp, out);
   o.config = std::string(GRADUS_SOURCE_DIR) + "/configs/lenet/digits.json";
   o.set = {"data.train=200", "data.test=60", "epochs=3", "batch_size=16", "log_every=1"};
   return o;
-}
-
-Json evaluate(const std::string& run_dir) {
-  cli::EvalOptions e;
-  e.run_dir = run_dir;
-  e.device = "cpu";
-  e.json = true;
-  std::ostringstream out, err;
-  CHECK(cli::run_eval(e, out, err) == 0);
-  return Json::parse(out.str());
 }
 
 // The learning rate of every step, from the events.
@@ -115,7 +96,7 @@ TEST_CASE("networks: with batch_norm and any schedule, --resume goes on bit for 
 
 TEST_CASE("networks: a transformer learns to copy, and is scored by the tokens that count") {
   const TempFolder folder;
-  cli::TrainOptions o = options(folder, kCopy, "run");
+  cli::TrainOptions o = train_options(folder, kCopy, "run");
   const Run run = train(o);
   CHECK(falls(run));
   CHECK(run.events.back()["accuracy"].get<double>() > 0.9);
@@ -135,7 +116,7 @@ TEST_CASE("networks: schedules move the learning rate by epochs or by steps") {
   const TempFolder folder;
   int n = 0;
   const auto rate = [&](const std::string& schedule) {
-    cli::TrainOptions o = options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
     o.set = {"optimizer.schedule=" + schedule, "optimizer.lr=0.01"};
     const std::vector<double> out = rates(train(o));
     REQUIRE(out.size() == 4 * 13);
@@ -163,7 +144,7 @@ TEST_CASE("networks: every optimiser, loss and option of the table learns") {
   int n = 0;
   const auto learns = [&](std::vector<std::string> set) {
     CAPTURE(set[0]);
-    cli::TrainOptions o = options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
     o.set = std::move(set);
     CHECK(falls(train(o)));
   };
@@ -185,7 +166,7 @@ TEST_CASE("networks: layers in every form that a config may give them") {
   int n = 0;
   const auto trains = [&](const std::string& layers) {
     CAPTURE(layers);
-    cli::TrainOptions o = options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
     o.set = {"model.layers=" + layers, "epochs=2"};
     CHECK(falls(train(o)));
   };
@@ -210,7 +191,7 @@ TEST_CASE("networks: layers in every form that a config may give them") {
 TEST_CASE("networks: checkpoints change no number of a run") {
   const TempFolder folder;
   const auto losses = [&](const std::string& layers, const std::string& out) {
-    cli::TrainOptions o = options(folder, kMlp, out);
+    cli::TrainOptions o = train_options(folder, kMlp, out);
     o.set = {"model.layers=" + layers};
     CHECK(falls(train(o)));
     return metrics(folder / out);
@@ -228,7 +209,7 @@ TEST_CASE("networks: checkpoints change no number of a run") {
 
 TEST_CASE("networks: layers that are refused say where") {
   const TempFolder folder;
-  cli::TrainOptions o = options(folder, kMlp, "run");
+  cli::TrainOptions o = train_options(folder, kMlp, "run");
   const auto text = [&](ErrorKind kind, const std::string& layers) {
     o.set = {"model.layers=" + layers};
     return train_error(kind, o);

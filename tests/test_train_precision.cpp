@@ -37,24 +37,6 @@ constexpr const char* kOverflows = R"({
   "epochs": 3, "batch_size": 16, "log_every": 5
 })";
 
-cli::TrainOptions options(const TempFolder& folder, const char* config, const std::string& name,
-                          std::vector<std::string> set = {}) {
-  cli::TrainOptions o;
-  o.config = folder.write("config.json", config);
-  o.set = std::move(set);
-  o.device = "cpu";
-  o.out = folder / name;
-  o.json = true;
-  return o;
-}
-
-std::vector<Json> events(const Run& run, const char* kind) {
-  std::vector<Json> out;
-  for (const Json& e : run.events)
-    if (e["event"] == kind) out.push_back(e);
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("precision: digits in bf16 and f16 are read as well as in f32, from f32 parameters") {
@@ -63,12 +45,13 @@ TEST_CASE("precision: digits in bf16 and f16 are read as well as in f32, from f3
     if (config == kConv && gradus::test::small_sizes()) continue;
     CAPTURE(std::string(config));
     const std::string net = config == kMlp ? "mlp" : "conv";
-    const double full = train(options(folder, config, net)).events.back()["accuracy"].get<double>();
+    const double full =
+        train(train_options(folder, config, net)).events.back()["accuracy"].get<double>();
     CHECK(full > 0.93);
     for (const char* dtype : {"bf16", "f16"}) {
       CAPTURE(std::string(dtype));
       const auto o =
-          options(folder, config, net + dtype, {"precision.compute=" + std::string(dtype)});
+          train_options(folder, config, net + dtype, {"precision.compute=" + std::string(dtype)});
       const Run run = train(o);
       CHECK(run.events.back()["accuracy"].get<double>() > full - 0.015);
       CHECK(falls(run));
@@ -82,13 +65,7 @@ TEST_CASE("precision: digits in bf16 and f16 are read as well as in f32, from f3
       for (const auto& [name, t] : read_safetensors(o.out + "/model.safetensors").tensors)
         CHECK(t.dtype() == DType::f32);
       // Evaluated as it was trained.
-      cli::EvalOptions e;
-      e.run_dir = o.out;
-      e.device = "cpu";
-      e.json = true;
-      std::ostringstream out, err;
-      cli::run_eval(e, out, err);
-      CHECK(Json::parse(out.str())["loss"] == run.events.back()["loss"]);
+      CHECK(evaluate(o.out)["loss"] == run.events.back()["loss"]);
     }
     CHECK(read_file(folder / net + "/model.safetensors") !=
           read_file(folder / net + "bf16/model.safetensors"));
@@ -97,7 +74,7 @@ TEST_CASE("precision: digits in bf16 and f16 are read as well as in f32, from f3
 
 TEST_CASE("precision: tokens and attention in bf16") {
   const TempFolder folder;
-  const auto o = options(folder, R"({
+  const auto o = train_options(folder, R"({
     "experiment": "network", "seed": 3,
     "data": {"name": "copy", "train": 400, "test": 60, "symbols": 4, "length": 3},
     "model": {"layers": [{"embedding": {"num_embeddings": 5, "embedding_dim": 24}},
@@ -107,7 +84,7 @@ TEST_CASE("precision: tokens and attention in bf16") {
       "layer_norm", {"linear": 5}]},
     "optimizer": {"name": "adamw", "lr": 1e-2}, "clip_norm": 1, "epochs": 12, "batch_size": 32,
     "precision": {"compute": "bf16", "loss_scale": 8}})",
-                         "run");
+                               "run");
   const Run run = train(o);
   CHECK(run.events.back()["accuracy"].get<double>() > 0.9);
   CHECK(falls(run));
@@ -117,7 +94,7 @@ TEST_CASE("precision: a scaled step in f32 is the very step without a scale") {
   const TempFolder folder;
   const auto model = [&](const std::string& name, std::vector<std::string> set) {
     set.insert(set.end(), {"data.train=100", "data.test=50", "epochs=2"});
-    const auto o = options(folder, kMlp, name, std::move(set));
+    const auto o = train_options(folder, kMlp, name, std::move(set));
     const Run run = train(o);
     CHECK(events(run, "epoch")[0].contains("skipped") == (name != "plain"));
     return read_file(o.out + "/model.safetensors");
@@ -129,7 +106,7 @@ TEST_CASE("precision: a scaled step in f32 is the very step without a scale") {
 
 TEST_CASE("precision: an overflow skips the step, halves the scale, and is said") {
   const TempFolder folder;
-  const auto o = options(folder, kOverflows, "run");
+  const auto o = train_options(folder, kOverflows, "run");
   const Run run = train(o);
   const auto skips = events(run, "skip"), epochs = events(run, "epoch");
   REQUIRE(skips.size() >= 2);
@@ -171,7 +148,7 @@ TEST_CASE("precision: captured and eager steps give the same bytes, overflows or
   const TempFolder folder;
   int n = 0;
   const auto run = [&](const char* config, const char* device, std::vector<std::string> set) {
-    auto o = options(folder, config, join("run", n++), std::move(set));
+    auto o = train_options(folder, config, join("run", n++), std::move(set));
     o.device = device;
     train(o);
     std::vector<std::string> all = metrics(o.out);
@@ -195,10 +172,10 @@ TEST_CASE("precision: captured and eager steps give the same bytes, overflows or
 
 TEST_CASE("precision: --resume goes on bit for bit, with the scale and what was counted") {
   const TempFolder folder;
-  const auto whole = options(folder, kOverflows, "whole");
+  const auto whole = train_options(folder, kOverflows, "whole");
   const auto skips = events(train(whole), "skip");
   REQUIRE(skips.size() >= 2);
-  auto parts = options(folder, kOverflows, "parts");
+  auto parts = train_options(folder, kOverflows, "parts");
   // Right after an overflow, within the epoch that counts it, and later.
   for (const std::string& place :
        {join("\"step\":", skips[1]["step"].get<int>(), ","), std::string("\"step\":25,")}) {
@@ -223,7 +200,7 @@ TEST_CASE("precision: a scale that is always too large ends the run with a word"
   const TempFolder folder;
   for (const char* dtype : {"bf16", "f16"}) {
     CAPTURE(std::string(dtype));
-    const auto o = options(
+    const auto o = train_options(
         folder, kMlp, dtype,
         {"precision.compute=" + std::string(dtype), "precision.loss_scale=1e300", "log_every=0"});
     const std::string text = train_error(ErrorKind::numeric, o);
@@ -234,9 +211,9 @@ TEST_CASE("precision: a scale that is always too large ends the run with a word"
     CHECK_FALSE(std::filesystem::exists(o.out + "/model.safetensors"));
   }
   // The loss itself overflows in f16: no scale helps, and an epoch of 7 steps has no mean.
-  const auto o = options(folder, kMlp, "steep",
-                         {"precision.compute=f16", "data.train=200",
-                          "model.layers[1]={\"leaky_relu\": {\"negative_slope\": 1e9}}"});
+  const auto o = train_options(folder, kMlp, "steep",
+                               {"precision.compute=f16", "data.train=200",
+                                "model.layers[1]={\"leaky_relu\": {\"negative_slope\": 1e9}}"});
   CHECK(train_error(ErrorKind::numeric, o)
             .starts_with("train: no step of epoch 1 had a finite loss"));
 }
@@ -244,7 +221,7 @@ TEST_CASE("precision: a scale that is always too large ends the run with a word"
 TEST_CASE("precision: configs") {
   const TempFolder folder;
   const auto text = [&](const std::string& set) {
-    return train_error(ErrorKind::config, options(folder, kMlp, "run", {set}));
+    return train_error(ErrorKind::config, train_options(folder, kMlp, "run", {set}));
   };
   CHECK(text("precision.compute=f8")
             .find("precision.compute: expected one of \"f32\", \"bf16\", "

@@ -3,6 +3,7 @@
 #include "cli/train.hpp"
 #include "engine/io/file.hpp"
 #include "io_helpers.hpp"
+#include "tests/sizes.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,6 +18,21 @@ struct Run {
   std::vector<Json> events;
 };
 
+// A run of this config on the CPU, its events as JSON, in a folder of its own. Under sanitizers
+// without a report, unless `set` asks for one.
+inline cli::TrainOptions train_options(const TempFolder& folder, const std::string& config,
+                                       const std::string& run = "run",
+                                       std::vector<std::string> set = {}) {
+  cli::TrainOptions o;
+  o.config = folder.write("config.json", config);
+  o.set = std::move(set);
+  if (small_sizes()) o.set.insert(o.set.begin(), "report=false");
+  o.device = "cpu";
+  o.out = folder / run;
+  o.json = true;
+  return o;
+}
+
 inline Run train(const cli::TrainOptions& options) {
   std::ostringstream out, err;
   const int code = cli::run_train(options, out, err);
@@ -26,6 +42,24 @@ inline Run train(const cli::TrainOptions& options) {
   for (std::string line; options.json && std::getline(lines, line);)
     run.events.push_back(Json::parse(line));
   return run;
+}
+
+inline std::vector<Json> events(const Run& run, const char* kind) {
+  std::vector<Json> out;
+  for (const Json& e : run.events)
+    if (e["event"] == kind) out.push_back(e);
+  return out;
+}
+
+// What `gradus eval` says of a run.
+inline Json evaluate(const std::string& run_dir) {
+  cli::EvalOptions e;
+  e.run_dir = run_dir;
+  e.device = "cpu";
+  e.json = true;
+  std::ostringstream out, err;
+  CHECK(cli::run_eval(e, out, err) == 0);
+  return Json::parse(out.str());
 }
 
 // Is the training loss of the last epoch below that of the first?

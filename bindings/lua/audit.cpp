@@ -101,6 +101,34 @@ nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots) {
   return named;
 }
 
+void push(lua_State* L, const TurnTold& turn) {
+  luaL_checkstack(L, 8, "no room for a step");
+  lua_createtable(L, 0, 5);
+  set_field(L, "node", turn.node);
+  set_field(L, "op", turn.op);
+  set_field(L, "where", turn.where);
+  lua_createtable(L, int(turn.cotangents.size()), 0);
+  for (size_t k = 0; k < turn.cotangents.size(); ++k) {
+    if (!turn.cotangents[k].defined()) continue;
+    push(L, turn.cotangents[k].detach());
+    lua_rawseti(L, -2, int64_t(k + 1));
+  }
+  lua_setfield(L, -2, "cotangents");
+  lua_createtable(L, int(turn.sent.size()), 0);
+  for (size_t i = 0; i < turn.sent.size(); ++i) {
+    const TurnTold::Sent& s = turn.sent[i];
+    lua_createtable(L, 0, 5);
+    set_field(L, "operand", s.operand);
+    set_field(L, "to", s.to);
+    push(L, s.value.detach());
+    lua_setfield(L, -2, "value");
+    set_field(L, "nth", s.nth);
+    set_field(L, "of", s.of);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+  lua_setfield(L, -2, "sent");
+}
+
 namespace {
 
 constexpr const char* kReport = "gradus.Report";
@@ -137,6 +165,7 @@ int check_of(lua_State* L) {
     set_field(L, "bad", l.bad());
     set_field(L, "error", l.error);
     set_field(L, "tolerance", l.tolerance);
+    set_field(L, "condition", l.condition);
     set_field(L, "text", l.text);
     lua_rawseti(L, -2, int64_t(i + 1));
   }
@@ -264,6 +293,8 @@ int graph_of(lua_State* L) {
       audit::read_graph(roots, leaves_behind(L, roots), recorder ? &*recorder : nullptr);
   recorder.reset();
   view.title = title;
+  if (files)
+    audit::add_sources(view, [L](const std::string& place) { return source_of(L, place); });
   for (const Kind& k : kinds)
     if (!k.file.empty()) write_file_atomically(k.file, k.write(view));
   const std::string text = audit::to_text(view);
@@ -326,38 +357,20 @@ class Told {
   }
 
   void tell(const GradFn& node, const Tensors& sent, const Tensors& came) {
-    luaL_checkstack(L_, 8, "no room for a step");
-    lua_pushvalue(L_, function_);
-    lua_createtable(L_, 0, 5);
-    set_field(L_, "node", join("%", ids_.at(&node)));
-    set_field(L_, "op", node.op().name);
     const audit::Call* const call_seen = watch_ ? watch_->find(&node) : nullptr;
-    set_field(L_, "where", call_seen ? call_seen->where : std::string(node.trace()));
-    lua_createtable(L_, int(came.size()), 0);
-    for (size_t k = 0; k < came.size(); ++k) {
-      if (!came[k].defined()) continue;
-      push(L_, came[k].detach());
-      lua_rawseti(L_, -2, int64_t(k + 1));
-    }
-    lua_setfield(L_, -2, "cotangents");
-    lua_newtable(L_);
-    int64_t n = 0;
+    TurnTold turn{join("%", ids_.at(&node)),
+                  node.op().name,
+                  call_seen ? call_seen->where : std::string(node.trace()),
+                  came,
+                  {}};
     for (size_t k = 0; k < sent.size(); ++k) {
       const Edge& edge = node.inputs()[k];
       if (!sent[k].defined() || !edge.leads_somewhere()) continue;
-      lua_createtable(L_, 0, 5);
-      lua_pushinteger(L_, int64_t(k + 1));
-      lua_setfield(L_, -2, "operand");
-      set_field(L_, "to", name(edge));
-      push(L_, sent[k].detach());
-      lua_setfield(L_, -2, "value");
-      lua_pushinteger(L_, ++done_[place(edge)]);
-      lua_setfield(L_, -2, "nth");
-      lua_pushinteger(L_, uses_.at(place(edge)));
-      lua_setfield(L_, -2, "of");
-      lua_rawseti(L_, -2, ++n);
+      turn.sent.push_back(
+          {int64_t(k + 1), name(edge), sent[k], ++done_[place(edge)], uses_.at(place(edge))});
     }
-    lua_setfield(L_, -2, "sent");
+    lua_pushvalue(L_, function_);
+    push(L_, turn);
     call(L_, 1, 0);
   }
 
@@ -397,6 +410,7 @@ void open_audit(lua_State* L) {
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   add_step_functions(L);
+  add_stepper(L);
   lua_setfield(L, -2, "audit");
 }
 

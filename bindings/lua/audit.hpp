@@ -49,7 +49,23 @@ bool flag_option(lua_State* L, int options, const char* name);
 // The variables that the roots depend on.
 nn::NamedTensors leaves_behind(lua_State* L, const Tensors& roots);
 
-// Adds to the table on top what looks at a step as a whole (audit_step.cpp).
+// A node's turn in backward, as a table.
+struct TurnTold {
+  std::string node, op, where;
+  Tensors cotangents;  // undefined: none came
+  struct Sent {
+    int64_t operand;  // from 1
+    std::string to;
+    Tensor value;
+    int64_t nth, of;  // of what is added up there
+  };
+  std::vector<Sent> sent;
+};
+void push(lua_State* L, const TurnTold& turn);
+
+// Add to the table on top what looks at a step as a whole (audit_step.cpp), and the debugger
+// (stepper.cpp).
 void add_step_functions(lua_State* L);
+void add_stepper(lua_State* L);
 
 }  // namespace gradus::lua

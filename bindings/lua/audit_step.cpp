@@ -3,6 +3,7 @@
 #include "bindings/lua/audit.hpp"
 #include "ops/audit/cost.hpp"
 #include "ops/audit/diff.hpp"
+#include "ops/audit/health.hpp"
 #include "ops/audit/memory_ledger.hpp"
 #include "ops/audit/paths.hpp"
 #include "ops/audit/versions.hpp"
@@ -111,6 +112,47 @@ int explain_of(lua_State* L) {
   return 1;
 }
 
+// gradus.audit.health(f or y): how large gradients are, and what is dead (ops/audit/health.hpp)
+int health_of(lua_State* L) {
+  std::optional<DetectAnomaly> places(std::in_place);
+  const Subject subject(L, "audit.health");
+  places.reset();
+  if (subject.roots.empty()) fail(ErrorKind::value, "audit.health", "the function gave no tensor");
+  const audit::Health health = audit::health_of(subject.roots, leaves_behind(L, subject.roots));
+  lua_createtable(L, 0, 4);
+  lua_newtable(L);
+  for (const audit::LeafHealth& l : health.leaves) {
+    lua_createtable(L, 0, 6);
+    set_field(L, "name", l.name);
+    set_field(L, "value_norm", l.value.norm);
+    if (l.gradient.count > 0) {
+      set_field(L, "norm", l.gradient.norm);
+      set_field(L, "rms", l.rms());
+      set_field(L, "zeros", double(l.gradient.zeros) / double(l.gradient.count));
+    }
+    set_field(L, "sign", l.sign);
+    append(L);
+  }
+  lua_setfield(L, -2, "parameters");
+  lua_newtable(L);
+  for (const audit::NodeHealth& n : health.nodes) {
+    lua_createtable(L, 0, 8);
+    set_field(L, "node", join("%", n.node));
+    set_field(L, "op", n.op->name);
+    set_field(L, "where", n.where);
+    set_field(L, "zero", n.zero);
+    if (n.flat >= 0) set_field(L, "flat", n.flat);
+    set_field(L, "units", n.units);
+    set_field(L, "dead", n.dead);
+    set_field(L, "sign", n.sign);
+    append(L);
+  }
+  lua_setfield(L, -2, "activations");
+  set_field(L, "gradient_norm", health.gradient_norm);
+  set_field(L, "sound", health.sound());
+  return 1;
+}
+
 // gradus.audit.versions(f): the writes in place while f runs
 int versions_of(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -192,10 +234,10 @@ int replay_of(lua_State* L) {
 }  // namespace
 
 void add_step_functions(lua_State* L) {
-  const luaL_Reg functions[] = {{"ledger", bind<ledger_of>},   {"cost", bind<cost_of>},
-                                {"explain", bind<explain_of>}, {"versions", bind<versions_of>},
-                                {"record", bind<record_of>},   {"diff", bind<diff_of>},
-                                {"replay", bind<replay_of>},   {nullptr, nullptr}};
+  const luaL_Reg functions[] = {
+      {"ledger", bind<ledger_of>},     {"cost", bind<cost_of>},     {"explain", bind<explain_of>},
+      {"versions", bind<versions_of>}, {"health", bind<health_of>}, {"record", bind<record_of>},
+      {"diff", bind<diff_of>},         {"replay", bind<replay_of>}, {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
 }
 

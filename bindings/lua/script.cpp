@@ -1,5 +1,6 @@
 // The state: limits, errors, running. What a script may call is in sandbox.cpp.
 #include "bindings/lua/script_state.hpp"
+#include "ops/audit/graph_view.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -176,6 +177,20 @@ Place::Place(lua_State* L) {
   }
 }
 
+std::string source_of(lua_State* L, const std::string& place) {
+  const size_t colon = place.rfind(':');
+  if (colon == std::string::npos) return "";
+  // Lua cuts long names at the front: "...".
+  std::string_view name = std::string_view(place).substr(0, colon);
+  const bool cut = name.starts_with("...");
+  if (cut) name.remove_prefix(3);
+  for (const auto& [known, text] : state_of(L).texts)
+    if (cut ? known.ends_with(name) : known == name)
+      return audit::lines_around(text, std::atoll(place.c_str() + colon + 1));
+  return "";
+}
+std::string Script::source(const std::string& place) const { return source_of(state_->L, place); }
+
 void look(lua_State* L, const Tensors& roots, const Tensors& seeds, Moment moment) {
   State& s = state_of(L);
   if (!s.options.looking || s.ended) return;
@@ -251,6 +266,7 @@ const nn::NamedTensors& Script::leaves() const { return state_->leaves; }
 void Script::run(const std::string& text, const std::string& name) {
   State& s = *state_;
   if (const int status = load(s, text, name); status != LUA_OK) raise(s, status);
+  s.texts.emplace_back(name, text);
   for (const std::string& a : s.options.arguments) lua_pushstring(s.L, a.c_str());
   run_chunk(s, int(s.options.arguments.size()), 0);
 }

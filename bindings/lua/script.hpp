@@ -89,6 +89,9 @@ class Script {
   // Of a script that was ended by who looks at it: its leaves that require a gradient, by the names
   // of the variables that held them: "w", "first.b", "net.layers.0.weight".
   const nn::NamedTensors& leaves() const;
+  // The lines around a place of a text that has been run ("train.lua:12"), as
+  // audit::lines_around() writes them; "" if there is no such text.
+  std::string source(const std::string& place) const;
 
   // Makes the running script stop with an error as soon as it is back in Lua code. May be called
   // from a signal handler.

@@ -21,6 +21,7 @@ struct Script::State : Types {
   std::string over{};  // which limit was passed
   bool ended = false;  // by who looks at it
   nn::NamedTensors leaves{};
+  std::vector<std::pair<std::string, std::string>> texts{};  // by name, that were run
   std::atomic<bool> interrupted = false;
 };
 using State = Script::State;

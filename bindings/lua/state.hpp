@@ -166,6 +166,9 @@ nn::NamedTensors variables(lua_State* L);
 // The network at an index, or nullptr.
 const nn::Sequential* network_at(lua_State* L, int index);
 
+// The lines around a place of a text that was run (Script::source).
+std::string source_of(lua_State* L, const std::string& place);
+
 // ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
 void open_tensors(lua_State* L);               // the type: subscripts, operators, properties
 void open_ops(lua_State* L);                   // every op, as function and as method

@@ -391,6 +391,8 @@ class Audit {
       for (size_t j = 0; j < change.size(); ++j)
         change[j] = std::max(change[j], std::abs(b[j] - right[j]));
     const double typical = beside.empty() ? eps * rms(right) : rms(change);
+    if (rms(right) > 0 && unit_of_rounding() > 0)
+      line_.condition = std::max(line_.condition, rms(change) / (rms(right) * unit_of_rounding()));
     const double size = std::max(largest(right), tiny);
     double worst = 0, worst_share = -1, its_tolerance = 1;
     size_t at = 0;

@@ -39,7 +39,10 @@ struct Line {
   Verdict verdict = Verdict::ok;
   double error = 0;      // the worst relative error ...
   double tolerance = 0;  // ... and what it may be, from the estimated error of both sides
-  std::string text{};    // what is wrong, with element, analytic and numeric value
+  // About how many times a relative change of its operands, cotangents and saved tensors grows on
+  // its way to the cotangents that the vjp gives, at its worst operand; 0: not looked at.
+  double condition = 0;
+  std::string text{};  // what is wrong, with element, analytic and numeric value
   bool bad() const { return verdict >= Verdict::differences; }
 };
 struct Report {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -23,6 +24,12 @@ int64_t first_bad(const Tensor& t, Look look) {
     return look == Look::nan ? std::isnan(x) : !std::isfinite(x);
   });
   return it == p.end() ? -1 : it - p.begin();
+}
+
+std::string digits(double x, int n) {
+  char text[40];
+  snprintf(text, sizeof text, "%.*g", n, x);
+  return text;
 }
 
 // The operands of a call at an element of an output, where they have the same shape (or broadcast
@@ -43,10 +50,10 @@ std::string operands_at(const Call& c, const Tensor& y, const Shape& element) {
     }
     s += join(s.empty() ? "" : ", ", "operand ", k, " ");
     if (fits && !is_complex(x.dtype())) {
-      s += join("is ", p[size_t(at)], " there");
+      s += join("is ", digits(p[size_t(at)], 9), " there");
     } else {
       const auto [low, high] = std::minmax_element(p.begin(), p.end());
-      s += join("lies in [", *low, ", ", *high, "]");
+      s += join("lies in [", digits(*low, 6), ", ", digits(*high, 6), "]");
     }
   }
   return s;
@@ -113,13 +120,9 @@ std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots,
     sums.resize(fn->output_metas().size());
     sums[index] = sums[index].defined() ? arithmetic().add(sums[index], g) : g;
   };
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const Tensor& r = roots[i];
-    if (!r.grad_fn()) continue;
-    const Tensor ones = Tensor::full(r.sizes(), 1.0, r.dtype(), r.device());
-    deliver(r.grad_fn(), r.output_index(),
-            i < seeds.size() && seeds[i].defined() ? seeds[i] : ones);
-  }
+  const Tensors begin = seeds_or_ones(roots, seeds);
+  for (size_t i = 0; i < roots.size(); ++i)
+    if (roots[i].grad_fn()) deliver(roots[i].grad_fn(), roots[i].output_index(), begin[i]);
   std::optional<Birth> infinite;  // the first infinity: a NaN after it comes from there
   while (!waiting.empty()) {
     const auto [node, g] = waiting.extract(waiting.begin()).mapped();

@@ -154,6 +154,7 @@ std::string to_json(const GraphView& v) {
                   {"matrix", v.peaks->matrix},
                   {"copied", v.peaks->copied},
                   {"dtype", dtype_name(v.peaks->dtype)}};
+  if (!v.sources.empty()) j["sources"] = v.sources;
   if (v.findings) {
     j["findings"] = Json::array();
     for (const Finding& f : *v.findings) {

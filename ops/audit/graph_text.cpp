@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 namespace gradus::audit {
 
@@ -247,6 +248,24 @@ std::string to_dot(const GraphView& v) {
         text += join("  const", s.id, " -> n", int64_t(i), " [style=dashed];\n");
     }
   return text + "}\n";
+}
+
+void add_sources(GraphView& view, const std::function<std::string(const std::string&)>& source) {
+  for (const Node& n : view.nodes)
+    for (const std::string& place : n.path)
+      if (!view.sources.contains(place))
+        if (std::string text = source(place); !text.empty())
+          view.sources.emplace(place, std::move(text));
+}
+
+std::string lines_around(const std::string& program, int64_t line) {
+  constexpr int64_t kAround = 3;
+  std::istringstream in(program);
+  std::string text, found;
+  int64_t n = 1;
+  for (; n <= line + kAround && std::getline(in, found); ++n)
+    if (n >= line - kAround) text += join(n == line ? "> " : "  ", n, "  ", found, "\n");
+  return n > line ? text : "";
 }
 
 }  // namespace gradus::audit

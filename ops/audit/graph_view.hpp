@@ -7,6 +7,8 @@
 #include "engine/graph.hpp"
 #include "ops/audit/tensor_stats.hpp"
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -157,6 +159,7 @@ struct GraphView {
   std::optional<MemoryProfile> memory;
   std::optional<MachinePeaks> peaks;
   std::optional<std::vector<Finding>> findings;
+  std::map<std::string, std::string> sources;  // of places in Node::path: the program there
 };
 
 using Names = std::vector<std::pair<std::string, Tensor>>;
@@ -195,6 +198,11 @@ class GraphRecorder {
 // once recorded. No .grad changes, nothing is freed. Leaves that have no name are called "leaf0".
 // Error(autograd) for roots without history, or a graph that was freed.
 GraphView read_graph(const Tensors& roots, const Names& names, GraphRecorder* seen = nullptr);
+
+// Fills in `sources`: what `source` says of every place, "" for nothing.
+void add_sources(GraphView& view, const std::function<std::string(const std::string&)>& source);
+// Line `line` (from 1) of a program and some around it, numbered, with a mark; "" if there is none.
+std::string lines_around(const std::string& program, int64_t line);
 
 // ---- words for people, shared by the writers
 

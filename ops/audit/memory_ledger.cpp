@@ -2,10 +2,10 @@
 #include "ops/audit/memory_ledger.hpp"
 
 #include "engine/hooks.hpp"
+#include "ops/audit/watch.hpp"
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 
 namespace gradus::audit {
 
@@ -61,16 +61,7 @@ void MemoryRecorder::close(MemoryMoment moment) {
 MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
   call_listener = outer_;
   std::vector<GradFn*> nodes;
-  std::unordered_set<GradFn*> seen;
-  const auto visit = [&](GradFn* n) {
-    if (n && seen.insert(n).second) nodes.push_back(n);
-  };
-  Tensors seeds;
-  for (const Tensor& r : roots) visit(r.grad_fn());
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i]->inputs()) visit(e.fn.get());
-  std::sort(nodes.begin(), nodes.end(),
-            [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
+  for (const Ref<GradFn>& node : nodes_behind(roots)) nodes.push_back(node.get());
   std::map<uint64_t, int> ids;
   for (size_t i = 0; i < nodes.size(); ++i) ids[nodes[i]->sequence()] = int(i);
   for (size_t i = 0; i < moments_.size(); ++i)
@@ -78,8 +69,7 @@ MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
 
   for (const auto& [op, bytes] : live_of_) ops_[op].between = bytes;
   backward_ = true;
-  for (const Tensor& r : roots)
-    seeds.push_back(Tensor::full(r.sizes(), 1.0, r.dtype(), r.device()));
+  Tensors seeds = seeds_or_ones(roots);
   MemoryMoment now{true, -1, "seed"};
   std::vector<HookHandle> hooks;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -119,27 +109,24 @@ std::vector<std::vector<int>> readers_of_saved(GradFn& node) {
                                   [](const Saved& s) { return s.packed != nullptr; });
   if (packed || !node.op().vjp) return readers;  // unpacking may run half a program again
   // `read` is the node's own note of who asked. It is taken away for each operand and put back.
+  const std::span<const Saved> saved = node.saved();
   std::vector<bool> before;
-  std::vector<Saved*> saved;
-  for (const Saved& s : node.saved()) {
-    saved.push_back(const_cast<Saved*>(&s));
-    before.push_back(s.read);
-  }
+  for (const Saved& s : saved) before.push_back(s.read);
   const NoGrad off;
   Tensors g;
   for (const TensorMeta& m : node.output_metas())
     g.push_back(is_differentiable(m.dtype) ? Tensor::zeros(m.sizes, m.dtype, *m.device) : Tensor());
   for (size_t k = 0; k < node.inputs().size(); ++k) {
     if (!node.needs(k)) continue;
-    for (Saved* s : saved) s->read = false;
+    for (const Saved& s : saved) s.read = false;
     try {
       node.op().vjp(node, k, g);
     } catch (const Error&) {  // the walk has said so already
     }
     for (size_t s = 0; s < saved.size(); ++s)
-      if (saved[s]->read) readers[s].push_back(int(k));
+      if (saved[s].read) readers[s].push_back(int(k));
   }
-  for (size_t s = 0; s < saved.size(); ++s) saved[s]->read = before[s];
+  for (size_t s = 0; s < saved.size(); ++s) saved[s].read = before[s];
   return readers;
 }
 

@@ -73,9 +73,15 @@ function backwardOf(n) {
   for (const d of s.to) list.push(`g:${source(d.of)} ${d.count > 1 ? "+=" : "="} ${source(d.value)}` + (d.count > 1 ? `  # ${d.nth} of ${d.count}` : ""));
   return `<h3 id="backward">backward, step ${n.step + 1} of ${steps.length}</h3><pre>${escape(list.join("\n"))}</pre>`;
 }
+// The program where it was recorded: the line that is marked, or the part of the config.
+function sourceOf(n) {
+  const place = n.path.filter(p => G.sources && G.sources[p]).pop();
+  if (!place) return "";
+  return `<pre class="source">${escape(G.sources[place]).replace(/^&gt;.*$/m, "<b>$&</b>")}</pre>`;
+}
 function describe(n) {
   const op = G.ops[n.op];
-  return `<div>${escape(op.doc)}</div>` + (n.path.length ? `<div>in ${escape(n.path.join(" › "))}</div>` : "") + verdictOf(n) +
+  return `<div>${escape(op.doc)}</div>` + (n.path.length ? `<div>in ${escape(n.path.join(" › "))}</div>` : "") + sourceOf(n) + verdictOf(n) +
     `<h3>formula</h3><code>${escape(op.formula)}</code>` +
     (op.derivatives.length ? `<h3>derivative</h3><code>${op.derivatives.map(escape).join("<br>")}</code>` : "") + "<dl>" +
     n.inputs.map((s, k) => row(nameOf(n, k), link(s))).join("") + Object.entries(n.attrs).map(([k, x]) => row(k, escape(x))).join("") +

@@ -19,17 +19,14 @@ double norm_of(const Tensor& t) {
 
 Stepper::Stepper(const Tensors& roots, const std::vector<std::pair<std::string, Tensor>>& names,
                  const Tensors& seeds)
-    : roots_(roots), seeds_(seeds), nodes_(nodes_behind(roots)) {
+    : roots_(roots), nodes_(nodes_behind(roots)) {
   for (const Tensor& r : roots)
     if (!r.requires_grad())
       fail(ErrorKind::autograd, "step", "the tensor of shape ", r.sizes(),
            " has no history: no operand on the way requires a gradient");
   if (!seeds.empty() && seeds.size() != roots.size())
     fail(ErrorKind::autograd, "step", roots.size(), " roots and ", seeds.size(), " seeds");
-  seeds_.resize(roots.size());
-  for (size_t i = 0; i < roots.size(); ++i)
-    if (!seeds_[i].defined())
-      seeds_[i] = Tensor::full(roots[i].sizes(), 1.0, roots[i].dtype(), roots[i].device());
+  seeds_ = seeds_or_ones(roots, seeds);
   for (size_t i = 0; i < nodes_.size(); ++i) ids_[nodes_[i].get()] = int(i);
   name_leaves(names);
   walk();

@@ -148,14 +148,8 @@ class Recorder {
           if (g[k].defined() && (views_ || !node.op->is_view))
             node.outputs[k].cotangent = g[k].detach();
       }));
-    Tensors seeds;
-    for (size_t i = 0; i < roots_.size(); ++i)
-      seeds.push_back(
-          step_.seeds[i].defined()
-              ? step_.seeds[i]
-              : Tensor::full(roots_[i].sizes(), 1.0, roots_[i].dtype(), roots_[i].device()));
-    const Tensors g =
-        grad(roots_, leaf_tensors_, seeds, {.retain_graph = true, .allow_unused = true});
+    const Tensors g = grad(roots_, leaf_tensors_, seeds_or_ones(roots_, step_.seeds),
+                           {.retain_graph = true, .allow_unused = true});
     for (size_t i = 0; i < g.size(); ++i)
       if (g[i].defined()) step_.leaves[i].gradient = g[i].detach();
     for (HookHandle& h : handles) h.remove();

@@ -47,6 +47,15 @@ const Call* Watch::find(const GradFn* node) const {
   return it == by_node_.end() ? nullptr : it->second;
 }
 
+Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds) {
+  Tensors out = seeds;
+  out.resize(roots.size());
+  for (size_t i = 0; i < roots.size(); ++i)
+    if (!out[i].defined())
+      out[i] = Tensor::full(roots[i].sizes(), 1.0, roots[i].dtype(), roots[i].device());
+  return out;
+}
+
 std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots) {
   std::vector<Ref<GradFn>> nodes;
   std::unordered_set<const GradFn*> seen;

@@ -33,6 +33,9 @@ struct Call {
 // command.
 std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots);
 
+// Where backward begins: the cotangents of the roots, ones for those that are undefined or missing.
+Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds = {});
+
 class Watch {
  public:
   Watch();

@@ -1,0 +1,145 @@
+// Numbers as they are in JSON, rounded in text.
+#include "cli/health.hpp"
+
+#include "cli/audit_modes.hpp"
+#include "cli/debugger_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+double largest_rms(const audit::Health& health) {
+  double most = 0;
+  for (const audit::LeafHealth& l : health.leaves) most = std::max(most, l.rms());
+  return most;
+}
+double share(int64_t part, int64_t all) { return all > 0 ? double(part) / double(all) : 0; }
+double largest(const audit::TensorStats& s) { return std::max(std::abs(s.min), std::abs(s.max)); }
+std::string name_of(const audit::NodeHealth& n) {
+  return n.where.empty() ? fmt::format("%{} {}", n.node, n.op->name)
+                         : fmt::format("%{} {} ({})", n.node, n.op->name, n.where);
+}
+std::string percents(double x) { return x < 0 ? "-" : fmt::format("{:.1f} %", 100 * x); }
+
+std::string numbers_of(const audit::LeafHealth& l, double largest) {
+  if (l.sign == "not finite")
+    return fmt::format("{} NaN, {} infinite of {}", l.gradient.nans, l.gradient.infs,
+                       l.gradient.count);
+  if (l.sign == "vanishing")
+    return fmt::format("rms of the gradient {:.1e}, the largest is {:.1e}", l.rms(), largest);
+  if (l.sign == "exploding")
+    return fmt::format("norm of the gradient {:.1e}, its own {:.1e}", l.gradient.norm,
+                       l.value.norm);
+  if (l.sign == "leaps" || l.sign == "stands still")
+    return fmt::format("an update moved it by {:.1e} of its norm", l.moved);
+  return "";
+}
+
+}  // namespace
+
+Event health_event(const audit::Health& health) {
+  Event parameters = Event::array(), activations = Event::array();
+  for (const audit::LeafHealth& l : health.leaves) {
+    Event e{{"name", l.name}, {"value_norm", l.value.norm}};
+    const bool has = l.gradient.count > 0;
+    e["norm"] = has ? Event(l.gradient.norm) : Event();
+    e["rms"] = has ? Event(l.rms()) : Event();
+    e["max"] = has ? Event(largest(l.gradient)) : Event();
+    e["mean"] = has ? Event(l.gradient.mean) : Event();
+    e["zeros"] = has ? Event(share(l.gradient.zeros, l.gradient.count)) : Event();
+    e["moved"] = l.moved < 0 ? Event() : Event(l.moved);
+    e["sign"] = l.sign;
+    parameters.push_back(std::move(e));
+  }
+  for (const audit::NodeHealth& n : health.nodes)
+    activations.push_back({{"node", n.node},
+                           {"op", n.op->name},
+                           {"where", n.where},
+                           {"zero", n.zero},
+                           {"flat", n.flat < 0 ? Event() : Event(n.flat)},
+                           {"units", n.units},
+                           {"dead", n.dead},
+                           {"sign", n.sign}});
+  return {{"event", "health"},
+          {"gradient_norm", health.gradient_norm},
+          {"parameters", std::move(parameters)},
+          {"activations", std::move(activations)}};
+}
+
+std::string health_table(const audit::Health& health) {
+  size_t width = 9;
+  for (const audit::LeafHealth& l : health.leaves) width = std::max(width, l.name.size());
+  const bool updated = std::any_of(health.leaves.begin(), health.leaves.end(),
+                                   [](const audit::LeafHealth& l) { return l.moved >= 0; });
+  std::string text =
+      fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}{}\n", "gradient of", width, "norm", "rms",
+                  "largest", "of |leaf|", "zeros", updated ? "     moved" : "");
+  for (const audit::LeafHealth& l : health.leaves) {
+    const audit::TensorStats& g = l.gradient;
+    text += fmt::format("{:<{}} ", l.name, width);
+    if (g.count == 0)
+      text += fmt::format("{:>9} {:>9} {:>9} {:>9} {:>8}", "-", "-", "-", "-", "-");
+    else
+      text += fmt::format("{:>9.2e} {:>9.2e} {:>9.2e} {:>9} {:>8}", g.norm, l.rms(), largest(g),
+                          l.value.norm > 0 ? fmt::format("{:.2e}", g.norm / l.value.norm) : "-",
+                          percents(share(g.zeros, g.count)));
+    if (updated) text += fmt::format(" {:>9.2e}", l.moved);
+    text += l.sign.empty() ? "\n" : "  " + l.sign + "\n";
+  }
+  if (!health.nodes.empty()) {
+    size_t wide = 10;
+    for (const audit::NodeHealth& n : health.nodes) wide = std::max(wide, name_of(n).size());
+    text += fmt::format("\n{:<{}} {:>10} {:>10} {:>14}\n", "activation", wide, "slope is 0",
+                        fmt::format("< {}", audit::kFlat), "dead units");
+    for (const audit::NodeHealth& n : health.nodes)
+      text += fmt::format("{:<{}} {:>10} {:>10} {:>14}{}\n", name_of(n), wide, percents(n.zero),
+                          percents(n.flat),
+                          n.units > 0 ? fmt::format("{} of {}", n.dead, n.units) : "-",
+                          n.sign.empty() ? "" : "  " + n.sign);
+  }
+  return text;
+}
+
+std::vector<Sign> signs_of(const audit::Health& health) {
+  std::vector<Sign> out;
+  const double most = largest_rms(health);
+  for (const audit::LeafHealth& l : health.leaves)
+    if (!l.sign.empty()) out.push_back({l.name + ": " + l.sign, numbers_of(l, most)});
+  for (const audit::NodeHealth& n : health.nodes)
+    if (!n.sign.empty())
+      out.push_back({name_of(n) + ": " + n.sign,
+                     n.sign == "saturated" ? fmt::format("{} of its slopes are below {}",
+                                                         percents(n.flat), audit::kFlat)
+                     : n.units > 0         ? fmt::format("{} of {} units", n.dead, n.units)
+                                           : "every slope is 0"});
+  return out;
+}
+
+int run_audit_health(const AuditOptions& o, std::ostream& out, std::ostream& err) {
+  const auto session = open_session(o, err);
+  const OneStep step = run_traced_step(o, session->device());
+  const audit::Health health = audit::health_of(step.roots, step.leaves, step.seeds);
+  const std::vector<Sign> signs = signs_of(health);
+  if (o.json) {
+    emit(out, health_event(health));
+    emit(out, {{"event", "result"}, {"signs", signs.size()}, {"ok", signs.empty()}});
+    return 0;
+  }
+  out << health_table(health) << "\n";
+  for (const Sign& s : signs)
+    out << s.what << (s.numbers.empty() ? "" : " (" + s.numbers + ")") << "\n";
+  out << fmt::format(
+      "gradient of all {} leaves: norm {:.4g}; {}\n", health.leaves.size(), health.gradient_norm,
+      signs.empty()
+          ? "no sign of illness"
+          : fmt::format("{} sign{} of illness", signs.size(), signs.size() == 1 ? "" : "s"));
+  return 0;
+}
+
+}  // namespace gradus::cli
