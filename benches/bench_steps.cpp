@@ -6,6 +6,7 @@
 #include "engine/graph.hpp"
 #include "engine/random.hpp"
 #include "engine/wrap/capture.hpp"
+#include "ops/audit/watch.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"
 #include "ops/optim/optimizer.hpp"
@@ -263,6 +264,21 @@ void lenet_row(Run& run, int threads, bool captured) {
       peers);
 }
 
+// The eager step while all that it does is recorded (ops/audit/watch.hpp).
+void watched_row(Run& run, const Mlp& model, const Target& target) {
+  const std::string name = model.name() + ", watched";
+  if (!run.wants(name)) return;
+  const DeviceScope scope(run.device(1));
+  Training t = model.build();
+  run.compare({name},
+              [&] {
+                const audit::Watch watch;
+                t.step();
+              },
+              {peer(
+                  "not watched", [&] { t.step(); }, target)});
+}
+
 struct Case {
   Mlp model;
   StepTargets eager, captured;
@@ -317,6 +333,9 @@ void steps(Run& run) {
     lenet_row(run, threads, false);
     lenet_row(run, threads, true);
   }
+  const std::vector<Case> all = cases();
+  watched_row(run, all[0].model, at_most_time(2));
+  watched_row(run, all[1].model, {});
 }
 
 void memory_of_steps(Run& run) {

@@ -28,7 +28,7 @@ body { margin: 0 auto; padding: 18px 16px 40px; max-width: 860px; color: var(--i
   font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 22px; margin: 0; } h2 { font-size: 17px; margin: 30px 0 6px; }
 p { margin: 4px 0 8px; } .soft { color: var(--soft); } a { color: var(--right); }
-svg.chart { width: 100%; height: auto; } svg.spark { vertical-align: middle; }
+.wide + .wide { margin-top: 12px; } svg.chart { width: 100%; height: auto; } svg.spark { vertical-align: middle; }
 .spark path { fill: none; stroke: var(--right); stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }

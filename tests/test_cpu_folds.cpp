@@ -1,5 +1,6 @@
 // reduce, scan, softmax and optimizer_step of the cpu device against naive loops in f64.
 #include "tests/cpu_device.hpp"
+#include "tests/sizes.hpp"
 
 using namespace cpu_test;
 
@@ -105,6 +106,7 @@ TEST_CASE("cpu: reductions over short windows") {
     if constexpr (std::is_floating_point_v<T>)
       if (nan) x.at({1237}) = std::numeric_limits<T>::quiet_NaN();
     for (const int64_t length : {1, 2, 3, 10, 32, 33, 700}) {
+      if (test::small_sizes() && length % 2 == 0 && length < 700) continue;
       for (const int64_t step : {1, 3}) {
         const Index sizes = {5, 37, length}, strides = {101, 2, step}, kept = {5, 37, 1};
         const gd_view in{1,        x.store.get(), int32_t(dtype_of<T>), 3,

@@ -61,7 +61,8 @@ void check_shapes() {
         Shapes{{3, 700}, {3, 1}}, Shapes{{2, 2100}, {2, 1}}, Shapes{{1100, 3}, {1, 3}},
         Shapes{{3, 4}, {3, 4}}, Shapes{{4, 1, 6}, {1, 1, 1}}})
     for (Layout layout : {kPlain, kPermuted, kNegative, kGaps})
-      check_normalize<T>(s, layout, layout == kPermuted, layout == kNegative);
+      if (layout == kGaps || !test::small_sizes() || std::is_same_v<T, float>)
+        check_normalize<T>(s, layout, layout == kPermuted, layout == kNegative);
 }
 
 }  // namespace

@@ -50,11 +50,14 @@ ContractionClass class_named(const std::string& text) {
 // A network whose step has a few small contractions.
 std::string small_config(const TempFolder& folder) {
   const std::string file = folder / "small.json";
+  const int batch = gradus::test::small_sizes() ? 8 : 32;
   std::ofstream(file) << R"({"experiment": "network", "seed": 3,
-    "data": {"name": "digits", "train": 96, "test": 32},
+    "data": {"name": "digits", "train": )"
+                      << 3 * batch << R"(, "test": 32},
     "model": {"layers": [{"linear": 9}, "relu", {"linear": 10}]},
     "loss": "cross_entropy", "optimizer": {"name": "adam", "lr": 0.01},
-    "epochs": 2, "batch_size": 32, "log_every": 1})";
+    "epochs": 2, "batch_size": )"
+                      << batch << R"(, "log_every": 1})";
   return file;
 }
 

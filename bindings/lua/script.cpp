@@ -266,7 +266,7 @@ const nn::NamedTensors& Script::leaves() const { return state_->leaves; }
 void Script::run(const std::string& text, const std::string& name) {
   State& s = *state_;
   if (const int status = load(s, text, name); status != LUA_OK) raise(s, status);
-  s.texts.emplace_back(name, text);
+  s.texts[name] = text;
   for (const std::string& a : s.options.arguments) lua_pushstring(s.L, a.c_str());
   run_chunk(s, int(s.options.arguments.size()), 0);
 }

@@ -3,6 +3,7 @@
 #include "bindings/lua/state.hpp"
 
 #include <atomic>
+#include <map>
 
 namespace gradus::lua {
 
@@ -21,7 +22,7 @@ struct Script::State : Types {
   std::string over{};  // which limit was passed
   bool ended = false;  // by who looks at it
   nn::NamedTensors leaves{};
-  std::vector<std::pair<std::string, std::string>> texts{};  // by name, that were run
+  std::map<std::string, std::string> texts{};  // that were run, by name
   std::atomic<bool> interrupted = false;
 };
 using State = Script::State;

@@ -41,7 +41,8 @@ Outcome check_same_bits(const Row& row, size_t which_case, DType dtype, Device& 
 // Mean and variance of 20000 numbers within five standard errors.
 Outcome check_moments(const Row& row, size_t which_case, Device& device);
 
-enum class Effort { small, full };
+// values: as small, without derivatives.
+enum class Effort { values, small, full };
 
 struct ModeResult {
   const char* mode;  // "value", "repeat", "layout", "vjp", "jvp", "dot", "second", "moments"
