@@ -33,12 +33,12 @@ class Findings {
  public:
   Findings(const AuditOptions& o, std::ostream& out)
       : o_(o), out_(out), listed_(!o.ledger && !o.cost) {
-    const std::set<std::string> known{"nan", "mismatch", "unreached", "alias", "none"};
+    const std::set<std::string> known{"nan", "inf", "mismatch", "unreached", "alias", "none"};
     std::istringstream list(o.fail_on);
     for (std::string kind; std::getline(list, kind, ',');) {
       if (!known.contains(kind))
         fail(ErrorKind::config, "--fail-on",
-             "expected a list of nan, mismatch, unreached, alias, got \"", kind, "\"",
+             "expected a list of nan, inf, mismatch, unreached, alias, got \"", kind, "\"",
              did_you_mean(kind, known));
       fatal_.insert(kind);
     }
@@ -50,9 +50,10 @@ class Findings {
     nodes_ = report.lines.size();
     bad_ = report.bad;
   }
+  bool wants(const std::string& kind) const { return fatal_.contains(kind); }
   // `node`: of the graph, or -1.
   void birth(const audit::Birth& b, int node) {
-    found("nan");
+    found(std::isnan(b.value) ? "nan" : "inf");
     const std::string where = b.call->where;
     list_.push_back({"birth", node, b.text + (where.empty() ? "" : ", at " + where)});
     if (!listed_) return;
@@ -63,7 +64,7 @@ class Findings {
             {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
             {"text", b.text}});
     else
-      out_ << "NaN: " << list_.back().text << "\n";
+      out_ << (std::isnan(b.value) ? "NaN: " : "infinite: ") << list_.back().text << "\n";
   }
   void unreached(const std::string& name, const std::string& why) {
     found("unreached");
@@ -95,14 +96,20 @@ class Findings {
             {"device", device.name()},
             {"ok", code_ == 0}});
     else
-      out_ << fmt::format("\n{} nodes on {}: {}\n", nodes_, device.name(),
-                          bad_ == 0 ? "no wrong derivative" : fmt::format("{} are wrong", bad_));
+      out_ << fmt::format(
+          "\n{} node{} on {}: {}{}\n", nodes_, nodes_ == 1 ? "" : "s", device.name(),
+          bad_ == 0   ? "no wrong derivative"
+          : bad_ == 1 ? "one is wrong"
+                      : fmt::format("{} are wrong", bad_),
+          code_ == 0 ? "" : fmt::format("; exit code {} for {}", code_, fmt::join(why_, ", ")));
     return code_;
   }
 
  private:
   void found(const std::string& kind) {
-    if (fatal_.contains(kind)) code_ = kFailed;
+    if (!fatal_.contains(kind)) return;
+    code_ = kFailed;
+    why_.insert(kind);
   }
   void emit(const Event& e) {
     out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
@@ -122,17 +129,17 @@ class Findings {
                    {"tolerance", number(l.tolerance)},
                    {"condition", number(l.condition)},
                    {"text", l.text}});
-    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8.2g} {}{}{}\n",
+    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8} {}{}{}\n",
                         audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
-                        l.condition, l.call->shapes(), l.call->where.empty() ? "" : "  # ",
-                        l.call->where);
+                        l.condition > 0 ? fmt::format("{:.2g}", l.condition) : "-",
+                        l.call->shapes(), l.call->where.empty() ? "" : "  # ", l.call->where);
     if (!l.text.empty()) out_ << "            " << l.text << "\n";
   }
 
   const AuditOptions& o_;
   std::ostream& out_;
   bool listed_;
-  std::set<std::string> fatal_;
+  std::set<std::string> fatal_, why_{};  // kinds: asked for, and found
   std::vector<audit::Finding> list_;
   size_t nodes_ = 0, bad_ = 0, unreached_ = 0;
   int code_ = 0;
@@ -169,11 +176,15 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   if (!o.explain.empty() + o.versions + o.accounting + o.health + reports > 1)
     fail(ErrorKind::config, "audit", "--explain, --versions, --accounting, --health and the ",
          "reports (--ledger, --cost, --html) are shown one at a time");
+  Findings findings(o, out);
+  const bool mode = !o.explain.empty() || o.versions || o.accounting || o.health;
+  if (mode && !o.against.empty())
+    fail(ErrorKind::config, "--against", "belongs to the verdicts; --explain, --versions, ",
+         "--accounting and --health look at one device");
   if (!o.explain.empty()) return run_audit_explain(o, out, err);
   if (o.versions) return run_audit_versions(o, out, err);
   if (o.accounting) return run_audit_accounting(o, out, err);
   if (o.health) return run_audit_health(o, out, err);
-  Findings findings(o, out);
   const auto session = open_session(o, err);
   Device& device = session->device();
   audit::Options options;
@@ -191,8 +202,13 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
       verdicts.push_back({l.call->op,
                           l.index,
                           {audit::to_text(l.verdict), l.bad(), l.error, l.tolerance, l.text}});
-    std::optional<audit::Birth> birth = audit::birth(*watch);
-    if (!birth) birth = audit::birth_in_backward(*watch, step.roots, false, step.seeds);
+    const bool infinities = findings.wants("inf");
+    std::optional<audit::Birth> birth = audit::birth(*watch, infinities);
+    try {
+      if (!birth) birth = audit::birth_in_backward(*watch, step.roots, infinities, step.seeds);
+    } catch (const Error&) {  // a node that can't be walked: its own line says why
+      if (report.bad == 0) throw;
+    }
     if (birth) {
       const auto line = std::find_if(report.lines.begin(), report.lines.end(),
                                      [&](const audit::Line& l) { return l.call == birth->call; });

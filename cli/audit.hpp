@@ -9,10 +9,11 @@
 namespace gradus::cli {
 
 struct AuditOptions : OneStepConfig {
-  std::string against;                   // a device; "" for none
-  std::string fail_on = "nan,mismatch";  // also "unreached", "alias"; "" or "none" for nothing
-  bool ledger = false, cost = false;     // these instead of the list of verdicts
-  std::string html;                      // file of a page with all three; "" for none
+  std::string against;  // a device; "" for none
+  std::string fail_on =
+      "nan,mismatch";                 // also "inf", "unreached", "alias"; "" or "none" for nothing
+  bool ledger = false, cost = false;  // these instead of the list of verdicts
+  std::string html;                   // file of a page with all three; "" for none
   bool json = false;
   // Instead of the verdicts (cli/audit_modes.hpp):
   std::string explain;    // a leaf, or a node such as "%7"

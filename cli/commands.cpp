@@ -83,10 +83,16 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
+void limits(CLI::App* sub, std::string& memory, double& seconds, int64_t& instructions) {
+  text(sub, "--max-memory", memory, "of a script: Lua and tensors; 2GiB by default", "BYTES");
+  sub->add_option("--max-seconds", seconds, "then the script is ended")->type_name("S");
+  whole(sub, "--max-instructions", instructions, "of Lua's machine");
+}
 void of_script(CLI::App* sub, ScriptTarget& to) {
   whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
   repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
   sub->add_flag("--unsafe", to.unsafe, "the script runs outside the sandbox");
+  limits(sub, to.memory, to.seconds, to.instructions);
 }
 // Of commands that look at one step.
 void of_step(CLI::App* sub, OneStepConfig& to) {
@@ -267,7 +273,7 @@ void declare_audit(CLI::App& app, Action& action) {
                           "  gradus audit train.lua --arg 0.1 --backward 3\n");
   of_step(sub, *o);
   text(sub, "--against", o->against, "every node on this device too", "D");
-  text(sub, "--fail-on", o->fail_on, "nan, mismatch, unreached, alias: exit code 5", "LIST");
+  text(sub, "--fail-on", o->fail_on, "nan, inf, mismatch, unreached, alias: exit code 5", "LIST");
   sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
   sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
   text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");
@@ -352,13 +358,21 @@ void declare_script(CLI::App& app, Action& action) {
   sub->add_option("-e", o->code, "run this text")->type_name("CODE")->take_last();
   sub->add_flag("--check", o->check, "look at the syntax, run nothing");
   sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
-  text(sub, "--max-memory", o->memory, "Lua and tensors together; 2GiB by default", "BYTES");
-  sub->add_option("--max-seconds", o->seconds, "then the script is ended")->type_name("S");
-  whole(sub, "--max-instructions", o->instructions, "of Lua's machine");
+  limits(sub, o->memory, o->seconds, o->instructions);
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_script);
-  sub->parse_complete_callback([o, sub] { o->arguments = sub->remaining(); });
+  sub->parse_complete_callback([o, sub] {
+    o->arguments = sub->remaining();
+    // A limit that is typed too late would be none, in silence.
+    for (size_t i = 1; i < o->arguments.size() && o->arguments[i] != "--"; ++i)
+      if (o->arguments[i].starts_with("--max-"))
+        fail(ErrorKind::config, o->arguments[i], "stands behind ", o->arguments[0],
+             ", where all is ",
+             "the script's own; limits stand before it (what the script should get, behind --)");
+    if (o->arguments.size() > 1 && o->arguments[1] == "--")
+      o->arguments.erase(o->arguments.begin() + 1);
+  });
 }
 
 void declare_repl(CLI::App& app, Action& action) {

@@ -143,7 +143,7 @@ std::vector<std::string> Debugger::complete(const std::string& begun) const {
     for (const Command& c : commands()) names.push_back(c.name + (c.arguments.empty() ? "" : " "));
   } else if (w[0].starts_with("br") || w[0] == "b") {
     if (w.size() == 1) names = {"op ", "node ", "path ", "norm > ", "nan"};
-    if (kind == "path") names = places();
+    if (kind == "path") names = s_.paths();
     for (size_t i = 0; i < s_.nodes().size(); ++i) {
       if (kind == "op") names.push_back(s_.nodes()[i]->op().name);
       if (kind == "node") names.push_back(join("%", i));
@@ -158,11 +158,6 @@ std::vector<std::string> Debugger::complete(const std::string& begun) const {
   return {lines.begin(), lines.end()};
 }
 
-int Debugger::node_of(const std::string& name) const {
-  const Place p = s_.find(name);
-  if (p.leaf) fail(ErrorKind::value, "step", name, " is a leaf; a node was expected, such as %0");
-  return p.id;
-}
 // ---- moving
 
 void Debugger::begin(const std::string& title) {
@@ -216,7 +211,7 @@ void Debugger::go(const std::vector<Breakpoint>& until) {
 }
 void Debugger::until(const Words& w) {
   need(w, 2, "a node, such as %3");
-  const int node = node_of(w[1]), turn = s_.turn_of(node);
+  const int node = s_.find_node(w[1]), turn = s_.turn_of(node);
   if (turn >= 0 && turn <= int(s_.position()))
     fail(ErrorKind::value, "until", "the turn of ", s_.name_of(node),
          turn == int(s_.position()) ? " is next" : " is past; go back ",
@@ -249,22 +244,13 @@ void Debugger::add_break(const Words& w) {
   const std::string& kind = w[1];
   if (kind == "op") {
     need(w, 3, "the name of an op");
-    Words ops;
-    for (const Ref<GradFn>& node : s_.nodes()) ops.push_back(node->op().name);
-    if (std::find(ops.begin(), ops.end(), w[2]) == ops.end())
-      fail(ErrorKind::value, "break", "no node of this graph is a ", w[2], did_you_mean(w[2], ops),
-           "; list 1000 shows them");
-    b = {Breakpoint::Kind::op, -1, w[2]};
+    b = s_.at_op(w[2]);
   } else if (kind == "node" || kind.starts_with("%")) {
     if (kind == "node") need(w, 3, "a node, such as %3");
-    b = {Breakpoint::Kind::node, node_of(kind == "node" ? w[2] : kind)};
+    b = s_.at_node(kind == "node" ? w[2] : kind);
   } else if (kind == "path") {
     need(w, 3, "the path of a module");
-    const Words known = places();
-    if (std::none_of(known.begin(), known.end(),
-                     [&](const std::string& p) { return p.starts_with(w[2]); }))
-      fail(ErrorKind::value, "break", "nothing was recorded in ", w[2], did_you_mean(w[2], known));
-    b = {Breakpoint::Kind::path, -1, w[2]};
+    b = s_.at_path(w[2]);
   } else if (kind == "norm") {
     const std::string& last = w.back();
     const auto bound = parse<double>(last.starts_with(">") ? last.substr(1) : last);
@@ -328,7 +314,7 @@ void Debugger::set(const Words& w) {
 void Debugger::unset(const Words& w) {
   need(w, 2, "a node");
   const Place p = s_.find(w[1]);
-  s_.unset(node_of(w[1]), p.output);
+  s_.unset(s_.find_node(w[1]), p.output);
 }
 
 void Debugger::end() {

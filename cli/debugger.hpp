@@ -30,8 +30,6 @@ class Debugger {
   // ---- what there is, in words
   std::string sum_text(const audit::Place& p) const;   // "g1 + g2"
   std::string origin(const audit::Delivery& d) const;  // "%8 operand 0"
-  int node_of(const std::string& name) const;
-  Words places() const;  // modules
 
   // ---- what is said
   void say_next();

@@ -100,19 +100,6 @@ std::string Debugger::sum_text(const Place& p) const {
   return n == 0 ? "nothing" : n > 4 ? text + join(" + ... + g", n) : text;
 }
 
-Debugger::Words Debugger::places() const {
-  std::set<std::string> all;
-  for (const Ref<GradFn>& node : s_.nodes()) {
-    std::string_view trace = node->trace();
-    while (!trace.empty()) {
-      const size_t end = std::min(trace.find(", "), trace.size());
-      all.emplace(trace.substr(0, end));
-      trace.remove_prefix(std::min(end + 2, trace.size()));
-    }
-  }
-  return {all.begin(), all.end()};
-}
-
 void Debugger::say_next() {
   const Turn* t = s_.upcoming();
   if (json_) {

@@ -92,9 +92,11 @@ class DiffReport {
     out_ << words << " " << name(n) << "\n  " << (n.*numbers)->text() << "\n";
     const std::vector<int64_t>& apart = (n.*numbers)->ulp_histogram;
     const int64_t most = apart.empty() ? 0 : *std::max_element(apart.begin(), apart.end());
-    for (size_t k = 0; k < apart.size() && apart.size() > 1; ++k) {
+    size_t k = 0;
+    while (k < apart.size() && apart[k] == 0) ++k;
+    for (; k < apart.size() && apart.size() > 1; ++k) {
       const double low = std::ldexp(1, int(k));
-      out_ << fmt::format("  {:>14} ulp {:>9}  {}\n",
+      out_ << fmt::format("  {:>22} ulp {:>9}  {}\n",
                           k == 0 ? "1" : fmt::format("{:.4g} to {:.4g}", low, 2 * low - 1),
                           apart[k], std::string(size_t(40 * apart[k] / most), '#'));
     }

@@ -242,10 +242,11 @@ Spec network_spec() {
       .maybe("checkpoint_every", Spec::integer("steps between checkpoints; 0: after each epoch")
                                      .at_least(0)
                                      .otherwise("0"))
-      .maybe("health", Spec::integer("steps between two looks at gradients and activations, for "
-                                     "metrics.jsonl and the report; 0: none")
-                           .at_least(0)
-                           .otherwise("0"))
+      .maybe("health",
+             Spec::integer("steps from one look at gradients and activations, the first at "
+                           "step 1, to the next, for metrics.jsonl and the report; 0: none")
+                 .at_least(0)
+                 .otherwise("0"))
       .maybe(
           "provenance",
           Spec::boolean("when a loss is not finite, repeat the run from its last checkpoint, and "

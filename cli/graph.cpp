@@ -20,6 +20,10 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
     if (!o.record.empty()) watch.emplace();
     recorder.emplace(device, values);
   });
+  audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
+  view.title = o.file;
+  if (step.source) add_sources(view, step.source);
+  recorder.reset();
   if (watch) {
     audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
     recorded.title = o.file;
@@ -28,10 +32,6 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
         << (recorded.nodes.size() == 1 ? " node" : " nodes") << "; `gradus replay " << o.record
         << "` runs them again\n";
   }
-  audit::GraphView view = audit::read_graph(step.roots, step.leaves, &*recorder);
-  view.title = o.file;
-  if (step.source) add_sources(view, step.source);
-  recorder.reset();
   const auto write = [&](const std::string& file, const auto& text_of) {
     if (file.empty()) return;
     const std::string text = text_of(view);

@@ -14,11 +14,6 @@ namespace gradus::cli {
 
 namespace {
 
-double largest_rms(const audit::Health& health) {
-  double most = 0;
-  for (const audit::LeafHealth& l : health.leaves) most = std::max(most, l.rms());
-  return most;
-}
 double share(int64_t part, int64_t all) { return all > 0 ? double(part) / double(all) : 0; }
 double largest(const audit::TensorStats& s) { return std::max(std::abs(s.min), std::abs(s.max)); }
 std::string name_of(const audit::NodeHealth& n) {
@@ -75,11 +70,8 @@ Event health_event(const audit::Health& health) {
 std::string health_table(const audit::Health& health) {
   size_t width = 9;
   for (const audit::LeafHealth& l : health.leaves) width = std::max(width, l.name.size());
-  const bool updated = std::any_of(health.leaves.begin(), health.leaves.end(),
-                                   [](const audit::LeafHealth& l) { return l.moved >= 0; });
-  std::string text =
-      fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}{}\n", "gradient of", width, "norm", "rms",
-                  "largest", "of |leaf|", "zeros", updated ? "     moved" : "");
+  std::string text = fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "gradient of", width,
+                                 "norm", "rms", "largest", "/ |leaf|", "zeros");
   for (const audit::LeafHealth& l : health.leaves) {
     const audit::TensorStats& g = l.gradient;
     text += fmt::format("{:<{}} ", l.name, width);
@@ -89,7 +81,6 @@ std::string health_table(const audit::Health& health) {
       text += fmt::format("{:>9.2e} {:>9.2e} {:>9.2e} {:>9} {:>8}", g.norm, l.rms(), largest(g),
                           l.value.norm > 0 ? fmt::format("{:.2e}", g.norm / l.value.norm) : "-",
                           percents(share(g.zeros, g.count)));
-    if (updated) text += fmt::format(" {:>9.2e}", l.moved);
     text += l.sign.empty() ? "\n" : "  " + l.sign + "\n";
   }
   if (!health.nodes.empty()) {
@@ -108,9 +99,8 @@ std::string health_table(const audit::Health& health) {
 
 std::vector<Sign> signs_of(const audit::Health& health) {
   std::vector<Sign> out;
-  const double most = largest_rms(health);
   for (const audit::LeafHealth& l : health.leaves)
-    if (!l.sign.empty()) out.push_back({l.name + ": " + l.sign, numbers_of(l, most)});
+    if (!l.sign.empty()) out.push_back({l.name + ": " + l.sign, numbers_of(l, health.largest_rms)});
   for (const audit::NodeHealth& n : health.nodes)
     if (!n.sign.empty())
       out.push_back({name_of(n) + ": " + n.sign,
@@ -134,11 +124,11 @@ int run_audit_health(const AuditOptions& o, std::ostream& out, std::ostream& err
   out << health_table(health) << "\n";
   for (const Sign& s : signs)
     out << s.what << (s.numbers.empty() ? "" : " (" + s.numbers + ")") << "\n";
-  out << fmt::format(
-      "gradient of all {} leaves: norm {:.4g}; {}\n", health.leaves.size(), health.gradient_norm,
-      signs.empty()
-          ? "no sign of illness"
-          : fmt::format("{} sign{} of illness", signs.size(), signs.size() == 1 ? "" : "s"));
+  out << fmt::format("gradient of {} {}: norm {:.4g}; {}\n", health.leaves.size(),
+                     health.leaves.size() == 1 ? "leaf" : "leaves", health.gradient_norm,
+                     signs.empty() ? "no sign of illness"
+                                   : fmt::format("{} sign{} of illness", signs.size(),
+                                                 signs.size() == 1 ? "" : "s"));
   return 0;
 }
 

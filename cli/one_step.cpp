@@ -30,8 +30,10 @@ std::string source_in(const Json& config, const std::string& place) {
     size_t to = std::min(path.find_first_of(".[]", from), path.size());
     const std::string key = path.substr(from, to - from);
     const bool index = !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;
-    if (index && at->is_array() && std::stoul(key) < at->size())
-      at = &(*at)[std::stoul(key)];
+    // The layers of a "repeat" are those of its list, over and over.
+    if (index && at->is_object() && at->contains("layers")) at = &(*at)["layers"];
+    if (index && at->is_array() && !at->empty())
+      at = &(*at)[std::stoul(key) % at->size()];
     else if (!key.empty() && at->is_object() && at->contains(key))
       at = &(*at)[key];
     else if (!key.empty())

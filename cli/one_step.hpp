@@ -29,6 +29,9 @@ struct ScriptTarget {
   int64_t backward = 1;  // the graph of the n-th backward() or gradus.grad()
   bool unsafe = false;   // no sandbox
   bool quiet = false;    // what it prints is dropped
+  std::string memory{};  // limits, as of `gradus script`; "" and 0: its defaults
+  double seconds = 0;
+  int64_t instructions = 0;
 };
 // What commands that look at one step have in common.
 struct OneStepConfig {

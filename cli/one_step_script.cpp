@@ -29,7 +29,10 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     begun = neg(Tensor::zeros({}, DType::f32, device).set_requires_grad()).grad_fn()->sequence();
     ready();
   };
-  lua::ScriptOptions options = script_options(config.script.unsafe, "", device, std::cerr);
+  lua::ScriptOptions options =
+      script_options(config.script.unsafe, config.script.memory, device, std::cerr);
+  options.limits.seconds = config.script.seconds;
+  options.limits.instructions = uint64_t(config.script.instructions);
   options.arguments = config.script.arguments;
   options.folder = folder_of(config.file);
   static std::ostream nowhere(nullptr);

@@ -55,7 +55,6 @@ class Replayer {
 
   // Until a run differs, or all have run.
   int replay() {
-    if (o_.runs < 1) fail(ErrorKind::config, "--runs", "expected 1 or more, got ", o_.runs);
     int code = 0;
     for (int64_t run = 1; run <= o_.runs && code == 0; ++run) code = once(run);
     return code;
@@ -155,6 +154,9 @@ int run_replay(const ReplayOptions& o, std::ostream& out, std::ostream& err) {
     fail(ErrorKind::config, "replay",
          o.until.empty() ? "--shrink needs --until: the failure to keep"
                          : "--until belongs to --shrink FILE");
+  if (o.runs < 1) fail(ErrorKind::config, "--runs", "expected 1 or more, got ", o.runs);
+  if (o.runs > 1 && !o.shrink.empty())
+    fail(ErrorKind::config, "--runs", "belongs to a replay without --shrink");
   const Json made_on = audit::device_of_trace(o.file);
   const Session session(o.device, false, err, &made_on, o.file);
   Replayer replayer(o, session.device(), out, err);

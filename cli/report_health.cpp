@@ -79,7 +79,8 @@ void add_sign(Row& row, const json& of, int64_t step) {
 std::string signs_text(const Row& row) {
   std::string text;
   for (const auto& [sign, step] : row.signs)
-    text += fmt::format("{}<b>{}</b> at step {}", text.empty() ? "" : ", ", sign, step);
+    text +=
+        fmt::format("{}<b>{}</b> at step {}", text.empty() ? "" : ", ", audit::escaped(sign), step);
   return text;
 }
 std::string cell(double x) {

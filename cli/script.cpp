@@ -104,11 +104,19 @@ int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
         << "; x = gradus.randn(2, 3), x:sum(), :help NAME, :quit" << std::endl;
   std::string text, line;
   while (lines.next(text.empty() ? "> " : ".. ", line)) {
-    if (text.empty() && line == ":quit") break;
+    if (text.empty() && (line == ":quit" || line == "quit" || line == "exit")) break;
+    if (text.empty() && (line == ":help" || line == "help")) {
+      out << "expressions print their values; :help NAME tells of an op, :help ops lists them, "
+             ":quit "
+             "leaves"
+          << std::endl;
+      continue;
+    }
     if (text.empty() && line.compare(0, 5, ":help") == 0) {
       try {
         OpsOptions ops;
         ops.name = line.size() > 6 ? line.substr(6) : "";
+        if (ops.name == "ops") ops.name = "";
         run_ops(ops, out, err);
       } catch (const Error& e) {
         err << e.what() << "\n";

@@ -78,7 +78,22 @@ TEST_CASE("health: each sign is found, and no other") {
   const Tensor v = leaf(f64({1, 1}, {2}));
   CHECK(signs(of(sum(v) + sum(w) * 2e-4, {{"v", v}, {"w", w}})) == "");
   CHECK(signs(of(sum(v) + sum(w) * 0.9e-4, {{"v", v}, {"w", w}})) == "w: vanishing");
-  CHECK(signs(of(sum(relu(matmul(x, w) - 100.0)), {{"w", w}})) == "w: zero, relu: dead");
+  // A batch of 16 tells that a unit is dead, one of 15 does not.
+  const auto off = [&](int64_t samples) {
+    const Tensor ones = Tensor::full({samples, 2}, 1, DType::f64);
+    return signs(of(sum(relu(matmul(ones, w) - 100.0)), {{"w", w}}));
+  };
+  CHECK(off(16) == "w: zero, relu: dead");
+  CHECK(off(15) == "w: zero");
+  // Ops without a slope give no cotangent at all.
+  CHECK(signs(of(sum(floor(w) + sign(w) * w), {{"w", w}})) == "");
+  const Health flat = of(sum(floor(w) + w), {{"w", w}});
+  REQUIRE(flat.nodes.size() == 1);
+  CHECK(flat.nodes[0].zero == 1);
+  // What is zero can't be compared with its gradient; what is no loss neither.
+  const Tensor zero = leaf(f64({0, 0, 0, 0}, {2, 2}));
+  CHECK(signs(of(sum(zero * 1000.0), {{"zero", zero}})) == "");
+  CHECK(signs(of(w * 1000.0, {{"w", w}})) == "");
   CHECK(signs(of(sum(sigmoid(matmul(x, w) * 2.0)), {{"w", w}})) == "sigmoid: saturated");
 
   // An update is seen from outside.
@@ -102,6 +117,10 @@ TEST_CASE("health: nothing of the graph changes") {
   backward(y);
   CHECK(w.grad().to_vector<double>() == std::vector<double>{2, 0});
   CHECK(test::error_text(ErrorKind::autograd, [&] { of(y, {{"w", w}}); }) != "");
+  // Without a leaf that is asked for, the activations.
+  CHECK(of(sum(relu(w)), {}).nodes.size() == 1);
+  CHECK(test::error_text(ErrorKind::autograd, [] { of(f64({1}, {}), {}); }).find("no history") !=
+        std::string::npos);
   // Of what is no scalar, the sum.
   CHECK(of(w * 3.0, {{"w", w}}).gradient_norm == doctest::Approx(3 * std::sqrt(2.0)));
 }
@@ -178,7 +197,7 @@ TEST_CASE("health: gradus audit --health, and from a script") {
   CHECK(table.code == 0);
   CHECK(table.out.find("layers.0.weight ") != std::string::npos);
   CHECK(table.out.find("relu (layers[2] relu)") != std::string::npos);
-  CHECK(table.out.find("gradient of all 6 leaves: norm ") != std::string::npos);
+  CHECK(table.out.find("gradient of 6 leaves: norm ") != std::string::npos);
   const test::ProgramRun lines = test::run(folder, "audit net.json --health --json");
   const Json e = Json::parse(lines.out.substr(0, lines.out.find('\n')));
   CHECK(e["parameters"].size() == 6);

@@ -151,6 +151,10 @@ TEST_CASE("lua audit: a stepper goes forwards and back, stops, and takes cotange
   CHECK(has(says(s + "print(s:run{norm = 10}, s:position())"), "norm"));
   CHECK(has(fails(s + "s:cotangent('%7')"), "%7"));
   CHECK(has(fails(s + "s:set('w', gradus.tensor(1.0))"), "w is a leaf"));
+  CHECK(has(fails(s + "s:run{node = 'w'}"), "w is a leaf"));
+  CHECK(has(fails(s + "s:run{op = 'mull'}"), "no node of this graph is a mull; did you mean"));
+  CHECK(has(fails(s + "s:run{path = 'nowhere'}"), "nothing was recorded in nowhere"));
+  CHECK(has(fails(s + "s:run{op = {}}"), "op: expected a text, got a table"));
   CHECK(has(fails(s + "s:run{opp = 'add'}"), "did you mean \"op\"?"));
   CHECK(has(fails(s + "s.next(1)"), "called on a number"));
 }
@@ -270,6 +274,29 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
     CHECK(once.err == "here\n");
   }
   CHECK(has(gradus::test::slurp(folder / "page.html"), "> 2  gradus.exp(w):sum():backward()"));
+  // A step with a NaN in its backward is recorded, and replayed.
+  std::ofstream(folder / "nan.lua")
+      << "local w = gradus.tensor({0.5, 0.0}, {requires_grad = true})\n"
+         "gradus.audit.mark((w:sqrt() * w):sum())\n";
+  CHECK(gradus::test::run(folder, "graph nan.lua --record nan.safetensors").code == 0);
+  const ProgramRun again = gradus::test::run(folder, "replay nan.safetensors --runs 2");
+  CHECK(again.code == 0);
+  CHECK(has(again.out, "NaN: the vjp of sqrt"));
+  CHECK(has(again.out, "the same bits in all 2 runs"));
+  const ProgramRun born = gradus::test::run(folder, "audit nan.lua");
+  CHECK(born.code == 5);
+  CHECK(has(born.out, "no wrong derivative; exit code 5 for nan\n"));
+  std::ofstream(folder / "inf.lua")
+      << "local w = gradus.tensor({0.5, 0.0}, {requires_grad = true})\n"
+         "gradus.audit.mark((-w:log()):sum())\n";
+  CHECK(gradus::test::run(folder, "audit inf.lua").code == 0);
+  const ProgramRun infinite = gradus::test::run(folder, "audit inf.lua --fail-on inf");
+  CHECK(infinite.code == 5);
+  CHECK(has(infinite.out, "infinite: log gives -inf in element (1,)"));
+  std::ofstream(folder / "loop.lua") << "while true do end\n";
+  const ProgramRun ended = gradus::test::run(folder, "graph loop.lua --max-seconds 0.2");
+  CHECK(ended.code == 5);
+  CHECK(has(ended.err, "(--max-seconds)"));
   // A mark is nothing in a plain run.
   CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
 }

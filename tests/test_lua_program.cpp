@@ -30,7 +30,7 @@ TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
     const size_t at = text.find(mark);
     REQUIRE(at != std::string::npos);
     const std::string expected = text.substr(at + mark.size(), text.rfind("]]") - at - mark.size());
-    const ProgramRun run = gradus::test::run(folder, "script '" + file + "' --device cpu");
+    const ProgramRun run = gradus::test::run(folder, "script --device cpu '" + file + "'");
     CHECK(run.code == 0);
     CHECK(run.err == "");
     gradus::test::check_alike(run.out, expected);
@@ -43,7 +43,7 @@ TEST_CASE("lua: an op of the script's own is checked and differentiated like oth
   const TempFolder folder;
   const auto run = [&](const std::string& text) {
     std::ofstream(folder / "test.lua") << text;
-    return gradus::test::run(folder, "script test.lua --device cpu");
+    return gradus::test::run(folder, "script --device cpu test.lua");
   };
   const auto says = [&](const std::string& text) {
     const ProgramRun r = run(text);
@@ -164,6 +164,10 @@ TEST_CASE("lua: gradus script and gradus repl") {
   CHECK(has(r.err, "stack traceback:"));
   CHECK(has(r.err, "gradus: s.lua:3: planned\n"));
   CHECK(run("script --check s.lua").out == "");
+  r = run("script s.lua one --max-seconds 1");
+  CHECK(r.code == 2);
+  CHECK(has(r.err, "--max-seconds: stands behind s.lua"));
+  CHECK(run("script --device cpu s.lua -- --max-seconds 1").out == "cpu\t2\t--max-seconds\t1\n");
   CHECK(run("script -e 'print(2)'").out == "2\n");
   CHECK(gradus::test::run(folder, "script - <s.lua").out == "cpu\t0\n");
   CHECK(run("script").code == 2);

@@ -220,7 +220,7 @@ test::ProgramRun step(const std::string& commands, const std::string& options = 
 
 TEST_CASE("step: the command") {
   test::ProgramRun r = step(
-      "next\nbreak path layers[0]\nbreak op relu # comment\nc\nshow\nbreaks\n"
+      "next\nbreak path layers.0\nbreak op relu # comment\nc\nshow\nbreaks\n"
       "delete 2\nc\nshow\nn\nlist\nback 3\nset %2 * 2\nc\ngrads\nquit\n");
   CHECK(r.code == 0);
   CHECK(r.err.empty());

@@ -81,6 +81,14 @@ int add_traceback(lua_State* L) {
   const size_t line = std::min(text.find('\n'), text.size());  // the traceback stands below
   const bool no_memory = s.out_of_memory && (text.find("not enough memory") < line ||
                                              text.find("leaves no room") < line);
+  if (!s.options.unsafe && status == LUA_ERRRUN)
+    for (const char* gone :
+         {"(global 'io')", "(global 'package')", "(global 'debug')", "(global 'dofile')",
+          "(global 'loadfile')", "(field 'execute')", "(field 'remove')", "(field 'exit')",
+          "(field 'getenv')", "(field 'rename')", "(field 'tmpname')", "(field 'dump')"})
+      if (text.find(gone) < line) text.insert(line, ": it is not in the sandbox (--unsafe has it)");
+  if (status == LUA_ERRSYNTAX && text.find("binary chunk") < line)
+    text.insert(line, ": bytecode runs with --unsafe alone");
   if (status == LUA_ERRMEM || no_memory) {
     if (s.options.limits.memory)
       text.insert(line,

@@ -78,9 +78,9 @@ int run(lua_State* L) {
     if (lua_getfield(L, 2, name) != LUA_TNIL) f();
     lua_pop(L, 1);
   };
-  option("node", [&] { breakpoints.push_back({Kind::node, s.find(name_at(L, -1)).id}); });
-  option("op", [&] { breakpoints.push_back({Kind::op, -1, name_at(L, -1)}); });
-  option("path", [&] { breakpoints.push_back({Kind::path, -1, name_at(L, -1)}); });
+  option("node", [&] { breakpoints.push_back(s.at_node(name_at(L, -1))); });
+  option("op", [&] { breakpoints.push_back(s.at_op(text_option(L, 2, "op"))); });
+  option("path", [&] { breakpoints.push_back(s.at_path(text_option(L, 2, "path"))); });
   option("norm", [&] {
     if (lua_type(L, -1) != LUA_TNUMBER)
       fail(ErrorKind::value, "audit.stepper", "norm: expected a number, got ", kind_at(L, -1));
@@ -114,15 +114,12 @@ int cotangent(lua_State* L) {
 }
 int set(lua_State* L) {
   audit::Stepper& s = self(L);
-  const audit::Place place = s.find(name_at(L, 2));
-  if (place.leaf)
-    fail(ErrorKind::value, "audit.stepper", lua_tostring(L, 2), " is a leaf: no vjp reads its ",
-         "gradient");
+  const int node = s.find_node(name_at(L, 2)), output = s.find(name_at(L, 2)).output;
   const audit::Unwatched quiet;
   if (lua_isnoneornil(L, 3))
-    s.unset(place.id, place.output);
+    s.unset(node, output);
   else
-    s.set(place.id, place.output, operand_at(L, 3, "audit.stepper"));
+    s.set(node, output, operand_at(L, 3, "audit.stepper"));
   return 0;
 }
 int collect(lua_State* L) {

@@ -1,7 +1,7 @@
 // t[...]: numbers from 1, ranges with both ends, steps, masks, tensors of numbers.
 //   t[2]                      row 2, a view
 //   t[{{1, 3}, 2}]            rows 1 to 3 of column 2
-//   t[{{}, {-2, -1}}]         all rows, the last two columns; ":" is {} too
+//   t[{{}, {-2, -1}}]         all rows, the last two columns; ":" and nil are {} too
 //   t[{{1, -1, 2}}]           every second row; {-1, 1, -1} goes back
 //   t["2:5"], t[":,1"]        the same as text
 //   t[mask]                   a bool tensor of t's shape
@@ -51,6 +51,7 @@ Item parse_item(std::string_view s, const std::string& all) {
 }
 
 Item item_at(lua_State* L, int index) {
+  if (lua_isnil(L, index)) return whole();
   if (lua_type(L, index) == LUA_TSTRING) {
     const std::string s = lua_tostring(L, index);
     return parse_item(s, s);

@@ -4,7 +4,9 @@
 
 #if defined(__x86_64__)
 extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_sse2();
+#ifndef GRADUS_NO_AVX2
 extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_avx2();
+#endif
 extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_avx512();
 #else
 extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_neon64();
@@ -16,8 +18,10 @@ const Isa* isas() {
 #if defined(__x86_64__)
   static const Isa list[] = {
       {"sse2", true, gradus_cpu_kernels_sse2},
+#ifndef GRADUS_NO_AVX2
       {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
        gradus_cpu_kernels_avx2},
+#endif
       {"avx512",
        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&

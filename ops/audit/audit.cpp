@@ -393,7 +393,7 @@ class Audit {
     const double typical = beside.empty() ? eps * rms(right) : rms(change);
     if (rms(right) > 0 && unit_of_rounding() > 0)
       line_.condition = std::max(line_.condition, rms(change) / (rms(right) * unit_of_rounding()));
-    const double size = std::max(largest(right), tiny);
+    const double size = largest(right) > tiny ? largest(right) : 1;  // of zeros: in absolute terms
     double worst = 0, worst_share = -1, its_tolerance = 1;
     size_t at = 0;
     for (size_t j = 0; j < right.size(); ++j) {

@@ -330,9 +330,9 @@ Numbers compare(const Tensor& a, const Tensor& b) {
     else
       largest = std::max(largest, std::abs(x[i] - y[i]));
     if (!one_dtype || !std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
-    // Zeros of two signs are no unit apart.
     const double ulps = floats ? gap(rx[i], ry[i]) : std::abs(x[i] - y[i]);
-    const auto k = size_t(std::max(std::ilogb(std::max(ulps, 1.0)), 0));
+    if (ulps < 1) continue;  // zeros of two signs
+    const auto k = size_t(std::ilogb(ulps));
     if (n.ulp_histogram.size() <= k) n.ulp_histogram.resize(k + 1);
     ++n.ulp_histogram[k];
     n.ulps = std::max(n.ulps, ulps);

@@ -11,7 +11,7 @@ struct Numbers {
   int64_t count = 0, differing = 0;
   // The largest distance in units of the last place; -1: of two dtypes, or without bound (a NaN).
   double ulps = 0;
-  // How many lie 2^k to 2^(k+1)-1 such units apart, by k; of those with a bound.
+  // How many lie 2^k to 2^(k+1)-1 such units apart, by k; of those that are any.
   std::vector<int64_t> ulp_histogram{};
   double relative = 0;  // largest difference over largest magnitude; infinite with NaN or inf
   Shape element;        // the first that differs, and what is there

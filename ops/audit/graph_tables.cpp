@@ -106,7 +106,7 @@ std::vector<Column> columns(const GraphView& v) {
            [](const Node& n) { return n.verdict ? "<td>" + escaped(n.verdict->verdict) : "<td>"; }},
           {"error",
            [](const Node& n) { return number(!!n.verdict, n.verdict ? n.verdict->error : 0); }},
-          {"may be", [](const Node& n) {
+          {"allowed", [](const Node& n) {
              return number(!!n.verdict, n.verdict ? n.verdict->tolerance : 0);
            }}};
 }

@@ -51,18 +51,20 @@ void look(const Parts& slopes, const Shape& sizes, bool bounded, NodeHealth& h) 
 }
 
 const char* sign_of(const NodeHealth& h) {
-  if (h.units > 0 ? double(h.dead) > kDead * double(h.units) : h.zero == 1) return "dead";
-  return h.flat > kSaturated ? "saturated" : "";
+  const int64_t units = std::max<int64_t>(h.units, 1);
+  const double dead = h.units > 0 ? double(h.dead) / double(h.units) : h.zero == 1;
+  if (dead > kDead && h.elements / units >= kSeen) return "dead";
+  return h.flat > kSaturated && h.zero < 1 ? "saturated" : "";
 }
-const char* sign_of(const LeafHealth& h, double largest_rms) {
+const char* sign_of(const LeafHealth& h, double largest_rms, bool losses) {
   const TensorStats& g = h.gradient;
   if (g.count == 0) return h.value.count > 0 ? "no gradient" : "";
   if (g.nans + g.infs > 0) return "not finite";
   if (g.zeros == g.count) return "zero";
   if (h.rms() < kVanishing * largest_rms) return "vanishing";
-  if (h.axes < 2) return "";
-  if (g.norm > kExploding * h.value.norm) return "exploding";
-  if (h.moved < 0) return "";
+  if (h.axes < 2 || h.value.norm == 0) return "";
+  if (losses && g.norm > kExploding * h.value.norm) return "exploding";
+  if (!(h.moved >= 0) || std::isinf(h.moved)) return "";
   return h.moved > kLeap ? "leaps" : h.moved < kStill ? "stands still" : "";
 }
 
@@ -90,13 +92,15 @@ std::vector<NodeHealth> node_health(const Tensors& roots) {
     if (!is_activation(node)) continue;
     const TensorMeta& y = node.output_metas()[0];
     const Tensors ones{Tensor::full(y.sizes, 1.0, y.dtype, *y.device)};
-    const Parts slopes = parts_of(pull(node, 0, ones));
+    const Tensor g = pull(node, 0, ones);
+    const Parts slopes = g.defined() ? parts_of(g) : Parts(size_t(ones[0].numel()));
     if (slopes.empty()) continue;
     // Of a linear op there is nothing to say.
     if (slopes[0] != 0 &&
         std::count(slopes.begin(), slopes.end(), slopes[0]) == int64_t(slopes.size()))
       continue;
     NodeHealth h{int(i), &node.op(), std::string(node.trace())};
+    h.elements = int64_t(slopes.size());
     const auto [known, fresh] = bounded.try_emplace(&node.op());
     if (fresh || !node.attrs().empty())
       known->second = is_bounded(node.op(), node.attrs(), *y.device);
@@ -125,28 +129,35 @@ double moved(const Tensor& before, const Tensor& after) {
   return moved == 0 ? 0 : std::sqrt(moved / norm);
 }
 
-void judge(Health& health) {
-  double largest = 0, squares = 0;
+void judge(Health& health, bool losses) {
+  double squares = 0;
+  health.largest_rms = 0;
   for (const LeafHealth& h : health.leaves) {
-    largest = std::max(largest, h.rms());
+    health.largest_rms = std::max(health.largest_rms, h.rms());
     squares += h.gradient.norm * h.gradient.norm;
   }
   health.gradient_norm = std::sqrt(squares);
-  for (LeafHealth& h : health.leaves) h.sign = sign_of(h, largest);
+  for (LeafHealth& h : health.leaves) h.sign = sign_of(h, health.largest_rms, losses);
   for (NodeHealth& h : health.nodes) h.sign = sign_of(h);
 }
 
 Health health_of(const Tensors& roots, const Names& leaves, const Tensors& seeds) {
   const Unwatched quiet;
-  Tensors inputs;
+  for (const Tensor& r : roots)
+    if (!r.requires_grad())
+      fail(ErrorKind::autograd, "health", "the tensor of shape ", r.sizes(),
+           " has no history: no operand on the way requires a gradient");
+  Tensors inputs, gradients;
   for (const auto& [name, leaf] : leaves) inputs.push_back(leaf);
-  const Tensors gradients = grad(roots, inputs, seeds_or_ones(roots, seeds),
-                                 {.retain_graph = true, .allow_unused = true});
+  if (!inputs.empty())
+    gradients = grad(roots, inputs, seeds_or_ones(roots, seeds),
+                     {.retain_graph = true, .allow_unused = true});
   Health health;
   for (size_t i = 0; i < leaves.size(); ++i)
     health.leaves.push_back(leaf_health(leaves[i].first, inputs[i].detach(), gradients[i]));
   health.nodes = node_health(roots);
-  judge(health);
+  judge(health,
+        std::all_of(roots.begin(), roots.end(), [](const Tensor& r) { return r.numel() == 1; }));
   return health;
 }
 

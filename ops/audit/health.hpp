@@ -8,13 +8,15 @@
 //   not finite    an element of the gradient is NaN or infinite
 //   zero          the whole gradient is
 //   vanishing     its root mean square is below kVanishing of the largest of all leaves
-//   exploding     of a leaf of two or more axes: its norm is above kExploding times the leaf's
-//   leaps         ... an update moved it by more than kLeap of its norm
+//   exploding     of a leaf of two or more axes that is not zero, if the roots are single numbers,
+//                 as losses are: its norm is above kExploding times the leaf's
+//   leaps         of such a leaf: an update moved it by more than kLeap of its norm
 //   stands still  ... by less than kStill, the unit roundoff of f32
-//   dead          an activation whose slope is zero in more than kDead of its units, for every
-//                 sample; a unit is a place along the last axis, of four and more axes along axis 1
+//   dead          an activation whose slope is zero in more than kDead of its units, for all of at
+//                 least kSeen elements of each; a unit is a place along the last axis, of four and
+//                 more axes along axis 1, of one axis or none all of it
 //   saturated     an activation of bounded values whose slope is below kFlat in more than
-//                 kSaturated of its elements
+//                 kSaturated of its elements, and not zero in all
 #pragma once
 #include "ops/audit/graph_view.hpp"
 
@@ -22,6 +24,7 @@ namespace gradus::audit {
 
 inline constexpr double kVanishing = 1e-4, kExploding = 100, kLeap = 0.5, kStill = 6e-8;
 inline constexpr double kFlat = 0.05, kSaturated = 0.9, kDead = 0.5;
+inline constexpr int64_t kSeen = 16;
 
 struct LeafHealth {
   std::string name;
@@ -37,13 +40,15 @@ struct NodeHealth {
   std::string where{};  // the open Traces, if the graph was recorded under DetectAnomaly
   double zero = 0;      // share of elements whose slope is 0
   double flat = -1;     // share of those whose slope is below kFlat; -1: values are not bounded
-  int64_t units = 0, dead = 0;
+  int64_t elements = 0;
+  int64_t units = 0, dead = 0;  // 0: it has one axis, or none
   std::string sign{};
 };
 struct Health {
   std::vector<LeafHealth> leaves;
   std::vector<NodeHealth> nodes;
   double gradient_norm = 0;  // of all leaves together
+  double largest_rms = 0;    // of their gradients
   bool sound() const;        // no sign in any of them
 };
 
@@ -52,12 +57,13 @@ struct Health {
 Health health_of(const Tensors& roots, const Names& leaves, const Tensors& seeds = {});
 
 // The parts of it, for who has the gradients already. `gain` is what a gradient still has to be
-// multiplied by (loss scaling). judge() fills in signs and gradient_norm.
+// multiplied by (loss scaling); its first elements stay as they are. judge() fills in signs,
+// gradient_norm and largest_rms; `losses`: the roots are single numbers.
 std::vector<NodeHealth> node_health(const Tensors& roots);
 LeafHealth leaf_health(const std::string& name, const Tensor& value, const Tensor& gradient,
                        double gain = 1);
 // |after - before| / |before|; infinite if before is all zero and after is not.
 double moved(const Tensor& before, const Tensor& after);
-void judge(Health& health);
+void judge(Health& health, bool losses = true);
 
 }  // namespace gradus::audit

@@ -51,7 +51,7 @@ const hashOf = k => k[0] + "=" + k.slice(1);
 function verdictOf(n) {
   const v = n.verdict;
   if (!v) return "";
-  return `<h3>audit</h3><div class="verdict ${v.bad ? "wrong" : v.verdict === "ok" ? "ok" : "doubt"}"><b>${v.bad ? "✗" : v.verdict === "ok" ? "✓" : "?"} ${escape(v.verdict)}</b>: error ${short(v.error)}, may be ${short(v.tolerance)}` +
+  return `<h3>audit</h3><div class="verdict ${v.bad ? "wrong" : v.verdict === "ok" ? "ok" : "doubt"}"><b>${v.bad ? "✗" : v.verdict === "ok" ? "✓" : "?"} ${escape(v.verdict)}</b>: error ${short(v.error)}, allowed ${short(v.tolerance)}` +
     (v.text ? `<br>${escape(v.text)}` : "") + "</div>";
 }
 const nameOf = (n, k) => { const names = G.ops[n.op].operands; return names.length ? names[Math.min(k, names.length - 1)] : String(k); };

@@ -6,8 +6,10 @@
 #include "ops/audit/watch.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 namespace gradus::audit {
@@ -138,6 +140,57 @@ Place Stepper::find(const std::string& name) const {
     fail(ErrorKind::value, name, name_of(id), " has ", outputs,
          outputs == 1 ? " output" : " outputs");
   return {false, id, output};
+}
+
+int Stepper::find_node(const std::string& name) const {
+  const Place p = find(name);
+  if (p.leaf) fail(ErrorKind::value, "step", name, " is a leaf; a node was expected, such as %0");
+  return p.id;
+}
+
+std::vector<std::string> Stepper::ops() const {
+  std::set<std::string> all;
+  for (const Ref<GradFn>& node : nodes_) all.insert(node->op().name);
+  return {all.begin(), all.end()};
+}
+std::vector<std::string> Stepper::paths() const {
+  std::set<std::string> all;
+  for (const Ref<GradFn>& node : nodes_) {
+    std::string_view trace = node->trace();
+    while (!trace.empty()) {
+      const size_t end = std::min(trace.find(", "), trace.size());
+      all.emplace(trace.substr(0, end));
+      trace.remove_prefix(std::min(end + 2, trace.size()));
+    }
+  }
+  return {all.begin(), all.end()};
+}
+
+Breakpoint Stepper::at_node(const std::string& name) const {
+  return {Breakpoint::Kind::node, find_node(name)};
+}
+Breakpoint Stepper::at_op(const std::string& name) const {
+  const std::vector<std::string> known = ops();
+  if (!std::binary_search(known.begin(), known.end(), name))
+    fail(ErrorKind::value, "break", "no node of this graph is a ", name, did_you_mean(name, known));
+  return {Breakpoint::Kind::op, -1, name};
+}
+Breakpoint Stepper::at_path(const std::string& typed) const {
+  const std::vector<std::string> known = paths();
+  // "layers.0" is "layers[0]", too: leaves are named so.
+  std::string name;
+  for (size_t i = 0; i < typed.size(); ++i) {
+    size_t end = i + 1;
+    while (typed[i] == '.' && end < typed.size() &&
+           std::isdigit(static_cast<unsigned char>(typed[end])))
+      ++end;
+    name += end > i + 1 ? "[" + typed.substr(i + 1, end - i - 1) + "]" : typed.substr(i, 1);
+    i = end - 1;
+  }
+  if (std::none_of(known.begin(), known.end(),
+                   [&](const std::string& p) { return p.starts_with(name); }))
+    fail(ErrorKind::value, "break", "nothing was recorded in ", name, did_you_mean(name, known));
+  return {Breakpoint::Kind::path, -1, name};
 }
 
 std::string Stepper::name_of(const Place& p) const {

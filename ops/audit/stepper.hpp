@@ -83,6 +83,13 @@ class Stepper {
 
   // A leaf by its name, an output of a node as "%7" or "%7.1". Error(value) with the nearest name.
   Place find(const std::string& name) const;
+  int find_node(const std::string& name) const;  // Error(value) for a leaf, too
+  // Breakpoints, known to be of this graph: Error(value) with the nearest name.
+  Breakpoint at_node(const std::string& name) const;
+  Breakpoint at_op(const std::string& name) const;
+  Breakpoint at_path(const std::string& name) const;
+  std::vector<std::string> ops() const;       // of the nodes, sorted, each once
+  std::vector<std::string> paths() const;     // the modules in which nodes were recorded, the same
   std::string name_of(const Place& p) const;  // "%7", "%7.1", "layers.0.weight"
   std::string name_of(int node) const;        // "%7 add"
   std::string call_text(int node) const;      // "%7:f32[64,10] = add(%6, layers.2.bias)"
