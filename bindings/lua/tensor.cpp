@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kMethods = "gradus.methods";
 // What a small tensor costs beside its elements, about: body, storage, node.
 constexpr size_t kBody = 512;
-constexpr size_t kStep = 16 << 10;  // bytes after which the collector takes a step
+constexpr size_t kStep = 64 << 10;  // bytes after which the collector takes a step
 
 Tensor& self(lua_State* L) {
   Tensor* const t = tensor_at(L, 1);
