@@ -392,6 +392,7 @@ void declare_lesson(CLI::App& app, Action& action) {
   text(sub, "N", o->which, "one of them, by number or name", "");
   sub->add_flag("--list", o->list, "their titles");
   sub->add_flag("--source", o->source, "the script of a lesson, to change");
+  text(sub, "--html", o->html, "a page of the first graph that a lesson walks through", "FILE");
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_lesson);

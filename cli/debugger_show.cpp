@@ -2,6 +2,7 @@
 #include "cli/debugger.hpp"
 #include "cli/debugger_text.hpp"
 #include "ops/audit/graph_view.hpp"
+#include "ops/audit/vjp_text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 // turn, and the script keeps its locals and its line numbers.
 #include "cli/lesson.hpp"
 
+#include "cli/graph.hpp"
 #include "cli/lesson_files.hpp"
 #include "cli/script.hpp"
 #include "engine/error.hpp"
@@ -176,6 +177,18 @@ void run_one(size_t n, const LessonOptions& options, std::ostream& out, std::ost
         << std::endl;
 }
 
+// The lesson once more, up to its first backward().
+void write_page(const Lesson& lesson, const LessonOptions& options, std::ostream& out,
+                std::ostream& err) {
+  GraphOptions graph;
+  graph.file = lesson.name + ".lua";
+  graph.device = options.device;
+  graph.html = options.html;
+  graph.script.code = lesson.source;
+  graph.script.quiet = true;
+  run_graph(graph, out, err);
+}
+
 void list(const LessonOptions& options, std::ostream& out) {
   for (size_t n = 0; n < lessons().size(); ++n) {
     const Lesson& lesson = lessons()[n];
@@ -224,8 +237,9 @@ const std::vector<Lesson>& lessons() {
 }
 
 int run_lesson(const LessonOptions& options, std::ostream& out, std::ostream& err) {
-  if (options.source && options.which.empty())
-    fail(ErrorKind::config, "lesson", "--source needs the N of a lesson");
+  if (options.which.empty() && (options.source || !options.html.empty()))
+    fail(ErrorKind::config, "lesson", options.source ? "--source" : "--html",
+         " needs the N of a lesson");
   if (options.list) return list(options, out), 0;
   if (!options.which.empty()) {
     const size_t n = find(options.which);
@@ -233,6 +247,7 @@ int run_lesson(const LessonOptions& options, std::ostream& out, std::ostream& er
       out << lessons()[n].source;
     else
       run_one(n, options, out, err);
+    if (!options.html.empty()) write_page(lessons()[n], options, out, err);
     return 0;
   }
   const bool person = &out == &std::cout && ::isatty(0) && ::isatty(1) && !options.json;

@@ -21,6 +21,7 @@ struct LessonOptions {
   std::string which;    // number or name; "" for all of them, one after the other
   bool list = false;    // names and titles alone
   bool source = false;  // the script, to keep and change
+  std::string html;     // a page of the graph that the lesson walks first; "" for none
   std::string device;
   bool json = false;
 };

@@ -32,6 +32,7 @@ struct ScriptTarget {
   std::string memory{};  // limits, as of `gradus script`; "" and 0: its defaults
   double seconds = 0;
   int64_t instructions = 0;
+  std::string code{};  // what it says; "": what the file says
 };
 // What commands that look at one step have in common.
 struct OneStepConfig {

@@ -52,7 +52,10 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   const auto script = std::make_shared<lua::Script>(options);
   if (wanted == 1) begin();
   const ScriptInterrupt interruptible(*script);
-  with_traceback(std::cerr, [&] { script->run(read_file(config.file), config.file); });
+  with_traceback(std::cerr, [&] {
+    const std::string& code = config.script.code;
+    script->run(code.empty() ? read_file(config.file) : code, config.file);
+  });
   if (step.roots.empty())
     fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,
          " times, and number ", wanted,

@@ -7,13 +7,14 @@
 #include "cli/session.hpp"
 #include "engine/device.hpp"
 #include "engine/graph.hpp"
+#include "ops/audit/vjp_text.hpp"
+#include "ops/audit/watch.hpp"
 #include "ops/def/fingerprint.hpp"
 #include "ops/rows/check.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <unordered_set>
 
 namespace gradus::cli {
 
@@ -61,24 +62,6 @@ class SlotSpy : public KernelWrapper {
   bool seen_[GD_SLOT_COUNT] = {};
 };
 
-// All nodes behind these tensors, oldest first.
-std::vector<GradFn*> nodes_behind(const Tensors& tensors) {
-  std::vector<GradFn*> nodes, stack;
-  std::unordered_set<GradFn*> seen;
-  for (const Tensor& t : tensors)
-    if (t.defined() && t.grad_fn() && seen.insert(t.grad_fn()).second) stack.push_back(t.grad_fn());
-  while (!stack.empty()) {
-    GradFn* node = stack.back();
-    stack.pop_back();
-    nodes.push_back(node);
-    for (const Edge& e : node->inputs())
-      if (e.fn && seen.insert(e.fn.get()).second) stack.push_back(e.fn.get());
-  }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
-  return nodes;
-}
-
 std::string saved_name(const GradFn& node, const Saved& saved) {
   const OpInfo& op = node.op();
   switch (saved.role) {
@@ -93,18 +76,12 @@ std::string saved_name(const GradFn& node, const Saved& saved) {
   return op.operands[std::min<size_t>(saved.index, op.operands.size() - 1)].name;
 }
 
-Names statement_derivatives(const OpInfo& op) {
-  Names out;
-  if (op.statement < 0) return out;
+Names wirtinger_derivatives(const OpInfo& op) {
+  if (op.statement < 0) return {};
   const def::StatementText& s = def::statement_info(op.statement);
-  for (size_t k = 0; k < s.slopes.size(); ++k)
-    if (!s.slopes[k].empty()) out.push_back("dy/d" + s.operands[k] + " = " + s.slopes[k]);
-  if (s.wirtinger.size() == 2) {
-    out.push_back("on complex z: y = " + s.complex_value);
-    out.push_back("dy/dz = " + s.wirtinger[0]);
-    out.push_back("dy/dz* = " + s.wirtinger[1]);
-  }
-  return out;
+  if (s.wirtinger.size() != 2) return {};
+  return {"on complex z: y = " + s.complex_value, "dy/dz = " + s.wirtinger[0],
+          "dy/dz* = " + s.wirtinger[1]};
 }
 
 constexpr size_t kWidth = 96;  // columns of a page
@@ -147,9 +124,9 @@ void observe(const OpInfo& op, Portrait& p) {
   for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
     if (spy.seen(slot)) p.slots.push_back(kSlots[slot]);
 
-  const std::vector<GradFn*> nodes = nodes_behind(outputs);
+  const std::vector<Ref<GradFn>> nodes = audit::nodes_behind(outputs);
   uint64_t last = 0;
-  for (const GradFn* node : nodes) {
+  for (const Ref<GradFn>& node : nodes) {
     last = std::max(last, node->sequence());
     if (!op.primitive) add_once(p.made_of, node->op().name);
     for (const Saved& s : node->saved())
@@ -165,13 +142,14 @@ void observe(const OpInfo& op, Portrait& p) {
     }
   if (roots.empty()) return;
   const Tensors g = grad(roots, leaves, seeds, {.create_graph = true, .allow_unused = true});
-  for (const GradFn* node : nodes_behind(g))
+  for (const Ref<GradFn>& node : audit::nodes_behind(g))
     if (node->sequence() > last) add_once(p.vjp_made_of, node->op().name);
 }
 
 Portrait portrait_of(const OpInfo& op) {
   Portrait p;
-  p.derivatives = statement_derivatives(op);
+  p.derivatives = audit::derivatives_of(op);
+  for (std::string& d : wirtinger_derivatives(op)) p.derivatives.push_back(std::move(d));
   observe(op, p);
   for (const KnownKind& kind : known_kinds()) {
     if (kind.devices == 0) continue;
@@ -259,7 +237,8 @@ void print(const OpInfo& op, const Portrait& p, const std::vector<std::string>& 
            std::ostream& out) {
   out << wrapped(signature(op), 6) << "\n  " << op.doc << "\n\n";
   print_line("formula", op.formula, out);
-  for (const std::string& d : p.derivatives) print_line("derivative", d, out);
+  for (const std::string& d : p.derivatives)
+    print_line(&d == &p.derivatives.front() ? "derivative" : "", d, out);
   if (!op.differentiable)
     print_line("derivative", "none", out);
   else if (op.statement < 0)

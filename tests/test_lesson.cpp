@@ -2,13 +2,16 @@
 // runs.
 #include "cli/lesson.hpp"
 
+#include "engine/error.hpp"
 #include "tests/alike.hpp"
 #include "tests/program_helpers.hpp"
+#include "tests/sizes.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -18,6 +21,8 @@ using gradus::cli::lessons;
 using gradus::test::check_alike;
 using gradus::test::ProgramRun;
 using gradus::test::run;
+using gradus::test::slurp;
+using gradus::test::small_sizes;
 using gradus::test::TempFolder;
 using gradus::test::words;
 using Json = nlohmann::json;
@@ -124,5 +129,20 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
     CHECK(r.code == 2);
     CHECK(r.err.find("they are 1 to 10") != std::string::npos);
   }
-  CHECK(run(folder, "lesson --source").code == 2);
+  for (const char* alone : {"lesson --source", "lesson --html a.html"}) {
+    const ProgramRun r = run(folder, alone);
+    CHECK(r.code == 2);
+    CHECK(r.err.find("needs the N of a lesson") != std::string::npos);
+  }
+  for (size_t n = 1; n <= lessons().size(); n += small_sizes() ? 4 : 1) {
+    CAPTURE(n);
+    const std::string command = join("lesson ", n, " --device cpu --html page.html");
+    const ProgramRun paged = run(folder, command);
+    CHECK(paged.code == 0);
+    CHECK(paged.err == "");
+    const std::string page = slurp(folder / "page.html");
+    CHECK(page.starts_with("<!doctype html>"));
+    CHECK(page.find(lessons()[n - 1].name + ".lua:") != std::string::npos);
+    std::filesystem::remove(folder / "page.html");
+  }
 }

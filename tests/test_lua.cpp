@@ -163,6 +163,27 @@ TEST_CASE("lua: gradients, modes and transforms") {
              "gradus.ones(1)) print(ok, type(e), e.code)") == "false\ttable\t5");
 }
 
+TEST_CASE("lua: a checkpoint keeps its inputs alone and runs its function again") {
+  const std::string f =
+      "local runs = 0 local function f(x, y) runs = runs + 1 return (x * y):sin(), x:exp() end "
+      "local a = gradus.tensor({1.0, 2.0}, {requires_grad = true}) local b = gradus.tensor(3.0) ";
+  CHECK(says(f + "local s, e = gradus.checkpoint(f, a, b) print(runs, s.requires_grad) "
+                 "local g = gradus.grad((s * e):sum(), a) print(runs) s, e = f(a, b) "
+                 "print((g - gradus.grad((s * e):sum(), a)):abs():max():item())") ==
+        "1\ttrue|2|0.0");
+  CHECK(says(f + "print(#gradus.audit.ledger(function() return (gradus.checkpoint(f, a, b)) end), "
+                 "gradus.audit.ledger(function() return (gradus.checkpoint(f, a, b)) end).bytes)")
+            .ends_with("\t0"));
+  // Backward need not be asked for where the function was given.
+  CHECK(says(f + "local y coroutine.wrap(function() y = gradus.checkpoint(f, a, b) end)() "
+                 "y:sum():backward() print(runs, a.grad.shape[1])") == "2\t2");
+  CHECK(has(fails("local n = 0 local function f(x) n = n + 1 if n > 1 then error('again') end "
+                  "return x * x end local x = gradus.ones(2):requires_grad_() "
+                  "gradus.checkpoint(f, x):sum():backward()"),
+            "test.lua:1: again"));
+  CHECK(has(fails("gradus.checkpoint(gradus.sin)"), "checkpoint: needs at least one input"));
+}
+
 TEST_CASE("lua: the same seed gives the bits of the C++ API; files") {
   const TempFolder folder;
   manual_seed(7);
@@ -381,6 +402,7 @@ TEST_CASE("lua: what people of numpy and PyTorch try first") {
         "[[1, 7],| [0, 8]]|f32 (2, 2)");
   CHECK(has(fails("gradus.zeros(2, 2)[1] = {1, 2, 3}"), "test.lua:1: "));
   CHECK(has(fails("gradus.sofmax(1)"), "gradus: has no \"sofmax\"; did you mean \"softmax\"?"));
+  CHECK(has(fails("gradus.func.hvpp(1)"), "gradus.func: has no \"hvpp\"; did you mean \"hvp\"?"));
   CHECK(says("gradus.seed(1) print((gradus.arange(9)[gradus.rand(9):argsort()]:sum()))") == "36");
   // Gradients (3, 4) have the norm 5.
   CHECK(says("local p = gradus.zeros(2, {dtype = 'f64', requires_grad = true}) local o = "

@@ -75,8 +75,11 @@ TEST_CASE("lua: an op of the script's own is checked and differentiated like oth
   const std::string wrong = fails(
       "gradus.op{name = 'wrong', value = function(x) return x ^ 2 end, "
       "slope = function(x, y) return x end}");
-  CHECK(has(wrong, "gradus: test.lua:1: "));
-  CHECK(has(wrong, "gradcheck"));
+  CHECK(has(wrong,
+            "gradus: test.lua:1: wrong: slope is not the derivative of value between -1 and 1: "));
+  CHECK(has(fails("gradus.op{name = 'texts', value = function(x) return x end, "
+                  "slope = function(x, y) return 'a' end}"),
+            "texts: slope's result: expected a tensor or a number, got a string"));
   CHECK(has(fails("gradus.op{name = 'relu', value = function(x) return x end, slope = function(x, "
                   "y) return 1 end}"),
             "there is an op \"relu\" already"));

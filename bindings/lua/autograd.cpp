@@ -1,6 +1,7 @@
-// Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.no_grad, and the
-// functional transforms in gradus.func.
+// Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.checkpoint,
+// gradus.no_grad, and the functional transforms in gradus.func.
 #include "bindings/lua/state.hpp"
+#include "engine/checkpoint.hpp"
 #include "engine/hooks.hpp"
 #include "ops/func.hpp"
 #include "ops/ops.hpp"
@@ -146,10 +147,10 @@ int push_blocks(lua_State* L, const func::Blocks& blocks) {
 }
 
 // The arguments from `first` on.
-Tensors inputs_from(lua_State* L, int first) {
+Tensors inputs_from(lua_State* L, int first, const char* who = "func") {
   Tensors in;
   for (int i = first; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "input"));
-  if (in.empty()) fail(ErrorKind::value, "func", "needs at least one input");
+  if (in.empty()) fail(ErrorKind::value, who, "needs at least one input");
   return in;
 }
 
@@ -220,6 +221,17 @@ int gradcheck_of(lua_State* L) {
   return 1;
 }
 
+// gradus.checkpoint(f, x, ...): f(x, ...), of which x, ... alone are kept: backward runs f once
+// more
+int checkpoint_of(lua_State* L) {
+  const auto f = std::make_shared<Callback>(L, 1);
+  f->outlive_coroutines();
+  const Tensors out =
+      checkpoint([f](const Tensors& in) { return (*f)(in); }, inputs_from(L, 2, "checkpoint"));
+  push(L, out);
+  return int(out.size());
+}
+
 // t:register_hook(function(g) ... end): called with t's gradient as backward passes; what it gives,
 // if anything, takes the gradient's place. The object it gives has remove().
 int register_hook_of(lua_State* L) {
@@ -270,6 +282,7 @@ void open_autograd(lua_State* L) {
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"grad", bind<grad_of>},
+                                {"checkpoint", bind<checkpoint_of>},
                                 {"no_grad", bind<in_mode<NoGrad>>},
                                 {"enable_grad", bind<in_mode<EnableGrad>>},
                                 {"detect_anomaly", bind<in_mode<DetectAnomaly>>},

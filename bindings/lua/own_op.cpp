@@ -39,6 +39,7 @@ OwnOp own(const OpInfo& op) {
 // One call of one of an op's functions, by Lua: `wanted` results, each a tensor.
 struct Question {
   const OpInfo& op;
+  const char* name;  // of the function: value or slope
   int function, wanted;
   const Tensors& arguments;
   Tensors results{};
@@ -48,12 +49,14 @@ int answer(lua_State* L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, q.function);
   push(L, q.arguments);
   lua_call(L, int(q.arguments.size()), q.wanted);
-  for (int i = 2; i < 2 + q.wanted; ++i) q.results.push_back(operand_at(L, i, q.op.name.c_str()));
+  for (int i = 2; i < 2 + q.wanted; ++i)
+    q.results.push_back(operand_at(L, i, (q.op.name + ": " + q.name + "'s result").c_str()));
   return 0;
 }
 // Protected as a whole: the walk of a graph need not begin in the script.
-Tensors ask(const OpInfo& op, lua_State* L, int function, const Tensors& arguments, int wanted) {
-  Question q{op, function, wanted, arguments};
+Tensors ask(const OpInfo& op, lua_State* L, const char* name, int function,
+            const Tensors& arguments, int wanted) {
+  Question q{op, name, function, wanted, arguments};
   luaL_checkstack(L, 4, "functions within functions");
   lua_pushcfunction(L, bind<answer>);
   lua_pushlightuserdata(L, &q);
@@ -64,7 +67,7 @@ Tensors ask(const OpInfo& op, lua_State* L, int function, const Tensors& argumen
 void forward(OpContext& ctx) {
   const OwnOp o = own(ctx.op);
   const Tensors inputs(ctx.inputs.begin(), ctx.inputs.end());
-  ctx.outputs.push_back(ask(ctx.op, o.L, o.value, inputs, 1)[0]);
+  ctx.outputs.push_back(ask(ctx.op, o.L, "value", o.value, inputs, 1)[0]);
   for (size_t k = 0; k < inputs.size(); ++k) ctx.save_input(k);
   ctx.save_output(0);
 }
@@ -74,7 +77,7 @@ Tensors slopes(GradFn& node) {
   Tensors arguments;
   for (size_t k = 0; k < n; ++k) arguments.push_back(node.input(k));
   arguments.push_back(node.output(0));
-  return ask(node.op(), o.L, o.slope, arguments, int(n));
+  return ask(node.op(), o.L, "slope", o.slope, arguments, int(n));
 }
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
   return g[0] * conj(slopes(node)[k]);
@@ -170,7 +173,13 @@ int make(lua_State* L) {
                   (high - low) * (double((i * 3 + int64_t(k) * 2) % kPoints) + 0.5) / kPoints);
     points.push_back(Tensor::from(x, {kPoints}, device_of(L)));
   }
-  func::gradcheck([op](const Tensors& in) { return op->call(in, {}); }, points);
+  try {
+    func::gradcheck([op](const Tensors& in) { return op->call(in, {}); }, points);
+  } catch (const Error& e) {
+    if (e.op() != "gradcheck") throw;
+    fail(e.kind(), name, "slope is not the derivative of value between ", low, " and ", high, ": ",
+         e.message());
+  }
   open_op(L, *op);
   return 1;
 }

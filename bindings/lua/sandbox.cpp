@@ -101,14 +101,15 @@ int require(lua_State* L) {
   return 1;
 }
 
-// gradus.NAME of no such name.
+// gradus.NAME, gradus.func.NAME ... of no such name.
 int missing(lua_State* L) {
   const std::string name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : kind_at(L, 2);
   std::vector<std::string> known;
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
     if (lua_type(L, -2) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -2));
   std::sort(known.begin(), known.end());
-  fail(ErrorKind::value, "gradus", "has no \"", name, "\"", did_you_mean(name, known));
+  fail(ErrorKind::value, lua_tostring(L, lua_upvalueindex(1)), "has no \"", name, "\"",
+       did_you_mean(name, known));
 }
 
 void remove(lua_State* L, const char* name) {
@@ -166,9 +167,12 @@ void open_libraries(lua_State* L, bool unsafe) {
   lua_setglobal(L, "print");
 }
 
-void open_missing(lua_State* L) {
+void open_missing(lua_State* L, const std::string& name) {
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+    if (lua_istable(L, -1)) open_missing(L, name + "." + lua_tostring(L, -2));
   lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, bind<missing>);
+  lua_pushstring(L, name.c_str());
+  lua_pushcclosure(L, bind<missing>, 1);
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
 }

@@ -242,7 +242,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_progress(L);
     open_nn(L, own.options.network);
     open_doors(L, own.options.doors);
-    open_missing(L);
+    open_missing(L, "gradus");
     lua_setglobal(L, "gradus");
     lua_newtable(L);
     for (size_t i = 0; i < own.options.arguments.size(); ++i) {

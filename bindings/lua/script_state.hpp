@@ -38,6 +38,8 @@ inline bool limited(const State& s) {
 }
 
 void open_libraries(lua_State* L, bool unsafe);
-void open_missing(lua_State* L);  // of `gradus`, on top: a name that is not there is an error
+// Of the table on top, called `name`, and of the tables in it: a name that is not there is an
+// error.
+void open_missing(lua_State* L, const std::string& name);
 
 }  // namespace gradus::lua

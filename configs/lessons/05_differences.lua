@@ -24,11 +24,11 @@ print("gradcheck:", gradus.func.gradcheck(f, gradus.tensor({0.7, -1.2}, {dtype =
 -- There is a test without any step. Forward mode pushes a direction v through f, backward mode
 -- pulls a cotangent w back, and <w, J v> = <J' w, v> must hold to rounding. It catches a vjp that
 -- is not the transpose of its jvp, though not one wrong in both.
-local x = gradus.tensor({0.7, -1.2}, {dtype = "f64"})
+local x = gradus.tensor({0.7, -1.2}, {dtype = "f64", requires_grad = true})
 local v = gradus.tensor({1.0, 2.0}, {dtype = "f64"})
 local w = gradus.tensor({-3.0, 0.5}, {dtype = "f64"})
 local _, jv = gradus.func.jvp(f, x, v)
-local _, jw = gradus.func.vjp(f, x, w)
+local jw = gradus.grad(f(x), x, w)
 print(string.format("<w, J v> = %.12f", (w * jv):sum():item()))
 print(string.format("<J' w, v> = %.12f", (jw * v):sum():item()))
 --[==[ prints

@@ -3,6 +3,7 @@
 
 #include "ops/audit/graph_view.hpp"
 #include "ops/audit/run.hpp"
+#include "ops/audit/vjp_text.hpp"
 #include "ops/dtypes.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // A graph as JSON, "gradus.graph/1": ids are places in the lists "nodes", "leaves", "constants",
 // "backward.calls"; what is not known is left out.
 #include "ops/audit/graph_view.hpp"
+#include "ops/audit/vjp_text.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

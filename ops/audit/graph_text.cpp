@@ -137,15 +137,6 @@ std::string call_text(const GraphView& v, const GraphCall& c) {
   return text + attrs_text(c) + ")";
 }
 
-std::vector<std::string> derivatives_of(const OpInfo& op) {
-  std::vector<std::string> out;
-  if (op.statement < 0) return out;
-  const def::StatementText& s = def::statement_info(op.statement);
-  for (size_t k = 0; k < s.slopes.size(); ++k)
-    if (!s.slopes[k].empty()) out.push_back("dy/d" + s.operands[k] + " = " + s.slopes[k]);
-  return out;
-}
-
 std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t i = 0;

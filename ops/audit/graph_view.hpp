@@ -210,8 +210,6 @@ std::string name_of(const GraphView& view, const Source& source);  // "%3", "lay
 std::string type_text(const Value& value);                         // "f32[64,10]"
 // "matmul(%5, layers.1.weight)"; long attributes are cut.
 std::string call_text(const GraphView& view, const GraphCall& call);
-// Formulas of the derivative, if the op is a statement: "dy/dx = y * (1 - y)".
-std::vector<std::string> derivatives_of(const OpInfo& op);
 std::string bytes_text(double bytes);                // "1.5 KiB"
 std::string count_text(double n, const char* unit);  // "1.2 Mflop"
 std::string module_of(const Node& node);             // the innermost, or ""
