@@ -119,7 +119,9 @@ TEST_CASE("op table: rows fit the ops they are of") {
 }
 
 TEST_CASE("op table: values agree with the oracles on every device") {
-  for (Device* device : devices())
+  for (Device* device : devices()) {
+    // Under sanitizers on one: the next test compares the others with it.
+    if (effort() == rows::Effort::small && device->kind() != "reference") continue;
     for (const OpInfo& op : all_ops()) {
       if (op.user) continue;
       const rows::Row& row = rows::row_of(op.name);
@@ -135,15 +137,16 @@ TEST_CASE("op table: values agree with the oracles on every device") {
                                           dtype, ": ", wrong));
         }
     }
+  }
 }
 
 TEST_CASE("op table: every mode on every device") {
   Device& reference = open_device("reference");
   for (Device* device : devices())
     for (const OpInfo& op : all_ops()) {
-      // Under sanitizers derivatives are taken on two devices: they are made of ops, which run on
+      // Under sanitizers derivatives are taken on one device: they are made of ops, which run on
       // all.
-      const bool again = effort() == rows::Effort::small && device->name() != device->kind();
+      const bool again = effort() == rows::Effort::small && device->name() != "cpu";
       const rows::CheckResult result =
           rows::check_op(op.name, *device, &reference, again ? rows::Effort::values : effort());
       for (const rows::ModeResult& m : result.modes)
