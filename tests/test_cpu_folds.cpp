@@ -108,6 +108,7 @@ TEST_CASE("cpu: reductions over short windows") {
     for (const int64_t length : {1, 2, 3, 10, 32, 33, 700}) {
       if (test::small_sizes() && length % 2 == 0 && length < 700) continue;
       for (const int64_t step : {1, 3}) {
+        if (test::small_sizes() && length == 700 && step == 3) continue;
         const Index sizes = {5, 37, length}, strides = {101, 2, step}, kept = {5, 37, 1};
         const gd_view in{1,        x.store.get(), int32_t(dtype_of<T>), 3,
                          x.offset, sizes.data(),  strides.data()};

@@ -6,6 +6,7 @@
 #include "ops/rows/record.hpp"
 #include "ops/rows/rows.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/sizes.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -47,16 +48,17 @@ int exit_code(const std::string& command) {
 }  // namespace
 
 TEST_CASE("record: every op has row cases, and random ones unless it makes numbers from nothing") {
-  const Recorded all = record("");
-  std::map<std::string, std::map<std::string, int>> kinds;
-  for (const Json& c : all.cases) {
-    ++kinds[c["op"]][c["kind"]];
-    CHECK_MESSAGE(!c.contains("failed"), c.dump());
-  }
-  CHECK(all.ops.size() == all_ops().size());
+  if (!gradus::test::small_sizes()) CHECK(record("", 1, 0).ops.size() == all_ops().size());
+  int number = 0;
   for (const OpInfo& op : all_ops()) {
-    CHECK_MESSAGE(kinds[op.name]["row"] > 0, op.name);
-    if (rows::row_of(op.name).dtypes != 0) CHECK_MESSAGE(kinds[op.name]["random"] >= 4, op.name);
+    if (++number % 8 != 0 && gradus::test::small_sizes()) continue;
+    std::map<std::string, int> kinds;
+    for (const Json& c : record(op.name.c_str()).cases) {
+      ++kinds[c["kind"]];
+      CHECK_MESSAGE(!c.contains("failed"), c.dump());
+    }
+    CHECK_MESSAGE(kinds["row"] > 0, op.name);
+    if (rows::row_of(op.name).dtypes != 0) CHECK_MESSAGE(kinds["random"] >= 4, op.name);
   }
 }
 

@@ -183,6 +183,10 @@ TEST_CASE(
 }
 
 TEST_CASE("tuning: gradus tune measures a config's contractions and training takes what it found") {
+  if (gradus::test::small_sizes()) {
+    MESSAGE("skipped: times mean nothing here");
+    return;
+  }
   const TempFolder folder;
   const std::string config = small_config(folder), file = folder / "cache/tuning.json";
   const auto tune = [&](const std::string& arguments) {
