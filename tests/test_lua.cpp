@@ -358,6 +358,34 @@ TEST_CASE("lua: a loop that drops its tensors runs in flat memory") {
         "kept");  // freed at the end
 }
 
+TEST_CASE("lua: what the collector frees is freed, and nothing else is taken for a tensor") {
+  Device& device = default_device();
+  const size_t before = device.pool().stats().live;
+  lua::ScriptOptions options;
+  std::ostringstream out;
+  options.out = &out;
+  {
+    lua::Script script(options);
+    // Blocks of all small sizes come and go between the tensors' own.
+    script.run(
+        "local keep, n = {}, 0\n"
+        "for i = 1, 20000 do\n"
+        "  local t = gradus.full({8}, i) + 1\n"
+        "  local s = ('x'):rep(i % 64) .. i  local a = {i, i, i}  local f = function() return t, s "
+        "end\n"
+        "  if i % 1000 == 0 then keep[#keep + 1] = t end\n"
+        "  do local c <close> = t * 2 n = n + 1 end\n"
+        "end\n"
+        "collectgarbage() collectgarbage()\n"
+        "for k, t in ipairs(keep) do assert(t:sum():item() == 8 * (1000 * k + 1)) end\n"
+        "print(#keep, n)\n",
+        "test.lua");
+    CHECK(out.str() == "20\t20000\n");
+    CHECK(device.pool().stats().live - before < 64 * 1024);
+  }
+  CHECK(device.pool().stats().live == before);
+}
+
 TEST_CASE("lua: two states in two threads") {
   std::string said[2];
   std::thread threads[2];

@@ -101,6 +101,15 @@ int require(lua_State* L) {
   return 1;
 }
 
+// collectgarbage, after which tensors are freed too
+int collect_garbage(lua_State* L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  free_dead(types_of(L));
+  return lua_gettop(L);
+}
+
 // gradus.NAME, gradus.func.NAME ... of no such name.
 int missing(lua_State* L) {
   const std::string name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : kind_at(L, 2);
@@ -163,6 +172,9 @@ void open_libraries(lua_State* L, bool unsafe) {
     lua_setfield(L, -2, name);
   }
   lua_pop(L, 1);
+  lua_getglobal(L, "collectgarbage");
+  lua_pushcclosure(L, collect_garbage, 1);
+  lua_setglobal(L, "collectgarbage");
   lua_pushcfunction(L, print);
   lua_setglobal(L, "print");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 namespace gradus::lua {
 
@@ -28,6 +29,7 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
   State& s = *static_cast<State*>(user);
   if (!old) old_size = 0;
   if (size == 0) {
+    if (old && old_size == s.block) bury(s, old);
     std::free(old);
     s.bytes -= old_size;
     return nullptr;
@@ -155,7 +157,7 @@ Claimed::~Claimed() { state_of(L_).claimed = before_; }
 void Claimed::take(size_t bytes) {
   State& s = state_of(L_);
   const size_t most = s.options.limits.memory;
-  if (most > 0 && bytes_of(s) <= most && bytes > most - bytes_of(s)) lua_gc(L_, LUA_GCCOLLECT);
+  if (most > 0 && bytes_of(s) <= most && bytes > most - bytes_of(s)) collect_all(L_);
   const size_t used = bytes_of(s);
   if (most > 0 && (used > most || bytes > most - used))
     fail(ErrorKind::memory, "memory", "data of ", bytes_text(bytes),
@@ -230,6 +232,14 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   // All of it within a protected call: Lua reports a lack of memory as an error.
   lua_pushcfunction(s.L, [](lua_State* L) {
     State& own = state_of(L);
+    std::random_device random;
+    own.mark = random() | uint64_t(random()) << 32;
+    lua_gc(L, LUA_GCSTOP);
+    const size_t before = own.bytes;
+    lua_newuserdatauv(L, kBoxBytes, 0);
+    own.block = own.bytes - before;
+    lua_pop(L, 1);
+    lua_gc(L, LUA_GCRESTART);
     open_libraries(L, own.options.unsafe);
     lua_newtable(L);
     open_tensors(L);
@@ -266,6 +276,7 @@ Script::~Script() {
   forget_own_ops(state_->L);
   state_->open.reset();
   lua_close(state_->L);
+  free_dead(*state_);
   for (const auto& [device, limit] : state_->limits_before) device->pool().set_limit(limit);
 }
 

@@ -88,6 +88,9 @@ int bind(lua_State* L) {
   return lua_error(L);
 }
 
+// Everything that nothing reaches any more is freed, tensors too.
+void collect_all(lua_State* L);
+
 // f(), and once more after a full collection if the memory did not do: tensors that nothing reaches
 // any more are freed then.
 template <class F>
@@ -97,7 +100,7 @@ auto with_room(lua_State* L, F&& f) {
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::memory) throw;
   }
-  lua_gc(L, LUA_GCCOLLECT);
+  collect_all(L);
   return f();
 }
 
@@ -112,8 +115,15 @@ inline void call(lua_State* L, int arguments, int results) {
 constexpr const char* kTensor = "gradus.Tensor";
 
 // What is asked at every call, at the front of every Script::State.
+//
+// A finalizer for each tensor would cost as much as a small op. So tensors have none: the allocator
+// sees which userdata the collector frees, and takes the tensor out. It is freed a little later,
+// outside of the collector, since that may end in C++ code that calls Lua.
 struct Types {
-  int tensor_key = 0;  // in the registry: the type's table
+  int tensor_key = 0;             // in the registry: the type's table
+  uint64_t mark = 0;              // random; the first word of each userdata that holds a tensor
+  size_t block = 0;               // bytes that Lua allocates for such a userdata; 0: not known yet
+  std::vector<Tensor> dead = {};  // taken out of userdata, to be freed
   bool sandboxed = true;
   size_t memory = 0;  // the limit; 0: none
   size_t made = 0;    // bytes of tensors since the last full collection, under a limit
@@ -121,6 +131,12 @@ struct Types {
   std::shared_ptr<const bool> open = std::make_shared<const bool>(true);  // until the state closes
 };
 inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
+
+extern const size_t kBoxBytes;  // of a userdata that holds a tensor, without Lua's own
+// For the allocator: a block of Types::block bytes is about to be freed.
+void bury(Types& types, void* block);
+// Frees the tensors of userdata that the collector freed.
+void free_dead(Types& types);
 
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);

@@ -4,6 +4,7 @@
 #include "ops/ops.hpp"
 
 #include <cmath>
+#include <cstring>
 
 namespace gradus::lua {
 
@@ -24,11 +25,11 @@ Tensor& self(lua_State* L) {
 // What a userdata holds. It is told by its size and its first word, which no other userdata shares:
 // quicker than by its metatable.
 struct Box {
-  const Types* owner;
+  uint64_t mark;
   Tensor tensor;
 };
 
-int collect(lua_State* L) {
+int close(lua_State* L) {
   // The handle is dropped, the userdata stays one of nothing: a second call finds no tensor.
   if (Tensor* const t = tensor_at(L, 1)) *t = Tensor();
   return 0;
@@ -175,21 +176,23 @@ void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
-  // Near a limit Lua's own emergency collection would run no finalizers, and so free no tensors.
+  // Near a limit Lua's own emergency collection would come too late to free tensors.
   Types& types = types_of(L);
   if (types.memory > 0) {
     types.made += kBody + t.bytes();
     if (types.made > types.memory / 8 && used_bytes(L) > types.memory / 4 * 3) {
-      lua_gc(L, LUA_GCCOLLECT);
+      collect_all(L);
       types.made = 0;
     }
   }
-  new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{&types, std::move(t)};
+  new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{types.mark, std::move(t)};
   lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
   lua_setmetatable(L, -2);
-  if (debt < kStep) return;
-  lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
-  debt = 0;
+  if (debt >= kStep) {
+    lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
+    debt = 0;
+  }
+  if (!types.dead.empty()) free_dead(types);
 }
 void push(lua_State* L, const Tensors& list) {
   luaL_checkstack(L, int(list.size()), "too many results");
@@ -197,8 +200,32 @@ void push(lua_State* L, const Tensors& list) {
 }
 Tensor* tensor_at(lua_State* L, int index) {
   auto* const box = static_cast<Box*>(lua_touserdata(L, index));
-  if (!box || lua_rawlen(L, index) != sizeof(Box) || box->owner != &types_of(L)) return nullptr;
+  if (!box || lua_rawlen(L, index) != sizeof(Box) || box->mark != types_of(L).mark) return nullptr;
   return &box->tensor;
+}
+
+const size_t kBoxBytes = sizeof(Box);
+
+// A block of that size that is no tensor's begins its last words with anything but the mark: it is
+// random, no script can read it, and it is wiped here, where the memory goes back.
+void bury(Types& types, void* block) {
+  auto* const at = static_cast<char*>(block) + types.block - sizeof(Box);
+  uint64_t mark = 0;
+  std::memcpy(&mark, at, sizeof mark);
+  if (mark != types.mark) return;
+  auto* const box = reinterpret_cast<Box*>(at);
+  types.dead.push_back(std::move(box->tensor));
+  box->~Box();
+  std::memset(at, 0, sizeof mark);
+}
+void free_dead(Types& types) {
+  while (!types.dead.empty()) {  // to free one may end in code that drops more
+    const std::vector<Tensor> now = std::exchange(types.dead, {});
+  }
+}
+void collect_all(lua_State* L) {
+  lua_gc(L, LUA_GCCOLLECT);
+  free_dead(types_of(L));
 }
 
 std::string kind_at(lua_State* L, int index) {
@@ -262,8 +289,7 @@ void open_tensors(lua_State* L) {
   luaL_newmetatable(L, kTensor);
   lua_pushvalue(L, -1);
   types_of(L).tensor_key = luaL_ref(L, LUA_REGISTRYINDEX);
-  const luaL_Reg functions[] = {{"__gc", collect},
-                                {"__close", collect},
+  const luaL_Reg functions[] = {{"__close", close},
                                 {"__tostring", bind<text>},
                                 {"__len", bind<length>},
                                 {"__add", bind<binary<add>>},
