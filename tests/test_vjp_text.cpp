@@ -39,6 +39,7 @@ TEST_CASE("vjp text: nearly every op with a derivative has one, and nobody notic
   const audit::Watch watch;
   std::string without;
   for (const OpInfo& op : all_ops()) {
+    if (op.user) continue;
     CAPTURE(op.name);
     const Lines lines = audit::derivatives_of(op);
     for (const std::string& line : lines) CHECK(line.find(" = ") != std::string::npos);
