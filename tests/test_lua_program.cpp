@@ -82,6 +82,16 @@ TEST_CASE("lua: an op of the script's own is checked and differentiated like oth
   CHECK(has(fails("gradus.op{name = 'texts', value = function(x) return x end, "
                   "slope = function(x, y) return 'a' end}"),
             "texts: slope's result: expected a tensor or a number, got a string"));
+  // A picture runs none of it: it may know the shapes of its script alone.
+  const TempFolder drawn;
+  std::ofstream(drawn / "pick.lua")
+      << "local f = gradus.op{name = 'pick', check = false, value = function(x) "
+         "assert(x.shape[1] == 3) print('runs') return x * 2 end, "
+         "slope = function(x, y) return gradus.full({3}, 2.0) end}\n"
+         "f(gradus.ones(3):requires_grad_()):sum():backward()\n";
+  const ProgramRun picture = gradus::test::run(drawn, "graph pick.lua --html pick.html");
+  CHECK(picture.code == 0);
+  CHECK(picture.err == "runs\n");
   CHECK(has(fails("gradus.op{name = 'relu', value = function(x) return x end, slope = function(x, "
                   "y) return 1 end}"),
             "there is an op \"relu\" already"));

@@ -196,13 +196,13 @@ std::vector<std::string> told(const OpInfo& op) {
 
 std::vector<std::string> derivatives_of(const OpInfo& op) {
   if (op.statement >= 0) return slopes_of(op);
-  if (!op.differentiable) return {};
+  if (!op.differentiable || op.user) return {};
   Generator& random = default_generator();
   const uint64_t seed = random.seed(), position = random.position();
   std::vector<std::string> out;
   try {
     out = told(op);
-  } catch (const Error&) {  // an op of a script that has ended
+  } catch (const Error&) {  // no memory left, say: a page without these lines is better than none
   }
   random.set(seed, position);
   return out;
