@@ -66,9 +66,11 @@ std::string join(const P&... parts) {
   return s;
 }
 
-// Throws Error{kind, op, join(parts...)}: the one helper through which errors are raised.
+// Throws Error{kind, op, join(parts...)}: the one helper through which errors are raised. Cold:
+// what leads to it lies apart from the code that runs.
 template <class... P>
-[[noreturn]] void fail(ErrorKind kind, std::string_view op, const P&... parts) {
+[[noreturn, gnu::cold, gnu::noinline]] void fail(ErrorKind kind, std::string_view op,
+                                                 const P&... parts) {
   throw Error(kind, std::string(op), join(parts...));
 }
 

@@ -60,6 +60,11 @@ size_t OpInfo::least_operands() const {
   return n;
 }
 
+Attrs OpInfo::completed(Attrs given) const {
+  for (size_t i = given.size(); i < attrs.size(); ++i) given.push_back(attrs[i].default_value);
+  return given;
+}
+
 OpInfo& add_op(OpInfo op) {
   OpList& list = op_list();
   if (list.by_name.contains(op.name))

@@ -92,6 +92,7 @@ struct OpInfo {
 
   int attr_index(std::string_view attr) const;  // -1 if there is none
   size_t least_operands() const;                // of a call: those that are not optional
+  Attrs completed(Attrs attrs) const;           // with the defaults of those missing at its end
 };
 
 // The op list, in order of registration.

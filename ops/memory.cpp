@@ -172,9 +172,7 @@ void copy_(const Tensor& to, const Tensor& from) {
 
 Tensor in_place(std::string_view name, const Tensor& x, const Tensors& others, const Attrs& attrs) {
   const OpInfo& op = get_op(name);
-  Attrs all = attrs;
-  for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
-  return in_place(op, x, others, all);
+  return in_place(op, x, others, op.completed(attrs));
 }
 Tensor fill_(const Tensor& x, const Tensor& value) {
   if (value.rank() != 0)

@@ -260,10 +260,7 @@ OpInfo& add_statement_op(int id, const StatementReader& reader) {
   OpInfo& added = add_op(std::move(op));
   added.call = [&added](const Tensors& in, const Attrs& attrs) {
     if (attrs.size() >= added.attrs.size()) return Tensors{run(added, in, attrs)};
-    Attrs all = attrs;
-    for (size_t i = all.size(); i < added.attrs.size(); ++i)
-      all.push_back(added.attrs[i].default_value);
-    return Tensors{run(added, in, all)};
+    return Tensors{run(added, in, added.completed(attrs))};
   };
   readers.resize(std::max(readers.size(), size_t(id) + 1));
   readers[size_t(id)] = reader;

@@ -89,7 +89,7 @@ OpInfo reduction(std::string name, std::string doc, std::string formula) {
   return o;
 }
 
-Ints dims_of(const AttrValue& a) { return a.integers; }
+const Ints& dims_of(const AttrValue& a) { return a.integers; }
 bool flag(const AttrValue& a) { return a.integer != 0; }
 
 OpInfo sum_op() {

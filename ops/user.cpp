@@ -98,8 +98,7 @@ void check_count(const OpInfo& op, const Tensors& in) {
 
 Tensors plain_call(const OpInfo& op, const Tensors& in, const Attrs& attrs) {
   check_count(op, in);
-  Attrs all = attrs;
-  for (size_t i = all.size(); i < op.attrs.size(); ++i) all.push_back(op.attrs[i].default_value);
+  const Attrs all = op.completed(attrs);
   Device* device = nullptr;
   Tensors defined;
   for (const Tensor& t : in) {

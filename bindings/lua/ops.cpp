@@ -7,6 +7,8 @@
 #include "ops/rows/rows.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 namespace gradus::lua {
 
@@ -21,19 +23,20 @@ bool is_axis(const OpInfo& op, const AttrSpec& spec) {
 
 namespace {
 
-// The value at an index, of the kind that an attribute has.
-AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec& spec) {
+// The value at an index, of the kind that an attribute has; axes are counted from 1.
+AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec& spec, bool axis) {
   using Type = AttrValue::Type;
   const auto number = [&](int64_t n) {
-    if (!is_axis(op, spec)) return n;
-    return from_one(n, n != 0 ? "" : (op.name + ": " + spec.name).c_str());
+    return axis ? from_one(n, n != 0 ? "" : (op.name + ": " + spec.name).c_str()) : n;
   };
+  if (spec.type == Type::integer || spec.type == Type::integers) {
+    int whole = 0;
+    const int64_t n = lua_type(L, index) == LUA_TNUMBER ? lua_tointegerx(L, index, &whole) : 0;
+    if (whole && spec.type == Type::integer) return number(n);
+    if (whole) return SmallVector<int64_t, 6>{number(n)};
+  }
   switch (spec.type) {
     case Type::integer:
-      if (int whole = 0; lua_type(L, index) == LUA_TNUMBER) {
-        const int64_t n = lua_tointegerx(L, index, &whole);
-        if (whole) return number(n);
-      }
       return integer_at(L, index, (op.name + ": " + spec.name).c_str());  // says what is wrong
     case Type::integers: {
       SmallVector<int64_t, 6> list;
@@ -63,6 +66,52 @@ AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec
        kind_at(L, index));
 }
 
+// What the function of an op knows of it.
+struct Callee {
+  const OpInfo& op;
+  Attrs defaults;
+  uint64_t axes = 0;  // a bit for each attribute
+};
+const Callee& callee_of(const OpInfo& op) {
+  static std::mutex mutex;
+  static auto* all = new std::map<const OpInfo*, Callee>;
+  const std::lock_guard lock(mutex);
+  const auto [at, made] = all->try_emplace(&op, Callee{op, op.completed({})});
+  for (size_t i = 0; i < op.attrs.size() && made; ++i)
+    at->second.axes |= uint64_t(is_axis(op, op.attrs[i])) << i;
+  return at->second;
+}
+
+// The attributes of a call: the op's defaults, of which a copy is made when the first one is given.
+class Given {
+ public:
+  Given(lua_State* L, const Callee& callee) : L_(L), callee_(callee) {}
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+  void read(size_t i, int index) {  // attribute i stands at `index`
+    if (own_.size() < i) add_defaults(i);
+    const OpInfo& op = callee_.op;
+    AttrValue value = attribute_at(L_, index, op, op.attrs[i], callee_.axes >> i & 1);
+    if (i == own_.size())
+      own_.emplace_back(std::move(value));
+    else
+      own_[i] = std::move(value);
+  }
+  const Attrs& all() {
+    if (own_.empty()) return callee_.defaults;
+    add_defaults(callee_.defaults.size());
+    return own_;
+  }
+
+ private:
+  void add_defaults(size_t end) {
+    own_.append(callee_.defaults.begin() + own_.size(), end - own_.size());
+  }
+  lua_State* L_;
+  const Callee& callee_;
+  Attrs own_;
+};
+
 // A table that holds names only.
 bool is_named(lua_State* L, int index) {
   if (!lua_istable(L, index) || lua_rawlen(L, index) > 0) return false;
@@ -73,18 +122,24 @@ bool is_named(lua_State* L, int index) {
   return text;
 }
 
-// The arguments from 1 to the top, as operands and attributes; `attrs` holds the defaults.
-void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Attrs& attrs) {
+// The arguments from 1 to the top, as operands and attributes.
+void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Given& attrs) {
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
   size_t a = 0;
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
   for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
-    attrs[a] = attribute_at(L, at, op, op.attrs[a]);
+    attrs.read(a, at);
   operands.reserve(op.operands.size());
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
-    const bool fits = tensor_at(L, at) || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
+    const Tensor* const tensor = tensor_at(L, at);
+    if (tensor && tensor->defined() && !spec.variadic) {
+      operands.push_back(*tensor);
+      ++at;
+      continue;
+    }
+    const bool fits = tensor || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
     if (spec.variadic) {
       if (lua_istable(L, at)) {
         for (Tensor& t : list_at(L, at++, op.name.c_str())) operands.push_back(std::move(t));
@@ -106,13 +161,13 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Attrs& attrs) 
     operands.push_back(operand_at(L, at++, op.name.c_str()));
   }
   while (!operands.empty() && !operands.back().defined()) operands.pop_back();
-  if (operands.size() < op.least_operands())
+  if (operands.size() < op.operands.size() && operands.size() < op.least_operands())
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
          op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
          int64_t(operands.size()));
   // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
   constexpr const char* range[] = {"start", "end", "step"};
-  const bool ranges = op.name == "arange" && last > 1;
+  const bool ranges = last > 1 && op.name == "arange";
   for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
     const size_t which = ranges && a < 3 ? size_t(op.attr_index(range[a])) : a;
@@ -123,11 +178,11 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Attrs& attrs) 
         lua_pushvalue(L, at);
         lua_rawseti(L, -2, i);
       }
-      attrs[which] = attribute_at(L, lua_gettop(L), op, spec);
+      attrs.read(which, lua_gettop(L));
       lua_pop(L, 1);
       break;
     }
-    if (!lua_isnil(L, at)) attrs[which] = attribute_at(L, at, op, spec);
+    if (!lua_isnil(L, at)) attrs.read(which, at);
   }
   if (last == top) return;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
@@ -135,7 +190,7 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Attrs& attrs) 
     const std::string name = lua_tostring(L, -2);
     const int i = op.attr_index(name);
     if (i < 0) rows::attrs_of(op, {{name, AttrValue()}});  // says which names there are
-    attrs[size_t(i)] = attribute_at(L, lua_gettop(L), op, op.attrs[size_t(i)]);
+    attrs.read(size_t(i), lua_gettop(L));
   }
 }
 
@@ -163,19 +218,24 @@ bool run_statement(lua_State* L, const OpInfo& op) {
 }
 
 int run_op(lua_State* L) {
-  const auto& op = *static_cast<const OpInfo*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
-  Tensors operands;
-  Attrs attrs;
-  for (const AttrSpec& spec : op.attrs) attrs.push_back(spec.default_value);
-  read_call(L, op, operands, attrs);
+  static thread_local Tensors kept;  // the room of the last call's operands
+  Tensors operands = std::exchange(kept, {});
+  Given given(L, callee);
+  read_call(L, op, operands, given);
+  const Attrs& attrs = given.all();
   for (size_t i = 0; i < attrs.size(); ++i)
     if (attrs[i].is_none() && !op.attrs[i].optional)
       rows::attrs_of(op, {});  // says which is missing
   const DeviceScope scope(device_of(L));
-  const Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
-  push(L, outputs);
-  return int(outputs.size());
+  Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
+  operands.clear();
+  std::swap(kept, operands);
+  const int n = int(outputs.size());
+  push(L, std::move(outputs));
+  return n;
 }
 
 }  // namespace
@@ -184,7 +244,7 @@ namespace {
 // The op as a function on the stack; kept in the table of functions at `functions` and, if it takes
 // an operand, among the methods.
 void add_op_to(lua_State* L, int functions, const OpInfo& op) {
-  lua_pushlightuserdata(L, const_cast<OpInfo*>(&op));
+  lua_pushlightuserdata(L, const_cast<Callee*>(&callee_of(op)));
   lua_pushcclosure(L, bind<run_op>, 1);
   lua_pushvalue(L, -1);
   lua_setfield(L, functions, op.name.c_str());

@@ -11,6 +11,7 @@ namespace gradus::lua {
 
 namespace {
 
+constexpr size_t kSpares = 1024;         // freed blocks that are kept for the next tensors
 constexpr size_t kUnchecked = 16 << 10;  // bytes: to look at the pool takes longer than to allocate
 
 std::string bytes_text(size_t n) {
@@ -29,9 +30,16 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
   State& s = *static_cast<State*>(user);
   if (!old) old_size = 0;
   if (size == 0) {
-    if (old && old_size == s.block) bury(s, old);
-    std::free(old);
     s.bytes -= old_size;
+    if (old && old_size == s.block) {
+      bury(s, old);
+      if (s.spares < kSpares) {
+        s.spare = new (old) Spare{s.spare};
+        ++s.spares;
+        return nullptr;
+      }
+    }
+    std::free(old);
     return nullptr;
   }
   if (size > old_size && s.options.limits.memory > 0) {
@@ -44,9 +52,18 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
       s.unchecked = 0;
     }
   }
+  s.bytes += size - old_size;
+  if (!old && size == s.block && s.spare) {
+    --s.spares;
+    return std::exchange(s.spare, s.spare->next);
+  }
   void* const p = std::realloc(old, size);
-  if (p) s.bytes += size - old_size;
+  if (!p) s.bytes -= size - old_size;
   return p;
+}
+
+void free_spare(State& s) {
+  while (s.spare) std::free(std::exchange(s.spare, s.spare->next));
 }
 
 // What it left is looked at without limits: its own ops are still called.
@@ -265,9 +282,12 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   if (const int status = lua_pcall(s.L, 0, 0, 0); status != LUA_OK) {
     const std::string text = lua_tostring(s.L, -1) ? lua_tostring(s.L, -1) : "?";
     lua_close(s.L);
+    free_spare(s);
     fail(ErrorKind::memory, "script", text);
   }
-  lua_gc(s.L, LUA_GCINC, 0, 0, 0);
+  // Most of a small script's heap is gradus itself, which every cycle walks: the next begins at
+  // four times that heap, not at twice. The bytes of tensors count (push), so that is soon.
+  lua_gc(s.L, LUA_GCINC, 400, 0, 0);
   if (limited(s)) lua_sethook(s.L, hook, LUA_MASKCOUNT, kHookEvery);
 }
 
@@ -276,6 +296,7 @@ Script::~Script() {
   forget_own_ops(state_->L);
   state_->open.reset();
   lua_close(state_->L);
+  free_spare(*state_);
   free_dead(*state_);
   for (const auto& [device, limit] : state_->limits_before) device->pool().set_limit(limit);
 }

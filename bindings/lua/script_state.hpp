@@ -7,11 +7,18 @@
 
 namespace gradus::lua {
 
+// A freed block of the size that holds a tensor, for the next one.
+struct Spare {
+  Spare* next;
+};
+
 struct Script::State : Types {
   ScriptOptions options;
   Device* device = nullptr;
   lua_State* L = nullptr;
   size_t bytes = 0;                                         // of Lua's own
+  Spare* spare = nullptr;                                   // a list,
+  size_t spares = 0;                                        // and its length
   size_t unchecked = 0;                                     // of them, since the last look at all
   size_t claimed = 0;                                       // host memory of a door
   size_t tensors_before = 0;                                // live on the device when this began

@@ -140,7 +140,7 @@ void free_dead(Types& types);
 
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);
-void push(lua_State* L, const Tensors& list);  // one value each
+void push(lua_State* L, Tensors list);  // one value each
 // The tensor at an index, or nullptr if something else stands there.
 Tensor* tensor_at(lua_State* L, int index);
 // The first argument of a method, which must be a tensor; `what` is called.

@@ -126,6 +126,8 @@ Tensor view_of(const Tensor& t, const std::vector<Item>& items) {
 }  // namespace
 
 Tensor subscript(lua_State* L, const Tensor& t, int key) {
+  if (lua_isinteger(L, key) && t.rank() > 0)  // the most common one, without a list of them
+    return select(t, 0, place(lua_tointeger(L, key), t.size(0), 0, t));
   if (const Tensor* const k = tensor_at(L, key))
     return k->dtype() == DType::bool_ ? masked_select(t, *k) : index_select(t, 0, *k);
   return view_of(t, items_at(L, key));

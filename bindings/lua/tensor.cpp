@@ -194,9 +194,9 @@ void push(lua_State* L, Tensor t) {
   }
   if (!types.dead.empty()) free_dead(types);
 }
-void push(lua_State* L, const Tensors& list) {
+void push(lua_State* L, Tensors list) {
   luaL_checkstack(L, int(list.size()), "too many results");
-  for (const Tensor& t : list) push(L, t);
+  for (Tensor& t : list) push(L, std::move(t));
 }
 Tensor* tensor_at(lua_State* L, int index) {
   auto* const box = static_cast<Box*>(lua_touserdata(L, index));
@@ -220,7 +220,8 @@ void bury(Types& types, void* block) {
 }
 void free_dead(Types& types) {
   while (!types.dead.empty()) {  // to free one may end in code that drops more
-    const std::vector<Tensor> now = std::exchange(types.dead, {});
+    const Tensor last = std::move(types.dead.back());
+    types.dead.pop_back();
   }
 }
 void collect_all(lua_State* L) {

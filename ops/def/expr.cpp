@@ -64,14 +64,27 @@ Expr::Expr(double c) {
   *this = symbol(parameter_names[place]);
 }
 
+Expr::Expr(const Expr& other) = default;
+Expr::Expr(Expr&& other) noexcept = default;
+Expr& Expr::operator=(Expr other) noexcept {
+  node_.swap(other.node_);
+  return *this;
+}
+Expr::~Expr() = default;
+
 Expr Expr::symbol(std::string name) {
   return Expr(std::make_shared<Node>(Node{Node::Kind::symbol, 0, std::move(name), {}}));
 }
 
-Expr Expr::apply(const char* name, std::initializer_list<Expr> arguments) {
-  Node node{Node::Kind::apply, 0, name, {}};
-  for (const Expr& a : arguments) node.arguments.push_back(a.node_);
-  return Expr(std::make_shared<Node>(std::move(node)));
+Expr Expr::apply(const char* name, const Expr& a) {
+  return Expr(std::make_shared<Node>(Node{Node::Kind::apply, 0, name, {a.node_}}));
+}
+Expr Expr::apply(const char* name, const Expr& a, const Expr& b) {
+  return Expr(std::make_shared<Node>(Node{Node::Kind::apply, 0, name, {a.node_, b.node_}}));
+}
+Expr Expr::apply(const char* name, const Expr& a, const Expr& b, const Expr& c) {
+  return Expr(
+      std::make_shared<Node>(Node{Node::Kind::apply, 0, name, {a.node_, b.node_, c.node_}}));
 }
 
 const double* Expr::constant() const {
@@ -82,32 +95,32 @@ Expr operator+(const Expr& a, const Expr& b) {
   if (a.constant() && b.constant()) return *a.constant() + *b.constant();
   if (a.is_zero()) return b;
   if (b.is_zero()) return a;
-  return Expr::apply("+", {a, b});
+  return Expr::apply("+", a, b);
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
   if (a.constant() && b.constant()) return *a.constant() - *b.constant();
   if (b.is_zero()) return a;
-  return Expr::apply("-", {a, b});
+  return Expr::apply("-", a, b);
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
   if (a.constant() && b.constant()) return *a.constant() * *b.constant();
   if (a.is_one()) return b;
   if (b.is_one()) return a;
-  return Expr::apply("*", {a, b});
+  return Expr::apply("*", a, b);
 }
 
 Expr operator/(const Expr& a, const Expr& b) {
   if (a.constant() && b.constant()) return *a.constant() / *b.constant();
   if (b.is_one()) return a;
-  return Expr::apply("/", {a, b});
+  return Expr::apply("/", a, b);
 }
 
 Expr operator-(const Expr& a) {
   if (a.constant()) return -*a.constant();
   if (a.node_->name == "neg") return Expr(a.node_->arguments[0]);
-  return Expr::apply("neg", {a});
+  return Expr::apply("neg", a);
 }
 
 // ---- reading

@@ -17,6 +17,11 @@ class Expr {
   Expr(double c);
   Expr(int c) : Expr(double(c)) {}
   static Expr symbol(std::string name);
+  // Out of line, as is apply: the formulas of all statements are one file.
+  Expr(const Expr& other);
+  Expr(Expr&& other) noexcept;
+  Expr& operator=(Expr other) noexcept;
+  ~Expr();
 
   // The number of a constant, else null.
   const double* constant() const;
@@ -36,7 +41,9 @@ class Expr {
 
   struct Node;
   // A function of one to three arguments, or an operator by its sign ("+", "<", "?:").
-  static Expr apply(const char* name, std::initializer_list<Expr> arguments);
+  static Expr apply(const char* name, const Expr& a);
+  static Expr apply(const char* name, const Expr& a, const Expr& b);
+  static Expr apply(const char* name, const Expr& a, const Expr& b, const Expr& c);
 
  private:
   friend Expr operator-(const Expr& a);
@@ -68,9 +75,9 @@ struct Words<Expr> {
   using Mask = Expr;
   using Real = Expr;
 #define GRADUS_EXPR(name) \
-  static Expr name(Expr x) { return Expr::apply(#name, {x}); }
+  static Expr name(const Expr& x) { return Expr::apply(#name, x); }
 #define GRADUS_EXPR2(name) \
-  static Expr name(Expr a, Expr b) { return Expr::apply(#name, {a, b}); }
+  static Expr name(const Expr& a, const Expr& b) { return Expr::apply(#name, a, b); }
   GRADUS_WORDS(GRADUS_EXPR)
   GRADUS_ROUNDING_WORDS(GRADUS_EXPR)
   GRADUS_LANE_WORDS(GRADUS_EXPR)
@@ -79,17 +86,19 @@ struct Words<Expr> {
   GRADUS_EXPR(bit_not)
 #undef GRADUS_EXPR
 #undef GRADUS_EXPR2
-  static Expr min(Expr a, Expr b) { return Expr::apply("min", {a, b}); }
-  static Expr max(Expr a, Expr b) { return Expr::apply("max", {a, b}); }
-  static Expr lt(Expr a, Expr b) { return Expr::apply("<", {a, b}); }
-  static Expr le(Expr a, Expr b) { return Expr::apply("<=", {a, b}); }
-  static Expr eq(Expr a, Expr b) { return Expr::apply("==", {a, b}); }
-  static Expr ne(Expr a, Expr b) { return Expr::apply("!=", {a, b}); }
-  static Expr select(Expr m, Expr a, Expr b) { return Expr::apply("?:", {m, a, b}); }
-  static Expr conj(Expr z) { return Expr::apply("conj", {z}); }
-  static Expr real(Expr z) { return Expr::apply("real", {z}); }
-  static Expr imag(Expr z) { return Expr::apply("imag", {z}); }
-  static Expr cabs(Expr z) { return Expr::apply("abs", {z}); }
+  static Expr min(const Expr& a, const Expr& b) { return Expr::apply("min", a, b); }
+  static Expr max(const Expr& a, const Expr& b) { return Expr::apply("max", a, b); }
+  static Expr lt(const Expr& a, const Expr& b) { return Expr::apply("<", a, b); }
+  static Expr le(const Expr& a, const Expr& b) { return Expr::apply("<=", a, b); }
+  static Expr eq(const Expr& a, const Expr& b) { return Expr::apply("==", a, b); }
+  static Expr ne(const Expr& a, const Expr& b) { return Expr::apply("!=", a, b); }
+  static Expr select(const Expr& m, const Expr& a, const Expr& b) {
+    return Expr::apply("?:", m, a, b);
+  }
+  static Expr conj(const Expr& z) { return Expr::apply("conj", z); }
+  static Expr real(const Expr& z) { return Expr::apply("real", z); }
+  static Expr imag(const Expr& z) { return Expr::apply("imag", z); }
+  static Expr cabs(const Expr& z) { return Expr::apply("abs", z); }
   static Expr i() { return Expr::symbol("i"); }
 };
 

@@ -8,6 +8,45 @@
 
 namespace gradus::def {
 
+namespace detail {
+
+StatementText text_of(const Meta& meta, Kind kind, int arity, const double* defaults) {
+  StatementText t{};
+  t.name = meta.name;
+  t.doc = meta.doc;
+  t.kind = kind;
+  t.dtypes = meta.dtypes;
+  t.arity = arity;
+  constexpr const char* operands[][3] = {{"x"}, {"a", "b"}, {"m", "a", "b"}};
+  t.operands.assign(operands[arity - 1], operands[arity - 1] + arity);
+  t.params.assign(meta.params, meta.params + meta.param_count());
+  t.defaults.assign(defaults, defaults + meta.param_count());
+  return t;
+}
+
+void add_slope(StatementText& t, const Expr& slope) {
+  unsigned saves = slope.uses("y") ? kSavesY : 0;
+  for (size_t k = 0; k < t.operands.size(); ++k)
+    if (slope.uses(t.operands[k])) saves |= 1u << k;
+  t.slopes.push_back(slope.text());
+  t.saves.push_back(saves);
+  t.slope_is_one.push_back(slope.is_one());
+  t.slope_is_zero.push_back(slope.is_zero());
+}
+
+void add_wirtinger(StatementText& t, const Expr& value, const Expr& dz, const Expr& dzbar) {
+  t.complex_value = value.text();
+  t.wirtinger = {dz.text(), dzbar.text()};
+  t.wirtinger_saves = dz.uses("z") || dzbar.uses("z") ? 1 : 0;
+}
+
+const Symbols& symbols() {
+  static const Symbols all;
+  return all;
+}
+
+}  // namespace detail
+
 namespace {
 
 std::string number(double c) {

@@ -56,9 +56,9 @@ OpLayer::OpLayer(const std::string& name, Attrs attrs)
          "is no layer: a differentiable op that needs one operand is expected");
   if (attrs_.size() > op_.attrs.size())
     fail(ErrorKind::value, name, "has ", op_.attrs.size(), " attributes, got ", attrs_.size());
+  attrs_ = op_.completed(std::move(attrs_));
   for (size_t i = 0; i < op_.attrs.size(); ++i) {
     const AttrSpec& spec = op_.attrs[i];
-    if (i == attrs_.size()) attrs_.push_back(spec.default_value);
     if (attrs_[i].is_none()) attrs_[i] = spec.default_value;
     if (attrs_[i].is_none() && !spec.optional)
       fail(ErrorKind::value, name, "the attribute ", spec.name, " must be given");

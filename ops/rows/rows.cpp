@@ -57,9 +57,8 @@ const Row& row_of(std::string_view name) {
 }
 
 Attrs attrs_of(const OpInfo& op, const NamedAttrs& named) {
-  Attrs attrs;
+  Attrs attrs = op.completed({});
   std::vector<bool> given(op.attrs.size(), false);
-  for (const AttrSpec& spec : op.attrs) attrs.push_back(spec.default_value);
   for (const auto& [name, value] : named) {
     const int i = op.attr_index(name);
     if (i < 0) {
