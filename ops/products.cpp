@@ -128,7 +128,8 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 Tensor tensordot(const Tensor& a, const Tensor& b, const Ints& dims_a, const Ints& dims_b) {
   if (dims_a.size() != dims_b.size())
     fail(ErrorKind::value, "tensordot", int64_t(dims_a.size()), " axes of a against ",
-         int64_t(dims_b.size()), " of b");
+         int64_t(dims_b.size()), " of b",
+         dims_b.empty() ? "; dims says how many: the last ones of a, the first ones of b" : "");
   if (!dims_a.empty()) {
     normal_axes("tensordot", dims_a, a.rank());  // refuses an axis that is given twice
     normal_axes("tensordot", dims_b, b.rank());

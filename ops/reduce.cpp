@@ -89,6 +89,12 @@ OpInfo reduction(std::string name, std::string doc, std::string formula) {
   return o;
 }
 
+// Tensors{y} would copy the handle.
+Tensors one(Tensor y) {
+  Tensors out;
+  out.push_back(std::move(y));
+  return out;
+}
 const Ints& dims_of(const AttrValue& a) { return a.integers; }
 bool flag(const AttrValue& a) { return a.integer != 0; }
 
@@ -102,7 +108,7 @@ OpInfo sum_op() {
   o.vjp = sum_vjp;
   o.jvp = sum_jvp;
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{sum(in[0], dims_of(a[0]), flag(a[1]))};
+    return one(sum(in[0], dims_of(a[0]), flag(a[1])));
   };
   return o;
 }
@@ -127,7 +133,7 @@ OpInfo place_op(const char* name, const char* doc, const char* formula) {
       return Tensors{largest ? argmax(in[0], a[0].integer, flag(a[1]))
                              : argmin(in[0], a[0].integer, flag(a[1]))};
     const Tensor y = largest ? argmax(in[0]) : argmin(in[0]);
-    return Tensors{flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y};
+    return one(flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y);
   };
   return o;
 }
@@ -172,31 +178,31 @@ void register_compositions() {
   };
   add("mean", "mean over axes", "y = sum_i x_i / n", {dims_attr(), keepdim_attr()},
       [](const Tensors& in, const Attrs& a) {
-        return Tensors{mean(in[0], dims_of(a[0]), flag(a[1]))};
+        return one(mean(in[0], dims_of(a[0]), flag(a[1])));
       });
   add("prod", "product over axes, by halving", "y = prod_i x_i", {dims_attr(), keepdim_attr()},
       [](const Tensors& in, const Attrs& a) {
-        return Tensors{prod(in[0], dims_of(a[0]), flag(a[1]))};
+        return one(prod(in[0], dims_of(a[0]), flag(a[1])));
       });
   const std::vector<AttrSpec> spread = {
       dims_attr(), number_attr("correction", 1, "n - correction in the denominator"),
       keepdim_attr()};
   add("var", "variance over axes", "y = sum_i (x_i - mean)^2 / (n - correction)", spread,
       [](const Tensors& in, const Attrs& a) {
-        return Tensors{var(in[0], dims_of(a[0]), a[1].number, flag(a[2]))};
+        return one(var(in[0], dims_of(a[0]), a[1].number, flag(a[2])));
       });
   add("std", "standard deviation over axes", "y = sqrt(var(x))", spread,
       [](const Tensors& in, const Attrs& a) {
-        return Tensors{std(in[0], dims_of(a[0]), a[1].number, flag(a[2]))};
+        return one(std(in[0], dims_of(a[0]), a[1].number, flag(a[2])));
       });
   add("logsumexp", "log of the sum of exponentials, without overflow", "y = log(sum_i exp(x_i))",
       {ints_attr("dim", "axes"), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
-        return Tensors{logsumexp(in[0], dims_of(a[0]), flag(a[1]))};
+        return one(logsumexp(in[0], dims_of(a[0]), flag(a[1])));
       });
   add_composition(
       "sum_to", "reduction", "sum to a smaller shape: undoes broadcasting", "y = sum x", {{"x"}},
       {ints_attr("size", "a shape that broadcasts to x's")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{sum_to(in[0], a[0].integers)}; });
+      [](const Tensors& in, const Attrs& a) { return one(sum_to(in[0], a[0].integers)); });
 }
 
 int64_t count(const Tensor& x, const Ints& axes) {
@@ -222,7 +228,7 @@ void register_reductions() {
   o.vjp = extremum_vjp;
   o.jvp = extremum_jvp;
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{amax(in[0], dims_of(a[0]), flag(a[1]))};
+    return one(amax(in[0], dims_of(a[0]), flag(a[1])));
   };
   amax_info = &add_op(o);
   o.name = "amin";
@@ -230,7 +236,7 @@ void register_reductions() {
   o.formula = "y = min_i x_i";
   o.forward = extremum_forward<GD_MIN>;
   o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{amin(in[0], dims_of(a[0]), flag(a[1]))};
+    return one(amin(in[0], dims_of(a[0]), flag(a[1])));
   };
   amin_info = &add_op(std::move(o));
   argmax_info = &add_op(

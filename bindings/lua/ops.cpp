@@ -200,6 +200,21 @@ bool run_statement(lua_State* L, const OpInfo& op) {
   const int n = lua_gettop(L);
   if (op.statement < 0 || !op.attrs.empty() || size_t(n) != op.operands.size() || n > kMost)
     return false;
+  const Tensor* given[kMost];
+  int tensors = 0;
+  while (tensors < n && (given[tensors] = tensor_at(L, tensors + 1)) && given[tensors]->defined())
+    ++tensors;
+  static const Attrs none;
+  if (tensors == n && !op.user && !call_listener) {
+    // No Lua runs inside, which could drop them: they stay where they are.
+    push(L, with_room(L, [&] {
+           const auto& [a, b, c] = given;
+           return n == 1   ? call_statement(op.statement, Lent(*a), none)
+                  : n == 2 ? call_statement(op.statement, Lent(*a, *b), none)
+                           : call_statement(op.statement, Lent(*a, *b, *c), none);
+         }));
+    return true;
+  }
   Tensor operands[kMost];
   bool any = false;
   for (int k = 0; k < n; ++k) {
@@ -212,7 +227,6 @@ bool run_statement(lua_State* L, const OpInfo& op) {
     if (!operands[k].defined()) return false;
   }
   if (!any) return false;
-  static const Attrs none;
   push(L, with_room(L, [&] { return call_statement(op.statement, {operands, size_t(n)}, none); }));
   return true;
 }

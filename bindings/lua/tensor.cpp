@@ -53,6 +53,12 @@ int length(lua_State* L) {
 // Operators: ops of two operands, in the order they were written; a number may stand on the left.
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
+  const Tensor *const x = tensor_at(L, 1), *const y = tensor_at(L, 2);
+  if (x && y && x->defined() && y->defined() && !call_listener) {
+    // No Lua runs inside, which could drop them: they stay where they are.
+    push(L, with_room(L, [&] { return Op(*x, *y); }));
+    return 1;
+  }
   const Tensor a = operand_at(L, 1, "left operand"), b = operand_at(L, 2, "right operand");
   push(L, with_room(L, [&] { return Op(a, b); }));
   return 1;
