@@ -29,15 +29,9 @@ AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec
   const auto number = [&](int64_t n) {
     return axis ? from_one(n, n != 0 ? "" : (op.name + ": " + spec.name).c_str()) : n;
   };
-  if (spec.type == Type::integer || spec.type == Type::integers) {
-    int whole = 0;
-    const int64_t n = lua_type(L, index) == LUA_TNUMBER ? lua_tointegerx(L, index, &whole) : 0;
-    if (whole && spec.type == Type::integer) return number(n);
-    if (whole) return SmallVector<int64_t, 6>{number(n)};
-  }
   switch (spec.type) {
     case Type::integer:
-      return integer_at(L, index, (op.name + ": " + spec.name).c_str());  // says what is wrong
+      return number(integer_at(L, index, (op.name + ": " + spec.name).c_str()));
     case Type::integers: {
       SmallVector<int64_t, 6> list;
       for (const int64_t n : sizes_at(L, index, (op.name + ": " + spec.name).c_str()))
@@ -70,16 +64,23 @@ AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec
 struct Callee {
   const OpInfo& op;
   Attrs defaults;
-  uint64_t axes = 0;  // a bit for each attribute
+  uint64_t axes = 0;      // a bit for each attribute
+  bool required = false;  // must any of them be given?
+  bool range = false;     // arange
 };
 const Callee& callee_of(const OpInfo& op) {
   static std::mutex mutex;
   static auto* all = new std::map<const OpInfo*, Callee>;
   const std::lock_guard lock(mutex);
   const auto [at, made] = all->try_emplace(&op, Callee{op, op.completed({})});
-  for (size_t i = 0; i < op.attrs.size() && made; ++i)
-    at->second.axes |= uint64_t(is_axis(op, op.attrs[i])) << i;
-  return at->second;
+  Callee& callee = at->second;
+  callee.range = op.name == "arange";
+  for (size_t i = 0; i < op.attrs.size() && made; ++i) {
+    const AttrSpec& spec = op.attrs[i];
+    callee.axes |= uint64_t(is_axis(op, spec)) << i;
+    callee.required |= spec.default_value.is_none() && !spec.optional;
+  }
+  return callee;
 }
 
 // The attributes of a call: the op's defaults, of which a copy is made when the first one is given.
@@ -90,12 +91,27 @@ class Given {
   Given& operator=(const Given&) = delete;
   void read(size_t i, int index) {  // attribute i stands at `index`
     if (own_.size() < i) add_defaults(i);
+    if (own_.size() == i) own_.emplace_back();
+    AttrValue& value = own_[i];
     const OpInfo& op = callee_.op;
-    AttrValue value = attribute_at(L_, index, op, op.attrs[i], callee_.axes >> i & 1);
-    if (i == own_.size())
-      own_.emplace_back(std::move(value));
-    else
-      own_[i] = std::move(value);
+    const AttrSpec& spec = op.attrs[i];
+    const bool axis = callee_.axes >> i & 1;
+    // Most are one whole number, but for axes never 0.
+    int64_t n = 0;
+    if (lua_isinteger(L_, index) && ((n = lua_tointeger(L_, index)) != 0 || !axis)) {
+      if (axis && n > 0) --n;
+      if (spec.type == AttrValue::Type::integer) {
+        value = n;
+        return;
+      }
+      if (spec.type == AttrValue::Type::integers) {
+        value.type = spec.type;
+        value.integers.clear();
+        value.integers.append(&n, 1);
+        return;
+      }
+    }
+    value = attribute_at(L_, index, op, spec, axis);
   }
   const Attrs& all() {
     if (own_.empty()) return callee_.defaults;
@@ -123,7 +139,8 @@ bool is_named(lua_State* L, int index) {
 }
 
 // The arguments from 1 to the top, as operands and attributes.
-void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Given& attrs) {
+void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& attrs) {
+  const OpInfo& op = callee.op;
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
   size_t a = 0;
@@ -167,7 +184,7 @@ void read_call(lua_State* L, const OpInfo& op, Tensors& operands, Given& attrs) 
          int64_t(operands.size()));
   // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
   constexpr const char* range[] = {"start", "end", "step"};
-  const bool ranges = last > 1 && op.name == "arange";
+  const bool ranges = last > 1 && callee.range;
   for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
     const size_t which = ranges && a < 3 ? size_t(op.attr_index(range[a])) : a;
@@ -238,9 +255,9 @@ int run_op(lua_State* L) {
   static thread_local Tensors kept;  // the room of the last call's operands
   Tensors operands = std::exchange(kept, {});
   Given given(L, callee);
-  read_call(L, op, operands, given);
+  read_call(L, callee, operands, given);
   const Attrs& attrs = given.all();
-  for (size_t i = 0; i < attrs.size(); ++i)
+  for (size_t i = 0; i < attrs.size() && callee.required; ++i)
     if (attrs[i].is_none() && !op.attrs[i].optional)
       rows::attrs_of(op, {});  // says which is missing
   const DeviceScope scope(device_of(L));
@@ -248,7 +265,7 @@ int run_op(lua_State* L) {
   operands.clear();
   std::swap(kept, operands);
   const int n = int(outputs.size());
-  push(L, std::move(outputs));
+  n == 1 ? push(L, std::move(outputs[0])) : push(L, std::move(outputs));
   return n;
 }
 
