@@ -89,9 +89,8 @@ class Given {
   Given(lua_State* L, const Callee& callee) : L_(L), callee_(callee) {}
   Given(const Given&) = delete;
   Given& operator=(const Given&) = delete;
-  void read(size_t i, int index) {  // attribute i stands at `index`
-    if (own_.size() < i) add_defaults(i);
-    if (own_.size() == i) own_.emplace_back();
+  void read(size_t i, int index) {  // attribute i stands at `index`; nil: its default
+    if (own_.size() <= i) add_defaults(i + 1);
     AttrValue& value = own_[i];
     const OpInfo& op = callee_.op;
     const AttrSpec& spec = op.attrs[i];
@@ -111,7 +110,7 @@ class Given {
         return;
       }
     }
-    value = attribute_at(L_, index, op, spec, axis);
+    if (!lua_isnil(L_, index)) value = attribute_at(L_, index, op, spec, axis);
   }
   const Attrs& all() {
     if (own_.empty()) return callee_.defaults;
@@ -145,7 +144,7 @@ void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& att
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
   size_t a = 0;
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
-  for (; at <= last && lua_type(L, at) == LUA_TSTRING && a < op.attrs.size(); ++at, ++a)
+  for (; a < op.attrs.size() && at <= last && lua_type(L, at) == LUA_TSTRING; ++at, ++a)
     attrs.read(a, at);
   operands.reserve(op.operands.size());
   for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
@@ -199,7 +198,7 @@ void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& att
       lua_pop(L, 1);
       break;
     }
-    if (!lua_isnil(L, at)) attrs.read(which, at);
+    attrs.read(which, at);
   }
   if (last == top) return;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
