@@ -82,6 +82,15 @@ TEST_CASE("lua: an op of the script's own is checked and differentiated like oth
   CHECK(has(fails("gradus.op{name = 'texts', value = function(x) return x end, "
                   "slope = function(x, y) return 'a' end}"),
             "texts: slope's result: expected a tensor or a number, got a string"));
+  // The call keeps its own handle; later ones say what is gone.
+  const std::string dropped =
+      "local a, b = gradus.ones(3), gradus.ones(3) local drop = false "
+      "local f = gradus.op{name = 'drops', value = function(x) "
+      "if drop then local y <close> = a end return x * 2 end, slope = function(x, y) return 2 end} "
+      "drop = true print(f(a)) ";
+  CHECK(has(says(dropped), "[2, 2, 2]"));
+  for (const char* wrong : {"print(a + b)", "print(b + a)", "a:exp()", "a:sum(1)", "b:add(a)"})
+    CHECK(has(fails(dropped + wrong), "a tensor that was freed"));
   // A picture runs none of it: it may know the shapes of its script alone.
   const TempFolder drawn;
   std::ofstream(drawn / "pick.lua")
@@ -100,6 +109,20 @@ TEST_CASE("lua: an op of the script's own is checked and differentiated like oth
   CHECK(has(fails("gradus.op{name = 'err', value = function(x) error('within') end, slope = "
                   "function(x, y) return x end}"),
             "test.lua:1: within"));
+}
+
+TEST_CASE("lua: attributes by place, by name, as nil") {
+  const std::string m = "local m = gradus.arange(6):reshape(2, 3) * 1.0 ";
+  CHECK(says(m + "print(m:sum(2.0, true).shape, m:sum(nil, true).shape, m:sum(-1).shape, "
+                 "m:sum(1, {keepdim = true}).shape, m:sum({1, 2}).shape, m:sum().shape)") ==
+        "(2, 1)\t(1, 1)\t(2,)\t(1, 3)\t()\t()");
+  CHECK(says(m + "print(m:sum(1):equal(gradus.tensor{3.0, 5.0, 7.0}), m:roll(0):equal(m), "
+                 "m:permute(2, 1):equal(m.T))") == "true\ttrue\ttrue");
+  for (const char* wrong : {"m:sum(0)", "m:sum({0})"})
+    CHECK(has(fails(m + wrong), "sum: dim: 0 is nothing: Lua counts from 1"));
+  CHECK(has(fails(m + "m:sum(1.5)"), "sum: dim: expected a whole number, got 1.5"));
+  CHECK(has(fails(m + "m:sum(1, 1)"), "sum: keepdim: expected true or false, got a number"));
+  CHECK(has(fails(m + "m:softmax(nil)"), "softmax: attribute dim (an integer) must be given"));
 }
 
 TEST_CASE("lua: data, experiments and optimisers") {

@@ -74,8 +74,9 @@ const Callee& callee_of(const OpInfo& op) {
   const std::lock_guard lock(mutex);
   const auto [at, made] = all->try_emplace(&op, Callee{op, op.completed({})});
   Callee& callee = at->second;
+  if (!made) return callee;  // other threads may read it
   callee.range = op.name == "arange";
-  for (size_t i = 0; i < op.attrs.size() && made; ++i) {
+  for (size_t i = 0; i < op.attrs.size(); ++i) {
     const AttrSpec& spec = op.attrs[i];
     callee.axes |= uint64_t(is_axis(op, spec)) << i;
     callee.required |= spec.default_value.is_none() && !spec.optional;
@@ -83,7 +84,7 @@ const Callee& callee_of(const OpInfo& op) {
   return callee;
 }
 
-// The attributes of a call: the op's defaults, of which a copy is made when the first one is given.
+// The attributes of a call: the op's defaults, copied as far as one is given.
 class Given {
  public:
   Given(lua_State* L, const Callee& callee) : L_(L), callee_(callee) {}
