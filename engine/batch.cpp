@@ -8,7 +8,7 @@ namespace gradus {
 namespace {
 thread_local const BatchScope* innermost = nullptr;
 std::atomic<uint64_t> next_id{1};
-SmallVector<Tensor, 1> (*fallback)(const BatchCall&) = nullptr;
+Outputs (*fallback)(const BatchCall&) = nullptr;
 
 // Axes 0 and 1 exchanged.
 Tensor swapped(const Tensor& t) {
@@ -26,7 +26,7 @@ struct Hidden {
 }  // namespace
 
 void destroy(const Batch* batch) { delete batch; }
-void set_batch_fallback(SmallVector<Tensor, 1> (*rule)(const BatchCall&)) { fallback = rule; }
+void set_batch_fallback(Outputs (*rule)(const BatchCall&)) { fallback = rule; }
 
 BatchScope::BatchScope(int64_t size, Randomness r)
     : level{next_id.fetch_add(1), innermost ? innermost->level.depth + 1 : 0, size},
@@ -95,8 +95,8 @@ const BatchScope* batch_scope_of(const OpInfo& op, std::span<const Tensor> input
        "meaning; return it from that function");
 }
 
-SmallVector<Tensor, 1> apply_batched(const BatchScope& scope, const OpInfo& op,
-                                     std::span<const Tensor> inputs, const Attrs& attrs) {
+Outputs apply_batched(const BatchScope& scope, const OpInfo& op, std::span<const Tensor> inputs,
+                      const Attrs& attrs) {
   const Hidden hidden(scope);
   SmallVector<Tensor, 3> in;
   SmallVector<bool, 4> batched;
@@ -105,7 +105,7 @@ SmallVector<Tensor, 1> apply_batched(const BatchScope& scope, const OpInfo& op,
     in.push_back(batched.back() ? unwrapped(t, scope.level) : t);
   }
   const BatchCall call{op, {in.data(), in.size()}, batched, attrs, scope};
-  SmallVector<Tensor, 1> out = (op.batch ? op.batch : fallback)(call);
+  Outputs out = (op.batch ? op.batch : fallback)(call);
   for (Tensor& y : out)
     if (y.defined()) y = wrapped(y, scope.level);
   return out;

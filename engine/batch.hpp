@@ -33,7 +33,7 @@ struct BatchCall {
   const BatchScope& scope;
 };
 // For ops without a rule.
-void set_batch_fallback(SmallVector<Tensor, 1> (*rule)(const BatchCall&));
+void set_batch_fallback(Outputs (*rule)(const BatchCall&));
 
 inline bool is_batched(const Tensor& t) { return t.defined() && t.body()->batch; }
 bool is_batched_at(const Tensor& t, const BatchLevel& level);
@@ -45,8 +45,8 @@ Tensor lifted(const Tensor& t);
 
 // What apply() and grad() do when they meet a batched tensor.
 const BatchScope* batch_scope_of(const OpInfo& op, std::span<const Tensor> inputs);
-SmallVector<Tensor, 1> apply_batched(const BatchScope& scope, const OpInfo& op,
-                                     std::span<const Tensor> inputs, const Attrs& attrs);
+Outputs apply_batched(const BatchScope& scope, const OpInfo& op, std::span<const Tensor> inputs,
+                      const Attrs& attrs);
 bool any_batched(std::span<const Tensor> tensors);
 Tensors grad_batched(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds,
                      BackwardOptions options);

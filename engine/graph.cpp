@@ -308,7 +308,7 @@ void record_outputs(OpContext& ctx) {
     (*call_listener)(ctx, node && node->attached_ ? node.get() : nullptr);
 }
 
-SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   CurrentOp now(op.name.c_str());
   if (const BatchScope* scope = batch_scope_of(op, inputs))
     return apply_batched(*scope, op, inputs, attrs);

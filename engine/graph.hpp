@@ -111,7 +111,7 @@ class OpContext {
   const OpInfo& op;
   std::span<const Tensor> inputs;
   const Attrs& attrs;
-  SmallVector<Tensor, 1> outputs;
+  Outputs outputs;
 
   // Will a derivative with respect to operand k (or any operand) be asked for?
   bool needs(size_t k) const { return needs_[k]; }
@@ -137,8 +137,7 @@ void record_outputs(OpContext& ctx);
 using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
 inline constinit thread_local CallListener* call_listener = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
-SmallVector<Tensor, 1> apply(const OpInfo& op, std::span<const Tensor> inputs,
-                             const Attrs& attrs = {});
+Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // Operands as {a, b}, lent to a call: these handles are not counted, so the operands must outlive
 // it.
 class Lent {

@@ -56,6 +56,9 @@ struct OperandSpec {
   bool optional = false;  // may be left out, together with all that follow it
 };
 
+// The door of an op: operands and attributes to outputs.
+using OpCall = std::function<Outputs(Operands, const Attrs&)>;
+
 // What one call costs: floating-point operations and bytes that must move.
 struct Cost {
   double flops = 0, bytes = 0;
@@ -75,8 +78,8 @@ struct OpInfo {
   bool once_differentiable = false;  // vjp must not be differentiated again
   int statement = -1;                // id of the statement, if it is one
 
-  // The door: operands and attributes to outputs, recording as it goes.
-  std::function<Tensors(const Tensors&, const Attrs&)> call;
+  // Records as it goes.
+  OpCall call;
 
   // Primitives only. forward: reads ctx.inputs and ctx.attrs, appends to ctx.outputs, and says what
   // to save; it must not record. vjp: the cotangent of operand k, given those of the outputs
@@ -88,7 +91,7 @@ struct OpInfo {
   Tensor (*jvp)(GradFn& node, size_t out, std::span<const Tensor> t) = nullptr;
   Cost (*cost)(const OpContext& ctx) = nullptr;
   // The rule of vmap (engine/batch.hpp); without one the op runs example by example.
-  SmallVector<Tensor, 1> (*batch)(const BatchCall& call) = nullptr;
+  Outputs (*batch)(const BatchCall& call) = nullptr;
 
   int attr_index(std::string_view attr) const;  // -1 if there is none
   size_t least_operands() const;                // of a call: those that are not optional

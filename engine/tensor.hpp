@@ -136,6 +136,16 @@ class Tensor {
 };
 
 using Tensors = std::vector<Tensor>;
+// What a call of an op takes, and what it gives: nearly always one tensor, without the heap.
+using Operands = std::span<const Tensor>;
+struct Outputs : SmallVector<Tensor, 1> {
+  using SmallVector::SmallVector;
+  Outputs(Tensor y) { push_back(std::move(y)); }
+  Outputs(Tensors list) {
+    for (Tensor& y : list) push_back(std::move(y));
+  }
+  operator Tensors() const { return Tensors(begin(), end()); }
+};
 
 // Where retain_grad keeps the gradient of a non-leaf: shared by the tensor and the node it came
 // from.

@@ -58,9 +58,9 @@ void register_attention() {
       {number_attr("dropout_p", 0, "share of the weights set to 0 at random"),
        bool_attr("is_causal", false, "row i looks at columns up to i"),
        number_attr("scale", 0, "of the scores; 0: 1 / sqrt(e)")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{scaled_dot_product_attention(in[0], in[1], in[2], operand(in, 3),
-                                                    a[1].integer != 0, a[2].number, a[0].number)};
+      [](Operands in, const Attrs& a) {
+        return scaled_dot_product_attention(in[0], in[1], in[2], operand(in, 3), a[1].integer != 0,
+                                            a[2].number, a[0].number);
       });
 }
 

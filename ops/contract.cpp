@@ -425,9 +425,9 @@ void register_contractions() {
   o.vjp = vjp;
   o.jvp = jvp;
   o.cost = cost;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{contract(in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
-                            a[kLabelsOut].integers, algebra_of(a), operand(in, 2))};
+  o.call = [](Operands in, const Attrs& a) {
+    return contract(in[0], a[kLabelsA].integers, in[1], a[kLabelsB].integers,
+                    a[kLabelsOut].integers, algebra_of(a), operand(in, 2));
   };
   contract_info = &add_op(std::move(o));
 }

@@ -429,8 +429,8 @@ void register_conv_primitives() {
   o.forward = conv_forward;
   o.vjp = conv_vjp;
   o.cost = [](const OpContext& c) { return cost_of(c, c.outputs[0].sizes(), c.inputs[1].sizes()); };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{conv_door("conv", in[0], in[1], a[0].integers, a[1].integers, a[2].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return conv_door("conv", in[0], in[1], a[0].integers, a[1].integers, a[2].integer);
   };
   conv_info = &add_op(std::move(o));
 
@@ -441,9 +441,9 @@ void register_conv_primitives() {
   o.forward = conv_input_forward;
   o.vjp = conv_input_vjp;
   o.cost = [](const OpContext& c) { return cost_of(c, c.inputs[0].sizes(), c.inputs[1].sizes()); };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{conv_input_door("conv_input", in[0], in[1], a[0].integers, a[1].integers,
-                                   a[2].integers, a[3].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return conv_input_door("conv_input", in[0], in[1], a[0].integers, a[1].integers, a[2].integers,
+                           a[3].integer);
   };
   conv_input_info = &add_op(std::move(o));
 
@@ -453,9 +453,9 @@ void register_conv_primitives() {
   o.forward = conv_weight_forward;
   o.vjp = conv_weight_vjp;
   o.cost = [](const OpContext& c) { return cost_of(c, c.inputs[1].sizes(), c.outputs[0].sizes()); };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{conv_weight_door("conv_weight", in[0], in[1], a[0].integers, a[1].integers,
-                                    a[2].integers, a[3].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return conv_weight_door("conv_weight", in[0], in[1], a[0].integers, a[1].integers,
+                            a[2].integers, a[3].integer);
   };
   conv_weight_info = &add_op(std::move(o));
 }

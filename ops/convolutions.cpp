@@ -93,9 +93,9 @@ void register_conv(const char* name, const char* doc) {
                    ints_attr("padding", Ints{0}, "zeros on either side"),
                    ints_attr("dilation", Ints{1}, "from element to element of the kernel"),
                    int_attr("groups", 1, "blocks of channels that do not mix")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{f(in[0], in[1], operand(in, 2), a[0].integers, a[1].integers,
-                                     a[2].integers, a[3].integer)};
+                  [](Operands in, const Attrs& a) {
+                    return f(in[0], in[1], operand(in, 2), a[0].integers, a[1].integers,
+                             a[2].integers, a[3].integer);
                   });
 }
 template <Transposed f>
@@ -110,9 +110,9 @@ void register_transposed(const char* name, const char* doc) {
        ints_attr("output_padding", Ints{0}, "more elements at the end"),
        int_attr("groups", 1, "blocks of channels that do not mix"),
        ints_attr("dilation", Ints{1}, "from element to element of the kernel")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{f(in[0], in[1], operand(in, 2), a[0].integers, a[1].integers, a[2].integers,
-                         a[3].integer, a[4].integers)};
+      [](Operands in, const Attrs& a) {
+        return f(in[0], in[1], operand(in, 2), a[0].integers, a[1].integers, a[2].integers,
+                 a[3].integer, a[4].integers);
       });
 }
 

@@ -13,8 +13,7 @@ AttrSpec size_attr() { return ints_attr("size", "shape of the result"); }
 AttrSpec dtype_attr() { return {"dtype", AttrValue::Type::dtype, DType::f32, "of the result"}; }
 
 void add_constant(const char* name, const char* doc, const char* formula,
-                  std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-                  std::function<Tensors(const Tensors&, const Attrs&)> call) {
+                  std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs, OpCall call) {
   add_composition(name, "creation", doc, formula, std::move(operands), std::move(attrs),
                   std::move(call))
       .differentiable = false;
@@ -25,32 +24,28 @@ bool whole(double x) { return x == std::floor(x) && std::fabs(x) < 0x1p53; }
 }  // namespace
 
 void register_creation() {
-  add_constant("full", "one value everywhere", "y = fill_value", {},
-               {size_attr(), number_attr("fill_value", 0, "of each element"), dtype_attr()},
-               [](const Tensors&, const Attrs& a) {
-                 return Tensors{full(a[0].integers, a[1].number, a[2].dtype())};
-               });
   add_constant(
-      "zeros", "0 everywhere", "y = 0", {}, {size_attr(), dtype_attr()},
-      [](const Tensors&, const Attrs& a) { return Tensors{zeros(a[0].integers, a[1].dtype())}; });
-  add_constant(
-      "ones", "1 everywhere", "y = 1", {}, {size_attr(), dtype_attr()},
-      [](const Tensors&, const Attrs& a) { return Tensors{ones(a[0].integers, a[1].dtype())}; });
+      "full", "one value everywhere", "y = fill_value", {},
+      {size_attr(), number_attr("fill_value", 0, "of each element"), dtype_attr()},
+      [](Operands, const Attrs& a) { return full(a[0].integers, a[1].number, a[2].dtype()); });
+  add_constant("zeros", "0 everywhere", "y = 0", {}, {size_attr(), dtype_attr()},
+               [](Operands, const Attrs& a) { return zeros(a[0].integers, a[1].dtype()); });
+  add_constant("ones", "1 everywhere", "y = 1", {}, {size_attr(), dtype_attr()},
+               [](Operands, const Attrs& a) { return ones(a[0].integers, a[1].dtype()); });
   add_constant("zeros_like", "0 everywhere, in x's shape and dtype", "y = 0", {{"x"}}, {},
-               [](const Tensors& in, const Attrs&) { return Tensors{zeros_like(in[0])}; });
+               [](Operands in, const Attrs&) { return zeros_like(in[0]); });
   add_constant("ones_like", "1 everywhere, in x's shape and dtype", "y = 1", {{"x"}}, {},
-               [](const Tensors& in, const Attrs&) { return Tensors{ones_like(in[0])}; });
-  add_constant(
-      "full_like", "one value everywhere, in x's shape and dtype", "y = fill_value", {{"x"}},
-      {number_attr("fill_value", 0, "of each element")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{full_like(in[0], a[0].number)}; });
+               [](Operands in, const Attrs&) { return ones_like(in[0]); });
+  add_constant("full_like", "one value everywhere, in x's shape and dtype", "y = fill_value",
+               {{"x"}}, {number_attr("fill_value", 0, "of each element")},
+               [](Operands in, const Attrs& a) { return full_like(in[0], a[0].number); });
   add_constant("eye", "the identity matrix", "y[i, j] = [i = j]", {},
                {int_attr("n", "rows"),
                 {"m", AttrValue::Type::integer, {}, "columns; n when left out", true},
                 dtype_attr()},
-               [](const Tensors&, const Attrs& a) {
+               [](Operands, const Attrs& a) {
                  const int64_t n = a[0].integer;
-                 return Tensors{eye(n, a[1].is_none() ? n : a[1].integer, a[2].dtype())};
+                 return eye(n, a[1].is_none() ? n : a[1].integer, a[2].dtype());
                });
   add_constant(
       "arange", "evenly spaced numbers from start up to, without, end", "y[i] = start + i * step",
@@ -63,10 +58,10 @@ void register_creation() {
         {},
         "left out: i64 if all three are whole, else f32",
         true}},
-      [](const Tensors&, const Attrs& a) {
+      [](Operands, const Attrs& a) {
         const bool counts = whole(a[0].number) && whole(a[1].number) && whole(a[2].number);
         const DType dtype = !a[3].is_none() ? a[3].dtype() : counts ? DType::i64 : DType::f32;
-        return Tensors{arange(a[1].number, a[0].number, a[2].number, dtype)};
+        return arange(a[1].number, a[0].number, a[2].number, dtype);
       });
   add_constant("linspace", "evenly spaced numbers from start to end, both included",
                "y[i] = start + i * (end - start) / (steps - 1)", {},
@@ -74,8 +69,8 @@ void register_creation() {
                 {"end", AttrValue::Type::number, {}, "last number"},
                 int_attr("steps", "how many"),
                 dtype_attr()},
-               [](const Tensors&, const Attrs& a) {
-                 return Tensors{linspace(a[0].number, a[1].number, a[2].integer, a[3].dtype())};
+               [](Operands, const Attrs& a) {
+                 return linspace(a[0].number, a[1].number, a[2].integer, a[3].dtype());
                });
 }
 

@@ -74,8 +74,7 @@ Tensor norm_between(const char* op, const Tensor& a, const Tensor& b, double p, 
 AttrSpec order_attr() { return number_attr("p", 2, "order: any number, inf, -inf, or 0 to count"); }
 
 void add_norm_op(const char* name, const char* doc, const char* formula,
-                 std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-                 std::function<Tensors(const Tensors&, const Attrs&)> call) {
+                 std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs, OpCall call) {
   add_composition(name, "norm", doc, formula, std::move(operands), std::move(attrs),
                   std::move(call));
 }
@@ -85,12 +84,12 @@ void register_spreads() {
       dims_attr(), number_attr("correction", 1, "n - correction in the denominator"),
       keepdim_attr()};
   add_norm_op("var_mean", "variance and mean over axes", "(var(x), mean(x))", {{"x"}}, attrs,
-              [](const Tensors& in, const Attrs& a) {
+              [](Operands in, const Attrs& a) {
                 const Spread s = var_mean(in[0], a[0].integers, a[1].number, a[2].integer != 0);
                 return Tensors{s.spread, s.mean};
               });
   add_norm_op("std_mean", "standard deviation and mean over axes", "(std(x), mean(x))", {{"x"}},
-              attrs, [](const Tensors& in, const Attrs& a) {
+              attrs, [](Operands in, const Attrs& a) {
                 const Spread s = std_mean(in[0], a[0].integers, a[1].number, a[2].integer != 0);
                 return Tensors{s.spread, s.mean};
               });
@@ -100,37 +99,34 @@ void register_spreads() {
 
 void register_distances() {
   add_norm_op("norm", "vector norm over axes", "y = (sum_i |x_i|^p)^(1/p)", {{"x"}},
-              {order_attr(), dims_attr(), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
-                return Tensors{norm(in[0], a[0].number, a[1].integers, a[2].integer != 0)};
+              {order_attr(), dims_attr(), keepdim_attr()}, [](Operands in, const Attrs& a) {
+                return norm(in[0], a[0].number, a[1].integers, a[2].integer != 0);
               });
   add_norm_op("normalize", "divided by its norm over axes", "y = x / max(norm(x), eps)", {{"x"}},
               {order_attr(),
                {"dim", AttrValue::Type::integers, Ints{1}, "axes of the norm"},
                number_attr("eps", 1e-12, "the least divisor")},
-              [](const Tensors& in, const Attrs& a) {
-                return Tensors{normalize(in[0], a[0].number, a[1].integers, a[2].number)};
+              [](Operands in, const Attrs& a) {
+                return normalize(in[0], a[0].number, a[1].integers, a[2].number);
               });
   add_norm_op("cosine_similarity", "cosine of the angle between vectors along an axis",
               "y = sum_i x1_i x2_i / (max(|x1|, eps) max(|x2|, eps))", {{"x1"}, {"x2"}},
               {int_attr("dim", 1, "axis"), number_attr("eps", 1e-8, "the least length")},
-              [](const Tensors& in, const Attrs& a) {
-                return Tensors{cosine_similarity(in[0], in[1], a[0].integer, a[1].number)};
+              [](Operands in, const Attrs& a) {
+                return cosine_similarity(in[0], in[1], a[0].integer, a[1].number);
               });
   add_norm_op("pairwise_distance", "norm of the difference along the last axis",
               "y = norm(x1 - x2 + eps)", {{"x1"}, {"x2"}},
               {order_attr(), number_attr("eps", 1e-6, "added to the differences"), keepdim_attr()},
-              [](const Tensors& in, const Attrs& a) {
-                return Tensors{
-                    pairwise_distance(in[0], in[1], a[0].number, a[1].number, a[2].integer != 0)};
+              [](Operands in, const Attrs& a) {
+                return pairwise_distance(in[0], in[1], a[0].number, a[1].number, a[2].integer != 0);
               });
-  add_norm_op(
-      "cdist", "distances between all rows of two matrices",
-      "y[.., i, j] = norm(x1[.., i, :] - x2[.., j, :])", {{"x1"}, {"x2"}}, {order_attr()},
-      [](const Tensors& in, const Attrs& a) { return Tensors{cdist(in[0], in[1], a[0].number)}; });
+  add_norm_op("cdist", "distances between all rows of two matrices",
+              "y[.., i, j] = norm(x1[.., i, :] - x2[.., j, :])", {{"x1"}, {"x2"}}, {order_attr()},
+              [](Operands in, const Attrs& a) { return cdist(in[0], in[1], a[0].number); });
   add_norm_op("dist", "norm of the difference of two tensors", "y = norm(x1 - x2)",
-              {{"x1"}, {"x2"}}, {order_attr()}, [](const Tensors& in, const Attrs& a) {
-                return Tensors{dist(in[0], in[1], a[0].number)};
-              });
+              {{"x1"}, {"x2"}}, {order_attr()},
+              [](Operands in, const Attrs& a) { return dist(in[0], in[1], a[0].number); });
   register_spreads();
 }
 

@@ -210,7 +210,7 @@ Shape block_shape(const Tensor& y, const Tensor& x) {
 }
 Tensor identity(int64_t n, DType dtype, Device& device) {
   const Tensor ones = Tensor::full({n}, 1.0, dtype, device);
-  return get_op("embed").call({ones}, {Ints{n, n}, Ints{n + 1}, int64_t(0)})[0];
+  return get_op("embed").call(Tensors{ones}, {Ints{n, n}, Ints{n + 1}, int64_t(0)})[0];
 }
 // f on each index of the inputs' first axis: all at once, or one after another.
 Tensors over_rows(const Function& f, const Tensors& rows, bool vectorize) {

@@ -49,9 +49,7 @@ OpInfo gather_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return gather(t[0], node.attr(0).integer, node.input(1));
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{gather(in[0], a[0].integer, in[1])};
-  };
+  o.call = [](Operands in, const Attrs& a) { return gather(in[0], a[0].integer, in[1]); };
   return o;
 }
 
@@ -98,8 +96,8 @@ OpInfo scatter_op() {
     const Tensor base = t[0].defined() ? t[0] : zeros_like_input(node, 0);
     return t[2].defined() ? scatter_add(base, node.attr(0).integer, node.input(1), t[2]) : base;
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{scatter_add(in[0], a[0].integer, in[1], in[2])};
+  o.call = [](Operands in, const Attrs& a) {
+    return scatter_add(in[0], a[0].integer, in[1], in[2]);
   };
   return o;
 }
@@ -218,76 +216,69 @@ void register_by_tensor() {
   const AttrSpec dim = int_attr("dim", 0, "axis");
   const auto add = [](const char* name, const char* doc, const char* formula,
                       std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-                      std::function<Tensor(const Tensors&, const Attrs&)> call) {
+                      std::function<Tensor(Operands, const Attrs&)> call) {
     add_composition(name, "indexing", doc, formula, std::move(operands), std::move(attrs),
-                    [call](const Tensors& in, const Attrs& a) { return Tensors{call(in, a)}; });
+                    [call](Operands in, const Attrs& a) { return call(in, a); });
   };
   add("scatter",
       "src, or one value, at places of x chosen along an axis; the last of several stays",
       "y = x; y[index[i, j], j] = src[i, j]", {{"x"}, {"index"}, {"src", false, true}},
-      {dim, number_attr("value", 0, "where there is no src")},
-      [](const Tensors& in, const Attrs& a) {
+      {dim, number_attr("value", 0, "where there is no src")}, [](Operands in, const Attrs& a) {
         return in.size() > 2 ? scatter(in[0], a[0].integer, in[1], in[2])
                              : scatter(in[0], a[0].integer, in[1], a[1].number);
       });
   add("index_select", "slices of x picked along an axis", "y[i, :] = x[index[i], :]",
       {{"x"}, {"index"}}, {dim},
-      [](const Tensors& in, const Attrs& a) { return index_select(in[0], a[0].integer, in[1]); });
+      [](Operands in, const Attrs& a) { return index_select(in[0], a[0].integer, in[1]); });
   add("index_add", "adds slices of source to slices of x",
       "y = x; y[index[i]] += alpha * source[i]", {{"x"}, {"index"}, {"source"}},
-      {dim, number_attr("alpha", 1, "factor of the source")},
-      [](const Tensors& in, const Attrs& a) {
+      {dim, number_attr("alpha", 1, "factor of the source")}, [](Operands in, const Attrs& a) {
         return index_add(in[0], a[0].integer, in[1], in[2], a[1].number);
       });
   add("index_copy", "slices of x replaced by those of source; the last of several stays",
       "y = x; y[index[i]] = source[i]", {{"x"}, {"index"}, {"source"}}, {dim},
-      [](const Tensors& in, const Attrs& a) {
-        return index_copy(in[0], a[0].integer, in[1], in[2]);
-      });
+      [](Operands in, const Attrs& a) { return index_copy(in[0], a[0].integer, in[1], in[2]); });
   add("index_fill", "slices of x filled with one value", "y = x; y[index[i]] = value",
       {{"x"}, {"index"}}, {dim, number_attr("value", 0, "what is filled in")},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         return index_fill(in[0], a[0].integer, in[1], a[1].number);
       });
   add("index", "elements or slices at the places that several indices name together",
       "y[i] = x[i0[i], i1[i], ...]", {{"x"}, {"indices", true}}, {},
-      [](const Tensors& in, const Attrs&) {
-        return index(in[0], Tensors(in.begin() + 1, in.end()));
-      });
+      [](Operands in, const Attrs&) { return index(in[0], Tensors(in.begin() + 1, in.end())); });
   add("index_put", "x with values at the places that several indices name together",
       "y = x; y[i0[i], i1[i], ...] = values[i]", {{"x"}, {"values"}, {"indices", true}},
-      {bool_attr("accumulate", false, "add instead")}, [](const Tensors& in, const Attrs& a) {
+      {bool_attr("accumulate", false, "add instead")}, [](Operands in, const Attrs& a) {
         return index_put(in[0], Tensors(in.begin() + 2, in.end()), in[1], flag(a[0]));
       });
   add("take", "elements of the flattened x", "y[i] = x.flat[index[i]]", {{"x"}, {"index"}}, {},
-      [](const Tensors& in, const Attrs&) { return take(in[0], in[1]); });
+      [](Operands in, const Attrs&) { return take(in[0], in[1]); });
   add("put", "x with source at places of the flattened x", "y = x; y.flat[index[i]] = source[i]",
       {{"x"}, {"index"}, {"source"}}, {bool_attr("accumulate", false, "add instead")},
-      [](const Tensors& in, const Attrs& a) { return put(in[0], in[1], in[2], flag(a[0])); });
+      [](Operands in, const Attrs& a) { return put(in[0], in[1], in[2], flag(a[0])); });
   add("take_along_dim", "gather whose operands broadcast", "y[i, j] = x[indices[i, j], j]",
       {{"x"}, {"indices"}},
       {{"dim", AttrValue::Type::integer, {}, "axis; both flattened when left out", true}},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         return a[0].is_none() ? take_along_dim(in[0], in[1])
                               : take_along_dim(in[0], in[1], a[0].integer);
       });
   const std::vector<OperandSpec> two = {{"x"}, {"src"}};
   add("select_scatter", "x with src in the place of one index of an axis", "y = x; y[index] = src",
-      two, {dim, int_attr("index", 0, "negative from the end")},
-      [](const Tensors& in, const Attrs& a) {
+      two, {dim, int_attr("index", 0, "negative from the end")}, [](Operands in, const Attrs& a) {
         return select_scatter(in[0], in[1], a[0].integer, a[1].integer);
       });
   add("slice_scatter", "x with src in the place of a slice", "y = x; y[start:end:step] = src", two,
       {dim, int_attr("start", 0, "first"), int_attr("end", kEnd, "past the last"),
        int_attr("step", 1, "between two")},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         return slice_scatter(in[0], in[1], a[0].integer, a[1].integer, a[2].integer, a[3].integer);
       });
   add("diagonal_scatter", "x with src in the place of a diagonal",
       "y = x; y[i, i + offset] = src[i]", two,
       {int_attr("offset", 0, "above or below the main one"), int_attr("dim1", 0, "row axis"),
        int_attr("dim2", 1, "column axis")},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         return diagonal_scatter(in[0], in[1], a[0].integer, a[1].integer, a[2].integer);
       });
 }
@@ -297,12 +288,11 @@ void register_by_tensor() {
 void register_indexing() {
   gather_info = &add_op(gather_op());
   scatter_info = &add_op(scatter_op());
-  add_composition("embedding", "indexing", "rows of a table picked by an index tensor",
-                  "y[i, :] = weight[index[i], :]", {{"weight"}, {"index"}},
-                  {int_attr("padding_idx", -1, "a row without gradient; -1 for none")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{embedding(in[0], in[1], a[0].integer)};
-                  });
+  add_composition(
+      "embedding", "indexing", "rows of a table picked by an index tensor",
+      "y[i, :] = weight[index[i], :]", {{"weight"}, {"index"}},
+      {int_attr("padding_idx", -1, "a row without gradient; -1 for none")},
+      [](Operands in, const Attrs& a) { return embedding(in[0], in[1], a[0].integer); });
   register_by_tensor();
 }
 

@@ -95,7 +95,7 @@ OpInfo cat_op() {
   o.forward = cat_forward;
   o.vjp = cat_vjp;
   o.jvp = cat_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{cat(in, a[0].integer)}; };
+  o.call = [](Operands in, const Attrs& a) { return cat(list(in), a[0].integer); };
   return o;
 }
 
@@ -117,9 +117,7 @@ OpInfo pad_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return pad_raw(t[0], node.attr(0).integers, 0);
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{pad(in[0], a[0].integers, a[1].number)};
-  };
+  o.call = [](Operands in, const Attrs& a) { return pad(in[0], a[0].integers, a[1].number); };
   return o;
 }
 
@@ -128,10 +126,9 @@ OpInfo pad_op() {
 void register_join() {
   cat_info = &add_op(cat_op());
   pad_info = &add_op(pad_op());
-  add_composition(
-      "stack", "join", "tensors joined along a new axis", "y[k] = xk", {{"tensors", true}},
-      {int_attr("dim", 0, "its place")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{stack(in, a[0].integer)}; });
+  add_composition("stack", "join", "tensors joined along a new axis", "y[k] = xk",
+                  {{"tensors", true}}, {int_attr("dim", 0, "its place")},
+                  [](Operands in, const Attrs& a) { return stack(list(in), a[0].integer); });
 }
 
 Tensor cat(const Tensors& xs, int64_t dim) {

@@ -21,12 +21,11 @@ Tensor scaled_sum(const char* op, const Tensor& input, double beta, const Tensor
 
 template <Scaled f>
 void register_scaled(const char* name, const char* doc, const char* formula) {
-  add_composition(name, "contraction", doc, formula, {{"input"}, {"a"}, {"b"}},
-                  {number_attr("beta", 1, "factor of the input; 0: it is not read"),
-                   number_attr("alpha", 1, "factor of the product")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{f(in[0], in[1], in[2], a[0].number, a[1].number)};
-                  });
+  add_composition(
+      name, "contraction", doc, formula, {{"input"}, {"a"}, {"b"}},
+      {number_attr("beta", 1, "factor of the input; 0: it is not read"),
+       number_attr("alpha", 1, "factor of the product")},
+      [](Operands in, const Attrs& a) { return f(in[0], in[1], in[2], a[0].number, a[1].number); });
 }
 
 // Is the bias one for the last axis of the result?
@@ -52,13 +51,11 @@ void register_linear() {
   const OperandSpec bias{"bias", false, true};
   add_composition("linear", "contraction", "every row times a matrix, plus a bias",
                   "y = x weight^T + bias", {{"x"}, {"weight"}, bias}, {},
-                  [](const Tensors& in, const Attrs&) {
-                    return Tensors{linear(in[0], in[1], operand(in, 2))};
-                  });
+                  [](Operands in, const Attrs&) { return linear(in[0], in[1], operand(in, 2)); });
   add_composition("bilinear", "contraction", "a form in two vectors for each output, plus a bias",
                   "y[.., o] = sum_ij x1[.., i] weight[o, i, j] x2[.., j] + bias[o]",
-                  {{"x1"}, {"x2"}, {"weight"}, bias}, {}, [](const Tensors& in, const Attrs&) {
-                    return Tensors{bilinear(in[0], in[1], in[2], operand(in, 3))};
+                  {{"x1"}, {"x2"}, {"weight"}, bias}, {}, [](Operands in, const Attrs&) {
+                    return bilinear(in[0], in[1], in[2], operand(in, 3));
                   });
   register_scaled<addmm>("addmm", "a matrix product added to the input",
                          "y = beta * input + alpha * a b");
@@ -72,18 +69,16 @@ void register_linear() {
                           "y = beta * input + alpha * sum_n a[n] b[n]");
   add_composition("inner", "contraction", "sums of products over the last axes",
                   "y[i.., j..] = sum_k a[i.., k] * b[j.., k]", {{"a"}, {"b"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{inner(in[0], in[1])}; });
+                  [](Operands in, const Attrs&) { return inner(in[0], in[1]); });
   add_composition("vdot", "contraction", "scalar product of two vectors, the first conjugated",
                   "y = sum_k conj(a[k]) * b[k]", {{"a"}, {"b"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{vdot(in[0], in[1])}; });
+                  [](Operands in, const Attrs&) { return vdot(in[0], in[1]); });
   add_composition("vecdot", "contraction", "scalar products along an axis, the first conjugated",
                   "y = sum_k conj(a[k]) * b[k]", {{"a"}, {"b"}}, {int_attr("dim", -1, "axis")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{vecdot(in[0], in[1], a[0].integer)};
-                  });
+                  [](Operands in, const Attrs& a) { return vecdot(in[0], in[1], a[0].integer); });
   add_composition("chain_matmul", "contraction", "product of matrices in the cheapest order",
                   "y = a b c ...", {{"matrices", true}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{chain_matmul(in)}; });
+                  [](Operands in, const Attrs&) { return chain_matmul(list(in)); });
 }
 
 // The contraction runs over weight's last axis as it lies, so that its gradient lies so too.

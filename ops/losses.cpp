@@ -111,8 +111,7 @@ AttrSpec reduction_attr() { return text_attr("reduction", "mean", "mean, sum or 
 AttrSpec margin_attr(double value) { return number_attr("margin", value, "what costs nothing"); }
 
 void add_loss(const char* name, const char* doc, const char* formula,
-              std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-              std::function<Tensors(const Tensors&, const Attrs&)> call) {
+              std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs, OpCall call) {
   attrs.push_back(reduction_attr());
   add_composition(name, "loss", doc, formula, std::move(operands), std::move(attrs),
                   std::move(call));
@@ -122,15 +121,13 @@ using Loss = Tensor (*)(const Tensor&, const Tensor&, const char*);
 template <Loss f>
 void register_loss(const char* name, const char* doc, const char* formula) {
   add_loss(name, doc, formula, {{"x"}, {"target"}}, {},
-           [](const Tensors& in, const Attrs& a) { return Tensors{f(in[0], in[1], a[0].text)}; });
+           [](Operands in, const Attrs& a) { return f(in[0], in[1], a[0].text); });
 }
 using NumberLoss = Tensor (*)(const Tensor&, const Tensor&, double, const char*);
 template <NumberLoss f>
 void register_loss(const char* name, const char* doc, const char* formula, AttrSpec number) {
   add_loss(name, doc, formula, {{"x"}, {"target"}}, {std::move(number)},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{f(in[0], in[1], a[0].number, a[1].text)};
-           });
+           [](Operands in, const Attrs& a) { return f(in[0], in[1], a[0].number, a[1].text); });
 }
 
 bool flag(const AttrValue& a) { return a.integer != 0; }
@@ -139,23 +136,21 @@ const OperandSpec kX{"x"}, kTarget{"target"}, kWeight{"weight", false, true};
 void register_class_losses() {
   const AttrSpec ignore = int_attr("ignore_index", -100, "a target that counts nowhere");
   add_loss("nll_loss", "negative log likelihood of the target classes", "-x[i, target_i]",
-           {{"log_probabilities"}, kTarget, kWeight}, {ignore},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{nll_loss(in[0], in[1], a[1].text, operand(in, 2), a[0].integer)};
+           {{"log_probabilities"}, kTarget, kWeight}, {ignore}, [](Operands in, const Attrs& a) {
+             return nll_loss(in[0], in[1], a[1].text, operand(in, 2), a[0].integer);
            });
   add_loss(
       "cross_entropy", "nll_loss of log_softmax", "-log softmax(x)[i, target_i]",
       {{"logits"}, kTarget, kWeight},
       {ignore, number_attr("label_smoothing", 0, "share of the target spread over all classes")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{
-            cross_entropy(in[0], in[1], a[2].text, operand(in, 2), a[0].integer, a[1].number)};
+      [](Operands in, const Attrs& a) {
+        return cross_entropy(in[0], in[1], a[2].text, operand(in, 2), a[0].integer, a[1].number);
       });
   add_loss("multi_margin_loss", "hinge loss of each class against the target's",
            "sum_(c != t) max(0, margin - x[t] + x[c])^p / classes", {kX, kTarget, kWeight},
-           {number_attr("p", 1, "1 or 2"), margin_attr(1)}, [](const Tensors& in, const Attrs& a) {
-             return Tensors{multi_margin_loss(in[0], in[1], a[0].number, a[1].number, a[2].text,
-                                              operand(in, 2))};
+           {number_attr("p", 1, "1 or 2"), margin_attr(1)}, [](Operands in, const Attrs& a) {
+             return multi_margin_loss(in[0], in[1], a[0].number, a[1].number, a[2].text,
+                                      operand(in, 2));
            });
 }
 
@@ -163,39 +158,35 @@ void register_likelihoods() {
   add_loss("kl_div", "Kullback-Leibler divergence of the target from x, a logarithm",
            "target (log target - x)", {kX, kTarget},
            {bool_attr("log_target", false, "the target is a logarithm too")},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{kl_div(in[0], in[1], a[1].text, flag(a[0]))};
-           });
+           [](Operands in, const Attrs& a) { return kl_div(in[0], in[1], a[1].text, flag(a[0])); });
   add_loss("binary_cross_entropy", "of probabilities; logarithms are held above -100",
            "-target log x - (1 - target) log(1 - x)", {kX, kTarget, kWeight}, {},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{binary_cross_entropy(in[0], in[1], operand(in, 2), a[0].text)};
+           [](Operands in, const Attrs& a) {
+             return binary_cross_entropy(in[0], in[1], operand(in, 2), a[0].text);
            });
   add_loss("binary_cross_entropy_with_logits", "binary cross-entropy of s = sigmoid(x)",
            "-pos_weight target log s - (1 - target) log(1 - s)",
            {kX, kTarget, kWeight, {"pos_weight", false, true}}, {},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{binary_cross_entropy_with_logits(in[0], in[1], operand(in, 2),
-                                                             operand(in, 3), a[0].text)};
+           [](Operands in, const Attrs& a) {
+             return binary_cross_entropy_with_logits(in[0], in[1], operand(in, 2), operand(in, 3),
+                                                     a[0].text);
            });
   add_loss("poisson_nll_loss", "of a Poisson distribution with mean exp(x), or x",
            "exp(x) - target x", {kX, kTarget},
            {bool_attr("log_input", true, "the mean is exp(x); else x"),
             bool_attr("full", false, "with Stirling's term of the target"),
             number_attr("eps", 1e-8, "added to x under the logarithm")},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{
-                 poisson_nll_loss(in[0], in[1], flag(a[0]), flag(a[1]), a[2].number, a[3].text)};
+           [](Operands in, const Attrs& a) {
+             return poisson_nll_loss(in[0], in[1], flag(a[0]), flag(a[1]), a[2].number, a[3].text);
            });
-  add_loss(
-      "gaussian_nll_loss",
-      "of a normal distribution with mean x; var is held above eps, its gradient as if not",
-      "(log var + (x - target)^2 / var) / 2", {kX, kTarget, {"var"}},
-      {bool_attr("full", false, "with log(2 pi) / 2"),
-       number_attr("eps", 1e-6, "the least variance")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{gaussian_nll_loss(in[0], in[1], in[2], flag(a[0]), a[1].number, a[2].text)};
-      });
+  add_loss("gaussian_nll_loss",
+           "of a normal distribution with mean x; var is held above eps, its gradient as if not",
+           "(log var + (x - target)^2 / var) / 2", {kX, kTarget, {"var"}},
+           {bool_attr("full", false, "with log(2 pi) / 2"),
+            number_attr("eps", 1e-6, "the least variance")},
+           [](Operands in, const Attrs& a) {
+             return gaussian_nll_loss(in[0], in[1], in[2], flag(a[0]), a[1].number, a[2].text);
+           });
 }
 
 void register_margins() {
@@ -209,18 +200,18 @@ void register_margins() {
   };
   add_loss("margin_ranking_loss", "x1 should exceed x2 where the target is 1, else below it",
            "max(0, -target (x1 - x2) + margin)", three("x1", "x2", "target"), {margin_attr(0)},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{margin_ranking_loss(in[0], in[1], in[2], a[0].number, a[1].text)};
+           [](Operands in, const Attrs& a) {
+             return margin_ranking_loss(in[0], in[1], in[2], a[0].number, a[1].text);
            });
   add_loss("cosine_embedding_loss", "rows should be parallel where the target is 1, else not",
            "1 - cos, max(0, cos - margin)", three("x1", "x2", "target"), {margin_attr(0)},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{cosine_embedding_loss(in[0], in[1], in[2], a[0].number, a[1].text)};
+           [](Operands in, const Attrs& a) {
+             return cosine_embedding_loss(in[0], in[1], in[2], a[0].number, a[1].text);
            });
   add_loss("multilabel_soft_margin_loss", "mean over the classes of binary cross-entropies",
            "-(target log s(x) + (1 - target) log s(-x))", {kX, kTarget, kWeight}, {},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{multilabel_soft_margin_loss(in[0], in[1], operand(in, 2), a[0].text)};
+           [](Operands in, const Attrs& a) {
+             return multilabel_soft_margin_loss(in[0], in[1], operand(in, 2), a[0].text);
            });
   add_loss("triplet_margin_loss",
            "the anchor should be nearer to the positive than to the negative",
@@ -228,9 +219,9 @@ void register_margins() {
            {margin_attr(1), number_attr("p", 2, "order of the norm"),
             number_attr("eps", 1e-6, "added to the differences"),
             bool_attr("swap", false, "|p - n| instead of |a - n| if it is smaller")},
-           [](const Tensors& in, const Attrs& a) {
-             return Tensors{triplet_margin_loss(in[0], in[1], in[2], a[0].number, a[1].number,
-                                                a[2].number, flag(a[3]), a[4].text)};
+           [](Operands in, const Attrs& a) {
+             return triplet_margin_loss(in[0], in[1], in[2], a[0].number, a[1].number, a[2].number,
+                                        flag(a[3]), a[4].text);
            });
 }
 

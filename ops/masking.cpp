@@ -31,30 +31,26 @@ void register_nonzero() {
   for (const char* name : {"nonzero", "argwhere"})
     add_composition(name, "indexing", "the indices of the elements that are not 0, one row each",
                     "x[y[k, 0], y[k, 1], ...] != 0", {{"x"}}, {},
-                    [](const Tensors& in, const Attrs&) { return Tensors{nonzero(in[0])}; })
+                    [](Operands in, const Attrs&) { return nonzero(in[0]); })
         .differentiable = false;
   add_composition("count_nonzero", "reduction", "how many elements are not 0",
                   "y = sum_i [x_i != 0]", {{"x"}}, {dims_attr()},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{count_nonzero(in[0], a[0].integers)};
-                  })
-      .differentiable = false;
-  add_composition("any", "reduction", "is one of the elements not 0?", "y = or_i x_i", {{"x"}},
-                  {dims_attr(), keepdim_attr()},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{any(in[0], a[0].integers, a[1].integer != 0)};
-                  })
-      .differentiable = false;
-  add_composition("all", "reduction", "are all elements not 0?", "y = and_i x_i", {{"x"}},
-                  {dims_attr(), keepdim_attr()},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{all(in[0], a[0].integers, a[1].integer != 0)};
-                  })
+                  [](Operands in, const Attrs& a) { return count_nonzero(in[0], a[0].integers); })
       .differentiable = false;
   add_composition(
-      "one_hot", "indexing", "1 in the place that x names, else 0 (i64)", "y[i, c] = [x_i = c]",
-      {{"x"}}, {int_attr("num_classes", -1, "-1: the largest of x, plus 1")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{one_hot(in[0], a[0].integer)}; })
+      "any", "reduction", "is one of the elements not 0?", "y = or_i x_i", {{"x"}},
+      {dims_attr(), keepdim_attr()},
+      [](Operands in, const Attrs& a) { return any(in[0], a[0].integers, a[1].integer != 0); })
+      .differentiable = false;
+  add_composition(
+      "all", "reduction", "are all elements not 0?", "y = and_i x_i", {{"x"}},
+      {dims_attr(), keepdim_attr()},
+      [](Operands in, const Attrs& a) { return all(in[0], a[0].integers, a[1].integer != 0); })
+      .differentiable = false;
+  add_composition("one_hot", "indexing", "1 in the place that x names, else 0 (i64)",
+                  "y[i, c] = [x_i = c]", {{"x"}},
+                  {int_attr("num_classes", -1, "-1: the largest of x, plus 1")},
+                  [](Operands in, const Attrs& a) { return one_hot(in[0], a[0].integer); })
       .differentiable = false;
 }
 
@@ -64,20 +60,19 @@ void register_masking() {
   add_composition("masked_fill", "indexing", "one value where the mask holds",
                   "y = value where mask, else x", {{"x"}, {"mask"}, {"value", false, true}},
                   {number_attr("value", 0, "where there is no operand of that name")},
-                  [](const Tensors& in, const Attrs& a) {
+                  [](Operands in, const Attrs& a) {
                     const Tensor value = in.size() > 2
                                              ? in[2]
                                              : full({}, a[0].number, in[0].dtype(), in[0].device());
-                    return Tensors{masked_fill(in[0], in[1], value)};
+                    return masked_fill(in[0], in[1], value);
                   });
   add_composition("masked_select", "indexing", "the elements for which the mask holds, in one line",
-                  "y = x[mask]", {{"x"}, {"mask"}}, {}, [](const Tensors& in, const Attrs&) {
-                    return Tensors{masked_select(in[0], in[1])};
-                  });
-  add_composition(
-      "masked_scatter", "indexing", "the elements of source, in order, where the mask holds",
-      "y = x; y[mask] = source[0], source[1], ...", {{"x"}, {"mask"}, {"source"}}, {},
-      [](const Tensors& in, const Attrs&) { return Tensors{masked_scatter(in[0], in[1], in[2])}; });
+                  "y = x[mask]", {{"x"}, {"mask"}}, {},
+                  [](Operands in, const Attrs&) { return masked_select(in[0], in[1]); });
+  add_composition("masked_scatter", "indexing",
+                  "the elements of source, in order, where the mask holds",
+                  "y = x; y[mask] = source[0], source[1], ...", {{"x"}, {"mask"}, {"source"}}, {},
+                  [](Operands in, const Attrs&) { return masked_scatter(in[0], in[1], in[2]); });
   register_nonzero();
 }
 

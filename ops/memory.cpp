@@ -61,7 +61,7 @@ const OpInfo& cast_op() {
     o.group = "memory";
     o.operands = {{"x"}};
     o.attrs = {{"dtype", AttrValue::Type::dtype, {}, "f32 f64 c64 c128 i32 i64 u8 bool f16 bf16"}};
-    o.call = [](const Tensors& in, const Attrs& a) { return Tensors{cast(in[0], target(a))}; };
+    o.call = [](Operands in, const Attrs& a) { return cast(in[0], target(a)); };
     o.forward = [](OpContext& ctx) {
       const Tensor& x = ctx.inputs[0];
       Tensor y = Tensor::empty(x.sizes(), target(ctx.attrs), x.device());
@@ -99,7 +99,7 @@ const OpInfo& contiguous_op() {
     OpInfo o = identity_op("contiguous", "the same values, row-major", [](OpContext& ctx) {
       ctx.outputs.push_back(dense_copy(ctx.inputs[0]));
     });
-    o.call = [](const Tensors& in, const Attrs&) { return Tensors{contiguous(in[0])}; };
+    o.call = [](Operands in, const Attrs&) { return contiguous(in[0]); };
     return add_op(std::move(o));
   }();
   return op;
@@ -114,7 +114,7 @@ const OpInfo& clone_op() {
           ctx.outputs.push_back(overlaps_itself(x.sizes(), x.strides()) ? dense_copy(x)
                                                                         : x.clone_data());
         });
-    o.call = [](const Tensors& in, const Attrs&) { return Tensors{clone(in[0])}; };
+    o.call = [](Operands in, const Attrs&) { return clone(in[0]); };
     return add_op(std::move(o));
   }();
   return op;

@@ -114,32 +114,29 @@ AttrSpec shape_attr() { return ints_attr("normalized_shape", "sizes of the last 
 
 void register_norms() {
   auto add = [](std::string name, std::string doc, std::string formula,
-                std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-                std::function<Tensors(const Tensors&, const Attrs&)> call) {
+                std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs, OpCall call) {
     add_composition(std::move(name), "norm", std::move(doc), std::move(formula),
                     std::move(operands), std::move(attrs), std::move(call));
   };
   const char* standard = "y = (x - mean) / sqrt(var + eps) * weight + bias";
   add("layer_norm", "mean 0 and variance 1 over the last axes", standard, {kX, kWeight, kBias},
-      {shape_attr(), eps_attr(1e-5)}, [](const Tensors& in, const Attrs& a) {
-        return Tensors{
-            layer_norm(in[0], a[0].integers, operand(in, 1), operand(in, 2), a[1].number)};
+      {shape_attr(), eps_attr(1e-5)}, [](Operands in, const Attrs& a) {
+        return layer_norm(in[0], a[0].integers, operand(in, 1), operand(in, 2), a[1].number);
       });
   add("rms_norm", "mean square 1 over the last axes", "y = x / sqrt(mean(x^2) + eps) * weight",
       {kX, kWeight}, {shape_attr(), number_attr("eps", 1e-5, "added to the mean square")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{rms_norm(in[0], a[0].integers, operand(in, 1), a[1].number)};
+      [](Operands in, const Attrs& a) {
+        return rms_norm(in[0], a[0].integers, operand(in, 1), a[1].number);
       });
   add("group_norm", "mean 0 and variance 1 over each group of channels of a sample", standard,
       {kX, kWeight, kBias},
       {int_attr("num_groups", "equal groups of neighbouring channels"), eps_attr(1e-5)},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{
-            group_norm(in[0], a[0].integer, operand(in, 1), operand(in, 2), a[1].number)};
+      [](Operands in, const Attrs& a) {
+        return group_norm(in[0], a[0].integer, operand(in, 1), operand(in, 2), a[1].number);
       });
   add("instance_norm", "mean 0 and variance 1 over each channel of a sample", standard,
-      {kX, kWeight, kBias}, {eps_attr(1e-5)}, [](const Tensors& in, const Attrs& a) {
-        return Tensors{instance_norm(in[0], operand(in, 1), operand(in, 2), a[0].number)};
+      {kX, kWeight, kBias}, {eps_attr(1e-5)}, [](Operands in, const Attrs& a) {
+        return instance_norm(in[0], operand(in, 1), operand(in, 2), a[0].number);
       });
   add("batch_norm",
       "mean 0 and variance 1 over each channel of the batch when training, else by the running "
@@ -148,18 +145,17 @@ void register_norms() {
       {bool_attr("training", false, "use the batch's own statistics"),
        number_attr("momentum", 0.1, "share of the new statistics in the running ones"),
        eps_attr(1e-5)},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{batch_normed(in[0], in[1], in[2], operand(in, 3), operand(in, 4),
-                                    a[0].integer != 0, a[2].number)
-                           .y};
+      [](Operands in, const Attrs& a) {
+        return batch_normed(in[0], in[1], in[2], operand(in, 3), operand(in, 4), a[0].integer != 0,
+                            a[2].number)
+            .y;
       });
   add("local_response_norm", "damped by the squares of the neighbouring channels",
       "y = x / (k + alpha * mean of x^2 over size channels)^beta", {kX},
       {int_attr("size", "channels in a neighbourhood"), number_attr("alpha", 1e-4, "of the mean"),
        number_attr("beta", 0.75, "exponent"), number_attr("k", 1, "added")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{
-            local_response_norm(in[0], a[0].integer, a[1].number, a[2].number, a[3].number)};
+      [](Operands in, const Attrs& a) {
+        return local_response_norm(in[0], a[0].integer, a[1].number, a[2].number, a[3].number);
       });
 }
 

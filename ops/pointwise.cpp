@@ -258,9 +258,9 @@ OpInfo& add_statement_op(int id, const StatementReader& reader) {
   op.jvp = jvp;
   op.cost = cost;
   OpInfo& added = add_op(std::move(op));
-  added.call = [&added](const Tensors& in, const Attrs& attrs) {
-    if (attrs.size() >= added.attrs.size()) return Tensors{run(added, in, attrs)};
-    return Tensors{run(added, in, added.completed(attrs))};
+  added.call = [&added](Operands in, const Attrs& attrs) {
+    if (attrs.size() >= added.attrs.size()) return run(added, in, attrs);
+    return run(added, in, added.completed(attrs));
   };
   readers.resize(std::max(readers.size(), size_t(id) + 1));
   readers[size_t(id)] = reader;

@@ -44,36 +44,31 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
 
 void register_pointwise_compositions() {
   add_composition("sgn", "pointwise", "sign; z / |z| on complex numbers", "sign(x)", {{"x"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{sgn(in[0])}; });
+                  [](Operands in, const Attrs&) { return sgn(in[0]); });
   add_composition("rsub", "pointwise", "difference of b and a", "b - alpha a", {{"a"}, {"b"}},
-                  {number_attr("alpha", 1, "factor of a")}, [](const Tensors& in, const Attrs& a) {
-                    return Tensors{rsub(in[0], in[1], a[0].number)};
-                  });
+                  {number_attr("alpha", 1, "factor of a")},
+                  [](Operands in, const Attrs& a) { return rsub(in[0], in[1], a[0].number); });
+  add_composition("lerp", "pointwise", "the point that lies weight of the way from start to end",
+                  "start + weight (end - start)", {{"start"}, {"end"}, {"weight"}}, {},
+                  [](Operands in, const Attrs&) { return lerp(in[0], in[1], in[2]); });
   add_composition(
-      "lerp", "pointwise", "the point that lies weight of the way from start to end",
-      "start + weight (end - start)", {{"start"}, {"end"}, {"weight"}}, {},
-      [](const Tensors& in, const Attrs&) { return Tensors{lerp(in[0], in[1], in[2])}; });
-  add_composition("addcmul", "pointwise", "x and a product", "x + value a b", {{"x"}, {"a"}, {"b"}},
-                  {number_attr("value", 1, "factor of the product")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{addcmul(in[0], in[1], in[2], a[0].number)};
-                  });
-  add_composition("addcdiv", "pointwise", "x and a quotient", "x + value a / b",
-                  {{"x"}, {"a"}, {"b"}}, {number_attr("value", 1, "factor of the quotient")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{addcdiv(in[0], in[1], in[2], a[0].number)};
-                  });
+      "addcmul", "pointwise", "x and a product", "x + value a b", {{"x"}, {"a"}, {"b"}},
+      {number_attr("value", 1, "factor of the product")},
+      [](Operands in, const Attrs& a) { return addcmul(in[0], in[1], in[2], a[0].number); });
+  add_composition(
+      "addcdiv", "pointwise", "x and a quotient", "x + value a / b", {{"x"}, {"a"}, {"b"}},
+      {number_attr("value", 1, "factor of the quotient")},
+      [](Operands in, const Attrs& a) { return addcdiv(in[0], in[1], in[2], a[0].number); });
   add_composition("clamp_tensor", "pointwise", "x held between tensors", "min(max(x, min), max)",
-                  {{"x"}, {"min"}, {"max", false, true}}, {}, [](const Tensors& in, const Attrs&) {
-                    return Tensors{clamp(in[0], in[1], operand(in, 2))};
-                  });
+                  {{"x"}, {"min"}, {"max", false, true}}, {},
+                  [](Operands in, const Attrs&) { return clamp(in[0], in[1], operand(in, 2)); });
   add_composition(
       "isclose", "pointwise", "are a and b about equal?", "|a - b| <= atol + rtol |b|",
       {{"a"}, {"b"}},
       {number_attr("rtol", 1e-5, "share of |b|"), number_attr("atol", 1e-8, "whatever b"),
        bool_attr("equal_nan", false, "is NaN close to NaN?")},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{isclose(in[0], in[1], a[0].number, a[1].number, a[2].integer != 0)};
+      [](Operands in, const Attrs& a) {
+        return isclose(in[0], in[1], a[0].number, a[1].number, a[2].integer != 0);
       })
       .differentiable = false;
 }

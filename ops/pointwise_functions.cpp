@@ -162,11 +162,9 @@ Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf,
 void register_pointwise_forms() {
   const auto op_of = [](const char* name) -> OpInfo& { return const_cast<OpInfo&>(get_op(name)); };
   op_of("gelu").attrs.push_back({"approximate", AttrValue::Type::text, "none", "none or tanh"});
-  op_of("gelu").call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{gelu(in[0], a[0].text)};
-  };
-  op_of("polygamma").call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{polygamma(a[0].number, in[0])};
+  op_of("gelu").call = [](Operands in, const Attrs& a) { return gelu(in[0], a[0].text); };
+  op_of("polygamma").call = [](Operands in, const Attrs& a) {
+    return polygamma(a[0].number, in[0]);
   };
   OpInfo& finite = op_of("nan_to_num");
   for (size_t k : {1, 2})
@@ -175,11 +173,11 @@ void register_pointwise_forms() {
                        {},
                        "the largest number of the dtype if left out",
                        true};
-  finite.call = [](const Tensors& in, const Attrs& a) {
+  finite.call = [](Operands in, const Attrs& a) {
     const auto given = [](const AttrValue& v) {
       return v.is_none() ? std::optional<double>() : v.number;
     };
-    return Tensors{nan_to_num(in[0], a[0].number, given(a[1]), given(a[2]))};
+    return nan_to_num(in[0], a[0].number, given(a[1]), given(a[2]));
   };
 }
 

@@ -250,9 +250,9 @@ void register_max(const char* name) {
   attrs.push_back(ceil_attr());
   add_composition(name, "pooling", "largest element of each window; the first one has the gradient",
                   "y[s] = max_k x[s * stride + k * dilation - padding]", {{"input"}}, attrs,
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{f(in[0], a[0].integers, a[1].integers, a[2].integers,
-                                     a[3].integers, a[4].integer != 0)};
+                  [](Operands in, const Attrs& a) {
+                    return f(in[0], a[0].integers, a[1].integers, a[2].integers, a[3].integers,
+                             a[4].integer != 0);
                   });
 }
 template <AvgPool f>
@@ -262,16 +262,16 @@ void register_avg(const char* name) {
   attrs.push_back(bool_attr("count_include_pad", true, "zeros of the padding count as elements"));
   add_composition(name, "pooling", "mean of each window",
                   "y[s] = mean_k x[s * stride + k - padding]", {{"input"}}, attrs,
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{f(in[0], a[0].integers, a[1].integers, a[2].integers,
-                                     a[3].integer != 0, a[4].integer != 0)};
+                  [](Operands in, const Attrs& a) {
+                    return f(in[0], a[0].integers, a[1].integers, a[2].integers, a[3].integer != 0,
+                             a[4].integer != 0);
                   });
 }
 template <AdaptivePool f>
 void register_adaptive(const char* name, const char* doc, const char* formula) {
-  add_composition(
-      name, "pooling", doc, formula, {{"input"}}, {ints_attr("output_size", "windows per axis")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{f(in[0], a[0].integers)}; });
+  add_composition(name, "pooling", doc, formula, {{"input"}},
+                  {ints_attr("output_size", "windows per axis")},
+                  [](Operands in, const Attrs& a) { return f(in[0], a[0].integers); });
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ using Two = Tensor (*)(const Tensor&, const Tensor&);
 template <Two f>
 void register_two(const char* name, const char* doc, const char* formula) {
   add_composition(name, "contraction", doc, formula, {{"a"}, {"b"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{f(in[0], in[1])}; });
+                  [](Operands in, const Attrs&) { return f(in[0], in[1]); });
 }
 
 }  // namespace
@@ -50,12 +50,12 @@ void register_products() {
       {{"dims_a", AttrValue::Type::integers, {}, "axes of a", true},
        {"dims_b", AttrValue::Type::integers, {}, "axes of b, pair by pair", true},
        {"dims", AttrValue::Type::integer, {}, "or so many: the last of a, the first of b", true}},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         const int64_t n = a[2].integer;
-        if (n == 0) return Tensors{tensordot(in[0], in[1], a[0].integers, a[1].integers)};
+        if (n == 0) return tensordot(in[0], in[1], a[0].integers, a[1].integers);
         if (n < 0 || !a[0].is_none() || !a[1].is_none())
           fail(ErrorKind::value, "tensordot", "dims is ", n, "; a count, and no lists beside it");
-        return Tensors{tensordot(in[0], in[1], range(-n, n), range(0, n))};
+        return tensordot(in[0], in[1], range(-n, n), range(0, n));
       });
 }
 

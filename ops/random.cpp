@@ -55,12 +55,11 @@ Tensor draw(const OpInfo& op, Device& device, const Attrs& attrs) {
 using Dropout = Tensor (*)(const Tensor&, double, bool);
 template <Dropout f>
 void register_dropout(const char* name, const char* doc, const char* formula) {
-  add_composition(name, "random", doc, formula, {{"x"}},
-                  {number_attr("p", 0.5, "of a zero"),
-                   {"training", AttrValue::Type::boolean, true, "else y = x"}},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{f(in[0], a[0].number, a[1].integer != 0)};
-                  });
+  add_composition(
+      name, "random", doc, formula, {{"x"}},
+      {number_attr("p", 0.5, "of a zero"),
+       {"training", AttrValue::Type::boolean, true, "else y = x"}},
+      [](Operands in, const Attrs& a) { return f(in[0], a[0].number, a[1].integer != 0); });
 }
 
 void check_probability(const char* op, double p) {
@@ -80,22 +79,22 @@ void register_random() {
   OpInfo o = random_op("uniform", "numbers between low (included) and high", "y ~ U[low, high)",
                        {number_attr("low", 0, "lower end"), number_attr("high", 1, "upper end")});
   o.forward = forward<GD_UNIFORM>;
-  o.call = [](const Tensors&, const Attrs& a) {
-    return Tensors{uniform(a[0].integers, a[1].number, a[2].number, a[3].dtype())};
+  o.call = [](Operands, const Attrs& a) {
+    return uniform(a[0].integers, a[1].number, a[2].number, a[3].dtype());
   };
   uniform_info = &add_op(std::move(o));
   o = random_op("normal", "normally distributed numbers", "y ~ N(mean, std^2)",
                 {number_attr("mean", 0, "mean"), number_attr("std", 1, "standard deviation")});
   o.forward = forward<GD_NORMAL>;
-  o.call = [](const Tensors&, const Attrs& a) {
-    return Tensors{normal(a[0].integers, a[1].number, a[2].number, a[3].dtype())};
+  o.call = [](Operands, const Attrs& a) {
+    return normal(a[0].integers, a[1].number, a[2].number, a[3].dtype());
   };
   normal_info = &add_op(std::move(o));
   o = random_op("bernoulli", "1 with probability p, else 0", "y = [u < p]",
                 {number_attr("p", 0.5, "of a 1")});
   o.forward = forward<GD_BERNOULLI>;
-  o.call = [](const Tensors&, const Attrs& a) {
-    return Tensors{bernoulli(a[0].integers, a[1].number, a[2].dtype())};
+  o.call = [](Operands, const Attrs& a) {
+    return bernoulli(a[0].integers, a[1].number, a[2].dtype());
   };
   bernoulli_info = &add_op(std::move(o));
   register_dropout<dropout>(

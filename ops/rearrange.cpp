@@ -33,14 +33,13 @@ Tensors all_at_least(const Tensors& xs, int64_t rank, int64_t after = 0) {
   return out;
 }
 
-using Call = std::function<Tensors(const Tensors&, const Attrs&)>;
 void add_one(const char* name, const char* doc, const char* formula, std::vector<AttrSpec> attrs,
-             Call call) {
+             OpCall call) {
   add_composition(name, "rearrange", doc, formula, {{"x"}}, std::move(attrs), std::move(call));
 }
 void add_list(const char* name, const char* doc, const char* formula, Tensor (*f)(const Tensors&)) {
   add_composition(name, "join", doc, formula, {{"tensors", true}}, {},
-                  [f](const Tensors& in, const Attrs&) { return Tensors{f(in)}; });
+                  [f](Operands in, const Attrs&) { return f(list(in)); });
 }
 
 void register_moved() {
@@ -48,111 +47,99 @@ void register_moved() {
           "y[(i + shift) mod n] = x[i]",
           {ints_attr("shifts", "one per axis"),
            {"dims", AttrValue::Type::integers, {}, "axes; flattened when left out", true}},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{roll(in[0], a[0].integers, a[1].integers)};
-          });
+          [](Operands in, const Attrs& a) { return roll(in[0], a[0].integers, a[1].integers); });
   add_one("fliplr", "columns reversed", "y[i, j] = x[i, n - 1 - j]", {},
-          [](const Tensors& in, const Attrs&) { return Tensors{flip(in[0], {1})}; });
+          [](Operands in, const Attrs&) { return flip(in[0], {1}); });
   add_one("flipud", "rows reversed", "y[i] = x[n - 1 - i]", {},
-          [](const Tensors& in, const Attrs&) { return Tensors{flip(in[0], {0})}; });
+          [](Operands in, const Attrs&) { return flip(in[0], {0}); });
   add_one("rot90", "turned by k quarters in the plane of two axes", "y[n - 1 - j, i] = x[i, j]",
           {int_attr("k", 1, "quarters"),
            {"dims", AttrValue::Type::integers, Ints{0, 1}, "from the first to the second"}},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{rot90(in[0], a[0].integer, a[1].integers)};
-          });
+          [](Operands in, const Attrs& a) { return rot90(in[0], a[0].integer, a[1].integers); });
   add_one("movedim", "axes moved, the others keep their order", "y[.., i_s, ..] = x[i]",
           {ints_attr("source", "axes"), ints_attr("destination", "their places")},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{movedim(in[0], a[0].integers, a[1].integers)};
-          });
+          [](Operands in, const Attrs& a) { return movedim(in[0], a[0].integers, a[1].integers); });
   add_one("flatten", "several axes as one", "y[...] = x[...]",
           {int_attr("start_dim", 0, "first axis"), int_attr("end_dim", -1, "last axis")},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{flatten(in[0], a[0].integer, a[1].integer)};
-          });
+          [](Operands in, const Attrs& a) { return flatten(in[0], a[0].integer, a[1].integer); });
   add_one("ravel", "all axes as one", "y[...] = x[...]", {},
-          [](const Tensors& in, const Attrs&) { return Tensors{flatten(in[0])}; });
-  add_one("unflatten", "one axis as several", "y[...] = x[...]",
-          {int_attr("dim", "axis"), ints_attr("sizes", "one -1 is inferred")},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{unflatten(in[0], a[0].integer, a[1].integers)};
-          });
+          [](Operands in, const Attrs&) { return flatten(in[0]); });
+  add_one(
+      "unflatten", "one axis as several", "y[...] = x[...]",
+      {int_attr("dim", "axis"), ints_attr("sizes", "one -1 is inferred")},
+      [](Operands in, const Attrs& a) { return unflatten(in[0], a[0].integer, a[1].integers); });
 }
 
 void register_triangles() {
   const AttrSpec k = int_attr("diagonal", 0, "above (positive) or below the main one");
   add_one("tril", "0 above a diagonal", "y[i, j] = x[i, j] if j - i <= diagonal, else 0", {k},
-          [](const Tensors& in, const Attrs& a) { return Tensors{tril(in[0], a[0].integer)}; });
+          [](Operands in, const Attrs& a) { return tril(in[0], a[0].integer); });
   add_one("triu", "0 below a diagonal", "y[i, j] = x[i, j] if j - i >= diagonal, else 0", {k},
-          [](const Tensors& in, const Attrs& a) { return Tensors{triu(in[0], a[0].integer)}; });
+          [](Operands in, const Attrs& a) { return triu(in[0], a[0].integer); });
   add_one("diag", "of a vector the matrix with it on a diagonal; of a matrix its diagonal",
           "y[i, i + diagonal] = x[i]", {k},
-          [](const Tensors& in, const Attrs& a) { return Tensors{diag(in[0], a[0].integer)}; });
+          [](Operands in, const Attrs& a) { return diag(in[0], a[0].integer); });
   add_one("diag_embed", "the last axis on a diagonal of two axes, 0 elsewhere",
           "y[..., i, i + offset] = x[..., i]",
           {int_attr("offset", 0, "above (positive) or below the main one"),
            int_attr("dim1", -2, "row axis of the result"),
            int_attr("dim2", -1, "column axis of the result")},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{diag_embed(in[0], a[0].integer, a[1].integer, a[2].integer)};
+          [](Operands in, const Attrs& a) {
+            return diag_embed(in[0], a[0].integer, a[1].integer, a[2].integer);
           });
   add_one("trace", "sum of the diagonal of a matrix", "y = sum_i x[i, i]", {},
-          [](const Tensors& in, const Attrs&) { return Tensors{trace(in[0])}; });
+          [](Operands in, const Attrs&) { return trace(in[0]); });
 }
 
 void register_repeated() {
   add_one("repeat", "copies side by side, per axis", "y[i] = x[i mod n]",
           {ints_attr("repeats", "per axis; more than x has make new ones in front")},
-          [](const Tensors& in, const Attrs& a) { return Tensors{repeat(in[0], a[0].integers)}; });
+          [](Operands in, const Attrs& a) { return repeat(in[0], a[0].integers); });
   add_one("tile", "copies side by side, per axis from the last", "y[i] = x[i mod n]",
           {ints_attr("dims", "per axis, the missing ones in front are 1")},
-          [](const Tensors& in, const Attrs& a) { return Tensors{tile(in[0], a[0].integers)}; });
+          [](Operands in, const Attrs& a) { return tile(in[0], a[0].integers); });
   add_one("repeat_interleave", "each element several times", "y[i] = x[i / repeats]",
           {int_attr("repeats", "times"),
            {"dim", AttrValue::Type::integer, {}, "axis; flattened when left out", true}},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{a[1].is_none() ? repeat_interleave(in[0], a[0].integer)
-                                          : repeat_interleave(in[0], a[0].integer, a[1].integer)};
+          [](Operands in, const Attrs& a) {
+            return a[1].is_none() ? repeat_interleave(in[0], a[0].integer)
+                                  : repeat_interleave(in[0], a[0].integer, a[1].integer);
           });
   add_one("broadcast_to", "expanded to a shape", "y[j, i] = x[0 or i]",
           {ints_attr("size", "shape of the result")},
-          [](const Tensors& in, const Attrs& a) { return Tensors{expand(in[0], a[0].integers)}; });
+          [](Operands in, const Attrs& a) { return expand(in[0], a[0].integers); });
   add_composition("broadcast_tensors", "rearrange", "all expanded to one shape", "yk[i] = xk[i]",
                   {{"tensors", true}}, {},
-                  [](const Tensors& in, const Attrs&) { return broadcast_tensors(in); });
+                  [](Operands in, const Attrs&) { return broadcast_tensors(list(in)); });
   add_composition("meshgrid", "rearrange", "the coordinates of a grid, one tensor per axis",
                   "yk[i0, i1, ...] = xk[ik]", {{"tensors", true}},
                   {text_attr("indexing", "ij", "ij, or xy: the first two axes exchanged")},
-                  [](const Tensors& in, const Attrs& a) { return meshgrid(in, a[0].text); });
+                  [](Operands in, const Attrs& a) { return meshgrid(list(in), a[0].text); });
   add_composition("kron", "rearrange", "Kronecker product",
                   "y[i * m + k, j * n + l] = a[i, j] * b[k, l]", {{"a"}, {"b"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{kron(in[0], in[1])}; });
+                  [](Operands in, const Attrs&) { return kron(in[0], in[1]); });
   add_composition("cross", "rearrange", "cross product of 3-vectors",
                   "y[i] = a[i + 1] * b[i + 2] - a[i + 2] * b[i + 1]", {{"a"}, {"b"}},
-                  {int_attr("dim", -1, "axis of size 3")}, [](const Tensors& in, const Attrs& a) {
-                    return Tensors{cross(in[0], in[1], a[0].integer)};
-                  });
+                  {int_attr("dim", -1, "axis of size 3")},
+                  [](Operands in, const Attrs& a) { return cross(in[0], in[1], a[0].integer); });
 }
 
 void register_parts() {
   add_one("narrow", "a stretch of an axis", "y[i] = x[start + i]",
           {int_attr("dim", "axis"), int_attr("start", "negative from the end"),
            int_attr("length", "of the stretch")},
-          [](const Tensors& in, const Attrs& a) {
-            return Tensors{narrow(in[0], a[0].integer, a[1].integer, a[2].integer)};
+          [](Operands in, const Attrs& a) {
+            return narrow(in[0], a[0].integer, a[1].integer, a[2].integer);
           });
-  add_one(
-      "split", "stretches of an axis, one after the other", "yk = x[start_k : start_k+1]",
-      {ints_attr("split_size_or_sections", "one: the size of each; several: their sizes"),
-       axis_attr()},
-      [](const Tensors& in, const Attrs& a) { return split(in[0], a[0].integers, a[1].integer); });
-  add_one(
-      "chunk", "an axis in so many parts, the last one may be shorter",
-      "yk = x[start_k : start_k+1]", {int_attr("chunks", "how many at most"), axis_attr()},
-      [](const Tensors& in, const Attrs& a) { return chunk(in[0], a[0].integer, a[1].integer); });
+  add_one("split", "stretches of an axis, one after the other", "yk = x[start_k : start_k+1]",
+          {ints_attr("split_size_or_sections", "one: the size of each; several: their sizes"),
+           axis_attr()},
+          [](Operands in, const Attrs& a) { return split(in[0], a[0].integers, a[1].integer); });
+  add_one("chunk", "an axis in so many parts, the last one may be shorter",
+          "yk = x[start_k : start_k+1]", {int_attr("chunks", "how many at most"), axis_attr()},
+          [](Operands in, const Attrs& a) { return chunk(in[0], a[0].integer, a[1].integer); });
   add_one("unbind", "the slices of an axis", "yk = x[k]", {axis_attr()},
-          [](const Tensors& in, const Attrs& a) { return unbind(in[0], a[0].integer); });
+          [](Operands in, const Attrs& a) { return unbind(in[0], a[0].integer); });
   add_list("hstack", "joined along the columns (vectors: end to end)", "y = [x0, x1, ...]", hstack);
   add_list("vstack", "joined along the rows", "y = [x0; x1; ...]", vstack);
   add_list("dstack", "joined along the third axis", "y[i, j] = [x0[i, j], x1[i, j], ...]", dstack);
@@ -287,7 +274,7 @@ Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   strides.pop_back();
   strides.back() = m + 1;
   const int64_t first = offset >= 0 ? offset : -offset * m;
-  const Tensor y = get_op("embed").call({x}, {Ints(sizes), Ints(strides), first})[0];
+  const Tensor y = get_op("embed").call(Tensors{x}, {Ints(sizes), Ints(strides), first})[0];
   return movedim(y, {-2, -1}, {a, b});
 }
 

@@ -89,12 +89,6 @@ OpInfo reduction(std::string name, std::string doc, std::string formula) {
   return o;
 }
 
-// Tensors{y} would copy the handle.
-Tensors one(Tensor y) {
-  Tensors out;
-  out.push_back(std::move(y));
-  return out;
-}
 const Ints& dims_of(const AttrValue& a) { return a.integers; }
 bool flag(const AttrValue& a) { return a.integer != 0; }
 
@@ -107,9 +101,7 @@ OpInfo sum_op() {
   };
   o.vjp = sum_vjp;
   o.jvp = sum_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return one(sum(in[0], dims_of(a[0]), flag(a[1])));
-  };
+  o.call = [](Operands in, const Attrs& a) { return sum(in[0], dims_of(a[0]), flag(a[1])); };
   return o;
 }
 
@@ -127,13 +119,13 @@ OpInfo place_op(const char* name, const char* doc, const char* formula) {
       fail(ErrorKind::shape, ctx.op.name, "axis ", axis, " of ", x.sizes(), " is empty");
     ctx.outputs.push_back(reduce(x, kind, ctx.attrs, DType::i64, axis));
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
+  o.call = [](Operands in, const Attrs& a) {
     constexpr bool largest = kind == GD_ARGMAX;
     if (!a[0].is_none())
-      return Tensors{largest ? argmax(in[0], a[0].integer, flag(a[1]))
-                             : argmin(in[0], a[0].integer, flag(a[1]))};
+      return largest ? argmax(in[0], a[0].integer, flag(a[1]))
+                     : argmin(in[0], a[0].integer, flag(a[1]));
     const Tensor y = largest ? argmax(in[0]) : argmin(in[0]);
-    return one(flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y);
+    return flag(a[1]) ? reshape(y, Shape(in[0].sizes().size(), 1)) : y;
   };
   return o;
 }
@@ -161,48 +153,41 @@ OpInfo cumsum_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return apply1(*cumsum_info, {t[0]}, node.attrs());
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
+  o.call = [](Operands in, const Attrs& a) {
     const Tensor x = is_integer(in[0].dtype()) ? cast(in[0], DType::i64) : in[0];
-    if (x.rank() == 0) return normal_axis("cumsum", a[0].integer, 1), Tensors{x};
-    return Tensors{
-        apply1(*cumsum_info, {x}, {normal_axis("cumsum", a[0].integer, x.rank()), a[1]})};
+    const int64_t dim = normal_axis("cumsum", a[0].integer, std::max<int64_t>(x.rank(), 1));
+    return x.rank() == 0 ? x : apply1(*cumsum_info, {x}, {dim, a[1]});
   };
   return o;
 }
 
 void register_compositions() {
   auto add = [](std::string name, std::string doc, std::string formula, std::vector<AttrSpec> attrs,
-                std::function<Tensors(const Tensors&, const Attrs&)> call) {
+                OpCall call) {
     add_composition(std::move(name), "reduction", std::move(doc), std::move(formula), {{"x"}},
                     std::move(attrs), std::move(call));
   };
   add("mean", "mean over axes", "y = sum_i x_i / n", {dims_attr(), keepdim_attr()},
-      [](const Tensors& in, const Attrs& a) {
-        return one(mean(in[0], dims_of(a[0]), flag(a[1])));
-      });
+      [](Operands in, const Attrs& a) { return mean(in[0], dims_of(a[0]), flag(a[1])); });
   add("prod", "product over axes, by halving", "y = prod_i x_i", {dims_attr(), keepdim_attr()},
-      [](const Tensors& in, const Attrs& a) {
-        return one(prod(in[0], dims_of(a[0]), flag(a[1])));
-      });
+      [](Operands in, const Attrs& a) { return prod(in[0], dims_of(a[0]), flag(a[1])); });
   const std::vector<AttrSpec> spread = {
       dims_attr(), number_attr("correction", 1, "n - correction in the denominator"),
       keepdim_attr()};
   add("var", "variance over axes", "y = sum_i (x_i - mean)^2 / (n - correction)", spread,
-      [](const Tensors& in, const Attrs& a) {
-        return one(var(in[0], dims_of(a[0]), a[1].number, flag(a[2])));
+      [](Operands in, const Attrs& a) {
+        return var(in[0], dims_of(a[0]), a[1].number, flag(a[2]));
       });
   add("std", "standard deviation over axes", "y = sqrt(var(x))", spread,
-      [](const Tensors& in, const Attrs& a) {
-        return one(std(in[0], dims_of(a[0]), a[1].number, flag(a[2])));
+      [](Operands in, const Attrs& a) {
+        return std(in[0], dims_of(a[0]), a[1].number, flag(a[2]));
       });
   add("logsumexp", "log of the sum of exponentials, without overflow", "y = log(sum_i exp(x_i))",
-      {ints_attr("dim", "axes"), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
-        return one(logsumexp(in[0], dims_of(a[0]), flag(a[1])));
-      });
-  add_composition(
-      "sum_to", "reduction", "sum to a smaller shape: undoes broadcasting", "y = sum x", {{"x"}},
-      {ints_attr("size", "a shape that broadcasts to x's")},
-      [](const Tensors& in, const Attrs& a) { return one(sum_to(in[0], a[0].integers)); });
+      {ints_attr("dim", "axes"), keepdim_attr()},
+      [](Operands in, const Attrs& a) { return logsumexp(in[0], dims_of(a[0]), flag(a[1])); });
+  add_composition("sum_to", "reduction", "sum to a smaller shape: undoes broadcasting", "y = sum x",
+                  {{"x"}}, {ints_attr("size", "a shape that broadcasts to x's")},
+                  [](Operands in, const Attrs& a) { return sum_to(in[0], a[0].integers); });
 }
 
 int64_t count(const Tensor& x, const Ints& axes) {
@@ -227,17 +212,13 @@ void register_reductions() {
   o.forward = extremum_forward<GD_MAX>;
   o.vjp = extremum_vjp;
   o.jvp = extremum_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return one(amax(in[0], dims_of(a[0]), flag(a[1])));
-  };
+  o.call = [](Operands in, const Attrs& a) { return amax(in[0], dims_of(a[0]), flag(a[1])); };
   amax_info = &add_op(o);
   o.name = "amin";
   o.doc = "smallest value over axes; NaN wins";
   o.formula = "y = min_i x_i";
   o.forward = extremum_forward<GD_MIN>;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return one(amin(in[0], dims_of(a[0]), flag(a[1])));
-  };
+  o.call = [](Operands in, const Attrs& a) { return amin(in[0], dims_of(a[0]), flag(a[1])); };
   amin_info = &add_op(std::move(o));
   argmax_info = &add_op(
       place_op<GD_ARGMAX>("argmax", "where the largest value stands (the first one; NaN wins)",
@@ -274,7 +255,9 @@ Tensor argmin(const Tensor& x, int64_t dim, bool keepdim) {
   return place(*argmin_info, x, dim, keepdim);
 }
 
-Tensor cumsum(const Tensor& x, int64_t dim) { return cumsum_info->call({x}, {dim, false})[0]; }
+Tensor cumsum(const Tensor& x, int64_t dim) {
+  return cumsum_info->call(Tensors{x}, {dim, false})[0];
+}
 
 Tensor mean(const Tensor& x, const Ints& dims, bool keepdim) {
   need_floating("mean", x);

@@ -37,8 +37,7 @@ Tensor elements_at(const Tensor& x, const Shape& sizes, const Shape& strides, in
 // A composition: an op made of ops; the doors see it like any other.
 inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
                                std::string formula, std::vector<OperandSpec> operands,
-                               std::vector<AttrSpec> attrs,
-                               std::function<Tensors(const Tensors&, const Attrs&)> call) {
+                               std::vector<AttrSpec> attrs, OpCall call) {
   OpInfo op;
   op.name = std::move(name);
   op.group = std::move(group);
@@ -52,7 +51,9 @@ inline OpInfo& add_composition(std::string name, std::string group, std::string 
 }
 
 // Operand k of a call; undefined where it was left out.
-inline Tensor operand(const Tensors& in, size_t k) { return k < in.size() ? in[k] : Tensor(); }
+inline Tensor operand(Operands in, size_t k) { return k < in.size() ? in[k] : Tensor(); }
+// The operands of an op that takes a list.
+inline Tensors list(Operands in) { return Tensors(in.begin(), in.end()); }
 
 // Common attributes.
 inline AttrSpec int_attr(std::string name, std::string doc) {

@@ -67,33 +67,32 @@ Tensor trapezoids(const char* op, const Tensor& y, const Tensor& x, double dx, i
 }
 
 void add_scan(const char* name, const char* doc, const char* formula,
-              std::function<Tensors(const Tensor&, int64_t)> of) {
+              std::function<Outputs(const Tensor&, int64_t)> of) {
   add_composition(name, "scan", doc, formula, {{"x"}}, {int_attr("dim", "axis")},
-                  [of](const Tensors& in, const Attrs& a) { return of(in[0], a[0].integer); });
+                  [of](Operands in, const Attrs& a) { return of(in[0], a[0].integer); });
 }
 
 template <Tensor (*f)(const Tensor&, const Tensor&, double, int64_t)>
-Tensors over_places(const Tensors& in, const Attrs& a) {
-  return {f(in[0], operand(in, 1), a[0].number, a[1].integer)};
+Tensor over_places(Operands in, const Attrs& a) {
+  return f(in[0], operand(in, 1), a[0].number, a[1].integer);
 }
 
 }  // namespace
 
 void register_scans() {
   add_scan("cumprod", "running product along an axis", "y_i = prod_{j <= i} x_j",
-           [](const Tensor& x, int64_t dim) { return Tensors{cumprod(x, dim)}; });
+           [](const Tensor& x, int64_t dim) { return cumprod(x, dim); });
   add_scan("cummax", "running maximum: values, and where they stand", "y_i = max_{j <= i} x_j",
            cummax);
   add_scan("cummin", "running minimum: values, and where they stand", "y_i = min_{j <= i} x_j",
            cummin);
   add_scan("logcumsumexp", "log of the running sum of exponentials, without overflow",
            "y_i = log(sum_{j <= i} exp(x_j))",
-           [](const Tensor& x, int64_t dim) { return Tensors{logcumsumexp(x, dim)}; });
-  add_composition("diff", "scan", "differences of neighbours, n times", "y_i = x_{i+1} - x_i",
-                  {{"x"}}, {int_attr("n", 1, "how often"), int_attr("dim", -1, "axis")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{diff(in[0], a[0].integer, a[1].integer)};
-                  });
+           [](const Tensor& x, int64_t dim) { return logcumsumexp(x, dim); });
+  add_composition(
+      "diff", "scan", "differences of neighbours, n times", "y_i = x_{i+1} - x_i", {{"x"}},
+      {int_attr("n", 1, "how often"), int_attr("dim", -1, "axis")},
+      [](Operands in, const Attrs& a) { return diff(in[0], a[0].integer, a[1].integer); });
   const std::vector<OperandSpec> operands = {{"y"}, {"x", false, true}};
   const std::vector<AttrSpec> attrs = {number_attr("dx", 1, "distance, where there is no x"),
                                        int_attr("dim", -1, "axis")};

@@ -62,28 +62,24 @@ void register_softmax() {
   o.forward = forward<false>;
   o.vjp = softmax_slope;
   o.jvp = softmax_slope;
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{softmax(in[0], a[0].integer)}; };
+  o.call = [](Operands in, const Attrs& a) { return softmax(in[0], a[0].integer); };
   softmax_info = &add_op(std::move(o));
   o = softmax_op("log_softmax", "logarithm of softmax, without overflow",
                  "y_i = x_i - log sum_j exp(x_j)");
   o.forward = forward<true>;
   o.vjp = log_softmax_vjp;
   o.jvp = log_softmax_jvp;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{log_softmax(in[0], a[0].integer)};
-  };
+  o.call = [](Operands in, const Attrs& a) { return log_softmax(in[0], a[0].integer); };
   log_softmax_info = &add_op(std::move(o));
   add_composition("softmin", "softmax", "softmax of -x", "y_i = exp(-x_i) / sum_j exp(-x_j)",
-                  {{"x"}}, {int_attr("dim", "axis")}, [](const Tensors& in, const Attrs& a) {
-                    return Tensors{softmin(in[0], a[0].integer)};
-                  });
-  add_composition(
-      "glu", "activation", "one half of an axis, gated by the other",
-      "y = a * sigmoid(b), x = (a, b)", {{"x"}}, {int_attr("dim", -1, "axis")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{glu(in[0], a[0].integer)}; });
+                  {{"x"}}, {int_attr("dim", "axis")},
+                  [](Operands in, const Attrs& a) { return softmin(in[0], a[0].integer); });
+  add_composition("glu", "activation", "one half of an axis, gated by the other",
+                  "y = a * sigmoid(b), x = (a, b)", {{"x"}}, {int_attr("dim", -1, "axis")},
+                  [](Operands in, const Attrs& a) { return glu(in[0], a[0].integer); });
   add_composition("prelu", "activation", "x, and below 0 times a weight per channel (axis 1)",
                   "y = x if x > 0 else weight * x", {{"x"}, {"weight"}}, {},
-                  [](const Tensors& in, const Attrs&) { return Tensors{prelu(in[0], in[1])}; });
+                  [](Operands in, const Attrs&) { return prelu(in[0], in[1]); });
 }
 
 Tensor softmax(const Tensor& x, int64_t dim) { return run(*softmax_info, x, dim); }

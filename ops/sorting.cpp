@@ -54,15 +54,12 @@ OpInfo argsort_op() {
           .run();
     ctx.outputs.push_back(y);
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{argsort(in[0], a[0].integer, flag(a[1]))};
-  };
+  o.call = [](Operands in, const Attrs& a) { return argsort(in[0], a[0].integer, flag(a[1])); };
   return o;
 }
 
 void add_sorting(const char* name, const char* doc, const char* formula,
-                 std::vector<AttrSpec> attrs,
-                 std::function<Tensors(const Tensors&, const Attrs&)> call,
+                 std::vector<AttrSpec> attrs, OpCall call,
                  std::vector<OperandSpec> operands = {{"x"}}, bool differentiable = true) {
   add_composition(name, "sorting", doc, formula, std::move(operands), std::move(attrs),
                   std::move(call))
@@ -71,8 +68,9 @@ void add_sorting(const char* name, const char* doc, const char* formula,
 
 // max, min and median: of all elements without dim, else {values, indices}.
 template <Tensor (*of_all)(const Tensor&), Tensors (*along)(const Tensor&, int64_t, bool)>
-Tensors either(const Tensors& in, const Attrs& a) {
-  return a[0].is_none() ? Tensors{of_all(in[0])} : along(in[0], a[0].integer, flag(a[1]));
+Outputs either(Operands in, const Attrs& a) {
+  if (a[0].is_none()) return of_all(in[0]);
+  return along(in[0], a[0].integer, flag(a[1]));
 }
 
 // Runs of equal neighbours in a line: {values, the run of each element, lengths of the runs}.
@@ -94,22 +92,21 @@ void register_ordered() {
   const std::vector<AttrSpec> order = {last_dim_attr(),
                                        bool_attr("descending", false, "largest first"),
                                        bool_attr("stable", false, "it always is")};
-  add_sorting(
-      "sort", "lines sorted: values, and where they stood", "y[0] <= y[1] <= ...", order,
-      [](const Tensors& in, const Attrs& a) { return sort(in[0], a[0].integer, flag(a[1])); });
+  add_sorting("sort", "lines sorted: values, and where they stood", "y[0] <= y[1] <= ...", order,
+              [](Operands in, const Attrs& a) { return sort(in[0], a[0].integer, flag(a[1])); });
   add_sorting("msort", "sorted along the first axis", "y = sort(x, 0)", {},
-              [](const Tensors& in, const Attrs&) { return Tensors{sort(in[0], 0)[0]}; });
+              [](Operands in, const Attrs&) { return sort(in[0], 0)[0]; });
   add_sorting(
       "topk", "the k largest (or smallest) of each line, in order: values, indices",
       "y = sort(x)[:k]",
       {int_attr("k", "how many"), last_dim_attr(), bool_attr("largest", true, "else smallest"),
        bool_attr("sorted", true, "they always are")},
-      [](const Tensors& in, const Attrs& a) {
+      [](Operands in, const Attrs& a) {
         return topk(in[0], a[0].integer, a[1].integer, flag(a[2]));
       });
   add_sorting("kthvalue", "the k-th smallest of each line: values, indices", "y = sort(x)[k - 1]",
               {int_attr("k", "from 1"), last_dim_attr(), keepdim_attr()},
-              [](const Tensors& in, const Attrs& a) {
+              [](Operands in, const Attrs& a) {
                 return kthvalue(in[0], a[0].integer, a[1].integer, flag(a[2]));
               });
   add_sorting("median", "the middle one, the lower of two; NaN wins", "y = sort(x)[(n - 1) / 2]",
@@ -119,7 +116,7 @@ void register_ordered() {
   add_sorting("min", "the smallest; with dim: values, indices", "y = min_i x_i",
               {any_dim_attr(), keepdim_attr()}, either<min, min>);
   add_sorting("aminmax", "the smallest and the largest", "y = (min_i x_i, max_i x_i)",
-              {any_dim_attr(), keepdim_attr()}, [](const Tensors& in, const Attrs& a) {
+              {any_dim_attr(), keepdim_attr()}, [](Operands in, const Attrs& a) {
                 const Tensor& x = in[0];
                 Ints dims;
                 if (!a[0].is_none()) dims.push_back(a[0].integer);
@@ -130,31 +127,26 @@ void register_ordered() {
 void register_counted() {
   add_sorting(
       "unique", "the different values in order; where each element went; how many went there",
-      "x = y[inverse]", {}, [](const Tensors& in, const Attrs&) { return unique(in[0]); }, {{"x"}},
+      "x = y[inverse]", {}, [](Operands in, const Attrs&) { return unique(in[0]); }, {{"x"}},
       false);
   add_sorting(
       "unique_consecutive", "runs of equal neighbours: values, the run of each element, lengths",
-      "x = y[inverse]", {},
-      [](const Tensors& in, const Attrs&) { return unique_consecutive(in[0]); }, {{"x"}}, false);
+      "x = y[inverse]", {}, [](Operands in, const Attrs&) { return unique_consecutive(in[0]); },
+      {{"x"}}, false);
   const AttrSpec right = bool_attr("right", false, "after equal ones, else before");
   add_sorting(
       "searchsorted", "where values fit into a sorted sequence", "s[y - 1] < v <= s[y]", {right},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{searchsorted(in[0], in[1], flag(a[0]))};
-      },
+      [](Operands in, const Attrs& a) { return searchsorted(in[0], in[1], flag(a[0])); },
       {{"sorted_sequence"}, {"values"}}, false);
   add_sorting(
       "bucketize", "between which boundaries each element falls", "b[y - 1] < x <= b[y]", {right},
-      [](const Tensors& in, const Attrs& a) {
-        return Tensors{bucketize(in[0], in[1], flag(a[0]))};
-      },
+      [](Operands in, const Attrs& a) { return bucketize(in[0], in[1], flag(a[0])); },
       {{"x"}, {"boundaries"}}, false);
-  add_sorting("bincount", "how often each number from 0 occurs, or the sum of its weights",
-              "y[v] = sum_i [x_i = v] w_i", {int_attr("minlength", 0, "at least so many numbers")},
-              [](const Tensors& in, const Attrs& a) {
-                return Tensors{bincount(in[0], operand(in, 1), a[0].integer)};
-              },
-              {{"x"}, {"weights", false, true}});
+  add_sorting(
+      "bincount", "how often each number from 0 occurs, or the sum of its weights",
+      "y[v] = sum_i [x_i = v] w_i", {int_attr("minlength", 0, "at least so many numbers")},
+      [](Operands in, const Attrs& a) { return bincount(in[0], operand(in, 1), a[0].integer); },
+      {{"x"}, {"weights", false, true}});
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ void register_standardize() {
   o.cost = [](const OpContext& ctx) {
     return Cost{8 * double(ctx.inputs[kX].numel()), 2 * double(ctx.inputs[kX].bytes())};
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
+  o.call = [](Operands in, const Attrs& a) {
     const Standardized s = standardize(in[kX], a[kDim].integers, operand(in, kWeight),
                                        operand(in, kBias), a[kEps].number, a[kRms].integer != 0);
     return Tensors{s.y, s.mean, s.var};
@@ -198,7 +198,7 @@ Standardized standardize(const Tensor& x, const Ints& dims, const Tensor& weight
   const Tensor w = ready("weight", weight, x, dtype), b = ready("bias", bias, x, dtype);
   if (is_complex(dtype) || !x.device().offers(GD_NORMALIZE))
     return composed(cast(x, dtype), axes, w, b, eps, rms);
-  const SmallVector<Tensor, 1> out =
+  const Outputs out =
       b.defined()   ? apply(*standardize_info, Lent(cast(x, dtype), w, b), {axes, eps, rms})
       : w.defined() ? apply(*standardize_info, Lent(cast(x, dtype), w), {axes, eps, rms})
                     : apply(*standardize_info, Lent(cast(x, dtype)), {axes, eps, rms});

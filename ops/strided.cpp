@@ -66,9 +66,9 @@ const OpInfo& embed_op() {
                ints_attr("stride", "strides in the result"),
                int_attr("offset", 0, "first element in the result")};
     o.forward = embed_forward;
-    o.call = [](const Tensors& in, const Attrs& a) {
+    o.call = [](Operands in, const Attrs& a) {
       check_strided("embed", {in[0].sizes(), a[1].integers, a[2].integer}, numel_of(a[0].integers));
-      return Tensors{apply1(embed_op(), {in[0]}, a)};
+      return apply1(embed_op(), {in[0]}, a);
     };
     o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
       const Attrs& a = node.attrs();
@@ -100,9 +100,9 @@ const OpInfo& as_strided_op() {
       const Attrs& a = ctx.attrs;
       ctx.outputs.push_back(alias(x, {a[0].integers, a[1].integers, x.offset() + a[2].integer}));
     };
-    o.call = [](const Tensors& in, const Attrs& a) {
+    o.call = [](Operands in, const Attrs& a) {
       check_strided("as_strided", {a[0].integers, a[1].integers, a[2].integer}, in[0].numel());
-      return Tensors{apply1(as_strided_op(), {in[0]}, a)};
+      return apply1(as_strided_op(), {in[0]}, a);
     };
     o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
       const Attrs& a = node.attrs();
@@ -138,10 +138,10 @@ const OpInfo& scatter_op() {
             .run();
       ctx.outputs.push_back(y);
     };
-    o.call = [](const Tensors& in, const Attrs& a) {
+    o.call = [](Operands in, const Attrs& a) {
       check_strided("as_strided_scatter", {in[1].sizes(), a[0].integers, a[1].integer},
                     in[0].numel());
-      return Tensors{apply1(scatter_op(), {in[0], cast(in[1], in[0].dtype())}, a)};
+      return apply1(scatter_op(), {in[0], cast(in[1], in[0].dtype())}, a);
     };
     o.vjp = [](GradFn& node, size_t k, std::span<const Tensor> g) {
       const Attrs& a = node.attrs();

@@ -89,14 +89,14 @@ void checked_forward(OpContext& ctx) {
   }
 }
 
-void check_count(const OpInfo& op, const Tensors& in) {
+void check_count(const OpInfo& op, Operands in) {
   const bool list = !op.operands.empty() && op.operands.back().variadic;
   if (in.size() < op.least_operands() || (!list && in.size() > op.operands.size()))
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.operands.size()), " operands, got ",
          int64_t(in.size()));
 }
 
-Tensors plain_call(const OpInfo& op, const Tensors& in, const Attrs& attrs) {
+Outputs plain_call(const OpInfo& op, Operands in, const Attrs& attrs) {
   check_count(op, in);
   const Attrs all = op.completed(attrs);
   Device* device = nullptr;
@@ -112,8 +112,7 @@ Tensors plain_call(const OpInfo& op, const Tensors& in, const Attrs& attrs) {
         !t.defined() || !t.is_number()
             ? t
             : materialise(t, result_dtype(defined), device ? *device : default_device()));
-  const SmallVector<Tensor, 1> y = apply(op, ready, all);
-  return Tensors(y.begin(), y.end());
+  return apply(op, ready, all);
 }
 
 }  // namespace
@@ -150,7 +149,7 @@ const OpInfo& add_function(UserFunction f, rows::Row row) {
   twice.forward = first_operand;
   twice.vjp = refuse_twice;
   twice.jvp = refuse_twice;
-  added.call = [&added](const Tensors& in, const Attrs& attrs) {
+  added.call = [&added](Operands in, const Attrs& attrs) {
     const UserFunction& function = registered(added).function;
     return function.call ? function.call(added, in, attrs) : plain_call(added, in, attrs);
   };

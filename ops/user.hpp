@@ -46,7 +46,7 @@ struct UserFunction {
   bool once_differentiable = false;
   // What `call` should do before the op runs (promotion, attributes made normal); by default
   // numbers take the dtype and device of the other operands, attributes their defaults.
-  std::function<Tensors(const OpInfo& op, const Tensors&, const Attrs&)> call = nullptr;
+  std::function<Outputs(const OpInfo& op, Operands, const Attrs&)> call = nullptr;
 };
 const OpInfo& add_function(UserFunction function, rows::Row row);
 

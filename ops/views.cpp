@@ -177,7 +177,7 @@ void register_reshape() {
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return reshape(g[0], node.input_metas()[0].sizes);
   };
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{reshape(in[0], a[0].integers)}; };
+  o.call = [](Operands in, const Attrs& a) { return reshape(in[0], a[0].integers); };
   reshape_info = &add_op(std::move(o));
 }
 
@@ -188,7 +188,7 @@ void register_rearranging() {
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return permute(g[0], inverse(node.attr(0).integers));
   };
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{permute(in[0], a[0].integers)}; };
+  o.call = [](Operands in, const Attrs& a) { return permute(in[0], a[0].integers); };
   permute_info = &add_op(std::move(o));
 
   o = view_op("flip", "axes reversed", "y[i] = x[n - 1 - i]",
@@ -197,14 +197,14 @@ void register_rearranging() {
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return flip(g[0], node.attr(0).integers);
   };
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{flip(in[0], a[0].integers)}; };
+  o.call = [](Operands in, const Attrs& a) { return flip(in[0], a[0].integers); };
   flip_info = &add_op(std::move(o));
 
   o = view_op("expand", "axes of size 1 repeated, new ones in front", "y[j, i] = x[0 or i]",
               {ints_attr("size", "-1 keeps an axis")});
   o.forward = view_forward<expand_geometry>;
   o.vjp = [](GradFn&, size_t, std::span<const Tensor> g) { return g[0]; };  // the walk sums it
-  o.call = [](const Tensors& in, const Attrs& a) { return Tensors{expand(in[0], a[0].integers)}; };
+  o.call = [](Operands in, const Attrs& a) { return expand(in[0], a[0].integers); };
   expand_info = &add_op(std::move(o));
 }
 
@@ -215,8 +215,8 @@ void register_cutting() {
        int_attr("end", kEnd, "past the last"), int_attr("step", 1, "negative runs backwards")});
   o.forward = view_forward<slice_geometry>;
   o.vjp = embed_vjp<slice_geometry>;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{slice(in[0], a[0].integer, a[1].integer, a[2].integer, a[3].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return slice(in[0], a[0].integer, a[1].integer, a[2].integer, a[3].integer);
   };
   slice_info = &add_op(std::move(o));
 
@@ -224,9 +224,7 @@ void register_cutting() {
               {int_attr("dim", 0, "axis"), int_attr("index", 0, "negative from the end")});
   o.forward = view_forward<select_geometry>;
   o.vjp = embed_vjp<select_geometry>;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{select(in[0], a[0].integer, a[1].integer)};
-  };
+  o.call = [](Operands in, const Attrs& a) { return select(in[0], a[0].integer, a[1].integer); };
   select_info = &add_op(std::move(o));
 
   o = view_op("diagonal", "the diagonal of two axes, as the last axis",
@@ -235,26 +233,24 @@ void register_cutting() {
                int_attr("dim1", 0, "row axis"), int_attr("dim2", 1, "column axis")});
   o.forward = view_forward<diagonal_geometry>;
   o.vjp = embed_vjp<diagonal_geometry>;
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{diagonal(in[0], a[0].integer, a[1].integer, a[2].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return diagonal(in[0], a[0].integer, a[1].integer, a[2].integer);
   };
   diagonal_info = &add_op(std::move(o));
 }
 
 void register_compositions() {
-  add_composition("transpose", "view", "two axes exchanged",
-                  "y[.., j, .., i, ..] = x[.., i, .., j, ..]", {{"x"}},
-                  {int_attr("dim0", "axis"), int_attr("dim1", "axis")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{transpose(in[0], a[0].integer, a[1].integer)};
-                  });
-  add_composition("squeeze", "view", "axes of size 1 dropped", "y = x", {{"x"}}, {dims_attr()},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{a[0].is_none() ? squeeze(in[0]) : squeeze(in[0], a[0].integers)};
-                  });
   add_composition(
-      "unsqueeze", "view", "a new axis of size 1", "y = x", {{"x"}}, {int_attr("dim", "its place")},
-      [](const Tensors& in, const Attrs& a) { return Tensors{unsqueeze(in[0], a[0].integer)}; });
+      "transpose", "view", "two axes exchanged", "y[.., j, .., i, ..] = x[.., i, .., j, ..]",
+      {{"x"}}, {int_attr("dim0", "axis"), int_attr("dim1", "axis")},
+      [](Operands in, const Attrs& a) { return transpose(in[0], a[0].integer, a[1].integer); });
+  add_composition("squeeze", "view", "axes of size 1 dropped", "y = x", {{"x"}}, {dims_attr()},
+                  [](Operands in, const Attrs& a) {
+                    return a[0].is_none() ? squeeze(in[0]) : squeeze(in[0], a[0].integers);
+                  });
+  add_composition("unsqueeze", "view", "a new axis of size 1", "y = x", {{"x"}},
+                  {int_attr("dim", "its place")},
+                  [](Operands in, const Attrs& a) { return unsqueeze(in[0], a[0].integer); });
 }
 
 }  // namespace

@@ -10,8 +10,6 @@ namespace gradus {
 
 namespace {
 
-using Outputs = SmallVector<Tensor, 1>;
-
 Outputs run(const BatchCall& c, const Tensors& in, const Attrs& attrs) {
   return apply(c.op, in, attrs);
 }

@@ -22,10 +22,10 @@ Function vmap(Function f, MappedDims in_dims = {}, MappedDims out_dims = {},
 namespace gradus {
 // ---- batching rules, for OpInfo::batch; ops/vmap.cpp lists which op has which.
 // Operands broadcast: axes of size 1 are put behind the batch.
-SmallVector<Tensor, 1> batch_broadcasting(const BatchCall& call);
+Outputs batch_broadcasting(const BatchCall& call);
 // Attributes named dim, dim0, dims ... count axes from 0, and every operand has the batch: the axes
 // move up by one. Ops without such attributes take any number of leading axes as they are.
-SmallVector<Tensor, 1> batch_by_axes(const BatchCall& call);
+Outputs batch_by_axes(const BatchCall& call);
 // select, run, stack: right for every op whose results have one shape for all examples.
-SmallVector<Tensor, 1> batch_by_loop(const BatchCall& call);
+Outputs batch_by_loop(const BatchCall& call);
 }  // namespace gradus

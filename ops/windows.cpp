@@ -87,9 +87,9 @@ OpInfo window_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return apply1(*window_info, {t[0]}, node.attrs());
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{
-        window(in[0], a[kDim].integer, a[kExtent].integer, a[kStep].integer, a[kDilation].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return window(in[0], a[kDim].integer, a[kExtent].integer, a[kStep].integer,
+                  a[kDilation].integer);
   };
   return o;
 }
@@ -112,9 +112,8 @@ OpInfo fold_op() {
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
     return apply1(*fold_info, {t[0]}, node.attrs());
   };
-  o.call = [](const Tensors& in, const Attrs& a) {
-    return Tensors{
-        fold(in[0], a[kDim].integer, a[kExtent].integer, a[kStep].integer, a[kDilation].integer)};
+  o.call = [](Operands in, const Attrs& a) {
+    return fold(in[0], a[kDim].integer, a[kExtent].integer, a[kStep].integer, a[kDilation].integer);
   };
   return o;
 }
@@ -187,8 +186,8 @@ void register_windows() {
                   "y[i, .., j] = x[i * step + j, ..]", {{"x"}},
                   {int_attr("dimension", "axis"), int_attr("size", "elements of a window"),
                    int_attr("step", "from window to window")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{unfold(in[0], a[0].integer, a[1].integer, a[2].integer)};
+                  [](Operands in, const Attrs& a) {
+                    return unfold(in[0], a[0].integer, a[1].integer, a[2].integer);
                   });
   register_convolutions();
   register_pools();

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/dtype.hpp"
 #include "kernels/cpu/cpu.hpp"
+#include "tests/texts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +22,7 @@
 namespace cpu_test {
 
 using namespace gradus;
+using gradus::test::has;
 
 using Index = std::vector<int64_t>;
 // The same numbers in every run.
@@ -178,9 +180,6 @@ inline std::string refusal(gd_slot slot, int32_t op, const std::vector<gd_view>&
   CHECK(s != GD_OK);
   CHECK(s == e.code);
   return e.text;
-}
-inline bool has(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 // ---- comparison

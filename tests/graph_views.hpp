@@ -5,12 +5,6 @@
 
 namespace gradus::testing {
 
-inline bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  CHECK_MESSAGE(found, "\"", text.substr(0, 2000), "\" lacks \"", part, "\"");
-  return found;
-}
-
 // y = sum((w x)^2 + w x), with w x used twice.
 struct Small {
   Tensor w = leaf(f64({1, 2, 3}, {3})), unused = leaf(f64({1}, {1}));

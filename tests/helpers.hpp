@@ -35,6 +35,16 @@ std::string error_of(F&& f) {
   return "";
 }
 
+// f() with the cpu, then with the reference, as the device of new tensors.
+template <class F>
+void on_each_device(F&& f) {
+  for (const char* name : {"cpu", "reference"}) {
+    CAPTURE(name);
+    const DeviceScope scope(open_device(name));
+    f();
+  }
+}
+
 inline bool close(const std::vector<double>& a, const std::vector<double>& b,
                   double tolerance = 1e-12) {
   if (a.size() != b.size()) return false;

@@ -2,6 +2,7 @@
 #pragma once
 #include "bindings/lua/script.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/texts.hpp"
 
 #include <sstream>
 #include <string>
@@ -34,9 +35,6 @@ inline std::string fails(const std::string& text, ErrorKind kind = ErrorKind::va
   Lua lua;
   const std::string said = error_text(kind, [&] { lua.script.run(text, "test.lua"); });
   return said.substr(0, said.find('\n'));
-}
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace gradus::test

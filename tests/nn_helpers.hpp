@@ -23,5 +23,11 @@ inline std::vector<double> waves(int64_t n, int64_t from) {
   for (int64_t i = 0; i < n; ++i) v.push_back(wave(from + i));
   return v;
 }
+inline Tensor wave_tensor(const Shape& sizes, int64_t from, DType dtype = DType::f32,
+                          Device& device = default_device()) {
+  return cast(Tensor::from(waves(numel_of(sizes), from), sizes, device), dtype);
+}
+
+inline std::vector<float> floats(const Tensor& t) { return t.to_vector<float>(); }
 
 }  // namespace gradus::testing

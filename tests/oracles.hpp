@@ -41,11 +41,11 @@ struct Call {
   }
 };
 // What an oracle gives: one host array, or several for an op of several outputs.
-struct Outputs : std::vector<Host> {
-  Outputs(Host one) { push_back(std::move(one)); }
-  Outputs(std::initializer_list<Host> several) : std::vector<Host>(several) {}
+struct Hosts : std::vector<Host> {
+  Hosts(Host one) { push_back(std::move(one)); }
+  Hosts(std::initializer_list<Host> several) : std::vector<Host>(several) {}
 };
-using Oracle = std::function<Outputs(const Call&)>;
+using Oracle = std::function<Hosts(const Call&)>;
 
 // By op name.
 const std::map<std::string, Oracle>& oracles();

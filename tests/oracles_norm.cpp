@@ -1,5 +1,6 @@
 // Oracles and bad inputs of norms and normalisation layers. A variance is half the mean square of
 // all differences; a norm is taken over a list of the elements.
+#include "tests/not_finite.hpp"
 #include "tests/oracles.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@ namespace {
 using R = long double;
 using rows::Ints;
 using List = std::vector<Wide>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- over axes
 
@@ -168,12 +168,12 @@ Oracle spread_and_mean(bool root) {
     const Host& x = c.in[0];
     const auto axes = marked(c, c.ints("dim"), x.sizes.size());
     const bool keepdim = c.integer("keepdim") != 0;
-    return Outputs{folded(x, axes, keepdim,
-                          [&](const List& v) {
-                            const R var = var_of(v, c.number("correction"));
-                            return Wide(root ? std::sqrt(var) : var);
-                          }),
-                   folded(x, axes, keepdim, mean_of)};
+    return Hosts{folded(x, axes, keepdim,
+                        [&](const List& v) {
+                          const R var = var_of(v, c.number("correction"));
+                          return Wide(root ? std::sqrt(var) : var);
+                        }),
+                 folded(x, axes, keepdim, mean_of)};
   };
 }
 
@@ -247,7 +247,7 @@ Host rms_norm(const Call& c) {
   });
 }
 
-Outputs standardize(const Call& c) {
+Hosts standardize(const Call& c) {
   const Host& x = c.in[0];
   const auto axes = marked(c, c.ints("dim"), x.sizes.size());
   const bool rms = c.integer("rms") != 0;
@@ -312,7 +312,7 @@ void add_norm_bad_inputs(std::vector<BadInput>& to) {
       {"norm", {{f32, {3}}}, {{"dim", Ints{1}}}, K::index, "norm: axis 1"},
       {"norm",
        {{f32, {0, 3}}},
-       {{"p", kInfinity}, {"dim", Ints{0}}},
+       {{"p", kInf}, {"dim", Ints{0}}},
        K::shape,
        "norm: axis 0 of (0, 3) is empty and has no norm of order inf"},
       {"norm", {{f32, {3}}}, {{"p", std::nan("")}}, K::value, "norm: p is not a number"},

@@ -198,17 +198,17 @@ Host broadcast(const Host& x, const Shape& sizes) {
     return own;
   });
 }
-Outputs broadcast_tensors(const Call& c) {
-  Outputs out{};
+Hosts broadcast_tensors(const Call& c) {
+  Hosts out{};
   for (const Host& x : c.in) out.push_back(broadcast(x, common(c.in)));
   return out;
 }
-Outputs meshgrid(const Call& c) {
+Hosts meshgrid(const Call& c) {
   const bool xy = c.text("indexing") == "xy" && c.in.size() > 1;
   const auto axis = [&](size_t k) { return xy && k < 2 ? 1 - k : k; };
   Shape sizes(c.in.size(), 0);
   for (size_t k = 0; k < c.in.size(); ++k) sizes[axis(k)] = count(c.in[k]);
-  Outputs out{};
+  Hosts out{};
   for (size_t k = 0; k < c.in.size(); ++k)
     out.push_back(build(sizes, [&](const Shape& i) { return c.in[k].values[size_t(i[axis(k)])]; }));
   return out;
@@ -249,8 +249,8 @@ Host cross(const Call& c) {
 }
 
 // Stretches of an axis with these lengths.
-Outputs cut(const Host& x, size_t d, const std::vector<int64_t>& lengths) {
-  Outputs out{};
+Hosts cut(const Host& x, size_t d, const std::vector<int64_t>& lengths) {
+  Hosts out{};
   int64_t start = 0;
   for (const int64_t length : lengths) {
     Shape sizes = x.sizes;
@@ -263,7 +263,7 @@ Outputs cut(const Host& x, size_t d, const std::vector<int64_t>& lengths) {
   }
   return out;
 }
-Outputs split(const Call& c) {
+Hosts split(const Call& c) {
   const Ints& sections = c.ints("split_size_or_sections");
   std::vector<int64_t> lengths(sections.begin(), sections.end());
   int64_t left = c.in[0].sizes[dim_of(c)];
@@ -275,7 +275,7 @@ Outputs split(const Call& c) {
   }
   return cut(c.in[0], dim_of(c), lengths);
 }
-Outputs chunk(const Call& c) {
+Hosts chunk(const Call& c) {
   const int64_t n = c.in[0].sizes[dim_of(c)], chunks = c.integer("chunks");
   if (n == 0) return cut(c.in[0], dim_of(c), std::vector<int64_t>(size_t(chunks), 0));
   const int64_t size = int64_t(std::ceil(R(n) / R(chunks)));
@@ -283,9 +283,9 @@ Outputs chunk(const Call& c) {
   if (n % size) lengths.push_back(n % size);
   return cut(c.in[0], dim_of(c), lengths);
 }
-Outputs unbind(const Call& c) {
+Hosts unbind(const Call& c) {
   const size_t d = dim_of(c);
-  Outputs out{};
+  Hosts out{};
   for (Host& part : cut(c.in[0], d, std::vector<int64_t>(size_t(c.in[0].sizes[d]), 1))) {
     part.sizes.erase(d);
     out.push_back(std::move(part));
@@ -338,29 +338,29 @@ Host eye(const Call& c) {
 
 void add_moved(std::map<std::string, Oracle>& to) {
   to["roll"] = roll;
-  to["fliplr"] = [](const Call& c) { return Outputs(reversed(c.in[0], 1)); };
-  to["flipud"] = [](const Call& c) { return Outputs(reversed(c.in[0], 0)); };
+  to["fliplr"] = [](const Call& c) { return Hosts(reversed(c.in[0], 1)); };
+  to["flipud"] = [](const Call& c) { return Hosts(reversed(c.in[0], 0)); };
   to["rot90"] = rot90;
   to["movedim"] = movedim;
   to["flatten"] = flatten;
-  to["ravel"] = [](const Call& c) { return Outputs(reshaped(c.in[0], {count(c.in[0])})); };
+  to["ravel"] = [](const Call& c) { return Hosts(reshaped(c.in[0], {count(c.in[0])})); };
   to["unflatten"] = unflatten;
-  to["tril"] = [](const Call& c) { return Outputs(triangle(c, true)); };
-  to["triu"] = [](const Call& c) { return Outputs(triangle(c, false)); };
+  to["tril"] = [](const Call& c) { return Hosts(triangle(c, true)); };
+  to["triu"] = [](const Call& c) { return Hosts(triangle(c, false)); };
   to["diag"] = diag;
   to["diag_embed"] = [](const Call& c) {
     const size_t rank = rank_of(c) + 1;
-    return Outputs(diag_embed(c.in[0], c.integer("offset"), c.axis(c.integer("dim1"), rank),
-                              c.axis(c.integer("dim2"), rank)));
+    return Hosts(diag_embed(c.in[0], c.integer("offset"), c.axis(c.integer("dim1"), rank),
+                            c.axis(c.integer("dim2"), rank)));
   };
   to["trace"] = trace;
 }
 
 void add_repeated(std::map<std::string, Oracle>& to) {
-  to["repeat"] = [](const Call& c) { return Outputs(repeated(c.in[0], c.ints("repeats"))); };
-  to["tile"] = [](const Call& c) { return Outputs(repeated(c.in[0], c.ints("dims"))); };
+  to["repeat"] = [](const Call& c) { return Hosts(repeated(c.in[0], c.ints("repeats"))); };
+  to["tile"] = [](const Call& c) { return Hosts(repeated(c.in[0], c.ints("dims"))); };
   to["repeat_interleave"] = repeat_interleave;
-  to["broadcast_to"] = [](const Call& c) { return Outputs(broadcast(c.in[0], c.ints("size"))); };
+  to["broadcast_to"] = [](const Call& c) { return Hosts(broadcast(c.in[0], c.ints("size"))); };
   to["broadcast_tensors"] = broadcast_tensors;
   to["meshgrid"] = meshgrid;
   to["kron"] = kron;
@@ -372,7 +372,7 @@ void add_parts(std::map<std::string, Oracle>& to) {
     const size_t d = dim_of(c);
     const int64_t n = c.in[0].sizes[d], start = c.integer("start");
     const int64_t first = start < 0 ? n + start : start, length = c.integer("length");
-    return Outputs(cut(c.in[0], d, {first, length, n - first - length})[1]);
+    return Hosts(cut(c.in[0], d, {first, length, n - first - length})[1]);
   };
   to["split"] = split;
   to["chunk"] = chunk;
@@ -383,16 +383,16 @@ void add_parts(std::map<std::string, Oracle>& to) {
       return s;
     };
   };
-  to["hstack"] = [=](const Call& c) { return Outputs(joined(c, rank_of(c) > 1, front(1))); };
-  to["vstack"] = [=](const Call& c) { return Outputs(joined(c, 0, front(2))); };
+  to["hstack"] = [=](const Call& c) { return Hosts(joined(c, rank_of(c) > 1, front(1))); };
+  to["vstack"] = [=](const Call& c) { return Hosts(joined(c, 0, front(2))); };
   to["dstack"] = [](const Call& c) {
-    return Outputs(joined(c, 2, [](const Shape& s) {
+    return Hosts(joined(c, 2, [](const Shape& s) {
       if (s.size() > 2) return s;
       return s.size() == 2 ? Shape{s[0], s[1], 1} : Shape{1, s.empty() ? 1 : s[0], 1};
     }));
   };
   to["column_stack"] = [](const Call& c) {
-    return Outputs(joined(c, 1, [](const Shape& s) {
+    return Hosts(joined(c, 1, [](const Shape& s) {
       return s.size() > 1 ? s : Shape{s.empty() ? 1 : s[0], 1};
     }));
   };
@@ -400,14 +400,14 @@ void add_parts(std::map<std::string, Oracle>& to) {
 
 void add_made(std::map<std::string, Oracle>& to) {
   to["full"] = [](const Call& c) {
-    return Outputs(filled(c.ints("size"), R(c.number("fill_value"))));
+    return Hosts(filled(c.ints("size"), R(c.number("fill_value"))));
   };
-  to["zeros"] = [](const Call& c) { return Outputs(filled(c.ints("size"), 0)); };
-  to["ones"] = [](const Call& c) { return Outputs(filled(c.ints("size"), 1)); };
-  to["zeros_like"] = [](const Call& c) { return Outputs(filled(c.in[0].sizes, 0)); };
-  to["ones_like"] = [](const Call& c) { return Outputs(filled(c.in[0].sizes, 1)); };
+  to["zeros"] = [](const Call& c) { return Hosts(filled(c.ints("size"), 0)); };
+  to["ones"] = [](const Call& c) { return Hosts(filled(c.ints("size"), 1)); };
+  to["zeros_like"] = [](const Call& c) { return Hosts(filled(c.in[0].sizes, 0)); };
+  to["ones_like"] = [](const Call& c) { return Hosts(filled(c.in[0].sizes, 1)); };
   to["full_like"] = [](const Call& c) {
-    return Outputs(filled(c.in[0].sizes, R(c.number("fill_value"))));
+    return Hosts(filled(c.in[0].sizes, R(c.number("fill_value"))));
   };
   to["eye"] = eye;
   to["arange"] = arange;

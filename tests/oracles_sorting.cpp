@@ -47,7 +47,7 @@ Places order_of(const Line& line, bool descending) {
 }
 
 // {values, indices} of the places `from` to `to` of the sorted lines.
-Outputs sorted(const Host& x, size_t d, bool descending, int64_t from, int64_t to) {
+Hosts sorted(const Host& x, size_t d, bool descending, int64_t from, int64_t to) {
   const auto cut = [&](bool values) {
     return by_line(x, d, to - from, [&](const Line& line) {
       Line out;
@@ -66,37 +66,37 @@ size_t dim_of(const Call& c) {
   return c.axis(c.integer("dim"), std::max<size_t>(1, c.in[0].sizes.size()));
 }
 
-Outputs sort(const Call& c) {
+Hosts sort(const Call& c) {
   const Host x = lifted(c.in[0]);
   const size_t d = dim_of(c);
-  Outputs y = sorted(x, d, c.integer("descending") != 0, 0, x.sizes[d]);
+  Hosts y = sorted(x, d, c.integer("descending") != 0, 0, x.sizes[d]);
   for (Host& h : y) h.sizes = c.in[0].sizes;
   return y;
 }
 
-Outputs topk(const Call& c) {
-  Outputs y = sorted(lifted(c.in[0]), dim_of(c), c.integer("largest") != 0, 0, c.integer("k"));
+Hosts topk(const Call& c) {
+  Hosts y = sorted(lifted(c.in[0]), dim_of(c), c.integer("largest") != 0, 0, c.integer("k"));
   if (c.in[0].sizes.empty())
     for (Host& h : y) h.sizes = {};
   return y;
 }
 
 // The k-th of each sorted line.
-Outputs kth(const Host& own, size_t d, int64_t k, bool descending, bool keepdim) {
-  Outputs y = sorted(lifted(own), d, descending, k, k + 1);
+Hosts kth(const Host& own, size_t d, int64_t k, bool descending, bool keepdim) {
+  Hosts y = sorted(lifted(own), d, descending, k, k + 1);
   for (Host& h : y)
     if (own.sizes.empty() || !keepdim) h.sizes.erase(d);
   return y;
 }
 // max, min, median: `k` gives the place in a line of n.
 Oracle extremum(bool descending, int64_t (*k)(int64_t n)) {
-  return [=](const Call& c) -> Outputs {
+  return [=](const Call& c) -> Hosts {
     if (!c.attr("dim").is_none()) {
       const size_t d = dim_of(c);
       return kth(c.in[0], d, k(lifted(c.in[0]).sizes[d]), descending, c.integer("keepdim") != 0);
     }
     const Host x = flat(c.in[0]);
-    return Outputs(kth(x, 0, k(x.sizes[0]), descending, false)[0]);
+    return Hosts(kth(x, 0, k(x.sizes[0]), descending, false)[0]);
   };
 }
 
@@ -105,14 +105,14 @@ Host argmin(const Call& c) {
   return kth(c.in[0], dim_of(c), 0, false, c.integer("keepdim") != 0)[1];
 }
 
-Outputs aminmax(const Call& c) {
+Hosts aminmax(const Call& c) {
   const auto first = [](int64_t) { return int64_t(0); };
   const Host low = extremum(false, first)(c)[0], high = extremum(true, first)(c)[0];
   return {low, high};
 }
 
 // {values, inverse, counts}
-Outputs groups(const Host& x, Line values, const std::function<size_t(size_t)>& group_of) {
+Hosts groups(const Host& x, Line values, const std::function<size_t(size_t)>& group_of) {
   Host inverse{x.sizes, {}}, counts{{int64_t(values.size())}, Line(values.size(), Wide(0))};
   for (size_t i = 0; i < x.values.size(); ++i) {
     inverse.values.push_back(R(group_of(i)));
@@ -120,7 +120,7 @@ Outputs groups(const Host& x, Line values, const std::function<size_t(size_t)>& 
   }
   return {Host{counts.sizes, values}, inverse, counts};
 }
-Outputs unique(const Call& c) {
+Hosts unique(const Call& c) {
   const Host& x = c.in[0];
   std::vector<R> values;
   for (const Wide& v : x.values)
@@ -131,7 +131,7 @@ Outputs unique(const Call& c) {
     return size_t(std::find(values.begin(), values.end(), x.values[i].real()) - values.begin());
   });
 }
-Outputs unique_consecutive(const Call& c) {
+Hosts unique_consecutive(const Call& c) {
   Line values;
   std::vector<size_t> run;
   for (const Wide& v : c.in[0].values) {
@@ -182,7 +182,7 @@ Host scanned(const Call& c, const std::function<Wide(const Line& so_far)>& f) {
                   c.in[0].sizes);
 }
 
-Outputs running(const Call& c, bool largest) {
+Hosts running(const Call& c, bool largest) {
   const auto place = [&](const Line& line) {
     size_t best = 0;
     for (size_t k = 1; k < line.size(); ++k)
@@ -245,10 +245,10 @@ Host integral(const Call& c, bool running) {
 
 void add_order(std::map<std::string, Oracle>& to) {
   to["sort"] = sort;
-  to["argsort"] = [](const Call& c) { return Outputs(sort(c)[1]); };
+  to["argsort"] = [](const Call& c) { return Hosts(sort(c)[1]); };
   to["msort"] = [](const Call& c) {
     const Host x = lifted(c.in[0]);
-    return Outputs(reshaped(sorted(x, 0, false, 0, x.sizes[0])[0], c.in[0].sizes));
+    return Hosts(reshaped(sorted(x, 0, false, 0, x.sizes[0])[0], c.in[0].sizes));
   };
   to["topk"] = topk;
   to["kthvalue"] = [](const Call& c) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "ops/def/dual.hpp"
 #include "ops/def/statements.hpp"
+#include "tests/not_finite.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -12,8 +13,6 @@
 
 namespace gradus::testing {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-inline const double kNaN = std::nan("");
 constexpr double kAnyNumber = 12345.678;  // in a table of limits: not checked
 
 constexpr double kTiny = 1e-40;  // subnormal in f32

@@ -18,12 +18,6 @@ using gradus::test::error_text;
 
 namespace {
 
-std::vector<float> floats(const Tensor& t) { return t.to_vector<float>(); }
-Tensor wave_tensor(const Shape& sizes, int64_t from) {
-  std::vector<double> w = waves(numel_of(sizes), from);
-  return Tensor::from(std::vector<float>(w.begin(), w.end()), sizes);
-}
-
 // Everything that a step can be: dropout, running statistics, a clipped Adam.
 struct Model {
   nn::Sequential net;

@@ -13,10 +13,6 @@ using namespace gradus::testing;
 
 namespace {
 
-Tensor wave_tensor(const Shape& sizes, int64_t from, DType dtype, Device& device) {
-  return cast(Tensor::from(waves(numel_of(sizes), from), sizes, device), dtype);
-}
-
 // Calls of a replay that are contractions with a statement.
 struct Epilogues : KernelWrapper {
   int count = 0;

@@ -9,14 +9,6 @@
 using namespace gradus;
 using namespace gradus::testing;
 
-namespace {
-std::vector<float> floats(const Tensor& t) { return t.to_vector<float>(); }
-Tensor wave_tensor(const Shape& sizes, int64_t from) {
-  std::vector<double> w = waves(numel_of(sizes), from);
-  return Tensor::from(std::vector<float>(w.begin(), w.end()), sizes);
-}
-}  // namespace
-
 TEST_CASE("capture: lives that meet never share memory, and little is wasted") {
   std::vector<wrap::Life> lives;
   for (size_t i = 0; i < 200; ++i) {

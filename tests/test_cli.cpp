@@ -7,6 +7,7 @@
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/program_helpers.hpp"
+#include "tests/texts.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,6 +16,7 @@
 #include <sstream>
 
 using namespace gradus;
+using gradus::test::check_has;
 using gradus::test::run;
 using Run = gradus::test::ProgramRun;
 using gradus::test::slurp;
@@ -35,12 +37,6 @@ std::vector<Json> json_lines(const std::string& text) {
   return lines;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  CHECK_MESSAGE(found, "\"", text, "\" lacks \"", part, "\"");
-  return found;
-}
-
 size_t count_lines(const std::string& text) {
   return size_t(std::count(text.begin(), text.end(), '\n'));
 }
@@ -54,7 +50,7 @@ void refused(const TempFolder& folder, const std::string& arguments, int code,
   CHECK_MESSAGE(count_lines(r.err) == 1, arguments, ": ", r.err);
   CHECK_MESSAGE(r.out == "", arguments, ": ", r.out);
   CHECK_MESSAGE(r.err.starts_with("gradus: "), arguments, ": ", r.err);
-  has(r.err, part);
+  check_has(r.err, part);
 }
 
 }  // namespace
@@ -102,7 +98,7 @@ TEST_CASE("cli: op prints values, of any dtype, and parses every kind of attribu
   CHECK(json_lines(r.out)[0]["outputs"][0]["values"][1] == "NaN");
   r = run(folder, "op clamp --in x.npy --attr min=-inf --attr max=2.5");
   CHECK(r.code == 0);
-  has(r.out, "2.5");
+  check_has(r.out, "2.5");
   const Run a = run(folder, "op normal --attr size=[3] --seed 7"),
             b = run(folder, "op normal --attr size=[3] --seed 7");
   CHECK(a.out == b.out);
@@ -242,7 +238,7 @@ TEST_CASE("cli: a missing device falls back with one line, or is exit 4") {
   const Run r = run(folder, "op exp --in x.npy --device hip:9 --json");
   CHECK(r.code == 0);
   CHECK(count_lines(r.err) == 1);
-  has(r.err, "hip:9");
+  check_has(r.err, "hip:9");
   CHECK(json_lines(r.out)[0]["device"] == "cpu");
   refused(folder, "op exp --in x.npy --device strict.json", 4, "hip:9");
 }
@@ -256,7 +252,7 @@ TEST_CASE("cli: with --json errors are events too") {
   CHECK(lines[0]["event"] == "error");
   CHECK(lines[0]["kind"] == "value");
   CHECK(lines[0]["code"] == 2);
-  has(r.err, lines[0]["message"].get<std::string>());
+  check_has(r.err, lines[0]["message"].get<std::string>());
   CHECK(json_lines(run(folder, "bla --json").out).size() == 1);
 }
 
@@ -268,12 +264,12 @@ TEST_CASE("cli: ops lists every op, one object per line") {
   REQUIRE(lines.size() == all_ops().size());
   for (size_t i = 0; i < lines.size(); ++i) CHECK(lines[i]["name"] == all_ops()[i].name);
   const Run one = run(folder, "ops sigmoid");
-  has(one.out, "y = 1 / (1 + exp(-x))");
-  has(one.out, "dy/dx = y * (1 - y)");
-  has(one.out, "saves       y");
-  has(one.out, "cpu, reference");
-  has(run(folder, "ops cross_entropy").out, "made of     log_softmax, gather");
-  has(run(folder, "ops argmax").out, "derivative  none");
+  check_has(one.out, "y = 1 / (1 + exp(-x))");
+  check_has(one.out, "dy/dx = y * (1 - y)");
+  check_has(one.out, "saves       y");
+  check_has(one.out, "cpu, reference");
+  check_has(run(folder, "ops cross_entropy").out, "made of     log_softmax, gather");
+  check_has(run(folder, "ops argmax").out, "derivative  none");
 }
 
 TEST_CASE("cli: devices says what is there and why something is not") {
@@ -307,13 +303,13 @@ TEST_CASE("cli: config schema is JSON, show tells origins, validate finds mistak
   CHECK(run(folder, "config validate mlp.json").code == 0);
   const Run shown = run(folder, "config show mlp.json --set epochs=3");
   CHECK(shown.code == 0);
-  has(shown.out, "epochs = 3    (--set");
-  has(shown.out, "batch_size = 16    (mlp.json)");
-  has(shown.out, "(default)");
+  check_has(shown.out, "epochs = 3    (--set");
+  check_has(shown.out, "batch_size = 16    (mlp.json)");
+  check_has(shown.out, "(default)");
   CHECK(json_lines(run(folder, "config show mlp.json --json").out)[0]["config"]["epochs"] == 1);
   refused(folder, "config validate mlp.json --set epohcs=3", 2, "epochs");
   folder.write("gpu.json", R"({"device": "cuda:1", "fallback": "cpu"})");
-  has(run(folder, "config validate gpu.json").out, "a valid config (device)");
+  check_has(run(folder, "config validate gpu.json").out, "a valid config (device)");
   folder.write(
       "contraction.json",
       R"({"experiment": "contraction", "expression": "ij,jk->iz", "sizes": {"i": 2, "k": 2}})");
@@ -338,8 +334,8 @@ TEST_CASE("cli: check runs one op, on each instruction set") {
     CHECK(lines[1]["failed"] == 0);
     CHECK(lines[1]["primitives"] == 1);
   }
-  has(run(folder, "check --op exp --device reference").out,
-      "1 ops (1 primitives, 0 compositions) on reference: all passed");
+  check_has(run(folder, "check --op exp --device reference").out,
+            "1 ops (1 primitives, 0 compositions) on reference: all passed");
 }
 
 TEST_CASE("cli: help fits 80 columns and has examples") {
@@ -352,16 +348,16 @@ TEST_CASE("cli: help fits 80 columns and has examples") {
     std::istringstream in(r.out);
     for (std::string line; std::getline(in, line);)
       CHECK_MESSAGE(line.size() <= 80, command, ": ", line);
-    if (*command) has(r.out, "Examples:\n  gradus ");
+    if (*command) check_has(r.out, "Examples:\n  gradus ");
   }
   CHECK(run(folder, "help op").out == run(folder, "op --help").out);
-  has(run(folder, "--version").out, "gradus 0.1.0");
+  check_has(run(folder, "--version").out, "gradus 0.1.0");
   CHECK(json_lines(run(folder, "version --json").out)[0]["event"] == "version");
 }
 
 TEST_CASE("cli: the name of a command is an argument where one is expected") {
   const TempFolder folder;
-  CHECK(has(run(folder, "ops contract").out, "labels_a"));
+  check_has(run(folder, "ops contract").out, "labels_a");
   refused(folder, "eval check", 3, "check");
 }
 
@@ -370,10 +366,10 @@ TEST_CASE("cli: one key of the default optimizer can be set") {
   write_file_atomically(folder / "c.json",
                         R"({"experiment":"mlp","data":{"name":"digits","train":100,"test":20},
                             "model":{"layers":[{"linear":10}]},"epochs":1,"batch_size":50})");
-  has(run(folder, "config show c.json --set optimizer.lr=0.25").out,
-      "optimizer.lr = 0.25    (--set)");
-  has(run(folder, "config show c.json", "GRADUS_DEVICE=reference").out,
-      "runs on reference    (GRADUS_DEVICE)");
+  check_has(run(folder, "config show c.json --set optimizer.lr=0.25").out,
+            "optimizer.lr = 0.25    (--set)");
+  check_has(run(folder, "config show c.json", "GRADUS_DEVICE=reference").out,
+            "runs on reference    (GRADUS_DEVICE)");
   write_file_atomically(folder / "list.json", "[]");
   refused(folder, "train list.json", 2, "a config is a JSON object");
 }
@@ -383,8 +379,8 @@ TEST_CASE("cli: --ledger shows what every op cost") {
   write_npy(folder / "x.npy", testing::f64({1, 2, 3, 4}, {4}));
   const Run r = run(folder, "op exp --in x.npy --out y.npy --ledger");
   CHECK(r.code == 0);
-  has(r.err, "op                       calls");
-  has(r.err, "exp                          1");
+  check_has(r.err, "op                       calls");
+  check_has(r.err, "exp                          1");
 }
 
 TEST_CASE("cli: strides and widths that overflow are refused") {

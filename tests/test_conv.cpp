@@ -1,6 +1,7 @@
 // Windows, convolution and pooling, as people write them: published numbers, ties, padding that
 // never wins, what the graph keeps, views that overlap themselves.
 #include "tests/helpers.hpp"
+#include "tests/not_finite.hpp"
 
 #include <limits>
 
@@ -8,8 +9,6 @@ using namespace gradus;
 using namespace gradus::testing;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Tensor counting(const Shape& sizes) {
   std::vector<double> v(static_cast<size_t>(numel_of(sizes)));

@@ -378,9 +378,9 @@ TEST_CASE("einsum is an op of the list") {
   CHECK(op.group == "contraction");
   CHECK_FALSE(op.primitive);
   const Tensor a = Tensor::from<double>({1, 2, 3, 4}, {2, 2});
-  CHECK(op.call({a, a}, {"ij,jk->", "standard"})[0].item() == 54);
-  CHECK(op.call({a, a}, {"ij,jk->", "max-plus"})[0].item() == 8);
-  CHECK_THROWS_WITH_AS(op.call({a}, {"ij->", "maxplus"}),
+  CHECK(op.call(Tensors{a, a}, {"ij,jk->", "standard"})[0].item() == 54);
+  CHECK(op.call(Tensors{a, a}, {"ij,jk->", "max-plus"})[0].item() == 8);
+  CHECK_THROWS_WITH_AS(op.call(Tensors{a}, {"ij->", "maxplus"}),
                        "einsum: unknown algebra \"maxplus\"; write standard, max-plus, min-plus or "
                        "max-times; did you mean \"max-plus\"?",
                        Error);

@@ -190,7 +190,7 @@ TEST_CASE("sizes and strides that overflow are refused, not followed") {
   CHECK(values(slice(x, 0, 0, kEnd, INT64_MAX)) == std::vector<double>{1});
   CHECK(values(slice(x, 0, 4, kEnd, INT64_MIN)) == std::vector<double>{5});
   auto strided = [&](const Ints& size, const Ints& stride, int64_t offset) {
-    return error_of([&] { get_op("as_strided").call({x}, {size, stride, offset}); });
+    return error_of([&] { get_op("as_strided").call(Tensors{x}, {size, stride, offset}); });
   };
   CHECK(strided({1025}, {int64_t(1) << 54}, 0).find("reach outside a tensor with 5 elements") !=
         std::string::npos);

@@ -329,7 +329,7 @@ TEST_CASE("the attributes that a node records are those of the op list") {
     const GradFn& node = *y.grad_fn();
     CAPTURE(node.op().name);
     CHECK(node.attrs().size() == node.op().attrs.size());
-    const Tensor again = node.op().call({x}, node.attrs())[0];
+    const Tensor again = node.op().call(Tensors{x}, node.attrs())[0];
     CHECK(again.sizes() == y.sizes());
     CHECK(values(again) == values(y));
   }

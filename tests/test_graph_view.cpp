@@ -8,6 +8,7 @@
 #include "tests/graph_views.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
+#include "tests/texts.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@ using namespace gradus;
 using namespace gradus::testing;
 using gradus::audit::GraphView;
 using gradus::audit::Source;
+using gradus::test::check_has;
 using gradus::test::have;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;
@@ -83,13 +85,13 @@ TEST_CASE("graph view: the backward program and where gradients add up") {
   CHECK(to_h == 3);
   CHECK(v.steps[3].sums == 2);
   const std::string text = to_text(v);
-  has(text, "%0:f64[3] = mul(w, c0)");
-  has(text, "# layer 1");
-  has(text, "leaf unused:f64[1]   # not in the graph");
-  has(text, "# 1: vjp of %3 sum");
-  has(text, "   # 2 of 3\n");
-  has(text, "   # gradients add up\n");
-  has(text, "g:w:f64[3] = mul(g:%0, c0)");
+  check_has(text, "%0:f64[3] = mul(w, c0)");
+  check_has(text, "# layer 1");
+  check_has(text, "leaf unused:f64[1]   # not in the graph");
+  check_has(text, "# 1: vjp of %3 sum");
+  check_has(text, "   # 2 of 3\n");
+  check_has(text, "   # gradients add up\n");
+  check_has(text, "g:w:f64[3] = mul(g:%0, c0)");
 }
 
 TEST_CASE("graph view: reading changes nothing") {
@@ -120,7 +122,7 @@ TEST_CASE("graph view: what hooks packed is not counted as kept") {
   CHECK(v.nodes[0].saved[0].packed);
   CHECK(v.nodes[0].saved[0].bytes == 16);
   CHECK(v.saved_bytes == 0);
-  has(to_text(v), "saves y (packed): 0 B");
+  check_has(to_text(v), "saves y (packed): 0 B");
 }
 
 TEST_CASE("graph view: statistics") {
@@ -169,13 +171,13 @@ TEST_CASE("graph view: JSON says the same") {
 
 TEST_CASE("graph view: DOT is what Graphviz reads") {
   const std::string dot = to_dot(Small().view);
-  has(dot, "label=\"layer 1\"");
-  has(dot, "leaf0 -> n0");
+  check_has(dot, "label=\"layer 1\"");
+  check_has(dot, "leaf0 -> n0");
   if (!have("dot")) return;
   const TempFolder folder;
   const std::string file = folder.write("g.dot", dot);
   CHECK(std::system(("dot -Tplain '" + file + "' > '" + (folder / "plain") + "'").c_str()) == 0);
-  has(gradus::test::slurp(folder / "plain"), "node n0 ");
+  check_has(gradus::test::slurp(folder / "plain"), "node n0 ");
 }
 
 TEST_CASE("graph view: the layout keeps boxes apart, edges down, and is the same again") {
@@ -213,10 +215,10 @@ TEST_CASE("graph view: the page stands alone") {
   GraphView v = audit::read_graph({y}, {{"x", x}}, &recorder);
   v.title = "<step>";
   const std::string page = to_html(v), svg = to_svg(v);
-  has(page, "<title>&lt;step&gt;</title>");
-  has(page, "class=\"nojs\"");
-  has(page, "&lt;/script&gt;&lt;b&gt;");  // the name of the layer, in the picture
-  has(page, "<td>sigmoid<td>f64[2]");
+  check_has(page, "<title>&lt;step&gt;</title>");
+  check_has(page, "class=\"nojs\"");
+  check_has(page, "&lt;/script&gt;&lt;b&gt;");  // the name of the layer, in the picture
+  check_has(page, "<td>sigmoid<td>f64[2]");
   CHECK(page.find("http://") == page.find("http://www.w3.org/2000/svg"));
   CHECK(page.find("https://") == std::string::npos);
   CHECK(page.find("src=") == std::string::npos);
@@ -239,7 +241,7 @@ TEST_CASE("graph view: thousands of nodes are written in seconds") {
   CHECK(int(v.nodes.size()) == n + 1);
   CHECK(int(v.steps.size()) == n + 1);
   CHECK(Json::parse(to_json(v))["nodes"].size() == v.nodes.size());
-  has(to_text(v), "return %");
+  check_has(to_text(v), "return %");
   CHECK(to_dot(v).size() > size_t(n));
   CHECK(to_html(v).size() < size_t(3000) * size_t(n) + 100000);
   CHECK(seconds_since(begin) < 10);
@@ -254,9 +256,9 @@ TEST_CASE("graph view: the command") {
     "sizes": {"a": 2, "b": 3, "c": 4, "d": 5}})");
   const auto graph = gradus::test::run(folder, "graph net.json");
   CHECK(graph.code == 0);
-  has(graph.out, "# layers[2].residual[0] linear\n");
-  has(graph.out, "\n# loss\n");
-  has(graph.out, "g:layers.0.weight:f32[8,784]");
+  check_has(graph.out, "# layers[2].residual[0] linear\n");
+  check_has(graph.out, "\n# loss\n");
+  check_has(graph.out, "g:layers.0.weight:f32[8,784]");
   const auto both = gradus::test::run(folder,
                                       "graph chain.json --json - --dot chain.dot --svg "
                                       "chain.svg --html chain.html");
@@ -264,9 +266,9 @@ TEST_CASE("graph view: the command") {
   const Json j = Json::parse(both.out);
   CHECK(j["leaves"].size() == 3);
   CHECK(j["leaves"][2]["name"] == "operand2");
-  has(gradus::test::slurp(folder / "chain.dot"), "digraph");
-  has(gradus::test::slurp(folder / "chain.svg"), "operand2");
-  has(gradus::test::slurp(folder / "chain.html"), "chain.json</title>");
+  check_has(gradus::test::slurp(folder / "chain.dot"), "digraph");
+  check_has(gradus::test::slurp(folder / "chain.svg"), "operand2");
+  check_has(gradus::test::slurp(folder / "chain.html"), "chain.json</title>");
   CHECK(gradus::test::run(folder, "graph chain.json --set seed=2").code == 2);
   CHECK(gradus::test::run(folder, "graph none.json").code == 3);
 }

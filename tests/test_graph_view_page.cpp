@@ -5,6 +5,7 @@
 #include "tests/browser.hpp"
 #include "tests/graph_views.hpp"
 #include "tests/sizes.hpp"
+#include "tests/texts.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,7 @@ using namespace gradus;
 using namespace gradus::testing;
 using gradus::audit::GraphView;
 using gradus::test::browse;
+using gradus::test::check_has;
 using gradus::test::have;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;
@@ -47,13 +49,13 @@ TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding
   CHECK(r["hits"] == "2 found");
   CHECK(r["found"] == 2);
   CHECK(r["byModule"] == "1 found");
-  has(r["panel"], "%0 mul");
-  has(r["panel"], "model › layer 1");
-  has(r["panel"], "dy/d");
+  check_has(r["panel"], "%0 mul");
+  check_has(r["panel"], "model › layer 1");
+  check_has(r["panel"], "dy/d");
   CHECK(r["hash"] == "#n=0");
   CHECK(r["path"] == 4);
   CHECK(r["done"] == 2);
-  has(r["now"], "step 2 of 4: vjp of %2 add");
+  check_has(r["now"], "step 2 of 4: vjp of %2 add");
   CHECK(r["after"] == 3);
   CHECK(r["back"] == 1);
   CHECK(r["risen"] == 1);

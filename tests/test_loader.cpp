@@ -6,6 +6,7 @@
 #include "engine/io/file.hpp"
 #include "engine/loader.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/texts.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -13,6 +14,7 @@
 
 using namespace gradus;
 using gradus::test::error_text;
+using gradus::test::has;
 using gradus::test::TempFolder;
 using gradus::test::Variable;
 
@@ -23,9 +25,6 @@ const std::string kLib = std::string(GRADUS_LIB_DIR) + "/";
 
 std::string refusal(const std::string& path) {
   return error_text(ErrorKind::device, [&] { load_module(path); });
-}
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 std::string config_error(const std::string& text) {
   return error_text(ErrorKind::config, [&] { parse_device_config(text); });

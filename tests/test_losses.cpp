@@ -3,6 +3,7 @@
 // by hand or are PyTorch's documented behaviour.
 #include "ops/nn/loss.hpp"
 #include "tests/helpers.hpp"
+#include "tests/not_finite.hpp"
 
 #include <limits>
 #include <numbers>
@@ -11,9 +12,6 @@ using namespace gradus;
 using namespace gradus::testing;
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Tensor slope(const Tensor& y, const Tensor& x, bool create_graph = false) {
   return grad({y}, {x}, {}, {.create_graph = create_graph})[0];
@@ -37,7 +35,7 @@ std::vector<double> weights_of(const Tensor& q, const Tensor& k, const Tensor& m
 
 TEST_CASE("norm: where all is 0 its gradients of first and second order are 0") {
   for (const DType dtype : {DType::f64, DType::c128})
-    for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, kInfinity}) {
+    for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, kInf}) {
       const Tensor x = leaf(Tensor::zeros({4}, dtype));
       const Tensor y = norm(x, p);
       CHECK(y.item() == 0);
@@ -51,7 +49,7 @@ TEST_CASE("norm: where all is 0 its gradients of first and second order are 0") 
 }
 
 TEST_CASE("norm: single zeros beside other elements give no NaN in any order") {
-  for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, kInfinity, -kInfinity}) {
+  for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, kInf, -kInf}) {
     const Tensor x = leaf(f64({0, 3, -4}, {3}));
     const Tensor dx = slope(norm(x, p), x, true);
     CHECK_MESSAGE(finite(dx), "p ", p);
@@ -67,7 +65,7 @@ TEST_CASE("norm: single zeros beside other elements give no NaN in any order") {
 
 TEST_CASE("norm: an even split among equal winners of the infinity norm") {
   const Tensor x = leaf(f64({2, -2, 1}, {3}));
-  CHECK(close(values(slope(norm(x, kInfinity), x)), {0.5, -0.5, 0}));
+  CHECK(close(values(slope(norm(x, kInf), x)), {0.5, -0.5, 0}));
 }
 
 TEST_CASE("cdist, cosine_similarity and normalize at coinciding points and zero vectors") {
@@ -110,7 +108,7 @@ TEST_CASE("batch_norm moves the running statistics, the variance with n - 1") {
         "batch_norm: needs running_mean and running_var when it is not training");
   // The op of the list writes nowhere.
   const uint64_t version = mean.version();
-  get_op("batch_norm").call({x, mean, var}, {true, 0.1, 1e-5});
+  get_op("batch_norm").call(Tensors{x, mean, var}, {true, 0.1, 1e-5});
   CHECK(mean.version() == version);
 }
 
@@ -143,7 +141,7 @@ TEST_CASE("cross_entropy: ignored targets have no gradient; if all are ignored t
   CHECK(std::isnan(cross_entropy(x, i64({-100, -100}, {2})).item()));
   CHECK(cross_entropy(x, i64({-100, -100}, {2}), "sum").item() == 0);
   // An infinite logarithm at an ignored place does no harm.
-  const Tensor lp = leaf(f64({-kInfinity, -1, -2, -3}, {2, 2}));
+  const Tensor lp = leaf(f64({-kInf, -1, -2, -3}, {2, 2}));
   CHECK(close(values(slope(nll_loss(lp, i64({7, 1}, {2}), "mean", {}, 7), lp)), {0, 0, 0, -1}));
   // Targets in u8 know no -100.
   CHECK(nll_loss(lp, cast(i64({1, 1}, {2}), DType::u8)).item() == 2);
@@ -233,11 +231,11 @@ TEST_CASE("multi_margin_loss: what lies just at the margin has no gradient") {
 }
 
 TEST_CASE("pieces: an infinite difference has a finite gradient") {
-  const Tensor x = leaf(f64({kInfinity, -kInfinity, 0.5}, {3})), t = f64({0, 0, 0}, {3});
+  const Tensor x = leaf(f64({kInf, -kInf, 0.5}, {3})), t = f64({0, 0, 0}, {3});
   CHECK(close(values(slope(huber_loss(x, t, 2, "sum"), x)), {2, -2, 0.5}));
   CHECK(close(values(slope(smooth_l1_loss(x, t, 2, "sum"), x)), {1, -1, 0.25}));
   const Tensor w = leaf(f64({0.5}, {1}));
-  CHECK(close(values(slope(sum(prelu(f64({kInfinity, -2}, {2}), w)), w)), {-2}));
+  CHECK(close(values(slope(sum(prelu(f64({kInf, -2}, {2}), w)), w)), {-2}));
   // A matrix that is not read may hold anything.
   const Tensor a = f64({1, 2}, {1, 2}), b = f64({3, 4}, {2, 1});
   CHECK(addmm(f64({kNaN}, {1, 1}), a, b, 0, 2).item() == 22);
@@ -246,7 +244,7 @@ TEST_CASE("pieces: an infinite difference has a finite gradient") {
 TEST_CASE("attention: an additive mask of 0 and -inf is the bool mask") {
   const Tensor q = f64({1, 0, 2, 1, 0, 1}, {3, 2}), k = f64({0, 1, 1, 1, 2, 0}, {3, 2});
   const Tensor seen = cast(i64({1, 0, 1, 0, 0, 0, 1, 1, 1}, {3, 3}), DType::bool_);
-  const Tensor added = where(seen, f64({0}, {1}), -kInfinity);
+  const Tensor added = where(seen, f64({0}, {1}), -kInf);
   const auto w = weights_of(q, k, seen);
   CHECK(close(w, weights_of(q, k, added)));
   CHECK(w[1] == 0);
@@ -264,7 +262,7 @@ TEST_CASE("attention: rows that may look nowhere have gradient 0, not NaN") {
     const Tensor v = leaf(f64({1, 2, 3, 5}, {2, 2}));
     const Tensor seen = cast(i64({1, 1, 0, 0}, {2, 2}), DType::bool_);
     Tensor mask = seen;
-    if (additive) mask = leaf(where(seen, f64({0}, {1}), -kInfinity).detach());
+    if (additive) mask = leaf(where(seen, f64({0}, {1}), -kInf).detach());
     const Tensor y = scaled_dot_product_attention(q, k, v, mask);
     CHECK(all(slice(y, 0, 1), 0));
     const Tensors g = grad({sum(y)}, {q, k, v}, {}, {.create_graph = true});

@@ -72,7 +72,7 @@ std::string against_oracle(const OpInfo& op, const rows::Row& row, size_t which,
   const Tensors in = rows::draw_inputs(row, which, dtype, device);
   const Call call = call_of(op, row, which, dtype, in);
   const Tensors y = rows::evaluate(op, in, call.attrs);
-  const Outputs expected = oracles().at(op.name)(call);
+  const Hosts expected = oracles().at(op.name)(call);
   if (y.size() != expected.size()) return "another number of outputs";
   // Rounding more than between devices: that of the result, and of random numbers' own arithmetic.
   const bool random = op.group == "random";

@@ -8,23 +8,19 @@
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"
+#include "tests/texts.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 using namespace gradus;
 using namespace gradus::cli;
+using gradus::test::check_has;
 using gradus::test::ProgramRun;
 using gradus::test::TempFolder;
 using Json = nlohmann::json;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  CHECK_MESSAGE(found, "\"", text, "\" lacks \"", part, "\"");
-  return found;
-}
 
 bool finite(const NamedTensors& tensors) {
   for (const auto& [name, t] : tensors)
@@ -77,7 +73,7 @@ TEST_CASE("ops page: every op has an example with finite numbers, which Lua comp
     options.device = &device;
     options.out = &said;
     lua::Script(options).run(e.lua, "example");
-    for (const auto& [name, t] : e.outputs) has(said.str(), t.to_string());
+    for (const auto& [name, t] : e.outputs) check_has(said.str(), t.to_string());
   }
   CHECK(with_gradient > seen / 2);
   CHECK(in_lua > seen * 9 / 10);
@@ -108,11 +104,11 @@ TEST_CASE("ops page: formula, shapes, example and the errors of the check, withi
   for (const char* name : {"sigmoid", "matmul", "softmax", "sort", "normal", "conv2d", "argmax"}) {
     CAPTURE(name);
     const std::string text = page(name);
-    has(text, "  shapes      ");
-    has(text, "Example, computed now on cpu");
-    has(text, "  gradus op " + std::string(name) + " ");
-    has(text, "Check, run now on cpu");
-    has(text, "against the reference device");
+    check_has(text, "  shapes      ");
+    check_has(text, "Example, computed now on cpu");
+    check_has(text, "  gradus op " + std::string(name) + " ");
+    check_has(text, "Check, run now on cpu");
+    check_has(text, "against the reference device");
     CHECK(text.find("FAILS") == std::string::npos);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
@@ -121,10 +117,10 @@ TEST_CASE("ops page: formula, shapes, example and the errors of the check, withi
         CHECK_MESSAGE(line.size() <= 100, line);
   }
   const std::string sigmoid = page("sigmoid");
-  has(sigmoid, "  derivative  dy/dx = y * (1 - y)\n");
-  has(sigmoid, "\n  dx  ");
-  has(sigmoid, "  vjp         ");
-  has(sigmoid, "against central differences in f64");
+  check_has(sigmoid, "  derivative  dy/dx = y * (1 - y)\n");
+  check_has(sigmoid, "\n  dx  ");
+  check_has(sigmoid, "  vjp         ");
+  check_has(sigmoid, "against central differences in f64");
   const Json j = Json::parse(page("matmul", true));
   CHECK(j["name"] == "matmul");
   CHECK(j["device"] == "cpu");
@@ -150,15 +146,15 @@ TEST_CASE("literals: nested lists of numbers, as they are typed") {
   CHECK(is_literal(" [1]"));
   for (const char* file : {"x.npy", "1.npy", "", "-", "./[1].npy"}) CHECK(!is_literal(file));
 
-  has(refusal("[1, 2"), "expected , or ] at character 6");
-  has(refusal("[1, x]"), "expected a number, true, false or [ at character 5, got \"x]\"");
-  has(refusal("[[1, 2], [3]]"), "lists of 2 and of 1 elements side by side");
-  has(refusal("[[1], 2]"), "expected a list, as before");
-  has(refusal("[1, [2]]"), "expected a number, as before");
-  has(refusal("[1] 2"), "expected the end at character 5");
-  has(refusal("[1+2]"), "expected i, for a complex number");
-  has(refusal("[99999999999999999999]"), "a number of 64 bits");
-  has(refusal(std::string(100, '[')), "fewer lists within lists");
+  check_has(refusal("[1, 2"), "expected , or ] at character 6");
+  check_has(refusal("[1, x]"), "expected a number, true, false or [ at character 5, got \"x]\"");
+  check_has(refusal("[[1, 2], [3]]"), "lists of 2 and of 1 elements side by side");
+  check_has(refusal("[[1], 2]"), "expected a list, as before");
+  check_has(refusal("[1, [2]]"), "expected a number, as before");
+  check_has(refusal("[1] 2"), "expected the end at character 5");
+  check_has(refusal("[1+2]"), "expected i, for a complex number");
+  check_has(refusal("[99999999999999999999]"), "a number of 64 bits");
+  check_has(refusal(std::string(100, '[')), "fewer lists within lists");
 }
 
 TEST_CASE("literals: gradus op takes them in the place of files") {
@@ -170,6 +166,6 @@ TEST_CASE("literals: gradus op takes them in the place of files") {
   CHECK(j["outputs"][0]["values"] == Json::parse("[-4.5, -6.0]"));
   CHECK(j["grads"][0]["values"] == Json::parse("[-3.0, -30.0]"));
   CHECK(j["grads"][1]["values"] == 21.5);
-  CHECK(has(gradus::test::run(folder, "op exp --in \"[1,\"").err, "expected a number"));
+  check_has(gradus::test::run(folder, "op exp --in \"[1,\"").err, "expected a number");
   CHECK(gradus::test::run(folder, "op exp --in [1").code == 2);
 }

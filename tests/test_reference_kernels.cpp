@@ -5,6 +5,7 @@
 #include "engine/philox.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/def/statements.hpp"
+#include "tests/not_finite.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -14,11 +15,10 @@
 #include <vector>
 
 using namespace gradus;
+using gradus::testing::kInf;
+using gradus::testing::kNaN;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // A view and the memory under it. bool is kept in bytes.
 template <class T>

@@ -4,6 +4,7 @@
 #include "cli/png.hpp"
 #include "cli/report.hpp"
 #include "tests/program_helpers.hpp"
+#include "tests/texts.hpp"
 #include "tests/train_helpers.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ using namespace gradus;
 using namespace gradus::test;
 using gradus::cli::Chart;
 using gradus::cli::Curve;
+using gradus::test::check_has;
 
 namespace {
 
@@ -25,11 +27,6 @@ constexpr const char* kSmall = R"({
   "optimizer": {"name": "adam", "lr": 0.02}, "epochs": 3, "batch_size": 16, "log_every": 5
 })";
 
-bool has(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  CHECK_MESSAGE(found, "\"", text.substr(0, 3000), "\" lacks \"", part, "\"");
-  return found;
-}
 size_t count(const std::string& text, const std::string& part) {
   size_t n = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
@@ -92,7 +89,7 @@ TEST_CASE("report: ticks are round numbers within the range") {
 }
 
 TEST_CASE("report: a chart is logarithmic where it spans decades, and never with a zero in it") {
-  CHECK(has(cli::to_svg({chart({{1, 2}, {2, 0.002}})}), "loss (logarithmic)"));
+  check_has(cli::to_svg({chart({{1, 2}, {2, 0.002}})}), "loss (logarithmic)");
   CHECK(cli::to_svg({chart({{1, 2}, {2, 0.5}})}).find("(logarithmic)") == std::string::npos);
   CHECK(cli::to_svg({chart({{1, 2}, {2, 0}})}).find("(logarithmic)") == std::string::npos);
   // Equal ratios are equal distances.
@@ -107,8 +104,8 @@ TEST_CASE("report: a chart is logarithmic where it spans decades, and never with
 TEST_CASE("report: one point, no point, gaps, events, names from anywhere") {
   const std::string one = cli::to_svg({chart({{94, 0.5}})});
   CHECK(count(one, "<circle") == 1);
-  CHECK(has(cli::to_svg({}), "nothing was measured yet"));
-  CHECK(has(cli::to_svg({chart({})}), "nothing was measured yet"));
+  check_has(cli::to_svg({}), "nothing was measured yet");
+  check_has(cli::to_svg({chart({})}), "nothing was measured yet");
 
   const double nan = std::nan("");
   Chart gaps = chart({{1, 3}, {2, 2}, {3, nan}, {4, 1.5}, {5, 1}});
@@ -120,9 +117,9 @@ TEST_CASE("report: one point, no point, gaps, events, names from anywhere") {
   const std::string d = svg.substr(path, svg.find("/>", path) - path);
   CHECK(count(d, "M") == 2);  // the line is broken
   CHECK(count(d, "L") == 2);
-  CHECK(has(svg, "not finite"));
-  CHECK(has(svg, "step without an update"));
-  CHECK(has(svg, "a &lt; b &amp; c"));
+  check_has(svg, "not finite");
+  check_has(svg, "step without an update");
+  check_has(svg, "a &lt; b &amp; c");
   CHECK(svg.find("nan") == std::string::npos);
   // Nothing finite at all.
   CHECK(cli::to_svg({chart({{1, nan}, {2, HUGE_VAL}})}).find("nan") == std::string::npos);
@@ -194,16 +191,16 @@ TEST_CASE("report: a run leaves curves and a report that agree with its result")
   CHECK(files["curves"] == o.out + "/curves.svg");
   const std::string page = read_file(o.out + "/report.html"),
                     svg = read_file(o.out + "/curves.svg");
-  CHECK(has(page, svg));
+  check_has(page, svg);
   const auto [right, all] = matrix_sums(page);
   CHECK(all == 100);
   CHECK(double(right) / 100 == doctest::Approx(result["accuracy"].get<double>()));
   CHECK(count(page, "<li class=\"no\">") == std::min<size_t>(size_t(100 - right), 36));
   CHECK(count(page, "src=\"data:image/png;base64,") == 48);
   CHECK(count(svg, "<circle") == 3 + 1);  // an epoch each, and the legend's
-  CHECK(has(page, "<code>optimizer.lr</code><td><code>0.01</code><td class=\"soft\">--set"));
-  CHECK(has(page, "<code>epochs</code><td><code>3</code><td class=\"soft\">" + o.config));
-  CHECK(has(page, "<code>shuffle</code><td><code>true</code><td class=\"soft\">default"));
+  check_has(page, "<code>optimizer.lr</code><td><code>0.01</code><td class=\"soft\">--set");
+  check_has(page, "<code>epochs</code><td><code>3</code><td class=\"soft\">" + o.config);
+  check_has(page, "<code>shuffle</code><td><code>true</code><td class=\"soft\">default");
   for (const char* network : {"http://", "https://", "//cdn", "<script", "@import"})
     CHECK_MESSAGE((page.find(network) == std::string::npos ||
                    std::string(network) == "http://"),  // the name of SVG's namespace
@@ -217,7 +214,7 @@ TEST_CASE("report: a run leaves curves and a report that agree with its result")
   CHECK(matrix_sums(read_file(o.out + "/report.html")) == std::pair{right, all});
   o.json = false;
   o.out = folder / "told";
-  CHECK(has(train(o).out, "look at " + o.out + "/report.html\n"));
+  check_has(train(o).out, "look at " + o.out + "/report.html\n");
   o.set = {"report=false"};
   o.out = folder / "none";
   CHECK(train(o).out.find("report") == std::string::npos);
@@ -242,11 +239,11 @@ TEST_CASE(
     error_text(ErrorKind::interrupted, [&] { cli::run_train(o, out, err); });
   }
   const std::string half = read_file(o.out + "/report.html");
-  CHECK(has(half, "Not finished. After epoch 1: "));
-  CHECK(has(half, "<b>No predictions:</b> train: interrupted after step 20"));
+  check_has(half, "Not finished. After epoch 1: ");
+  check_has(half, "<b>No predictions:</b> train: interrupted after step 20");
   CHECK(matrix_sums(half).second == 0);
   // Asked for by name it takes the checkpoint.
-  CHECK(has(report(o.out).err, "the run is not finished; using "));
+  check_has(report(o.out).err, "the run is not finished; using ");
   CHECK(matrix_sums(read_file(o.out + "/report.html")).second == 100);
   o.resume = true;
   train(o);
@@ -262,10 +259,10 @@ TEST_CASE("report: of a run that failed, of one without its data, of one with da
   std::ostringstream out, err;
   error_text(ErrorKind::numeric, [&] { cli::run_train(o, out, err); });
   const std::string page = read_file(o.out + "/report.html");
-  CHECK(has(page, "<p>Failed. train: the loss is "));
-  CHECK(has(page, "not finite</text>"));
+  check_has(page, "<p>Failed. train: the loss is ");
+  check_has(page, "not finite</text>");
   report(o.out);  // it is remembered
-  CHECK(has(read_file(o.out + "/report.html"), "<p>Failed. train: the loss is "));
+  check_has(read_file(o.out + "/report.html"), "<p>Failed. train: the loss is ");
   CHECK(count(read_file(o.out + "/curves.svg"), "class=\"x\"") == 2);
 
   o = train_options(folder, kSmall, "gone", {"report=true"});
@@ -273,19 +270,19 @@ TEST_CASE("report: of a run that failed, of one without its data, of one with da
   Json config = Json::parse(read_file(o.out + "/config.json"));
   config["data"] = {{"idx", folder / "gone_data"}};
   folder.write("gone/config.json", config.dump());
-  CHECK(has(report(o.out).err, "the report goes without predictions: "));
-  CHECK(has(read_file(o.out + "/report.html"), "of the test set right"));
+  check_has(report(o.out).err, "the report goes without predictions: ");
+  check_has(read_file(o.out + "/report.html"), "of the test set right");
   cli::ReportOptions named;
   named.run_dir = o.out;
   named.data = folder / "nor_here";
-  CHECK(has(error_text(ErrorKind::io, [&] { cli::run_report(named, out, err); }),
-            "nor_here: no such folder"));
+  check_has(error_text(ErrorKind::io, [&] { cli::run_report(named, out, err); }),
+            "nor_here: no such folder");
 
   std::ofstream(o.out + "/metrics.jsonl", std::ios::app) << "{\"event\":\"step\",\"st";
   std::filesystem::remove(o.out + "/origins.json");
   report(o.out);
-  CHECK(has(read_file(o.out + "/report.html"), "that can't be read<td>1</tr>"));
-  CHECK(has(read_file(o.out + "/report.html"), "<code>model.layers[0].linear"));
+  check_has(read_file(o.out + "/report.html"), "that can't be read<td>1</tr>");
+  check_has(read_file(o.out + "/report.html"), "<code>model.layers[0].linear");
 }
 
 TEST_CASE("report: of sequences there is a matrix of tokens, and no image") {
@@ -300,7 +297,7 @@ TEST_CASE("report: of sequences there is a matrix of tokens, and no image") {
   o.json = true;
   train(o);
   const std::string page = read_file(o.out + "/report.html");
-  CHECK(has(page, "test tokens of a class"));
+  check_has(page, "test tokens of a class");
   CHECK(matrix_sums(page).second == 10 * 3);  // those that count
   CHECK(page.find("<img") == std::string::npos);
 }
@@ -327,5 +324,5 @@ TEST_CASE("report: the page in a browser") {
       (folder / "profile") + "' --dump-dom 'file://" + (folder / "page.html") +
       "' > dom.txt 2> err.txt";
   REQUIRE(std::system(command.c_str()) == 0);
-  CHECK(has(read_file(folder / "dom.txt"), "data-result=\"true 48 true 12 true true 5\""));
+  check_has(read_file(folder / "dom.txt"), "data-result=\"true 48 true 12 true true 5\"");
 }

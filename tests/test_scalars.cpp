@@ -220,8 +220,8 @@ TEST_CASE("scalars: polynomial ops are proven exactly; a wrong derivative is fou
   kept.vjp = [](GradFn& node, size_t k, std::span<const Tensor> g) {
     return mul(square_op->vjp(node, k, g), 2);
   };
-  kept.call = [](const Tensors& in, const Attrs& attrs) {
-    const SmallVector<Tensor, 1> y = apply(kept, in, attrs);
+  kept.call = [](Operands in, const Attrs& attrs) {
+    const Outputs y = apply(kept, in, attrs);
     return Tensors(y.begin(), y.end());
   };
   CHECK(rows::check_exact(kept, types().mod, ref()).verdict == Verdict::wrong);

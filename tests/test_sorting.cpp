@@ -4,6 +4,8 @@
 #include "engine/random.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/ops.hpp"
+#include "tests/helpers.hpp"
+#include "tests/not_finite.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,13 +14,14 @@
 #include <numeric>
 
 using namespace gradus;
+using gradus::testing::kInf;
+using gradus::testing::kNaN;
+using gradus::testing::on_each_device;
 
 namespace {
 
 using Doubles = std::vector<double>;
 using Places = std::vector<int64_t>;
-
-const double kNan = std::nan(""), kInf = std::numeric_limits<double>::infinity();
 
 Tensor line(const Doubles& v) { return Tensor::from(v, {int64_t(v.size())}); }
 Tensor places(const Places& v) { return Tensor::from(v, {int64_t(v.size())}); }
@@ -28,26 +31,17 @@ Doubles slope(const Tensor& y, const Tensor& x) {
   return numbers(grad({sum(y)}, {x}, {}, {.retain_graph = true})[0]);
 }
 
-template <class F>
-void on_each_device(F&& f) {
-  for (const char* name : {"cpu", "reference"}) {
-    CAPTURE(name);
-    const DeviceScope scope(open_device(name));
-    f();
-  }
-}
-
 }  // namespace
 
 TEST_CASE("sorting: stable both ways, NaN the largest, -0 equal to 0") {
   on_each_device([] {
-    const Tensor x = line({1, kNan, -0.0, 1, 0, kInf, kNan, -kInf});
+    const Tensor x = line({1, kNaN, -0.0, 1, 0, kInf, kNaN, -kInf});
     CHECK(whole(argsort(x)) == Places{7, 2, 4, 0, 3, 5, 1, 6});
     CHECK(whole(argsort(x, 0, true)) == Places{1, 6, 5, 0, 3, 2, 4, 7});
     CHECK(whole(argsort(cast(x, DType::f16))) == Places{7, 2, 4, 0, 3, 5, 1, 6});
     CHECK(std::isnan(median(x).item()));
     CHECK(whole(median(x, 0)[1]) == Places{1});
-    CHECK(whole(cummax(line({1, 3, 3, kNan, 5, kNan}), 0)[1]) == Places{0, 1, 2, 3, 3, 5});
+    CHECK(whole(cummax(line({1, 3, 3, kNaN, 5, kNaN}), 0)[1]) == Places{0, 1, 2, 3, 3, 5});
     CHECK(whole(cummin(line({2, 2, 1, 4, 1}), 0)[1]) == Places{0, 1, 2, 2, 4});
   });
 }
@@ -84,7 +78,7 @@ TEST_CASE("sorting: the extreme integers, and long lines of every dtype, as std:
 
 TEST_CASE("sorting: searches in sequences of several numbers") {
   on_each_device([] {
-    const Tensor s = line({-1, 0, 0, 2, 5}), v = line({-2, -1, 0, 1, 5, 6, kNan});
+    const Tensor s = line({-1, 0, 0, 2, 5}), v = line({-2, -1, 0, 1, 5, 6, kNaN});
     CHECK(whole(searchsorted(s, v)) == Places{0, 0, 1, 3, 4, 5, 5});
     CHECK(whole(searchsorted(s, v, true)) == Places{0, 1, 3, 3, 5, 5, 5});
     const Tensor two = Tensor::from(Doubles{1, 2, 3, 10, 20, 30}, {2, 3});
@@ -96,7 +90,7 @@ TEST_CASE("sorting: searches in sequences of several numbers") {
 
 TEST_CASE("sorting: unique counts what occurs; each NaN is its own") {
   on_each_device([] {
-    const Tensors u = unique(line({3, 1, 3, -0.0, 0, kNan, kNan}));
+    const Tensors u = unique(line({3, 1, 3, -0.0, 0, kNaN, kNaN}));
     CHECK(u[0].numel() == 5);
     CHECK(numbers(slice(u[0], 0, 0, 3)) == Doubles{0, 1, 3});
     CHECK(whole(u[1]) == Places{2, 1, 2, 0, 0, 3, 4});
@@ -145,7 +139,7 @@ TEST_CASE("scans: logcumsumexp at infinities and ties") {
 TEST_CASE("indexing: the last of several writers stays, and has the gradient") {
   on_each_device([] {
     const Tensor x = line({1, 2, 3}).set_requires_grad();
-    const Tensor src = line({10, kNan, 30, 40}).set_requires_grad();
+    const Tensor src = line({10, kNaN, 30, 40}).set_requires_grad();
     const Tensor y = scatter(x, 0, places({0, 2, 0, 2}), src);
     CHECK(numbers(y) == Doubles{30, 2, 40});
     CHECK(slope(y, src) == Doubles{0, 0, 1, 1});

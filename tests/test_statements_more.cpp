@@ -387,14 +387,6 @@ TEST_CASE("statements: the other complex words agree with the standard library")
 
 namespace {
 
-template <class F>
-void on_each_device(F body) {
-  for (const char* name : {"cpu", "reference"}) {
-    CAPTURE(std::string(name));
-    const DeviceScope scope(open_device(name));
-    body();
-  }
-}
 template <class T>
 Tensor row(const std::vector<T>& x) {
   return Tensor::from(x, {int64_t(x.size())});

@@ -15,7 +15,7 @@ using namespace gradus::testing;
 using gradus::audit::Breakpoint;
 using gradus::audit::Place;
 using gradus::audit::Stepper;
-using Kind = Breakpoint::Kind;
+using Stop = Breakpoint::Kind;
 using Json = nlohmann::json;
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
@@ -133,19 +133,19 @@ TEST_CASE("step: breakpoints") {
     CHECK(m.s.position() == position);
     if (*why) CHECK(m.s.stops(b) == std::string(why));
   };
-  run({Kind::node, 1}, 2, "%1 is next");
-  run({Kind::op, -1, "mul"}, 2, "%1 mul is next");
-  run({Kind::path, -1, "model"}, 3, "%0 mul of model is next");
-  run({Kind::path, -1, "layer"}, 3, "%0 mul of layer is next");
-  run({Kind::path, -1, "lay"}, 4, "");
-  run({Kind::norm, -1, "", 15}, 3,
+  run({Stop::node, 1}, 2, "%1 is next");
+  run({Stop::op, -1, "mul"}, 2, "%1 mul is next");
+  run({Stop::path, -1, "model"}, 3, "%0 mul of model is next");
+  run({Stop::path, -1, "layer"}, 3, "%0 mul of layer is next");
+  run({Stop::path, -1, "lay"}, 4, "");
+  run({Stop::norm, -1, "", 15}, 3,
       "the cotangent of operand 0 of %1 mul has norm 20.97617696340303");
-  run({Kind::norm, -1, "", 1e6}, 4, "");
-  run({Kind::nan}, 4, "");
+  run({Stop::norm, -1, "", 1e6}, 4, "");
+  run({Stop::nan}, 4, "");
   const Tensor v = leaf(f64({0, 1}, {2}));
   Stepper s({sum(log(v * 1.0))});
-  CHECK(s.run({{Kind::op, -1, "none"}, {Kind::nan}}) == 1);
-  CHECK(s.stops({Kind::nan}) == "the cotangent of operand 0 of %1 log is not finite");
+  CHECK(s.run({{Stop::op, -1, "none"}, {Stop::nan}}) == 1);
+  CHECK(s.stops({Stop::nan}) == "the cotangent of operand 0 of %1 log is not finite");
 }
 
 TEST_CASE("step: a cotangent set by hand is what the vjp reads") {

@@ -12,7 +12,7 @@ using namespace gradus::test;
 
 namespace {
 
-constexpr const char* kMlp = R"({
+constexpr const char* kDigits = R"({
   "experiment": "network", "seed": 5,
   "data": {"name": "digits", "train": 200, "test": 100},
   "model": {"layers": [{"linear": 12}, "relu", {"linear": 10}]},
@@ -32,7 +32,7 @@ constexpr const char* kCopy = R"({
 
 // configs/lenet/digits.json on few digits: 13 steps an epoch.
 cli::TrainOptions lenet(const TempFolder& folder, const std::string& out) {
-  cli::TrainOptions o = train_options(folder, kMlp, out);
+  cli::TrainOptions o = train_options(folder, kDigits, out);
   o.config = std::string(GRADUS_SOURCE_DIR) + "/configs/lenet/digits.json";
   o.set = {"data.train=200", "data.test=60", "epochs=3", "batch_size=16", "log_every=1"};
   return o;
@@ -116,7 +116,7 @@ TEST_CASE("networks: schedules move the learning rate by epochs or by steps") {
   const TempFolder folder;
   int n = 0;
   const auto rate = [&](const std::string& schedule) {
-    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kDigits, join("run", n++));
     o.set = {"optimizer.schedule=" + schedule, "optimizer.lr=0.01"};
     const std::vector<double> out = rates(train(o));
     REQUIRE(out.size() == 4 * 13);
@@ -144,7 +144,7 @@ TEST_CASE("networks: every optimiser, loss and option of the table learns") {
   int n = 0;
   const auto learns = [&](std::vector<std::string> set) {
     CAPTURE(set[0]);
-    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kDigits, join("run", n++));
     o.set = std::move(set);
     CHECK(falls(train(o)));
   };
@@ -166,7 +166,7 @@ TEST_CASE("networks: layers in every form that a config may give them") {
   int n = 0;
   const auto trains = [&](const std::string& layers) {
     CAPTURE(layers);
-    cli::TrainOptions o = train_options(folder, kMlp, join("run", n++));
+    cli::TrainOptions o = train_options(folder, kDigits, join("run", n++));
     o.set = {"model.layers=" + layers, "epochs=2"};
     CHECK(falls(train(o)));
   };
@@ -191,7 +191,7 @@ TEST_CASE("networks: layers in every form that a config may give them") {
 TEST_CASE("networks: checkpoints change no number of a run") {
   const TempFolder folder;
   const auto losses = [&](const std::string& layers, const std::string& out) {
-    cli::TrainOptions o = train_options(folder, kMlp, out);
+    cli::TrainOptions o = train_options(folder, kDigits, out);
     o.set = {"model.layers=" + layers};
     CHECK(falls(train(o)));
     return metrics(folder / out);
@@ -209,7 +209,7 @@ TEST_CASE("networks: checkpoints change no number of a run") {
 
 TEST_CASE("networks: layers that are refused say where") {
   const TempFolder folder;
-  cli::TrainOptions o = train_options(folder, kMlp, "run");
+  cli::TrainOptions o = train_options(folder, kDigits, "run");
   const auto text = [&](ErrorKind kind, const std::string& layers) {
     o.set = {"model.layers=" + layers};
     return train_error(kind, o);

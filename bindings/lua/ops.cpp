@@ -91,7 +91,8 @@ class Given {
   Given(const Given&) = delete;
   Given& operator=(const Given&) = delete;
   void read(size_t i, int index) {  // attribute i stands at `index`; nil: its default
-    if (own_.size() <= i) add_defaults(i + 1);
+    add_defaults(i);
+    if (own_.size() == i) own_.emplace_back();
     AttrValue& value = own_[i];
     const OpInfo& op = callee_.op;
     const AttrSpec& spec = op.attrs[i];
@@ -100,18 +101,18 @@ class Given {
     int64_t n = 0;
     if (lua_isinteger(L_, index) && ((n = lua_tointeger(L_, index)) != 0 || !axis)) {
       if (axis && n > 0) --n;
+      value.type = spec.type;
       if (spec.type == AttrValue::Type::integer) {
-        value = n;
+        value.integer = n;
         return;
       }
       if (spec.type == AttrValue::Type::integers) {
-        value.type = spec.type;
         value.integers.clear();
         value.integers.append(&n, 1);
         return;
       }
     }
-    if (!lua_isnil(L_, index)) value = attribute_at(L_, index, op, spec, axis);
+    value = lua_isnil(L_, index) ? callee_.defaults[i] : attribute_at(L_, index, op, spec, axis);
   }
   const Attrs& all() {
     if (own_.empty()) return callee_.defaults;
@@ -121,7 +122,7 @@ class Given {
 
  private:
   void add_defaults(size_t end) {
-    own_.append(callee_.defaults.begin() + own_.size(), end - own_.size());
+    if (own_.size() < end) own_.append(callee_.defaults.begin() + own_.size(), end - own_.size());
   }
   lua_State* L_;
   const Callee& callee_;
@@ -138,52 +139,57 @@ bool is_named(lua_State* L, int index) {
   return text;
 }
 
-// The arguments from 1 to the top, as operands and attributes.
-void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& attrs) {
+using Room = SmallVector<Tensor, 3>;
+// The arguments from 1 to the top, as operands, kept in `room` if they must be, and attributes.
+Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs) {
   const OpInfo& op = callee.op;
   int at = 1;
   const int top = lua_gettop(L), last = top > 0 && is_named(L, top) ? top - 1 : top;
   size_t a = 0;
+  // One tensor stays where it is if no Lua runs inside, which could drop it.
+  const Tensor* const one =
+      op.operands.size() == 1 && !op.user && !call_listener ? tensor_at(L, at) : nullptr;
+  const bool lent = one && one->defined() && !op.operands[0].variadic;
+  at += lent;
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
-  for (; a < op.attrs.size() && at <= last && lua_type(L, at) == LUA_TSTRING; ++at, ++a)
+  for (; !lent && a < op.attrs.size() && at <= last && lua_type(L, at) == LUA_TSTRING; ++at, ++a)
     attrs.read(a, at);
-  operands.reserve(op.operands.size());
-  for (size_t k = 0; k < op.operands.size() && at <= last; ++k) {
+  for (size_t k = 0; !lent && k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
     const Tensor* const tensor = tensor_at(L, at);
     if (tensor && tensor->defined() && !spec.variadic) {
-      operands.push_back(*tensor);
+      room.push_back(*tensor);
       ++at;
       continue;
     }
     const bool fits = tensor || lua_type(L, at) == LUA_TNUMBER || lua_isboolean(L, at);
     if (spec.variadic) {
       if (lua_istable(L, at)) {
-        for (Tensor& t : list_at(L, at++, op.name.c_str())) operands.push_back(std::move(t));
+        for (Tensor& t : list_at(L, at++, op.name.c_str())) room.push_back(std::move(t));
         break;
       }
-      while (at <= last && tensor_at(L, at))
-        operands.push_back(operand_at(L, at++, op.name.c_str()));
+      while (at <= last && tensor_at(L, at)) room.push_back(operand_at(L, at++, op.name.c_str()));
       break;
     }
     if (!fits && spec.optional) {
       if (!lua_isnil(L, at)) break;  // an attribute
-      operands.emplace_back();
+      room.emplace_back();
       ++at;
       continue;
     }
     if (!fits)
       fail(ErrorKind::value, op.name, spec.name, ": expected a tensor or a number, got ",
            kind_at(L, at));
-    operands.push_back(operand_at(L, at++, op.name.c_str()));
+    room.push_back(operand_at(L, at++, op.name.c_str()));
   }
-  while (!operands.empty() && !operands.back().defined()) operands.pop_back();
+  while (!room.empty() && !room.back().defined()) room.pop_back();
+  const Operands operands = lent ? Operands(one, 1) : Operands(room.data(), room.size());
   if (operands.size() < op.operands.size() && operands.size() < op.least_operands())
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
          op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
          int64_t(operands.size()));
   // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
-  constexpr const char* range[] = {"start", "end", "step"};
+  static constexpr const char* range[] = {"start", "end", "step"};
   const bool ranges = last > 1 && callee.range;
   for (; at <= last; ++at, ++a) {
     if (a >= op.attrs.size()) fail(ErrorKind::value, op.name, "argument ", at, " is one too many");
@@ -201,7 +207,7 @@ void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& att
     }
     attrs.read(which, at);
   }
-  if (last == top) return;
+  if (last == top) return operands;
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, op.name, "attributes have names");
     const std::string name = lua_tostring(L, -2);
@@ -209,6 +215,7 @@ void read_call(lua_State* L, const Callee& callee, Tensors& operands, Given& att
     if (i < 0) rows::attrs_of(op, {{name, AttrValue()}});  // says which names there are
     attrs.read(size_t(i), lua_gettop(L));
   }
+  return operands;
 }
 
 // The calls of most loops: tensors and numbers alone, and a statement without parameters.
@@ -252,18 +259,22 @@ int run_op(lua_State* L) {
   const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
   const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
-  static thread_local Tensors kept;  // the room of the last call's operands
-  Tensors operands = std::exchange(kept, {});
+  Room room;
   Given given(L, callee);
-  read_call(L, callee, operands, given);
+  const Operands operands = read_call(L, callee, room, given);
   const Attrs& attrs = given.all();
   for (size_t i = 0; i < attrs.size() && callee.required; ++i)
     if (attrs[i].is_none() && !op.attrs[i].optional)
       rows::attrs_of(op, {});  // says which is missing
   const DeviceScope scope(device_of(L));
-  Tensors outputs = with_room(L, [&] { return op.call(operands, attrs); });
-  operands.clear();
-  std::swap(kept, operands);
+  Outputs outputs = [&] {
+    try {
+      return with_room(L, [&] { return op.call(operands, attrs); });
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::index || !e.message().starts_with("axis ")) throw;
+      fail(e.kind(), e.op(), e.message(), "; here axes count from 0, in Lua from 1");
+    }
+  }();
   const int n = int(outputs.size());
   n == 1 ? push(L, std::move(outputs[0])) : push(L, std::move(outputs));
   return n;

@@ -22,6 +22,12 @@ Tensor& self(lua_State* L) {
   return *t;
 }
 
+Tensor& alive(lua_State* L) {
+  Tensor& t = self(L);
+  if (!t.defined()) fail(ErrorKind::value, "tensor", "was freed");
+  return t;
+}
+
 // What a userdata holds. It is told by its size and its first word, which no other userdata shares:
 // quicker than by its metatable.
 struct Box {
@@ -44,7 +50,7 @@ int text(lua_State* L) {
 }
 
 int length(lua_State* L) {
-  const Tensor& t = self(L);
+  const Tensor& t = alive(L);
   if (t.rank() == 0) fail(ErrorKind::shape, "#", "a tensor of one number has no length");
   lua_pushinteger(L, t.size(0));
   return 1;
@@ -64,12 +70,12 @@ int binary(lua_State* L) {
   return 1;
 }
 Tensor named(const char* op, const Tensor& a, const Tensor& b) {
-  return get_op(op).call({a, b}, {})[0];
+  return get_op(op).call(Tensors{a, b}, {})[0];
 }
 Tensor floor_divided(const Tensor& a, const Tensor& b) { return named("floor_divide", a, b); }
 Tensor remaining(const Tensor& a, const Tensor& b) { return named("remainder", a, b); }
 int negated(lua_State* L) {
-  push(L, with_room(L, [&] { return neg(self(L)); }));
+  push(L, with_room(L, [&] { return neg(alive(L)); }));
   return 1;
 }
 int joined(lua_State* L) {
@@ -144,7 +150,7 @@ int get(lua_State* L) {
     if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
     lua_pop(L, 1);
     const std::string_view name = lua_tostring(L, 2);
-    const Tensor& t = self(L);
+    const Tensor& t = alive(L);
     for (const Property& p : kProperties)
       if (name == p.name) return p.get(L, t), 1;
     if (name.find(':') != std::string_view::npos) return push(L, subscript(L, t, 2)), 1;
@@ -154,12 +160,12 @@ int get(lua_State* L) {
     fail(ErrorKind::value, "tensor", "has no \"", name, "\"",
          did_you_mean(std::string(name), known));
   }
-  push(L, subscript(L, self(L), 2));
+  push(L, subscript(L, alive(L), 2));
   return 1;
 }
 
 int set(lua_State* L) {
-  Tensor& t = self(L);
+  Tensor& t = alive(L);
   if (lua_type(L, 2) == LUA_TSTRING && !std::strchr(lua_tostring(L, 2), ':')) {
     const std::string_view name = lua_tostring(L, 2);
     if (name == "requires_grad") {

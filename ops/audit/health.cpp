@@ -23,9 +23,9 @@ bool is_activation(const GradFn& node) {
 // Are its values within a bound that has nothing to do with its operand's size?
 bool is_bounded(const OpInfo& op, const Attrs& attrs, Device& device) {
   const double far[] = {-1e4, -1, 0, 1, 1e4};
-  const Parts y = parts_of(op.call(
-      {of_parts({std::begin(far), std::end(far)}, {int64_t(std::size(far))}, DType::f64, device)},
-      attrs)[0]);
+  const Parts y = parts_of(op.call(Tensors{of_parts({std::begin(far), std::end(far)},
+                                                    {int64_t(std::size(far))}, DType::f64, device)},
+                                   attrs)[0]);
   return std::all_of(y.begin(), y.end(), [](double v) { return std::abs(v) < 100; });
 }
 

@@ -245,8 +245,8 @@ void register_einsum() {
                   {{"operands", true}},
                   {{"equation", AttrValue::Type::text, {}, "\"ij,jk->ik\"; letters and ..."},
                    text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")},
-                  [](const Tensors& in, const Attrs& a) {
-                    return Tensors{einsum(a[0].text, in, parse_algebra(a[1].text))};
+                  [](Operands in, const Attrs& a) {
+                    return einsum(a[0].text, list(in), parse_algebra(a[1].text));
                   });
 }
 

@@ -33,7 +33,7 @@ class OpLayer : public Module {
   // `attrs` shorter than the op's are filled up with defaults. Error(value) for an op that is not
   // there, needs more than one operand, or lacks an attribute.
   explicit OpLayer(const std::string& op, Attrs attrs = {});
-  Tensor forward(const Tensor& x) override { return op_.call({x}, attrs_)[0]; }
+  Tensor forward(const Tensor& x) override { return op_.call(std::span(&x, 1), attrs_)[0]; }
   std::string kind() const override { return op_.name; }
   // Whether an op may stand as a layer.
   static bool accepts(const OpInfo& op);
