@@ -2,6 +2,7 @@
 #include "cli/app.hpp"
 
 #include "cli/commands.hpp"
+#include "cli/events.hpp"
 #include "engine/device.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
@@ -94,7 +95,7 @@ int report(const char* kind, const std::string& message, int code, bool json, st
   if (json) {
     const nlohmann::json event{
         {"event", "error"}, {"kind", kind}, {"message", line}, {"code", code}};
-    out << event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    emit(out, event);
   }
   return code;
 }

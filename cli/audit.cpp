@@ -4,6 +4,7 @@
 
 #include "cli/audit_modes.hpp"
 #include "cli/audit_reports.hpp"
+#include "cli/events.hpp"
 #include "cli/one_step.hpp"
 #include "cli/session.hpp"
 #include "engine/io/file.hpp"
@@ -24,10 +25,6 @@
 namespace gradus::cli {
 
 namespace {
-
-using Event = nlohmann::ordered_json;
-
-constexpr int kFailed = 5;
 
 class Findings {
  public:
@@ -58,11 +55,11 @@ class Findings {
     list_.push_back({"birth", node, b.text + (where.empty() ? "" : ", at " + where)});
     if (!listed_) return;
     if (o_.json)
-      emit({{"event", "birth"},
-            {"op", b.call->op->name},
-            {"where", where},
-            {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
-            {"text", b.text}});
+      emit(out_, {{"event", "birth"},
+                  {"op", b.call->op->name},
+                  {"where", where},
+                  {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
+                  {"text", b.text}});
     else
       out_ << (std::isnan(b.value) ? "NaN: " : "infinite: ") << list_.back().text << "\n";
   }
@@ -72,7 +69,7 @@ class Findings {
     list_.push_back({"unreached", -1, name + ": " + why});
     if (!listed_) return;
     if (o_.json)
-      emit({{"event", "unreached"}, {"parameter", name}, {"why", why}});
+      emit(out_, {{"event", "unreached"}, {"parameter", name}, {"why", why}});
     else
       out_ << "unreached: " << name << ": " << why << "\n";
   }
@@ -82,19 +79,19 @@ class Findings {
     list_.push_back({"accounting", -1, f.text});
     if (!listed_) return;
     if (o_.json)
-      emit({{"event", "accounting"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
+      emit(out_, {{"event", "accounting"}, {"check", f.check}, {"bad", f.bad}, {"text", f.text}});
     else
       out_ << "accounting: " << f.text << "\n";
   }
   int finish(const Device& device) {
     if (!listed_) return code_;
     if (o_.json)
-      emit({{"event", "result"},
-            {"nodes", nodes_},
-            {"bad", bad_},
-            {"unreached", unreached_},
-            {"device", device.name()},
-            {"ok", code_ == 0}});
+      emit(out_, {{"event", "result"},
+                  {"nodes", nodes_},
+                  {"bad", bad_},
+                  {"unreached", unreached_},
+                  {"device", device.name()},
+                  {"ok", code_ == 0}});
     else
       out_ << fmt::format(
           "\n{} node{} on {}: {}{}\n", nodes_, nodes_ == 1 ? "" : "s", device.name(),
@@ -111,24 +108,21 @@ class Findings {
     code_ = kFailed;
     why_.insert(kind);
   }
-  void emit(const Event& e) {
-    out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
-  }
   void print(const audit::Line& l) {
     if (!listed_) return;
     const auto number = [](double x) { return std::isfinite(x) ? Event(x) : Event("Infinity"); };
     if (o_.json)
-      return emit({{"event", "node"},
-                   {"node", l.index},
-                   {"op", l.call->op->name},
-                   {"where", l.call->where},
-                   {"operands", l.call->shapes()},
-                   {"verdict", audit::to_text(l.verdict)},
-                   {"bad", l.bad()},
-                   {"error", number(l.error)},
-                   {"tolerance", number(l.tolerance)},
-                   {"condition", number(l.condition)},
-                   {"text", l.text}});
+      return emit(out_, {{"event", "node"},
+                         {"node", l.index},
+                         {"op", l.call->op->name},
+                         {"where", l.call->where},
+                         {"operands", l.call->shapes()},
+                         {"verdict", audit::to_text(l.verdict)},
+                         {"bad", l.bad()},
+                         {"error", number(l.error)},
+                         {"tolerance", number(l.tolerance)},
+                         {"condition", number(l.condition)},
+                         {"text", l.text}});
     out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8} {}{}{}\n",
                         audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
                         l.condition > 0 ? fmt::format("{:.2g}", l.condition) : "-",

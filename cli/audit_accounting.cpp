@@ -1,6 +1,7 @@
 // One step, its backward, and the books of both.
 #include "cli/audit_modes.hpp"
 #include "cli/debugger_text.hpp"
+#include "cli/events.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/accounting.hpp"
 
@@ -9,10 +10,6 @@
 #include <ostream>
 
 namespace gradus::cli {
-
-namespace {
-constexpr int kWrong = 5;
-}
 
 int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);
@@ -45,7 +42,7 @@ int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream&
         "{} nodes, {} leaves: {} cotangents in {} sums, each once: {}\n", account.nodes,
         account.leaves, account.deliveries, account.sums,
         account.bad() == 0 ? "the books balance" : fmt::format("{} wrong", account.bad()));
-  return account.bad() == 0 ? 0 : kWrong;
+  return account.bad() == 0 ? 0 : kFailed;
 }
 
 }  // namespace gradus::cli

@@ -1,5 +1,6 @@
 // What was measured as lines of JSON; audit_tables.cpp has the tables.
 #include "cli/audit_reports.hpp"
+#include "cli/events.hpp"
 
 #include "ops/audit/cost.hpp"
 #include "ops/audit/memory_ledger.hpp"
@@ -13,12 +14,6 @@
 namespace gradus::cli {
 
 namespace {
-
-using Event = nlohmann::ordered_json;
-
-void emit(std::ostream& out, const Event& e) {
-  out << e.dump(-1, ' ', false, Event::error_handler_t::replace) << "\n";
-}
 
 // -1: not known.
 Event known(double x) { return x < 0 ? Event() : Event(x); }

@@ -1,5 +1,6 @@
 // The checking is done by ops/rows/check; this prints it.
 #include "cli/check.hpp"
+#include "cli/events.hpp"
 #include "cli/session.hpp"
 
 #include "ops/rows/check.hpp"
@@ -14,8 +15,6 @@
 namespace gradus::cli {
 
 namespace {
-
-constexpr int kFailed = 5;
 
 std::string scientific(double x) {
   char text[32];
@@ -89,7 +88,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
     primitives += op.primitive;
     failed += !result.ok();
     if (options.json)
-      out << to_json(result).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+      emit(out, to_json(result));
     else
       print(result, out);
     out.flush();

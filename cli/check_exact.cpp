@@ -1,4 +1,5 @@
 #include "cli/check_exact.hpp"
+#include "cli/events.hpp"
 
 #include "kernels/reference/exact.hpp"
 #include "ops/rows/exact.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 using rows::ExactResult;
-
-constexpr int kFailed = 5;
 
 struct Field {
   DType dtype;
@@ -60,16 +59,14 @@ int run_check_exact(const CheckOptions& options, std::ostream& out, std::ostream
       field.wrong += r.verdict == ExactResult::Verdict::wrong;
       field.not_read += r.verdict == ExactResult::Verdict::not_read;
       if (options.json)
-        out << Json{{"event", "exact"},
-                    {"op", op.name},
-                    {"dtype", dtype_name(field.dtype)},
-                    {"verdict", verdict_name(r.verdict)},
-                    {"cases", r.cases},
-                    {"second_order", r.second_order},
-                    {"refused", r.refused},
-                    {"words", r.words}}
-                   .dump(-1, ' ', false, Json::error_handler_t::replace)
-            << "\n";
+        emit(out, Json{{"event", "exact"},
+                       {"op", op.name},
+                       {"dtype", dtype_name(field.dtype)},
+                       {"verdict", verdict_name(r.verdict)},
+                       {"cases", r.cases},
+                       {"second_order", r.second_order},
+                       {"refused", r.refused},
+                       {"words", r.words}});
       else if (r.verdict != ExactResult::Verdict::not_read || !options.op.empty())
         print(op, field, r, out);
     }

@@ -46,9 +46,6 @@ std::string place_text(const GradFn& fn) {
 
 }  // namespace
 
-void emit(std::ostream& out, const Event& e) {
-  out << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
-}
 std::string type_of(const TensorMeta& m) { return audit::type_text({m.sizes, m.dtype, {}, {}}); }
 std::string type_of(const Tensor& t) { return audit::type_text({t.sizes(), t.dtype(), {}, {}}); }
 

@@ -1,15 +1,13 @@
 // How `gradus step` writes tensors: a row of text within the columns of a terminal, or JSON.
 #pragma once
+#include "cli/events.hpp"
 #include "engine/graph.hpp"
 
 #include <iosfwd>
-#include <nlohmann/json.hpp>
 
 namespace gradus::cli {
 
-using Event = nlohmann::ordered_json;
-void emit(std::ostream& out, const Event& e);  // as one line
-std::string type_of(const TensorMeta& m);      // "f32[64,10]"
+std::string type_of(const TensorMeta& m);  // "f32[64,10]"
 std::string type_of(const Tensor& t);
 // In lines of at most 80 columns, broken at spaces; later ones begin with four. Ends with a
 // newline.

@@ -1,5 +1,6 @@
 // Loads every module that can be found, asks each registered table, and keeps the loader's reasons.
 #include "cli/devices.hpp"
+#include "cli/events.hpp"
 
 #include "engine/device.hpp"
 #include "engine/error.hpp"
@@ -74,7 +75,7 @@ std::vector<Json> survey() {
 int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&) {
   for (const Json& d : survey()) {
     if (options.json) {
-      out << d.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+      emit(out, d);
       continue;
     }
     const auto text = [&](const char* key) { return d.at(key).get<std::string>(); };

@@ -1,5 +1,6 @@
 // Two sides, each recorded on its device or read from its file, and the lines of their difference.
 #include "cli/diff.hpp"
+#include "cli/events.hpp"
 
 #include "ops/audit/diff.hpp"
 
@@ -13,11 +14,9 @@ namespace gradus::cli {
 
 namespace {
 
-using Event = nlohmann::ordered_json;
 using audit::NodeDifference;
 using audit::Numbers;
 
-constexpr int kDiffers = 5;
 constexpr size_t kShown = 20;
 
 audit::RecordedStep side(const std::string& file, const ScriptTarget& script,
@@ -50,7 +49,7 @@ class DiffReport {
 
   int print() {
     o_.json ? json() : text();
-    return d_.same() ? 0 : kDiffers;
+    return d_.same() ? 0 : kFailed;
   }
 
  private:
@@ -162,9 +161,6 @@ class DiffReport {
             {"element", std::vector<int64_t>(n.element.begin(), n.element.end())},
             {"text", n.text()}};
   }
-  void emit(const Event& e) {
-    out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
-  }
   void json() {
     static constexpr const char* kKinds[] = {"same", "inserted", "removed", "changed"};
     const auto add = [](Event& e, const char* key, const std::optional<Numbers>& n) {
@@ -179,26 +175,26 @@ class DiffReport {
               {"what", n.what}};
       add(e, "value", n.value);
       add(e, "cotangent", n.cotangent);
-      if (e.size() > 6 || n.kind != NodeDifference::Kind::same) emit(e);
+      if (e.size() > 6 || n.kind != NodeDifference::Kind::same) emit(out_, e);
     }
     for (const audit::LeafDifference& l : d_.leaves) {
       Event e{{"event", "leaf"}, {"name", l.name}, {"what", l.what}};
       add(e, "value", l.value);
       add(e, "gradient", l.gradient);
-      if (e.size() > 3 || !l.what.empty()) emit(e);
+      if (e.size() > 3 || !l.what.empty()) emit(out_, e);
     }
-    emit({{"event", "result"},
-          {"same", d_.same()},
-          {"nodes_a", a_.nodes.size()},
-          {"nodes_b", b_.nodes.size()},
-          {"device_a", a_.device},
-          {"device_b", b_.device},
-          {"dtypes", d_.dtypes},
-          {"structural", d_.structural},
-          {"values", d_.values},
-          {"cotangents", d_.cotangents},
-          {"gradients", d_.gradients},
-          {"leaf_values", d_.operands}});
+    emit(out_, {{"event", "result"},
+                {"same", d_.same()},
+                {"nodes_a", a_.nodes.size()},
+                {"nodes_b", b_.nodes.size()},
+                {"device_a", a_.device},
+                {"device_b", b_.device},
+                {"dtypes", d_.dtypes},
+                {"structural", d_.structural},
+                {"values", d_.values},
+                {"cotangents", d_.cotangents},
+                {"gradients", d_.gradients},
+                {"leaf_values", d_.operands}});
   }
 
   const DiffOptions& o_;

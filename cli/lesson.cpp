@@ -127,9 +127,9 @@ class Page {
 };
 
 // Takes what the script prints, line by line: a mark brings the next section.
-class Lines : public std::streambuf {
+class LineBuffer : public std::streambuf {
  public:
-  Lines(Page& page, const std::vector<Section>& sections) : page_(page), sections_(sections) {}
+  LineBuffer(Page& page, const std::vector<Section>& sections) : page_(page), sections_(sections) {}
 
  protected:
   int overflow(int c) override {
@@ -161,7 +161,7 @@ void run_one(size_t n, const LessonOptions& options, std::ostream& out, std::ost
   Page page(out, options.json);
   page.title(join(n + 1, ". ", lesson.title));
   page.blank();
-  Lines lines(page, marked.sections);
+  LineBuffer lines(page, marked.sections);
   std::ostream shown(&lines);
   ScriptRun run;
   run.code = marked.script;

@@ -1,5 +1,6 @@
 // OpInfo and the statement's own text give the words; the rest is observed: the op runs once on its
 // test row, recorded, under a wrapper that notes the slots, and the nodes that appear are named.
+#include "cli/events.hpp"
 #include "cli/ops_list.hpp"
 
 #include "cli/literal.hpp"
@@ -357,13 +358,12 @@ int run_ops(const OpsOptions& options, std::ostream& out, std::ostream& err) {
     Json j = to_json(op, p);
     j.update(to_json(page));
     j["device"] = session.device().name();
-    out << j.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+    emit(out, j);
     return 0;
   }
   for (const OpInfo& op : all_ops())
     if (options.json)
-      out << to_json(op, portrait_of(op)).dump(-1, ' ', false, Json::error_handler_t::replace)
-          << "\n";
+      emit(out, to_json(op, portrait_of(op)));
     else
       out << op.name << std::string(op.name.size() < 16 ? 16 - op.name.size() : 1, ' ')
           << op.formula << "\n";

@@ -1,4 +1,5 @@
 // Events in words and in JSON, and the bar.
+#include "cli/events.hpp"
 #include "cli/progress.hpp"
 
 #include "engine/error.hpp"
@@ -16,8 +17,6 @@
 namespace gradus::cli {
 
 namespace {
-
-using Event = nlohmann::ordered_json;
 
 template <class... A>
 std::string text(const char* format, A... args) {

@@ -1,4 +1,5 @@
 // Repeating a run up to the step at fault.
+#include "cli/events.hpp"
 #include "cli/provenance.hpp"
 
 #include "cli/interrupt.hpp"
@@ -12,8 +13,6 @@
 namespace gradus::cli {
 
 namespace {
-
-using Event = nlohmann::ordered_json;
 
 struct Interrupted {};
 
@@ -156,7 +155,7 @@ class Repeat {
             {"text", f.text}};
     if (sample >= 0) e["sample"] = sample;
     e["file"] = file;
-    const std::string line = e.dump(-1, ' ', false, Event::error_handler_t::replace);
+    const std::string line = line_of(e);
     reporter_.json_line(line);
     folder_.append_metrics(line);
   }

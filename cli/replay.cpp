@@ -1,4 +1,5 @@
 // A file in, its step run again, and what came of it.
+#include "cli/events.hpp"
 #include "cli/replay.hpp"
 
 #include "cli/interrupt.hpp"
@@ -14,10 +15,6 @@
 namespace gradus::cli {
 
 namespace {
-
-using Event = nlohmann::ordered_json;
-
-constexpr int kDiffers = 5;
 
 std::string counted(size_t n, const char* what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -84,7 +81,7 @@ class Replayer {
               {"first", first},
               {"made_on", place_of(step_)},
               {"device", place_of(again)}};
-      print(e);
+      emit(out_, e);
     } else if (d.same()) {
       out_ << fmt::format("{}, {} on {}: the same bits{}\n", counted(step_.nodes.size(), "node"),
                           counted(gradients, "gradient"), device_.name(),
@@ -97,7 +94,7 @@ class Replayer {
       if (place_of(step_) != place_of(again))
         out_ << "made on " << place_of(step_) << "; this is " << place_of(again) << "\n";
     }
-    return d.same() ? 0 : kDiffers;
+    return d.same() ? 0 : kFailed;
   }
 
   int shrink() {
@@ -116,7 +113,7 @@ class Replayer {
               {"runs", small.runs}};
       for (size_t i = 0; i < small.step.nodes.size(); ++i)
         e["nodes"].push_back(node_text(small.step, i));
-      print(e);
+      emit(out_, e);
     } else {
       out_ << fmt::format("{}: {} of {} still show {} ({})\n", o_.shrink, small.step.nodes.size(),
                           counted(step_.nodes.size(), "node"), o_.until,
@@ -128,16 +125,13 @@ class Replayer {
   }
 
  private:
-  void print(const Event& e) {
-    out_ << e.dump(-1, ' ', false, Event::error_handler_t::replace) << std::endl;
-  }
   void say_birth(const audit::Birth& b) {
     if (o_.json)
-      return print({{"event", "birth"},
-                    {"op", b.call->op->name},
-                    {"where", b.call->where},
-                    {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
-                    {"text", b.text}});
+      return emit(out_, {{"event", "birth"},
+                         {"op", b.call->op->name},
+                         {"where", b.call->where},
+                         {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
+                         {"text", b.text}});
     out_ << "NaN: " << b.text << (b.call->where.empty() ? "" : ", at " + b.call->where) << "\n";
   }
 

@@ -1,5 +1,6 @@
 // From a config to a finished run folder: which device, which folder, from the beginning or from a
 // checkpoint. The training itself is the loop's.
+#include "cli/events.hpp"
 #include "cli/train.hpp"
 
 #include "cli/report.hpp"
@@ -18,8 +19,6 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kTuning = "tuning.json";
-
-using Event = nlohmann::ordered_json;
 
 // The first path at which two configs differ, or "".
 std::string difference(const Json& a, const Json& b, const std::string& path) {

@@ -3,6 +3,7 @@
 
 #include "cli/contract.hpp"
 #include "cli/contract_verify.hpp"
+#include "cli/events.hpp"
 #include "cli/session.hpp"
 #include "cli/train.hpp"
 #include "cli/trainer.hpp"
@@ -22,7 +23,6 @@ namespace gradus::cli {
 
 namespace {
 
-using Event = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kWorthIt = 1.03;  // times faster than the device's own choice

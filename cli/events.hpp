@@ -1,0 +1,19 @@
+// What --json prints: one object per line, each at once.
+#pragma once
+#include <iosfwd>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace gradus::cli {
+
+using Event = nlohmann::ordered_json;  // its keys in the order in which they were written
+
+// Bytes that are no UTF-8 become U+FFFD.
+std::string line_of(const Event& e);
+void emit(std::ostream& out, const Event& e);
+
+// The exit code of a command that worked and found what should not be: a check that failed, bits
+// that differ.
+constexpr int kFailed = 5;
+
+}  // namespace gradus::cli
