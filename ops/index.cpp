@@ -215,10 +215,9 @@ Shape operator+(Shape a, const Shape& b) {
 void register_by_tensor() {
   const AttrSpec dim = int_attr("dim", 0, "axis");
   const auto add = [](const char* name, const char* doc, const char* formula,
-                      std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs,
-                      std::function<Tensor(Operands, const Attrs&)> call) {
+                      std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs, OpCall call) {
     add_composition(name, "indexing", doc, formula, std::move(operands), std::move(attrs),
-                    [call](Operands in, const Attrs& a) { return call(in, a); });
+                    std::move(call));
   };
   add("scatter",
       "src, or one value, at places of x chosen along an axis; the last of several stays",

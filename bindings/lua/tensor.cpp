@@ -146,9 +146,6 @@ constexpr Property kProperties[] = {
 
 int get(lua_State* L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
-    lua_pop(L, 1);
     const std::string_view name = lua_tostring(L, 2);
     const Tensor& t = alive(L);
     for (const Property& p : kProperties)
@@ -162,6 +159,16 @@ int get(lua_State* L) {
   }
   push(L, subscript(L, alive(L), 2));
   return 1;
+}
+
+// Methods come first, by a way on which nothing can fail: each t:name() goes it.
+int method_or_get(lua_State* L) {
+  if (lua_type(L, 2) == LUA_TSTRING) {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+    lua_pop(L, 1);
+  }
+  return bind<get>(L);
 }
 
 int set(lua_State* L) {
@@ -321,7 +328,7 @@ void open_tensors(lua_State* L) {
                                 {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
   push_methods(L);
-  lua_pushcclosure(L, bind<get>, 1);
+  lua_pushcclosure(L, method_or_get, 1);
   lua_setfield(L, -2, "__index");
   lua_pushstring(L, kTensor);  // what scripts see instead of this table
   lua_setfield(L, -2, "__metatable");
