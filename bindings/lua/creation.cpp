@@ -276,8 +276,7 @@ int constant(lua_State* L) {
               L, [&] { return a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))); }));
   return 1;
 }
-Tensor random(lua_State* L, const Asked& a, const char* op) {
-  const DeviceScope scope(device_of(L));
+Tensor random(const Asked& a, const char* op) {
   SmallVector<int64_t, 6> sizes;
   for (const int64_t n : a.sizes) sizes.push_back(n);
   const DType t = a.wanted.dtype.value_or(DType::f32);
@@ -291,12 +290,12 @@ Tensor random(lua_State* L, const Asked& a, const char* op) {
 }
 int rand(lua_State* L) {
   const Asked a(L, "rand");
-  push(L, with_room(L, [&] { return a.finish(random(L, a, "uniform")); }));
+  push(L, with_room(L, [&] { return a.finish(random(a, "uniform")); }));
   return 1;
 }
 int randn(lua_State* L) {
   const Asked a(L, "randn");
-  push(L, with_room(L, [&] { return a.finish(random(L, a, "normal")); }));
+  push(L, with_room(L, [&] { return a.finish(random(a, "normal")); }));
   return 1;
 }
 int seed(lua_State* L) {

@@ -266,7 +266,6 @@ int run_op(lua_State* L) {
   for (size_t i = 0; i < attrs.size() && callee.required; ++i)
     if (attrs[i].is_none() && !op.attrs[i].optional)
       rows::attrs_of(op, {});  // says which is missing
-  const DeviceScope scope(device_of(L));
   Outputs outputs = [&] {
     try {
       return with_room(L, [&] { return op.call(operands, attrs); });

@@ -130,6 +130,7 @@ void run_chunk(State& s, int arguments, int results) {
   lua_pushcfunction(s.L, add_traceback);
   lua_insert(s.L, 1);
   s.begin = std::chrono::steady_clock::now();
+  const DeviceScope scope(*s.device);
   const int status = lua_pcall(s.L, arguments, results, 1);
   if (s.options.progress) s.options.progress(nullptr);
   if (s.ended) return lua_settop(s.L, 0), lift_limits(s);

@@ -6,6 +6,7 @@
 // whose destructors run; so nothing here may catch (...).
 #pragma once
 #include "bindings/lua/script.hpp"
+#include "engine/device.hpp"
 #include "engine/graph.hpp"
 #include "ops/dtypes.hpp"
 
@@ -88,6 +89,9 @@ int bind(lua_State* L) {
   return lua_error(L);
 }
 
+// The script's device: while Lua runs, that of new tensors.
+Device& device_of(lua_State* L);
+
 // Everything that nothing reaches any more is freed, tensors too.
 void collect_all(lua_State* L);
 
@@ -105,8 +109,10 @@ auto with_room(lua_State* L, F&& f) {
 }
 
 // Calls the function below its `arguments` values, as lua_call does, for C++ code that Lua's errors
-// must not pass through unseen (engine code may have to put something back).
+// must not pass through unseen (engine code may have to put something back), and may have another
+// device for new tensors.
 inline void call(lua_State* L, int arguments, int results) {
+  const DeviceScope scope(device_of(L));
   if (lua_pcall(L, arguments, results, 0) != LUA_OK) throw Raised(L);
 }
 
@@ -170,7 +176,6 @@ nlohmann::json json_at(lua_State* L, int index, int depth = 0);
 // An axis or a subscript as Lua counts, from 1 or from the end by negative numbers, to that of C++.
 int64_t from_one(int64_t k, const char* what);
 
-Device& device_of(lua_State* L);  // for new tensors
 const LoopView& loop_view(lua_State* L);
 
 // ---- who looks at the script's graph (ScriptOptions::looking)
