@@ -40,12 +40,18 @@ std::vector<std::string> subcommand_names(CLI::App& app) {
 // What was left over: a command, an option or an argument that nobody knows.
 void refuse_extras(CLI::App& app) {
   CLI::App* sub = typed_command(app);
-  if (sub->get_prefix_command()) return;  // they are a script's
   const std::vector<std::string> extras = app.remaining(true);
   const std::string where = full_name(sub);
+  const auto is_option = [](const std::string& text) {
+    return text.size() > 1 && text[0] == '-' && !(text[1] >= '0' && text[1] <= '9');
+  };
+  // Behind a script all is the script's; what stands in the place of its name is not.
+  if (sub->get_prefix_command() &&
+      (sub->count("-e") > 0 || extras.empty() || !is_option(extras.front())))
+    return;
   if (!extras.empty()) {
     const std::string& first = extras.front();
-    if (first.size() > 1 && first[0] == '-' && !(first[1] >= '0' && first[1] <= '9')) {
+    if (is_option(first)) {
       std::vector<std::string> names{"--help"};
       for (const CLI::Option* option : sub->get_options())
         for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -100,7 +106,8 @@ int report(const char* kind, const std::string& message, int code, bool json, st
   return code;
 }
 
-int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
+// `json`: what run_app() took for the wish for it.
+int parse_and_run(int argc, char** argv, bool& json, std::ostream& out, std::ostream& err) {
   CLI::App app("gradus: a small, auditable autograd engine", "gradus");
   app.get_formatter()->column_width(26);  // one formatter serves all commands
   app.allow_extras();
@@ -134,6 +141,8 @@ int parse_and_run(int argc, char** argv, std::ostream& out, std::ostream& err) {
     out << sub->help(parent);
     return 0;
   }
+  if (CLI::App* sub = typed_command(app); sub->get_prefix_command())
+    json = sub->count("--json") > 0;  // another may be the script's
   refuse_extras(app);
   init();
   register_table(cpu::table(), "built in");
@@ -170,10 +179,10 @@ int exit_code(ErrorKind kind) {
 }
 
 int run_app(int argc, char** argv, std::ostream& out, std::ostream& err) {
-  const bool json = wants_json(argc, argv);
+  bool json = wants_json(argc, argv);
   int code = 0;
   try {
-    code = parse_and_run(argc, argv, out, err);
+    code = parse_and_run(argc, argv, json, out, err);
   } catch (const CLI::ParseError& e) {
     code = report("config", e.what(), kUsage, json, out, err);
   } catch (const Error& e) {

@@ -31,11 +31,11 @@ class Findings {
   Findings(const AuditOptions& o, std::ostream& out)
       : o_(o), out_(out), listed_(!o.ledger && !o.cost) {
     const std::set<std::string> known{"nan", "inf", "mismatch", "unreached", "alias", "none"};
-    std::istringstream list(o.fail_on);
-    for (std::string kind; std::getline(list, kind, ',');) {
+    std::istringstream list(o.fail_on.value_or("nan,mismatch"));
+    for (std::string kind; std::getline(list, kind, ',') || fatal_.empty();) {
       if (!known.contains(kind))
         fail(ErrorKind::config, "--fail-on",
-             "expected a list of nan, inf, mismatch, unreached, alias, got \"", kind, "\"",
+             "expected none, or a list of nan, inf, mismatch, unreached, alias, got \"", kind, "\"",
              did_you_mean(kind, known));
       fatal_.insert(kind);
     }
@@ -48,20 +48,21 @@ class Findings {
     bad_ = report.bad;
   }
   bool wants(const std::string& kind) const { return fatal_.contains(kind); }
-  // `node`: of the graph, or -1.
-  void birth(const audit::Birth& b, int node) {
-    found(std::isnan(b.value) ? "nan" : "inf");
+  // `kind`: what came of it, "nan" or "inf". `node`: of the graph, or -1.
+  void birth(const audit::Birth& b, const std::string& kind, int node) {
+    found(kind);
     const std::string where = b.call->where;
     list_.push_back({"birth", node, b.text + (where.empty() ? "" : ", at " + where)});
     if (!listed_) return;
     if (o_.json)
       emit(out_, {{"event", "birth"},
+                  {"kind", kind},
                   {"op", b.call->op->name},
                   {"where", where},
                   {"element", std::vector<int64_t>(b.element.begin(), b.element.end())},
                   {"text", b.text}});
     else
-      out_ << (std::isnan(b.value) ? "NaN: " : "infinite: ") << list_.back().text << "\n";
+      out_ << (kind == "nan" ? "NaN: " : "infinite: ") << list_.back().text << "\n";
   }
   void unreached(const std::string& name, const std::string& why) {
     found("unreached");
@@ -161,20 +162,50 @@ void put(const std::vector<Judged>& verdicts, std::vector<audit::Finding> findin
   view.findings = std::move(findings);
 }
 
+// Is a root, or the gradient of a leaf, not finite?
+bool arrives_infinite(const audit::Stepper& stepper) {
+  const auto finite = [](const Tensor& t) {
+    return !t.defined() || !is_floating(t.dtype()) || std::isfinite(audit::norm_of(t));
+  };
+  for (const Tensor& r : stepper.roots())
+    if (!finite(r)) return true;
+  if (!stepper.at_end()) return false;
+  for (size_t i = 0; i < stepper.leaves().size(); ++i)
+    if (!finite(stepper.cotangent({true, int(i), 0}))) return true;
+  return false;
+}
+// Reports where the first NaN (kind "nan") or infinity ("inf") comes from; false if there is none.
+bool find_birth(const audit::Watch& watch, const OneStep& step, const audit::Report& report,
+                const std::string& kind, Findings& findings) {
+  const bool infinities = kind == "inf";
+  std::optional<audit::Birth> birth = audit::birth(watch, infinities);
+  if (!birth) birth = audit::birth_in_backward(watch, step.roots, infinities, step.seeds);
+  if (!birth) return false;
+  const auto line = std::find_if(report.lines.begin(), report.lines.end(),
+                                 [&](const audit::Line& l) { return l.call == birth->call; });
+  findings.birth(*birth, kind, line == report.lines.end() ? -1 : int(line->index));
+  return true;
+}
+
 }  // namespace
 
 int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
-  if (!o.element.empty() && o.explain.empty())
-    fail(ErrorKind::config, "--element", "belongs to --explain NAME");
   const bool reports = o.ledger || o.cost || !o.html.empty();
+  const bool mode = !o.explain.empty() || o.versions || o.accounting || o.health;
   if (!o.explain.empty() + o.versions + o.accounting + o.health + reports > 1)
     fail(ErrorKind::config, "audit", "--explain, --versions, --accounting, --health and the ",
          "reports (--ledger, --cost, --html) are shown one at a time");
+  // What would say nothing here.
+  for (const auto& [flag, typed] :
+       {std::pair("--element", !o.element.empty()), {"--top", o.top.has_value()}})
+    if (typed && o.explain.empty()) fail(ErrorKind::config, flag, "belongs to --explain NAME");
+  const bool judges = !mode && (!reports || !o.html.empty());
+  for (const auto& [flag, typed] :
+       {std::pair("--against", !o.against.empty()), {"--fail-on", o.fail_on.has_value()}})
+    if (typed && !judges)
+      fail(ErrorKind::config, flag, "belongs to the verdicts; --explain, --versions, ",
+           "--accounting, --health, and --ledger and --cost without --html, give none");
   Findings findings(o, out);
-  const bool mode = !o.explain.empty() || o.versions || o.accounting || o.health;
-  if (mode && !o.against.empty())
-    fail(ErrorKind::config, "--against", "belongs to the verdicts; --explain, --versions, ",
-         "--accounting and --health look at one device");
   if (!o.explain.empty()) return run_audit_explain(o, out, err);
   if (o.versions) return run_audit_versions(o, out, err);
   if (o.accounting) return run_audit_accounting(o, out, err);
@@ -196,24 +227,20 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
       verdicts.push_back({l.call->op,
                           l.index,
                           {audit::to_text(l.verdict), l.bad(), l.error, l.tolerance, l.text}});
-    const bool infinities = findings.wants("inf");
-    std::optional<audit::Birth> birth = audit::birth(*watch, infinities);
+    audit::Stepper stepper(step.roots, step.leaves, step.seeds);
+    if (stepper.error().empty()) stepper.run({});
     try {
-      if (!birth) birth = audit::birth_in_backward(*watch, step.roots, infinities, step.seeds);
+      // An infinity on the way is often meant (a mask); one that arrives is not.
+      const bool nan = find_birth(*watch, step, report, "nan", findings);
+      if (findings.wants("inf") || (!nan && arrives_infinite(stepper)))
+        find_birth(*watch, step, report, "inf", findings);
     } catch (const Error&) {  // a node that can't be walked: its own line says why
       if (report.bad == 0) throw;
-    }
-    if (birth) {
-      const auto line = std::find_if(report.lines.begin(), report.lines.end(),
-                                     [&](const audit::Line& l) { return l.call == birth->call; });
-      findings.birth(*birth, line == report.lines.end() ? -1 : int(line->index));
     }
     Tensors leaves;
     for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
     for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
       findings.unreached(step.leaves[u.which].first, u.why);
-    audit::Stepper stepper(step.roots, step.leaves, step.seeds);
-    if (stepper.error().empty()) stepper.run({});
     for (const audit::Imbalance& f : audit::account(stepper).findings) findings.accounting(f);
   }
   if (measured) {

@@ -5,22 +5,23 @@
 #include "cli/one_step.hpp"
 
 #include <iosfwd>
+#include <optional>
 
 namespace gradus::cli {
 
 struct AuditOptions : OneStepConfig {
   std::string against;  // a device; "" for none
-  std::string fail_on =
-      "nan,mismatch";                 // also "inf", "unreached", "alias"; "" or "none" for nothing
+  // Of nan, inf, mismatch, unreached, alias; "none" for nothing; by default "nan,mismatch".
+  std::optional<std::string> fail_on;
   bool ledger = false, cost = false;  // these instead of the list of verdicts
   std::string html;                   // file of a page with all three; "" for none
   bool json = false;
   // Instead of the verdicts (cli/audit_modes.hpp):
-  std::string explain;    // a leaf, or a node such as "%7"
-  std::string element;    // "0,3": of the leaf's gradient
-  int64_t top = 5;        // paths shown
-  bool versions = false;  // writes in place ...
-  std::string written;    // ... of this leaf alone
+  std::string explain;         // a leaf, or a node such as "%7"
+  std::string element;         // "0,3": of the leaf's gradient
+  std::optional<int64_t> top;  // paths shown; 5 by default
+  bool versions = false;       // writes in place ...
+  std::string written;         // ... of this leaf, or of a node's outputs, alone
   bool accounting = false;
   bool health = false;
 };

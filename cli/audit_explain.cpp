@@ -2,6 +2,7 @@
 #include "cli/audit_modes.hpp"
 #include "cli/debugger_text.hpp"
 #include "engine/io/file.hpp"
+#include "ops/audit/audit.hpp"
 #include "ops/audit/explain.hpp"
 #include "ops/audit/paths.hpp"
 
@@ -67,6 +68,11 @@ class Paths {
     else
       out << fmt::format("they sum to the gradient up to {:.1e} of its norm\n",
                          norm > 0 ? p_.others_norm / norm : 0);
+    if (p_.followed < p_.count)
+      out << fmt::format(
+          "{:.6g} paths were followed, those whose beginnings carry most; one that goes on\n"
+          "where others cancel may be missing\n",
+          p_.followed);
     out << fmt::format(
         "share: <contribution, gradient> / <gradient, gradient>; forward mode finds\nthe same "
         "total up to {:.1e}\n",
@@ -92,6 +98,7 @@ class Paths {
                {"gradient", tensor_event(p_.gradient)},
                {"total", p_.total},
                {"paths", p_.count},
+               {"followed", p_.followed},
                {"others", {{"amount", p_.others}, {"norm", p_.others_norm}}},
                {"residual", p_.residual}});
   }
@@ -132,7 +139,7 @@ std::string bracketed(const Shape& index) {
 void write(const audit::NodeStory& n, const OpInfo& op, std::ostream& out) {
   out << fold(n.call + (n.where.empty() ? "" : "   # " + n.where));
   if (!n.formula.empty()) out << "  " << n.formula << "\n";
-  for (const std::string& d : n.derivatives) out << "  " << d << "\n";
+  for (const std::string& d : n.derivatives) out << fold("  " + d);
   for (const std::string& b : n.broadcasts) out << fold("  " + b);
   if (!n.example) return;
   const audit::ElementStory& e = *n.example;
@@ -179,16 +186,24 @@ void write_json(int node, const audit::NodeStory& n, const OpInfo& op, std::ostr
 
 int run_audit_explain(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const std::optional<Shape> element = element_of(o.element);
-  if (o.top < 1) fail(ErrorKind::config, "--top", "expected a number above 0, got ", o.top);
+  const int64_t top = o.top.value_or(5);
+  if (top < 1) fail(ErrorKind::config, "--top", "expected a number above 0, got ", top);
   const auto session = open_session(o, err);
   std::optional<audit::Watch> watch;
   const OneStep step = run_traced_step(o, session->device(), [&] { watch.emplace(); });
   audit::Stepper stepper(step.roots, step.leaves, step.seeds);
   stepper.run({});
+  const auto named = [&](const auto& leaf) { return leaf.first == o.explain; };
+  const auto leaf = std::find_if(step.leaves.begin(), step.leaves.end(), named);
+  if (leaf != step.leaves.end() &&
+      std::none_of(stepper.leaves().begin(), stepper.leaves().end(), named)) {
+    const auto why = audit::unreached(*watch, step.roots, {leaf->second});
+    fail(ErrorKind::value, "explain", o.explain, " gets no gradient",
+         why.empty() ? "" : ": " + why[0].why);
+  }
   const audit::Place what = stepper.find(o.explain);
   if (what.leaf) {
-    const audit::GradientPaths paths =
-        audit::explain_paths(stepper, what.id, element, size_t(o.top));
+    const audit::GradientPaths paths = audit::explain_paths(stepper, what.id, element, size_t(top));
     const Paths writer(stepper, paths);
     o.json ? writer.write_json(o.explain, out) : writer.write(o.explain, out);
     return 0;

@@ -54,8 +54,9 @@ void device(CLI::App* sub, std::string& to) {
       ->type_name("D")
       ->take_last();
 }
-void json(CLI::App* sub, bool& to) {
-  sub->add_flag("--json", to, "one JSON object per line on standard output");
+void json(CLI::App* sub, bool& to,
+          const char* doc = "one JSON object per line on standard output") {
+  sub->add_flag("--json", to, doc);
 }
 void ledger(CLI::App* sub, bool& to) {
   sub->add_flag("--ledger", to, "calls, time and bytes by op, on standard error");
@@ -273,14 +274,17 @@ void declare_audit(CLI::App& app, Action& action) {
                           "  gradus audit train.lua --arg 0.1 --backward 3\n");
   of_step(sub, *o);
   text(sub, "--against", o->against, "every node on this device too", "D");
-  text(sub, "--fail-on", o->fail_on, "nan, inf, mismatch, unreached, alias: exit code 5", "LIST");
+  sub->add_option("--fail-on", o->fail_on, "nan, inf, mismatch, unreached, alias: exit code 5")
+      ->type_name("LIST")
+      ->take_last();
   sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
   sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
   text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");
   text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
   text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
   whole(sub, "--top", o->top, "paths that are shown; 5 by default");
-  text(sub, "--versions", o->written, "log of writes in place (to NAME)", "NAME")->expected(0, 1);
+  text(sub, "--versions", o->written, "log of writes in place (to leaf NAME, node %K)", "NAME")
+      ->expected(0, 1);
   sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
   sub->add_flag("--health", o->health, "how large gradients are; what is dead or saturated");
   sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
@@ -314,7 +318,7 @@ void declare_replay(CLI::App& app, Action& action) {
   text(sub, "FILE", o->file, "a trace file", "FILE");
   whole(sub, "--runs", o->runs, "repeat it: does it always give the same bits?");
   text(sub, "--shrink", o->shrink, "write the smallest part that still fails", "FILE");
-  text(sub, "--until", o->until, "nan, inf, mismatch (audit), differs:DEVICE", "WHAT");
+  text(sub, "--until", o->until, "nan, inf, mismatch; differs:DEVICE beyond rounding", "WHAT");
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_replay, &ReplayOptions::file, "a trace FILE");
@@ -360,19 +364,19 @@ void declare_script(CLI::App& app, Action& action) {
   sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
   limits(sub, o->memory, o->seconds, o->instructions);
   device(sub, o->device);
-  json(sub, o->json);
-  runs(sub, action, o, run_script);
-  sub->parse_complete_callback([o, sub] {
-    o->arguments = sub->remaining();
+  json(sub, o->json, "each print as one JSON object per line");
+  runs<ScriptRun>(sub, action, o, [](const ScriptRun& s, std::ostream& out, std::ostream& err) {
     // A limit that is typed too late would be none, in silence.
-    for (size_t i = 1; i < o->arguments.size() && o->arguments[i] != "--"; ++i)
-      if (o->arguments[i].starts_with("--max-"))
-        fail(ErrorKind::config, o->arguments[i], "stands behind ", o->arguments[0],
-             ", where all is ",
+    for (size_t i = 1; i < s.arguments.size() && s.arguments[i] != "--"; ++i)
+      if (s.arguments[i].starts_with("--max-"))
+        fail(ErrorKind::config, s.arguments[i], "stands behind ", s.arguments[0], ", where all is ",
              "the script's own; limits stand before it (what the script should get, behind --)");
-    if (o->arguments.size() > 1 && o->arguments[1] == "--")
-      o->arguments.erase(o->arguments.begin() + 1);
+    ScriptRun run = s;
+    if (run.arguments.size() > 1 && run.arguments[1] == "--")
+      run.arguments.erase(run.arguments.begin() + 1);
+    return run_script(run, out, err);
   });
+  sub->parse_complete_callback([o, sub] { o->arguments = sub->remaining(); });
 }
 
 void declare_repl(CLI::App& app, Action& action) {
@@ -380,7 +384,7 @@ void declare_repl(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "repl", "a prompt for Lua over tensors", "  gradus repl\n");
   sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
   device(sub, o->device);
-  json(sub, o->json);
+  json(sub, o->json, "each print as one JSON object per line");
   runs(sub, action, o, run_repl);
 }
 
@@ -389,8 +393,8 @@ void declare_lesson(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "lesson", "ten lessons, from the chain rule to a network",
                           "  gradus lesson\n  gradus lesson 5\n"
                           "  gradus lesson 5 --source > mine.lua; gradus script mine.lua\n");
-  text(sub, "N", o->which, "one of them, by number or name", "");
-  sub->add_flag("--list", o->list, "their titles");
+  text(sub, "N", o->which, "one of them: its number, name or title, or how that begins", "");
+  sub->add_flag("--list", o->list, "their names and titles");
   sub->add_flag("--source", o->source, "the script of a lesson, to change");
   text(sub, "--html", o->html, "a page of the first graph that a lesson walks through", "FILE");
   device(sub, o->device);

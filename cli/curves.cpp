@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kWidth = 720, kLeft = 66, kRight = 18, kHead = 50, kHeight = 220, kFoot = 34;
 constexpr double kPlot = kWidth - kLeft - kRight;
+constexpr double kInset = 9;     // of the frame: marks at the ends of a range stay whole
 constexpr double kLogFrom = 30;  // ratio of the largest to the smallest value
 
 // Classes, so that a page may give other colours.
@@ -27,7 +28,8 @@ constexpr const char* kStyle =
     ".chart .f{fill:none;stroke:var(--s)}.chart .l{fill:none;stroke-width:2;stroke-linejoin:round}"
     ".chart .thin{stroke-width:1.1}.chart .c0{stroke:var(--c0)}.chart .c1{stroke:var(--c1)}"
     ".chart .c2{stroke:var(--c2)}.chart .squares{stroke-dasharray:6 3}"
-    ".chart .m{fill:var(--p);stroke-width:2}.chart .x{stroke:var(--i);stroke-width:1.6;fill:none}"
+    ".chart .m{fill:var(--p);stroke-width:2}.chart .p{stroke-width:5;stroke-linecap:round}"
+    ".chart .x{stroke:var(--i);stroke-width:1.6;fill:none}"
     "</style>\n";
 
 std::string number(double x) {
@@ -64,20 +66,20 @@ struct Axis {
 
 // The range of what is finite, with some room.
 Axis y_axis(const Chart& chart, double top) {
-  Axis y{INFINITY, -INFINITY, top + kHeight, top, false};
+  Axis y{INFINITY, -INFINITY, top + kHeight - kInset, top + kInset, false};
   for (const Curve& c : chart.curves)
     for (const auto& [x, v] : c.points)
       if (std::isfinite(v)) y.low = std::min(y.low, v), y.high = std::max(y.high, v);
   if (y.low > y.high) return {0, 1, y.from, y.to, false};
   y.logarithmic = !chart.percent && y.low > 0 && y.high / y.low > kLogFrom;
   if (y.logarithmic) {
-    const double room = std::pow(y.high / y.low, 0.04);
+    const double room = std::pow(y.high / y.low, 0.03);
     y.low /= room, y.high *= room;
     return y;
   }
-  const double room = y.high > y.low ? 0.06 * (y.high - y.low) : std::max(0.05, 0.1 * y.high);
+  const double room = y.high > y.low ? 0.03 * (y.high - y.low) : std::max(0.05, 0.1 * y.high);
   y.low -= room, y.high += room;
-  if (chart.percent) y.low = std::max(y.low, 0.0), y.high = std::min(y.high, 1.0 + 0.1 * room);
+  if (chart.percent) y.low = std::max(y.low, 0.0), y.high = std::min(y.high, 1.0);
   return y;
 }
 
@@ -118,22 +120,44 @@ std::string tick(double x, double y) {
   return join("<path class=\"x\" d=\"M", number(x), ",", number(y), "l-3.5,8h7z\"/>");
 }
 
+// A point of a thin curve that has no neighbour for a line to lead to.
+std::string dot(size_t colour, double x, double y, const std::string& title) {
+  return join("<path class=\"p c", colour, "\" d=\"M", number(x), ",", number(y), "h0\"><title>",
+              audit::escaped(title), "</title></path>");
+}
+bool is_lone(const std::vector<std::pair<double, double>>& points, size_t i) {
+  const auto known = [&](size_t at) {
+    return at < points.size() && std::isfinite(points[at].second);
+  };
+  return known(i) && !(i > 0 && known(i - 1)) && !known(i + 1);
+}
+bool any_lone(const Curve& c) {
+  for (size_t i = 0; i < c.points.size(); ++i)
+    if (is_lone(c.points, i)) return true;
+  return false;
+}
+
 constexpr const char* kStyleNames[] = {"thin", "dots", "squares"};
 
 std::string curve_svg(const Curve& c, size_t colour, const Axis& x, const Axis& y, bool percent) {
   std::string path, marks;
   bool open = false;
-  for (const auto& [at, v] : thinned(c, x)) {
+  const auto points = thinned(c, x);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto [at, v] = points[i];
     if (!std::isfinite(v)) {
-      marks += cross(x(at), y.to + 8);
+      marks += cross(x(at), y.to);
       open = false;
       continue;
     }
     path += join(open ? "L" : "M", number(x(at)), ",", number(y(v)));
     open = true;
-    if (c.style != Curve::Style::thin || c.points.size() == 1)
-      marks += mark(c.style == Curve::Style::thin ? Curve::Style::dots : c.style, colour, x(at),
-                    y(v), join(c.name, " ", tick_text(v, percent), " at ", tick_text(at, false)));
+    const std::string title =
+        join(c.name, " ", tick_text(v, percent), " at ", tick_text(at, false));
+    if (c.style != Curve::Style::thin)
+      marks += mark(c.style, colour, x(at), y(v), title);
+    else if (is_lone(points, i))
+      marks += dot(colour, x(at), y(v), title);
   }
   if (!path.empty())
     path = join("<path class=\"l ", kStyleNames[int(c.style)], " c", colour, "\" d=\"", path,
@@ -162,7 +186,10 @@ std::string legend(const Chart& chart, double y) {
     if (c.points.empty()) continue;
     out += join("<path class=\"l ", kStyleNames[int(c.style)], " c", i % 3, "\" d=\"M", number(x),
                 ",", number(y), "h26\"/>");
-    if (c.style != Curve::Style::thin) out += mark(c.style, i % 3, x + 13, y, c.name);
+    if (c.style != Curve::Style::thin)
+      out += mark(c.style, i % 3, x + 13, y, c.name);
+    else if (any_lone(c))
+      out += dot(i % 3, x + 13, y, c.name);
     x += 32;
     name(c.name);
   }
@@ -223,7 +250,7 @@ std::string to_svg(std::vector<Chart> charts) {
     return c.events.empty() && std::all_of(c.curves.begin(), c.curves.end(),
                                            [](const Curve& one) { return one.points.empty(); });
   });
-  Axis x{0, 1, kLeft, kWidth - kRight, false};
+  Axis x{0, 1, kLeft + kInset, kWidth - kRight - kInset, false};
   std::string names, body;
   double top = 0;
   for (const Chart& c : charts) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fmt/format.h>
 #include <ostream>
 #include <set>
@@ -254,8 +255,8 @@ void Debugger::add_break(const Words& w) {
   } else if (kind == "norm") {
     const std::string& last = w.back();
     const auto bound = parse<double>(last.starts_with(">") ? last.substr(1) : last);
-    if (!bound || w.size() > 4 || w.size() < 3)
-      fail(ErrorKind::value, "break", "expected norm > X with a number X");
+    if (!bound || !std::isfinite(*bound) || w.size() > 4 || w.size() < 3)
+      fail(ErrorKind::value, "break", "expected norm > X with a finite number X");
     b = {Breakpoint::Kind::norm, -1, "", *bound};
   } else if (kind != "nan") {
     fail(ErrorKind::value, "break", "expected op, node, path, norm or nan, got \"", kind, "\"",

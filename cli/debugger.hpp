@@ -30,6 +30,8 @@ class Debugger {
   // ---- what there is, in words
   std::string sum_text(const audit::Place& p) const;   // "g1 + g2"
   std::string origin(const audit::Delivery& d) const;  // "%8 operand 0"
+  // Of a place where nothing has come: will it?
+  const char* none_text(const audit::Place& p) const;
 
   // ---- what is said
   void say_next();

@@ -27,7 +27,6 @@ Event number(double x) {
 }
 // "norm 0.118  0.0016 -0.014 ...": as many elements as the line has room for.
 std::string numbers_of(const Tensor& t, size_t room) {
-  if (!t.defined()) return "zero (nothing came)";
   const audit::TensorStats s = audit::stats_of(t);
   std::string text = fmt::format("norm {:<9.4g}", audit::norm_of(t));
   if (s.nans) text += fmt::format(" {} NaN", s.nans);
@@ -39,6 +38,9 @@ std::string numbers_of(const Tensor& t, size_t room) {
     text += next;
   }
   return text + (size_t(s.count) > s.first.size() ? " ..." : "");
+}
+std::string shortened(const std::string& text, size_t room) {
+  return text.size() <= room ? text : text.substr(0, room - 3) + "...";
 }
 std::string place_text(const GradFn& fn) {
   return fn.trace().empty() ? "" : "   # " + std::string(fn.trace());
@@ -64,12 +66,12 @@ std::string fold(const std::string& text) {
   }
   return out + line + "\n";
 }
-std::string row(const std::string& left, const Tensor& t) {
+std::string row(const std::string& left, const Tensor& t, const char* none) {
   const std::string type = t.defined() ? type_of(t) : std::string("-");
   const bool fits = left.size() <= kLeft;
   const std::string begin = fmt::format("  {:<24} {:<14} ", fits ? left : "", type);
   return (fits ? "" : "  " + left + "\n") + begin +
-         numbers_of(t, kColumns - std::min(kColumns, begin.size())) + "\n";
+         (t.defined() ? numbers_of(t, kColumns - std::min(kColumns, begin.size())) : none) + "\n";
 }
 Event tensor_event(const Tensor& t) {
   if (!t.defined()) return nullptr;
@@ -96,6 +98,10 @@ std::string Debugger::sum_text(const Place& p) const {
   for (size_t i = 1; i <= std::min<size_t>(n, 4); ++i)
     text += (i > 1 ? " + g" : "g") + std::to_string(i);
   return n == 0 ? "nothing" : n > 4 ? text + join(" + ... + g", n) : text;
+}
+
+const char* Debugger::none_text(const Place& p) const {
+  return s_.arrived(p) < s_.deliveries(p).size() ? "nothing came yet" : "zero (nothing comes)";
 }
 
 void Debugger::say_next() {
@@ -157,7 +163,7 @@ void Debugger::show_next() {
 }
 
 void Debugger::show_node(int node) {
-  const GradFn& fn = *s_.nodes()[size_t(node)];
+  GradFn& fn = *s_.nodes()[size_t(node)];
   const int turn = s_.turn_of(node);
   if (json_) {
     Event e{{"event", "node"}, {"node", node}, {"op", fn.op().name}, {"call", s_.call_text(node)}};
@@ -181,7 +187,7 @@ void Debugger::show_node(int node) {
                                                         : ", waiting"))
        << "\n";
   if (!fn.op().formula.empty()) out_ << "  " << fn.op().formula << "\n";
-  for (const std::string& d : audit::derivatives_of(fn.op())) out_ << "  " << d << "\n";
+  for (const std::string& d : audit::vjp_text(fn).words()) out_ << fold("  " + d);
   for (const Saved& s : fn.saved()) {
     const std::vector<OperandSpec>& operands = fn.op().operands;
     const std::string what = s.role == Saved::Role::output  ? "y"
@@ -199,7 +205,7 @@ void Debugger::show_node(int node) {
     const std::vector<Delivery>& all = s_.deliveries(p);
     out_ << row("g:" + s_.name_of(p) + " = " + sum_text(p) +
                     (s_.is_set(node, int(i)) ? ", set by hand" : ""),
-                s_.cotangent(p));
+                s_.cotangent(p), none_text(p));
     for (size_t k = 0; k < all.size(); ++k)
       out_ << "    g" << k + 1 << " is " << origin(all[k])
            << (all[k].turn < int(s_.position()) ? "" : join(", at turn ", all[k].turn + 1)) << "\n";
@@ -231,7 +237,7 @@ void Debugger::show_leaf(int leaf) {
          << (here ? "" : ", not yet") << "\n";
     if (here) out_ << row("", s_.delivered(all[k]));
   }
-  out_ << row("sum", s_.cotangent(p));
+  out_ << row("sum", s_.cotangent(p), none_text(p));
 }
 
 void Debugger::list(int around) {
@@ -252,7 +258,7 @@ void Debugger::list(int around) {
                   {"of", all}});
     else
       out_ << fmt::format("{} {:>4}  {:<58} {}\n", t == position ? "->" : "  ", t + 1,
-                          s_.call_text(node).substr(0, 58),
+                          shortened(s_.call_text(node), 58),
                           t < position ? "taken" : join(here, "/", all, " here"));
   }
   if (turns == position) say_next();
@@ -263,7 +269,7 @@ void Debugger::print(const Place& p) {
   if (json_)
     emit(out_, {{"event", "cotangent"}, {"of", s_.name_of(p)}, {"value", tensor_event(g)}});
   else
-    out_ << (g.defined() ? g.detach().to_string() : "zero: nothing came yet") << "\n";
+    out_ << (g.defined() ? g.detach().to_string() : none_text(p)) << "\n";
 }
 
 void Debugger::gradients() {
@@ -276,7 +282,7 @@ void Debugger::gradients() {
                   {"of", s_.deliveries(p).size()},
                   {"value", tensor_event(s_.cotangent(p))}});
     else
-      out_ << row("grad of " + s_.name_of(p), s_.cotangent(p));
+      out_ << row("grad of " + s_.name_of(p), s_.cotangent(p), none_text(p));
   }
 }
 

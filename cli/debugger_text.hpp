@@ -13,7 +13,8 @@ std::string type_of(const Tensor& t);
 // newline.
 std::string fold(const std::string& text);
 // "  left   f32[3]   norm 0.118  0.0016 -0.014 ...": as many elements as the line has room for.
-std::string row(const std::string& left, const Tensor& t);
+// Of an undefined one `none`.
+std::string row(const std::string& left, const Tensor& t, const char* none = "zero (nothing came)");
 Event tensor_event(const Tensor& t);  // dtype, shape, norm, first elements
 
 }  // namespace gradus::cli

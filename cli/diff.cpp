@@ -1,6 +1,7 @@
 // Two sides, each recorded on its device or read from its file, and the lines of their difference.
 #include "cli/diff.hpp"
 #include "cli/events.hpp"
+#include "cli/one_step_script.hpp"
 
 #include "ops/audit/diff.hpp"
 
@@ -23,7 +24,7 @@ audit::RecordedStep side(const std::string& file, const ScriptTarget& script,
                          const std::string& device, bool wide, std::ostream& err) {
   if (audit::is_trace(file) && device.empty() && !wide)
     return audit::read_trace(file, open_device("cpu"));
-  const OneStepConfig target{file, {}, script, device};
+  const OneStepConfig target{file, {}, is_script(file) ? script : ScriptTarget(), device};
   const auto session = open_session(target, err);
   audit::RecordedStep recorded;
   std::shared_ptr<const void> keeps;
@@ -209,6 +210,7 @@ int run_diff(const DiffOptions& o, std::ostream& out, std::ostream& err) {
   if (o.b.empty()) fail(ErrorKind::config, "diff", "needs two files; see gradus diff --help");
   if (!o.dtype_b.empty() && o.dtype_b != "f64")
     fail(ErrorKind::config, "--dtype-b", "expected f64, got \"", o.dtype_b, "\"");
+  if (!is_script(o.a) && !is_script(o.b)) refuse_script_options(o.script, o.a + ", " + o.b);
   const audit::RecordedStep a = side(o.a, o.script, o.device_a, false, err),
                             b = side(o.b, o.script, o.device_b, !o.dtype_b.empty(), err);
   return DiffReport(o, a, b, out).print();

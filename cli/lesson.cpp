@@ -8,6 +8,7 @@
 #include "engine/error.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
@@ -200,7 +201,9 @@ void list(const LessonOptions& options, std::ostream& out) {
                  .dump()
           << "\n";
     else
-      out << (n < 9 ? " " : "") << n + 1 << "  " << lesson.title << "\n";
+      out << (n < 9 ? " " : "") << n + 1 << "  " << lesson.name
+          << std::string(14 - std::min<size_t>(13, lesson.name.size()), ' ') << lesson.title
+          << "\n";
   }
 }
 
@@ -212,12 +215,35 @@ bool goes_on(size_t next, std::ostream& err) {
   return std::getline(std::cin, line) && line != "q";
 }
 
+// As it is looked for: "The chain rule" and "the_chain-rule" are one.
+std::string plain(const std::string& name) {
+  std::string text;
+  for (const char c : name)
+    text += c == ' ' || c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 size_t find(const std::string& which) {
   size_t number = 0;
   const char* const end = which.data() + which.size();
-  if (const auto r = std::from_chars(which.data(), end, number); r.ptr != end) number = 0;
-  for (size_t n = 0; n < lessons().size(); ++n)
-    if (number == n + 1 || lessons()[n].name == which) return n;
+  const bool numeral = std::from_chars(which.data(), end, number).ptr == end;
+  const std::string wanted = plain(which);
+  std::vector<size_t> begin;  // those with a name that begins like this
+  for (size_t n = 0; n < lessons().size(); ++n) {
+    const Lesson& l = lessons()[n];
+    if (numeral && number == n + 1) return n;
+    bool begins = false;
+    for (const std::string& name : {l.name, l.file + ".lua", l.file, l.title}) {
+      if (plain(name) == wanted) return n;
+      begins |= !numeral && plain(name).starts_with(wanted);
+    }
+    if (begins) begin.push_back(n);
+  }
+  if (begin.size() == 1) return begin[0];
+  std::string several;
+  for (const size_t n : begin) several += join(several.empty() ? "" : ", ", lessons()[n].name);
+  if (!several.empty())
+    fail(ErrorKind::value, "lesson", "\"", which, "\" may be ", several, "; write more of it");
   fail(ErrorKind::value, "lesson", "there is no lesson \"", which, "\"; they are 1 to ",
        lessons().size(), ", see gradus lesson --list");
 }
@@ -229,7 +255,8 @@ const std::vector<Lesson>& lessons() {
     std::vector<Lesson> made;
     for (const auto& [file, source] : kLessonFiles) {
       const std::string text = source, name = file;
-      made.push_back({name.substr(name.find('_') + 1), text.substr(3, text.find('\n') - 3), text});
+      made.push_back(
+          {name.substr(name.find('_') + 1), name, text.substr(3, text.find('\n') - 3), text});
     }
     return made;
   }();

@@ -11,6 +11,7 @@ namespace gradus::cli {
 
 struct Lesson {
   std::string name;    // "chain_rule"
+  std::string file;    // "01_chain_rule"
   std::string title;   // the first line of its text
   std::string source;  // the file
 };
@@ -18,7 +19,9 @@ struct Lesson {
 const std::vector<Lesson>& lessons();
 
 struct LessonOptions {
-  std::string which;    // number or name; "" for all of them, one after the other
+  // Number, name, file or title, or a beginning that no other has; "" for all of them, one after
+  // the other.
+  std::string which;
   bool list = false;    // names and titles alone
   bool source = false;  // the script, to keep and change
   std::string html;     // a page of the graph that the lesson walks first; "" for none

@@ -1,8 +1,12 @@
 // libedit's readline face: it calls back through plain pointers, so the completer is a global.
 #include "cli/lines.hpp"
 
+#include <cerrno>
+#include <clocale>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <cwchar>
 #include <editline/readline.h>
 #include <iostream>
 #include <sys/stat.h>
@@ -14,10 +18,21 @@ namespace {
 
 Lines::Completer completer;
 
+// The bytes of the first characters of a text: libedit counts the latter.
+size_t bytes_of(const char* text, int characters) {
+  size_t bytes = 0;
+  std::mbstate_t state{};
+  for (; characters > 0 && text[bytes] != 0; --characters) {
+    const size_t n = std::mbrlen(text + bytes, MB_CUR_MAX, &state);
+    bytes += n > MB_CUR_MAX ? 1 : n;
+  }
+  return bytes;
+}
+
 // libedit takes memory of malloc: the longest common part first, then the names.
 char** complete(const char*, int, int end) {
   rl_attempted_completion_over = 1;
-  const std::string line(rl_line_buffer, size_t(end));
+  const std::string line(rl_line_buffer, bytes_of(rl_line_buffer, end));
   const std::vector<std::string> all = completer(line);
   if (all.empty()) return nullptr;
   size_t word = line.size();
@@ -49,6 +64,32 @@ bool dumb() {
   return !term || std::strcmp(term, "dumb") == 0;
 }
 
+// libedit deletes what the locale has no letters for, and C has ASCII alone. Numbers stay as they
+// are.
+void set_letters() {
+  const char* const own = std::setlocale(LC_CTYPE, "");
+  if (!own || std::strcmp(own, "C") == 0 || std::strcmp(own, "POSIX") == 0)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+// While a line is typed, Ctrl-C ends its reading, and not the program.
+volatile std::sig_atomic_t interrupted = 0;
+class Interruptible {
+ public:
+  Interruptible() {
+    interrupted = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() { ::sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
 }  // namespace
 
 Lines::Lines(const std::string& history, Completer complete_line)
@@ -57,25 +98,44 @@ Lines::Lines(const std::string& history, Completer complete_line)
   if (!person_) return;
   rl_readline_name = const_cast<char*>("gradus");
   rl_attempted_completion_function = complete;
+  set_letters();
+  // Before the prompt: a Ctrl-D that the terminal still took for its own would be lost.
+  ::rl_pre_input_hook = [] {
+    ::rl_prep_terminal(1);
+    return 0;
+  };
   using_history();
-  if (!history_.empty()) ::read_history(history_.c_str());
+  ::stifle_history(10000);
+  if (!history_.empty()) {
+    make_folders(history_);
+    ::read_history(history_.c_str());
+  }
+  // What terminals put around pasted text.
+  for (const char* mark : {"bind ^[[200~ ed-ignore", "bind ^[[201~ ed-ignore"})
+    ::rl_parse_and_bind(mark);
 }
 
-Lines::~Lines() {
-  completer = nullptr;
-  if (history_.empty()) return;
-  make_folders(history_);
-  ::write_history(history_.c_str());
-}
+Lines::~Lines() { completer = nullptr; }
 
-bool Lines::next(const char* prompt, std::string& line) {
-  if (!person_) return bool(std::getline(std::cin, line));
-  char* const typed = ::readline(prompt);
-  if (!typed) return false;
+Lines::Typed Lines::next(const char* prompt, std::string& line) {
+  if (!person_) return std::getline(std::cin, line) ? Typed::line : Typed::end;
+  const Interruptible scope;
+  char* typed = nullptr;
+  do {
+    errno = 0;
+    typed = ::readline(prompt);
+  } while (!typed && errno == EINTR && !interrupted);  // another signal
+  if (!typed && interrupted) {
+    std::cout << "^C" << std::endl;
+    return Typed::dropped;
+  }
+  if (!typed) return Typed::end;
   line = typed;
   std::free(typed);
-  if (!line.empty()) ::add_history(line.c_str());
-  return true;
+  if (line.empty()) return Typed::line;
+  ::add_history(line.c_str());
+  if (!history_.empty()) ::write_history(history_.c_str());
+  return Typed::line;
 }
 
 }  // namespace gradus::cli

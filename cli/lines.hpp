@@ -1,5 +1,5 @@
 // Lines of a prompt: from a person with history and completion (libedit), or as they come from a
-// pipe. One at a time in a process.
+// pipe. One at a time in a process, of which a person's sets LC_CTYPE.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,8 +17,10 @@ class Lines {
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   bool person() const { return person_; }
-  // False at the end of input. A prompt is shown to a person only.
-  bool next(const char* prompt, std::string& line);
+  enum class Typed { line, dropped, end };
+  // A prompt is shown to a person only, who drops a line by Ctrl-C. Each line is kept in the
+  // history at once.
+  Typed next(const char* prompt, std::string& line);
 
  private:
   bool person_;

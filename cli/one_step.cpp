@@ -87,6 +87,11 @@ OneStep recorded_step(const OneStepConfig& config, Device& device,
     fail(ErrorKind::config, "--set", "belongs to configs of networks; ", config.file,
          " is a recorded step");
   const audit::RecordedStep step = audit::read_trace(config.file, device);
+  {
+    // What is wrong with the file is found before anybody looks on, and is no fault of the command.
+    const audit::Unwatched quiet;
+    audit::run_again(step, device);
+  }
   ready();
   const audit::LiveStep live = audit::run(step, device);
   return {live.roots, live.leaves, live.seeds};
@@ -104,6 +109,7 @@ Json config_device(const std::string& file) {
 OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
   if (is_script(config.file)) return script_step(config, device, ready);
+  refuse_script_options(config.script, config.file);
   if (audit::is_trace(config.file)) return recorded_step(config, device, ready);
   const Json json = parse_json(read_file(config.file), config.file);
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";

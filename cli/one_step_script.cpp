@@ -4,6 +4,7 @@
 #include "cli/script_host.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/file.hpp"
+#include "engine/random.hpp"
 #include "ops/audit/watch.hpp"
 #include "ops/ops.hpp"
 
@@ -13,6 +14,17 @@
 namespace gradus::cli {
 
 bool is_script(const std::string& file) { return file.ends_with(".lua"); }
+
+void refuse_script_options(const ScriptTarget& given, const std::string& file) {
+  const ScriptTarget none;
+  for (const auto& [flag, typed] : {std::pair("--backward", given.backward != none.backward),
+                                    {"--arg", !given.arguments.empty()},
+                                    {"--unsafe", given.unsafe},
+                                    {"--max-memory", !given.memory.empty()},
+                                    {"--max-seconds", given.seconds != 0},
+                                    {"--max-instructions", given.instructions != 0}})
+    if (typed) fail(ErrorKind::config, flag, "belongs to scripts; ", file, " is none");
+}
 
 OneStep script_step(const OneStepConfig& config, Device& device,
                     const std::function<void()>& ready) {
@@ -49,6 +61,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     step.seeds = seeds;
     return true;
   };
+  manual_seed(0);  // each run of the script draws what a fresh process draws
   const auto script = std::make_shared<lua::Script>(options);
   if (wanted == 1) begin();
   const ScriptInterrupt interruptible(*script);
@@ -59,7 +72,8 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   if (step.roots.empty())
     fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,
          " times, and number ", wanted,
-         " was asked for; a line gradus.audit.mark(y) hands over the graph of any y");
+         " was asked for (gradus.audit.backward, check and stepper count, gradus.func does not); ",
+         "a line gradus.audit.mark(y) hands over the graph of any y");
   const auto nodes = audit::nodes_behind(step.roots);
   const auto older = std::count_if(nodes.begin(), nodes.end(),
                                    [&](const Ref<GradFn>& n) { return n->sequence() < begun; });

@@ -7,6 +7,9 @@ namespace gradus::cli {
 
 bool is_script(const std::string& file);  // by its ending, .lua
 
+// Error(config) if anything of it was given, for `file`, which is no script.
+void refuse_script_options(const ScriptTarget& given, const std::string& file);
+
 // `ready` is called before the script, or after the walk before the one that was asked for. What
 // the script prints goes to standard error. Leaves are named by the variables that hold them.
 // Errors of the script pass through, its traceback on standard error; Error(config) for --set, and

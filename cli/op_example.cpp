@@ -65,7 +65,8 @@ int64_t distance(const Row& row, const Case& c) {
   size_t rank = 0;
   for (const Shape& s : c.shapes) rank = std::max(rank, s.size());
   return std::abs(total(c) - kElements) + (rank > 2 ? 6 * int64_t(rank - 2) : 0) +
-         (empty || wrong ? 100000 : 0) + (c.slopes ? 0 : 1000) + (scalars ? 100 : 0);
+         (empty || wrong ? 100000 : 0) + (c.slopes ? 0 : 1000) + (scalars ? 100 : 0) -
+         int64_t(c.attrs.size());
 }
 
 // The row with its cases in the order of how well they serve, also with all axes cut to 3 and to 2:
@@ -81,12 +82,19 @@ Row for_examples(const OpInfo& op) {
       c.extent = std::min(c.extent, most);
       all.push_back(c);
     }
-  if (op.group == "pointwise" && !row.cases.empty())
+  if (op.group == "pointwise" && !row.cases.empty()) {
+    // The case with most attributes that are not the default: they show in the derivative.
+    const auto most =
+        std::max_element(row.cases.begin(), row.cases.end(), [](const Case& a, const Case& b) {
+          return std::pair(a.slopes, a.attrs.size()) < std::pair(b.slopes, b.attrs.size());
+        });
+    all.insert(all.begin(), *most);
     for (Shape& s : all[0].shapes) s = {3};
-  else
+  } else {
     std::stable_sort(all.begin(), all.end(), [&](const Case& a, const Case& b) {
       return distance(row, a) < distance(row, b);
     });
+  }
   row.cases = std::move(all);
   return row;
 }

@@ -42,11 +42,12 @@ std::string joined(const Names& names) {
 
 // What was seen of one op.
 struct Portrait {
-  Names derivatives;  // formulas, of statements
-  Names saves;        // names of operands, "y", or what its ops save
-  Names made_of;      // a composition's nodes
-  Names vjp_made_of;  // the ops that its derivative runs
-  Names slots;        // of the forward call
+  Names derivatives;  // formulas
+  std::string here;   // the sizes and attributes that they hold for; "" for all
+  audit::VjpText vjp;
+  Names saves;    // names of operands, "y", or what its ops save
+  Names made_of;  // a composition's nodes
+  Names slots;    // of the forward call
   std::vector<std::pair<std::string, bool>> devices;  // has all kernels?
 };
 
@@ -113,9 +114,8 @@ void observe(const OpInfo& op, Portrait& p) {
                                                          : DType::i64;
   Device& device = default_device();
   Tensors inputs = rows::draw_inputs(row, 0, dtype, device);
-  Tensors leaves;
   for (Tensor& t : inputs)
-    if (op.differentiable && is_floating(t.dtype())) leaves.push_back(t.set_requires_grad());
+    if (op.differentiable && is_floating(t.dtype())) t.set_requires_grad();
   SlotSpy spy;
   Tensors outputs;
   {
@@ -125,32 +125,46 @@ void observe(const OpInfo& op, Portrait& p) {
   for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
     if (spy.seen(slot)) p.slots.push_back(kSlots[slot]);
 
-  const std::vector<Ref<GradFn>> nodes = audit::nodes_behind(outputs);
-  uint64_t last = 0;
-  for (const Ref<GradFn>& node : nodes) {
-    last = std::max(last, node->sequence());
+  for (const Ref<GradFn>& node : audit::nodes_behind(outputs)) {
     if (!op.primitive) add_once(p.made_of, node->op().name);
     for (const Saved& s : node->saved())
       add_once(p.saves, op.primitive ? saved_name(*node, s)
                                      : saved_name(*node, s) + " of " + node->op().name);
   }
-  Tensors roots, seeds;
-  for (const Tensor& y : outputs)
-    if (y.requires_grad()) {
-      roots.push_back(y);
-      Tensor seed = Tensor::full(y.sizes(), 1.0, y.dtype(), y.device());
-      seeds.push_back(seed.set_requires_grad());
-    }
-  if (roots.empty()) return;
-  const Tensors g = grad(roots, leaves, seeds, {.create_graph = true, .allow_unused = true});
-  for (const Ref<GradFn>& node : audit::nodes_behind(g))
-    if (node->sequence() > last) add_once(p.vjp_made_of, node->op().name);
 }
 
-Portrait portrait_of(const OpInfo& op) {
-  Portrait p;
-  p.derivatives = audit::derivatives_of(op);
+// The derivative of the example, so that its numbers are those of the formulas.
+void derive(const OpInfo& op, const OpExample& e, Portrait& p) {
+  const Attrs attrs = rows::attrs_of(op, e.attrs);
+  Tensors operands;
+  for (const auto& [name, t] : e.inputs) operands.push_back(t);
+  p.vjp = audit::vjp_text(op, operands, attrs);
+  p.derivatives = p.vjp.lines;
   for (std::string& d : wirtinger_derivatives(op)) p.derivatives.push_back(std::move(d));
+  // What stands still on real numbers may move on complex ones.
+  const rows::Row& row = rows::row_of(op.name);
+  const auto zero = [](const std::string& d) { return d.ends_with(" = 0"); };
+  if (op.statement < 0 && (row.dtypes & def::kComplex) && !p.derivatives.empty() &&
+      std::all_of(p.derivatives.begin(), p.derivatives.end(), zero)) {
+    const Tensors z = rows::draw_inputs(row, 0, DType::c128, default_device());
+    p.derivatives.push_back("on complex numbers:");
+    for (std::string& d : audit::vjp_text(op, z, attrs).words())
+      p.derivatives.push_back(std::move(d));
+  }
+  if (op.statement >= 0 || !op.differentiable) return;
+  for (const auto& [name, t] : e.inputs)
+    p.here += (p.here.empty() ? "" : ", ") + name + " " + to_text(t.sizes());
+  const char* separator = "; ";
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (attrs[i].is_none()) continue;
+    p.here += join(separator, op.attrs[i].name, "=", to_text(attrs[i]));
+    separator = ", ";
+  }
+}
+
+Portrait portrait_of(const OpInfo& op, const OpExample& e) {
+  Portrait p;
+  derive(op, e, p);
   observe(op, p);
   for (const KnownKind& kind : known_kinds()) {
     if (kind.devices == 0) continue;
@@ -203,14 +217,16 @@ Json to_json(const OpInfo& op, const Portrait& p) {
          {"differentiable", op.differentiable},
          {"view", op.is_view},
          {"derivatives", p.derivatives},
+         {"derivatives_here", p.here},
          {"saves", p.saves},
          {"made_of", p.made_of},
-         {"vjp_made_of", p.vjp_made_of},
+         {"vjp_made_of", Json::object()},
          {"dtypes", dtype_names(op)},
          {"slots", p.slots},
          {"operands", Json::array()},
          {"attrs", Json::array()},
          {"devices", Json::object()}};
+  for (const auto& [name, times] : p.vjp.ops) j["vjp_made_of"][name] = times;
   for (const OperandSpec& o : op.operands)
     j["operands"].push_back({{"name", o.name}, {"variadic", o.variadic}, {"optional", o.optional}});
   for (const AttrSpec& a : op.attrs)
@@ -236,14 +252,18 @@ void print_line(const std::string& key, const std::string& text, std::ostream& o
 
 void print(const OpInfo& op, const Portrait& p, const std::vector<std::string>& shapes,
            std::ostream& out) {
-  out << wrapped(signature(op), 6) << "\n  " << op.doc << "\n\n";
+  out << wrapped(signature(op), 6) << "\n  " << wrapped(op.doc, 2) << "\n\n";
   print_line("formula", op.formula, out);
   for (const std::string& d : p.derivatives)
     print_line(&d == &p.derivatives.front() ? "derivative" : "", d, out);
-  if (!op.differentiable)
+  if (!op.differentiable) {
     print_line("derivative", "none", out);
-  else if (op.statement < 0)
-    print_line("vjp runs", p.vjp_made_of.empty() ? "nothing" : joined(p.vjp_made_of), out);
+  } else if (op.statement < 0) {
+    if (p.derivatives.empty())
+      print_line("derivative", "longer than anybody would read: see what its vjp runs", out);
+    print_line("", "here " + p.here + ", as in the example below", out);
+    print_line("vjp runs", p.vjp.ops.empty() ? "nothing" : p.vjp.ops_text(), out);
+  }
   for (const std::string& s : shapes) print_line(&s == &shapes.front() ? "shapes" : "", s, out);
   print_line("saves", p.saves.empty() ? "nothing" : joined(p.saves), out);
   print_line("made of", joined(p.made_of), out);
@@ -264,8 +284,8 @@ struct Page {
   rows::CheckResult check;
 };
 
-Page page_of(const OpInfo& op, Device& device) {
-  return {shapes_of(op, 3, device), example_of(op, device),
+Page page_of(const OpInfo& op, OpExample example, Device& device) {
+  return {shapes_of(op, 3, device), std::move(example),
           rows::check_op(op.name, device, &open_device("reference"))};
 }
 
@@ -348,8 +368,9 @@ int run_ops(const OpsOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.name.empty()) {
     const OpInfo& op = get_op(options.name);  // the error names the nearest
     const Session session(options.device, false, err);
-    const Portrait p = portrait_of(op);
-    const Page page = page_of(op, session.device());
+    OpExample example = example_of(op, session.device());
+    const Portrait p = portrait_of(op, example);
+    const Page page = page_of(op, std::move(example), session.device());
     if (!options.json) {
       print(op, p, page.shapes, out);
       print(page, session.device(), out);
@@ -363,7 +384,7 @@ int run_ops(const OpsOptions& options, std::ostream& out, std::ostream& err) {
   }
   for (const OpInfo& op : all_ops())
     if (options.json)
-      emit(out, to_json(op, portrait_of(op)));
+      emit(out, to_json(op, portrait_of(op, example_of(op, default_device()))));
     else
       out << op.name << std::string(op.name.size() < 16 ? 16 - op.name.size() : 1, ' ')
           << op.formula << "\n";

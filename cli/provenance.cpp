@@ -1,5 +1,4 @@
 // Repeating a run up to the step at fault.
-#include "cli/events.hpp"
 #include "cli/provenance.hpp"
 
 #include "cli/interrupt.hpp"
@@ -94,12 +93,17 @@ class Repeat {
     Finding f{birth->call->op->name, birth->call->where, birth->text, birth->element};
     if (const std::string name = parameter_of(*birth); !name.empty()) f.text += ": " + name;
     const int64_t sample = sample_of(watch, *birth, step.samples);
-    const std::string file = folder_.file(join("nan-step-", guilty, ".safetensors"));
-    audit::RecordedStep recorded =
-        audit::record(watch, {step.loss}, trainer_->network().parameters(), {step.seed});
-    recorded.title = join("step ", guilty, " of ", folder_.path());
-    save_trace(file, recorded, device_);
-    say(f, guilty, sample, file);
+    std::string file = folder_.file(join("nan-step-", guilty, ".safetensors")), refused;
+    try {
+      audit::RecordedStep recorded =
+          audit::record(watch, {step.loss}, trainer_->network().parameters(), {step.seed});
+      recorded.title = join("step ", guilty, " of ", folder_.path());
+      save_trace(file, recorded, device_);
+    } catch (const Error& e) {  // what was found is said all the same
+      file.clear();
+      refused = e.what();
+    }
+    say(f, guilty, sample, file, refused);
   }
   // The training sample whose row the element lies in; -1 if it is nobody's: what depends on the
   // batch keeps its rows in front.
@@ -141,12 +145,8 @@ class Repeat {
     return "";
   }
 
-  void say(const Finding& f, int64_t step, int64_t sample, const std::string& file) {
-    reporter_.notice(join("gradus: step ", step, ": ", f.text,
-                          f.where.empty() ? std::string() : ", at " + f.where,
-                          sample < 0 ? std::string() : join(", for training sample ", sample)));
-    reporter_.notice(join("gradus: the step is kept: gradus replay ", file,
-                          " [--shrink small.safetensors --until nan]"));
+  void say(const Finding& f, int64_t step, int64_t sample, const std::string& file,
+           const std::string& refused) {
     Event e{{"event", "provenance"},
             {"step", step},
             {"op", f.op},
@@ -154,7 +154,11 @@ class Repeat {
             {"element", std::vector<int64_t>(f.element.begin(), f.element.end())},
             {"text", f.text}};
     if (sample >= 0) e["sample"] = sample;
-    e["file"] = file;
+    e[file.empty() ? "not_kept" : "file"] = file.empty() ? refused : file;
+    reporter_.notice("gradus: " + provenance_text(e));
+    reporter_.notice(file.empty() ? "gradus: the step could not be kept: " + refused
+                                  : join("gradus: the step is kept: gradus replay ", file,
+                                         " [--shrink small.safetensors --until nan]"));
     const std::string line = line_of(e);
     reporter_.json_line(line);
     folder_.append_metrics(line);
@@ -169,6 +173,14 @@ class Repeat {
 };
 
 }  // namespace
+
+std::string provenance_text(const Event& e) {
+  const auto where = e.at("where").get<std::string>();
+  return join("step ", e.at("step").get<int64_t>(), ": ", e.at("text").get<std::string>(),
+              where.empty() ? "" : ", at " + where,
+              e.contains("sample") ? join(", for training sample ", e["sample"].get<int64_t>())
+                                   : std::string());
+}
 
 void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
                         int64_t failed, RunFolder& folder, Reporter& reporter) {

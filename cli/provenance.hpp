@@ -1,6 +1,7 @@
 // Where a NaN in a training run comes from: the run is repeated, bit for bit, from its last
 // checkpoint up to the step at fault, and that step is run under a watch (ops/audit/).
 #pragma once
+#include "cli/events.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/trainer.hpp"
@@ -13,5 +14,9 @@ namespace gradus::cli {
 // folder. Where that can't be done (interrupted, no memory), it says so and throws nothing.
 void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
                         int64_t failed, RunFolder& folder, Reporter& reporter);
+
+// An event "provenance" in words: "step 1: the vjp of sqrt gives inf ..., at layers[2] sqrt, for
+// training sample 43". Throws nlohmann's exceptions for what is none.
+std::string provenance_text(const Event& e);
 
 }  // namespace gradus::cli

@@ -60,10 +60,14 @@ class Replayer {
   int once(int64_t run) {
     const audit::Watch watch;
     const audit::LiveStep live = audit::run(step_, device_);
-    const audit::RecordedStep again = audit::record(watch, live.roots, live.leaves, live.seeds);
+    std::optional<audit::Birth> birth;
+    const audit::RecordedStep again = audit::blaming_file(step_, [&] {
+      audit::RecordedStep recorded = audit::record(watch, live.roots, live.leaves, live.seeds);
+      birth = audit::birth(watch);
+      if (!birth) birth = audit::birth_in_backward(watch, live.roots, false, live.seeds);
+      return recorded;
+    });
     const audit::StepDifference d = audit::diff(step_, again);
-    std::optional<audit::Birth> birth = audit::birth(watch);
-    if (!birth) birth = audit::birth_in_backward(watch, live.roots, false, live.seeds);
     if (birth && run == 1) say_birth(*birth);
     if (d.same() && run < o_.runs) return 0;
     size_t gradients = 0;

@@ -17,7 +17,8 @@ struct ReplayOptions {
   int64_t runs = 1;    // of a replay: all of them must give the same bits
   bool json = false;
 };
-// The exit code: 5 if bits differ. Throws Error.
+// The exit code: 5 if bits differ. Throws Error; Error(numeric), 5 as well, if there is nothing to
+// shrink: the failure does not show here.
 int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& err);
 
 // Writes a step that was recorded on this device, after it has been run again: Error(autograd)

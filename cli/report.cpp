@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/curves.hpp"
 #include "cli/progress.hpp"
+#include "cli/provenance.hpp"
 #include "cli/report_health.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/session.hpp"
@@ -35,13 +36,20 @@ struct Metrics {
   Chart accuracy{"accuracy on the test set", "step", {}, "", {}, true};
   int64_t skipped = 0, unreadable = 0;
   std::vector<Json> health{};
-  std::string failure{};  // of a run that came to numbers that are none
+  std::string failure{};            // of a run that came to numbers that are none
+  std::string cause{}, at_fault{};  // where they come from; the file that holds that step
 };
 
 // A number that is not finite was written as null.
 double number_of(const Json& event, const char* key) {
   const auto at = event.find(key);
   return at != event.end() && at->is_number() ? at->get<double>() : std::nan("");
+}
+
+// The last part of a path.
+std::string name_of(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
 }
 
 void add_epoch(const Json& e, const std::vector<ReportEpoch>& before, Metrics& m) {
@@ -72,6 +80,10 @@ Metrics read_metrics(const std::string& file) {
       if (kind == "failed") {
         steps.points.emplace_back(step, std::nan(""));
         m.failure = e.at("message").get<std::string>();
+      }
+      if (kind == "provenance") {
+        m.cause = provenance_text(e);
+        m.at_fault = name_of(e.value("file", ""));
       }
       if (kind == "health") m.health.push_back(e);
       if (kind == "skip") m.loss.events.push_back(step);
@@ -118,12 +130,6 @@ std::vector<ReportEntry> read_config(const std::string& run_dir) {
     fail(ErrorKind::io, file, "does not say where a config's values came from: ", e.what());
   }
   return out;
-}
-
-std::string name_of(const std::string& run_dir) {
-  std::string path = run_dir;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
 }
 
 // How the run ended, or how far it has come.
@@ -189,6 +195,8 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   page.name = name_of(run_dir);
   page.run_dir = run_dir;
   page.headline = headline(summary, m);
+  page.cause = m.cause;
+  if (!m.at_fault.empty() && exists(path_in(run_dir, m.at_fault))) page.at_fault = m.at_fault;
   page.svg = to_svg({m.loss, m.accuracy});
   page.epochs = m.epochs;
   try {
@@ -215,6 +223,7 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   for (const char* file : {"config.json", "metrics.jsonl", "model.safetensors", "summary.json"})
     if (exists(path_in(run_dir, file))) page.files.emplace_back(file);
   page.files.emplace_back("curves.svg");
+  if (!page.at_fault.empty()) page.files.push_back(page.at_fault);
 
   ReportFiles files{path_in(run_dir, "curves.svg"), path_in(run_dir, "report.html")};
   write_file_atomically(files.curves, page.svg);

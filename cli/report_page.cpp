@@ -194,6 +194,8 @@ std::string to_html(const ReportPage& page) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       audit::escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
       audit::escaped(page.name) + "</h1>\n<p>" + audit::escaped(page.headline) + "</p>\n";
+  if (!page.cause.empty())
+    out += "<p><b>Where it comes from:</b> " + audit::escaped(page.cause) + ".</p>\n";
   if (!data.why_none.empty() && page.headline.find(data.why_none) == std::string::npos)
     out += "<p><b>No predictions:</b> " + audit::escaped(data.why_none) + "</p>\n";
   out += page.svg + epochs_table(page.epochs) + page.health;
@@ -204,13 +206,16 @@ std::string to_html(const ReportPage& page) {
     out += "<tr><th>" + audit::escaped(what) + "<td>" + audit::escaped(value) + "</tr>\n";
   out += "<tr><th>files<td>";
   for (const std::string& file : page.files)
-    out +=
-        (file == page.files.front() ? "<a href=\"" : ", <a href=\"") + file + "\">" + file + "</a>";
+    out += (file == page.files.front() ? "<a href=\"" : ", <a href=\"") + audit::escaped(file) +
+           "\">" + audit::escaped(file) + "</a>";
   const std::string dir = audit::escaped(page.run_dir);
   const bool finished = std::count(page.files.begin(), page.files.end(), "model.safetensors") > 0;
-  out += "</tr>\n</table>\n<pre>" + (finished ? "gradus eval " + dir + "\n" : "") +
-         "gradus graph " + dir + "/config.json --html graph.html\ngradus audit " + dir +
-         "/config.json\ngradus report " + dir + "</pre>\n" + config_table(page.config);
+  out += "</tr>\n</table>\n<pre>";
+  if (!page.at_fault.empty())
+    out += "gradus replay " + dir + "/" + audit::escaped(page.at_fault) + "\n";
+  out += (finished ? "gradus eval " + dir + "\n" : "") + "gradus graph " + dir +
+         "/config.json --html graph.html\ngradus audit " + dir + "/config.json\ngradus report " +
+         dir + "</pre>\n" + config_table(page.config);
   return out + "</body>\n</html>\n";
 }
 

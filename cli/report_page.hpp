@@ -16,6 +16,8 @@ struct ReportEntry {  // a key of the config
 struct ReportPage {
   std::string name;      // of the folder
   std::string headline;  // how the run ended
+  std::string cause;     // where a NaN comes from, or ""
+  std::string at_fault;  // the file of the folder that holds that step, or ""
   std::string run_dir;
   std::string svg;     // the curves
   std::string health;  // a part of the page (report_health.hpp)

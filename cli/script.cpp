@@ -1,6 +1,7 @@
 // Files, limits and the process around a script; the prompt.
 #include "cli/script.hpp"
 
+#include "cli/events.hpp"
 #include "cli/lines.hpp"
 #include "cli/ops_list.hpp"
 #include "cli/script_host.hpp"
@@ -12,6 +13,8 @@
 #include <cstring>
 #include <iostream>
 #include <iterator>
+#include <ostream>
+#include <streambuf>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -20,6 +23,39 @@
 namespace gradus::cli {
 
 namespace {
+
+// A stream whose text becomes events of prints: one for each flush, without the end of its last
+// line.
+class PrintEvents : public std::ostream {
+ public:
+  explicit PrintEvents(std::ostream& out) : std::ostream(nullptr), buffer_(out) { rdbuf(&buffer_); }
+
+ private:
+  class Buffer : public std::streambuf {
+   public:
+    explicit Buffer(std::ostream& out) : out_(out) {}
+
+   private:
+    int_type overflow(int_type c) override {
+      if (!traits_type::eq_int_type(c, traits_type::eof())) text_ += traits_type::to_char_type(c);
+      return traits_type::not_eof(c);
+    }
+    std::streamsize xsputn(const char* s, std::streamsize n) override {
+      text_.append(s, size_t(n));
+      return n;
+    }
+    int sync() override {
+      if (text_.empty()) return 0;
+      if (text_.ends_with('\n')) text_.pop_back();
+      emit(out_, {{"event", "print"}, {"text", std::exchange(text_, "")}});
+      return 0;
+    }
+
+    std::ostream& out_;
+    std::string text_{};
+  };
+  Buffer buffer_;
+};
 
 constexpr double kGrace = 1;  // seconds for a script to end itself
 
@@ -82,7 +118,8 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
     options.limits.instructions = uint64_t(o.instructions);
     options.arguments.assign(o.arguments.begin() + (o.code ? 0 : 1), o.arguments.end());
     options.folder = o.code || file == "-" ? "." : folder_of(file);
-    options.out = &out;
+    PrintEvents events(out);
+    options.out = o.json ? &events : &out;
     lua::Script script(options);
     const ScriptInterrupt interruptible(script);
     with_traceback(err, [&] { o.check ? script.check(text, name) : script.run(text, name); });
@@ -93,38 +130,52 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
 
 // ---- the prompt
 
+namespace {
+
+// ":help" and ":help NAME"; `said` carries texts.
+void help(const std::string& line, bool json, std::ostream& said, std::ostream& out,
+          std::ostream& err) {
+  OpsOptions ops;
+  ops.name = line.size() > 6 ? line.substr(6) : "";
+  if (ops.name.empty()) {
+    said << "expressions print their values; :help NAME tells of an op, :help ops lists them, "
+            ":quit leaves"
+         << std::endl;
+    return;
+  }
+  if (ops.name == "ops") ops.name = "";
+  ops.json = json;
+  run_ops(ops, out, err);
+}
+
+}  // namespace
+
 int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
   const Session session(o.device, false, err);
+  PrintEvents events(out);
   lua::ScriptOptions options = script_options(o.unsafe, "", session.device(), err);
-  options.out = &out;
+  std::ostream& said = o.json ? events : out;
+  options.out = &said;
   lua::Script script(options);
   Lines lines("history", [&](const std::string& begun) { return script.complete(begun); });
   if (lines.person())
-    out << "gradus on " << session.device().name()
-        << "; x = gradus.randn(2, 3), x:sum(), :help NAME, :quit" << std::endl;
+    said << "gradus on " << session.device().name()
+         << "; x = gradus.randn(2, 3), x:sum(), :help NAME, :quit" << std::endl;
   std::string text, line;
-  while (lines.next(text.empty() ? "> " : ".. ", line)) {
+  for (;;) {
+    const Lines::Typed typed = lines.next(text.empty() ? "> " : ".. ", line);
+    if (typed == Lines::Typed::end) break;
+    if (typed == Lines::Typed::dropped) {
+      text.clear();
+      continue;
+    }
     if (text.empty() && (line == ":quit" || line == "quit" || line == "exit")) break;
-    if (text.empty() && (line == ":help" || line == "help")) {
-      out << "expressions print their values; :help NAME tells of an op, :help ops lists them, "
-             ":quit "
-             "leaves"
-          << std::endl;
-      continue;
-    }
-    if (text.empty() && line.compare(0, 5, ":help") == 0) {
-      try {
-        OpsOptions ops;
-        ops.name = line.size() > 6 ? line.substr(6) : "";
-        if (ops.name == "ops") ops.name = "";
-        run_ops(ops, out, err);
-      } catch (const Error& e) {
-        err << e.what() << "\n";
-      }
-      continue;
-    }
-    text += (text.empty() ? "" : "\n") + line;
     try {
+      if (text.empty() && (line.starts_with(":help") || line == "help")) {
+        help(line, o.json, said, out, err);
+        continue;
+      }
+      text += (text.empty() ? "" : "\n") + line;
       const ScriptInterrupt interruptible(script);
       with_traceback(err, [&] {
         if (script.run_line(text)) text.clear();

@@ -62,12 +62,13 @@ void check_harmless(const TrainOptions& o) {
 
 // gradus.experiment(FILE) or gradus.experiment{config = FILE, set = {"epochs=1"}, out = DIR}:
 // trains as `gradus train` does, and gives its result.
-lua::Answer experiment_door(const std::string& json, const Claim& claim, bool sandboxed,
+lua::Answer experiment_door(const std::string& json, const lua::Claim& claim, bool sandboxed,
                             std::ostream& err) {
   const Json given = Json::parse(json);
   TrainOptions o;
   o.json = true;
-  o.claim = claim;
+  o.claim = claim.host;
+  o.opened = claim.device;
   if (given.is_string())
     o.config = given.get<std::string>();
   else
@@ -103,15 +104,16 @@ lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device
   options.limits.memory = memory.empty() ? (unsafe ? 0 : kMemory) : byte_size(Json(memory));
   options.device = &device;
   const bool sandboxed = !unsafe;
-  options.doors["data"] = [&device](const std::string& json, const Claim& claim) {
-    return data_door(json, claim, device);
+  options.doors["data"] = [&device](const std::string& json, const lua::Claim& claim) {
+    return data_door(json, claim.host, device);
   };
   options.network = [](const std::string& layers, Tensor probe) {
     const Json checked =
         check(Spec::array(layer_spec(), "layers"), Json::parse(layers), "gradus.nn");
     return build_layers(read_layers(checked), probe, "layers");
   };
-  options.doors["experiment"] = [&err, sandboxed](const std::string& json, const Claim& claim) {
+  options.doors["experiment"] = [&err, sandboxed](const std::string& json,
+                                                  const lua::Claim& claim) {
     return experiment_door(json, claim, sandboxed, err);
   };
   if (const auto bar = std::make_shared<ProgressBar>(err); bar->shown())

@@ -15,7 +15,10 @@ namespace {
 // A person may err and go on.
 void converse(Debugger& debugger, Lines& lines, std::ostream& err) {
   std::string line, last;
-  for (bool going = true; going && lines.next("(step) ", line);) {
+  for (bool going = true; going;) {
+    const Lines::Typed typed = lines.next("(step) ", line);
+    if (typed == Lines::Typed::end) return;
+    if (typed == Lines::Typed::dropped) continue;
     if (line.empty()) line = Debugger::repeats(last) ? last : "";  // as debuggers do
     last = line;
     try {

@@ -192,6 +192,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   const Experiment experiment = read_experiment(config, options.config);
   Session session(options.device, options.ledger, err, device_of(config), options.config);
   Device& device = session.device();
+  if (options.opened) options.opened(device);
   config["device"] = device.name();
 
   std::optional<RunFolder> made;
@@ -235,9 +236,12 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   try {
     result = loop.run();
   } catch (const Error& e) {
-    if (e.kind() == ErrorKind::numeric)
+    if (e.kind() == ErrorKind::numeric) {
+      // Losses are read some steps after they were computed.
+      const int64_t step = trainer.failed_step() > 0 ? trainer.failed_step() : trainer.steps();
       folder.append_metrics(
-          Event{{"event", "failed"}, {"step", trainer.steps()}, {"message", e.what()}}.dump());
+          Event{{"event", "failed"}, {"step", step}, {"message", e.what()}}.dump());
+    }
     report_run(folder, experiment, data, trainer, device, e.what(), reporter);
     throw;
   }

@@ -4,6 +4,7 @@
 #include "cli/progress.hpp"
 #include "engine/io/layered.hpp"
 
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ struct TrainOptions {
   bool resume = false;
   bool ledger = false;  // print what every op cost
   bool json = false;
-  Claim claim{};  // told of the data set's memory
+  Claim claim{};                          // told of the data set's memory
+  std::function<void(Device&)> opened{};  // told of the device before anything is made on it
 };
 // The exit code, 0. Throws Error.
 int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err);

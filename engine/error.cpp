@@ -38,15 +38,15 @@ void append(std::string& out, double x) {
 }  // namespace detail
 
 size_t edit_distance(std::string_view a, std::string_view b) {
+  if (std::max(a.size(), b.size()) > 1000) return std::max(a.size(), b.size());  // no name
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
+      const size_t changed = std::exchange(diagonal, row[j]) + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
     }
   }
   return row[b.size()];

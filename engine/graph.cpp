@@ -256,6 +256,11 @@ void give_tangent(const Tensor& x, const Tensor& t) {
   level->dual_.push_back(x.body()->autograd);
 }
 
+struct NoTangents {
+  bool before = std::exchange(inside_jvp, true);
+  ~NoTangents() { inside_jvp = before; }
+};
+
 // The tangents of the outputs, by the op's jvp rule. Rules run as if no level were open: with one
 // level, a tangent has no tangent of its own.
 void push_tangents(OpContext& ctx, GradFn& node) {
@@ -267,17 +272,10 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
   if (!any) return;
   if (!ctx.op.jvp) fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
+  const NoTangents inside;
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     if (!is_differentiable(ctx.outputs[k].dtype())) continue;
-    inside_jvp = true;
-    Tensor t;
-    try {
-      t = ctx.op.jvp(node, k, {tangents.data(), tangents.size()});
-    } catch (...) {
-      inside_jvp = false;
-      throw;
-    }
-    inside_jvp = false;
+    Tensor t = ctx.op.jvp(node, k, {tangents.data(), tangents.size()});
     if (!t.defined()) continue;
     if (!(t.sizes() == ctx.outputs[k].sizes())) t = functions.expand(t, ctx.outputs[k].sizes());
     give_tangent(ctx.outputs[k], t);
@@ -286,13 +284,14 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
 }
 
-// A user's forward calls ops: they run as if no derivative were asked for.
+// A user's forward calls ops: they run as if no derivative were asked for, and nobody is told.
 void run_forward(OpContext& ctx) {
   if (!ctx.op.user) return ctx.op.forward(ctx);
   const NoGrad off;
-  struct NoTangents {
-    bool before = std::exchange(inside_jvp, true);
-    ~NoTangents() { inside_jvp = before; }
+  const NoTangents inside;
+  const struct Unheard {
+    CallListener* before = std::exchange(call_listener, nullptr);
+    ~Unheard() { call_listener = before; }
   } quiet;
   ctx.op.forward(ctx);
 }

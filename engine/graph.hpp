@@ -133,7 +133,7 @@ class OpContext {
 
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
-// Told of every primitive call of its thread once the outputs stand; node: null if not recorded.
+// Told of each call of its thread (a user's op is one) once its outputs stand; no node: unrecorded.
 using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
 inline constinit thread_local CallListener* call_listener = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.

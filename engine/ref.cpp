@@ -12,7 +12,7 @@ namespace gradus {
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef GRADUS_SANITIZED
 constexpr int kKept = 0;
 #else
 constexpr int kKept = 4096;  // blocks of one size

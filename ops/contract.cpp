@@ -46,16 +46,25 @@ struct Joint {
 };
 Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
                   const Ints& out) {
+  // contract() has seen to it; the labels of a file are what they are.
+  const auto expect = [&](bool right) {
+    if (!right)
+      fail(ErrorKind::shape, "contract", "the labels ", to_text(la), " and ", to_text(lb), " to ",
+           to_text(out), " do not fit operands of shapes ", a.sizes(), " and ", b.sizes());
+  };
   Joint j;
   const auto add = [&](int64_t l) {
     const size_t pa = place(la, l), pb = place(lb, l);
+    expect(pa < la.size() ? pb == lb.size() || a.sizes()[pa] == b.sizes()[pb] : pb < lb.size());
     j.sizes.push_back(pa < la.size() ? a.sizes()[pa] : b.sizes()[pb]);
     j.strides_a.push_back(pa < la.size() ? a.strides()[pa] : 0);
     j.strides_b.push_back(pb < lb.size() ? b.strides()[pb] : 0);
   };
+  expect(a.rank() == int64_t(la.size()) && b.rank() == int64_t(lb.size()));
   for (int64_t l : out) add(l);
   for (int64_t l : la)
     if (!has(out, l)) add(l);
+  for (int64_t l : lb) expect(has(out, l) || has(la, l));
   return j;
 }
 

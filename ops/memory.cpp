@@ -149,26 +149,28 @@ Tensor to_device(const Tensor& x, Device& device) {
   return y;
 }
 
-void copy_(const Tensor& to, const Tensor& from) {
+namespace {
+void copy_as(const char* name, const Tensor& to, const Tensor& from) {
   Tensor source = materialise(from, to.dtype(), to.device());
   if (!broadcasts_to(source.sizes(), to.sizes()))
-    fail(ErrorKind::shape, "copy_", "shape ", source.sizes(), " does not broadcast to ",
-         to.sizes());
-  check_writable(to, "copy_");
+    fail(ErrorKind::shape, name, "shape ", source.sizes(), " does not broadcast to ", to.sizes());
+  check_writable(to, name);
   auto lives = [](const Tensor& t) {
     return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
   };
   if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->base)))) {
-    assign(to, expand(cast(source, to.dtype()), to.sizes()), "copy_");
+    assign(to, expand(cast(source, to.dtype()), to.sizes()), name);
     return;
   }
-  prepare_write(to, "copy_");
+  prepare_write(to, name);
   if (&source.storage() == &to.storage() &&
       !(source.sizes() == to.sizes() && source.strides() == to.strides() &&
         source.offset() == to.offset()))
     source = dense_copy(source);  // the two may overlap
   copy_kernel(source, to);
 }
+}  // namespace
+void copy_(const Tensor& to, const Tensor& from) { copy_as("copy_", to, from); }
 
 Tensor in_place(std::string_view name, const Tensor& x, const Tensors& others, const Attrs& attrs) {
   const OpInfo& op = get_op(name);
@@ -177,7 +179,7 @@ Tensor in_place(std::string_view name, const Tensor& x, const Tensors& others, c
 Tensor fill_(const Tensor& x, const Tensor& value) {
   if (value.rank() != 0)
     fail(ErrorKind::shape, "fill_", "the value has shape ", value.sizes(), ", expected a number");
-  copy_(x, value);
+  copy_as("fill_", x, value);
   return x;
 }
 

@@ -210,14 +210,17 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
     fail(ErrorKind::value, "local_response_norm", "size is ", size, ", expected at least 1");
   need_floating("local_response_norm", x);
   const Tensor all = wide(x);
-  // Zeros before the first channel and behind the last; then `size` shifted views add up.
+  // Zeros before the first channel and behind the last; then shifted views add up, as many as the
+  // window is wide, as far as it meets channels.
+  const int64_t before = std::min(size / 2, channels), after = std::min((size - 1) / 2, channels);
   Ints widths(2 * size_t(x.rank() - 1), 0);
-  widths[widths.size() - 2] = size / 2;
-  widths[widths.size() - 1] = (size - 1) / 2;
+  widths[widths.size() - 2] = before;
+  widths[widths.size() - 1] = after;
   const Tensor padded =
       pad(is_complex(all.dtype()) ? real(mul(all, conj(all))) : square(all), widths);
   Tensor total = slice(padded, 1, 0, channels);
-  for (int64_t i = 1; i < size; ++i) total = add(total, slice(padded, 1, i, i + channels));
+  for (int64_t i = 1; i <= before + after; ++i)
+    total = add(total, slice(padded, 1, i, i + channels));
   const Tensor damping = add(mul(total, alpha / double(size)), k);
   return cast(mul(all, pow(damping, -beta)), x.dtype());
 }

@@ -115,6 +115,36 @@ Outputs plain_call(const OpInfo& op, Operands in, const Attrs& attrs) {
   return apply(op, ready, all);
 }
 
+OpInfo op_of(const UserFunction& f) {
+  OpInfo op;
+  op.name = f.name;
+  op.doc = f.doc;
+  op.formula = f.formula;
+  op.operands = f.operands;
+  op.attrs = f.attrs;
+  op.group = "user";
+  op.user = true;
+  op.forward = checked_forward;
+  op.vjp = !f.vjp ? no_vjp : f.once_differentiable ? vjp_once : f.vjp;
+  op.jvp = f.jvp ? f.jvp : no_jvp;
+  op.cost = f.cost;
+  return op;
+}
+// What needs the op's own address.
+void complete(OpInfo& op, UserFunction f) {
+  OpInfo twice;
+  twice.name = f.name;
+  twice.operands = {{"tensors", true}};
+  twice.forward = first_operand;
+  twice.vjp = refuse_twice;
+  twice.jvp = refuse_twice;
+  op.call = [&op](Operands in, const Attrs& attrs) {
+    const UserFunction& function = registered(op).function;
+    return function.call ? function.call(op, in, attrs) : plain_call(op, in, attrs);
+  };
+  functions().emplace(&op, Registered{std::move(f), std::move(twice)});
+}
+
 }  // namespace
 
 const OpInfo& add_user_statement(def::StatementText text, const StatementReader& reader,
@@ -130,33 +160,22 @@ const OpInfo& add_function(UserFunction f, rows::Row row) {
   if (f.name.empty() || !f.forward)
     fail(ErrorKind::value, f.name.empty() ? "add_function" : f.name, "needs a name and a forward");
   if (find_op(f.name)) fail(ErrorKind::value, f.name, "an op of this name is there already");
-  OpInfo op;
-  op.name = f.name;
-  op.doc = f.doc;
-  op.formula = f.formula;
-  op.operands = f.operands;
-  op.attrs = f.attrs;
-  op.group = "user";
-  op.user = true;
-  op.forward = checked_forward;
-  op.vjp = !f.vjp ? no_vjp : f.once_differentiable ? vjp_once : f.vjp;
-  op.jvp = f.jvp ? f.jvp : no_jvp;
-  op.cost = f.cost;
-  OpInfo& added = add_op(std::move(op));
-  OpInfo twice;
-  twice.name = f.name;
-  twice.operands = {{"tensors", true}};
-  twice.forward = first_operand;
-  twice.vjp = refuse_twice;
-  twice.jvp = refuse_twice;
-  added.call = [&added](Operands in, const Attrs& attrs) {
-    const UserFunction& function = registered(added).function;
-    return function.call ? function.call(added, in, attrs) : plain_call(added, in, attrs);
-  };
+  OpInfo& added = add_op(op_of(f));
   row.name = f.name;
-  functions().emplace(&added, Registered{std::move(f), std::move(twice)});
+  complete(added, std::move(f));
   rows::add_row(std::move(row));
   return added;
+}
+
+const OpInfo& unlisted_function(UserFunction f) {
+  auto* const op = new OpInfo(op_of(f));  // lives for ever, as others do: nodes may point to it
+  complete(*op, std::move(f));
+  return *op;
+}
+
+bool is_local(const OpInfo& op) {
+  const auto at = functions().find(&op);
+  return at != functions().end() && at->second.function.local;
 }
 
 void load_ops(const std::string& path) {

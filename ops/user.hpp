@@ -44,16 +44,21 @@ struct UserFunction {
   // The vjp is right but not made of ops: its result can't be differentiated again, and that is
   // refused.
   bool once_differentiable = false;
+  // Its code ends with this process (a script's function): no file may name it.
+  bool local = false;
   // What `call` should do before the op runs (promotion, attributes made normal); by default
   // numbers take the dtype and device of the other operands, attributes their defaults.
   std::function<Outputs(const OpInfo& op, Operands, const Attrs&)> call = nullptr;
 };
 const OpInfo& add_function(UserFunction function, rows::Row row);
+// The same in no list: to try a function before it is everybody's.
+const OpInfo& unlisted_function(UserFunction function);
+bool is_local(const OpInfo& op);  // as UserFunction::local; false for all other ops
 
 // ---- libraries of ops
 
 // What a library was built against: a version, and the sizes of what both sides share.
-inline constexpr uint32_t kUserOpsVersion = 1;
+inline constexpr uint32_t kUserOpsVersion = 2;
 inline constexpr uint64_t kUserOpsStamp =
     uint64_t(kUserOpsVersion) << 32 |
     (sizeof(OpInfo) + 31 * sizeof(rows::Row) + 977 * sizeof(TensorBody) + 7919 * sizeof(GradFn) +

@@ -298,8 +298,11 @@ TEST_CASE("audit: how badly a node is conditioned") {
     CHECK(report.bad == 0);
     return line_of(report, op).condition;
   };
+  CHECK(condition([](const Tensor& x) { return x; }, 3, "sum") == doctest::Approx(1).epsilon(1e-6));
   CHECK(condition([](const Tensor& x) { return exp(x); }, 0.5, "exp") < 4);
-  CHECK(condition([](const Tensor& x) { return x * x; }, 3, "mul") < 4);
+  const double product = condition([](const Tensor& x) { return x * x; }, 3, "mul");
+  CHECK(product > 1.5);
+  CHECK(product < 3.01);  // the cotangent and both operands are a unit off
   // d/dx tanh = 1 - y^2: a unit of y is half of all that is left of it at y = 1 - 2^-12.
   CHECK(condition([](const Tensor& x) { return tanh(x * 2.0); }, 4.5, "tanh") > 100);
   CHECK(condition([](const Tensor& x) { return pow(x, 40.0); }, 1.5, "pow") > 10);
@@ -358,6 +361,24 @@ TEST_CASE("audit: what each check finds") {
       wrong_op("throws", multiply, [](GradFn&, size_t, std::span<const Tensor>) -> Tensor {
         fail(ErrorKind::value, "throws", "no");
       });
+  // NaN where the slope is a number; at 0 that of sqrt is infinite, and right.
+  static const OpInfo nan =
+      wrong_op("nan_at_three", multiply, [](GradFn& n, size_t k, std::span<const Tensor> g) {
+        const Tensor& x = n.input(1 - k);
+        return mul(g[0], where(eq(x, 3.0), NAN, x));
+      });
+  {
+    const Watch watch;
+    const Tensor a = leaf(f64({1, 2, 3, 0}, {2, 2})), b = leaf(f64({5, 6, 7, 8}, {2, 2}));
+    apply1(nan, {a, b});
+    sqrt(a);
+    const Report r = audit::audit(watch);
+    CHECK(r.bad == 1);
+    CHECK(line_of(r, "nan_at_three").verdict == Verdict::differences);
+    CHECK(line_of(r, "nan_at_three")
+              .text.starts_with("operand 1 (b) element (1, 0): vjp nan, differences of all outputs "
+                                "add up to 3"));
+  }
   const Watch watch;
   const Tensor a = leaf(f64({1, 2, 3, 4}, {2, 2})), b = leaf(f64({5, 6, 7, 8}, {2, 2}));
   for (const OpInfo* op : {&shape, &type, &dot, &moody, &throws}) apply1(*op, {a, b});

@@ -117,7 +117,39 @@ TEST_CASE("audit: the command") {
   CHECK(nan.out.find("at layers[1] log") != std::string::npos);
   CHECK(test::run(folder, "audit nan.json --fail-on mismatch").code == 0);
 
+  // What counts is what came of it: a NaN though it began as an infinity, an infinity that arrives;
+  // one that a mask uses is no fault.
+  const auto script = [&](const std::string& y) {
+    std::ofstream(folder / "y.lua")
+        << "local x = gradus.tensor({0.5, 0.0, 3.0}, {requires_grad = true});\n(" + y +
+               "):backward()\n";
+    return test::run(folder, "audit y.lua");
+  };
+  const test::ProgramRun product_of = script("((1 / x) * x):sum()");
+  CHECK(product_of.code == 5);
+  CHECK(product_of.out.find("\nNaN: div gives inf in element (1,)") != std::string::npos);
+  const test::ProgramRun root = script("x:sqrt():sum()");
+  CHECK(root.code == 0);
+  CHECK(root.out.find("\ninfinite: the vjp of sqrt gives inf for operand 0 element (1,)") !=
+        std::string::npos);
+  CHECK(test::run(folder, "audit y.lua --fail-on inf").code == 5);
+  CHECK(script("gradus.where(x:gt(1), -1/0, x):exp():sum()").out.find("infinite") ==
+        std::string::npos);
+
   CHECK(test::run(folder, "audit nan.json --fail-on what").code == 2);
+  // What would have no effect is refused.
+  for (const char* flags :
+       {"--fail-on ''", "--ledger --fail-on nan", "--cost --fail-on mismatch",
+        "--cost --against cpu", "--health --fail-on nan", "--versions --fail-on nan",
+        "--accounting --fail-on nan", "--explain %0 --fail-on nan", "--top 3", "--element 0",
+        "--backward 2", "--arg 1", "--unsafe", "--max-seconds 3", "--max-memory 1GiB",
+        "--max-instructions 9"}) {
+    CAPTURE(flags);
+    const test::ProgramRun r = test::run(folder, std::string("audit nan.json ") + flags);
+    CHECK(r.code == 2);
+    CHECK(r.out == "");
+    CHECK(r.err.find("gradus: --") == 0);
+  }
   CHECK(test::run(folder, "audit none.json").code == 3);
   CHECK(test::run(folder, "audit").code == 2);
 
@@ -149,4 +181,5 @@ TEST_CASE("audit: why a parameter gets no gradient") {
   CHECK(cut[2].why.find("has no derivative") != std::string::npos);
   CHECK(cut[3].why == "the result of tanh does not reach the root");
   CHECK(cut[4].why == "no op reads it");
+  CHECK(unreached(watch, {p[5]}, {p[5]}).empty());  // a root itself
 }

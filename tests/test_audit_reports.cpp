@@ -206,6 +206,25 @@ TEST_CASE("audit: costs against peaks") {
   CHECK(ops[1].ns() == 40);
   CHECK(ops[1].forward.flops == 2 * v.nodes[0].flops);
 
+  // Calls that nobody records cost nobody, and a user's op costs what the ops in it do.
+  static const OpInfo own = [] {
+    OpInfo op;
+    op.name = "own_square";
+    op.operands = {{"a"}};
+    op.user = true;
+    op.forward = [](OpContext& ctx) { ctx.outputs.push_back(mul(ctx.inputs[0], ctx.inputs[0])); };
+    op.vjp = [](GradFn&, size_t, std::span<const Tensor> g) { return mul(g[0], 2.0); };
+    return op;
+  }();
+  GraphRecorder mixed(default_device(), false);
+  exp(Tensor::full({1000}, 0.1, DType::f32));
+  const Tensor three = leaf(Tensor::full({3}, 0.1, DType::f32));
+  const GraphView m = read_graph({sum(apply1(own, {exp(three)}))}, {{"x", three}}, &mixed);
+  REQUIRE(m.nodes.size() == 3);
+  CHECK(m.nodes[0].bytes == 2 * 3 * 4);
+  CHECK(m.nodes[1].bytes == 3 * 3 * 4);
+  CHECK(m.nodes[1].backward_bytes > 0);
+
   const MachinePeaks here = measure_peaks(default_device(), DType::i64);
   CHECK(here.dtype == DType::f32);
   CHECK(here.flops > 0);

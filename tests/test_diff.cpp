@@ -156,7 +156,11 @@ TEST_CASE("diff: the commands on configs and files") {
   CHECK(wide.code == 5);
   CHECK(wide.out.find("dtypes: f32 -> f64\n") == 0);
   CHECK(test::run(folder, "diff a.json a.json --dtype-b f16").code == 2);
+  folder.write("draws.lua",
+               "local x = gradus.randn(3, {requires_grad = true});\n(x * x):sum():backward()\n");
+  CHECK(test::run(folder, "diff draws.lua draws.lua").code == 0);
   CHECK(test::run(folder, "diff a.json").code == 2);
+  CHECK(test::run(folder, "diff a.json b.json --arg 1").code == 2);
   CHECK(test::run(folder, "diff a.json none.json").code == 3);
 
   // A step of LeNet, with any number of threads.

@@ -157,6 +157,10 @@ TEST_CASE("graph view: JSON says the same") {
   CHECK(j["nodes"][0]["outputs"][0]["shape"] == Json{3});
   CHECK(j["nodes"][0]["outputs"][0]["gradient"]["first"] == Json{9.0, 21.0, 37.0});
   CHECK(j["ops"]["mul"]["derivatives"].size() == 2);
+  // Of an op that is no statement each node has its own, with its own sizes.
+  for (const Json& node : j["nodes"])
+    CHECK(node.contains("derivatives") == (get_op(node["op"].get<std::string>()).statement < 0));
+  CHECK(j["nodes"][3]["derivatives"] == Json{"dx = expand(reshape(g, shape=[1]), size=[3])"});
   CHECK(j["backward"]["steps"].size() == 4);
   CHECK(j["backward"]["calls"].size() == s.view.backward_calls.size());
   CHECK(j["saved_bytes"] == s.view.saved_bytes);
@@ -209,7 +213,7 @@ TEST_CASE("graph view: the page stands alone") {
   const Tensor x = leaf(f64({1, 2}, {2}));
   audit::GraphRecorder recorder(default_device(), true);
   const Tensor y = [&] {
-    const Trace trace("</script><b>\"layer\"");
+    const Trace trace("</script><b>\"layer\"<!-- <script>");
     return sum(sigmoid(x));
   }();
   GraphView v = audit::read_graph({y}, {{"x", x}}, &recorder);
@@ -222,9 +226,10 @@ TEST_CASE("graph view: the page stands alone") {
   CHECK(page.find("http://") == page.find("http://www.w3.org/2000/svg"));
   CHECK(page.find("https://") == std::string::npos);
   CHECK(page.find("src=") == std::string::npos);
-  const size_t begin = page.find("id=\"data\">") + 10, end = page.find("</script>", begin);
+  const size_t begin = page.find("id=\"data\">") + 10, end = page.find('<', begin);
+  CHECK(page.compare(end, 9, "</script>") == 0);
   const Json j = Json::parse(page.substr(begin, end - begin));
-  CHECK(j["nodes"][0]["path"][0] == "</script><b>\"layer\"");
+  CHECK(j["nodes"][0]["path"][0] == "</script><b>\"layer\"<!-- <script>");
   CHECK(j["layout"]["groups"].size() == 1);
   CHECK(j["layout"]["groups"][0]["boxes"].size() == 3);
   if (have("xmllint")) {
@@ -232,6 +237,24 @@ TEST_CASE("graph view: the page stands alone") {
     const std::string file = folder.write("g.svg", svg);
     CHECK(std::system(("xmllint --noout '" + file + "'").c_str()) == 0);
   }
+}
+
+TEST_CASE("graph view: backward of a leaf itself, and names that wires cross") {
+  const Tensor x = leaf(f64({3}, {1})), unused = leaf(f64({1}, {1}));
+  audit::GraphRecorder recorder(default_device(), true);
+  const GraphView v = audit::read_graph({x}, {{"x", x}, {"unused", unused}}, &recorder);
+  const std::string text = to_text(v), svg = to_svg(v);
+  check_has(text, ": 0 nodes, 2 leaves, ");
+  check_has(text, "leaf x:f64[1]\n");
+  check_has(text, "leaf unused:f64[1]   # not in the graph");
+  check_has(svg, ">x</text>");
+  CHECK(svg.find("=\"-") == svg.find("=\"-10 -10 "));  // no negative height
+  check_has(to_text(audit::read_graph({sin(x)}, {{"x", x}})), ": 1 node, 1 leaf, ");
+
+  const std::string small = to_svg(Small().view);
+  CHECK(small.rfind("class=\"wire\"") < small.find(">layer 1</text>"));
+  CHECK(audit::bytes_text(81.625 * 1024) == "81.63 KiB");  // as JavaScript rounds
+  CHECK(audit::bytes_text(1024) == "1 KiB");
 }
 
 TEST_CASE("graph view: thousands of nodes are written in seconds") {

@@ -67,7 +67,8 @@ TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding
   CHECK(r["rows"] == 4);
   CHECK(r["noscript"] == "");
   // Thousands of nodes: folded at first, a node is found in its group, and all of it is quick.
-  const Json big = browse(folder, to_html(chain(gradus::test::small_sizes() ? 500 : 5000)), R"js(
+  const int n = gradus::test::small_sizes() ? 500 : 5000;
+  const Json big = browse(folder, to_html(chain(n)), R"js(
     R.boxes = $$(".box:not(.vjp)").length;
     set("find", "%321 tanh"); R.hits = $("hits").textContent;
     R.open = $$(".box:not(.vjp)").length;
@@ -77,8 +78,87 @@ TEST_CASE("graph view: the page in a browser: search, click, play, keys, folding
   CHECK(big["open"].get<int>() > big["boxes"].get<int>());
   CHECK(big["open"].get<int>() < 200);
   CHECK(big["ms"].get<double>() < 3000);
-  MESSAGE("5000 nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
+  MESSAGE(n, " nodes: open after ", big["ms"].get<double>(), " ms, all done after ",
           big["all"].get<double>(), " ms");
+}
+
+TEST_CASE("graph view: the page in a browser: what is seen at first, and where the steps are") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  Tensor w = leaf(f64({1, 2, 3, 4}, {4}));
+  audit::GraphRecorder recorder(default_device(), true);
+  Tensor x = w;
+  for (int i = 0; i < 6; ++i) {
+    const Trace trace("block " + std::to_string(i) + " <!-- <script>");
+    x = sin(tanh(x * w));
+  }
+  GraphView v = audit::read_graph({sum(x)}, {{"layers.1.weight", w}}, &recorder);
+  for (audit::Node& n : v.nodes) n.verdict = {"ok", false, 1e-9, 1e-6, ""};
+  v.nodes[4].verdict = {"differences", true, 0.5, 1e-6, ""};
+  const Json r = browse(folder, to_html(v), R"js(
+    const place = e => e.getBoundingClientRect(), stage = place(svg);
+    const inside = e => { const b = place(e); return b.top >= stage.top && b.bottom <= stage.bottom; };
+    const box = (id, lane) => $$(`.box.node${lane}[data-key=n${id}]`)[0];
+    R.path = getComputedStyle($$(".box.path:not(.vjp) .body")[0]).stroke;
+    R.wrong = KINDS.verdict.colours.wrong;
+    press("Escape"); press("1");
+    R.scale = view.k; R.first = inside(box(0, ":not(.vjp)")); R.last = inside(box(18, ".vjp"));
+    press("ArrowRight"); R.step = inside(box(18, ".vjp")); R.same = view.k;
+    const at = view.y;
+    press("ArrowRight"); R.still = view.y === at && inside(box(17, ".vjp"));
+    for (let i = 2; i < steps.length; ++i) press("ArrowRight");
+    R.end = inside(box(0, ".vjp"));
+    press("0");
+    const all = place(root);
+    R.whole = all.top >= stage.top && all.bottom <= stage.bottom && all.left >= stage.left && all.right <= stage.right;
+    R.cut = $$(".box.leaf text").filter(t => t.textContent.includes("…")).length;
+    press("1");
+    const badge = place($$(".box .bad circle")[0]), letters = place(box(4, ":not(.vjp)").querySelector("text"));
+    R.over = badge.right > letters.left + 0.5 && badge.bottom > letters.top;
+    const layers = [...root.children], layer = e => layers.findIndex(l => l.contains(e));
+    R.above = wires.every(w => layer(w.e) < layer($$(".head text")[0]));
+    R.formula = $("panel").innerHTML.includes("formula");
+    G.ops.sin.formula = ""; select("node", 2); R.none = $("panel").innerHTML.includes("formula");
+    select("node", 5); goTo(3);
+    const seen = []; R.pending = true;
+    new MutationObserver(list => { R.touched = new Set(list.map(m => m.target)).size; report(); })
+        .observe(svg, { subtree: true, attributes: true, attributeFilter: ["class"] });
+    goTo(4);)js");
+  CHECK(r["path"] == "rgb(204, 121, 167)");
+  CHECK(r["wrong"] == "#d55e00");
+  CHECK(r["scale"].get<double>() >= 0.9);
+  CHECK(r["first"] == true);
+  CHECK(r["last"] == false);
+  CHECK(r["step"] == true);
+  CHECK(r["same"] == r["scale"]);
+  CHECK(r["still"] == true);
+  CHECK(r["end"] == true);
+  CHECK(r["whole"] == true);
+  CHECK(r["cut"] == 0);
+  CHECK(r["over"] == false);
+  CHECK(r["above"] == true);
+  CHECK(r["formula"] == true);
+  CHECK(r["none"] == false);
+  // Two nodes in two lanes, what they gave to, and wires.
+  CHECK(r["touched"].get<int>() > 3);
+  CHECK(r["touched"].get<int>() < 25);
+}
+
+TEST_CASE("graph view: the page in a browser: a graph of no op") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  const Tensor x = leaf(f64({3}, {1}));
+  const Json r = browse(folder, to_html(audit::read_graph({x}, {{"x", x}})), R"js(
+    R.errors = 0; addEventListener("error", () => ++R.errors);
+    for (const key of ["j", "k", "ArrowRight", "f", "f", "t", "b", "b", "0", "1", "+"]) press(key);
+    R.boxes = $$(".box").length; R.summary = $$("header span")[0].textContent;
+    $$(".box")[0].dispatchEvent(new MouseEvent("click")); R.panel = $("panel").textContent;
+    R.finite = !/NaN|Infinity/.test(svg.outerHTML + $("memory").outerHTML + picture().text);)js");
+  CHECK(r["errors"] == 0);
+  CHECK(r["boxes"] == 2);
+  CHECK(r["summary"] == "0 nodes, 1 leaf, 0 B saved, on cpu");
+  check_has(r["panel"], "backward begins with");
+  CHECK(r["finite"] == true);
 }
 
 TEST_CASE("graph view: the page in a browser: verdicts, lanes, repeats, trivial ops, comparison") {

@@ -148,7 +148,7 @@ TEST_CASE("in place: refusals, in words, before anything is written") {
         "clone()");
   CHECK(
       error_of([&] { zero_(select(x, 0, 0)); }) ==
-      "copy_: a view of a leaf that requires a gradient is written in place; do it under no_grad, "
+      "fill_: a view of a leaf that requires a gradient is written in place; do it under no_grad, "
       "or work on a clone()");
   const Tensor h = x * 2.0;
   CHECK(error_of([&] {
@@ -194,17 +194,17 @@ TEST_CASE("in place on a tensor that is not row-major: right or refused, never a
 }
 
 TEST_CASE("views made under no_grad, and leaves that are views, refuse what they would miss") {
-  const char* const frozen =
-      "copy_: a view made under no_grad is written in place while recording; make the view anew, "
-      "or write under no_grad";
+  const std::string frozen =
+      ": a view made under no_grad is written in place while recording; make the view anew, or "
+      "write under no_grad";
   const Tensor x = leaf(f64({1, 2}, {2})), h = x * 2.0;
   Tensor view;
   {
     const NoGrad off;
     view = slice(h, 0, 0, 1);
   }
-  CHECK(error_of([&] { zero_(view); }) == frozen);
-  CHECK(error_of([&] { zero_(slice(view, 0, 0, 1)); }) == frozen);
+  CHECK(error_of([&] { zero_(view); }) == "fill_" + frozen);
+  CHECK(error_of([&] { zero_(slice(view, 0, 0, 1)); }) == "fill_" + frozen);
   CHECK(values(h) == std::vector<double>{2, 4});
   mul_(h, 3.0);
   CHECK(error_of([&] { view * 1.0; }) ==
@@ -220,7 +220,7 @@ TEST_CASE("views made under no_grad, and leaves that are views, refuse what they
     const Tensor part = slice(plain, 0, 0, 1);
     ForwardLevel level;
     level.set_tangent(dual, f64({1}, {1}));
-    CHECK(error_of([&] { copy_(part, dual); }) == frozen);
+    CHECK(error_of([&] { copy_(part, dual); }) == "copy_" + frozen);
   }
   const Tensor base = f64({1, 2}, {2});
   Tensor inner = slice(base, 0, 0, 1);

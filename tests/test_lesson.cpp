@@ -110,7 +110,15 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
   CHECK(one.out.find('\1') == std::string::npos);
   CHECK(one.out.find("--[") == std::string::npos);
   CHECK(one.out.find('\033') == std::string::npos);
-  CHECK(run(folder, "lesson broadcasting --device cpu").out == one.out);
+  for (const char* name :
+       {"broadcasting", "03", "03_broadcasting", "03_broadcasting.lua", "broad", "BROADCASTING",
+        "\"Broadcasting, and the sum that undoes it\"", "\"broadcasting, and\""}) {
+    CAPTURE(name);
+    CHECK(run(folder, join("lesson ", name, " --device cpu")).out == one.out);
+  }
+  const ProgramRun vague = run(folder, "lesson the");
+  CHECK(vague.code == 2);
+  CHECK(vague.err.find("\"the\" may be chain_rule, the_walk, contractions;") != std::string::npos);
 
   const ProgramRun source = run(folder, "lesson 3 --source");
   folder.write("mine.lua", source.out);
@@ -122,7 +130,7 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
 
   const ProgramRun list = run(folder, "lesson --list");
   CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 10);
-  CHECK(list.out.starts_with(" 1  The chain rule\n"));
+  CHECK(list.out.starts_with(" 1  chain_rule    The chain rule\n"));
   CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 10);
   for (const char* wrong : {"lesson 0", "lesson 11", "lesson 3x", "lesson nothing"}) {
     const ProgramRun r = run(folder, wrong);

@@ -468,7 +468,7 @@ TEST_CASE("lua: loops that show how far they are") {
              "end") == "1\t2|2\t4");
   CHECK(says("for i in gradus.progress(0) do print(i) end") == "");
   CHECK(has(fails("gradus.progress('x')"), "expected a number, a table or a tensor, got a string"));
-  CHECK(has(fails("gradus.progress(2, 'text')"), "expected {text = ...}"));
+  CHECK(has(fails("gradus.progress(2, 'text')"), "expected a table of options, got a string"));
 }
 
 TEST_CASE("lua: data sets count under the limit before they take memory") {

@@ -58,6 +58,8 @@ TEST_CASE("lua audit: check judges every node with its line") {
   CHECK(has(fails(kNet + "gradus.audit.check(net, {against = './x.json'})"), "expected a device"));
   CHECK(has(fails(kNet + "gradus.audit.check(net, {aganst = 'reference'})"),
             "there is no option \"aganst\"; did you mean \"against\"?"));
+  CHECK(has(fails("gradus.audit.check(function() return 3 end)"), "there is nothing to judge"));
+  CHECK(has(fails(kNet + "gradus.audit.stepper(net):run{norm = 0 / 0}"), "norm: expected a"));
   CHECK(says(kNet + "print(gradus.audit.check(net, {against = 'reference'}).bad)") == "0");
 }
 
@@ -91,6 +93,52 @@ TEST_CASE("lua audit: a wrong slope is named with its line, in a process of its 
         "1\thalf_square\tboth.lua:4\tdifferences\n"
         "both.lua:4: half_square(f32(2,)) is wrong by differences\n"
         "2 nodes: no wrong derivative\n");
+}
+
+TEST_CASE("lua audit: an op of a script saves what its slope names, and is in no file") {
+  const TempFolder folder;
+  const auto script = [&](const char* slope, const char* end) {
+    std::ofstream(folder / "own.lua")
+        << "local op = gradus.op{name = 'own_square', check = false,\n  value = function(a) return "
+           "a * a end, slope = function"
+        << slope
+        << " end}\n"
+           "local w = gradus.tensor({1.0, 2.0}, {requires_grad = true})\n"
+           "local function f() return op(w):sum() end\n"
+        << end;
+  };
+  const auto ledger = [&](const char* slope) {
+    script(slope, "f():backward()");
+    return gradus::test::run(folder, "audit own.lua --ledger --json").out;
+  };
+  const char *const a = R"("what":"a","type":"f32[2]","bytes":8)",
+                    *const y = R"("what":"y","type":"f32[2]","bytes":8)";
+  const std::string both = ledger("(a, y) return 2 * a + 0 * y");
+  CHECK(has(both, y));
+  CHECK(!has(both, "no vjp reads it"));
+  CHECK(!has(ledger("(a) return 2 * a"), R"("what":"y")"));
+  const std::string idle = ledger("(a, y) return 2 * a");
+  const auto line_of = [&](const char* saved) {
+    const size_t at = idle.find(saved);
+    REQUIRE(at != std::string::npos);
+    return idle.substr(at, idle.find('\n', at) - at);
+  };
+  CHECK(has(line_of(y), "no vjp reads it"));
+  CHECK(has(line_of(a), "for the vjp of a"));
+
+  script("(a, y) kept = y return 2 * a", "f():backward() print(kept + 1)");
+  CHECK(has(gradus::test::run(folder, "script own.lua").err,
+            "got an argument that slope kept and did not look at"));
+
+  const char* const refused = "own_square at own.lua:4 is an op that a script made (gradus.op)";
+  const ProgramRun cli = gradus::test::run(folder, "graph own.lua --record step.safetensors");
+  CHECK(cli.code == 2);
+  CHECK(has(cli.err, refused));
+  script("(a) return 2 * a", "gradus.audit.record(f, 'step.safetensors')");
+  CHECK(has(gradus::test::run(folder, "script own.lua").err, refused));
+  CHECK(!std::ifstream(folder / "step.safetensors").good());
+  script("(a) return 2 * a", "print(gradus.audit.diff(f, f).same)");
+  CHECK(gradus::test::run(folder, "script own.lua").out == "true\n");
 }
 
 TEST_CASE("lua audit: the birth of a NaN, and parameters that get no gradient") {
@@ -235,6 +283,24 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
   CHECK(has(error_text(ErrorKind::value, [&] { Looked(folder, "local x = nil + 1"); }),
             "step.lua:1"));
   CHECK(has(error_text(ErrorKind::config, [&] { Looked(folder, "print(1)"); }), "audit.mark(y)"));
+  // The audit's own walks; what gradus.func does is its own.
+  const std::string scripts = std::string("audit ") + GRADUS_SOURCE_DIR + "/configs/scripts/";
+  const ProgramRun watched = gradus::test::run(folder, scripts + "watch_backward.lua --device cpu");
+  CHECK(watched.code == 0);
+  CHECK(has(watched.out, "3 nodes on cpu: no wrong derivative"));
+  const ProgramRun wrong = gradus::test::run(folder, scripts + "wrong_derivative.lua --device cpu");
+  CHECK(wrong.code == 5);
+  CHECK(has(wrong.out, "7 nodes on cpu: one is wrong"));
+  CHECK(
+      has(gradus::test::run(folder, scripts + "wrong_derivative.lua --backward 2 --device cpu").out,
+          "7 nodes on cpu: no wrong derivative"));
+  const ProgramRun newton = gradus::test::run(folder, scripts + "newton.lua --device cpu");
+  CHECK(newton.code == 2);
+  CHECK(has(newton.err, "gradus.func does not); a line gradus.audit.mark(y)"));
+  CHECK(Looked(folder,
+               "local x = gradus.ones(2):requires_grad_()\n"
+               "local s = gradus.audit.stepper(function() return x:exp():sum() end)\n")
+            .places == "exp:2 sum:2");
   // gradus.grad, in a coroutine within a pcall; arguments; a network's parameters; mark.
   const Looked within(
       folder,
@@ -299,6 +365,26 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
   CHECK(has(ended.err, "(--max-seconds)"));
   // A mark is nothing in a plain run.
   CHECK(says("gradus.audit.mark(gradus.ones(1):requires_grad_() * 2) print('on')") == "on");
+}
+
+TEST_CASE("lua audit: a leaf whose gradient has no paths is told why") {
+  const TempFolder folder;
+  std::ofstream(folder / "leaves.lua")
+      << "local w = gradus.ones(2):requires_grad_()\n"
+         "local x = gradus.tensor({4.0, -1.0}, {requires_grad = true})\n"
+         "local c = (w:detach() * 2):sum();\n"
+         "(x:log():sum() + c):backward()\n";
+  const ProgramRun none = gradus::test::run(folder, "audit leaves.lua --explain w");
+  CHECK(none.code == 2);
+  CHECK(has(none.err, "explain: w gets no gradient: "));
+  CHECK(has(none.err, "detach"));
+  std::ofstream(folder / "nan.lua") << "local x = gradus.zeros(2):requires_grad_();\n"
+                                       "(x:sqrt() * 0):sum():backward()\n";
+  const ProgramRun nan = gradus::test::run(folder, "audit nan.lua --explain x");
+  CHECK(nan.code == 2);
+  CHECK(has(nan.err,
+            "the gradient of x is not finite, so no path has a share of it; the audit "
+            "itself says where that begins"));
 }
 
 TEST_CASE("lua audit: memory, cost, paths and writes of a step") {

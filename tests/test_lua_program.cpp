@@ -206,6 +206,11 @@ TEST_CASE("lua: gradus script and gradus repl") {
   CHECK(r.code == 2);
   CHECK(has(r.err, "--max-seconds: stands behind s.lua"));
   CHECK(run("script --device cpu s.lua -- --max-seconds 1").out == "cpu\t2\t--max-seconds\t1\n");
+  // Not the name of a file; behind a text, the script's own.
+  r = run("script --max-second 1 s.lua");
+  CHECK(r.code == 2);
+  CHECK(has(r.err, "script: there is no option \"--max-second\"; did you mean \"--max-seconds\"?"));
+  CHECK(run("script -e 'print(...)' --max-second 1").out == "--max-second\t1\n");
   CHECK(run("script -e 'print(2)'").out == "2\n");
   CHECK(gradus::test::run(folder, "script - <s.lua").out == "cpu\t0\n");
   CHECK(run("script").code == 2);

@@ -121,6 +121,15 @@ TEST_CASE("ops page: formula, shapes, example and the errors of the check, withi
   check_has(sigmoid, "\n  dx  ");
   check_has(sigmoid, "  vjp         ");
   check_has(sigmoid, "against central differences in f64");
+  // The derivative is that of the example, and says of which sizes and attributes.
+  const std::string cumsum = page("cumsum");
+  check_has(cumsum, "  derivative  dx = cumsum(g, dim=1, reverse=true)\n");
+  check_has(cumsum, "here x (3, 3); dim=1, reverse=false, as in the example below\n");
+  check_has(cumsum, "  vjp runs    1 op: cumsum\n");
+  const std::string longer = page("logcumsumexp");
+  check_has(longer, "  derivative  longer than anybody would read: see what its vjp runs\n");
+  check_has(longer, " ops: ");
+  check_has(page("sgn"), "  derivative  dx = 0\n              on complex numbers:\n");
   const Json j = Json::parse(page("matmul", true));
   CHECK(j["name"] == "matmul");
   CHECK(j["device"] == "cpu");

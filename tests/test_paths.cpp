@@ -125,6 +125,36 @@ TEST_CASE("paths: too many to follow are counted, and the heaviest is found") {
   CHECK(p.others == doctest::Approx(p.total - 1.02 * std::sqrt(3.0)).epsilon(1e-12));
 }
 
+TEST_CASE("paths: the heaviest are found though others cancel, whatever the number asked for") {
+  // h += tanh(W h), of either sign: 256 paths are all followed, 2^20 are not.
+  const auto leading = [](int blocks, size_t top) {
+    const Tensor x = leaf(f64({0.3, -1.2, 0.8}, {3}));
+    Tensor h = x;
+    for (int i = 0; i < blocks; ++i)
+      h = h + tanh(matmul(f64({0.5 * std::cos(i), -0.4, 0.3 * std::sin(3 * i), 0.6 * std::sin(i),
+                               0.2, -0.5, -0.3, 0.4 * std::cos(2 * i), 0.1},
+                              {3, 3}),
+                          h));
+    Stepper s({sum(h)}, {{"x", x}});
+    return paths_of(s, 0, {}, top);
+  };
+  const GradientPaths all = leading(8, 256), few = leading(8, 5);
+  CHECK(all.followed == 256);
+  CHECK(all.others_norm < 1e-12 * audit::norm_of(all.gradient));
+  bool negative = false;
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(few.paths[i].amount == all.paths[i].amount);
+    negative = negative || few.paths[i].amount < 0;
+  }
+  const GradientPaths many = leading(20, 40), some = leading(20, 3);
+  CHECK(many.count == std::pow(2.0, 20));
+  CHECK(some.followed < some.count);
+  CHECK(some.followed == many.followed);
+  for (size_t i = 0; i < 3; ++i) CHECK(some.paths[i].amount == many.paths[i].amount);
+  for (const GradientPath& p : all.paths) negative = negative || p.amount < 0;
+  CHECK(negative);
+}
+
 TEST_CASE("paths: complex numbers, several roots, LeNet") {
   const Tensor z = leaf(Tensor::from(std::vector<c128>{{1, 2}, {-1, 0.5}}, {2}));
   Stepper c({real(sum(z * z * conj(z)))}, {{"z", z}});
@@ -178,6 +208,9 @@ TEST_CASE("explain: a node in words, with its own numbers") {
   CHECK(n.example->operands[1].share == 36);
   CHECK(n.example->operands[1].reached == 1);
   CHECK_FALSE(w.grad().defined());
+  // Of an op that is no statement: with the sizes of this node, not of some example.
+  CHECK(audit::explain_node(s, 2, watch).derivatives ==
+        std::vector<std::string>{"dx = expand(reshape(g, shape=[1, 1]), size=[2, 3])"});
 }
 
 TEST_CASE("explain: the command") {

@@ -8,6 +8,7 @@
 #include "tests/train_helpers.hpp"
 
 #include <cmath>
+#include <sys/stat.h>
 
 using namespace gradus;
 using gradus::test::TempFolder;
@@ -98,6 +99,19 @@ TEST_CASE("provenance: a NaN planted in LeNet is traced to node and element, and
       audit::read_trace(folder / "small.safetensors", default_device());
   CHECK(shrunk.nodes.size() <= 3);
   CHECK(test::run(folder, "replay small.safetensors").code == 0);
+}
+
+TEST_CASE("provenance: a step that can't be kept is told of all the same") {
+  const TempFolder folder;
+  const cli::TrainOptions o = stopped_lenet(folder);
+  plant(folder, "model.layers.6.bias", 3, NAN);
+  REQUIRE(::mkdir((folder / "run/nan-step-5.safetensors").c_str(), 0700) == 0);
+  const Failed f = fails(o);
+  REQUIRE(f.provenance.is_object());
+  CHECK(f.provenance["element"] == Json::array({3}));
+  CHECK(!f.provenance.contains("file"));
+  CHECK(f.provenance["not_kept"].get<std::string>().find("nan-step-5") != std::string::npos);
+  CHECK(f.notices.find("gradus: the step could not be kept: ") != std::string::npos);
 }
 
 TEST_CASE("provenance: a parameter that is not finite is named") {

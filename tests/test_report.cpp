@@ -103,13 +103,15 @@ TEST_CASE("report: a chart is logarithmic where it spans decades, and never with
 
 TEST_CASE("report: one point, no point, gaps, events, names from anywhere") {
   const std::string one = cli::to_svg({chart({{94, 0.5}})});
-  CHECK(count(one, "<circle") == 1);
+  CHECK(count(one, "class=\"p c0\"") == 2);  // and the legend's
+  CHECK(count(cli::to_svg({chart({{1, 2}, {2, 1}})}), "class=\"p c0\"") == 0);
   check_has(cli::to_svg({}), "nothing was measured yet");
   check_has(cli::to_svg({chart({})}), "nothing was measured yet");
 
   const double nan = std::nan("");
   Chart gaps = chart({{1, 3}, {2, 2}, {3, nan}, {4, 1.5}, {5, 1}});
   gaps.events = {2, 4};
+  gaps.curves.push_back({"lone", Curve::Style::thin, {{1, 1}, {2, nan}, {3, 1}, {4, nan}, {5, 1}}});
   gaps.event = "step without an update";
   gaps.curves[0].name = "a < b & c";
   const std::string svg = cli::to_svg({gaps});
@@ -121,6 +123,7 @@ TEST_CASE("report: one point, no point, gaps, events, names from anywhere") {
   check_has(svg, "step without an update");
   check_has(svg, "a &lt; b &amp; c");
   CHECK(svg.find("nan") == std::string::npos);
+  CHECK(count(svg, "class=\"p c1\"") == 3 + 1);
   // Nothing finite at all.
   CHECK(cli::to_svg({chart({{1, nan}, {2, HUGE_VAL}})}).find("nan") == std::string::npos);
   if (!have("xmllint")) return;
@@ -130,6 +133,29 @@ TEST_CASE("report: one point, no point, gaps, events, names from anywhere") {
     folder.write("a.svg", text);
     CHECK(std::system(("xmllint --noout '" + (folder / "a.svg") + "'").c_str()) == 0);
   }
+}
+
+TEST_CASE("report: marks at the ends of a range stay within the frame") {
+  cli::Chart shares{"accuracy", "step", {{"test", Curve::Style::dots, {{0, 0}, {10, 1}}}},
+                    "",         {},     true};
+  const std::string svg = cli::to_svg({shares});
+  const auto number = [](const std::string& text, size_t from, const char* name) {
+    return std::atof(text.c_str() + text.find('"', text.find(name, from)) + 1);
+  };
+  const size_t frame = svg.find("<rect class=\"f\"");
+  const double left = number(svg, frame, "x="), top = number(svg, frame, "y="),
+               right = left + number(svg, frame, "width="),
+               low = top + number(svg, frame, "height=");
+  size_t marks = 0;
+  for (size_t at = frame; (at = svg.find("<circle", at)) != std::string::npos; ++at, ++marks) {
+    const double x = number(svg, at, "cx="), y = number(svg, at, "cy="),
+                 r = number(svg, at, "r=") + 1;
+    CHECK(x - r >= left);
+    CHECK(x + r <= right);
+    CHECK(y - r >= top);
+    CHECK(y + r <= low);
+  }
+  CHECK(marks == 2);
 }
 
 TEST_CASE("report: a hundred thousand points make a small picture, and no spike is lost") {
@@ -264,6 +290,24 @@ TEST_CASE("report: of a run that failed, of one without its data, of one with da
   report(o.out);  // it is remembered
   check_has(read_file(o.out + "/report.html"), "<p>Failed. train: the loss is ");
   CHECK(count(read_file(o.out + "/curves.svg"), "class=\"x\"") == 2);
+
+  // A loss is read late, and its cause lies a step before it.
+  o = train_options(folder, R"({"experiment": "network", "seed": 3,
+    "data": {"name": "digits", "train": 64, "test": 16},
+    "model": {"layers": [{"linear": 12}, "relu", "sqrt", {"linear": 10}]},
+    "epochs": 4, "batch_size": 16})",
+                    "cause", {"report=true"});
+  error_text(ErrorKind::numeric, [&] { cli::run_train(o, out, err); });
+  const std::string cause = read_file(o.out + "/report.html");
+  check_has(cause, "the loss is nan at step 2 ");
+  check_has(cause, "<b>Where it comes from:</b> step 1: the vjp of sqrt gives ");
+  check_has(cause, ", at layers[2] sqrt, for training sample ");
+  check_has(cause, "<a href=\"nan-step-1.safetensors\">nan-step-1.safetensors</a>");
+  check_has(cause, "<pre>gradus replay " + o.out + "/nan-step-1.safetensors\n");
+  check_has(read_file(o.out + "/metrics.jsonl"), "{\"event\":\"failed\",\"step\":2,");
+  std::filesystem::remove(o.out + "/nan-step-1.safetensors");
+  report(o.out);
+  CHECK(read_file(o.out + "/report.html").find("nan-step-1") == std::string::npos);
 
   o = train_options(folder, kSmall, "gone", {"report=true"});
   train(o);

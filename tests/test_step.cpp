@@ -233,6 +233,12 @@ TEST_CASE("step: the command") {
     CHECK_MESSAGE(end - at <= 80, r.out.substr(at, end - at));
   }
 
+  // What is cut says so; what has not come yet may still come.
+  r = step("list 20\ngrads\nshow layers.0.weight\nprint %3\n");
+  CHECK(r.out.find("... 0/1 here") != std::string::npos);
+  CHECK(r.out.find("nothing came yet") != std::string::npos);
+  CHECK(r.out.find("zero") == std::string::npos);
+
   // Twice the seed gives twice the gradient, bit for bit.
   const auto norms = [&](const std::string& commands) {
     const test::ProgramRun json = step(commands, "--json");
@@ -267,6 +273,8 @@ TEST_CASE("step: the command") {
   CHECK(error("break node %10").find("%10: there is no such node; they are %0 to %9") !=
         std::string::npos);
   CHECK(error("next 0").find("expected a whole number above 0") != std::string::npos);
-  CHECK(error("break norm > x").find("expected norm > X") != std::string::npos);
+  for (const char* bound : {"x", "nan", "inf"})
+    CHECK(error(join("break norm > ", bound)).find("expected norm > X with a finite number") !=
+          std::string::npos);
   CHECK(error("set layers.0.weight 1").find("is a leaf") != std::string::npos);
 }

@@ -10,6 +10,7 @@
 #include "ops/rows/rows.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/program_helpers.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -246,6 +247,25 @@ TEST_CASE("trace: a file is believed nothing") {
         "--load");
   CHECK(json([](Json& j) { j["nodes"][2]["attrs"]["dim"] = "x"; }) ==
         "t: nodes[2]: attribute \"dim\" of sum can't be \"x\"");
+  {
+    const audit::Watch watch;
+    const Tensor a = leaf(f64({1, 2, 3, 4}, {2, 2})), b = leaf(f64({5, 6, 7, 8}, {2, 2}));
+    const Tensor y = matmul(a, b);
+    const RecordedStep product = audit::record(watch, {y}, {{"a", a}, {"b", b}});
+    const Safetensors whole = parse_safetensors(audit::trace_bytes(product, "t"), "t");
+    for (const char* which : {"labels_a", "labels_b", "labels_out"}) {
+      Safetensors p = whole;
+      Json j = Json::parse(p.metadata.at("step"));
+      j["nodes"][0]["attrs"][which][1] = 99;
+      p.metadata["step"] = j.dump();
+      const std::string error = error_of([&] {
+        audit::run(audit::parse_trace(safetensors_bytes(p.tensors, p.metadata, "t"), "t",
+                                      default_device()),
+                   default_device());
+      });
+      CHECK_MESSAGE(error.starts_with("t: node %0: contract: "), error);
+    }
+  }
   CHECK(json([](Json& j) { j["nodes"][2]["attrs"]["dims"] = 0; }) ==
         "t: nodes[2]: sum has no attribute \"dims\"");
   CHECK(json([](Json& j) { j["nodes"][2]["attrs"].erase("keepdim"); }) ==
@@ -290,6 +310,36 @@ TEST_CASE("trace: a file is believed nothing") {
     }
 }
 
+TEST_CASE("trace: what is wrong with a file is the file's fault, in every command") {
+  const Small s;
+  const test::TempFolder folder;
+  Safetensors parts = parse_safetensors(audit::trace_bytes(s.step, "t"), "t");
+  const std::string step = parts.metadata.at("step");
+  const auto refused = [&](const char* name, const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json j = nlohmann::json::parse(step);
+    change(j);
+    parts.metadata["step"] = j.dump();
+    write_safetensors(folder / "bad.safetensors", parts.tensors, parts.metadata);
+    for (const char* command : {"replay", "graph", "audit", "audit --explain %0"}) {
+      CAPTURE(name);
+      CAPTURE(command);
+      const test::ProgramRun r = test::run(folder, std::string(command) + " bad.safetensors");
+      CHECK(r.code == 3);
+      CHECK(r.out == "");
+      CHECK(r.err.find("gradus: bad.safetensors: ") == 0);
+      CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+    }
+  };
+  refused("device", [](nlohmann::json& j) { j["device"] = "abacus"; });
+  refused("no device", [](nlohmann::json& j) { j["device"] = 7; });
+  // It runs, and has no gradient.
+  refused("no leaf", [](nlohmann::json& j) {
+    for (nlohmann::json& node : j["nodes"])
+      for (nlohmann::json& input : node["inputs"])
+        if (input[0] == "leaf") input = {"constant", 0};
+  });
+}
+
 TEST_CASE("trace: shrunk to the smallest part that fails") {
   // A chain with a NaN in its middle, in the forward; in backward; and an infinity.
   const auto shrunk = [](const std::string& until, const std::function<Tensor(Tensor)>& f) {
@@ -316,8 +366,14 @@ TEST_CASE("trace: shrunk to the smallest part that fails") {
         }) == "exp mul sub ");
   const Small s;
   Device& d = default_device();
-  CHECK(error_of([&] { audit::shrink(s.step, audit::failure_named("nan", s.step, d), d); }) ==
-        "shrink: the step does not show this failure here");
+  CHECK(
+      error_of([&] { audit::shrink(s.step, audit::failure_named("nan", s.step, d), d); }) ==
+      "shrink: there is nothing to keep on cpu: no root or gradient has a NaN that a leaf or seed "
+      "does not have");
+  // Bits alone are no failure, and it is said.
+  const std::string none = error_of(
+      [&] { audit::shrink(s.step, audit::failure_named("differs:reference", s.step, d), d); });
+  CHECK(none.find("on reference that are off by more than rounding explains") != std::string::npos);
   CHECK(error_of([&] { audit::failure_named("nann", s.step, d); }).find("did you mean \"nan\"?") !=
         std::string::npos);
 }

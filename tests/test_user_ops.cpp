@@ -342,7 +342,7 @@ TEST_CASE("user ops: libraries that can't be used are refused in words, with exi
     CHECK(r.err.find(path) != std::string::npos);
   };
   refused("missing.so", "No such file");
-  refused(library("old"), "version 999 of the interface for users' ops, this program has 1");
+  refused(library("old"), "version 999 of the interface for users' ops, this program has 2");
   refused(std::string(GRADUS_LIB_DIR) + "/gradus_reference.so",
           "it has no symbol gradus_ops_stamp");
   std::ofstream(folder / "text.so") << "not a library";

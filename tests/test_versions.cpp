@@ -123,6 +123,35 @@ TEST_CASE("versions: a long run does not keep the graphs that it has let go of")
   CHECK(log.writes().empty());
 }
 
+TEST_CASE("versions: one tensor is one block, whoever wrote it") {
+  const test::TempFolder folder;
+  std::ofstream(folder / "w.lua") << "local a = gradus.randn(4, {requires_grad = true})\n"
+                                     "local p = gradus.zeros(4)\n"
+                                     "p:add_(1)\np:mul_(2)\np:copy_(gradus.ones(4))\n"
+                                     "p[{{1, 2}}]:fill_(7)\n"
+                                     "local t = a * p\n"
+                                     "t:add_(1)\np[2] = 5\n"
+                                     "gradus.randn(4)\n"
+                                     "t:sum():backward()\n";
+  const test::ProgramRun all = test::run(folder, "audit w.lua --versions --device cpu");
+  const std::string t = "f32 (4,), made by mul at w.lua:7\n  version 0 -> 1 by add_   # w.lua:8\n";
+  CHECK(all.out ==
+        "f32 (4,), made by no op\n  version 0 -> 1 by add_   # w.lua:3\n"
+        "  version 1 -> 2 by mul_   # w.lua:4\n  version 2 -> 3 by copy_   # w.lua:5\n"
+        "  version 3 -> 4 by fill_   # w.lua:6\n  version 4 -> 5 by fill_   # w.lua:9\n"
+        "    stale now: input b of mul   # w.lua:7\n" +
+            t + "6 writes in place; 1 saved copy is stale\n");
+  // Both nodes that the tensor has been the output of.
+  const std::string one = t + "1 write in place; 0 saved copies are stale\n";
+  CHECK(test::run(folder, "audit w.lua --versions %0 --device cpu").out == one);
+  CHECK(test::run(folder, "audit w.lua --versions %1 --device cpu").out == one);
+  CHECK(test::run(folder, "audit w.lua --versions a --device cpu").out ==
+        "0 writes in place; 0 saved copies are stale\n");
+  const test::ProgramRun wrong = test::run(folder, "audit w.lua --versions %9 --device cpu");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("there is no such node; they are %0 to %2") != std::string::npos);
+}
+
 TEST_CASE("versions: the command") {
   const test::TempFolder folder;
   const std::string lenet = std::string("audit ") + GRADUS_SOURCE_DIR +

@@ -1,83 +1,158 @@
-// Derivatives as formulas: read off what runs, for every op that is no statement.
+// Derivatives as formulas: read off what runs, for every op that is no statement, and computed as
+// they are written.
 #include "ops/audit/vjp_text.hpp"
 
+#include "cli/op_example.hpp"
 #include "engine/random.hpp"
 #include "ops/audit/watch.hpp"
-#include "ops/ops.hpp"
+#include "ops/rows/check.hpp"
 #include "ops/sampling.hpp"
-
-#include <doctest/doctest.h>
-
-#include <regex>
-#include <set>
+#include "tests/formula.hpp"
+#include "tests/helpers.hpp"
+#include "tests/sizes.hpp"
 
 using namespace gradus;
 using Lines = std::vector<std::string>;
+using gradus::test::Formula;
 
 namespace {
 
-Lines text_of(const char* name) { return audit::derivatives_of(get_op(name)); }
+Tensors tensors_of(const NamedTensors& named) {
+  Tensors out;
+  for (const auto& [name, t] : named) out.push_back(t);
+  return out;
+}
+audit::VjpText text_of(const OpInfo& op, const cli::OpExample& e) {
+  return audit::vjp_text(op, tensors_of(e.inputs), rows::attrs_of(op, e.attrs));
+}
+std::string lines_of(const char* name, const std::vector<Shape>& shapes,
+                     const rows::NamedAttrs& attrs = {}) {
+  Tensors operands;
+  for (const Shape& s : shapes) operands.push_back(Tensor::full(s, 0.5, DType::f64));
+  std::string text;
+  for (const std::string& line :
+       audit::vjp_text(get_op(name), operands, rows::attrs_of(get_op(name), attrs)).lines)
+    text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
 
-// Of an op that is no statement: every name is an op that is called, an operand, the result, its
-// cotangent, or has a line above; and every operand's line stands there once.
-void check_names(const OpInfo& op, const Lines& lines) {
-  if (op.statement >= 0) return;
-  const std::regex word("\\b[A-Za-z_][A-Za-z_0-9]*(\\()?");
-  const std::regex given("(y|g)[0-9]*|constant|none|inf");
-  std::set<std::string> known;
-  for (const OperandSpec& o : op.operands)
-    for (int k = -1; k < 5; ++k)
-      if (k < 0 || o.variadic) known.insert(k < 0 ? o.name : join(o.name, k));
+bool all_near(const Tensor& a, const Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  const rows::Numbers x = rows::download(a), y = rows::download(b);
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!(std::abs(x[i] - y[i]) <= 1e-11 * std::max(1.0, std::abs(y[i])))) return false;
+  return true;
+}
+
+// Computes the lines as they are written, from the example's operands, results and cotangents, and
+// holds them against its gradients.
+void check_formulas(const Lines& lines, const cli::OpExample& e) {
+  Formula::Values values;
+  for (const NamedTensors* tensors : {&e.inputs, &e.outputs, &e.cotangents})
+    for (const auto& [name, t] : *tensors) values[name] = {t};
+  manual_seed(rows::kCheckSeed);
+  size_t seen = 0;
   for (const std::string& line : lines) {
     CAPTURE(line);
     const size_t at = line.find(" = ");
     REQUIRE(at != std::string::npos);
-    const std::string to = line.substr(0, at), text = line.substr(at + 3);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), word);
-         it != std::sregex_iterator(); ++it) {
-      const std::string name = it->str();
-      if (name.back() == '(')
-        CHECK(find_op(name.substr(0, name.size() - 1)));
-      else
-        CHECK((known.contains(name) || std::regex_match(name, given)));
+    const std::string to = line.substr(0, at);
+    std::string text = line.substr(at + 3);
+    text = text.substr(0, text.find(", as the call drew"));
+    CHECK(!values.contains(to));
+    values[to] = Formula(text, values, DType::f64).value();
+    for (const auto& each : e.gradients) {
+      if (each.first != to) continue;
+      const Tensor& gradient = each.second;
+      ++seen;
+      const Tensor got = values[to].at(0);
+      CHECK_MESSAGE(all_near(text == "0" ? zeros_like(gradient) : got, gradient),
+                    got.to_string() << " is not " << gradient.to_string());
     }
-    if (to[0] == 'd') CHECK(known.contains(to.substr(1)));
-    CHECK(known.insert(to).second);
   }
+  CHECK(seen == e.gradients.size());
 }
 
 }  // namespace
 
-TEST_CASE("vjp text: statements as they are written, others as they run") {
-  CHECK(text_of("sigmoid") == Lines{"dy/dx = y * (1 - y)"});
-  CHECK(text_of("matmul") == Lines{"da = contract(g, b)", "db = contract(a, g)"});
-  CHECK(text_of("softmax") == Lines{"dx = y * (g - sum(g * y))"});
-  CHECK(text_of("transpose") == Lines{"dx = permute(g)"});
-  CHECK(text_of("cat") ==
-        Lines{"dtensors0 = slice(g)", "dtensors1 = slice(g)", "dtensors2 = slice(g)"});
-  CHECK(text_of("sort") == Lines{"dx = scatter_add(0, y1, g)"});  // a part of several results
-  CHECK(text_of("lerp") == Lines{"t1 = g * weight", "dstart = g + t1 * -1", "dend = t1",
-                                 "dweight = g * (end - start)"});
-  CHECK(text_of("argmax").empty());
+TEST_CASE("vjp text: every formula, computed as it is written, gives the example's gradients") {
+  const DeviceScope scope(open_device("reference"));
+  const NoGrad off;
+  size_t computed = 0, too_long = 0, n = 0;
+  for (const OpInfo& op : all_ops()) {
+    if (op.user || (gradus::test::small_sizes() && n++ % 7)) continue;
+    CAPTURE(op.name);
+    const cli::OpExample e = cli::example_of(op, default_device());
+    const audit::VjpText text = text_of(op, e);
+    if (!op.differentiable) CHECK(text.lines.empty());
+    if (!op.differentiable || op.statement >= 0) continue;
+    if (text.lines.empty()) {
+      ++too_long;
+      CHECK(text.ops.size() > 3);
+      continue;
+    }
+    ++computed;
+    check_formulas(text.lines, e);
+  }
+  CHECK(computed > 10 * too_long);
 }
 
-TEST_CASE("vjp text: nearly every op with a derivative has one, and nobody notices") {
+TEST_CASE("vjp text: the attributes, sizes and letters that it had") {
+  CHECK(audit::slopes_of(get_op("sigmoid")) == Lines{"dy/dx = y * (1 - y)"});
+  CHECK(lines_of("sigmoid", {{3}}) == "dy/dx = y * (1 - y)");
+  CHECK(lines_of("argmax", {{3}}) == "");
+  CHECK(lines_of("sgn", {{3}}) == "dx = 0");
+  CHECK(lines_of("cumsum", {{3, 5}}, {{"dim", 1}}) == "dx = cumsum(g, dim=1, reverse=true)");
+  CHECK(lines_of("matmul", {{2, 3}, {3, 4}}) ==
+        "da = einsum(\"ik,jk->ij\", g, b); db = einsum(\"ij,ik->jk\", a, g)");
+  CHECK(lines_of("softmax", {{2, 3}}, {{"dim", 1}}) ==
+        "dx = y * (g - sum(g * y, dim=[1], keepdim=true))");
+  CHECK(lines_of("permute", {{2, 3, 4}}, {{"dims", SmallVector<int64_t, 6>{2, 0, 1}}}) ==
+        "dx = permute(g, dims=[1, 2, 0])");
+  CHECK(lines_of("cat", {{2}, {3}}) ==
+        "dtensors0 = slice(g, end=2); dtensors1 = slice(g, start=2, end=5)");
+  CHECK(lines_of("addcmul", {{2}, {2}, {2}}, {{"value", 0.5}}) ==
+        "dx = g; t1 = g * 0.5; da = t1 * b; db = t1 * a");
+  CHECK(lines_of("mean", {{7}}) == "dx = expand(reshape(g * 1 / 7, shape=[1]), size=[7])");
+  CHECK(lines_of("dropout", {{4}}, {{"p", 0.25}}) ==
+        "mask = bernoulli(size=[4], p=0.75), as the call drew and saved it; "
+        "dx = g * mask * 1.3333333333333333");
+}
+
+// The node of an op's call, which the text must read off what it saved.
+TEST_CASE("vjp text: of a node, with its own sizes, and nothing of it is changed") {
+  Tensor x = Tensor::full({4, 6}, 0.5, DType::f32).set_requires_grad();
+  const auto text_of = [](const Tensor& y) {
+    std::string text;
+    for (const std::string& line : audit::vjp_text(*y.grad_fn()).lines)
+      text += (text.empty() ? "" : "; ") + line;
+    return text;
+  };
+  CHECK(text_of(exp(x)) == "dy/dx = y");
+  CHECK(text_of(softmax(x, 1)) == "dx = y * (g - sum(g * y, dim=[1], keepdim=true))");
+  CHECK(text_of(sum(x, {0})) == "dx = expand(reshape(g, shape=[1, 6]), size=[4, 6])");
+  CHECK(text_of(cumsum(x, 1)) == "dx = cumsum(g, dim=1, reverse=true)");
+  const Tensor w = Tensor::full({6, 2}, 0.5, DType::f32).set_requires_grad();
+  const Tensor y = matmul(x, w);
+  CHECK(text_of(y) == "da = einsum(\"ik,jk->ij\", g, b); db = einsum(\"ij,ik->jk\", a, g)");
+  for (const Saved& s : y.grad_fn()->saved()) CHECK(!s.read);
+  backward(sum(y));
+  CHECK(text_of(y) == "");  // freed
+}
+
+TEST_CASE("vjp text: a longer derivative is told by its ops, and nobody notices") {
   manual_seed(5);
   const double first = uniform({1}).item();
   manual_seed(5);
   const audit::Watch watch;
-  std::string without;
-  for (const OpInfo& op : all_ops()) {
-    if (op.user) continue;  // of other tests
-    CAPTURE(op.name);
-    const Lines lines = audit::derivatives_of(op);
-    check_names(op, lines);
-    if (!op.differentiable) CHECK(lines.empty());
-    if (op.differentiable && lines.empty()) without += op.name + " ";
-  }
-  // Longer than anybody would read.
-  // Zero where it is real, and longer than anybody would read.
-  CHECK(without == "sgn cosine_embedding_loss triplet_margin_loss logcumsumexp cosine_similarity ");
+  const Tensor x = Tensor::full({3}, 0.5, DType::f64);
+  const audit::VjpText text = audit::vjp_text(get_op("logcumsumexp"), {x},
+                                              rows::attrs_of(get_op("logcumsumexp"), {{"dim", 0}}));
+  CHECK(text.lines.empty());
+  CHECK(text.ops_text() == "54 ops: slice 4, add 12, div 2, mul 18, where 12, embed 6");
+  CHECK(text.words() == Lines{"its vjp runs " + text.ops_text()});
+  lines_of("dropout", {{4}});
+  CHECK(!x.requires_grad());
   CHECK(watch.calls().empty());
   CHECK(uniform({1}).item() == first);
 }

@@ -27,6 +27,14 @@ const audit::Watch& Subject::watched(const char* who) const {
          "function that computes this, or call it within gradus.audit.watch(function() ... end)");
   return *watch;
 }
+void Subject::begin_walk(lua_State* L) const {
+  if (!roots.empty()) look(L, roots, {}, Moment::backward);
+}
+void Subject::end_walk(lua_State* L) {
+  own.reset();
+  watch = nullptr;
+  if (!roots.empty()) look(L, roots, {}, Moment::walked);
+}
 Tensors Subject::results_of(lua_State* L, int function) {
   const int before = lua_gettop(L);
   lua_pushvalue(L, function);
@@ -145,15 +153,21 @@ int watch_of(lua_State* L) {
 // of them are wrong
 int check_of(lua_State* L) {
   check_options(L, "audit.check", {"against"});
-  const Subject subject(L, "audit.check");
+  Subject subject(L, "audit.check");
   audit::Options options;
   if (const std::string device = text_option(L, 2, "against"); !device.empty()) {
     if (types_of(L).sandboxed && device.find_first_of("{/.") != std::string::npos)
       fail(ErrorKind::value, "audit.check", "against: expected a device such as reference, got \"",
            device, "\"");
     options.against = &open_device(device);
+    limit_memory_of(L, *options.against);
   }
-  const audit::Report report = audit::audit(subject.watched("audit.check"), subject.roots, options);
+  const audit::Watch& watch = subject.watched("audit.check");
+  subject.begin_walk(L);
+  const audit::Report report = audit::audit(watch, subject.roots, options);
+  if (report.lines.empty())
+    fail(ErrorKind::value, "audit.check", "there is nothing to judge: no node was recorded, since ",
+         "no operand requires a gradient");
   lua_createtable(L, int(report.lines.size()), 1);
   for (size_t i = 0; i < report.lines.size(); ++i) {
     const audit::Line& l = report.lines[i];
@@ -169,6 +183,7 @@ int check_of(lua_State* L) {
     set_field(L, "text", l.text);
     lua_rawseti(L, -2, int64_t(i + 1));
   }
+  subject.end_walk(L);
   lua_pushinteger(L, int64_t(report.bad));
   lua_setfield(L, -2, "bad");
   luaL_setmetatable(L, kReport);
@@ -177,6 +192,7 @@ int check_of(lua_State* L) {
 
 // A report as text: what is wrong, and how many nodes were judged.
 int report_text(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   std::string text;
   const auto field = [&](const char* name) {
@@ -387,12 +403,16 @@ class Told {
 
 int backward_of(lua_State* L) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  const Subject subject(L, "audit.backward");
+  Subject subject(L, "audit.backward");
   if (subject.roots.empty())
     fail(ErrorKind::value, "audit.backward", "the function gave no tensor");
-  const Told told(L, subject, 2);
-  const audit::Unwatched quiet;
-  gradus::backward(subject.roots, Tensors(subject.roots.size()));
+  subject.begin_walk(L);
+  {
+    const Told told(L, subject, 2);
+    const audit::Unwatched quiet;
+    gradus::backward(subject.roots, Tensors(subject.roots.size()));
+  }
+  subject.end_walk(L);
   return 0;
 }
 
@@ -402,6 +422,8 @@ void open_audit(lua_State* L) {
   luaL_newmetatable(L, kReport);
   lua_pushcfunction(L, bind<report_text>);
   lua_setfield(L, -2, "__tostring");
+  lua_pushstring(L, kReport);
+  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"watch", bind<watch_of>}, {"check", bind<check_of>},
                                 {"birth", bind<birth_of>}, {"unreached", bind<unreached_of>},

@@ -32,6 +32,10 @@ struct Subject {
   // Error(value) if the roots were made outside of any watch.
   const audit::Watch& watched(const char* who) const;
   static Tensors results_of(lua_State* L, int function);
+  // For who looks at the script (ScriptOptions::looking): the roots' graph is about to be walked,
+  // and has been; a watch of its own ends before that is told, since another may begin there.
+  void begin_walk(lua_State* L) const;
+  void end_walk(lua_State* L);
 };
 
 // Of the table on top.

@@ -108,6 +108,7 @@ int explain_of(lua_State* L) {
     append(L);
   }
   set_field(L, "count", paths.count);
+  set_field(L, "followed", paths.followed);
   set_field(L, "others", paths.others / paths.total);
   return 1;
 }
@@ -153,7 +154,7 @@ int health_of(lua_State* L) {
   return 1;
 }
 
-// gradus.audit.versions(f): the writes in place while f runs
+// gradus.audit.versions(f): the writes in place while f runs; one number `memory` per tensor
 int versions_of(lua_State* L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   audit::VersionLog log;
@@ -161,8 +162,9 @@ int versions_of(lua_State* L) {
   Subject::results_of(L, 1);
   lua_newtable(L);
   for (const audit::Write& w : log.writes()) {
-    lua_createtable(L, 0, 7);
+    lua_createtable(L, 0, 8);
     set_field(L, "tensor", w.tensor);
+    set_field(L, "memory", int64_t(w.id));
     set_field(L, "by", w.by);
     set_field(L, "where", w.where);
     set_field(L, "from", int64_t(w.from));

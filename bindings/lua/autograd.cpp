@@ -1,6 +1,6 @@
 // Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.checkpoint,
 // gradus.no_grad, and the functional transforms in gradus.func.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/options.hpp"
 #include "engine/checkpoint.hpp"
 #include "engine/hooks.hpp"
 #include "ops/func.hpp"
@@ -12,41 +12,63 @@ namespace {
 
 constexpr const char* kHook = "gradus.Hook";
 
-// A named flag or table entry of the options at `index`, if there are some.
-bool flag(lua_State* L, int index, const char* name) {
-  if (!lua_istable(L, index)) return false;
-  lua_getfield(L, index, name);
-  const bool on = lua_toboolean(L, -1) != 0;
-  lua_pop(L, 1);
-  return on;
+// The cotangent of `root` at an index: a tensor, a number, or a table of numbers.
+Tensor seed_at(lua_State* L, int index, const Tensor& root, const char* what) {
+  if (tensor_at(L, index) || lua_type(L, index) == LUA_TNUMBER) return operand_at(L, index, what);
+  if (lua_istable(L, index)) return to_device(numbers_at(L, index, root.dtype()), root.device());
+  fail(ErrorKind::value, what, "expected a tensor, a number or a table of numbers, got ",
+       kind_at(L, index));
+}
+// Does a seed stand here, and not the options?
+bool seeded(lua_State* L, int index) { return !lua_isnoneornil(L, index) && !is_options(L, index); }
+// {retain_graph = true, create_graph = true}, behind a seed at `index` or in its place
+BackwardOptions options_at(lua_State* L, int index, const char* who, bool of_inputs) {
+  BackwardOptions o;
+  Options options(L, index + !is_options(L, index), who);
+  options.boolean("retain_graph", o.retain_graph);
+  options.boolean("create_graph", o.create_graph);
+  if (of_inputs) options.boolean("allow_unused", o.allow_unused);
+  options.finish();
+  return o;
 }
 
-// t:backward([seed] [, {retain_graph = true, create_graph = true}])
+// t:backward([seed] [, options])
 int backward_of(lua_State* L) {
   const Tensor t = self_at(L, "backward");
-  const bool seeded = tensor_at(L, 2) != nullptr;
-  const int options = seeded ? 3 : 2;
-  BackwardOptions o;
-  o.retain_graph = flag(L, options, "retain_graph");
-  o.create_graph = flag(L, options, "create_graph");
-  const Tensors seeds{seeded ? operand_at(L, 2, "backward") : Tensor()};
+  const Tensors seeds{seeded(L, 2) ? seed_at(L, 2, t, "backward: seed") : Tensor()};
+  const BackwardOptions o = options_at(L, 2, "backward", false);
   look(L, {t}, seeds, Moment::backward);
   backward({t}, seeds, o);
   look(L, {t}, seeds, Moment::walked);
   return 0;
 }
 
+// The seeds of gradus.grad: a table of one for each output, or, of one output, the seed itself.
+Tensors seeds_at(lua_State* L, int index, const Tensors& outputs, bool one) {
+  constexpr const char* what = "grad: seeds";
+  if (!seeded(L, index) || outputs.empty()) return {};
+  bool list = lua_istable(L, index);
+  if (list && one) {
+    lua_rawgeti(L, index, 1);
+    list = tensor_at(L, -1) != nullptr;
+    lua_pop(L, 1);
+  }
+  if (!list) return {seed_at(L, index, outputs.at(0), what)};
+  Tensors seeds;
+  each_of(L, index, [&] {
+    if (seeds.size() == outputs.size())
+      fail(ErrorKind::value, what, int64_t(lua_rawlen(L, index)), " for ", int64_t(outputs.size()),
+           outputs.size() == 1 ? " output" : " outputs");
+    seeds.push_back(seed_at(L, lua_gettop(L), outputs[seeds.size()], what));
+  });
+  return seeds;
+}
+
 // gradus.grad(outputs, inputs [, seeds] [, options]): one result per input, nil for those unused
 int grad_of(lua_State* L) {
   const Tensors outputs = list_at(L, 1, "grad: outputs"), inputs = list_at(L, 2, "grad: inputs");
-  int options = 3;
-  Tensors seeds;
-  if (tensor_at(L, 3) || (lua_istable(L, 3) && lua_rawlen(L, 3) > 0))
-    seeds = list_at(L, options++, "grad: seeds");
-  BackwardOptions o;
-  o.retain_graph = flag(L, options, "retain_graph");
-  o.create_graph = flag(L, options, "create_graph");
-  o.allow_unused = flag(L, options, "allow_unused");
+  const Tensors seeds = seeds_at(L, 3, outputs, !lua_istable(L, 1));
+  const BackwardOptions o = options_at(L, 3, "grad", true);
   look(L, outputs, seeds, Moment::backward);
   const Tensors out = grad(outputs, inputs, seeds, o);
   look(L, outputs, seeds, Moment::walked);
@@ -111,6 +133,7 @@ class Callback {
   Tensors operator()(const Tensors& in) const {
     if (open_.expired()) fail(ErrorKind::value, "function", "the script it belongs to has ended");
     const int before = lua_gettop(L_);
+    luaL_checkstack(L_, 4, "functions within functions");
     lua_rawgeti(L_, LUA_REGISTRYINDEX, key_);
     push(L_, in);
     call(L_, int(in.size()), LUA_MULTRET);
@@ -273,10 +296,11 @@ void open_autograd(lua_State* L) {
   luaL_setfuncs(L, methods, 0);
   lua_pop(L, 1);
   luaL_newmetatable(L, kHook);
-  const luaL_Reg handle[] = {
-      {"remove", bind<remove_hook>}, {"__gc", collect_hook}, {nullptr, nullptr}};
-  luaL_setfuncs(L, handle, 0);
-  lua_pushvalue(L, -1);
+  lua_pushcfunction(L, collect_hook);
+  lua_setfield(L, -2, "__gc");
+  // A table of its own: a script that held the type's could put a function of Lua under __gc.
+  const luaL_Reg handle[] = {{"remove", bind<remove_hook>}, {nullptr, nullptr}};
+  luaL_newlib(L, handle);
   lua_setfield(L, -2, "__index");
   lua_pushstring(L, kHook);
   lua_setfield(L, -2, "__metatable");

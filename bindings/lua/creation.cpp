@@ -1,14 +1,15 @@
 // Tensors from Lua's numbers and back, random ones, files, devices; and methods that are no ops.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/options.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/safetensors.hpp"
 #include "engine/random.hpp"
+#include "ops/audit/watch.hpp"
 #include "ops/dtypes.hpp"
 #include "ops/ops.hpp"
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 
 namespace gradus::lua {
 
@@ -20,20 +21,10 @@ struct Wanted {
   bool requires_grad = false;
 
   Wanted(lua_State* L, int index, const char* what) {
-    if (index == 0 || lua_isnoneornil(L, index)) return;
-    if (!lua_istable(L, index))
-      fail(ErrorKind::value, what, "expected {dtype = ..., requires_grad = ...}, got ",
-           kind_at(L, index));
-    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
-      const std::string name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-      if (name == "dtype" && lua_type(L, -1) == LUA_TSTRING)
-        dtype = parse_dtype(lua_tostring(L, -1));
-      else if (name == "requires_grad")
-        requires_grad = lua_toboolean(L, -1) != 0;
-      else
-        fail(ErrorKind::value, what, "there is no option \"", name,
-             "\"; dtype and requires_grad are");
-    }
+    Options options(L, index, what);
+    options.dtype("dtype", dtype);
+    options.boolean("requires_grad", requires_grad);
+    options.finish();
   }
   Tensor finish(Tensor t) const {
     if (requires_grad) t.set_requires_grad();
@@ -48,6 +39,14 @@ struct Numbers {
   std::vector<double> real;
   std::vector<int64_t> whole;
   bool any_real = false, any_whole = false;
+  Claimed claimed;
+  int64_t unclaimed = 0;
+  explicit Numbers(lua_State* L) : claimed(L) {}
+  // Some more may come. The claim is for both lists, which double as they grow.
+  void expect(int64_t more) {
+    if ((unclaimed += more) < 4096) return;
+    claimed.take(size_t(std::exchange(unclaimed, 0)) * 4 * sizeof(double));
+  }
 };
 
 void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
@@ -56,6 +55,7 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   luaL_checkstack(L, 4, "tables too deep");
   if (lua_istable(L, at)) {
     const auto length = int64_t(lua_rawlen(L, at));
+    n.expect(length);
     if (n.sizes.size() == depth) {
       if (!n.real.empty()) fail(ErrorKind::shape, "tensor", "a table among numbers");
       n.sizes.push_back(length);
@@ -83,9 +83,11 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
 }  // namespace
 
 Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
-  Numbers n;
+  Numbers n(L);
   read_numbers(L, index, 0, n);
-  const DType natural = n.any_real ? DType::f32 : n.any_whole ? DType::i64 : DType::bool_;
+  const DType natural = n.any_real || n.real.empty() ? DType::f32
+                        : n.any_whole                ? DType::i64
+                                                     : DType::bool_;
   Device& device = device_of(L);
   const Tensor t = with_room(L, [&] {
     return n.any_real ? Tensor::from(n.real, n.sizes, device)
@@ -96,7 +98,7 @@ Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
 
 namespace {
 
-// gradus.tensor(numbers [, options]): whole numbers give i64, others f32, booleans bool
+// gradus.tensor(numbers [, options]): whole numbers give i64, others (and none) f32, booleans bool
 int tensor_of(lua_State* L) {
   const Wanted wanted(L, 2, "tensor");
   if (Tensor* const t = tensor_at(L, 1)) {
@@ -108,23 +110,60 @@ int tensor_of(lua_State* L) {
   return 1;
 }
 
-void push_nested(lua_State* L, const std::vector<double>& real, const std::vector<int64_t>& whole,
-                 DType t, const Shape& sizes, size_t axis, size_t& at) {
-  if (axis == sizes.size()) {
-    if (t == DType::bool_)
+// A tensor's elements as host numbers.
+struct Elements {
+  DType dtype;
+  std::vector<double> real{};
+  std::vector<int64_t> whole{};
+
+  explicit Elements(const Tensor& t) : dtype(t.dtype()) {
+    if (dtype == DType::bool_ || is_integer(dtype))
+      whole = cast(t, DType::i64).to_vector<int64_t>();
+    else
+      real = cast(t, DType::f64).to_vector<double>();
+  }
+  void push(lua_State* L, size_t at) const {
+    if (dtype == DType::bool_)
       lua_pushboolean(L, whole[at] != 0);
-    else if (is_integer(t))
+    else if (is_integer(dtype))
       lua_pushinteger(L, whole[at]);
     else
       lua_pushnumber(L, real[at]);
-    ++at;
-    return;
   }
+};
+
+void push_nested(lua_State* L, const Elements& elements, const Shape& sizes, size_t axis,
+                 size_t& at) {
+  if (axis == sizes.size()) return elements.push(L, at++);
   luaL_checkstack(L, 4, "too many axes");
   lua_createtable(L, int(std::min<int64_t>(sizes[axis], 1 << 20)), 0);
   for (int64_t i = 0; i < sizes[axis]; ++i) {
-    push_nested(L, real, whole, t, sizes, axis + 1, at);
+    push_nested(L, elements, sizes, axis + 1, at);
     lua_rawseti(L, -2, i + 1);
+  }
+}
+
+// A large tensor goes to the host in parts of some rows: what stands there beside Lua's tables is
+// under no limit.
+constexpr int64_t kPart = 64 << 10;
+void push_table(lua_State* L, const Tensor& t) {
+  size_t at = 0;
+  if (t.numel() <= kPart) return push_nested(L, Elements(t), t.sizes(), 0, at);
+  luaL_checkstack(L, 4, "too many axes");
+  const int64_t rows = t.size(0), most = kPart / (t.numel() / rows);
+  lua_createtable(L, int(std::min<int64_t>(rows, 1 << 20)), 0);
+  for (int64_t i = 0; i < rows;) {
+    if (most <= 1) {
+      push_table(L, select(t, 0, i));
+      lua_rawseti(L, -2, ++i);
+      continue;
+    }
+    const int64_t end = std::min(i + most, rows);
+    const Elements part(slice(t, 0, i, end));
+    for (at = 0; i < end;) {
+      push_nested(L, part, t.sizes(), 1, at);
+      lua_rawseti(L, -2, ++i);
+    }
   }
 }
 
@@ -133,15 +172,8 @@ int to_table(lua_State* L) {
   const Tensor t = self_at(L, "totable").detach();
   if (is_complex(t.dtype()))
     fail(ErrorKind::dtype, "totable", "Lua has no complex numbers; take t:real() and t:imag()");
-  std::vector<double> real;
-  std::vector<int64_t> whole;
-  const bool exact = t.dtype() == DType::bool_ || is_integer(t.dtype());
-  if (exact)
-    whole = cast(t, DType::i64).to_vector<int64_t>();
-  else
-    real = cast(t, DType::f64).to_vector<double>();
-  size_t at = 0;
-  push_nested(L, real, whole, t.dtype(), t.sizes(), 0, at);
+  const audit::Unwatched quiet;
+  push_table(L, t);
   return 1;
 }
 int item(lua_State* L) {
@@ -158,7 +190,8 @@ int item(lua_State* L) {
 }
 int size(lua_State* L) {
   const Tensor t = self_at(L, "size");
-  lua_pushinteger(L, t.size(from_one(integer_at(L, 2, "size: axis"), "size: axis")));
+  const int64_t axis = from_one(integer_at(L, 2, "size: axis"), "size: axis");
+  lua_pushinteger(L, saying_from_one([&] { return t.size(axis); }));
   return 1;
 }
 int numel(lua_State* L) {
@@ -198,6 +231,10 @@ int copy_of(lua_State* L) {
 int in_place_op(lua_State* L) {
   const std::string op = lua_tostring(L, lua_upvalueindex(1));
   const Tensor x = self_at(L, (op + "_").c_str());
+  const int64_t expected = lua_tointeger(L, lua_upvalueindex(2)), given = lua_gettop(L) - 1;
+  if (given != expected)
+    fail(ErrorKind::value, op + "_", "takes ", expected, expected == 1 ? " argument" : " arguments",
+         ", got ", given);
   Tensors others;
   for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
   in_place(op, x, others);
@@ -312,13 +349,26 @@ int device(lua_State* L) {
 bool ends_with(const std::string& s, std::string_view end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
 }
+// What a tensor takes beside itself on its way to a file: its bytes in order, and a copy for them.
+void claim_file(Claimed& claimed, const Tensor& t) {
+  claimed.take(t.bytes());
+  if (!t.is_contiguous()) claimed.take(t.bytes());
+}
+
 int load_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
-  if (ends_with(path, ".npy")) return push(L, read_npy(path, device_of(L))), 1;
+  const auto loaded = [&](auto read) {
+    std::error_code unknown;  // whoever opens the file says what is wrong
+    const auto bytes = size_t(std::filesystem::file_size(path, unknown));
+    Claimed claimed(L);
+    for (int k = 0; k < 2 && !unknown; ++k) claimed.take(bytes);  // as a text and as tensors
+    return read(path, device_of(L));
+  };
+  if (ends_with(path, ".npy")) return push(L, loaded(read_npy)), 1;
   if (!ends_with(path, ".safetensors"))
     fail(ErrorKind::io, path, "expected a file that ends in .npy or .safetensors");
   lua_newtable(L);
-  for (const auto& [name, t] : read_safetensors(path, device_of(L)).tensors) {
+  for (const auto& [name, t] : loaded(read_safetensors).tensors) {
     push(L, t);
     lua_setfield(L, -2, name.c_str());
   }
@@ -326,8 +376,11 @@ int load_file(lua_State* L) {
 }
 int save_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
+  Claimed claimed(L);
   if (ends_with(path, ".npy")) {
-    write_npy(path, operand_at(L, 2, "save").detach());
+    const Tensor t = operand_at(L, 2, "save").detach();
+    claim_file(claimed, t);
+    write_npy(path, t);
     return 0;
   }
   if (!ends_with(path, ".safetensors") || !lua_istable(L, 2))
@@ -336,7 +389,8 @@ int save_file(lua_State* L) {
   std::map<std::string, Tensor> sorted;
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "save", "tensors need names");
-    sorted[lua_tostring(L, -2)] = operand_at(L, -1, "save").detach();
+    const Tensor& t = sorted[lua_tostring(L, -2)] = operand_at(L, -1, "save").detach();
+    claim_file(claimed, t);
   }
   write_safetensors(path, NamedTensors(sorted.begin(), sorted.end()));
   return 0;
@@ -361,7 +415,8 @@ void open_creation(lua_State* L) {
   luaL_setfuncs(L, methods, 0);
   for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
     lua_pushstring(L, op);
-    lua_pushcclosure(L, bind<in_place_op>, 1);
+    lua_pushinteger(L, int64_t(get_op(op).operands.size()) - 1);
+    lua_pushcclosure(L, bind<in_place_op>, 2);
     lua_setfield(L, -2, (std::string(op) + "_").c_str());
   }
   lua_pop(L, 1);

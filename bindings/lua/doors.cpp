@@ -65,7 +65,8 @@ int ask(lua_State* L) {
   Answer answer;
   {
     Claimed claimed(L);
-    answer = door(json_at(L, 1).dump(), [&](size_t bytes) { claimed.take(bytes); });
+    answer = door(json_at(L, 1).dump(), {[&](size_t bytes) { claimed.take(bytes); },
+                                         [&](Device& device) { limit_memory_of(L, device); }});
   }
   push_json(L, Json::parse(answer.json));
   for (const auto& [name, tensor] : answer.tensors) {

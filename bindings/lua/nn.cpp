@@ -1,7 +1,7 @@
 // gradus.nn({{linear = 128}, "relu", {linear = 10}}, {1, 784}): layers as configs write them, for
 // inputs like that shape. The object is called like a function; parameters() and state() give
 // tables of tensors by name, load(table) writes them, train(on) chooses training or evaluation.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/options.hpp"
 #include "ops/nn/module.hpp"
 
 #include <nlohmann/json.hpp>
@@ -22,12 +22,12 @@ nn::Sequential& self(lua_State* L) {
 int make(lua_State* L) {
   const auto& build = *static_cast<const NetworkBuilder*>(lua_touserdata(L, lua_upvalueindex(1)));
   const Shape sizes = sizes_at(L, 2, "nn: shape of an input");
-  DType dtype = DType::f32;
-  if (lua_istable(L, 3)) {
-    lua_getfield(L, 3, "dtype");
-    if (lua_type(L, -1) == LUA_TSTRING) dtype = parse_dtype(lua_tostring(L, -1));
-  }
-  nn::Sequential network = build(json_at(L, 1).dump(), Tensor::zeros(sizes, dtype, device_of(L)));
+  std::optional<DType> dtype;
+  Options options(L, 3, "nn");
+  options.dtype("dtype", dtype);
+  options.finish();
+  nn::Sequential network =
+      build(json_at(L, 1).dump(), Tensor::zeros(sizes, dtype.value_or(DType::f32), device_of(L)));
   using Owned = std::unique_ptr<nn::Sequential>;
   new (lua_newuserdatauv(L, sizeof(Owned), 0))
       Owned(std::make_unique<nn::Sequential>(std::move(network)));
@@ -85,7 +85,7 @@ int text(lua_State* L) {
   return 1;
 }
 int collect(lua_State* L) {
-  if (auto* const n = static_cast<std::unique_ptr<nn::Sequential>*>(lua_touserdata(L, 1)))
+  if (auto* const n = static_cast<std::unique_ptr<nn::Sequential>*>(luaL_testudata(L, 1, kNetwork)))
     n->reset();
   return 0;
 }

@@ -266,14 +266,8 @@ int run_op(lua_State* L) {
   for (size_t i = 0; i < attrs.size() && callee.required; ++i)
     if (attrs[i].is_none() && !op.attrs[i].optional)
       rows::attrs_of(op, {});  // says which is missing
-  Outputs outputs = [&] {
-    try {
-      return with_room(L, [&] { return op.call(operands, attrs); });
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::index || !e.message().starts_with("axis ")) throw;
-      fail(e.kind(), e.op(), e.message(), "; here axes count from 0, in Lua from 1");
-    }
-  }();
+  Outputs outputs =
+      saying_from_one([&] { return with_room(L, [&] { return op.call(operands, attrs); }); });
   const int n = int(outputs.size());
   n == 1 ? push(L, std::move(outputs[0])) : push(L, std::move(outputs));
   return n;

@@ -1,7 +1,10 @@
 // gradus.optim.sgd(parameters, {lr = 0.1, momentum = 0.9}), adam, adamw: objects with step() and
 // zero_grad(); lr may be set between steps.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/options.hpp"
 #include "ops/optim/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
 
 namespace gradus::lua {
 
@@ -21,50 +24,6 @@ Owned& self(lua_State* L) {
   return *o;
 }
 
-// Takes one number or boolean out of the options; what is left over is nobody's.
-class Options {
- public:
-  Options(lua_State* L, int index, std::string who) : L_(L), index_(index), who_(std::move(who)) {
-    if (lua_isnoneornil(L, index)) return;
-    if (!lua_istable(L, index))
-      fail(ErrorKind::value, who_, "expected a table of options, got ", kind_at(L, index));
-    there_ = true;
-  }
-  void number(const char* name, double& to) {
-    known_.emplace_back(name);
-    if (!there_) return;
-    lua_getfield(L_, index_, name);
-    if (lua_type(L_, -1) == LUA_TNUMBER)
-      to = lua_tonumber(L_, -1);
-    else if (!lua_isnil(L_, -1))
-      fail(ErrorKind::value, who_, name, ": expected a number, got ", kind_at(L_, -1));
-    lua_pop(L_, 1);
-  }
-  void boolean(const char* name, bool& to) {
-    known_.emplace_back(name);
-    if (!there_) return;
-    lua_getfield(L_, index_, name);
-    if (!lua_isnil(L_, -1)) to = lua_toboolean(L_, -1) != 0;
-    lua_pop(L_, 1);
-  }
-  void finish() const {
-    if (!there_) return;
-    for (lua_pushnil(L_); lua_next(L_, index_); lua_pop(L_, 1)) {
-      const std::string name = lua_type(L_, -2) == LUA_TSTRING ? lua_tostring(L_, -2) : "?";
-      if (std::find(known_.begin(), known_.end(), name) == known_.end())
-        fail(ErrorKind::value, who_, "there is no option \"", name, "\"",
-             did_you_mean(name, known_));
-    }
-  }
-
- private:
-  lua_State* L_;
-  int index_;
-  std::string who_;
-  bool there_ = false;
-  std::vector<std::string> known_{};
-};
-
 nn::NamedTensors parameters_at(lua_State* L, int index) {
   nn::NamedTensors out;
   if (lua_istable(L, index) && lua_rawlen(L, index) == 0) {
@@ -83,6 +42,11 @@ nn::NamedTensors parameters_at(lua_State* L, int index) {
   return out;
 }
 
+void check_lr(const char* who, double lr) {
+  if (!(lr >= 0 && lr < INFINITY))
+    fail(ErrorKind::value, who, "lr is ", lr, ", expected 0 or more");
+}
+
 enum class Kind { sgd, adam, adamw };
 template <Kind K>
 int make(lua_State* L) {
@@ -90,6 +54,7 @@ int make(lua_State* L) {
   Options options(L, 2, name);
   double lr = K == Kind::sgd ? 0.01 : 1e-3;
   options.number("lr", lr);
+  check_lr(name, lr);
   optim::Rule rule;
   if constexpr (K == Kind::sgd) {
     optim::Sgd r;
@@ -144,11 +109,12 @@ int get(lua_State* L) {
 int set(lua_State* L) {
   if (std::string_view(luaL_checkstring(L, 2)) != "lr" || lua_type(L, 3) != LUA_TNUMBER)
     fail(ErrorKind::value, "optim", "lr alone can be set, to a number");
+  check_lr("optim", lua_tonumber(L, 3));
   self(L).lr = lua_tonumber(L, 3);
   return 0;
 }
 int collect(lua_State* L) {
-  if (auto* const o = static_cast<Owned*>(lua_touserdata(L, 1))) *o = {};
+  if (auto* const o = static_cast<Owned*>(luaL_testudata(L, 1, kOptimizer))) *o = {};
   return 0;
 }
 
@@ -162,6 +128,16 @@ void open_optim(lua_State* L) {
   luaL_setfuncs(L, methods, 0);
   lua_pushstring(L, kOptimizer);
   lua_setfield(L, -2, "__metatable");
+  lua_newtable(L);
+  for (const char* name : {"lr", "steps"}) {
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, name);
+  }
+  for (const char* name : {"step", "zero_grad"}) {
+    lua_getfield(L, -2, name);
+    lua_setfield(L, -2, name);
+  }
+  lua_setfield(L, -2, kNames);
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"sgd", bind<make<Kind::sgd>>},
                                 {"adam", bind<make<Kind::adam>>},

@@ -1,6 +1,6 @@
 // for i in gradus.progress(100, {text = "train"}) do ... end; a table or a tensor in place of the
 // number gives i and its i-th value. bar:set{loss = l} shows a number beside the bar.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/options.hpp"
 
 #include <algorithm>
 
@@ -33,12 +33,9 @@ int make(lua_State* L) {
   else
     fail(ErrorKind::value, "progress", "expected a number, a table or a tensor, got ",
          kind_at(L, 1));
-  if (lua_istable(L, 2)) {
-    lua_getfield(L, 2, "text");
-    if (lua_type(L, -1) == LUA_TSTRING) bar->loop.text = lua_tostring(L, -1);
-  } else if (!lua_isnoneornil(L, 2)) {
-    fail(ErrorKind::value, "progress", "expected {text = ...}, got ", kind_at(L, 2));
-  }
+  Options options(L, 2, "progress");
+  options.text("text", bar->loop.text);
+  options.finish();
   using Owned = std::unique_ptr<Bar>;
   new (lua_newuserdatauv(L, sizeof(Owned), 1)) Owned(std::move(bar));
   luaL_setmetatable(L, kBar);
@@ -101,7 +98,8 @@ int close(lua_State* L) {
   return 0;
 }
 int collect(lua_State* L) {
-  if (auto* const bar = static_cast<std::unique_ptr<Bar>*>(lua_touserdata(L, 1))) bar->reset();
+  if (auto* const bar = static_cast<std::unique_ptr<Bar>*>(luaL_testudata(L, 1, kBar)))
+    bar->reset();
   return 0;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 
 namespace gradus::lua {
@@ -22,8 +21,12 @@ std::string bytes_text(size_t n) {
 // ---- limits
 
 size_t bytes_of(const State& s) {
-  const size_t live = s.device->pool().stats().live;
-  return s.bytes + s.claimed + (live > s.tensors_before ? live - s.tensors_before : 0);
+  size_t all = s.bytes + s.claimed;
+  for (const State::Limited& d : s.devices) {
+    const size_t live = d.device->pool().stats().live;
+    all += live > d.live ? live - d.live : 0;
+  }
+  return all;
 }
 
 void* allocate(void* user, void* old, size_t old_size, size_t size) {
@@ -72,8 +75,8 @@ void lift_limits(State& s) {
   s.over.clear();
   s.options.limits = {};
   s.memory = 0;
-  for (const auto& [device, limit] : s.limits_before) device->pool().set_limit(limit);
-  s.limits_before.clear();
+  for (const State::Limited& d : s.devices) d.device->pool().set_limit(d.limit);
+  s.devices.clear();
 }
 
 // ---- errors
@@ -87,7 +90,8 @@ int add_traceback(lua_State* L) {
       lua_remove(L, 1);
     }
   }
-  luaL_traceback(L, L, lua_tostring(L, 1), 1);
+  keep_traceback(L);
+  lua_pushfstring(L, "%s\n%s", lua_tostring(L, 1), state_of(L).traceback.c_str());
   return 1;
 }
 
@@ -117,12 +121,12 @@ int add_traceback(lua_State* L) {
   fail(status == LUA_ERRSYNTAX ? ErrorKind::config : ErrorKind::value, "", text);
 }
 
-int load(State& s, const std::string& text, const std::string& name) {
-  // A first line that begins with # is for the shell.
-  std::string code = text;
-  if (!code.empty() && code[0] == '#') code.insert(0, "--");
-  return luaL_loadbufferx(s.L, code.data(), code.size(), ("@" + name).c_str(),
+int load(State& s, std::string_view text, const std::string& name) {
+  return luaL_loadbufferx(s.L, text.data(), text.size(), ("@" + name).c_str(),
                           s.options.unsafe ? "bt" : "t");
+}
+int load_file(State& s, const std::string& text, const std::string& name) {
+  return load(s, lua_part(text), name);
 }
 
 // Calls what lies on top; `results` values stay.
@@ -138,7 +142,34 @@ void run_chunk(State& s, int arguments, int results) {
   lua_remove(s.L, 1);
 }
 
+// Is this error of syntax that the text ends too early?
+bool is_begun(lua_State* L) { return std::string_view(lua_tostring(L, -1)).ends_with("<eof>"); }
+
+// Shows what an input at the prompt gave, and keeps the first value as `_`: past whatever guards
+// the globals.
+int show(lua_State* L) {
+  const int results = lua_gettop(L);
+  luaL_checkstack(L, 4, "too many values");
+  lua_pushglobaltable(L);
+  lua_pushliteral(L, "_");
+  lua_pushvalue(L, 1);
+  lua_rawset(L, -3);
+  lua_pushliteral(L, "print");
+  if (lua_rawget(L, -2) != LUA_TFUNCTION) lua_pushcfunction(L, print);
+  lua_insert(L, 1);
+  lua_settop(L, results + 1);
+  lua_call(L, results, 0);
+  return 0;
+}
+
 }  // namespace
+
+std::string_view lua_part(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";  // of UTF-8, by some editors
+  if (text.starts_with(mark)) text.remove_prefix(mark.size());
+  if (text.starts_with('#')) text.remove_prefix(std::min(text.find('\n'), text.size()));
+  return text;
+}
 
 void count(lua_State* L) {
   State& s = state_of(L);
@@ -157,16 +188,43 @@ void count(lua_State* L) {
       return;
   }
   lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-  luaL_error(L, "%s", s.over.c_str());
+  push_error(L, s.over.c_str());
+  lua_error(L);
+}
+
+void push_error(lua_State* L, const char* text) {
+  lua_Debug frame;
+  for (int level = 0; lua_getstack(L, level, &frame); ++level) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.currentline <= 0) continue;
+    lua_pushfstring(L, "%s:%d: %s", frame.short_src, frame.currentline, text);
+    return;
+  }
+  lua_pushstring(L, text);
+}
+
+int keep_traceback(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TSTRING) return 1;
+  State& s = state_of(L);
+  luaL_traceback(L, L, nullptr, 1);
+  const std::string text = lua_tostring(L, 1), now = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  // On its way through C++ code an error loses its innermost frames; the others are still the same.
+  constexpr std::string_view head = "stack traceback:";
+  if (text != s.raised || !s.traceback.ends_with(std::string_view(now).substr(head.size())))
+    s.traceback = now;
+  s.raised = text;
+  return 1;
 }
 
 void limit_memory_of(lua_State* L, Device& device) {
   State& s = state_of(L);
   if (s.memory == 0) return;
-  for (const auto& [known, limit] : s.limits_before)
-    if (known == &device) return;
-  const size_t before = device.pool().limit(), most = device.pool().stats().live + s.memory;
-  s.limits_before.emplace_back(&device, before);
+  for (const State::Limited& d : s.devices)
+    if (d.device == &device) return;
+  const size_t before = device.pool().limit(), live = device.pool().stats().live;
+  const size_t most = live + s.memory;
+  s.devices.push_back({&device, before, live});
   if (before == 0 || before > most) device.pool().set_limit(most);
 }
 
@@ -183,7 +241,17 @@ void Claimed::take(size_t bytes) {
   s.claimed += bytes;
 }
 
-size_t used_bytes(lua_State* L) { return bytes_of(state_of(L)); }
+void keep_limit(lua_State* L) {
+  State& s = state_of(L);
+  s.uncollected += std::exchange(s.made, 0);
+  const size_t used = bytes_of(s);
+  if (used <= s.memory && (s.uncollected <= s.memory / 8 || used <= s.memory / 4 * 3)) return;
+  collect_all(L);
+  s.uncollected = 0;
+  if (const size_t left = bytes_of(s); left > s.memory)
+    fail(ErrorKind::memory, "memory", "the last result leaves no room: ", bytes_text(left),
+         " are in use, by Lua and by tensors on all devices");
+}
 
 void note(lua_State* L, const Error& e) {
   State& s = state_of(L);
@@ -240,7 +308,6 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   State& s = *state_;
   s.options = options;
   s.device = options.device ? options.device : &default_device();
-  s.tensors_before = s.device->pool().stats().live;
   s.sandboxed = !options.unsafe;
   s.memory = options.limits.memory;
   s.L = lua_newstate(allocate, &s);
@@ -299,21 +366,21 @@ Script::~Script() {
   lua_close(state_->L);
   free_spare(*state_);
   free_dead(*state_);
-  for (const auto& [device, limit] : state_->limits_before) device->pool().set_limit(limit);
+  for (const State::Limited& d : state_->devices) d.device->pool().set_limit(d.limit);
 }
 
 const nn::NamedTensors& Script::leaves() const { return state_->leaves; }
 
 void Script::run(const std::string& text, const std::string& name) {
   State& s = *state_;
-  if (const int status = load(s, text, name); status != LUA_OK) raise(s, status);
+  if (const int status = load_file(s, text, name); status != LUA_OK) raise(s, status);
   s.texts[name] = text;
   for (const std::string& a : s.options.arguments) lua_pushstring(s.L, a.c_str());
   run_chunk(s, int(s.options.arguments.size()), 0);
 }
 
 void Script::check(const std::string& text, const std::string& name) {
-  if (const int status = load(*state_, text, name); status != LUA_OK) raise(*state_, status);
+  if (const int status = load_file(*state_, text, name); status != LUA_OK) raise(*state_, status);
   lua_settop(state_->L, 0);
 }
 
@@ -324,65 +391,21 @@ bool Script::run_line(const std::string& text) {
   s.interrupted = false;
   s.out_of_memory = false;
   limited(s) ? lua_sethook(L, hook, LUA_MASKCOUNT, kHookEvery) : lua_sethook(L, nullptr, 0, 0);
-  // As an expression first, so that nobody has to type `return`.
+  // As an expression first, so that nobody has to type `return`. What is begun as either goes on.
   if (load(s, "return " + text, "input") != LUA_OK) {
-    lua_pop(L, 1);
+    const bool begun = is_begun(L);
     if (const int status = load(s, text, "input"); status != LUA_OK) {
-      const std::string said = lua_tostring(L, -1);
-      constexpr std::string_view end = "<eof>";
-      if (status == LUA_ERRSYNTAX && said.size() >= end.size() &&
-          said.compare(said.size() - end.size(), end.size(), end) == 0) {
-        lua_settop(L, 0);
-        return false;
-      }
+      if (begun || (status == LUA_ERRSYNTAX && is_begun(L))) return lua_settop(L, 0), false;
       raise(s, status);
     }
+    lua_remove(L, 1);
   }
   run_chunk(s, 0, LUA_MULTRET);
   if (lua_gettop(L) == 0) return true;
-  lua_pushvalue(L, 1);
-  lua_setglobal(L, "_");
-  lua_getglobal(L, "print");
+  lua_pushcfunction(L, show);
   lua_insert(L, 1);
   run_chunk(s, lua_gettop(L) - 1, 0);
   return true;
-}
-
-std::vector<std::string> Script::complete(const std::string& before) {
-  lua_State* const L = state_->L;
-  size_t begin = before.size();
-  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(before[begin - 1])) ||
-                       std::strchr("_.:", before[begin - 1])))
-    --begin;
-  std::string path = before.substr(begin);
-  const size_t last = path.find_last_of(".:");
-  const std::string stem = last == std::string::npos ? path : path.substr(last + 1);
-  // The value before the last dot, reached by plain fields.
-  lua_pushglobaltable(L);
-  std::string owner = last == std::string::npos ? "" : path.substr(0, last);
-  for (size_t at = 0; at < owner.size() && lua_istable(L, -1);) {
-    const size_t dot = std::min(owner.find_first_of(".:", at), owner.size());
-    lua_pushstring(L, owner.substr(at, dot - at).c_str());
-    lua_rawget(L, -2);
-    lua_remove(L, -2);
-    at = dot + 1;
-  }
-  if (tensor_at(L, -1)) {
-    lua_pop(L, 1);
-    push_methods(L);
-  } else if (lua_type(L, -1) == LUA_TSTRING) {
-    lua_pop(L, 1);
-    lua_getglobal(L, "string");
-  }
-  std::vector<std::string> out;
-  if (lua_istable(L, -1))
-    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
-      if (lua_type(L, -2) == LUA_TSTRING)
-        if (const std::string name = lua_tostring(L, -2); name.compare(0, stem.size(), stem) == 0)
-          out.push_back(before.substr(0, before.size() - stem.size()) + name);
-  lua_settop(L, 0);
-  std::sort(out.begin(), out.end());
-  return out;
 }
 
 void Script::interrupt() {

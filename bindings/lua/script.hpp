@@ -16,7 +16,7 @@
 namespace gradus::lua {
 
 struct Limits {               // 0: none
-  size_t memory = 0;          // bytes of Lua and of tensors together
+  size_t memory = 0;          // bytes of Lua, claims and tensors on all devices together
   double seconds = 0;         // of Lua code; a loop inside a C function is the caller's to end
   uint64_t instructions = 0;  // of Lua's machine, to the next thousand
 };
@@ -27,9 +27,11 @@ struct Answer {
   std::string json = "{}";
   std::vector<std::pair<std::string, Tensor>> tensors{};
 };
-// `claim` counts host memory under the script's limit until the door answers: Error(memory) where
-// it leaves no room.
-using Claim = std::function<void(size_t bytes)>;
+// What a door takes counts under the script's limit, where there is no room with Error(memory).
+struct Claim {
+  std::function<void(size_t bytes)> host;      // until the door answers
+  std::function<void(Device& device)> device;  // tensors on it, until the script ends
+};
 using Door = std::function<Answer(const std::string& json, const Claim& claim)>;
 
 // Is this attribute an axis, which scripts count from 1?
@@ -38,7 +40,8 @@ bool is_axis(const OpInfo& op, const AttrSpec& spec);
 // Layers as a config writes them (JSON), built for inputs like `probe`.
 using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;
 
-// When a script comes to backward() or gradus.grad(), leaves it, or calls gradus.audit.mark.
+// When a script comes to backward(), gradus.grad() or what walks a graph in gradus.audit (backward,
+// check, stepper), leaves it, or calls gradus.audit.mark.
 enum class Moment { backward, walked, mark };
 // Looks at the graph behind these roots, which has not been walked yet; seeds may be undefined or
 // none. True: the script ends here, as at a limit, and run() returns.
@@ -83,7 +86,8 @@ class Script {
   // For a prompt. Runs one input: an expression prints its values, and the first is `_`.
   // False: the text is the beginning of something longer, nothing ran.
   bool run_line(const std::string& text);
-  // Names that continue what stands before the cursor: globals, fields, methods of tensors.
+  // Whole lines that continue what stands before the cursor: globals, fields, behind a dot
+  // properties and behind a colon methods of tensors, networks and whatever else has some.
   std::vector<std::string> complete(const std::string& before);
 
   // Of a script that was ended by who looks at it: its leaves that require a gradient, by the names

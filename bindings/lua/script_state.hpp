@@ -16,18 +16,23 @@ struct Script::State : Types {
   ScriptOptions options;
   Device* device = nullptr;
   lua_State* L = nullptr;
-  size_t bytes = 0;                                         // of Lua's own
-  Spare* spare = nullptr;                                   // a list,
-  size_t spares = 0;                                        // and its length
-  size_t unchecked = 0;                                     // of them, since the last look at all
-  size_t claimed = 0;                                       // host memory of a door
-  size_t tensors_before = 0;                                // live on the device when this began
-  std::vector<std::pair<Device*, size_t>> limits_before{};  // of the devices it limits
-  bool out_of_memory = false;                               // was anything refused by the limit?
+  size_t uncollected = 0;  // of tensors, made since all was
+  size_t bytes = 0;        // of Lua's own
+  Spare* spare = nullptr;  // a list,
+  size_t spares = 0;       // and its length
+  size_t unchecked = 0;    // of them, since the last look at all
+  size_t claimed = 0;      // host memory of a door
+  struct Limited {
+    Device* device;
+    size_t limit, live;  // of its pool, before
+  };
+  std::vector<Limited> devices{};
+  bool out_of_memory = false;  // was anything refused by the limit?
   uint64_t instructions = 0;
   std::chrono::steady_clock::time_point begin;
-  std::string over{};  // which limit was passed
-  bool ended = false;  // by who looks at it
+  std::string over{};                 // which limit was passed
+  std::string raised{}, traceback{};  // the last error's text, where it was raised
+  bool ended = false;                 // by who looks at it
   nn::NamedTensors leaves{};
   std::map<std::string, std::string> texts{};  // that were run, by name
   std::atomic<bool> interrupted = false;
@@ -43,6 +48,11 @@ inline void hook(lua_State* L, lua_Debug*) { count(L); }
 inline bool limited(const State& s) {
   return s.options.limits.instructions > 0 || s.options.limits.seconds > 0;
 }
+
+int print(lua_State* L);
+// Of a file's text, what is Lua: without a mark of UTF-8, and without a first line for the shell
+// (#!), whose end stays.
+std::string_view lua_part(std::string_view text);
 
 void open_libraries(lua_State* L, bool unsafe);
 // Of the table on top, called `name`, and of the tables in it: a name that is not there is an

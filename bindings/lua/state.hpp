@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <lua.hpp>
 #include <nlohmann/json_fwd.hpp>
 
@@ -38,7 +39,10 @@ class Raised : public std::exception {
 
 // The script's limit of memory holds on this device too, until the script's end.
 void limit_memory_of(lua_State* L, Device& device);
-size_t used_bytes(lua_State* L);  // by Lua, by tensors on its device, and claimed
+// Tensors were made: do they, on all devices, Lua and what is claimed fit together? Collects near
+// the limit, where Lua's own emergency collection would come too late to free tensors.
+// Error(memory).
+void keep_limit(lua_State* L);
 // Host memory under the script's limit, while it lives.
 class Claimed {
  public:
@@ -52,6 +56,9 @@ class Claimed {
   lua_State* L_;
   size_t before_;
 };
+
+// Pushes the text of an error after the place of the script it is raised at, "train.lua:12: ".
+void push_error(lua_State* L, const char* text);
 
 // Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
 void note(lua_State* L, const Error& e);
@@ -78,13 +85,9 @@ int bind(lua_State* L) {
     e.push(L);
   } catch (const Error& e) {
     note(L, e);
-    luaL_where(L, 1);
-    lua_pushstring(L, e.what());
-    lua_concat(L, 2);
+    push_error(L, e.what());
   } catch (const std::exception& e) {
-    luaL_where(L, 1);
-    lua_pushstring(L, e.what());
-    lua_concat(L, 2);
+    push_error(L, e.what());
   }
   return lua_error(L);
 }
@@ -108,12 +111,19 @@ auto with_room(lua_State* L, F&& f) {
   return f();
 }
 
+// A message handler: keeps where an error was raised, for the script's traceback.
+int keep_traceback(lua_State* L);
 // Calls the function below its `arguments` values, as lua_call does, for C++ code that Lua's errors
 // must not pass through unseen (engine code may have to put something back), and may have another
 // device for new tensors.
 inline void call(lua_State* L, int arguments, int results) {
   const DeviceScope scope(device_of(L));
-  if (lua_pcall(L, arguments, results, 0) != LUA_OK) throw Raised(L);
+  const int handler = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, keep_traceback);
+  lua_insert(L, handler);
+  const int status = lua_pcall(L, arguments, results, handler);
+  lua_remove(L, handler);
+  if (status != LUA_OK) throw Raised(L);
 }
 
 // ---- tensors
@@ -131,9 +141,14 @@ struct Types {
   size_t block = 0;               // bytes that Lua allocates for such a userdata; 0: not known yet
   std::vector<Tensor> dead = {};  // taken out of userdata, to be freed
   bool sandboxed = true;
-  size_t memory = 0;  // the limit; 0: none
-  size_t made = 0;    // bytes of tensors since the last full collection, under a limit
+  size_t memory = 0;                    // the limit; 0: none
+  size_t made = 0;                      // bytes of tensors since keep_limit(), under a limit
   const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
+  struct Late {
+    const void* userdata;
+    std::function<Tensor()> make;
+  };
+  std::vector<Late> late = {};  // tensors that nobody has looked at yet (push_late)
   std::shared_ptr<const bool> open = std::make_shared<const bool>(true);  // until the state closes
 };
 inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
@@ -147,6 +162,9 @@ void free_dead(Types& types);
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);
 void push(lua_State* L, Tensors list);  // one value each
+// Pushes a tensor that is made when it is first looked at, so that it can be known whether it was.
+// The caller keeps it on the stack and cuts Types::late back when that may no longer happen.
+void push_late(lua_State* L, std::function<Tensor()> make);
 // The tensor at an index, or nullptr if something else stands there.
 Tensor* tensor_at(lua_State* L, int index);
 // The first argument of a method, which must be a tensor; `what` is called.
@@ -175,6 +193,16 @@ nlohmann::json json_at(lua_State* L, int index, int depth = 0);
 
 // An axis or a subscript as Lua counts, from 1 or from the end by negative numbers, to that of C++.
 int64_t from_one(int64_t k, const char* what);
+// f(), whose error about an axis says how both count.
+template <class F>
+auto saying_from_one(F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::index || !e.message().starts_with("axis ")) throw;
+    fail(e.kind(), e.op(), e.message(), "; here axes count from 0, in Lua from 1");
+  }
+}
 
 const LoopView& loop_view(lua_State* L);
 
@@ -204,6 +232,11 @@ void open_op(lua_State* L, const OpInfo& op);  // gradus.NAME, x:NAME(); pushes 
 void open_nn(lua_State* L, const NetworkBuilder& build);
 void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
 void push_methods(lua_State* L);  // the table of tensors' methods
+std::vector<const char*> tensor_properties();
+bool push_property(lua_State* L, const Tensor& t, std::string_view name);  // false: no such one
+// In the metatable of a type whose __index is a function: a table whose keys are its properties and
+// methods, for completion.
+constexpr const char* kNames = "gradus.names";
 
 // t[key] and t[key] = value.
 Tensor subscript(lua_State* L, const Tensor& t, int key);

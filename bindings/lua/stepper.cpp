@@ -8,6 +8,8 @@
 #include "bindings/lua/audit.hpp"
 #include "ops/audit/stepper.hpp"
 
+#include <cmath>
+
 namespace gradus::lua {
 
 namespace {
@@ -29,12 +31,16 @@ const char* name_at(lua_State* L, int index) {
 }
 
 int make(lua_State* L) {
-  const Subject subject(L, "audit.stepper");
+  Subject subject(L, "audit.stepper");
   if (subject.roots.empty()) fail(ErrorKind::value, "audit.stepper", "the function gave no tensor");
-  const audit::Unwatched quiet;
-  auto stepper = std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots));
-  new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(stepper));
-  luaL_setmetatable(L, kStepper);
+  subject.begin_walk(L);
+  {
+    const audit::Unwatched quiet;
+    auto stepper = std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots));
+    new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(stepper));
+    luaL_setmetatable(L, kStepper);
+  }
+  subject.end_walk(L);
   return 1;
 }
 
@@ -82,8 +88,9 @@ int run(lua_State* L) {
   option("op", [&] { breakpoints.push_back(s.at_op(text_option(L, 2, "op"))); });
   option("path", [&] { breakpoints.push_back(s.at_path(text_option(L, 2, "path"))); });
   option("norm", [&] {
-    if (lua_type(L, -1) != LUA_TNUMBER)
-      fail(ErrorKind::value, "audit.stepper", "norm: expected a number, got ", kind_at(L, -1));
+    if (lua_type(L, -1) != LUA_TNUMBER || !std::isfinite(lua_tonumber(L, -1)))
+      fail(ErrorKind::value, "audit.stepper", "norm: expected a finite number, got ",
+           lua_type(L, -1) == LUA_TNUMBER ? std::string(lua_tostring(L, -1)) : kind_at(L, -1));
     breakpoints.push_back({Kind::norm, -1, "", lua_tonumber(L, -1)});
   });
   option("nan", [&] {
@@ -123,7 +130,7 @@ int set(lua_State* L) {
   return 0;
 }
 int collect(lua_State* L) {
-  if (auto* const s = static_cast<Owned*>(lua_touserdata(L, 1))) s->reset();
+  if (auto* const s = static_cast<Owned*>(luaL_testudata(L, 1, kStepper))) s->reset();
   return 0;
 }
 

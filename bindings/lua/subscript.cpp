@@ -9,6 +9,7 @@
 #include "bindings/lua/state.hpp"
 #include "ops/ops.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace gradus::lua {
@@ -66,18 +67,24 @@ Item item_at(lua_State* L, int index) {
   return {true, false, n[0], n[1], n.size() == 3 ? n[2] : 1};
 }
 
-std::vector<Item> items_at(lua_State* L, int key) {
+std::vector<Item> items_at(lua_State* L, int key, const Tensor& t) {
   std::vector<Item> items;
+  const auto check_count = [&](int64_t n) {
+    if (n > t.rank()) fail(ErrorKind::index, "index", n, " subscripts for a shape of ", t.sizes());
+  };
   if (lua_istable(L, key)) {
+    check_count(int64_t(lua_rawlen(L, key)));
     each_of(L, key, [&] { items.push_back(item_at(L, lua_gettop(L))); });
   } else if (lua_type(L, key) == LUA_TSTRING) {
     const std::string all = lua_tostring(L, key);
+    check_count(std::count(all.begin(), all.end(), ',') + 1);
     for (size_t at = 0; at <= all.size();) {
       const size_t comma = std::min(all.find(',', at), all.size());
       items.push_back(parse_item(std::string_view(all).substr(at, comma - at), all));
       at = comma + 1;
     }
   } else {
+    check_count(1);
     items.push_back(item_at(L, key));
   }
   return items;
@@ -92,9 +99,6 @@ int64_t place(int64_t k, int64_t size, int64_t axis, const Tensor& t) {
 }
 
 Tensor view_of(const Tensor& t, const std::vector<Item>& items) {
-  if (int64_t(items.size()) > t.rank())
-    fail(ErrorKind::index, "index", int64_t(items.size()), " subscripts for a shape of ",
-         t.sizes());
   Tensor out = t;
   int64_t axis = 0;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -130,7 +134,7 @@ Tensor subscript(lua_State* L, const Tensor& t, int key) {
     return select(t, 0, place(lua_tointeger(L, key), t.size(0), 0, t));
   if (const Tensor* const k = tensor_at(L, key))
     return k->dtype() == DType::bool_ ? masked_select(t, *k) : index_select(t, 0, *k);
-  return view_of(t, items_at(L, key));
+  return view_of(t, items_at(L, key, t));
 }
 
 void assign(lua_State* L, const Tensor& t, int key, int value) {
@@ -147,7 +151,7 @@ void assign(lua_State* L, const Tensor& t, int key, int value) {
       in_place("masked_scatter", t, {*k, v});
     return;
   }
-  const Tensor view = view_of(t, items_at(L, key));
+  const Tensor view = view_of(t, items_at(L, key, t));
   if (v.is_number())
     fill_(view, v);
   else

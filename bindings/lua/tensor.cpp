@@ -1,8 +1,10 @@
 // The type gradus.Tensor: a userdata that holds one handle, its operators and properties.
 #include "bindings/lua/state.hpp"
 #include "engine/graph.hpp"
+#include "ops/audit/watch.hpp"
 #include "ops/ops.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -41,9 +43,31 @@ int close(lua_State* L) {
   return 0;
 }
 
+// to_string shows three elements at each end of a longer axis, and copies all: of a large tensor it
+// gets the ends alone.
+constexpr int64_t kEnds = 8, kLarge = 64 << 10;
+Tensor ends(const Tensor& t, int64_t axis) {
+  if (axis == t.rank()) return t;
+  const int64_t n = t.size(axis);
+  if (n <= kEnds) return ends(t, axis + 1);
+  return cat({ends(slice(t, axis, 0, kEnds / 2), axis + 1),
+              ends(slice(t, axis, n - kEnds / 2, n), axis + 1)},
+             axis);
+}
+std::string elements_text(lua_State* L, const Tensor& t) {
+  if (t.numel() <= kLarge) return t.to_string();
+  double bytes = 4 * sizeof(double);  // of an element, as a number and as text
+  for (const int64_t n : t.sizes()) bytes *= double(std::min(n, kEnds));
+  Claimed claimed(L);
+  claimed.take(size_t(std::min(bytes, 1e18)));
+  const NoGrad off;
+  const audit::Unwatched quiet;
+  return ends(t.detach(), 0).to_string();
+}
+
 int text(lua_State* L) {
   const Tensor& t = self(L);
-  std::string s = t.defined() ? t.to_string() : "freed tensor";
+  std::string s = t.defined() ? elements_text(L, t) : "freed tensor";
   if (t.defined() && t.rank() > 0) s += join("\n", t.dtype(), " ", to_text(t.sizes()));
   lua_pushlstring(L, s.data(), s.size());
   return 1;
@@ -144,17 +168,24 @@ constexpr Property kProperties[] = {
        push(L, transpose(t, 0, 1));
      }}};
 
+// "1", ":,2" are subscripts; names begin with a letter.
+bool is_subscript(std::string_view text) {
+  return text.empty() || text.find(':') != std::string_view::npos ||
+         !(std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_');
+}
+
 int get(lua_State* L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     const std::string_view name = lua_tostring(L, 2);
     const Tensor& t = alive(L);
-    for (const Property& p : kProperties)
-      if (name == p.name) return p.get(L, t), 1;
-    if (name.find(':') != std::string_view::npos) return push(L, subscript(L, t, 2)), 1;
+    if (push_property(L, t, name)) return 1;
+    if (is_subscript(name)) return push(L, subscript(L, t, 2)), 1;
     std::vector<std::string> known;
     for (const Property& p : kProperties) known.emplace_back(p.name);
-    for (const OpInfo& op : all_ops()) known.push_back(op.name);
-    fail(ErrorKind::value, "tensor", "has no \"", name, "\"",
+    push_methods(L);
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) known.emplace_back(lua_tostring(L, -2));
+    std::sort(known.begin(), known.end());
+    fail(ErrorKind::value, "tensor", "has no \"", name.substr(0, 100), "\"",
          did_you_mean(std::string(name), known));
   }
   push(L, subscript(L, alive(L), 2));
@@ -173,7 +204,7 @@ int method_or_get(lua_State* L) {
 
 int set(lua_State* L) {
   Tensor& t = alive(L);
-  if (lua_type(L, 2) == LUA_TSTRING && !std::strchr(lua_tostring(L, 2), ':')) {
+  if (lua_type(L, 2) == LUA_TSTRING && !is_subscript(lua_tostring(L, 2))) {
     const std::string_view name = lua_tostring(L, 2);
     if (name == "requires_grad") {
       t.set_requires_grad(lua_toboolean(L, 3) != 0);
@@ -195,14 +226,10 @@ void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
-  // Near a limit Lua's own emergency collection would come too late to free tensors.
   Types& types = types_of(L);
   if (types.memory > 0) {
     types.made += kBody + t.bytes();
-    if (types.made > types.memory / 8 && used_bytes(L) > types.memory / 4 * 3) {
-      collect_all(L);
-      types.made = 0;
-    }
+    if (types.made > types.memory / 32) keep_limit(L);
   }
   new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{types.mark, std::move(t)};
   lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
@@ -217,9 +244,27 @@ void push(lua_State* L, Tensors list) {
   luaL_checkstack(L, int(list.size()), "too many results");
   for (Tensor& t : list) push(L, std::move(t));
 }
+void push_late(lua_State* L, std::function<Tensor()> make) {
+  Types& types = types_of(L);
+  void* const box = new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{0, Tensor()};
+  lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
+  lua_setmetatable(L, -2);
+  types.late.push_back({box, std::move(make)});
+}
+namespace {
+Tensor* late_tensor(Types& types, Box* box) {
+  const auto at = std::find_if(types.late.begin(), types.late.end(),
+                               [&](const Types::Late& l) { return l.userdata == box; });
+  if (at == types.late.end()) return nullptr;
+  box->tensor = at->make();
+  box->mark = types.mark;
+  return &box->tensor;
+}
+}  // namespace
 Tensor* tensor_at(lua_State* L, int index) {
   auto* const box = static_cast<Box*>(lua_touserdata(L, index));
-  if (!box || lua_rawlen(L, index) != sizeof(Box) || box->mark != types_of(L).mark) return nullptr;
+  if (!box || lua_rawlen(L, index) != sizeof(Box)) return nullptr;
+  if (Types& types = types_of(L); box->mark != types.mark) return late_tensor(types, box);
   return &box->tensor;
 }
 
@@ -251,7 +296,13 @@ void collect_all(lua_State* L) {
 std::string kind_at(lua_State* L, int index) {
   if (lua_isnone(L, index)) return "nothing";
   const std::string name = luaL_typename(L, index);
-  return name == "nil" ? name : (tensor_at(L, index) ? "a tensor" : "a " + name);
+  if (name == "nil") return name;
+  if (tensor_at(L, index)) return "a tensor";
+  if (!lua_getmetatable(L, index)) return "a " + name;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
+  const bool late = lua_rawequal(L, -1, -2) != 0;
+  lua_pop(L, 2);
+  return late ? "an argument that slope kept and did not look at" : "a " + name;
 }
 
 Tensor operand_at(lua_State* L, int index, const char* what) {
@@ -301,6 +352,17 @@ int64_t from_one(int64_t k, const char* what) {
     fail(ErrorKind::index, what,
          "0 is nothing: Lua counts from 1, and from the end by -1, -2, ...");
   return k > 0 ? k - 1 : k;
+}
+
+std::vector<const char*> tensor_properties() {
+  std::vector<const char*> names;
+  for (const Property& p : kProperties) names.push_back(p.name);
+  return names;
+}
+bool push_property(lua_State* L, const Tensor& t, std::string_view name) {
+  for (const Property& p : kProperties)
+    if (name == p.name) return p.get(L, t), true;
+  return false;
 }
 
 void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethods); }

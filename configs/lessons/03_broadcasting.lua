@@ -17,7 +17,6 @@ print("the sum over the rows: ", bias.grad:equal(g:sum(1)))
 -- So a rule without exceptions: the gradient has the shape of its value, and what was spread
 -- forward is summed backward. A number that is added to everything gets the sum of everything.
 local s = gradus.tensor(0.0, {requires_grad = true})
-gradus.grad(x + s, s, g)
 print("of a single number: ", gradus.grad(x + s, s, g):item(), "of ", g:sum():item())
 
 -- The other way round, what was summed forward is spread backward: of a mean of six numbers each

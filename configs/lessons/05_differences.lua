@@ -16,9 +16,10 @@ for _, h in ipairs{1e-1, 1e-2, 1e-3, 1e-5, 1e-7} do
   print(row:format(h, digits(h, "f32"), digits(h, "f64")))
 end
 
--- In f32 the best step leaves four digits, and a small one none: f(x + h) and f(x - h) agree in
--- all but their last digits, and those are rounded. A right derivative would fail such a test. So
--- derivatives are checked in f64, with a step near the cube root of its rounding error.
+-- In f32 the best of these steps leaves four right digits, and the smallest hardly more than one:
+-- f(x + h) and f(x - h) agree in all but their last digits, and those are rounded. A right
+-- derivative would fail such a test. So derivatives are checked in f64, where ten digits are right,
+-- with a step near the cube root of its rounding error.
 print("gradcheck:", gradus.func.gradcheck(f, gradus.tensor({0.7, -1.2}, {dtype = "f64"})))
 
 -- There is a test without any step. Forward mode pushes a direction v through f, backward mode

@@ -2,14 +2,15 @@
 // graph that was recorded under a Watch:
 //
 //   differences  its vjp against differences of its forward, in f64 (c128), with an estimate of how
-//                wrong the differences are; on a mismatch the worst element of the worst operand
+//                wrong the differences are; on a mismatch the worst element of the worst operand. A
+//                vjp that is infinite or NaN where they give a number is wrong
 //   dot          <w, J v> == <J^H w, v> by its own jvp and vjp, in f64
 //   saved        the vjp of the node itself, from what it saved, against the same in f64: finds
 //                kernels, and saved values that are not what they were
 //   stale        a saved tensor was written after it was saved
-//   shape        the cotangent has the operand's shape (after the sum over broadcast axes) and
-//   dtype repeat       its forward gives the same bits again device       with `against`: values
-//   and cotangents from the same operands on another device
+//   shape        the cotangent has the operand's dtype and shape (summed over broadcast axes)
+//   repeat       its forward gives the same bits again
+//   device       with `against`: values and cotangents from the same operands on another device
 //
 // Every node is judged from its own operands, so one wrong node accuses no other.
 #pragma once
@@ -39,8 +40,9 @@ struct Line {
   Verdict verdict = Verdict::ok;
   double error = 0;      // the worst relative error ...
   double tolerance = 0;  // ... and what it may be, from the estimated error of both sides
-  // About how many times a relative change of its operands, cotangents and saved tensors grows on
-  // its way to the cotangents that the vjp gives, at its worst operand; 0: not looked at.
+  // How many times a relative change of its operands, cotangents and saved tensors, each up or down
+  // at random, grows on its way to the cotangents that the vjp gives, at its worst operand: 1 for a
+  // sum, up to 3 for a product. 0: not looked at.
   double condition = 0;
   std::string text{};  // what is wrong, with element, analytic and numeric value
   bool bad() const { return verdict >= Verdict::differences; }

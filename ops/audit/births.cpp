@@ -162,6 +162,8 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
   for (const Ref<GradFn>& node : nodes_behind(roots))
     for (const Edge& e : node->inputs())
       if (e.leaf) leaves.insert(e.leaf.get());
+  for (const Tensor& r : roots)
+    if (r.is_leaf()) leaves.insert(r.body()->autograd.get());
   std::vector<Unreached> found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& p = parameters[i];

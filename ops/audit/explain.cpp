@@ -92,11 +92,11 @@ std::optional<ElementStory> example_of(const Stepper& s, int id, const Call* cal
 NodeStory explain_node(const Stepper& s, int id, const Watch& watch) {
   const Unwatched quiet;
   const NoGrad off;
-  const GradFn& node = *s.nodes()[size_t(id)];
+  GradFn& node = *s.nodes()[size_t(id)];
   NodeStory story{s.call_text(id),
                   std::string(node.trace()),
                   node.op().formula,
-                  derivatives_of(node.op()),
+                  vjp_text(node).words(),
                   {},
                   {}};
   if (node.output_metas().size() == 1 && node.op().statement >= 0)

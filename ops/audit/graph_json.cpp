@@ -73,6 +73,7 @@ Json node_json(const Node& n) {
   if (n.backward_bytes >= 0) j["backward_bytes"] = n.backward_bytes;
   if (n.step >= 0) j["step"] = n.step;
   if (n.trivial()) j["trivial"] = true;
+  if (!n.derivatives.empty()) j["derivatives"] = n.derivatives;
   if (n.verdict)
     j["verdict"] = {{"verdict", n.verdict->verdict},
                     {"bad", n.verdict->bad},
@@ -111,7 +112,7 @@ std::string to_json(const GraphView& v) {
     for (const OperandSpec& o : op.operands) operands.push_back(o.name);
     j["ops"][op.name] = {{"doc", op.doc},
                          {"formula", op.formula},
-                         {"derivatives", derivatives_of(op)},
+                         {"derivatives", slopes_of(op)},
                          {"operands", operands}};
   };
   for (const Node& n : v.nodes) describe(*n.op);

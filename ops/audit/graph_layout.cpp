@@ -31,12 +31,15 @@ double width_of(const GraphView& v, const Source& s) {
     type = type_text(s.kind == Source::Kind::leaf ? v.leaves[size_t(s.id)].value
                                                   : v.constants[size_t(s.id)].value);
   }
-  return double(std::max(name.size(), type.size())) * kLetter + 2 * kPad +
+  // In the page's right lane a leaf is called "∇ name".
+  const size_t letters = name.size() + (s.kind == Source::Kind::leaf ? 2 : 0);
+  return double(std::max(letters, type.size())) * kLetter + 2 * kPad +
          (s.kind == Source::Kind::node ? kGradient : 0);
 }
 
 std::vector<Group> by_module(const GraphView& v) {
   std::vector<Group> groups;
+  if (v.nodes.empty() && !v.leaves.empty()) groups.emplace_back();  // backward of leaves
   for (size_t i = 0; i < v.nodes.size(); ++i) {
     const Node& n = v.nodes[i];
     if (groups.empty() || groups.back().path != n.path ||
@@ -68,6 +71,10 @@ void join_small(std::vector<Group>& groups) {
 }
 
 void name(const GraphView& v, Group& g) {
+  if (g.first == g.last) {
+    g.name = "no op";
+    return;
+  }
   g.name = g.path.empty() ? join("%", g.first, " to %", g.last - 1) : g.path.back();
   const Node& last = v.nodes[size_t(g.last - 1)];
   if (!g.path.empty() && last.path != g.path)
@@ -126,6 +133,8 @@ class Inside {
 
   void collect() {
     std::map<std::pair<int, int>, int> inputs;  // kind, id
+    for (size_t i = 0; g_.first == g_.last && i < v_.leaves.size(); ++i)
+      add_box({Source::Kind::leaf, int(i), 0});
     for (int i = g_.first; i < g_.last; ++i) {
       if (d_.hidden(i)) continue;
       std::vector<Source> inputs_of;

@@ -62,17 +62,17 @@ std::string to_html(const GraphView& v) {
   if (std::any_of(v.nodes.begin(), v.nodes.end(), [](const Node& n) { return n.trivial(); }))
     data["layout_plain"] = layout_json(lay_out(v, true));
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // "</script>" in a name would end the data.
-  for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
-    json.replace(at, 2, "<\\/");
+  // "</script>" in a name would end the data, and "<!-- <script>" would swallow what follows.
+  for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
+    json.replace(at, 1, "\\u003c");
   const std::string title = escaped(v.title.empty() ? "graph" : v.title);
   std::string page =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       title + "</title>\n<style>\n" + kPageCss + "</style>\n</head>\n<body class=\"nojs\">\n";
   page += "<header><h1>" + title + "</h1><span>" +
-          join(int64_t(v.nodes.size()), " nodes, ", int64_t(v.leaves.size()), " leaves, ",
-               bytes_text(double(v.saved_bytes)), " saved, on ", escaped(v.device)) +
+          join(plural(v.nodes.size(), "node"), ", ", plural(v.leaves.size(), "leaf", "leaves"),
+               ", ", bytes_text(double(v.saved_bytes)), " saved, on ", escaped(v.device)) +
           "</span>\n<span class=\"js\"><label>find <kbd>/</kbd> <input id=\"find\" "
           "type=\"search\" size=\"16\"></label> <span id=\"hits\" role=\"status\"></span></span>\n"
           "<label class=\"js\">colour <select id=\"colour\"></select></label>"
@@ -100,7 +100,8 @@ std::string to_html(const GraphView& v) {
           "<kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> next and previous node, <kbd>←</kbd> "
           "<kbd>→</kbd> steps of backward, <kbd>space</kbd> play, <kbd>f</kbd> fold, <kbd>t</kbd> "
           "hide what moves numbers only, <kbd>b</kbd> backward lane, <kbd>+</kbd> <kbd>-</kbd> "
-          "<kbd>0</kbd> zoom, <kbd>Esc</kbd> none.</p></aside></main>\n"
+          "zoom, <kbd>0</kbd> all of it, <kbd>1</kbd> from the top, <kbd>Esc</kbd> "
+          "none.</p></aside></main>\n"
           "<section id=\"comparison\" class=\"js\" hidden></section>\n";
   page += page_tables(v);
   page += "<details><summary>both passes as text</summary>\n<pre>" + escaped(to_text(v)) +

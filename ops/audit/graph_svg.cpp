@@ -8,6 +8,7 @@ namespace gradus::audit {
 namespace {
 
 constexpr double kHead = 24, kGap = 34, kGradientCell = 62;  // page_draw.js has the same
+constexpr double kLetter = 6.7;
 
 using Point = std::pair<double, double>;
 
@@ -81,7 +82,7 @@ const char* kind_of(const Source& s) {
 std::string picture(const GraphView& v, const Layout& layout, const std::string& style) {
   double width = 0, y = 0, left = 0;
   for (const Group& g : layout.groups) width = std::max(width, g.width);
-  std::string frames, wires, boxes;
+  std::string frames, wires, titles, boxes;
   std::vector<std::vector<Point>> ways_out(v.nodes.size());  // to the lower edge of the group
   for (size_t i = 0; i < layout.groups.size(); ++i) {
     const Group& g = layout.groups[i];
@@ -91,8 +92,11 @@ std::string picture(const GraphView& v, const Layout& layout, const std::string&
       for (const auto& [dx, dy] : bends) to.push_back(at(dx, dy));
     };
     frames += join("<rect class=\"frame\" x=\"", x, "\" y=\"", y, "\" width=\"", g.width,
-                   "\" height=\"", kHead + g.height, "\" rx=\"6\"/><text x=\"", x + 8, "\" y=\"",
-                   y + 16, "\">", escaped(g.name), "</text>\n");
+                   "\" height=\"", kHead + g.height, "\" rx=\"6\"/>\n");
+    // Above the wires, on a piece of the frame's paper.
+    titles += join("<rect class=\"title\" x=\"", x + 4, "\" y=\"", y + 4, "\" width=\"",
+                   double(g.name.size()) * kLetter + 8, "\" height=\"16\"/><text x=\"", x + 8,
+                   "\" y=\"", y + 16, "\">", escaped(g.name), "</text>\n");
     for (const Wire& w : g.wires) {
       const Box &a = g.boxes[size_t(w.from)], &b = g.boxes[size_t(w.to)];
       std::vector<Point> points{at(middle(a), a.y + a.height)};
@@ -132,9 +136,10 @@ std::string picture(const GraphView& v, const Layout& layout, const std::string&
     boxes += "</g>\n";
     y += kHead + g.height + kGap;
   }
+  const double height = std::max(0.0, y - kGap) + 20;
   return join("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width - left + 20,
-              "\" height=\"", y - kGap + 20, "\" viewBox=\"", left - 10, " -10 ", width - left + 20,
-              " ", y - kGap + 20, "\" role=\"img\">\n", style, frames, wires, boxes, "</svg>\n");
+              "\" height=\"", height, "\" viewBox=\"", left - 10, " -10 ", width - left + 20, " ",
+              height, "\" role=\"img\">\n", style, frames, wires, titles, boxes, "</svg>\n");
 }
 
 namespace {
@@ -142,7 +147,8 @@ namespace {
 // The style sheet with its colours put in, for readers of SVG that know no variables.
 std::string plain_style() {
   std::string css =
-      ".frame{fill:#f4f4f1;stroke:#999}.box rect{fill:#fff;stroke:#999}.leaf rect{fill:#d6e8f5}"
+      ".frame{fill:#f4f4f1;stroke:#999}.title{fill:#f4f4f1}.box rect{fill:#fff;stroke:#999}.leaf "
+      "rect{fill:#d6e8f5}"
       ".constant rect{stroke-dasharray:3 2}.wire{fill:none;stroke:#999}"
       "text{font:11px monospace;fill:#1b1b1b}.type{font-size:10px;fill:#666}.norm{font-size:10px}";
   return "<style>" + css + "</style>\n";

@@ -54,10 +54,10 @@ std::string findings(const GraphView& v) {
              "</b> " + (f.node >= 0 ? node_link(f.node, "") + " " : "") + escaped(f.text) +
              "</li>\n";
   const std::string title =
-      join("audit: ", int64_t(judged), " nodes, ",
+      join("audit: ", plural(judged, "node"), ", ",
            bad ? join(int64_t(bad), bad == 1 ? " is wrong" : " are wrong")
                : std::string("no wrong derivative"),
-           v.findings->empty() ? "" : join("; ", int64_t(v.findings->size()), " findings more"));
+           v.findings->empty() ? "" : "; " + plural(v.findings->size(), "finding") + " more");
   return section(title, "<ul id=\"findings\">" + items + "</ul>\n", !items.empty());
 }
 

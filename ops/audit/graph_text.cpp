@@ -2,6 +2,7 @@
 #include "ops/audit/graph_view.hpp"
 #include "ops/def/fingerprint.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -94,6 +95,14 @@ class Backward {
   std::string text_;
 };
 
+// No op reads the leaf, nor does backward begin with it.
+bool is_outside(const GraphView& v, size_t leaf) {
+  const auto it_is = [&](const Source& root) {
+    return root.kind == Source::Kind::leaf && root.id == int(leaf);
+  };
+  return v.leaves[leaf].uses == 0 && std::none_of(v.roots.begin(), v.roots.end(), it_is);
+}
+
 std::string quoted(const std::string& s) {
   std::string out = "\"";
   for (const char c : s) {
@@ -142,8 +151,13 @@ std::string bytes_text(double bytes) {
   size_t i = 0;
   for (; bytes >= 1024 && i + 1 < std::size(kUnits); ++i) bytes /= 1024;
   char text[40];
-  snprintf(text, sizeof text, "%.4g %s", bytes, kUnits[i]);
+  snprintf(text, sizeof text, "%.4g %s", bytes * (1 + 1e-12), kUnits[i]);
   return text;
+}
+
+std::string plural(size_t n, const char* one, const char* more) {
+  if (n == 1) return join("1 ", one);
+  return more ? join(int64_t(n), " ", more) : join(int64_t(n), " ", one, "s");
 }
 
 std::string count_text(double n, const char* unit) {
@@ -158,12 +172,13 @@ std::string count_text(double n, const char* unit) {
 std::string module_of(const Node& n) { return n.path.empty() ? "" : n.path.back(); }
 
 std::string to_text(const GraphView& v) {
-  std::string text = join("# ", v.title.empty() ? "graph" : v.title, " on ", v.device, ": ",
-                          int64_t(v.nodes.size()), " nodes, ", int64_t(v.leaves.size()),
-                          " leaves, ", bytes_text(double(v.saved_bytes)), " saved for backward\n");
-  for (const Leaf& leaf : v.leaves)
-    text += "leaf " + leaf.name + ":" + type_text(leaf.value) +
-            (leaf.uses == 0 ? "   # not in the graph: it gets no gradient" : "") + "\n";
+  std::string text =
+      join("# ", v.title.empty() ? "graph" : v.title, " on ", v.device, ": ",
+           plural(v.nodes.size(), "node"), ", ", plural(v.leaves.size(), "leaf", "leaves"), ", ",
+           bytes_text(double(v.saved_bytes)), " saved for backward\n");
+  for (size_t i = 0; i < v.leaves.size(); ++i)
+    text += "leaf " + v.leaves[i].name + ":" + type_text(v.leaves[i].value) +
+            (is_outside(v, i) ? "   # not in the graph: it gets no gradient" : "") + "\n";
   for (const Constant& c : v.constants)
     if (c.name.starts_with("c") && !c.backward)
       text += "constant " + c.name + ":" + type_text(c.value) + "\n";

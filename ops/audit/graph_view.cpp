@@ -4,14 +4,16 @@
 
 #include "engine/hooks.hpp"
 #include "ops/audit/memory_ledger.hpp"
+#include "ops/audit/vjp_text.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <unordered_set>
+#include <utility>
 
 namespace gradus::audit {
 
-// Time in kernels, by the op that called them.
+// Time in the kernels of ops.
 class GraphRecorder::Clock : public KernelWrapper {
  public:
   struct Spent {
@@ -19,32 +21,19 @@ class GraphRecorder::Clock : public KernelWrapper {
   };
   bool on = true;
   gd_status call(const gd_call& call, Next next, gd_error& error) override {
-    if (!on) return next(error);
+    if (!on || !*current_op()) return next(error);
     const auto begin = std::chrono::steady_clock::now();
     const gd_status status = next(error);
     if (!next.device.host_memory()) next.device.synchronize();
     const double ns =
         std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    double bytes = 0;
-    for (int32_t i = 0; i < call.n_in; ++i) bytes += covered(call.in[i]);
-    for (int32_t i = 0; i < call.n_out; ++i) bytes += covered(call.out[i]);
-    for (Spent* s : {&all_, &by_op_[current_op()]}) {
-      s->ns += ns;
-      s->bytes += bytes;
-    }
+    spent_.ns += ns;
+    for (int32_t i = 0; i < call.n_in; ++i) spent_.bytes += covered(call.in[i]);
+    for (int32_t i = 0; i < call.n_out; ++i) spent_.bytes += covered(call.out[i]);
     return status;
   }
-  Spent take(const std::string& op) {
-    const auto at = by_op_.find(op);
-    const Spent spent = at == by_op_.end() ? Spent() : at->second;
-    clear();
-    return spent;
-  }
-  const Spent& all() const { return all_; }
-  void clear() {
-    all_ = {};
-    by_op_.clear();
-  }
+  // Since the last take().
+  Spent take() { return std::exchange(spent_, {}); }
 
  private:
   // Axes of stride 0 are read from the same place.
@@ -56,8 +45,7 @@ class GraphRecorder::Clock : public KernelWrapper {
     return n;
   }
 
-  Spent all_;
-  std::unordered_map<std::string, Spent> by_op_;
+  Spent spent_;
 };
 
 GraphRecorder::GraphRecorder(Device& device, bool values)
@@ -66,7 +54,10 @@ GraphRecorder::GraphRecorder(Device& device, bool values)
       clock_(std::make_unique<Clock>()),
       traces_(std::in_place),
       listener_([this](const OpContext& ctx, GradFn* node) {
-        if (node) note(ctx, *node);
+        if (node)
+          note(ctx, *node);
+        else if (traces_)  // before it is read
+          clock_->take();  // nobody's
         if (before_) (*before_)(ctx, node);
       }),
       before_(call_listener) {
@@ -78,7 +69,7 @@ GraphRecorder::~GraphRecorder() { call_listener = before_; }
 void GraphRecorder::note(const OpContext& ctx, GradFn& node) {
   Note& n = notes_[&node];
   n = {};
-  const Clock::Spent spent = clock_->take(ctx.op.name);
+  const Clock::Spent spent = clock_->take();
   n.ns = spent.ns;
   n.bytes = spent.bytes;
   clock_->on = false;
@@ -408,11 +399,12 @@ class GraphReader {
     if (seen_) {
       GraphRecorder::Clock& clock = *seen_->clock_;
       const Hooked hooked(
-          nodes_, [&](int, const Tensors&) { clock.clear(); },
+          nodes_, [&](int, const Tensors&) { clock.take(); },
           [&](int id, const Tensors&) {
             Node& n = view_.nodes[size_t(id)];
-            n.backward_ns = clock.all().ns;
-            n.backward_bytes = clock.all().bytes;
+            const GraphRecorder::Clock::Spent spent = clock.take();
+            n.backward_ns = spent.ns;
+            n.backward_bytes = spent.bytes;
           });
       grad(roots_, leaf_tensors_, seeds, {.retain_graph = true, .allow_unused = true});
       clock.on = false;
@@ -439,6 +431,7 @@ class GraphReader {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const std::vector<std::vector<int>> readers = readers_of_saved(*nodes_[i]);
       for (size_t s = 0; s < readers.size(); ++s) view_.nodes[i].saved[s].read_by = readers[s];
+      if (nodes_[i]->op().statement < 0) view_.nodes[i].derivatives = vjp_text(*nodes_[i]).words();
     }
   }
 

@@ -70,6 +70,8 @@ struct NodeVerdict {
 struct Node : GraphCall {
   std::vector<std::string> path;  // of the modules it was recorded in, outermost first
   std::vector<SavedTensor> saved;
+  // Its derivative as formulas, where there was a recorder; a statement's are its op's.
+  std::vector<std::string> derivatives{};
   size_t saved_bytes = 0;      // those that are counted
   double flops = -1;           // by OpInfo::cost; -1: not known, here and below
   double bytes = -1;           // that the views of its kernel calls cover, read and written
@@ -210,9 +212,10 @@ std::string name_of(const GraphView& view, const Source& source);  // "%3", "lay
 std::string type_text(const Value& value);                         // "f32[64,10]"
 // "matmul(%5, layers.1.weight)"; long attributes are cut.
 std::string call_text(const GraphView& view, const GraphCall& call);
-std::string bytes_text(double bytes);                // "1.5 KiB"
-std::string count_text(double n, const char* unit);  // "1.2 Mflop"
-std::string module_of(const Node& node);             // the innermost, or ""
+std::string bytes_text(double bytes);  // "1.5 KiB"; halves go up, as in the page
+std::string plural(size_t n, const char* one, const char* more = nullptr);  // "1 node", "2 nodes"
+std::string count_text(double n, const char* unit);                         // "1.2 Mflop"
+std::string module_of(const Node& node);                                    // the innermost, or ""
 
 // ---- writers
 

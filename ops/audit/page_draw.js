@@ -24,27 +24,32 @@ const standKey = k => k[0] === "n" ? "n" + standIn(+k.slice(1)) : k;
 const svg = el("svg", { role: "group", "aria-label": "the graph" }), root = el("g", {}, svg);
 const boxes = new Map();  // key -> [elements]: a leaf may stand in several groups, a node in both lanes
 const wires = [];         // {from, to, lane, e}
-let tops = [], width = 0, height = 0, edges = null;
+let tops = [], width = 0, height = 0;
 
 const summaries = {
   forward(g) {
     const own = nodes.slice(g.first, g.last), ops = countOps(own);
-    return ops.slice(0, 3).join(", ") + (ops.length > 3 ? ", ..." : "") + "; " + many(own.length, "node") + ", " + bytes(own.reduce((sum, n) => sum + n.saved_bytes, 0));
+    return ops.slice(0, 3).join(", ") + (ops.length > 3 ? ", ..." : "") + (ops.length ? "; " : "") + many(own.length, "node") + ", " + bytes(own.reduce((sum, n) => sum + n.saved_bytes, 0));
   },
   backward(g) {
     const own = nodes.slice(g.first, g.last).filter(n => n.step !== undefined);
     return many(own.length, "vjp") + ", " + many(own.reduce((sum, n) => sum + callsOf(n).length, 0), "op");
   },
 };
-const foldedWidth = Math.max(...L.groups.map(g => 7 * Math.max(g.name.length + 6, summaries.forward(g).length)));
+const foldedWidth = Math.max(0, ...L.groups.map(g => 7 * Math.max(g.name.length + 6, summaries.forward(g).length)));
 const laneX = () => lane ? width + LANE : 0;
 
 // ---- boxes
 
-function fill(g, c) {
+function fill(g, rect, c) {
   if (!c) return;
-  g.querySelector("rect").style.fill = c.fill;
+  rect.style.fill = c.fill;
   g.classList.add(c.dark ? "dark" : "light");
+}
+function cross(parent, x, y) {
+  const e = el("g", { class: "bad", transform: `translate(${x},${y})` }, parent);
+  el("circle", { r: 7 }, e);
+  el("text", { y: 4, "text-anchor": "middle" }, e, "✗");
 }
 const fits = (text, w) => text.length * 6.4 > w - 6 ? text.slice(0, Math.max(1, Math.floor((w - 6) / 6.4) - 1)) + "…" : text;
 function drawBox(b, parent, back) {
@@ -52,7 +57,7 @@ function drawBox(b, parent, back) {
   const says = back ? (node ? "vjp of " : "gradient of ") + name : name + " " + type(value(b.kind, b.id));
   const g = el("g", { class: "box " + b.kind + (back ? " vjp" : ""), transform: `translate(${b.x},${b.y})`, tabindex: back ? -1 : 0, role: "button", "aria-label": says }, parent);
   el("title", {}, g, says);
-  el("rect", { class: "body", width: b.w, height: b.h, rx: node ? 4 : 15 }, g);
+  const body = el("rect", { class: "body", width: b.w, height: b.h, rx: node ? 4 : 15 }, g);
   const w = node && !back ? b.w - CELL : b.w;
   const first = back ? (node ? "∂" : "∇ ") + name : name, second = back && node ? countOps(callsOf(n)).join(", ") || "passes it on" : type(value(b.kind, b.id));
   el("text", { x: w / 2, y: 14, "text-anchor": "middle" }, g, fits(first, w));
@@ -60,10 +65,11 @@ function drawBox(b, parent, back) {
   if (node) {
     if (!back) {
       el("rect", { class: "cell", x: w, width: CELL, height: b.h, rx: 4 }, g);
-      el("text", { class: "norm", x: w + CELL / 2, y: 20, "text-anchor": "middle" }, g, "");
-      if (n.verdict && n.verdict.bad) el("text", { class: "bad", x: 5, y: 14 }, g, "✗");
+      const d = n.outputs[0].gradient;
+      el("text", { class: "norm late", x: w + CELL / 2, y: 20, "text-anchor": "middle" }, g, d ? "∇ " + short(+(+d.norm).toPrecision(2)) : "∇");
+      if (n.verdict && n.verdict.bad) cross(g, 0, 0);
     }
-    fill(g, shade(colour, n));
+    fill(g, body, shade(colour, n));
   }
   g.dataset.key = key(b.kind, b.id);
   g.onclick = () => select(b.kind, b.id, false, back);
@@ -113,9 +119,10 @@ function wayIn(p, i, back) {
 
 // ---- groups
 
-function drawFrame(g, i, parent, x, y, w, h, back) {
-  const e = el("g", { class: "group", transform: `translate(${x},${y})` }, parent);
-  el("rect", { class: "frame", width: w, height: h, rx: 6 }, e);
+// The frame lies below the wires, what is written on it above them.
+function drawFrame(g, i, below, above, x, y, w, h, back) {
+  const frame = el("rect", { class: "frame", x, y, width: w, height: h, rx: 6 }, below);
+  const e = el("g", { class: "group", transform: `translate(${x},${y})` }, above);
   const head = el("g", { class: "head", tabindex: back ? -1 : 0, role: "button", "aria-expanded": !folded[i] }, e);
   el("rect", { width: w, height: HEAD, fill: "transparent" }, head);
   el("text", { x: 8, y: 16 }, head, (folded[i] ? "▸ " : "▾ ") + (back ? "∂ " : "") + g.name);
@@ -123,8 +130,8 @@ function drawFrame(g, i, parent, x, y, w, h, back) {
   head.onkeydown = k => { if (k.key === "Enter") head.onclick(); };
   if (!folded[i]) return;
   const own = nodes.slice(g.first, g.last);
-  fill(e, shadeOfAll(colour, own));
-  if (own.some(n => n.verdict && n.verdict.bad)) el("text", { class: "bad", x: w - 16, y: 16 }, e, "✗");
+  fill(e, frame, shadeOfAll(colour, own));
+  if (own.some(n => n.verdict && n.verdict.bad)) cross(e, w - 12, 12);
   if (!back) el("rect", { class: "share", y: h - 4, height: 4, width: 0, fill: "var(--grad)", "data-group": i }, e);
   el("text", { class: "type", x: 8, y: 31 }, e, back ? summaries.backward(g) : summaries.forward(g));
 }
@@ -136,7 +143,7 @@ function drawInside(g, parent, x, y, back) {
     addWire(inner, route([[mid(a, back), a.y + a.h], ...wire.bends, [mid(b, back), b.y]]), from, to, back);
   }
   for (const b of g.boxes)
-    if (!back || b.kind === "leaf" || (b.kind === "node" && nodes[b.id].step !== undefined)) drawBox(b, inner, back);
+    if (!back || (b.kind === "leaf" && G.leaves[b.id].gradient_is) || (b.kind === "node" && nodes[b.id].step !== undefined)) drawBox(b, inner, back);
 }
 function drawRepeat(r, parent) {
   const first = tops[r.first] || tops.find((t, i) => t && i > r.first);
@@ -158,7 +165,7 @@ function draw() {
   root.textContent = "";
   boxes.clear();
   wires.length = 0;
-  edges = null;
+  unmark();
   tops = [];
   width = Math.max(foldedWidth, ...L.groups.map((g, i) => folded[i] || !isDrawn(i) ? 0 : g.w));
   measure(colour);
@@ -168,7 +175,7 @@ function draw() {
     const g = n.outputs[0].gradient;
     if (g && g.norm > 0 && isFinite(g.norm)) thickness = thickness ? [Math.min(thickness[0], Math.log(g.norm)), Math.max(thickness[1], Math.log(g.norm))] : [Math.log(g.norm), Math.log(g.norm)];
   }
-  const repeatLayer = el("g", {}, root), frames = el("g", {}, root), wireLayer = el("g", {}, root), insides = el("g", {}, root);
+  const [frames, wireLayer, insides, heads] = [0, 1, 2, 3].map(() => el("g", {}, root));
   const lanes = lane ? [false, true] : [false], bracketed = new Set();
   let y = 0;
   L.groups.forEach((g, i) => {
@@ -179,13 +186,13 @@ function draw() {
     tops[i] = { x, y, w, h };
     for (const back of lanes) {
       const at = x + (back ? laneX() : 0);
-      drawFrame(g, i, frames, at, y, w, h, back);
+      drawFrame(g, i, frames, heads, at, y, w, h, back);
       if (!folded[i]) drawInside(g, insides, at, y, back);
     }
     y += h + GAP;
   });
-  height = y - GAP;
-  repeats.forEach(r => drawRepeat(r, repeatLayer));
+  height = Math.max(0, y - GAP);
+  repeats.forEach(r => drawRepeat(r, heads));
   const place = [];  // among those that are drawn
   tops.forEach((_, i) => { place[i] = place.count = (place.count || 0) + 1; });
   const drawn = new Set();
@@ -218,9 +225,11 @@ function reveal(k) {
   let i = k[0] === "n" ? L.group_of[+k.slice(1)] : find();
   if (k[0] === "n" && !L.groups[i].boxes.some(b => key(b.kind, b.id) === k)) hideTrivial(false);
   if (i < 0) return null;
-  if (isCopy(i)) repeatOf[i].open = true;
-  folded[i] = false;
-  draw();
+  if (isCopy(i) || folded[i]) {
+    if (isCopy(i)) repeatOf[i].open = true;
+    folded[i] = false;
+    draw();
+  }
   return { i, b: L.groups[i].boxes.find(b => key(b.kind, b.id) === k) };
 }
 function hideTrivial(on) {

@@ -1,35 +1,37 @@
 // The page of a graph: what is chosen, played, moved and saved; runs when all else is there.
 
+const READABLE = 0.9;  // letters of 10 pixels
+
 let step = 0, timer = 0, view = { x: 0, y: 0, k: 1 };
 
 // ---- states on top of the drawing
 
+const marked = {};  // css class -> the keys or wires that have it
+function unmark() { for (const css in marked) delete marked[css]; }
+// Touches only what has changed: a page may hold thousands of boxes.
+function mark(css, now, elements) {
+  const before = marked[css] || new Set();
+  for (const x of before) if (!now.has(x)) for (const e of elements(x)) e.classList.remove(css);
+  for (const x of now) if (!before.has(x)) for (const e of elements(x)) e.classList.add(css);
+  marked[css] = now;
+}
 function paint() {
   const path = new Set(selected ? [...related(selected)].map(standKey) : []), here = selected && standKey(selected);
   const text = $("find").value.trim().toLowerCase();
   const now = step > 0 ? steps[step - 1] : null, nowKey = now && "n" + standIn(now.node);
   const delivered = new Set(now ? now.to.map(d => standKey(keyOf(d.of))) : []);
-  for (const [k, list] of boxes) for (const e of list) {
-    const node = k[0] === "n" ? nodes[+k.slice(1)] : null, back = e.classList.contains("vjp");
-    const done = node && node.step !== undefined && node.step < step;
-    e.classList.toggle("on", k === here);
-    e.classList.toggle("path", path.has(k) && k !== here);
-    e.classList.toggle("done", !!done);
-    e.classList.toggle("now", !!now && (k === nowKey || delivered.has(k)));
-    e.classList.toggle("found", text !== "" && matches(k, text));
-    if (node && !back) {
-      const g = node.outputs[0].gradient;
-      e.querySelector(".norm").textContent = done ? (g ? "∇ " + short(+(+g.norm).toPrecision(2)) : "∇") : "";
-    }
-  }
+  const boxesOf = k => boxes.get(k) || [], wireOf = w => [w.e];
+  mark("on", new Set(here ? [here] : []), boxesOf);
+  mark("path", new Set([...path].filter(k => k !== here)), boxesOf);
+  mark("done", new Set(steps.slice(0, step).map(s => "n" + s.node)), boxesOf);
+  mark("now", new Set(now ? [nowKey, ...delivered] : []), boxesOf);
+  mark("found", new Set(text ? [...boxes.keys()].filter(k => matches(k, text)) : []), boxesOf);
   for (const e of root.querySelectorAll(".share")) {  // of a folded group's nodes that backward has done
     const g = L.groups[e.dataset.group], own = nodes.slice(g.first, g.last);
-    e.setAttribute("width", foldedWidth * own.filter(n => n.step < step).length / own.length);
+    e.setAttribute("width", foldedWidth * own.filter(n => n.step < step).length / Math.max(1, own.length));
   }
-  for (const w of wires) {
-    w.e.classList.toggle("path", path.has(w.from) && path.has(w.to));
-    w.e.classList.toggle("back", !!now && w.to === nowKey && delivered.has(w.from));
-  }
+  mark("along", new Set(wires.filter(w => path.has(w.from) && path.has(w.to))), wireOf);
+  mark("back", new Set(now ? wires.filter(w => w.to === nowKey && delivered.has(w.from)) : []), wireOf);
   move();
 }
 const move = () => root.setAttribute("transform", `translate(${view.x},${view.y}) scale(${view.k})`);
@@ -41,14 +43,26 @@ function centre(k) {
   view.x = r.width / 2 - (t.x + at.b.x + at.b.w / 2) * view.k;
   view.y = r.height / 2 - (t.y + HEAD + at.b.y) * view.k;
 }
-function fit() {
-  const r = svg.getBoundingClientRect(), all = whole();
-  view.k = Math.min(1.1, Math.max(0.45, Math.min(r.width / all.w, r.height / all.h)));
-  const wide = all.w - 280;
-  view.x = (r.width - wide * view.k) / 2;
-  view.y = all.h * view.k > r.height ? 46 * view.k + 4 : (r.height - (height - 46) * view.k) / 2;
-  paint();
+// Moves the view only if the node, or the group folded over it, is outside of it; what comes next
+// is above it.
+function follow(id) {
+  const node = standIn(id), i = L.group_of[node], t = tops[i], b = L.groups[i].boxes.find(b => b.kind === "node" && b.id === node);
+  if (!t || !(b || folded[i])) return;
+  const at = folded[i] ? t : { x: t.x + b.x, y: t.y + HEAD + b.y, w: b.w, h: b.h }, r = svg.getBoundingClientRect();
+  const shift = (from, size, room, part) => from < 0 || from + size > room ? (room - size) * part - from : 0;
+  view.x += shift(view.x + (at.x + laneX()) * view.k, at.w * view.k, r.width, 0.5);
+  view.y += shift(view.y + at.y * view.k, at.h * view.k, r.height, 0.75);
 }
+// At this scale in the middle, or from the beginning where it is too large for that.
+function show(k) {
+  const r = svg.getBoundingClientRect(), all = whole();
+  view.k = Math.min(1.1, k(r.width / all.w, r.height / all.h));
+  view.x = Math.max(20, (r.width - (width + laneX()) * view.k) / 2);
+  view.y = Math.max(0, (r.height - all.h * view.k) / 2) + 46 * view.k;
+  move();
+}
+const fit = () => show(Math.min);
+const home = () => show(across => Math.max(READABLE, across));
 function zoom(f, cx, cy) {
   const k = Math.max(0.05, Math.min(4, view.k * f));
   view.x = cx - (cx - view.x) * k / view.k;
@@ -68,10 +82,10 @@ function goTo(n) {
   $("slider").value = step;
   const s = step ? steps[step - 1] : null;
   $("now").textContent = s ? `step ${step} of ${steps.length}: vjp of %${s.node} ${nodes[s.node].op}; ${bytes(s.saved_bytes_left)} left`
-    : `${steps.length} steps; ${bytes(G.saved_bytes)} saved`;
+    : `${many(steps.length, "step")}; ${bytes(G.saved_bytes)} saved`;
   const at = s ? momentOfStep[step - 1] : moments.findIndex(m => m.backward) - 1;
   $("cursor").setAttribute("x", 1000 * Math.max(0, at + 0.5) / moments.length);
-  if (s && timer) centre("n" + s.node);
+  if (s) follow(s.node);
   paint();
 }
 function play() {
@@ -143,6 +157,7 @@ function next(by) {
   hit = (hit + by + all.length) % all.length;
   select({ n: "node", l: "leaf" }[all[hit][0]], +all[hit].slice(1), true);
 }
+function toNode(id) { if (nodes.length) select("node", Math.max(0, Math.min(nodes.length - 1, id)), true); }
 function fromHash() {
   const m = /^#([nl])=(\d+)$/.exec(location.hash);
   if (m && +m[2] < (m[1] === "n" ? nodes : G.leaves).length) select(m[1] === "n" ? "node" : "leaf", +m[2], true);
@@ -153,10 +168,10 @@ function choices() {
 }
 function toggle(id, on) { $(id).setAttribute("aria-pressed", on); }
 const hands = {
-  fold() { const all = folded.some(f => !f); folded.fill(all); draw(); fit(); },
+  fold() { const all = folded.some(f => !f); folded.fill(all); draw(); home(); },
   fit,
-  trivial() { hideTrivial(L === G.layout); fit(); },
-  lane() { lane = !lane; toggle("lane", lane); draw(); fit(); },
+  trivial() { hideTrivial(L === G.layout); home(); },
+  lane() { lane = !lane; toggle("lane", lane); draw(); home(); },
   svg() { download(new Blob([picture().text], { type: "image/svg+xml" }), "graph.svg"); },
   png() { png(blob => download(blob, "graph.png")); },
   against() { $("other").click(); },
@@ -172,8 +187,8 @@ function keyboard(e) {
   if (e.target.matches("input[type=search], select") || e.ctrlKey || e.metaKey || e.altKey) return;
   const r = svg.getBoundingClientRect(), id = selected && selected[0] === "n" ? +selected.slice(1) : -1;
   const keys = { "/": () => $("find").focus(), " ": play, p: play, ArrowRight: () => goTo(step + 1), ArrowLeft: () => goTo(step - 1),
-    j: () => select("node", Math.min(nodes.length - 1, id + 1), true), k: () => select("node", Math.max(0, id - 1), true),
-    "+": () => zoom(1.2, r.width / 2, r.height / 2), "-": () => zoom(1 / 1.2, r.width / 2, r.height / 2), 0: fit, f: hands.fold, t: hands.trivial, b: hands.lane,
+    j: () => toNode(id + 1), k: () => toNode(id - 1),
+    "+": () => zoom(1.2, r.width / 2, r.height / 2), "-": () => zoom(1 / 1.2, r.width / 2, r.height / 2), 0: fit, 1: home, f: hands.fold, t: hands.trivial, b: hands.lane,
     Escape: () => { selected = null; paint(); } };
   if (keys[e.key] && !(e.key === " " && e.target.matches("button, summary"))) { keys[e.key](); e.preventDefault(); }
 }
@@ -186,7 +201,7 @@ function start() {
   $("trivial").hidden = !G.layout_plain;
   memory();
   draw();
-  fit();
+  home();
   goTo(0);
   for (const name in hands) $(name).onclick = hands[name];
   $("colour").onchange = () => { colour = $("colour").value; draw(); };

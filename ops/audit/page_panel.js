@@ -1,6 +1,6 @@
 // The page of a graph: what there is to say of one node, and what it hangs together with.
 
-let selected = null;
+let selected = null, edges = null;
 
 function related(start) {  // all that leads to the node, and all it leads to
   if (!edges) {
@@ -20,10 +20,14 @@ function related(start) {  // all that leads to the node, and all it leads to
   go(edges.operands);
   return out;
 }
+const words = new Map();  // by key, what a search looks in
 function matches(k, text) {
-  const kind = { n: "node", l: "leaf", c: "constant" }[k[0]], id = +k.slice(1);
-  const path = kind === "node" ? nodes[id].path.join(" ") : "";
-  return (label(kind, id) + " " + type(value(kind, id)) + " " + path).toLowerCase().includes(text);
+  if (!words.has(k)) {
+    const kind = { n: "node", l: "leaf", c: "constant" }[k[0]], id = +k.slice(1);
+    const path = kind === "node" ? nodes[id].path.join(" ") : "";
+    words.set(k, (label(kind, id) + " " + type(value(kind, id)) + " " + path).toLowerCase());
+  }
+  return words.get(k).includes(text);
 }
 
 function bars(s, css) {
@@ -80,10 +84,10 @@ function sourceOf(n) {
   return `<pre class="source">${escape(G.sources[place]).replace(/^&gt;.*$/m, "<b>$&</b>")}</pre>`;
 }
 function describe(n) {
-  const op = G.ops[n.op];
+  const op = G.ops[n.op], derivatives = n.derivatives || op.derivatives;
   return `<div>${escape(op.doc)}</div>` + (n.path.length ? `<div>in ${escape(n.path.join(" › "))}</div>` : "") + sourceOf(n) + verdictOf(n) +
-    `<h3>formula</h3><code>${escape(op.formula)}</code>` +
-    (op.derivatives.length ? `<h3>derivative</h3><code>${op.derivatives.map(escape).join("<br>")}</code>` : "") + "<dl>" +
+    (op.formula ? `<h3>formula</h3><code>${escape(op.formula)}</code>` : "") +
+    (derivatives.length ? `<h3>derivative</h3><code>${derivatives.map(escape).join("<br>")}</code>` : "") + "<dl>" +
     n.inputs.map((s, k) => row(nameOf(n, k), link(s))).join("") + Object.entries(n.attrs).map(([k, x]) => row(k, escape(x))).join("") +
     costOf("forward", n.flops, n.bytes, n.forward_ns) + costOf("backward", n.backward_flops, n.backward_bytes, n.backward_ns) + savedOf(n) + "</dl>" + backwardOf(n);
 }
@@ -95,7 +99,7 @@ function select(kind, id, jump, back) {
   const v = value(kind, id), n = kind === "node" ? nodes[id] : null, other = counterpart(kind, id);
   let html = `<h2>${escape(label(kind, id))}</h2><code>${escape(type(v))}</code>`;
   if (n) html += describe(n);
-  else if (kind === "leaf") html += v.uses ? `<div>a leaf, used ${many(v.uses, "time")}</div>` : "<div>not in the graph: it gets no gradient</div>";
+  else if (kind === "leaf") html += v.uses ? `<div>a leaf, used ${many(v.uses, "time")}</div>` : v.gradient_is ? "<div>a leaf that backward begins with: its gradient is the cotangent</div>" : "<div>not in the graph: it gets no gradient</div>";
   else html += "<div>no gradient was asked for</div>";
   if (n && kind === "node" && n.outputs.length > 1) html += `<div>${n.outputs.length} outputs; these are of the first</div>`;
   $("panel").innerHTML = html + stats("value", v.value, "", other && other.value) + stats("gradient", v.gradient, "g", other && other.gradient);

@@ -1,4 +1,4 @@
-// Tangents up, flows through edges, the most promising paths, and those followed.
+// Tangents up, flows through edges, and the search for the paths that carry most.
 #include "ops/audit/paths.hpp"
 
 #include "ops/audit/graph_view.hpp"
@@ -12,7 +12,9 @@ namespace gradus::audit {
 
 namespace {
 
-constexpr size_t kCandidates = 4;  // followed, for each that is shown
+// Paths that are open at a time: all of them up to kOpen, else so many that a search takes kPulls
+// vjps, but kFewest.
+constexpr size_t kOpen = 512, kFewest = 32, kPulls = 1 << 14;
 
 double inner(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) return 0;
@@ -33,20 +35,19 @@ class Explainer {
   GradientPaths run() {
     push_tangents();
     measure();
-    choose();
-    for (const Chosen& c : roots_best_) follow(c);
+    count();
+    search();
     rank();
     return std::move(out_);
   }
 
  private:
-  // A way on from a node: through `operand`, then as the n-th of those that are best from there.
-  struct Chosen {
-    double score;
-    int operand;  // of a root: which root
-    size_t nth;
+  // A path as far as it was followed: the cotangent along it alone, and the amount of all paths
+  // that begin so.
+  struct Beginning {
+    GradientPath path;
+    Place at;
   };
-  using Best = std::vector<Chosen>;
 
   // The direction that amounts are measured in.
   void aim(const std::optional<Shape>& element) {
@@ -76,7 +77,9 @@ class Explainer {
       fail(ErrorKind::value, "explain", "the gradient of ", name, " is zero",
            element ? " there" : "; choose an element");
     if (!std::isfinite(norm))
-      fail(ErrorKind::value, "explain", "the gradient of ", name, " is not finite; see birth()");
+      fail(ErrorKind::value, "explain", "the gradient of ", name,
+           " is not finite, so no path has a ",
+           "share of it; the audit itself says where that begins");
     for (double& x : w) x /= norm;
     direction_ = of_parts(w, g.sizes(), g.dtype(), g.device());
     out_.total = inner(g, direction_);
@@ -130,77 +133,87 @@ class Explainer {
     out_.residual = std::abs(up - out_.total) / std::abs(out_.total);
   }
 
-  size_t ways(const Place& p) const {
-    return p.leaf ? (p == to_ ? 1 : 0) : best_[size_t(p.id)].size();
-  }
   double paths_from(const Place& p) const {
     return p.leaf ? (p == to_ ? 1 : 0) : counts_[size_t(p.id)];
   }
-  void add(Best& best, double share, int through, const Place& to) const {
-    for (size_t n = 0; n < ways(to); ++n)
-      best.push_back({share * (to.leaf ? 1 : best_[size_t(to.id)][n].score), through, n});
-  }
-  void keep_best(Best& best) const {
-    std::stable_sort(best.begin(), best.end(),
-                     [](const Chosen& a, const Chosen& b) { return a.score > b.score; });
-    if (best.size() > kCandidates * top_) best.resize(kCandidates * top_);
-  }
-
-  // The best ways on from each node, older ones first.
-  void choose() {
+  void count() {
     for (size_t id = 0; id < s_.nodes().size(); ++id) {
-      const std::vector<double>& flow = out_.flow[id];
-      double all = 0, count = 0;
-      for (const double f : flow) all += std::abs(f);
-      Best best;
-      for (size_t k = 0; k < flow.size(); ++k)
-        if (const auto to = onward(int(id), int(k))) {
-          add(best, all > 0 ? std::abs(flow[k]) / all : 0, int(k), *to);
-          count += paths_from(*to);
-        }
-      keep_best(best);
-      best_.push_back(std::move(best));
-      counts_.push_back(count);
+      double all = 0;
+      for (size_t k = 0; k < out_.flow[id].size(); ++k)
+        if (const auto to = onward(int(id), int(k))) all += paths_from(*to);
+      counts_.push_back(all);
     }
+    for (const Tensor& r : s_.roots())
+      if (tangent_at(s_.place_of(r)).defined()) out_.count += paths_from(s_.place_of(r));
+  }
+
+  // Down from the roots, node by node in the order of the walk; where too many paths are open,
+  // those go on whose beginnings carry most. Where no two paths cancel, a beginning carries at
+  // least what each of its paths does.
+  void search() {
+    const size_t per_node = kPulls / std::max<size_t>(s_.turns().size(), 1);
+    const size_t width = out_.count <= kOpen ? kOpen : std::clamp<size_t>(per_node, kFewest, kOpen);
     for (size_t i = 0; i < s_.roots().size(); ++i) {
-      const Place at = s_.place_of(s_.roots()[i]);
-      const Tensor t = tangent_at(at);
-      if (!t.defined()) continue;
-      add(roots_best_, std::abs(inner(s_.seeds()[i], t)), int(i), at);
-      out_.count += paths_from(at);
+      GradientPath path;
+      path.root = int(i);
+      path.contribution = s_.seeds()[i];
+      open({std::move(path), s_.place_of(s_.roots()[i])});
     }
-    keep_best(roots_best_);
+    for (const Turn& t : s_.turns()) {
+      const auto here = std::partition(open_.begin(), open_.end(),
+                                       [&](const Beginning& b) { return b.at.id != t.node; });
+      std::vector<Beginning> arrived(std::make_move_iterator(here),
+                                     std::make_move_iterator(open_.end()));
+      open_.erase(here, open_.end());
+      for (Beginning& b : arrived) go_on(b);
+      if (open_.size() <= width) continue;
+      std::nth_element(open_.begin(), open_.begin() + int64_t(width), open_.end(),
+                       [](const Beginning& a, const Beginning& b) {
+                         return std::abs(a.path.amount) > std::abs(b.path.amount);
+                       });
+      open_.resize(width);
+    }
   }
-
-  void follow(const Chosen& from) {
-    GradientPath path;
-    path.root = from.operand;
-    Place at = s_.place_of(s_.roots()[size_t(from.operand)]);
-    Tensor g = s_.seeds()[size_t(from.operand)];
-    size_t nth = from.nth;
-    while (!at.leaf) {
-      const Chosen& c = best_[size_t(at.id)][nth];
-      path.hops.push_back({at.id, c.operand});
-      if (g.defined()) {
-        GradFn& node = *s_.nodes()[size_t(at.id)];
-        Tensors in(node.output_metas().size());
-        in[size_t(at.output)] = g;
-        g = pull(node, size_t(c.operand), in);
-      }
-      at = *s_.target(at.id, c.operand);
-      nth = c.nth;
+  void go_on(Beginning& b) {
+    GradFn& node = *s_.nodes()[size_t(b.at.id)];
+    Tensors in(node.output_metas().size());
+    in[size_t(b.at.output)] = b.path.contribution;
+    for (size_t k = 0; k < node.inputs().size(); ++k) {
+      const auto to = onward(b.at.id, int(k));
+      if (!to) continue;
+      GradientPath path = b.path;
+      path.hops.push_back({b.at.id, int(k)});
+      if (b.path.contribution.defined()) path.contribution = pull(node, k, in);
+      open({std::move(path), *to});
     }
-    path.contribution = g;
-    path.amount = inner(g, direction_);
-    path.norm = norm_of(g);
+  }
+  void open(Beginning b) {
+    const Tensor tangent = tangent_at(b.at);
+    if (!tangent.defined()) return;
+    b.path.amount = inner(b.path.contribution, tangent);
+    if (!std::isfinite(b.path.amount)) b.path.amount = 0;  // has no order
+    if (b.at.leaf)
+      finish(std::move(b.path));
+    else
+      open_.push_back(std::move(b));
+  }
+  void finish(GradientPath path) {
+    ++out_.followed;
+    path.norm = norm_of(path.contribution);
     out_.paths.push_back(std::move(path));
+    if (out_.paths.size() < 2 * top_ + kOpen) return;
+    sort();
+    out_.paths.resize(top_);
   }
-
-  void rank() {
+  void sort() {
     std::stable_sort(out_.paths.begin(), out_.paths.end(),
                      [](const GradientPath& a, const GradientPath& b) {
                        return std::abs(a.amount) > std::abs(b.amount);
                      });
+  }
+
+  void rank() {
+    sort();
     if (out_.paths.size() > top_) out_.paths.resize(top_);
     out_.others = out_.total;
     Parts rest = parts_of(out_.gradient);
@@ -221,9 +234,8 @@ class Explainer {
   GradientPaths out_;
   Tensor direction_;
   std::vector<Tensors> tangents_;  // of each node's outputs; empty: none reaches it
-  std::vector<Best> best_;
-  std::vector<double> counts_;
-  Best roots_best_;
+  std::vector<double> counts_;     // of paths from each node
+  std::vector<Beginning> open_;
 };
 
 }  // namespace

@@ -6,8 +6,9 @@
 // The amount that passes through an edge, over all paths that use it, is exact without following
 // any: the leaf is given that direction as its tangent, jvp rules push it up to the roots, and
 // <cotangent along the edge, tangent below it> is what passes. It is kept at every node, as a flow
-// is. A graph of many joins has too many paths to follow, so those are followed that the shares of
-// their edges, multiplied, promise most; what is followed is exact, the promise only chooses.
+// is. A graph of many joins has too many paths to follow them all. Then some hundred are open at a
+// time, those whose beginnings carry most. What is followed is exact; that no heavier path was
+// missed is certain only if all were followed.
 #pragma once
 #include "ops/audit/stepper.hpp"
 
@@ -27,6 +28,7 @@ struct GradientPaths {
   Tensor gradient;
   double total = 0;                 // sum of the amounts of all paths
   double count = 0;                 // of all paths; past 2^53 not exact
+  double followed = 0;              // of them
   std::vector<GradientPath> paths;  // the largest first, by the absolute value of the amount
   double others = 0;                // amount of the rest: total minus those of `paths`
   double others_norm = 0;           // of gradient minus their contributions; if there is no rest,

@@ -46,17 +46,24 @@ bool wrong(const RecordedStep& s, Device& device, Device* against) {
 }  // namespace
 
 Fails failure_named(const std::string& name, const RecordedStep& whole, Device& device) {
-  if (name == "nan" || name == "inf") {
+  const bool nan = name == "nan";
+  if (nan || name == "inf") {
     std::set<std::string> outside;
     for (const RecordedLeaf& l : whole.leaves) outside.insert(l.name);
-    const Bad bad = name == "nan" ? Bad::nan : Bad::not_finite;
-    return [=](const RecordedStep& s) { return shows(s, bad, outside); };
+    const Bad bad = nan ? Bad::nan : Bad::not_finite;
+    return {[=](const RecordedStep& s) { return shows(s, bad, outside); },
+            join("no root or gradient has a", nan ? " NaN" : "n infinity or NaN",
+                 " that a leaf or seed does not have")};
   }
   if (name == "mismatch")
-    return [&device](const RecordedStep& s) { return wrong(s, device, nullptr); };
+    return {[&device](const RecordedStep& s) { return wrong(s, device, nullptr); },
+            "the audit finds no wrong derivative"};
   if (const std::string prefix = "differs:"; name.rfind(prefix, 0) == 0) {
     Device& against = open_device(name.substr(prefix.size()));
-    return [&device, &against](const RecordedStep& s) { return wrong(s, device, &against); };
+    return {[&device, &against](const RecordedStep& s) { return wrong(s, device, &against); },
+            join("from the same operands no node gives values or cotangents on ", against.name(),
+                 " that are off by more than rounding explains (other last bits, which replay "
+                 "--device counts, are no failure)")};
   }
   fail(ErrorKind::config, "--until", "expected nan, inf, mismatch or differs:DEVICE, got \"", name,
        "\"", did_you_mean(name, std::vector<std::string>{"nan", "inf", "mismatch", "differs:cpu"}));
@@ -132,7 +139,9 @@ Shrunk shrink(const RecordedStep& whole, const Fails& fails, Device& device,
   // Values of views and their cotangents, which files leave out, are asked for like others.
   RecordedStep best = run_again(whole, device, true);
   ++out.runs;
-  if (!fails(best)) fail(ErrorKind::value, "shrink", "the step does not show this failure here");
+  if (!fails.shows(best))
+    fail(ErrorKind::numeric, "shrink", "there is nothing to keep on ", device.name(), ": ",
+         fails.otherwise);
   std::vector<int> kept(best.nodes.size());
   for (size_t i = 0; i < kept.size(); ++i) kept[i] = int(i);
   const RecordedStep full = best;
@@ -146,7 +155,7 @@ Shrunk shrink(const RecordedStep& whole, const Fails& fails, Device& device,
     } catch (const Error&) {
       return false;  // what is left can't run, or has no gradient
     }
-    if (!fails(part)) return false;
+    if (!fails.shows(part)) return false;
     best = std::move(part);
     return true;
   };

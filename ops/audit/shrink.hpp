@@ -9,19 +9,23 @@
 
 namespace gradus::audit {
 
-using Fails = std::function<bool(const RecordedStep&)>;
+struct Fails {
+  std::function<bool(const RecordedStep&)> shows;
+  std::string otherwise;  // what is so where it does not show: "no root has a NaN"
+};
 
 // The failure to keep: "nan" or "inf" (in a root or gradient, though no leaf, constant or seed has
 // one that the whole step has not), "mismatch" (the audit finds a wrong derivative) or
-// "differs:DEVICE" (the audit against that device does). Error(config) for other words.
+// "differs:DEVICE" (a node gives other values or cotangents there, from the same operands, than
+// rounding explains; other last bits are none). Error(config) for other words.
 Fails failure_named(const std::string& name, const RecordedStep& whole, Device& device);
 
 struct Shrunk {
   RecordedStep step;  // as it ran here
   int runs = 0;       // steps that were tried
 };
-// Error(value) if `step` itself does not fail. `stop`, if given, is asked before each run; then the
-// smallest step so far is returned.
+// Error(numeric) if `step` itself does not fail. `stop`, if given, is asked before each run; then
+// the smallest step so far is returned.
 Shrunk shrink(const RecordedStep& step, const Fails& fails, Device& device,
               const std::function<bool()>& stop = {});
 

@@ -270,7 +270,8 @@ LiveStep run(const RecordedStep& step, Device& device) {
 RecordedStep run_again(const RecordedStep& step, Device& device, bool views) {
   const Watch watch;
   const LiveStep live = run(step, device);
-  RecordedStep again = record(watch, live.roots, live.leaves, live.seeds, views);
+  RecordedStep again =
+      blaming_file(step, [&] { return record(watch, live.roots, live.leaves, live.seeds, views); });
   again.title = step.title;
   return again;
 }

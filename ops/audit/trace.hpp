@@ -48,6 +48,18 @@ struct RecordedStep {
 RecordedStep record(const Watch& watch, const Tensors& roots, const Names& leaves,
                     const Tensors& seeds = {}, bool views = false);
 
+// f(); of a step from a file, what an op refuses on the way (all but a lack of memory, a device, an
+// interrupt) is an Error(io) that names the file: nobody has checked it but the ops themselves.
+template <class F>
+auto blaming_file(const RecordedStep& step, F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (step.file.empty() || e.kind() > ErrorKind::autograd) throw;
+    fail(ErrorKind::io, step.file, e.what());
+  }
+}
+
 struct LiveStep {
   Tensors roots, seeds;
   Names leaves;
@@ -55,7 +67,8 @@ struct LiveStep {
 // Runs the calls on that device, recorded; backward is not run. What an op refuses is an Error that
 // names the node, of a step from a file an Error(io) that names both.
 LiveStep run(const RecordedStep& step, Device& device);
-// The same under a watch, with backward, recorded anew.
+// The same under a watch, with backward, recorded anew. Of a step from a file, what its backward
+// refuses is an Error(io), too.
 RecordedStep run_again(const RecordedStep& step, Device& device, bool views = false);
 // The same calls in f64 and c128: leaves, constants, seeds and dtypes in attributes are wide;
 // without values and gradients.
@@ -64,6 +77,7 @@ RecordedStep widened(RecordedStep step);
 // ---- files (trace_file.cpp)
 
 std::string trace_bytes(const RecordedStep& step, const std::string& name);
+// Error(autograd) for an op that a script made: its name would mean nothing to who reads the file.
 void write_trace(const std::string& path, const RecordedStep& step);
 // Believes nothing. Error(io) that names what is wrong: a file of another kind, a reference to a
 // later node, an unknown op (with a hint at --load), operands or attributes that an op does not

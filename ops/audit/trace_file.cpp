@@ -11,9 +11,11 @@
 // Strides are there where a tensor is not row-major. A c128 is kept as f64 with one axis more.
 #include "ops/audit/trace.hpp"
 
+#include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 #include "engine/io/safetensors.hpp"
+#include "ops/user.hpp"
 
 #include <cerrno>
 #include <cmath>
@@ -127,6 +129,12 @@ class Writer {
  public:
   explicit Writer(const RecordedStep& step) : step_(step) {}
   std::string bytes(const std::string& name) {
+    for (size_t i = 0; i < step_.nodes.size(); ++i)
+      if (const RecordedNode& n = step_.nodes[i]; is_local(*n.op))
+        fail(ErrorKind::autograd, "record", "%", i, " ", n.op->name,
+             n.where.empty() ? "" : " at " + n.where,
+             " is an op that a script made (gradus.op): no other program has it, so nobody could ",
+             "run the file; an op of a library (--load) can be recorded");
     Ordered j{{"title", step_.title},       {"device", step_.device},
               {"arch", step_.arch},         {"build", step_.build},
               {"leaves", Ordered::array()}, {"constants", Ordered::array()},
@@ -462,9 +470,14 @@ std::string device_of_trace(const std::string& path) {
   if (!j.is_object() || !j.contains(step) || !j[step].is_string())
     fail(ErrorKind::io, path, "is no recorded step: expected format \"", kFormat, "\"");
   const Json s = parse_json(j[step].get<std::string>(), path + ": step", false, ErrorKind::io);
-  return s.is_object() && s.contains("device") && s["device"].is_string()
-             ? s["device"].get<std::string>()
-             : std::string();
+  if (!s.is_object() || !s.contains("device") || !s["device"].is_string())
+    fail(ErrorKind::io, path, "step: device: expected a text");
+  try {
+    parse_device_config(s["device"], path);
+  } catch (const Error& e) {
+    fail(ErrorKind::io, path, "step: ", e.message());
+  }
+  return s["device"].get<std::string>();
 }
 
 }  // namespace gradus::audit

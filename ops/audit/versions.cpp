@@ -2,6 +2,8 @@
 #include "ops/audit/versions.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 namespace gradus::audit {
 
@@ -24,6 +26,9 @@ std::string what_of(const OpInfo& op, const Saved& s) {
       return join("extra ", s.index);
   }
 }
+
+// What the engine keeps for itself on a device: no tensor of the program.
+bool is_internal(std::string_view writer) { return writer == "random" || writer == "step_block"; }
 
 }  // namespace
 
@@ -50,18 +55,27 @@ VersionLog::~VersionLog() {
 VersionLog::Memory& VersionLog::memory_of(Storage& storage) {
   const auto [at, fresh] = memories_.try_emplace(&storage);
   if (fresh) {
-    at->second.storage = Ref<Storage>(&storage);
-    at->second.tensor = join(storage.bytes(), " bytes that no op made");
+    at->second = {Ref<Storage>(&storage),
+                  ++last_id_,
+                  join(storage.bytes(), " bytes that no op made"),
+                  false,
+                  false,
+                  {}};
   }
   return at->second;
+}
+void VersionLog::call(Memory& memory, const std::string& tensor) {
+  memory.tensor = tensor;
+  memory.known = true;
+  if (!memory.written) return;
+  for (Write& w : writes_)
+    if (w.id == memory.id) w.tensor = tensor;
 }
 
 void VersionLog::name(const std::string& name, const Tensor& t) {
   Storage* storage = storage_of(t);
   if (!storage) return;
-  memory_of(*storage).tensor = name;
-  for (Write& w : writes_)
-    if (w.memory == storage) w.tensor = name;
+  call(memory_of(*storage), name);
 }
 
 std::vector<Write> VersionLog::writes_to(const Tensor& t) const {
@@ -72,29 +86,56 @@ std::vector<Write> VersionLog::writes_to(const Tensor& t) const {
   return found;
 }
 
+std::vector<Write> VersionLog::writes_to(const GradFn& node, const Watch& watch) const {
+  std::vector<Write> found;
+  std::set<uint64_t> ids;
+  for (const Write& w : writes_)
+    if (w.node == node.sequence()) ids.insert(w.id);
+  if (const Call* const call = watch.find(&node))
+    for (const Call::Place& p : call->made)
+      if (const auto m = memories_.find(p.storage.get()); m != memories_.end())
+        ids.insert(m->second.id);
+  std::copy_if(writes_.begin(), writes_.end(), std::back_inserter(found),
+               [&](const Write& w) { return ids.contains(w.id); });
+  return found;
+}
+
 void VersionLog::called(const OpContext& call, GradFn* node) {
   if (outer_call_) (*outer_call_)(call, node);
   if (memories_.size() + nodes_.size() > sweep_at_) sweep();
+  const auto type = [](const Tensor& t) { return join(t.dtype(), " ", t.sizes()); };
   const auto meet = [&](const Tensor& t, const std::string& maker) {
-    if (Storage* s = storage_of(t); s && !memories_.contains(s))
-      memory_of(*s).tensor = join(t.dtype(), " ", t.sizes(), ", made by ", maker);
+    if (Storage* s = storage_of(t))
+      if (Memory& m = memory_of(*s); !m.known) this->call(m, type(t) + ", made by " + maker);
   };
+  const std::string here = trace_text();
   for (const Tensor& x : call.inputs) meet(x, "no op");
-  for (const Tensor& y : call.outputs) meet(y, call.op.name);
+  for (const Tensor& y : call.outputs) meet(y, call.op.name + (here.empty() ? "" : " at " + here));
+  last_ = {&call.op == arithmetic().scatter_strided ? "" : call.op.name + "_",
+           call.inputs.empty() || !storage_of(call.inputs[0]) ? "" : type(call.inputs[0]),
+           node ? node->sequence() : 0};
   if (!node) return;
   for (const Saved& s : node->saved()) {
     Storage* storage = storage_of(s.tensor);
     if (!storage) continue;
     nodes_.try_emplace(node, Ref<GradFn>(node));
     memory_of(*storage).copies.push_back(
-        {node, {call.op.name, trace_text(), what_of(call.op, s), s.version}});
+        {node, {call.op.name, here, what_of(call.op, s), s.version}});
   }
 }
 
 void VersionLog::written(Storage& storage, const char* op) {
   if (outer_write_) (*outer_write_)(storage, op);
+  if (is_internal(op)) return;
   Memory& m = memory_of(storage);
-  Write w{m.tensor, op, trace_text(), storage.version() - 1, storage.version(), {}, &storage};
+  m.written = true;
+  // An op's form in place has just computed from a copy of what it writes, and of its type.
+  const bool follows = last_.in_place == op || last_.in_place.empty();  // "": through a view
+  if (!m.known && last_.in_place == op && !last_.operand.empty())
+    call(m, last_.operand + ", made by no op");
+  Write w{m.tensor, op,       trace_text(), storage.version() - 1,   storage.version(),
+          {},       &storage, m.id,         follows ? last_.node : 0};
+  last_ = {" ", "", 0};
   for (const Memory::Copy& c : m.copies)
     if (c.saved.version == w.from && !c.node->freed()) w.stale.push_back(c.saved);
   writes_.push_back(std::move(w));
