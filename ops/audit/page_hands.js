@@ -75,7 +75,7 @@ function zoom(f, cx, cy) {
 
 // Times of the strip under the head: the whole step where its memory was measured, else backward.
 const moments = G.memory ? G.memory.moments : [{ op: "the beginning", live: G.saved_bytes, peak: G.saved_bytes }, ...steps.map(s => ({ live: s.saved_bytes_left, peak: s.saved_bytes_left, node: s.node, backward: true }))];
-const momentOfStep = steps.map(s => moments.findIndex(m => m.backward && m.node === s.node));
+const momentOfVjp = new Map(moments.flatMap((m, i) => m.backward ? [[m.node, i]] : []).reverse());  // the first of each node
 const momentText = m => `${m.backward ? "vjp of " : ""}${m.node === undefined ? m.op : label("node", m.node)}: ${bytes(m.live)} live` + (m.peak > m.live ? `, ${bytes(m.peak)} during it` : "");
 function goTo(n) {
   step = Math.max(0, Math.min(steps.length, n));
@@ -83,7 +83,7 @@ function goTo(n) {
   const s = step ? steps[step - 1] : null;
   $("now").textContent = s ? `step ${step} of ${steps.length}: vjp of %${s.node} ${nodes[s.node].op}; ${bytes(s.saved_bytes_left)} left`
     : `${many(steps.length, "step")}; ${bytes(G.saved_bytes)} saved`;
-  const at = s ? momentOfStep[step - 1] : moments.findIndex(m => m.backward) - 1;
+  const at = s ? momentOfVjp.get(s.node) ?? -1 : moments.findIndex(m => m.backward) - 1;
   $("cursor").setAttribute("x", 1000 * Math.max(0, at + 0.5) / moments.length);
   if (s) follow(s.node);
   paint();
@@ -213,7 +213,7 @@ function start() {
     if (e.key === "Enter") next(e.shiftKey ? -1 : 1);
     if (e.key === "Escape") { $("find").value = ""; $("hits").textContent = ""; $("find").blur(); paint(); }
   };
-  document.querySelectorAll("table").forEach(sortable);
+  requestAnimationFrame(() => setTimeout(unpackTables));  // when the graph is seen
   pointers();
   window.addEventListener("hashchange", fromHash);
   window.addEventListener("beforeprint", () => {  // all of it on the paper

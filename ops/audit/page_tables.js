@@ -1,5 +1,11 @@
 // The page of a graph: tables that sort themselves, and the comparison with another run.
 
+// Tables lie in <noscript>, as text: thousands of rows would hold up the drawing.
+function unpackTables() {
+  for (const e of document.querySelectorAll("details noscript")) e.outerHTML = e.textContent;
+  document.querySelectorAll("table").forEach(sortable);
+}
+
 function sortable(table) {
   const body = table.tBodies[0], number = c => c.dataset.v === undefined ? NaN : +c.dataset.v;
   [...table.tHead.rows[0].cells].forEach((th, column) => {
