@@ -236,6 +236,8 @@ TEST_CASE("explain: the command") {
   CHECK(node.out.find("here: y[") != std::string::npos);
   for (const auto& [options, message] :
        {std::pair{"--explain layers.0.wieght", "did you mean \"layers.0.weight\"?"},
+        std::pair{"--explain nothing",
+                  "that name; leaves are layers.0.weight, layers.0.bias, layers.2"},
         std::pair{"--explain %77", "%77: there is no such node; they are %0 to %9"},
         std::pair{"--explain layers.2.bias --element x", "expected indices such as 0,3"},
         std::pair{"--explain layers.2.bias --element 99", "it has no element (99,)"},

@@ -115,6 +115,14 @@ Place Stepper::place_of(const Tensor& root) const {
   return {true, leaf_ids_.at(root.body()->autograd.get()), 0};
 }
 
+// "; leaves are a, b, c, ...", eight at most.
+static std::string leaves_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), size_t(8)); ++i)
+    text += (i ? ", " : "; leaves are ") + names[i];
+  return text + (names.size() > 8 ? ", ..." : "");
+}
+
 Place Stepper::find(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < leaves_.size(); ++i) {
@@ -123,7 +131,8 @@ Place Stepper::find(const std::string& name) const {
   }
   const std::string range = join("%0 to %", int64_t(nodes_.size()) - 1);
   if (!name.starts_with("%"))
-    fail(ErrorKind::value, name, "no leaf of this graph has that name", did_you_mean(name, names),
+    fail(ErrorKind::value, name, "no leaf of this graph has that name",
+         nearest(name, names).empty() ? leaves_text(names) : did_you_mean(name, names),
          "; nodes are written ", range);
   const auto number = [](std::string_view text) {
     int value = -1;
