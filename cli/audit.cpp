@@ -30,13 +30,14 @@ class Findings {
  public:
   Findings(const AuditOptions& o, std::ostream& out)
       : o_(o), out_(out), listed_(!o.ledger && !o.cost) {
-    const std::set<std::string> known{"nan", "inf", "mismatch", "unreached", "alias", "none"};
+    const std::set<std::string> known{"nan",  "inf",   "mismatch", "unreached",
+                                      "zero", "alias", "none"};
     std::istringstream list(o.fail_on.value_or("nan,mismatch"));
     for (std::string kind; std::getline(list, kind, ',') || fatal_.empty();) {
       if (!known.contains(kind))
         fail(ErrorKind::config, "--fail-on",
-             "expected none, or a list of nan, inf, mismatch, unreached, alias, got \"", kind, "\"",
-             did_you_mean(kind, known));
+             "expected none, or a list of nan, inf, mismatch, unreached, zero, alias, got \"", kind,
+             "\"", did_you_mean(kind, known));
       fatal_.insert(kind);
     }
   }
@@ -64,15 +65,16 @@ class Findings {
     else
       out_ << (kind == "nan" ? "NaN: " : "infinite: ") << list_.back().text << "\n";
   }
-  void unreached(const std::string& name, const std::string& why) {
-    found("unreached");
-    ++unreached_;
-    list_.push_back({"unreached", -1, name + ": " + why});
+  // `kind`: no gradient comes, "unreached", or zeros alone, "zero".
+  void parameter(const std::string& kind, const std::string& name, const std::string& why) {
+    found(kind);
+    unreached_ += kind == "unreached";
+    list_.push_back({kind, -1, name + ": " + why});
     if (!listed_) return;
     if (o_.json)
-      emit(out_, {{"event", "unreached"}, {"parameter", name}, {"why", why}});
+      emit(out_, {{"event", kind}, {"parameter", name}, {"why", why}});
     else
-      out_ << "unreached: " << name << ": " << why << "\n";
+      out_ << kind << ": " << name << ": " << why << "\n";
   }
   const std::vector<audit::Finding>& list() const { return list_; }
   void accounting(const audit::Imbalance& f) {
@@ -240,7 +242,10 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     Tensors leaves;
     for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
     for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
-      findings.unreached(step.leaves[u.which].first, u.why);
+      findings.parameter("unreached", step.leaves[u.which].first, u.why);
+    if (stepper.at_end())
+      for (const audit::Unreached& u : audit::zero_gradients(*watch, stepper))
+        findings.parameter("zero", stepper.leaves()[u.which].first, u.why);
     for (const audit::Imbalance& f : audit::account(stepper).findings) findings.accounting(f);
   }
   if (measured) {

@@ -11,7 +11,7 @@ namespace gradus::cli {
 
 struct AuditOptions : OneStepConfig {
   std::string against;  // a device; "" for none
-  // Of nan, inf, mismatch, unreached, alias; "none" for nothing; by default "nan,mismatch".
+  // Of nan, inf, mismatch, unreached, zero, alias; "none" for nothing; by default "nan,mismatch".
   std::optional<std::string> fail_on;
   bool ledger = false, cost = false;  // these instead of the list of verdicts
   std::string html;                   // file of a page with all three; "" for none

@@ -274,7 +274,8 @@ void declare_audit(CLI::App& app, Action& action) {
                           "  gradus audit train.lua --arg 0.1 --backward 3\n");
   of_step(sub, *o);
   text(sub, "--against", o->against, "every node on this device too", "D");
-  sub->add_option("--fail-on", o->fail_on, "nan, inf, mismatch, unreached, alias: exit code 5")
+  sub->add_option("--fail-on", o->fail_on,
+                  "nan, inf, mismatch, unreached, zero, alias: exit code 5")
       ->type_name("LIST")
       ->take_last();
   sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");

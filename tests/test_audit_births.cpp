@@ -1,5 +1,7 @@
-// Where a NaN was born, forward and backward, why a parameter gets no gradient, and `gradus audit`.
+// Where a NaN was born, forward and backward, why a parameter gets no gradient or zeros alone, and
+// `gradus audit`.
 #include "ops/audit/audit.hpp"
+#include "ops/audit/stepper.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/program_helpers.hpp"
@@ -182,4 +184,46 @@ TEST_CASE("audit: why a parameter gets no gradient") {
   CHECK(cut[3].why == "the result of tanh does not reach the root");
   CHECK(cut[4].why == "no op reads it");
   CHECK(unreached(watch, {p[5]}, {p[5]}).empty());  // a root itself
+}
+
+TEST_CASE("audit: who makes a gradient of zeros") {
+  const Tensor dead = leaf(f64({-1, -2}, {2})), below = leaf(f64({0.5, 1}, {2})),
+               twice = leaf(f64({3, 4}, {2})), alive = leaf(f64({1, 2}, {2})),
+               empty = leaf(f64({}, {0}));
+  const Watch watch;  // notes places
+  Tensor loss = sum(mul(relu(dead), alive));
+  {
+    const Trace trace("layer 2");
+    loss = add(loss, sum(relu(neg(exp(below)))));
+  }
+  loss = add(loss, add(sum(sub(twice, twice)), sum(exp(empty))));
+  loss = add(loss, sum(exp(alive)));
+  const std::vector<std::pair<std::string, Tensor>> names{
+      {"dead", dead}, {"below", below}, {"twice", twice}, {"alive", alive}, {"empty", empty}};
+  audit::Stepper stepper({loss}, names);
+  stepper.run({});
+  const auto zero = audit::zero_gradients(watch, stepper);
+  REQUIRE(zero.size() == 3);
+  CHECK(zero[0].which == 0);
+  CHECK(zero[0].why == "its gradient is 0 everywhere: the vjp of %0 relu gives zeros");
+  CHECK(zero[1].why == "its gradient is 0 everywhere: the vjp of %5 relu at layer 2 gives zeros");
+  CHECK(zero[2].why == "its gradient is 0 everywhere: what is added up for twice cancels");
+  audit::Stepper nothing({loss}, names, {f64({0}, {})});
+  nothing.run({});
+  const auto seed = audit::zero_gradients(watch, nothing);
+  REQUIRE(seed.size() == 4);
+  CHECK(seed[3].why == "its gradient is 0 everywhere: backward begins with zeros");
+
+  const test::TempFolder folder;
+  folder.write("dead.lua",
+               "local w = gradus.tensor({-1.0, -2.0}, {requires_grad = true})\n"
+               "local b = gradus.tensor({1.0, 2.0}, {requires_grad = true})\n"
+               "gradus.relu(w):add(b):sum():backward()\n");
+  const test::ProgramRun said = test::run(folder, "audit dead.lua");
+  CHECK(said.code == 0);
+  CHECK(said.out.find("zero: w: its gradient is 0 everywhere: the vjp of %0 relu at ") !=
+        std::string::npos);
+  CHECK(test::run(folder, "audit dead.lua --fail-on zero").code == 5);
+  CHECK(test::run(folder, "audit dead.lua --fail-on zero --json").out.find(R"("event":"zero")") !=
+        std::string::npos);
 }

@@ -171,6 +171,17 @@ TEST_CASE("graph view: JSON says the same") {
   const Json n = Json::parse(to_json(audit::read_graph({sum(log(x))}, {{"x", x}}, &recorder)));
   CHECK(n["nodes"][0]["outputs"][0]["value"]["nan"] == 1);
   CHECK(n["nodes"][0]["outputs"][0]["value"]["first"][0] == "nan");
+  // How values lie in memory, where not row by row, and how often what was saved had been written.
+  const Tensor wide = leaf(f64({1, 2, 3, 4, 5, 6}, {2, 3})), c = f64({1, 2, 3, 4, 5, 6}, {3, 2});
+  add_(c, 1.0);
+  const Tensor turned = permute(wide, {1, 0});
+  const Json m =
+      Json::parse(to_json(audit::read_graph({sum(mul(turned, c))}, {{"wide", wide}}, &recorder)));
+  CHECK(m["nodes"][0]["outputs"][0]["strides"] == Json{1, 3});
+  CHECK_FALSE(m["nodes"][1]["outputs"][0].contains("strides"));
+  CHECK_FALSE(m["leaves"][0].contains("strides"));
+  CHECK(m["nodes"][1]["saved"][0]["what"] == "b");
+  CHECK(m["nodes"][1]["saved"][0]["version"] == 1);
 }
 
 TEST_CASE("graph view: DOT is what Graphviz reads") {

@@ -18,6 +18,8 @@
 
 namespace gradus::audit {
 
+class Stepper;
+
 enum class Verdict {
   ok,
   kink,     // nothing could be compared: a kink, or the edge of its domain, everywhere
@@ -83,5 +85,8 @@ struct Unreached {
 };
 std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
                                  const Tensors& parameters);
+// Leaves that are reached, by zeros alone: `which` counts stepper.leaves(), `why` names the vjps
+// that make the zeros. The stepper is at the end.
+std::vector<Unreached> zero_gradients(const Watch& watch, const Stepper& stepper);
 
 }  // namespace gradus::audit

@@ -1,7 +1,9 @@
 // Where a NaN was born, and where the way to a parameter is cut: both follow values through the
-// calls of a watch.
+// calls of a watch. And who makes a gradient of zeros.
 #include "ops/audit/audit.hpp"
 #include "ops/audit/run.hpp"
+#include "ops/audit/stepper.hpp"
+#include "ops/audit/tensor_stats.hpp"
 #include "ops/dtypes.hpp"
 
 #include <algorithm>
@@ -202,6 +204,65 @@ std::vector<Unreached> unreached(const Watch& watch, const Tensors& roots,
     if (why.empty())
       why = !last ? "no op reads it"
                   : join("the result of ", last->op->name, " does not reach the root");
+    found.push_back({i, why});
+  }
+  return found;
+}
+
+std::vector<Unreached> zero_gradients(const Watch& watch, const Stepper& stepper) {
+  const std::vector<Ref<GradFn>>& nodes = stepper.nodes();
+  const auto is_zero = [](const Tensor& t) {
+    if (!t.defined() || t.numel() == 0) return true;
+    const TensorStats s = stats_of(t);
+    return s.count > 0 && s.zeros == s.count;
+  };
+  std::map<Place, std::vector<int>> readers;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (size_t k = 0; k < nodes[i]->inputs().size(); ++k)
+      if (const auto to = stepper.target(int(i), int(k))) readers[*to].push_back(int(i));
+  std::vector<Unreached> found;
+  for (size_t i = 0; i < stepper.leaves().size(); ++i) {
+    const Place leaf{true, int(i), 0};
+    if (stepper.leaves()[i].second.numel() == 0 || !readers.contains(leaf) ||
+        !is_zero(stepper.cotangent(leaf)))
+      continue;
+    // From the leaf towards the roots, as far as all is zero.
+    std::set<int> makers;
+    std::string cancels;
+    std::set<Place> seen{leaf};
+    std::vector<Place> waiting{leaf};
+    while (!waiting.empty()) {
+      const Place p = waiting.back();
+      waiting.pop_back();
+      const std::vector<Delivery>& sum = stepper.deliveries(p);
+      if (std::any_of(sum.begin(), sum.end(),
+                      [&](const Delivery& d) { return !is_zero(stepper.delivered(d)); })) {
+        cancels = stepper.name_of(p);
+        continue;
+      }
+      for (const int node : readers[p]) {
+        const int turn = stepper.turn_of(node);
+        const Tensors none, &in = turn < 0 ? none : stepper.turns()[size_t(turn)].in;
+        if (!std::all_of(in.begin(), in.end(), is_zero)) {
+          makers.insert(node);
+          continue;
+        }
+        for (size_t k = 0; k < nodes[size_t(node)]->output_metas().size(); ++k)
+          if (const Place q{false, node, int(k)}; seen.insert(q).second) waiting.push_back(q);
+      }
+    }
+    std::string why = "its gradient is 0 everywhere";
+    if (!makers.empty()) {
+      const int first = *makers.begin();
+      const Call* call = watch.find(nodes[size_t(first)].get());
+      why += join(": the vjp of ", stepper.name_of(first),
+                  !call || call->where.empty() ? "" : " at " + call->where, " gives zeros");
+      if (makers.size() > 1) why += join(", and that of ", int64_t(makers.size()) - 1, " more");
+    } else if (!cancels.empty()) {
+      why += ": what is added up for " + cancels + " cancels";
+    } else {
+      why += ": backward begins with zeros";
+    }
     found.push_back({i, why});
   }
   return found;

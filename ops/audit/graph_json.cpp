@@ -39,6 +39,7 @@ Json stats_json(const TensorStats& s) {
 Json value_json(const Value& v) {
   Json j{{"dtype", dtype_name(v.dtype)},
          {"shape", std::vector<int64_t>(v.sizes.begin(), v.sizes.end())}};
+  if (!v.strides.empty()) j["strides"] = std::vector<int64_t>(v.strides.begin(), v.strides.end());
   if (v.stats.count) j["value"] = stats_json(v.stats);
   if (v.gradient.count) j["gradient"] = stats_json(v.gradient);
   return j;
@@ -59,6 +60,7 @@ Json node_json(const Node& n) {
   for (const SavedTensor& s : n.saved)
     j["saved"].push_back({{"what", s.what},
                           {"bytes", s.bytes},
+                          {"version", s.version},
                           {"storage", s.storage},
                           {"counted", s.counted},
                           {"packed", s.packed},

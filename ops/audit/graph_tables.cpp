@@ -28,8 +28,8 @@ std::string number(bool known, double x) { return cell(known, x, format("%.4g", 
 std::string bytes(double x) { return cell(x >= 0, x, bytes_text(x)); }
 std::string micros(double ns) { return number(ns >= 0, ns / 1e3); }
 
-// What is closed at first is no work for the browser until the graph stands: with scripts <noscript>
-// is mere text, which page_tables.js unpacks.
+// What is closed at first is no work for the browser until the graph stands: with scripts
+// <noscript> is mere text, which page_tables.js unpacks.
 std::string section(const std::string& title, const std::string& inside, bool open = false) {
   return join("<details", open ? " open" : "", "><summary>", title, "</summary>\n",
               open ? inside : "<noscript>" + inside + "</noscript>", "</details>\n");

@@ -66,6 +66,8 @@ GraphRecorder::GraphRecorder(Device& device, bool values)
 }
 GraphRecorder::~GraphRecorder() { call_listener = before_; }
 
+static Shape unusual_strides(const Tensor& t) { return t.is_contiguous() ? Shape() : t.strides(); }
+
 void GraphRecorder::note(const OpContext& ctx, GradFn& node) {
   Note& n = notes_[&node];
   n = {};
@@ -75,7 +77,10 @@ void GraphRecorder::note(const OpContext& ctx, GradFn& node) {
   clock_->on = false;
   for (const Tensor& t : ctx.inputs)
     n.operands.push_back(t.defined() && !t.grad_fn() ? t : Tensor());
-  for (const Tensor& y : ctx.outputs) n.buffers.push_back(y.storage().buffer_id());
+  for (const Tensor& y : ctx.outputs) {
+    n.buffers.push_back(y.storage().buffer_id());
+    n.strides.push_back(unusual_strides(y));
+  }
   if (ctx.op.cost) n.flops = ctx.op.cost(ctx).flops;
   if (values_)
     for (const Tensor& y : ctx.outputs) n.outputs.push_back(stats_of(y.detach()));
@@ -128,7 +133,7 @@ class GraphReader {
     leaf_buffers_.insert(t.storage().buffer().get());
     Leaf leaf;
     leaf.name = name.empty() ? join("leaf", int64_t(view_.leaves.size())) : name;
-    leaf.value = {t.sizes(), t.dtype(), {}, {}};
+    leaf.value = {t.sizes(), t.dtype(), {}, {}, -1, unusual_strides(t)};
     if (seen_ && seen_->values_) leaf.value.stats = stats_of(t.detach());
     view_.leaves.push_back(std::move(leaf));
     return int(at->second);
@@ -138,7 +143,7 @@ class GraphReader {
     const auto [at, fresh] = constant_ids_.try_emplace(t.body().get(), view_.constants.size());
     if (!fresh) return int(at->second);
     kept_.push_back(t);
-    Constant c{"", {t.sizes(), t.dtype(), {}, {}}};
+    Constant c{"", {t.sizes(), t.dtype(), {}, {}, -1, unusual_strides(t)}};
     if (t.numel() == 1 && !is_user(t.dtype())) {
       c.value.stats = stats_of(t);
       c.name = is_complex(t.dtype())
@@ -268,6 +273,7 @@ class GraphReader {
       n.bytes = note->bytes;
       n.forward_ns = note->ns;
       for (size_t i = 0; i < note->outputs.size(); ++i) n.outputs[i].stats = note->outputs[i];
+      for (size_t i = 0; i < note->strides.size(); ++i) n.outputs[i].strides = note->strides[i];
     }
     read_saved(node, n);
     view_.nodes.push_back(std::move(n));
@@ -300,6 +306,7 @@ class GraphReader {
       saved.storage = at->second;
       if (!s.packed) storages_[s.tensor.storage().buffer_id()] = at->second;
       saved.packed = s.packed != nullptr;
+      saved.version = s.version;
       saved.counted = fresh && !s.packed && !leaf_buffers_.contains(key);
       if (saved.counted) n.saved_bytes += saved.bytes;
       if (holders_.size() <= size_t(saved.storage)) holders_.resize(size_t(saved.storage) + 1);

@@ -37,6 +37,7 @@ struct Value {
   TensorStats stats;     // count 0: not looked at
   TensorStats gradient;  // the same; of forward values and leaves
   int storage = -1;      // as SavedTensor::storage, if a node saved this memory; of forward values
+  Shape strides{};       // where they are known and not row-major
 };
 
 struct GraphCall {
@@ -49,10 +50,11 @@ struct GraphCall {
 struct SavedTensor {
   std::string what;  // the operand's name, "y", or "extra"
   size_t bytes = 0;
-  int storage = 0;      // equal numbers share memory
-  bool counted = true;  // false: an older node's saved_bytes has it, or a leaf holds it anyway
-  bool packed = false;  // by hooks or a checkpoint: who knows how much they keep; not counted
-  bool read = true;     // did a vjp of this walk ask for it?
+  int storage = 0;       // equal numbers share memory
+  bool counted = true;   // false: an older node's saved_bytes has it, or a leaf holds it anyway
+  bool packed = false;   // by hooks or a checkpoint: who knows how much they keep; not counted
+  bool read = true;      // did a vjp of this walk ask for it?
+  uint64_t version = 0;  // of its memory when it was saved: writes in place until then
   // Operands whose vjp asks for it; known where there was a recorder.
   std::vector<int> read_by{};
   Shape sizes{};
@@ -141,7 +143,7 @@ struct MachinePeaks {
 
 // What an audit says of the whole.
 struct Finding {
-  std::string kind;  // "birth" of a NaN, "unreached" parameter
+  std::string kind;  // "birth" of a NaN, "unreached" or "zero" parameter
   int node = -1;     // -1: none of the graph's
   std::string text;
 };
@@ -183,6 +185,7 @@ class GraphRecorder {
     double flops = -1, bytes = -1, ns = -1;
     std::vector<TensorStats> outputs;
     std::vector<uint64_t> buffers;  // of the outputs
+    std::vector<Shape> strides;     // the same, as in Value
   };
   class Clock;
   void note(const OpContext& ctx, GradFn& node);

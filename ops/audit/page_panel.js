@@ -97,7 +97,7 @@ function select(kind, id, jump, back) {
   selected = key(kind, id);
   if (jump) centre(selected);
   const v = value(kind, id), n = kind === "node" ? nodes[id] : null, other = counterpart(kind, id);
-  let html = `<h2>${escape(label(kind, id))}</h2><code>${escape(type(v))}</code>`;
+  let html = `<h2>${escape(label(kind, id))}</h2><code>${escape(type(v))}</code>` + (v.strides ? ` strides (${v.strides.join(", ")})` : "");
   if (n) html += describe(n);
   else if (kind === "leaf") html += v.uses ? `<div>a leaf, used ${many(v.uses, "time")}</div>` : v.gradient_is ? "<div>a leaf that backward begins with: its gradient is the cotangent</div>" : "<div>not in the graph: it gets no gradient</div>";
   else html += "<div>no gradient was asked for</div>";
