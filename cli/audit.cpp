@@ -86,6 +86,7 @@ class Findings {
     else
       out_ << "accounting: " << f.text << "\n";
   }
+  void unwatched(size_t nodes) { unwatched_ = nodes; }
   int finish(const Device& device) {
     if (!listed_) return code_;
     if (o_.json)
@@ -93,11 +94,14 @@ class Findings {
                   {"nodes", nodes_},
                   {"bad", bad_},
                   {"unreached", unreached_},
+                  {"unwatched", unwatched_},
                   {"device", device.name()},
                   {"ok", code_ == 0}});
     else
       out_ << fmt::format(
-          "\n{} node{} on {}: {}{}\n", nodes_, nodes_ == 1 ? "" : "s", device.name(),
+          "\n{}{} node{} on {}: {}{}\n", nodes_,
+          unwatched_ > 0 ? fmt::format(" of {}", nodes_ + unwatched_) : "",
+          nodes_ + unwatched_ == 1 ? "" : "s", device.name(),
           bad_ == 0   ? "no wrong derivative"
           : bad_ == 1 ? "one is wrong"
                       : fmt::format("{} are wrong", bad_),
@@ -113,7 +117,6 @@ class Findings {
   }
   void print(const audit::Line& l) {
     if (!listed_) return;
-    const auto number = [](double x) { return std::isfinite(x) ? Event(x) : Event("Infinity"); };
     if (o_.json)
       return emit(out_, {{"event", "node"},
                          {"node", l.index},
@@ -122,9 +125,9 @@ class Findings {
                          {"operands", l.call->shapes()},
                          {"verdict", audit::to_text(l.verdict)},
                          {"bad", l.bad()},
-                         {"error", number(l.error)},
-                         {"tolerance", number(l.tolerance)},
-                         {"condition", number(l.condition)},
+                         {"error", number_event(l.error)},
+                         {"tolerance", number_event(l.tolerance)},
+                         {"condition", number_event(l.condition)},
                          {"text", l.text}});
     out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8} {}{}{}\n",
                         audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
@@ -138,7 +141,7 @@ class Findings {
   bool listed_;
   std::set<std::string> fatal_, why_{};  // kinds: asked for, and found
   std::vector<audit::Finding> list_;
-  size_t nodes_ = 0, bad_ = 0, unreached_ = 0;
+  size_t nodes_ = 0, bad_ = 0, unreached_ = 0, unwatched_ = 0;
   int code_ = 0;
 };
 
@@ -224,6 +227,10 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     std::optional<audit::Watch> watch;
     const OneStep step = run_one_step(target, device, [&] { watch.emplace(); });
     const audit::Report report = audit::audit(*watch, step.roots, options);
+    if (report.lines.empty() && step.unwatched > 0)
+      fail(ErrorKind::config, o.file, "none of the nodes of this backward was watched, so none ",
+           "can be judged; ask for an earlier --backward, or for gradus.audit.mark(y)");
+    findings.unwatched(step.unwatched);
     findings.report(report);
     for (const audit::Line& l : report.lines)
       verdicts.push_back({l.call->op,
@@ -242,7 +249,10 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
     Tensors leaves;
     for (const auto& [name, leaf] : step.leaves) leaves.push_back(leaf);
     for (const audit::Unreached& u : audit::unreached(*watch, step.roots, leaves))
-      findings.parameter("unreached", step.leaves[u.which].first, u.why);
+      findings.parameter("unreached", step.leaves[u.which].first,
+                         u.why + (step.recorded ? " (a recorded step holds no calls outside of the "
+                                                  "graph, so not what cut it off)"
+                                                : ""));
     if (stepper.at_end())
       for (const audit::Unreached& u : audit::zero_gradients(*watch, stepper))
         findings.parameter("zero", stepper.leaves()[u.which].first, u.why);

@@ -59,12 +59,12 @@ class Paths {
                        type_of(p_.gradient), norm, p_.count, p_.count == 1 ? "path" : "paths");
     out << "   share      norm  path\n";
     for (const audit::GradientPath& p : p_.paths)
-      out << fmt::format("{:>6.2f} % {:>9.3g}  ", 100 * p.amount / p_.total, p.norm)
-          << wrapped(words_of(p), 20) << "\n";
+      out << fmt::format("{} {:>9.3g}  ", share(p.amount), p.norm) << wrapped(words_of(p), 20)
+          << "\n";
     const bool all = double(p_.paths.size()) == p_.count;
     if (!all)
-      out << fmt::format("{:>6.2f} % {:>9.3g}  {:.6g} others\n", 100 * p_.others / p_.total,
-                         p_.others_norm, p_.count - double(p_.paths.size()));
+      out << fmt::format("{} {:>9.3g}  {:.6g} others\n", share(p_.others), p_.others_norm,
+                         p_.count - double(p_.paths.size()));
     else
       out << fmt::format("they sum to the gradient up to {:.1e} of its norm\n",
                          norm > 0 ? p_.others_norm / norm : 0);
@@ -88,7 +88,7 @@ class Paths {
                         {"operand", h.operand}});
       emit(out, {{"event", "path"},
                  {"root", p.root},
-                 {"share", p.amount / p_.total},
+                 {"share", p_.total != 0 ? Event(p.amount / p_.total) : Event()},
                  {"amount", p.amount},
                  {"norm", p.norm},
                  {"hops", hops}});
@@ -104,6 +104,11 @@ class Paths {
   }
 
  private:
+  // Of a gradient of zero nothing is a part.
+  std::string share(double amount) const {
+    return p_.total != 0 ? fmt::format("{:>6.2f} %", 100 * amount / p_.total)
+                         : fmt::format("{:>8}", "-");
+  }
   // "%7 add.b": the operand is named where there is a choice.
   std::vector<std::string> words_of(const audit::GradientPath& p) const {
     std::vector<std::string> words;
@@ -149,8 +154,7 @@ void write(const audit::NodeStory& n, const OpInfo& op, std::ostream& out) {
   for (const auto& o : e.operands) {
     const std::string name = audit::operand_label(op, size_t(o.operand));
     out << fmt::format("    through {}{} = {:.6g}: {:.6g} * {:.6g} = {:.6g}\n", name,
-                       bracketed(o.element), o.value, e.cotangent,
-                       e.cotangent != 0 ? o.share / e.cotangent + 0.0 : 0, o.share);
+                       bracketed(o.element), o.value, e.cotangent, o.slope + 0.0, o.share + 0.0);
     if (o.reached > 1)
       out << fmt::format("      and through {} more elements of {}\n", o.reached - 1, name);
   }
@@ -172,7 +176,8 @@ void write_json(int node, const audit::NodeStory& n, const OpInfo& op, std::ostr
       operands.push_back({{"operand", audit::operand_label(op, size_t(o.operand))},
                           {"element", index(o.element)},
                           {"value", o.value},
-                          {"share", o.share},
+                          {"slope", number_event(o.slope)},
+                          {"share", number_event(o.share)},
                           {"reached", o.reached}});
     e["example"] = {{"element", index(n.example->element)},
                     {"value", n.example->value},

@@ -21,10 +21,6 @@ using audit::Turn;
 constexpr size_t kColumns = 80;
 constexpr size_t kLeft = 30;  // longer names have a line of their own
 
-Event number(double x) {
-  if (std::isfinite(x)) return x;
-  return std::isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity";
-}
 // "norm 0.118  0.0016 -0.014 ...": as many elements as the line has room for.
 std::string numbers_of(const Tensor& t, size_t room) {
   const audit::TensorStats s = audit::stats_of(t);
@@ -77,10 +73,10 @@ Event tensor_event(const Tensor& t) {
   if (!t.defined()) return nullptr;
   const audit::TensorStats s = audit::stats_of(t);
   Event first = Event::array();
-  for (const double x : s.first) first.push_back(number(x));
+  for (const double x : s.first) first.push_back(number_event(x));
   return {{"dtype", dtype_name(t.dtype())},
           {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
-          {"norm", number(audit::norm_of(t))},
+          {"norm", number_event(audit::norm_of(t))},
           {"nan", s.nans},
           {"inf", s.infs},
           {"first", first}};
@@ -101,6 +97,8 @@ std::string Debugger::sum_text(const Place& p) const {
 }
 
 const char* Debugger::none_text(const Place& p) const {
+  if (!s_.error().empty() && s_.arrived(p) == s_.deliveries(p).size())
+    return "not known (the walk fails)";
   return s_.arrived(p) < s_.deliveries(p).size() ? "nothing came yet" : "zero (nothing comes)";
 }
 
@@ -180,11 +178,13 @@ void Debugger::show_node(int node) {
   const bool past = turn >= 0 && turn < int(s_.position());
   out_ << fold(s_.call_text(node) + place_text(fn));
   out_ << "  "
-       << (turn < 0 ? "backward does not come here"
-                    : join("turn ", turn + 1, " of ", s_.turns().size(),
-                           past                         ? ", taken"
-                           : turn == int(s_.position()) ? ", next"
-                                                        : ", waiting"))
+       << (node == s_.failed_node()          ? "the walk fails here"
+           : turn < 0 && !s_.error().empty() ? "the walk fails before it comes here"
+           : turn < 0                        ? "backward does not come here"
+                                             : join("turn ", turn + 1, " of ", s_.turns().size(),
+                             past                         ? ", taken"
+                                                    : turn == int(s_.position()) ? ", next"
+                                                                                 : ", waiting"))
        << "\n";
   if (!fn.op().formula.empty()) out_ << "  " << fn.op().formula << "\n";
   for (const std::string& d : audit::vjp_text(fn).words()) out_ << fold("  " + d);

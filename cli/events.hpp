@@ -12,6 +12,9 @@ using Event = nlohmann::ordered_json;  // its keys in the order in which they we
 std::string line_of(const Event& e);
 void emit(std::ostream& out, const Event& e);
 
+// JSON has no NaN and no infinities: "NaN", "Infinity", "-Infinity".
+Event number_event(double x);
+
 // The exit code of a command that worked and found what should not be: a check that failed, bits
 // that differ.
 constexpr int kFailed = 5;

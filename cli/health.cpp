@@ -15,7 +15,9 @@ namespace gradus::cli {
 namespace {
 
 double share(int64_t part, int64_t all) { return all > 0 ? double(part) / double(all) : 0; }
-double largest(const audit::TensorStats& s) { return std::max(std::abs(s.min), std::abs(s.max)); }
+double largest(const audit::TensorStats& s) {
+  return std::isfinite(s.norm) ? std::max(std::abs(s.min), std::abs(s.max)) : s.norm;
+}
 std::string name_of(const audit::NodeHealth& n) {
   return n.where.empty() ? fmt::format("%{} {}", n.node, n.op->name)
                          : fmt::format("%{} {} ({})", n.node, n.op->name, n.where);
@@ -41,14 +43,14 @@ std::string numbers_of(const audit::LeafHealth& l, double largest) {
 Event health_event(const audit::Health& health) {
   Event parameters = Event::array(), activations = Event::array();
   for (const audit::LeafHealth& l : health.leaves) {
-    Event e{{"name", l.name}, {"value_norm", l.value.norm}};
+    Event e{{"name", l.name}, {"value_norm", number_event(l.value.norm)}};
     const bool has = l.gradient.count > 0;
-    e["norm"] = has ? Event(l.gradient.norm) : Event();
-    e["rms"] = has ? Event(l.rms()) : Event();
-    e["max"] = has ? Event(largest(l.gradient)) : Event();
+    e["norm"] = has ? number_event(l.gradient.norm) : Event();
+    e["rms"] = has ? number_event(l.rms()) : Event();
+    e["max"] = has ? number_event(largest(l.gradient)) : Event();
     e["mean"] = has ? Event(l.gradient.mean) : Event();
     e["zeros"] = has ? Event(share(l.gradient.zeros, l.gradient.count)) : Event();
-    e["moved"] = l.moved < 0 ? Event() : Event(l.moved);
+    e["moved"] = l.moved < 0 ? Event() : number_event(l.moved);
     e["sign"] = l.sign;
     parameters.push_back(std::move(e));
   }
@@ -62,7 +64,7 @@ Event health_event(const audit::Health& health) {
                            {"dead", n.dead},
                            {"sign", n.sign}});
   return {{"event", "health"},
-          {"gradient_norm", health.gradient_norm},
+          {"gradient_norm", number_event(health.gradient_norm)},
           {"parameters", std::move(parameters)},
           {"activations", std::move(activations)}};
 }

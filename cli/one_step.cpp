@@ -94,15 +94,27 @@ OneStep recorded_step(const OneStepConfig& config, Device& device,
   }
   ready();
   const audit::LiveStep live = audit::run(step, device);
-  return {live.roots, live.leaves, live.seeds};
+  return {live.roots, live.leaves, live.seeds, 0, true};
+}
+
+bool is_recorded(const std::string& file) {
+  return file.ends_with(".safetensors") || audit::is_trace(file);
+}
+
+Json config_in(const std::string& file) {
+  const std::string text = read_file(file);
+  if (text.empty() || text.find('\0') != std::string::npos)
+    fail(ErrorKind::io, file, text.empty() ? "is empty" : "is no text",
+         "; expected a config (JSON), a script (.lua) or a recorded step (.safetensors)");
+  return parse_json(text, file);
 }
 
 }  // namespace
 
 Json config_device(const std::string& file) {
   if (is_script(file)) return nullptr;
-  if (audit::is_trace(file)) return audit::device_of_trace(file);
-  const Json config = parse_json(read_file(file), file);
+  if (is_recorded(file)) return audit::device_of_trace(file);
+  const Json config = config_in(file);
   return config.is_object() ? config.value("device", Json()) : Json();
 }
 
@@ -110,8 +122,8 @@ OneStep run_one_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
   if (is_script(config.file)) return script_step(config, device, ready);
   refuse_script_options(config.script, config.file);
-  if (audit::is_trace(config.file)) return recorded_step(config, device, ready);
-  const Json json = parse_json(read_file(config.file), config.file);
+  if (is_recorded(config.file)) return recorded_step(config, device, ready);
+  const Json json = config_in(config.file);
   const bool contraction = json.is_object() && json.value("experiment", Json()) == "contraction";
   return contraction ? contraction_step(config, device, ready)
                      : network_step(config, device, ready);

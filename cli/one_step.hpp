@@ -18,6 +18,8 @@ struct OneStep {
   Tensors roots;                                       // the loss, or the value
   std::vector<std::pair<std::string, Tensor>> leaves;  // parameters, or operands
   Tensors seeds{};                      // cotangents of the roots; empty, or undefined: ones
+  size_t unwatched = 0;                 // nodes from before `ready` was called
+  bool recorded = false;                // it comes from a trace file
   std::shared_ptr<const void> keeps{};  // what calls of its ops need, if they do
   // The lines of the file at a place that a Trace names; "" if they are not known. May be empty.
   std::function<std::string(const std::string&)> source{};

@@ -77,6 +77,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   const auto nodes = audit::nodes_behind(step.roots);
   const auto older = std::count_if(nodes.begin(), nodes.end(),
                                    [&](const Ref<GradFn>& n) { return n->sequence() < begun; });
+  step.unwatched = size_t(older);
   if (older > 0)
     std::cerr << "gradus: " << older << " of " << nodes.size() << " nodes are older than the walk "
               << "before this one and were not watched; gradus.audit.mark(y) in the script is seen "

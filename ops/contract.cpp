@@ -268,6 +268,7 @@ Cost cost(const OpContext& ctx) {
   double n = 1;
   for (int64_t s : j.sizes) n *= double(s);
   const bool sums = j.sizes.size() > ctx.attrs[kLabelsOut].integers.size();
+  if (is_complex(ctx.outputs[0].dtype())) n *= 4;
   Cost c{n * (sums ? 2 : 1), double(ctx.outputs[0].bytes())};
   for (const Tensor& t : ctx.inputs) c.bytes += double(t.bytes());
   if (ctx.inputs.size() > 2) c.flops += double(ctx.outputs[0].numel());

@@ -191,6 +191,8 @@ TEST_CASE("audit: costs against peaks") {
   REQUIRE(v.nodes.size() == 4);
   CHECK(v.nodes[0].flops == 2 * 8 * 8 * 8);
   CHECK(v.nodes[0].bytes == 3 * 8 * 8 * 4);
+  const Tensor z = leaf(Tensor::full({8, 8}, {0.1, 1}, DType::c64));
+  CHECK(read_graph({matmul(z, z)}, {{"z", z}}, &recorder).nodes[0].flops == 8 * 8 * 8 * 8);
   CHECK(v.nodes[0].backward_flops >= 2 * v.nodes[0].flops);
   CHECK(v.nodes[1].backward_bytes > 0);
   for (Node& n : v.nodes) n.forward_ns = n.backward_ns = 10;

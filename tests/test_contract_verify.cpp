@@ -1,6 +1,7 @@
 // The check of a contraction: a block of it, and random vectors.
 #include "cli/contract_verify.hpp"
 #include "engine/device.hpp"
+#include "engine/random.hpp"
 #include "ops/einsum/einsum.hpp"
 #include "tests/sizes.hpp"
 #include "tests/texts.hpp"
@@ -31,6 +32,7 @@ Tensor spoilt(const Tensor& x, double relative) {
 }  // namespace
 
 TEST_CASE("verify passes what is right and fails what is not") {
+  manual_seed(1);  // one draw in thousands hides a small fault
   for (const DType dtype : {DType::f32, DType::f64}) {
     const double relative = dtype == DType::f32 ? 1e-3 : 1e-9;
     const cli::Contraction c =

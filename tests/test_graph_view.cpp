@@ -134,7 +134,12 @@ TEST_CASE("graph view: statistics") {
   CHECK(s.min == -2);
   CHECK(s.max == 2);
   CHECK(s.mean == doctest::Approx(1 / 3.0));
-  CHECK(s.norm == doctest::Approx(std::sqrt(14.0)));
+  CHECK(s.std == doctest::Approx(std::sqrt(14.0 / 6 - 1 / 9.0)));
+  CHECK(std::isnan(s.norm));
+  CHECK(std::isinf(audit::stats_of(f64({1, -INFINITY}, {2})).norm));
+  CHECK(std::isinf(audit::stats_of(f64({INFINITY}, {1})).norm));
+  CHECK(audit::stats_of(f64({3, -4}, {2})).norm == 5);
+  CHECK_FALSE(std::signbit(audit::stats_of(f64({-NAN}, {1})).first[0]));
   int64_t in_bins = 0;
   for (const int64_t n : s.histogram) in_bins += n;
   CHECK(in_bins == 6);

@@ -203,6 +203,15 @@ TEST_CASE("health: gradus audit --health, and from a script") {
   CHECK(e["parameters"].size() == 6);
   CHECK(e["parameters"][0]["moved"].is_null());
   CHECK(test::run(folder, "audit net.json --health --versions").code == 2);
+  folder.write("steep.lua",
+               "local w = gradus.tensor({0.0, 1.0}, {requires_grad = true})\n"
+               "local v = gradus.tensor({2.0, 1.0}, {requires_grad = true});\n"
+               "(w:sqrt() + v):sum():backward()\n");
+  const test::ProgramRun steep = test::run(folder, "audit steep.lua --health");
+  CHECK(steep.out.find("w: not finite (0 NaN, 1 infinite of 2)\n"
+                       "gradient of 2 leaves: norm inf; 1 sign of illness") != std::string::npos);
+  CHECK(test::run(folder, "audit steep.lua --health --json").out.find(R"("norm":"Infinity")") !=
+        std::string::npos);
 
   CHECK(says("local w = gradus.tensor({{1.0, -1.0}, {2.0, -3.0}}, {requires_grad = true})\n"
              "local h = gradus.audit.health(function() return w:relu():sum() end)\n"

@@ -331,6 +331,14 @@ TEST_CASE("lua audit: a script as the target of a look, its leaves by their vari
   CHECK(run.code == 0);
   CHECK(has(run.err, "gradus: 1 of 3 nodes are older than the walk before"));
   CHECK(!has(run.out, "unreached"));
+  CHECK(has(run.out, "\n2 of 3 nodes on cpu: no wrong derivative\n"));
+  folder.write("twice.lua",
+               "local y = gradus.exp(gradus.ones(2):requires_grad_()):sum()\n"
+               "y:backward({retain_graph = true}) y:backward()\n");
+  const ProgramRun old = gradus::test::run(folder, "audit twice.lua --backward 2 --device cpu");
+  CHECK(old.code == 2);
+  CHECK(old.out == "");
+  CHECK(has(old.err, "none of the nodes of this backward was watched"));
   // However often it is run to be measured, it prints once.
   std::ofstream(folder / "step.lua") << "print('here') local w = gradus.ones(2):requires_grad_()\n"
                                         "gradus.exp(w):sum():backward()\n";

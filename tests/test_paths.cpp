@@ -66,6 +66,10 @@ TEST_CASE("paths: cancelling ways, their signs, and a gradient that is zero") {
   CHECK(p.paths[1].amount == -3);
   Stepper zero({sum(w * 3.0 - w * 3.0)}, {{"w", w}});
   CHECK(error_of([&] { paths_of(zero); }).find("the gradient of w is zero") != std::string::npos);
+  const GradientPaths none = paths_of(zero, 0, Shape{0});
+  CHECK(none.total == 0);
+  CHECK(none.residual == 0);
+  CHECK(none.paths[0].amount == 3);
   CHECK(error_of([&] { paths_of(s, 0, Shape{1}); }) ==
         "explain: w is (1,), it has no element (1,)");
   Stepper early({sum(w * 5.0)});
@@ -211,6 +215,21 @@ TEST_CASE("explain: a node in words, with its own numbers") {
   // Of an op that is no statement: with the sizes of this node, not of some example.
   CHECK(audit::explain_node(s, 2, watch).derivatives ==
         std::vector<std::string>{"dx = expand(reshape(g, shape=[1, 1]), size=[2, 3])"});
+}
+
+TEST_CASE("explain: cotangents of zero have slopes all the same, and no shares") {
+  const test::TempFolder folder;
+  folder.write("zero.lua",
+               "local w = gradus.tensor({2.0, 3.0}, {requires_grad = true})\n"
+               "local u = w * 5.0;\n"
+               "(u * gradus.tensor({0.0, 0.0})):sum():backward()\n");
+  const test::ProgramRun node = test::run(folder, "audit zero.lua --explain %0");
+  CHECK(node.out.find("through a[0] = 2: 0 * 5 = 0\n") != std::string::npos);
+  const test::ProgramRun leaf = test::run(folder, "audit zero.lua --explain w --element 1");
+  CHECK(leaf.out.find("       -         0  %2 sum, %1 mul, %0 mul\n") != std::string::npos);
+  CHECK(leaf.out.find("nan") == std::string::npos);
+  const test::ProgramRun json = test::run(folder, "audit zero.lua --explain w --element 1 --json");
+  CHECK(json.out.find(R"("share":null)") != std::string::npos);
 }
 
 TEST_CASE("explain: the command") {

@@ -218,6 +218,19 @@ test::ProgramRun step(const std::string& commands, const std::string& options = 
 }
 }  // namespace
 
+TEST_CASE("step: what a walk that fails leaves open is not told as zero") {
+  const test::TempFolder folder;
+  folder.write("stale.lua",
+               "local w = gradus.tensor({1.0, 2.0}, {requires_grad = true})\n"
+               "local y = (w * 1.0):exp() y:mul_(2.0) y:sum():backward()\n");
+  folder.write("commands", "show %1\nshow %0\nprint w\n");
+  const test::ProgramRun r = test::run(folder, "step stale.lua --commands commands");
+  CHECK(r.out.find("\n  the walk fails here\n") != std::string::npos);
+  CHECK(r.out.find("\n  the walk fails before it comes here\n") != std::string::npos);
+  CHECK(r.out.find("not known (the walk fails)") != std::string::npos);
+  CHECK(r.out.find("zero (nothing comes)") == std::string::npos);
+}
+
 TEST_CASE("step: the command") {
   test::ProgramRun r = step(
       "next\nbreak path layers.0\nbreak op relu # comment\nc\nshow\nbreaks\n"

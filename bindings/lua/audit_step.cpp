@@ -97,7 +97,7 @@ int explain_of(lua_State* L) {
   lua_newtable(L);
   for (const audit::GradientPath& p : paths.paths) {
     lua_createtable(L, 0, 3);
-    set_field(L, "share", p.amount / paths.total);
+    if (paths.total != 0) set_field(L, "share", p.amount / paths.total);
     set_field(L, "norm", p.norm);
     lua_newtable(L);
     for (const auto& hop : p.hops) {

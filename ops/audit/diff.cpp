@@ -293,7 +293,7 @@ std::string Numbers::text() const {
   if (same()) return "the same bits";
   const auto brief = [](const char* format, double x) {
     char t[32];
-    snprintf(t, sizeof t, format, x);
+    snprintf(t, sizeof t, format, std::isnan(x) ? NAN : x);
     return std::string(t);
   };
   return join(differing, " of ", count, " elements, ",

@@ -69,17 +69,17 @@ std::optional<ElementStory> example_of(const Stepper& s, int id, const Call* cal
   story.element = index_of(g, at);
   story.cotangent = cotangent[at];
   if (call) story.value = parts_of(call->outputs[size_t(story.output)])[at];
-  for (size_t i = 0; i < cotangent.size(); ++i)
-    if (i != at) cotangent[i] = 0;
+  for (size_t i = 0; i < cotangent.size(); ++i) cotangent[i] = i == at;
   Tensors in(t.in.size());
   in[size_t(story.output)] = of_parts(cotangent, g.sizes(), g.dtype(), g.device());
   for (size_t k = 0; k < node.inputs().size(); ++k) {
     if (!s.target(id, int(k))) continue;
-    const Tensor share = pull(node, k, in);
-    if (!real(share)) continue;
-    const Parts p = parts_of(share);
+    const Tensor slope = pull(node, k, in);
+    if (!real(slope)) continue;
+    const Parts p = parts_of(slope);
     const size_t most = largest(p);
-    ElementStory::Operand o{int(k), 0, index_of(share, most), 0, p[most]};
+    ElementStory::Operand o{int(k), 0,       index_of(slope, most),
+                            0,      p[most], story.cotangent * p[most]};
     o.reached = std::count_if(p.begin(), p.end(), [](double x) { return x != 0; });
     if (call) o.value = parts_of(call->inputs[k])[most];
     story.operands.push_back(std::move(o));

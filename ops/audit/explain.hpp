@@ -18,7 +18,8 @@ struct ElementStory {
     int operand;
     int64_t reached = 0;          // elements of the operand whose gradient it changes
     Shape element;                // the one that it changes most
-    double value = 0, share = 0;  // its value; what is added to its gradient
+    double value = 0, slope = 0;  // its value; the output's slope in it
+    double share = 0;             // what is added to its gradient: cotangent * slope
   };
   std::vector<Operand> operands;
 };

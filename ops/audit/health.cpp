@@ -71,8 +71,7 @@ const char* sign_of(const LeafHealth& h, double largest_rms, bool losses) {
 }  // namespace
 
 double LeafHealth::rms() const {
-  const int64_t finite = gradient.count - gradient.nans - gradient.infs;
-  return finite > 0 ? gradient.norm / std::sqrt(double(finite)) : 0;
+  return gradient.count > 0 ? gradient.norm / std::sqrt(double(gradient.count)) : 0;
 }
 
 bool Health::sound() const {
@@ -133,7 +132,7 @@ void judge(Health& health, bool losses) {
   double squares = 0;
   health.largest_rms = 0;
   for (const LeafHealth& h : health.leaves) {
-    health.largest_rms = std::max(health.largest_rms, h.rms());
+    if (std::isfinite(h.rms())) health.largest_rms = std::max(health.largest_rms, h.rms());
     squares += h.gradient.norm * h.gradient.norm;
   }
   health.gradient_norm = std::sqrt(squares);

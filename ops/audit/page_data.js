@@ -52,7 +52,8 @@ function ofPeak(flops, moved, ns) {
 
 const RAMP = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"];
 const GOOD = "#b5e3d3", DOUBT = "#f5eda0", WRONG = "#d55e00", ODD = "#e69f00";
-const stat = name => n => n.outputs[0].gradient && n.outputs[0].gradient[name];
+// What is not finite is larger than all.
+const stat = name => n => { const x = n.outputs[0].gradient && n.outputs[0].gradient[name]; return typeof x === "string" ? Infinity : x; };
 const NUMBERS = {
   "gradient norm": { of: stat("norm"), text: short },
   "forward time": { of: n => n.forward_ns, text: time },

@@ -66,7 +66,7 @@ function drawBox(b, parent, back) {
     if (!back) {
       el("rect", { class: "cell", x: w, width: CELL, height: b.h, rx: 4 }, g);
       const d = n.outputs[0].gradient;
-      el("text", { class: "norm late", x: w + CELL / 2, y: 20, "text-anchor": "middle" }, g, d ? "∇ " + short(+(+d.norm).toPrecision(2)) : "∇");
+      el("text", { class: "norm late", x: w + CELL / 2, y: 20, "text-anchor": "middle" }, g, d ? "∇ " + short(typeof d.norm === "string" ? d.norm : +d.norm.toPrecision(2)) : "∇");
       if (n.verdict && n.verdict.bad) cross(g, 0, 0);
     }
     fill(g, body, shade(colour, n));
@@ -93,6 +93,7 @@ const route = points => "M" + points[0] + onward(points);
 let thickness = null;
 function gradientOf(k) {
   const v = k[0] === "n" ? nodes[+k.slice(1)].outputs[0] : G.leaves[+k.slice(1)];
+  if (unsound(v.gradient)) return thickness[1];
   return v.gradient && v.gradient.norm > 0 ? Math.log(v.gradient.norm) : null;
 }
 function addWire(parent, d, from, to, back) {

@@ -130,7 +130,7 @@ class Explainer {
     double up = 0;
     for (size_t i = 0; i < s_.roots().size(); ++i)
       up += inner(s_.seeds()[i], tangent_at(s_.place_of(s_.roots()[i])));
-    out_.residual = std::abs(up - out_.total) / std::abs(out_.total);
+    out_.residual = std::abs(up - out_.total) / (out_.total != 0 ? std::abs(out_.total) : 1);
   }
 
   double paths_from(const Place& p) const {

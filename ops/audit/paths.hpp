@@ -35,7 +35,7 @@ struct GradientPaths {
                                     // that is rounding
   // What passes from a node to an operand, by Stepper::nodes().
   std::vector<std::vector<double>> flow;
-  // How far reverse and forward mode differ on the total, relative to it: rounding.
+  // How far reverse and forward mode differ on the total, relative to it if it is not 0: rounding.
   double residual = 0;
 };
 

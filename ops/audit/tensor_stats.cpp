@@ -32,7 +32,9 @@ std::vector<double> numbers_of(const Tensor& t) {
 TensorStats stats_of(const Tensor& t) {
   TensorStats s;
   if (!t.defined()) return s;
-  const std::vector<double> x = numbers_of(t);
+  std::vector<double> x = numbers_of(t);
+  for (double& v : x)
+    if (std::isnan(v)) v = NAN;  // without a sign
   s.count = int64_t(x.size());
   s.first.assign(x.begin(), x.begin() + std::ptrdiff_t(std::min(x.size(), TensorStats::kFirst)));
   int64_t finite = 0;
@@ -48,8 +50,10 @@ TensorStats stats_of(const Tensor& t) {
     s.min = std::min(s.min, v);
     s.max = std::max(s.max, v);
   }
+  const double unbounded = s.nans ? NAN : s.infs ? INFINITY : 0;
   if (finite == 0) {
     s.min = s.max = 0;
+    s.norm = unbounded;
     return s;
   }
   s.mean = sum / double(finite);
@@ -62,7 +66,7 @@ TensorStats stats_of(const Tensor& t) {
     const double bin = width > 0 ? (v - s.min) / width : 0;
     ++s.histogram[std::min(size_t(std::max(bin, 0.0)), TensorStats::kBins - 1)];
   }
-  s.norm = std::sqrt(squares);
+  s.norm = unbounded == 0 ? std::sqrt(squares) : unbounded;
   s.std = std::sqrt(spread / double(finite));
   return s;
 }

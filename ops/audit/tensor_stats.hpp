@@ -9,7 +9,8 @@ namespace gradus::audit {
 
 struct TensorStats {
   int64_t count = 0, zeros = 0, nans = 0, infs = 0;
-  // Of the finite ones, in f64; 0 if there are none. Of complex numbers: of their absolute values.
+  // In f64; of complex numbers: of their absolute values. The norm is that of all, NaN or infinite
+  // if one is; the others are of the finite ones, 0 if there are none.
   double min = 0, max = 0, mean = 0, std = 0, norm = 0;
   static constexpr size_t kBins = 24, kFirst = 6;
   std::array<int64_t, kBins> histogram{};  // equal steps from min to max

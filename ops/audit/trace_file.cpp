@@ -465,7 +465,7 @@ std::string device_of_trace(const std::string& path) {
   std::string header(length, '\0');
   if (!in.read(header.data(), std::streamsize(length)))
     fail(ErrorKind::io, path, "truncated in the header");
-  const Json j = parse_json(header, path, false, ErrorKind::io);
+  const Json j = parse_json(header, path + ": header", false, ErrorKind::io);
   const Json::json_pointer step("/__metadata__/step");
   if (!j.is_object() || !j.contains(step) || !j[step].is_string())
     fail(ErrorKind::io, path, "is no recorded step: expected format \"", kFormat, "\"");
