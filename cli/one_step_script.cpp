@@ -64,7 +64,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   manual_seed(0);  // each run of the script draws what a fresh process draws
   const auto script = std::make_shared<lua::Script>(options);
   if (wanted == 1) begin();
-  const ScriptInterrupt interruptible(*script);
+  const ScriptInterrupt interruptible(*script, options.limits.seconds);
   with_traceback(std::cerr, [&] {
     const std::string& code = config.script.code;
     script->run(code.empty() ? read_file(config.file) : code, config.file);

@@ -8,6 +8,7 @@
 #include "cli/session.hpp"
 #include "engine/io/file.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -73,10 +74,16 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
     if (::getppid() != parent) ::_exit(1);
     return work();
   }
-  struct sigaction ignore {
+  // The child says what an interrupt means. One from the terminal has gone to it as well.
+  static std::atomic<pid_t> interrupted_child;
+  interrupted_child = child;
+  struct sigaction pass_on {
   }, before{};
-  ignore.sa_handler = SIG_IGN;  // the child says what an interrupt means
-  ::sigaction(SIGINT, &ignore, &before);
+  pass_on.sa_flags = SA_SIGINFO | SA_RESTART;
+  pass_on.sa_sigaction = [](int, siginfo_t* info, void*) {
+    if (info->si_code == SI_USER) ::kill(interrupted_child, SIGINT);
+  };
+  ::sigaction(SIGINT, &pass_on, &before);
   const auto begin = std::chrono::steady_clock::now();
   int status = 0;
   bool killed = false;
@@ -94,6 +101,8 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
   if (killed)
     fail(ErrorKind::numeric, "", name, ": ended after ", seconds,
          " seconds (--max-seconds), within a function that does not return");
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+    fail(ErrorKind::interrupted, "", name, ": interrupted within a function that does not return");
   if (WIFSIGNALED(status))
     fail(ErrorKind::internal, "script", "its process died of signal ", WTERMSIG(status));
   return WEXITSTATUS(status);
@@ -121,7 +130,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
     PrintEvents events(out);
     options.out = o.json ? &events : &out;
     lua::Script script(options);
-    const ScriptInterrupt interruptible(script);
+    const ScriptInterrupt interruptible(script, o.seconds);
     with_traceback(err, [&] { o.check ? script.check(text, name) : script.run(text, name); });
     return 0;
   };
@@ -176,7 +185,7 @@ int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
         continue;
       }
       text += (text.empty() ? "" : "\n") + line;
-      const ScriptInterrupt interruptible(script);
+      const ScriptInterrupt interruptible(script, 0);
       with_traceback(err, [&] {
         if (script.run_line(text)) text.clear();
       });

@@ -8,9 +8,11 @@
 #include "engine/io/options.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
+#include <sys/time.h>
 
 namespace gradus::cli {
 
@@ -127,7 +129,16 @@ lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device
   return options;
 }
 
-ScriptInterrupt::ScriptInterrupt(lua::Script& script) {
+namespace {
+void alarm_after(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = time_t(seconds);
+  timer.it_value.tv_usec = suseconds_t((seconds - std::floor(seconds)) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+}  // namespace
+
+ScriptInterrupt::ScriptInterrupt(lua::Script& script, double seconds) {
   running = &script;
   struct sigaction action {};
   action.sa_flags = SA_RESETHAND;  // a second one ends the process, whatever it is in
@@ -135,8 +146,17 @@ ScriptInterrupt::ScriptInterrupt(lua::Script& script) {
     if (lua::Script* const s = running) s->interrupt();
   };
   ::sigaction(SIGINT, &action, &before_);
+  // Lua looks at the clock now and then; few ops may take long.
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) {
+    if (lua::Script* const s = running) s->look_at_clock();
+  };
+  ::sigaction(SIGALRM, &action, &clock_before_);
+  alarm_after(std::min(seconds, 1e8));
 }
 ScriptInterrupt::~ScriptInterrupt() {
+  alarm_after(0);
+  ::sigaction(SIGALRM, &clock_before_, nullptr);
   ::sigaction(SIGINT, &before_, nullptr);
   running = nullptr;
 }

@@ -18,13 +18,15 @@ lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device
 // While it lives, Ctrl-C stops the script at its next instruction; one at a time.
 class ScriptInterrupt {
  public:
-  explicit ScriptInterrupt(lua::Script& script);
+  // `seconds`: the script's limit, or 0.
+  ScriptInterrupt(lua::Script& script, double seconds);
   ~ScriptInterrupt();
   ScriptInterrupt(const ScriptInterrupt&) = delete;
   ScriptInterrupt& operator=(const ScriptInterrupt&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_ {
+  }, clock_before_{};
 };
 
 // Runs f; of a script's error the traceback goes to `err`, the error itself on as every other.

@@ -162,3 +162,60 @@ TEST_CASE("lua: --json makes an event of each print, and behind FILE is the scri
   CHECK(gradus::test::run(folder, "repl --json <typed").out ==
         "{\"event\":\"print\",\"text\":\"2\"}\n");
 }
+
+TEST_CASE("lua: repeats count as they are, options have their kinds, nothing given is ignored") {
+  CHECK(says("print(gradus.tensor{1, 2}:tile(2))") == "[1, 2, 1, 2]|i64 (4,)");
+  CHECK(says("print(gradus.tensor{{1, 2}, {3, 4}}:tile({2, 1}).shape[1])") == "4");
+  CHECK(says("local x = gradus.tensor{1, 2} print(x:to('float32').dtype, x:to('f64').dtype)") ==
+        "f32\tf64");
+  const auto refused = [](const char* text, const char* why) {
+    CAPTURE(text);
+    gradus::test::check_has(fails(text), why);
+  };
+  refused("gradus.ones(2, {requires_grad = 'no'})", "requires_grad: expected true or false, got a");
+  refused("gradus.ones(2):to('f31')", "unknown device \"f31\"");
+  refused("gradus.ones(2):to('f31')", "; or a dtype, such as f64");
+  refused("gradus.ones(2):sum{axis = 1}", "has no attribute \"axis\"; there are dim, keepdim");
+  refused("gradus.ones(2):sum{keepdims = true}", "did you mean \"keepdim\"?");
+  refused("gradus.device('emu:0')", "device: takes 0 arguments, got 1");
+  refused("gradus.ones(2):clone({dtype = 'f64'})", "clone: with the tensor: takes 1 argument");
+  refused("gradus.func.hvp(print, 1, 1, {})", "hvp: takes 3 arguments, got 4");
+  refused("gradus.ones(1):backward(nil, nil, {retain_graph = true})", "takes 3 arguments, got 4");
+  const TempFolder folder;
+  const std::string file = "'" + (folder / "a.npy") + "'";
+  CHECK(says("gradus.save(" + file + ", gradus.ones(2)) local t = gradus.load(" + file +
+             ", {dtype = 'f64', requires_grad = true}) print(t.dtype, t.requires_grad)") ==
+        "f64\ttrue");
+  refused(("gradus.load(" + file + ", {type = 'f64'})").c_str(), "there is no option \"type\"");
+  CHECK(gradus::test::run(folder, "script -e 'gradus.load(\"none.npy\")'").code == 3);
+  CHECK(gradus::test::run(folder, "script -e 'pcall(gradus.load, 1) error(\"x\")'").code == 2);
+}
+
+TEST_CASE("lua: options of functions of functions") {
+  CHECK(says("print(gradus.func.vmap(function(a, b) return a * b end, {in_dims = {2, 'none'}})("
+             "gradus.tensor{{1, 2}, {3, 4}}, gradus.tensor{1, 10}))") ==
+        "[[ 1, 30],| [ 2, 40]]|i64 (2, 2)");
+  CHECK(says("print(gradus.func.vmap(function(a) return a end, {out_dims = 2})("
+             "gradus.tensor{{1, 2}, {3, 4}}))") == "[[1, 3],| [2, 4]]|i64 (2, 2)");
+  CHECK(says("local draw = gradus.func.vmap(function(a) return a + gradus.rand(4) end, "
+             "{randomness = 'different'}) local y = draw(gradus.zeros(2, 4)) "
+             "print(y[1]:equal(y[2]))") == "false");
+  CHECK(says("local function f(x, y) return (x * y):sum() end local a, b = gradus.ones(2), "
+             "gradus.ones(2) * 3 local d = gradus.func.grad(f, {argnums = 2})(a, b) print(d) "
+             "print(select('#', gradus.func.grad(f)(a, b)))") == "[1, 1]|f32 (2,)|2");
+  CHECK(
+      says("local f = function(x) return x ^ 2 end for _, mode in ipairs{'forward', 'reverse'} do "
+           "print(gradus.func.jacobian(f, {mode = mode})(gradus.ones(2))) end") ==
+      "[[2, 0],| [0, 2]]|f32 (2, 2)|[[2, 0],| [0, 2]]|f32 (2, 2)");
+  const auto refused = [](const char* text, const char* why) {
+    CAPTURE(text);
+    gradus::test::check_has(fails(text), why);
+  };
+  refused("gradus.func.vmap(print, {indims = 1})", "did you mean \"in_dims\"?");
+  refused("gradus.func.vmap(print, {in_dims = 'all'})", "axes from 1, or \"none\"");
+  refused("gradus.func.vmap(print, {in_dims = 0})", "0 is nothing: Lua counts from 1");
+  refused("gradus.func.vmap(print, {randomness = 'no'})", "expected error, same or different");
+  refused("gradus.func.jacobian(print, {mode = 'x'})", "expected automatic, forward or reverse");
+  refused("gradus.func.grad(print, {argnum = 2})", "did you mean \"argnums\"?");
+  refused("gradus.func.grad(print, {}, 1)", "takes 2 arguments, got 3");
+}

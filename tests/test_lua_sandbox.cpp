@@ -330,3 +330,26 @@ TEST_CASE("lua sandbox: errors have a place, however deep in C++ they are raised
   CHECK(!has(other, "test.lua:1:"));
   check_has(other, "test.lua:2: in main chunk");
 }
+
+TEST_CASE("lua sandbox: what a graph keeps counts as memory, and long ops look at the clock") {
+  const TempFolder folder;
+  for (const char* endless :
+       {"local x = gradus.ones(1):requires_grad_() while true do x = x:sin() end",
+        "local w, all = gradus.ones(1):requires_grad_(), 0 while true do all = all + (w * w):sum() "
+        "end",
+        "local w = gradus.ones(1):requires_grad_() * 2 while true do w:add_(1) end"}) {
+    CAPTURE(endless);
+    // Without a limit of its own this one would go on for gigabytes.
+    const ProgramRun r = gradus::test::run(
+        folder, "script --max-memory 50MiB --max-seconds 60 -e '" + std::string(endless) + "'");
+    CHECK(r.code == 5);
+    check_has(r.err, "(the limit is 50MiB, --max-memory)");
+  }
+  // A loop whose every turn is long: few instructions of Lua.
+  const ProgramRun r = gradus::test::run(
+      folder,
+      "script --max-seconds 0.3 -e 'local x = gradus.randn(700, 700) while true do\n"
+      "pcall(x.matmul, x, x) end'");
+  CHECK(r.code == 5);
+  check_has(r.err, "gradus: -e:2: stopped after 0.3 seconds (--max-seconds)");
+}

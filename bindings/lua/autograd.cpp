@@ -35,6 +35,7 @@ BackwardOptions options_at(lua_State* L, int index, const char* who, bool of_inp
 // t:backward([seed] [, options])
 int backward_of(lua_State* L) {
   const Tensor t = self_at(L, "backward");
+  at_most(L, 3, "backward: with the tensor");
   const Tensors seeds{seeded(L, 2) ? seed_at(L, 2, t, "backward: seed") : Tensor()};
   const BackwardOptions o = options_at(L, 2, "backward", false);
   look(L, {t}, seeds, Moment::backward);
@@ -66,6 +67,7 @@ Tensors seeds_at(lua_State* L, int index, const Tensors& outputs, bool one) {
 
 // gradus.grad(outputs, inputs [, seeds] [, options]): one result per input, nil for those unused
 int grad_of(lua_State* L) {
+  at_most(L, 4, "grad");
   const Tensors outputs = list_at(L, 1, "grad: outputs"), inputs = list_at(L, 2, "grad: inputs");
   const Tensors seeds = seeds_at(L, 3, outputs, !lua_istable(L, 1));
   const BackwardOptions o = options_at(L, 3, "grad", true);
@@ -178,46 +180,114 @@ Tensors inputs_from(lua_State* L, int first, const char* who = "func") {
 }
 
 enum class Transform { grad, value_and_grad, jacobian, hessian };
+constexpr const char* kTransforms[] = {"grad", "value_and_grad", "jacobian", "hessian"};
 
-// A function made from another: what func.grad(f) and its kin give.
+// A function made from another, what func.grad(f [, options]) and its kin give: f and the options
+// are its upvalues.
+template <int (*F)(lua_State*), void (*Check)(lua_State*, int)>
+int transform(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  at_most(L, 2, "func");
+  lua_settop(L, 2);
+  Check(L, 2);
+  lua_pushcclosure(L, bind<F>, 2);
+  return 1;
+}
+
+// {argnums = 2 or {1, 3}}: the inputs to differentiate, all if it is left out; of jacobian and
+// hessian {mode = "forward" or "reverse", vectorize = false, holomorphic = true}
+template <Transform What>
+func::Options func_options(lua_State* L, int index) {
+  constexpr const char* who = kTransforms[size_t(What)];
+  func::Options o;
+  o.argnums.clear();
+  Options options(L, index, who);
+  options.boolean("strict", o.strict);
+  if constexpr (What == Transform::grad || What == Transform::value_and_grad) {
+    if (options.push("argnums")) {
+      for (const int64_t n : sizes_at(L, -1, "argnums"))
+        o.argnums.push_back(from_one(n, "argnums"));
+      lua_pop(L, 1);
+    }
+  } else {
+    std::string mode = "automatic";
+    options.text("mode", mode);
+    options.boolean("vectorize", o.vectorize);
+    options.boolean("holomorphic", o.holomorphic);
+    if (mode != "automatic" && mode != "forward" && mode != "reverse")
+      fail(ErrorKind::value, who, "mode: expected automatic, forward or reverse, got \"", mode,
+           "\"");
+    o.mode = mode == "forward"   ? func::Mode::forward
+             : mode == "reverse" ? func::Mode::reverse
+                                 : func::Mode::automatic;
+  }
+  options.finish();
+  return o;
+}
+template <Transform What>
+void check_options(lua_State* L, int index) {
+  func_options<What>(L, index);
+}
 template <Transform What>
 int transformed(lua_State* L) {
   const func::Function f = function_at(L, lua_upvalueindex(1));
   const Tensors in = inputs_from(L, 1);
-  if constexpr (What == Transform::jacobian) return push_blocks(L, func::jacobian(f, in));
-  if constexpr (What == Transform::hessian) return push_blocks(L, func::hessian(f, in));
-  func::Options o;
-  o.argnums.clear();
-  for (size_t k = 0; k < in.size(); ++k) o.argnums.push_back(int64_t(k));
+  func::Options o = func_options<What>(L, lua_upvalueindex(2));
+  if constexpr (What == Transform::jacobian) return push_blocks(L, func::jacobian(f, in, o));
+  if constexpr (What == Transform::hessian) return push_blocks(L, func::hessian(f, in, o));
+  if (o.argnums.empty())
+    for (size_t k = 0; k < in.size(); ++k) o.argnums.push_back(int64_t(k));
   const func::ValueAndGrad vg = func::value_and_grad(f, in, o);
   if constexpr (What == Transform::value_and_grad) push(L, vg.value);
   push(L, vg.grads);
   return int(vg.grads.size()) + (What == Transform::value_and_grad);
 }
-template <Transform What>
-int transform(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_settop(L, 1);
-  lua_pushcclosure(L, bind<transformed<What>>, 1);
-  return 1;
-}
 
-// func.vmap(f): over axis 1 of each input
+// func.vmap(f [, options]): over axis 1 of each input. {in_dims = {1, "none"}, out_dims = {2},
+// randomness = "different"}: axes from 1, one for each; "none" is not mapped
+func::MappedDims dims_option(Options& options, lua_State* L, const char* name) {
+  func::MappedDims dims;
+  if (!options.push(name)) return dims;
+  const auto add = [&] {
+    const bool none = lua_type(L, -1) == LUA_TSTRING && std::string(lua_tostring(L, -1)) == "none";
+    if (!none && !lua_isinteger(L, -1)) options.wrong(name, "axes from 1, or \"none\"");
+    dims.push_back(none ? func::MappedDims::value_type(func::kNone)
+                        : from_one(lua_tointeger(L, -1), name));
+  };
+  if (lua_istable(L, -1))
+    each_of(L, lua_gettop(L), add);
+  else
+    add();
+  lua_pop(L, 1);
+  return dims;
+}
+func::Function vmap_at(lua_State* L, func::Function f, int index) {
+  Options options(L, index, "vmap");
+  func::MappedDims in = dims_option(options, L, "in_dims"),
+                   out = dims_option(options, L, "out_dims");
+  std::string randomness = "error";
+  options.text("randomness", randomness);
+  options.finish();
+  if (randomness != "error" && randomness != "same" && randomness != "different")
+    fail(ErrorKind::value, "vmap", "randomness: expected error, same or different, got \"",
+         randomness, "\"");
+  return func::vmap(std::move(f), std::move(in), std::move(out),
+                    randomness == "same"        ? Randomness::same
+                    : randomness == "different" ? Randomness::different
+                                                : Randomness::error);
+}
+void check_vmap(lua_State* L, int index) { vmap_at(L, {}, index); }
 int mapped(lua_State* L) {
-  const Tensors out = func::vmap(function_at(L, lua_upvalueindex(1)))(inputs_from(L, 1));
+  const func::Function f = function_at(L, lua_upvalueindex(1));
+  const Tensors out = vmap_at(L, f, lua_upvalueindex(2))(inputs_from(L, 1));
   push(L, out);
   return int(out.size());
-}
-int vmap_of(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_settop(L, 1);
-  lua_pushcclosure(L, bind<mapped>, 1);
-  return 1;
 }
 
 // func.jvp(f, inputs, tangents) gives outputs, then tangents; func.vjp(f, inputs, cotangents) gives
 // outputs, then gradients; func.hvp(f, inputs, v) gives the value, then products
 int jvp_of(lua_State* L) {
+  at_most(L, 3, "jvp");
   const func::Jvp r =
       func::jvp(function_at(L, 1), list_at(L, 2, "jvp: inputs"), list_at(L, 3, "jvp: tangents"));
   push(L, r.outputs);
@@ -225,6 +295,7 @@ int jvp_of(lua_State* L) {
   return int(r.outputs.size() + r.tangents.size());
 }
 int vjp_of(lua_State* L) {
+  at_most(L, 3, "vjp");
   const func::Vjp r = func::vjp(function_at(L, 1), list_at(L, 2, "vjp: inputs"));
   const Tensors grads = r.pullback(lua_isnone(L, 3) ? Tensors() : list_at(L, 3, "vjp: cotangents"));
   push(L, r.outputs);
@@ -232,6 +303,7 @@ int vjp_of(lua_State* L) {
   return int(r.outputs.size() + grads.size());
 }
 int hvp_of(lua_State* L) {
+  at_most(L, 3, "hvp");
   const func::Product r =
       func::hvp(function_at(L, 1), list_at(L, 2, "hvp: inputs"), list_at(L, 3, "hvp: v"));
   push(L, r.value);
@@ -239,6 +311,7 @@ int hvp_of(lua_State* L) {
   return int(1 + r.product.size());
 }
 int gradcheck_of(lua_State* L) {
+  at_most(L, 2, "gradcheck");
   func::gradcheck(function_at(L, 1), list_at(L, 2, "gradcheck: inputs"));
   lua_pushboolean(L, true);
   return 1;
@@ -312,16 +385,19 @@ void open_autograd(lua_State* L) {
                                 {"detect_anomaly", bind<in_mode<DetectAnomaly>>},
                                 {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
-  const luaL_Reg transforms[] = {{"grad", bind<transform<Transform::grad>>},
-                                 {"value_and_grad", bind<transform<Transform::value_and_grad>>},
-                                 {"jacobian", bind<transform<Transform::jacobian>>},
-                                 {"hessian", bind<transform<Transform::hessian>>},
-                                 {"vmap", bind<vmap_of>},
-                                 {"jvp", bind<jvp_of>},
-                                 {"vjp", bind<vjp_of>},
-                                 {"hvp", bind<hvp_of>},
-                                 {"gradcheck", bind<gradcheck_of>},
-                                 {nullptr, nullptr}};
+  using enum Transform;
+  const luaL_Reg transforms[] = {
+      {"grad", bind<transform<transformed<grad>, check_options<grad>>>},
+      {"value_and_grad",
+       bind<transform<transformed<value_and_grad>, check_options<value_and_grad>>>},
+      {"jacobian", bind<transform<transformed<jacobian>, check_options<jacobian>>>},
+      {"hessian", bind<transform<transformed<hessian>, check_options<hessian>>>},
+      {"vmap", bind<transform<mapped, check_vmap>>},
+      {"jvp", bind<jvp_of>},
+      {"vjp", bind<vjp_of>},
+      {"hvp", bind<hvp_of>},
+      {"gradcheck", bind<gradcheck_of>},
+      {nullptr, nullptr}};
   lua_newtable(L);
   luaL_setfuncs(L, transforms, 0);
   lua_setfield(L, -2, "func");

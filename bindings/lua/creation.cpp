@@ -198,18 +198,31 @@ int numel(lua_State* L) {
   lua_pushinteger(L, self_at(L, "numel").numel());
   return 1;
 }
+std::optional<DType> dtype_called(const std::string& name) {
+  try {
+    return parse_dtype(name);
+  } catch (const Error&) {
+    return {};
+  }
+}
+DeviceConfig device_called(const std::string& name) {
+  try {
+    return parse_device_config(name, "to");
+  } catch (const Error& e) {
+    fail(e.kind(), e.op(), e.message(), "; or a dtype, such as f64");
+  }
+}
 // t:to("f64"), t:to("cuda:0")
 int to(lua_State* L) {
   const Tensor t = self_at(L, "to");
   const std::string name = luaL_checkstring(L, 2);
-  for (int d = 0; d < GD_DTYPE_COUNT; ++d)
-    if (name == dtype_name(DType(d)))
-      return push(L, with_room(L, [&] { return cast(t, DType(d)); })), 1;
+  if (const std::optional<DType> dtype = dtype_called(name))
+    return push(L, with_room(L, [&] { return cast(t, *dtype); })), 1;
   // A file or an object may name code to load, which is no sandbox's business.
   const bool plain = name.find_first_of("{/.") == std::string::npos;
   if (!plain && types_of(L).sandboxed)
     fail(ErrorKind::value, "to", "expected a dtype or a device such as cuda:0, got \"", name, "\"");
-  DeviceConfig config = parse_device_config(name, "to");
+  DeviceConfig config = device_called(name);
   config.fallback = DeviceConfig::Fallback::error;
   Device& device = *open_configured(config).device;
   limit_memory_of(L, device);
@@ -224,6 +237,7 @@ int equal(lua_State* L) {
   return 1;
 }
 int copy_of(lua_State* L) {
+  at_most(L, 1, "clone: with the tensor");
   push(L, clone(self_at(L, "clone")));
   return 1;
 }
@@ -238,6 +252,7 @@ int in_place_op(lua_State* L) {
   Tensors others;
   for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
   in_place(op, x, others);
+  count_objects(L);
   lua_settop(L, 1);
   return 1;
 }
@@ -340,6 +355,7 @@ int seed(lua_State* L) {
   return 0;
 }
 int device(lua_State* L) {
+  at_most(L, 0, "device");
   lua_pushstring(L, device_of(L).name().c_str());
   return 1;
 }
@@ -357,6 +373,11 @@ void claim_file(Claimed& claimed, const Tensor& t) {
 
 int load_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
+  at_most(L, 2, "load");
+  const Wanted wanted(L, 2, "load");
+  const auto finished = [&](const Tensor& t) {
+    return wanted.finish(wanted.dtype ? with_room(L, [&] { return cast(t, *wanted.dtype); }) : t);
+  };
   const auto loaded = [&](auto read) {
     std::error_code unknown;  // whoever opens the file says what is wrong
     const auto bytes = size_t(std::filesystem::file_size(path, unknown));
@@ -364,12 +385,12 @@ int load_file(lua_State* L) {
     for (int k = 0; k < 2 && !unknown; ++k) claimed.take(bytes);  // as a text and as tensors
     return read(path, device_of(L));
   };
-  if (ends_with(path, ".npy")) return push(L, loaded(read_npy)), 1;
+  if (ends_with(path, ".npy")) return push(L, finished(loaded(read_npy))), 1;
   if (!ends_with(path, ".safetensors"))
     fail(ErrorKind::io, path, "expected a file that ends in .npy or .safetensors");
   lua_newtable(L);
   for (const auto& [name, t] : loaded(read_safetensors).tensors) {
-    push(L, t);
+    push(L, finished(t));
     lua_setfield(L, -2, name.c_str());
   }
   return 1;

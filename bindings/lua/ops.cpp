@@ -13,7 +13,8 @@
 namespace gradus::lua {
 
 bool is_axis(const OpInfo& op, const AttrSpec& spec) {
-  if (op.name == "tensordot" && spec.name == "dims") return false;  // how many
+  if (spec.name == "dims" && (op.name == "tensordot" || op.name == "tile"))
+    return false;  // how many
   constexpr const char* names[] = {"dim",       "dims",      "dim0",   "dim1",
                                    "dim2",      "dimension", "dims_a", "dims_b",
                                    "start_dim", "end_dim",   "source", "destination"};
@@ -212,7 +213,15 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, op.name, "attributes have names");
     const std::string name = lua_tostring(L, -2);
     const int i = op.attr_index(name);
-    if (i < 0) rows::attrs_of(op, {{name, AttrValue()}});  // says which names there are
+    if (i < 0) {
+      std::vector<std::string> names;
+      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
+      std::string hint = did_you_mean(name, names);
+      const bool list = hint.empty();
+      for (size_t k = 0; list && k < names.size(); ++k)
+        hint += (k ? ", " : "; there are ") + names[k];
+      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", hint);
+    }
     attrs.read(size_t(i), lua_gettop(L));
   }
   return operands;

@@ -32,6 +32,7 @@ void Options::number(const char* name, double& to) {
 
 void Options::boolean(const char* name, bool& to) {
   if (!push(name)) return;
+  if (!lua_isboolean(L_, -1)) wrong(name, "true or false");
   to = lua_toboolean(L_, -1) != 0;
   lua_pop(L_, 1);
 }

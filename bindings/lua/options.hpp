@@ -11,23 +11,29 @@ class Options {
   // The table at `index` (0: nowhere). nil, or nothing there: no option is given.
   Options(lua_State* L, int index, const char* who);
   void number(const char* name, double& to);
-  void boolean(const char* name, bool& to);  // as Lua counts: all but nil and false is true
+  void boolean(const char* name, bool& to);
   void text(const char* name, std::string& to);
   void dtype(const char* name, std::optional<DType>& to);
   // Asked for in another way.
   void known(const char* name) { known_.push_back(name); }
+  // Of any other kind. Is it given? Then it lies on top of the stack, to be popped.
+  bool push(const char* name);
+  [[noreturn]] void wrong(const char* name, const char* expected) const;  // what lies there
   void finish() const;
 
  private:
-  // Is it given? Then it lies on top of the stack.
-  bool push(const char* name);
-  [[noreturn]] void wrong(const char* name, const char* expected) const;
-
   lua_State* L_;
   int index_;
   const char* who_;
   SmallVector<const char*, 6> known_{};
 };
+
+// Error(value) if there are more arguments than that, which would be ignored.
+inline void at_most(lua_State* L, int arguments, const char* who) {
+  if (lua_gettop(L) > arguments)
+    fail(ErrorKind::value, who, "takes ", arguments, arguments == 1 ? " argument" : " arguments",
+         ", got ", lua_gettop(L));
+}
 
 // Options, as opposed to a list of values: a table without a first element.
 inline bool is_options(lua_State* L, int index) {

@@ -100,6 +100,8 @@ class Script {
   // Makes the running script stop with an error as soon as it is back in Lua code. May be called
   // from a signal handler.
   void interrupt();
+  // Its next op looks whether its time is over. May be called from a signal handler.
+  void look_at_clock();
 
   struct State;
 

@@ -27,7 +27,10 @@ struct Script::State : Types {
     size_t limit, live;  // of its pool, before
   };
   std::vector<Limited> devices{};
-  bool out_of_memory = false;  // was anything refused by the limit?
+  bool out_of_memory = false;         // was anything refused by the limit?
+  int64_t objects = 0;                // of the engine, before
+  ErrorKind kind = ErrorKind::value;  // of the last error of the engine
+  std::string kind_text{};
   uint64_t instructions = 0;
   std::chrono::steady_clock::time_point begin;
   std::string over{};                 // which limit was passed

@@ -10,6 +10,7 @@
 #include "engine/graph.hpp"
 #include "ops/dtypes.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -43,6 +44,10 @@ void limit_memory_of(lua_State* L, Device& device);
 // the limit, where Lua's own emergency collection would come too late to free tensors.
 // Error(memory).
 void keep_limit(lua_State* L);
+// Is the script's time over? Then Error(numeric), and no pcall swallows it.
+void keep_time(lua_State* L);
+// A recorded op keeps objects alive, though no new tensor goes to Lua.
+void count_objects(lua_State* L);
 // Host memory under the script's limit, while it lives.
 class Claimed {
  public:
@@ -143,6 +148,7 @@ struct Types {
   bool sandboxed = true;
   size_t memory = 0;                    // the limit; 0: none
   size_t made = 0;                      // bytes of tensors since keep_limit(), under a limit
+  std::atomic<bool> due = false;        // look at the clock
   const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
   struct Late {
     const void* userdata;

@@ -222,11 +222,19 @@ int set(lua_State* L) {
 
 }  // namespace
 
+void count_objects(lua_State* L) {
+  Types& types = types_of(L);
+  if (types.due.load(std::memory_order_relaxed)) keep_time(L);
+  types.made += kBody;
+  if (types.memory > 0 && types.made > types.memory / 32) keep_limit(L);
+}
+
 void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
   Types& types = types_of(L);
+  if (types.due.load(std::memory_order_relaxed)) keep_time(L);
   if (types.memory > 0) {
     types.made += kBody + t.bytes();
     if (types.made > types.memory / 32) keep_limit(L);
