@@ -163,15 +163,18 @@ TEST_CASE("lua: --json makes an event of each print, and behind FILE is the scri
         "{\"event\":\"print\",\"text\":\"2\"}\n");
 }
 
+namespace {
+void refused(const std::string& text, const char* why) {
+  CAPTURE(text);
+  gradus::test::check_has(fails(text), why);
+}
+}  // namespace
+
 TEST_CASE("lua: repeats count as they are, options have their kinds, nothing given is ignored") {
   CHECK(says("print(gradus.tensor{1, 2}:tile(2))") == "[1, 2, 1, 2]|i64 (4,)");
   CHECK(says("print(gradus.tensor{{1, 2}, {3, 4}}:tile({2, 1}).shape[1])") == "4");
   CHECK(says("local x = gradus.tensor{1, 2} print(x:to('float32').dtype, x:to('f64').dtype)") ==
         "f32\tf64");
-  const auto refused = [](const char* text, const char* why) {
-    CAPTURE(text);
-    gradus::test::check_has(fails(text), why);
-  };
   refused("gradus.ones(2, {requires_grad = 'no'})", "requires_grad: expected true or false, got a");
   refused("gradus.ones(2):to('f31')", "unknown device \"f31\"");
   refused("gradus.ones(2):to('f31')", "; or a dtype, such as f64");
@@ -186,7 +189,7 @@ TEST_CASE("lua: repeats count as they are, options have their kinds, nothing giv
   CHECK(says("gradus.save(" + file + ", gradus.ones(2)) local t = gradus.load(" + file +
              ", {dtype = 'f64', requires_grad = true}) print(t.dtype, t.requires_grad)") ==
         "f64\ttrue");
-  refused(("gradus.load(" + file + ", {type = 'f64'})").c_str(), "there is no option \"type\"");
+  refused("gradus.load(" + file + ", {type = 'f64'})", "there is no option \"type\"");
   CHECK(gradus::test::run(folder, "script -e 'gradus.load(\"none.npy\")'").code == 3);
   CHECK(gradus::test::run(folder, "script -e 'pcall(gradus.load, 1) error(\"x\")'").code == 2);
 }
@@ -207,10 +210,6 @@ TEST_CASE("lua: options of functions of functions") {
       says("local f = function(x) return x ^ 2 end for _, mode in ipairs{'forward', 'reverse'} do "
            "print(gradus.func.jacobian(f, {mode = mode})(gradus.ones(2))) end") ==
       "[[2, 0],| [0, 2]]|f32 (2, 2)|[[2, 0],| [0, 2]]|f32 (2, 2)");
-  const auto refused = [](const char* text, const char* why) {
-    CAPTURE(text);
-    gradus::test::check_has(fails(text), why);
-  };
   refused("gradus.func.vmap(print, {indims = 1})", "did you mean \"in_dims\"?");
   refused("gradus.func.vmap(print, {in_dims = 'all'})", "axes from 1, or \"none\"");
   refused("gradus.func.vmap(print, {in_dims = 0})", "0 is nothing: Lua counts from 1");

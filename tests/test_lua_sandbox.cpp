@@ -353,3 +353,13 @@ TEST_CASE("lua sandbox: what a graph keeps counts as memory, and long ops look a
   CHECK(r.code == 5);
   check_has(r.err, "gradus: -e:2: stopped after 0.3 seconds (--max-seconds)");
 }
+
+TEST_CASE("lua sandbox: an interrupt sent to who enforces the limits ends the script") {
+  const TempFolder folder;
+  folder.write("parent.lua",
+               "os.execute([[(sleep 0.3; kill -INT $(cut -d' ' -f4 /proc/$PPID/stat)) &]])\n"
+               "while true do end\n");
+  const ProgramRun r = gradus::test::run(folder, "script --unsafe --max-seconds 60 parent.lua");
+  CHECK(r.code == 130);
+  check_has(r.err, "gradus: parent.lua:2: interrupted");
+}
