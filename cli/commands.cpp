@@ -84,6 +84,13 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
+void sandbox(CLI::App* sub, Sandbox& to, const char* unsafe) {
+  repeated(sub, "--allow-read", to.read,
+           "a script reads below this folder too, not only below its own and the working one",
+           "DIR");
+  repeated(sub, "--allow-write", to.write, "it writes and reads below this folder too", "DIR");
+  sub->add_flag("--unsafe", to.unsafe, unsafe);
+}
 void limits(CLI::App* sub, std::string& memory, double& seconds, int64_t& instructions) {
   text(sub, "--max-memory", memory, "of a script: Lua and tensors; 2GiB by default", "BYTES");
   sub->add_option("--max-seconds", seconds, "then the script is ended")->type_name("S");
@@ -92,8 +99,8 @@ void limits(CLI::App* sub, std::string& memory, double& seconds, int64_t& instru
 void of_script(CLI::App* sub, ScriptTarget& to) {
   whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
   repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
-  sub->add_flag("--unsafe", to.unsafe, "the script runs outside the sandbox");
-  limits(sub, to.memory, to.seconds, to.instructions);
+  sandbox(sub, to.sandbox, "the script runs outside the sandbox");
+  limits(sub, to.sandbox.memory, to.seconds, to.instructions);
 }
 // Of commands that look at one step.
 void of_step(CLI::App* sub, OneStepConfig& to) {
@@ -353,25 +360,29 @@ void declare_step(CLI::App& app, Action& action) {
   runs(sub, action, o, run_step, &StepOptions::file, "a CONFIG file");
 }
 
+constexpr const char* kUnsafe = "all of Lua's libraries: any file, programs, bytecode";
+
 void declare_script(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ScriptRun>();
   CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
                           "  gradus script train.lua 0.1\n"
                           "  gradus script -e 'print(gradus.randn(2, 3))'\n"
-                          "  gradus script --max-memory 50MiB --max-seconds 10 strange.lua\n");
+                          "  gradus script --max-memory 50MiB --max-seconds 10 strange.lua\n"
+                          "  gradus script --allow-read ../mnist train.lua\n");
   sub->prefix_command();  // what follows the file is the script's own
   sub->add_option("-e", o->code, "run this text")->type_name("CODE")->take_last();
   sub->add_flag("--check", o->check, "look at the syntax, run nothing");
-  sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
-  limits(sub, o->memory, o->seconds, o->instructions);
+  sandbox(sub, o->sandbox, kUnsafe);
+  limits(sub, o->sandbox.memory, o->seconds, o->instructions);
   device(sub, o->device);
   json(sub, o->json, "each print as one JSON object per line");
   runs<ScriptRun>(sub, action, o, [](const ScriptRun& s, std::ostream& out, std::ostream& err) {
     // A limit that is typed too late would be none, in silence.
     for (size_t i = 1; i < s.arguments.size() && s.arguments[i] != "--"; ++i)
-      if (s.arguments[i].starts_with("--max-"))
+      if (s.arguments[i].starts_with("--max-") || s.arguments[i].starts_with("--allow-"))
         fail(ErrorKind::config, s.arguments[i], "stands behind ", s.arguments[0], ", where all is ",
-             "the script's own; limits stand before it (what the script should get, behind --)");
+             "the script's own; limits and folders stand before it (what the script should get, "
+             "behind --)");
     ScriptRun run = s;
     if (run.arguments.size() > 1 && run.arguments[1] == "--")
       run.arguments.erase(run.arguments.begin() + 1);
@@ -383,7 +394,7 @@ void declare_script(CLI::App& app, Action& action) {
 void declare_repl(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ReplOptions>();
   CLI::App* sub = command(app, "repl", "a prompt for Lua over tensors", "  gradus repl\n");
-  sub->add_flag("--unsafe", o->unsafe, "all of Lua's libraries: files, programs, bytecode");
+  sandbox(sub, o->sandbox, kUnsafe);
   device(sub, o->device);
   json(sub, o->json, "each print as one JSON object per line");
   runs(sub, action, o, run_repl);

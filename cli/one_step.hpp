@@ -2,6 +2,7 @@
 // network on its first batch, a contraction of drawn operands, what a script comes to backward()
 // with, or the step in a trace file (ops/audit/trace.hpp). For commands that look at graphs.
 #pragma once
+#include "cli/sandbox.hpp"
 #include "cli/session.hpp"
 #include "engine/tensor.hpp"
 
@@ -29,10 +30,9 @@ struct OneStep {
 struct ScriptTarget {
   std::vector<std::string> arguments;
   int64_t backward = 1;  // the graph of the n-th backward() or gradus.grad()
-  bool unsafe = false;   // no sandbox
   bool quiet = false;    // what it prints is dropped
-  std::string memory{};  // limits, as of `gradus script`; "" and 0: its defaults
-  double seconds = 0;
+  Sandbox sandbox{};
+  double seconds = 0;  // 0: no limit
   int64_t instructions = 0;
   std::string code{};  // what it says; "": what the file says
 };

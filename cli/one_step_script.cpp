@@ -19,8 +19,10 @@ void refuse_script_options(const ScriptTarget& given, const std::string& file) {
   const ScriptTarget none;
   for (const auto& [flag, typed] : {std::pair("--backward", given.backward != none.backward),
                                     {"--arg", !given.arguments.empty()},
-                                    {"--unsafe", given.unsafe},
-                                    {"--max-memory", !given.memory.empty()},
+                                    {"--unsafe", given.sandbox.unsafe},
+                                    {"--allow-read", !given.sandbox.read.empty()},
+                                    {"--allow-write", !given.sandbox.write.empty()},
+                                    {"--max-memory", !given.sandbox.memory.empty()},
                                     {"--max-seconds", given.seconds != 0},
                                     {"--max-instructions", given.instructions != 0}})
     if (typed) fail(ErrorKind::config, flag, "belongs to scripts; ", file, " is none");
@@ -41,8 +43,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
     begun = neg(Tensor::zeros({}, DType::f32, device).set_requires_grad()).grad_fn()->sequence();
     ready();
   };
-  lua::ScriptOptions options =
-      script_options(config.script.unsafe, config.script.memory, device, std::cerr);
+  lua::ScriptOptions options = script_options(config.script.sandbox, device, std::cerr);
   options.limits.seconds = config.script.seconds;
   options.limits.instructions = uint64_t(config.script.instructions);
   options.arguments = config.script.arguments;

@@ -122,7 +122,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
                                          : read_file(file);
   const auto work = [&] {
     const Session session(o.device, false, err);
-    lua::ScriptOptions options = script_options(o.unsafe, o.memory, session.device(), err);
+    lua::ScriptOptions options = script_options(o.sandbox, session.device(), err);
     options.limits.seconds = o.seconds;
     options.limits.instructions = uint64_t(o.instructions);
     options.arguments.assign(o.arguments.begin() + (o.code ? 0 : 1), o.arguments.end());
@@ -162,7 +162,7 @@ void help(const std::string& line, bool json, std::ostream& said, std::ostream& 
 int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
   const Session session(o.device, false, err);
   PrintEvents events(out);
-  lua::ScriptOptions options = script_options(o.unsafe, "", session.device(), err);
+  lua::ScriptOptions options = script_options(o.sandbox, session.device(), err);
   std::ostream& said = o.json ? events : out;
   options.out = &said;
   lua::Script script(options);

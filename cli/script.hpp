@@ -1,5 +1,7 @@
 // `gradus script FILE [ARGS...]` and `gradus repl`: Lua, see bindings/README.md.
 #pragma once
+#include "cli/sandbox.hpp"
+
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -11,9 +13,8 @@ struct ScriptRun {
   std::vector<std::string> arguments;  // the file ("-": standard input), then the script's own
   std::optional<std::string> code;     // -e: this instead of a file
   bool check = false;                  // syntax alone
-  bool unsafe = false;                 // no sandbox
-  std::string memory;                  // "50MiB"; "": 2 GiB in the sandbox
-  double seconds = 0;                  // 0: none
+  Sandbox sandbox{};
+  double seconds = 0;  // 0: none
   int64_t instructions = 0;
   std::string device;
   bool json = false;
@@ -24,7 +25,7 @@ struct ScriptRun {
 int run_script(const ScriptRun& options, std::ostream& out, std::ostream& err);
 
 struct ReplOptions {
-  bool unsafe = false;
+  Sandbox sandbox{};
   std::string device;
   bool json = false;
 };

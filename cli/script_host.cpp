@@ -22,13 +22,20 @@ constexpr size_t kMemory = size_t(2) << 30;  // in the sandbox, unless --max-mem
 
 std::atomic<lua::Script*> running = nullptr;
 
+void check_data(const Experiment& experiment, const lua::Paths& paths) {
+  if (!experiment.data.idx.empty()) paths.check_folder(experiment.data.idx, lua::Access::read);
+}
+
 // gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
 // or tokens) and labels, from 0, of both parts.
-lua::Answer data_door(const std::string& json, const Claim& claim, Device& device) {
+lua::Answer data_door(const std::string& json, const lua::Claim& bounds, Device& device) {
+  const Claim& claim = bounds.host;
   Json config{
       {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
-  const Dataset data = load_data(
-      read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data"), claim);
+  const Experiment experiment =
+      read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data");
+  check_data(experiment, bounds.paths);
+  const Dataset data = load_data(experiment, claim);
   lua::Answer out;
   const auto add = [&](const std::string& name, const Samples& set) {
     // The order, and the batch as it is packed; its tensors count by themselves.
@@ -50,8 +57,12 @@ lua::Answer data_door(const std::string& json, const Claim& claim, Device& devic
 }
 
 // A device of an experiment may name code to load, or another limit of memory: not in the sandbox.
-void check_harmless(const TrainOptions& o) {
+// Nor may a config lead to data that the script could not read itself.
+void check_harmless(const TrainOptions& o, const lua::Paths& paths) {
+  paths.check(o.config, lua::Access::read);
+  paths.check_folder(o.out.empty() ? "runs" : o.out, lua::Access::write);
   const Json config = layered_network(o.config, o.set).resolve();
+  check_data(read_experiment(config, o.config), paths);
   const auto plain = [](const std::string& s) {
     return s.find_first_of("{/.") == std::string::npos;
   };
@@ -87,7 +98,7 @@ lua::Answer experiment_door(const std::string& json, const lua::Claim& claim, bo
         fail(ErrorKind::value, "experiment", "there is no option \"", key,
              "\" of that kind; config, out, device (texts) and set (texts)");
   if (o.config.empty()) fail(ErrorKind::value, "experiment", "expected the file of a config");
-  if (sandboxed) check_harmless(o);
+  if (sandboxed) check_harmless(o, claim.paths);
   std::ostringstream lines;
   run_train(o, lines, err);
   lua::Answer out;
@@ -99,15 +110,17 @@ lua::Answer experiment_door(const std::string& json, const lua::Claim& claim, bo
 
 }  // namespace
 
-lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device& device,
-                                  std::ostream& err) {
+lua::ScriptOptions script_options(const Sandbox& sandbox, Device& device, std::ostream& err) {
   lua::ScriptOptions options;
-  options.unsafe = unsafe;
-  options.limits.memory = memory.empty() ? (unsafe ? 0 : kMemory) : byte_size(Json(memory));
+  const bool sandboxed = !sandbox.unsafe;
+  options.unsafe = sandbox.unsafe;
+  options.read = sandbox.read;
+  options.write = sandbox.write;
+  options.limits.memory =
+      sandbox.memory.empty() ? (sandboxed ? kMemory : 0) : byte_size(Json(sandbox.memory));
   options.device = &device;
-  const bool sandboxed = !unsafe;
   options.doors["data"] = [&device](const std::string& json, const lua::Claim& claim) {
-    return data_door(json, claim.host, device);
+    return data_door(json, claim, device);
   };
   options.network = [](const std::string& layers, Tensor probe) {
     const Json checked =

@@ -2,6 +2,7 @@
 // configs as functions, the sandbox's limits, Ctrl-C, and how its errors are shown.
 #pragma once
 #include "bindings/lua/script.hpp"
+#include "cli/sandbox.hpp"
 
 #include <csignal>
 #include <functional>
@@ -10,10 +11,9 @@
 
 namespace gradus::cli {
 
-// `memory`: "50MiB"; "": 2 GiB in the sandbox, else no limit. Whatever trains says so on `err`. The
-// device and `err` outlive the script. Error(config) for what is no size.
-lua::ScriptOptions script_options(bool unsafe, const std::string& memory, Device& device,
-                                  std::ostream& err);
+// Whatever trains says so on `err`. The device and `err` outlive the script. Error(config) for what
+// is no size of memory.
+lua::ScriptOptions script_options(const Sandbox& sandbox, Device& device, std::ostream& err);
 
 // While it lives, Ctrl-C stops the script at its next instruction; one at a time.
 class ScriptInterrupt {

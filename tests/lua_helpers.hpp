@@ -29,10 +29,19 @@ struct Lua {
     return s;
   }
 };
-inline std::string says(const std::string& text) { return Lua()(text); }
+inline std::string says(const std::string& text, lua::ScriptOptions o = {}) {
+  return Lua(std::move(o))(text);
+}
+// May touch files there.
+inline lua::ScriptOptions writing_in(const TempFolder& folder) {
+  lua::ScriptOptions o;
+  o.write = {folder.path()};
+  return o;
+}
 // The first line of what a failing text says.
-inline std::string fails(const std::string& text, ErrorKind kind = ErrorKind::value) {
-  Lua lua;
+inline std::string fails(const std::string& text, ErrorKind kind = ErrorKind::value,
+                         lua::ScriptOptions o = {}) {
+  Lua lua(std::move(o));
   const std::string said = error_text(kind, [&] { lua.script.run(text, "test.lua"); });
   return said.substr(0, said.find('\n'));
 }

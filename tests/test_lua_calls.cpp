@@ -187,8 +187,8 @@ TEST_CASE("lua: repeats count as they are, options have their kinds, nothing giv
   const TempFolder folder;
   const std::string file = "'" + (folder / "a.npy") + "'";
   CHECK(says("gradus.save(" + file + ", gradus.ones(2)) local t = gradus.load(" + file +
-             ", {dtype = 'f64', requires_grad = true}) print(t.dtype, t.requires_grad)") ==
-        "f64\ttrue");
+                 ", {dtype = 'f64', requires_grad = true}) print(t.dtype, t.requires_grad)",
+             gradus::test::writing_in(folder)) == "f64\ttrue");
   refused("gradus.load(" + file + ", {type = 'f64'})", "there is no option \"type\"");
   CHECK(gradus::test::run(folder, "script -e 'gradus.load(\"none.npy\")'").code == 3);
   CHECK(gradus::test::run(folder, "script -e 'pcall(gradus.load, 1) error(\"x\")'").code == 2);

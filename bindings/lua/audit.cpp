@@ -294,6 +294,7 @@ int graph_of(lua_State* L) {
     files |= !k.file.empty();
     if (!k.file.empty() && !k.file.ends_with(std::string(".") + k.name))
       fail(ErrorKind::io, k.file, "expected a file that ends in .", k.name);
+    if (!k.file.empty()) check_path(L, k.file, Access::write);
   }
   std::string title = text_option(L, 2, "title");
   Tensors roots;

@@ -181,16 +181,17 @@ int versions_of(lua_State* L) {
   return 1;
 }
 
-std::string trace_file_at(lua_State* L, int index) {
+std::string trace_file_at(lua_State* L, int index, Access access) {
   std::string file = luaL_checkstring(L, index);
   if (!file.ends_with(".safetensors"))
     fail(ErrorKind::io, file, "expected a file that ends in .safetensors");
+  check_path(L, file, access);
   return file;
 }
 
 // gradus.audit.record(f, "step.safetensors"): for `gradus replay`; how many nodes
 int record_of(lua_State* L) {
-  const std::string file = trace_file_at(L, 2);
+  const std::string file = trace_file_at(L, 2, Access::write);
   const audit::RecordedStep step = recorded(L, 1, "audit.record");
   audit::write_trace(file, step);
   lua_pushinteger(L, int64_t(step.nodes.size()));
@@ -228,7 +229,8 @@ int diff_of(lua_State* L) {
 
 // gradus.audit.replay("step.safetensors"): runs it again here; what differs, as diff says it
 int replay_of(lua_State* L) {
-  const audit::RecordedStep before = audit::read_trace(trace_file_at(L, 1), device_of(L));
+  const audit::RecordedStep before =
+      audit::read_trace(trace_file_at(L, 1, Access::read), device_of(L));
   push_difference(L, before, audit::run_again(before, device_of(L)));
   return 1;
 }

@@ -375,6 +375,7 @@ int load_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
   at_most(L, 2, "load");
   const Wanted wanted(L, 2, "load");
+  check_path(L, path, Access::read);
   const auto finished = [&](const Tensor& t) {
     return wanted.finish(wanted.dtype ? with_room(L, [&] { return cast(t, *wanted.dtype); }) : t);
   };
@@ -397,6 +398,7 @@ int load_file(lua_State* L) {
 }
 int save_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::write);
   Claimed claimed(L);
   if (ends_with(path, ".npy")) {
     const Tensor t = operand_at(L, 2, "save").detach();

@@ -65,8 +65,9 @@ int ask(lua_State* L) {
   Answer answer;
   {
     Claimed claimed(L);
-    answer = door(json_at(L, 1).dump(), {[&](size_t bytes) { claimed.take(bytes); },
-                                         [&](Device& device) { limit_memory_of(L, device); }});
+    answer = door(json_at(L, 1).dump(),
+                  {[&](size_t bytes) { claimed.take(bytes); },
+                   [&](Device& device) { limit_memory_of(L, device); }, paths_of(L)});
   }
   push_json(L, Json::parse(answer.json));
   for (const auto& [name, tensor] : answer.tensors) {

@@ -325,6 +325,11 @@ void look(lua_State* L, const Tensors& roots, const Tensors& seeds, Moment momen
   luaL_error(L, "%s", s.over.c_str());
 }
 
+const Paths& paths_of(lua_State* L) { return state_of(L).paths; }
+void check_path(lua_State* L, const std::string& path, Access access) {
+  paths_of(L).check(path, access);
+}
+
 const LoopView& loop_view(lua_State* L) { return state_of(L).options.progress; }
 
 Device& device_of(lua_State* L) { return *state_of(L).device; }
@@ -334,6 +339,11 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   s.options = options;
   s.device = options.device ? options.device : &default_device();
   s.sandboxed = !options.unsafe;
+  if (s.sandboxed) {
+    std::vector<std::string> written = options.write;
+    written.insert(written.begin(), {".", options.folder});
+    s.paths = Paths(written, options.read);
+  }
   s.memory = options.limits.memory;
   s.objects = live_objects();
   s.L = lua_newstate(allocate, &s);

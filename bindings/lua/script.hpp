@@ -2,6 +2,7 @@
 // limits. What scripts may say stands in bindings/README.md.
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
+#include "bindings/lua/paths.hpp"
 #include "engine/op_info.hpp"
 #include "ops/nn/module.hpp"
 
@@ -31,6 +32,7 @@ struct Answer {
 struct Claim {
   std::function<void(size_t bytes)> host;      // until the door answers
   std::function<void(Device& device)> device;  // tensors on it, until the script ends
+  const Paths& paths;                          // that the script may touch
 };
 using Door = std::function<Answer(const std::string& json, const Claim& claim)>;
 
@@ -59,7 +61,10 @@ using LoopView = std::function<void(const LoopState*)>;
 struct ScriptOptions {
   bool unsafe = false;  // all of Lua's libraries, bytecode too
   Limits limits{};
-  std::string folder = ".";              // where `require` looks
+  std::string folder = ".";              // its own, where `require` looks
+  // Folders that it may touch in the sandbox beside its own and the working one; what it may write
+  // it may read.
+  std::vector<std::string> read{}, write{};
   std::vector<std::string> arguments{};  // the script's own: `...` and `arg`
   Device* device = nullptr;              // for new tensors; null: the default device
   std::map<std::string, Door> doors{};

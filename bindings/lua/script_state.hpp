@@ -14,6 +14,7 @@ struct Spare {
 
 struct Script::State : Types {
   ScriptOptions options;
+  Paths paths;
   Device* device = nullptr;
   lua_State* L = nullptr;
   size_t uncollected = 0;  // of tensors, made since all was

@@ -62,6 +62,10 @@ class Claimed {
   size_t before_;
 };
 
+// May the script touch this file? Else Error(io).
+const Paths& paths_of(lua_State* L);
+void check_path(lua_State* L, const std::string& path, Access access);
+
 // Pushes the text of an error after the place of the script it is raised at, "train.lua:12: ".
 void push_error(lua_State* L, const char* text);
 

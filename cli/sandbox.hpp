@@ -1,0 +1,14 @@
+// What a script is allowed, as it is typed; in bindings/README.md.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace gradus::cli {
+
+struct Sandbox {
+  bool unsafe = false;                       // there is none
+  std::vector<std::string> read{}, write{};  // folders, beside its own and the working one
+  std::string memory{};                      // "50MiB"; "": 2 GiB in the sandbox, else no limit
+};
+
+}  // namespace gradus::cli
