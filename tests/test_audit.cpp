@@ -402,6 +402,40 @@ TEST_CASE("audit: what each check finds") {
   CHECK(l.text == "saved input 1 (2, 2) was changed by exp_ (version 0 -> 1)");
 }
 
+TEST_CASE("audit: a vjp that gives other bits each time") {
+  static int calls = 0;
+  static const OpInfo op =
+      wrong_op("restless", multiply, [](GradFn& n, size_t k, std::span<const Tensor> g) {
+        return mul(mul(g[0], n.input(1 - k)), 1 + 1e-15 * (++calls % 7));
+      });
+  const Watch watch;
+  const Tensor a = leaf(f64({1, 2, 3, 4}, {2, 2})), b = leaf(f64({5, 6, 7, 8}, {2, 2}));
+  const Report report = audit::audit(watch, {sum(apply1(op, {a, b}))});
+  CHECK(report.bad == 1);
+  const Line& l = line_of(report, "restless");
+  CHECK(l.verdict == Verdict::repeat);
+  CHECK(l.text == "its vjp gives operand 0 a cotangent of other bits when it runs again");
+}
+
+// As small an error as the differences can tell is told, whatever the dtype of the graph.
+TEST_CASE("audit: a slope that is wrong in its seventh digit") {
+  static const OpInfo op =
+      wrong_op("nearly", multiply, [](GradFn& n, size_t k, std::span<const Tensor> g) {
+        return mul(mul(g[0], n.input(1 - k)), 1 + 5e-7);
+      });
+  for (const DType t : {DType::f32, DType::f64}) {
+    const Watch watch;
+    const Tensor a = leaf(cast(f64({1, 2, 3, 4}, {2, 2}), t));
+    const Tensor b = leaf(cast(f64({5, 6, 7, 8}, {2, 2}), t));
+    const Report report = audit::audit(watch, {sum(apply1(op, {a, b}))});
+    CHECK(report.bad == 1);
+    const Line& l = line_of(report, "nearly");
+    CHECK(l.verdict == Verdict::differences);
+    CHECK(l.error == doctest::Approx(5e-7).epsilon(0.5));
+    CHECK(l.tolerance < 1e-7);
+  }
+}
+
 TEST_CASE("audit: a saved value that was changed behind the version counter") {
   const Watch watch;
   const Tensor x = leaf(f32({0.5, 1, 2}, {3}));

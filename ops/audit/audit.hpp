@@ -9,7 +9,7 @@
 //                kernels, and saved values that are not what they were
 //   stale        a saved tensor was written after it was saved
 //   shape        the cotangent has the operand's dtype and shape (summed over broadcast axes)
-//   repeat       its forward gives the same bits again
+//   repeat       its forward and its vjp give the same bits again
 //   device       with `against`: values and cotangents from the same operands on another device
 //
 // Every node is judged from its own operands, so one wrong node accuses no other.

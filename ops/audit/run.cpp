@@ -135,4 +135,33 @@ Tensor pull(GradFn& node, size_t k, const Tensors& g) {
   return gk.sizes() == meta.sizes ? gk : arithmetic().sum_to(gk, meta.sizes);
 }
 
+namespace {
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.defined() != b.defined()) return false;
+  if (!a.defined()) return true;
+  std::vector<char> x(a.bytes()), y(b.bytes());
+  a.detach().copy_to_host(x.data());
+  b.detach().copy_to_host(y.data());
+  return x == y;
+}
+}  // namespace
+
+std::string other_outputs(const Call& call, const Run& again) {
+  // A recorded write in place has its values written after it was recorded.
+  if (call.op == arithmetic().scatter_strided) return {};
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    if (!same_bits(call.outputs[i], again.outputs[i]))
+      return join("output ", i, " has other bits when it runs again");
+  return {};
+}
+
+std::string other_cotangents(const Rerun& rerun, const Run& run, const Parts& w) {
+  if (!run.node) return {};
+  const Tensors g = cotangents(run, w);
+  for (size_t k = 0; k < rerun.operands(); ++k)
+    if (rerun.asked(k) && !same_bits(pull(*run.node, k, g), pull(*run.node, k, g)))
+      return join("its vjp gives operand ", k, " a cotangent of other bits when it runs again");
+  return {};
+}
+
 }  // namespace gradus::audit

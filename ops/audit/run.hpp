@@ -50,4 +50,9 @@ Parts outputs_of(const Run& run);
 // does not fit.
 Tensor pull(GradFn& node, size_t k, const Tensors& g);
 
+// What has other bits the second time, in words; empty if nothing has: outputs of the call and of
+// its run as it was, cotangents that the run's vjp gives twice for the same w (see cotangents()).
+std::string other_outputs(const Call& call, const Run& again);
+std::string other_cotangents(const Rerun& rerun, const Run& run, const Parts& w);
+
 }  // namespace gradus::audit
