@@ -18,18 +18,22 @@ int64_t numel_of(const Shape& sizes) {
   for (int64_t s : sizes) {
     if (s < 0) fail(ErrorKind::shape, "shape", "negative size in ", sizes);
     empty |= s == 0;
-    overflows |= __builtin_mul_overflow(n, s, &n) || n > (int64_t(1) << 58);
+    overflows |= __builtin_mul_overflow(n, s == 0 ? 1 : s, &n) || n > (int64_t(1) << 58);
   }
-  if (empty) return 0;
+  // Strides are products, too, also those of a shape with a 0.
   if (overflows) fail(ErrorKind::shape, "shape", "the product of the sizes ", sizes, " overflows");
-  return n;
+  return empty ? 0 : n;
 }
 
-Shape contiguous_strides(const Shape& sizes) {
+static Shape row_major(const Shape& sizes) {
   Shape strides(sizes.size(), 1);
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * (sizes[i] > 1 ? sizes[i] : 1);
   return strides;
+}
+Shape contiguous_strides(const Shape& sizes) {
+  numel_of(sizes);  // refuses what would overflow
+  return row_major(sizes);
 }
 
 // Sorted by stride, each axis must step over all that the ones before it reach.
@@ -77,11 +81,13 @@ Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
   if (int32_t(dtype) < 0)
     fail(ErrorKind::dtype, "empty",
          "this C++ type has no dtype; call register_scalar<T>(name) first");
+  size_t bytes;  // those of a user's dtype may be many
+  if (__builtin_mul_overflow(size_t(n), itemsize(dtype), &bytes)) bytes = SIZE_MAX;
   Ref<TensorBody> body = make_ref<TensorBody>();
-  body->storage = make_ref<Storage>(make_ref<Buffer>(device, size_t(n) * itemsize(dtype)));
+  body->storage = make_ref<Storage>(make_ref<Buffer>(device, bytes));
   body->dtype = dtype;
   body->sizes = sizes;
-  body->strides = contiguous_strides(sizes);
+  body->strides = row_major(sizes);
   body->inference = inference_mode();
   return Tensor(std::move(body));
 }

@@ -103,7 +103,7 @@ Geometry expand_geometry(const Geometry& x, const Attrs& a) {
 // Strides that give x the new sizes without a copy; nothing if there are none. Walks groups of axes
 // of x that lie densely in each other, and splits each into new axes.
 std::optional<Shape> reshaped_strides(const Geometry& x, const Shape& sizes) {
-  if (numel_of(x.sizes) == 0) return contiguous_strides(sizes);
+  if (numel_of(sizes) == 0) return contiguous_strides(sizes);
   Shape strides(sizes.size(), 1);
   int64_t next = int64_t(sizes.size()) - 1, group = 1, taken = 1;
   int64_t inner = x.sizes.empty() ? 1 : x.strides.back();

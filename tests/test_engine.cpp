@@ -2,6 +2,7 @@
 #include "tests/helpers.hpp"
 
 #include "engine/wrap/ledger.hpp"
+#include "engine/user_dtype.hpp"
 #include "engine/xtensor.hpp"
 #include "ops/dtypes.hpp"
 
@@ -99,6 +100,24 @@ TEST_CASE("shape errors name op, shapes and axis") {
   CHECK(error_of([] {
           Tensor::empty({int64_t(1) << 40, int64_t(1) << 40}, DType::f32);
         }).find("overflows") != std::string::npos);
+}
+
+TEST_CASE("shapes whose strides or bytes overflow are refused, empty ones too") {
+  const int64_t huge = int64_t(1) << 62;
+  const std::string wrong = "the product of the sizes (0, 4611686018427387904, 4) overflows";
+  CHECK(error_of([&] { Tensor::empty({0, huge, 4}, DType::f32); }) == "shape: " + wrong);
+  CHECK(error_of([&] { contiguous_strides({0, huge, 4}); }) == "shape: " + wrong);
+  const Tensor none = Tensor::empty({0}, DType::f32);
+  CHECK(error_of([&] { reshape(none, {0, huge, 4}); }).find(wrong) != std::string::npos);
+  CHECK(error_of([&] { reshape(none, {huge, 4, 0}); }).find("overflows") != std::string::npos);
+  CHECK(error_of([&] {
+          expand(reshape(none, {0, 1, 1}), {0, huge, 4});
+        }).find(wrong) != std::string::npos);
+  CHECK(Tensor::empty({0, int64_t(1) << 50, 4}, DType::f32).strides() ==
+        Shape{int64_t(1) << 52, 4, 1});
+  const DType wide = add_dtype({"test_wide", 64, "cpu", nullptr});
+  CHECK(error_of([&] { Tensor::empty({int64_t(1) << 58}, wide); }).find("impossible size") !=
+        std::string::npos);
 }
 
 TEST_CASE("the pool: reuse, limit, largest holders") {
