@@ -361,7 +361,7 @@ void Walk::accumulate_leaves() {
       Tensor& total = leaf->grad;
       if (grad_listener) (*grad_listener)(*leaf, false);
       if (!total.defined()) {
-        // never an alias of the seed or of another leaf's gradient
+        // never an alias of the seed or of another leaf's gradient, nor a part of a larger one
         if (!g.is_contiguous())
           g = arithmetic().contiguous(g);
         else if (!sum.owned)
@@ -386,7 +386,13 @@ void Walk::fill_results() {
     if (t.leaf)
       if (const auto it = leaves_.find(t.leaf); it != leaves_.end())
         *t.result = leaf_gradient(*t.leaf, it->second);
-    if (t.result->defined()) continue;
+    if (t.result->defined()) {
+      // a part of a larger gradient would keep that alive
+      if (!options_.create_graph && !is_batched(*t.result) &&
+          t.result->bytes() < t.result->storage().bytes())
+        *t.result = arithmetic().clone(*t.result);
+      continue;
+    }
     if (options_.materialize_grads)
       *t.result = Tensor::zeros(t.input.sizes(), t.input.dtype(), t.input.device());
     else if (!options_.allow_unused)

@@ -2,13 +2,14 @@
 
 #include "engine/graph.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 namespace gradus {
 
 namespace {
 
-// A second handle on x's values and history, which a write to x leaves alone (copy on write).
+// A second handle on x's values and history, which a write to x leaves alone.
 Tensor snapshot(const Tensor& x) {
   Tensor copy = x.clone_data();
   if (!x.requires_grad() && !x.tangent().defined()) return copy;
@@ -70,7 +71,8 @@ Tensor in_place(const OpInfo& op, const Tensor& x, std::span<const Tensor> other
   check_writable(x, name);
   Tensor y;
   {
-    const Tensor before = grad_enabled() || forward_mode() ? snapshot(x) : x;
+    const bool records = has_history(x) || std::any_of(others.begin(), others.end(), has_history);
+    const Tensor before = records ? snapshot(x) : x;
     Tensors in{before};
     for (const Tensor& t : others) in.push_back(t.same_body(x) ? before : t);
     Tensors out = op.call(in, attrs);

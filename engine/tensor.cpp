@@ -168,15 +168,29 @@ Tensor Tensor::detach() const {
   return alias(sizes(), strides(), offset());
 }
 
+// Only a buffer that the elements fill is shared: a part of one would keep it all alive, and copy
+// it all when written. An expanded axis stays one.
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
-  body->storage = make_ref<Storage>(storage().buffer());
-  for (KernelWrapper* w : device().wrappers()) w->cloned(storage(), *body->storage);
   body->dtype = dtype();
   body->sizes = sizes();
   body->strides = strides();
-  body->offset = offset();
   body->inference = inference_mode();
+  Shape once = sizes();
+  for (size_t i = 0; i < once.size(); ++i)
+    if (once[i] > 1 && strides()[i] == 0) once[i] = 1;
+  if (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
+      !overlaps_itself(once, strides())) {
+    const Tensor dense = empty(once, dtype(), device());
+    arithmetic().copy(alias(once, strides(), offset()), dense);
+    body->storage = dense.body_->storage;
+    for (size_t i = 0; i < once.size(); ++i)
+      if (once[i] == sizes()[i]) body->strides[i] = dense.strides()[i];
+  } else {
+    body->storage = make_ref<Storage>(storage().buffer());
+    body->offset = offset();
+    for (KernelWrapper* w : device().wrappers()) w->cloned(storage(), *body->storage);
+  }
   return Tensor(std::move(body));
 }
 

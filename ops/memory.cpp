@@ -108,7 +108,8 @@ const OpInfo& contiguous_op() {
 const OpInfo& clone_op() {
   static const OpInfo& op = []() -> const OpInfo& {
     OpInfo o = identity_op(
-        "clone", "a copy; memory is shared until one side is written", [](OpContext& ctx) {
+        "clone", "a copy; the memory of a whole tensor is shared until one side is written",
+        [](OpContext& ctx) {
           const Tensor& x = ctx.inputs[0];
           // an expanded tensor could never be written
           ctx.outputs.push_back(overlaps_itself(x.sizes(), x.strides()) ? dense_copy(x)

@@ -171,7 +171,7 @@ Tensors sort(const Tensor& x, int64_t dim, bool descending) {
 Tensors topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   const int64_t d = axis_of("topk", x, dim), n = length_of(x, d);
   if (k < 0 || k > n) fail(ErrorKind::value, "topk", "k is ", k, ", axis ", d, " has ", n);
-  const Tensor order = slice(with_axis(argsort(x, d, largest)), d, 0, k);
+  const Tensor order = clone(slice(with_axis(argsort(x, d, largest)), d, 0, k));
   const Tensor values = gather(with_axis(x), d, order);
   if (x.rank() == 0 && k == 1) return {reshape(values, {}), reshape(order, {})};
   return {values, order};
@@ -182,7 +182,7 @@ Tensors kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
   if (k < 1 || k > n)
     fail(ErrorKind::value, "kthvalue", "k is ", k, ", axis ", d, " has ", n,
          "; expected 1 or more");
-  return picked(x, d, slice(with_axis(argsort(x, d)), d, k - 1, k), keepdim);
+  return picked(x, d, clone(slice(with_axis(argsort(x, d)), d, k - 1, k)), keepdim);
 }
 
 Tensors median(const Tensor& x, int64_t dim, bool keepdim) {
