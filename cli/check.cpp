@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <set>
 
 namespace gradus::cli {
 
@@ -58,10 +59,14 @@ rows::CheckResult check_one(const OpInfo& op, Device& device, Device* oracle) {
 
 int run_record(const CheckOptions& options, Device& device, std::ostream& out) {
   const rows::Recording made =
-      rows::record({options.op, uint64_t(options.seed), int(options.cases)}, device);
+      !options.calls.empty()
+          ? rows::record_calls(options.calls, device)
+          : rows::record({options.op, uint64_t(options.seed), int(options.cases)}, device);
   write_safetensors(options.record, made.tensors, made.metadata);
-  const size_t ops = Json::parse(made.metadata.at("ops")).size();
-  const size_t cases = Json::parse(made.metadata.at("cases")).size();
+  const Json all = Json::parse(made.metadata.at("cases"));
+  std::set<std::string> names;
+  for (const Json& c : all) names.insert(c["op"]);
+  const size_t ops = names.size(), cases = all.size();
   if (options.json)
     out << Json{{"event", "record"}, {"file", options.record}, {"ops", ops}, {"cases", cases}}
                .dump()
@@ -77,6 +82,9 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
   if (!options.op.empty()) get_op(options.op);  // the error names the nearest
   const Session session(options.device, false, err);
   Device& device = session.device();
+  if (!options.calls.empty() && options.record.empty())
+    fail(ErrorKind::config, "check",
+         "--calls names what to run; --record FILE takes what it gives");
   if (!options.record.empty()) return run_record(options, device, out);
   Device& reference = open_device("reference");
   int ops = 0, primitives = 0, failed = 0;

@@ -12,6 +12,7 @@ struct CheckOptions {
   std::string device;
   std::string op;               // "" for all
   std::string record;           // file to write what the ops give to; nothing is checked then
+  std::string calls;            // file of calls to record instead of the op table's
   int64_t seed = 1, cases = 8;  // of the random cases recorded
   bool exact = false;           // see check_exact.hpp
   bool json = false;

@@ -421,6 +421,7 @@ void declare_check(CLI::App& app, Action& action) {
                           "  gradus check --record ops.safetensors --cases 20\n");
   text(sub, "--op", o->op, "one op alone", "NAME");
   text(sub, "--record", o->record, "write what the ops give instead", "FILE");
+  text(sub, "--calls", o->calls, "with --record: calls that another program wrote", "FILE");
   whole(sub, "--seed", o->seed, "of recorded random cases");
   whole(sub, "--cases", o->cases, "random cases recorded per op");
   sub->add_flag("--exact", o->exact, "prove derivatives modulo a prime and over fractions");

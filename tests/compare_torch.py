@@ -80,6 +80,10 @@ class Case:
     def list(self, key):
         return [None if x is None else self.tensors[x] for x in self.record[key]]
 
+    def moves(self, k):
+        """Are there derivatives by operand k?"""
+        return floating(self.inputs[k])
+
     def dtypes(self):
         return [ops.NAMES[x.dtype] if torch.is_tensor(x) else type(x).__name__ for x in self.inputs]
 
@@ -95,6 +99,7 @@ def widened(t):
     t = t.detach().resolve_conj().resolve_neg()
     if torch._is_zerotensor(t):  # has no memory
         t = torch.zeros(t.shape, dtype=t.dtype)
+    t = t if t.dim() <= 64 else t.reshape(-1)  # the limit of numpy
     if t.is_complex():
         return t.to(torch.complex128).numpy()
     return t.to(torch.float64 if t.is_floating_point() else torch.int64).numpy()
@@ -224,8 +229,8 @@ def compare_slopes(report, case, function):
         report.differences.append(Difference(case, "failed", "gradus: " + case.record["failed"]))
     if "grads" not in case.record:
         return
-    leaves = [x.clone().requires_grad_() if floating(x) else x for x in case.inputs]
-    moving = [k for k, x in enumerate(leaves) if floating(x)]
+    moving = [k for k in range(len(case.inputs)) if case.moves(k)]
+    leaves = [x.clone().requires_grad_() if k in moving else x for k, x in enumerate(case.inputs)]
     inputs = [leaves[k] for k in moving]
     try:
         if case.op in ops.WRONG_SLOPES:

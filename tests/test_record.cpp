@@ -136,6 +136,50 @@ TEST_CASE("record: the program writes one file, and refuses with its exit codes"
   CHECK(exit_code(check + "/no/such/folder/b.safetensors --op mul") == 3);
 }
 
+TEST_CASE("record: the calls of a file, with views, numbers, constants and what is refused") {
+  const test::TempFolder folder;
+  const std::string file = folder / "calls.safetensors";
+  auto given = [&](const char* calls) {
+    const Tensor x = arange(0, 6, 1, DType::f64);
+    write_safetensors(file, {{"x", x}, {"z.c128", reshape(x, {3, 2})}}, {{"calls", calls}});
+    const rows::Recording r = rows::record_calls(file, open_device("cpu"));
+    Recorded out{Json::array(), Json::parse(r.metadata.at("cases")), {}};
+    for (const auto& entry : r.tensors) out.tensors.insert(entry);
+    return out;
+  };
+  const Recorded r = given(R"([
+    {"op": "mul", "slopes": true, "higher": true,
+     "in": [{"tensor": "x", "size": [2, 2], "stride": [1, 2], "offset": 1},
+            {"tensor": "x", "size": [2, 2], "stride": [0, 1], "offset": 4, "constant": true}]},
+    {"op": "pow", "in": [{"tensor": "x"}, 2]},
+    {"op": "clamp", "in": [{"tensor": "x"}], "attrs": {"min": 2, "max": {"number": "inf"}}},
+    {"op": "real", "in": [{"tensor": "z.c128"}]},
+    {"op": "matmul", "in": [{"tensor": "x"}, 2]}])");
+  REQUIRE(r.cases.size() == 5);
+  CHECK(values(r.at(r.cases[0]["out"][0])) == std::vector<double>{4, 15, 8, 20});
+  CHECK(values(r.at(r.cases[0]["second_w"][0])) ==
+        values(mul(r.at(r.cases[0]["u"][0]), r.at(r.cases[0]["in"][1]))));
+  CHECK(r.cases[0]["grads"][1].is_null());
+  CHECK(values(r.at(r.cases[1]["out"][0])) == std::vector<double>{0, 1, 4, 9, 16, 25});
+  CHECK(values(r.at(r.cases[2]["out"][0])) == std::vector<double>{2, 2, 2, 3, 4, 5});
+  CHECK(values(r.at(r.cases[3]["out"][0])) == std::vector<double>{0, 2, 4});
+  CHECK(r.cases[4]["refused"].get<std::string>().starts_with("matmul: "));
+  for (const auto& [calls, said] : std::vector<std::pair<const char*, const char*>>{
+           {R"([{"op": "neg", "in": [{"tensor": "y"}]}])", "there is no tensor \"y\""},
+           {R"([{"op": "nag", "in": []}])", "neg"},
+           {R"([{"op": "neg"}])", "in"},
+           {R"([{"op": "neg", "in": [{"tensor": "x", "stride": [1]}]}])", "size"},
+           {R"({"op": "neg"})", "calls.safetensors"}}) {
+    std::string message;
+    try {
+      given(calls);
+    } catch (const Error& e) {
+      message = e.what();
+    }
+    CHECK_MESSAGE(message.find(said) != std::string::npos, message);
+  }
+}
+
 TEST_CASE("compare_torch.py passes what is right and fails on one wrong number of any kind") {
   std::string python;
   for (const char* one : {"python3", "/usr/bin/python3"})

@@ -1,7 +1,7 @@
 #include "ops/rows/record.hpp"
 
-#include "engine/io/options.hpp"
 #include "ops/rows/check.hpp"
+#include "ops/rows/recorder.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -162,190 +162,15 @@ Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dt
   return upload(Numbers(values.begin(), values.end()), shape, dtype, device);
 }
 
-// ---- the recorder
-
-Json number_json(double x) {
-  if (std::isfinite(x)) return x;
-  return {{"number", x != x ? "nan" : x > 0 ? "inf" : "-inf"}};
-}
-
-Json attr_json(const AttrValue& a) {
-  using Type = AttrValue::Type;
-  switch (a.type) {
-    case Type::none:
-      return nullptr;
-    case Type::integer:
-      return a.integer;
-    case Type::number:
-      return number_json(a.number);
-    case Type::boolean:
-      return a.integer != 0;
-    case Type::text:
-      return a.text;
-    case Type::dtype:
-      return {{"dtype", dtype_name(a.dtype())}};
-    case Type::integers:
-      break;
-  }
-  Json list = Json::array();
-  for (const int64_t x : a.integers) list.push_back(x);
-  return list;
-}
-
-class Recorder {
- public:
-  explicit Recorder(Device& device) : device_(device) {}
-
-  // False: the op refused, and nothing was kept unless `refusals`.
-  bool run(const OpInfo& op, const Attrs& attrs, const Tensors& in, const char* kind, bool slopes,
-           bool refusals = false);
-  Recording finish(const Json& ops) {
-    return {std::move(tensors_), {{"ops", ops.dump()}, {"cases", cases_.dump()}}};
-  }
-
- private:
-  void slopes_of(Json& c, const OpInfo& op, const Attrs& attrs, const Tensors& in, bool second);
-  void jvp_of(Json& c, const OpInfo& op, const Attrs& attrs, const Tensors& in);
-  std::string name(const char* what, size_t k) const { return join(id_, ".", what, int64_t(k)); }
-  Json keep(const char* what, size_t k, const Tensor& t);
-  Json keep_all(const char* what, const Tensors& tensors);
-  // Uniform in [-1, 1]; where values are special, ones.
-  Tensor direction(const Tensor& like, bool ones);
-
-  Device& device_;
-  NamedTensors tensors_;
-  Json cases_ = Json::array();
-  int64_t id_ = 0;
-  uint64_t stream_ = 0;
-};
-
-Json Recorder::keep(const char* what, size_t k, const Tensor& t) {
-  if (!t.defined()) return nullptr;
-  if (t.is_number()) {
-    if (t.dtype() == DType::bool_) return t.item_integer() != 0;
-    if (t.dtype() == DType::i64) return t.item_integer();
-    return number_json(t.item());
-  }
-  if (t.dtype() != DType::c128) {
-    tensors_.emplace_back(name(what, k), t.detach());
-  } else {
-    std::vector<unsigned char> bytes(t.bytes() + 1);
-    t.copy_to_host(bytes.data());
-    Shape pairs = t.sizes();
-    pairs.push_back(2);
-    tensors_.emplace_back(name(what, k) + ".c128",
-                          Tensor::from_host(bytes.data(), pairs, DType::f64, device_));
-  }
-  return tensors_.back().first;
-}
-
-Json Recorder::keep_all(const char* what, const Tensors& tensors) {
-  Json list = Json::array();
-  for (size_t k = 0; k < tensors.size(); ++k) list.push_back(keep(what, k, tensors[k]));
-  return list;
-}
-
-Tensor Recorder::direction(const Tensor& like, bool ones) {
-  if (ones) return Tensor::full(like.sizes(), 1.0, like.dtype(), device_);
-  return upload(
-      draw_direction(join("record ", id_), stream_++, like.numel(), is_complex(like.dtype())),
-      like.sizes(), like.dtype(), device_);
-}
-
-bool Recorder::run(const OpInfo& op, const Attrs& attrs, const Tensors& in, const char* kind,
-                   bool slopes, bool refusals) {
-  Json c{{"op", op.name}, {"kind", kind}, {"attrs", Json::object()}};
-  for (size_t i = 0; i < attrs.size(); ++i) c["attrs"][op.attrs[i].name] = attr_json(attrs[i]);
-  Tensors out;
-  try {
-    out = evaluate(op, in, attrs);
-  } catch (const Error& e) {
-    if (e.kind() == ErrorKind::internal) throw;
-    if (!refusals) return false;
-    c["refused"] = e.what();
-  }
-  for (const Tensor& y : out)
-    if (y.numel() > kLargest) return false;
-  c["in"] = keep_all("in", in);
-  if (!c.contains("refused")) c["out"] = keep_all("out", out);
-  if (slopes) try {
-      const bool special = std::string_view(kind) == "special" || std::string_view(kind) == "ties";
-      slopes_of(c, op, attrs, in, !special);
-      if (!special) jvp_of(c, op, attrs, in);
-    } catch (const Error& e) {
-      c["failed"] = e.what();
-    }
-  cases_.push_back(std::move(c));
-  ++id_;
-  stream_ = 0;
-  return true;
-}
-
-void Recorder::slopes_of(Json& c, const OpInfo& op, const Attrs& attrs, const Tensors& in,
-                         bool second) {
-  Tensors leaves, w, roots, seeds, inputs;
-  for (const Tensor& x : in) {
-    leaves.push_back(x.detach());
-    if (is_floating(x.dtype())) inputs.push_back(leaves.back().set_requires_grad());
-  }
-  const Tensors y = evaluate(op, leaves, attrs, true);
-  for (const Tensor& out : y) {
-    w.emplace_back();
-    if (!out.requires_grad()) continue;
-    w.back() = direction(out, !second).set_requires_grad(second);
-    roots.push_back(out);
-    seeds.push_back(w.back());
-  }
-  c["w"] = keep_all("w", w);
-  Tensors g, u, by_x, by_w;
-  if (!roots.empty()) {
-    const EnableGrad enable;
-    g = grad(roots, inputs, seeds, {.create_graph = second, .allow_unused = true});
-  }
-  // One entry per operand, as of here.
-  auto spread = [&](const Tensors& some) {
-    Tensors all(in.size());
-    for (size_t k = 0, n = 0; k < in.size() && !some.empty(); ++k)
-      if (is_floating(in[k].dtype())) all[k] = some[n++];
-    return all;
-  };
-  c["grads"] = keep_all("grad", spread(g));
-  if (!second) return;
-  Tensors g_roots, g_seeds;
-  for (const Tensor& one : g) {
-    u.emplace_back();
-    if (!one.defined() || !one.requires_grad()) continue;
-    u.back() = direction(one, false);
-    g_roots.push_back(one);
-    g_seeds.push_back(u.back());
-  }
-  c["u"] = keep_all("u", spread(u));
-  if (g_roots.empty()) return;
-  const size_t n = inputs.size();
-  for (const Tensor& one : seeds) inputs.push_back(one);
-  const Tensors all = grad(g_roots, inputs, g_seeds, {.allow_unused = true});
-  by_x.assign(all.begin(), all.begin() + int64_t(n));
-  for (size_t i = 0, at = n; i < y.size(); ++i)
-    by_w.push_back(w[i].defined() ? all[at++] : Tensor());
-  c["second"] = keep_all("second", spread(by_x));
-  c["second_w"] = keep_all("second_w", by_w);
-}
-
-void Recorder::jvp_of(Json& c, const OpInfo& op, const Attrs& attrs, const Tensors& in) {
-  const ForwardLevel level;
-  Tensors x, v, jvp;
-  for (const Tensor& one : in) {
-    x.push_back(one.detach());
-    v.push_back(is_floating(one.dtype()) ? direction(one, false) : Tensor());
-    if (v.back().defined()) give_tangent(x.back(), v.back());
-  }
-  for (const Tensor& y : evaluate(op, x, attrs))
-    jvp.push_back(is_floating(y.dtype()) ? y.tangent() : Tensor());
-  c["v"] = keep_all("v", v);
-  c["jvp"] = keep_all("jvp", jvp);
-}
-
 // ---- the kinds of case
+
+// An output of more elements is not worth recording. Where values are special, so are slopes of
+// slopes.
+bool keep(Recorder& to, const OpInfo& op, const Attrs& attrs, const Tensors& in, const char* kind,
+          bool slopes, bool refusals = false) {
+  const bool special = std::string_view(kind) == "special" || std::string_view(kind) == "ties";
+  return to.run({op, attrs, in, kind, slopes, !special, refusals, {}, kLargest});
+}
 
 bool has_slopes(const OpInfo& op, const Trial& t, DType dtype) {
   return op.differentiable && t.its_case().slopes && (dtype == DType::f64 || dtype == DType::c128);
@@ -355,7 +180,7 @@ void record_rows(Recorder& to, const OpInfo& op, const Row& row, Device& device)
   for (size_t i = 0; i < row.cases.size(); ++i) {
     const Trial t = trial_of(op, row, row.cases[i], join(row.name, " row ", int64_t(i)));
     for (const DType dtype : dtypes_of_case(t.row, 0))
-      to.run(op, t.attrs, operands_of(t, dtype, device), "row", has_slopes(op, t, dtype), true);
+      keep(to, op, t.attrs, operands_of(t, dtype, device), "row", has_slopes(op, t, dtype), true);
   }
 }
 
@@ -375,9 +200,9 @@ void record_random(Recorder& to, const OpInfo& op, const Row& row, const RecordO
       if (!slopes && dtype != value_dtype) continue;
       Tensors in = operands_of(t, dtype, device);
       relay(t.row, in, dice);
-      any |= to.run(op, t.attrs, in, "random", slopes);
+      any |= keep(to, op, t.attrs, in, "random", slopes);
       if (!any && refused < options.cases) {
-        refused += to.run(op, t.attrs, in, "refused", false, true);
+        refused += keep(to, op, t.attrs, in, "refused", false, true);
         break;
       }
     }
@@ -401,19 +226,19 @@ void record_dtypes(Recorder& to, const OpInfo& op, const Row& row, Device& devic
   for (const DType a : kDTypes) {
     const Tensors in = operands_of(t, a, device);
     if (!pairs) {
-      to.run(op, t.attrs, in, "dtypes", false, true);
+      keep(to, op, t.attrs, in, "dtypes", false, true);
       for (const DType b : {DType::i64, DType::f64}) {
         if (values.size() < 2) break;
         Tensors mixed = in;
         mixed[values[1]] = operand_of(t, values[1], b, device);
-        to.run(op, t.attrs, mixed, "dtypes", false, true);
+        keep(to, op, t.attrs, mixed, "dtypes", false, true);
       }
       continue;
     }
     auto with = [&](size_t n, const Tensor& x) {
       Tensors other = in;
       other[values[n]] = x;
-      to.run(op, t.attrs, other, "dtypes", false, true);
+      keep(to, op, t.attrs, other, "dtypes", false, true);
     };
     for (const DType b : kDTypes) {
       with(1, operand_of(t, values[1], b, device));
@@ -440,7 +265,7 @@ void record_special(Recorder& to, const OpInfo& op, const Row& row, Device& devi
   if (n == 2)
     in = {tensor_of(few, {size, 1}, DType::f64, device),
           tensor_of(few, {1, size}, DType::f64, device)};
-  to.run(op, attrs, in, "special", op.differentiable, true);
+  keep(to, op, attrs, in, "special", op.differentiable, true);
 }
 
 // Ties and NaN, where the row's domain says that they matter.
@@ -456,7 +281,7 @@ void record_ties(Recorder& to, const OpInfo& op, const Row& row, Device& device)
       std::vector<double> x(size_t(in[0].numel()));
       for (double& one : x) one = dice.chance(0.15) ? least : double(dice.below(3));
       in[0] = tensor_of(x, in[0].sizes(), DType::f64, device);
-      to.run(op, t.attrs, in, "ties", op.differentiable && t.its_case().slopes, true);
+      keep(to, op, t.attrs, in, "ties", op.differentiable && t.its_case().slopes, true);
     }
   }
 }

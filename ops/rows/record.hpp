@@ -17,7 +17,7 @@ struct RecordOptions {
 };
 
 // Metadata "ops" and "cases" are JSON texts. A case:
-//   op, kind     "row", "random", "refused", "dtypes", "special" or "ties"
+//   op, kind     "row", "random", "refused", "dtypes", "special" or "ties"; "given" by a file
 //   attrs        all of the op's; a dtype is {"dtype": "f32"}, a number JSON lacks {"number":
 //   "inf"} in           a tensor's name, or a number as it was given out          tensors; or
 //   "refused": the message
@@ -32,5 +32,13 @@ struct Recording {
   Metadata metadata;
 };
 Recording record(const RecordOptions& options, Device& device);
+
+// The calls of a .safetensors file, in its order, those that are refused too. Metadata "calls" is
+// a JSON list; of each call:
+//   op, attrs    by name; those left out have their defaults
+//   in           numbers, or {"tensor": name, "size", "stride", "offset": a view of its memory,
+//                "constant": true where no derivative by it is asked for}
+//   slopes, higher   whether first derivatives are taken, and with them second order and jvp
+Recording record_calls(const std::string& file, Device& device);
 
 }  // namespace gradus::rows
