@@ -333,9 +333,10 @@ TEST_CASE("trace: what is wrong with a file is the file's fault, in every comman
   folder.write("empty", "");
   folder.write("noise", std::string("\x7f\0\x01ELF\0\0\0", 9));
   folder.write("cut.safetensors", audit::trace_bytes(s.step, "t").substr(0, 4));
-  for (const auto& [file, why] : {std::pair("empty", "is empty; expected a config (JSON), a"),
-                                  {"noise", "is no text; expected a config (JSON), a script"},
-                                  {"cut.safetensors", "is no .safetensors file"}})
+  for (const auto& [file, why] :
+       {std::pair("empty", "is empty; expected a config (JSON), a"),
+        {"noise", "is no text: byte 1 is 0"},
+        {"cut.safetensors", "truncated: expected at least 8 bytes, got 4"}})
     for (const std::string command : {"graph ", "audit ", "step "}) {
       const test::ProgramRun r = test::run(folder, command + file);
       CHECK(r.code == 3);

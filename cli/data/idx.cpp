@@ -120,32 +120,46 @@ Samples load_part(const std::string& folder, const std::string& part, Dataset& d
 
 }  // namespace
 
-Idx parse_idx(std::string bytes, const std::string& name, size_t rank) {
+namespace {
+
+// The sizes that the header of a file says, which has `size` bytes (UINT64_MAX: not known) and
+// begins with `bytes`.
+std::vector<int64_t> sizes_of(std::string_view bytes, uint64_t size, const std::string& name,
+                              size_t rank) {
   const size_t start = 4 + 4 * rank;
   if (bytes.size() >= 4) check_magic(bytes, name, rank);
   if (bytes.size() < start)
     fail(ErrorKind::io, name, "header: expected ", start, " bytes, got ", bytes.size(),
          guess(bytes));
-  Idx out;
+  std::vector<int64_t> sizes;
   uint64_t expected = 1;
   for (size_t i = 0; i < rank; ++i) {
-    out.sizes.push_back(int64_t(big_endian(bytes, 4 + 4 * i)));
-    if (__builtin_mul_overflow(expected, uint64_t(out.sizes[i]), &expected)) expected = UINT64_MAX;
+    sizes.push_back(int64_t(big_endian(bytes, 4 + 4 * i)));
+    if (__builtin_mul_overflow(expected, uint64_t(sizes[i]), &expected)) expected = UINT64_MAX;
   }
   std::string shape;
-  for (const int64_t n : out.sizes) shape += join(shape.empty() ? "" : " x ", n);
-  if (bytes.size() - start != expected)
-    fail(ErrorKind::io, name, bytes.size() - start < expected ? "truncated" : "too long",
+  for (const int64_t n : sizes) shape += join(shape.empty() ? "" : " x ", n);
+  if (size < UINT64_MAX && size - start != expected)
+    fail(ErrorKind::io, name, size - start < expected ? "truncated" : "too long",
          ": its header says ", shape, " = ",
          expected == UINT64_MAX ? "more than 2^64" : std::to_string(expected),
-         " bytes of data, got ", bytes.size() - start);
-  bytes.erase(0, start);
+         " bytes of data, got ", size - start);
+  return sizes;
+}
+
+}  // namespace
+
+Idx parse_idx(std::string bytes, const std::string& name, size_t rank) {
+  Idx out;
+  out.sizes = sizes_of(bytes, bytes.size(), name, rank);
+  bytes.erase(0, 4 + 4 * rank);
   out.bytes = std::move(bytes);
   return out;
 }
 
 Idx read_idx(const std::string& path, size_t rank) {
-  return parse_idx(read_gz(path, kMaxBytes), path, rank);
+  const auto look = [&](std::string_view head, uint64_t size) { sizes_of(head, size, path, rank); };
+  return parse_idx(read_gz(path, kMaxBytes, look), path, rank);
 }
 
 Dataset load_idx(const std::string& folder, const Claim& claim) {

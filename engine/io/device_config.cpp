@@ -7,6 +7,7 @@
 #include "engine/loader.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -75,8 +76,7 @@ class Expander {
       return object(parse_json(typed, place.origin), place, depth + 1);
     if (!ends_with_json(typed)) return {{"device", typed}};
     const std::string path = path_in(place.folder, typed);
-    return object(parse_json(read_file(path), path), {path, folder_of(path), place.trusted},
-                  depth + 1);
+    return object(read_config(path), {path, folder_of(path), place.trusted}, depth + 1);
   }
   void ignore(const std::string& key, Json& object, const char* name, const Place& place) const {
     object.erase(name);
@@ -292,6 +292,24 @@ DeviceConfig parse_device_config(const Json& value, const std::string& file) {
   return from_layers(layers);
 }
 
+void check_found_device(const Json& value, const std::string& file) {
+  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == ':';
+  });
+  if (name.empty() || !plain)
+    fail(ErrorKind::io, file, "device: expected a name such as cpu or cuda:1, got ", shown(value),
+         "; what loads code stands in a file that is named with --device");
+  try {
+    DeviceConfig config;
+    config.device = name;
+    config.origin = file;
+    check_name(config);
+  } catch (const Error& e) {
+    fail(ErrorKind::io, e.op(), e.message());
+  }
+}
+
 DeviceConfig resolve_device_config(const DeviceSources& sources,
                                    std::vector<std::string>* warnings) {
   const Expander expander(warnings);
@@ -299,9 +317,7 @@ DeviceConfig resolve_device_config(const DeviceSources& sources,
   const std::string found = path_in(sources.folder, "gradus.json");
   struct stat info;
   if (::stat(found.c_str(), &info) == 0)
-    layers.add_value(
-        expander.object(parse_json(read_file(found), found), {found, folder_of(found), false}),
-        found);
+    layers.add_value(expander.object(read_config(found), {found, folder_of(found), false}), found);
   if (sources.experiment) {
     const std::string& file = sources.experiment_file;
     layers.add_value(expander.object(*sources.experiment, {file, folder_of(file)}), file);

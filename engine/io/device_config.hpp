@@ -43,6 +43,11 @@ DeviceConfig parse_device_config(const std::string& text, const std::string& ori
 // A JSON value that stands in `file`; paths in it are relative to that file.
 DeviceConfig parse_device_config(const Json& value, const std::string& file);
 
+// What a file that was found or handed over, and not named as a config, may say of a device: its
+// name, such as cpu or cuda:1. Anything else that a config may say (a file, an object with modules
+// to load) is an Error(io), and nothing is opened for it.
+void check_found_device(const Json& value, const std::string& file);
+
 // All sources, the first winning key by key: --device, GRADUS_DEVICE, the experiment's config,
 // gradus.json in the working folder, auto.
 struct DeviceSources {

@@ -18,7 +18,7 @@
 namespace gradus {
 namespace {
 
-constexpr size_t kChunk = size_t(1) << 18;
+constexpr size_t kChunk = size_t(1) << 18, kHead = size_t(1) << 16;
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int code) {
   fail(ErrorKind::io, path, "cannot ", what, ": ", std::strerror(code));
@@ -111,7 +111,7 @@ bool is_gzip(std::string_view bytes) {
 
 }  // namespace
 
-std::string read_file(const std::string& path, uint64_t limit) {
+std::string read_file(const std::string& path, uint64_t limit, const Look& look) {
   const Fd fd(open_again(path.c_str(), O_RDONLY));
   if (fd.get() < 0) fail_errno(path, "open", errno);
   struct stat info;
@@ -123,12 +123,21 @@ std::string read_file(const std::string& path, uint64_t limit) {
   if (regular && uint64_t(info.st_size) > limit)
     fail(ErrorKind::io, path, "has ", std::to_string(info.st_size), " bytes, at most ",
          std::to_string(limit), " expected");
+  const uint64_t size = regular ? uint64_t(info.st_size) : UINT64_MAX;
   std::string out;
   size_t filled = 0;
+  bool seen = !look;
+  const auto show = [&] {
+    if (!std::exchange(seen, true)) look(std::string_view(out).substr(0, filled), size);
+  };
   // One byte more than the size, so that the end shows in the same read.
-  out.resize(regular ? size_t(info.st_size) + 1 : kChunk);
+  const size_t whole = regular ? size_t(size) + 1 : kChunk;
+  out.resize(look ? std::min(whole, kHead) : whole);
   for (;;) {
-    if (filled == out.size()) out.resize(2 * out.size());
+    if (filled == out.size()) {
+      show();
+      out.resize(std::max(whole, 2 * out.size()));
+    }
     const ssize_t n =
         ::read(fd.get(), out.data() + filled, std::min(out.size() - filled, size_t(1) << 30));
     if (n < 0 && errno == EINTR) continue;
@@ -138,15 +147,41 @@ std::string read_file(const std::string& path, uint64_t limit) {
     if (filled > limit)
       fail(ErrorKind::io, path, "has more than ", std::to_string(limit), " bytes");
   }
+  show();
   out.resize(filled);
   return out;
 }
 
-std::string unpack_gz(std::string_view bytes, const std::string& name, uint64_t limit) {
+std::string read_text(const std::string& path) {
+  const auto check = [&](std::string_view text, uint64_t) {
+    if (const size_t at = text.find('\0'); at != std::string_view::npos)
+      fail(ErrorKind::io, path, "is no text: byte ", at, " is 0");
+  };
+  std::string text = read_file(path, kMaxText, check);
+  check(text, text.size());
+  return text;
+}
+
+uint32_t crc32_of(std::string_view bytes, uint32_t before) {
+  // Of no bytes at all, zlib gives the CRC of nothing, whatever came before.
+  return bytes.empty() ? before
+                       : uint32_t(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()),
+                                          bytes.size()));
+}
+
+std::string crc32_text(uint32_t crc) {
+  char text[9];
+  snprintf(text, sizeof text, "%08x", crc);
+  return text;
+}
+
+std::string unpack_gz(std::string_view bytes, const std::string& name, uint64_t limit,
+                      const Look& look) {
   Inflater inflater;
   z_stream& z = inflater.z;
   std::string out, chunk(kChunk, '\0');
   size_t used = 0;
+  bool seen = !look;
   for (;;) {
     // zlib counts input in 32 bits.
     const size_t offered = std::min(bytes.size() - used, size_t(1) << 30);
@@ -161,6 +196,10 @@ std::string unpack_gz(std::string_view bytes, const std::string& name, uint64_t 
       fail(ErrorKind::io, name, "unpacks to more than the expected ", std::to_string(limit),
            " bytes");
     out.append(chunk.data(), got);
+    if (!seen && (out.size() >= kHead || code == Z_STREAM_END)) {
+      seen = true;
+      look(out, code == Z_STREAM_END && used == bytes.size() ? out.size() : UINT64_MAX);
+    }
     if (code == Z_STREAM_END) {
       const std::string_view rest = bytes.substr(used);
       if (rest.empty()) return out;
@@ -181,11 +220,14 @@ std::string unpack_gz(std::string_view bytes, const std::string& name, uint64_t 
   }
 }
 
-std::string read_gz(const std::string& path, uint64_t limit) {
+std::string read_gz(const std::string& path, uint64_t limit, const Look& look) {
   // Deflate may add a little to incompressible data.
   const uint64_t packed_limit = limit > UINT64_MAX / 2 ? limit : limit + limit / 1000 + 4096;
-  std::string bytes = read_file(path, packed_limit);
-  if (is_gzip(bytes)) return unpack_gz(bytes, path, limit);
+  const Look plain = [&](std::string_view head, uint64_t size) {
+    if (look && !is_gzip(head)) look(head, size);
+  };
+  std::string bytes = read_file(path, packed_limit, plain);
+  if (is_gzip(bytes)) return unpack_gz(bytes, path, limit, look);
   if (bytes.size() > limit)
     fail(ErrorKind::io, path, "has ", std::to_string(bytes.size()), " bytes, at most ",
          std::to_string(limit), " expected");

@@ -1,5 +1,6 @@
 // Parsing of JSON text with the checks that nlohmann/json leaves out: duplicate keys, depth, and
 // messages that name file, line and column. Knows no option.
+#include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 
 #include <nlohmann/json.hpp>
@@ -113,6 +114,12 @@ Json parse_json(std::string_view text, const std::string& file, bool comments, E
   } catch (const Json::out_of_range& e) {
     fail(kind, file, reason(e.what()), ": not a finite double");
   }
+}
+
+Json read_config(const std::string& path) { return parse_json(read_text(path), path); }
+
+Json read_json(const std::string& path, const Spec& spec) {
+  return check(spec, parse_json(read_text(path), path, false, ErrorKind::io), path, ErrorKind::io);
 }
 
 std::string shown(const Json& value) {

@@ -1,8 +1,6 @@
 // Merging of config layers along a spec.
 #include "engine/io/layered.hpp"
 
-#include "engine/io/file.hpp"
-
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -74,6 +72,13 @@ void each_key(const Spec& spec, const std::string& path, F&& f) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> leaves_of(const Json& value) {
+  std::vector<std::pair<std::string, std::string>> out;
+  each_leaf(value, "",
+            [&](const std::string& path, const Json& v) { out.emplace_back(path, v.dump()); });
+  return out;
+}
+
 Layered::Layered(Spec spec) : spec_(std::move(spec)), value_(new Json(Json::object())) {}
 Layered::~Layered() = default;
 Layered::Layered(Layered&&) noexcept = default;
@@ -81,9 +86,7 @@ Layered& Layered::operator=(Layered&&) noexcept = default;
 
 const Json& Layered::merged() const { return *value_; }
 
-void Layered::add_file(const std::string& path) {
-  add_value(parse_json(read_file(path), path), path);
-}
+void Layered::add_file(const std::string& path) { add_value(read_config(path), path); }
 
 void Layered::add_value(const Json& value, const std::string& origin) {
   if (origins_.empty()) first_origin_ = origin;
@@ -269,9 +272,7 @@ Json Layered::resolve() const {
 
 std::vector<Layered::Leaf> Layered::leaves() const {
   std::vector<Leaf> out;
-  each_leaf(resolve(), "", [&](const std::string& path, const Json& v) {
-    out.push_back({path, v.dump(), origin(path)});
-  });
+  for (const auto& [path, value] : leaves_of(resolve())) out.push_back({path, value, origin(path)});
   return out;
 }
 

@@ -61,4 +61,7 @@ class Layered {
   std::string first_origin_ = "config";
 };
 
+// The path and the JSON text of every leaf of a value; what is empty is a leaf too.
+std::vector<std::pair<std::string, std::string>> leaves_of(const Json& value);
+
 }  // namespace gradus

@@ -222,11 +222,12 @@ Tensor build(const Header& header, DType dtype, const void* data, Device& device
   return packed.alias(header.sizes, strides, 0);
 }
 
-// Splits a file into header text and data after checking magic, version and lengths.
+// Where the header and the data of a file begin that has `size` bytes and begins with `bytes`,
+// after checking magic, version and lengths.
 struct Parts {
-  std::string_view header, data;
+  size_t header, data;
 };
-Parts split(std::string_view bytes, const std::string& name) {
+Parts split(std::string_view bytes, uint64_t size, const std::string& name) {
   if (bytes.substr(0, kMagic.size()) != kMagic)
     fail(ErrorKind::io, name, "not a .npy file: it does not begin with \\x93NUMPY",
          bytes.substr(0, 2) == "PK" ? " (this is a zip, perhaps a .npz: unpack it)"
@@ -245,38 +246,55 @@ Parts split(std::string_view bytes, const std::string& name) {
     fail(ErrorKind::io, name, "truncated: expected at least ", start, " bytes, got ", bytes.size());
   uint64_t length = byte(8) | byte(9) << 8;
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
-  if (length > bytes.size() - start)
+  if (length > size - start)
     fail(ErrorKind::io, name, "truncated in the header: expected ", length, " bytes of it, got ",
-         bytes.size() - start);
-  return {bytes.substr(start, length), bytes.substr(start + length)};
+         size - start);
+  return {start, start + size_t(length)};
+}
+
+struct Array {
+  Header header{};
+  DType dtype = DType::f32;
+  bool swap = false;
+};
+// What the header says, if the data are as long as that.
+Array array_of(std::string_view text, uint64_t data, const std::string& name) {
+  Array a;
+  a.header = HeaderReader(text, name).read();
+  a.dtype = dtype_from(a.header.descr, name, a.swap);
+  const uint64_t expected = checked_bytes(a.header, a.dtype, name);
+  if (data != expected)
+    fail(ErrorKind::io, name, data < expected ? "truncated" : "too long", ": shape ",
+         a.header.sizes, " of dtype ", a.dtype, " needs ", expected, " bytes of data, got ", data);
+  return a;
 }
 
 }  // namespace
 
 Tensor parse_npy(std::string_view bytes, const std::string& name, Device& device) {
-  const Parts parts = split(bytes, name);
-  const Header header = HeaderReader(parts.header, name).read();
-  bool swap = false;
-  const DType dtype = dtype_from(header.descr, name, swap);
-  const uint64_t expected = checked_bytes(header, dtype, name);
-  if (parts.data.size() != expected)
-    fail(ErrorKind::io, name, parts.data.size() < expected ? "truncated" : "too long", ": shape ",
-         header.sizes, " of dtype ", dtype, " needs ", expected, " bytes of data, got ",
-         parts.data.size());
+  const Parts at = split(bytes, bytes.size(), name);
+  const std::string_view data = bytes.substr(at.data);
+  const auto [header, dtype, swap] =
+      array_of(bytes.substr(at.header, at.data - at.header), data.size(), name);
   if (dtype == DType::bool_)
-    for (size_t i = 0; i < parts.data.size(); ++i)
-      if (uint8_t(parts.data[i]) > 1)
+    for (size_t i = 0; i < data.size(); ++i)
+      if (uint8_t(data[i]) > 1)
         fail(ErrorKind::io, name, "element ", i, " of a bool array is the byte ",
-             unsigned(uint8_t(parts.data[i])), ", expected 0 or 1");
+             unsigned(uint8_t(data[i])), ", expected 0 or 1");
   const size_t word = itemsize(real_dtype(dtype));
-  if (!swap || word == 1) return build(header, dtype, parts.data.data(), device);
-  std::string swapped(parts.data);
+  if (!swap || word == 1) return build(header, dtype, data.data(), device);
+  std::string swapped(data);
   swap_bytes(swapped, word);
   return build(header, dtype, swapped.data(), device);
 }
 
 Tensor read_npy(const std::string& path, Device& device) {
-  return parse_npy(read_file(path), path, device);
+  const auto look = [&](std::string_view head, uint64_t size) {
+    const Parts at = split(head, size, path);
+    if (size < UINT64_MAX && head.size() >= at.data)
+      array_of(head.substr(at.header, at.data - at.header), size - at.data, path);
+  };
+  return parse_npy(read_file(path, UINT64_MAX, look), path, device);
 }
 
 std::string npy_bytes(const Tensor& tensor, const std::string& name) {

@@ -54,7 +54,7 @@ struct TagChoices {
 
 class Checker {
  public:
-  explicit Checker(const Origin& origin) : origin_(origin) {}
+  Checker(const Origin& origin, ErrorKind kind) : origin_(origin), kind_(kind) {}
 
   Json value(const Spec& spec, const Json& v, const std::string& path) const {
     if (!fits_type(spec, v)) bad(path, "expected ", expectation(spec), ", got ", shown(v));
@@ -84,7 +84,7 @@ class Checker {
  private:
   template <class... P>
   [[noreturn]] void bad(const std::string& path, const P&... parts) const {
-    fail(ErrorKind::config, origin_(path), path, path.empty() ? "" : ": ", parts...);
+    fail(kind_, origin_(path), path, path.empty() ? "" : ": ", parts...);
   }
 
   void in_range(const Spec& spec, double x, const Json& v, const std::string& path) const {
@@ -185,6 +185,7 @@ class Checker {
   }
 
   const Origin& origin_;
+  ErrorKind kind_;
 };
 
 }  // namespace
@@ -313,12 +314,12 @@ const Spec* choose(const Spec& spec, const Json& value) {
   return fitting == 1 ? only : nullptr;
 }
 
-Json check(const Spec& spec, const Json& value, const Origin& origin) {
-  return Checker(origin).value(spec, value, "");
+Json check(const Spec& spec, const Json& value, const Origin& origin, ErrorKind kind) {
+  return Checker(origin, kind).value(spec, value, "");
 }
 
-Json check(const Spec& spec, const Json& value, const std::string& file) {
-  return check(spec, value, Origin([&](const std::string&) { return file; }));
+Json check(const Spec& spec, const Json& value, const std::string& file, ErrorKind kind) {
+  return check(spec, value, Origin([&](const std::string&) { return file; }), kind);
 }
 
 }  // namespace gradus

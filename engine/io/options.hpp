@@ -68,10 +68,12 @@ struct Spec {
 // Where the value at a JSON path came from: a file, a variable, "--set x=y". "" is the root.
 using Origin = std::function<std::string(const std::string& path)>;
 
-// The value with all defaults filled in, or Error(config) "origin: path: what is wrong". A number
-// with an integral value serves as an integer (1e3); "$schema" is allowed at the root.
-Json check(const Spec& spec, const Json& value, const Origin& origin);
-Json check(const Spec& spec, const Json& value, const std::string& file);
+// The value with all defaults filled in, or an Error "origin: path: what is wrong" of `kind`. A
+// number with an integral value serves as an integer (1e3); "$schema" is allowed at the root.
+Json check(const Spec& spec, const Json& value, const Origin& origin,
+           ErrorKind kind = ErrorKind::config);
+Json check(const Spec& spec, const Json& value, const std::string& file,
+           ErrorKind kind = ErrorKind::config);
 
 // The alternative of an any_of that a value means; nullptr if none does. Other specs are
 // themselves.
@@ -91,6 +93,11 @@ std::string expectation(const Spec& spec);
 // errors (with line and column) are errors of `kind` that begin with the file's name.
 Json parse_json(std::string_view text, const std::string& file, bool comments = true,
                 ErrorKind kind = ErrorKind::config);
+// A config that a person wrote: read_text, then parse_json.
+Json read_config(const std::string& path);
+// A file that gradus wrote, and anybody may have changed: each way in which it is not what the spec
+// says is an Error(io) with file, place and cause.
+Json read_json(const std::string& path, const Spec& spec);
 // A short form of a value for messages: "abc", 3, an object.
 std::string shown(const Json& value);
 

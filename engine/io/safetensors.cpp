@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -21,6 +23,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kChecksum = "gradus.crc32";
+constexpr size_t kDigits = 8;
 
 struct FormatType {
   const char* name;
@@ -150,42 +154,81 @@ void check_cover(std::vector<Entry>& entries, uint64_t size, const std::string& 
          reached, " bytes of data, got ", size);
 }
 
-struct Parts {
-  std::string_view header, data;
-};
-Parts split(std::string_view bytes, const std::string& file) {
-  if (bytes.size() < 8)
-    fail(ErrorKind::io, file, "truncated: expected at least 8 bytes, got ", bytes.size());
+// The length of the header of a file that begins with `head` and has `size` bytes.
+uint64_t header_length(std::string_view head, uint64_t size, const std::string& file) {
+  if (head.size() < 8)
+    fail(ErrorKind::io, file, "truncated: expected at least 8 bytes, got ", head.size());
   uint64_t length;
-  std::memcpy(&length, bytes.data(), 8);
+  std::memcpy(&length, head.data(), 8);
   if (length > kMaxHeader)
     fail(ErrorKind::io, file, "header size ", std::to_string(length),
          " is above the format's limit of ", kMaxHeader, "; is this a .safetensors file?");
-  if (length > bytes.size() - 8)
+  if (length > size - 8)
     fail(ErrorKind::io, file, "truncated in the header: expected ", length, " bytes of it, got ",
-         bytes.size() - 8);
-  const std::string_view header = bytes.substr(8, length);
-  if (header.empty() || header[0] != '{')
+         size - 8);
+  if (length == 0 || head.size() < 9 || head[8] != '{')
     fail(ErrorKind::io, file, "the header does not begin with '{'; is this a .safetensors file?");
-  return {header, bytes.substr(8 + length)};
+  return length;
+}
+
+struct Layout {
+  std::vector<Entry> entries{};  // in the order of their data
+  Metadata metadata{};
+};
+Layout layout_of(std::string_view text, uint64_t data, const std::string& file) {
+  const Json header = parse_json(text, file, false, ErrorKind::io);
+  Layout out;
+  for (const auto& [key, value] : header.items()) {
+    if (key == kMetadata)
+      out.metadata = read_metadata(value, file);
+    else
+      out.entries.push_back(EntryReader(file, key, value).read());
+  }
+  check_cover(out.entries, data, file);
+  return out;
+}
+
+// ---- the checksum
+
+// Where its digits stand in a file with this header. As JSON, no other text can hold its key with
+// bare quotes.
+size_t digits_at(std::string_view bytes, uint64_t header) {
+  const std::string key = join("\"", kChecksum, "\":\"");
+  const size_t at = bytes.substr(0, 8 + header).find(key);
+  return at == std::string_view::npos ? at : at + key.size();
+}
+
+uint32_t crc_of(std::string_view bytes, size_t digits) {
+  const uint32_t before = crc32_of(std::string(kDigits, '0'), crc32_of(bytes.substr(0, digits)));
+  return crc32_of(bytes.substr(digits + kDigits), before);
+}
+
+// False if there is none.
+bool check_sum(std::string_view bytes, uint64_t header, const std::string& file) {
+  const size_t at = digits_at(bytes, header);
+  if (at == std::string_view::npos || at + kDigits > 8 + header) return false;
+  const std::string is = crc32_text(crc_of(bytes, at));
+  if (bytes.substr(at, kDigits) != is)
+    fail(ErrorKind::io, file, "damaged: it is no longer as it was written: its CRC-32 is ", is,
+         ", ", kChecksum, " says ", bytes.substr(at, kDigits),
+         "; a program that writes it anew must leave that key out");
+  return true;
 }
 
 }  // namespace
 
 Safetensors parse_safetensors(std::string_view bytes, const std::string& name, Device& device) {
-  const Parts parts = split(bytes, name);
-  const Json header = parse_json(parts.header, name, false, ErrorKind::io);
+  const uint64_t header = header_length(bytes, bytes.size(), name);
   Safetensors out;
-  std::vector<Entry> entries;
-  for (const auto& [key, value] : header.items()) {
-    if (key == kMetadata)
-      out.metadata = read_metadata(value, name);
-    else
-      entries.push_back(EntryReader(name, key, value).read());
-  }
-  check_cover(entries, parts.data.size(), name);
-  for (const Entry& e : entries) {
-    const std::string_view data = parts.data.substr(e.begin, e.end - e.begin);
+  out.checked = check_sum(bytes, header, name);
+  const std::string_view all = bytes.substr(8 + header);
+  Layout layout = layout_of(bytes.substr(8, header), all.size(), name);
+  if (layout.metadata.erase(kChecksum) > 0 && !out.checked)
+    fail(ErrorKind::io, name, kChecksum, " is not as gradus writes it; a program that writes a ",
+         "file anew must leave that key out");
+  out.metadata = std::move(layout.metadata);
+  for (const Entry& e : layout.entries) {
+    const std::string_view data = all.substr(e.begin, e.end - e.begin);
     if (e.dtype == DType::bool_)
       for (size_t i = 0; i < data.size(); ++i)
         if (uint8_t(data[i]) > 1)
@@ -197,7 +240,28 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& name, D
 }
 
 Safetensors read_safetensors(const std::string& path, Device& device) {
-  return parse_safetensors(read_file(path), path, device);
+  const auto look = [&](std::string_view head, uint64_t size) {
+    const uint64_t n = header_length(head, size, path);
+    if (size < UINT64_MAX && head.size() - 8 >= n) layout_of(head.substr(8, n), size - 8 - n, path);
+  };
+  return parse_safetensors(read_file(path, UINT64_MAX, look), path, device);
+}
+
+Metadata read_safetensors_metadata(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) fail(ErrorKind::io, path, "cannot open: ", std::strerror(errno));
+  const auto size = uint64_t(std::max<std::streamoff>(in.tellg(), 0));
+  std::string head(size_t(std::min<uint64_t>(size, 9)), '\0');
+  in.seekg(0);
+  in.read(head.data(), std::streamsize(head.size()));
+  const uint64_t n = header_length(head, size, path);
+  std::string text(n, '\0');
+  in.seekg(8);
+  if (!in.read(text.data(), std::streamsize(n)))
+    fail(ErrorKind::io, path, "cannot read: ", std::strerror(errno));
+  Metadata out = layout_of(text, size - 8 - n, path).metadata;
+  out.erase(kChecksum);
+  return out;
 }
 
 std::string safetensors_bytes(const NamedTensors& tensors, const Metadata& metadata,
@@ -214,14 +278,12 @@ std::string safetensors_bytes(const NamedTensors& tensors, const Metadata& metad
     return x != y ? x > y : a->first < b->first;
   });
 
-  std::string header = "{";
-  if (!metadata.empty()) {
-    header += "\"__metadata__\":{";
-    for (const auto& [key, text] : metadata)
-      header += quoted(key, name) + ":" + quoted(text, name) + ",";
-    header.back() = '}';
-    header += ',';
-  }
+  Metadata all = metadata;
+  all[kChecksum] = std::string(kDigits, '0');
+  std::string header = join("{\"", kMetadata, "\":{");
+  for (const auto& [key, text] : all) header += quoted(key, name) + ":" + quoted(text, name) + ",";
+  header.back() = '}';
+  header += ',';
   uint64_t at = 0;
   for (const auto* entry : order) {
     const auto& [key, tensor] = *entry;
@@ -249,6 +311,8 @@ std::string safetensors_bytes(const NamedTensors& tensors, const Metadata& metad
     if (entry->second.numel() > 0) entry->second.copy_to_host(out.data() + place);
     place += entry->second.bytes();
   }
+  const size_t digits = digits_at(out, length);
+  out.replace(digits, kDigits, crc32_text(crc_of(out, digits)));
   return out;
 }
 

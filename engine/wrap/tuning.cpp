@@ -161,10 +161,18 @@ Json read_file_of_ways(const std::string& file) {
   struct stat info;
   if (::stat(file.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
     return Json::object();
-  const Json all = parse_json(read_file(file), file, false, ErrorKind::io);
+  const Json all = parse_json(read_text(file), file, false, ErrorKind::io);
   if (!all.is_object() || !all.contains("format"))
     fail(ErrorKind::io, file, "is no tuning file; `gradus tune` writes one");
-  return all["format"] == kFormat ? all : Json::object();
+  if (all["format"] != kFormat) return Json::object();
+  const Spec way = Spec::object("a way of contracting")
+                       .with("way", Spec::string("its name"))
+                       .with("us", Spec::number("its microseconds"))
+                       .with("own_us", Spec::number("those of the device's own choice"));
+  const Spec spec = Spec::object("ways of contracting that were found to be the fastest")
+                        .with("format", Spec::string("the format's version"))
+                        .maybe("devices", Spec::map(Spec::map(way, "by class"), "by device"));
+  return check(spec, all, file, ErrorKind::io);
 }
 
 void make_folder(const std::string& folder) {
@@ -198,20 +206,12 @@ class FileLock {
 Tuning read_tuning(const std::string& file, const std::string& device) {
   Tuning out;
   const Json all = read_file_of_ways(file);
-  try {
-    if (!all.contains("devices")) return out;
-    if (!all["devices"].is_object())
-      fail(ErrorKind::io, file, "is a damaged tuning file: no devices by name");
-    if (!all["devices"].contains(device)) return out;
-    for (const auto& [text, entry] : all["devices"][device].items()) {
-      const auto c = parse_class(text);
-      const auto op = parse_way(entry.at("way").get<std::string>());
-      if (!c || !op)
-        fail(ErrorKind::io, file, "has an entry that is not understood: \"", text, "\"");
-      out.ways[*c] = {*op, entry.at("us").get<double>(), entry.at("own_us").get<double>()};
-    }
-  } catch (const Json::exception& e) {
-    fail(ErrorKind::io, file, "is a damaged tuning file: ", e.what());
+  if (!all.contains("devices") || !all["devices"].contains(device)) return out;
+  for (const auto& [text, entry] : all["devices"][device].items()) {
+    const auto c = parse_class(text);
+    const auto op = parse_way(entry["way"].get<std::string>());
+    if (!c || !op) fail(ErrorKind::io, file, "has an entry that is not understood: \"", text, "\"");
+    out.ways[*c] = {*op, entry["us"].get<double>(), entry["own_us"].get<double>()};
   }
   return out;
 }
@@ -219,14 +219,10 @@ Tuning read_tuning(const std::string& file, const std::string& device) {
 namespace {
 void add_and_write(Json all, const std::string& file, const std::string& device,
                    const Tuning& tuning) {
-  try {
-    all["format"] = kFormat;
-    Json& ways = all["devices"][device];
-    for (const auto& [c, way] : tuning.ways)
-      ways[to_text(c)] = {{"way", way_text(way.op)}, {"us", way.microseconds}, {"own_us", way.own}};
-  } catch (const Json::exception& e) {
-    fail(ErrorKind::io, file, "is a damaged tuning file: ", e.what());
-  }
+  all["format"] = kFormat;
+  Json& ways = all["devices"][device];
+  for (const auto& [c, way] : tuning.ways)
+    ways[to_text(c)] = {{"way", way_text(way.op)}, {"us", way.microseconds}, {"own_us", way.own}};
   write_file_atomically(file, all.dump(1) + "\n");
 }
 }  // namespace

@@ -15,9 +15,9 @@
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 #include "engine/io/safetensors.hpp"
+#include "engine/io/text.hpp"
 #include "ops/user.hpp"
 
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -203,8 +203,7 @@ class Writer {
 
 class Reader {
  public:
-  Reader(std::string_view bytes, const std::string& file, Device& device) : file_(file) {
-    Safetensors s = parse_safetensors(bytes, file, device);
+  Reader(Safetensors s, const std::string& file) : file_(file) {
     const auto format = s.metadata.find("format");
     if (format == s.metadata.end() || format->second != kFormat || !s.metadata.contains("step"))
       fail(ErrorKind::io, file, "is no recorded step: format ",
@@ -218,10 +217,10 @@ class Reader {
     RecordedStep step;
     step.file = file_;
     place_ = "step";
-    step.title = text(json_, "title");
-    step.device = text(json_, "device");
-    step.arch = text(json_, "arch");
-    step.build = text(json_, "build");
+    step.title = name(json_, "title");
+    step.device = name(json_, "device");
+    step.arch = name(json_, "arch");
+    step.build = name(json_, "build");
     leaves(step);
     const Json& constants = list(json_, "constants");
     for (size_t k = 0; k < constants.size(); ++k) {
@@ -267,6 +266,8 @@ class Reader {
     if (!v.is_string()) bad(key, ": expected a text, got ", shown(v));
     return v.get<std::string>();
   }
+  // What is shown, perhaps on a terminal.
+  std::string name(const Json& j, const char* key) const { return printable(text(j, key), ""); }
   const Json& list(const Json& j, const char* key) const {
     const Json& v = at(j, key);
     if (!v.is_array()) bad(key, ": expected a list, got ", shown(v));
@@ -339,6 +340,7 @@ class Reader {
       if (!is_differentiable(leaf.value.dtype()))
         bad("a leaf of ", leaf.value.dtype(), " has no gradient");
       leaf.gradient = optional("gradient." + leaf.name, leaf.value.sizes(), leaf.value.dtype());
+      leaf.name = printable(leaf.name, "");
       step.leaves.push_back(std::move(leaf));
     }
   }
@@ -369,7 +371,7 @@ class Reader {
     if (v.is_null()) return {};
     if (v.is_boolean()) return v.get<bool>();
     if (v.is_number_integer()) return integer(v, "attrs");
-    if (v.is_string()) return std::string_view(v.get_ref<const std::string&>());
+    if (v.is_string()) return std::string_view(printable(v.get_ref<const std::string&>(), ""));
     if (v.is_array()) return integers(v, "attrs");
     if (v.is_object() && v.contains("dtype")) return dtype(v["dtype"]);
     return real(v);
@@ -410,7 +412,7 @@ class Reader {
       if (n.inputs[k].kind == Source::Kind::absent &&
           !operands[std::min(k, operands.size() - 1)].optional)
         bad(n.op->name, " needs operand ", k);
-    if (j.contains("where")) n.where = text(j, "where");
+    if (j.contains("where")) n.where = name(j, "where");
     const Json& outputs = list(j, "outputs");
     for (size_t k = 0; k < outputs.size(); ++k) {
       RecordedOutput o;
@@ -439,10 +441,10 @@ void write_trace(const std::string& path, const RecordedStep& step) {
   write_file_atomically(path, trace_bytes(step, path));
 }
 RecordedStep parse_trace(std::string_view bytes, const std::string& name, Device& device) {
-  return Reader(bytes, name, device).read();
+  return Reader(parse_safetensors(bytes, name, device), name).read();
 }
 RecordedStep read_trace(const std::string& path, Device& device) {
-  return parse_trace(read_file(path), path, device);
+  return Reader(read_safetensors(path, device), path).read();
 }
 
 bool is_trace(const std::string& path) {
@@ -457,26 +459,14 @@ bool is_trace(const std::string& path) {
 }
 
 std::string device_of_trace(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  uint64_t length = 0;
-  if (!in) fail(ErrorKind::io, path, "cannot open: ", std::strerror(errno));
-  if (!in.read(reinterpret_cast<char*>(&length), 8) || length > 100'000'000)
-    fail(ErrorKind::io, path, "is no .safetensors file, so no recorded step");
-  std::string header(length, '\0');
-  if (!in.read(header.data(), std::streamsize(length)))
-    fail(ErrorKind::io, path, "truncated in the header");
-  const Json j = parse_json(header, path + ": header", false, ErrorKind::io);
-  const Json::json_pointer step("/__metadata__/step");
-  if (!j.is_object() || !j.contains(step) || !j[step].is_string())
+  const Metadata metadata = read_safetensors_metadata(path);
+  const auto step = metadata.find("step");
+  if (step == metadata.end())
     fail(ErrorKind::io, path, "is no recorded step: expected format \"", kFormat, "\"");
-  const Json s = parse_json(j[step].get<std::string>(), path + ": step", false, ErrorKind::io);
-  if (!s.is_object() || !s.contains("device") || !s["device"].is_string())
+  const Json s = parse_json(step->second, path + ": step", false, ErrorKind::io);
+  if (!s.is_object() || !s.contains("device"))
     fail(ErrorKind::io, path, "step: device: expected a text");
-  try {
-    parse_device_config(s["device"], path);
-  } catch (const Error& e) {
-    fail(ErrorKind::io, path, "step: ", e.message());
-  }
+  check_found_device(s["device"], path + ": step");
   return s["device"].get<std::string>();
 }
 

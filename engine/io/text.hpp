@@ -1,0 +1,12 @@
+// Text from files and users, made fit to be shown on a terminal.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace gradus {
+
+// The text with its control characters (but those of `keep`) and bytes that are no UTF-8 written
+// as \x1b: what a name in a file says must not move a cursor, set a title or forge a line.
+std::string printable(std::string_view text, std::string_view keep = "\n\t");
+
+}  // namespace gradus
