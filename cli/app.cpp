@@ -4,6 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/events.hpp"
 #include "engine/device.hpp"
+#include "engine/io/text.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"
@@ -95,7 +96,7 @@ bool wants_json(int argc, char** argv) {
 // One line on `err`; with --json the same as an event on `out`.
 int report(const char* kind, const std::string& message, int code, bool json, std::ostream& out,
            std::ostream& err) {
-  std::string line = message;
+  std::string line = printable(message);  // CLI11 quotes arguments as they are
   std::replace(line.begin(), line.end(), '\n', ' ');
   err << "gradus: " << line << "\n";
   if (json) {

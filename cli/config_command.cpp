@@ -5,8 +5,8 @@
 #include "cli/experiment.hpp"
 #include "cli/train.hpp"
 #include "engine/io/device_config.hpp"
-#include "engine/io/file.hpp"
 #include "engine/io/layered.hpp"
+#include "engine/io/text.hpp"
 #include "ops/einsum/equation.hpp"
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ Spec spec_of(const std::string& kind) {
 
 // The kind of a config file: what its key "experiment" says; without one it is a device's.
 std::string kind_of(const std::string& file) {
-  const Json config = parse_json(read_file(file), file);
+  const Json config = read_config(file);
   if (!config.is_object())
     fail(ErrorKind::config, file, "a config is a JSON object, this is ", shown(config));
   if (!config.contains("experiment")) {
@@ -94,7 +94,7 @@ void show(const ConfigOptions& options, std::ostream& out) {
     return;
   }
   for (const Layered::Leaf& leaf : layers.leaves())
-    out << leaf.path << " = " << leaf.value << "    (" << leaf.origin << ")\n";
+    out << printable(join(leaf.path, " = ", leaf.value, "    (", leaf.origin, ")")) << "\n";
   out << "runs on " << device.device << "    (" << device.origin << ")\n";
 }
 

@@ -102,10 +102,10 @@ bool is_recorded(const std::string& file) {
 }
 
 Json config_in(const std::string& file) {
-  const std::string text = read_file(file);
-  if (text.empty() || text.find('\0') != std::string::npos)
-    fail(ErrorKind::io, file, text.empty() ? "is empty" : "is no text",
-         "; expected a config (JSON), a script (.lua) or a recorded step (.safetensors)");
+  const std::string text = read_text(file);
+  if (text.empty())
+    fail(ErrorKind::io, file,
+         "is empty; expected a config (JSON), a script (.lua) or a recorded step (.safetensors)");
   return parse_json(text, file);
 }
 

@@ -68,7 +68,7 @@ OneStep script_step(const OneStepConfig& config, Device& device,
   const ScriptInterrupt interruptible(*script, options.limits.seconds);
   with_traceback(std::cerr, [&] {
     const std::string& code = config.script.code;
-    script->run(code.empty() ? read_file(config.file) : code, config.file);
+    script->run(code.empty() ? read_file(config.file, kMaxText) : code, config.file);
   });
   if (step.roots.empty())
     fail(ErrorKind::config, config.file, "it called backward() or gradus.grad() ", walks,

@@ -3,6 +3,7 @@
 #include "cli/progress.hpp"
 
 #include "engine/error.hpp"
+#include "engine/io/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -134,7 +135,7 @@ void ProgressBar::clear() {
 
 void Reporter::notice(const std::string& line) {
   bar_.clear();
-  err_ << line << std::endl;
+  err_ << printable(line) << std::endl;
 }
 
 void Reporter::json_line(const std::string& line) {
@@ -171,8 +172,8 @@ void Reporter::result(const ResultEvent& e) {
   }
   out_ << "accuracy " << percent(e.accuracy) << ", loss " << short_number(e.loss)
        << " on the test set after " << e.steps << " steps in " << duration(e.seconds) << " ("
-       << short_number(e.samples_per_second) << " samples/s on " << e.device << ")\n";
-  if (!e.run_dir.empty()) out_ << "saved in " << e.run_dir << "\n";
+       << short_number(e.samples_per_second) << " samples/s on " << printable(e.device) << ")\n";
+  if (!e.run_dir.empty()) out_ << "saved in " << printable(e.run_dir) << "\n";
   out_ << std::flush;
 }
 

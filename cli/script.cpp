@@ -119,7 +119,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
   const std::string name = o.code ? "-e" : file == "-" ? "stdin" : file;
   const std::string text = o.code        ? *o.code
                            : file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                                         : read_file(file);
+                                         : read_file(file, kMaxText);
   const auto work = [&] {
     const Session session(o.device, false, err);
     lua::ScriptOptions options = script_options(o.sandbox, session.device(), err);

@@ -4,6 +4,7 @@
 #include "cli/debugger.hpp"
 #include "cli/lines.hpp"
 #include "engine/io/file.hpp"
+#include "engine/io/text.hpp"
 
 #include <iostream>
 #include <sstream>
@@ -34,7 +35,7 @@ void run_commands(Debugger& debugger, std::istream& in, const std::string& name,
   std::string line;
   for (int n = 1; std::getline(in, line); ++n) {
     if (echo && line.find_first_not_of(" \t") != std::string::npos)
-      out << "(step) " << line << "\n";
+      out << "(step) " << printable(line) << "\n";
     try {
       if (!debugger.run(line)) return;
     } catch (const Error& e) {
@@ -47,7 +48,7 @@ void run_commands(Debugger& debugger, std::istream& in, const std::string& name,
 
 int run_step(const StepOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);
-  std::istringstream file(o.commands.empty() ? "" : read_file(o.commands));
+  std::istringstream file(o.commands.empty() ? "" : read_text(o.commands));
   const OneStep step = run_traced_step(o, session->device());
   audit::Stepper stepper(step.roots, step.leaves, step.seeds);
   Debugger debugger(stepper, o.json, out);

@@ -7,7 +7,6 @@
 #include "cli/session.hpp"
 #include "cli/train.hpp"
 #include "cli/trainer.hpp"
-#include "engine/io/file.hpp"
 #include "engine/wrap/tuning.hpp"
 #include "ops/ops.hpp"
 
@@ -238,7 +237,7 @@ void run_once(const TuneOptions& o, bool network, Device& device) {
 }  // namespace
 
 int run_tune(const TuneOptions& o, std::ostream& out, std::ostream& err) {
-  const Json config = parse_json(read_file(o.config), o.config);
+  const Json config = read_config(o.config);
   const bool network = !config.is_object() || config.value("experiment", Json()) != "contraction";
   if (!network && !o.set.empty())
     fail(ErrorKind::config, "--set", "belongs to configs of networks; ", o.config,

@@ -1,4 +1,5 @@
 #include "engine/error.hpp"
+#include "engine/io/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -8,16 +9,13 @@ namespace gradus {
 
 Error::Error(ErrorKind kind, std::string op, std::string message)
     : kind_(kind),
-      op_(std::move(op)),
-      message_(std::move(message)),
+      op_(printable(op)),
+      message_(printable(message)),
       what_(op_.empty() ? message_ : op_ + ": " + message_) {}
 
 std::string to_text(const Shape& shape) {
   std::string s = "(";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i) s += ", ";
-    s += std::to_string(shape[i]);
-  }
+  for (size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + std::to_string(shape[i]);
   return s + (shape.size() == 1 ? ",)" : ")");
 }
 
