@@ -20,6 +20,7 @@
 #include "cli/step.hpp"
 #include "cli/train.hpp"
 #include "cli/tune.hpp"
+#include "cli/verify.hpp"
 #include "engine/error.hpp"
 
 #include <charconv>
@@ -171,6 +172,16 @@ void declare_report(CLI::App& app, Action& action) {
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_report, &ReportOptions::run_dir, "a RUN_DIR");
+}
+
+void declare_verify(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<VerifyOptions>();
+  CLI::App* sub = command(app, "verify", "is a run, or a file of tensors, as it was written?",
+                          "  gradus verify runs/digits-1\n"
+                          "  gradus verify model.safetensors --json\n");
+  text(sub, "PATH", o->path, "a run folder, a .safetensors or a .npy file", "DIR|FILE");
+  json(sub, o->json);
+  runs(sub, action, o, run_verify, &VerifyOptions::path, "a run folder or a file");
 }
 
 void declare_contract(CLI::App& app, Action& action) {
@@ -491,10 +502,11 @@ std::string full_name(CLI::App* sub) {
 
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
-       {declare_demo,  declare_train,  declare_eval,    declare_report, declare_contract,
-        declare_op,    declare_ops,    declare_devices, declare_tune,   declare_audit,
-        declare_graph, declare_step,   declare_replay,  declare_diff,   declare_script,
-        declare_repl,  declare_lesson, declare_check,   declare_config, declare_version})
+       {declare_demo,     declare_train, declare_eval,   declare_report,  declare_verify,
+        declare_contract, declare_op,    declare_ops,    declare_devices, declare_tune,
+        declare_audit,    declare_graph, declare_step,   declare_replay,  declare_diff,
+        declare_script,   declare_repl,  declare_lesson, declare_check,   declare_config,
+        declare_version})
     declare(app, action);
 }
 

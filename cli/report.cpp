@@ -105,41 +105,25 @@ Metrics read_metrics(const std::string& file) {
   return m;
 }
 
-// Every leaf of a config, for a run folder that holds no origins.
-void flatten(const Json& v, const std::string& path, std::vector<ReportEntry>& out) {
-  if (!v.is_structured() || v.empty()) return out.push_back({path, v.dump(), ""});
-  size_t i = 0;
-  for (const auto& [key, value] : v.items())
-    flatten(value, v.is_array() ? path_index(path, i++) : path_key(path, key), out);
-}
-
-std::vector<ReportEntry> read_config(const std::string& run_dir) {
+std::vector<ReportEntry> config_of(const std::string& run_dir) {
   std::vector<ReportEntry> out;
-  const std::string origins = path_in(run_dir, "origins.json");
-  const std::string file = exists(origins) ? origins : path_in(run_dir, "config.json");
-  const Json config = parse_json(read_file(file), file, false, ErrorKind::io);
-  if (file != origins) {
-    flatten(config, "", out);
-    return out;
-  }
-  try {
-    for (const Json& e : config)
-      out.push_back({e.at("path").get<std::string>(), e.at("value").get<std::string>(),
-                     e.at("origin").get<std::string>()});
-  } catch (const Json::exception& e) {
-    fail(ErrorKind::io, file, "does not say where a config's values came from: ", e.what());
-  }
+  if (exists(path_in(run_dir, "origins.json")))
+    for (const Layered::Leaf& l : read_origins(run_dir)) out.push_back({l.path, l.value, l.origin});
+  else
+    for (const auto& [path, value] : leaves_of(read_run_config(run_dir)))
+      out.push_back({path, value, ""});
   return out;
 }
 
 // How the run ended, or how far it has come.
 std::string headline(const Json& summary, const Metrics& m) {
-  const Json result = summary.value("result", Json::object());
-  if (!result.empty())
-    return join(percent(number_of(result, "accuracy")), " of the test set right, loss ",
-                short_number(number_of(result, "loss")), ", after ",
-                result.value("steps", int64_t(0)), " steps in ",
-                duration(number_of(result, "seconds")), " on ", result.value("device", ""));
+  if (!summary.is_null()) {
+    const Json& result = summary["result"];
+    return join(percent(result["accuracy"]), " of the test set right, loss ",
+                short_number(result["loss"]), ", after ", result["steps"].get<int64_t>(),
+                " steps in ", duration(result["seconds"]), " on ",
+                result["device"].get<std::string>());
+  }
   if (!m.failure.empty()) return "Failed. " + m.failure;
   if (m.epochs.empty()) return "Not finished: no epoch has ended yet.";
   const ReportEpoch& last = m.epochs.back();
@@ -187,10 +171,8 @@ Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Dataset
 
 ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   Metrics m = read_metrics(path_in(run_dir, "metrics.jsonl"));
-  const std::string summary_file = path_in(run_dir, "summary.json");
-  Json summary = Json::object();
-  if (exists(summary_file))
-    summary = parse_json(read_file(summary_file), summary_file, false, ErrorKind::io);
+  const bool ended = exists(path_in(run_dir, "summary.json"));
+  const Json summary = ended ? read_summary(run_dir) : Json();
   ReportPage page;
   page.name = name_of(run_dir);
   page.run_dir = run_dir;
@@ -204,7 +186,7 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   } catch (const Json::exception&) {
     m.unreadable += int64_t(m.health.size());  // of another version
   }
-  page.config = read_config(run_dir);
+  page.config = config_of(run_dir);
   page.data = &data;
   if (!m.epochs.empty()) {
     double seconds = 0;
@@ -231,6 +213,24 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   return files;
 }
 
+ReportFiles report_again(const std::string& run_dir, const Experiment& experiment, bool own_data,
+                         Device& device, Reporter& reporter) {
+  ReportData data;
+  data.device = text_of(device);
+  std::optional<Dataset> set;
+  try {
+    set = load_data(experiment);
+    data.data = &*set;
+    nn::Sequential network = load_network(experiment, *set, run_dir, device, reporter);
+    data.test = predict(network, experiment.loss, *set, set->test, device);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::io || !own_data) throw;
+    data.why_none = e.what();
+    reporter.notice("gradus: the report goes without predictions: " + data.why_none);
+  }
+  return write_report(run_dir, data);
+}
+
 std::string to_json(const ReportFiles& files) {
   return nlohmann::ordered_json{
       {"event", "report"}, {"curves", files.curves}, {"report", files.page}}
@@ -242,21 +242,8 @@ int run_report(const ReportOptions& options, std::ostream& out, std::ostream& er
   Json config;
   const Experiment experiment = experiment_of(options.run_dir, options.data, config);
   const Session session(options.device, false, err, device_of(config), options.run_dir);
-  Device& device = session.device();
-  ReportData data;
-  data.device = text_of(device);
-  std::optional<Dataset> set;
-  try {
-    set = load_data(experiment);
-    data.data = &*set;
-    nn::Sequential network = load_network(experiment, *set, options.run_dir, device, reporter);
-    data.test = predict(network, experiment.loss, *set, set->test, device);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::io || !options.data.empty()) throw;
-    data.why_none = e.what();
-    reporter.notice("gradus: the report goes without predictions: " + data.why_none);
-  }
-  const ReportFiles files = write_report(options.run_dir, data);
+  const ReportFiles files =
+      report_again(options.run_dir, experiment, options.data.empty(), session.device(), reporter);
   if (options.json)
     reporter.json_line(to_json(files));
   else

@@ -4,6 +4,7 @@
 // whole; what the network says of the test set comes from the network itself.
 #pragma once
 #include "cli/experiment.hpp"
+#include "cli/progress.hpp"
 #include "ops/nn/module.hpp"
 
 #include <iosfwd>
@@ -35,6 +36,10 @@ struct ReportFiles {
 // Writes both into the folder, whole or not at all. Error(io) for files that can't be read or
 // written, or that are none of a run.
 ReportFiles write_report(const std::string& run_dir, const ReportData& data);
+// Makes the report of a run whose process is gone. Without data or a model it goes without
+// predictions and says so, if `own_data`: what the run itself named may be gone.
+ReportFiles report_again(const std::string& run_dir, const Experiment& experiment, bool own_data,
+                         Device& device, Reporter& reporter);
 // {"event": "report", ...}
 std::string to_json(const ReportFiles& files);
 

@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kPrefix = "checkpoint-";
 constexpr const char* kSuffix = ".safetensors";
+constexpr const char* kFormat = "gradus.checkpoint/2";
 constexpr size_t kKept = 2;
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int code) {
@@ -54,7 +55,14 @@ void make_folder(const std::string& path) {
   if (!fs::is_directory(path, error)) fail(ErrorKind::io, path, "is a file, expected a folder");
 }
 
-// Names of checkpoint files, newest first.
+// What an open metrics.jsonl holds; a missing one nothing.
+uint32_t crc_of_file(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 ? crc32_of(read_file(path)) : 0;
+}
+
+}  // namespace
+
 std::vector<std::string> checkpoints_in(const std::string& folder) {
   std::vector<std::string> out;
   for (const std::string& name : names_in(folder))
@@ -64,24 +72,36 @@ std::vector<std::string> checkpoints_in(const std::string& folder) {
   return out;
 }
 
-std::optional<RunFolder::Checkpoint> newest_in(const std::string& folder, Device& device,
-                                               std::vector<std::string>* unreadable) {
+RunFolder::Checkpoint read_checkpoint(const std::string& file, Device& device) {
+  Safetensors state = read_safetensors(file, device);
+  const std::string& format = state.metadata["format"];
+  if (format != kFormat)
+    fail(ErrorKind::io, file, format.empty() ? "is no checkpoint: it names no format" : "is a \"",
+         format, format.empty() ? "" : "\"", ", expected \"", kFormat, "\"",
+         format == "gradus.checkpoint/1"
+             ? "; that version has no checksum, so it can't be told whether the file is whole: "
+               "finish the run with the gradus that began it, or begin it anew"
+             : "");
+  if (!state.checked)
+    fail(ErrorKind::io, file, "lacks its checksum, so it can't be told whether it is whole");
+  return {file, std::move(state)};
+}
+
+std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device,
+                                                       std::vector<std::string>* unreadable) {
   std::string reasons;
   for (const std::string& name : checkpoints_in(folder)) {
-    const std::string file = folder + "/" + name;
     try {
-      return RunFolder::Checkpoint{file, read_safetensors(file, device)};
+      return read_checkpoint(folder + "/" + name, device);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::io) throw;
       reasons += (reasons.empty() ? "" : "; ") + std::string(e.what());
-      if (unreadable) unreadable->push_back(e.what());
+      unreadable->push_back(e.what());
     }
   }
   if (!reasons.empty()) fail(ErrorKind::io, folder, "no checkpoint can be read: ", reasons);
   return std::nullopt;
 }
-
-}  // namespace
 
 // Held as long as the process lives; the system drops it with the process.
 struct RunFolder::Lock {
@@ -150,6 +170,7 @@ bool RunFolder::has(const std::string& name) const {
 void RunFolder::append_metrics(const std::string& line) {
   const std::string path = file(kMetrics);
   if (!metrics_) {
+    metrics_crc_ = crc_of_file(path);
     metrics_.reset(std::fopen(path.c_str(), "ae"));
     if (!metrics_) fail_errno(path, "open", errno);
   }
@@ -157,7 +178,10 @@ void RunFolder::append_metrics(const std::string& line) {
   if (std::fwrite(text.data(), 1, text.size(), metrics_.get()) != text.size() ||
       std::fflush(metrics_.get()) != 0)
     fail_errno(path, "write", errno);
+  metrics_crc_ = crc32_of(text, metrics_crc_);
 }
+
+uint32_t RunFolder::metrics_crc() { return metrics_ ? metrics_crc_ : crc_of_file(file(kMetrics)); }
 
 int64_t RunFolder::metrics_bytes() {
   const std::string path = file(kMetrics);
@@ -177,8 +201,8 @@ bool RunFolder::cut_metrics(int64_t bytes) {
   return true;
 }
 
-void RunFolder::save_checkpoint(int64_t step, const NamedTensors& tensors,
-                                const Metadata& metadata) {
+void RunFolder::save_checkpoint(int64_t step, const NamedTensors& tensors, Metadata metadata) {
+  metadata["format"] = kFormat;
   char number[24];
   snprintf(number, sizeof number, "%09lld", static_cast<long long>(step));
   write_safetensors(file(join(kPrefix, number, kSuffix)), tensors, metadata);
@@ -188,11 +212,7 @@ void RunFolder::save_checkpoint(int64_t step, const NamedTensors& tensors,
 
 std::optional<RunFolder::Checkpoint> RunFolder::newest_checkpoint(
     Device& device, std::vector<std::string>* unreadable) const {
-  return newest_in(path_, device, unreadable);
-}
-
-std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device) {
-  return newest_in(folder, device, nullptr);
+  return cli::newest_checkpoint(path_, device, unreadable);
 }
 
 }  // namespace gradus::cli

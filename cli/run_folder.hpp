@@ -2,8 +2,9 @@
 // values came from), metrics.jsonl, the newest two checkpoint-STEP.safetensors, and once it is
 // finished model.safetensors, summary.json, curves.svg and report.html; of a run that failed,
 // perhaps nan-step-STEP.safetensors (provenance.hpp).
-// Every file but metrics.jsonl appears whole or not at all. Knows names and bytes, nothing of
-// training.
+// Every file but metrics.jsonl appears whole or not at all, and what is damaged later is found out:
+// checkpoints and models carry checksums, a checkpoint also that of metrics.jsonl so far. Knows
+// names and bytes, nothing of training.
 #pragma once
 #include "engine/io/safetensors.hpp"
 
@@ -31,11 +32,12 @@ class RunFolder {
   void append_metrics(const std::string& line);
   // Forces what was appended to disk and returns the file's size.
   int64_t metrics_bytes();
+  uint32_t metrics_crc();
   // Drops what was written after that size; false if the file is shorter than that already.
   bool cut_metrics(int64_t bytes);
 
-  // Writes a checkpoint, then removes all but the newest two.
-  void save_checkpoint(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
+  // Writes a checkpoint with its format, then removes all but the newest two.
+  void save_checkpoint(int64_t step, const NamedTensors& tensors, Metadata metadata);
   struct Checkpoint {
     std::string file;
     Safetensors state;
@@ -54,9 +56,16 @@ class RunFolder {
   std::string path_;
   std::shared_ptr<Lock> lock_;
   std::unique_ptr<FILE, int (*)(FILE*)> metrics_;
+  uint32_t metrics_crc_ = 0;  // while the file is open
 };
 
-// The newest checkpoint of a folder that is only looked at, or none.
-std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device);
+// The same of a folder that is only looked at.
+std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device,
+                                                       std::vector<std::string>* unreadable);
+// Names of checkpoint files, newest first.
+std::vector<std::string> checkpoints_in(const std::string& folder);
+// Error(io) for a file that is damaged, that is no checkpoint, or one of another version: those of
+// version 1 carry no checksum, so nobody could tell whether they are whole.
+RunFolder::Checkpoint read_checkpoint(const std::string& file, Device& device);
 
 }  // namespace gradus::cli

@@ -16,6 +16,7 @@ namespace gradus::cli {
 namespace {
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kOrigins = "origins.json";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kTuning = "tuning.json";
@@ -73,30 +74,45 @@ std::string stem(const std::string& file) {
   return name.empty() ? "run" : name;
 }
 
-// A run that is finished at this number of epochs: prints its result again.
-bool print_finished(const RunFolder& folder, int64_t epochs, Reporter& reporter) {
-  if (!folder.has(kSummary) || !folder.has(kModel)) return false;
-  const std::string file = folder.file(kSummary);
-  const Json summary = parse_json(read_file(file), file, false, ErrorKind::io);
-  try {
-    if (summary.at("epochs").get<int64_t>() != epochs) return false;
-    const Json& r = summary.at("result");
-    reporter.notice(join("gradus: ", folder.path(), " is finished; nothing to do"));
-    reporter.result({r.at("loss").get<double>(), r.at("accuracy").get<double>(),
-                     r.at("steps").get<int64_t>(), r.at("seconds").get<double>(),
-                     r.at("samples_per_second").get<double>(), r.at("device").get<std::string>(),
-                     r.at("run_dir").get<std::string>()});
-  } catch (const Json::exception& e) {
-    fail(ErrorKind::io, file, "is no summary of a run: ", e.what());
-  }
-  return true;
+// The result of a run that is finished at this number of epochs.
+std::optional<ResultEvent> finished(const RunFolder& folder, int64_t epochs) {
+  if (!folder.has(kSummary) || !folder.has(kModel)) return std::nullopt;
+  const Json summary = read_summary(folder.path());
+  if (summary["epochs"] != epochs) return std::nullopt;
+  const Json& r = summary["result"];
+  return ResultEvent{r["loss"],
+                     r["accuracy"],
+                     r["steps"],
+                     r["seconds"],
+                     r["samples_per_second"],
+                     r["device"].get<std::string>(),
+                     r["run_dir"].get<std::string>()};
+}
+
+// Of what a summary says without the sum itself.
+std::string sum_of(Json summary) {
+  summary.erase("crc32");
+  return crc32_text(crc32_of(summary.dump()));
 }
 
 void write_results(const RunFolder& folder, Trainer& trainer, const ResultEvent& result,
                    int64_t epochs) {
-  write_safetensors(folder.file(kModel), trainer.network().state(), {{"format", "gradus.model/1"}});
+  write_safetensors(folder.file(kModel), trainer.network().state(), {{"format", kModelFormat}});
   Event summary{{"epochs", epochs}, {"result", Event::parse(to_json(result))}};
+  summary["crc32"] = sum_of(Json::parse(summary.dump()));
   write_file_atomically(folder.file(kSummary), summary.dump(2) + "\n");
+}
+
+// A process that ended between summary and report left a finished run without one.
+void add_report(const RunFolder& folder, Device& device, Reporter& reporter) {
+  if (folder.has("curves.svg") && folder.has("report.html")) return;
+  try {
+    Json config;
+    const Experiment experiment = experiment_of(folder.path(), "", config);
+    reporter.json_line(to_json(report_again(folder.path(), experiment, true, device, reporter)));
+  } catch (const Error& e) {
+    reporter.notice(join("gradus: no report: ", e.what()));
+  }
 }
 
 RunFolder open_folder(const TrainOptions& options) {
@@ -127,11 +143,16 @@ void report_run(const RunFolder& folder, const Experiment& experiment, const Dat
   }
 }
 
+void say_unreadable(const std::vector<std::string>& reasons, Reporter& reporter) {
+  for (const std::string& reason : reasons)
+    reporter.notice("gradus: a checkpoint cannot be read, an older one is used: " + reason);
+}
+
 void write_origins(const RunFolder& folder, const Layered& layers) {
   Event origins = Event::array();
   for (const Layered::Leaf& leaf : layers.leaves())
     origins.push_back({{"path", leaf.path}, {"value", leaf.value}, {"origin", leaf.origin}});
-  write_file_atomically(folder.file("origins.json"), origins.dump(1) + "\n");
+  write_file_atomically(folder.file(kOrigins), origins.dump(1) + "\n");
 }
 
 }  // namespace
@@ -140,10 +161,52 @@ const Json* device_of(const Json& config) {
   return config.contains("device") ? &config["device"] : nullptr;
 }
 
-Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config) {
+Json read_summary(const std::string& run_dir) {
+  const auto number = [](const char* doc) { return Spec::number(doc).at_least(0); };
+  const Spec result = Spec::object("what the run came to")
+                          .with("event", Spec::string("result").one_of({"result"}))
+                          .with("loss", Spec::number("on the test set"))
+                          .with("accuracy", number("on the test set").at_most(1))
+                          .with("steps", Spec::integer("of the optimiser").at_least(0))
+                          .with("seconds", number("that it took"))
+                          .with("samples_per_second", number("over steps of the optimiser"))
+                          .with("device", Spec::string("that it ran on"))
+                          .with("run_dir", Spec::string("its folder"));
+  const Spec spec = Spec::object("the summary of a run")
+                        .with("epochs", Spec::integer("that it trained for").at_least(1))
+                        .with("result", result)
+                        .maybe("crc32", Spec::string("of the rest, on one line, keys sorted"));
+  const std::string file = path_in(run_dir, kSummary);
+  const Json summary = read_json(file, spec);
+  if (summary.contains("crc32") && summary["crc32"] != sum_of(summary))
+    fail(ErrorKind::io, file, "damaged: its values give the CRC-32 ", sum_of(summary), ", it says ",
+         shown(summary["crc32"]));
+  return summary;
+}
+
+std::vector<Layered::Leaf> read_origins(const std::string& run_dir) {
+  const Spec leaf = Spec::object("a value")
+                        .with("path", Spec::string("where it stands"))
+                        .with("value", Spec::string("as JSON"))
+                        .with("origin", Spec::string("where it came from"));
+  std::vector<Layered::Leaf> out;
+  for (const Json& e :
+       read_json(path_in(run_dir, kOrigins), Spec::array(leaf, "a config's values")))
+    out.push_back({e["path"].get<std::string>(), e["value"].get<std::string>(),
+                   e["origin"].get<std::string>()});
+  return out;
+}
+
+Json read_run_config(const std::string& run_dir) {
   const std::string file = path_in(run_dir, kConfig);
-  config = check(network_spec(), parse_json(read_file(file), file), file);
-  Experiment experiment = read_experiment(config, file);
+  Json config = read_json(file, network_spec());
+  if (const Json* device = device_of(config)) check_found_device(*device, file);
+  return config;
+}
+
+Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config) {
+  config = read_run_config(run_dir);
+  Experiment experiment = read_experiment(config, path_in(run_dir, kConfig));
   if (!data.empty()) {
     experiment.data = {};
     experiment.data.idx = data;
@@ -160,7 +223,9 @@ nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
     network.load(read_safetensors(model, device).tensors, model);
     return network;
   }
-  const auto checkpoint = newest_checkpoint(run_dir, device);
+  std::vector<std::string> unreadable;
+  const auto checkpoint = newest_checkpoint(run_dir, device, &unreadable);
+  say_unreadable(unreadable, reporter);
   if (!checkpoint) fail(ErrorKind::io, run_dir, "holds neither a finished model nor a checkpoint");
   reporter.notice(join("gradus: the run is not finished; using ", checkpoint->file));
   network.load(with_prefix(checkpoint->state.tensors, "model."), checkpoint->file);
@@ -196,16 +261,20 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   config["device"] = device.name();
 
   std::optional<RunFolder> made;
+  std::optional<RunFolder::Checkpoint> checkpoint;
   if (options.resume) {
     made = open_folder(options);
-    if (made->has(kConfig)) {
-      const std::string file = made->file(kConfig);
-      const Json before = parse_json(read_file(file), file, false, ErrorKind::io);
-      if (!before.is_object()) fail(ErrorKind::io, file, "is not the config of a run");
-      // Where nothing was saved, the run begins anew, by whatever config.
-      if (newest_checkpoint(made->path(), device)) check_same(before, config, layers);
+    std::vector<std::string> unreadable;
+    checkpoint = made->newest_checkpoint(device, &unreadable);
+    say_unreadable(unreadable, reporter);
+    // Where nothing was saved, the run begins anew, by whatever config.
+    if (checkpoint && made->has(kConfig)) check_same(read_run_config(made->path()), config, layers);
+    if (const auto result = finished(*made, experiment.epochs)) {
+      reporter.notice(join("gradus: ", made->path(), " is finished; nothing to do"));
+      if (experiment.report) add_report(*made, device, reporter);
+      reporter.result(*result);
+      return 0;
     }
-    if (print_finished(*made, experiment.epochs, reporter)) return 0;
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
   const Dataset data = load_data(experiment, options.claim);
@@ -214,10 +283,6 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
   RunFolder& folder = *made;
 
   TrainLoop loop(trainer, experiment, device, reporter, &folder);
-  std::vector<std::string> unreadable;
-  const auto checkpoint = folder.newest_checkpoint(device, &unreadable);
-  for (const std::string& reason : unreadable)
-    reporter.notice("gradus: a checkpoint cannot be read, an older one is used: " + reason);
   if (checkpoint)
     loop.restore(*checkpoint);
   else

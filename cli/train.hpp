@@ -33,8 +33,16 @@ struct EvalOptions {
 };
 int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err);
 
-// A run folder that is looked at again: its experiment, with the test set of `data` if that is not
-// "" (a folder of IDX files), and its config.json.
+// Of model.safetensors. Those of version 1 carry no checksum; they are read all the same.
+constexpr const char* kModelFormat = "gradus.model/2";
+
+// Files of a run folder that is looked at again. Error(io) for one that is missing, damaged or says
+// what no run says: of its device a config.json may say no more than the name.
+Json read_run_config(const std::string& run_dir);
+Json read_summary(const std::string& run_dir);
+std::vector<Layered::Leaf> read_origins(const std::string& run_dir);
+// Its experiment, with the test set of `data` if that is not "" (a folder of IDX files), and its
+// config.json.
 Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config);
 const Json* device_of(const Json& config);  // its "device", or null
 // Its network: the final one, or that of the newest checkpoint, which is said. Error(io) for a run

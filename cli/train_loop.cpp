@@ -4,6 +4,7 @@
 #include "cli/health.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/provenance.hpp"
+#include "engine/io/file.hpp"
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -60,6 +61,9 @@ void TrainLoop::restore(const RunFolder::Checkpoint& checkpoint) {
   if (!folder_->cut_metrics(std::atoll(entry(m, "metrics_bytes").c_str())))
     reporter_.notice(
         "gradus: metrics.jsonl is shorter than it was at the checkpoint; lines are missing");
+  else if (crc32_text(folder_->metrics_crc()) != entry(m, "metrics_crc32"))
+    reporter_.notice(
+        "gradus: metrics.jsonl is not what it was at the checkpoint; curves may be wrong");
   seconds_before_ = std::atof(entry(m, "seconds").c_str());
   step_seconds_ = std::atof(entry(m, "step_seconds").c_str());
   saved_step_ = trainer_.steps();
@@ -74,8 +78,8 @@ void TrainLoop::save() {
   pause();
   const NamedTensors tensors = trainer_.tensors();
   Metadata m = trainer_.numbers();
-  m["format"] = "gradus.checkpoint/1";
   m["metrics_bytes"] = join(folder_->metrics_bytes());
+  m["metrics_crc32"] = crc32_text(folder_->metrics_crc());
   m["seconds"] = join(seconds());
   m["step_seconds"] = join(step_seconds_);
   m["maker"] = maker(device_);

@@ -1,0 +1,201 @@
+// Each kind of file by its own reader, each failure a line.
+#include "cli/verify.hpp"
+
+#include "cli/events.hpp"
+#include "cli/run_folder.hpp"
+#include "cli/train.hpp"
+#include "engine/device.hpp"
+#include "engine/io/file.hpp"
+#include "engine/io/npy.hpp"
+#include "engine/io/text.hpp"
+#include "engine/wrap/tuning.hpp"
+#include "ops/audit/trace.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <ostream>
+#include <sstream>
+
+namespace gradus::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDamaged = 3;
+
+std::string counted(size_t n, const char* what) { return join(n, " ", what, n == 1 ? "" : "s"); }
+
+class Verifier {
+ public:
+  Verifier(bool json, std::ostream& out) : json_(json), out_(out), device_(open_device("cpu")) {}
+
+  // `look` gives words for a file that is whole, and throws for one that is not.
+  void file(const std::string& path, const char* kind, const std::function<std::string()>& look) {
+    ++files_;
+    std::string text;
+    bool whole = true;
+    try {
+      text = path + ": " + look();
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::io) throw;
+      whole = false;
+      ++damaged_;
+      text = e.what();
+    }
+    if (json_)
+      emit(out_,
+           {{"event", "file"}, {"file", path}, {"kind", kind}, {"whole", whole}, {"text", text}});
+    else
+      out_ << (whole ? "whole    " : "DAMAGED  ") << printable(text, "") << "\n";
+  }
+
+  int end(const std::string& path) {
+    if (json_)
+      emit(out_, {{"event", "result"},
+                  {"path", path},
+                  {"whole", damaged_ == 0},
+                  {"files", files_},
+                  {"damaged", damaged_}});
+    else if (files_ > 1)
+      out_ << (damaged_ == 0 ? join(counted(files_, "file"), ", all whole")
+                             : join(damaged_, " of ", counted(files_, "file"), " damaged"))
+           << "\n";
+    return damaged_ == 0 ? 0 : kDamaged;
+  }
+
+  void tensors(const std::string& path) {
+    file(path, "safetensors", [&] {
+      const std::string format = read_safetensors_metadata(path)["format"];
+      if (format.starts_with("gradus.checkpoint/")) return checkpoint(path);
+      const Safetensors all = read_safetensors(path, device_);
+      if (format == kModelFormat && !all.checked)
+        fail(ErrorKind::io, path, "damaged: it lacks its checksum");
+      const std::string steps =
+          format.starts_with("gradus.trace/")
+              ? ", " + counted(audit::read_trace(path, device_).nodes.size(), "node")
+              : "";
+      return join(format.empty() ? "" : format + ", ", counted(all.tensors.size(), "tensor"), steps,
+                  all.checked ? "; its checksum is right"
+                              : "; it carries no checksum, only its structure is known");
+    });
+  }
+
+  void array(const std::string& path) {
+    file(path, "npy", [&] {
+      const Tensor t = read_npy(path, device_);
+      return join(t.dtype(), " ", t.sizes(),
+                  "; the format has no checksum, only its structure is known");
+    });
+  }
+
+  void run(const std::string& folder) {
+    const auto has = [&](const char* name) { return fs::exists(path_in(folder, name)); };
+    file(path_in(folder, "config.json"), "config", [&] { return config(folder); });
+    for (const std::string& name : checkpoints_in(folder))
+      file(path_in(folder, name), "checkpoint", [&] { return checkpoint(path_in(folder, name)); });
+    file(path_in(folder, "metrics.jsonl"), "metrics", [&] { return metrics(folder); });
+    const bool ended = has("summary.json");
+    if (ended)
+      file(path_in(folder, "summary.json"), "summary", [&] {
+        return join("finished after ", read_summary(folder)["result"]["steps"].get<int64_t>(),
+                    " steps; its checksum is right");
+      });
+    if (ended || has("model.safetensors")) tensors(path_in(folder, "model.safetensors"));
+    if (has("tuning.json"))
+      file(path_in(folder, "tuning.json"), "tuning", [&] {
+        read_tuning(path_in(folder, "tuning.json"), "");
+        return std::string("ways of contracting");
+      });
+    std::vector<std::string> traces;
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (const std::string name = entry.path().filename(); name.starts_with("nan-step-"))
+        traces.push_back(entry.path());
+    std::sort(traces.begin(), traces.end());
+    for (const std::string& path : traces) tensors(path);
+  }
+
+ private:
+  std::string checkpoint(const std::string& path) {
+    RunFolder::Checkpoint c = read_checkpoint(path, device_);
+    if (newest_.empty()) newest_ = c.state.metadata;
+    return join("checkpoint of step ", c.state.metadata["step"], ", ",
+                counted(c.state.tensors.size(), "tensor"), "; its checksum is right");
+  }
+
+  // Its values stand in origins.json too, but for the device, which is the one that was opened.
+  std::string config(const std::string& folder) {
+    const auto leaves = leaves_of(read_run_config(folder));
+    std::map<std::string, std::string> others;
+    for (const Layered::Leaf& l : read_origins(folder)) others[l.path] = l.value;
+    for (const auto& [path, value] : leaves)
+      if (path != "device" && others[path] != value)
+        fail(ErrorKind::io, path_in(folder, "config.json"), path, ": is ", value,
+             ", in origins.json it is ", others[path].empty() ? "nothing" : others[path]);
+    return join(leaves.size(), " values, the same as in origins.json");
+  }
+
+  // As far as a checkpoint knows it, by checksum; the rest as JSON, line by line.
+  std::string metrics(const std::string& folder) {
+    const std::string path = path_in(folder, "metrics.jsonl");
+    const bool any = fs::exists(path);
+    if (!any && newest_.empty()) return "nothing was written yet";
+    const std::string text = read_file(path);
+    if (!newest_.empty()) {
+      const size_t known = std::strtoull(newest_["metrics_bytes"].c_str(), nullptr, 10);
+      if (text.size() < known)
+        fail(ErrorKind::io, path, "has ", text.size(), " bytes, the checkpoint of step ",
+             newest_["step"], " knows ", known);
+      const std::string sum = crc32_text(crc32_of(std::string_view(text).substr(0, known)));
+      if (sum != newest_["metrics_crc32"])
+        fail(ErrorKind::io, path, "damaged: the CRC-32 of its first ", known, " bytes is ", sum,
+             ", the checkpoint of step ", newest_["step"], " says ", newest_["metrics_crc32"]);
+    }
+    const size_t end = text.rfind('\n') + 1;  // of whole lines: 0 if there is none
+    std::istringstream lines(text.substr(0, end));
+    size_t n = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const Json e = parse_json(line, join(path, ": line ", ++n), false, ErrorKind::io);
+      if (!e.is_object() || !e.contains("event"))
+        fail(ErrorKind::io, path, "line ", n, ": expected an event, got ", shown(e));
+    }
+    return join(counted(n, "line"),
+                end < text.size() ? ", and one that a process did not finish" : "");
+  }
+
+  bool json_;
+  std::ostream& out_;
+  Device& device_;
+  Metadata newest_;  // of the newest checkpoint that is whole
+  size_t files_ = 0, damaged_ = 0;
+};
+
+bool is_npy(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  char head[6] = {};
+  return in.read(head, 6) && std::string_view(head, 6) == "\x93NUMPY";
+}
+
+}  // namespace
+
+int run_verify(const VerifyOptions& o, std::ostream& out, std::ostream&) {
+  Verifier verifier(o.json, out);
+  if (fs::is_directory(o.path)) {
+    if (!fs::exists(path_in(o.path, "config.json")))
+      fail(ErrorKind::io, o.path, "is no run folder: it holds no config.json");
+    verifier.run(o.path);
+  } else if (o.path.ends_with(".npy") || is_npy(o.path)) {
+    verifier.array(o.path);
+  } else if (o.path.ends_with(".safetensors") || audit::is_trace(o.path)) {
+    verifier.tensors(o.path);
+  } else {
+    fail(ErrorKind::io, o.path,
+         fs::exists(o.path) ? "is no .safetensors or .npy file, nor a run folder"
+                            : "there is no such file");
+  }
+  return verifier.end(o.path);
+}
+
+}  // namespace gradus::cli
