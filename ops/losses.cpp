@@ -443,6 +443,8 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            double margin, double p, double eps, bool swap, const char* reduction) {
   same_shape("triplet_margin_loss", anchor, positive);
   same_shape("triplet_margin_loss", anchor, negative);
+  if (!(margin > 0))
+    fail(ErrorKind::value, "triplet_margin_loss", "margin is ", margin, ", expected above 0");
   const Tensor near = pairwise_distance(anchor, positive, p, eps);
   Tensor far = pairwise_distance(anchor, negative, p, eps);
   if (swap) far = minimum(far, pairwise_distance(positive, negative, p, eps));

@@ -50,8 +50,11 @@ void register_moved() {
           [](Operands in, const Attrs& a) { return roll(in[0], a[0].integers, a[1].integers); });
   add_one("fliplr", "columns reversed", "y[i, j] = x[i, n - 1 - j]", {},
           [](Operands in, const Attrs&) { return flip(in[0], {1}); });
-  add_one("flipud", "rows reversed", "y[i] = x[n - 1 - i]", {},
-          [](Operands in, const Attrs&) { return flip(in[0], {0}); });
+  add_one("flipud", "rows reversed", "y[i] = x[n - 1 - i]", {}, [](Operands in, const Attrs&) {
+    if (in[0].rank() == 0)
+      fail(ErrorKind::shape, "flipud", "expected at least 1 axis, got a 0-d tensor");
+    return flip(in[0], {0});
+  });
   add_one("rot90", "turned by k quarters in the plane of two axes", "y[n - 1 - j, i] = x[i, j]",
           {int_attr("k", 1, "quarters"),
            {"dims", AttrValue::Type::integers, Ints{0, 1}, "from the first to the second"}},

@@ -127,6 +127,7 @@ void add_rearrange_bad_inputs(std::vector<BadInput>& to) {
        "roll: 2 shifts for 1 dims"},
       {"rot90", {{f32, {3, 3}}}, {{"dims", Ints{0, -2}}}, K::index, "rot90: both dims are 0"},
       {"fliplr", {{f32, {3}}}, {}, K::index, "axis 1 of a tensor with 1 axis"},
+      {"flipud", {{f32, {}}}, {}, K::shape, "flipud: expected at least 1 axis, got a 0-d tensor"},
       {"movedim",
        {{f32, {3, 2}}},
        {{"source", Ints{0, 0}}, {"destination", Ints{0, 1}}},

@@ -105,7 +105,7 @@ def squeeze(x, a):
 def dropout(function):
     def call(x, a, case):
         """The mask is that of gradus, whose numbers come from another generator."""
-        if not a["training"] or a["p"] in (0, 1) or case.refused or not x[0].is_floating_point():
+        if not a["training"] or a["p"] in (0, 1) or case.refused or not (x[0].is_floating_point() or x[0].is_complex()):
             return function(x[0], a["p"], a["training"])
         y = case.list("out")[0]
         return torch.where(y != 0, x[0] / (1 - a["p"]), torch.zeros_like(x[0]))

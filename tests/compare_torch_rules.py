@@ -41,7 +41,7 @@ def promoted(inputs):
             result = torch.empty([1] * (1 - level(x)), dtype=x.dtype) if torch.is_tensor(x) else x
         else:
             result = torch.empty([1] * getattr(result, "ndim", 0), dtype=torch.result_type(result, x))
-    return result.dtype
+    return getattr(result, "dtype", None)  # numbers alone, or nothing, have none
 
 
 def promotes_more(d):
@@ -134,7 +134,7 @@ def half_steps(d):
 
 STEPS = ("rsub", "addmm", "addmv", "addr", "baddbmm", "addbmm", "addcmul", "addcdiv", "lerp", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
          "adaptive_avg_pool3d", "conv_transpose2d", "kl_div", "bilinear", "linear", "logcumsumexp",
-         "scaled_dot_product_attention")
+         "scaled_dot_product_attention", "multilabel_soft_margin_loss")
 
 
 def f32_constants(d):
@@ -154,6 +154,8 @@ def apart(d):
     return ~(near | (a == b) | (a.isnan() & b.isnan()))
 
 
+EDGES = ("special", "sample", "reference")  # the kinds of case that reach them
+
 # id, ops (all if none), where (of the operand x, gradus' a, PyTorch's b, the value y)
 POINTS = [
     ("limits", (), lambda x, a, b, y: (x.abs() >= 1e3) & (b.isnan() | (a * b == 0) & (a.abs() < 1e-160))),
@@ -166,7 +168,7 @@ POINTS = [
 
 def at_points(d):
     """The ids that explain all elements, or none."""
-    if d.kind != "special" or d.what not in ("value", "grad") or len(d.case.inputs) != 1 or d.expected is None:
+    if d.kind not in EDGES or d.what not in ("value", "grad") or len(d.case.inputs) != 1 or d.expected is None:
         return None
     left, ids = apart(d), []
     for name, names, where in POINTS:
@@ -190,7 +192,7 @@ EXPLAINED = [
     ("bool-arithmetic", refuses_bool),
     ("more-kernels", lambda d: d.what == "accepts" and re.search(MORE_KERNELS, d.text)),
     ("sign-of-nan", lambda d: d.op in ("l1_loss", "multi_margin_loss") and d.kind == "ties" and nan_at(d)),
-    ("limits", lambda d: d.op == "copysign" and d.kind == "special" and d.what == "grad"
+    ("limits", lambda d: d.op == "copysign" and d.kind in EDGES and d.what == "grad"
      and bool(d.expected[apart(d)].isnan().all())),
     ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0
      or d.op == "hardtanh" and "unsigned type with negative limits" in d.text),

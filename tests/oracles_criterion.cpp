@@ -238,6 +238,11 @@ void add_criterion_bad_inputs(std::vector<BadInput>& to) {
     return BadInput{op, {{DType::f32, {4}}, {DType::f32, {5}}}, {}, ErrorKind::shape, message};
   };
   const std::vector<BadInput> bad{
+      {"triplet_margin_loss",
+       {{f32, {2, 3}}, {f32, {2, 3}}, {f32, {2, 3}}},
+       {{"margin", -1.0}},
+       K::value,
+       "triplet_margin_loss: margin is -1, expected above 0"},
       {"nll_loss",
        {{f32, {4, 3}}, {i64, {4}}, {f32, {4}}},
        {},

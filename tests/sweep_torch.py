@@ -37,6 +37,8 @@ import sweep_torch_calls as calls
 import sweep_torch_rules as sweep_rules
 
 SLOPES = (torch.float64, torch.complex128)
+# PyTorch's own derivative fails ("The size of tensor a (0) must match ..."), its alias `narrow` is swept.
+BROKEN_SLOPES = {"narrow_copy"}
 LARGEST = 1 << 16  # elements of one operand: more says nothing new, and takes long
 
 
@@ -261,7 +263,8 @@ def compare_case(case):
         function = case.function
     if compare.compare_value(report, case, function) and not any("shape" in d.text for d in report.differences):
         try:
-            compare.where_there_is(report, lambda: compare.compare_slopes(report, case, function))
+            if case.entry.name not in BROKEN_SLOPES:
+                compare.where_there_is(report, lambda: compare.compare_slopes(report, case, function))
         except Exception as error:
             report.differences.append(compare.Difference(
                 case, "slopes", f"PyTorch: {type(error).__name__}: " + str(error).split("\n")[0]))
@@ -291,9 +294,8 @@ def known_ops(gradus):
 
 def complex_number(z, operands):
     """As a 0-d tensor, in the precision of the others: a number of Python's has none of its own."""
-    narrow = any(torch.is_tensor(x) and x.dtype in (torch.float32, torch.complex64) for x in operands)
     wide = any(torch.is_tensor(x) and x.dtype in SLOPES for x in operands)
-    return torch.tensor(z, dtype=torch.complex128 if wide or not narrow else torch.complex64)
+    return torch.tensor(z, dtype=torch.complex128 if wide else torch.complex64)
 
 
 def account(samples, args, ids, totals, reasons):
@@ -340,7 +342,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     # The sweep asks for derivatives only where PyTorch has them.
-    ops.WRONG_SLOPES, ops.WRONG_JVP, ops.SLOPES = set(), {}, {}
+    ops.WRONG_SLOPES.intersection_update({"as_strided_scatter"})
+    ops.SLOPES = {"as_strided_scatter": ops.SLOPES["as_strided_scatter"]}
     known = known_ops(args.gradus)
     ids = compare.documented_ids()
     totals, reasons, left, by_op = (collections.Counter() for _ in range(4))

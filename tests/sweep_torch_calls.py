@@ -55,7 +55,7 @@ PARAMETERS = {
     "conv_transpose1d": "input weight bias stride padding output_padding groups dilation",
     "cosine_embedding_loss": "x1 x2 target margin", "cross_entropy": "logits target weight",
     "diagonal_scatter": "x src offset dim1 dim2", "diff": "x n dim prepend append",
-    "einsum": "*operands equation", "embedding": "weight indices padding_idx", "expand": "x *size",
+    "einsum": "*operands equation", "embedding": "weight index padding_idx", "expand": "x *size",
     "expand_as": "x other", "eye": "n m", "flip": "x *dims", "gather": "x dim index",
     "group_norm": "x num_groups weight bias eps", "index_add": "x dim index source alpha",
     "index_copy": "x dim index source", "index_fill": "x dim index value", "index_put": "x indices values accumulate",
@@ -190,6 +190,8 @@ def transposed(op, p, entry):
     x = p["x"]
     if entry.name in ("H", "mH") and x.is_complex():
         raise Left("conjugated too")
+    if entry.name in ("t", "t_copy") and x.dim() > 2:
+        raise Left("t of more than two axes")
     if entry.name in ("t", "t_copy", "T", "H"):
         return "permute", {"x": x, "dims": order(x)[::-1]}
     return "transpose", {"x": x, "dim0": -2, "dim1": -1}
@@ -391,6 +393,8 @@ def vector_norm(op, p, entry):
 def attention(op, p, entry):
     if p.pop("enable_gqa", False):
         raise Left("enable_gqa")
+    if p.get("dropout_p"):
+        raise Left("dropout_p")
     return op, {k: v for k, v in p.items() if v is not None}
 
 
@@ -439,7 +443,7 @@ def json_number(value):
 
 def attribute(name, kind, value):
     """A value as JSON, of the type that gradus' attribute has; what does not fit is sent as it is."""
-    if torch.is_tensor(value) and value.numel() == 1:
+    if torch.is_tensor(value) and value.dim() == 0 and not (kind == "integer" and (value.is_floating_point() or value.dtype == torch.bool)):
         value = value.item()
     if isinstance(value, complex):
         raise Left(f"complex {name}")
@@ -490,7 +494,8 @@ def read(entry, op, known, sample):
         if name in info["attrs"]:
             if value is not None:
                 attrs[name] = attribute(name, info["attrs"][name], value)
-        elif name == "dtype" and operands and torch.is_tensor(operands[0]) and value == operands[0].dtype:
+        elif name == "dtype" and torch.is_tensor(sample.input) and value == sample.input.dtype and (
+                value.is_floating_point or value.is_complex or value == torch.int64):
             continue
         elif name in IDLE or any(value is d or type(value) is type(d) and value == d for d in DEFAULTS.get(name, ())):
             continue

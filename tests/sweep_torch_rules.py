@@ -1,7 +1,124 @@
 """For sweep_torch.py: which row of ops/SEMANTICS.md a difference belongs to, where the rules of
 compare_torch_rules.py do not say it. A rule is an id and what it explains, as narrow as can be said."""
+import re
 
-EXPLAINED = []
+import torch
+
+from compare_torch_ops import NAMES, SLOPE_TOLERANCE, TOLERANCE
+from compare_torch_rules import mixed, narrowest
+
+
+def apart(d):
+    """Where the two differ by more than rounding, of values of one shape."""
+    if d.got is None or d.expected is None or d.got.shape != d.expected.shape:
+        return None
+    near = TOLERANCE.get(NAMES[d.got.dtype], 0) if d.what == "value" else SLOPE_TOLERANCE
+    a, b = d.got.to(torch.complex128), d.expected.to(torch.complex128)
+    part = lambda x, y: (x == y) | (x.isnan() & y.isnan()) | ((x - y).abs() <= near * b.abs())
+    return ~(part(a.real, b.real) & part(a.imag, b.imag))
+
+
+def everywhere(d, where):
+    """Does this hold for all elements that differ?"""
+    off = apart(d)
+    if off is None:
+        return False
+    try:
+        return bool((~off | where).all())
+    except RuntimeError:  # of another shape: no op by elements
+        return False
+
+
+def beside(d, holds):
+    """Elements of the result, or of an operand's gradient, beside an operand for which this holds."""
+    out = torch.zeros((), dtype=torch.bool)
+    for x in d.case.inputs:
+        out = out | holds(x if torch.is_tensor(x) else torch.tensor(x))
+    return out
+
+
+def complex_infinities(d):
+    """Operands, or both results, are not finite."""
+    if not any(torch.is_tensor(x) and x.is_complex() for x in d.case.inputs) or d.expected is None:
+        return False
+    try:
+        return everywhere(d, beside(d, lambda x: ~x.isfinite()) | ~d.got.isfinite() & ~d.expected.isfinite())
+    except RuntimeError:
+        return False
+
+
+def python_operator(d):
+    """Operators of Python take no number first; torch.max(x, 2) takes the number for an axis."""
+    if d.what != "accepts":
+        return False
+    name = d.case.entry.name
+    return name.startswith("__r") and re.search("unsupported operands|descriptor '__r|object has no attribute", d.text) or (
+        name in ("max", "min") and d.dtypes[1] == "int" and "Dimension out of range" in d.text)
+
+
+def as_near(d):
+    """Is the value of gradus as near as PyTorch's to what PyTorch computes in f64?"""
+    if d.what != "value" or d.got.dtype not in NARROW or d.expected.dtype not in NARROW:
+        return False
+    whole = all(n not in ("f16", "bf16", "f32", "c64") for n in d.dtypes)  # integers, computed in f32
+    wide = lambda x: x if not torch.is_tensor(x) or x.dtype == torch.bool else (
+        x.double() if whole else x.to(NARROW.get(x.dtype, x.dtype)))
+    try:
+        y = d.case.function([wide(x) for x in d.case.inputs], d.attrs)
+    except Exception:  # its other arguments are narrow
+        return False
+    exact = next((e for e in (y if isinstance(y, (tuple, list)) else [y])
+                  if torch.is_tensor(e) and e.shape == d.got.shape), None)
+    if exact is None or exact.numel() == 0 or not bool(exact.isfinite().all()):
+        return False
+    worst = lambda t: float((t.to(exact.dtype) - exact).abs().max())
+    return worst(d.got) <= 2 * worst(d.expected)
+
+
+NARROW = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
+          torch.complex64: torch.complex128}
+# What needs the larger of two numbers.
+ORDERED = ("logaddexp", "logsumexp", "logcumsumexp", "nan_to_num")
+
+EXPLAINED = [
+    ("numbers-anywhere", python_operator),
+    ("mixed-rounding", lambda d: mixed(d) and d.what in ("grad", "second", "second_w", "jvp")
+     and d.error <= TOLERANCE[narrowest(d)]),
+    ("out-of-range", lambda d: d.op == "cast" and d.what == "value" and not d.got.dtype.is_floating_point
+     and d.got.dtype in (torch.uint8, torch.int32, torch.int64)
+     and everywhere(d, ~((d.case.inputs[0].real >= torch.iinfo(d.got.dtype).min)
+                         & (d.case.inputs[0].real < float(torch.iinfo(d.got.dtype).max) + 1)))),
+    ("complex-infinities", complex_infinities),
+    ("complex-order", lambda d: d.what == "refuses" and d.op in ORDERED
+     and any(n in ("c64", "c128") for n in d.dtypes)),
+    ("checked-always", lambda d: d.what == "refuses" and "of a tensor with 0 axes" in d.text),
+    ("empty-index", lambda d: d.what == "refuses" and re.search("the index is (u8|f32|f64|bool)", d.text)
+     and any(torch.is_tensor(x) and x.numel() == 0 for x in d.case.inputs[1:])),
+    ("order-of-equals", lambda d: d.op in ("argsort", "sort", "msort") and not d.attrs.get("stable")
+     and d.what == "value" and d.got.dtype == torch.int64
+     and torch.equal(*(torch.take_along_dim(d.case.inputs[0], i, d.attrs.get("dim", 0)) for i in (d.got, d.expected)))),
+    ("as-strided-memory", lambda d: d.case.entry.variant_test_name == "partial_views"),
+    ("trapezoid-u8", lambda d: d.op in ("trapezoid", "cumulative_trapezoid") and d.what == "value"
+     and d.case.inputs[0].dtype == torch.uint8 and float(d.got.max()) > 127),
+    ("logcumsumexp-digits", lambda d: d.op == "logcumsumexp" and d.what in ("second", "second_w", "jvp") and d.error < 1e-4),
+    ("norm-of-nothing", lambda d: d.op == "group_norm" and d.what == "accepts" and d.case.inputs[0].numel() == 0
+     and "to be greater than" in d.text),
+    ("f32-rounding", as_near),
+    ("ndtr-tail", lambda d: d.op == "ndtr" and d.what == "value" and everywhere(
+        d, (d.got.double() - torch.erfc(-d.case.inputs[0].double() / 2 ** 0.5) / 2).abs() <= TOLERANCE[NAMES[d.got.dtype]] * d.got)),
+    ("limits", lambda d: d.op == "sigmoid" and d.what == "value" and d.got.is_complex()
+     and everywhere(d, d.got.isfinite() & d.expected.isnan())),
+    ("zero-power", lambda d: d.op == "pow" and d.what == "value" and d.got.is_complex()
+     and everywhere(d, beside(d, lambda x: x == 0) & (d.got == 1) & d.expected.isnan() | ~d.got.isfinite() & ~d.expected.isfinite())),
+    ("put-shapes", lambda d: d.op == "put" and d.what == "refuses" and re.search("the index has shape .*, the source", d.text)
+     and d.case.inputs[1].numel() == d.case.inputs[2].numel()),
+    ("sum-to-itself", lambda d: d.op == "sum_to" and d.what == "dtype" and d.got.dtype == d.case.inputs[0].dtype
+     and d.got.shape == d.case.inputs[0].shape),
+    ("one-shape", lambda d: d.what == "refuses" and d.op in ("hinge_embedding_loss", "margin_ranking_loss")
+     and "the input has shape" in d.text),
+    ("rounding-of-zero", lambda d: d.op == "normalize" and d.what in ("second", "second_w") and d.attrs["p"] < 1
+     and float((d.got - d.expected).abs().max()) < 1e-12),
+]
 
 
 def explanation(d):

@@ -154,8 +154,10 @@ TEST_CASE("record: the calls of a file, with views, numbers, constants and what 
     {"op": "pow", "in": [{"tensor": "x"}, 2]},
     {"op": "clamp", "in": [{"tensor": "x"}], "attrs": {"min": 2, "max": {"number": "inf"}}},
     {"op": "real", "in": [{"tensor": "z.c128"}]},
-    {"op": "matmul", "in": [{"tensor": "x"}, 2]}])");
-  REQUIRE(r.cases.size() == 5);
+    {"op": "matmul", "in": [{"tensor": "x"}, 2]},
+    {"op": "sum", "in": [{"tensor": "x"}], "attrs": {"dim": "all"}}])");
+  REQUIRE(r.cases.size() == 6);
+  CHECK(r.cases[5]["refused"].get<std::string>().starts_with("sum: attribute dim"));
   CHECK(values(r.at(r.cases[0]["out"][0])) == std::vector<double>{4, 15, 8, 20});
   CHECK(values(r.at(r.cases[0]["second_w"][0])) ==
         values(mul(r.at(r.cases[0]["u"][0]), r.at(r.cases[0]["in"][1]))));

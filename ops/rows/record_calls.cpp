@@ -149,8 +149,14 @@ void Calls::run_one(const Json& c) {
   std::vector<bool> constants;
   Tensors in;
   for (const Json& j : c["in"]) in.push_back(operand(j, constants));
-  recorder_.run({op, attrs_of(op, named), in, "given", c["slopes"].get<bool>(),
-                 c["higher"].get<bool>(), true, constants});
+  Attrs attrs;
+  try {
+    attrs = attrs_of(op, named);
+  } catch (const Error& e) {  // an attribute of a type that the op does not take
+    return recorder_.refuse(op, in, "given", e.what());
+  }
+  recorder_.run(
+      {op, attrs, in, "given", c["slopes"].get<bool>(), c["higher"].get<bool>(), true, constants});
 }
 
 }  // namespace

@@ -108,6 +108,13 @@ bool Recorder::run(const Recorded& call) {
   return true;
 }
 
+void Recorder::refuse(const OpInfo& op, const Tensors& in, const char* kind, const char* message) {
+  Json c{{"op", op.name}, {"kind", kind}, {"attrs", Json::object()}, {"refused", message}};
+  c["in"] = keep_all("in", in);
+  cases_.push_back(std::move(c));
+  ++id_;
+}
+
 void Recorder::slopes_of(Json& c, const Recorded& call) {
   const auto& in = call.in;
   const bool second = call.higher;

@@ -29,6 +29,8 @@ class Recorder {
 
   // False: the op refused, and nothing was kept unless `refusals`.
   bool run(const Recorded& call);
+  // A call that was refused before the op could see it.
+  void refuse(const OpInfo& op, const Tensors& in, const char* kind, const char* message);
   Recording finish(const Json& ops);
 
  private:
