@@ -11,8 +11,13 @@
 #include "ops/user.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -152,6 +157,23 @@ int parse_and_run(int argc, char** argv, bool& json, std::ostream& out, std::ost
   return action(out, err);
 }
 
+bool events = false;  // is an error one, too?
+
+// A block that a script's limit refuses is an exception. Where none may pass (a destructor that
+// asks for memory), the program ends by the same error.
+void end_without_memory() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    report("memory", "memory: the script leaves no room (--max-memory)", 5, events, std::cout,
+           std::cerr);
+    std::cout.flush();
+    ::_exit(5);
+  } catch (const std::exception&) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 const char* kind_name(ErrorKind kind) {
@@ -181,6 +203,8 @@ int exit_code(ErrorKind kind) {
 
 int run_app(int argc, char** argv, std::ostream& out, std::ostream& err) {
   bool json = wants_json(argc, argv);
+  events = json;
+  std::set_terminate(end_without_memory);
   int code = 0;
   try {
     code = parse_and_run(argc, argv, json, out, err);

@@ -93,7 +93,7 @@ void sandbox(CLI::App* sub, Sandbox& to, const char* unsafe) {
   sub->add_flag("--unsafe", to.unsafe, unsafe);
 }
 void limits(CLI::App* sub, std::string& memory, double& seconds, int64_t& instructions) {
-  text(sub, "--max-memory", memory, "of a script: Lua and tensors; 2GiB by default", "BYTES");
+  text(sub, "--max-memory", memory, "of all that a script makes; 2GiB by default", "BYTES");
   sub->add_option("--max-seconds", seconds, "then the script is ended")->type_name("S");
   whole(sub, "--max-instructions", instructions, "of Lua's machine");
 }

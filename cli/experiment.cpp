@@ -289,18 +289,12 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   return e;
 }
 
-Dataset load_data(const Experiment& experiment, const Claim& claim) {
+Dataset load_data(const Experiment& experiment) {
   const DataConfig& config = experiment.data;
-  if (claim && config.idx.empty()) {
-    const double each = config.name == "copy"
-                            ? double(config.length) * 2 * (sizeof(uint8_t) + sizeof(int32_t))
-                            : double(kDigitSide * kDigitSide) + sizeof(int32_t);
-    claim(size_t(std::min(each * (double(config.train) + double(config.test)), 1e18)));
-  }
   if (config.idx.empty() && config.name == "copy")
     return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
   if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
-  Dataset data = load_idx(config.idx, claim);
+  Dataset data = load_idx(config.idx);
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");

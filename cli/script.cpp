@@ -29,7 +29,10 @@ namespace {
 // line.
 class PrintEvents : public std::ostream {
  public:
-  explicit PrintEvents(std::ostream& out) : std::ostream(nullptr), buffer_(out) { rdbuf(&buffer_); }
+  explicit PrintEvents(std::ostream& out) : std::ostream(nullptr), buffer_(out) {
+    rdbuf(&buffer_);
+    exceptions(std::ios::badbit);  // a text without room is an error, not an event less
+  }
 
  private:
   class Buffer : public std::streambuf {
@@ -42,7 +45,12 @@ class PrintEvents : public std::ostream {
       return traits_type::not_eof(c);
     }
     std::streamsize xsputn(const char* s, std::streamsize n) override {
-      text_.append(s, size_t(n));
+      try {
+        text_.append(s, size_t(n));
+      } catch (const std::bad_alloc&) {
+        text_ = {};
+        throw;
+      }
       return n;
     }
     int sync() override {

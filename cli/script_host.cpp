@@ -28,20 +28,15 @@ void check_data(const Experiment& experiment, const lua::Paths& paths) {
 
 // gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
 // or tokens) and labels, from 0, of both parts.
-lua::Answer data_door(const std::string& json, const lua::Claim& bounds, Device& device) {
-  const Claim& claim = bounds.host;
+lua::Answer data_door(const std::string& json, const lua::Bounds& bounds, Device& device) {
   Json config{
       {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
   const Experiment experiment =
       read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data");
   check_data(experiment, bounds.paths);
-  const Dataset data = load_data(experiment, claim);
+  const Dataset data = load_data(experiment);
   lua::Answer out;
   const auto add = [&](const std::string& name, const Samples& set) {
-    // The order, and the batch as it is packed; its tensors count by themselves.
-    const auto inputs = size_t(set.count * data.inputs_each());
-    claim(size_t(set.count) * sizeof(int64_t) +
-          inputs * (data.sequences ? sizeof(int64_t) : sizeof(float)));
     std::vector<int64_t> all(static_cast<size_t>(set.count));
     std::iota(all.begin(), all.end(), int64_t(0));
     const Batches::Batch batch = Batches(data, set, device).fill(all);
@@ -75,13 +70,12 @@ void check_harmless(const TrainOptions& o, const lua::Paths& paths) {
 
 // gradus.experiment(FILE) or gradus.experiment{config = FILE, set = {"epochs=1"}, out = DIR}:
 // trains as `gradus train` does, and gives its result.
-lua::Answer experiment_door(const std::string& json, const lua::Claim& claim, bool sandboxed,
+lua::Answer experiment_door(const std::string& json, const lua::Bounds& bounds, bool sandboxed,
                             std::ostream& err) {
   const Json given = Json::parse(json);
   TrainOptions o;
   o.json = true;
-  o.claim = claim.host;
-  o.opened = claim.device;
+  o.opened = bounds.device;
   if (given.is_string())
     o.config = given.get<std::string>();
   else
@@ -98,9 +92,10 @@ lua::Answer experiment_door(const std::string& json, const lua::Claim& claim, bo
         fail(ErrorKind::value, "experiment", "there is no option \"", key,
              "\" of that kind; config, out, device (texts) and set (texts)");
   if (o.config.empty()) fail(ErrorKind::value, "experiment", "expected the file of a config");
-  if (sandboxed) check_harmless(o, claim.paths);
+  if (sandboxed) check_harmless(o, bounds.paths);
   std::ostringstream lines;
   run_train(o, lines, err);
+  if (!lines) throw std::bad_alloc();  // a stream keeps that to itself
   lua::Answer out;
   std::istringstream in(lines.str());
   for (std::string line; std::getline(in, line);)
@@ -119,8 +114,8 @@ lua::ScriptOptions script_options(const Sandbox& sandbox, Device& device, std::o
   options.limits.memory =
       sandbox.memory.empty() ? (sandboxed ? kMemory : 0) : byte_size(Json(sandbox.memory));
   options.device = &device;
-  options.doors["data"] = [&device](const std::string& json, const lua::Claim& claim) {
-    return data_door(json, claim, device);
+  options.doors["data"] = [&device](const std::string& json, const lua::Bounds& bounds) {
+    return data_door(json, bounds, device);
   };
   options.network = [](const std::string& layers, Tensor probe) {
     const Json checked =
@@ -128,8 +123,8 @@ lua::ScriptOptions script_options(const Sandbox& sandbox, Device& device, std::o
     return build_layers(read_layers(checked), probe, "layers");
   };
   options.doors["experiment"] = [&err, sandboxed](const std::string& json,
-                                                  const lua::Claim& claim) {
-    return experiment_door(json, claim, sandboxed, err);
+                                                  const lua::Bounds& bounds) {
+    return experiment_door(json, bounds, sandboxed, err);
   };
   if (const auto bar = std::make_shared<ProgressBar>(err); bar->shown())
     options.progress = [bar](const lua::LoopState* loop) {

@@ -277,7 +277,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     }
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
-  const Dataset data = load_data(experiment, options.claim);
+  const Dataset data = load_data(experiment);
   Trainer trainer(experiment, data, device);
   if (!made) made = open_folder(options);
   RunFolder& folder = *made;

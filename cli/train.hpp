@@ -19,7 +19,6 @@ struct TrainOptions {
   bool resume = false;
   bool ledger = false;  // print what every op cost
   bool json = false;
-  Claim claim{};                          // told of the data set's memory
   std::function<void(Device&)> opened{};  // told of the device before anything is made on it
 };
 // The exit code, 0. Throws Error.

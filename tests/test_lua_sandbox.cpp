@@ -116,8 +116,8 @@ TEST_CASE("lua sandbox: an error of a limit runs no more of the script") {
   // It is raised where no hook runs: a loop in a handler or a __close would never end.
   const TempFolder folder;
   const std::string loop = "function() while true do end end",
-                    closing = "local x <close> = setmetatable({}, {__close = " + loop +
-                              "}) while true do end ";
+                    closes = "local x <close> = setmetatable({}, {__close = " + loop + "}) ",
+                    closing = closes + "while true do end ";
   for (const std::string& text :
        {"xpcall(" + loop + ", " + loop + ")",
         "xpcall(xpcall, " + loop + ", " + loop + ", " + loop + ")",
@@ -126,11 +126,17 @@ TEST_CASE("lua sandbox: an error of a limit runs no more of the script") {
         "local co = coroutine.create(function() " + closing +
             " end) coroutine.resume(co) coroutine.close(co)",
         "pcall(function() " + closing + " end)",
+        // Struck while a coroutine is closed, or in one: who resumed it hears of nothing either.
+        "pcall(coroutine.wrap(function() " + closes + "error(1) end)) print(1)",
+        "local co = coroutine.create(function() " + closes +
+            "coroutine.yield() end) coroutine.resume(co) coroutine.close(co) print(1)",
+        "coroutine.resume(coroutine.create(" + loop + ")) print(1)",
         "table.sort({1, 2, 3}, function() " + closing + " end)"}) {
     CAPTURE(text);
     const ProgramRun r = gradus::test::run(
         folder, "script --max-instructions 100000 --max-seconds 20 -e '" + text + "'");
     CHECK(r.code == 5);
+    CHECK(r.out == "");
     check_has(r.err, "gradus: -e:1: stopped after 100000 instructions (--max-instructions)");
   }
   // Otherwise both are Lua's own.
@@ -224,7 +230,7 @@ TEST_CASE("lua sandbox: what goes to the host counts as memory, before it is tak
   }
 }
 
-TEST_CASE("lua sandbox: the limit of memory is one for Lua, claims and all devices") {
+TEST_CASE("lua sandbox: the limit of memory is one for Lua, C++ and all devices") {
   const auto refused = [](const std::string& text) {
     lua::ScriptOptions o;
     o.limits.memory = 32 << 20;
@@ -295,8 +301,9 @@ TEST_CASE("lua sandbox: errors have a place, however deep in C++ they are raised
   check_has(gradus::test::error_text(
                 ErrorKind::memory,
                 [&] {
-                  small.script.run("local x = 1\nprint(gradus.ones(1):expand(8, 8, 8, 8, 8, 8, 8))",
-                                   "test.lua");
+                  small.script.run(
+                      "local x = 1\nprint(gradus.ones(1):expand(8, 8, 8, 8, 8, 8, 8, 8))",
+                      "test.lua");
                 }),
             "test.lua:2: memory: ");
   // A function that C++ calls has its frames in the traceback, once; another error has its own.
@@ -352,6 +359,18 @@ TEST_CASE("lua sandbox: what a graph keeps counts as memory, and long ops look a
       "pcall(x.matmul, x, x) end'");
   CHECK(r.code == 5);
   check_has(r.err, "gradus: -e:2: stopped after 0.3 seconds (--max-seconds)");
+  // A table that refers to another twice, and so on: nothing in it, but no end of it.
+  for (const char* conversion :
+       {"gradus.tensor(t)", "gradus.zeros(1):backward(t)", "local x = gradus.ones(1) x[1] = t"}) {
+    CAPTURE(conversion);
+    const ProgramRun c = gradus::test::run(folder,
+                                           "script --max-seconds 0.3 -e 'local t = {} for i = 1, "
+                                           "60 do t = {t, t} end pcall(function()\n" +
+                                               std::string(conversion) + " end) print(1)'");
+    CHECK(c.code == 5);
+    CHECK(c.out == "");
+    check_has(c.err, "gradus: -e:1: stopped after 0.3 seconds (--max-seconds)");
+  }
 }
 
 TEST_CASE("lua sandbox: an interrupt sent to who enforces the limits ends the script") {

@@ -9,7 +9,6 @@
 #include "ops/ops.hpp"
 
 #include <cmath>
-#include <filesystem>
 
 namespace gradus::lua {
 
@@ -39,14 +38,6 @@ struct Numbers {
   std::vector<double> real;
   std::vector<int64_t> whole;
   bool any_real = false, any_whole = false;
-  Claimed claimed;
-  int64_t unclaimed = 0;
-  explicit Numbers(lua_State* L) : claimed(L) {}
-  // Some more may come. The claim is for both lists, which double as they grow.
-  void expect(int64_t more) {
-    if ((unclaimed += more) < 4096) return;
-    claimed.take(size_t(std::exchange(unclaimed, 0)) * 4 * sizeof(double));
-  }
 };
 
 void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
@@ -55,7 +46,6 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   luaL_checkstack(L, 4, "tables too deep");
   if (lua_istable(L, at)) {
     const auto length = int64_t(lua_rawlen(L, at));
-    n.expect(length);
     if (n.sizes.size() == depth) {
       if (!n.real.empty()) fail(ErrorKind::shape, "tensor", "a table among numbers");
       n.sizes.push_back(length);
@@ -83,7 +73,7 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
 }  // namespace
 
 Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
-  Numbers n(L);
+  Numbers n;
   read_numbers(L, index, 0, n);
   const DType natural = n.any_real || n.real.empty() ? DType::f32
                         : n.any_whole                ? DType::i64
@@ -138,13 +128,13 @@ void push_nested(lua_State* L, const Elements& elements, const Shape& sizes, siz
   luaL_checkstack(L, 4, "too many axes");
   lua_createtable(L, int(std::min<int64_t>(sizes[axis], 1 << 20)), 0);
   for (int64_t i = 0; i < sizes[axis]; ++i) {
+    look_at_clock(L);
     push_nested(L, elements, sizes, axis + 1, at);
     lua_rawseti(L, -2, i + 1);
   }
 }
 
-// A large tensor goes to the host in parts of some rows: what stands there beside Lua's tables is
-// under no limit.
+// A large tensor goes to the host in parts of some rows, beside Lua's tables.
 constexpr int64_t kPart = 64 << 10;
 void push_table(lua_State* L, const Tensor& t) {
   size_t at = 0;
@@ -252,7 +242,6 @@ int in_place_op(lua_State* L) {
   Tensors others;
   for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
   in_place(op, x, others);
-  count_objects(L);
   lua_settop(L, 1);
   return 1;
 }
@@ -365,12 +354,6 @@ int device(lua_State* L) {
 bool ends_with(const std::string& s, std::string_view end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
 }
-// What a tensor takes beside itself on its way to a file: its bytes in order, and a copy for them.
-void claim_file(Claimed& claimed, const Tensor& t) {
-  claimed.take(t.bytes());
-  if (!t.is_contiguous()) claimed.take(t.bytes());
-}
-
 int load_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
   at_most(L, 2, "load");
@@ -379,18 +362,11 @@ int load_file(lua_State* L) {
   const auto finished = [&](const Tensor& t) {
     return wanted.finish(wanted.dtype ? with_room(L, [&] { return cast(t, *wanted.dtype); }) : t);
   };
-  const auto loaded = [&](auto read) {
-    std::error_code unknown;  // whoever opens the file says what is wrong
-    const auto bytes = size_t(std::filesystem::file_size(path, unknown));
-    Claimed claimed(L);
-    for (int k = 0; k < 2 && !unknown; ++k) claimed.take(bytes);  // as a text and as tensors
-    return read(path, device_of(L));
-  };
-  if (ends_with(path, ".npy")) return push(L, finished(loaded(read_npy))), 1;
+  if (ends_with(path, ".npy")) return push(L, finished(read_npy(path, device_of(L)))), 1;
   if (!ends_with(path, ".safetensors"))
     fail(ErrorKind::io, path, "expected a file that ends in .npy or .safetensors");
   lua_newtable(L);
-  for (const auto& [name, t] : loaded(read_safetensors).tensors) {
+  for (const auto& [name, t] : read_safetensors(path, device_of(L)).tensors) {
     push(L, finished(t));
     lua_setfield(L, -2, name.c_str());
   }
@@ -399,21 +375,14 @@ int load_file(lua_State* L) {
 int save_file(lua_State* L) {
   const std::string path = luaL_checkstring(L, 1);
   check_path(L, path, Access::write);
-  Claimed claimed(L);
-  if (ends_with(path, ".npy")) {
-    const Tensor t = operand_at(L, 2, "save").detach();
-    claim_file(claimed, t);
-    write_npy(path, t);
-    return 0;
-  }
+  if (ends_with(path, ".npy")) return write_npy(path, operand_at(L, 2, "save").detach()), 0;
   if (!ends_with(path, ".safetensors") || !lua_istable(L, 2))
     fail(ErrorKind::io, path,
          "a tensor goes to a file that ends in .npy, a table {name = tensor} to .safetensors");
   std::map<std::string, Tensor> sorted;
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "save", "tensors need names");
-    const Tensor& t = sorted[lua_tostring(L, -2)] = operand_at(L, -1, "save").detach();
-    claim_file(claimed, t);
+    sorted[lua_tostring(L, -2)] = operand_at(L, -1, "save").detach();
   }
   write_safetensors(path, NamedTensors(sorted.begin(), sorted.end()));
   return 0;

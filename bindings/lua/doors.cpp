@@ -31,6 +31,7 @@ Json json_at(lua_State* L, int index, int depth) {
   each_of(L, at, [&] { out.push_back(json_at(L, -1, depth + 1)); });
   if (length > 0) return out;
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
+    look_at_clock(L);
     if (lua_type(L, -2) != LUA_TSTRING)
       fail(ErrorKind::value, "table", "a key is ", kind_at(L, -2),
            "; names or 1, 2, ... are expected");
@@ -62,13 +63,8 @@ void push_json(lua_State* L, const Json& j) {
 // gradus.NAME(argument): the answer's table, with its tensors by name
 int ask(lua_State* L) {
   const auto& door = *static_cast<const Door*>(lua_touserdata(L, lua_upvalueindex(1)));
-  Answer answer;
-  {
-    Claimed claimed(L);
-    answer = door(json_at(L, 1).dump(),
-                  {[&](size_t bytes) { claimed.take(bytes); },
-                   [&](Device& device) { limit_memory_of(L, device); }, paths_of(L)});
-  }
+  const Answer answer = door(json_at(L, 1).dump(),
+                             {[&](Device& device) { limit_memory_of(L, device); }, paths_of(L)});
   push_json(L, Json::parse(answer.json));
   for (const auto& [name, tensor] : answer.tensors) {
     push(L, tensor);

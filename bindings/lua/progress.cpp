@@ -73,6 +73,7 @@ int set(lua_State* L) {
   if (!loop_view(L)) return 0;
   std::vector<std::string> values;
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    look_at_clock(L);
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "progress", "values need names");
     std::string text;
     if (const Tensor* const t = tensor_at(L, -1)) {
@@ -108,7 +109,7 @@ int collect(lua_State* L) {
 void open_progress(lua_State* L) {
   luaL_newmetatable(L, kBar);
   const luaL_Reg functions[] = {
-      {"__call", bind<next>}, {"__close", close}, {"__gc", collect}, {nullptr, nullptr}};
+      {"__call", bind<next>}, {"__close", bind<close>}, {"__gc", collect}, {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
   const luaL_Reg methods[] = {{"set", bind<set>}, {nullptr, nullptr}};
   luaL_newlib(L, methods);

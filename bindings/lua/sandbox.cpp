@@ -8,10 +8,11 @@
 
 namespace gradus::lua {
 
-int print(lua_State* L) {
+static int print_values(lua_State* L) {
   if (state_of(L).options.progress) state_of(L).options.progress(nullptr);
   std::ostream* const to = state_of(L).options.out;
   std::ostream& out = to ? *to : std::cout;
+  if (out.exceptions() != std::ios::goodbit) out.clear();  // the text before was an error
   for (int i = 1, n = lua_gettop(L); i <= n; ++i) {
     size_t length = 0;
     const char* const text = luaL_tolstring(L, i, &length);
@@ -22,6 +23,7 @@ int print(lua_State* L) {
   out << std::endl;
   return 0;
 }
+int print(lua_State* L) { return bind<print_values>(L); }
 
 namespace {
 
@@ -74,6 +76,7 @@ int close_coroutine(lua_State* L) {
   if (lua_status(thread) == LUA_OK && lua_getstack(thread, 0, &frame))
     return luaL_error(L, "cannot close a %s coroutine", thread == L ? "running" : "normal");
   lua_pushboolean(L, lua_resetthread(thread) == LUA_OK);
+  if (!state_of(L).over.empty()) count(L);  // struck by a __close
   if (lua_toboolean(L, -1)) return 1;
   lua_xmove(thread, L, 1);
   return 2;
@@ -94,6 +97,7 @@ int resume_wrapped(lua_State* L) {
   }
   if (!state_of(L).over.empty()) count(L);
   if (lua_status(thread) != LUA_OK) lua_resetthread(thread);  // it did not just refuse
+  if (!state_of(L).over.empty()) count(L);                    // struck by a __close
   lua_xmove(thread, L, 1);
   if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
     luaL_where(L, 1);

@@ -10,8 +10,8 @@ namespace gradus::lua {
 
 namespace {
 
-constexpr size_t kSpares = 1024;         // freed blocks that are kept for the next tensors
-constexpr size_t kUnchecked = 16 << 10;  // bytes: to look at the pool takes longer than to allocate
+constexpr size_t kSpares = 1024;       // freed blocks that are kept for the next tensors
+constexpr size_t kMessage = 64 << 10;  // bytes of an error's text that are told
 
 std::string bytes_text(size_t n) {
   if (n % (1u << 30) == 0) return join(int64_t(n >> 30), "GiB");
@@ -24,25 +24,32 @@ std::string stopped_after(double seconds) {
   return join("stopped after ", seconds, " seconds (--max-seconds)");
 }
 
-// Of the engine's objects (tensors, nodes) with what they keep beside their elements: measured, 250
-// on a chain of sin, 700 on sums of products.
-constexpr size_t kObjectBytes = 400;
-
-size_t bytes_of(const State& s) {
-  size_t all = s.bytes + s.claimed;
-  if (const int64_t made = live_objects() - s.objects; made > 0) all += size_t(made) * kObjectBytes;
+// What the script has made beside the heap, where the pools of devices with host memory lie.
+size_t elsewhere(const State& s) {
+  size_t all = 0;
   for (const State::Limited& d : s.devices) {
+    if (d.device->host_memory()) continue;
     const size_t live = d.device->pool().stats().live;
     all += live > d.live ? live - d.live : 0;
   }
   return all;
+}
+size_t bytes_of(const State& s) {
+  const size_t live = heap::live();
+  return (live > s.before ? live - s.before : 0) + elsewhere(s);
+}
+
+// What pools keep for reuse is memory, too.
+size_t bytes_after_trim(const State& s) {
+  for (const State::Limited& d : s.devices) d.device->pool().trim();
+  heap::trim();
+  return bytes_of(s);
 }
 
 void* allocate(void* user, void* old, size_t old_size, size_t size) {
   State& s = *static_cast<State*>(user);
   if (!old) old_size = 0;
   if (size == 0) {
-    s.bytes -= old_size;
     if (old && old_size == s.block) {
       bury(s, old);
       if (s.spares < kSpares) {
@@ -54,23 +61,18 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
     std::free(old);
     return nullptr;
   }
-  if (size > old_size && s.options.limits.memory > 0) {
-    s.unchecked += size - old_size;
-    if (s.unchecked > kUnchecked) {
-      if (bytes_of(s) + (size - old_size) > s.options.limits.memory) {
-        s.out_of_memory = true;
-        return nullptr;
-      }
-      s.unchecked = 0;
-    }
+  s.asked = size;
+  if (size > old_size && s.lua_most > 0 && heap::live() + (size - old_size) > s.lua_most &&
+      bytes_after_trim(s) + (size - old_size) > s.options.limits.memory) {
+    s.out_of_memory = true;
+    return nullptr;
   }
-  s.bytes += size - old_size;
   if (!old && size == s.block && s.spare) {
     --s.spares;
     return std::exchange(s.spare, s.spare->next);
   }
   void* const p = std::realloc(old, size);
-  if (!p) s.bytes -= size - old_size;
+  if (!p) s.out_of_memory = true;
   return p;
 }
 
@@ -83,7 +85,8 @@ void lift_limits(State& s) {
   lua_sethook(s.L, nullptr, 0, 0);
   s.over.clear();
   s.options.limits = {};
-  s.memory = 0;
+  s.look_above = SIZE_MAX;
+  s.lua_most = 0;
   for (const State::Limited& d : s.devices) d.device->pool().set_limit(d.limit);
   s.devices.clear();
 }
@@ -100,7 +103,10 @@ int add_traceback(lua_State* L) {
     }
   }
   keep_traceback(L);
-  lua_pushfstring(L, "%s\n%s", lua_tostring(L, 1), state_of(L).traceback.c_str());
+  size_t length = 0;
+  const char* const text = lua_tolstring(L, 1, &length);
+  lua_pushlstring(L, text, std::min(length, kMessage));
+  lua_pushfstring(L, "%s\n%s", lua_tostring(L, -1), state_of(L).traceback.c_str());
   return 1;
 }
 
@@ -111,8 +117,10 @@ int add_traceback(lua_State* L) {
   lua_settop(s.L, 0);
   if (!s.over.empty()) fail(s.interrupted ? ErrorKind::interrupted : ErrorKind::numeric, "", text);
   const size_t line = std::min(text.find('\n'), text.size());  // the traceback stands below
+  const bool told = !s.kind_text.empty() && text.find(s.kind_text) < line;
   const bool no_memory = s.out_of_memory && (text.find("not enough memory") < line ||
-                                             text.find("leaves no room") < line);
+                                             text.find("leaves no room") < line ||
+                                             (told && s.kind == ErrorKind::memory));
   if (!s.options.unsafe && status == LUA_ERRRUN)
     for (const char* gone :
          {"(global 'io')", "(global 'package')", "(global 'debug')", "(global 'dofile')",
@@ -146,8 +154,15 @@ void run_chunk(State& s, int arguments, int results) {
   lua_pushcfunction(s.L, add_traceback);
   lua_insert(s.L, 1);
   s.begin = std::chrono::steady_clock::now();
-  const DeviceScope scope(*s.device);
-  const int status = lua_pcall(s.L, arguments, results, 1);
+  int status = LUA_OK;
+  {
+    const DeviceScope scope(*s.device);
+    // Lua itself, and calls as they end, keep to the limit; within one call it is a little higher,
+    // so that few are refused a small block somewhere in the midst of it.
+    const size_t most = s.options.limits.memory;
+    const heap::Bounded bound(most ? s.before + most + most / 16 : 0);
+    status = lua_pcall(s.L, arguments, results, 1);
+  }
   if (s.options.progress) s.options.progress(nullptr);
   if (s.ended) return lua_settop(s.L, 0), lift_limits(s);
   if (status != LUA_OK) raise(s, status);
@@ -183,7 +198,16 @@ std::string_view lua_part(std::string_view text) {
   return text;
 }
 
+namespace {
+// From now on every instruction raises the error again; below a coroutine, too.
+void stop(lua_State* L) {
+  for (lua_State* const thread : {state_of(L).L, L})
+    lua_sethook(thread, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+}  // namespace
+
 void count(lua_State* L) {
+  const heap::Unbounded room;
   State& s = state_of(L);
   if (s.over.empty()) {
     s.instructions += kHookEvery;
@@ -199,7 +223,7 @@ void count(lua_State* L) {
     else
       return;
   }
-  lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  stop(L);
   push_error(L, s.over.c_str());
   lua_error(L);
 }
@@ -217,9 +241,13 @@ void push_error(lua_State* L, const char* text) {
 
 int keep_traceback(lua_State* L) {
   if (lua_type(L, 1) != LUA_TSTRING) return 1;
+  const heap::Unbounded room;
   State& s = state_of(L);
   luaL_traceback(L, L, nullptr, 1);
-  const std::string text = lua_tostring(L, 1), now = lua_tostring(L, -1);
+  size_t length = 0;
+  const char* const whole = lua_tolstring(L, 1, &length);
+  const std::string text = join(std::string_view(whole, std::min(length, kMessage)), length),
+                    now = lua_tostring(L, -1);
   lua_pop(L, 1);
   // On its way through C++ code an error loses its innermost frames; the others are still the same.
   constexpr std::string_view head = "stack traceback:";
@@ -231,49 +259,55 @@ int keep_traceback(lua_State* L) {
 
 void limit_memory_of(lua_State* L, Device& device) {
   State& s = state_of(L);
-  if (s.memory == 0) return;
+  const size_t memory = s.options.limits.memory;
+  if (memory == 0) return;
   for (const State::Limited& d : s.devices)
     if (d.device == &device) return;
   const size_t before = device.pool().limit(), live = device.pool().stats().live;
-  const size_t most = live + s.memory;
+  const size_t most = live + memory;
   s.devices.push_back({&device, before, live});
+  if (!device.host_memory()) s.look_after = memory / 32;
   if (before == 0 || before > most) device.pool().set_limit(most);
-}
-
-Claimed::Claimed(lua_State* L) : L_(L), before_(state_of(L).claimed) {}
-Claimed::~Claimed() { state_of(L_).claimed = before_; }
-void Claimed::take(size_t bytes) {
-  State& s = state_of(L_);
-  const size_t most = s.options.limits.memory;
-  if (most > 0 && bytes_of(s) <= most && bytes > most - bytes_of(s)) collect_all(L_);
-  const size_t used = bytes_of(s);
-  if (most > 0 && (used > most || bytes > most - used))
-    fail(ErrorKind::memory, "memory", "data of ", bytes_text(bytes),
-         " leaves no room: ", bytes_text(used), " are in use");
-  s.claimed += bytes;
 }
 
 void keep_limit(lua_State* L) {
   State& s = state_of(L);
-  s.uncollected += std::exchange(s.made, 0);
-  const size_t used = bytes_of(s);
-  if (used <= s.memory && (s.uncollected <= s.memory / 8 || used <= s.memory / 4 * 3)) return;
-  collect_all(L);
-  s.uncollected = 0;
-  if (const size_t left = bytes_of(s); left > s.memory)
-    fail(ErrorKind::memory, "memory", "the last result leaves no room: ", bytes_text(left),
-         " are in use, by Lua and by tensors on all devices");
+  s.made = 0;
+  const size_t most = s.options.limits.memory;
+  size_t used = bytes_of(s);
+  if (used > most || used > s.collected + most / 8) {
+    collect_all(L);
+    used = bytes_of(s);
+    if (used > most) used = bytes_after_trim(s);
+    s.collected = used;
+  }
+  s.lua_most = s.before + most - std::min(most, elsewhere(s));
+  if (used > most) {
+    s.look_above = 0;
+    fail(ErrorKind::memory, "memory", "the last result leaves no room: ", bytes_text(used),
+         " are in use, by Lua, by C++ and by tensors on all devices");
+  }
+  s.look_above = std::max(heap::live() + most / 32, s.before + most / 4 * 3);
 }
 
 void keep_time(lua_State* L) {
   State& s = state_of(L);
   const std::chrono::duration<double> past = std::chrono::steady_clock::now() - s.begin;
   const double most = s.options.limits.seconds;
-  if (!s.over.empty() || most == 0 || past.count() <= most) return;
-  s.over = stopped_after(most);
-  for (lua_State* const thread : {s.L, L})
-    lua_sethook(thread, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-  fail(ErrorKind::numeric, "", s.over);
+  if (s.over.empty()) {
+    if (s.interrupted)
+      s.over = "interrupted";
+    else if (most > 0 && past.count() > most)
+      s.over = stopped_after(most);
+  }
+  if (s.over.empty()) return;
+  stop(L);
+  fail(s.interrupted ? ErrorKind::interrupted : ErrorKind::numeric, "", s.over);
+}
+
+const char* note_refused(lua_State* L) {
+  state_of(L).out_of_memory = true;
+  return "memory: what this makes leaves no room";
 }
 
 void note(lua_State* L, const Error& e) {
@@ -319,9 +353,7 @@ void look(lua_State* L, const Tensors& roots, const Tensors& seeds, Moment momen
   s.leaves = variables(L);
   s.ended = true;
   s.over = "ended to be looked at";
-  // As for a limit; the thread below a coroutine must not go on either.
-  for (lua_State* const thread : {s.L, L})
-    lua_sethook(thread, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+  stop(L);  // as for a limit
   luaL_error(L, "%s", s.over.c_str());
 }
 
@@ -344,8 +376,12 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     written.insert(written.begin(), {".", options.folder});
     s.paths = Paths(written, options.read);
   }
-  s.memory = options.limits.memory;
-  s.objects = live_objects();
+  if (const size_t most = options.limits.memory; most > 0) {
+    for (Device* const d : open_devices()) d->pool().trim();  // what lies there is not its own
+    s.before = heap::live();
+    s.look_above = s.before + most / 4 * 3;
+    s.lua_most = s.before + most;
+  }
   s.L = lua_newstate(allocate, &s);
   if (!s.L) fail(ErrorKind::memory, "script", "no memory for Lua");
   *static_cast<Types**>(lua_getextraspace(s.L)) = &s;
@@ -356,9 +392,8 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     std::random_device random;
     own.mark = random() | uint64_t(random()) << 32;
     lua_gc(L, LUA_GCSTOP);
-    const size_t before = own.bytes;
     lua_newuserdatauv(L, kBoxBytes, 0);
-    own.block = own.bytes - before;
+    own.block = own.asked;
     lua_pop(L, 1);
     lua_gc(L, LUA_GCRESTART);
     open_libraries(L, own.options.unsafe);
@@ -424,8 +459,7 @@ bool Script::run_line(const std::string& text) {
   State& s = *state_;
   lua_State* const L = s.L;
   s.over.clear();
-  s.interrupted = false;
-  s.out_of_memory = false;
+  s.interrupted = s.due = s.out_of_memory = false;
   limited(s) ? lua_sethook(L, hook, LUA_MASKCOUNT, kHookEvery) : lua_sethook(L, nullptr, 0, 0);
   // As an expression first, so that nobody has to type `return`. What is begun as either goes on.
   if (load(s, "return " + text, "input") != LUA_OK) {
@@ -446,6 +480,7 @@ bool Script::run_line(const std::string& text) {
 
 void Script::interrupt() {
   state_->interrupted = true;
+  state_->due = true;
   lua_sethook(state_->L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 

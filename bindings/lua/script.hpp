@@ -17,7 +17,7 @@
 namespace gradus::lua {
 
 struct Limits {               // 0: none
-  size_t memory = 0;          // bytes of Lua, claims and tensors on all devices together
+  size_t memory = 0;          // bytes of the heap and of all devices, since its beginning
   double seconds = 0;         // of Lua code; a loop inside a C function is the caller's to end
   uint64_t instructions = 0;  // of Lua's machine, to the next thousand
 };
@@ -28,13 +28,12 @@ struct Answer {
   std::string json = "{}";
   std::vector<std::pair<std::string, Tensor>> tensors{};
 };
-// What a door takes counts under the script's limit, where there is no room with Error(memory).
-struct Claim {
-  std::function<void(size_t bytes)> host;      // until the door answers
-  std::function<void(Device& device)> device;  // tensors on it, until the script ends
+// What a door must keep to, as the script does.
+struct Bounds {
+  std::function<void(Device& device)> device;  // told of each before anything is made on it
   const Paths& paths;                          // that the script may touch
 };
-using Door = std::function<Answer(const std::string& json, const Claim& claim)>;
+using Door = std::function<Answer(const std::string& json, const Bounds& bounds)>;
 
 // Is this attribute an axis, which scripts count from 1?
 bool is_axis(const OpInfo& op, const AttrSpec& spec);
@@ -61,7 +60,7 @@ using LoopView = std::function<void(const LoopState*)>;
 struct ScriptOptions {
   bool unsafe = false;  // all of Lua's libraries, bytecode too
   Limits limits{};
-  std::string folder = ".";              // its own, where `require` looks
+  std::string folder = ".";  // its own, where `require` looks
   // Folders that it may touch in the sandbox beside its own and the working one; what it may write
   // it may read.
   std::vector<std::string> read{}, write{};

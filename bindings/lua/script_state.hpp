@@ -17,19 +17,18 @@ struct Script::State : Types {
   Paths paths;
   Device* device = nullptr;
   lua_State* L = nullptr;
-  size_t uncollected = 0;  // of tensors, made since all was
-  size_t bytes = 0;        // of Lua's own
+  size_t before = 0;       // live bytes of the heap
+  size_t lua_most = 0;     // of the heap, for Lua's own; 0: no limit
+  size_t collected = 0;    // bytes that were left when all was collected
+  size_t asked = 0;        // of the block that Lua wanted last
   Spare* spare = nullptr;  // a list,
   size_t spares = 0;       // and its length
-  size_t unchecked = 0;    // of them, since the last look at all
-  size_t claimed = 0;      // host memory of a door
   struct Limited {
     Device* device;
     size_t limit, live;  // of its pool, before
   };
   std::vector<Limited> devices{};
   bool out_of_memory = false;         // was anything refused by the limit?
-  int64_t objects = 0;                // of the engine, before
   ErrorKind kind = ErrorKind::value;  // of the last error of the engine
   std::string kind_text{};
   uint64_t instructions = 0;

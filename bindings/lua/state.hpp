@@ -5,6 +5,7 @@
 // file and line before it. Lua's own errors are exceptions of no standard type and pass through f,
 // whose destructors run; so nothing here may catch (...).
 #pragma once
+#include "bindings/lua/heap.hpp"
 #include "bindings/lua/script.hpp"
 #include "engine/device.hpp"
 #include "engine/graph.hpp"
@@ -15,6 +16,7 @@
 #include <exception>
 #include <functional>
 #include <lua.hpp>
+#include <new>
 #include <nlohmann/json_fwd.hpp>
 
 namespace gradus::audit {
@@ -40,27 +42,12 @@ class Raised : public std::exception {
 
 // The script's limit of memory holds on this device too, until the script's end.
 void limit_memory_of(lua_State* L, Device& device);
-// Tensors were made: do they, on all devices, Lua and what is claimed fit together? Collects near
-// the limit, where Lua's own emergency collection would come too late to free tensors.
+// Does all that the script made fit under its limit, on the host and on other devices? Collects
+// near the limit, where Lua's own emergency collection would come too late to free tensors.
 // Error(memory).
 void keep_limit(lua_State* L);
-// Is the script's time over? Then Error(numeric), and no pcall swallows it.
+// Is the script's time over, or was it interrupted? Then an Error that no pcall swallows.
 void keep_time(lua_State* L);
-// A recorded op keeps objects alive, though no new tensor goes to Lua.
-void count_objects(lua_State* L);
-// Host memory under the script's limit, while it lives.
-class Claimed {
- public:
-  explicit Claimed(lua_State* L);
-  ~Claimed();
-  Claimed(const Claimed&) = delete;
-  Claimed& operator=(const Claimed&) = delete;
-  void take(size_t bytes);  // Error(memory)
-
- private:
-  lua_State* L_;
-  size_t before_;
-};
 
 // May the script touch this file? Else Error(io).
 const Paths& paths_of(lua_State* L);
@@ -71,6 +58,13 @@ void push_error(lua_State* L, const char* text);
 
 // Takes note of an interrupt, which no pcall may swallow, and of a lack of memory.
 void note(lua_State* L, const Error& e);
+// A block was refused: the text of that.
+const char* note_refused(lua_State* L);
+
+// In every loop over what a script gave, which may be endless without holding much.
+inline void look_at_clock(lua_State* L);
+// After every call: C++ code makes things that Lua knows nothing of.
+inline void keep_limits(lua_State* L);
 
 // The line of the script that runs, "train.lua:12", for the nodes recorded there. Made only while
 // somebody looks on.
@@ -85,17 +79,26 @@ class Place {
 template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
+    int results = 0;
     if (call_listener || detecting_anomaly()) [[unlikely]] {
       const Place here(L);
-      return F(L);
+      results = F(L);
+    } else {
+      results = F(L);
     }
-    return F(L);
+    keep_limits(L);
+    return results;
   } catch (const Raised& e) {
     e.push(L);
   } catch (const Error& e) {
+    const heap::Unbounded room;
     note(L, e);
     push_error(L, e.what());
+  } catch (const std::bad_alloc&) {
+    const heap::Unbounded room;
+    push_error(L, note_refused(L));
   } catch (const std::exception& e) {
+    const heap::Unbounded room;
     push_error(L, e.what());
   }
   return lua_error(L);
@@ -115,6 +118,7 @@ auto with_room(lua_State* L, F&& f) {
     return f();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::memory) throw;
+  } catch (const std::bad_alloc&) {
   }
   collect_all(L);
   return f();
@@ -150,8 +154,9 @@ struct Types {
   size_t block = 0;               // bytes that Lua allocates for such a userdata; 0: not known yet
   std::vector<Tensor> dead = {};  // taken out of userdata, to be freed
   bool sandboxed = true;
-  size_t memory = 0;                    // the limit; 0: none
-  size_t made = 0;                      // bytes of tensors since keep_limit(), under a limit
+  size_t look_above = SIZE_MAX;         // live bytes of the heap: then look at the limit
+  size_t look_after = 0;                // bytes of tensors, the same; 0: they are in the heap
+  size_t made = 0;                      // of tensors since the last look
   std::atomic<bool> due = false;        // look at the clock
   const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
   struct Late {
@@ -162,6 +167,15 @@ struct Types {
   std::shared_ptr<const bool> open = std::make_shared<const bool>(true);  // until the state closes
 };
 inline Types& types_of(lua_State* L) { return **static_cast<Types**>(lua_getextraspace(L)); }
+inline void look_at_clock(lua_State* L) {
+  if (types_of(L).due.load(std::memory_order_relaxed)) [[unlikely]]
+    keep_time(L);
+}
+inline void keep_limits(lua_State* L) {
+  look_at_clock(L);
+  if (const Types& types = types_of(L); heap::live() > types.look_above) [[unlikely]]
+    keep_limit(L);
+}
 
 extern const size_t kBoxBytes;  // of a userdata that holds a tensor, without Lua's own
 // For the allocator: a block of Types::block bytes is about to be freed.
@@ -187,6 +201,7 @@ template <class F>
 void each_of(lua_State* L, int index, F&& f) {
   const int at = lua_absindex(L, index);
   for (int64_t i = 1, n = int64_t(lua_rawlen(L, at)); i <= n; ++i, lua_pop(L, 1)) {
+    look_at_clock(L);
     lua_rawgeti(L, at, i);
     f();
   }

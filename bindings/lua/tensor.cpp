@@ -54,12 +54,8 @@ Tensor ends(const Tensor& t, int64_t axis) {
               ends(slice(t, axis, n - kEnds / 2, n), axis + 1)},
              axis);
 }
-std::string elements_text(lua_State* L, const Tensor& t) {
+std::string elements_text(const Tensor& t) {
   if (t.numel() <= kLarge) return t.to_string();
-  double bytes = 4 * sizeof(double);  // of an element, as a number and as text
-  for (const int64_t n : t.sizes()) bytes *= double(std::min(n, kEnds));
-  Claimed claimed(L);
-  claimed.take(size_t(std::min(bytes, 1e18)));
   const NoGrad off;
   const audit::Unwatched quiet;
   return ends(t.detach(), 0).to_string();
@@ -67,7 +63,7 @@ std::string elements_text(lua_State* L, const Tensor& t) {
 
 int text(lua_State* L) {
   const Tensor& t = self(L);
-  std::string s = t.defined() ? elements_text(L, t) : "freed tensor";
+  std::string s = t.defined() ? elements_text(t) : "freed tensor";
   if (t.defined() && t.rank() > 0) s += join("\n", t.dtype(), " ", to_text(t.sizes()));
   lua_pushlstring(L, s.data(), s.size());
   return 1;
@@ -222,23 +218,14 @@ int set(lua_State* L) {
 
 }  // namespace
 
-void count_objects(lua_State* L) {
-  Types& types = types_of(L);
-  if (types.due.load(std::memory_order_relaxed)) keep_time(L);
-  types.made += kBody;
-  if (types.memory > 0 && types.made > types.memory / 32) keep_limit(L);
-}
-
 void push(lua_State* L, Tensor t) {
   if (!t.defined()) return lua_pushnil(L);
   static thread_local size_t debt = 0;  // bytes the collector was not told of
   debt += kBody + t.bytes();
   Types& types = types_of(L);
-  if (types.due.load(std::memory_order_relaxed)) keep_time(L);
-  if (types.memory > 0) {
-    types.made += kBody + t.bytes();
-    if (types.made > types.memory / 32) keep_limit(L);
-  }
+  // Before Lua is refused the few bytes of the userdata: its own error knows no line.
+  keep_limits(L);
+  if (types.look_after > 0 && (types.made += t.bytes()) > types.look_after) keep_limit(L);
   new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{types.mark, std::move(t)};
   lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
   lua_setmetatable(L, -2);
@@ -286,17 +273,20 @@ void bury(Types& types, void* block) {
   std::memcpy(&mark, at, sizeof mark);
   if (mark != types.mark) return;
   auto* const box = reinterpret_cast<Box*>(at);
+  const heap::Unbounded room;  // no error may come of freeing
   types.dead.push_back(std::move(box->tensor));
   box->~Box();
   std::memset(at, 0, sizeof mark);
 }
 void free_dead(Types& types) {
+  const heap::Unbounded room;
   while (!types.dead.empty()) {  // to free one may end in code that drops more
     const Tensor last = std::move(types.dead.back());
     types.dead.pop_back();
   }
 }
 void collect_all(lua_State* L) {
+  const heap::Unbounded room;
   lua_gc(L, LUA_GCCOLLECT);
   free_dead(types_of(L));
 }

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,6 @@ struct Samples {
   std::vector<int32_t>
       labels;  // in [0, classes) or kNoLabel; one a sample, of sequences one a token
 };
-
-// Told how many bytes of host memory a set is about to take; it may throw.
-using Claim = std::function<void(size_t bytes)>;
 
 // Grey images of rows x cols, or sequences of cols tokens (then rows is 1).
 struct Dataset {

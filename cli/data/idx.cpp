@@ -88,12 +88,10 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
        looked_for);
 }
 
-Samples load_part(const std::string& folder, const std::string& part, Dataset& data,
-                  const Claim& claim) {
+Samples load_part(const std::string& folder, const std::string& part, Dataset& data) {
   const std::string image_file = find_file(folder, part + "-images", "idx3-ubyte");
   const std::string label_file = find_file(folder, part + "-labels", "idx1-ubyte");
   const Idx images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
-  if (claim) claim(images.bytes.size() + labels.bytes.size() * sizeof(int32_t));
   if (images.sizes[1] == 0 || images.sizes[2] == 0)
     fail(ErrorKind::io, image_file, "images are ", images.sizes[1], " x ", images.sizes[2],
          ", expected at least one pixel");
@@ -162,11 +160,11 @@ Idx read_idx(const std::string& path, size_t rank) {
   return parse_idx(read_gz(path, kMaxBytes, look), path, rank);
 }
 
-Dataset load_idx(const std::string& folder, const Claim& claim) {
+Dataset load_idx(const std::string& folder) {
   Dataset data;
   data.name = folder;
-  data.train = load_part(folder, "train", data, claim);
-  data.test = load_part(folder, "t10k", data, claim);
+  data.train = load_part(folder, "train", data);
+  data.test = load_part(folder, "t10k", data);
   return data;
 }
 
