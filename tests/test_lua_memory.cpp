@@ -1,11 +1,14 @@
 // Lua: --max-memory bounds what a script takes of the machine, by whatever door: the limit counts
 // blocks of the heap, this looks at resident memory.
+#include "bindings/lua/heap.hpp"
 #include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 using namespace gradus;
 using gradus::test::check_has;
@@ -269,3 +272,52 @@ local kept = {} for i = 1, 1e9 do kept[i] = gradus.ones(i % 1000 + 1):requires_g
     check_has(b.run.err, join("(the limit is ", mib, "MiB, --max-memory)"));
   }
 }
+
+#ifndef GRADUS_SANITIZED
+TEST_CASE("lua memory: blocks are counted however they are asked for, and refused to one thread") {
+  constexpr int64_t kMib = 1 << 20, kNear = 128 << 10;  // what threads have not told of yet
+  const auto before = int64_t(heap::live());
+  const auto more = [&](int64_t bytes) {
+    const int64_t now = int64_t(heap::live()) - before;
+    return now > bytes - kNear && now < bytes + kNear;
+  };
+  void* p = std::malloc(kMib);
+  CHECK(more(kMib));
+  p = std::realloc(p, 3 * kMib);
+  CHECK(more(3 * kMib));
+  void* const q = std::calloc(kMib, 2);
+  void* const r = std::aligned_alloc(2 * kMib, 2 * kMib);
+  CHECK(more(7 * kMib));
+  std::free(p);
+  auto text = std::make_unique<std::string>(2 * kMib, 'x');
+  CHECK(more(6 * kMib));
+  std::thread([&] { text.reset(), text = std::make_unique<std::string>(kMib, 'x'); }).join();
+  CHECK(more(5 * kMib));
+  std::vector<std::unique_ptr<char[]>> small;
+  for (int k = 0; k < 4096; ++k) small.push_back(std::make_unique<char[]>(1000));
+  CHECK(int64_t(heap::live()) - before > 5 * kMib + 4096 * 1000 - kNear);
+  small.clear();
+  {
+    const heap::Bounded bound(size_t(before + 6 * kMib));
+    CHECK(std::malloc(2 * kMib) == nullptr);
+    const volatile size_t many = SIZE_MAX / 2;  // the compiler would warn of it
+    CHECK(std::calloc(many, 4) == nullptr);
+    CHECK_THROWS_AS(std::string(2 * kMib, 'x'), std::bad_alloc);
+    CHECK_THROWS_AS(
+        [&] {
+          for (int k = 0; k < 1 << 20; ++k) small.push_back(std::make_unique<char[]>(1000));
+        }(),
+        std::bad_alloc);
+    small.clear();
+    std::free(std::malloc(kMib / 2));
+    std::thread([] { CHECK(std::string(4 * kMib, 'x').size() == 4 * kMib); }).join();
+    const heap::Unbounded room;
+    CHECK(std::string(4 * kMib, 'x').size() == 4 * kMib);
+  }
+  std::free(q);
+  std::free(r);
+  text.reset();
+  small.shrink_to_fit();
+  CHECK(more(0));
+}
+#endif
