@@ -4,7 +4,7 @@
 
 #include "engine/device.hpp"
 #include "engine/error.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -67,7 +67,8 @@ const char* slot_name(int slot) {
 std::string difference(const gd_table* table, const StatementSide& host) {
   const int32_t n = std::min(host.count, table->statement_count);
   for (int32_t i = 0; i < n; ++i) {
-    const std::string ours = host.text(i), theirs = table->statement_text(i);
+    const char* const text = table->statement_text(i);
+    const std::string ours = host.text(i), theirs = text ? text : "";
     if (ours != theirs)
       return join("statement ", i, " is \"", ours, "\" here and \"", theirs, "\" in the module");
   }
@@ -92,14 +93,16 @@ std::pair<std::string, int> split_name(std::string_view name) {
 
 }  // namespace
 
-Device::Device(const gd_table* table, int index, gd_device* handle, std::string name)
+Device::Device(const gd_table* table, int index, gd_device* handle, std::string name,
+               std::string lacks)
     : name_(std::move(name)),
       kind_(table->kind),
       index_(index),
       table_(table),
       handle_(handle),
       host_memory_(table->capabilities && (table->capabilities(handle) & GD_CAP_HOST_MEMORY) != 0),
-      pool_({this, raw_allocate, raw_release}, name_) {}
+      pool_({this, raw_allocate, raw_release}, name_),
+      lacks_(std::move(lacks)) {}
 
 gd_info Device::info() const {
   gd_info info{};
@@ -112,8 +115,13 @@ gd_info Device::info() const {
 
 gd_status KernelWrapper::Next::operator()(gd_error& error) const { return (*this)(call, error); }
 gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) const {
-  if (depth > 0) return device.wrappers_[depth - 1]->call(c, Next{device, c, depth - 1}, error);
-  return device.table_->slot[c.slot](device.handle_, nullptr, &c, &error);
+  if (depth > 0) return device.wrappers()[depth - 1]->call(c, Next{device, c, depth - 1}, error);
+  const auto slot = device.table_->slot[c.slot];
+  const gd_status status = slot(device.handle_, nullptr, &c, &error);
+  if (status != GD_OOM || device.host_memory_ || device.pool_.stats().cached == 0) return status;
+  // What a module wants for itself, before it begins, may be what the pool keeps.
+  device.pool_.trim();
+  return slot(device.handle_, nullptr, &c, &error);
 }
 
 void Device::run(const gd_call& call) {
@@ -130,7 +138,7 @@ void Device::run(const gd_call& call) {
   if (!offers(gd_slot(call.slot)))
     fail(ErrorKind::device, current_op(), "device ", name_, " has no kernel for slot ",
          slot_name(call.slot));
-  const gd_status status = KernelWrapper::Next{*this, call, wrappers_.size()}(error);
+  const gd_status status = KernelWrapper::Next{*this, call, wrappers().size()}(error);
   if (status != GD_OK) {
     error.text[sizeof error.text - 1] = 0;
     fail(kind_of(status), *current_op() ? current_op() : slot_name(call.slot),
@@ -139,13 +147,13 @@ void Device::run(const gd_call& call) {
 }
 
 void Device::copy_in(void* to, const void* from, size_t bytes, bool constant) {
-  for (KernelWrapper* w : wrappers_) w->copied_in(to, from, bytes, constant);
+  for (KernelWrapper* w : wrappers()) w->copied_in(to, from, bytes, constant);
   gd_error error{};
   if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_HOST_TO_DEVICE, &error) != GD_OK)
     fail(ErrorKind::device, "copy", "to ", name_, ": ", error.text);
 }
 void Device::copy_out(void* to, const void* from, size_t bytes) {
-  for (KernelWrapper* w : wrappers_) w->unseen("values are read on the host");
+  for (KernelWrapper* w : wrappers()) w->unseen("values are read on the host");
   synchronize();
   gd_error error{};
   if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_DEVICE_TO_HOST, &error) != GD_OK)
@@ -157,19 +165,40 @@ void Device::synchronize() {
     fail(ErrorKind::device, "synchronize", name_, ": ", error.text);
 }
 
-void Device::push(KernelWrapper* wrapper) { wrappers_.push_back(wrapper); }
-void Device::pop(KernelWrapper* wrapper) { std::erase(wrappers_, wrapper); }
+void Device::push(KernelWrapper* wrapper) {
+  if (!here) here = new std::map<const Device*, std::vector<KernelWrapper*>>;
+  (*here)[this].push_back(wrapper);
+}
+void Device::pop(KernelWrapper* wrapper) {
+  if (!here) return;
+  std::vector<KernelWrapper*>& list = (*here)[this];
+  std::erase(list, wrapper);
+  if (list.empty()) here->erase(this);
+  if (here->empty()) delete std::exchange(here, nullptr);
+}
+std::span<KernelWrapper* const> Device::wrappers_here() const {
+  const auto it = here->find(this);
+  return it == here->end() ? std::span<KernelWrapper* const>() : it->second;
+}
 void Device::announce_allocated(uint64_t buffer, size_t bytes) {
-  for (KernelWrapper* w : wrappers_) w->allocated(buffer, bytes, current_op());
+  for (KernelWrapper* w : wrappers()) w->allocated(buffer, bytes, current_op());
 }
 void Device::announce_released(uint64_t buffer, size_t bytes) {
-  for (KernelWrapper* w : wrappers_) w->released(buffer, bytes);
+  for (KernelWrapper* w : wrappers()) w->released(buffer, bytes);
 }
 
 void set_statements(const StatementSide& side) {
   std::lock_guard lock(registry().mutex);
   registry().side = side;
 }
+
+namespace {
+void need_entry(bool there, const char* name, const std::string& source) {
+  if (!there)
+    fail(ErrorKind::device, source, "its table has no ", name,
+         ", which every device must offer; rebuild the module");
+}
+}  // namespace
 
 void register_table(const gd_table* table, const std::string& source) {
   Registry& r = registry();
@@ -179,15 +208,25 @@ void register_table(const gd_table* table, const std::string& source) {
   if (table->major != GD_MAJOR)
     fail(ErrorKind::device, source, "speaks device interface ", table->major, ".", table->minor,
          ", this program speaks ", GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
+  need_entry(table->kind && *table->kind, "kind", source);
+  need_entry(table->build, "build", source);
   // What version 1.0 had; slots that came later may be missing.
   constexpr size_t needed = offsetof(gd_table, slot) + (GD_LINALG + 1) * sizeof(gd_table::slot[0]);
   if (table->struct_size < needed)
     fail(ErrorKind::device, source, "its table has ", table->struct_size,
          " bytes, this program needs ", needed, " (built by ", table->build,
          "); rebuild the module");
+  need_entry(table->statement_text, "statement_text", source);
   if (r.side.text && table->statements != r.side.hash)
     fail(ErrorKind::device, source, "was built from other statements: ", difference(table, r.side),
          " (built by ", table->build, "); rebuild the module");
+  need_entry(table->probe, "probe", source);
+  need_entry(table->open, "open", source);
+  need_entry(table->alloc, "alloc", source);
+  need_entry(table->free, "free", source);
+  need_entry(table->copy, "copy", source);
+  if (table->prepare && !table->unprepare)
+    fail(ErrorKind::device, source, "its table has prepare and no unprepare; rebuild the module");
   for (const Registered& known : r.tables)
     if (std::string_view(known.table->kind) == table->kind) {
       if (known.table == table) return;
@@ -243,9 +282,10 @@ Device& open_device(std::string_view name, const std::string& options) {
     fail(ErrorKind::device, "device", full, ": ", error.text[0] ? error.text : "no device found");
   if (index >= count) fail(ErrorKind::device, "device", full, " asked, ", count, " found");
   gd_device* handle = nullptr;
+  error.text[0] = 0;
   if (const gd_status s = table->open(index, options.c_str(), &handle, &error); s != GD_OK)
     fail(s == GD_INVALID ? ErrorKind::config : ErrorKind::device, "device", full, ": ", error.text);
-  return *(r.devices[full] = new Device(table, index, handle, full));
+  return *(r.devices[full] = new Device(table, index, handle, full, error.text));
 }
 
 Device& open_best_device(const std::string& options) {

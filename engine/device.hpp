@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +19,9 @@ namespace gradus {
 class Device;
 class Storage;
 
-// Something that stands around every kernel call of a device (idea 5). Wrappers nest: the one
-// pushed last is called first and passes the call on with next().
+// Something that stands around every kernel call that one thread makes on a device (idea 5): what
+// other threads do there goes past it. Wrappers nest: the one pushed last is called first and
+// passes the call on with next().
 class KernelWrapper {
  public:
   virtual ~KernelWrapper() = default;
@@ -63,6 +66,8 @@ class Device {
            table_->slot[slot];
   }
   bool host_memory() const { return host_memory_; }  // the CPU can follow its pointers
+  // What its options asked for and it does without, in words; "" if it has all.
+  const std::string& lacks() const { return lacks_; }
   gd_info info() const;
 
   // Runs one call through the wrappers. Throws Error: unsupported -> dtype, the rest by status.
@@ -72,28 +77,35 @@ class Device {
   void copy_out(void* to, const void* from, size_t bytes);
   void synchronize();
 
-  // While no other thread runs calls on this device.
+  // Around this thread's calls, from push to pop, both of which it makes itself.
   void push(KernelWrapper* wrapper);
   void pop(KernelWrapper* wrapper);
   void announce_allocated(uint64_t buffer, size_t bytes);
   void announce_released(uint64_t buffer, size_t bytes);
-  const std::vector<KernelWrapper*>& wrappers() const { return wrappers_; }
+  std::span<KernelWrapper* const> wrappers() const {
+    return here ? wrappers_here() : std::span<KernelWrapper* const>();
+  }
   // Asked before the wrappers see a call; nullptr: nobody. While no other thread runs calls.
   void set_chooser(WayChooser* chooser) { chooser_ = chooser; }
   WayChooser* chooser() const { return chooser_; }
 
-  Device(const gd_table* table, int index, gd_device* handle, std::string name);
+  Device(const gd_table* table, int index, gd_device* handle, std::string name,
+         std::string lacks = "");
 
  private:
   friend struct KernelWrapper::Next;
+  // This thread's wrappers, by device; null while it has none.
+  static inline constinit thread_local std::map<const Device*, std::vector<KernelWrapper*>>* here =
+      nullptr;
+  std::span<KernelWrapper* const> wrappers_here() const;
   std::string name_, kind_;
   int index_;
   const gd_table* table_;
   gd_device* handle_;
   bool host_memory_;
   Pool pool_;
-  std::vector<KernelWrapper*> wrappers_;
   WayChooser* chooser_ = nullptr;
+  std::string lacks_;
 };
 
 // Pushes a wrapper for the length of a scope.
@@ -132,7 +144,8 @@ std::vector<KnownKind> known_kinds();
 std::vector<Device*> open_devices();
 
 // Opens (once) and returns "cpu", "cuda", "cuda:1", ... `options` is the JSON text for the table's
-// open(); it counts at the first opening of a device only. Throws Error(device).
+// open(); it counts at the first opening of a device only. A table's open() that is GD_OK may leave
+// in the error's text what the device does without. Throws Error(device).
 Device& open_device(std::string_view name, const std::string& options = "{}");
 // The best kind with a device, by score.
 Device& open_best_device(const std::string& options = "{}");

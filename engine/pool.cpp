@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace gradus {
 
@@ -14,6 +16,10 @@ thread_local const char* op_now = "";
 
 // Steps of 64 B up to 4 KiB, of 512 B up to 1 MiB, of 2 MiB above.
 constexpr size_t kTiny = 4 << 10, kTinyStep = 64, kSmall = 1 << 20, kStep = 512;
+// What may be kept beyond a quarter more than was live at once in the last one or two windows of so
+// many large allocations, some steps of a large network.
+constexpr size_t kSlack = 32 << 20;
+constexpr uint64_t kWindow = 1 << 16;
 size_t round_up(size_t bytes) {
   const size_t step = bytes <= kTiny ? kTinyStep : bytes <= kSmall ? kStep : size_t(2) << 20;
   return (bytes + step - 1) / step * step;
@@ -39,12 +45,10 @@ Pool::Pool(Raw raw, std::string device_name)
   static std::atomic<uint64_t> pools{0};
   next_id_ = (++pools << 48) + 1;
 }
-Pool::~Pool() { trim(); }
+Pool::~Pool() { give_back(0, true); }
 
 std::vector<void*>& Pool::kept(size_t size) {
-  return size <= kTiny    ? tiny_[size / kTinyStep]
-         : size <= kSmall ? small_[size / kStep]
-                          : large_[size];
+  return size <= kTiny ? tiny_[size / kTinyStep] : small_[size / kStep];
 }
 
 Pool::Block Pool::allocate(size_t bytes) {
@@ -54,24 +58,12 @@ Pool::Block Pool::allocate(size_t bytes) {
   const uint64_t id = next_id_++;
   if (bytes == 0) return {nullptr, id, 0};
   if (limit_ && stats_.live + size > limit_) out_of_memory(size, "the limit");
-  void* data = nullptr;
-  if (std::vector<void*>& blocks = kept(size); !blocks.empty()) {
-    data = blocks.back();
-    blocks.pop_back();
-    stats_.cached -= size;
-  } else {
-    if (limit_ && stats_.live + stats_.cached + size > limit_) trim_locked();
-    data = raw_.allocate(raw_.device, size);
-    if (!data) {
-      trim_locked();
-      data = raw_.allocate(raw_.device, size);
-    }
-    if (!data) out_of_memory(size, "the device");
-    ++stats_.raw_allocations;
-  }
+  void* const data = size <= kSmall ? take_small(size) : take_large(size);
   ++stats_.allocations;
+  stats_.cached -= size;
   stats_.live += size;
   stats_.peak = std::max(stats_.peak, stats_.live);
+  recent_ = std::max(recent_, stats_.live);
   if (free_slots_.empty()) {
     free_slots_.push_back(uint32_t(live_.size()));
     live_.emplace_back();
@@ -90,23 +82,138 @@ void Pool::release(Block block) {
   free_slots_.push_back(block.slot);
   stats_.live -= size;
   stats_.cached += size;
-  kept(size).push_back(block.data);
+  if (size <= kSmall)
+    kept(size).push_back(block.data);
+  else
+    put_large(static_cast<char*>(block.data));
+  if (stats_.cached > cache_limit_) give_back(cache_limit_);
+}
+
+// ---- what is kept
+
+// How much may be kept beside so many live bytes.
+size_t Pool::room(size_t live) const {
+  if (cache_limit_ != SIZE_MAX) return cache_limit_;
+  const size_t most = std::max({recent_, before_, live, reserved_bytes_});
+  return most + most / 4 + kSlack - live;
+}
+
+// More memory from the device, kept for now. What is kept beyond the bound goes back first.
+void* Pool::raw(size_t size) {
+  give_back(room(stats_.live + size));
+  if (limit_ && stats_.live + stats_.cached + size > limit_) give_back(0, true);
+  void* data = raw_.allocate(raw_.device, size);
+  if (!data) {
+    give_back(0, true);
+    data = raw_.allocate(raw_.device, size);
+  }
+  if (!data) out_of_memory(size, "the device");
+  ++stats_.raw_allocations;
+  stats_.cached += size;
+  return data;
+}
+
+void* Pool::take_small(size_t size) {
+  std::vector<void*>& blocks = kept(size);
+  if (blocks.empty()) return raw(size);
+  void* const data = blocks.back();
+  blocks.pop_back();
+  return data;
+}
+
+Pool::Free::iterator Pool::add_segment(size_t size) {
+  auto* const data = static_cast<char*>(raw(size));
+  pieces_.emplace(data, Piece{size, data, size, turn_});
+  return free_.emplace(size, data).first;
+}
+
+void* Pool::take_large(size_t size) {
+  if (++turn_ % kWindow == 0) {
+    before_ = std::exchange(recent_, stats_.live);
+    give_back(room(stats_.live));
+  }
+  auto fit = free_.lower_bound({size, nullptr});
+  if (fit == free_.end()) fit = add_segment(size);
+  const auto at = pieces_.find(fit->second);
+  free_.erase(fit);
+  Piece& piece = at->second;
+  if (piece.bytes > size) {
+    Piece rest = piece;
+    rest.bytes -= size;
+    pieces_.emplace(at->first + size, rest);
+    free_.emplace(rest.bytes, at->first + size);
+    piece.bytes = size;
+  }
+  piece.free = false;
+  return at->first;
+}
+
+void Pool::put_large(char* data) {
+  auto at = pieces_.find(data);
+  at->second.free = true;
+  const auto joins = [&](Pieces::iterator it) {
+    return it != pieces_.end() && it->second.free && it->second.segment == at->second.segment &&
+           free_.erase({it->second.bytes, it->first});
+  };
+  if (const auto next = std::next(at); joins(next)) {
+    at->second.bytes += next->second.bytes;
+    pieces_.erase(next);
+  }
+  if (at != pieces_.begin() && joins(std::prev(at))) {
+    std::prev(at)->second.bytes += at->second.bytes;
+    at = std::prev(pieces_.erase(at));
+  }
+  at->second.freed = turn_;
+  free_.emplace(at->second.bytes, at->first);
+}
+
+// The segment that is free as a whole and was not used for longest.
+Pool::Pieces::iterator Pool::oldest(bool reserved_too) {
+  auto found = pieces_.end();
+  for (const auto& [bytes, data] : free_) {
+    const auto at = pieces_.find(data);
+    if (bytes == at->second.whole && (reserved_too || data != reserved_) &&
+        (found == pieces_.end() || at->second.freed < found->second.freed))
+      found = at;
+  }
+  return found;
+}
+
+// Until no more than that is kept. What is left of segments in use has to stay.
+void Pool::give_back(size_t allowed, bool reserved_too) {
+  while (stats_.cached > allowed) {
+    const auto at = oldest(reserved_too);
+    if (at == pieces_.end()) break;
+    const auto [data, piece] = *at;
+    raw_.release(raw_.device, data);
+    stats_.cached -= piece.bytes;
+    free_.erase({piece.bytes, data});
+    pieces_.erase(at);
+    if (data == reserved_) reserved_ = nullptr, reserved_bytes_ = 0;
+  }
+  if (stats_.cached <= allowed) return;
+  size_t small = stats_.cached;
+  for (const auto& [bytes, data] : free_) small -= bytes;
+  if (small <= allowed) return;
+  stats_.cached -= small;
+  for (auto* lists : {&tiny_, &small_})
+    for (std::vector<void*>& blocks : *lists) {
+      for (void* data : blocks) raw_.release(raw_.device, data);
+      blocks.clear();
+    }
 }
 
 void Pool::trim() {
   const std::lock_guard lock(lock_);
-  trim_locked();
+  give_back(0);
 }
 
-void Pool::trim_locked() {
-  const auto release = [&](size_t size, std::vector<void*>& blocks) {
-    for (void* data : blocks) raw_.release(raw_.device, data);
-    stats_.cached -= size * blocks.size();
-    blocks.clear();
-  };
-  for (size_t k = 0; k < tiny_.size(); ++k) release(k * kTinyStep, tiny_[k]);
-  for (size_t k = 0; k < small_.size(); ++k) release(k * kStep, small_[k]);
-  for (auto& [size, blocks] : large_) release(size, blocks);
+void Pool::reserve(size_t bytes) {
+  const std::lock_guard lock(lock_);
+  if (reserved_ || bytes == 0) return;
+  const auto at = add_segment(round_up(std::max(bytes, kSmall + 1)));
+  reserved_bytes_ = at->first;
+  reserved_ = at->second;
 }
 
 void Pool::out_of_memory(size_t bytes, const char* why) {
@@ -128,6 +235,11 @@ void Pool::out_of_memory(size_t bytes, const char* why) {
 void Pool::set_limit(size_t bytes) {
   const std::lock_guard lock(lock_);
   limit_ = bytes;
+}
+void Pool::set_cache_limit(size_t bytes) {
+  const std::lock_guard lock(lock_);
+  cache_limit_ = bytes;
+  give_back(room(stats_.live));
 }
 size_t Pool::limit() const {
   const std::lock_guard lock(lock_);

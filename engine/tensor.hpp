@@ -90,7 +90,8 @@ class Tensor {
   Tensor alias(const Shape& sizes, const Shape& strides, int64_t offset) const;
   // The same elements without history; shares storage and version counter.
   Tensor detach() const;
-  // Own contents, shared with this one until either is written (copy on write); no history.
+  // Own contents; no history. Shared with this one until either is written (copy on write) if this
+  // is all of its storage, else a copy of the elements that are there.
   Tensor clone_data() const;
 
   // Autograd.

@@ -1,7 +1,7 @@
 // Users' functions: what their derivatives get around them, and libraries of ops.
 #include "ops/user.hpp"
 
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "ops/dtypes.hpp"
 
 #include <dlfcn.h>

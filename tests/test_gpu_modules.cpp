@@ -1,7 +1,7 @@
 // The GPU modules on a machine without a GPU: they are built, they load, and they say in words what
 // is missing. What a driver would say is said by drivers that pretend (tests/drivers).
 #include "engine/device.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "kernels/gpu/archs.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
@@ -101,4 +101,36 @@ TEST_CASE("gpu modules: code for other processors") {
   CHECK(missing_image("90-real", "sm_100") != "");
   CHECK(missing_image("gfx90a,gfx1030", "gfx90a:sramecc+:xnack-") == "");
   CHECK(missing_image("gfx90a,gfx1030", "gfx1100") != "");
+}
+
+TEST_CASE(
+    "gpu modules: a vendor's library that is named and can't be used is one line, or an end") {
+  const TempFolder folder;
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const auto contract = [&](const std::string& device) {
+    return run(folder,
+               "contract --einsum 'ij,jk->ik' --sizes i=2,j=3,k=4 --device '" + device + "'");
+  };
+  const std::string reason = "emu: libraries.gemm: cuBLASLt: can't be opened; tried /no/blas.so";
+  Run r = contract(R"({"device": "emu", "libraries": {"gemm": "/no/blas.so"}})");
+  CHECK(r.code == 0);
+  CHECK(has(r.err, "gradus: " + reason +
+                       ". Its own kernels do the work. Set \"fallback\": "
+                       "\"error\" to fail instead.\n"));
+  r = contract(R"({"device": "emu", "libraries": {"gemm": "/no/blas.so"}, "fallback": "error"})");
+  CHECK(r.code == 4);
+  CHECK(has(r.err, reason));
+  // One that opens, and is another library; and what is not named is not missed.
+  const std::string other =
+      std::string(GRADUS_BUILD_DIR) + "/drivers/libraries/libfake_cublaslt.so";
+  r = contract(R"({"device": "emu", "libraries": {"tensor": ")" + other + "\"}}");
+  CHECK(r.code == 0);
+  CHECK(has(r.err,
+            "gradus: emu: libraries.tensor: cuTENSOR or hipTensor (" + other + "): it has no "));
+  r = contract(R"({"device": "emu", "libraries": {"gemm": ")" + other +
+               R"(", "tensor": "off"}, "fallback": "error"})");
+  CHECK(r.code == 0);
+  CHECK(!has(r.err, "libraries"));
 }

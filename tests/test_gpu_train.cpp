@@ -1,6 +1,6 @@
 // Training on a GPU module: the emulator gives the CPU's losses, captured steps and graphs
 // included.
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "gradus_paths.hpp"
 #include "tests/sizes.hpp"
 #include "tests/train_helpers.hpp"

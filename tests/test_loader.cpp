@@ -4,7 +4,7 @@
 #include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/texts.hpp"
 
@@ -50,6 +50,22 @@ TEST_CASE("loader: each kind of bad module is refused with its reason") {
   CHECK(has(other_text, "test build 2"));
   const TempFolder folder;
   CHECK(has(refusal(folder.write("gradus_text.so", "no ELF")), "cannot be opened: "));
+}
+
+TEST_CASE("loader: a table that lacks a required entry is refused by the entry's name") {
+  const std::string file = kBad + "missing_entries.so";
+  const Variable text("GRADUS_TEST_ENTRY", "text of a statement");
+  CHECK(has(refusal(file), "\" here and \"\" in the module (built by test build 3)"));
+  const std::string hash = std::to_string(open_device("reference").table().statements);
+  const Variable same("GRADUS_TEST_STATEMENTS", hash.c_str());
+  for (const char* entry :
+       {"kind", "build", "statement_text", "probe", "open", "alloc", "free", "copy"}) {
+    const Variable missing("GRADUS_TEST_ENTRY", entry);
+    CHECK(refusal(file) == join(file, ": its table has no ", entry,
+                                ", which every device must offer; rebuild the module"));
+  }
+  const Variable pair("GRADUS_TEST_ENTRY", "unprepare");
+  CHECK(refusal(file) == file + ": its table has prepare and no unprepare; rebuild the module");
 }
 
 TEST_CASE("loader: file names and kinds") {

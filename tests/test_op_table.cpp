@@ -2,7 +2,7 @@
 // write none of this: a row, and an oracle of their op's value.
 #include "gradus_paths.hpp"
 #include "engine/device.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/rows/check.hpp"

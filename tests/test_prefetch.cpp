@@ -6,7 +6,7 @@
 #include "tests/helpers.hpp"
 #include "tests/train_helpers.hpp"
 
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 
 #include <atomic>
 

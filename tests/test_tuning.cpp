@@ -2,7 +2,7 @@
 // tune` on the emulator: what it finds is used, kept with a run, and gives a resumed run the same
 // bits.
 #include "cli/tune.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 #include "engine/wrap/tuning.hpp"
 #include "ops/ops.hpp"
 #include "tests/program_helpers.hpp"

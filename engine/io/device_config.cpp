@@ -4,7 +4,7 @@
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/layered.hpp"
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -139,6 +139,16 @@ void check_name(const DeviceConfig& config) {
          "\" is not a device number; write \"", kind, "\" or \"", kind, ":0\"");
 }
 
+void check_sizes(const DeviceConfig& c, const std::string& origin) {
+  const auto at_most = [&](const char* key, size_t most) {
+    if (c.memory_initial > most)
+      fail(ErrorKind::config, origin, "memory_initial (", uint64_t(c.memory_initial),
+           " bytes) is more than ", key, " (", uint64_t(most), ")");
+  };
+  if (c.memory_limit > 0) at_most("memory_limit", c.memory_limit);
+  if (c.memory_cache) at_most("memory_cache", *c.memory_cache);
+}
+
 DeviceConfig from_layers(const Layered& layers) {
   const Json j = layers.resolve();
   DeviceConfig c;
@@ -152,6 +162,8 @@ DeviceConfig from_layers(const Layered& layers) {
   if (j.contains("modules")) c.modules = j["modules"].get<std::vector<std::string>>();
   c.threads = j.value("threads", c.threads);
   if (j.contains("memory_limit")) c.memory_limit = byte_size(j["memory_limit"]);
+  if (j.contains("memory_cache")) c.memory_cache = byte_size(j["memory_cache"]);
+  if (j.contains("memory_initial")) c.memory_initial = byte_size(j["memory_initial"]);
   if (j.contains("precision")) c.tf32 = j["precision"].value("tf32", c.tf32);
   c.sync = j.value("sync", c.sync);
   if (j.contains("libraries")) {
@@ -166,6 +178,7 @@ DeviceConfig from_layers(const Layered& layers) {
     if (j["tuning"].is_string()) c.tuning_file = j["tuning"].get<std::string>();
   }
   check_name(c);
+  if (c.memory_initial > 0) check_sizes(c, layers.origin("memory_initial"));
   return c;
 }
 
@@ -253,6 +266,12 @@ Spec device_object_spec() {
                             .at_most(4096))
       .maybe("memory_limit",
              byte_size_spec("hard limit of the device's memory; 0 (the default) is none"))
+      .maybe("memory_cache",
+             byte_size_spec("how much freed memory is kept for reuse, at most; by default so much "
+                            "that a quarter more is held than was in use at once lately"))
+      .maybe("memory_initial",
+             byte_size_spec("memory that is asked of the device when it is opened, "
+                            "and kept; 0 by default"))
       .maybe("precision", Spec::object("how exactly a GPU multiplies")
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
@@ -357,7 +376,19 @@ OpenedDevice open_configured(const DeviceConfig& config) {
     out.notice = join("gradus: ", said, said.back() == '.' ? "" : ".",
                       " Using cpu. Set \"fallback\": \"error\" to fail instead.");
   }
-  if (config.memory_limit > 0) out.device->pool().set_limit(config.memory_limit);
+  const bool names = config.gemm_library.find('/') == 0 || config.tensor_library.find('/') == 0;
+  if (names && !out.device->lacks().empty()) {
+    const std::string said = join(out.device->name(), ": ", out.device->lacks());
+    if (config.fallback == DeviceConfig::Fallback::error) fail(ErrorKind::device, "", said);
+    out.notice +=
+        join(out.notice.empty() ? "" : "\n", "gradus: ", said,
+             ". Its own kernels do the work. Set \"fallback\": \"error\" to fail instead.");
+  }
+  Pool& pool = out.device->pool();
+  if (config.memory_limit > 0) pool.set_limit(config.memory_limit);
+  if (config.memory_cache) pool.set_cache_limit(*config.memory_cache);
+  const CurrentOp now("memory_initial");
+  pool.reserve(config.memory_initial);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/io/options.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ struct DeviceConfig {
   // A GPU vendor's libraries of matrix products and of contractions: auto, off, or an absolute
   // path.
   std::string gemm_library = "auto", tensor_library = "auto";
-  std::string origin = "default";  // where `device` came from
+  std::optional<size_t> memory_cache;  // bytes of freed memory that are kept at most
+  size_t memory_initial = 0;           // bytes that are asked of the device at once, and kept
+  std::string origin = "default";      // where `device` came from
 };
 
 // The table of the object's keys. It carries no defaults, so that layers merge key by key.
@@ -70,8 +73,9 @@ struct OpenedDevice {
   Device* device;
   std::string notice;  // one line for people if another device than the asked one was opened, or ""
 };
-// Loads what is needed, opens, sets the memory limit. A device that is not there becomes the CPU
-// with a notice, or with fallback error an Error(device).
+// Loads what is needed, opens, tells the pool its bounds. A device that is not there becomes the
+// CPU with a notice; a vendor's library that is named and can't be used is a notice; either is an
+// Error(device) with fallback error.
 OpenedDevice open_configured(const DeviceConfig& config);
 
 }  // namespace gradus

@@ -3,6 +3,7 @@
 
 #include "engine/hooks.hpp"
 #include "engine/wrap/replay.hpp"
+#include "engine/write_listener.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -28,16 +29,26 @@ class Elsewhere : public KernelWrapper {
   WrapperScope scope_;
 };
 
+// Hears what becomes of .grad, and of memory, in this thread.
 class Listening {
  public:
-  explicit Listening(std::function<void(Autograd&, bool)> f) : f_(std::move(f)) {
-    grad_listener = &f_;
+  explicit Listening(wrap::Recorder& recorder)
+      : grad_([&](Autograd& leaf, bool set) { recorder.touched_grad(leaf, set); }),
+        write_([&, outer = write_listener](Storage& storage, const char* op) {
+          recorder.written(storage);
+          if (outer) (*outer)(storage, op);
+        }) {
+    grad_listener = &grad_;
+    write_listener = &write_;
   }
-  ~Listening() { grad_listener = before_; }
+  ~Listening() {
+    grad_listener = outer_grad_;
+    write_listener = outer_write_;
+  }
 
  private:
-  std::function<void(Autograd&, bool)> f_;
-  std::function<void(Autograd&, bool)>* before_ = grad_listener;
+  std::function<void(Autograd&, bool)> grad_, *outer_grad_ = grad_listener;
+  WriteListener write_, *outer_write_ = write_listener;
 };
 
 }  // namespace
@@ -71,15 +82,15 @@ Captured capture(Device& device, const std::function<Tensors()>& step,
   generator.begin_step();
   const uint64_t position = generator.position();
 
-  wrap::Recorder recorder;
+  wrap::Recorder recorder(device);
   {
     const WrapperScope scope(device, recorder);
     std::deque<Elsewhere> elsewhere;
     for (Device* other : open_devices())
       if (other != &device) elsewhere.emplace_back(*other, recorder);
-    const Listening listening([&](Autograd& leaf, bool set) { recorder.touched_grad(leaf, set); });
+    const Listening listening(recorder);
     captured.outputs_ = step();
-    recorder.sweep();
+    recorder.finish(captured.outputs_);
   }
   if (!arena) arena = std::make_shared<wrap::Arena>();
   if (recorder.why.empty())

@@ -19,6 +19,8 @@
 // in .grad of leaves, with new values. What lives and dies inside of the step lies in one arena.
 // Random numbers go on as in eager steps. A step that reads values on the host, uploads others, or
 // passes state on by assignment can't be replayed: then the capture is empty and why_not() says so.
+// Threads may capture and replay at once, each its own step; what a step hands to other threads is
+// not repeated, and refused where it meets what the step itself touches or returns.
 // Not seen, and so up to the caller: branches of C++ on anything that changes (the training mode,
 // shapes: use CaptureCache), random numbers of the host, hooks and other functions of the caller's,
 // which run while recording alone.

@@ -23,7 +23,6 @@ RecordedCall copy_of(uint64_t from, uint64_t to, size_t bytes, const char* name)
 }
 
 gd_status Recorder::call(const gd_call& call, Next next, gd_error& error) {
-  if (std::this_thread::get_id() != thread_) refuse("another thread runs ops during the step");
   sweep();
   RecordedCall copy{call.slot, call.op};
   for (int k = 0; k < call.n_in; ++k) copy.in.push_back(view_of(call.in[k]));
@@ -39,8 +38,25 @@ void Recorder::allocated(uint64_t buffer, size_t n, const char*) { bytes.emplace
 
 void Recorder::add(Storage& storage, bool born) {
   for (const SeenStorage& s : storages)
-    if (s.storage.get() == &storage) return;
-  storages.push_back({Ref<Storage>(&storage), storage.buffer_id(), born});
+    if (s.storage.get() == &storage) return check_version(s);
+  if (!born && storage.buffer_id() > first_id_)
+    refuse("another thread made memory that the step uses");
+  storages.push_back({Ref<Storage>(&storage), storage.buffer_id(), born, storage.version()});
+}
+void Recorder::check_version(const SeenStorage& s) {
+  if (s.storage->version() != s.version)
+    refuse("another thread wrote, with ", s.storage->last_writer(),
+           ", to a tensor that the step uses");
+}
+void Recorder::written(Storage& storage) {
+  for (SeenStorage& s : storages)
+    if (s.storage.get() == &storage) ++s.version;
+}
+void Recorder::finish(const Tensors& outputs) {
+  sweep();
+  for (const Tensor& t : outputs)
+    if (t.defined() && !t.is_number() && &t.device() == &device_) used(t.storage());
+  for (const SeenStorage& s : storages) check_version(s);
 }
 void Recorder::used(Storage& storage) { add(storage, bytes.contains(storage.buffer_id())); }
 void Recorder::cloned(Storage& from, Storage& copy) {

@@ -3,7 +3,6 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -28,11 +27,13 @@ struct RecordedCall {
 RecordedCall copy_of(uint64_t from, uint64_t to, size_t bytes, const char* name);
 
 // A storage that the step touched. `first` is the buffer it had when it was first seen: one of the
-// step's own (then the storage was `born` in it), or one from before.
+// step's own (then the storage was `born` in it), or one from before. `version` is what the writes
+// of the step's thread have made of its version.
 struct SeenStorage {
   Ref<Storage> storage;
   uint64_t first;
   bool born;
+  uint64_t version;
 };
 // Numbers that follow from shapes alone, uploaded in the step; `id` stands for them in calls.
 struct Constant {
@@ -47,9 +48,11 @@ struct SeenLeaf {
 };
 
 // Stands around a device while a step runs. Holds every storage that the step touches until nobody
-// else does, so it knows at the end which ones outlive the step.
+// else does, so it knows at the end which ones outlive the step. It hears the step's thread alone:
+// what other threads made or wrote meanwhile it knows by buffer ids and versions, and refuses.
 class Recorder : public KernelWrapper {
  public:
+  explicit Recorder(Device& device) : device_(device), first_id_(device.pool().allocate(0).id) {}
   gd_status call(const gd_call& call, Next next, gd_error& error) override;
   void allocated(uint64_t buffer, size_t bytes, const char* op) override;
   void used(Storage& storage) override;
@@ -64,8 +67,11 @@ class Recorder : public KernelWrapper {
     why = *current_op() ? join(current_op(), ": ", parts...) : join(parts...);
   }
   void touched_grad(Autograd& leaf, bool set);
+  void written(Storage& storage);  // by this thread; its version has gone up
   // Lets go of storages that nobody else holds; refuses if one of them is older than the step.
   void sweep();
+  // Refuses what other threads did to what the step leaves behind.
+  void finish(const Tensors& outputs);
 
   std::string why;
   std::vector<RecordedCall> calls;
@@ -77,7 +83,9 @@ class Recorder : public KernelWrapper {
 
  private:
   void add(Storage& storage, bool born);
-  const std::thread::id thread_ = std::this_thread::get_id();
+  void check_version(const SeenStorage& seen);
+  Device& device_;
+  const uint64_t first_id_;  // buffers of the step have later ones
   uint64_t next_id_ = uint64_t(1) << 63;
 };
 

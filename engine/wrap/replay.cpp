@@ -253,17 +253,21 @@ void Replay::follow() {
   runs_ = 0;
 }
 
-void Replay::raise(size_t call) {
+void Replay::run_again(size_t call, gd_status first) {
   const CurrentOp now(names_[call].c_str());
-  device_.run(ready_[call].call);  // says it again, as an Error
-  fail(ErrorKind::internal, names_[call].c_str(), "a kernel failed once, and not the second time");
+  device_.run(ready_[call].call);  // says it as an Error, or finds the memory that was not there
+  if (first != GD_OOM)
+    fail(ErrorKind::internal, names_[call].c_str(),
+         "a kernel failed once, and not the second time");
 }
 
 void Replay::run_calls() {
   if (device_.wrappers().empty()) {
     gd_error error;
     for (size_t i = 0; i < ready_.size(); ++i)
-      if (ready_[i].slot(device_.handle(), nullptr, &ready_[i].call, &error) != GD_OK) raise(i);
+      if (const gd_status s = ready_[i].slot(device_.handle(), nullptr, &ready_[i].call, &error);
+          s != GD_OK)
+        run_again(i, s);
   } else {
     for (size_t i = 0; i < ready_.size(); ++i) {
       const CurrentOp now(names_[i].c_str());

@@ -56,7 +56,7 @@ class Replay {
                const std::unordered_map<uint64_t, size_t>& bytes);
   void run_once(size_t count);
   void follow();
-  [[noreturn]] void raise(size_t call);
+  void run_again(size_t call, gd_status first);
   void run_calls();
   bool run_graph();
 

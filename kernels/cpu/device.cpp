@@ -15,6 +15,9 @@
 #include <new>
 #include <string>
 #include <sys/mman.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -216,6 +219,17 @@ gd_status allocate(gd_device*, size_t bytes, void** out, gd_error* e) {
   return refuse(e, GD_OOM, "alloc", "the host has no %zu bytes", bytes);
 }
 
+// The pages of a large block go back to the system at once, whatever malloc keeps of it.
+void release(gd_device*, void* p) {
+#if defined(__GLIBC__) && defined(MADV_DONTNEED)
+  constexpr size_t kPage = 1 << 16, kLarge = size_t(1) << 20;
+  const size_t bytes = p ? malloc_usable_size(p) / kPage * kPage : 0;
+  if (bytes >= kLarge && reinterpret_cast<uintptr_t>(p) % kPage == 0)
+    madvise(p, bytes, MADV_DONTNEED);
+#endif
+  std::free(p);
+}
+
 gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t,
                      gd_error*) {
   if (bytes > 0) std::memmove(to, from, bytes);
@@ -249,7 +263,7 @@ gd_table make_table() {
   t.close = close_device;
   t.capabilities = [](gd_device*) -> uint32_t { return GD_CAP_HOST_MEMORY; };
   t.alloc = allocate;
-  t.free = [](gd_device*, void* p) { std::free(p); };
+  t.free = release;
   t.copy = copy_bytes;
   t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
   // A plan is one block of malloc.

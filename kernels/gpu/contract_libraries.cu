@@ -116,9 +116,9 @@ void set_numbers(const Run& run, const Contraction& c, const Scales& s, Problem&
   p.beta[0] = s.beta.re, p.beta[1] = s.beta.im;
 }
 
-LibrarySearch gemm_search(const Run& run) {
+LibrarySearch gemm_search(const gd_device& device) {
   LibrarySearch s;
-  s.setting = run.device.options.gemm_library;
+  s.setting = device.options.gemm_library;
   s.variable = "GRADUS_GEMM_LIBRARY";
 #if defined(GRADUS_EMULATE)
   s.none = "the emulator opens one by its path only";
@@ -131,9 +131,9 @@ LibrarySearch gemm_search(const Run& run) {
 #endif
   return s;
 }
-LibrarySearch tensor_search(const Run& run) {
+LibrarySearch tensor_search(const gd_device& device) {
   LibrarySearch s;
-  s.setting = run.device.options.tensor_library;
+  s.setting = device.options.tensor_library;
   s.variable = "GRADUS_TENSOR_LIBRARY";
 #if defined(GRADUS_EMULATE)
   s.none = "the emulator opens one by its path only";
@@ -155,22 +155,25 @@ size_t gemm_workspace(const char* arch) {
 }
 
 // The device's own, opened now if it was not.
-template <class L, class Open>
-L& opened(const Run& run, L*& library, Open&& open) {
-  if (!library) {
-    if (run.device.capturing)
-      run.call.refuse(GD_CAPTURE, "a library would be opened while a graph is captured");
-    library = open();
-  }
-  return *library;
+GemmLibrary& gemm_library(gd_device& d) {
+  if (!d.gemm_library) d.gemm_library = new GemmLibrary(gemm_search(d), gemm_workspace(d.arch));
+  return *d.gemm_library;
+}
+TensorLibrary& tensor_library(gd_device& d) {
+  if (!d.tensor_library) d.tensor_library = new TensorLibrary(tensor_search(d));
+  return *d.tensor_library;
+}
+void may_open(const Run& run, const void* library) {
+  if (!library && run.device.capturing)
+    run.call.refuse(GD_CAPTURE, "a library would be opened while a graph is captured");
 }
 GemmLibrary& gemm_library(const Run& run) {
-  return opened(run, run.device.gemm_library,
-                [&] { return new GemmLibrary(gemm_search(run), gemm_workspace(run.device.arch)); });
+  may_open(run, run.device.gemm_library);
+  return gemm_library(run.device);
 }
 TensorLibrary& tensor_library(const Run& run) {
-  return opened(run, run.device.tensor_library,
-                [&] { return new TensorLibrary(tensor_search(run)); });
+  may_open(run, run.device.tensor_library);
+  return tensor_library(run.device);
 }
 
 template <class L, class Problem>
@@ -207,6 +210,18 @@ bool contract_by(const Run& run, L& library, const Problem& p) {
 }
 
 }  // namespace
+
+std::string named_libraries_lack(gd_device& d) {
+  const auto named = [](const std::string& setting) {
+    return setting != "auto" && setting != "off";
+  };
+  std::string lack;
+  if (named(d.options.gemm_library) && !gemm_library(d).why().empty())
+    lack = "libraries.gemm: " + gemm_library(d).why();
+  if (named(d.options.tensor_library) && !tensor_library(d).why().empty())
+    lack += (lack.empty() ? "" : "; ") + ("libraries.tensor: " + tensor_library(d).why());
+  return lack;
+}
 
 std::string library_refuses(const Run& run, const Contraction& c, const Scales& s, int32_t way) {
   const char* why = in_common(c, s);

@@ -1,5 +1,6 @@
 // The table that the module exports: probing, opening, memory, streams, events, graphs, slots.
 #include "kernels/gpu/archs.hpp"
+#include "kernels/gpu/libraries/library.hpp"
 #include "kernels/gpu/runtime.hpp"
 #include "ops/def/fingerprint.hpp"
 
@@ -157,6 +158,8 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
     check(d.get(), pinned_alloc(&p2, sizeof(Complaint)), "an allocation of pinned memory");
     d->complaint_on_host = static_cast<Complaint*>(p2);
     check(d.get(), GPU(MemsetAsync)(d->complaint, 0, sizeof(Complaint), d->stream), "a fill");
+    // What the host says as a notice: the device works without.
+    std::snprintf(error->text, sizeof error->text, "%s", named_libraries_lack(*d).c_str());
     *out = d.release();  // devices live for ever
   });
 }

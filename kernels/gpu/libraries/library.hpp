@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+struct gd_device;
+
 namespace gradus::gpu {
 
 // Where a library is looked for.
@@ -45,6 +47,9 @@ class Library {
   std::string title_, path_, why_;
   void* handle_ = nullptr;
 };
+
+// Opens those that the device config names by a path: why they can't be used, "" if they all can.
+std::string named_libraries_lack(gd_device&);
 
 // cuBLASLt, cuTENSOR and hipTensor share their status numbers: "NOT_SUPPORTED (15)".
 std::string status_text(int status);

@@ -1,6 +1,6 @@
 // dlopen with RTLD_LOCAL, so that two modules never see each other's symbols, and RTLD_NODELETE,
 // because devices live for ever.
-#include "engine/loader.hpp"
+#include "engine/io/loader.hpp"
 
 #include "engine/device.hpp"
 #include "engine/error.hpp"
