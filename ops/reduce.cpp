@@ -271,11 +271,7 @@ Tensor prod(const Tensor& x, const Ints& dims, bool keepdim) {
   const Ints axes = normal_axes("prod", dims, x.rank());
   for (int64_t axis : axes) {
     int64_t n = y.sizes()[size_t(axis)];
-    if (n == 0) {
-      Shape sizes = y.sizes();
-      sizes[size_t(axis)] = 1;
-      y = Tensor::full_integer(sizes, 1, y.dtype(), y.device());
-    }
+    if (n == 0) y = add(sum(y, {axis}, true), 1);  // of nothing: ones, with x's history
     for (; n > 1; n = n / 2 + n % 2) {
       const Tensor halves = mul(slice(y, axis, 0, n / 2), slice(y, axis, n / 2, n / 2 * 2));
       y = n % 2 ? cat({halves, slice(y, axis, n - 1, n)}, axis) : halves;

@@ -343,3 +343,14 @@ TEST_CASE("backward in another thread while this one has a forward level open") 
   std::thread([&] { backward(y); }).join();
   CHECK(close(values(x.grad()), {std::exp(0.5), std::exp(1.0)}));
 }
+
+TEST_CASE("a product of nothing is one, and has a history") {
+  const Tensor x = leaf(Tensor::zeros({2, 0}, DType::f64));
+  const Tensor y = prod(x, {1}, false);
+  CHECK(values(y) == std::vector<double>{1, 1});
+  backward(sum(y));
+  CHECK(x.grad().sizes() == Shape{2, 0});
+  CHECK(prod(Tensor::zeros({0}, DType::i64)).item_integer() == 1);
+  CHECK(prod(Tensor::zeros({0}, DType::bool_)).dtype() == DType::i64);
+  CHECK(prod(leaf(Tensor::zeros({0, 3}, DType::f32)), {0}, true).requires_grad());
+}
