@@ -88,21 +88,34 @@ void GradFn::free_saved() {
   std::swap(dropped, saved_);
 }
 
-void GradFn::pack_saved() {
-  if (!saved_hooks) return;
+std::shared_ptr<Packed> pack(const Tensor& t, const char* op) {
+  if (!saved_hooks) return nullptr;
+  if (t.tangent().defined())
+    fail(ErrorKind::autograd, op, "a tensor ", t.sizes(),
+         " with a tangent is saved, and saved-tensor hooks and checkpoints would lose the ",
+         "tangent; use them outside of forward mode");
   struct Off {  // what the hooks themselves compute is saved as ever
     SavedTensorHooks& hooks = *std::exchange(saved_hooks, nullptr);
     ~Off() { saved_hooks = &hooks; }
   } off;
+  // A copy (free until written): a later write in place does not reach it.
+  return std::make_shared<Packed>(
+      Packed{off.hooks.pack_(t.clone_data()), off.hooks.unpack_, t.sizes(), t.dtype()});
+}
+
+Tensor unpack(const Packed& p, const char* op, const char* what, size_t index) {
+  const Tensor t = p.unpack(p.value);
+  if (!t.defined() || !(t.sizes() == p.sizes) || t.dtype() != p.dtype)
+    fail(ErrorKind::autograd, op, what, " ", int64_t(index), " was ", p.dtype, " ", p.sizes,
+         ", the unpack hook gave ",
+         t.defined() ? join(t.dtype(), " ", t.sizes()) : std::string("an undefined tensor"));
+  return t;
+}
+
+void GradFn::pack_saved() {
+  if (!saved_hooks) return;
   for (Saved& s : saved_) {
-    if (s.tensor.tangent().defined())
-      fail(ErrorKind::autograd, op_->name, "a tensor ", s.tensor.sizes(),
-           " with a tangent is saved, and saved-tensor hooks and checkpoints would lose the ",
-           "tangent; use them outside of forward mode");
-    s.packed = std::make_shared<Packed>();
-    // A copy (free until written): a later write in place does not reach it.
-    *s.packed = {off.hooks.pack_(s.tensor.clone_data()), off.hooks.unpack_, s.tensor.sizes(),
-                 s.tensor.dtype()};
+    s.packed = pack(s.tensor, op_->name.c_str());
     s.tensor = Tensor();
   }
 }
@@ -112,7 +125,7 @@ Tensor GradFn::output(size_t k) { return unpack(Saved::Role::output, k); }
 Tensor GradFn::extra(size_t k) { return unpack(Saved::Role::extra, k); }
 
 Tensor GradFn::unpack(Saved::Role role, size_t index) {
-  constexpr const char* kRole[] = {"input", "output", "extra"};
+  constexpr const char* kSaved[] = {"saved input", "saved output", "saved extra"};
   Saved saved{role, uint32_t(index), {}, 0};
   {
     const std::lock_guard lock(saved_lock_);
@@ -126,21 +139,15 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
       saved = s;
     }
   }
-  if (saved.packed) {
-    const Packed& p = *saved.packed;
-    const Tensor t = p.unpack(p.value);
-    if (!t.defined() || !(t.sizes() == p.sizes) || t.dtype() != p.dtype)
-      fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " was ",
-           p.dtype, " ", p.sizes, ", the unpack hook gave ",
-           t.defined() ? join(t.dtype(), " ", t.sizes()) : std::string("an undefined tensor"));
-    return with_history(t, role, index);
-  }
+  if (saved.packed)
+    return with_history(gradus::unpack(*saved.packed, op_->name.c_str(), kSaved[int(role)], index),
+                        role, index);
   if (!saved.tensor.defined())
-    fail(ErrorKind::internal, op_->name, kRole[int(role)], " ", int64_t(index), " was not saved");
+    fail(ErrorKind::internal, op_->name, kSaved[int(role)], " ", int64_t(index), " is not there");
   const Tensor& t = saved.tensor;
   if (t.version() != saved.version)
-    fail(ErrorKind::autograd, op_->name, "saved ", kRole[int(role)], " ", int64_t(index), " ",
-         t.sizes(), " was changed by ", t.storage().last_writer(), " after it was saved (version ",
+    fail(ErrorKind::autograd, op_->name, kSaved[int(role)], " ", int64_t(index), " ", t.sizes(),
+         " was changed by ", t.storage().last_writer(), " after it was saved (version ",
          saved.version, " -> ", t.version(),
          "); clone() it before the write, or use an op that returns a new tensor",
          stale_story ? (*stale_story)(*this, saved) : "");

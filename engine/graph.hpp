@@ -233,11 +233,15 @@ class SavedTensorHooks {
   SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
 
  private:
-  friend class GradFn;
+  friend std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
   std::function<std::any(const Tensor&)> pack_;
   std::function<Tensor(const std::any&)> unpack_;
   SavedTensorHooks* outer_;
 };
+// What the innermost of them keep in place of t, null if there are none; and t again, checked:
+// `what` and `index` name it in the error.
+std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
+Tensor unpack(const Packed& packed, const char* op, const char* what, size_t index);
 // Lifts, for its lifetime, the rule that a jvp rule pushes no tangents.
 class OutsideJvp {
  public:

@@ -1,7 +1,7 @@
 // The audit finds what is planted and accuses nothing else: wrong derivatives in random graphs, a
 // value that went stale, a wrong kernel. Badly conditioned nodes that are right stay clean.
-#include "engine/checkpoint.hpp"
 #include "ops/audit/audit.hpp"
+#include "ops/checkpoint.hpp"
 #include "ops/func.hpp"
 #include "ops/in_place.hpp"
 #include "tests/helpers.hpp"

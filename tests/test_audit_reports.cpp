@@ -1,8 +1,8 @@
 // What the audit says of memory and time: why tensors are saved, what lives when, what a checkpoint
 // saves, costs against peaks; `gradus audit --ledger --cost --html`.
-#include "engine/checkpoint.hpp"
 #include "ops/audit/cost.hpp"
 #include "ops/audit/memory_ledger.hpp"
+#include "ops/checkpoint.hpp"
 #include "ops/func.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"

@@ -1,10 +1,10 @@
 // Captured steps: the same bits as eager ones whatever happens between replays, and a clear no for
 // every step that a replay would get wrong.
-#include "engine/checkpoint.hpp"
 #include "engine/random.hpp"
 #include "engine/wrap/capture.hpp"
 #include "engine/wrap/ledger.hpp"
 #include "nn_helpers.hpp"
+#include "ops/checkpoint.hpp"
 #include "ops/nn/normalization.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "engine/xtensor.hpp"

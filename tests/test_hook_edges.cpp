@@ -1,8 +1,8 @@
 // Where hooks, packed tensors, checkpoints and forward mode meet each other: no silent wrong
 // gradient, no lost state.
-#include "engine/checkpoint.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
+#include "ops/checkpoint.hpp"
 #include "tests/helpers.hpp"
 
 #include <thread>

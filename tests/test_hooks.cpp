@@ -1,8 +1,8 @@
 // Hooks on tensors, leaves and nodes, retain_grad, saved-tensor hooks, checkpointing, anomaly
 // detection, and what backward and grad refuse.
-#include "engine/checkpoint.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
+#include "ops/checkpoint.hpp"
 #include "tests/helpers.hpp"
 
 #include <map>

@@ -1,12 +1,12 @@
 // Recorded steps: every op's runs again to the same bits, from memory and from a file; what can't
 // be recorded is refused, and so is a file that says what can't be.
-#include "engine/checkpoint.hpp"
 #include "engine/hooks.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/safetensors.hpp"
 #include "ops/audit/diff.hpp"
 #include "ops/audit/shrink.hpp"
 #include "ops/audit/trace.hpp"
+#include "ops/checkpoint.hpp"
 #include "ops/rows/rows.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"

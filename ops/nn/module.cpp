@@ -1,7 +1,7 @@
 // Containers and the loading of named tensors.
 #include "ops/nn/module.hpp"
 
-#include "engine/checkpoint.hpp"
+#include "ops/checkpoint.hpp"
 #include "ops/dtypes.hpp"
 
 #include <algorithm>

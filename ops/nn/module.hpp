@@ -92,7 +92,7 @@ class Residual : public Module {
 };
 
 // f(x) that keeps x alone for backward, and runs f again when that asks for more
-// (engine/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
+// (ops/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
 // Error(value) for layers with buffers, which would move twice.
 class Checkpoint : public Module {
  public:
