@@ -36,8 +36,8 @@ RENAMED = {
     "special.xlog1py": "xlog1py", "special.ndtr": "ndtr",
 }
 # Entries whose last part names another op than that of gradus.
-OTHERS = {"nn.functional.unfold", "norm|nuc", "masked.", "fft.", "signal.", "sparse.", "linalg.norm", "linalg.matrix_norm",
-          "normal", "uniform", "bernoulli", "complex32", "max_pool2d_with_indices_backward"}
+OTHERS = {"nn.functional.unfold", "norm|nuc", "masked.", "fft.", "signal.", "sparse.", "linalg.norm",
+          "linalg.matrix_norm", "normal", "uniform", "bernoulli", "max_pool2d_with_indices_backward"}
 
 # Names of positional parameters, input first; "*x" takes all that follow, or one list of them.
 PARAMETERS = {
@@ -76,7 +76,7 @@ PARAMETERS = {
     "slice_scatter": "x src dim start end step", "softmax": "x dim dtype", "sort": "x dim descending stable",
     "split": "x split_size_or_sections dim", "std": "x unbiased", "std_mean": "x unbiased",
     "sum": "x dim keepdim dtype", "sum_to": "x *size", "take_along_dim": "x indices dim",
-    "tensordot": "a b dims", "tile": "x *dims", "to": "x device dtype", "topk": "x k dim largest sorted",
+    "tensordot": "a b dims", "tile": "x *dims", "to": "x device dtype non_blocking copy", "topk": "x k dim largest sorted",
     "transpose": "x dim0 dim1", "unflatten": "x dim sizes", "unfold": "x dimension size step",
     "unique": "x sorted return_inverse return_counts dim", "unique_consecutive": "x return_inverse return_counts dim",
     "var": "x unbiased", "var_mean": "x unbiased", "vstack": "*tensors", "where": "a m b",
@@ -86,15 +86,13 @@ for _name in ("hstack", "dstack", "column_stack"):
     PARAMETERS[_name] = "*tensors"
 PARAMETERS["stack"] = "*tensors dim"
 # Keywords of PyTorch's that gradus calls otherwise.
-KEYWORDS = {"storage_offset": "offset", "min_val": "min_val", "src": "src", "ord": "p", "input": "x",
-            "self": "x", "other": "b", "exponent": "b"}
+KEYWORDS = {"storage_offset": "offset", "ord": "p", "input": "x", "self": "x", "other": "b", "exponent": "b"}
 # Keywords that change nothing here.
-IDLE = {"memory_format", "device", "requires_grad", "layout", "pin_memory", "compute_mode", "inplace", "non_blocking", "copy",
-        "sparse", "sorted"}
+IDLE = {"memory_format", "device", "requires_grad", "layout", "pin_memory", "compute_mode", "inplace", "sparse", "sorted"}
 # What leaving a parameter out means in PyTorch, where a call gives it.
 DEFAULTS = {"size_average": (None,), "reduce": (None,), "dtype": (None,), "return_indices": (False, True),
-            "divisor_override": (None,), "mode": ("constant", None), "decimals": (0,), "max_norm": (None,), "norm_type": (2.0,),
-            "scale_grad_by_freq": (False,), "enable_gqa": (False,), "rounding_mode": (None, "floor"), "alpha": (1,),
+            "divisor_override": (None,), "mode": ("constant", None), "decimals": (0,), "max_norm": (None,),
+            "norm_type": (2.0,), "scale_grad_by_freq": (False,), "enable_gqa": (False,), "rounding_mode": (None, "floor"), "alpha": (1,),
             "as_tuple": (False,), "out": (None,), "driver": (None,), "sorter": (None,), "out_int32": (False,),
             "bias": (None,), "weight": (None,), "pos_weight": (None,)}
 
@@ -368,12 +366,6 @@ def diff(op, p, entry):
     return op, p
 
 
-def squeezed(op, p, entry):
-    if isinstance(p.get("dim"), (list, tuple)):
-        p = {**p, "dim": list(p["dim"])}
-    return op, p
-
-
 def searchsorted(op, p, entry):
     side, right = p.pop("side", None), p.pop("right", False)
     if p.pop("sorter", None) is not None or p.pop("out_int32", False):
@@ -426,7 +418,7 @@ FORMS = {
     "linspace": linspace, "full": created, "zeros": created, "ones": created, "eye": created, "logit": logit,
     "unique": unique, "unique_consecutive": unique, "round": round_, "diff": diff, "searchsorted": searchsorted,
     "bucketize": searchsorted, "norm": vector_norm, "scaled_dot_product_attention": attention, "cross": cross,
-    "binary_cross_entropy_with_logits": weighted, "embedding": embedding, "as_strided_scatter": scatter_shape, "squeeze": squeezed,
+    "binary_cross_entropy_with_logits": weighted, "embedding": embedding, "as_strided_scatter": scatter_shape,
 }
 for _d in (1, 2, 3):
     for _pool in ("avg_pool", "max_pool", "adaptive_avg_pool", "adaptive_max_pool"):
@@ -443,7 +435,8 @@ def json_number(value):
 
 def attribute(name, kind, value):
     """A value as JSON, of the type that gradus' attribute has; what does not fit is sent as it is."""
-    if torch.is_tensor(value) and value.dim() == 0 and not (kind == "integer" and (value.is_floating_point() or value.dtype == torch.bool)):
+    integral = torch.is_tensor(value) and not value.is_floating_point() and value.dtype != torch.bool
+    if torch.is_tensor(value) and value.dim() == 0 and (kind != "integer" or integral):
         value = value.item()
     if isinstance(value, complex):
         raise Left(f"complex {name}")

@@ -4,7 +4,7 @@ import re
 
 import torch
 
-from compare_torch_ops import NAMES, SLOPE_TOLERANCE, TOLERANCE
+from compare_torch_ops import NAMES, SLOPE_TOLERANCE, TOLERANCE, normalized
 from compare_torch_rules import mixed, narrowest
 
 
@@ -52,7 +52,8 @@ def python_operator(d):
     if d.what != "accepts":
         return False
     name = d.case.entry.name
-    return name.startswith("__r") and re.search("unsupported operands|descriptor '__r|object has no attribute", d.text) or (
+    return name.startswith("__r") and re.search(
+        "unsupported operands|descriptor '__r|object has no attribute", d.text) or (
         name in ("max", "min") and d.dtypes[1] == "int" and "Dimension out of range" in d.text)
 
 
@@ -77,10 +78,42 @@ def as_near(d):
 
 NARROW = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
           torch.complex64: torch.complex128}
+# Functions in pieces.
+IN_PIECES = ("relu", "leaky_relu", "abs", "clamp", "hardtanh", "relu6", "hardsigmoid", "hardswish", "softshrink",
+             "hardshrink", "threshold", "elu", "celu", "selu", "logit", "maximum", "minimum", "fmax", "fmin", "l1_loss", "prelu")
 # What needs the larger of two numbers.
 ORDERED = ("logaddexp", "logsumexp", "logcumsumexp", "nan_to_num")
 
+SLOPES = ("grad", "second", "second_w", "jvp")
+NAN = lambda x: x.isnan()
+
+
+def pair(d, holds):
+    """Elements for which this holds of both operands, broadcast."""
+    a, b = (x if torch.is_tensor(x) else torch.tensor(float(x)) for x in d.case.inputs[:2])
+    return holds(a, b)
+
+
 EXPLAINED = [
+    ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and everywhere(
+        d, beside(d, NAN) & (d.got.isnan() if d.got is not None else False))),
+    ("infinite-bound", lambda d: d.op in ("clamp", "hardtanh") and d.what == "grad" and everywhere(
+        d, beside(d, lambda x: x.isinf()) & (d.expected == 0))),
+    ("numbers-that-fit", lambda d: d.what == "refuses" and "does not fit into" in d.text),
+    ("equal-infinities", lambda d: d.op in ("logaddexp", "logaddexp2") and d.what == "grad" and everywhere(
+        d, pair(d, lambda a, b: (a == b) & a.isinf()) & d.expected.isnan())),
+    ("beyond-logarithm", lambda d: d.op in ("xlogy", "xlog1py") and d.what in SLOPES and everywhere(
+        d, pair(d, lambda a, b: (a == 0) & (b <= (0 if d.op == "xlogy" else -1))) & (d.got == 0))),
+    ("power-of-infinity", lambda d: d.op == "pow" and d.what == "value" and everywhere(
+        d, pair(d, lambda a, b: a == -float("inf")) & d.expected.isnan())),
+    ("powers-at-zero", lambda d: d.op == "pow" and d.what in SLOPES and everywhere(
+        d, pair(d, lambda a, b: ((a == 0) | a.isnan()) & (b == 0)) & (d.got == 0) & d.expected.isnan())),
+    ("norm-at-zero", lambda d: d.op in ("hypot", "atan2") and d.what in SLOPES and everywhere(
+        d, pair(d, lambda a, b: (a == 0) & (b == 0)) & (d.got == 0) & d.expected.isnan())),
+    ("rms-of-complex", lambda d: d.op == "rms_norm" and d.dtypes[0] in ("c64", "c128") and d.what == "value"
+     and torch.allclose(normalized(d.case.inputs, d.attrs), d.got)),
+    ("gaussian-broadcasts", lambda d: d.op == "gaussian_nll_loss" and d.what == "accepts"
+     and "var is of incorrect size" in d.text),
     ("numbers-anywhere", python_operator),
     ("mixed-rounding", lambda d: mixed(d) and d.what in ("grad", "second", "second_w", "jvp")
      and d.error <= TOLERANCE[narrowest(d)]),
@@ -100,17 +133,22 @@ EXPLAINED = [
     ("as-strided-memory", lambda d: d.case.entry.variant_test_name == "partial_views"),
     ("trapezoid-u8", lambda d: d.op in ("trapezoid", "cumulative_trapezoid") and d.what == "value"
      and d.case.inputs[0].dtype == torch.uint8 and float(d.got.max()) > 127),
-    ("logcumsumexp-digits", lambda d: d.op == "logcumsumexp" and d.what in ("second", "second_w", "jvp") and d.error < 1e-4),
+    ("logcumsumexp-digits", lambda d: d.op == "logcumsumexp" and d.what in SLOPES[1:] and d.error < 1e-4),
     ("norm-of-nothing", lambda d: d.op == "group_norm" and d.what == "accepts" and d.case.inputs[0].numel() == 0
      and "to be greater than" in d.text),
     ("f32-rounding", as_near),
     ("ndtr-tail", lambda d: d.op == "ndtr" and d.what == "value" and everywhere(
-        d, (d.got.double() - torch.erfc(-d.case.inputs[0].double() / 2 ** 0.5) / 2).abs() <= TOLERANCE[NAMES[d.got.dtype]] * d.got)),
+        d, (d.got.double() - torch.erfc(-d.case.inputs[0].double() / 2 ** 0.5) / 2).abs()
+        <= TOLERANCE[NAMES[d.got.dtype]] * d.got)),
     ("limits", lambda d: d.op == "sigmoid" and d.what == "value" and d.got.is_complex()
      and everywhere(d, d.got.isfinite() & d.expected.isnan())),
     ("zero-power", lambda d: d.op == "pow" and d.what == "value" and d.got.is_complex()
-     and everywhere(d, beside(d, lambda x: x == 0) & (d.got == 1) & d.expected.isnan() | ~d.got.isfinite() & ~d.expected.isfinite())),
-    ("put-shapes", lambda d: d.op == "put" and d.what == "refuses" and re.search("the index has shape .*, the source", d.text)
+     and everywhere(d, beside(d, lambda x: x == 0) & (d.got == 1) & d.expected.isnan()
+                    | ~d.got.isfinite() & ~d.expected.isfinite())),
+    ("empty-batch", lambda d: "_pool" in d.op and d.what == "accepts" and 0 in d.case.inputs[0].shape
+     and "non-zero size for non-batch dimensions" in d.text),
+    ("put-shapes", lambda d: d.op == "put" and d.what == "refuses"
+     and re.search("the index has shape .*, the source", d.text)
      and d.case.inputs[1].numel() == d.case.inputs[2].numel()),
     ("sum-to-itself", lambda d: d.op == "sum_to" and d.what == "dtype" and d.got.dtype == d.case.inputs[0].dtype
      and d.got.shape == d.case.inputs[0].shape),
