@@ -286,7 +286,7 @@ TEST_CASE("lua memory: blocks are counted however they are asked for, and refuse
   p = std::realloc(p, 3 * kMib);
   CHECK(more(3 * kMib));
   void* const q = std::calloc(kMib, 2);
-  void* const r = std::aligned_alloc(2 * kMib, 2 * kMib);
+  void* const r = std::aligned_alloc(4096, 2 * kMib);
   CHECK(more(7 * kMib));
   std::free(p);
   auto text = std::make_unique<std::string>(2 * kMib, 'x');
