@@ -1,6 +1,7 @@
-// The one walk of reverse mode. Nodes wait in a heap by sequence number, later forward ops first;
-// as every consumer of a node was recorded after it, a node that comes up has all its cotangents.
-// Broadcast sums are done here, once, for all ops.
+// The one walk of reverse mode: by sequence number, later forward ops first; as every consumer of a
+// node was recorded after it, a node that comes up has all its cotangents. Broadcast sums are done
+// here, once, for all ops. A leaf's gradient is whole, and goes to .grad, when no node is left that
+// is younger than the oldest one that it goes into.
 #include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 
@@ -8,7 +9,6 @@
 #include <mutex>
 #include <queue>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace gradus {
 
@@ -25,26 +25,6 @@ bool any_nan(const SmallVector<Tensor, 1>& g) {
                      [](const Tensor& t) { return t.defined() && arithmetic().has_nan(t); });
 }
 
-// g as the result of an op that refuses to be differentiated; its history is the node's.
-Tensor forbid_twice(GradFn& node, const Tensor& g) {
-  static const OpInfo op = [] {
-    OpInfo o;
-    o.name = "once_differentiable";
-    o.forward = [](OpContext& ctx) { ctx.outputs.push_back(ctx.inputs[0].detach()); };
-    o.vjp = [](GradFn& n, size_t, std::span<const Tensor>) -> Tensor {
-      fail(ErrorKind::autograd, n.attr(0).text,
-           "its derivative is differentiated, but the op is marked once differentiable");
-    };
-    o.jvp = [](GradFn& n, size_t, std::span<const Tensor> t) { return n.op().vjp(n, 0, t); };
-    return o;
-  }();
-  const TensorMeta& meta = node.output_metas()[0];
-  const Tensor y = Tensor::empty(Shape(meta.sizes.size(), 0), meta.dtype, *meta.device);
-  Autograd& a = autograd_of(y);
-  a.fn = Ref<GradFn>(&node);
-  return apply1(op, {g, y}, {node.op().name.c_str()});
-}
-
 // Gradients that node hooks may have replaced.
 void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorMeta> metas) {
   if (left.size() != metas.size())
@@ -55,12 +35,6 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
         (!(left[i].sizes() == metas[i].sizes) || left[i].dtype() != metas[i].dtype))
       fail(ErrorKind::autograd, op.name, "a hook left a gradient ", left[i].dtype(), " ",
            left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
-}
-
-// Leaves are shared between threads: one of some locks guards each .grad.
-std::mutex& lock_of(const void* leaf) {
-  static std::mutex locks[64];
-  return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % 64];
 }
 
 // A mark for each node of a set: a table of twice as many places, searched from the place that the
@@ -99,58 +73,102 @@ class NodeMarks {
   size_t count_ = 0;
 };
 
+Edge edge_of(const Tensor& t) {
+  if (GradFn* fn = t.grad_fn()) return {Ref<GradFn>(fn), nullptr, t.output_index()};
+  return {nullptr, t.body()->autograd, 0};
+}
+
 class Walk {
  public:
-  explicit Walk(BackwardOptions options) : options_(options) {}
+  // `results`: cotangents of targets are kept for them, and no .grad is touched.
+  Walk(const Tensors& roots, BackwardOptions options, bool results)
+      : options_(options), root_tensors_(roots), results_(results) {}
 
-  void add_target(const Tensor& input, Tensor* result);
-  void restrict_to_targets(const Tensors& roots);
-  void seed(const Tensor& root, const Tensor& seed);
-  void run();
-  void accumulate_leaves();
-  void fill_results();
+  void add_target(const Tensor& input);  // only what leads to targets is walked
+  void run(const Tensors& seeds);
+  Tensors results();  // of the targets
 
  private:
-  struct ByNode {
-    SmallVector<Sum, 1> outputs;
+  using Sums = SmallVector<Sum, 1>;  // of a node, one for each output
+  struct Leaf {
+    Ref<Autograd> autograd;
+    Sum sum;
+    // Of the nodes it goes into, the sequence number of the oldest one: no cotangent comes after
+    // it.
+    uint64_t oldest = 0;
+    bool wanted = false;
   };
-  struct Later {
-    bool operator()(const GradFn* a, const GradFn* b) const {
-      return a->sequence() < b->sequence();
-    }
-  };
-  bool wanted(const Edge& e) const {
-    if (!restricted_) return e.leads_somewhere();
-    return e.leaf ? wanted_leaves_.contains(e.leaf.get()) : e.fn && wanted_.of(e.fn.get());
+  bool wanted(const Edge& e) {
+    if (targets_.empty()) return e.leads_somewhere();
+    return e.leaf ? leaf_of(e).wanted : e.fn && wanted_.of(e.fn.get());
   }
+  Leaf& leaf_of(const Edge& edge);
+  void explore();
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
   Tensor pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g);
-  void process(GradFn& node, ByNode& in);
-  Tensor leaf_gradient(const Autograd& leaf, Sum& sum);
+  void process(GradFn& node, Sums& in);
+  void complete(Leaf& leaf);
 
   BackwardOptions options_;
-  std::vector<Ref<GradFn>> roots_;  // a hook may take a root's history away
-  using Pending = std::unordered_map<GradFn*, ByNode>;
+  const Tensors& root_tensors_;
+  const bool results_;
+  std::vector<Edge> roots_;  // kept: a hook may take a root's history away
+  using Pending = std::unordered_map<GradFn*, Sums>;
   Pending pending_;
   Pending::node_type spare_;  // an entry that is done with, for the next node
-  std::priority_queue<GradFn*, std::vector<GradFn*>, Later> ready_;
-  std::vector<Ref<Autograd>> leaf_order_;
-  std::unordered_map<Autograd*, Sum> leaves_;
-  // grad(): where captured cotangents go, and what leads there.
+  std::priority_queue<std::pair<uint64_t, GradFn*>> ready_;  // with their sequence numbers
+  std::unordered_map<Autograd*, Leaf> leaves_;
+  std::vector<Leaf*> leaf_order_;
   struct Target {
-    GradFn* fn;
-    uint32_t index;
-    Autograd* leaf;
-    Tensor* result;
-    Tensor input;
+    Edge edge;
+    Tensor input, result;
   };
   std::vector<Target> targets_;
   std::unordered_multimap<GradFn*, size_t> targets_of_;
-  bool restricted_ = false;
   NodeMarks wanted_;  // all nodes below the roots
-  std::unordered_set<const Autograd*> wanted_leaves_;
 };
+
+Walk::Leaf& Walk::leaf_of(const Edge& edge) {
+  auto [it, fresh] = leaves_.try_emplace(edge.leaf.get());
+  if (fresh) {
+    it->second.autograd = edge.leaf;
+    leaf_order_.push_back(&it->second);
+  }
+  return it->second;
+}
+
+// Looks at all below the roots before the walk begins: which leaf is whole when, and what lies on a
+// way to a target. Nodes in order of their age, so that all inputs of one are decided before it.
+void Walk::explore() {
+  std::vector<const GradFn*> nodes;
+  const auto meet = [&](const Edge& e) {
+    if (e.fn && wanted_.insert(e.fn.get())) nodes.push_back(e.fn.get());
+  };
+  for (const Edge& root : roots_) {
+    if (root.leaf) leaf_of(root).oldest = ~uint64_t(0);
+    meet(root);
+  }
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const Edge& e : nodes[i]->inputs()) {
+      meet(e);
+      if (!e.leaf) continue;
+      uint64_t& oldest = leaf_of(e).oldest;
+      oldest = oldest ? std::min(oldest, nodes[i]->sequence()) : nodes[i]->sequence();
+    }
+  std::stable_sort(leaf_order_.begin(), leaf_order_.end(),
+                   [](Leaf* a, Leaf* b) { return a->oldest > b->oldest; });
+  if (targets_.empty()) return;
+  for (const Target& t : targets_) {
+    if (t.edge.leaf) leaf_of(t.edge).wanted = true;
+    if (t.edge.fn && !wanted_.insert(t.edge.fn.get())) wanted_.mark(t.edge.fn.get());
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
+  for (const GradFn* node : nodes)
+    for (const Edge& e : node->inputs())
+      if (wanted(e)) wanted_.mark(node);
+}
 
 void Walk::add(Sum& sum, const Tensor& g) {
   if (!sum.value.defined()) {
@@ -164,40 +182,26 @@ void Walk::add(Sum& sum, const Tensor& g) {
 }
 
 void Walk::deliver(const Edge& edge, const Tensor& g) {
-  if (edge.leaf) {
-    auto [it, fresh] = leaves_.try_emplace(edge.leaf.get());
-    if (fresh) leaf_order_.push_back(edge.leaf);
-    add(it->second, g);
-  } else {
-    auto it = pending_.find(edge.fn.get());
-    if (it == pending_.end()) {
-      if (spare_.empty()) {
-        it = pending_.try_emplace(edge.fn.get()).first;
-      } else {
-        spare_.key() = edge.fn.get();
-        it = pending_.insert(std::move(spare_)).position;
-      }
-      it->second.outputs.resize(edge.fn->output_metas().size());
-      ready_.push(edge.fn.get());
+  if (edge.leaf) return add(leaf_of(edge).sum, g);
+  auto it = pending_.find(edge.fn.get());
+  if (it == pending_.end()) {
+    if (spare_.empty()) {
+      it = pending_.try_emplace(edge.fn.get()).first;
+    } else {
+      spare_.key() = edge.fn.get();
+      it = pending_.insert(std::move(spare_)).position;
     }
-    add(it->second.outputs[edge.index], g);
+    it->second.resize(edge.fn->output_metas().size());
+    ready_.emplace(edge.fn->sequence(), edge.fn.get());
   }
+  add(it->second[edge.index], g);
 }
 
 // The cotangent of operand k, checked and summed to the operand's shape.
 Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   const OpInfo& op = node.op();
   if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
-  Tensor gk;
-  if (op.once_differentiable && (options_.create_graph || forward_mode())) {
-    {
-      NoGrad off;
-      gk = op.vjp(node, k, {g.data(), g.size()});
-    }
-    if (gk.defined()) gk = forbid_twice(node, gk);
-  } else {
-    gk = op.vjp(node, k, {g.data(), g.size()});
-  }
+  Tensor gk = op.vjp(node, k, {g.data(), g.size()});
   if (!gk.defined()) return gk;
   const TensorMeta& meta = node.input_metas()[k];
   if (!(gk.sizes() == meta.sizes)) {
@@ -220,24 +224,56 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   return gk;
 }
 
-void Walk::process(GradFn& node, ByNode& in) {
+// Adds g to a .grad, which other threads may read or add to. It is taken out for the addition, so
+// that no lock is held while anybody's code runs; then what came in between is added, too. `own`:
+// is g nobody else's?
+void accumulate(Tensor& total, Tensor g, bool own, bool in_place) {
+  for (;;) {
+    Tensor before;
+    {
+      const std::lock_guard lock(grad_lock(&total));
+      if (total.defined()) {
+        std::swap(before, total);
+      } else if (own) {
+        std::swap(total, g);
+        return;
+      }
+    }
+    if (!before.defined()) {  // never an alias of the seed or of another leaf's gradient, nor a
+                              // part of a larger one
+      g = g.is_contiguous() ? arithmetic().clone(g) : arithmetic().contiguous(g);
+    } else {
+      try {
+        if (!in_place || before.requires_grad() || before.tangent().defined() ||
+            g.tangent().defined())
+          g = arithmetic().add(before, g);
+        else
+          arithmetic().add_into(before, g), g = before;
+      } catch (...) {
+        accumulate(total, before, true, in_place);
+        throw;
+      }
+    }
+    own = true;
+  }
+}
+
+void Walk::process(GradFn& node, Sums& in) {
   SmallVector<Tensor, 1> g;
-  for (Sum& s : in.outputs) g.push_back(std::move(s.value));
+  for (Sum& s : in) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
   NodeHooks* hooks = node.hooks_if_any();
+  if (hooks && hooks->cleared) node.fail_freed();
   if (hooks)
     for (size_t i = 0; i < hooks->outputs.size(); ++i) {
       if (!g[i].defined()) continue;
       g[i] = run_hooks(hooks->outputs[i].grad, g[i], node.op().name.c_str());
-      if (GradSlot* kept = hooks->outputs[i].retained.get()) {
-        const std::lock_guard lock(lock_of(kept));
-        kept->grad =
-            kept->grad.defined() ? arithmetic().add(kept->grad, g[i]) : arithmetic().clone(g[i]);
-      }
+      if (GradSlot* kept = hooks->outputs[i].retained.get())
+        accumulate(kept->grad, g[i], false, false);
     }
   const auto [first, last] = targets_of_.equal_range(&node);
   for (auto it = first; it != last; ++it)
-    *targets_[it->second].result = g[targets_[it->second].index];
+    targets_[it->second].result = g[targets_[it->second].edge.index];
 
   SmallVector<const Edge*, 3> edges;  // null: nobody asks
   bool used = false;
@@ -248,7 +284,7 @@ void Walk::process(GradFn& node, ByNode& in) {
   if (!used) return;
   if (hooks) {
     Tensors outputs(g.begin(), g.end());
-    for (const NodePreHook& hook : hooks->before.functions()) hook(outputs);
+    for (const auto& hook : hooks->before.functions()) (*hook)(outputs);
     check_hooked(node.op(), outputs, node.output_metas());
     std::copy(outputs.begin(), outputs.end(), g.begin());
   }
@@ -257,7 +293,7 @@ void Walk::process(GradFn& node, ByNode& in) {
     if (edges[k]) cotangents[k] = pull(node, k, g);
   if (hooks) {
     Tensors inputs(cotangents.begin(), cotangents.end());
-    for (const NodeHook& hook : hooks->after.functions()) hook(inputs, Tensors(g.begin(), g.end()));
+    for (const auto& hook : hooks->after.functions()) (*hook)(inputs, Tensors(g.begin(), g.end()));
     check_hooked(node.op(), inputs, node.input_metas());
     std::copy(inputs.begin(), inputs.end(), cotangents.begin());
   }
@@ -266,163 +302,113 @@ void Walk::process(GradFn& node, ByNode& in) {
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
-void Walk::run() {
-  while (!ready_.empty()) {
-    GradFn* node = ready_.top();
-    ready_.pop();
-    auto entry = pending_.extract(node);
-    process(*node, entry.mapped());
-    entry.mapped().outputs.clear();
-    spare_ = std::move(entry);
+// What a leaf gets is whole.
+void Walk::complete(Leaf& place) {
+  Autograd& leaf = *place.autograd;
+  Sum& sum = place.sum;
+  if (!sum.value.defined() || !(results_ || leaf.requires_grad)) return;
+  if (leaf.hooks) {
+    sum.value = run_hooks(leaf.hooks->grad, sum.value, "leaf");
+    sum.owned = false;  // a hook may have kept it
+  }
+  if (results_) return;
+  if (grad_listener) (*grad_listener)(leaf, false);
+  const bool own = sum.owned && sum.value.is_contiguous();
+  accumulate(leaf.grad, std::exchange(sum.value, Tensor()), own, !options_.create_graph);
+  if (!leaf.hooks) return;
+  for (const auto& hook : leaf.hooks->accumulated.functions()) {
+    const Tensor handle = leaf.hooks->elements.detach();
+    handle.body()->autograd = place.autograd;
+    (*hook)(handle);
   }
 }
 
-void Walk::seed(const Tensor& root, const Tensor& given) {
+// The cotangent that the walk begins with at a root.
+Tensor seed_of(const Tensor& root, const Tensor& given) {
   if (!root.requires_grad())
-    fail(ErrorKind::autograd, "backward", "the tensor of shape ", root.sizes(),
-         " has no history: no operand on the way requires a gradient (or it was made under "
-         "no_grad)");
-  Tensor g = given;
-  if (!g.defined()) {
+    fail(ErrorKind::autograd, "backward", "the tensor of shape ", root.sizes(), " has no history: ",
+         "no operand on the way requires a gradient (or it was made under no_grad)");
+  if (!given.defined()) {
     if (root.numel() != 1)
       fail(ErrorKind::autograd, "backward",
-           "a seed can be left out for one-element tensors only, the "
-           "shape is ",
-           root.sizes(), "; give a cotangent, or sum() first");
+           "a seed can be left out for one-element tensors only, the shape is ", root.sizes(),
+           "; give a cotangent, or sum() first");
     if (is_complex(root.dtype()))
       fail(ErrorKind::autograd, "backward",
            "a seed can be left out for real tensors only, this one ", "is ", root.dtype(),
            "; give a cotangent, or take abs() or real() first");
-    g = Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
-  } else {
-    // A copy (free until written): the seed may be some leaf's .grad.
-    g = arithmetic().clone(materialise(g, root.dtype(), root.device()));
-    if (!(g.sizes() == root.sizes()))
-      fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ",
-           root.sizes());
-    if (g.dtype() != root.dtype())
-      fail(ErrorKind::autograd, "backward", "the seed is ", g.dtype(), ", the tensor ",
-           root.dtype());
+    return Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
   }
-  Edge edge;
-  if (GradFn* fn = root.grad_fn())
-    edge = {Ref<GradFn>(fn), nullptr, root.output_index()};
-  else
-    edge.leaf = root.body()->autograd;
-  roots_.push_back(edge.fn);
-  if (wanted(edge)) deliver(edge, g);
-}
-
-void Walk::add_target(const Tensor& input, Tensor* result) {
-  if (!input.requires_grad())
-    fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ",
-         input.sizes(), " does not require a gradient");
-  GradFn* fn = input.grad_fn();
-  if (fn) targets_of_.emplace(fn, targets_.size());
-  targets_.push_back(
-      {fn, input.output_index(), fn ? nullptr : input.body()->autograd.get(), result, input});
-}
-
-// Marks what lies on a way from the roots to a target: nodes in order of their age, so that all
-// inputs of a node are decided before it.
-void Walk::restrict_to_targets(const Tensors& roots) {
-  std::vector<const GradFn*> nodes;
-  for (const Tensor& r : roots)
-    if (r.grad_fn() && wanted_.insert(r.grad_fn())) nodes.push_back(r.grad_fn());
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i]->inputs())
-      if (e.fn && wanted_.insert(e.fn.get())) nodes.push_back(e.fn.get());
-  for (const Target& t : targets_) {
-    if (t.leaf) wanted_leaves_.insert(t.leaf);
-    if (t.fn && !wanted_.insert(t.fn)) wanted_.mark(t.fn);
-  }
-  std::sort(nodes.begin(), nodes.end(),
-            [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
-  restricted_ = true;
-  for (const GradFn* node : nodes)
-    for (const Edge& e : node->inputs())
-      if (wanted(e)) wanted_.mark(node);
-}
-
-Tensor Walk::leaf_gradient(const Autograd& leaf, Sum& sum) {
-  if (!leaf.hooks) return sum.value;
-  const Tensor g = run_hooks(leaf.hooks->grad, sum.value, "leaf");
-  sum.owned = false;  // a hook may have kept it
+  // A copy (free until written): the seed may be some leaf's .grad.
+  const Tensor g = arithmetic().clone(materialise(given, root.dtype(), root.device()));
+  if (!(g.sizes() == root.sizes()))
+    fail(ErrorKind::autograd, "backward", "the seed has shape ", g.sizes(), ", the tensor ",
+         root.sizes());
+  if (g.dtype() != root.dtype())
+    fail(ErrorKind::autograd, "backward", "the seed is ", g.dtype(), ", the tensor ", root.dtype());
   return g;
 }
 
-void Walk::accumulate_leaves() {
-  for (const Ref<Autograd>& leaf : leaf_order_) {
-    if (!leaf->requires_grad) continue;
-    Sum& sum = leaves_.at(leaf.get());
-    Tensor g = leaf_gradient(*leaf, sum);
-    {
-      const std::lock_guard lock(lock_of(leaf.get()));
-      Tensor& total = leaf->grad;
-      if (grad_listener) (*grad_listener)(*leaf, false);
-      if (!total.defined()) {
-        // never an alias of the seed or of another leaf's gradient, nor a part of a larger one
-        if (!g.is_contiguous())
-          g = arithmetic().contiguous(g);
-        else if (!sum.owned)
-          g = arithmetic().clone(g);
-        total = g;
-      } else if (options_.create_graph || total.requires_grad() || total.tangent().defined() ||
-                 g.tangent().defined()) {
-        total = arithmetic().add(total, g);
-      } else {
-        arithmetic().add_into(total, g);
-      }
-    }
-    if (leaf->hooks && leaf->hooks->leaf)
-      for (const LeafHook& hook : leaf->hooks->accumulated.functions())
-        hook(Tensor(Ref<TensorBody>(leaf->hooks->leaf)));
-  }
-}
-
-void Walk::fill_results() {
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    const Target& t = targets_[i];
-    if (t.leaf)
-      if (const auto it = leaves_.find(t.leaf); it != leaves_.end())
-        *t.result = leaf_gradient(*t.leaf, it->second);
-    if (t.result->defined()) {
-      // a part of a larger gradient would keep that alive
-      if (!options_.create_graph && !is_batched(*t.result) &&
-          t.result->bytes() < t.result->storage().bytes())
-        *t.result = arithmetic().clone(*t.result);
-      continue;
-    }
-    if (options_.materialize_grads)
-      *t.result = Tensor::zeros(t.input.sizes(), t.input.dtype(), t.input.device());
-    else if (!options_.allow_unused)
-      fail(ErrorKind::autograd, "grad", "input ", int64_t(i), " of shape ", t.input.sizes(),
-           " was not used to compute the outputs; "
-           "pass allow_unused to get an undefined gradient for it");
-  }
-}
-
-class GradMode {
- public:
-  explicit GradMode(bool on) {
-    if (on)
-      enable_.emplace();
-    else
-      disable_.emplace();
-  }
-
- private:
-  std::optional<EnableGrad> enable_;
-  std::optional<NoGrad> disable_;
-};
-
-void seed_all(Walk& walk, const Tensors& roots, const Tensors& seeds) {
-  if (!seeds.empty() && seeds.size() != roots.size())
-    fail(ErrorKind::autograd, "backward", int64_t(roots.size()), " roots and ",
+void Walk::run(const Tensors& seeds) {
+  if (!seeds.empty() && seeds.size() != root_tensors_.size())
+    fail(ErrorKind::autograd, "backward", int64_t(root_tensors_.size()), " roots and ",
          int64_t(seeds.size()), " seeds");
-  for (size_t i = 0; i < roots.size(); ++i)
-    walk.seed(roots[i], seeds.empty() ? Tensor() : seeds[i]);
+  Tensors cotangents;
+  for (size_t i = 0; i < root_tensors_.size(); ++i) {
+    cotangents.push_back(seed_of(root_tensors_[i], seeds.empty() ? Tensor() : seeds[i]));
+    roots_.push_back(edge_of(root_tensors_[i]));
+  }
+  // Without either, nobody can tell when a leaf is whole.
+  if (!targets_.empty() || LeafHooks::any_accumulated()) explore();
+  for (size_t i = 0; i < roots_.size(); ++i)
+    if (wanted(roots_[i])) deliver(roots_[i], std::exchange(cotangents[i], Tensor()));
+  size_t whole = 0;  // of leaf_order_
+  while (true) {
+    const auto [next, node] = ready_.empty() ? decltype(ready_)::value_type() : ready_.top();
+    while (whole < leaf_order_.size() && (!next || leaf_order_[whole]->oldest > next))
+      complete(*leaf_order_[whole++]);
+    if (!next) break;
+    ready_.pop();
+    auto entry = pending_.extract(node);
+    process(*node, entry.mapped());
+    entry.mapped().clear();
+    spare_ = std::move(entry);
+  }
 }
+
+void Walk::add_target(const Tensor& input) {
+  if (!input.requires_grad())
+    fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ",
+         input.sizes(), " does not require a gradient");
+  const Edge edge = edge_of(input);
+  if (edge.fn) targets_of_.emplace(edge.fn.get(), targets_.size());
+  targets_.push_back({edge, input, {}});
+}
+
+Tensors Walk::results() {
+  Tensors out;
+  for (Target& t : targets_) {
+    if (t.edge.leaf) t.result = leaf_of(t.edge).sum.value;
+    // A part of a larger gradient would keep that alive.
+    if (t.result.defined() && !options_.create_graph && !is_batched(t.result) &&
+        t.result.bytes() < t.result.storage().bytes())
+      t.result = arithmetic().clone(t.result);
+    if (!t.result.defined() && options_.materialize_grads)
+      t.result = Tensor::zeros(t.input.sizes(), t.input.dtype(), t.input.device());
+    if (!t.result.defined() && !options_.allow_unused)
+      fail(ErrorKind::autograd, "grad", "input ", int64_t(out.size()), " of shape ",
+           t.input.sizes(), " was not used to compute the outputs; ",
+           "pass allow_unused to get an undefined gradient for it");
+    out.push_back(t.result);
+  }
+  return out;
+}
+
+struct GradMode {
+  explicit GradMode(bool on) { on ? void(enable.emplace()) : void(disable.emplace()); }
+  std::optional<EnableGrad> enable;
+  std::optional<NoGrad> disable;
+};
 
 }  // namespace
 
@@ -430,7 +416,7 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
   if (any_batched(roots) || any_batched(seeds))
     fail(ErrorKind::autograd, "backward",
          "vmap: .grad of a leaf has no place for a gradient per example; use func::grad");
-  Walk walk(options);
+  Walk walk(roots, options, false);
   if (options.inputs) {
     if (options.inputs->empty())
       fail(ErrorKind::autograd, "backward", "the list of inputs is empty");
@@ -438,14 +424,11 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
       if (!x.is_leaf())
         fail(ErrorKind::autograd, "backward", "an input is the result of ", x.grad_fn()->op().name,
              "; only leaves accumulate a gradient, use grad()");
-      walk.add_target(x, nullptr);
+      walk.add_target(x);
     }
-    walk.restrict_to_targets(roots);
   }
   GradMode mode(options.create_graph);
-  seed_all(walk, roots, seeds);
-  walk.run();
-  walk.accumulate_leaves();
+  walk.run(seeds);
 }
 
 void backward(const Tensor& root, BackwardOptions options) { backward({root}, {}, options); }
@@ -455,15 +438,11 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds
   if (inputs.empty()) fail(ErrorKind::autograd, "grad", "no inputs were given");
   if (any_batched(outputs) || any_batched(inputs))
     return grad_batched(outputs, inputs, seeds, options);
-  Tensors results(inputs.size());
-  Walk walk(options);
-  for (size_t i = 0; i < inputs.size(); ++i) walk.add_target(inputs[i], &results[i]);
-  walk.restrict_to_targets(outputs);
+  Walk walk(outputs, options, true);
+  for (const Tensor& x : inputs) walk.add_target(x);
   GradMode mode(options.create_graph);
-  seed_all(walk, outputs, seeds);
-  walk.run();
-  walk.fill_results();
-  return results;
+  walk.run(seeds);
+  return walk.results();
 }
 
 }  // namespace gradus

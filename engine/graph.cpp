@@ -83,9 +83,15 @@ NodeHooks& GradFn::hooks() {
 
 void GradFn::free_saved() {
   SmallVector<Saved, 2> dropped;  // dies outside of the lock
+  if (hooks_) hooks_->clear();    // they may hold what holds this node
   const std::lock_guard lock(saved_lock_);
-  freed_ |= !saved_.empty();
+  if (!saved_.empty()) freed_ = true;
   std::swap(dropped, saved_);
+}
+void GradFn::fail_freed() const {
+  fail(ErrorKind::autograd, op_->name,
+       "backward through this graph a second time: its saved tensors "
+       "were freed by the first; pass retain_graph to the first call");
 }
 
 std::shared_ptr<Packed> pack(const Tensor& t, const char* op) {
@@ -129,10 +135,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
   Saved saved{role, uint32_t(index), {}, 0};
   {
     const std::lock_guard lock(saved_lock_);
-    if (freed_)
-      fail(ErrorKind::autograd, op_->name,
-           "backward through this graph a second time: its saved tensors "
-           "were freed by the first; pass retain_graph to the first call");
+    if (freed_) fail_freed();
     for (Saved& s : saved_) {
       if (s.role != role || s.index != index) continue;
       s.read = true;
@@ -259,8 +262,17 @@ Ref<GradFn> record(OpContext& ctx) {
 }
 
 void give_tangent(const Tensor& x, const Tensor& t) {
-  autograd_of(x).tangent = t;
-  level->dual_.push_back(x.body()->autograd);
+  Autograd* const primal = &autograd_of(x);
+  level->tangents_.insert_or_assign(primal, ForwardLevel::Dual{Ref<Autograd>(primal), t});
+}
+Tensor Tensor::tangent() const {
+  if (!level) return Tensor();
+  if (is_batched(*this)) {
+    const Tensor t = body_->batch->physical.tangent();
+    return t.defined() ? wrapped(t, body_->batch->level) : t;
+  }
+  const auto found = level->tangents_.find(autograd());
+  return found == level->tangents_.end() ? Tensor() : found->second.tangent;
 }
 
 struct NoTangents {
@@ -340,10 +352,7 @@ ForwardLevel::ForwardLevel() {
   level = this;
   level_start = next_sequence;
 }
-ForwardLevel::~ForwardLevel() {
-  for (const Ref<Autograd>& a : dual_) a->tangent = Tensor();
-  level = nullptr;
-}
+ForwardLevel::~ForwardLevel() { level = nullptr; }
 void ForwardLevel::set_tangent(const Tensor& x, const Tensor& t) {
   if (x.is_number())
     fail(ErrorKind::autograd, "set_tangent",

@@ -10,6 +10,7 @@
 #include <complex>
 #include <concepts>
 #include <memory>
+#include <unordered_map>
 
 namespace gradus {
 
@@ -61,6 +62,7 @@ class GradFn : public RefCounted {
   }
   std::span<const Saved> saved() const { return {saved_.data(), saved_.size()}; }
   bool freed() const { return freed_; }
+  [[noreturn]] void fail_freed() const;
   // Is operand k on the way to a leaf (or tangent) that was asked for?
   bool needs(size_t k) const { return needs_[k]; }
 
@@ -100,7 +102,7 @@ class GradFn : public RefCounted {
   std::unique_ptr<NodeHooks> hooks_;
   Lock saved_lock_;
   mutable const GradFn* next_dying_ = nullptr;
-  bool freed_ = false;
+  std::atomic<bool> freed_ = false;
   bool attached_ = false;  // outputs point here (false: made for its jvp alone)
 };
 
@@ -262,14 +264,20 @@ struct BackwardOptions {
 };
 // Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf (or of options.inputs). A seed may be
 // undefined for one-element real roots (it is 1). Error(autograd) as facts of PyTorch: no history,
-// freed graph, wrong seed.
+// freed graph, wrong seed. Leaves get their gradients at the end; where any leaf has a
+// post-accumulate hook, each as soon as no node that is left leads to it, and an error after that
+// leaves it there. Within a call the order of every sum is fixed. Threads: calls that share nodes
+// or leaves may run at once, and none of their sums is lost, but the sums of three or more calls
+// into one leaf come in no fixed order, so its last bits may differ from run to run; where they
+// must not, let each thread ask grad() and add up the results in an order of your own.
 void backward(const Tensors& roots, const Tensors& seeds = {}, BackwardOptions options = {});
 void backward(const Tensor& root, BackwardOptions options = {});
 // The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds = {},
              BackwardOptions options = {});
 
-// ---- forward mode: one level at a time per thread; its tangents vanish at its end.
+// ---- forward mode: one level at a time per thread; its tangents vanish at its end, and no other
+// thread sees them.
 class ForwardLevel {
  public:
   ForwardLevel();  // Error(autograd) if one is open already
@@ -281,9 +289,15 @@ class ForwardLevel {
 
  private:
   friend class GradFn;
+  friend class Tensor;
   friend void give_tangent(const Tensor&, const Tensor&);
   bool has_set(const Edge& edge) const;  // was what comes from there given its tangent by hand?
-  std::vector<Ref<Autograd>> dual_, set_;
+  struct Dual {
+    Ref<Autograd> primal;  // kept: its address is the key
+    Tensor tangent;
+  };
+  std::unordered_map<const Autograd*, Dual> tangents_;
+  std::vector<Ref<Autograd>> set_;
 };
 void give_tangent(const Tensor& x, const Tensor& t);  // into the open level; unchecked
 bool forward_mode();  // is a level open in this thread (and no jvp rule running)?

@@ -1,5 +1,7 @@
 #include "engine/hooks.hpp"
 
+#include "engine/batch.hpp"
+
 namespace gradus {
 
 namespace {
@@ -14,9 +16,12 @@ NodeHooks::Output& hooks_of_output(const Tensor& t) {
   return hooks.outputs[t.output_index()];
 }
 LeafHooks& hooks_of_leaf(const Tensor& t) {
+  if (is_batched(t)) return hooks_of_leaf(t.body()->batch->physical);
   Autograd& a = autograd_of(t);
-  if (!a.hooks) a.hooks = std::make_unique<LeafHooks>();
-  a.hooks->leaf = t.body().get();
+  if (!a.hooks) {
+    a.hooks = std::make_unique<LeafHooks>();
+    a.hooks->elements = t.detach();
+  }
   return *a.hooks;
 }
 }  // namespace
@@ -32,13 +37,34 @@ HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, LeafHook hook)
     fail(ErrorKind::autograd, "register_post_accumulate_grad_hook",
          "only leaves accumulate a gradient; this tensor is the result of ",
          leaf.grad_fn()->op().name);
-  return hooks_of_leaf(leaf).accumulated.add(std::move(hook));
+  LeafHooks& hooks = hooks_of_leaf(leaf);
+  hooks.count_accumulated();
+  return hooks.accumulated.add(std::move(hook));
 }
 HookHandle register_hook(GradFn& node, NodeHook hook) {
   return node.hooks().after.add(std::move(hook));
 }
 HookHandle register_prehook(GradFn& node, NodePreHook hook) {
   return node.hooks().before.add(std::move(hook));
+}
+
+static std::atomic<int64_t> accumulated_hooks = 0;
+bool LeafHooks::any_accumulated() { return accumulated_hooks > 0; }
+void LeafHooks::count_accumulated() {
+  if (!std::exchange(counted, true)) ++accumulated_hooks;
+}
+LeafHooks::~LeafHooks() { accumulated_hooks -= counted; }
+
+void NodeHooks::clear() {
+  bool any = before.clear();
+  any |= after.clear();
+  for (Output& o : outputs) any |= o.grad.clear();
+  if (any) cleared = true;
+}
+
+Lock& grad_lock(const Tensor* grad) {
+  static Lock locks[64];
+  return locks[(reinterpret_cast<uintptr_t>(grad) >> 6) % 64];
 }
 
 void Tensor::retain_grad() const {
@@ -50,8 +76,8 @@ void Tensor::retain_grad() const {
 }
 
 Tensor run_hooks(const HookList<TensorHook>& hooks, Tensor g, const char* where) {
-  for (const TensorHook& hook : hooks.functions()) {
-    const Tensor other = hook(g);
+  for (const auto& hook : hooks.functions()) {
+    const Tensor other = (*hook)(g);
     if (!other.defined()) continue;
     if (!(other.sizes() == g.sizes()) || other.dtype() != g.dtype())
       fail(ErrorKind::autograd, where, "a hook returned a gradient ", other.dtype(), " ",

@@ -1,10 +1,15 @@
 // Hooks: functions of the user's that are called as gradients pass. On a tensor: with its gradient,
 // before its node's own derivative, in the order of registration; what it returns, if defined,
 // replaces the gradient. On a leaf: also after .grad was accumulated. On a node: before and after
-// its derivative. A hook stays until it is removed or what it hangs on dies. Threads: hooks run in
-// the thread that called backward.
+// its derivative. A hook stays until it is removed or what it hangs on dies; those of a node, and
+// of tensors that are no leaves, go with the saved tensors that backward frees. So they may hold
+// the tensor they hang on; a leaf that a hook of its own holds lives until the hook is removed: a
+// post-accumulate hook is given the leaf. Threads: hooks run in the thread that called backward.
 #pragma once
 #include "engine/graph.hpp"
+#include "engine/lock.hpp"
+
+#include <mutex>
 
 namespace gradus {
 
@@ -27,38 +32,55 @@ class HookHandle {
   std::function<void()> remove_;
 };
 
+// Threads: a hook may be removed while others run it.
 template <class F>
 class HookList {
  public:
   HookHandle add(F f) {
-    entries_->push_back({++last_, std::move(f)});
+    const auto hook = std::make_shared<const F>(std::move(f));
+    {
+      const std::lock_guard lock(shared_->lock);
+      shared_->list.push_back(hook);
+    }
     HookHandle handle;
-    handle.remove_ = [list = std::weak_ptr(entries_), id = last_] {
-      if (const auto entries = list.lock())
-        std::erase_if(*entries, [&](const Entry& e) { return e.id == id; });
+    handle.remove_ = [from = std::weak_ptr(shared_), gone = std::weak_ptr(hook)] {
+      const auto shared = from.lock();
+      const auto dead = gone.lock();  // what it holds dies outside of the lock
+      if (!shared) return;
+      const std::lock_guard lock(shared->lock);
+      std::erase(shared->list, dead);
     };
     return handle;
   }
   // A copy, so that a hook may add or remove hooks.
-  std::vector<F> functions() const {
-    std::vector<F> list;
-    for (const Entry& e : *entries_) list.push_back(e.f);
-    return list;
+  std::vector<std::shared_ptr<const F>> functions() const {
+    const std::lock_guard lock(shared_->lock);
+    return shared_->list;
+  }
+  bool clear() {  // were there any?
+    std::vector<std::shared_ptr<const F>> gone;
+    const std::lock_guard lock(shared_->lock);
+    gone.swap(shared_->list);
+    return !gone.empty();
   }
 
  private:
-  struct Entry {
-    uint64_t id;
-    F f;
+  struct Shared {
+    Lock lock;
+    std::vector<std::shared_ptr<const F>> list;
   };
-  std::shared_ptr<std::vector<Entry>> entries_ = std::make_shared<std::vector<Entry>>();
-  uint64_t last_ = 0;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 
 struct LeafHooks {
+  ~LeafHooks();
+  // Has any leaf a post-accumulate hook? Then walks look ahead, so that it comes early.
+  static bool any_accumulated();
+  void count_accumulated();
   HookList<TensorHook> grad;
   HookList<LeafHook> accumulated;
-  TensorBody* leaf = nullptr;  // whose; cleared when it dies
+  Tensor elements;  // the leaf's, without what it knows of autograd: its handles may be gone
+  bool counted = false;
 };
 struct NodeHooks {
   struct Output {
@@ -69,7 +91,14 @@ struct NodeHooks {
   HookList<NodePreHook> before;
   HookList<NodeHook> after;
   std::string trace;  // GradFn::trace
+
+  std::atomic<bool> cleared = false;
+
+  void clear();  // drops all functions
 };
+
+// Guards a .grad while it is read, taken or put in its place; never while anybody's code runs.
+Lock& grad_lock(const Tensor* grad);
 
 // Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
 inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;

@@ -1,6 +1,7 @@
 #include "engine/in_place.hpp"
 
 #include "engine/graph.hpp"
+#include "engine/lock.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -141,11 +142,15 @@ void follow_base(const Tensor& view) {
          "a view made under no_grad is used after its base was written in place while recording; ",
          "make the view anew, or write under no_grad");
   }
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (body.seen == now) return;
   const Tensor base(body.base);
-  if (body.autograd && body.autograd->requires_grad)
+  static Lock publishing;
+  Ref<Autograd> old;  // dies outside of the lock, as does what is taken out of the body
+  {
+    const std::lock_guard lock(publishing);
+    if (body.seen == now) return;
+    old = body.autograd;
+  }
+  if (old && old->requires_grad)
     fail(ErrorKind::autograd, writer,
          "a leaf that requires a gradient is a view, and its base was written in place; ",
          "make the leaf a clone()");
@@ -154,13 +159,12 @@ void follow_base(const Tensor& view) {
   const OutsideJvp outside;
   const Tensor fresh =
       arithmetic().as_strided(base, body.sizes, body.strides, body.offset - base.offset());
-  Ref<Autograd> autograd = make_ref<Autograd>();
-  autograd->fn = Ref<GradFn>(fresh.grad_fn());
-  autograd->output_index = fresh.output_index();
-  std::swap(body.autograd, autograd);
+  if (old && old->retained && fresh.requires_grad()) fresh.retain_grad();
+  Ref<Autograd> history(&autograd_of(fresh));
+  const std::lock_guard lock(publishing);
+  if (body.seen == now) return;
+  std::swap(body.autograd, history);
   body.seen = now;
-  if (autograd && autograd->retained && view.requires_grad()) view.retain_grad();
-  if (fresh.tangent().defined()) give_tangent(view, fresh.tangent());
 }
 
 void link_views(const OpInfo& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {

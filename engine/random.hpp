@@ -30,7 +30,10 @@ class Generator {
   std::map<Device*, Tensor> states_;
 };
 
-// The generator that random ops of this thread use; manual_seed() restarts it.
+// The generator that random ops of this thread use; manual_seed() restarts it. Each thread has its
+// own, which begins at seed 0: what a thread draws depends on its own calls alone, never on how
+// threads take turns. So manual_seed() reaches no other thread, and threads that shall draw
+// different numbers say so first: manual_seed(seed + number of the thread).
 Generator& default_generator();
 void manual_seed(uint64_t seed);
 

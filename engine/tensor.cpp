@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 namespace gradus {
 
@@ -50,11 +49,8 @@ bool overlaps_itself(const Shape& sizes, const Shape& strides) {
   return false;
 }
 
-void destroy(const TensorBody* body) {
-  LeafHooks* hooks = body->autograd ? body->autograd->hooks.get() : nullptr;
-  if (hooks && hooks->leaf == body) hooks->leaf = nullptr;  // others may share the autograd part
-  delete body;
-}
+void destroy(const TensorBody* body) { delete body; }
+TensorBody::~TensorBody() { Ref<Storage>::adopt(made.load(std::memory_order_relaxed)); }
 void destroy(const Autograd* autograd) { delete autograd; }
 Autograd::Autograd() = default;
 Autograd::~Autograd() = default;
@@ -123,13 +119,14 @@ Storage& Tensor::made_storage() const {
          "vmap: a batched tensor stands for all examples at once: its values cannot be read on the "
          "host (item, printing, data-dependent sizes and branches) nor written in place; use "
          "where() for a branch, an op that returns a new tensor for a write, or a loop");
-  if (!body.storage) {  // a number; perhaps asked for by several threads at once
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    if (!body.storage)
-      body.storage = materialise(*this, body.dtype, default_device()).body_->storage;
-  }
-  return *body.storage;
+  // A number; perhaps asked for by several threads at once: one of them is the first.
+  Storage* made = body.made.load(std::memory_order_acquire);
+  if (made) return *made;
+  const Ref<Storage> mine(&materialise(*this, body.dtype, default_device()).storage());
+  mine->retain();  // the body's handle
+  if (body.made.compare_exchange_strong(made, mine.get(), std::memory_order_acq_rel)) return *mine;
+  mine->drop();
+  return *made;
 }
 
 int64_t Tensor::size(int64_t axis) const {
@@ -240,29 +237,42 @@ uint32_t Tensor::output_index() const {
 }
 Tensor Tensor::grad() const {
   const Autograd* a = autograd();
-  return !a ? Tensor() : a->retained ? a->retained->grad : a->grad;
+  if (!a) return Tensor();
+  const Tensor& kept = a->retained ? a->retained->grad : a->grad;
+  const std::lock_guard lock(grad_lock(&kept));
+  return kept;
 }
-void Tensor::set_grad(const Tensor& g) const {
-  if (g.defined() && (!(g.sizes() == sizes()) || g.dtype() != dtype()))
-    fail(ErrorKind::autograd, "set_grad", "the tensor is ", dtype(), " ", sizes(),
-         ", its gradient can't be ", g.dtype(), " ", g.sizes());
+void Tensor::set_grad(const Tensor& given) const {
+  if (is_batched(*this) || is_batched(given))
+    fail(ErrorKind::autograd, "set_grad",
+         "vmap: .grad has no place for a gradient per example; use func::grad");
+  Tensor g = given;
+  if (g.defined()) {
+    g = materialise(g, dtype(), device());
+    if (!(g.sizes() == sizes()) || g.dtype() != dtype())
+      fail(ErrorKind::autograd, "set_grad", "the tensor is ", dtype(), " ", sizes(),
+           ", its gradient can't be ", g.dtype(), " ", g.sizes());
+    if (&g.device() != &device())
+      fail(ErrorKind::autograd, "set_grad", "the tensor is on ", device().name(),
+           ", its gradient can't be on ", g.device().name());
+    // Sums go into .grad in place: not into this tensor's own elements, nor twice into one.
+    if (&g.storage() == &storage()) g = g.clone_data();
+    if (overlaps_itself(g.sizes(), g.strides())) g = arithmetic().contiguous(g);
+  }
   Autograd& a = autograd_of(*this);
   if (grad_listener) (*grad_listener)(a, true);
-  (a.retained ? a.retained->grad : a.grad) = g;
-}
-Tensor Tensor::tangent() const {
-  if (is_batched(*this)) {
-    const Tensor t = body_->batch->physical.tangent();
-    return t.defined() ? wrapped(t, body_->batch->level) : t;
-  }
-  const Autograd* a = autograd();
-  return a ? a->tangent : Tensor();
+  Tensor& kept = a.retained ? a.retained->grad : a.grad;
+  const std::lock_guard lock(grad_lock(&kept));
+  std::swap(kept, g);  // what it was dies after the lock
 }
 Tensor& Tensor::detach_() {
   if (is_view())
     fail(ErrorKind::autograd, "detach_", "a view can't be detached in place; use detach()");
   if (body_->autograd) {
-    body_->autograd = make_ref<Autograd>();
+    Ref<Autograd> fresh = make_ref<Autograd>();
+    fresh->grad = grad();
+    body_->autograd->grad = Tensor();  // what was recorded before adds to it no more
+    body_->autograd = std::move(fresh);
     ++body_->histories;
   }
   return *this;

@@ -1,8 +1,9 @@
 // Tensor: a handle, one pointer to a counted body {storage, dtype, sizes, strides, offset,
 // autograd}. Copying a Tensor copies the handle. Views share storage and its version counter;
 // strides are in elements and may be 0 or negative. Operators and functions on tensors are ops: see
-// ops/ops.hpp. Threads: handles may be copied and dropped anywhere; concurrent reads are fine,
-// writes are not.
+// ops/ops.hpp. Threads: handles may be copied and dropped anywhere; concurrent reads (ops, views,
+// backward through shared leaves) are fine, writes are not: in place, and of what a handle says
+// (set_requires_grad, set_grad, retain_grad, detach_, hooks).
 #pragma once
 #include "engine/device.hpp"
 #include "engine/dtype.hpp"
@@ -101,10 +102,12 @@ class Tensor {
   GradFn* grad_fn() const;  // nullptr for leaves
   uint32_t output_index() const;
   Tensor grad() const;  // undefined before the first backward; non-leaves: see retain_grad
+  // A number takes this tensor's dtype and device; else Error(autograd) for another shape, dtype or
+  // device. .grad is g itself, or a copy where sums in place would write to this tensor.
   void set_grad(const Tensor& g) const;
   void retain_grad() const;  // .grad of a non-leaf is kept too
-  Tensor& detach_();         // forgets the history; Error(autograd) for views
-  Tensor tangent() const;    // forward mode; undefined if none
+  Tensor& detach_();         // forgets the history, not .grad; Error(autograd) for views
+  Tensor tangent() const;    // of this thread's forward level; undefined if none
 
   // Host side. These wait for the device and convert nothing but what they say.
   void copy_to_host(void* packed) const;  // row-major, own dtype
@@ -163,7 +166,6 @@ struct Autograd : RefCounted {
   Tensor grad;
   Ref<GradFn> fn;  // the node this is an output of
   uint32_t output_index = 0;
-  Tensor tangent;
   Ref<GradSlot> retained;
   std::unique_ptr<LeafHooks> hooks;  // hooks.hpp
 };
@@ -180,7 +182,8 @@ struct Batch : RefCounted {
 };
 
 struct TensorBody : RefCounted {
-  Ref<Storage> storage;  // null for a number that has met no device yet, and where `batch` is not
+  ~TensorBody();
+  Ref<Storage> storage;  // null for a number, and where `batch` is not
   DType dtype = DType::f32;
   Shape sizes, strides;
   int64_t offset = 0;
@@ -198,11 +201,13 @@ struct TensorBody : RefCounted {
   bool is_number = false;
   double number = 0;
   int64_t integer = 0;
+  std::atomic<Storage*> made = nullptr;  // a number's storage, once somebody asked for it
 };
 
 inline bool Tensor::is_number() const { return body_ && body_->is_number; }
 inline bool Tensor::requires_grad() const {
-  return body_ && (body_->autograd || body_->base || body_->batch) && has_gradient_or_history();
+  // A view's base first: another thread may be making the view's history anew.
+  return body_ && (body_->base || body_->autograd || body_->batch) && has_gradient_or_history();
 }
 inline bool Tensor::is_view() const { return body_ && body_->base; }
 inline bool Tensor::is_inference() const { return body_ && body_->inference; }

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <map>
+#include <mutex>
 #include <set>
 
 namespace gradus {
@@ -20,7 +21,13 @@ std::map<const OpInfo*, Registered>& functions() {
   static auto* all = new std::map<const OpInfo*, Registered>;
   return *all;
 }
-const Registered& registered(const OpInfo& op) { return functions().at(&op); }
+std::mutex functions_mutex;  // some are added while threads run others
+const Registered* find(const OpInfo& op) {
+  const std::lock_guard lock(functions_mutex);
+  const auto at = functions().find(&op);
+  return at == functions().end() ? nullptr : &at->second;
+}
+const Registered& registered(const OpInfo& op) { return *find(op); }
 
 Tensor no_vjp(GradFn& node, size_t, std::span<const Tensor>) {
   fail(ErrorKind::autograd, node.op().name,
@@ -142,6 +149,7 @@ void complete(OpInfo& op, UserFunction f) {
     const UserFunction& function = registered(op).function;
     return function.call ? function.call(op, in, attrs) : plain_call(op, in, attrs);
   };
+  const std::lock_guard lock(functions_mutex);
   functions().emplace(&op, Registered{std::move(f), std::move(twice)});
 }
 
@@ -174,8 +182,8 @@ const OpInfo& unlisted_function(UserFunction f) {
 }
 
 bool is_local(const OpInfo& op) {
-  const auto at = functions().find(&op);
-  return at != functions().end() && at->second.function.local;
+  const Registered* const added = find(op);
+  return added && added->function.local;
 }
 
 void load_ops(const std::string& path) {

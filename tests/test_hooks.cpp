@@ -268,13 +268,11 @@ TEST_CASE(".grad is summed in place unless a graph is wanted") {
 
 namespace {
 // An op of a test, as a user would write one.
-const OpInfo& op_with(const char* name, Tensor (*vjp)(GradFn&, size_t, std::span<const Tensor>),
-                      bool once = false) {
+const OpInfo& op_with(const char* name, Tensor (*vjp)(GradFn&, size_t, std::span<const Tensor>)) {
   static std::map<std::string, OpInfo> ops;
   OpInfo& o = ops[name];
   o.name = name;
   o.user = true;
-  o.once_differentiable = once;
   o.operands = {{"x"}};
   o.forward = [](OpContext& ctx) {
     NoGrad off;
@@ -286,7 +284,7 @@ const OpInfo& op_with(const char* name, Tensor (*vjp)(GradFn&, size_t, std::span
 }
 }  // namespace
 
-TEST_CASE("derivatives that are missing, of a wrong shape, or not to be differentiated again") {
+TEST_CASE("derivatives that are missing, or of a wrong shape") {
   const Tensor x = leaf(f64({1, 2}, {2}));
   const Tensor a = apply1(op_with("no_vjp", nullptr), {x});
   CHECK(error_of([&] { backward(sum(a)); }) == "no_vjp: the derivative is not implemented");
@@ -297,12 +295,6 @@ TEST_CASE("derivatives that are missing, of a wrong shape, or not to be differen
                           {x});
   CHECK(error_of([&] { backward(sum(b)); }) ==
         "wrong_shape: its vjp gave a cotangent of shape (3,) for operand 0, whose shape is (2,)");
-  const Tensor c = apply1(
-      op_with(
-          "once",
-          [](GradFn& n, size_t, std::span<const Tensor> g) { return n.input(0) * g[0] * 2.0; },
-          true),
-      {x});
   {
     ForwardLevel level;
     const Tensor dual = f64({1, 2}, {2});
@@ -310,10 +302,6 @@ TEST_CASE("derivatives that are missing, of a wrong shape, or not to be differen
     CHECK(error_of([&] { apply1(op_with("no_vjp", nullptr), {dual}); }) ==
           "no_vjp: has no forward-mode rule");
   }
-  const Tensor g = grad({sum(c)}, {x}, {}, {.create_graph = true})[0];
-  CHECK(values(g) == std::vector<double>{2, 4});
-  CHECK(error_of([&] { backward(sum(g)); }) ==
-        "once: its derivative is differentiated, but the op is marked once differentiable");
 }
 
 TEST_CASE("a view that a user's function returned can't be written in place") {
