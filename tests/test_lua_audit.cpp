@@ -434,3 +434,33 @@ TEST_CASE("lua audit: a step in a file, and two steps compared") {
   CHECK(has(fails(kNet + "gradus.audit.replay(" + file + ")", ErrorKind::value, writing_in(folder)),
             "not"));
 }
+
+TEST_CASE("lua: a hook and the tensor that it holds are freed together, and not before") {
+  Lua lua;
+  lua("function leaf() return gradus.tensor({1.0, 2.0}, {requires_grad = true}) end "
+      // On a leaf, on a result that is never walked, twice on one tensor.
+      "function leak() local x = leaf() x:register_hook(function(g) return g * x end) "
+      "x:register_hook(function(g) return x end) local h = x * 2 "
+      "h:register_hook(function(g) return g * h end) if walk then (h + x):sum():backward() end end "
+      "function collect() for i = 1, 3 do collectgarbage() end gradus.ones(1) end");
+  for (const char* walk : {"nil", "true"}) {
+    lua(std::string("walk = ") + walk + " for i = 1, 5 do leak() end collect() leak() collect()");
+    const int64_t before = live_objects();
+    lua("for i = 1, 200 do leak() end collect() leaf():register_hook(print) collect() collect()");
+    CHECK(live_objects() <= before);
+  }
+  // The graph alone needs it: the script has dropped the tensor, and the function with it.
+  CHECK(lua("local function net() local x = leaf() keep = x local h = x * 2 "
+            "h:register_hook(function(g) print('of h', h[1]:item()) return g * 10 end) "
+            "return (h * 1):sum() end local y = net() collect() leaf():register_hook(print) "
+            "collect() y:backward() print(keep.grad)") == "of h\t2.0|[20, 20]|f32 (2,)");
+  // In the middle of a cycle of the collector.
+  CHECK(lua("local function net() local x = leaf() keep = x local h = x * 2 "
+            "h:register_hook(function(g) return g * 10 end) return (h * 1):sum() end "
+            "collectgarbage('incremental') for i = 1, 200 do local y = net() "
+            "for k = 1, i do collectgarbage('step', 1) end y:backward() "
+            "if keep.grad:sum():item() ~= 40 then print('lost', i) end end print('done')") ==
+        "done");
+  // Removed, and gone with the state.
+  lua("local x = leaf() for i = 1, 3 do x:register_hook(function() return x end):remove() end");
+}

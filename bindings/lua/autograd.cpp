@@ -1,7 +1,6 @@
 // Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.checkpoint,
 // gradus.no_grad, and the functional transforms in gradus.func.
 #include "bindings/lua/options.hpp"
-#include "engine/hooks.hpp"
 #include "ops/checkpoint.hpp"
 #include "ops/func.hpp"
 #include "ops/ops.hpp"
@@ -9,8 +8,6 @@
 namespace gradus::lua {
 
 namespace {
-
-constexpr const char* kHook = "gradus.Hook";
 
 // The cotangent of `root` at an index: a tensor, a number, or a table of numbers.
 Tensor seed_at(lua_State* L, int index, const Tensor& root, const char* what) {
@@ -328,55 +325,15 @@ int checkpoint_of(lua_State* L) {
   return int(out.size());
 }
 
-// t:register_hook(function(g) ... end): called with t's gradient as backward passes; what it gives,
-// if anything, takes the gradient's place. The object it gives has remove().
-int register_hook_of(lua_State* L) {
-  const Tensor t = self_at(L, "register_hook");
-  const auto f = std::make_shared<Callback>(L, 2);
-  f->outlive_coroutines();
-  auto handle = register_hook(t, [f](const Tensor& g) {
-    const Tensors out = (*f)({g});
-    return out.empty() ? Tensor() : out[0];
-  });
-  new (lua_newuserdatauv(L, sizeof(HookHandle), 0)) HookHandle(std::move(handle));
-  luaL_setmetatable(L, kHook);
-  return 1;
-}
-int remove_hook(lua_State* L) {
-  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
-    handle->remove();
-  else
-    fail(ErrorKind::value, "remove", "called on ", kind_at(L, 1), "; write handle:remove()");
-  return 0;
-}
-int collect_hook(lua_State* L) {
-  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
-    *handle = HookHandle();
-  return 0;
-}
-
 }  // namespace
 
 void open_autograd(lua_State* L) {
   push_methods(L);
-  const luaL_Reg methods[] = {{"backward", bind<backward_of>},
-                              {"detach", bind<method<detached>>},
-                              {"retain_grad", bind<method<retained>>},
-                              {"zero_grad", bind<method<forgotten>>},
-                              {"requires_grad_", bind<requires_grad>},
-                              {"register_hook", bind<register_hook_of>},
-                              {nullptr, nullptr}};
+  const luaL_Reg methods[] = {
+      {"backward", bind<backward_of>},         {"detach", bind<method<detached>>},
+      {"retain_grad", bind<method<retained>>}, {"zero_grad", bind<method<forgotten>>},
+      {"requires_grad_", bind<requires_grad>}, {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
-  lua_pop(L, 1);
-  luaL_newmetatable(L, kHook);
-  lua_pushcfunction(L, collect_hook);
-  lua_setfield(L, -2, "__gc");
-  // A table of its own: a script that held the type's could put a function of Lua under __gc.
-  const luaL_Reg handle[] = {{"remove", bind<remove_hook>}, {nullptr, nullptr}};
-  luaL_newlib(L, handle);
-  lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kHook);
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"grad", bind<grad_of>},
                                 {"checkpoint", bind<checkpoint_of>},

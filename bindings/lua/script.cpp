@@ -401,6 +401,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_tensors(L);
     open_ops(L);
     open_autograd(L);
+    open_hooks(L);
     open_creation(L);
     open_optim(L);
     open_own_ops(L);

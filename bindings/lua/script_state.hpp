@@ -58,6 +58,7 @@ int print(lua_State* L);
 std::string_view lua_part(std::string_view text);
 
 void open_libraries(lua_State* L, bool unsafe);
+void open_hooks(lua_State* L);  // t:register_hook
 // Of the table on top, called `name`, and of the tables in it: a name that is not there is an
 // error.
 void open_missing(lua_State* L, const std::string& name);
