@@ -75,7 +75,7 @@ struct OpInfo {
   bool differentiable = true;
   bool is_view = false;  // output shares the storage of operand 0
   bool user = false;     // added by a user: its forward may call ops and return its inputs' views
-  int statement = -1;                // id of the statement, if it is one
+  int statement = -1;    // id of the statement, if it is one
 
   // Records as it goes.
   OpCall call;
