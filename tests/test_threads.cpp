@@ -163,18 +163,31 @@ TEST_CASE("threads: each draws the numbers of its own seed") {
 }
 
 TEST_CASE("threads: nobody's code runs under a lock that another call needs") {
-  // A hook and an addition into .grad, each of which walks into the same leaf again.
+  // A hook, and what is told of an addition into .grad, walk into the same leaf again.
   const Tensor x = leaf(f64({1, 2}, {2}));
-  int depth = 0;
+  int hooked = 0, told = 0;
   register_post_accumulate_grad_hook(x, [&](const Tensor& leaf) {
     const EnableGrad on;
-    if (depth++ < 2) backward(sum(leaf * 10.0));
+    if (hooked++ < 2) backward(sum(leaf * 10.0));
   });
-  std::function<void(Autograd&, bool)> listener = [&](Autograd&, bool set) {
-    if (!set && depth == 0) x.set_grad(Tensor());
+  std::function<void(Autograd&, bool)> listener = [&](Autograd&, bool) {
+    const EnableGrad on;
+    if (told++ == 0) backward(sum(x * 100.0));
   };
   grad_listener = &listener;
   backward(sum(x));
   grad_listener = nullptr;
-  CHECK(values(x.grad()) == std::vector<double>{21, 21});
+  CHECK(values(x.grad()) == std::vector<double>{121, 121});
+
+  // What is told of the op that makes a view's history anew asks another such view.
+  const Tensor h = x * 1.0, first = select(h, 0, 0), second = select(h, 0, 1);
+  mul_(h, 2.0);
+  bool asked = false;
+  CallListener calls = [&](const OpContext&, GradFn*) {
+    if (!std::exchange(asked, true)) CHECK(second.requires_grad());
+  };
+  call_listener = &calls;
+  CHECK(first.requires_grad());
+  call_listener = nullptr;
+  CHECK(asked);
 }
