@@ -153,7 +153,12 @@ void free(void* p) noexcept {
 }
 
 void* memalign(size_t alignment, size_t bytes) noexcept {
-  return heap::refused(bytes) ? nullptr : heap::counted(__libc_memalign(alignment, bytes));
+  if (heap::refused(bytes)) return nullptr;
+  void* p = __libc_memalign(alignment, bytes);
+  // A mapped block keeps what it did not need of its alignment, which is up to chance: the end is
+  // cut off, where it stands.
+  if (p && malloc_usable_size(p) > bytes + heap::kLarge) p = __libc_realloc(p, bytes);
+  return heap::counted(p);
 }
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept { return memalign(alignment, bytes); }
 int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
