@@ -1,4 +1,5 @@
 // Attention: two contractions with a softmax between them.
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -69,8 +70,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     double dropout_p) {
   const char* op = "scaled_dot_product_attention";
   check_shapes(query, key, value);
-  if (!is_real_float(query.dtype()))
-    fail(ErrorKind::dtype, op, "of ", query.dtype(), " is not defined; cast to f32 first");
+  if (!is_real_float(query.dtype())) refuse_dtype(op, query.dtype(), def::kReal);
   if (attn_mask.defined() && attn_mask.dtype() != DType::bool_ && !is_real_float(attn_mask.dtype()))
     fail(ErrorKind::dtype, op, "the mask is ", attn_mask.dtype(), ", expected bool or a float");
   if (scale == 0) scale = query.size(-1) > 0 ? 1 / std::sqrt(double(query.size(-1))) : 1;

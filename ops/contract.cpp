@@ -407,8 +407,7 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
   const Tensor all[] = {a, b, bias};
   const DType dtype = result_dtype({all, bias.defined() ? size_t(3) : size_t(2)});
   if (algebra != Algebra::standard && is_complex(dtype))
-    fail(ErrorKind::dtype, "contract", "the algebra ", name_of(algebra).text,
-         " needs an order, complex numbers have none");
+    refuse_unordered("contract", dtype, name_of(algebra).text);
   Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
   check_labels(x, y, out);
   take_diagonals(x);

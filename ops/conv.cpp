@@ -320,8 +320,7 @@ struct Pair {
 Pair promoted(const char* op, const Tensor& a, const Tensor& b) {
   const Tensor both[] = {a, b};
   const DType dtype = result_dtype(both);
-  if (dtype == DType::bool_)
-    fail(ErrorKind::dtype, op, "of bool is not defined; cast to i32 first");
+  if (dtype == DType::bool_) refuse_dtype(op, dtype, def::kNumbers);
   return {cast(a, dtype), cast(b, dtype)};
 }
 

@@ -1,5 +1,6 @@
 // Tensors made from nothing but a shape: constants, ranges, the identity. Counting runs on the
 // device: a running sum of ones.
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -75,6 +76,7 @@ void register_creation() {
 }
 
 Tensor full(const Shape& size, double fill_value, DType dtype, Device& device) {
+  check_holds("full", dtype, fill_value);
   return is_integer(dtype) && whole(fill_value)
              ? Tensor::full_integer(size, int64_t(fill_value), dtype, device)
              : Tensor::full(size, fill_value, dtype, device);
@@ -103,7 +105,8 @@ Tensor eye(int64_t n, int64_t m, DType dtype, Device& device) {
 
 Tensor arange(double start, double end, double step, DType dtype, Device& device) {
   const double count = std::ceil((end - start) / step);
-  if (step == 0 || !(count >= 0))
+  const bool away = step > 0 ? end < start : end > start;
+  if (step == 0 || away || !(count >= 0))
     fail(ErrorKind::value, "arange", "from ", start, " one never gets to ", end, " by steps of ",
          step);
   if (count > 0x1p40) fail(ErrorKind::value, "arange", count, " numbers are too many");

@@ -14,13 +14,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor wide(const char* op, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    fail(ErrorKind::dtype, op, "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_floating(x.dtype())) refuse_dtype(op, x.dtype(), def::kReal | def::kComplex);
   return cast(x, statistics_dtype(x.dtype()));
 }
 
-// sum^(1/p), and 0 where the sum is 0.
+// sum^(1/p), and 0 where the sum is 0. Of negative orders that is infinite, of infinite elements.
 Tensor root(const Tensor& sum, double p) {
+  if (p < 0) return pow(sum, 1 / p);
   const Tensor zero = eq(sum, 0.0), safe = where(zero, 1.0, sum);
   return where(zero, 0.0, p == 2 ? sqrt(safe) : pow(safe, 1 / p));
 }
@@ -144,7 +144,8 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
   const char* op = "cosine_similarity";
   const Shape sizes = broadcast_shapes(op, x1.sizes(), x2.sizes());
   const DType dtype = common_dtype(x1, x2);
-  if (is_complex(dtype)) fail(ErrorKind::dtype, op, "complex vectors have no angle");
+  if (is_complex(dtype)) refuse_dtype(op, dtype, def::kReal, "complex vectors have no angle");
+  if (!(eps >= 0)) fail(ErrorKind::value, op, "eps is ", eps, ", expected 0 or more");
   const Ints axis{normal_axis(op, dim, int64_t(sizes.size()))};
   const auto unit = [&](const Tensor& x) {
     const Tensor w = expand(wide(op, x), sizes);
@@ -164,6 +165,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p) {
   if (x1.rank() < 2 || x2.rank() < 2 || x1.size(-1) != x2.size(-1))
     fail(ErrorKind::shape, "cdist", "x1 has shape ", x1.sizes(), ", x2 ", x2.sizes(),
          "; expected (..., P, m) and (..., R, m)");
+  if (!(p >= 0)) fail(ErrorKind::value, "cdist", "p is ", p, ", expected 0 or more");
   return norm_between("cdist", unsqueeze(x1, -2), unsqueeze(x2, -3), p, 0, {-1}, false);
 }
 

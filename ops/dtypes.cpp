@@ -1,6 +1,8 @@
 #include "ops/dtypes.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace gradus {
 
@@ -75,6 +77,63 @@ DType result_dtype(std::span<const Tensor> operands) {
     have = true;
   }
   return result;
+}
+
+void refuse_dtype(const std::string& op, DType got, unsigned takes, const std::string& why,
+                  std::string remedy) {
+  using namespace def;
+  std::vector<std::string> names;
+  if (takes & kBool) names.push_back("bool");
+  if (takes & kInteger) names.push_back("integers");
+  if (takes & kReal) names.push_back("real numbers");
+  if (takes & kComplex) names.push_back("complex numbers");
+  std::string list = names[0];
+  for (size_t i = 1; i < names.size(); ++i)
+    list += (i + 1 < names.size() ? ", " : " and ") + names[i];
+  if (!remedy.empty())
+    ;
+  else if (is_complex(got))
+    remedy = "take abs(), real() or imag() first";
+  else if (is_real_float(got))
+    remedy = takes & kComplex ? "cast to c64 or c128 first"
+                              : "cast to i64 first, which cuts fractions off";
+  else
+    remedy = got == DType::bool_ && takes & kInteger ? "cast to i64 first" : "cast to f32 first";
+  fail(ErrorKind::dtype, op, "is not defined for ", got, why.empty() ? "" : " (" + why + ")",
+       "; it takes ", list, "; ", remedy);
+}
+
+void refuse_unordered(const std::string& op, DType got, const std::string& needed_by) {
+  refuse_dtype(op, got, def::kReal | def::kInteger,
+               needed_by.empty() ? "complex numbers have no order" : needed_by + " needs an order",
+               needed_by.empty() ? "" : "take abs() or real() first, or the standard algebra");
+}
+
+Tensor number_beside(double value, const Tensor& x) {
+  const bool whole = value == std::trunc(value) && std::fabs(value) < 0x1p63;
+  return !x.is_number() && is_integer(x.dtype()) && whole ? Tensor(int64_t(value)) : Tensor(value);
+}
+
+bool holds(DType dtype, double value) {
+  switch (dtype) {
+    case DType::u8:
+      return value > -1 && value < 256;
+    case DType::i32:
+      return value > -0x1p31 - 1 && value < 0x1p31;
+    case DType::i64:
+      return value >= -0x1p63 && value < 0x1p63;
+    default:
+      return true;
+  }
+}
+bool holds(DType dtype, const Tensor& x) {
+  return !x.is_number() || x.dtype() == dtype || holds(dtype, x.body()->number);
+}
+void check_holds(std::string_view op, DType dtype, const Tensor& x) {
+  if (holds(dtype, x)) return;
+  fail(ErrorKind::value, op, "the number ", x.body()->number, " does not fit into ", dtype,
+       dtype == DType::u8 ? " (0 to 255)" : "", "; cast the tensor to ",
+       holds(DType::i64, x.body()->number) ? "i64" : "f64", " first");
 }
 
 DType parse_dtype(const std::string& name) {

@@ -5,6 +5,8 @@
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
+#include <cmath>
+
 namespace gradus {
 
 namespace {
@@ -255,8 +257,8 @@ void register_by_tensor() {
   add("put", "x with source at places of the flattened x", "y = x; y.flat[index[i]] = source[i]",
       {{"x"}, {"index"}, {"source"}}, {bool_attr("accumulate", false, "add instead")},
       [](Operands in, const Attrs& a) { return put(in[0], in[1], in[2], flag(a[0])); });
-  add("take_along_dim", "gather whose operands broadcast", "y[i, j] = x[indices[i, j], j]",
-      {{"x"}, {"indices"}},
+  add("take_along_dim", "gather whose operands broadcast; negative indices count from the end",
+      "y[i, j] = x[indices[i, j], j]", {{"x"}, {"indices"}},
       {{"dim", AttrValue::Type::integer, {}, "axis; both flattened when left out", true}},
       [](Operands in, const Attrs& a) {
         return a[0].is_none() ? take_along_dim(in[0], in[1])
@@ -346,6 +348,10 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
                  double alpha) {
   const int64_t d = normal_axis("index_add", dim, x.rank());
   const Tensor places = slices_of("index_add", x, d, index, source);
+  if (is_integer(x.dtype()) && alpha != std::trunc(alpha))
+    fail(ErrorKind::value, "index_add", "alpha is ", alpha, ", x ", x.dtype(),
+         "; a fraction of an integer is none, cast both to f32 first");
+  check_holds("index_add", x.dtype(), alpha);
   const Tensor scaled = alpha == 1 ? source : mul(source, full({}, alpha, x.dtype(), x.device()));
   return scatter_add(x, d, places, scaled);
 }
@@ -384,7 +390,7 @@ Tensor put(const Tensor& x, const Tensor& at, const Tensor& source, bool accumul
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& indices) {
-  return gather(reshape(x, {x.numel()}), 0, reshape(indices, {indices.numel()}));
+  return take_along_dim(reshape(x, {x.numel()}), reshape(indices, {indices.numel()}), 0);
 }
 Tensor take_along_dim(const Tensor& x, const Tensor& indices, int64_t dim) {
   const int64_t d = normal_axis("take_along_dim", dim, x.rank());
@@ -396,7 +402,9 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, int64_t dim) {
   a = b = broadcast_shapes("take_along_dim", a, b);
   a[size_t(d)] = x.size(d);
   b[size_t(d)] = indices.size(d);
-  return gather(expand(x, a), d, expand(indices, b));
+  check_index("take_along_dim", indices);
+  const Tensor from_start = where(lt(indices, 0), add(indices, x.size(d)), indices);
+  return gather(expand(x, a), d, expand(from_start, b));
 }
 
 Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t at) {

@@ -4,6 +4,8 @@
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
+#include <algorithm>
+
 namespace gradus {
 
 namespace {
@@ -131,18 +133,25 @@ void register_join() {
                   [](Operands in, const Attrs& a) { return stack(list(in), a[0].integer); });
 }
 
+// A tensor of shape (0,) adds nothing to tensors of any rank, as in PyTorch, where it is what lists
+// of parts begin with; its dtype counts.
 Tensor cat(const Tensors& xs, int64_t dim) {
   if (xs.empty()) fail(ErrorKind::value, "cat", "no tensors were given");
-  const int64_t d = normal_axis("cat", dim, xs[0].rank());
+  const auto nothing = [](const Tensor& x) { return x.sizes() == Shape{0}; };
+  const size_t first = size_t(std::find_if_not(xs.begin(), xs.end(), nothing) - xs.begin());
+  if (first == xs.size()) dim = 0;
+  const Tensor& like = xs[first == xs.size() ? 0 : first];
+  const int64_t d = normal_axis("cat", dim, like.rank());
   const DType dtype = result_dtype(xs);
   Tensors same;
   for (size_t k = 0; k < xs.size(); ++k) {
-    const Shape &a = xs[0].sizes(), &b = xs[k].sizes();
+    if (nothing(xs[k]) && like.rank() != 1) continue;
+    const Shape &a = like.sizes(), &b = xs[k].sizes();
     bool fits = a.size() == b.size();
     for (size_t i = 0; fits && i < a.size(); ++i) fits = int64_t(i) == d || a[i] == b[i];
     if (!fits)
-      fail(ErrorKind::shape, "cat", "tensor ", int64_t(k), " has shape ", b, ", tensor 0 ", a,
-           "; they may differ on axis ", d, " only");
+      fail(ErrorKind::shape, "cat", "tensor ", int64_t(k), " has shape ", b, ", tensor ",
+           int64_t(first), " ", a, "; they may differ on axis ", d, " only");
     same.push_back(cast(xs[k], dtype));
   }
   return apply1(*cat_info, same, {d});
@@ -179,6 +188,7 @@ Tensor pad(const Tensor& x, const Ints& pad, double value) {
       fail(ErrorKind::shape, "pad", "cuts more than axis ", int64_t(axis), " of ", x.sizes(),
            " has");
   }
+  check_holds("pad", x.dtype(), value);
   return pad_raw(x, pads, value);
 }
 

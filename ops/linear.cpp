@@ -1,4 +1,5 @@
 // Products as networks and linear algebra write them.
+#include "ops/dtypes.hpp"
 #include "ops/einsum/einsum.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -14,9 +15,9 @@ Tensor scaled_sum(const char* op, const Tensor& input, double beta, const Tensor
   if (!broadcasts_to(input.sizes(), product.sizes()))
     fail(ErrorKind::shape, op, "the input has shape ", input.sizes(),
          ", which does not broadcast to the product's ", product.sizes());
-  const Tensor scaled = alpha == 1 ? product : mul(product, alpha);
+  const Tensor scaled = alpha == 1 ? product : mul(product, number_beside(alpha, product));
   if (beta == 0) return scaled;
-  return add(beta == 1 ? input : mul(input, beta), scaled);
+  return add(beta == 1 ? input : mul(input, number_beside(beta, input)), scaled);
 }
 
 template <Scaled f>

@@ -1,6 +1,7 @@
 // Losses: all are compositions. One function per loss gives what each element costs; `reduced` ends
 // them all.
 #include "ops/dtypes.hpp"
+#include "ops/pointwise_calls.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -22,9 +23,6 @@ Tensor reduced(const char* op, const Tensor& x, const char* reduction) {
   if (r == "mean") return mean(x);
   fail(ErrorKind::value, op, "reduction is \"", r, "\"; expected mean, sum or none");
 }
-
-// The slope at 0 is 1, as PyTorch's clamp_min has it.
-Tensor positive_part(const Tensor& x) { return clamp(x, 0, kInfinity); }
 
 Tensor wide(const Tensor& x) { return cast(x, statistics_dtype(x.dtype())); }
 
@@ -96,14 +94,15 @@ Tensor class_loss(const char* op, const Tensor& x, const Tensor& target, const c
 
 // ---- logarithms
 
-// max(log x, -100), and slope 0 where it is -100. x < 0 gives NaN.
-Tensor bounded_log(const Tensor& x) {
-  const Tensor low = le(abs(x), 3.720075976020836e-44);  // e^-100
-  return where(low, -100.0, log(where(low, 1.0, x)));
-}
+Tensor bounded_log(const Tensor& x) { return call<def::bounded_log>({x}); }
 
-// t log t, 0 at 0.
-Tensor entropy_term(const Tensor& t) { return mul(t, log(where(eq(t, 0.0), 1.0, t))); }
+// t log t, 0 at 0. There the slope is that of -sqrt(t), the same -inf, which no logarithm can give
+// beside the value.
+Tensor entropy_term(const Tensor& t) {
+  if (!t.requires_grad() && !t.tangent().defined()) return xlogy(t, t);
+  const Tensor zero = eq(t, 0.0);
+  return where(zero, neg(sqrt(where(zero, t, 1.0))), mul(t, log(where(zero, 1.0, t))));
+}
 
 // ---- the op list
 
@@ -278,6 +277,11 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, double p, double
   if (p != 1 && p != 2) fail(ErrorKind::value, op, "p is ", p, ", expected 1 or 2");
   if (x.rank() > 2)
     fail(ErrorKind::shape, op, "the input has shape ", x.sizes(), ", expected (n, classes)");
+  // One sample may have its axis on either side only; the result has the target's.
+  if (x.rank() == 1 && target.sizes() == Shape{1})
+    return multi_margin_loss(unsqueeze(x, 0), target, p, margin, reduction, weight);
+  if (x.rank() == 2 && x.size(0) == 1 && target.rank() == 0)
+    return multi_margin_loss(squeeze(x, {0}), target, p, margin, reduction, weight);
   check_target(op, x, target, weight);
   std::vector<int64_t> numbers(static_cast<size_t>(x.size(-1)));
   std::iota(numbers.begin(), numbers.end(), int64_t(0));
@@ -368,11 +372,11 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, bool log_input, b
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var, bool full,
                          double eps, const char* reduction) {
   const char* op = "gaussian_nll_loss";
-  same_shape(op, x, target);
-  const bool short_of_one = var.rank() + 1 == x.rank();
-  const Tensor own = short_of_one ? unsqueeze(var, -1) : var;
-  if (!broadcasts_to(own.sizes(), x.sizes()))
-    fail(ErrorKind::shape, op, "var has shape ", var.sizes(), ", the input ", x.sizes());
+  // As shapes broadcast, but a variance per sample, one axis short, is one for its row.
+  Shape row = x.sizes();
+  if (!row.empty()) row.pop_back();
+  const Tensor own = var.rank() + 1 == x.rank() && var.sizes() == row ? unsqueeze(var, -1) : var;
+  broadcast_shapes(op, broadcast_shapes(op, x.sizes(), target.sizes()), own.sizes());
   Tensor lift;  // 0 but where var is below eps; a constant
   {
     const NoGrad off;
@@ -394,7 +398,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin
                             const char* reduction) {
   same_shape("hinge_embedding_loss", x, target);
   const Tensor near = where(eq(target, -1), 0.0, x);
-  const Tensor far = where(eq(target, 1), 0.0, positive_part(sub(margin, x)));
+  const Tensor far = where(eq(target, 1), 0.0, relu(sub(margin, x)));
   return reduced("hinge_embedding_loss", add(near, far), reduction);
 }
 
@@ -402,7 +406,7 @@ Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& tar
                            const char* reduction) {
   same_shape("margin_ranking_loss", x1, x2);
   same_shape("margin_ranking_loss", x1, target);
-  return reduced("margin_ranking_loss", positive_part(add(mul(neg(target), sub(x1, x2)), margin)),
+  return reduced("margin_ranking_loss", relu(add(mul(neg(target), sub(x1, x2)), margin)),
                  reduction);
 }
 
@@ -419,7 +423,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   const Tensor a = wide(x1), b = wide(x2);
   const auto square_length = [](const Tensor& x) { return add(sum(square(x), {-1}), 1e-12); };
   const Tensor cosine = div(sum(mul(a, b), {-1}), sqrt(mul(square_length(a), square_length(b))));
-  const Tensor apart = where(eq(target, -1), positive_part(sub(cosine, margin)), 0.0);
+  const Tensor apart = where(eq(target, -1), relu(sub(cosine, margin)), 0.0);
   const Tensor loss = where(eq(target, 1), sub(1.0, cosine), apart);
   const Tensor both[] = {x1, x2};
   const DType dtype = result_dtype(both);
@@ -441,6 +445,8 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const 
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, const char* reduction) {
+  if (!(margin > 0))
+    fail(ErrorKind::value, "triplet_margin_loss", "margin is ", margin, ", expected above 0");
   same_shape("triplet_margin_loss", anchor, positive);
   same_shape("triplet_margin_loss", anchor, negative);
   if (!(margin > 0))
@@ -448,7 +454,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   const Tensor near = pairwise_distance(anchor, positive, p, eps);
   Tensor far = pairwise_distance(anchor, negative, p, eps);
   if (swap) far = minimum(far, pairwise_distance(positive, negative, p, eps));
-  return reduced("triplet_margin_loss", positive_part(add(sub(near, far), margin)), reduction);
+  return reduced("triplet_margin_loss", relu(add(sub(near, far), margin)), reduction);
 }
 
 }  // namespace gradus

@@ -1,5 +1,6 @@
 // Masks: what they fill, pick and count. How many elements a mask picks is read on the host, once;
 // where they stand is a running sum and a scatter on the device.
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -82,6 +83,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
     fail(ErrorKind::shape, "masked_fill", "the value has shape ", value.sizes(), ", expected 0-d");
   if (is_complex(value.dtype()) && !is_complex(x.dtype()))
     fail(ErrorKind::dtype, "masked_fill", "the value is ", value.dtype(), ", x ", x.dtype());
+  check_holds("masked_fill", x.dtype(), value);
   return where(mask, cast(value, x.dtype()), x);
 }
 
@@ -122,8 +124,7 @@ Tensor all(const Tensor& x, const Ints& dims, bool keepdim) {
 }
 
 Tensor one_hot(const Tensor& x, int64_t num_classes) {
-  if (!is_integer(x.dtype()))
-    fail(ErrorKind::dtype, "one_hot", "of ", x.dtype(), " is not defined; expected integers");
+  if (!is_integer(x.dtype())) refuse_dtype("one_hot", x.dtype(), def::kInteger);
   if (num_classes < 0 && x.numel() == 0)
     fail(ErrorKind::value, "one_hot", "num_classes must be given where x is empty");
   const Tensor place = unsqueeze(cast(x, DType::i64), -1);

@@ -3,6 +3,7 @@
 #include "engine/batch.hpp"
 #include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"
+#include "ops/dtypes.hpp"
 #include "ops/in_place.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
@@ -152,6 +153,7 @@ Tensor to_device(const Tensor& x, Device& device) {
 
 namespace {
 void copy_as(const char* name, const Tensor& to, const Tensor& from) {
+  check_holds(name, to.dtype(), from);
   Tensor source = materialise(from, to.dtype(), to.device());
   if (!broadcasts_to(source.sizes(), to.sizes()))
     fail(ErrorKind::shape, name, "shape ", source.sizes(), " does not broadcast to ", to.sizes());

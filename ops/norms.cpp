@@ -10,8 +10,7 @@ namespace gradus {
 namespace {
 
 void need_floating(const char* op, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    fail(ErrorKind::dtype, op, "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_floating(x.dtype())) refuse_dtype(op, x.dtype(), def::kReal | def::kComplex);
 }
 Tensor wide(const Tensor& x) { return cast(x, statistics_dtype(x.dtype())); }
 

@@ -204,10 +204,16 @@ DType compute_dtype(const OpInfo& op, std::span<const Tensor> operands, const At
     if (a.type == AttrValue::Type::number && std::isfinite(a.number) &&
         a.number != std::trunc(a.number))
       t = is_integer(t) ? DType::f32 : t;
+  // A comparison is of the numbers themselves; what counts in t needs them to be there.
+  for (const Tensor& x : operands)
+    if (!holds(t, x)) {
+      if (s.kind != Kind::comparison) check_holds(op.name, t, x);
+      t = DType::i64;
+    }
   if (reads_dtype(s, t)) return t;
   if (t == DType::bool_ && (s.dtypes & def::kInteger)) return DType::i64;
   if (is_integer(t) && (s.dtypes & def::kReal)) return DType::f32;
-  fail(ErrorKind::dtype, op.name, "is not defined for ", t);
+  refuse_dtype(op.name, t, s.dtypes);
 }
 
 // Nothing to promote: tensors of one dtype that the statement reads.

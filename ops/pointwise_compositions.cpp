@@ -1,4 +1,5 @@
 // Pointwise ops made of pointwise ops.
+#include "ops/dtypes.hpp"
 #include "ops/ops.hpp"
 #include "ops/registry.hpp"
 
@@ -7,7 +8,7 @@ namespace gradus {
 Tensor sgn(const Tensor& x) { return sign(x); }
 
 Tensor rsub(const Tensor& a, const Tensor& b, double alpha) {
-  return sub(b, alpha == 1 ? a : mul(a, alpha));
+  return sub(b, alpha == 1 ? a : mul(a, number_beside(alpha, a)));
 }
 
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
@@ -16,7 +17,7 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
 
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
   const Tensor product = mul(a, b);
-  return add(x, value == 1 ? product : mul(product, value));
+  return add(x, value == 1 ? product : mul(product, number_beside(value, product)));
 }
 
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
@@ -24,15 +25,18 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) 
   return add(x, value == 1 ? quotient : mul(quotient, value));
 }
 
-// At a tie the slope is x's; where min > max the value is max.
+// Where min > max the value is max.
 Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
   if (!min.defined() && !max.defined())
     fail(ErrorKind::value, "clamp_tensor", "neither min nor max is given");
-  const Tensor above = min.defined() ? where(lt(x, min), min, x) : x;
-  return max.defined() ? where(gt(above, max), max, above) : above;
+  const Tensor above = min.defined() ? maximum(x, min) : x;
+  return max.defined() ? minimum(above, max) : above;
 }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  for (const auto& [name, tolerance] : {std::pair("rtol", rtol), std::pair("atol", atol)})
+    if (!(tolerance >= 0))
+      fail(ErrorKind::value, "isclose", name, " is ", tolerance, ", expected 0 or more");
   const auto wide = [](const Tensor& x) {  // the difference of two u8 may be negative
     return !x.is_number() && is_integer(x.dtype()) ? cast(x, DType::i64) : x;
   };

@@ -119,14 +119,25 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 }
 Tensor leaky_relu(const Tensor& x, double slope) { return call<def::leaky_relu>({x}, {slope}); }
 Tensor elu(const Tensor& x, double alpha) { return call<def::elu>({x}, {alpha}); }
-Tensor celu(const Tensor& x, double alpha) { return call<def::celu>({x}, {alpha}); }
+Tensor celu(const Tensor& x, double alpha) {
+  if (alpha == 0) fail(ErrorKind::value, "celu", "alpha is 0, by which x is divided");
+  return call<def::celu>({x}, {alpha});
+}
 Tensor clamp(const Tensor& x, double min, double max) { return call<def::clamp>({x}, {min, max}); }
 Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  if (!(min_val <= max_val))
+    fail(ErrorKind::value, "hardtanh", "min_val is ", min_val, ", max_val ", max_val,
+         "; expected min_val <= max_val");
   return call<def::hardtanh>({x}, {min_val, max_val});
 }
-Tensor softshrink(const Tensor& x, double lambd) { return call<def::softshrink>({x}, {lambd}); }
+Tensor softshrink(const Tensor& x, double lambd) {
+  if (!(lambd >= 0))
+    fail(ErrorKind::value, "softshrink", "lambd is ", lambd, ", expected 0 or more");
+  return call<def::softshrink>({x}, {lambd});
+}
 Tensor hardshrink(const Tensor& x, double lambd) { return call<def::hardshrink>({x}, {lambd}); }
 Tensor threshold(const Tensor& x, double threshold, double value) {
+  for (double number : {threshold, value}) check_holds("threshold", x.dtype(), number);
   return call<def::threshold>({x}, {threshold, value});
 }
 Tensor logit(const Tensor& x, double eps) { return call<def::logit>({x}, {eps}); }
@@ -165,6 +176,16 @@ void register_pointwise_forms() {
   op_of("gelu").call = [](Operands in, const Attrs& a) { return gelu(in[0], a[0].text); };
   op_of("polygamma").call = [](Operands in, const Attrs& a) {
     return polygamma(a[0].number, in[0]);
+  };
+  op_of("celu").call = [](Operands in, const Attrs& a) { return celu(in[0], a[0].number); };
+  op_of("softshrink").call = [](Operands in, const Attrs& a) {
+    return softshrink(in[0], a[0].number);
+  };
+  op_of("hardtanh").call = [](Operands in, const Attrs& a) {
+    return hardtanh(in[0], a[0].number, a[1].number);
+  };
+  op_of("threshold").call = [](Operands in, const Attrs& a) {
+    return threshold(in[0], a[0].number, a[1].number);
   };
   OpInfo& finite = op_of("nan_to_num");
   for (size_t k : {1, 2})

@@ -1,6 +1,7 @@
 // Pooling, axis by axis: a maximum is argmax over windows, then a gather, so its gradient goes to
 // one element; an average is a sum over windows, or for adaptive pooling a product with a small
 // matrix.
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/spatial.hpp"
 #include "ops/windows.hpp"
@@ -165,10 +166,8 @@ Tensor adaptive_max_axis(const Tensor& x, size_t dim, int64_t count) {
 // row-major order wins
 
 void need_numbers(const char* op, const Tensor& x, bool averages) {
-  if (averages && !is_floating(x.dtype()))
-    fail(ErrorKind::dtype, op, "of ", x.dtype(), " is not defined; cast to f32 first");
-  if (!averages && is_complex(x.dtype()))
-    fail(ErrorKind::dtype, op, "complex numbers have no order");
+  if (averages && !is_floating(x.dtype())) refuse_dtype(op, x.dtype(), def::kReal | def::kComplex);
+  if (!averages && is_complex(x.dtype())) refuse_unordered(op, x.dtype());
 }
 
 template <class F>

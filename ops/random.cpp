@@ -2,6 +2,7 @@
 // every device and every replay gives the same bits. Nothing here has a derivative.
 #include "engine/kernel_call.hpp"
 #include "engine/random.hpp"
+#include "ops/dtypes.hpp"
 #include "ops/ops.hpp"
 #include "ops/registry.hpp"
 
@@ -20,7 +21,7 @@ void forward(OpContext& ctx) {
   const DType dtype = ctx.attrs.back().dtype();
   Device& device = default_device();
   if (!is_real_float(dtype) && !(kind == GD_BERNOULLI && !is_complex(dtype)))
-    fail(ErrorKind::dtype, ctx.op.name, "of ", dtype, " is not defined");
+    refuse_dtype(ctx.op.name, dtype, def::kReal, "", "draw in f32, then cast");
   Tensor y = Tensor::empty(size, dtype, device);
   const Generator::Draw draw = default_generator().take(y.numel(), device);
   if (y.numel() > 0) {
@@ -108,9 +109,12 @@ void register_random() {
 }
 
 Tensor uniform(const Shape& size, double low, double high, DType dtype, Device& device) {
+  if (!(low <= high))
+    fail(ErrorKind::value, "uniform", "low is ", low, ", high ", high, "; expected low <= high");
   return draw(*uniform_info, device, {Ints(size), low, high, dtype});
 }
 Tensor normal(const Shape& size, double mean, double std, DType dtype, Device& device) {
+  if (!(std >= 0)) fail(ErrorKind::value, "normal", "std is ", std, ", expected 0 or more");
   return draw(*normal_info, device, {Ints(size), mean, std, dtype});
 }
 Tensor bernoulli(const Shape& size, double p, DType dtype, Device& device) {
@@ -135,8 +139,7 @@ Tensor feature_dropout(const Tensor& x, double p, bool training) {
 
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {
   check_probability("alpha_dropout", p);
-  if (!is_real_float(x.dtype()))
-    fail(ErrorKind::dtype, "alpha_dropout", "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_real_float(x.dtype())) refuse_dtype("alpha_dropout", x.dtype(), def::kReal);
   if (!training || p == 0) return x;
   if (p == 1) return mul(x, 0.0);
   const double low = -1.7580993408473766, a = 1 / std::sqrt((low * low * p + 1) * (1 - p));

@@ -1,6 +1,7 @@
 // Reductions. Primitives: sum, amax, amin, argmax, cumsum. The others are made of ops, so their
 // derivatives come by themselves, to any order.
 #include "engine/kernel_call.hpp"
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -68,7 +69,7 @@ void extremum_forward(OpContext& ctx) {
     if (x.sizes()[size_t(a)] == 0)
       fail(ErrorKind::shape, ctx.op.name, "axis ", a, " of ", x.sizes(),
            " is empty and has no extremum");
-  if (is_complex(x.dtype())) fail(ErrorKind::dtype, ctx.op.name, "complex numbers have no order");
+  if (is_complex(x.dtype())) refuse_unordered(ctx.op.name, x.dtype());
   ctx.outputs.push_back(reduce(x, kind, ctx.attrs, x.dtype()));
   ctx.save_input(0);
   ctx.save_output(0);
@@ -113,7 +114,7 @@ OpInfo place_op(const char* name, const char* doc, const char* formula) {
   o.differentiable = false;
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
-    if (is_complex(x.dtype())) fail(ErrorKind::dtype, ctx.op.name, "complex numbers have no order");
+    if (is_complex(x.dtype())) refuse_unordered(ctx.op.name, x.dtype());
     const int64_t axis = axes_of(ctx.attrs)[0];
     if (x.sizes()[size_t(axis)] == 0)
       fail(ErrorKind::shape, ctx.op.name, "axis ", axis, " of ", x.sizes(), " is empty");
@@ -196,8 +197,7 @@ int64_t count(const Tensor& x, const Ints& axes) {
   return n;
 }
 void need_floating(const char* op, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    fail(ErrorKind::dtype, op, "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_floating(x.dtype())) refuse_dtype(op, x.dtype(), def::kReal | def::kComplex);
 }
 Tensor over(const OpInfo& op, const Tensor& x, const Ints& dims, bool keepdim) {
   const Ints axes = normal_axes(op.name.c_str(), dims, x.rank());
@@ -303,7 +303,7 @@ Tensor logsumexp(const Tensor& any, const Ints& dims, bool keepdim) {
   Tensor shift;
   {
     NoGrad off;
-    const Tensor m = amax(x.detach(), dims, true);
+    const Tensor m = amax(is_complex(x.dtype()) ? real(x.detach()) : x.detach(), dims, true);
     shift = where(lt(abs(m), std::numeric_limits<double>::infinity()), m, 0.0);
   }
   const Tensor y = add(log(sum(exp(sub(x, shift)), dims, true)), shift);

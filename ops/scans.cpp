@@ -1,5 +1,6 @@
 // Scans made of ops: in log2(n) steps each element meets the one 1, 2, 4, ... before it, so that
 // exact derivatives of any order come by themselves. And differences and sums of neighbours.
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -30,7 +31,7 @@ Tensor log_add(const Tensor& a, const Tensor& b) {
 // Places first, by the same scan over pairs; the values are then gathered.
 Tensors running_extremum(const char* op, const Tensor& x, int64_t dim, bool largest) {
   const int64_t d = normal_axis(op, dim, std::max<int64_t>(1, x.rank()));
-  if (is_complex(x.dtype())) fail(ErrorKind::dtype, op, "complex numbers have no order");
+  if (is_complex(x.dtype())) refuse_unordered(op, x.dtype());
   if (x.rank() == 0) return {x, zeros({}, DType::i64, x.device())};
   Tensor best = x.detach(), place = expand(iota_along(x, d), x.sizes());
   const int64_t n = x.size(d);
@@ -115,7 +116,8 @@ Tensors cummin(const Tensor& x, int64_t dim) { return running_extremum("cummin",
 Tensor logcumsumexp(const Tensor& x, int64_t dim) {
   const int64_t d = normal_axis("logcumsumexp", dim, std::max<int64_t>(1, x.rank()));
   if (!is_real_float(x.dtype()))
-    fail(ErrorKind::dtype, "logcumsumexp", "of ", x.dtype(), " is not defined; cast to f32 first");
+    refuse_dtype("logcumsumexp", x.dtype(), def::kReal, "",
+                 is_complex(x.dtype()) ? "write log(cumsum(exp(x), dim))" : "");
   return x.rank() == 0 ? x : scan(x, d, log_add);
 }
 

@@ -1,6 +1,7 @@
 // softmax and log_softmax: one slot forward; the derivatives are ops of the saved output. And the
 // activations that look at more than one element: softmin, glu, prelu.
 #include "engine/kernel_call.hpp"
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -48,8 +49,7 @@ OpInfo softmax_op(std::string name, std::string doc, std::string formula) {
 }
 
 Tensor run(const OpInfo& op, const Tensor& x, int64_t dim) {
-  if (!is_real_float(x.dtype()))
-    fail(ErrorKind::dtype, op.name, "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_real_float(x.dtype())) refuse_dtype(op.name, x.dtype(), def::kReal);
   if (x.rank() == 0) return reshape(run(op, reshape(x, {1}), dim), {});
   return apply1(op, {x}, {normal_axis(op.name.c_str(), dim, x.rank())});
 }

@@ -1,6 +1,7 @@
 // Order. One primitive, argsort, says where elements go; all values are then gathered, so that
 // their derivatives are those of gather.
 #include "engine/kernel_call.hpp"
+#include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 
@@ -42,7 +43,7 @@ OpInfo argsort_op() {
   o.differentiable = false;
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];
-    if (is_complex(x.dtype())) fail(ErrorKind::dtype, "argsort", "complex numbers have no order");
+    if (is_complex(x.dtype())) refuse_unordered("argsort", x.dtype());
     Tensor y = Tensor::empty(x.sizes(), DType::i64, x.device());
     if (y.numel() > 0)
       KernelCall(GD_SORT)

@@ -184,8 +184,8 @@ void register_standardize() {
 
 Standardized standardize(const Tensor& x, const Ints& dims, const Tensor& weight,
                          const Tensor& bias, double eps, bool rms) {
-  if (!is_floating(x.dtype()))
-    fail(ErrorKind::dtype, "standardize", "of ", x.dtype(), " is not defined; cast to f32 first");
+  if (!is_floating(x.dtype())) refuse_dtype("standardize", x.dtype(), def::kReal | def::kComplex);
+  if (!(eps >= 0)) fail(ErrorKind::value, "standardize", "eps is ", eps, ", expected 0 or more");
   if (x.rank() == 0) {
     const Standardized s = standardize(reshape(x, {1}), {0}, weight, bias, eps, rms);
     return {reshape(s.y, {}), reshape(s.mean, {}), reshape(s.var, {})};

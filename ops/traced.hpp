@@ -61,6 +61,7 @@ struct Words<Traced> {
       return Traced(gradus::where(m.t, materialise(a.t, Traced::dtype, m.t.device()), b.t));
     return Traced(gradus::where(m.t, a.t, b.t));
   }
+  static Traced detached(X x) { return Traced(x.number() ? x.t : x.t.detach()); }
   static Traced conj(X x) { return Traced(gradus::conj(x.t)); }
   static Traced real(X x) { return Traced(gradus::real(x.t)); }
   static Traced imag(X x) { return Traced(gradus::imag(x.t)); }

@@ -214,7 +214,7 @@ EXPLAINED = [
     ("extreme-of-nothing", lambda d: d.op in ("median", "norm", "normalize") and d.what == "refuses" and d.case.inputs[0].numel() == 0),
     ("padding-alone", lambda d: d.op.startswith("max_pool") and d.what == "refuses" and "sees padding alone" in d.text),
     ("padding-from-end", lambda d: d.op == "embedding" and d.what == "refuses" and d.attrs["padding_idx"] < -1),
-    ("floats-wanted", lambda d: d.what == "refuses" and "is not defined; cast to f32 first" in d.text),
+    ("floats-wanted", lambda d: d.what == "refuses" and re.search(r"is not defined for .*; cast to f32 first", d.text)),
     ("real-activations", lambda d: d.what == "refuses" and d.op in ("silu", "softsign", "soft_margin_loss")
      and re.search(r"is not defined for c(64|128)", d.text)),
     ("pool-padding", lambda d: "_pool" in d.op and d.what == "accepts" and (any(d.attrs["padding"]) or d.attrs["ceil_mode"])

@@ -44,6 +44,8 @@ void add_elementary(std::map<std::string, Oracle>& to) {
                        [](Wide z) { return Wide(std::log(std::abs(z)), std::arg(z)); });
   to["log1p"] = function([](R x) { return 2 * std::atanh(x / (x + 2)); },
                          [](Wide z) { return std::log(R(1) + z); });
+  to["bounded_log"] =
+      real_function([](R x) { return std::max(std::log10(x) * std::log(R(10)), R(-100)); });
   // by t = tan(x / 2)
   to["sin"] =
       function([](R x) { return 2 * std::tan(x / 2) / (1 + std::pow(std::tan(x / 2), R(2))); },

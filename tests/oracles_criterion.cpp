@@ -304,7 +304,7 @@ void add_criterion_bad_inputs(std::vector<BadInput>& to) {
        {{f32, {4, 3}}, {f32, {4, 3}}, {f32, {5}}},
        {},
        K::shape,
-       "gaussian_nll_loss: var has shape (5,), the input (4, 3)"},
+       "gaussian_nll_loss: shapes (4, 3) and (5,) do not broadcast"},
       {"margin_ranking_loss",
        {{f32, {4}}, {f32, {4}}, {i64, {3}}},
        {},

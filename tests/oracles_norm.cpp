@@ -308,7 +308,12 @@ void add_norm_bad_inputs(std::vector<BadInput>& to) {
   using K = ErrorKind;
   constexpr DType f32 = DType::f32, i64 = DType::i64, c64 = DType::c64;
   const std::vector<BadInput> bad{
-      {"norm", {{i64, {3}}}, {}, K::dtype, "norm: of i64 is not defined; cast to f32 first"},
+      {"norm",
+       {{i64, {3}}},
+       {},
+       K::dtype,
+       "norm: is not defined for i64; it takes real numbers and complex numbers; cast to f32 "
+       "first"},
       {"norm", {{f32, {3}}}, {{"dim", Ints{1}}}, K::index, "norm: axis 1"},
       {"norm",
        {{f32, {0, 3}}},
@@ -321,19 +326,21 @@ void add_norm_bad_inputs(std::vector<BadInput>& to) {
        {{c64, {2, 3}}, {c64, {2, 3}}},
        {},
        K::dtype,
-       "cosine_similarity: complex vectors have no angle"},
+       "cosine_similarity: is not defined for c64 (complex vectors have no angle); it takes real "
+       "numbers"},
       {"pairwise_distance", {{f32, {}}, {f32, {}}}, {}, K::shape, "pairwise_distance: both"},
       {"cdist",
        {{f32, {3, 4}}, {f32, {5, 3}}},
        {},
        K::shape,
        "cdist: x1 has shape (3, 4), x2 (5, 3); expected (..., P, m) and (..., R, m)"},
-      {"var_mean", {{i64, {3}}}, {}, K::dtype, "var: of i64 is not defined"},
+      {"var_mean", {{i64, {3}}}, {}, K::dtype, "var: is not defined for i64"},
       {"standardize",
        {{i64, {3}}},
        {},
        K::dtype,
-       "standardize: of i64 is not defined; cast to f32"},
+       "standardize: is not defined for i64; it takes real numbers and complex numbers; cast to "
+       "f32"},
       {"standardize", {{f32, {3}}}, {{"dim", Ints{1}}}, K::index, "standardize: axis 1"},
       {"standardize",
        {{f32, {3, 5}}, {f32, {3}}},
@@ -359,7 +366,7 @@ void add_norm_bad_inputs(std::vector<BadInput>& to) {
        {{i64, {3, 5}}},
        {{"normalized_shape", Ints{5}}},
        K::dtype,
-       "layer_norm: of i64 is not defined"},
+       "layer_norm: is not defined for i64"},
       {"rms_norm", {{f32, {3}}}, {{"normalized_shape", Ints{}}}, K::shape, "rms_norm: x has shape"},
       {"group_norm",
        {{f32, {2, 5}}},

@@ -350,8 +350,8 @@ void add_structured_oracles(std::map<std::string, Oracle>& to) {
   to["var"] = reduction([](const Call& c, const Group& g) { return variance(c, g); });
   to["std"] = reduction([](const Call& c, const Group& g) { return std::sqrt(variance(c, g)); });
   to["logsumexp"] = reduction([](const Call&, const Group& g) {
-    R sum = 0;
-    for (const Wide& x : g) sum += std::exp(x.real());
+    Wide sum = 0;
+    for (const Wide& x : g) sum += std::exp(x);
     return std::log(sum);
   });
   to["cumsum"] = cumsum;

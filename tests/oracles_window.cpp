@@ -300,7 +300,8 @@ void add_window_bad_inputs(std::vector<BadInput>& to) {
        {{b, {2, 3, 8}}, {b, {4, 3, 3}}},
        {},
        K::dtype,
-       "conv1d: of bool is not defined; cast to i32 first"},
+       "conv1d: is not defined for bool; it takes integers, real numbers and complex numbers; cast "
+       "to i64 first"},
       {"conv_transpose1d",
        {{f32, {2, 3, 8}}, {f32, {3, 4, 3}}},
        {{"output_padding", 1}},
@@ -341,7 +342,8 @@ void add_window_bad_inputs(std::vector<BadInput>& to) {
        {{i64, {1, 1, 4}}},
        {{"kernel_size", 2}},
        K::dtype,
-       "avg_pool1d: of i64 is not defined; cast to f32 first"},
+       "avg_pool1d: is not defined for i64; it takes real numbers and complex numbers; cast to f32 "
+       "first"},
       {"adaptive_avg_pool1d",
        {{f32, {1, 1, 4}}},
        {{"output_size", 0}},

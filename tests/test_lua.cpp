@@ -78,6 +78,20 @@ TEST_CASE("lua: subscripts count from 1, both ends included") {
       says(x +
            "x[2] = 0; x[{{}, 1}] = gradus.tensor{-1, -2, -3}; x[x:gt(11)] = 7 print(x[2], x[3])") ==
       "[-2,  0,  0,  0]|i64 (4,)\t[-3, 10, 11,  7]|i64 (4,)");
+  // A mask is of the first axes: one for each row picks rows.
+  const std::string rows = "local rows = gradus.tensor{1, 0, 1}:eq(1) ";
+  CHECK(table("x[gradus.tensor{1, 0, 1}:eq(1)]") == "1 2 3 4 9 10 11 12\t2x4");
+  CHECK(says(x + rows + "x[rows] = 0 print(x)") ==
+        "[[0, 0, 0, 0],| [5, 6, 7, 8],| [0, 0, 0, 0]]|i64 (3, 4)");
+  CHECK(says(x + rows + "x[rows] = {1, 2, 3, 4} print(x)") ==
+        "[[1, 2, 3, 4],| [5, 6, 7, 8],| [1, 2, 3, 4]]|i64 (3, 4)");
+  CHECK(says("local w = gradus.ones(3, 2):requires_grad_() local y = w * 2 " + rows +
+             "y[rows] = gradus.zeros(2, 2) y:sum():backward() print(w.grad)") ==
+        "[[0, 0],| [2, 2],| [0, 0]]|f32 (3, 2)");
+  CHECK(has(fails(x + "x[gradus.ones(4):eq(1)] = 0"),
+            "index: a mask of shape (4,) is not of the first axes of (3, 4)"));
+  CHECK(has(fails(x + "return x[gradus.ones(4):eq(1)]"),
+            "index: a mask of shape (4,) does not fit x (3, 4)"));
   CHECK(says("local w = gradus.ones(3):requires_grad_() local y = w * 2 y[2] = 5 "
              "y:sum():backward() print(w.grad)") == "[2, 0, 2]|f32 (3,)");
   CHECK(has(fails(x + "return x[4]"), "test.lua:1: index: 4 is outside of axis 1 of size 3"));

@@ -205,6 +205,13 @@ TEST_CASE("statements: limits of the elementary functions") {
                           {1, 0, 1, -1},
                           {-1, kNaN, -1},
                           {kNaN, kNaN, kNaN}});
+  check_limits<def::bounded_log>({{0, -100, 1e12, 0},
+                                  {kTiny, std::log(kTiny), 1e12},
+                                  {1e-13, std::log(1e-13), 1e12, 0},
+                                  {0.5, -std::log(2.0), 2, -4},
+                                  {kInf, kInf, 0},
+                                  {-1, kNaN, kAnyNumber},
+                                  {kNaN, kNaN, kNaN}});
   check_limits<def::log1p>({{-1, -kInf, kInf, -kInf},
                             {0, 0, 1, -1},
                             {kTiny, kTiny, 1},
@@ -280,9 +287,9 @@ TEST_CASE("statements: limits of steps and pieces") {
   check_limits<def::gelu>({{kTiny, kTiny / 2, 0.5}, {0, 0, 0.5, std::sqrt(2 / M_PI)}});
   check_limits<def::gelu_tanh>({{0, 0, 0.5, std::sqrt(2 / M_PI)}});
   check_limits<def::relu>(
-      {{0, 0, 0}, {-kInf, 0, 0}, {kInf, kInf, 1}, {kTiny, kTiny, 1}, {kNaN, kNaN, kAnyNumber}});
+      {{0, 0, 0}, {-kInf, 0, 0}, {kInf, kInf, 1}, {kTiny, kTiny, 1}, {kNaN, kNaN, kNaN}});
   check_limits<def::leaky_relu>(
-      {{0, 0, 0.01}, {-kInf, -kInf, 0.01}, {kInf, kInf, 1}, {kNaN, kNaN, kAnyNumber}});
+      {{0, 0, 0.01}, {-kInf, -kInf, 0.01}, {kInf, kInf, 1}, {kNaN, kNaN, kNaN}});
   check_limits<def::elu>({{0, 0, 1, 1},
                           {-kInf, -1, 0, 0},
                           {-1000, -1, 0, 0},
@@ -290,14 +297,17 @@ TEST_CASE("statements: limits of steps and pieces") {
                           {kHuge, kHuge, 1, 0},
                           {kNaN, kNaN, kNaN}});
   check_limits<def::clamp>({{-kInf, -1, 0},
-                            {-1, -1, 1},
+                            {-1, -1, 0},
                             {0, 0, 1},
-                            {0.5, 0.5, 1},
+                            {0.5, 0.5, 0},
                             {0.6, 0.5, 0},
                             {kInf, 0.5, 0},
-                            {kNaN, kNaN, kAnyNumber}},
+                            {kNaN, kNaN, kNaN}},
                            def::clamp{{}, -1, 0.5});
-  check_limits<def::clamp>({{-3, -1, 0}, {3, -1, 0}}, def::clamp{{}, 1, -1});
+  check_limits<def::clamp>({{kInf, kInf, 1}, {0, 0, 0}, {-kInf, 0, 0}}, def::clamp{{}, 0, kInf});
+  check_limits<def::clamp>({{-kInf, -kInf, 1}, {0, 0, 0}, {kInf, 0, 0}}, def::clamp{{}, -kInf, 0});
+  check_limits<def::clamp>({{-kInf, kNaN, kNaN}, {2, kNaN, kNaN}}, def::clamp{{}, -kInf, kNaN});
+  check_limits<def::clamp>({{-3, -1, 0}, {0, -1, 0}, {3, -1, 0}}, def::clamp{{}, 1, -1});
 }
 
 TEST_CASE("statements: limits of functions of two operands") {
@@ -314,6 +324,10 @@ TEST_CASE("statements: limits of functions of two operands") {
                            {kInf, 2, kInf, kInf, kInf},
                            {kTiny, 0, 1, 0, any},
                            {-3, 0, 1, 0, any},
+                           {kNaN, 0, 1, 0, kNaN},
+                           {kInf, 0, 1, 0, kInf},
+                           {-kInf, 0.5, kInf, 0, kNaN},
+                           {1, kNaN, 1, kNaN, 0},
                            {2, kInf, kInf, kInf, kInf},
                            {2, -kInf, 0, any, 0},
                            {kNaN, 2, kNaN, kNaN, kNaN},
@@ -324,14 +338,14 @@ TEST_CASE("statements: limits of functions of two operands") {
                                {kInf, kInf, kInf, 0.5, 0.5},
                                {1, 2, 2, 0, 1},
                                {-1, -kInf, -1, 1, 0},
-                               {kNaN, 1, kNaN, any, any},
-                               {1, kNaN, kNaN, any, any}});
+                               {kNaN, 1, kNaN, kNaN, kNaN},
+                               {1, kNaN, kNaN, kNaN, kNaN}});
   check_limits2<def::minimum>({{1, 1, 1, 0.5, 0.5},
                                {-kInf, -kInf, -kInf, 0.5, 0.5},
                                {1, 2, 1, 1, 0},
                                {1, -kInf, -kInf, 0, 1},
-                               {kNaN, 1, kNaN, any, any},
-                               {1, kNaN, kNaN, any, any}});
+                               {kNaN, 1, kNaN, kNaN, kNaN},
+                               {1, kNaN, kNaN, kNaN, kNaN}});
 }
 
 TEST_CASE("statements: second order of pow where its pieces meet") {
@@ -343,6 +357,9 @@ TEST_CASE("statements: second order of pow where its pieces meet") {
   // d2/dadb a^b = a^(b-1) (1 + b log a), at b = 0 and from both sides.
   CHECK(s.slope_a(D(4, 0), D(0, 1), D(1, std::log(4.0))).d == doctest::Approx(0.25));
   CHECK(s.slope_b(D(4, 1), D(0, 0), D(1, 0)).d == doctest::Approx(0.25));
+  // Where 1 / a is no number, a^0 is 1 and flat, by both orders of the second derivative.
+  CHECK(s.slope_a(D(0, 0), D(0, 1), D(1, 0)).d == 0);
+  CHECK(s.slope_b(D(0, 1), D(0, 0), D(1, 0)).d == 0);
   // d2/db2 0^b = 0 for b > 0.
   CHECK(s.slope_b(D(0, 0), D(2, 1), D(0, 0)).d == 0);
 }
@@ -518,15 +535,15 @@ TEST_CASE("statements: text") {
   CHECK(text("cos") == "cos(x): y = cos(x); dy/dx = -sin(x)");
   CHECK(text("tanh") == "tanh(x): y = tanh(x); dy/dx = 1 - y * y");
   CHECK(text("rsqrt") == "rsqrt(x): y = 1 / sqrt(x); dy/dx = -0.5 * y * y * y");
-  CHECK(text("relu") == "relu(x): y = max(x, 0); dy/dx = y <= 0 ? 0 : 1");
+  CHECK(text("relu") == "relu(x): y = max(x, 0); dy/dx = y == y ? (y <= 0 ? 0 : 1) : y");
   CHECK(text("where") == "where(m, a, b): y = m ? a : b; dy/da = m ? 1 : 0; dy/db = m ? 0 : 1");
   CHECK(text("gt") == "gt(a, b): y = b < a");
   CHECK(text("leaky_relu") ==
         "leaky_relu(x; negative_slope=0.01): y = 0 < x ? x : negative_slope * x; "
-        "dy/dx = 0 < x ? 1 : negative_slope");
+        "dy/dx = x == x ? (0 < x ? 1 : negative_slope) : x");
   CHECK(text("clamp") ==
         "clamp(x; min=-inf, max=inf): y = min(max(x, min), max); "
-        "dy/dx = min <= x ? (x <= max ? 1 : 0) : 0");
+        "dy/dx = y == y ? (min < y ? (y < max ? 1 : max < inf ? 0 : 1) : -inf < min ? 0 : 1) : y");
   CHECK(text("erf") ==
         "erf(x): y = erf(x); dy/dx = 1.1283791670955126 * exp(-(u * u)) where u = max(-40, min(x, "
         "40))");

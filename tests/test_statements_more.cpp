@@ -194,16 +194,18 @@ TEST_CASE("statements: limits of rests, signs and choices of two") {
   check_limits2<def::fmod>({{5.5, 2, 1.5, 1, -2},
                             {-5.5, 2, -1.5, 1, 2},
                             {5.5, -2, 1.5, 1, 2},
-                            {1, 0, kNaN, 1, -kInf},
+                            {7, 0.1, kAny, 1, -69},
+                            {-7, 0.1, kAny, 1, 69},
+                            {1, 0, kNaN, 1, kNaN},
                             {1, kInf, 1, 1, 0},
-                            {kInf, 2, kNaN, 1, -kInf},
+                            {kInf, 2, kNaN, 1, kNaN},
                             {kNaN, 2, kNaN, 1, kNaN}});
   check_limits2<def::remainder>({{5.5, 2, 1.5, 1, -2},
                                  {-5.5, 2, 0.5, 1, 3},
                                  {5.5, -2, -0.5, 1, 3},
                                  {-5.5, -2, -1.5, 1, -2},
                                  {6, -2, 0, 1, 3},
-                                 {-1, kInf, kInf, 1, kAny},
+                                 {-1, kInf, kInf, 1, 1},
                                  {1, 0, kNaN, 1, -kInf}});
   check_limits2<def::floor_divide>({{5.5, 2, 2, 0, 0},
                                     {-5.5, 2, -3, 0, 0},
@@ -217,17 +219,37 @@ TEST_CASE("statements: limits of rests, signs and choices of two") {
       {{3, -0.0, -3, -1, 0}, {-3, -1, -3, 1, 0}, {0, 1, 0, 0, 0}, {-kInf, 2, kInf, -1, 0}});
   check_limits2<def::heaviside>(
       {{-1, 7, 0, 0, 0}, {0, 7, 7, 0, 1}, {kTiny, 7, 1, 0, 0}, {kInf, 7, 1, 0, 0}});
-  check_limits2<def::fmax>({{2, 2, 2, 1, 0},
+  check_limits2<def::fmax>({{2, 2, 2, 0.5, 0.5},
                             {1, 2, 2, 0, 1},
                             {kNaN, 2, 2, 0, 1},
                             {2, kNaN, 2, 1, 0},
-                            {kNaN, kNaN, kNaN, 1, 0},
+                            {kNaN, kNaN, kNaN, kNaN, kNaN},
                             {-kInf, kInf, kInf, 0, 1}});
-  check_limits2<def::fmin>({{2, 2, 2, 1, 0},
+  check_limits2<def::fmin>({{2, 2, 2, 0.5, 0.5},
                             {1, 2, 1, 1, 0},
                             {kNaN, 2, 2, 0, 1},
                             {2, kNaN, 2, 1, 0},
-                            {kNaN, kNaN, kNaN, 1, 0}});
+                            {kNaN, kNaN, kNaN, kNaN, kNaN}});
+}
+
+// 0.1 in either precision is a little off a tenth, so 7 is no multiple of it: the rest and the
+// slope tell of one quotient.
+TEST_CASE("statements: the slopes of rests are the quotients of their values") {
+  const auto check = []<class T>(T) {
+    for (const T a : {T(7), T(-7), T(1), T(0.3), T(5.5)})
+      for (const T b : {T(0.1), T(-0.1), T(0.3), T(2)}) {
+        CAPTURE(a);
+        CAPTURE(b);
+        const def::fmod f;
+        const T rest = f.value(a, b), turns = -f.slope_b(a, b, rest);
+        CHECK(std::fma(-turns, b, a) == doctest::Approx(rest).epsilon(1e-6));
+        const def::remainder r;
+        const T whole = r.value(a, b), down = -r.slope_b(a, b, whole);
+        CHECK(std::fma(-down, b, a) == doctest::Approx(whole).epsilon(1e-6));
+      }
+  };
+  check(1.0);
+  check(1.0f);
 }
 
 TEST_CASE("statements: limits of rounding and activations") {
@@ -270,11 +292,11 @@ TEST_CASE("statements: limits of rounding and activations") {
                                {kTiny, kTiny, 1},
                                {-kInf, -1, 0},
                                {kInf, 1, 0},
-                               {kNaN, kNaN, 0}});
-  check_limits<def::relu6>({{0, 0, 0}, {3, 3, 1}, {6, 6, 0}, {kInf, 6, 0}, {kNaN, kNaN, 0}});
+                               {kNaN, kNaN, kNaN}});
+  check_limits<def::relu6>({{0, 0, 0}, {3, 3, 1}, {6, 6, 0}, {kInf, 6, 0}, {kNaN, kNaN, kNaN}});
   check_limits<def::hardsigmoid>(
-      {{-3, 0, 0}, {0, 0.5, 1.0 / 6}, {3, 1, 0}, {-kInf, 0, 0}, {kHuge, 1, 0}, {kNaN, kNaN, 0}});
-  check_limits<def::hardswish>({{-3, 0, -0.5},
+      {{-3, 0, 0}, {0, 0.5, 1.0 / 6}, {3, 1, 0}, {-kInf, 0, 0}, {kHuge, 1, 0}, {kNaN, kNaN, kNaN}});
+  check_limits<def::hardswish>({{-3, 0, 0},
                                 {0, 0, 0.5},
                                 {3, 3, 1},
                                 {-kInf, 0, 0},
@@ -286,12 +308,12 @@ TEST_CASE("statements: limits of rounding and activations") {
                                  {2, 1.5, 1},
                                  {-kInf, -kInf, 1},
                                  {kHuge, kHuge, 1},
-                                 {kNaN, kNaN, 0}});
+                                 {kNaN, kNaN, kNaN}});
   check_limits<def::hardshrink>(
-      {{0.5, 0, 0}, {-0.5, 0, 0}, {-2, -2, 1}, {kInf, kInf, 1}, {kNaN, kNaN, 0}});
+      {{0.5, 0, 0}, {-0.5, 0, 0}, {-2, -2, 1}, {kInf, kInf, 1}, {kNaN, kNaN, kNaN}});
   check_limits<def::tanhshrink>(
       {{0, 0, 0, 0}, {kInf, kInf, 1, 0}, {-kHuge, -kHuge, 1, 0}, {kNaN, kNaN, kNaN}});
-  check_limits<def::threshold>({{1, 7, 0}, {2, 2, 1}, {-kInf, 7, 0}, {kNaN, kNaN, 1}},
+  check_limits<def::threshold>({{1, 7, 0}, {2, 2, 1}, {-kInf, 7, 0}, {kNaN, kNaN, kNaN}},
                                def::threshold{{}, 1, 7});
   check_limits<def::nan_to_num>(
       {{kNaN, 5, 0}, {kInf, 9, 0}, {-kInf, -8, 0}, {2, 2, 1}, {kHuge, kHuge, 1}},
@@ -306,6 +328,10 @@ TEST_CASE("statements: limits of rounding and activations") {
                             {0.5, 0, 4, 0},
                             {kNaN, kNaN, kNaN}},
                            def::logit{{}, 0.2});
+  // The lower bound is the higher one: it is PyTorch's two steps.
+  const double up = std::log(0.7 / 0.3);
+  check_limits<def::logit>({{0.1, up, 0}, {0.5, up, 0}, {0.8, -up, 0}, {kNaN, kNaN, kNaN}},
+                           def::logit{{}, 0.7});
 }
 
 TEST_CASE("statements: second order where a select hides a pole") {
@@ -314,13 +340,24 @@ TEST_CASE("statements: second order where a select hides a pole") {
   const def::xlogy s;
   CHECK(s.slope_b(D(0, 1), D(4, 0), D(0, 0)).d == 0.25);
   CHECK(s.slope_a(D(0, 0), D(4, 1), D(0, 0)).d == 0.25);
-  CHECK(std::isfinite(s.slope_b(D(0, 1), D(0, 0), D(0, 0)).d));
+  // Beyond the logarithm both orders agree on 0.
+  for (double b : {0.0, -1.0}) {
+    CHECK(s.slope_b(D(0, 1), D(b, 0), D(0, 0)).d == 0);
+    CHECK(s.slope_a(D(0, 0), D(b, 1), D(0, 0)).d == 0);
+    CHECK(def::xlog1py{}.slope_b(D(0, 1), D(b - 1, 0), D(0, 0)).d == 0);
+    CHECK(def::xlog1py{}.slope_a(D(0, 0), D(b - 1, 1), D(0, 0)).d == 0);
+  }
   // logaddexp at a tie: 1/4 and -1/4.
   const def::logaddexp l;
   CHECK(l.slope_a(D(1, 1), D(1, 0), D(0, 0)).d == 0.25);
   CHECK(l.slope_a(D(1, 0), D(1, 1), D(0, 0)).d == -0.25);
   const def::atan2 angle;
   CHECK(angle.slope_a(D(0, 1), D(0, 0), D(0, 0)).d == 0);
+  CHECK(angle.slope_a(D(0, 0), D(0, 1), D(0, 0)).d == 0);
+  CHECK(angle.slope_b(D(0, 1), D(0, 0), D(0, 0)).d == 0);
+  const def::hypot h;
+  CHECK(h.slope_a(D(0, 1), D(0, 0), D(0, 0)).d == 0);
+  CHECK(h.slope_b(D(0, 0), D(0, 1), D(0, 0)).d == 0);
 }
 
 TEST_CASE("statements: the other complex words agree with the standard library") {
@@ -526,6 +563,16 @@ TEST_CASE("statements: attributes that are refused") {
   CHECK(error_of([&] { polygamma(x, x); }) == "polygamma: n is a number, not a tensor");
   CHECK(error_of([&] { clamp(x, Tensor(), Tensor()); }) ==
         "clamp_tensor: neither min nor max is given");
-  CHECK(error_of([&] { bitwise_and(x, x); }) == "bitwise_and: is not defined for f64");
-  CHECK(error_of([&] { floor(cast(x, DType::c64)); }) == "floor: is not defined for c64");
+  CHECK(error_of([&] { bitwise_and(x, x); }) ==
+        "bitwise_and: is not defined for f64; it takes bool and integers; cast to i64 first, which "
+        "cuts "
+        "fractions off");
+  CHECK(error_of([&] { floor(cast(x, DType::c64)); }) ==
+        "floor: is not defined for c64; it takes integers and real numbers; take abs(), real() or "
+        "imag() "
+        "first");
+  CHECK(error_of([&] { softshrink(x, -0.5); }) == "softshrink: lambd is -0.5, expected 0 or more");
+  CHECK(error_of([&] { hardtanh(x, 1, -1); }) ==
+        "hardtanh: min_val is 1, max_val -1; expected min_val <= max_val");
+  CHECK(error_of([&] { celu(x, 0); }) == "celu: alpha is 0, by which x is divided");
 }

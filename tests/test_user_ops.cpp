@@ -200,7 +200,9 @@ TEST_CASE("user statement: value, parameter, promotion, dtypes, derivatives to t
   CHECK(values(mask) == std::vector<double>{0, 1});
   CHECK(error_of([&] {
           run(ops().mix, {cast(x.detach(), DType::c128), x});
-        }) == "test_mix: is not defined for c128");
+        }) ==
+        "test_mix: is not defined for c128; it takes real numbers; take abs(), real() or imag() "
+        "first");
   // exp(b)'s derivatives with respect to b are all a exp(b)
   const Tensor b = leaf(f64({0.3}, {1}));
   Tensor d = run(ops().mix, {f64({2}, {1}), b});

@@ -4,7 +4,7 @@
 //   t[{{}, {-2, -1}}]         all rows, the last two columns; ":" and nil are {} too
 //   t[{{1, -1, 2}}]           every second row; {-1, 1, -1} goes back
 //   t["2:5"], t[":,1"]        the same as text
-//   t[mask]                   a bool tensor of t's shape
+//   t[mask]                   a bool tensor of the shape of t's first axes
 //   t[indices]                an i64 tensor of numbers from 0, as ops give them
 #include "bindings/lua/state.hpp"
 #include "ops/ops.hpp"
@@ -127,13 +127,25 @@ Tensor view_of(const Tensor& t, const std::vector<Item>& items) {
   return out;
 }
 
+// A mask of t's first axes, as it broadcasts over t.
+Tensor over_first_axes(const Tensor& t, const Tensor& mask) {
+  bool fits = mask.rank() <= t.rank();
+  for (int64_t i = 0; fits && i < mask.rank(); ++i) fits = mask.size(i) == t.size(i);
+  if (!fits)
+    fail(ErrorKind::shape, "index", "a mask of shape ", mask.sizes(),
+         " is not of the first axes of ", t.sizes());
+  Shape sizes(size_t(t.rank()), 1);
+  std::copy(mask.sizes().begin(), mask.sizes().end(), sizes.begin());
+  return reshape(mask, sizes);
+}
+
 }  // namespace
 
 Tensor subscript(lua_State* L, const Tensor& t, int key) {
   if (lua_isinteger(L, key) && t.rank() > 0)  // the most common one, without a list of them
     return select(t, 0, place(lua_tointeger(L, key), t.size(0), 0, t));
   if (const Tensor* const k = tensor_at(L, key))
-    return k->dtype() == DType::bool_ ? masked_select(t, *k) : index_select(t, 0, *k);
+    return k->dtype() == DType::bool_ ? index(t, {*k}) : index_select(t, 0, *k);
   return view_of(t, items_at(L, key, t));
 }
 
@@ -145,10 +157,11 @@ void assign(lua_State* L, const Tensor& t, int key, int value) {
       fail(ErrorKind::index, "index",
            "a tensor that is assigned to by a tensor needs a bool mask; ",
            "t:index_copy and t:index_add take numbers");
-    if (v.is_number() || v.rank() == 0)
-      in_place("masked_fill", t, {*k, v});
-    else
-      in_place("masked_scatter", t, {*k, v});
+    if (v.is_number() || v.rank() == 0) {
+      in_place("masked_fill", t, {over_first_axes(t, *k), v});
+    } else {  // of t's dtype, as all that is written by subscripts
+      in_place("index_put", t, {is_complex(v.dtype()) ? v : cast(v, t.dtype()), *k});
+    }
     return;
   }
   const Tensor view = view_of(t, items_at(L, key, t));

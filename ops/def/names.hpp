@@ -21,6 +21,7 @@ struct exp;
 struct expm1;
 struct log;
 struct log1p;
+struct bounded_log;
 struct sin;
 struct cos;
 struct tanh;

@@ -202,13 +202,13 @@ struct sinc : Unary {
   }
 };
 
-// dy/da = b / (a^2 + b^2), dy/db = -a / (a^2 + b^2); both 0 at (0, 0), as in PyTorch.
+// dy/da = b / (a^2 + b^2), dy/db = -a / (a^2 + b^2); 0 in every order at (0, 0).
 struct atan2 : Binary {
   static constexpr Meta meta{"atan2", "the angle of the point (b, a)", kReal};
   template <class T>
-  GRADUS_HD static T radius(T a, T b) {
-    const T r = w::hypot(a, b);
-    return w::select(w::eq(r, T(0)), T(1), r);
+  GRADUS_HD static T over_square(T x, T a, T b) {
+    const T r = w::hypot(a, b), safe = w::select(w::eq(r, T(0)), T(1), r);
+    return w::select(w::eq(r, T(0)), T(0), x) / safe / safe;
   }
   template <class T>
   GRADUS_HD T value(T a, T b) const {
@@ -216,30 +216,33 @@ struct atan2 : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    const T r = radius(a, b);
-    return b / r / r;
+    return over_square(b, a, b);
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    const T r = radius(a, b);
-    return -(a / r / r);
+    return -over_square(a, a, b);
   }
 };
 
-// At (0, 0) the slopes are 0 (PyTorch: NaN).
+// 0 in every order at (0, 0), as norms.
 struct hypot : Binary {
   static constexpr Meta meta{"hypot", "sqrt(a^2 + b^2)", kReal};
+  template <class T>
+  GRADUS_HD static T share(T x, T y) {
+    const Mask<T> zero = w::eq(y, T(0));
+    return w::select(zero, T(0), x) / w::select(zero, T(1), y);
+  }
   template <class T>
   GRADUS_HD T value(T a, T b) const {
     return w::hypot(a, b);
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T, T y) const {
-    return a / w::select(w::eq(y, T(0)), T(1), y);
+    return share(a, y);
   }
   template <class T>
   GRADUS_HD T slope_b(T, T b, T y) const {
-    return b / w::select(w::eq(y, T(0)), T(1), y);
+    return share(b, y);
   }
 };
 
@@ -416,7 +419,8 @@ struct logaddexp2 : Binary {
   }
 };
 
-// 0 where a is 0, whatever b but NaN; the slopes there are log b, 0 for b <= 0, and 0.
+// 0 where a is 0, whatever b but NaN; the slopes there are log b and 0, and beyond the logarithm,
+// b <= 0, all derivatives are 0.
 struct xlogy : Binary {
   static constexpr Meta meta{"xlogy", "a * log(b), and 0 where a is 0", kReal};
   template <class T>
@@ -430,8 +434,9 @@ struct xlogy : Binary {
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    const T not_zero = w::select(w::eq(b, T(0)), T(1), b);
-    return a / w::select(w::eq(a, T(0)), not_zero, b);
+    const Mask<T> zero = w::eq(a, T(0)), beyond = w::le(b, T(0));
+    const T share = w::select(beyond, T(0), a), positive = w::select(beyond, T(1), b);
+    return w::select(zero, share, a) / w::select(zero, positive, b);
   }
 };
 
@@ -448,12 +453,14 @@ struct xlog1py : Binary {
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    const T not_pole = w::select(w::eq(b, T(-1)), T(0), b);
-    return a / (T(1) + w::select(w::eq(a, T(0)), not_pole, b));
+    const Mask<T> zero = w::eq(a, T(0)), beyond = w::le(b, T(-1));
+    const T share = w::select(beyond, T(0), a), above = w::select(beyond, T(0), b);
+    return w::select(zero, share, a) / (T(1) + w::select(zero, above, b));
   }
 };
 
-// eps >= 0 holds x in [eps, 1 - eps], where the slope is 0 outside; below 0 there is none.
+// eps >= 0 holds x in [eps, 1 - eps], where the slope is 0 outside; below 0 there is none. The
+// lower bound goes first, which matters where eps > 1 / 2.
 struct logit : Unary {
   static constexpr Meta meta{
       "logit", "log(x / (1 - x)) of x held in [eps, 1 - eps]", kReal, {"eps"}};
@@ -464,7 +471,8 @@ struct logit : Unary {
   }
   template <class T>
   GRADUS_HD T value(T x) const {
-    const T p = w::min(w::max(x, low<T>()), T(1) - low<T>());
+    const T high = T(1) - low<T>();
+    const T p = w::select(w::lt(x, low<T>()), low<T>(), w::select(w::lt(high, x), high, x));
     return w::log(p / (T(1) - p));
   }
   template <class T>

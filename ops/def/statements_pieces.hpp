@@ -9,6 +9,31 @@ namespace gradus::def {
 
 inline constexpr double kInf = __builtin_huge_val();
 
+// x where it is NaN, a constant then. Not a literal: exact number types have none.
+template <class T>
+GRADUS_HD inline T nan_of(T x) {
+  if constexpr (requires { Words<T>::detached(x); })
+    return Words<T>::detached(x);
+  else
+    return x;
+}
+
+// The slope of a function in pieces: comparisons would choose a piece for NaN too, but where the
+// value is NaN, so is the slope.
+template <class T>
+GRADUS_HD inline T unless_nan(T x, T slope) {
+  return w::select(w::eq(x, x), slope, nan_of(x));
+}
+
+// The slope of y = x held between bounds: 1 strictly between them, else 0. An infinite bound is
+// none, so it has no slope of its own where y reaches it.
+template <class T>
+GRADUS_HD inline T slope_between(T low, T high, T y) {
+  const T below = w::select(w::lt(y, high), T(1), w::select(w::lt(high, T(kInf)), T(0), T(1)));
+  const T at_low = w::select(w::lt(T(-kInf), low), T(0), T(1));
+  return unless_nan(y, w::select(w::lt(low, y), below, at_low));
+}
+
 // ---- comparisons: a mask, no slope. NaN compares false, but for ne.
 
 struct lt : Comparison {
@@ -59,7 +84,7 @@ struct ne : Comparison {
   }
 };
 
-// ---- functions in pieces. At a kink the slope is PyTorch's; NaN goes through.
+// ---- functions in pieces. At a kink the slope is PyTorch's; NaN goes through, in the slope too.
 
 struct where : Select {
   static constexpr Meta meta{"where", "a where m holds, else b", kAny};
@@ -85,7 +110,7 @@ struct relu : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T, T y) const {
-    return w::select(w::le(y, T(0)), T(0), T(1));
+    return unless_nan(y, w::select(w::le(y, T(0)), T(0), T(1)));
   }
 };
 
@@ -99,11 +124,17 @@ struct leaky_relu : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(T(0), x), T(1), T(negative_slope));
+    return unless_nan(x, w::select(w::lt(T(0), x), T(1), T(negative_slope)));
   }
 };
 
-// At a tie each side has half the slope.
+// The slope of the larger of two by `high`: 1 if it is that, half at a tie, NaN with a NaN.
+template <class T>
+GRADUS_HD inline T chosen(T low, T high) {
+  const T unequal = w::select(w::lt(low, high), T(1), nan_of(T(low + high)));
+  return w::select(w::eq(low, high), T(0.5), w::select(w::lt(high, low), T(0), unequal));
+}
+
 struct maximum : Binary {
   static constexpr Meta meta{"maximum", "the larger of a and b", kReal | kInteger | kBool};
   template <class T>
@@ -112,11 +143,11 @@ struct maximum : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    return w::select(w::eq(a, b), T(0.5), w::select(w::lt(a, b), T(0), T(1)));
+    return chosen(b, a);
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    return w::select(w::eq(a, b), T(0.5), w::select(w::lt(b, a), T(0), T(1)));
+    return chosen(a, b);
   }
 };
 
@@ -128,15 +159,15 @@ struct minimum : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    return w::select(w::eq(a, b), T(0.5), w::select(w::lt(b, a), T(0), T(1)));
+    return chosen(a, b);
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    return w::select(w::eq(a, b), T(0.5), w::select(w::lt(a, b), T(0), T(1)));
+    return chosen(b, a);
   }
 };
 
-// The slope is 1 on the closed interval. If min > max the value is max.
+// The slope is 0 at the bounds. If min > max the value is max.
 struct clamp : Unary {
   static constexpr Meta meta{"clamp", "x held in [min, max]", kReal | kInteger, {"min", "max"}};
   double min = -kInf, max = kInf;
@@ -145,9 +176,8 @@ struct clamp : Unary {
     return w::min(w::max(x, w::number<T>(min)), w::number<T>(max));
   }
   template <class T>
-  GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(w::number<T>(min), x),
-                     w::select(w::le(x, w::number<T>(max)), T(1), T(0)), T(0));
+  GRADUS_HD T slope(T, T y) const {
+    return slope_between(w::number<T>(min), w::number<T>(max), y);
   }
 };
 

@@ -190,6 +190,21 @@ struct log : Unary {
   }
 };
 
+// Of binary cross-entropies, finite where a prediction is wrong altogether: y is at least -100, and
+// the slope at most 1e12. As both are cut, the slope is no longer y's below 1e-12.
+struct bounded_log : Unary {
+  static constexpr Meta meta{"bounded_log", "log(x), at least -100; its slope is at most 1e12",
+                             kReal};
+  template <class T>
+  GRADUS_HD T value(T x) const {
+    return w::max(w::log(x), T(-100));
+  }
+  template <class T>
+  GRADUS_HD T slope(T x, T) const {
+    return T(1) / w::max(x, T(1e-12));
+  }
+};
+
 struct log1p : Unary {
   static constexpr Meta meta{"log1p", "log(1 + x), exact near 0", kReal | kComplex};
   template <class T>
@@ -264,8 +279,8 @@ struct erf : Unary {
   }
 };
 
-// ---- power. slope_a = b a^(b-1) is 0 at b = 0 even where a^(-1) overflows. slope_b = y log a is 0
-// where y is 0 (0^b, b > 0), and at 0^0.
+// ---- power. slope_a = b a^(b-1) is 0 at b = 0 even where a^(-1) overflows or is NaN: of such an a
+// 0 / a^2 is not 0. slope_b = y log a is 0 where y is 0 (0^b, b > 0), and at 0^0.
 struct pow : Binary {
   static constexpr Meta meta{"pow", "a to the b", kNumbers};
   template <class T>
@@ -274,8 +289,9 @@ struct pow : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    const T tiny_to_1 = w::select(w::eq(a * a, T(0)), T(1), b);
-    return b * w::pow(a, w::select(w::eq(b, T(0)), tiny_to_1, b) - T(1));
+    const Mask<T> inverts = w::eq(T(0) / (a * a), T(0)), constant = w::eq(b, T(0));
+    const T base = w::select(constant, w::select(inverts, a, T(1)), a);
+    return w::select(constant, w::select(inverts, b, T(0)), b) * w::pow(base, b - T(1));
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T y) const {

@@ -69,7 +69,8 @@ struct frac : Unary {
   }
 };
 
-// ---- rests of divisions. By integer 0 all three are 0 (PyTorch raises an error).
+// ---- rests of divisions, 0 by integer 0 (PyTorch raises an error). The slope by b is the value's
+// own quotient, negative: a / b may round up to the next integer.
 
 struct fmod : Binary {
   static constexpr Meta meta{"fmod", "rest of a / b, with the sign of a", kReal | kInteger};
@@ -82,8 +83,8 @@ struct fmod : Binary {
     return T(1);
   }
   template <class T>
-  GRADUS_HD T slope_b(T a, T b, T) const {
-    return -w::trunc(a / b);
+  GRADUS_HD T slope_b(T a, T b, T y) const {
+    return -w::round((a - y) / b);
   }
 };
 
@@ -100,7 +101,7 @@ struct remainder : Binary {
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    return -w::floor(a / b);
+    return -w::floor_divide(a, b);
   }
 };
 
@@ -154,7 +155,13 @@ struct heaviside : Binary {
   }
 };
 
-// At a tie a takes it all.
+// The slope by `own` of a choice between two in which a number wins over NaN: half at a tie.
+template <class T>
+GRADUS_HD inline T chosen_number(Mask<T> wins, T own, T other) {
+  const T numbers = w::select(w::eq(own, other), T(0.5), w::select(wins, T(1), T(0)));
+  return w::select(w::eq(other, other), numbers, unless_nan(own, T(1)));
+}
+
 struct fmax : Binary {
   static constexpr Meta meta{"fmax", "the larger of a and b that is a number",
                              kReal | kInteger | kBool};
@@ -164,11 +171,11 @@ struct fmax : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    return w::select(w::ne(b, b), T(1), w::select(w::le(b, a), T(1), T(0)));
+    return chosen_number(w::lt(b, a), a, b);
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    return w::select(w::ne(b, b), T(0), w::select(w::le(b, a), T(0), T(1)));
+    return chosen_number(w::lt(a, b), b, a);
   }
 };
 
@@ -181,11 +188,11 @@ struct fmin : Binary {
   }
   template <class T>
   GRADUS_HD T slope_a(T a, T b, T) const {
-    return w::select(w::ne(b, b), T(1), w::select(w::le(a, b), T(1), T(0)));
+    return chosen_number(w::lt(a, b), a, b);
   }
   template <class T>
   GRADUS_HD T slope_b(T a, T b, T) const {
-    return w::select(w::ne(b, b), T(0), w::select(w::le(a, b), T(0), T(1)));
+    return chosen_number(w::lt(b, a), b, a);
   }
 };
 
@@ -274,7 +281,7 @@ struct mish : Unary {
   }
 };
 
-// As clamp, but the slope at the bounds is 0, as it is at NaN.
+// As clamp.
 struct hardtanh : Unary {
   static constexpr Meta meta{
       "hardtanh", "x held in [min_val, max_val]", kReal | kInteger, {"min_val", "max_val"}};
@@ -284,9 +291,8 @@ struct hardtanh : Unary {
     return w::min(w::max(x, w::number<T>(min_val)), w::number<T>(max_val));
   }
   template <class T>
-  GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(w::number<T>(min_val), x),
-                     w::select(w::lt(x, w::number<T>(max_val)), T(1), T(0)), T(0));
+  GRADUS_HD T slope(T, T y) const {
+    return slope_between(w::number<T>(min_val), w::number<T>(max_val), y);
   }
 };
 
@@ -298,7 +304,8 @@ struct relu6 : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(T(0), x), w::select(w::lt(x, T(6)), T(1), T(0)), T(0));
+    const T below = w::select(w::lt(x, T(6)), T(1), T(0));
+    return unless_nan(x, w::select(w::lt(T(0), x), below, T(0)));
   }
 };
 
@@ -310,7 +317,8 @@ struct hardsigmoid : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(T(-3), x), w::select(w::lt(x, T(3)), T(1.0 / 6), T(0)), T(0));
+    const T below = w::select(w::lt(x, T(3)), T(1.0 / 6), T(0));
+    return unless_nan(x, w::select(w::lt(T(-3), x), below, T(0)));
   }
 };
 
@@ -323,11 +331,11 @@ struct hardswish : Unary {
   template <class T>
   GRADUS_HD T slope(T x, T) const {
     const T between = x / T(3) + T(0.5);
-    return w::select(w::lt(x, T(-3)), T(0), w::select(w::le(T(3), x), T(1), between));
+    return w::select(w::le(x, T(-3)), T(0), w::select(w::le(T(3), x), T(1), between));
   }
 };
 
-// The slope of both shrinks is 0 on the closed interval, and at NaN.
+// The slope of both shrinks is 0 on the closed interval.
 struct softshrink : Unary {
   static constexpr Meta meta{
       "softshrink", "x moved by lambd towards 0, and 0 within lambd", kReal, {"lambd"}};
@@ -339,7 +347,7 @@ struct softshrink : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0));
+    return unless_nan(x, w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0)));
   }
 };
 
@@ -352,7 +360,7 @@ struct hardshrink : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0));
+    return unless_nan(x, w::select(w::lt(T(lambd), w::abs(x)), T(1), T(0)));
   }
 };
 
@@ -379,7 +387,7 @@ struct threshold : Unary {
   }
   template <class T>
   GRADUS_HD T slope(T x, T) const {
-    return w::select(w::le(x, w::number<T>(bound)), T(0), T(1));
+    return unless_nan(x, w::select(w::le(x, w::number<T>(bound)), T(0), T(1)));
   }
 };
 

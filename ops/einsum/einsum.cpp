@@ -154,8 +154,7 @@ void check_operands(const EinsumPlan& plan, const Tensors& operands, DType dtype
       fail(ErrorKind::shape, "einsum", "the plan is for operand ", k, " of shape ", plan.shapes[k],
            ", got ", operands[k].sizes());
   if (algebra != Algebra::standard && is_complex(dtype))
-    fail(ErrorKind::dtype, "einsum", algebra_name(algebra), " needs an order, ", dtype,
-         " has none");
+    refuse_unordered("einsum", dtype, join(algebra_name(algebra), " of \"", plan.equation, "\""));
   for (const EinsumStep& step : plan.steps)
     if (step.right < 0 && algebra == Algebra::max_times && operands.size() > 1)
       fail(ErrorKind::value, "einsum", "a plan for max-times may not sum labels alone");

@@ -193,6 +193,7 @@ std::vector<Row> first_rows() {
       unary("expm1", between(-2, 2), kReal | kComplex | kInteger),
       unary("log", between(0.3, 4), kReal | kComplex | kInteger),
       unary("log1p", between(-0.6, 3), kReal | kComplex | kInteger),
+      unary("bounded_log", between(0.3, 4), kReal | kInteger),
       unary("sin", between(-4, 4), kReal | kComplex | kInteger),
       unary("cos", between(-4, 4), kReal | kComplex | kInteger),
       unary("tanh", between(-2, 2), kReal | kComplex | kInteger),

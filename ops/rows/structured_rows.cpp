@@ -154,7 +154,7 @@ std::vector<Row> reduction_rows() {
       {"std", {kPlain}, kReal | kComplex, spreads(), kChain},
       {"logsumexp",
        {kPlain},
-       kReal | kInteger,
+       kNumbers,
        {{{{3, 5}}, {{"dim", Ints{1}}}},
         {{{2, 3, 4}}, {{"dim", Ints{0, 2}}, {"keepdim", true}}},
         {{{37}}, {{"dim", Ints{0}}}}},

@@ -7,7 +7,21 @@
 #include <utility>
 #include <xsimd/xsimd.hpp>
 
-#if defined(__aarch64__)
+#if defined(__AVX512BW__)
+namespace xsimd {
+// xsimd 8.1 subtracts from 0 here, which makes +0 of +0.
+template <>
+inline batch<float, avx512bw> batch<float, avx512bw>::operator-() const noexcept {
+  return _mm512_castsi512_ps(
+      _mm512_xor_si512(_mm512_castps_si512(data), _mm512_set1_epi32(INT32_MIN)));
+}
+template <>
+inline batch<double, avx512bw> batch<double, avx512bw>::operator-() const noexcept {
+  return _mm512_castsi512_pd(
+      _mm512_xor_si512(_mm512_castpd_si512(data), _mm512_set1_epi64(INT64_MIN)));
+}
+}  // namespace xsimd
+#elif defined(__aarch64__)
 namespace xsimd {
 // xsimd 8.1 has only an estimate for f32 on ARM.
 template <>
