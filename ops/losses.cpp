@@ -278,6 +278,8 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, double p, double
   if (x.rank() > 2)
     fail(ErrorKind::shape, op, "the input has shape ", x.sizes(), ", expected (n, classes)");
   // One sample may have its axis on either side only; the result has the target's.
+  if (x.rank() == 0)
+    return multi_margin_loss(unsqueeze(x, 0), target, p, margin, reduction, weight);
   if (x.rank() == 1 && target.sizes() == Shape{1})
     return multi_margin_loss(unsqueeze(x, 0), target, p, margin, reduction, weight);
   if (x.rank() == 2 && x.size(0) == 1 && target.rank() == 0)
@@ -449,8 +451,6 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
     fail(ErrorKind::value, "triplet_margin_loss", "margin is ", margin, ", expected above 0");
   same_shape("triplet_margin_loss", anchor, positive);
   same_shape("triplet_margin_loss", anchor, negative);
-  if (!(margin > 0))
-    fail(ErrorKind::value, "triplet_margin_loss", "margin is ", margin, ", expected above 0");
   const Tensor near = pairwise_distance(anchor, positive, p, eps);
   Tensor far = pairwise_distance(anchor, negative, p, eps);
   if (swap) far = minimum(far, pairwise_distance(positive, negative, p, eps));

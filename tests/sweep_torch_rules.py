@@ -82,7 +82,7 @@ NARROW = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bflo
 IN_PIECES = ("relu", "leaky_relu", "abs", "clamp", "hardtanh", "relu6", "hardsigmoid", "hardswish", "softshrink",
              "hardshrink", "threshold", "elu", "celu", "selu", "logit", "maximum", "minimum", "fmax", "fmin", "l1_loss", "prelu")
 # What needs the larger of two numbers.
-ORDERED = ("logaddexp", "logsumexp", "logcumsumexp", "nan_to_num")
+ORDERED = ("logaddexp", "logcumsumexp", "nan_to_num")
 
 SLOPES = ("grad", "second", "second_w", "jvp")
 NAN = lambda x: x.isnan()
@@ -95,6 +95,7 @@ def pair(d, holds):
 
 
 EXPLAINED = [
+    ("fmod-turns", lambda d: d.op == "fmod" and d.what == "grad" and everywhere(d, (d.got - d.expected).abs() == 1)),
     ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and everywhere(
         d, beside(d, NAN) & (d.got.isnan() if d.got is not None else False))),
     ("infinite-bound", lambda d: d.op in ("clamp", "hardtanh") and d.what == "grad" and everywhere(

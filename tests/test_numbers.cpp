@@ -325,6 +325,7 @@ TEST_CASE("shapes: one sample of multi_margin_loss, its axis on either side") {
     CHECK(multi_margin_loss(unsqueeze(x, 0), target).item() == 1.25);
     CHECK(multi_margin_loss(x, target, 1, 1, "none").sizes() == target.sizes());
   }
+  CHECK(multi_margin_loss(f64({4}, {}), i64({0}, {})).item() == 0);  // one class, and no other
   CHECK(multi_margin_loss(x, in_line, 1, 1, "mean", f64({1, 2, 3, 4}, {4})).item() == 2.5);
 }
 
