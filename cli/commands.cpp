@@ -85,7 +85,8 @@ void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
       ->take_last()
       ->check(whole_number);
 }
-void sandbox(CLI::App* sub, Sandbox& to, const char* unsafe) {
+void sandbox(CLI::App* sub, Sandbox& to,
+             const char* unsafe = "all of Lua's libraries: any file, programs, bytecode") {
   repeated(sub, "--allow-read", to.read,
            "a script reads below this folder too, not only below its own and the working one",
            "DIR");
@@ -371,8 +372,6 @@ void declare_step(CLI::App& app, Action& action) {
   runs(sub, action, o, run_step, &StepOptions::file, "a CONFIG file");
 }
 
-constexpr const char* kUnsafe = "all of Lua's libraries: any file, programs, bytecode";
-
 void declare_script(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ScriptRun>();
   CLI::App* sub = command(app, "script", "run a FILE.lua (- for standard input) with its ARGS",
@@ -383,29 +382,18 @@ void declare_script(CLI::App& app, Action& action) {
   sub->prefix_command();  // what follows the file is the script's own
   sub->add_option("-e", o->code, "run this text")->type_name("CODE")->take_last();
   sub->add_flag("--check", o->check, "look at the syntax, run nothing");
-  sandbox(sub, o->sandbox, kUnsafe);
+  sandbox(sub, o->sandbox);
   limits(sub, o->sandbox.memory, o->seconds, o->instructions);
   device(sub, o->device);
   json(sub, o->json, "each print as one JSON object per line");
-  runs<ScriptRun>(sub, action, o, [](const ScriptRun& s, std::ostream& out, std::ostream& err) {
-    // A limit that is typed too late would be none, in silence.
-    for (size_t i = 1; i < s.arguments.size() && s.arguments[i] != "--"; ++i)
-      if (s.arguments[i].starts_with("--max-") || s.arguments[i].starts_with("--allow-"))
-        fail(ErrorKind::config, s.arguments[i], "stands behind ", s.arguments[0], ", where all is ",
-             "the script's own; limits and folders stand before it (what the script should get, "
-             "behind --)");
-    ScriptRun run = s;
-    if (run.arguments.size() > 1 && run.arguments[1] == "--")
-      run.arguments.erase(run.arguments.begin() + 1);
-    return run_script(run, out, err);
-  });
+  runs(sub, action, o, run_script);
   sub->parse_complete_callback([o, sub] { o->arguments = sub->remaining(); });
 }
 
 void declare_repl(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ReplOptions>();
   CLI::App* sub = command(app, "repl", "a prompt for Lua over tensors", "  gradus repl\n");
-  sandbox(sub, o->sandbox, kUnsafe);
+  sandbox(sub, o->sandbox);
   device(sub, o->device);
   json(sub, o->json, "each print as one JSON object per line");
   runs(sub, action, o, run_repl);

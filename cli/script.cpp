@@ -116,6 +116,19 @@ int in_process(double seconds, const std::string& name, std::ostream& out, std::
   return WEXITSTATUS(status);
 }
 
+// What stands behind FILE is the script's own. A limit typed there would be none, in silence; what
+// the script should get, however it looks, stands behind --.
+std::vector<std::string> own_arguments(const ScriptRun& o) {
+  std::vector<std::string> own = o.arguments;
+  for (size_t i = 1; i < own.size() && own[i] != "--"; ++i)
+    if (own[i].starts_with("--max-") || own[i].starts_with("--allow-"))
+      fail(ErrorKind::config, own[i], "stands behind ", own[0], ", where all is the script's own; ",
+           "limits and folders stand before it (what the script should get, behind --)");
+  if (own.size() > 1 && own[1] == "--") own.erase(own.begin() + 1);
+  if (!o.code) own.erase(own.begin());
+  return own;
+}
+
 }  // namespace
 
 int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
@@ -123,6 +136,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
     fail(ErrorKind::config, "script",
          "needs a FILE.lua (- for standard input) or -e CODE; see gradus script --help");
   if (!(o.seconds >= 0) || o.instructions < 0) fail(ErrorKind::config, "script", "a limit below 0");
+  const std::vector<std::string> arguments = own_arguments(o);
   const std::string file = o.code ? "" : o.arguments[0];
   const std::string name = o.code ? "-e" : file == "-" ? "stdin" : file;
   const std::string text = o.code        ? *o.code
@@ -133,7 +147,7 @@ int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
     lua::ScriptOptions options = script_options(o.sandbox, session.device(), err);
     options.limits.seconds = o.seconds;
     options.limits.instructions = uint64_t(o.instructions);
-    options.arguments.assign(o.arguments.begin() + (o.code ? 0 : 1), o.arguments.end());
+    options.arguments = arguments;
     options.folder = o.code || file == "-" ? "." : folder_of(file);
     PrintEvents events(out);
     options.out = o.json ? &events : &out;

@@ -108,7 +108,8 @@ class Audit {
   void check_repeat() {
     own_ = rerun_.run_own(rerun_.device());
     std::string other = other_outputs(rerun_.call(), own_);
-    if (other.empty()) other = other_cotangents(rerun_, own_, draw(audit::outputs_of(own_).size()));
+    if (other.empty())
+      other = other_cotangents(rerun_, own_, Parts(audit::outputs_of(own_).size(), 1.0));
     if (!other.empty()) note(Verdict::repeat, kInfinity, 0, std::move(other));
   }
 
