@@ -70,7 +70,7 @@ void add_epoch(const Json& e, const std::vector<ReportEpoch>& before, Metrics& m
 Metrics read_metrics(const std::string& file) {
   Metrics m;
   Curve steps{"training, a step", Curve::Style::thin, {}};
-  std::istringstream lines(exists(file) ? read_file(file) : "");
+  std::istringstream lines(exists(file) ? read_file(file, kMaxMetrics) : "");
   for (std::string line; std::getline(lines, line);) {
     const Json e = Json::parse(line, nullptr, false);
     try {

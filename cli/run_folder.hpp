@@ -16,6 +16,9 @@
 
 namespace gradus::cli {
 
+// Bytes of metrics.jsonl that are read at once: some ten million lines.
+constexpr uint64_t kMaxMetrics = uint64_t(1) << 30;
+
 class RunFolder {
  public:
   // The folder `path`, made if missing. Not empty and `resume` is false: Error(config). Held by

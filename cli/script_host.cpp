@@ -7,6 +7,7 @@
 #include "cli/train.hpp"
 #include "engine/io/options.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -86,8 +87,9 @@ lua::Answer experiment_door(const std::string& json, const lua::Bounds& bounds, 
         o.out = value.get<std::string>();
       else if (key == "device" && value.is_string())
         o.device = value.get<std::string>();
-      else if (key == "set" && value.is_array())
-        o.set = value.get<std::vector<std::string>>();
+      else if (key == "set" && (value.is_array() || value.empty()) &&
+               std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); }))
+        for (const Json& v : value) o.set.push_back(v.get<std::string>());
       else
         fail(ErrorKind::value, "experiment", "there is no option \"", key,
              "\" of that kind; config, out, device (texts) and set (texts)");

@@ -1,5 +1,7 @@
 #include "cli/session.hpp"
 
+#include "engine/io/text.hpp"
+
 namespace gradus::cli {
 
 namespace {
@@ -28,8 +30,8 @@ Session::Session(const std::string& option, bool ledger, std::ostream& err, cons
   std::vector<std::string> warnings;
   const DeviceConfig config = resolve_device_config(option, experiment, file, &warnings);
   const OpenedDevice opened = open_configured(config);
-  for (const std::string& line : warnings) err_ << line << "\n";
-  if (!opened.notice.empty()) err_ << opened.notice << "\n";
+  for (const std::string& line : warnings) err_ << printable(line) << "\n";
+  if (!opened.notice.empty()) err_ << printable(opened.notice) << "\n";
   device_ = opened.device;
   scope_.emplace(*device_);
   if (ledger) ledger_.emplace(*device_);

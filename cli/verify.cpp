@@ -142,7 +142,7 @@ class Verifier {
     const std::string path = path_in(folder, "metrics.jsonl");
     const bool any = fs::exists(path);
     if (!any && newest_.empty()) return "nothing was written yet";
-    const std::string text = read_file(path);
+    const std::string text = read_file(path, kMaxMetrics);
     if (!newest_.empty()) {
       const size_t known = std::strtoull(newest_["metrics_bytes"].c_str(), nullptr, 10);
       if (text.size() < known)

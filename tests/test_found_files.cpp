@@ -157,6 +157,8 @@ TEST_CASE("found files: what a damaged JSON file says wrong is told with file an
   CHECK(cut.code == 3);
   check_has(cut.err, "run/summary.json: line 1, column ");
   CHECK(cut.err.find("json.exception") == std::string::npos);
+  check_has(run(folder, "script -e 'gradus.experiment{config = \"config.json\", set = {1}}'").err,
+            "experiment: there is no option \"set\" of that kind");
 }
 
 TEST_CASE("found files: three gigabytes of zeros are not read for their magic") {

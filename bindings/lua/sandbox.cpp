@@ -166,7 +166,7 @@ int require(lua_State* L) {
          "\" is not the name of a module below the script's folder");
   path = path_in(state_of(L).options.folder, path + ".lua");
   check_path(L, path, Access::read);
-  const std::string file = read_file(path);
+  const std::string file = read_file(path, kMaxText);
   const std::string_view text = lua_part(file);
   if (luaL_loadbufferx(L, text.data(), text.size(), ("@" + path).c_str(), "t") != LUA_OK)
     throw Raised(L);
