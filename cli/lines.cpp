@@ -1,4 +1,5 @@
-// libedit's readline face: it calls back through plain pointers, so the completer is a global.
+// libedit's readline face: it calls back through plain pointers, so the completer is a global. A
+// build without libedit reads a person's lines as the terminal gives them.
 #include "cli/lines.hpp"
 
 #include <cerrno>
@@ -7,15 +8,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <cwchar>
-#include <editline/readline.h>
 #include <iostream>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef GRADUS_LIBEDIT
+#include <editline/readline.h>
+#endif
 
 namespace gradus::cli {
 
 namespace {
 
+#ifdef GRADUS_LIBEDIT
 Lines::Completer completer;
 
 // The bytes of the first characters of a text: libedit counts the latter.
@@ -71,6 +75,7 @@ void set_letters() {
   if (!own || std::strcmp(own, "C") == 0 || std::strcmp(own, "POSIX") == 0)
     std::setlocale(LC_CTYPE, "C.UTF-8");
 }
+#endif
 
 // While a line is typed, Ctrl-C ends its reading, and not the program.
 volatile std::sig_atomic_t interrupted = 0;
@@ -92,6 +97,7 @@ class Interruptible {
 
 }  // namespace
 
+#ifdef GRADUS_LIBEDIT
 Lines::Lines(const std::string& history, Completer complete_line)
     : person_(::isatty(0) && ::isatty(1) && !dumb()), history_(person_ ? state_file(history) : "") {
   completer = std::move(complete_line);
@@ -137,5 +143,19 @@ Lines::Typed Lines::next(const char* prompt, std::string& line) {
   if (!history_.empty()) ::write_history(history_.c_str());
   return Typed::line;
 }
+#else
+Lines::Lines(const std::string&, Completer) : person_(::isatty(0) && ::isatty(1)) {}
+Lines::~Lines() = default;
+
+Lines::Typed Lines::next(const char* prompt, std::string& line) {
+  if (!person_) return std::getline(std::cin, line) ? Typed::line : Typed::end;
+  const Interruptible scope;
+  std::cout << prompt << std::flush;
+  if (std::getline(std::cin, line)) return Typed::line;
+  std::cin.clear();
+  std::cout << std::endl;  // the terminal has shown the key
+  return interrupted ? Typed::dropped : Typed::end;
+}
+#endif
 
 }  // namespace gradus::cli

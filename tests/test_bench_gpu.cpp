@@ -65,15 +65,21 @@ TEST_CASE("bench gpu: every step and every row runs on the emulator") {
     return;
   }
   if (!python(folder)) return;
-  const Answer a =
-      shell(folder, "env -u GRADUS_DEVICE -u OUT '" + kFolder +
-                        "run' --quick --device emu:0 --build '" GRADUS_BUILD_DIR "' --out '" +
-                        (folder / "logs") + "'");
+  const auto call = [&](const std::string& name) {
+    return shell(folder, "env -u GRADUS_DEVICE -u OUT '" + kFolder + "run' " + name +
+                             " --quick --device emu:0 --build '" GRADUS_BUILD_DIR "' --out '" +
+                             (folder / "logs") + "'");
+  };
+  const Answer first = call("check"), a = call("bench");
+  CHECK_MESSAGE(first.code == 0, first.out);
   CHECK_MESSAGE(a.code == 0, a.out);
-  for (const char* step : {"devices", "op table", "tune", "bench ", "table"})
+  for (const char* step : {"devices", "op table", "kernel tests"})
+    CHECK_MESSAGE(verdict(first.out, step) == "PASS", first.out);
+  for (const char* step : {"build", "memcheck", "racecheck"})
+    CHECK_MESSAGE(verdict(first.out, step) == "SKIPPED", step);
+  for (const char* step : {"devices", "tune", "bench ", "table"})
     CHECK_MESSAGE(verdict(a.out, step) == "PASS", step);
-  for (const char* step : {"build", "memcheck", "racecheck", "tests"})
-    CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
+  CHECK(verdict(a.out, "build") == "SKIPPED");
   CHECK(verdict(a.out, "bench of PyTorch") != "FAIL");
   CHECK(a.out.find("no target is asked of it") != std::string::npos);
 
@@ -103,12 +109,43 @@ TEST_CASE("bench gpu: every step and every row runs on the emulator") {
 TEST_CASE("bench gpu: without a GPU the script says so and does nothing") {
   const TempFolder folder;
   if (std::filesystem::exists("/dev/nvidia0") || std::filesystem::exists("/dev/nvidiactl")) return;
-  const Answer a =
-      shell(folder, "'" + kFolder + "run' --device cuda:0 --out '" + (folder / "logs") + "'");
-  CHECK(a.code == 0);
-  for (const char* step : {"build", "op table", "tune", "bench", "training", "memcheck", "table"})
-    CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
-  CHECK(a.out.find("(no NVIDIA GPU: ") != std::string::npos);
+  const auto call = [&](const std::string& name, const std::vector<const char*>& steps) {
+    const Answer a = shell(folder, "'" + kFolder + "run' " + name + " --device cuda:0 --out '" +
+                                       (folder / "logs") + "'");
+    CHECK(a.code == 0);
+    for (const char* step : steps) CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
+    CHECK(a.out.find("(no NVIDIA GPU: ") != std::string::npos);
+  };
+  call("check", {"build", "op table", "kernel tests", "memcheck", "racecheck"});
+  call("bench", {"build", "training", "tune", "bench", "table"});
+  CHECK(shell(folder, "'" + kFolder + "run' --device cuda:0").code == 2);
+}
+
+TEST_CASE("bench gpu: a machine without Lua and libedit configures, and says what it lacks") {
+  const TempFolder folder;
+  if (shell(folder, "cmake --version").code != 0) {
+    MESSAGE("skipped: no cmake");
+    return;
+  }
+  const auto configure = [&](const std::string& options) {
+    return shell(folder,
+                 "env PKG_CONFIG_LIBDIR=/nowhere PKG_CONFIG_PATH= cmake -S '" GRADUS_SOURCE_DIR
+                 "' -B '" +
+                     (folder / "build") +
+                     "' -DGRADUS_TESTS=OFF -DGRADUS_BENCHES=OFF -DGRADUS_CUDA=OFF "
+                     "-DGRADUS_HIP=OFF " +
+                     options);
+  };
+  const Answer a = configure("");
+  CHECK_MESSAGE(a.code == 0, a.out);
+  CHECK(a.out.find("GRADUS_LUA: no lua5.4-c++ found (package liblua5.4-dev") != std::string::npos);
+  CHECK(a.out.find("GRADUS_LIBEDIT: no libedit found (package libedit-dev") != std::string::npos);
+  const Answer lua = configure("-DGRADUS_LUA=ON"),
+               edit = configure("-DGRADUS_LUA=OFF -DGRADUS_LIBEDIT=ON");
+  CHECK(lua.code != 0);
+  CHECK(lua.out.find("GRADUS_LUA is ON: no lua5.4-c++ found") != std::string::npos);
+  CHECK(edit.code != 0);
+  CHECK(edit.out.find("GRADUS_LIBEDIT is ON: no libedit found") != std::string::npos);
 }
 
 TEST_CASE("bench gpu: the table joins rows by name and holds them against the targets") {
