@@ -45,13 +45,15 @@ struct Winners {
   }
 };
 
-// any and all, of words: -0 is false, and NaN is not.
+struct Pair {
+  uint64_t re, im;
+};
+// any and all, of words W: -0 is false, and NaN is not. A kernel for each size of word, since one
+// for all of them has not enough registers.
+template <class W>
 struct Truth {
   using Acc = int32_t;
   static constexpr int32_t partial = GD_BOOL;
-  struct Pair {
-    uint64_t re, im;
-  };
   bool any;
   uint64_t bits;  // those that count
 
@@ -62,7 +64,7 @@ struct Truth {
     if (t == DType::f64 || t == DType::c128) bits = ~uint64_t(0) >> 1;
   }
   GRADUS_HD Acc none() const { return any ? 0 : 1; }
-  GRADUS_HD Acc of(uint8_t x, int64_t) const { return x != 0; }
+  GRADUS_HD Acc of(uint8_t x, int64_t) const { return x != 0; }  // partial results, too
   GRADUS_HD Acc of(Pair x, int64_t) const { return ((x.re | x.im) & bits) != 0; }
   template <class S>
   GRADUS_HD Acc of(S x, int64_t) const {
@@ -71,18 +73,9 @@ struct Truth {
   GRADUS_HD Acc combine(Acc a, Acc b) const { return any ? a | b : a & b; }
   template <class F>
   GRADUS_HD static void at_storage(int32_t dtype, F&& f) {
-    switch (itemsize(DType(dtype))) {
-      case 1:
-        return f(uint8_t{});
-      case 2:
-        return f(uint16_t{});
-      case 4:
-        return f(uint32_t{});
-      case 8:
-        return f(uint64_t{});
-      default:
-        return f(Pair{});
-    }
+    if constexpr (sizeof(W) > 1)
+      if (dtype != GD_BOOL) return f(W{});
+    f(uint8_t{});
   }
   GRADUS_HD static void put(char* data, int64_t at, int32_t, Acc x) {
     reinterpret_cast<bool*>(data)[at] = x != 0;
@@ -142,7 +135,7 @@ void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1
   in_pieces(lines, [&](const Walk<2>& piece) {
     job.blocks = parts(piece.count, job.team.lines());
     run.grid(job.team.kind(), run.blocks_for(job.blocks * (job.whole ? 1 : job.chunks), 1),
-             kThreads, fold_lines<F>, piece, terms, job, f);
+             kThreads, kernel<fold_lines<F>>(), piece, terms, job, f);
   });
 }
 
@@ -267,7 +260,18 @@ void reduce(Run& run) {
   lines.sort();
   if (orders || truth || is_integer(t)) terms.sort();  // any order gives the same
   const auto fold = [&](const auto& f) { fold_axes(run, f, in, out, lines, terms); };
-  if (truth) return fold(Truth(op == GD_ANY, t));
+  if (truth) switch (itemsize(t)) {
+      case 1:
+        return fold(Truth<uint8_t>(op == GD_ANY, t));
+      case 2:
+        return fold(Truth<uint16_t>(op == GD_ANY, t));
+      case 4:
+        return fold(Truth<uint32_t>(op == GD_ANY, t));
+      case 8:
+        return fold(Truth<uint64_t>(op == GD_ANY, t));
+      default:
+        return fold(Truth<Pair>(op == GD_ANY, t));
+    }
   at_computing(in.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (op == GD_SUM || op == GD_PROD) return fold(Sums<T>{op == GD_PROD});
