@@ -1,6 +1,10 @@
 // Vendors' libraries that are not there, lack something or refuse; how long their plans live, and
 // captured graphs.
 #include "tests/gpu_libraries.hpp"
+#include "tests/io_helpers.hpp"
+
+#include <filesystem>
+#include <fstream>
 
 using namespace library_test;
 
@@ -168,6 +172,40 @@ TEST_CASE("gpu libraries: where they are looked for") {
   CHECK(gpu::library_paths(s) == std::vector<std::string>{"/p/lib.so"});
   CHECK(gpu::Library("None", s).why() == "None: can't be opened; tried /p/lib.so");
   ::unsetenv("GRADUS_TEST_LIBRARY");
+}
+
+TEST_CASE("gpu libraries: where Python's environments keep them, active or not") {
+  const gradus::test::TempFolder folder;
+  const auto environment = [&](const std::string& name, const std::string& python,
+                               const std::string& wheel) {
+    const std::string at = folder / name;
+    std::filesystem::create_directories(at + "/bin");
+    std::ofstream(at + "/bin/python3") << "#!/bin/sh\n";
+    std::filesystem::permissions(at + "/bin/python3", std::filesystem::perms::owner_all);
+    std::filesystem::create_directories(at + python + "/site-packages/" + wheel);
+    return at + python + "/site-packages/" + wheel + "/libnone.so.1";
+  };
+  const std::string active = environment("venv", "/lib/python3.12", "nvidia/cublas/lib"),
+                    conda = environment("conda", "/lib/python3.11", "nvidia/cublas/lib"),
+                    found = environment("torch", "/lib64/python3.12", "nvidia/cu13/lib");
+  struct Variable {
+    std::string name, before;
+    bool was;
+    Variable(const char* n, const std::string& value) : name(n), was(std::getenv(n) != nullptr) {
+      if (was) before = std::getenv(n);
+      ::setenv(n, value.c_str(), 1);
+    }
+    ~Variable() { was ? ::setenv(name.c_str(), before.c_str(), 1) : ::unsetenv(name.c_str()); }
+  };
+  const Variable one("VIRTUAL_ENV", folder / "venv"), two("CONDA_PREFIX", folder / "conda"),
+      three("PATH", "/nowhere/bin:" + (folder / "torch/bin")), four("HOME", folder.path());
+  gpu::LibrarySearch s;
+  s.names = {"libnone.so.1"};
+  s.wheels = {"nvidia/cu13/lib", "nvidia/cublas/lib"};
+  const std::vector<std::string> paths = gpu::library_paths(s);
+  REQUIRE(paths.size() >= 4);
+  CHECK(std::vector<std::string>(paths.begin(), paths.begin() + 4) ==
+        std::vector<std::string>{"libnone.so.1", active, conda, found});
 }
 
 TEST_CASE("gpu libraries: in a captured graph, but only by a plan that is there") {

@@ -1,9 +1,11 @@
 // Searching and opening.
 #include "kernels/gpu/libraries/library.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <glob.h>
+#include <sstream>
 #include <unistd.h>
 
 namespace gradus::gpu {
@@ -18,17 +20,33 @@ std::vector<std::string> matches(const std::string& pattern) {
   return out;
 }
 
-// Where Python's packages lie: the active environment, the user's own, the machine's.
+// The folder above each bin/ of PATH that has a python3: an environment need not be active to be
+// the one that people use.
+std::vector<std::string> python_roots() {
+  std::vector<std::string> out;
+  const char* const path = std::getenv("PATH");
+  std::stringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (folder.ends_with("/bin") && ::access((folder + "/python3").c_str(), X_OK) == 0)
+      out.push_back(folder.substr(0, folder.size() - 4));
+  return out;
+}
+
+// Where Python's packages lie: the active environment, those of PATH, the user's own, the
+// machine's.
 std::vector<std::string> package_folders() {
   std::vector<std::string> out;
   const auto add = [&](const char* root, const std::string& below) {
     if (!root || !*root) return;
-    for (const char* packages : {"site-packages", "dist-packages"})
-      for (std::string& folder : matches(root + below + "/lib/python3*/" + packages))
-        out.push_back(std::move(folder));
+    for (const char* lib : {"/lib", "/lib64"})
+      for (const char* packages : {"/python3*/site-packages", "/python3*/dist-packages"})
+        for (std::string& folder : matches(root + below + lib + packages))
+          if (std::find(out.begin(), out.end(), folder) == out.end())
+            out.push_back(std::move(folder));
   };
   add(std::getenv("VIRTUAL_ENV"), "");
   add(std::getenv("CONDA_PREFIX"), "");
+  for (const std::string& root : python_roots()) add(root.c_str(), "");
   add(std::getenv("HOME"), "/.local");
   add("/usr/local", "");
   add("/usr", "");
