@@ -3,6 +3,7 @@
 #include "engine/device.hpp"
 #include "engine/io/loader.hpp"
 #include "kernels/gpu/archs.hpp"
+#include "kernels/gpu/errors.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 
@@ -87,6 +88,26 @@ TEST_CASE("gpu modules: a device number beyond those there are") {
   load_module(kLib + "gradus_emu.so");
   CHECK(gradus::test::error_text(ErrorKind::device, [] { open_device("emu:9"); }) ==
         "device: emu:9 asked, 4 found");
+}
+
+TEST_CASE("gpu modules: what a vendor's error numbers mean, and what to do") {
+  const auto meaning = gradus::gpu::error_meaning;
+  const auto hint = [&](int number) { return std::string(meaning(number).hint); };
+  CHECK(meaning(0).status == GD_OK);
+  CHECK(meaning(2).status == GD_OOM);
+  CHECK(meaning(600).status == GD_NOT_READY);
+  for (const int lost : {214, 220, 226, 700, 702, 709, 714, 716, 719, 911, 999})
+    CHECK_MESSAGE(meaning(lost).status == GD_DEVICE_LOST, lost);
+  for (const int capture : {900, 901, 907, 908, 910}) CHECK(meaning(capture).status == GD_CAPTURE);
+  CHECK(meaning(909).status == GD_INTERNAL);
+  CHECK(meaning(123456).status == GD_INTERNAL);
+  CHECK(hint(123456) == "");
+  CHECK(hint(214).find("ECC") != std::string::npos);
+  CHECK(hint(220).find("NVLink") != std::string::npos);
+  CHECK(hint(3).find("fork()") != std::string::npos);
+  CHECK(meaning(802).status == GD_NO_DRIVER);
+  CHECK(hint(802).find("fabric manager") != std::string::npos);
+  CHECK(meaning(46).status == GD_NO_DEVICE);
 }
 
 TEST_CASE("gpu modules: code for other processors") {

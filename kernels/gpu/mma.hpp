@@ -30,7 +30,7 @@ constexpr int mma_terms = 8 * mma_packed<M>;
 
 // What the lanes of the wave bring; all of them call it together.
 template <class T>
-const T* of_all_lanes(const T& mine) {
+GPU_MAY_RACE const T* of_all_lanes(const T& mine) {
   static T brought[2][1024];  // two in turn: a fast lane's next does not replace one still read
   static bool turn[1024];
   const int i = thread();
@@ -84,8 +84,8 @@ void load_matrices(uint32_t (&r)[4], const void* row) {
       r[i] = static_cast<const uint32_t*>(rows[8 * i + g])[t];
 }
 
-inline void copy_async(void* shared, const void* global) { memcpy(shared, global, 16); }
-inline void wait_copies() {}
+inline void copy_async(void* shared, const void* global) { emu::copy_async(shared, global); }
+inline void wait_copies() { emu::wait_copies(); }
 
 // An f32 rounded to what tf32 keeps of it, ties away from zero.
 inline uint32_t to_tf32(uint32_t bits) {

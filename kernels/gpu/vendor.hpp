@@ -29,6 +29,7 @@ using Graph = GPU(GraphExec_t);
 // ---- words of kernels. A wave is the group of threads that runs together: 32 or 64 lanes.
 #if defined(GRADUS_EMULATE)
 #define GPU_NOINLINE __attribute__((noinline))
+#define GPU_MAY_RACE __attribute__((no_sanitize("thread")))
 // T name[count], shared by the threads of a block, not initialised.
 #define GPU_SHARED(T, name, count)   \
   static const char name##_site = 0; \
@@ -42,6 +43,7 @@ inline T shuffle(T value, int lane) {
 }
 #else
 #define GPU_NOINLINE __noinline__
+#define GPU_MAY_RACE
 #define GPU_SHARED(T, name, count)                                                  \
   __shared__ __align__(alignof(T)) unsigned char name##_bytes[sizeof(T) * (count)]; \
   T* const name = reinterpret_cast<T*>(name##_bytes)

@@ -2,6 +2,7 @@
 #include "kernels/gpu/emulator/emulator.hpp"
 
 #include "kernels/gpu/emulator/fibers.hpp"
+#include "kernels/gpu/emulator/races.hpp"
 #include "kernels/gpu/emulator/state.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <vector>
 
 namespace gradus::emu {
@@ -26,7 +28,9 @@ enum class State { runs, at_barrier, at_exchange, done };
 struct Thread {
   Place place;
   State state = State::done;
-  uint64_t exchanges = 0;  // how many it has begun in this block
+  uint64_t exchanges = 0;                               // how many it has begun in this block
+  uint32_t barriers = 0;                                // how many it has met
+  std::vector<std::pair<void*, const void*>> copies{};  // begun and not waited for: to, from
 };
 
 // What a lane hands over. Each has two, in turn, so that a fast lane's next word does not overwrite
@@ -62,11 +66,36 @@ std::mutex& launching() {
   return m;
 }
 
+}  // namespace
+
 void fail_launch(const char* what) {
   Machine& m = machine();
   if (m.text[0]) return;
   std::snprintf(m.text, sizeof m.text, "block %u of %u, thread %u: %s", now->block.x, now->blocks.x,
                 now->thread.x, what);
+}
+
+namespace {
+
+// The host's stack, on which threads run that never meet.
+std::pair<const void*, size_t> own_stack() {
+  static thread_local const std::pair<const void*, size_t> own = [] {
+    pthread_attr_t a;
+    void* low = nullptr;
+    size_t bytes = 0;
+    if (::pthread_getattr_np(::pthread_self(), &a) == 0) {
+      ::pthread_attr_getstack(&a, &low, &bytes);
+      ::pthread_attr_destroy(&a);
+    }
+    return std::pair<const void*, size_t>{low, bytes};
+  }();
+  return own;
+}
+
+void goes_on(const Thread& t, std::pair<const void*, size_t> stack) {
+  now = const_cast<Place*>(&t.place);
+  if (races::watching)
+    races::running(now->block.x, now->thread.x, &t.barriers, stack.first, stack.second);
 }
 
 void park(State state) {
@@ -90,7 +119,7 @@ bool Machine::run_block_of_fibers(const std::function<void()>& body, bool revers
     for (size_t k = 0; k < n; ++k) {
       const size_t i = reversed ? n - 1 - k : k;
       if (threads[i].state == State::runs) {
-        now = &threads[i].place;
+        goes_on(threads[i], fibers[i].stack());
         fibers[i].resume();
         if (fibers[i].done()) threads[i].state = State::done;
         any_ran = true;
@@ -126,10 +155,24 @@ void Machine::release() {
 int wave_width() { return current_device() % 2 == 0 ? 32 : 64; }
 
 void barrier() {
-  if (machine().together)
-    park(State::at_barrier);
-  else
-    fail_launch("a barrier in a kernel launched as Threads::apart");
+  Machine& m = machine();
+  if (!m.together) return fail_launch("a barrier in a kernel launched as Threads::apart");
+  park(State::at_barrier);
+  ++m.threads[m.index()].barriers;
+}
+
+void copy_async(void* shared, const void* global) {
+  std::memset(shared, 0xff, 16);
+  if (races::watching) races::access(shared, 16, true);
+  machine().threads[machine().index()].copies.emplace_back(shared, global);
+}
+void wait_copies() {
+  auto& copies = machine().threads[machine().index()].copies;
+  for (const auto& [shared, global] : copies) {
+    if (races::watching) races::access(global, 16, false), races::access(shared, 16, true);
+    std::memcpy(shared, global, 16);
+  }
+  copies.clear();
 }
 
 void exchange(void* value, size_t bytes, int lane) {
@@ -174,13 +217,18 @@ emuError_t run(bool together, unsigned blocks, unsigned threads,
   m.wave = wave_width();
   m.text[0] = 0;
   m.threads.resize(threads);
+  if (races::watching) races::begin_launch();
   for (unsigned k = 0; k < blocks && !m.text[0]; ++k) {
     std::memset(m.shared, 0xff, k == 0 ? kSharedBytes : m.shared_used);
     m.sites.clear();
     m.shared_used = 0;
     m.slots.assign(size_t(threads) * 2, Slot{});
-    for (unsigned i = 0; i < threads; ++i)
+    if (races::watching) races::begin_block(m.shared, kSharedBytes);
+    for (unsigned i = 0; i < threads; ++i) {
       m.threads[i].place = {{i}, {reversed ? blocks - 1 - k : k}, {threads}, {blocks}};
+      m.threads[i].barriers = 0;
+      m.threads[i].copies.clear();
+    }
     if (together) {
       if (!m.run_block_of_fibers(body, reversed)) {
         fail_launch("its threads wait for each other for ever");
@@ -188,11 +236,12 @@ emuError_t run(bool together, unsigned blocks, unsigned threads,
       }
     } else {
       for (unsigned i = 0; i < threads; ++i) {
-        now = &m.threads[reversed ? threads - 1 - i : i].place;
+        goes_on(m.threads[reversed ? threads - 1 - i : i], own_stack());
         body();
       }
     }
   }
+  if (races::watching) races::ended();
   return m.text[0] ? emuErrorLaunchFailure : emuSuccess;
 }
 

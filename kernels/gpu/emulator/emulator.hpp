@@ -9,8 +9,10 @@
 // Devices: 0 has waves of 32 lanes, 1 of 64; 2 and 3 are the same with blocks and threads in
 // reverse order, which shows races that one order hides. A stream does at once, in the caller's
 // thread, what it is told, those of 2 and 3 only when somebody waits for it, which shows a wait
-// that is missing; a captured graph is the list of what was launched. Threads: one launch at a
-// time.
+// that is missing; a captured graph is the list of what was launched. An asynchronous copy to
+// shared memory leaves poison until its thread waits for it. With GRADUS_EMU_RACES=1 a launch in
+// which threads touch the same memory in no order ends with an error (races.hpp). Threads: one
+// launch at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +97,9 @@ T shuffle(T value, int lane) {
   exchange(&value, sizeof(T), lane);
   return value;
 }
+// Begins to copy 16 bytes to shared memory; there they are after wait_copies() of the same thread.
+void copy_async(void* shared, const void* global);
+void wait_copies();
 // This block's memory for one place in the source.
 void* shared(const void* site, size_t bytes, size_t align);
 

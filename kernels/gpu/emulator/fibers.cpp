@@ -66,6 +66,8 @@ Fiber::~Fiber() {
   ::munmap(static_cast<char*>(stack_) - page, kStack + page);
 }
 
+std::pair<const void*, size_t> Fiber::stack() const { return {stack_, kStack}; }
+
 void Fiber::enter(unsigned high, unsigned low) {
   reinterpret_cast<Fiber*>(uintptr_t(high) << 32 | uintptr_t(low))->run();
 }

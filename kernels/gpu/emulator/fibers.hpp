@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace gradus::emu {
@@ -23,6 +24,7 @@ class Fiber {
   // From within the fiber: back to the scheduler.
   void pause();
   bool done() const { return done_; }
+  std::pair<const void*, size_t> stack() const;
 
  private:
   static void enter(unsigned high, unsigned low);

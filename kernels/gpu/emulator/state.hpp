@@ -5,6 +5,8 @@
 namespace gradus::emu {
 
 int current_device();
+// Ends the launch that runs with an error, which the text and where the thread stands make up.
+void fail_launch(const char* what);
 // Runs a kernel now.
 emuError_t run(bool together, unsigned blocks, unsigned threads, const std::function<void()>& body);
 

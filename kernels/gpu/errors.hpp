@@ -1,0 +1,13 @@
+// What the error numbers of CUDA's and HIP's run-time libraries mean. Host side only.
+#pragma once
+#include "engine/kernel_table.h"
+
+namespace gradus::gpu {
+
+struct ErrorMeaning {
+  gd_status status;  // GD_INTERNAL for a number that is not known
+  const char* hint;  // what happened and what to do about it, or ""
+};
+ErrorMeaning error_meaning(int number);
+
+}  // namespace gradus::gpu
