@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/dtype.hpp"
 #include "kernels/cpu/cpu.hpp"
+#include "tests/on_device.hpp"
 #include "tests/texts.hpp"
 
 #include <algorithm>
@@ -150,6 +151,7 @@ inline const gd_view kAbsent{0, nullptr, 0, 0, 0, nullptr, nullptr};
 inline gd_status try_call(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
                           const std::vector<gd_view>& in, const std::vector<gd_view>& out,
                           const std::vector<double>& doubles, const Index& ints, gd_error& e) {
+  const test::OnDevice there(table, device, in, out);
   const gd_call c{sizeof(gd_call),
                   slot,
                   op,
@@ -157,12 +159,13 @@ inline gd_status try_call(const gd_table& table, gd_device* device, gd_slot slot
                   int32_t(out.size()),
                   int32_t(doubles.size()),
                   int32_t(ints.size()),
-                  in.data(),
-                  out.data(),
+                  there.in.data(),
+                  there.out.data(),
                   doubles.data(),
                   ints.data(),
                   nullptr};
-  return table.slot[slot](device, nullptr, &c, &e);
+  const gd_status s = table.slot[slot](device, nullptr, &c, &e);
+  return s == GD_OK ? there.bring_back(e) : s;
 }
 inline void call(const Device& dev, gd_slot slot, int32_t op, const std::vector<gd_view>& in,
                  const std::vector<gd_view>& out, const std::vector<double>& doubles = {},

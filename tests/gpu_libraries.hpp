@@ -127,8 +127,13 @@ struct Problem {
     Index ints = {int64_t(s.out.size()), GD_STANDARD, s.conj_a, s.conj_b};
     if (s.statement >= 0) ints.push_back(s.statement);
     gd_error e{};
-    const gd_status code = try_call(table, device, GD_CONTRACT, op, in, {out.view(s.out.size())},
-                                    {s.alpha.re, s.alpha.im, s.beta.re, s.beta.im}, ints, e);
+    // On the host's memory itself, which the emulator reaches: what a graph captures must stay.
+    const gd_view result = out.view(s.out.size());
+    const double scales[] = {s.alpha.re, s.alpha.im, s.beta.re, s.beta.im};
+    const gd_call c{
+        sizeof(gd_call), GD_CONTRACT, op,     int32_t(in.size()), 1,      4, int32_t(ints.size()),
+        in.data(),       &result,     scales, ints.data(),        nullptr};
+    const gd_status code = table.slot[GD_CONTRACT](device, nullptr, &c, &e);
     if (status) *status = code;
     return code == GD_OK ? "" : e.text;
   }

@@ -404,10 +404,10 @@ inline void cut_sum(Contraction& c, int64_t tiles, int64_t blocks_wanted, int64_
   c.chunks = (terms + c.chunk - 1) / c.chunk;
 }
 
-// Launches kernel(c, algebra, partials) on `blocks` blocks, then what joins the chunks.
+// Launches work(c, algebra, partials) on `blocks` blocks, then what joins the chunks.
 template <class A>
 void launch_chunks(const Run& run, const Contraction& c, const A& algebra, int64_t blocks,
-                   void (*kernel)(Contraction, A, void*)) {
+                   void (*work)(Contraction, A, void*)) {
   using Sum = typename A::Sum;
   constexpr int64_t kMostBlocks = 0x7fffffff;
   const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
@@ -415,14 +415,14 @@ void launch_chunks(const Run& run, const Contraction& c, const A& algebra, int64
   if (c.chunks > 1)
     partials = Run::Scratch(run, Run::Scratch::whole(sizeof(Sum) * size_t(count * c.chunks)))
                    .template take<Sum>(count * c.chunks);
-  run.grid(Threads::together, blocks < kMostBlocks ? blocks : kMostBlocks, kContractThreads, kernel,
+  run.grid(Threads::together, blocks < kMostBlocks ? blocks : kMostBlocks, kContractThreads, work,
            c, algebra, static_cast<void*>(partials));
   if (c.chunks <= 1) return;
   int slices = 1;
   while (slices < kContractThreads && slices * 4 < c.chunks) slices *= 2;
   const int64_t groups = (count * slices + kContractThreads - 1) / kContractThreads;
   run.grid(Threads::together, groups < kMostBlocks ? groups : kMostBlocks, kContractThreads,
-           contract_join<A>, c, algebra, static_cast<const void*>(partials), slices);
+           kernel<contract_join<A>>(), c, algebra, static_cast<const void*>(partials), slices);
 }
 
 template <class Shape, class A>
@@ -432,18 +432,18 @@ void launch_tiles(const Run& run, Contraction c, const A& algebra, int64_t block
   c.tiles_across = (c.extent[kColumns] + Shape::columns - 1) / Shape::columns;
   const int64_t tiles = c.extent[kBatch] * c.tiles_down * c.tiles_across;
   cut_sum(c, tiles, blocks_wanted, least);
-  launch_chunks(run, c, algebra, tiles * c.chunks, contract_tiles<A, Shape>);
+  launch_chunks(run, c, algebra, tiles * c.chunks, kernel<contract_tiles<A, Shape>>());
 }
 
 // In the way that was chosen.
 template <class A>
 void contract_in_way(const Run& run, const Walk<kParts>& elements, Contraction c,
                      const A& algebra) {
-  if (c.way == GD_WAY_DIRECT) return each(run, elements, contract_direct<A>, c, algebra);
+  if (c.way == GD_WAY_DIRECT) return each(run, elements, kernel<contract_direct<A>>(), c, algebra);
   if (c.way == GD_WAY_DOTS) {
     const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
     cut_sum(c, count, 264, 4096);
-    return launch_chunks(run, c, algebra, count * c.chunks, contract_dots<A>);
+    return launch_chunks(run, c, algebra, count * c.chunks, kernel<contract_dots<A>>());
   }
   if (c.way == GD_WAY_THIN) return launch_tiles<ThinTile>(run, c, algebra, 528, 512);
   if constexpr (std::is_same_v<A, Standard<float>>)

@@ -217,7 +217,7 @@ void launch_strips(const Run& run, Contraction c, const Standard<float>& algebra
   c.tiles_across = (c.extent[kColumns] + Side - 1) / Side;
   const int64_t tiles = c.extent[kBatch] * c.tiles_down * c.tiles_across;
   cut_sum(c, tiles, 264, 512);
-  launch_chunks(run, c, algebra, tiles * c.chunks, contract_strips<M, Side, Side>);
+  launch_chunks(run, c, algebra, tiles * c.chunks, kernel<contract_strips<M, Side, Side>>());
 }
 template <Mma M>
 void launch_strips(const Run& run, const Contraction& c, const Standard<float>& algebra) {

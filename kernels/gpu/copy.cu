@@ -65,7 +65,7 @@ void move_as(const Run& run, const Walk<2>& w) {
   }
   const bool turned = source >= 0 && target >= 0 && source != target && w.sizes[source] >= 8 &&
                       w.sizes[target] >= 8;
-  if (!turned) return each(run, w, move_elements<E>);
+  if (!turned) return each(run, w, kernel<move_elements<E>>());
   Plane p{w.sizes[target],
           w.sizes[source],
           w.strides[0][target],
@@ -85,8 +85,8 @@ void move_as(const Run& run, const Walk<2>& w) {
     ++outer.rank;
   }
   const int64_t squares = outer.count * p.squares_down * p.squares_across;
-  run.grid(Threads::together, run.blocks_for(squares, 1), kSquare * kRows, turn_planes<E>, outer,
-           p);
+  run.grid(Threads::together, run.blocks_for(squares, 1), kSquare * kRows, kernel<turn_planes<E>>(),
+           outer, p);
 }
 
 GPU_KERNEL fill_elements(Walk<1> w, c128 value, int64_t integer, bool whole) {
@@ -113,8 +113,8 @@ void copy(Run& run) {
     return;
   const size_t size = itemsize(DType(in.dtype));
   if (in.dtype != out.dtype)
-    return is_integer(DType(in.dtype)) ? each(run, w, cast_elements<int64_t>)
-                                       : each(run, w, cast_elements<c128>);
+    return is_integer(DType(in.dtype)) ? each(run, w, kernel<cast_elements<int64_t>>())
+                                       : each(run, w, kernel<cast_elements<c128>>());
   if (w.dense)
     return check(&run.device,
                  GPU(MemcpyAsync)(w.data[1], w.data[0], size_t(w.count) * size,
@@ -143,7 +143,7 @@ void fill(Run& run) {
   const auto w = make_walk<1>(call, {&out});
   const c128 value =
       whole ? c128() : c128(call.number(0), is_complex(DType(out.dtype)) ? call.number(1) : 0.0);
-  each(run, w, fill_elements, value, whole ? call.integer(0) : 0, whole);
+  each(run, w, kernel<fill_elements>(), value, whole ? call.integer(0) : 0, whole);
 }
 
 }  // namespace gradus::gpu

@@ -98,15 +98,15 @@ void gather(Run& run) {
   Complaint* const c = run.device.complaint;
   switch (itemsize(DType(in.dtype))) {
     case 1:
-      return each(run, w, gather_elements<Element<1>>, chosen, c);
+      return each(run, w, kernel<gather_elements<Element<1>>>(), chosen, c);
     case 2:
-      return each(run, w, gather_elements<Element<2>>, chosen, c);
+      return each(run, w, kernel<gather_elements<Element<2>>>(), chosen, c);
     case 4:
-      return each(run, w, gather_elements<Element<4>>, chosen, c);
+      return each(run, w, kernel<gather_elements<Element<4>>>(), chosen, c);
     case 8:
-      return each(run, w, gather_elements<Element<8>>, chosen, c);
+      return each(run, w, kernel<gather_elements<Element<8>>>(), chosen, c);
     default:
-      return each(run, w, gather_elements<Element<16>>, chosen, c);
+      return each(run, w, kernel<gather_elements<Element<16>>>(), chosen, c);
   }
 }
 
@@ -128,7 +128,7 @@ void scatter_add(Run& run) {
   const Divisor lines{uint32_t(length)};
   Run::Scratch scratch(run, 2 * Run::Scratch::whole(sizeof(Keyed) * size_t(count)));
   Keyed *a = scratch.take<Keyed>(count), *b = scratch.take<Keyed>(count);
-  run.grid(Threads::apart, run.blocks_for(count, 256), 256, take_indices,
+  run.grid(Threads::apart, run.blocks_for(count, 256), 256, kernel<take_indices>(),
            make_walk<1>(call, {at.view()}), lines, out.sizes[axis], a, run.device.complaint);
   const Keyed* sorted = sort_lines(run, a, b, count, length);
   if (count_of(out) == 0) return;
@@ -139,18 +139,18 @@ void scatter_add(Run& run) {
   const auto w = make_walk<2>(call, {from.view(), to.view()});
   switch (DType(out.dtype)) {
     case DType::f64:
-      return each(run, w, add_runs<double>, sorted, lines, source_stride, out_stride);
+      return each(run, w, kernel<add_runs<double>>(), sorted, lines, source_stride, out_stride);
     case DType::c64:
-      return each(run, w, add_runs<c64>, sorted, lines, source_stride, out_stride);
+      return each(run, w, kernel<add_runs<c64>>(), sorted, lines, source_stride, out_stride);
     case DType::c128:
-      return each(run, w, add_runs<c128>, sorted, lines, source_stride, out_stride);
+      return each(run, w, kernel<add_runs<c128>>(), sorted, lines, source_stride, out_stride);
     case DType::i32:
     case DType::i64:
     case DType::u8:
     case DType::bool_:
-      return each(run, w, add_runs<int64_t>, sorted, lines, source_stride, out_stride);
+      return each(run, w, kernel<add_runs<int64_t>>(), sorted, lines, source_stride, out_stride);
     default:
-      return each(run, w, add_runs<float>, sorted, lines, source_stride, out_stride);
+      return each(run, w, kernel<add_runs<float>>(), sorted, lines, source_stride, out_stride);
   }
 }
 

@@ -167,8 +167,8 @@ template <class T>
 void launch(const Run& run, const Walk<6>& lines, const Walk<4>& terms, Job job) {
   const auto once = [&](const Walk<6>& piece, const Job& j, void* partials) {
     const int64_t tasks = parts(piece.count, j.team.lines()) * (j.whole ? 1 : j.chunks);
-    run.grid(j.team.kind(), run.blocks_for(tasks, 1), kThreads, normalize_lines<T>, piece, terms, j,
-             partials);
+    run.grid(j.team.kind(), run.blocks_for(tasks, 1), kThreads, kernel<normalize_lines<T>>(), piece,
+             terms, j, partials);
   };
   const int first = job.vjp                    ? kOfDots
                     : job.value && job.centred ? kOfX

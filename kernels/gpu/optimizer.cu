@@ -138,7 +138,7 @@ void optimizer_step(Run& run) {
   const auto launch_arrays = [&] {
     if (arrays.count == 0) return;
     run.grid(Threads::apart, run.blocks_for(arrays.first_chunk[arrays.count], 1), 256,
-             update_arrays, arrays, rule, shared);
+             kernel<update_arrays>(), arrays, rule, shared);
     arrays.count = 0;
   };
   for (int k = 0; k < parameters; ++k) {
@@ -169,7 +169,7 @@ void optimizer_step(Run& run) {
     const auto w = make_walk<4>(call, views);
     if (w.count == 0) continue;
     if (!narrow || !w.dense || w.count > kMostElements) {
-      each(run, w, update_elements, rule, values);
+      each(run, w, kernel<update_elements>(), rule, values);
       continue;
     }
     const bool same = values.hyper == shared.hyper && values.gain == shared.gain &&

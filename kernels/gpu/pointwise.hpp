@@ -94,11 +94,11 @@ template <class S, class T>
 Entry make_entry() {
   Entry e;
   if constexpr (def::reads<S, T>()) {
-    e.value = value_kernel<S, T>;
+    e.value = kernel<value_kernel<S, T>>();
     e.y = dtype_of<decltype(value_of<S, T>(S{}, false, T{}, T{}))>;
-    if constexpr (has_slope<0, S, T>()) e.vjp[0] = vjp_kernel<0, S, T>;
-    if constexpr (has_slope<1, S, T>()) e.vjp[1] = vjp_kernel<1, S, T>;
-    if constexpr (has_slope<2, S, T>()) e.vjp[2] = vjp_kernel<2, S, T>;
+    if constexpr (has_slope<0, S, T>()) e.vjp[0] = kernel<vjp_kernel<0, S, T>>();
+    if constexpr (has_slope<1, S, T>()) e.vjp[1] = kernel<vjp_kernel<1, S, T>>();
+    if constexpr (has_slope<2, S, T>()) e.vjp[2] = kernel<vjp_kernel<2, S, T>>();
   }
   return e;
 }

@@ -44,9 +44,9 @@ void random(Run& run) {
     call.refuse(GD_INVALID, "{seed, base} should have 2 elements, got %s", SizesText(state).text);
   if (op == GD_BERNOULLI ? is_complex(DType(out.dtype)) : !is_real_float(DType(out.dtype)))
     call.refuse(GD_UNSUPPORTED, "no numbers of dtype %s", dtype_name(DType(out.dtype)));
-  each(run, make_walk<1>(call, {&out}), draw, reinterpret_cast<const int64_t*>(start_of(state)),
-       state.strides[0], uint64_t(call.integer(0)), op, call.number(0),
-       op == GD_BERNOULLI ? 0.0 : call.number(1));
+  each(run, make_walk<1>(call, {&out}), kernel<draw>(),
+       reinterpret_cast<const int64_t*>(start_of(state)), state.strides[0],
+       uint64_t(call.integer(0)), op, call.number(0), op == GD_BERNOULLI ? 0.0 : call.number(1));
 }
 
 }  // namespace gradus::gpu

@@ -1,60 +1,51 @@
 // Errors of the vendor's library, scratch memory, complaints of kernels.
 #include "kernels/gpu/runtime.hpp"
 
+#include "kernels/gpu/errors.hpp"
+
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace gradus::gpu {
 
-// CUDA and HIP share these numbers.
-gd_status status_of(Error e) {
-  switch (int(e)) {
-    case 0:
-      return GD_OK;
-    case 2:
-      return GD_OOM;
-    case 3:
-    case 34:
-    case 35:
-    case 802:
-    case 803:
-    case 804:
-      return GD_NO_DRIVER;
-    case 98:
-    case 209:
-    case 222:
-      return GD_NO_KERNEL_IMAGE;
-    case 100:
-      return GD_NO_DEVICE;
-    case 101:
-      return GD_BAD_DEVICE;
-    case 1:
-    case 9:
-    case 17:
-    case 400:
-    case 701:
-      return GD_INVALID;
-    case 600:
-      return GD_NOT_READY;
-    case 801:
-      return GD_UNSUPPORTED;
-    case 226:
-    case 700:
-    case 702:
-    case 710:
-    case 714:
-    case 715:
-    case 716:
-    case 717:
-    case 718:
-    case 719:
-    case 911:
-    case 999:
-      return GD_DEVICE_LOST;
-    default:
-      return int(e) >= 900 && int(e) <= 910 && int(e) != 909 ? GD_CAPTURE : GD_INTERNAL;
-  }
+std::vector<Kernel>& kernels() {
+  static std::vector<Kernel> all;  // filled while the module is loaded
+  return all;
 }
+
+namespace {
+struct Counting {
+  const char* const file = std::getenv("GRADUS_KERNEL_RUNS");
+  std::mutex mutex;
+  ~Counting() {
+    FILE* const out = file ? std::fopen(file, "w") : nullptr;
+    if (!out) return;
+    for (const Kernel& k : kernels()) {
+      // "... [with auto F = NAME]", "... [with auto F = NAME; more]"
+      const char* const name = std::strstr(k.name, "F = ");
+      std::fprintf(out, "%lld %s\n", static_cast<long long>(k.runs), name ? name + 4 : k.name);
+    }
+    std::fclose(out);
+  }
+};
+Counting& counting() {
+  kernels();  // lives longer
+  static Counting c;
+  return c;
+}
+}  // namespace
+
+void count_launch(const void* function) {
+  static Counting& c = counting();
+  if (!c.file) return;
+  const std::lock_guard lock(c.mutex);
+  for (Kernel& k : kernels())
+    if (k.function == function) ++k.runs;
+}
+
+gd_status status_of(Error e) { return error_meaning(int(e)).status; }
+const char* hint_of(Error e) { return error_meaning(int(e)).hint; }
 
 void check(gd_device* device, Error e, const char* what) {
   if (e == GPU(Success)) return;
@@ -62,10 +53,10 @@ void check(gd_device* device, Error e, const char* what) {
   const bool same = std::strcmp(error, text) == 0;
   (void)GPU(GetLastError)();
   const gd_status status = status_of(e);
-  if (status == GD_DEVICE_LOST && !device->lost[0])
-    std::snprintf(device->lost, sizeof device->lost, "%s: %s", what, same ? error : text);
-  refuse(status, int32_t(e), "%s: %s failed: %s (%d)%s%s", device->name, what, error, int(e),
-         same ? "" : ": ", same ? "" : text);
+  const char* const hint = hint_of(e);
+  if (status == GD_DEVICE_LOST) device->lose(what, hint[0] ? hint : same ? error : text);
+  refuse(status, int32_t(e), "%s: %s failed: %s (%d)%s%s%s%s", device->name, what, error, int(e),
+         same ? "" : ": ", same ? "" : text, hint[0] ? "; " : "", hint);
 }
 
 }  // namespace gradus::gpu
@@ -76,9 +67,19 @@ void* gd_device::scratch(size_t bytes, const char* what) {
   if (bytes <= scratch_bytes_) return scratch_;
   if (capturing)
     refuse(GD_CAPTURE, 0, "%s: scratch memory would grow while a graph is captured", name);
-  const size_t size = bytes < 2 * scratch_bytes_ ? 2 * scratch_bytes_ : bytes;
+  size_t size = bytes < 2 * scratch_bytes_ ? 2 * scratch_bytes_ : bytes;
+  if (!captured && scratch_) {
+    check(this, GPU(Free)(scratch_), "giving back scratch memory");  // waits for what uses it
+    scratch_ = nullptr;
+    scratch_bytes_ = 0;
+  }
   void* more = nullptr;
-  check(this, GPU(Malloc)(&more, size), what);
+  Error e = GPU(Malloc)(&more, size);
+  if (status_of(e) == GD_OOM && size > bytes) {
+    (void)GPU(GetLastError)();
+    e = GPU(Malloc)(&more, size = bytes);
+  }
+  check(this, e, what);
   if (scratch_) old_scratch_.push_back(scratch_);
   scratch_ = more;
   scratch_bytes_ = size;
@@ -102,22 +103,56 @@ void gd_device::wait() {
          static_cast<long long>(c.limit));
 }
 
+void gd_device::lose(const char* what, const char* error) {
+  static std::mutex losing;
+  const std::lock_guard lock(losing);
+  if (lost) return;
+  std::snprintf(why_lost, sizeof why_lost, "%s: %s", what, error);
+  lost = true;
+}
+
+void gd_device::expect_there() const {
+  if (lost) refuse(GD_DEVICE_LOST, 0, "%s was lost earlier: %s", name, why_lost);
+}
+
 void gd_device::upload(void* to, const void* from, size_t bytes, Stream on) {
   constexpr size_t kStaging = size_t(4) << 20;
+  Staging* s = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    s = &staging_[on];
+  }
+  const std::lock_guard own(s->mutex);
   for (size_t done = 0; done < bytes; done += kStaging) {
-    Staging& s = staging_[next_staging_];
-    next_staging_ = 1 - next_staging_;
-    if (!s.data) {
-      check(this, pinned_alloc(&s.data, kStaging), "an allocation of pinned memory");
-      check(this, GPU(EventCreateWithFlags)(&s.sent, GPU(EventDisableTiming)), "an event");
+    void*& data = s->data[s->next];
+    Event& sent = s->sent[s->next];
+    s->next = 1 - s->next;
+    if (!data) {
+      check(this, GPU(EventCreateWithFlags)(&sent, GPU(EventDisableTiming)), "an event");
+      check(this, pinned_alloc(&data, kStaging), "an allocation of pinned memory");
     } else {
-      check(this, GPU(EventSynchronize)(s.sent), "waiting for a copy");
+      check(this, GPU(EventSynchronize)(sent), "waiting for a copy");
     }
     const size_t n = bytes - done < kStaging ? bytes - done : kStaging;
-    std::memcpy(s.data, static_cast<const char*>(from) + done, n);
+    std::memcpy(data, static_cast<const char*>(from) + done, n);
+    const std::lock_guard lock(mutex);
+    expect_there();
     check(this,
-          GPU(MemcpyAsync)(static_cast<char*>(to) + done, s.data, n, GPU(MemcpyHostToDevice), on),
+          GPU(MemcpyAsync)(static_cast<char*>(to) + done, data, n, GPU(MemcpyHostToDevice), on),
           "a copy");
-    check(this, GPU(EventRecord)(s.sent, on), "an event");
+    check(this, GPU(EventRecord)(sent, on), "an event");
   }
+}
+
+void gd_device::forget(Stream stream) {
+  const std::lock_guard lock(mutex);
+  const auto it = staging_.find(stream);
+  if (it == staging_.end()) return;
+  for (int k = 0; k < 2; ++k)
+    if (it->second.data[k]) {
+      (void)GPU(EventSynchronize)(it->second.sent[k]);
+      (void)GPU(EventDestroy)(it->second.sent[k]);
+      (void)pinned_free(it->second.data[k]);
+    }
+  staging_.erase(it);
 }

@@ -6,6 +6,8 @@
 #include "kernels/gpu/options.hpp"
 #include "kernels/gpu/vendor.hpp"
 
+#include <atomic>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -19,6 +21,7 @@ class TensorLibrary;
 void check(gd_device* device, Error e, const char* what);
 
 gd_status status_of(Error e);
+const char* hint_of(Error e);  // what to do about it, or ""
 
 // What a kernel says about the values that it met: the first that says it wins.
 struct Complaint {
@@ -41,33 +44,69 @@ struct gd_device {
   gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
   bool may_complain = false;  // a kernel that can complain ran since the last look
   bool capturing = false;
+  bool captured = false;  // a graph may use what was scratch memory then
   // Null until a contraction asks for them (contract_libraries.cu).
   gradus::gpu::GemmLibrary* gemm_library = nullptr;
   gradus::gpu::TensorLibrary* tensor_library = nullptr;
-  char lost[200] = "";  // why it can't be used any more
+  // Set once, by lose(); the text does not change after.
+  std::atomic<bool> lost = false;
+  char why_lost[200] = "";
   std::mutex mutex;
 
-  // Scratch memory for one call; grown by need, kept. Older pieces stay, since captured graphs may
-  // use them.
+  // Scratch memory for one call; grown by need, kept. Older pieces stay if there is a captured
+  // graph, which may use them.
   void* scratch(size_t bytes, const char* what);
   // Waits for the stream and says what kernels complained about.
   void wait();
+  void lose(const char* what, const char* error);
+  void expect_there() const;  // refuses if it is lost
   // Copies from host memory, which may change as soon as this returns, in the order of `on`: pieces
-  // go through two pinned buffers in turn, so the host fills one while the other is on its way.
+  // go through two pinned buffers of the stream in turn, so the host fills one while the other is
+  // on its way. To be called without the lock, since it waits: calls on other streams go on.
   void upload(void* to, const void* from, size_t bytes, gradus::gpu::Stream on);
+  void forget(gradus::gpu::Stream stream);  // which is about to be destroyed
 
  private:
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
   std::vector<void*> old_scratch_;
   struct Staging {
-    void* data = nullptr;
-    gradus::gpu::Event sent = nullptr;
-  } staging_[2];
-  int next_staging_ = 0;
+    std::mutex mutex;
+    void* data[2] = {};
+    gradus::gpu::Event sent[2] = {};
+    int next = 0;
+  };
+  std::map<gradus::gpu::Stream, Staging> staging_;  // by `mutex`
 };
 
 namespace gradus::gpu {
+
+// A kernel of this module, and how often it was launched. With GRADUS_KERNEL_RUNS=FILE in the
+// environment a line for each, "RUNS NAME", is written there when the program ends.
+struct Kernel {
+  const void* function;
+  const char* name;
+  int64_t runs = 0;
+};
+std::vector<Kernel>& kernels();
+void count_launch(const void* function);
+template <auto F>
+const char* name_of() {
+  return __PRETTY_FUNCTION__;
+}
+template <auto F>
+struct Known {
+  static inline const bool listed = [] {
+    kernels().push_back({reinterpret_cast<const void*>(F), name_of<F>()});
+    return true;
+  }();
+};
+// The kernel F, which is listed when the module is loaded: launches name their kernels so.
+template <auto F>
+auto kernel() {
+  (void)Known<F>::listed;
+  return F;
+}
 
 struct Run {
   gd_device& device;
@@ -98,14 +137,16 @@ struct Run {
   }
   // `blocks` blocks of `threads` threads.
   template <class... P, class... A>
-  void grid(Threads kind, int64_t blocks, int threads, void (*kernel)(P...), A&&... args) const {
-    check(&device, launch(kind, kernel, blocks, threads, stream, std::forward<A>(args)...),
+  void grid(Threads kind, int64_t blocks, int threads, void (*function)(P...), A&&... args) const {
+    check(&device, launch(kind, function, blocks, threads, stream, std::forward<A>(args)...),
           "a launch");
+    count_launch(reinterpret_cast<const void*>(function));
   }
 };
 
 // A kernel's complaint. Of several at once any one stays: they are equal in kind.
-__device__ inline void complain(Complaint* c, Wrong code, int slot, int64_t value, int64_t limit) {
+GPU_MAY_RACE __device__ inline void complain(Complaint* c, Wrong code, int slot, int64_t value,
+                                             int64_t limit) {
   if (c->code) return;
   c->slot = slot;
   c->value = value;

@@ -143,15 +143,15 @@ void scan_axes(const Run& run, const F& f, const Walk<2>& lines, Job job) {
   const auto launch = [&](const Walk<2>& piece, void* carries) {
     const int64_t units = piece.count * (job.cut ? job.chunks : 1);
     run.grid(job.team.kind(), run.blocks_for(parts(units, job.team.lines()), 1), kThreads,
-             scan_lines<F>, piece, job, carries, f);
+             kernel<scan_lines<F>>(), piece, job, carries, f);
   };
   if (!job.cut) return in_pieces(lines, [&](const Walk<2>& piece) { launch(piece, nullptr); });
   Run::Scratch scratch(run, size_t(lines.count * job.chunks) * sizeof(Acc));
   Acc* const carries = scratch.take<Acc>(lines.count * job.chunks);
   job.totals = true;
   launch(lines, carries);
-  run.grid(Threads::apart, run.blocks_for(lines.count, kThreads), kThreads, carry_chunks<F>,
-           lines.count, job.chunks, carries, f);
+  run.grid(Threads::apart, run.blocks_for(lines.count, kThreads), kThreads,
+           kernel<carry_chunks<F>>(), lines.count, job.chunks, carries, f);
   job.totals = false;
   launch(lines, carries);
 }

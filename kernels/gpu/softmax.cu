@@ -94,7 +94,8 @@ void softmax(Run& run) {
   const gd_view from = lines.view(0, in), to = lines.view(1, out);
   in_pieces(make_walk<2>(call, {&from, &to}), [&](const Walk<2>& piece) {
     run.grid(job.team.kind(), run.blocks_for(parts(piece.count, job.team.lines()), 1), kThreads,
-             in.dtype == GD_F64 ? softmax_lines<double> : softmax_lines<float>, piece, job);
+             in.dtype == GD_F64 ? kernel<softmax_lines<double>>() : kernel<softmax_lines<float>>(),
+             piece, job);
   });
 }
 

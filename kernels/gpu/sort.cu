@@ -68,7 +68,7 @@ GPU_KERNEL give_sorted(Walk<3> w, const Keyed* sorted, int64_t stride) {
 
 Keyed* sort_lines(const Run& run, Keyed* a, Keyed* b, int64_t count, int64_t length) {
   for (int64_t width = 1; width < length; width *= 2) {
-    run.grid(Threads::apart, run.blocks_for(count, 256), 256, merge_runs, a, b, count,
+    run.grid(Threads::apart, run.blocks_for(count, 256), 256, kernel<merge_runs>(), a, b, count,
              Divisor(uint32_t(length)), width);
     Keyed* const next = a;
     a = b;
@@ -100,7 +100,7 @@ void sort(Run& run) {
   const auto keys = make_walk<1>(call, {from.view()});
   Run::Scratch scratch(run, 2 * Run::Scratch::whole(sizeof(Keyed) * size_t(count)));
   Keyed *a = scratch.take<Keyed>(count), *b = scratch.take<Keyed>(count);
-  run.grid(Threads::apart, run.blocks_for(count, 256), 256, take_keys, keys,
+  run.grid(Threads::apart, run.blocks_for(count, 256), 256, kernel<take_keys>(), keys,
            Divisor(uint32_t(length)), call.integer(1) != 0, is_integer(DType(in.dtype)), a);
   const Keyed* sorted = sort_lines(run, a, b, count, length);
 
@@ -110,13 +110,13 @@ void sort(Run& run) {
       call, {from.view(), call.has_out(0) ? to_values.view() : nullptr, to_places.view()});
   switch (itemsize(DType(in.dtype))) {
     case 1:
-      return each(run, w, give_sorted<uint8_t>, sorted, stride);
+      return each(run, w, kernel<give_sorted<uint8_t>>(), sorted, stride);
     case 2:
-      return each(run, w, give_sorted<uint16_t>, sorted, stride);
+      return each(run, w, kernel<give_sorted<uint16_t>>(), sorted, stride);
     case 4:
-      return each(run, w, give_sorted<uint32_t>, sorted, stride);
+      return each(run, w, kernel<give_sorted<uint32_t>>(), sorted, stride);
     default:
-      return each(run, w, give_sorted<uint64_t>, sorted, stride);
+      return each(run, w, kernel<give_sorted<uint64_t>>(), sorted, stride);
   }
 }
 

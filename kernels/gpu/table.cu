@@ -52,7 +52,7 @@ template <class F>
 gd_status on(gd_device* d, gd_error* error, F&& f) noexcept {
   return guarded(error, [&] {
     const std::lock_guard lock(d->mutex);
-    if (d->lost[0]) refuse(GD_DEVICE_LOST, 0, "%s was lost earlier: %s", d->name, d->lost);
+    d->expect_there();
     check(d, GPU(SetDevice)(d->index), "choosing the device");
     f();
   });
@@ -109,7 +109,8 @@ gd_status probe(int32_t* count, gd_error* error) {
     std::snprintf(text, sizeof text,
                   "a driver but no NVIDIA GPU found (is CUDA_VISIBLE_DEVICES empty?)");
   else
-    std::snprintf(text, sizeof text, "%s (%d)", GPU(GetErrorString)(e), int(e));
+    std::snprintf(text, sizeof text, "%s (%d)%s%s", GPU(GetErrorString)(e), int(e),
+                  hint_of(e)[0] ? ": " : "", hint_of(e));
 #endif
   return fill_error(error, e == GPU(Success) ? GD_NO_DEVICE : status_of(e), int32_t(e), text);
 }
@@ -140,7 +141,9 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
     std::snprintf(d->name, sizeof d->name, index == 0 ? GRADUS_KIND : GRADUS_KIND ":%d", index);
     // The emulator has worked by the time a call returns, so it may as well say what went wrong.
     d->options = parse_options(json, d->name);
-    d->options.sync = d->options.sync || (capabilities(nullptr) & GD_CAP_EMULATED) != 0;
+    // Its devices whose streams work late do so here, too.
+    const bool at_once = (capabilities(nullptr) & GD_CAP_EMULATED) != 0 && index < 2;
+    d->options.sync = d->options.sync || at_once;
     Properties p{};
     check(d.get(), properties(index, &p), "asking for its properties");
 #ifdef GRADUS_ARCHS
@@ -173,7 +176,7 @@ gd_status alloc(gd_device* d, size_t bytes, void** out, gd_error* error) {
 }
 
 void free_memory(gd_device* d, void* p) {
-  if (d->lost[0] || GPU(SetDevice)(d->index) != GPU(Success)) return;
+  if (d->lost || GPU(SetDevice)(d->index) != GPU(Success)) return;
   (void)GPU(Free)(p);  // waits for what still uses it
   (void)GPU(GetLastError)();
 }
@@ -182,10 +185,15 @@ Stream stream_of(gd_device* d, gd_stream* s) { return s ? reinterpret_cast<Strea
 
 gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, size_t bytes,
                      int32_t way, gd_error* error) {
+  if (way == GD_HOST_TO_DEVICE)
+    return guarded(error, [&] {
+      d->expect_there();
+      check(d, GPU(SetDevice)(d->index), "choosing the device");
+      d->upload(to, from, bytes, stream_of(d, s));
+    });
   return on(d, error, [&] {
     if (bytes == 0) return;
     const Stream stream = stream_of(d, s);
-    if (way == GD_HOST_TO_DEVICE) return d->upload(to, from, bytes, stream);
     if (way == GD_FROM_PEER) {
       int owner = 0;
       check(d, owner_of(from, &owner), "asking whose memory it is");
@@ -216,7 +224,9 @@ gd_status stream_new(gd_device* d, gd_stream** out, gd_error* error) {
   });
 }
 void stream_del(gd_device* d, gd_stream* s) {
-  if (s && GPU(SetDevice)(d->index) == GPU(Success)) (void)GPU(StreamDestroy)(stream_of(d, s));
+  if (!s || GPU(SetDevice)(d->index) != GPU(Success)) return;
+  d->forget(stream_of(d, s));
+  (void)GPU(StreamDestroy)(stream_of(d, s));
 }
 gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
   return on(d, error, [&] {
@@ -257,7 +267,7 @@ gd_status capture_begin(gd_device* d, gd_stream* s, gd_error* error) {
     d->wait();
     check(d, GPU(StreamBeginCapture)(stream_of(d, s), GPU(StreamCaptureModeThreadLocal)),
           "beginning a capture");
-    d->capturing = true;
+    d->capturing = d->captured = true;
   });
 }
 gd_status capture_end(gd_device* d, gd_stream* s, void** out, gd_error* error) {
