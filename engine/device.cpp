@@ -28,17 +28,6 @@ Registry& registry() {
 
 thread_local Device* default_here = nullptr;
 
-void* raw_allocate(void* device, size_t bytes) {
-  auto* d = static_cast<Device*>(device);
-  void* out = nullptr;
-  gd_error error{};
-  return d->table().alloc(d->handle(), bytes, &out, &error) == GD_OK ? out : nullptr;
-}
-void raw_release(void* device, void* data) {
-  auto* d = static_cast<Device*>(device);
-  d->table().free(d->handle(), data);
-}
-
 ErrorKind kind_of(gd_status status) {
   switch (status) {
     case GD_INVALID:
@@ -52,6 +41,19 @@ ErrorKind kind_of(gd_status status) {
     default:
       return ErrorKind::device;
   }
+}
+
+void* raw_allocate(void* device, size_t bytes) {
+  auto* d = static_cast<Device*>(device);
+  void* out = nullptr;
+  gd_error error{};
+  const gd_status status = d->table().alloc(d->handle(), bytes, &out, &error);
+  if (status != GD_OK && status != GD_OOM) fail(kind_of(status), "allocate", error.text);
+  return status == GD_OK ? out : nullptr;
+}
+void raw_release(void* device, void* data) {
+  auto* d = static_cast<Device*>(device);
+  d->table().free(d->handle(), data);
 }
 
 const char* slot_name(int slot) {

@@ -4,6 +4,7 @@
 #include "engine/io/loader.hpp"
 #include "kernels/gpu/archs.hpp"
 #include "kernels/gpu/errors.hpp"
+#include "tests/emulated_devices.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 
@@ -108,6 +109,18 @@ TEST_CASE("gpu modules: what a vendor's error numbers mean, and what to do") {
   CHECK(meaning(802).status == GD_NO_DRIVER);
   CHECK(hint(802).find("fabric manager") != std::string::npos);
   CHECK(meaning(46).status == GD_NO_DEVICE);
+}
+
+TEST_CASE("gpu modules: a lost device is told as lost, not as out of memory") {
+  static gd_table lost = gpu_test::emulator();
+  lost.alloc = [](gd_device*, size_t, void**, gd_error* e) {
+    std::snprintf(e->text, sizeof e->text, "emu was lost earlier: a launch: it failed");
+    return e->code = GD_DEVICE_LOST;
+  };
+  gradus::Device& device = gpu_test::emulated_device(0, lost);
+  const std::string said =
+      gradus::test::error_text(ErrorKind::device, [&] { device.pool().allocate(1000); });
+  CHECK(said == "allocate: emu was lost earlier: a launch: it failed");
 }
 
 TEST_CASE("gpu modules: code for other processors") {
