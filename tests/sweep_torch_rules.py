@@ -96,8 +96,8 @@ def pair(d, holds):
 
 
 EXPLAINED = [
-    ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and everywhere(
-        d, beside(d, NAN) & d.got.isnan() | (d.got - d.expected).abs() < (1e-7 if d.op == "hardsigmoid" else 0))),
+    ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and bool(d.got.isnan().any()) and everywhere(
+        d, beside(d, NAN) & d.got.isnan() | ((d.got - d.expected).abs() < (1e-7 if d.op == "hardsigmoid" else 0)))),
     ("infinite-bound", lambda d: d.op in ("clamp", "hardtanh") and d.what == "grad" and everywhere(
         d, beside(d, lambda x: x.isinf()) & (d.expected == 0))),
     ("numbers-that-fit", lambda d: d.what == "refuses" and "does not fit into" in d.text),
