@@ -111,6 +111,11 @@ EXPLAINED = [
         d, pair(d, lambda a, b: ((a == 0) | a.isnan()) & (b == 0)) & (d.got == 0) & d.expected.isnan())),
     ("vanishing-power", lambda d: d.op == "pow" and d.what in SLOPES and everywhere(
         d, (pair(d, lambda a, b: a == 0) | (d.case.list("out")[0] == 0)) & d.got.isfinite() & d.expected.isnan())),
+    ("large-phases", lambda d: d.op == "pow" and d.what == "value" and d.got.dtype == torch.complex128 and everywhere(
+        d, pair(d, lambda a, b: (d.got - d.expected).abs() <= 1e-15 * (b * a.log()).abs() * d.expected.abs())
+        | ~d.got.isfinite() & ~d.expected.isfinite() | pair(d, lambda a, b: ~a.isfinite() | ~b.isfinite()))),
+    ("large-phases", lambda d: d.op == "logsumexp" and d.got is not None and d.what != "value" and d.got.is_complex()
+     and d.error < 1e-15 * float(d.case.inputs[0].abs().max()) < 1e-8),
     ("fmod-turns", lambda d: d.op == "fmod" and d.what == "grad" and d.got.shape == d.case.list("out")[0].shape and everywhere(
         d, pair(d, lambda a, b: (a + d.got * b - d.case.list("out")[0]).abs() <= 1e-9 * a.abs()))),
     ("sensible-numbers", lambda d: d.what == "refuses" and re.search("eps is -.*, expected 0 or more", d.text)),
