@@ -270,6 +270,11 @@ void limit_memory_of(lua_State* L, Device& device) {
   if (before == 0 || before > most) device.pool().set_limit(most);
 }
 
+void make_room(lua_State* L) {
+  collect_all(L);
+  bytes_after_trim(state_of(L));
+}
+
 void keep_limit(lua_State* L) {
   State& s = state_of(L);
   s.made = 0;

@@ -110,8 +110,10 @@ Device& device_of(lua_State* L);
 // Everything that nothing reaches any more is freed, tensors too.
 void collect_all(lua_State* L);
 
-// f(), and once more after a full collection if the memory did not do: tensors that nothing reaches
-// any more are freed then.
+// The same, and what pools keep of it goes back to the heap.
+void make_room(lua_State* L);
+
+// f(), and once more after that if the memory did not do.
 template <class F>
 auto with_room(lua_State* L, F&& f) {
   try {
@@ -120,7 +122,7 @@ auto with_room(lua_State* L, F&& f) {
     if (e.kind() != ErrorKind::memory) throw;
   } catch (const std::bad_alloc&) {
   }
-  collect_all(L);
+  make_room(L);
   return f();
 }
 
