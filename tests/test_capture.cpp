@@ -3,6 +3,7 @@
 #include "engine/random.hpp"
 #include "engine/wrap/capture.hpp"
 #include "engine/wrap/ledger.hpp"
+#include "capture_helpers.hpp"
 #include "nn_helpers.hpp"
 #include "ops/checkpoint.hpp"
 #include "ops/nn/normalization.hpp"
@@ -58,12 +59,6 @@ struct Model {
     return all;
   }
 };
-
-std::string why_not(const std::function<Tensors()>& step) {
-  const Captured c = capture(default_device(), step);
-  CHECK(!c);
-  return c.why_not();
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "engine/wrap/capture.hpp"
 #include "engine/wrap/ledger.hpp"
 #include "ops/optim/optimizer.hpp"
+#include "tests/capture_helpers.hpp"
 #include "tests/helpers.hpp"
 
 #include <barrier>
@@ -14,17 +15,17 @@ using namespace gradus::testing;
 
 namespace {
 
-Tensor waves(const Shape& sizes, double from) {
+Tensor cosines(const Shape& sizes, double from) {
   return cast(cos(reshape(arange(from, from + double(numel_of(sizes)), 1, DType::f64), sizes)),
               DType::f32);
 }
 
 // Some steps of a little network, captured at the second: losses and parameters.
-std::vector<double> train(double from, const std::function<void()>& before_each) {
+std::vector<double> trained(double from, const std::function<void()>& before_each) {
   Device& device = open_device("cpu");
   const DeviceScope scope(device);
-  const Tensor x = waves({16, 8}, from), y = waves({16, 4}, from + 3);
-  Tensor a = leaf(waves({8, 32}, from + 5)), b = leaf(waves({32, 4}, from + 7));
+  const Tensor x = cosines({16, 8}, from), y = cosines({16, 4}, from + 3);
+  Tensor a = leaf(cosines({8, 32}, from + 5)), b = leaf(cosines({32, 4}, from + 7));
   optim::Optimizer adam({{"a", a}, {"b", b}}, optim::Adam{});
   const auto step = [&] {
     adam.zero_grad();
@@ -48,29 +49,23 @@ std::vector<double> train(double from, const std::function<void()>& before_each)
   return seen;
 }
 
-std::string why_not(const std::function<Tensors()>& step) {
-  const Captured c = capture(default_device(), step);
-  CHECK(!c);
-  return c.why_not();
-}
-
 }  // namespace
 
 TEST_CASE("capture: threads capture and replay at once, to the bits of one alone") {
   constexpr int kThreads = 4;
   std::vector<std::vector<double>> alone, together(kThreads);
-  for (int n = 0; n < kThreads; ++n) alone.push_back(train(n, [] {}));
+  for (int n = 0; n < kThreads; ++n) alone.push_back(trained(n, [] {}));
   std::barrier begin(kThreads);
   std::vector<std::thread> threads;
   for (int n = 0; n < kThreads; ++n)
     threads.emplace_back(
-        [&, n] { together[size_t(n)] = train(n, [&] { begin.arrive_and_wait(); }); });
+        [&, n] { together[size_t(n)] = trained(n, [&] { begin.arrive_and_wait(); }); });
   for (std::thread& t : threads) t.join();
   CHECK(together == alone);
 }
 
 TEST_CASE("capture: what other threads do beside a step is no part of it") {
-  const Tensor x = waves({64}, 0), other = waves({64}, 9);
+  const Tensor x = cosines({64}, 0), other = cosines({64}, 9);
   const Ledger mine(default_device());
   const uint64_t calls = mine.total().calls;
   std::string why;
@@ -95,7 +90,7 @@ TEST_CASE("capture: what other threads do beside a step is no part of it") {
 }
 
 TEST_CASE("capture: a step whose tensors another thread makes or writes is refused") {
-  Tensor x = waves({64}, 0), y = waves({64}, 9);
+  Tensor x = cosines({64}, 0), y = cosines({64}, 9);
   const auto elsewhere = [](const std::function<void()>& f) { std::thread(f).join(); };
   CHECK(why_not([&] {
           Tensor made;

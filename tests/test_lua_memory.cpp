@@ -158,17 +158,17 @@ std::vector<Script> scripts_of_the_program() {
           {"local bar = gradus.progress(9) bar:set{a = ('x'):rep(30 << 20)} print(1)", 0}};
 }
 
-constexpr const char* kConfig =
+constexpr const char* kNetwork =
     R"({"experiment": "network", "data": {"name": "digits", "train": 64, "test": 8},
     "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy", "epochs": 1,
     "report": false})";
 
-struct Bounded {
+struct BoundedRun {
   ProgramRun run;
   long peak;  // MiB resident
 };
 // bounded.lua in the folder, under a limit. It is ended after minutes only if it never would.
-Bounded run_bounded(const TempFolder& folder, const std::string& options) {
+BoundedRun run_bounded(const TempFolder& folder, const std::string& options) {
   const std::string out = folder / ".out", err = folder / ".err";
   const int status = std::system(("cd '" + folder.path() +
                                   "' && '" GRADUS_BUILD_DIR "/gradus_peak' peak '" GRADUS_PROGRAM
@@ -185,7 +185,7 @@ void check_each(const std::vector<Script>& scripts) {
   return;  // what a sanitizer keeps beside blocks is resident, too, and it refuses none
 #endif
   const TempFolder folder;
-  folder.write("net.json", kConfig);
+  folder.write("net.json", kNetwork);
   // Files of 400 MB of zeros, which take no place on the disk.
   const auto sparse = [&](const char* name, const std::string& head) {
     folder.write(name, head);
@@ -239,7 +239,7 @@ TEST_CASE("lua memory: resident memory under the limit, by data, configs and bar
 TEST_CASE("lua memory: wherever a block is refused, an error comes of it and no crash") {
   // Each step goes as far as its limit lets it, and the last one to the limit.
   const TempFolder folder;
-  folder.write("net.json", kConfig);
+  folder.write("net.json", kNetwork);
   folder.write("bounded.lua", R"(
 local net = gradus.nn({{linear = 32}, "relu", {linear = 10}}, {1, 16})
 local o = gradus.optim.adam(net:parameters(), {lr = 0.01})
@@ -268,7 +268,7 @@ local kept = {} for i = 1, 1e9 do kept[i] = gradus.ones(i % 1000 + 1):requires_g
 #endif
   for (const int mib : limits) {
     CAPTURE(mib);
-    const Bounded b = run_bounded(folder, join("--max-memory ", mib, "MiB"));
+    const BoundedRun b = run_bounded(folder, join("--max-memory ", mib, "MiB"));
     CHECK(b.run.code == kLimit);
     check_has(b.run.err, join("(the limit is ", mib, "MiB, --max-memory)"));
   }
