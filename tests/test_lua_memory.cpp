@@ -206,9 +206,10 @@ void check_each(const std::vector<Script>& scripts) {
                  "local ones = {} for i = 1, 1000 do ones[i] = 1 end " + s.text + "\n");
     for (const char* json : {"", " --json"}) {
       if (*json && !gradus::test::has(s.text, "print")) continue;
-      const auto& [r, peak] = run_bounded(folder, std::string("--max-memory 100MiB") + json);
+      const BoundedRun b = run_bounded(folder, std::string("--max-memory 100MiB") + json);
+      const ProgramRun& r = b.run;
       CAPTURE(r.err);
-      CHECK_MESSAGE(peak < 160, "MiB resident: ", peak);
+      CHECK_MESSAGE(b.peak < 160, "MiB resident: ", b.peak);
       if (s.code != kAny) CHECK(r.code == s.code);
       if (s.code == kLimit) check_has(r.err, "--max-memory)");
     }

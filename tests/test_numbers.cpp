@@ -237,12 +237,12 @@ TEST_CASE("numbers: Hessians where a function of two has no slope") {
     Binary f;
     double a, b;
   };
-  for (const auto& [f, a, b] :
+  for (const Point& p :
        {Point{hypot, 0, 0}, {atan2, 0, 0}, {xlogy, 0, 0}, {xlogy, 0, -1}, {xlog1py, 0, -1}}) {
-    CAPTURE(a);
-    CAPTURE(b);
-    expect(at(f, a, b).slopes, none);
-    expect(at(f, a, b).hessian, flat);
+    CAPTURE(p.a);
+    CAPTURE(p.b);
+    expect(at(p.f, p.a, p.b).slopes, none);
+    expect(at(p.f, p.a, p.b).hessian, flat);
   }
   expect(at(pow, 0, 0).slopes, none);
   expect(at(pow, 0, 0).hessian, flat);
