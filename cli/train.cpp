@@ -215,12 +215,24 @@ Experiment experiment_of(const std::string& run_dir, const std::string& data, Js
   return experiment;
 }
 
+Safetensors read_model(const std::string& file, Device& device) {
+  Safetensors model = read_safetensors(file, device);
+  const std::string& format = model.metadata["format"];
+  if (!format.starts_with("gradus.model/"))
+    fail(ErrorKind::io, file, "is no model of a run: ",
+         format.empty() ? std::string("it names no format") : "its format is \"" + format + "\"",
+         ", expected \"", kModelFormat, "\"");
+  if (format == kModelFormat && !model.checked)
+    fail(ErrorKind::io, file, "damaged: it lacks its checksum");
+  return model;
+}
+
 nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
                             const std::string& run_dir, Device& device, Reporter& reporter) {
   nn::Sequential network = build_network(experiment, data, device);
   const std::string model = path_in(run_dir, kModel);
   if (::access(path_in(run_dir, kSummary).c_str(), F_OK) == 0) {
-    network.load(read_safetensors(model, device).tensors, model);
+    network.load(read_model(model, device).tensors, model);
     return network;
   }
   std::vector<std::string> unreadable;

@@ -3,6 +3,7 @@
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
 #include "engine/io/layered.hpp"
+#include "engine/io/safetensors.hpp"
 
 #include <functional>
 #include <iosfwd>
@@ -34,6 +35,7 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err);
 
 // Of model.safetensors. Those of version 1 carry no checksum; they are read all the same.
 constexpr const char* kModelFormat = "gradus.model/2";
+Safetensors read_model(const std::string& file, Device& device);  // Error(io)
 
 // Files of a run folder that is looked at again. Error(io) for one that is missing, damaged or says
 // what no run says: of its device a config.json may say no more than the name.

@@ -38,6 +38,8 @@ class Verifier {
     std::string text;
     bool whole = true;
     try {
+      if (fs::exists(path) && !fs::is_regular_file(path))
+        fail(ErrorKind::io, path, "is no regular file");
       text = path + ": " + look();
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::io) throw;
@@ -100,10 +102,19 @@ class Verifier {
     const bool ended = has("summary.json");
     if (ended)
       file(path_in(folder, "summary.json"), "summary", [&] {
-        return join("finished after ", read_summary(folder)["result"]["steps"].get<int64_t>(),
+        const Json summary = read_summary(folder);
+        if (!summary.contains("crc32"))
+          fail(ErrorKind::io, path_in(folder, "summary.json"), "damaged: it lacks its checksum");
+        return join("finished after ", summary["result"]["steps"].get<int64_t>(),
                     " steps; its checksum is right");
       });
-    if (ended || has("model.safetensors")) tensors(path_in(folder, "model.safetensors"));
+    if (ended || has("model.safetensors"))
+      file(path_in(folder, "model.safetensors"), "safetensors", [&] {
+        const Safetensors model = read_model(path_in(folder, "model.safetensors"), device_);
+        return join(counted(model.tensors.size(), "tensor"),
+                    model.checked ? "; its checksum is right"
+                                  : "; it carries no checksum, only its structure is known");
+      });
     if (has("tuning.json"))
       file(path_in(folder, "tuning.json"), "tuning", [&] {
         read_tuning(path_in(folder, "tuning.json"), "");
@@ -120,9 +131,15 @@ class Verifier {
  private:
   std::string checkpoint(const std::string& path) {
     RunFolder::Checkpoint c = read_checkpoint(path, device_);
+    const std::string& step = c.state.metadata["step"];
+    const std::string name = fs::path(path).stem();
+    if (const size_t digits = name.find_first_not_of("0", std::string_view("checkpoint-").size());
+        name.starts_with("checkpoint-") &&
+        (digits == std::string::npos ? step != "0" : name.substr(digits) != step))
+      fail(ErrorKind::io, path, "is of step ", shown(step), ", its name says another");
     if (newest_.empty()) newest_ = c.state.metadata;
-    return join("checkpoint of step ", c.state.metadata["step"], ", ",
-                counted(c.state.tensors.size(), "tensor"), "; its checksum is right");
+    return join("checkpoint of step ", step, ", ", counted(c.state.tensors.size(), "tensor"),
+                "; its checksum is right");
   }
 
   // Its values stand in origins.json too, but for the device, which is the one that was opened.

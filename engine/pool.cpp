@@ -211,6 +211,7 @@ void Pool::trim() {
 void Pool::reserve(size_t bytes) {
   const std::lock_guard lock(lock_);
   if (reserved_ || bytes == 0) return;
+  if (bytes > (size_t(1) << 62)) fail(ErrorKind::memory, "memory_initial", "impossible size");
   const auto at = add_segment(round_up(std::max(bytes, kSmall + 1)));
   reserved_bytes_ = at->first;
   reserved_ = at->second;

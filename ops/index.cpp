@@ -179,6 +179,10 @@ Places joined(const char* op, const Tensor& x, const Tensors& indices) {
       parts.push_back(i);
       continue;
     }
+    if (i.rank() == 0)
+      fail(ErrorKind::shape, op,
+           "a mask needs an axis, this one is 0-d; "
+           "unsqueeze x and the mask, or use where");
     for (size_t axis = 0; axis < i.sizes().size(); ++axis)
       if (parts.size() + axis >= x.sizes().size() ||
           i.sizes()[axis] != x.sizes()[parts.size() + axis])

@@ -292,7 +292,7 @@ Tensor var(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
 Tensor std(const Tensor& x, const Ints& dims, double correction, bool keepdim) {
   // At variance 0 the slope of the root is infinite; there the gradient is 0, as in PyTorch.
   const Tensor v = var(x, dims, correction, keepdim), zero = eq(v, 0.0);
-  return where(zero, v, sqrt(where(zero, 1.0, v)));
+  return where(zero, 0.0, sqrt(where(zero, 1.0, v)));
 }
 
 Tensor logsumexp(const Tensor& any, const Ints& dims, bool keepdim) {

@@ -148,7 +148,7 @@ TEST_CASE("emulator: an asynchronous copy is there when it was waited for, and n
 
 TEST_CASE("emulator: a copy on one stream and a kernel on another need an event between") {
   const gd_table& t = gpu_test::emulator();
-  gd_device* device = nullptr;
+  static gd_device* device = nullptr;  // devices live as long as the process
   gd_error e{};
   REQUIRE(t.open(2, "{}", &device, &e) == GD_OK);
   const auto last = [&](bool with_event) {

@@ -169,6 +169,33 @@ TEST_CASE("numbers: where a function in pieces is NaN so is its slope, however i
   });
 }
 
+TEST_CASE("numbers: clamp of 16-bit floats has its slope by x, whatever its bounds round to") {
+  on_each_device([] {
+    for (const DType t : {DType::f16, DType::bf16}) {
+      const Tensor x = leaf(cast(f64({5, 0.05, -4}, {3}), t));
+      expect(values(grad({sum(clamp(x, -0.1, 0.1))}, {x})[0]), {0, 1, 0});
+      expect(values(grad({sum(hardtanh(x, -0.1, 0.1))}, {x})[0]), {0, 1, 0});
+      expect(values(grad({sum(clamp(x, 0.1, kInf))}, {x})[0]), {1, 0, 0});
+      expect(values(grad({sum(clamp(x, -kInf, -kInf))}, {x})[0]), {0, 0, 0});
+    }
+  });
+}
+
+TEST_CASE("numbers: std of equal elements has no slope of any order") {
+  const auto spread = [](const Tensors& x) {
+    return gradus::std(cat({reshape(x[0], {1}), reshape(x[1], {1})}, 0));
+  };
+  const Derivatives d = derivatives(spread, {1, 1});
+  expect(d.slopes, {0, 0});
+  expect(d.hessian, {0, 0, 0, 0});
+}
+
+TEST_CASE("numbers: a mask without axes is refused") {
+  const Tensor x = f64({1, 2}, {2}), no = Tensor::from(std::vector<uint8_t>{0}, {});
+  CHECK(gradus::testing::error_of([&] { index(x, {cast(no, DType::bool_)}); }) ==
+        "index: a mask needs an axis, this one is 0-d; unsqueeze x and the mask, or use where");
+}
+
 TEST_CASE("numbers: ties and bounds of clamp_tensor, fmax and fmin; a NaN bound is not dropped") {
   const Tensor x = leaf(f64({1, 1, 0, 2}, {4})), low = leaf(f64({1, kNaN, 1, 1}, {4}));
   const Tensor y = clamp(x, low, Tensor());

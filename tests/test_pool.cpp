@@ -245,21 +245,32 @@ TEST_CASE("the pool: blocks never overlap and bytes are counted, whatever the or
   }
 }
 
-TEST_CASE("the pool: tensors of growing sizes leave little resident, and a bound of 0 nothing") {
+TEST_CASE("the pool: blocks of growing sizes leave little resident, and a bound of 0 nothing") {
   if (test::small_sizes()) return;  // sanitizers keep what is freed
-  Device& cpu = open_device("cpu");
-  const DeviceScope scope(cpu);
+  // A pool of its own: what others had live lately would count in its bound.
+  const Pool::Raw raw{open_device("cpu").handle(),
+                      [](void* device, size_t bytes) -> void* {
+                        void* data = nullptr;
+                        gd_error error{};
+                        open_device("cpu").table().alloc(static_cast<gd_device*>(device), bytes,
+                                                         &data, &error);
+                        return data;
+                      },
+                      [](void* device, void* data) {
+                        open_device("cpu").table().free(static_cast<gd_device*>(device), data);
+                      }};
   for (const bool keep : {true, false}) {
-    cpu.pool().trim();
-    if (!keep) cpu.pool().set_cache_limit(0);
+    Pool pool(raw, "cpu");
+    if (!keep) pool.set_cache_limit(0);
     const int64_t before = resident_bytes();
     int64_t most = 0;
-    for (int64_t n = 1; n <= 60; ++n) {
-      Tensor::full({n << 21}, 1.0, DType::u8);
+    for (size_t n = 1; n <= 60; ++n) {
+      const Pool::Block block = pool.allocate(n << 21);
+      std::memset(block.data, 1, n << 21);
+      pool.release(block);
       most = std::max(most, resident_bytes() - before);
     }
     CHECK(most < int64_t(keep ? 200 * kMiB : 20 * kMiB));
-    cpu.pool().set_cache_limit(SIZE_MAX);
   }
 }
 

@@ -543,7 +543,7 @@ TEST_CASE("statements: text") {
         "dy/dx = x == x ? (0 < x ? 1 : negative_slope) : x");
   CHECK(text("clamp") ==
         "clamp(x; min=-inf, max=inf): y = min(max(x, min), max); "
-        "dy/dx = y == y ? (min < y ? (y < max ? 1 : max < inf ? 0 : 1) : -inf < min ? 0 : 1) : y");
+        "dy/dx = y == y ? (min < x ? (x < max ? 1 : max < inf ? 0 : 1) : -inf < min ? 0 : 1) : y");
   CHECK(text("erf") ==
         "erf(x): y = erf(x); dy/dx = 1.1283791670955126 * exp(-(u * u)) where u = max(-40, min(x, "
         "40))");

@@ -222,6 +222,15 @@ TEST_CASE("trace: a file is believed nothing") {
     return with([&](Json& j, Safetensors&) { change(j); });
   };
   CHECK(json([](Json&) {}) == "");
+  {  // an axis counted from the end, which the primitive would take as it stands
+    const audit::Watch watch;
+    const Tensor x = leaf(f64({1, 2, 3, 4}, {2, 2}));
+    RecordedStep cut = audit::record(watch, {sum(slice(x, 0, 0, 1))}, {{"x", x}});
+    cut.nodes[0].attrs[0] = AttrValue(int64_t(-1));
+    CHECK(error_of([&] {
+            audit::run(cut, default_device());
+          }).starts_with("%0: slice: attributes that no recorded node has"));
+  }
   CHECK(json([](Json& j) {
           j["nodes"][1]["inputs"][0] = {"node", 1, 0};
         }) == "t: nodes[1]: node 1 is not an earlier node");

@@ -173,6 +173,17 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
   check_has(verify(o.out).out, "/metrics.jsonl: has 100 bytes, the checkpoint of step 6 knows ");
   fs::remove(o.out + "/metrics.jsonl");
   CHECK(verify(o.out).code == 3);
+  const std::string model = o.out + "/model.safetensors", kept = read_file(model);
+  write_npy(model, Tensor::from(std::vector{1.0f}, {1}));
+  check_has(verify(o.out).out, "DAMAGED  " + model + ": ");
+  write_safetensors(model, {{"x", Tensor::from(std::vector{1.0f}, {1})}});
+  check_has(verify(o.out).out, "DAMAGED  " + model + ": is no model of a run");
+  std::string unsummed = kept;
+  unsummed.replace(unsummed.find("gradus.crc32"), 12, "gradus.crc33");
+  write_file_atomically(model, unsummed);
+  check_has(error_text(ErrorKind::io, [&] { cli::read_model(model, open_device("cpu")); }),
+            "damaged: it lacks its checksum");
+  write_file_atomically(model, kept);
   fs::remove(o.out + "/model.safetensors");
   check_has(verify(o.out).out, "DAMAGED  " + o.out + "/model.safetensors: cannot open");
 

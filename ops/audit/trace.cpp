@@ -174,35 +174,40 @@ Tensor on(const Tensor& t, Device& device) {
                                        : to_device(t, device);
 }
 
-// Did the door make exactly this node?
-bool is_node(const Tensors& out, const OpInfo& op, const Attrs& attrs, const Tensors& in) {
+// The attributes of the node that the door made, if it is this one but for them; else null.
+const Attrs* attrs_of_node(const Tensors& out, const OpInfo& op, const Tensors& in) {
   const auto made = std::find_if(out.begin(), out.end(),
                                  [](const Tensor& y) { return y.defined() && y.grad_fn(); });
-  if (made == out.end()) return false;
+  if (made == out.end()) return nullptr;
   const GradFn& node = *made->grad_fn();
-  if (&node.op() != &op || !same_attrs(node.attrs(), attrs)) return false;
-  if (node.inputs().size() != in.size() || node.output_metas().size() != out.size()) return false;
+  if (&node.op() != &op) return nullptr;
+  if (node.inputs().size() != in.size() || node.output_metas().size() != out.size()) return nullptr;
   for (size_t k = 0; k < in.size(); ++k) {
     const Edge& edge = node.inputs()[k];
     if (!in[k].defined()) {
-      if (edge.leads_somewhere()) return false;
+      if (edge.leads_somewhere()) return nullptr;
     } else if (edge.fn.get() != in[k].grad_fn()) {
-      return false;
+      return nullptr;
     } else if (edge.fn ? edge.index != in[k].output_index()
                        : in[k].requires_grad() && edge.leaf != in[k].body()->autograd) {
-      return false;
+      return nullptr;
     } else if (!(node.input_metas()[k].sizes == in[k].sizes())) {
-      return false;
+      return nullptr;
     }
   }
-  return true;
+  return &node.attrs();
 }
 
 // Through the op's door, which checks what a file from elsewhere says. A door that makes other
-// nodes of it has checked as much; then the primitive runs alone.
+// nodes of it has checked as much; then the primitive runs alone. Attributes that the door puts
+// right were never recorded: the primitive would take an axis of -1 as it stands.
 Tensors call(const RecordedNode& node, const Tensors& in) {
   Tensors out = node.op->call(in, node.attrs);
-  if (is_node(out, *node.op, node.attrs, in)) return out;
+  if (const Attrs* const made = attrs_of_node(out, *node.op, in)) {
+    if (same_attrs(*made, node.attrs)) return out;
+    fail(ErrorKind::io, node.op->name, "attributes that no recorded node has, such as an axis ",
+         "counted from the end; the file is no step that gradus recorded");
+  }
   out.clear();
   for (Tensor& y : apply(*node.op, in, node.attrs)) out.push_back(std::move(y));
   return out;

@@ -25,13 +25,14 @@ GRADUS_HD inline T unless_nan(T x, T slope) {
   return w::select(w::eq(x, x), slope, nan_of(x));
 }
 
-// The slope of y = x held between bounds: 1 strictly between them, else 0. An infinite bound is
-// none, so it has no slope of its own where y reaches it.
+// The slope of y = x held between bounds: 1 where x lies strictly between them, else 0. An infinite
+// bound is none, so it has no slope of its own where x is that infinity. It is x that is compared:
+// y is rounded to 16 bits where x is, and the bounds are not.
 template <class T>
-GRADUS_HD inline T slope_between(T low, T high, T y) {
-  const T below = w::select(w::lt(y, high), T(1), w::select(w::lt(high, T(kInf)), T(0), T(1)));
+GRADUS_HD inline T slope_between(T low, T high, T x, T y) {
+  const T below = w::select(w::lt(x, high), T(1), w::select(w::lt(high, T(kInf)), T(0), T(1)));
   const T at_low = w::select(w::lt(T(-kInf), low), T(0), T(1));
-  return unless_nan(y, w::select(w::lt(low, y), below, at_low));
+  return unless_nan(y, w::select(w::lt(low, x), below, at_low));
 }
 
 // ---- comparisons: a mask, no slope. NaN compares false, but for ne.
@@ -176,8 +177,8 @@ struct clamp : Unary {
     return w::min(w::max(x, w::number<T>(min)), w::number<T>(max));
   }
   template <class T>
-  GRADUS_HD T slope(T, T y) const {
-    return slope_between(w::number<T>(min), w::number<T>(max), y);
+  GRADUS_HD T slope(T x, T y) const {
+    return slope_between(w::number<T>(min), w::number<T>(max), x, y);
   }
 };
 

@@ -291,8 +291,8 @@ struct hardtanh : Unary {
     return w::min(w::max(x, w::number<T>(min_val)), w::number<T>(max_val));
   }
   template <class T>
-  GRADUS_HD T slope(T, T y) const {
-    return slope_between(w::number<T>(min_val), w::number<T>(max_val), y);
+  GRADUS_HD T slope(T x, T y) const {
+    return slope_between(w::number<T>(min_val), w::number<T>(max_val), x, y);
   }
 };
 
