@@ -48,8 +48,8 @@ class Product {
         {2, data[1].data(), t, rank, 0, sizes.data(), strides[1].data()},
         {3, data[2].data(), t, int32_t(ints[0]), 0, sizes.data(), strides[2].data()}};
     const double doubles[] = {1, 0, 0, 0};
-    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,       2,    1,      4, 4,
-                       views,           views + 2,   doubles, ints, nullptr};
+    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,    2,       1,       4, 4,      views,
+                       views + 2,       doubles,     ints, nullptr, nullptr, 0, nullptr};
     device.run(call);
   }
   // m, n and k of a plain product of as many multiplications: labels of a, of b, of both.

@@ -25,8 +25,8 @@ struct Product {
     const gd_view out{3, c.data(), t, 2, 0, joint, sc};
     const double doubles[] = {1, 0, 0, 0};
     const int64_t ints[] = {2, GD_STANDARD, 0, 0};
-    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,      2, 1, 4, 4, in, &out,
-                       doubles,         ints,        nullptr};
+    const gd_call call{sizeof(gd_call), GD_CONTRACT, 0,       2,       1, 4,      4, in, &out,
+                       doubles,         ints,        nullptr, nullptr, 0, nullptr};
     device.run(call);
   }
 };

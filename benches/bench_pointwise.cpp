@@ -55,6 +55,9 @@ struct Call {
                        &views.back(),
                        nullptr,
                        nullptr,
+                       nullptr,
+                       nullptr,
+                       0,
                        nullptr};
     device.run(call);
   }

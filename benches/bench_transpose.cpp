@@ -87,7 +87,8 @@ struct Copy {
     const int32_t t = int32_t(dtype), rank = int32_t(size.size());
     const gd_view a{1, in.bytes(), t, rank, 0, size.data(), from.data()},
         b{2, out.bytes(), t, rank, 0, size.data(), to.data()};
-    const gd_call call{sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &a, &b, nullptr, nullptr, nullptr};
+    const gd_call call{sizeof(gd_call), GD_COPY, 0,       1,       1, 0,      0, &a, &b,
+                       nullptr,         nullptr, nullptr, nullptr, 0, nullptr};
     device.run(call);
   }
   void plain(int threads) {

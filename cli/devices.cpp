@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 
 namespace gradus::cli {
 
@@ -28,7 +29,14 @@ Json missing(const std::string& kind, const std::string& why) {
   return {{"event", "device"}, {"name", kind}, {"kind", kind}, {"present", false}, {"why", why}};
 }
 
-Json present(const Device& device, const KnownKind& kind) {
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+Json present(Device& device, const KnownKind& kind) {
   const gd_info info = device.info();
   return {{"event", "device"},
           {"name", device.name()},
@@ -40,6 +48,7 @@ Json present(const Device& device, const KnownKind& kind) {
           {"lanes", info.wave},
           {"memory_bytes", info.total_bytes},
           {"free_bytes", info.free_bytes},
+          {"libraries", lines(device.libraries())},
           {"source", kind.source},
           {"build", kind.build},
           {"score", kind.score}};
@@ -92,6 +101,8 @@ int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&)
         << d.at("lanes").get<int>() << " lanes, memory " << bytes_text(total) << " ("
         << bytes_text(free) << " free)\n"
         << std::string(12, ' ') << text("source") << "; " << text("build") << "\n";
+    for (const Json& line : d.at("libraries"))
+      out << std::string(12, ' ') << line.get<std::string>() << "\n";
   }
   return 0;
 }

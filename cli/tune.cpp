@@ -144,9 +144,12 @@ class Trial {
                     views_.data() + call_.in.size(),
                     call_.doubles.data(),
                     call_.ints.data(),
+                    nullptr,
+                    nullptr,
+                    0,
                     nullptr};
     gd_error error{};
-    const gd_status s = device_.table().slot[GD_CONTRACT](device_.handle(), nullptr, &c, &error);
+    const gd_status s = device_.call_slot(c, error);
     if (s == GD_UNSUPPORTED && op != GD_WAY_OWN) return false;
     if (s != GD_OK) fail(ErrorKind::device, "tune", error.text);
     return true;

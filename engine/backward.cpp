@@ -224,38 +224,26 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   return gk;
 }
 
-// Adds g to a .grad, which other threads may read or add to. It is taken out for the addition, so
-// that no lock is held while anybody's code runs; then what came in between is added, too. `own`:
-// is g nobody else's?
+// Adds g to a .grad, which other threads may read and add to. `own`: is g nobody else's?
 void accumulate(Tensor& total, Tensor g, bool own, bool in_place) {
-  for (;;) {
-    Tensor before;
-    {
-      const std::lock_guard lock(grad_lock(&total));
-      if (total.defined()) {
-        std::swap(before, total);
-      } else if (own) {
-        std::swap(total, g);
-        return;
-      }
-    }
-    if (!before.defined()) {  // never an alias of the seed or of another leaf's gradient, nor a
-                              // part of a larger one
-      g = g.is_contiguous() ? arithmetic().clone(g) : arithmetic().contiguous(g);
-    } else {
-      try {
-        if (!in_place || before.requires_grad() || before.tangent().defined() ||
-            g.tangent().defined())
-          g = arithmetic().add(before, g);
-        else
-          arithmetic().add_into(before, g), g = before;
-      } catch (...) {
-        accumulate(total, before, true, in_place);
-        throw;
-      }
-    }
-    own = true;
+  const std::lock_guard turn(grad_turn(&total));
+  Tensor before;
+  {
+    const std::lock_guard lock(grad_lock(&total));
+    before = total;
   }
+  if (!before.defined()) {  // never an alias of the seed or of another leaf's gradient, nor a part
+                            // of a larger one
+    if (!own) g = g.is_contiguous() ? arithmetic().clone(g) : arithmetic().contiguous(g);
+  } else if (!in_place || before.requires_grad() || before.tangent().defined() ||
+             g.tangent().defined()) {
+    g = arithmetic().add(before, g);
+  } else {
+    arithmetic().add_into(before, g);
+    return;
+  }
+  const std::lock_guard lock(grad_lock(&total));
+  std::swap(total, g);
 }
 
 void Walk::process(GradFn& node, Sums& in) {

@@ -118,12 +118,34 @@ gd_info Device::info() const {
 gd_status KernelWrapper::Next::operator()(gd_error& error) const { return (*this)(call, error); }
 gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) const {
   if (depth > 0) return device.wrappers()[depth - 1]->call(c, Next{device, c, depth - 1}, error);
-  const auto slot = device.table_->slot[c.slot];
-  const gd_status status = slot(device.handle_, nullptr, &c, &error);
-  if (status != GD_OOM || device.host_memory_ || device.pool_.stats().cached == 0) return status;
-  // What a module wants for itself, before it begins, may be what the pool keeps.
-  device.pool_.trim();
-  return slot(device.handle_, nullptr, &c, &error);
+  return device.call_slot(c, error);
+}
+
+gd_status Device::call_slot(const gd_call& call, gd_error& error) {
+  const auto slot = table_->slot[call.slot];
+  const auto attempt = [&](const gd_call& c) {
+    const gd_status status = slot(handle_, nullptr, &c, &error);
+    if (status != GD_OOM || host_memory_ || pool_.stats().cached == 0) return status;
+    // What a module wants for itself, before it begins, may be what the pool keeps.
+    pool_.trim();
+    return slot(handle_, nullptr, &c, &error);
+  };
+  const gd_status status = attempt(call);
+  if (status != GD_SCRATCH) return status;
+  const Pool::Block block = pool_.allocate(size_t(error.wanted));
+  gd_call more = call;
+  more.scratch = block.data;
+  more.scratch_bytes = uint64_t(error.wanted);
+  const gd_status then = attempt(more);
+  pool_.release(block);  // in the order of the stream: who gets it next comes after the call
+  return then;
+}
+
+std::string Device::libraries() {
+  char text[2048] = "";
+  gd_error error{};
+  if (!table_->libraries) return "";
+  return table_->libraries(handle_, text, sizeof text, &error) == GD_OK ? text : error.text;
 }
 
 void Device::run(const gd_call& call) {
@@ -212,8 +234,8 @@ void register_table(const gd_table* table, const std::string& source) {
          ", this program speaks ", GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
   need_entry(table->kind && *table->kind, "kind", source);
   need_entry(table->build, "build", source);
-  // What version 1.0 had; slots that came later may be missing.
-  constexpr size_t needed = offsetof(gd_table, slot) + (GD_LINALG + 1) * sizeof(gd_table::slot[0]);
+  // What version 2.0 has; slots that come later may be missing.
+  constexpr size_t needed = offsetof(gd_table, slot) + (GD_CHAIN + 1) * sizeof(gd_table::slot[0]);
   if (table->struct_size < needed)
     fail(ErrorKind::device, source, "its table has ", table->struct_size,
          " bytes, this program needs ", needed, " (built by ", table->build,

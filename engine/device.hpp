@@ -59,7 +59,7 @@ class Device {
   const gd_table& table() const { return *table_; }
   gd_device* handle() const { return handle_; }
   Pool& pool() { return pool_; }
-  // The table of an older module ends before the slots that came later.
+  // The table of an older module ends before slots that came later.
   bool offers(gd_slot slot) const {
     return table_->struct_size >=
                offsetof(gd_table, slot) + (slot + 1u) * sizeof(gd_table::slot[0]) &&
@@ -72,6 +72,12 @@ class Device {
 
   // Runs one call through the wrappers. Throws Error: unsupported -> dtype, the rest by status.
   void run(const gd_call& call);
+  // Past the wrappers. If the call lacks scratch memory it has what it wants from the pool, for as
+  // long as it takes; if the device lacks memory, what the pool keeps goes first. Throws
+  // Error(memory).
+  gd_status call_slot(const gd_call& call, gd_error& error);
+  // The vendors' libraries it contracts with, a line each; "" if it knows of none. Opens them.
+  std::string libraries();
   // Host memory in and out; both wait.
   void copy_in(void* to, const void* from, size_t bytes, bool constant = false);
   void copy_out(void* to, const void* from, size_t bytes);

@@ -62,9 +62,17 @@ void NodeHooks::clear() {
   if (any) cleared = true;
 }
 
+static constexpr size_t kPlaces = 64;
+static size_t place_of(const Tensor* grad) {
+  return (reinterpret_cast<uintptr_t>(grad) >> 6) % kPlaces;
+}
 Lock& grad_lock(const Tensor* grad) {
-  static Lock locks[64];
-  return locks[(reinterpret_cast<uintptr_t>(grad) >> 6) % 64];
+  static Lock locks[kPlaces];
+  return locks[place_of(grad)];
+}
+std::recursive_mutex& grad_turn(const Tensor* grad) {
+  static std::recursive_mutex turns[kPlaces];
+  return turns[place_of(grad)];
 }
 
 void Tensor::retain_grad() const {

@@ -97,8 +97,10 @@ struct NodeHooks {
   void clear();  // drops all functions
 };
 
-// Guards a .grad while it is read, taken or put in its place; never while anybody's code runs.
+// Guards a .grad while it is read or put in its place; never while anybody's code runs.
 Lock& grad_lock(const Tensor* grad);
+// Held while a .grad is added to or set, by one thread, which may come again from within.
+std::recursive_mutex& grad_turn(const Tensor* grad);
 
 // Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
 inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;

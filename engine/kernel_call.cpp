@@ -57,6 +57,9 @@ void KernelCall::run() {
                views_ + n_in_,
                doubles_.data(),
                ints_.data(),
+               nullptr,
+               nullptr,
+               0,
                nullptr};
   if (WayChooser* c = device_->chooser()) c->choose(call);
   device_->run(call);

@@ -18,8 +18,8 @@ extern "C" {
 #endif
 
 #define GD_MAGIC 0x73756461u /* "adus" */
-#define GD_MAJOR 1u
-#define GD_MINOR 4u
+#define GD_MAJOR 2u
+#define GD_MINOR 0u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -52,13 +52,15 @@ enum {
   GD_NO_KERNEL_IMAGE,
   GD_CAPTURE,
   GD_DEVICE_LOST,
-  GD_INTERNAL
+  GD_INTERNAL,
+  GD_SCRATCH /* nothing was done: the call wants gd_error.wanted bytes of scratch memory */
 };
 
 typedef struct gd_error {
   gd_status code;
   int32_t native; /* the vendor's own number, 0 if none */
-  char text[248]; /* always terminated */
+  int64_t wanted; /* GD_SCRATCH: bytes */
+  char text[240]; /* always terminated */
 } gd_error;
 
 /* ---- views. Element (i0, i1, ...) of a view lies at
@@ -114,16 +116,16 @@ typedef enum gd_slot {
    * beta.re, beta.im}. in[2], if n_in is 3, is a bias over out's axes (stride 0 where it has none),
    * standard algebra only. ints[4], if there are five, is a unary statement T->T that each finished
    * element, as out would hold it, is put through; doubles[4..] are its parameters; standard
-   * algebra only; since 1.3. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
+   * algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
    * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
    * -1 if the sum is empty or no term beats -inf / +inf. The three tropical algebras take alpha =
    * 1, beta = 0 and real or integer dtypes; over an empty sum they give -inf / +inf (INT_MIN /
    * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
    * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
    * positions; complex factors may change places by the same rule, so an expanded view and its
-   * dense copy may differ in the last bits. Since 1.4 op wishes for a way of doing it (gd_way);
+   * dense copy may differ in the last bits. op wishes for a way of doing it (gd_way);
    * each way is an order of its own, and that of a vendor's library may depend on strides and
-   * alignment too. */
+   * alignment too. A device with several ways says in *way which one it took. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
    * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
@@ -149,13 +151,12 @@ typedef enum gd_slot {
    * out = {y}. vjp: in = {x, weight, g, mean, var} as value found them, out = {the cotangent of x
    * from y's g alone}. weight, bias may be NULL. x, weight, bias, g, out[0] have x's sizes and f32
    * f64 f16 or bf16; mean and var are f32, with f64 f64; out[0] may have their dtype. Of nothing,
-   * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements.
-   * Since 1.3. */
+   * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements. */
   GD_NORMALIZE,
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
    * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
-   * gradient. Several parameters by one rule: in and out repeated for each (since 1.2; sgd then has
+   * gradient. Several parameters by one rule: in and out repeated for each (sgd then has
    * two outs each). sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param,
    * velocity} (velocity NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1,
    * beta2, eps, weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp.
@@ -164,8 +165,7 @@ typedef enum gd_slot {
   GD_LINALG, /* reserved: factorisations */
   /* Sorts each line of in[0] along axis ints[0]; ints[1] = 1: from the largest. out[0] = the values
    * (in's dtype; may be NULL), out[1] = where they stood in the line (i64). Equal sizes; no complex
-   * numbers. No overlap. Stable, also downwards; NaN counts as the largest, -0 equals 0. Since 1.1.
-   */
+   * numbers. No overlap. Stable, also downwards; NaN counts as the largest, -0 equals 0. */
   GD_SORT,
   /* Pointwise calls in a row, block by block through all of them: GD_POINTWISE, GD_POINTWISE_VJP
    * and GD_COPY, each as its own slot says, but not of f16 and bf16; all views have the same sizes,
@@ -173,7 +173,7 @@ typedef enum gd_slot {
    * (at most GD_CHAIN_MOST), then for each {slot, op, operand (vjp), doubles, operands, those
    * operands, dtype of the result, out view to write it to or -1}}. Operand v < n_in is in[v], n_in
    * + k is the result of step k, -1 is left out. An out view may be the very view of an in that no
-   * later step reads. The same bits as the calls one by one. Since 1.2. */
+   * later step reads. The same bits as the calls one by one. */
   GD_CHAIN,
   GD_SLOT_COUNT
 } gd_slot;
@@ -223,6 +223,11 @@ typedef struct gd_call {
   const double* doubles;
   const int64_t* ints;
   void* plan; /* from prepare(), or NULL */
+  /* Memory of the device, from its alloc, that the call may use until the work it starts has ended.
+   * A call that needs more does nothing and returns GD_SCRATCH. A captured graph uses it again. */
+  void* scratch;
+  uint64_t scratch_bytes;
+  int32_t* way; /* where GD_CONTRACT may write the gd_way it took, or NULL */
 } gd_call;
 
 typedef struct gd_device gd_device; /* the module's own */
@@ -238,7 +243,7 @@ typedef struct gd_info {
 } gd_info;
 
 /* GD_FROM_PEER: from another device of the same table, which has finished writing it. The copy is
- * in the order of this device's stream, and has read its source when this returns. Since 1.4. */
+ * in the order of this device's stream, and has read its source when this returns. */
 enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2, GD_FROM_PEER = 3 };
 enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
 
@@ -258,6 +263,9 @@ typedef struct gd_table {
   gd_status (*open)(int32_t index, const char* json, gd_device**, gd_error*); /* required */
   void (*close)(gd_device*);
   uint32_t (*capabilities)(gd_device*);
+  /* A line for each vendor's library that contracts here: its name, version and file, or why it
+   * can't be used; opens it. Cut to `size`, terminated. */
+  gd_status (*libraries)(gd_device*, char* text, size_t size, gd_error*);
 
   /* Raw memory, 64-byte aligned; the pool above it is the engine's. required */
   gd_status (*alloc)(gd_device*, size_t bytes, void** out, gd_error*);

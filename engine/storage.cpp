@@ -26,7 +26,8 @@ void Storage::write(const char* op) {
     const auto n = int64_t(bytes()), step = int64_t(1);
     const gd_view from{buffer_->block.id, buffer_->block.data, GD_U8, 1, 0, &n, &step};
     const gd_view to{own->block.id, own->block.data, GD_U8, 1, 0, &n, &step};
-    if (n > 0) device().run({sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &from, &to, {}, {}, {}});
+    if (n > 0)
+      device().run({sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &from, &to, {}, {}, {}, {}, 0, {}});
     buffer_ = std::move(own);
   }
   last_writer_ = op;

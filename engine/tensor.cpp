@@ -262,6 +262,7 @@ void Tensor::set_grad(const Tensor& given) const {
   Autograd& a = autograd_of(*this);
   if (grad_listener) (*grad_listener)(a, true);
   Tensor& kept = a.retained ? a.retained->grad : a.grad;
+  const std::lock_guard turn(grad_turn(&kept));
   const std::lock_guard lock(grad_lock(&kept));
   std::swap(kept, g);  // what it was dies after the lock
 }

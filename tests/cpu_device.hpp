@@ -148,6 +148,16 @@ T small_number() {
 
 inline const gd_view kAbsent{0, nullptr, 0, 0, 0, nullptr, nullptr};
 
+// A slot with the scratch memory that it asks for, which stays: a graph may use it again.
+inline gd_status call_slot(const gd_table& table, gd_device* device, gd_call c, gd_error& e) {
+  gd_status s = table.slot[c.slot](device, nullptr, &c, &e);
+  if (s != GD_SCRATCH) return s;
+  e.text[0] = 0;
+  c.scratch_bytes = uint64_t(e.wanted);
+  s = table.alloc(device, size_t(e.wanted), &c.scratch, &e);
+  return s == GD_OK ? table.slot[c.slot](device, nullptr, &c, &e) : s;
+}
+
 inline gd_status try_call(const gd_table& table, gd_device* device, gd_slot slot, int32_t op,
                           const std::vector<gd_view>& in, const std::vector<gd_view>& out,
                           const std::vector<double>& doubles, const Index& ints, gd_error& e) {
@@ -163,8 +173,11 @@ inline gd_status try_call(const gd_table& table, gd_device* device, gd_slot slot
                   there.out.data(),
                   doubles.data(),
                   ints.data(),
+                  nullptr,
+                  nullptr,
+                  0,
                   nullptr};
-  const gd_status s = table.slot[slot](device, nullptr, &c, &e);
+  const gd_status s = call_slot(table, device, c, e);
   return s == GD_OK ? there.bring_back(e) : s;
 }
 inline void call(const Device& dev, gd_slot slot, int32_t op, const std::vector<gd_view>& in,

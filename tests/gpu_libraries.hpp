@@ -130,10 +130,22 @@ struct Problem {
     // On the host's memory itself, which the emulator reaches: what a graph captures must stay.
     const gd_view result = out.view(s.out.size());
     const double scales[] = {s.alpha.re, s.alpha.im, s.beta.re, s.beta.im};
-    const gd_call c{
-        sizeof(gd_call), GD_CONTRACT, op,     int32_t(in.size()), 1,      4, int32_t(ints.size()),
-        in.data(),       &result,     scales, ints.data(),        nullptr};
-    const gd_status code = table.slot[GD_CONTRACT](device, nullptr, &c, &e);
+    const gd_call c{sizeof(gd_call),
+                    GD_CONTRACT,
+                    op,
+                    int32_t(in.size()),
+                    1,
+                    4,
+                    int32_t(ints.size()),
+                    in.data(),
+                    &result,
+                    scales,
+                    ints.data(),
+                    nullptr,
+                    nullptr,
+                    0,
+                    nullptr};
+    const gd_status code = call_slot(table, device, c, e);
     if (status) *status = code;
     return code == GD_OK ? "" : e.text;
   }

@@ -310,7 +310,8 @@ TEST_CASE("cpu: a planned contraction reads data, offsets and factors anew") {
         gd_view out{3, planned.data(), GD_F32, 2, 0, joint.data(), sc.data()};
         const double doubles[] = {1 - 0.5 * v, 0, 0, 0};
         const int64_t ints[] = {2, GD_STANDARD, 0, 0};
-        gd_call c{sizeof(gd_call), GD_CONTRACT, 0, 2, 1, 4, 4, in, &out, doubles, ints, nullptr};
+        gd_call c{sizeof(gd_call), GD_CONTRACT, 0,       2,       1, 4,      4, in, &out,
+                  doubles,         ints,        nullptr, nullptr, 0, nullptr};
         gd_error e{};
         const gd_table& table = *cpu::table();
         if (!plan) REQUIRE(table.prepare(dev->d, &c, &plan, &e) == GD_OK);

@@ -111,9 +111,21 @@ void check_statement(const Product& p, const char* name, const std::vector<doubl
 
     const std::vector<gd_view> in = v.in(true);
     const gd_view out = v.result(planned);
-    gd_call c{
-        sizeof(gd_call), GD_CONTRACT, 0,      3, 1, int32_t(doubles.size()), 5, in.data(), &out,
-        doubles.data(),  ints.data(), nullptr};
+    gd_call c{sizeof(gd_call),
+              GD_CONTRACT,
+              0,
+              3,
+              1,
+              int32_t(doubles.size()),
+              5,
+              in.data(),
+              &out,
+              doubles.data(),
+              ints.data(),
+              nullptr,
+              nullptr,
+              0,
+              nullptr};
     gd_error e{};
     REQUIRE(cpu::table()->prepare(dev->d, &c, &c.plan, &e) == GD_OK);
     REQUIRE(cpu::table()->slot[GD_CONTRACT](dev->d, nullptr, &c, &e) == GD_OK);

@@ -169,7 +169,8 @@ TEST_CASE("emulator: a copy on one stream and a kernel on another need an event 
     const int64_t sizes[] = {500}, strides[] = {2};
     const gd_view in{0, from, GD_F32, 1, 0, sizes, strides},
         out{0, to, GD_F32, 1, 0, sizes, strides};
-    const gd_call c{sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &in, &out, nullptr, nullptr, nullptr};
+    const gd_call c{sizeof(gd_call), GD_COPY, 0,       1,       1, 0,      0, &in, &out,
+                    nullptr,         nullptr, nullptr, nullptr, 0, nullptr};
     REQUIRE(t.slot[GD_COPY](device, nullptr, &c, &e) == GD_OK);
     REQUIRE(t.copy(device, nullptr, got.data(), to, 4000, GD_DEVICE_TO_HOST, &e) == GD_OK);
     t.event_del(device, event);

@@ -69,18 +69,6 @@ TEST_CASE("peer copies: every dtype and layout arrives bit for bit, and not by w
   }
 }
 
-TEST_CASE("peer copies: a table from before they had a name copies through the host") {
-  static gd_table old = gpu_test::emulator();
-  old.minor = 3;
-  Device &a = emulated_device(0, old), &b = emulated_device(1, old);
-  const Tensor x = to_device(testing::f32({1, 2, 3}, {3}), a);
-  const Heard on_a(a), on_b(b);
-  const Tensor y = to_device(x, b);
-  CHECK(on_b.from_host == 1);
-  CHECK(on_a.texts == std::vector<std::string>{"values are read on the host"});
-  CHECK(testing::values(y) == std::vector<double>{1, 2, 3});
-}
-
 TEST_CASE("peer copies: neither side sees later writes of the other, and gradients come back") {
   Device &a = emulated_device(3), &b = emulated_device(2);  // whose streams work late
   const Tensor x = to_device(testing::f64({1, 2, 3}, {3}), a);

@@ -56,6 +56,21 @@ TEST_CASE("threads: backward through shared leaves and nodes loses no sum") {
   CHECK(accumulated == int(all));
 }
 
+TEST_CASE("threads: after its own backward each finds its own sums in .grad") {
+  const Tensor w = leaf(Tensor::full({50000}, 1.0, DType::f64));
+  const int n = rounds(200);
+  std::atomic<int> missing = 0;
+  in_threads([&](int) {
+    for (int i = 1; i <= n; ++i) {
+      backward(sum(w), {.create_graph = true});  // so that no sum is made in place
+      const Tensor seen = w.grad();
+      missing += !seen.defined() || seen.to_vector<double>()[0] < i;
+    }
+  });
+  CHECK(missing == 0);
+  CHECK(values(w.grad())[0] == double(kThreads) * n);
+}
+
 TEST_CASE("threads: sums that must have the same bits each time are made of grad()") {
   std::vector<double> once;
   for (int repeat = 0; repeat < 3; ++repeat) {

@@ -1,6 +1,7 @@
 #include "engine/wrap/ledger.hpp"
 
 #include "engine/dtype.hpp"
+#include "engine/wrap/tuning.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -22,9 +23,12 @@ const char* op_name() { return *current_op() ? current_op() : "data"; }
 
 gd_status Ledger::call(const gd_call& call, Next next, gd_error& error) {
   const auto start = std::chrono::steady_clock::now();
-  const gd_status status = next(error);
+  gd_call asked = call;
+  int32_t way = -1;
+  asked.way = &way;
+  const gd_status status = next(asked, error);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  LedgerLine& line = lines_[op_name()];
+  LedgerLine& line = lines_[way < 0 ? op_name() : join(op_name(), " (", way_text(way), ")")];
   ++line.calls;
   line.seconds += spent.count();
   for (int32_t i = 0; i < call.n_in; ++i) line.bytes += view_bytes(call.in[i]);

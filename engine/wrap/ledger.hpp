@@ -1,5 +1,6 @@
 // Ledger: a wrapper that counts. For every op it keeps the number of kernel calls, the time in
-// them, the bytes that their views cover, and what was allocated on its behalf.
+// them, the bytes that their views cover, and what was allocated on its behalf. On a device that
+// has several ways of contracting, an op counts for each apart: "matmul (gemm-library)".
 #pragma once
 #include "engine/device.hpp"
 

@@ -39,13 +39,12 @@ void keep_constants(Recorder& r, const std::unordered_map<uint64_t, uint32_t>& o
 }
 }  // namespace
 
-void* Arena::reserve(size_t bytes, Device& device) {
-  if (bytes == 0) return nullptr;
-  if (!memory.defined() || memory.bytes() < bytes) {
-    memory = Tensor();
-    memory = Tensor::empty({int64_t(bytes)}, DType::u8, device);
+void* Arena::reserve(Tensor& part, size_t bytes, Device& device) {
+  if (bytes > 0 && (!part.defined() || part.bytes() < bytes)) {
+    part = Tensor();
+    part = Tensor::empty({int64_t(bytes)}, DType::u8, device);
   }
-  return memory.storage().data();
+  return part.defined() ? part.storage().data() : nullptr;
 }
 
 // The largest first, each into the lowest gap that is free during its life.
@@ -153,9 +152,9 @@ std::vector<RecordedCall> Replay::fuse(Recorder& r) {
       binding_of_.emplace(v.buffer, bind(t.storage()));
     }
   if (device_.offers(GD_CHAIN)) r.calls = chained(std::move(r.calls), outlives);
-  if (device_.table().minor >= 3) r.calls = with_epilogues(std::move(r.calls), outlives);
+  r.calls = with_epilogues(std::move(r.calls), outlives);
   reuse_operands(r.calls, outlives, r.bytes);
-  if (device_.table().minor >= 2) r.calls = joined_updates(std::move(r.calls));
+  r.calls = joined_updates(std::move(r.calls));
   return once;
 }
 
@@ -205,11 +204,11 @@ void Replay::lay_out(const std::vector<RecordedCall>& calls,
     ready_.push_back({device_.table().slot[c.slot],
                       {sizeof(gd_call), c.slot, c.op, int32_t(c.in.size()), int32_t(c.out.size()),
                        int32_t(c.doubles.size()), int32_t(c.ints.size()), first,
-                       first + c.in.size(), numbers, keep(c.ints), nullptr}});
+                       first + c.in.size(), numbers, keep(c.ints), nullptr, nullptr, 0, nullptr}});
     names_.push_back(c.name);
   }
   device_.pool().trim();  // what the recorded step leaves behind is not needed any more
-  arena_->reserve(arena_bytes_, device_);
+  Arena::reserve(arena_->memory, arena_bytes_, device_);
   std::erase_if(bindings_, [](const Binding& b) { return b.views.empty(); });
   binding_of_.clear();
   follow();
@@ -234,13 +233,19 @@ void Replay::run_once(size_t count) {
 
 // Points the views to where their memory is now.
 void Replay::follow() {
-  void* const arena = arena_->reserve(arena_bytes_, device_);
-  bool moved = arena != arena_bound_;
-  if (moved) {
+  void* const arena = Arena::reserve(arena_->memory, arena_bytes_, device_);
+  void* const scratch = Arena::reserve(arena_->scratch, scratch_bytes_, device_);
+  bool moved = arena != arena_bound_ || scratch != scratch_bound_;
+  if (arena != arena_bound_)
     for (const auto& [view, offset] : arena_views_)
       views_[view].data = static_cast<char*>(arena) + offset;
-    arena_bound_ = arena;
-  }
+  if (scratch != scratch_bound_)
+    for (Ready& ready : ready_) {
+      ready.call.scratch = scratch;
+      ready.call.scratch_bytes = arena_->scratch.bytes();
+    }
+  arena_bound_ = arena;
+  scratch_bound_ = scratch;
   for (Binding& b : bindings_) {
     if (b.storage->data() == b.bound) continue;
     b.bound = b.storage->data();
@@ -253,10 +258,15 @@ void Replay::follow() {
   runs_ = 0;
 }
 
-void Replay::run_again(size_t call, gd_status first) {
+// Of a call that did nothing, with its status and what it wanted.
+void Replay::run_again(size_t call, gd_status first, int64_t wanted) {
   const CurrentOp now(names_[call].c_str());
+  if (first == GD_SCRATCH) {
+    scratch_bytes_ = size_t(wanted);
+    follow();
+  }
   device_.run(ready_[call].call);  // says it as an Error, or finds the memory that was not there
-  if (first != GD_OOM)
+  if (first != GD_OOM && first != GD_SCRATCH)
     fail(ErrorKind::internal, names_[call].c_str(),
          "a kernel failed once, and not the second time");
 }
@@ -267,7 +277,7 @@ void Replay::run_calls() {
     for (size_t i = 0; i < ready_.size(); ++i)
       if (const gd_status s = ready_[i].slot(device_.handle(), nullptr, &ready_[i].call, &error);
           s != GD_OK)
-        run_again(i, s);
+        run_again(i, s, error.wanted);
   } else {
     for (size_t i = 0; i < ready_.size(); ++i) {
       const CurrentOp now(names_[i].c_str());

@@ -5,10 +5,11 @@
 
 namespace gradus::wrap {
 
-// Memory for what dies inside of a step. Grows; a replay follows.
+// Memory for what dies inside of a step, and for kernels. Grows; a replay follows.
 struct Arena {
-  Tensor memory;
-  void* reserve(size_t bytes, Device& device);
+  Tensor memory, scratch;
+  // At least so many bytes of one of the two.
+  static void* reserve(Tensor& part, size_t bytes, Device& device);
 };
 
 // Places for buffers whose lives, from call `first` to call `last`, may not overlap in memory.
@@ -56,14 +57,14 @@ class Replay {
                const std::unordered_map<uint64_t, size_t>& bytes);
   void run_once(size_t count);
   void follow();
-  void run_again(size_t call, gd_status first);
+  void run_again(size_t call, gd_status first, int64_t wanted);
   void run_calls();
   bool run_graph();
 
   Device& device_;
   std::shared_ptr<Arena> arena_;
-  size_t arena_bytes_ = 0;
-  void* arena_bound_ = nullptr;
+  size_t arena_bytes_ = 0, scratch_bytes_ = 0;  // scratch: the most that a call wanted
+  void *arena_bound_ = nullptr, *scratch_bound_ = nullptr;
   std::vector<std::pair<uint32_t, size_t>> arena_views_{};  // and their places
   std::vector<Binding> bindings_{};
   std::unordered_map<uint64_t, uint32_t> binding_of_{};  // by buffer

@@ -263,10 +263,12 @@ gd_status slot_scatter_add(gd_device* d, gd_stream* stream, const gd_call* c, gd
   copy.dtype = GD_F32;
   copy.offset = 0;
   copy.strides = dense;
-  gd_call widen{sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &out, &copy, nullptr, nullptr, nullptr};
+  gd_call widen{sizeof(gd_call), GD_COPY, 0,       1,       1,       0, 0,      &out,
+                &copy,           nullptr, nullptr, nullptr, nullptr, 0, nullptr};
   if (gd_status s = slot_copy(d, stream, &widen, e)) return s;
   scatter_into(d, index, source, copy, axis);
-  gd_call narrow{sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &copy, &out, nullptr, nullptr, nullptr};
+  gd_call narrow{sizeof(gd_call), GD_COPY, 0,       1,       1, 0,      0, &copy, &out,
+                 nullptr,         nullptr, nullptr, nullptr, 0, nullptr};
   return slot_copy(d, stream, &narrow, e);
 }
 

@@ -14,6 +14,11 @@ struct Refusal {
   char text[sizeof(gd_error::text)];
 };
 
+// Ends a slot that has too little scratch memory.
+struct ScratchWanted {
+  int64_t bytes;
+};
+
 // Throws a Refusal, with a text in the manner of printf that is cut to its room.
 [[noreturn]] void refuse(gd_status code, int32_t native, const char* format, ...)
     __attribute__((format(printf, 3, 4), noinline));

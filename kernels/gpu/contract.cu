@@ -240,12 +240,15 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
   c.aligned[kB] = aligned(c, kB);
   c.out_along_rows = closer(c, kOut, kRows, kColumns);
   choose_way(run, c, scales, algebra);
-  while (is_library(c.way)) {
-    if (contract_by_library(run, c, scales)) {
-      if (scales.ends) apply_statement(run);
-      return;
-    }
-    choose_way(run, c, scales, algebra);  // the library refuses it from now on
+  bool done = false;
+  while (is_library(c.way) && !done) {
+    done = contract_by_library(run, c, scales);
+    if (!done) choose_way(run, c, scales, algebra);  // the library refuses it from now on
+  }
+  if (int32_t* const way = run.call.raw().way) *way = c.way;
+  if (done) {
+    if (scales.ends) apply_statement(run);
+    return;
   }
 
   if (algebra != GD_STANDARD)

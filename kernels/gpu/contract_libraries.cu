@@ -223,6 +223,10 @@ std::string named_libraries_lack(gd_device& d) {
   return lack;
 }
 
+std::string libraries_text(gd_device& d) {
+  return gemm_library(d).text() + "\n" + tensor_library(d).text() + "\n";
+}
+
 std::string library_refuses(const Run& run, const Contraction& c, const Scales& s, int32_t way) {
   const char* why = in_common(c, s);
   if (*why) return why;

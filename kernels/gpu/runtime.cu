@@ -1,4 +1,4 @@
-// Errors of the vendor's library, scratch memory, complaints of kernels.
+// Errors of the vendor's library, complaints of kernels.
 #include "kernels/gpu/runtime.hpp"
 
 #include "kernels/gpu/errors.hpp"
@@ -62,29 +62,6 @@ void check(gd_device* device, Error e, const char* what) {
 }  // namespace gradus::gpu
 
 using namespace gradus::gpu;
-
-void* gd_device::scratch(size_t bytes, const char* what) {
-  if (bytes <= scratch_bytes_) return scratch_;
-  if (capturing)
-    refuse(GD_CAPTURE, 0, "%s: scratch memory would grow while a graph is captured", name);
-  size_t size = bytes < 2 * scratch_bytes_ ? 2 * scratch_bytes_ : bytes;
-  if (!captured && scratch_) {
-    check(this, GPU(Free)(scratch_), "giving back scratch memory");  // waits for what uses it
-    scratch_ = nullptr;
-    scratch_bytes_ = 0;
-  }
-  void* more = nullptr;
-  Error e = GPU(Malloc)(&more, size);
-  if (status_of(e) == GD_OOM && size > bytes) {
-    (void)GPU(GetLastError)();
-    e = GPU(Malloc)(&more, size = bytes);
-  }
-  check(this, e, what);
-  if (scratch_) old_scratch_.push_back(scratch_);
-  scratch_ = more;
-  scratch_bytes_ = size;
-  return scratch_;
-}
 
 void gd_device::wait() {
   if (may_complain)

@@ -1,4 +1,4 @@
-// A device of this module while it runs: its stream, scratch memory and what has gone wrong on it;
+// A device of this module while it runs: its stream and what has gone wrong on it;
 // and Run, what a slot is given. Errors of the vendor's library become refusals here.
 // Threads: calls of one device are ordered by its lock.
 #pragma once
@@ -44,7 +44,6 @@ struct gd_device {
   gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
   bool may_complain = false;  // a kernel that can complain ran since the last look
   bool capturing = false;
-  bool captured = false;  // a graph may use what was scratch memory then
   // Null until a contraction asks for them (contract_libraries.cu).
   gradus::gpu::GemmLibrary* gemm_library = nullptr;
   gradus::gpu::TensorLibrary* tensor_library = nullptr;
@@ -53,9 +52,6 @@ struct gd_device {
   char why_lost[200] = "";
   std::mutex mutex;
 
-  // Scratch memory for one call; grown by need, kept. Older pieces stay if there is a captured
-  // graph, which may use them.
-  void* scratch(size_t bytes, const char* what);
   // Waits for the stream and says what kernels complained about.
   void wait();
   void lose(const char* what, const char* error);
@@ -67,9 +63,6 @@ struct gd_device {
   void forget(gradus::gpu::Stream stream);  // which is about to be destroyed
 
  private:
-  void* scratch_ = nullptr;
-  size_t scratch_bytes_ = 0;
-  std::vector<void*> old_scratch_;
   struct Staging {
     std::mutex mutex;
     void* data[2] = {};
@@ -113,11 +106,13 @@ struct Run {
   Stream stream;
   Call& call;
 
-  // Scratch memory, cut into pieces: each call gives the next one, aligned to 256 bytes.
+  // The call's scratch memory, cut into pieces: take() gives the next one, 256 bytes or a multiple
+  // after the last. Made before anything is launched: a call that has too little ends here.
   class Scratch {
    public:
-    Scratch(const Run& run, size_t bytes)
-        : at_(static_cast<char*>(run.device.scratch(bytes, "scratch"))) {}
+    Scratch(const Run& run, size_t bytes) : at_(static_cast<char*>(run.call.raw().scratch)) {
+      if (bytes > run.call.raw().scratch_bytes) throw ScratchWanted{int64_t(bytes)};
+    }
     template <class T>
     T* take(int64_t count) {
       T* out = reinterpret_cast<T*>(at_);

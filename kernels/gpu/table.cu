@@ -36,6 +36,9 @@ gd_status guarded(gd_error* error, F&& f) noexcept {
   try {
     f();
     return GD_OK;
+  } catch (const ScratchWanted& w) {
+    error->wanted = w.bytes;
+    return fill_error(error, GD_SCRATCH, 0, "the call wants scratch memory");
   } catch (const Refusal& r) {
     return fill_error(error, r.code, r.native, r.text);
   } catch (const std::bad_alloc&) {
@@ -169,6 +172,10 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
 
 void close(gd_device*) {}
 
+gd_status libraries(gd_device* d, char* text, size_t size, gd_error* error) {
+  return on(d, error, [&] { std::snprintf(text, size, "%s", libraries_text(*d).c_str()); });
+}
+
 // ---- memory
 
 gd_status alloc(gd_device* d, size_t bytes, void** out, gd_error* error) {
@@ -267,7 +274,7 @@ gd_status capture_begin(gd_device* d, gd_stream* s, gd_error* error) {
     d->wait();
     check(d, GPU(StreamBeginCapture)(stream_of(d, s), GPU(StreamCaptureModeThreadLocal)),
           "beginning a capture");
-    d->capturing = d->captured = true;
+    d->capturing = true;
   });
 }
 gd_status capture_end(gd_device* d, gd_stream* s, void** out, gd_error* error) {
@@ -340,6 +347,7 @@ gd_table make_table() {
   t.open = open;
   t.close = close;
   t.capabilities = capabilities;
+  t.libraries = libraries;
   t.alloc = alloc;
   t.free = free_memory;
   t.copy = copy_bytes;

@@ -166,8 +166,9 @@ gd_status apply_statement(gd_device* d, const gd_call* c, gd_error* e) {
     b->value(&at, &step, at, n, params);
     return GD_OK;
   }
-  const gd_call then{sizeof(gd_call), GD_POINTWISE, op,     1,       1,      c->n_doubles - 4, 0,
-                     c->out,          c->out,       params, nullptr, nullptr};
+  const gd_call then{sizeof(gd_call), GD_POINTWISE, op,     1,       1,       c->n_doubles - 4, 0,
+                     c->out,          c->out,       params, nullptr, nullptr, nullptr,          0,
+                     nullptr};
   return d->pointwise(d, nullptr, &then, e);
 }
 gd_status run(gd_device* d, const gd_call* c, const Contraction& x, gd_error* e) {

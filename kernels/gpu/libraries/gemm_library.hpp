@@ -33,6 +33,7 @@ class GemmLibrary {
   GemmLibrary(const GemmLibrary&) = delete;
 
   const std::string& why() const { return library_.why(); }
+  std::string text() const { return library_.text("cublasLtGetVersion"); }
   // The kept plan, or a new one if there is none and `make`; else null.
   Plan* plan(const MatrixProduct&, bool make);
   // The library's status.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 #include <sstream>
 #include <unistd.h>
 
@@ -96,6 +97,16 @@ void Library::open(const std::vector<std::string>& paths) {
 
 void Library::refuse(const std::string& why) {
   if (why_.empty()) why_ = title_ + (path_.empty() ? "" : " (" + path_ + ")") + ": " + why;
+}
+
+std::string Library::text(const char* version_symbol) const {
+  if (!why_.empty()) return why_;
+  std::string out = title_;
+  if (void* const symbol = symbol_at(version_symbol))
+    out += " " + std::to_string(reinterpret_cast<size_t (*)()>(symbol)());
+  const link_map* map = nullptr;
+  const bool found = ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 && map && *map->l_name;
+  return out + ", " + (found ? map->l_name : path_.c_str());
 }
 
 void* Library::symbol_at(const char* symbol) const {

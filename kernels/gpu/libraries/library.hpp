@@ -31,6 +31,8 @@ class Library {
   Library(const char* title, const LibrarySearch&);
   // "" if it is open and has all that was asked of it.
   const std::string& why() const { return why_; }
+  // A line for people: title, version as the vendor counts and file, or why().
+  std::string text(const char* version_symbol) const;
   bool has(const char* symbol) const { return symbol_at(symbol) != nullptr; }
   // What is missing becomes why().
   void refuse(const std::string& why);
@@ -50,6 +52,8 @@ class Library {
 
 // Opens those that the device config names by a path: why they can't be used, "" if they all can.
 std::string named_libraries_lack(gd_device&);
+// Opens all and says of each which it is, a line each.
+std::string libraries_text(gd_device&);
 
 // cuBLASLt, cuTENSOR and hipTensor share their status numbers: "NOT_SUPPORTED (15)".
 std::string status_text(int status);

@@ -8,8 +8,8 @@ namespace {
 
 using namespace cutensor;
 
-constexpr int64_t kAlignment = 128;                     // the most that kernels ask for
-constexpr uint64_t kMostWorkspace = uint64_t(1) << 28;  // scratch memory is kept
+constexpr int64_t kAlignment = 128;  // the most that kernels ask for
+constexpr uint64_t kMostWorkspace = uint64_t(1) << 28;
 
 bool is_wide(int32_t dtype) { return dtype == GD_F64 || dtype == GD_C128; }
 

@@ -30,6 +30,9 @@ class TensorLibrary {
   TensorLibrary(const TensorLibrary&) = delete;
 
   const std::string& why() const { return library_.why(); }
+  std::string text() const {
+    return library_.text(hip_ ? "hiptensorGetVersion" : "cutensorGetVersion");
+  }
   // The kept plan, or a new one if there is none and `make`; else null.
   Plan* plan(const TensorContraction&, bool make);
   // The library's status.
