@@ -210,7 +210,7 @@ TEST_CASE("tuning: gradus tune measures a config's contractions and training tak
     const TunedWay& way = kept.ways.at(class_named(events[k]["class"]));
     CHECK(way_text(way.op) == events[k]["way"].get<std::string>());
     CHECK(way.microseconds <= way.own);
-    CHECK(events[k]["ways_us"].size() > 0);
+    CHECK(events[k]["ways_us"].is_object());  // none, if no other way came near
   }
 
   CHECK(tune("small.json --device cpu").out.find("one way of contracting") != std::string::npos);
