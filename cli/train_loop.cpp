@@ -5,8 +5,9 @@
 #include "cli/interrupt.hpp"
 #include "cli/provenance.hpp"
 #include "engine/io/file.hpp"
+#include "engine/io/options.hpp"
 
-#include <cstdlib>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 namespace gradus::cli {
@@ -26,6 +27,17 @@ std::string maker(Device& device) {
 std::string entry(const Metadata& m, const char* key) {
   const auto it = m.find(key);
   return it == m.end() ? std::string() : it->second;
+}
+
+// An entry of the metadata that is a number, 0 or more.
+template <class T>
+T number(const RunFolder::Checkpoint& c, const char* key) {
+  const std::string text = entry(c.state.metadata, key);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0))
+    fail(ErrorKind::io, c.file, key, ": expected a number, got ", shown(text));
+  return value;
 }
 
 }  // namespace
@@ -58,14 +70,16 @@ void TrainLoop::restore(const RunFolder::Checkpoint& checkpoint) {
   if (trainer_.epoch() > experiment_.epochs)
     fail(ErrorKind::config, "epochs", "the run has trained for ", trainer_.epoch(),
          " epochs already, ", experiment_.epochs, " were asked for");
-  if (!folder_->cut_metrics(std::atoll(entry(m, "metrics_bytes").c_str())))
-    reporter_.notice(
-        "gradus: metrics.jsonl is shorter than it was at the checkpoint; lines are missing");
-  else if (crc32_text(folder_->metrics_crc()) != entry(m, "metrics_crc32"))
-    reporter_.notice(
-        "gradus: metrics.jsonl is not what it was at the checkpoint; curves may be wrong");
-  seconds_before_ = std::atof(entry(m, "seconds").c_str());
-  step_seconds_ = std::atof(entry(m, "step_seconds").c_str());
+  metrics_damaged_ = entry(m, "metrics_damaged");
+  const bool shorter = !folder_->cut_metrics(number<int64_t>(checkpoint, "metrics_bytes"));
+  if (shorter || crc32_text(folder_->metrics_crc()) != entry(m, "metrics_crc32")) {
+    if (metrics_damaged_.empty()) metrics_damaged_ = join(trainer_.steps());
+    reporter_.notice(join("gradus: metrics.jsonl is ", shorter ? "shorter than" : "not what",
+                          " it was at the checkpoint; ",
+                          shorter ? "lines are missing" : "curves may be wrong"));
+  }
+  seconds_before_ = number<double>(checkpoint, "seconds");
+  step_seconds_ = number<double>(checkpoint, "step_seconds");
   saved_step_ = trainer_.steps();
   const std::string now = maker(device_), then = entry(m, "maker");
   if (now != then)
@@ -80,6 +94,7 @@ void TrainLoop::save() {
   Metadata m = trainer_.numbers();
   m["metrics_bytes"] = join(folder_->metrics_bytes());
   m["metrics_crc32"] = crc32_text(folder_->metrics_crc());
+  if (!metrics_damaged_.empty()) m["metrics_damaged"] = metrics_damaged_;
   m["seconds"] = join(seconds());
   m["step_seconds"] = join(step_seconds_);
   m["maker"] = maker(device_);

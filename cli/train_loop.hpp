@@ -40,8 +40,9 @@ class TrainLoop {
   Reporter& reporter_;
   RunFolder* folder_;
   Clock::time_point begin_ = Clock::now();
-  double seconds_before_ = 0;  // of earlier sessions of this run
-  double step_seconds_ = 0;    // spent in steps, up to the last pause
+  double seconds_before_ = 0;      // of earlier sessions of this run
+  std::string metrics_damaged_{};  // the step before which metrics.jsonl was damaged, if it was
+  double step_seconds_ = 0;        // spent in steps, up to the last pause
   Clock::time_point going_since_{};
   bool going_ = false;
   bool said_why_ = false;      // that steps are not captured

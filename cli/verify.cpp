@@ -158,9 +158,11 @@ class Verifier {
   std::string metrics(const std::string& folder) {
     const std::string path = path_in(folder, "metrics.jsonl");
     const bool any = fs::exists(path);
-    if (!any && newest_.empty()) return "nothing was written yet";
+    if (!any && !newest_.contains("metrics_bytes")) return "nothing was written yet";
     const std::string text = read_file(path, kMaxMetrics);
-    if (!newest_.empty()) {
+    if (const std::string& before = newest_["metrics_damaged"]; !before.empty())
+      fail(ErrorKind::io, path, "damaged before the run went on at step ", before);
+    if (newest_.contains("metrics_bytes")) {
       const size_t known = std::strtoull(newest_["metrics_bytes"].c_str(), nullptr, 10);
       if (text.size() < known)
         fail(ErrorKind::io, path, "has ", text.size(), " bytes, the checkpoint of step ",

@@ -4,6 +4,7 @@
 // part are places of the outer one.
 #include "ops/checkpoint.hpp"
 
+#include "engine/batch.hpp"
 #include "engine/random.hpp"
 
 #include <condition_variable>
@@ -173,6 +174,10 @@ void Part::forget() {
 
 Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inputs) {
   if (!grad_enabled()) return f(inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined() && is_batched(inputs[i]))
+      fail(ErrorKind::autograd, "checkpoint", "input ", int64_t(i), " ", inputs[i].sizes(),
+           " is one example of a vmap; checkpoint the function that calls vmap instead");
   auto part = std::make_shared<Part>();
   part->f = std::move(f);
   part->keep(inputs);

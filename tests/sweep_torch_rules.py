@@ -76,6 +76,16 @@ def as_near(d):
     return worst(d.got) <= 2 * worst(d.expected)
 
 
+def scores_rounded(d):
+    """Are f32 values of attention off by no more than two roundings of the scores, which are exponents?"""
+    if d.op != "scaled_dot_product_attention" or d.what != "value" or d.got.dtype != torch.float32:
+        return False
+    q, k, v, *mask = [x.double() for x in d.case.inputs]
+    scores = q @ k.mT / q.shape[-1] ** 0.5 + sum(mask)
+    off = (d.got.double() - d.expected.double()).abs().max()
+    return bool(off <= 2 * torch.finfo(torch.float32).eps * scores.abs().max() * v.abs().max())
+
+
 NARROW = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
           torch.complex64: torch.complex128}
 # Functions in pieces.
@@ -152,6 +162,7 @@ EXPLAINED = [
     ("norm-of-nothing", lambda d: d.op == "group_norm" and d.what == "accepts" and d.case.inputs[0].numel() == 0
      and "to be greater than" in d.text),
     ("f32-rounding", as_near),
+    ("scores-rounded", scores_rounded),
     ("ndtr-tail", lambda d: d.op == "ndtr" and d.what == "value" and everywhere(
         d, (d.got.double() - torch.erfc(-d.case.inputs[0].double() / 2 ** 0.5) / 2).abs()
         <= TOLERANCE[NAMES[d.got.dtype]] * d.got)),

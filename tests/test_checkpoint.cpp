@@ -2,6 +2,7 @@
 // tensors, threads. The plain cases are in test_hooks.cpp and test_hook_edges.cpp.
 #include "engine/random.hpp"
 #include "ops/checkpoint.hpp"
+#include "ops/vmap.hpp"
 #include "tests/helpers.hpp"
 #include "tests/lua_helpers.hpp"
 
@@ -9,6 +10,7 @@
 
 using namespace gradus;
 using namespace gradus::testing;
+using gradus::test::error_text;
 using gradus::test::says;
 
 TEST_CASE("checkpoint: what the first run recorded may die while the second runs") {
@@ -170,4 +172,17 @@ TEST_CASE("checkpoint: walked by several threads at once") {
   for (std::thread& t : threads) t.join();
   CHECK(right == 80);
   CHECK(runs == 2);
+}
+
+TEST_CASE("checkpoint: inside of a vmap it says what to do instead") {
+  const Tensor x = leaf(f64({1, 2, 3, 4}, {2, 2}));
+  const auto part = [](const Tensors& in) { return Tensors{in[0] * sin(in[0])}; };
+  CHECK(error_text(
+            ErrorKind::autograd,
+            [&] { func::vmap([&](const Tensors& in) { return checkpoint(part, in); })({x}); }) ==
+        "checkpoint: input 0 (2,) is one example of a vmap; checkpoint the function that calls "
+        "vmap instead");
+  const Tensors y = checkpoint([&](const Tensors& in) { return func::vmap(part)(in); }, {x});
+  backward(sum(y[0]));
+  CHECK(values(x.grad())[1] == doctest::Approx(std::sin(2) + 2 * std::cos(2)));
 }

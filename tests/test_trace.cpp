@@ -303,6 +303,12 @@ TEST_CASE("trace: a file is believed nothing") {
         "t: tensor \"more\" belongs to nothing");
   CHECK(with([](Json&, Safetensors& p) { p.metadata["format"] = "gradus.trace/2"; }) ==
         "t: is no recorded step: format \"gradus.trace/2\", expected \"gradus.trace/1\"");
+  Safetensors stepless = parse_safetensors(good, "t");
+  stepless.metadata.erase("step");
+  CHECK(error_of([&] {
+          const std::string file = safetensors_bytes(stepless.tensors, stepless.metadata, "t");
+          audit::parse_trace(file, "t", default_device());
+        }) == "t: is damaged: its metadata lack the entry \"step\"");
   // Cut short anywhere, it is an error, and no crash.
   for (size_t n = 0; n < good.size(); n += 1 + n / 16)
     CHECK(error_of([&] {

@@ -163,6 +163,7 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
   };
   damaged("config.json", "\"seed\": 5", "\"seed\": 4", "seed: is 4, in origins.json it is 5");
   damaged("config.json", "\"seed\"", "\"sead\"", "sead: unknown key");
+  damaged("config.json", "\"seed\": 5,", "", "seed: is 1, in origins.json it is 5");
   damaged("metrics.jsonl", "\"step\":3", "\"step\":2", "damaged: the CRC-32 of its first ");
   damaged("summary.json", "\"steps\": 6", "\"steps\": 7", "damaged: its values give the CRC-32 ");
   damaged("model.safetensors", "gradus.model/2", "gradus.model/1", "damaged: it is no longer as");
@@ -199,6 +200,22 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
                           {"text", events[0]["text"]}});
   CHECK(events.back() ==
         Json{{"event", "result"}, {"path", o.out}, {"whole", false}, {"files", 6}, {"damaged", 2}});
+}
+
+TEST_CASE("verify: metrics that were damaged stay so when the run has gone on") {
+  const TempFolder folder;
+  cli::TrainOptions o = train_options(folder, kTiny, "run");
+  train(o);
+  unfinished(o.out);
+  fs::remove(o.out + "/" + kNewest);
+  const std::string path = o.out + "/metrics.jsonl";
+  std::string text = read_file(path);
+  text.replace(text.find("\"step\":3"), 8, "\"step\":2");
+  std::ofstream(path, std::ios::binary) << text;
+  o.resume = true;
+  check_has(train(o).err, "metrics.jsonl is not what it was at the checkpoint");
+  CHECK(verify(o.out).code == 3);
+  check_has(verify(o.out).out, "/metrics.jsonl: damaged before the run went on at step 4\n");
 }
 
 TEST_CASE("verify: runs that go on, and files by themselves") {

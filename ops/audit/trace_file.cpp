@@ -205,7 +205,9 @@ class Reader {
  public:
   Reader(Safetensors s, const std::string& file) : file_(file) {
     const auto format = s.metadata.find("format");
-    if (format == s.metadata.end() || format->second != kFormat || !s.metadata.contains("step"))
+    if (format != s.metadata.end() && format->second == kFormat && !s.metadata.contains("step"))
+      fail(ErrorKind::io, file, "is damaged: its metadata lack the entry \"step\"");
+    if (format == s.metadata.end() || format->second != kFormat)
       fail(ErrorKind::io, file, "is no recorded step: format ",
            format == s.metadata.end() ? "is missing" : '"' + format->second + '"', ", expected \"",
            kFormat, "\"");
