@@ -6,6 +6,7 @@
 #include "engine/wrap/upload.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -43,25 +44,36 @@ std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch) {
   return order;
 }
 
-void HostBatch::gather(const Dataset& data, const Samples& set, std::span<const int64_t> indices) {
+void HostBatch::gather(const Form& form, const Samples& set, std::span<const int64_t> indices) {
   static const std::array<float, 256> unit = unit_table();
-  const auto inputs_each = size_t(data.inputs_each()), labels_each = size_t(data.labels_each());
-  (data.sequences ? tokens.resize(indices.size() * inputs_each)
-                  : pixels.resize(indices.size() * inputs_each));
-  labels.clear();
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const uint8_t* from = set.inputs.data() + size_t(indices[k]) * inputs_each;
-    if (data.sequences)
-      std::copy(from, from + inputs_each, tokens.data() + k * inputs_each);
-    else
-      for (size_t i = 0; i < inputs_each; ++i) pixels[k * inputs_each + i] = unit[from[i]];
-    const int32_t* label = set.labels.data() + size_t(indices[k]) * labels_each;
-    labels.insert(labels.end(), label, label + labels_each);
+  const auto rows = [&](const auto& from, auto& to, int64_t each, const auto& meant) {
+    to.resize(indices.size() * size_t(each));
+    auto out = to.begin();
+    for (const int64_t i : indices) {
+      const auto begin = from.begin() + i * each;
+      out = std::transform(begin, begin + each, out, meant);
+    }
+  };
+  const int64_t inputs_each = form.inputs_each(), targets_each = form.targets_each();
+  if (const auto* pixels = std::get_if<Pixels>(&set.inputs))
+    rows(*pixels, numbers, inputs_each, [](uint8_t v) { return unit[v]; });
+  else if (const auto* x = std::get_if<Numbers>(&set.inputs))
+    rows(*x, numbers, inputs_each, std::identity());
+  else
+    rows(std::get<Tokens>(set.inputs), tokens, inputs_each, std::identity());
+  if (const auto* y = std::get_if<Numbers>(&set.targets)) {
+    rows(*y, told, targets_each, std::identity());
+    counted = int64_t(indices.size());
+    return;
   }
+  rows(set.labels(), labels, targets_each, std::identity());
   counted = int64_t(labels.size()) - std::count(labels.begin(), labels.end(), kNoLabel);
 }
 const void* HostBatch::inputs() const {
-  return tokens.empty() ? static_cast<const void*>(pixels.data()) : tokens.data();
+  return tokens.empty() ? static_cast<const void*>(numbers.data()) : tokens.data();
+}
+const void* HostBatch::targets() const {
+  return labels.empty() ? static_cast<const void*>(told.data()) : labels.data();
 }
 
 // The batch that is on its way. Two uploads by turns: a step may still be about to take one batch
@@ -82,17 +94,19 @@ struct Batches::Ahead {
   Worker worker;  // the last, so it ends before what it works on
 };
 
-Batches::Batches(const Dataset& data, const Samples& set, Device& device)
-    : data_(data), set_(set), device_(device) {}
+Batches::Batches(const Form& form, const Samples& set, Device& device)
+    : form_(form), set_(set), device_(device) {}
 Batches::~Batches() = default;
 
 Batches::Batch& Batches::of_size(int64_t n) {
   for (Batch& b : batches_)
-    if (b.labels.size(0) == n) return b;
-  const DType dtype = data_.sequences ? DType::i64 : DType::f32;
-  const Shape labels = data_.sequences ? Shape{n, data_.labels_each()} : Shape{n};
-  return batches_.emplace_back(Batch{Tensor::empty({n, data_.inputs_each()}, dtype, device_),
-                                     Tensor::empty(labels, DType::i64, device_), 0});
+    if (b.size() == n) return b;
+  const DType dtype = form_.sequences() ? DType::i64 : DType::f32;
+  Shape targets{n};
+  if (!form_.classifies() || !form_.target_sizes.empty()) targets.push_back(form_.targets_each());
+  return batches_.emplace_back(
+      Batch{Tensor::empty({n, form_.inputs_each()}, dtype, device_),
+            Tensor::empty(targets, form_.classifies() ? DType::i64 : DType::f32, device_), 0});
 }
 
 const Batches::Batch& Batches::fill(std::span<const int64_t> indices) {
@@ -103,9 +117,9 @@ const Batches::Batch& Batches::fill(std::span<const int64_t> indices) {
     batch.counted = ahead_->host.counted;
     return batch;
   }
-  here_.gather(data_, set_, indices);
+  here_.gather(form_, set_, indices);
   upload(batch.inputs, here_.inputs());
-  upload(batch.labels, here_.labels.data());
+  upload(batch.targets, here_.targets());
   batch.counted = here_.counted;
   return batch;
 }
@@ -115,14 +129,14 @@ void Batches::prefetch(std::span<const int64_t> indices) {
   if (!ahead_) ahead_ = std::make_unique<Ahead>(device_);
   ahead_->worker.wait();
   const Batch& batch = of_size(int64_t(indices.size()));
-  const size_t inputs = batch.inputs.bytes(), labels = batch.labels.bytes();
-  ahead_->uploads[ahead_->turn].reserve(Upload::room(inputs) + Upload::room(labels));
+  const size_t inputs = batch.inputs.bytes(), targets = batch.targets.bytes();
+  ahead_->uploads[ahead_->turn].reserve(Upload::room(inputs) + Upload::room(targets));
   ahead_->indices.assign(indices.begin(), indices.end());
   ahead_->sent = false;
-  ahead_->worker.begin([a = ahead_.get(), this, inputs, labels] {
-    a->host.gather(data_, set_, a->indices);
+  ahead_->worker.begin([a = ahead_.get(), this, inputs, targets] {
+    a->host.gather(form_, set_, a->indices);
     const std::array<Upload::Piece, 2> pieces{
-        {{a->host.inputs(), inputs}, {a->host.labels.data(), labels}}};
+        {{a->host.inputs(), inputs}, {a->host.targets(), targets}}};
     a->uploads[a->turn].put(pieces);
     a->sent = true;
   });

@@ -18,25 +18,27 @@ std::vector<int64_t> epoch_order(int64_t n, uint64_t seed, int64_t epoch);
 
 // Samples as a batch's tensors hold them.
 struct HostBatch {
-  std::vector<float> pixels;
+  std::vector<float> numbers, told;
   std::vector<int64_t> tokens, labels;
-  int64_t counted = 0;  // labels that are not kNoLabel
+  int64_t counted = 0;  // targets that count
 
-  void gather(const Dataset& data, const Samples& set, std::span<const int64_t> indices);
+  void gather(const Form& form, const Samples& set, std::span<const int64_t> indices);
   const void* inputs() const;
+  const void* targets() const;
 };
 
 class Batches {
  public:
-  // `set` is a part of `data`; both must outlive this.
-  Batches(const Dataset& data, const Samples& set, Device& device);
+  // `set` holds samples of this form; both must outlive this.
+  Batches(const Form& form, const Samples& set, Device& device);
   ~Batches();
 
   struct Batch {
-    Tensor inputs;        // images (n, pixels) f32 in [0, 1], or tokens (n, length) i64
-    Tensor labels;        // (n,) i64, of sequences (n, length)
-    int64_t counted = 0;  // labels that are not kNoLabel
-    std::array<Tensor, 2> tensors() const { return {inputs, labels}; }
+    Tensor inputs;        // pixels in [0, 1] or numbers (n, each) f32, or tokens (n, length) i64
+    Tensor targets;       // labels (n,) i64, of sequences (n, length); or numbers (n, each) f32
+    int64_t counted = 0;  // targets that count
+    int64_t size() const { return targets.size(0); }
+    std::array<Tensor, 2> tensors() const { return {inputs, targets}; }
   };
   // The samples of these indices. The tensors are overwritten by the next batch of the same size.
   const Batch& fill(std::span<const int64_t> indices);
@@ -48,7 +50,7 @@ class Batches {
   struct Ahead;
   Batch& of_size(int64_t n);
 
-  const Dataset& data_;
+  const Form& form_;
   const Samples& set_;
   Device& device_;
   std::deque<Batch> batches_;  // one per size that occurs: full, and the last of an epoch

@@ -48,14 +48,16 @@ std::string drawing(const uint8_t* pixels, int64_t rows, int64_t cols) {
 void show_guess(Trainer& trainer, const Dataset& data, Device& device, std::ostream& out) {
   const NoGrad no_grad;
   Batches batches(data, data.test, device);
-  const auto five = std::find(data.test.labels.begin(), data.test.labels.end(), 5);
-  const int64_t shown[] = {five == data.test.labels.end() ? 0 : five - data.test.labels.begin()};
+  const auto five = std::find(data.test.labels().begin(), data.test.labels().end(), 5);
+  const int64_t shown[] = {five == data.test.labels().end() ? 0
+                                                            : five - data.test.labels().begin()};
   trainer.network().set_training(false);
   const Tensor p = softmax(trainer.network().forward(batches.fill(shown).inputs), -1);
   trainer.network().set_training(true);
   const int64_t guess = argmax(p).item_integer();
-  out << "   A test image, drawn as " << data.test.labels[size_t(shown[0])] << ":\n\n"
-      << drawing(data.test.inputs.data() + shown[0] * data.inputs_each(), data.rows, data.cols)
+  out << "   A test image, drawn as " << data.test.labels()[size_t(shown[0])] << ":\n\n"
+      << drawing(data.test.pixels().data() + shown[0] * data.inputs_each(), data.rows(),
+                 data.cols())
       << "\n   The network says " << guess << ", and is " << percent(amax(p).item())
       << " sure.\n\n";
 }

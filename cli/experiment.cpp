@@ -198,11 +198,11 @@ nn::Loss read_loss(const Json& v) {
   return loss;
 }
 
-void limit(Samples& set, int64_t count, int64_t inputs_each) {
+void limit(Samples& set, int64_t count, const Form& form) {
   if (count == 0 || count >= set.count) return;
   set.count = count;
-  set.inputs.resize(size_t(count * inputs_each));
-  set.labels.resize(size_t(count));
+  std::visit([&](auto& all) { all.resize(size_t(count * form.inputs_each())); }, set.inputs);
+  std::visit([&](auto& all) { all.resize(size_t(count * form.targets_each())); }, set.targets);
 }
 
 }  // namespace
@@ -282,8 +282,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
   e.provenance = config["provenance"].get<bool>();
   e.health = config["health"].get<int64_t>();
-  if (e.data.name == "copy" && e.data.idx.empty() && e.loss.kind != nn::Loss::Kind::cross_entropy &&
-      e.loss.kind != nn::Loss::Kind::nll)
+  if (e.data.name == "copy" && e.data.idx.empty() && !nn::takes_sequences(e.loss.kind))
     fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],
          " takes one label for each sample; for sequences there are cross_entropy and nll");
   return e;
@@ -298,22 +297,71 @@ Dataset load_data(const Experiment& experiment) {
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");
-  limit(data.train, config.train, data.inputs_each());
-  limit(data.test, config.test, data.inputs_each());
+  limit(data.train, config.train, data);
+  limit(data.test, config.test, data);
   return data;
 }
 
-nn::Sequential build_network(const Experiment& experiment, const Dataset& data, Device& device) {
-  const Shape one{1, data.inputs_each()};
-  Tensor probe = Tensor::zeros(one, data.sequences ? DType::i64 : DType::f32, device);
-  nn::Sequential network = build_layers(experiment.layers, probe, "layers");
-  if (experiment.precision.compute) network.set_compute(*experiment.precision.compute);
+namespace {
+
+std::string in_words(const std::vector<int64_t>& sizes) {
+  std::string out;
+  for (const int64_t n : sizes) out += (out.empty() ? "" : " x ") + std::to_string(n);
+  return out.empty() ? "1" : out;
+}
+
+// What comes into the first layer.
+std::string given_by(const Form& form) {
+  constexpr const char* kinds[] = {"pixels", "numbers", "tokens"};
+  const int64_t n = form.inputs_each();
+  std::string out = join("the data set ", form.name, " gives ", n, " ", kinds[int(form.kind)]);
+  if (n == 1) out.pop_back();
+  return out + (form.sizes.size() > 1 ? " (" + in_words(form.sizes) + ")" : "") + " for a sample";
+}
+
+void check_loss(const nn::Loss& loss, const Form& form) {
+  const std::string& name = nn::loss_names()[size_t(loss.kind)];
+  if (!form.classifies() && !nn::compares_numbers(loss.kind))
+    fail(ErrorKind::config, "loss", name, " tells classes apart, but ", form.name, " tells numbers",
+         form.target.empty() ? "" : " (" + form.target + ")",
+         ": \"loss\": \"mse\", or l1, smooth_l1, huber");
+  if (form.classifies() && !form.target_sizes.empty() && !nn::takes_sequences(loss.kind))
+    fail(ErrorKind::config, "loss", name,
+         " takes one label for each sample; for sequences there are cross_entropy and nll");
+}
+
+// Do the network's outputs fit what is told?
+void check_outputs(const Form& form, const Tensor& probe) {
   const Shape& out = probe.sizes();
-  const int64_t classes = probe.rank() > 0 ? probe.size(-1) : 0;
-  if (probe.rank() == 0 || probe.numel() != data.labels_each() * classes || classes < data.classes)
+  const int64_t last = probe.rank() > 0 ? probe.size(-1) : 0, needed = form.targets_each();
+  if (!form.classifies()) {
+    if (probe.numel() == needed) return;
     fail(ErrorKind::config, "model.layers", "the network gives ", out, " for one sample, the data ",
-         "set ", data.name, " needs ", data.sequences ? join(data.cols, " x ") : std::string(),
-         "at least ", data.classes, " classes");
+         "set ", form.name, " tells ", needed, needed == 1 ? " number" : " numbers",
+         form.target.empty() ? "" : " (" + form.target + ")", ": end with {\"linear\": ", needed,
+         "}");
+  }
+  if (probe.rank() > 0 && probe.numel() == needed * last && last >= form.classes) return;
+  fail(ErrorKind::config, "model.layers", "the network gives ", out, " for one sample, the data ",
+       "set ", form.name, " needs ", form.sequences() ? join(form.cols(), " x ") : std::string(),
+       "at least ", form.classes, " classes: end with {\"linear\": ", form.classes, "}");
+}
+
+}  // namespace
+
+nn::Sequential build_network(const Experiment& experiment, const Form& form, Device& device) {
+  check_loss(experiment.loss, form);
+  const Shape one{1, form.inputs_each()};
+  Tensor probe = Tensor::zeros(one, form.sequences() ? DType::i64 : DType::f32, device);
+  nn::Sequential network;
+  try {
+    network = build_layers(experiment.layers, probe, "layers");
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::shape && e.kind() != ErrorKind::value) throw;
+    fail(e.kind(), e.op(), e.message(), "; ", given_by(form));
+  }
+  if (experiment.precision.compute) network.set_compute(*experiment.precision.compute);
+  check_outputs(form, probe);
   return network;
 }
 

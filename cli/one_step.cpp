@@ -62,7 +62,7 @@ OneStep network_step(const OneStepConfig& config, Device& device,
   ready();
   const Tensor outputs = nn::outputs_of(network, batch.inputs);
   const Trace trace("loss");
-  OneStep step{{nn::loss_of(e.loss, outputs, batch.labels)}, network.parameters()};
+  OneStep step{{nn::loss_of(e.loss, outputs, batch.targets)}, network.parameters()};
   step.source = [resolved](const std::string& place) { return source_in(resolved, place); };
   return step;
 }

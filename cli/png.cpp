@@ -18,19 +18,22 @@ std::string chunk(const std::string& type_and_data) {
 
 }  // namespace
 
-std::string grey_png(std::span<const uint8_t> pixels, uint32_t rows, uint32_t cols) {
+std::string png_bytes(std::span<const uint8_t> pixels, uint32_t rows, uint32_t cols,
+                      uint32_t colours) {
+  const size_t line = size_t(cols) * colours;
   std::string lines;  // each begins with its filter: none
   for (uint32_t r = 0; r < rows; ++r) {
     lines += '\0';
-    lines.append(reinterpret_cast<const char*>(pixels.data()) + size_t(r) * cols, cols);
+    lines.append(reinterpret_cast<const char*>(pixels.data()) + r * line, line);
   }
   uLongf size = compressBound(uLong(lines.size()));
   std::string packed(size, '\0');
   compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
             reinterpret_cast<const Bytef*>(lines.data()), uLong(lines.size()), 9);
   packed.resize(size);
-  // 8 bits of grey; the only methods of compression and filtering that there are; not interlaced
-  const std::string form{8, 0, 0, 0, 0};
+  // 8 bits of grey or of red, green and blue; the only methods of compression and filtering that
+  // there are; not interlaced
+  const std::string form{8, colours == 1 ? '\0' : '\2', 0, 0, 0};
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR" + big_endian(cols) + big_endian(rows) + form) +
          chunk("IDAT" + packed) + chunk("IEND");
 }

@@ -46,8 +46,6 @@ int terminal_width(int fd) {
 
 }  // namespace
 
-std::string percent(double share) { return text("%.2f %%", 100 * share); }
-
 std::string short_number(double x) {
   const double a = std::abs(x);
   if (a >= 1e9) return text("%.3gG", x / 1e9);
@@ -86,10 +84,12 @@ std::string to_json(const SkipEvent& e) {
       .dump();
 }
 std::string to_json(const EpochEvent& e) {
-  Event j{
-      {"event", "epoch"}, {"epoch", e.epoch},       {"step", e.step},
-      {"loss", e.loss},   {"accuracy", e.accuracy}, {"train_loss", e.train_loss},
-      {"lr", e.lr},       {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second}};
+  Event j{{"event", "epoch"}, {"epoch", e.epoch}, {"step", e.step}};
+  add_to(j, e.score);
+  j["train_loss"] = e.train_loss;
+  j["lr"] = e.lr;
+  j["seconds"] = e.seconds;
+  j["samples_per_second"] = e.samples_per_second;
   if (e.skipped >= 0) {
     j["skipped"] = e.skipped;
     j["loss_scale"] = e.loss_scale;
@@ -97,11 +97,14 @@ std::string to_json(const EpochEvent& e) {
   return j.dump();
 }
 std::string to_json(const ResultEvent& e) {
-  return Event{{"event", "result"},      {"loss", e.loss},
-               {"accuracy", e.accuracy}, {"steps", e.steps},
-               {"seconds", e.seconds},   {"samples_per_second", e.samples_per_second},
-               {"device", e.device},     {"run_dir", e.run_dir}}
-      .dump();
+  Event j{{"event", "result"}};
+  add_to(j, e.score);
+  j["steps"] = e.steps;
+  j["seconds"] = e.seconds;
+  j["samples_per_second"] = e.samples_per_second;
+  j["device"] = e.device;
+  j["run_dir"] = e.run_dir;
+  return j.dump();
 }
 
 ProgressBar::ProgressBar(std::ostream& to)
@@ -158,9 +161,9 @@ void Reporter::skip(const SkipEvent& e) { json_line(to_json(e)); }
 
 void Reporter::epoch(const EpochEvent& e) {
   json_line(to_json(e));
-  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  accuracy %s  %s samples/s",
+  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  %s  %s samples/s",
               static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss,
-              e.loss, percent(e.accuracy).c_str(), short_number(e.samples_per_second).c_str()) +
+              e.score.loss, text_of(e.score).c_str(), short_number(e.samples_per_second).c_str()) +
          (e.skipped > 0 ? join("  ", e.skipped, " skipped") : std::string()));
 }
 
@@ -170,8 +173,8 @@ void Reporter::result(const ResultEvent& e) {
     out_ << to_json(e) << std::endl;
     return;
   }
-  out_ << "accuracy " << percent(e.accuracy) << ", loss " << short_number(e.loss)
-       << " on the test set after " << e.steps << " steps in " << duration(e.seconds) << " ("
+  out_ << text_of(e.score) << ", loss " << short_number(e.score.loss) << " on the test set after "
+       << e.steps << " steps in " << duration(e.seconds) << " ("
        << short_number(e.samples_per_second) << " samples/s on " << printable(e.device) << ")\n";
   if (!e.run_dir.empty()) out_ << "saved in " << printable(e.run_dir) << "\n";
   out_ << std::flush;

@@ -2,6 +2,8 @@
 // on a terminal. Events go to `out` with json, people's text to `err`; without json the result is
 // text on `out`. Knows the words of the events, not how their numbers come about.
 #pragma once
+#include "cli/score.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <ostream>
@@ -25,14 +27,14 @@ struct SkipEvent {  // a step without an update: a gradient overflowed
 };
 struct EpochEvent {
   int64_t epoch = 0, epochs = 0, step = 0;
-  double train_loss = 0;          // mean over the epoch
-  double loss = 0, accuracy = 0;  // on the test set
+  double train_loss = 0;  // mean over the epoch
+  Score score;            // on the test set
   double lr = 0, seconds = 0, samples_per_second = 0;
   int64_t skipped = -1;   // steps of the epoch; -1: the loss is not scaled
   double loss_scale = 0;  // at its end
 };
 struct ResultEvent {
-  double loss = 0, accuracy = 0;  // on the test set
+  Score score;  // on the test set
   int64_t steps = 0;
   double seconds = 0, samples_per_second = 0;
   std::string device, run_dir;
@@ -89,7 +91,6 @@ class Reporter {
   ProgressBar bar_;
 };
 
-std::string percent(double share);     // 0.9731 -> "97.31 %"
 std::string short_number(double x);    // four digits: "0.1234", "41.2k", "3.10M"
 std::string duration(double seconds);  // "4.2 s", "3:07 min", "1:02:03 h"
 

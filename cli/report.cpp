@@ -1,23 +1,20 @@
 // Reads what a run wrote into its folder, and asks its network about the test set.
 #include "cli/report_page.hpp"
 
-#include "cli/batches.hpp"
 #include "cli/commands.hpp"
 #include "cli/curves.hpp"
+#include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/provenance.hpp"
 #include "cli/report_health.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/session.hpp"
 #include "cli/train.hpp"
-#include "engine/graph.hpp"
 #include "engine/io/file.hpp"
-#include "ops/ops.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sstream>
 #include <unistd.h>
 
@@ -25,15 +22,13 @@ namespace gradus::cli {
 
 namespace {
 
-constexpr int64_t kPredicted = 500;  // samples in one batch
-
 bool exists(const std::string& file) { return ::access(file.c_str(), F_OK) == 0; }
 
 // What metrics.jsonl says.
 struct Metrics {
   std::vector<ReportEpoch> epochs;
   Chart loss{"loss", "step", {}, "step without an update: a gradient overflowed", {}, false};
-  Chart accuracy{"accuracy on the test set", "step", {}, "", {}, true};
+  Chart quality{"accuracy on the test set", "step", {}, "", {}, true};
   int64_t skipped = 0, unreadable = 0;
   std::vector<Json> health{};
   std::string failure{};            // of a run that came to numbers that are none
@@ -58,8 +53,7 @@ void add_epoch(const Json& e, const std::vector<ReportEpoch>& before, Metrics& m
   epoch.step = e.at("step").get<int64_t>();
   epoch.skipped = e.value("skipped", int64_t(0));
   epoch.train_loss = number_of(e, "train_loss");
-  epoch.loss = number_of(e, "loss");
-  epoch.accuracy = number_of(e, "accuracy");
+  epoch.score = score_from(e);
   epoch.lr = number_of(e, "lr");
   epoch.samples_per_second = number_of(e, "samples_per_second");
   epoch.seconds = number_of(e, "seconds");
@@ -96,12 +90,16 @@ Metrics read_metrics(const std::string& file) {
   Curve test{"test", Curve::Style::squares, {}}, right{"test", Curve::Style::squares, {}};
   for (const ReportEpoch& e : m.epochs) {
     mean.points.emplace_back(e.step, e.train_loss);
-    test.points.emplace_back(e.step, e.loss);
-    right.points.emplace_back(e.step, e.accuracy);
+    test.points.emplace_back(e.step, e.score.loss);
+    right.points.emplace_back(e.step, e.score.of_numbers ? e.score.r2 : e.score.accuracy);
+    if (e.score.of_numbers) {
+      m.quality.title = "R2 on the test set";
+      m.quality.percent = false;
+    }
   }
   m.skipped = int64_t(m.loss.events.size());
   m.loss.curves = {steps, mean, test};
-  m.accuracy.curves = {right};
+  m.quality.curves = {right};
   return m;
 }
 
@@ -115,20 +113,24 @@ std::vector<ReportEntry> config_of(const std::string& run_dir) {
   return out;
 }
 
+std::string result_words(const Score& s) {
+  return join(s.of_numbers ? text_of(s) + " on the test set"
+                           : percent(s.accuracy) + " of the test set right",
+              ", loss ", short_number(s.loss));
+}
+
 // How the run ended, or how far it has come.
 std::string headline(const Json& summary, const Metrics& m) {
   if (!summary.is_null()) {
     const Json& result = summary["result"];
-    return join(percent(result["accuracy"]), " of the test set right, loss ",
-                short_number(result["loss"]), ", after ", result["steps"].get<int64_t>(),
+    return join(result_words(score_from(result)), ", after ", result["steps"].get<int64_t>(),
                 " steps in ", duration(result["seconds"]), " on ",
                 result["device"].get<std::string>());
   }
   if (!m.failure.empty()) return "Failed. " + m.failure;
   if (m.epochs.empty()) return "Not finished: no epoch has ended yet.";
   const ReportEpoch& last = m.epochs.back();
-  return join("Not finished. After epoch ", last.epoch, ": ", percent(last.accuracy),
-              " of the test set right, loss ", short_number(last.loss), ".");
+  return join("Not finished. After epoch ", last.epoch, ": ", result_words(last.score), ".");
 }
 
 }  // namespace
@@ -138,34 +140,25 @@ std::string text_of(Device& device) {
   return join(device.name(), info.arch[0] ? ", " : "", info.arch, ", ", device.table().build);
 }
 
-Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
+Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& form,
                     const Samples& set, Device& device) {
-  const NoGrad no_grad;
-  network.set_training(false);
-  Batches batches(data, set, device);
-  std::vector<int64_t> all(static_cast<size_t>(set.count));
-  std::iota(all.begin(), all.end(), int64_t(0));
-  const bool probable =
-      loss.kind == nn::Loss::Kind::cross_entropy || loss.kind == nn::Loss::Kind::nll;
+  const bool probable = knows_probabilities(loss);
   Predictions out;
-  for (int64_t begin = 0; begin < set.count; begin += kPredicted) {
-    const int64_t n = std::min(kPredicted, set.count - begin);
-    const auto& batch = batches.fill({all.data() + begin, size_t(n)});
-    const Tensor outputs = cast(nn::outputs_of(network, batch.inputs), DType::f32);
-    const std::vector<float> y = outputs.to_vector<float>();
-    const int64_t rows = n * data.labels_each(), classes = outputs.numel() / rows;
+  each_output(network, form, set, device, [&](int64_t, int64_t n, std::span<const float> y) {
+    const int64_t rows = n * form.targets_each(), columns = int64_t(y.size()) / rows;
     for (int64_t r = 0; r < rows; ++r) {
-      const float* const row = y.data() + r * classes;
-      const float* const largest = std::max_element(row, row + classes);
-      out.said.push_back(int32_t(largest - row));
-      double sum = 0;
-      for (int64_t c = 0; probable && c < classes; ++c) sum += std::exp(double(row[c] - *largest));
-      if (probable) out.sure.push_back(float(1 / sum));
+      const std::span<const float> row = y.subspan(size_t(r * columns), size_t(columns));
+      if (!form.classifies()) {
+        out.numbers.push_back(form.target_scaling.back(row[0], size_t(r % form.targets_each())));
+        continue;
+      }
+      const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+      out.said.push_back(int32_t(best));
+      if (probable) out.sure.push_back(float(probabilities(row)[size_t(best)]));
     }
-  }
+  });
   for (size_t i = 0; i < out.said.size(); ++i)
-    if (set.labels[i] == kNoLabel) out.said[i] = kNoLabel;
-  network.set_training(true);
+    if (set.labels()[i] == kNoLabel) out.said[i] = kNoLabel;
   return out;
 }
 
@@ -179,7 +172,7 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   page.headline = headline(summary, m);
   page.cause = m.cause;
   if (!m.at_fault.empty() && exists(path_in(run_dir, m.at_fault))) page.at_fault = m.at_fault;
-  page.svg = to_svg({m.loss, m.accuracy});
+  page.svg = to_svg({m.loss, m.quality});
   page.epochs = m.epochs;
   try {
     page.health = health_section(m.health);
@@ -195,8 +188,9 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
                   {"speed", short_number(m.epochs.back().samples_per_second) + " samples/s"}};
   }
   if (data.data)
-    page.facts.emplace_back("data", join(data.data->name, ", ", data.data->test.count,
-                                         " test samples of ", data.data->classes, " classes"));
+    page.facts.emplace_back(
+        "data", join(data.data->name, ", ", data.data->test.count, " test samples",
+                     data.data->classifies() ? join(" of ", data.data->classes, " classes") : ""));
   if (m.skipped > 0) page.facts.emplace_back("steps without an update", join(m.skipped));
   if (m.unreadable > 0)
     page.facts.emplace_back("lines of metrics.jsonl that can't be read", join(m.unreadable));

@@ -11,13 +11,14 @@
 
 namespace gradus::cli {
 
-// What a network says of each label of a set.
+// What a network says of each target of a set.
 struct Predictions {
-  std::vector<int32_t> said;  // a class; kNoLabel where the label does not count
-  std::vector<float> sure;    // its probability; empty where the loss knows none
+  std::vector<int32_t> said;    // a class; kNoLabel where the label does not count
+  std::vector<float> sure;      // its probability; empty where the loss knows none
+  std::vector<double> numbers;  // where numbers are told, in their own units; `said` is empty
 };
 // In evaluation mode, in batches of a fixed size; leaves the network in training mode.
-Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
+Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& form,
                     const Samples& set, Device& device);
 
 // The test set and what was said of it; without predictions a line that says why.
@@ -45,7 +46,7 @@ std::string to_json(const ReportFiles& files);
 
 struct ReportOptions {
   std::string run_dir;
-  std::string data;  // folder of IDX files; "" for the run's own data
+  std::string data;  // as in EvalOptions
   std::string device;
   bool json = false;
 };

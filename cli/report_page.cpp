@@ -4,6 +4,7 @@
 #include "cli/curves.hpp"
 #include "cli/png.hpp"
 #include "cli/progress.hpp"
+#include "cli/report_numbers.hpp"
 #include "engine/error.hpp"
 #include "ops/audit/graph_page.hpp"
 
@@ -64,15 +65,19 @@ std::string epochs_table(const std::vector<ReportEpoch>& epochs) {
       std::any_of(epochs.begin(), epochs.end(), [](const auto& e) { return e.skipped > 0; });
   std::string out =
       "<h2>Epochs</h2>\n<div class=\"wide\"><table><tr><th>epoch<th class=n>step<th class=n>"
-      "training loss<th class=n>test loss<th class=n>accuracy<th class=n>learning rate"
-      "<th class=n>time<th class=n>samples/s";
+      "training loss<th class=n>test loss<th class=n>";
+  const bool numbers = epochs.front().score.of_numbers;
+  out += numbers ? "error (rmse)<th class=n>R2" : "accuracy";
+  out += "<th class=n>learning rate<th class=n>time<th class=n>samples/s";
   out += skips ? "<th class=n>skipped</tr>\n" : "</tr>\n";
   for (const ReportEpoch& e : epochs) {
     out += join("<tr><td>", e.epoch, "<td class=n>", e.step);
-    for (const std::string& cell :
-         {format("%.4f", e.train_loss), format("%.4f", e.loss), percent(e.accuracy),
-          format("%.4g", e.lr), duration(e.seconds), short_number(e.samples_per_second)})
-      out += "<td class=n>" + cell;
+    std::vector<std::string> cells{format("%.4f", e.train_loss), format("%.4f", e.score.loss)};
+    cells.push_back(numbers ? short_number(e.score.rmse) : percent(e.score.accuracy));
+    if (numbers) cells.push_back(std::isfinite(e.score.r2) ? format("%.4f", e.score.r2) : "-");
+    cells.insert(cells.end(),
+                 {format("%.4g", e.lr), duration(e.seconds), short_number(e.samples_per_second)});
+    for (const std::string& cell : cells) out += "<td class=n>" + cell;
     out += (skips ? join("<td class=n>", e.skipped) : std::string()) + "</tr>\n";
   }
   return out +
@@ -93,8 +98,8 @@ std::string matrix(const Dataset& data, const Predictions& test) {
       of_column(size_t(columns), 0);
   for (size_t i = 0; i < test.said.size(); ++i) {
     if (test.said[i] == kNoLabel) continue;
-    ++counts[size_t(data.test.labels[i] * columns + test.said[i])];
-    ++of_class[size_t(data.test.labels[i])];
+    ++counts[size_t(data.test.labels()[i] * columns + test.said[i])];
+    ++of_class[size_t(data.test.labels()[i])];
     ++of_column[size_t(test.said[i])];
   }
   const auto share = [](int64_t part, int64_t whole) {
@@ -102,15 +107,15 @@ std::string matrix(const Dataset& data, const Predictions& test) {
   };
   std::string out = join(
       "<h2>Confusion matrix</h2>\n<p class=\"soft\">A row holds the test ",
-      data.sequences ? "tokens" : "samples",
+      data.sequences() ? "tokens" : "samples",
       " of a class, a column what the network took them for. Recall: the share of a row that is "
       "right; precision: that of a column.</p>\n<div class=\"wide\"><table class=\"matrix\"><tr>"
       "<th>true");
-  for (int64_t c = 0; c < columns; ++c) out += join("<th>", c);
+  for (int64_t c = 0; c < columns; ++c) out += "<th>" + audit::escaped(data.class_name(c));
   out += "<th>recall</tr>\n";
   std::string precision = "<tr><th>precision";
   for (int64_t r = 0; r < classes; ++r) {
-    out += join("<tr><th>", r);
+    out += "<tr><th>" + audit::escaped(data.class_name(r));
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = counts[size_t(r * columns + c)];
       if (n == 0)
@@ -131,24 +136,44 @@ std::string matrix(const Dataset& data, const Predictions& test) {
 
 // ---- images
 
-std::string image(const Dataset& data, const Predictions& test, size_t i) {
+// Grey or colour; the colours of a pixel lie in planes, or side by side.
+bool is_image(const Form& form) {
+  const auto& s = form.sizes;
+  return form.kind == InputKind::pixels &&
+         (s.size() == 2 || (s.size() == 3 && (s[0] == 1 || s[0] == 3 || s[2] == 1 || s[2] == 3)));
+}
+
+std::string png_of(const Dataset& data, size_t i) {
   const auto each = size_t(data.inputs_each());
-  const std::string png = grey_png({data.test.inputs.data() + i * each, each}, uint32_t(data.rows),
-                                   uint32_t(data.cols));
-  const int32_t label = data.test.labels[i], said = test.said[i];
+  const auto& s = data.sizes;
+  const std::span<const uint8_t> all{data.test.pixels().data() + i * each, each};
+  if (s.size() == 2) return png_bytes(all, uint32_t(s[0]), uint32_t(s[1]), 1);
+  const bool planes = s[0] == 1 || s[0] == 3;
+  const auto rows = uint32_t(planes ? s[1] : s[0]), cols = uint32_t(planes ? s[2] : s[1]);
+  const auto colours = uint32_t(planes ? s[0] : s[2]);
+  if (!planes || colours == 1) return png_bytes(all, rows, cols, colours);
+  std::vector<uint8_t> mixed(each);
+  for (size_t k = 0; k < each; ++k) mixed[k % (each / 3) * 3 + k / (each / 3)] = all[k];
+  return png_bytes(mixed, rows, cols, colours);
+}
+
+std::string image(const Dataset& data, const Predictions& test, size_t i) {
+  const std::string png = png_of(data, i);
+  const int32_t label = data.test.labels()[i], said = test.said[i];
+  const auto name = [&](int32_t c) { return audit::escaped(data.class_name(c)); };
   const std::string sure = test.sure.empty() ? "" : format(", %.0f %%", 100 * double(test.sure[i]));
-  const std::string words = label == said
-                                ? join("<b>", label, "</b>", sure)
-                                : join("<b>", label, "</b>, taken for <b>", said, "</b>", sure);
+  const std::string words =
+      label == said ? join("<b>", name(label), "</b>", sure)
+                    : join("<b>", name(label), "</b>, taken for <b>", name(said), "</b>", sure);
   return join("<li", label == said ? "" : " class=\"no\"", "><img alt=\"test image ", i, ", a ",
-              label, "\" src=\"data:image/png;base64,", base64(png), "\">", words, "</li>\n");
+              name(label), "\" src=\"data:image/png;base64,", base64(png), "\">", words, "</li>\n");
 }
 
 std::string images(const Dataset& data, const Predictions& test) {
-  if (data.sequences) return "";
+  if (!is_image(data)) return "";
   std::vector<size_t> wrong, shown;
   for (size_t i = 0; i < test.said.size(); ++i)
-    if (test.said[i] != data.test.labels[i]) wrong.push_back(i);
+    if (test.said[i] != data.test.labels()[i]) wrong.push_back(i);
   // The surest mistakes say most.
   if (!test.sure.empty())
     std::stable_sort(wrong.begin(), wrong.end(),
@@ -156,7 +181,7 @@ std::string images(const Dataset& data, const Predictions& test) {
   shown.assign(wrong.begin(), wrong.begin() + int64_t(std::min(wrong.size(), kWrong)));
   const size_t mistakes = shown.size();
   for (size_t i = 0; i < test.said.size() && shown.size() < kImages; ++i)
-    if (test.said[i] == data.test.labels[i]) shown.push_back(i);
+    if (test.said[i] == data.test.labels()[i]) shown.push_back(i);
   std::string out =
       join("<h2>Images of the test set</h2>\n<p class=\"soft\">",
            wrong.empty() ? std::string("None was taken for another class. ")
@@ -201,6 +226,7 @@ std::string to_html(const ReportPage& page) {
   out += page.svg + epochs_table(page.epochs) + page.health;
   if (data.data && !data.test.said.empty())
     out += matrix(*data.data, data.test) + images(*data.data, data.test);
+  if (data.data) out += numbers_section(*data.data, data.test);
   out += "<h2>About this run</h2>\n<table>\n";
   for (const auto& [what, value] : page.facts)
     out += "<tr><th>" + audit::escaped(what) + "<td>" + audit::escaped(value) + "</tr>\n";

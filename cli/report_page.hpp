@@ -6,7 +6,8 @@ namespace gradus::cli {
 
 struct ReportEpoch {
   int64_t epoch = 0, step = 0, skipped = 0;
-  double train_loss = 0, loss = 0, accuracy = 0, lr = 0;
+  double train_loss = 0, lr = 0;
+  Score score;
   double seconds = 0;  // of this epoch, its test and checkpoint included
   double samples_per_second = 0;
 };

@@ -42,13 +42,15 @@ lua::Answer data_door(const std::string& json, const lua::Bounds& bounds, Device
     std::iota(all.begin(), all.end(), int64_t(0));
     const Batches::Batch batch = Batches(data, set, device).fill(all);
     out.tensors.emplace_back(name + "_inputs", batch.inputs);
-    out.tensors.emplace_back(name + "_labels", batch.labels);
+    out.tensors.emplace_back(name + (data.classifies() ? "_labels" : "_targets"), batch.targets);
   };
   add("train", data.train);
   add("test", data.test);
-  out.json =
-      Json{{"name", data.name}, {"classes", data.classes}, {"rows", data.rows}, {"cols", data.cols}}
-          .dump();
+  out.json = Json{{"name", data.name},
+                  {"classes", data.classes},
+                  {"rows", data.rows()},
+                  {"cols", data.cols()}}
+                 .dump();
   return out;
 }
 

@@ -80,8 +80,7 @@ std::optional<ResultEvent> finished(const RunFolder& folder, int64_t epochs) {
   const Json summary = read_summary(folder.path());
   if (summary["epochs"] != epochs) return std::nullopt;
   const Json& r = summary["result"];
-  return ResultEvent{r["loss"],
-                     r["accuracy"],
+  return ResultEvent{score_from(r),
                      r["steps"],
                      r["seconds"],
                      r["samples_per_second"],
@@ -148,6 +147,18 @@ void say_unreadable(const std::vector<std::string>& reasons, Reporter& reporter)
     reporter.notice("gradus: a checkpoint cannot be read, an older one is used: " + reason);
 }
 
+std::string result_json(const Score& score, int64_t samples, double seconds, Device& device,
+                        const std::string& run_dir) {
+  Event e{{"event", "result"}};
+  add_to(e, score);
+  e["samples"] = samples;
+  e["seconds"] = seconds;
+  e["samples_per_second"] = double(samples) / seconds;
+  e["device"] = device.name();
+  e["run_dir"] = run_dir;
+  return e.dump();
+}
+
 void write_origins(const RunFolder& folder, const Layered& layers) {
   Event origins = Event::array();
   for (const Layered::Leaf& leaf : layers.leaves())
@@ -166,7 +177,9 @@ Json read_summary(const std::string& run_dir) {
   const Spec result = Spec::object("what the run came to")
                           .with("event", Spec::string("result").one_of({"result"}))
                           .with("loss", Spec::number("on the test set"))
-                          .with("accuracy", number("on the test set").at_most(1))
+                          .maybe("accuracy", number("on the test set").at_most(1))
+                          .maybe("rmse", number("of numbers, on the test set"))
+                          .maybe("r2", Spec::number("of numbers, on the test set"))
                           .with("steps", Spec::integer("of the optimiser").at_least(0))
                           .with("seconds", number("that it took"))
                           .with("samples_per_second", number("over steps of the optimiser"))
@@ -227,9 +240,9 @@ Safetensors read_model(const std::string& file, Device& device) {
   return model;
 }
 
-nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
+nn::Sequential load_network(const Experiment& experiment, const Form& form,
                             const std::string& run_dir, Device& device, Reporter& reporter) {
-  nn::Sequential network = build_network(experiment, data, device);
+  nn::Sequential network = build_network(experiment, form, device);
   const std::string model = path_in(run_dir, kModel);
   if (::access(path_in(run_dir, kSummary).c_str(), F_OK) == 0) {
     network.load(read_model(model, device).tensors, model);
@@ -346,20 +359,10 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double rate = double(data.test.count) / seconds;
   if (options.json)
-    reporter.json_line(Event{
-        {"event", "result"},
-        {"loss", score.loss},
-        {"accuracy", score.accuracy},
-        {"samples", data.test.count},
-        {"seconds", seconds},
-        {"samples_per_second", rate},
-        {"device", device.name()},
-        {"run_dir",
-         options.run_dir}}.dump());
+    reporter.json_line(result_json(score, data.test.count, seconds, device, options.run_dir));
   else
-    out << "accuracy " << percent(score.accuracy) << ", loss " << short_number(score.loss) << " on "
-        << data.test.count << " samples (" << short_number(rate) << " samples/s on "
-        << device.name() << ")\n";
+    out << text_of(score) << ", loss " << short_number(score.loss) << " on " << data.test.count
+        << " samples (" << short_number(rate) << " samples/s on " << device.name() << ")\n";
   return 0;
 }
 

@@ -48,7 +48,7 @@ Experiment experiment_of(const std::string& run_dir, const std::string& data, Js
 const Json* device_of(const Json& config);  // its "device", or null
 // Its network: the final one, or that of the newest checkpoint, which is said. Error(io) for a run
 // that holds neither.
-nn::Sequential load_network(const Experiment& experiment, const Dataset& data,
+nn::Sequential load_network(const Experiment& experiment, const Form& form,
                             const std::string& run_dir, Device& device, Reporter& reporter);
 
 // The layers of a config of "network": file, environment, --set. For `gradus config`.

@@ -184,8 +184,7 @@ void TrainLoop::end_epoch() {
   e.epoch = trainer_.epoch();
   e.epochs = experiment_.epochs;
   e.step = trainer_.steps();
-  e.loss = score_->loss;
-  e.accuracy = score_->accuracy;
+  e.score = *score_;
   e.lr = trainer_.learning_rate();
   e.seconds = seconds();
   e.samples_per_second = samples_per_second();
@@ -210,13 +209,9 @@ ResultEvent TrainLoop::run() {
              ? join("the checkpoint of step ", saved_step_, " is kept in ", folder_->path())
              : join("no checkpoint had been saved in ", folder_->path()));
   }
-  return {score_->loss,
-          score_->accuracy,
-          trainer_.steps(),
-          seconds(),
-          samples_per_second(),
-          device_.name(),
-          folder_ ? folder_->path() : std::string()};
+  return {*score_,        trainer_.steps(),
+          seconds(),      samples_per_second(),
+          device_.name(), folder_ ? folder_->path() : std::string()};
 }
 
 }  // namespace gradus::cli

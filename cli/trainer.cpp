@@ -2,6 +2,7 @@
 #include "cli/trainer.hpp"
 
 #include "engine/random.hpp"
+#include "ops/ops.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -47,6 +48,42 @@ double real_number(const Metadata& numbers, const char* key, const std::string& 
   return x;
 }
 
+// What numbers miss, in their own units.
+class Errors {
+ public:
+  explicit Errors(const Form& form)
+      : form_(form), each_(size_t(form.targets_each())), squares_(each_), values_(each_) {}
+  void add(const Tensor& outputs, const Tensor& targets) {
+    const std::vector<float> said = cast(outputs, DType::f32).to_vector<float>();
+    const std::vector<float> told = targets.to_vector<float>();
+    for (size_t i = 0; i < told.size(); ++i) {
+      const size_t k = i % each_;
+      const double t = form_.target_scaling.back(told[i], k);
+      const double miss = form_.target_scaling.back(said[i], k) - t;
+      squares_[k] += miss * miss;
+      values_[k].push_back(t);
+    }
+  }
+  void tell(Score& score) const {
+    const auto n = double(values_[0].size());
+    score.of_numbers = true;
+    for (size_t k = 0; k < each_; ++k) {
+      const double mean = std::accumulate(values_[k].begin(), values_[k].end(), 0.0) / n;
+      double spread = 0;
+      for (const double t : values_[k]) spread += (t - mean) * (t - mean);
+      score.rmse += squares_[k];
+      score.r2 += (spread > 0 ? 1 - squares_[k] / spread : std::nan("")) / double(each_);
+    }
+    score.rmse = std::sqrt(score.rmse / n / double(each_));
+  }
+
+ private:
+  const Form& form_;
+  size_t each_;
+  std::vector<double> squares_;
+  std::vector<std::vector<double>> values_;
+};
+
 }  // namespace
 
 NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
@@ -57,25 +94,31 @@ NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
   return out;
 }
 
-Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
-               const Samples& set, Device& device) {
+Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
+               Device& device) {
   const NoGrad no_grad;
   network.set_training(false);
-  Batches batches(data, set, device);
+  Batches batches(form, set, device);
   std::vector<int64_t> indices(static_cast<size_t>(set.count));
   std::iota(indices.begin(), indices.end(), int64_t(0));
   double sum = 0;
   int64_t right = 0, counted = 0;
+  Errors errors(form);
   for (int64_t begin = 0; begin < set.count; begin += kEvaluated) {
     const int64_t n = std::min(kEvaluated, set.count - begin);
     const auto& batch = batches.fill({indices.data() + begin, size_t(n)});
     const Tensor outputs = nn::outputs_of(network, batch.inputs);
-    sum += nn::loss_of(loss, outputs, batch.labels).item() * double(batch.counted);
-    right += nn::correct(outputs, batch.labels).item_integer();
+    sum += nn::loss_of(loss, outputs, batch.targets).item() * double(batch.counted);
+    if (form.classifies())
+      right += nn::correct(outputs, batch.targets).item_integer();
+    else
+      errors.add(outputs, batch.targets);
     counted += batch.counted;
   }
   network.set_training(true);
-  return {sum / double(counted), double(right) / double(counted)};
+  Score score{sum / double(counted), double(right) / double(counted)};
+  if (!form.classifies()) errors.tell(score);
+  return score;
 }
 
 Trainer::Trainer(const Experiment& experiment, const Dataset& data, Device& device)
@@ -125,7 +168,7 @@ const Batches::Batch& Trainer::begin_step() {
 Tensor Trainer::loss_of(const Batches::Batch& batch) {
   const Tensor outputs = nn::outputs_of(network_, batch.inputs);
   const Trace trace("loss");
-  return nn::loss_of(experiment_.loss, outputs, batch.labels);
+  return nn::loss_of(experiment_.loss, outputs, batch.targets);
 }
 
 Trainer::Preview Trainer::preview() {
@@ -146,7 +189,7 @@ bool Trainer::step(audit::Health* health) {
   if (health) audit::judge(*health);
   ++batch_;
   ++steps_;
-  samples_ += batch.labels.size(0);
+  samples_ += batch.size();
   if (finite || std::isfinite(loss.item()))
     keep_loss(loss, batch.counted);
   else
@@ -166,7 +209,7 @@ bool Trainer::step(audit::Health* health) {
 Tensors Trainer::run(CaptureCache& cache, const Batches::Batch& batch, const audit::Health* health,
                      const std::function<Tensors()>& work) {
   const bool eager = health || experiment_.capture == Capture::off;
-  const Tensors out = eager ? work() : cache.run({batch.labels.size(0)}, work);
+  const Tensors out = eager ? work() : cache.run({batch.size()}, work);
   if (experiment_.capture == Capture::on && !cache.why_not().empty())
     fail(ErrorKind::config, "capture",
          "\"on\", but the step cannot be captured: ", cache.why_not());
@@ -258,9 +301,7 @@ void Trainer::read_losses() {
 
 double Trainer::finish_epoch() {
   read_losses();
-  const auto& labels = data_.train.labels;
-  const auto ignored = std::count(labels.begin(), labels.end(), kNoLabel);
-  const int64_t counted = int64_t(labels.size()) - ignored - left_out_;
+  const int64_t counted = data_.train.counted() - left_out_;
   if (counted == 0)
     fail(ErrorKind::numeric, "train", "no step of epoch ", epoch_ + 1, " had a finite loss");
   const double mean = loss_sum_ / double(counted);
@@ -325,8 +366,8 @@ void Trainer::restore(const Safetensors& state, const std::string& source) {
   const Metadata& m = state.metadata;
   const int64_t images = integer(m, "train_images", source), batch = integer(m, "batch", source);
   if (images != data_.train.count || batch > batches_per_epoch_)
-    fail(ErrorKind::io, source, "was written while training on ", images, " images, now there are ",
-         data_.train.count);
+    fail(ErrorKind::io, source, "was written while training on ", images,
+         " samples, now there are ", data_.train.count);
   network_.load(with_prefix(state.tensors, "model."), source);
   optimizer_->load(with_prefix(state.tensors, "optimizer."), integer(m, "optimizer_steps", source),
                    source);

@@ -4,6 +4,7 @@
 #pragma once
 #include "cli/batches.hpp"
 #include "cli/experiment.hpp"
+#include "cli/score.hpp"
 #include "engine/io/safetensors.hpp"
 #include "engine/wrap/capture.hpp"
 #include "ops/audit/health.hpp"
@@ -13,13 +14,9 @@
 
 namespace gradus::cli {
 
-struct Score {
-  double loss = 0, accuracy = 0;
-};
-// Mean loss and share of right answers over the labels of a part of `data` that count, in
-// evaluation mode, in batches of a fixed size.
-Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Dataset& data,
-               const Samples& set, Device& device);
+// Over the targets of a set that count, in evaluation mode, in batches of a fixed size.
+Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
+               Device& device);
 
 // The entries whose names begin with `prefix`, without it.
 NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
@@ -51,7 +48,7 @@ class Trainer {
   // Waits and reads the losses of the steps since the last call. Error(numeric) names the first
   // step whose loss is not finite. Called by the trainer itself at times, so that few are kept.
   void read_losses();
-  // After the last batch: mean training loss of the epoch, weighted by labels that count. Moves to
+  // After the last batch: mean training loss of the epoch, weighted by targets that count. Moves to
   // the next.
   double finish_epoch();
   Score test();
@@ -115,8 +112,8 @@ class Trainer {
   // since the host looks at the gradients before the update.
   CaptureCache steps_by_shape_, updates_by_shape_;
   Tensor window_;                   // losses of the last steps, on the device
-  std::vector<int64_t> in_window_;  // their labels that count
-  double loss_sum_ = 0;             // over the labels of this epoch, as far as read
+  std::vector<int64_t> in_window_;  // their targets that count
+  double loss_sum_ = 0;             // over the targets of this epoch, as far as read
   double last_loss_ = 0;
   int64_t failed_step_ = 0;
 };

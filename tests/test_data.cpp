@@ -99,10 +99,10 @@ TEST_CASE("idx: a folder of four files, plain and gzipped mixed") {
             "t10k-labels-idx1-ubyte.gz, t10k-labels.idx1-ubyte, t10k-labels.idx1-ubyte.gz");
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\2")));
   const Dataset data = load_idx(folder.path());
-  CHECK(data.rows == 2);
+  CHECK(data.rows() == 2);
   CHECK(data.train.count == 3);
-  CHECK(data.train.labels == std::vector<int32_t>{0, 1, 2});
-  CHECK(data.test.inputs == std::vector<uint8_t>(4, 7));
+  CHECK(data.train.labels() == std::vector<int32_t>{0, 1, 2});
+  CHECK(data.test.pixels() == std::vector<uint8_t>(4, 7));
   CHECK(data.classes == 3);
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(labels("\3")));
   CHECK(load_idx(folder.path()).classes == 4);
@@ -127,49 +127,50 @@ TEST_CASE("idx: the real MNIST") {
   const Dataset data = load_idx(folder);
   CHECK(data.train.count == 60000);
   CHECK(data.test.count == 10000);
-  CHECK(data.rows == 28);
-  CHECK(data.cols == 28);
+  CHECK(data.rows() == 28);
+  CHECK(data.cols() == 28);
   // Published facts: the first labels, and how often each digit occurs.
-  CHECK(std::vector<int32_t>(data.train.labels.begin(), data.train.labels.begin() + 5) ==
+  CHECK(std::vector<int32_t>(data.train.labels().begin(), data.train.labels().begin() + 5) ==
         std::vector<int32_t>{5, 0, 4, 1, 9});
-  CHECK(std::count(data.train.labels.begin(), data.train.labels.end(), 1) == 6742);
-  CHECK(std::count(data.test.labels.begin(), data.test.labels.end(), 0) == 980);
+  CHECK(std::count(data.train.labels().begin(), data.train.labels().end(), 1) == 6742);
+  CHECK(std::count(data.test.labels().begin(), data.test.labels().end(), 0) == 980);
 }
 
 TEST_CASE("digits: a smaller set is the beginning of a larger one") {
   const Dataset small = make_digits(25, 5, 7), large = make_digits(60, 12, 7);
-  CHECK(
-      std::equal(small.train.inputs.begin(), small.train.inputs.end(), large.train.inputs.begin()));
-  CHECK(
-      std::equal(small.train.labels.begin(), small.train.labels.end(), large.train.labels.begin()));
-  CHECK(std::equal(small.test.inputs.begin(), small.test.inputs.end(), large.test.inputs.begin()));
-  CHECK(large.train.inputs.size() == 60 * 28 * 28);
+  CHECK(std::equal(small.train.pixels().begin(), small.train.pixels().end(),
+                   large.train.pixels().begin()));
+  CHECK(std::equal(small.train.labels().begin(), small.train.labels().end(),
+                   large.train.labels().begin()));
+  CHECK(std::equal(small.test.pixels().begin(), small.test.pixels().end(),
+                   large.test.pixels().begin()));
+  CHECK(large.train.pixels().size() == 60 * 28 * 28);
   std::vector<uint8_t> one(28 * 28);
   draw_digit(7, Split::train, 59, one.data());
-  CHECK(std::equal(one.begin(), one.end(), large.train.inputs.end() - 28 * 28));
+  CHECK(std::equal(one.begin(), one.end(), large.train.pixels().end() - 28 * 28));
 }
 
 TEST_CASE("digits: classes are balanced; seeds and splits differ; ink stays inside") {
   const Dataset a = make_digits(200, 200, 1), b = make_digits(200, 0, 2);
   for (int32_t digit = 0; digit < 10; ++digit)
-    CHECK(std::count(a.train.labels.begin(), a.train.labels.end(), digit) == 20);
-  CHECK(a.train.labels != a.test.labels);
-  CHECK(a.train.labels != b.train.labels);
-  CHECK(a.train.inputs != a.test.inputs);
+    CHECK(std::count(a.train.labels().begin(), a.train.labels().end(), digit) == 20);
+  CHECK(a.train.labels() != a.test.labels());
+  CHECK(a.train.labels() != b.train.labels());
+  CHECK(a.train.pixels() != a.test.pixels());
   for (int64_t i = 0; i < a.train.count; ++i) {
-    const uint8_t* p = a.train.inputs.data() + i * 784;
+    const uint8_t* p = a.train.pixels().data() + i * 784;
     const auto ink = std::count_if(p, p + 784, [](uint8_t x) { return x > 128; });
     CHECK(ink > 15);
     CHECK(ink < 350);
     const auto edge = std::count_if(p, p + 28, [](uint8_t x) { return x > 128; });
     CHECK(edge <= 8);
   }
-  CHECK(make_digits(0, 0, 1).train.inputs.empty());
+  CHECK(make_digits(0, 0, 1).train.pixels().empty());
   CHECK(error_text(ErrorKind::config, [] { make_digits(-1, 0, 1); }) ==
         "digits: sizes are -1 and 0, expected 0 or more");
 }
 
 TEST_CASE("digits: the bytes are the same on every machine") {
   const Dataset data = make_digits(100, 0, 1);
-  CHECK(fnv(data.train.inputs) == 3448580421647198240u);
+  CHECK(fnv(data.train.pixels()) == 3448580421647198240u);
 }

@@ -172,7 +172,7 @@ TEST_CASE("report: a hundred thousand points make a small picture, and no spike 
 TEST_CASE("report: PNG holds the pixels, and base64 is as in its RFC") {
   std::vector<uint8_t> pixels(5 * 3);
   std::iota(pixels.begin(), pixels.end(), uint8_t(250));
-  const std::string png = cli::grey_png(pixels, 5, 3);
+  const std::string png = cli::png_bytes(pixels, 5, 3);
   CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
   const auto word = [&](size_t at) {
     uint32_t n = 0;

@@ -282,11 +282,13 @@ TEST_CASE("train: configs that are refused") {
   CHECK(text("model.layers[1]=rellu").find("did you mean \"relu\"?") != std::string::npos);
   CHECK(text("model.layers[3].linear=5") ==
         "model.layers: the network gives (1, 5) for one sample, the data set digits needs at least "
-        "10 classes");
+        "10 classes: end with {\"linear\": 10}");
   CHECK(text("experiment=contraction").find("gradus contract") != std::string::npos);
   o.set = {"model.layers[3].linear={\"in\": 64, \"out\": 10}"};
-  CHECK(train_error(ErrorKind::shape, o) ==
-        "linear: layers[3] takes 64 features, its input has 12");
+  CHECK(
+      train_error(ErrorKind::shape, o) ==
+      "linear: layers[3] takes 64 features, its input has 12; the data set digits gives 784 pixels "
+      "(28 x 28) for a sample");
   o.set = {};
   o.config = folder / "nowhere.json";
   CHECK(train_error(ErrorKind::io, o).starts_with(o.config + ": cannot open: "));
@@ -310,7 +312,7 @@ TEST_CASE("train: IDX files") {
   write_idx(folder, 9);
   CHECK(train_error(ErrorKind::config, o) ==
         "model.layers: the network gives (1, 3) for one sample, the data set " + idx +
-            " needs at least 10 classes");
+            " needs at least 10 classes: end with {\"linear\": 10}");
   o.set[0] = "data.idx=" + (folder / "none");
   CHECK(train_error(ErrorKind::io, o).starts_with(folder / "none: no such folder"));
   CHECK_FALSE(fs::exists(o.out));

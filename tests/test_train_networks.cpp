@@ -109,7 +109,7 @@ TEST_CASE("networks: a transformer learns to copy, and is scored by the tokens t
   o.set = {"model.layers[5].linear=4"};
   CHECK(train_error(ErrorKind::config, o) ==
         "model.layers: the network gives (1, 6, 4) for one sample, the data set copy needs 6 x at "
-        "least 5 classes");
+        "least 5 classes: end with {\"linear\": 5}");
 }
 
 TEST_CASE("networks: schedules move the learning rate by epochs or by steps") {
@@ -226,7 +226,9 @@ TEST_CASE("networks: layers that are refused say where") {
   CHECK(text(ErrorKind::shape, R"([{"residual": ["relu", {"linear": 3}]}, {"linear": 10}])")
             .starts_with("residual: layers[0] adds what goes in, (1, 784), to what its layers"));
   CHECK(text(ErrorKind::shape, R"([{"residual": ["relu", {"linear": {"in": 5, "out": 3}}]}])") ==
-        "linear: layers[0].residual[1] takes 5 features, its input has 784");
+        "linear: layers[0].residual[1] takes 5 features, its input has 784; the data set digits "
+        "gives "
+        "784 pixels (28 x 28) for a sample");
   CHECK(text(ErrorKind::shape, R"(["flatten", {"conv2d": {"out_channels": 4, "kernel_size": 3}}])")
             .find("conv2d: layers[1] takes 784 channels") != std::string::npos);
   CHECK(text(ErrorKind::value, R"([{"multi_head_attention": 3}])").find("; in layers[0]") !=
@@ -283,18 +285,21 @@ TEST_CASE("networks: the configs that come with gradus are valid") {
 }
 
 TEST_CASE("copy: sequences as they are written down") {
+  const auto tokens = [](const cli::Samples& s) -> const cli::Tokens& {
+    return std::get<cli::Tokens>(s.inputs);
+  };
   const cli::Dataset a = cli::make_copy(30, 20, 5, 3, 7), b = cli::make_copy(10, 20, 5, 3, 7),
                      c = cli::make_copy(10, 10, 5, 3, 8);
-  CHECK(a.cols == 6);
+  CHECK(a.cols() == 6);
   CHECK(a.classes == 6);
-  CHECK(a.train.inputs.size() == 30 * 6);
+  CHECK(tokens(a.train).size() == 30 * 6);
   std::vector<int> seen(5);
   for (size_t i = 0; i < 30; ++i) {
-    const uint8_t* x = a.train.inputs.data() + i * 6;
-    const int32_t* y = a.train.labels.data() + i * 6;
+    const int32_t* x = tokens(a.train).data() + i * 6;
+    const int32_t* y = a.train.labels().data() + i * 6;
     for (size_t k = 0; k < 3; ++k) {
       CHECK(x[k] < 5);
-      ++seen[x[k]];
+      ++seen[size_t(x[k])];
       CHECK(y[k] == cli::kNoLabel);
       CHECK(y[3 + k] == x[k]);
     }
@@ -303,10 +308,10 @@ TEST_CASE("copy: sequences as they are written down") {
     CHECK(x[5] == x[1]);
   }
   for (const int n : seen) CHECK(std::abs(n - 18) < 18);  // of 90 draws
-  CHECK(std::equal(b.train.inputs.begin(), b.train.inputs.end(), a.train.inputs.begin()));
-  CHECK(b.train.inputs != c.train.inputs);
-  CHECK(std::vector(a.train.inputs.begin(), a.train.inputs.begin() + 60) !=
-        std::vector(a.test.inputs.begin(), a.test.inputs.begin() + 60));
+  CHECK(std::equal(tokens(b.train).begin(), tokens(b.train).end(), tokens(a.train).begin()));
+  CHECK(tokens(b.train) != tokens(c.train));
+  CHECK(std::vector(tokens(a.train).begin(), tokens(a.train).begin() + 60) !=
+        std::vector(tokens(a.test).begin(), tokens(a.test).begin() + 60));
   CHECK(error_text(ErrorKind::config, [] {
           cli::make_copy(1, 1, 256, 3, 0);
         }).starts_with("copy: train 1, test 1, symbols 256"));

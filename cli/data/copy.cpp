@@ -22,20 +22,26 @@ Dataset make_copy(int64_t train, int64_t test, int64_t symbols, int64_t length, 
     fail(ErrorKind::config, "copy", "train ", train, ", test ", test, ", symbols ", symbols,
          ", length ", length, "; expected 0 or more samples, 1 to 255 symbols, a length of 1 to ",
          1 << 16);
-  Dataset data{"copy", 1, 2 * length, symbols + 1, {}, {}, true};
+  Dataset data;
+  data.name = "copy";
+  data.kind = InputKind::tokens;
+  data.sizes = data.target_sizes = {2 * length};
+  data.classes = symbols + 1;
   const auto fill = [&](Samples& set, Split split, int64_t count) {
     set.count = count;
-    set.inputs.reserve(size_t(count * data.cols));
-    set.labels.reserve(size_t(count * data.cols));
+    Tokens& inputs = set.inputs.emplace<Tokens>();
+    Labels& labels = set.targets.emplace<Labels>();
+    inputs.reserve(size_t(count * data.cols()));
+    labels.reserve(size_t(count * data.cols()));
     for (int64_t i = 0; i < count; ++i) {
-      std::vector<uint8_t> s;
+      Tokens s;
       for (int64_t k = 0; k < length; ++k)
         s.push_back(symbol(seed, split, uint64_t(i), uint64_t(k), symbols));
-      set.inputs.insert(set.inputs.end(), s.begin(), s.end());
-      set.inputs.push_back(uint8_t(symbols));
-      set.inputs.insert(set.inputs.end(), s.begin(), s.end() - 1);
-      set.labels.insert(set.labels.end(), size_t(length), kNoLabel);
-      set.labels.insert(set.labels.end(), s.begin(), s.end());
+      inputs.insert(inputs.end(), s.begin(), s.end());
+      inputs.push_back(int32_t(symbols));
+      inputs.insert(inputs.end(), s.begin(), s.end() - 1);
+      labels.insert(labels.end(), size_t(length), kNoLabel);
+      labels.insert(labels.end(), s.begin(), s.end());
     }
   };
   fill(data.train, Split::train, train);

@@ -10,7 +10,7 @@ namespace gradus::cli {
 // Symbols are 0 .. symbols-1, the separator is `symbols`. Of length = 3 a sample is
 //   inputs  a b c | a b
 //   labels  - - - a b c
-// with "-" for kNoLabel: cols = 2 length, classes = symbols + 1.
+// with "-" for kNoLabel: sizes = {2 length}, classes = symbols + 1.
 Dataset make_copy(int64_t train, int64_t test, int64_t symbols, int64_t length, uint64_t seed);
 
 }  // namespace gradus::cli

@@ -1,9 +1,11 @@
-// What a data set is to the program: plain host memory, one byte a pixel or a token. Knows neither
-// tensors nor where the samples came from.
+// What a data set is to the program: plain host memory. Its form says what a sample is, and is kept
+// with a run; its samples are numbers one after the other. Knows neither tensors nor where the
+// samples came from.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace gradus::cli {
@@ -11,22 +13,61 @@ namespace gradus::cli {
 // A token that need not be told: PyTorch's default of ignore_index.
 constexpr int32_t kNoLabel = -100;
 
+using Pixels = std::vector<uint8_t>;  // 0 black to 255 white; a network gets v / 255
+using Numbers = std::vector<float>;   // as a network gets them: scaled
+using Tokens = std::vector<int32_t>;  // from 0
+using Inputs = std::variant<Pixels, Numbers, Tokens>;  // count x the sizes of a sample, row-major
+using Labels = std::vector<int32_t>;                   // in [0, classes) or kNoLabel
+using Targets = std::variant<Labels, Numbers>;         // count x the sizes of a sample's target
+
 struct Samples {
   int64_t count = 0;
-  std::vector<uint8_t> inputs;  // count x rows x cols, row-major; pixels are 0 black to 255 white
-  std::vector<int32_t>
-      labels;  // in [0, classes) or kNoLabel; one a sample, of sequences one a token
+  Inputs inputs;
+  Targets targets;
+
+  const Labels& labels() const { return std::get<Labels>(targets); }
+  const Pixels& pixels() const { return std::get<Pixels>(inputs); }
+  int64_t counted() const;  // targets that count: labels but kNoLabel, or samples with numbers
+  // Of all of it: the same samples in the same order have the same CRC-32.
+  uint32_t crc32() const;
 };
 
-// Grey images of rows x cols, or sequences of cols tokens (then rows is 1).
-struct Dataset {
-  std::string name;
-  int64_t rows = 0, cols = 0, classes = 0;
-  Samples train, test;
-  bool sequences = false;
+// What x was scaled by: a network gets (x - mean) / scale. Both empty: x as it is.
+struct Scaling {
+  std::vector<double> mean, scale;  // one for each number of a sample
+  bool none() const { return mean.empty(); }
+  float scaled(double x, size_t at) const {
+    return none() ? float(x) : float((x - mean[at]) / scale[at]);
+  }
+  double back(double x, size_t at) const { return none() ? x : x * scale[at] + mean[at]; }
+};
 
-  int64_t inputs_each() const { return rows * cols; }
-  int64_t labels_each() const { return sequences ? cols : 1; }
+// The alternatives of Inputs, in their order.
+enum class InputKind { pixels, numbers, tokens };
+
+struct Form {
+  std::string name;
+  InputKind kind = InputKind::pixels;
+  std::vector<int64_t> sizes;            // of a sample: {28, 28}, {3, 32, 32}, {4}, {20}
+  std::vector<std::string> columns;      // what its numbers are called, or none
+  Scaling scaling;                       // of its numbers
+  std::string target;                    // what is told, or ""
+  std::vector<int64_t> target_sizes;     // {}: one; of sequences one a token
+  int64_t classes = 0;                   // 0: numbers are told
+  std::vector<std::string> class_names;  // or none: they are called 0, 1, ...
+  Scaling target_scaling;                // of numbers that are told
+
+  bool classifies() const { return classes > 0; }
+  bool sequences() const { return kind == InputKind::tokens; }
+  int64_t rows() const { return sizes.size() > 1 ? sizes[sizes.size() - 2] : 1; }
+  int64_t cols() const { return sizes.empty() ? 1 : sizes.back(); }
+  int64_t inputs_each() const;
+  int64_t targets_each() const;
+  std::string class_name(int64_t c) const;
+};
+
+struct Dataset : Form {
+  Samples train, test;
 };
 
 }  // namespace gradus::cli

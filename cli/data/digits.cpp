@@ -234,13 +234,17 @@ void draw_digit(uint64_t seed, Split split, uint64_t index, uint8_t* pixels) {
 Dataset make_digits(int64_t train, int64_t test, uint64_t seed) {
   if (train < 0 || test < 0)
     fail(ErrorKind::config, "digits", "sizes are ", train, " and ", test, ", expected 0 or more");
-  Dataset data{"digits", kDigitSide, kDigitSide, 10, {}, {}, false};
+  Dataset data;
+  data.name = "digits";
+  data.sizes = {kDigitSide, kDigitSide};
+  data.classes = 10;
   const auto fill = [&](Samples& set, Split split, int64_t count) {
     set.count = count;
-    set.inputs.resize(size_t(count) * kPixels);
+    Pixels& pixels = set.inputs.emplace<Pixels>(size_t(count) * kPixels);
+    Labels& labels = set.targets.emplace<Labels>();
     for (uint64_t i = 0; i < uint64_t(count); ++i) {
-      set.labels.push_back(digit_label(seed, split, i));
-      draw_digit(seed, split, i, set.inputs.data() + i * kPixels);
+      labels.push_back(digit_label(seed, split, i));
+      draw_digit(seed, split, i, pixels.data() + i * kPixels);
     }
   };
   fill(data.train, Split::train, train);

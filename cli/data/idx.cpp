@@ -98,20 +98,18 @@ Samples load_part(const std::string& folder, const std::string& part, Dataset& d
   if (labels.sizes[0] != images.sizes[0])
     fail(ErrorKind::io, label_file, "count: expected ", images.sizes[0],
          " labels, one for each image of ", image_file, ", got ", labels.sizes[0]);
-  if (data.rows == 0) {
-    data.rows = images.sizes[1];
-    data.cols = images.sizes[2];
-  }
-  if (data.rows != images.sizes[1] || data.cols != images.sizes[2])
-    fail(ErrorKind::io, image_file, "image size: expected ", data.rows, " x ", data.cols,
+  if (data.sizes.empty()) data.sizes = {images.sizes[1], images.sizes[2]};
+  if (data.rows() != images.sizes[1] || data.cols() != images.sizes[2])
+    fail(ErrorKind::io, image_file, "image size: expected ", data.rows(), " x ", data.cols(),
          " as in the training set, got ", images.sizes[1], " x ", images.sizes[2]);
   Samples out;
   out.count = images.sizes[0];
-  out.inputs.assign(images.bytes.begin(), images.bytes.end());
-  out.labels.reserve(size_t(out.count));
+  out.inputs.emplace<Pixels>(images.bytes.begin(), images.bytes.end());
+  Labels& told = out.targets.emplace<Labels>();
+  told.reserve(size_t(out.count));
   for (const char byte : labels.bytes) {
-    out.labels.push_back(uint8_t(byte));
-    data.classes = std::max<int64_t>(data.classes, out.labels.back() + 1);
+    told.push_back(uint8_t(byte));
+    data.classes = std::max<int64_t>(data.classes, told.back() + 1);
   }
   return out;
 }

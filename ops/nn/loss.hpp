@@ -1,4 +1,5 @@
-// Losses by name, for networks that tell classes apart: what outputs cost against a class.
+// Losses by name, for networks that tell classes apart or numbers: what outputs cost against a
+// class, or against the numbers.
 #pragma once
 #include "ops/ops.hpp"
 
@@ -36,8 +37,10 @@ Loss::Kind loss_named(const std::string& name);
 inline constexpr int64_t kIgnored = -100;
 
 // Mean over what counts: outputs (n, classes) with labels (n,) i64, or (n, length, classes) with
-// (n, length).
-Tensor loss_of(const Loss& loss, const Tensor& outputs, const Tensor& labels);
+// (n, length); or outputs with as many floating numbers, for the losses that compares_numbers().
+Tensor loss_of(const Loss& loss, const Tensor& outputs, const Tensor& targets);
+bool compares_numbers(Loss::Kind kind);  // mse, l1, smooth_l1, huber
+bool takes_sequences(Loss::Kind kind);   // cross_entropy, nll
 // (n, classes) of 0 and 1, in a floating dtype.
 Tensor one_hot(const Tensor& labels, int64_t classes, DType dtype);
 // How many rows have their largest output at their label, as an i64 number on the device.
