@@ -218,7 +218,7 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);
   Device& device = session->device();
   audit::Options options;
-  if (!o.against.empty()) options.against = &open_device(o.against);
+  if (!o.against.empty()) options.against = &open_judged_device(o.against, "--against");
   OneStepConfig target = o;
   const bool page = !o.html.empty(), measured = o.ledger || o.cost || page;
 

@@ -80,7 +80,7 @@ int run_record(const CheckOptions& options, Device& device, std::ostream& out) {
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.op.empty()) get_op(options.op);  // the error names the nearest
-  const Session session(options.device, false, err);
+  const Session session(options.device, false, err, nullptr, "", MissingDevice::is_an_error);
   Device& device = session.device();
   if (!options.calls.empty() && options.record.empty())
     fail(ErrorKind::config, "check",

@@ -157,6 +157,9 @@ int run_replay(const ReplayOptions& o, std::ostream& out, std::ostream& err) {
     fail(ErrorKind::config, "--runs", "belongs to a replay without --shrink");
   const Json made_on = audit::device_of_trace(o.file);
   const Session session(o.device, false, err, &made_on, o.file);
+  // Loads what it needs, and says what is missing.
+  if (const std::string_view word = "differs:"; o.until.starts_with(word))
+    open_judged_device(o.until.substr(word.size()), "--until");
   Replayer replayer(o, session.device(), out, err);
   return o.shrink.empty() ? replayer.replay() : replayer.shrink();
 }

@@ -24,11 +24,18 @@ Tuning tuning_of(const DeviceConfig& config, const Device& device, std::ostream&
 
 }  // namespace
 
+Device& open_judged_device(const std::string& name, const std::string& option) {
+  DeviceConfig config = parse_device_config(name, option);
+  config.fallback = DeviceConfig::Fallback::error;
+  return *open_configured(config).device;
+}
+
 Session::Session(const std::string& option, bool ledger, std::ostream& err, const Json* experiment,
-                 const std::string& file)
+                 const std::string& file, MissingDevice missing)
     : err_(err) {
   std::vector<std::string> warnings;
-  const DeviceConfig config = resolve_device_config(option, experiment, file, &warnings);
+  DeviceConfig config = resolve_device_config(option, experiment, file, &warnings);
+  if (missing == MissingDevice::is_an_error) config.fallback = DeviceConfig::Fallback::error;
   const OpenedDevice opened = open_configured(config);
   for (const std::string& line : warnings) err_ << printable(line) << "\n";
   if (!opened.notice.empty()) err_ << printable(opened.notice) << "\n";

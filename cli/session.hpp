@@ -12,12 +12,20 @@
 
 namespace gradus::cli {
 
+// What a device that is named and not there means. A command that judges a device takes no other in
+// its place, whatever the config's "fallback" says: a verdict on the CPU would say nothing of it.
+enum class MissingDevice { as_configured, is_an_error };
+
+// The device of an option such as --against, for a command that judges it. Error(device).
+Device& open_judged_device(const std::string& name, const std::string& option);
+
 class Session {
  public:
   // `experiment` is the config's "device" value or null, `file` the config it stands in. Throws
   // Error.
   Session(const std::string& option, bool ledger, std::ostream& err,
-          const Json* experiment = nullptr, const std::string& file = "");
+          const Json* experiment = nullptr, const std::string& file = "",
+          MissingDevice missing = MissingDevice::as_configured);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -250,7 +250,7 @@ int run_tune(const TuneOptions& o, std::ostream& out, std::ostream& err) {
     fail(ErrorKind::io, "tune", "there is no HOME to keep a tuning file in; name one with --file");
   const Json resolved = network ? layered_network(o.config, o.set).resolve() : config;
   Session session(o.device, false, err, resolved.contains("device") ? &resolved["device"] : nullptr,
-                  o.config);
+                  o.config, MissingDevice::is_an_error);
   Device& device = session.device();
   session.tune({});
   read_tuning(file, tuning_name(device));  // a file that is another thing is said before the work

@@ -369,7 +369,8 @@ OpenedDevice open_configured(const DeviceConfig& config) {
         reason.erase(0, name.size());
     const std::string said = join("device \"", config.device, "\" is not available: ", reason);
     if (config.fallback == DeviceConfig::Fallback::error || config.device == "cpu")
-      fail(ErrorKind::device, "", said);
+      fail(ErrorKind::device, "", said, said.back() == '.' ? " " : "; ",
+           "`gradus devices` lists what is there");
     DeviceConfig cpu = config;
     cpu.tf32 = false;
     out.device = &open_device("cpu", open_options(cpu));

@@ -63,6 +63,15 @@ std::string why_not_opened(const std::string& path, const std::string& text) {
        GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
 }
 
+// How a module that is missing comes to be, of those that can be built here.
+std::string how_built(const std::string& kind) {
+  const std::string build = "; `./dev build release gradus_" + kind + "` builds it";
+  if (kind == "emu" || kind == "refmod") return build;
+  if (kind == "cuda") return build + " where nvcc is found";
+  if (kind == "hip") return build + " where hipcc is found (./dev hipcc)";
+  return "";
+}
+
 // The folder of the file that holds this code: libgradus, or the program it is linked into.
 std::string own_folder() {
   Dl_info info;
@@ -97,7 +106,8 @@ LoadReport find_and_load(const std::string& kind, const std::vector<std::string>
     if (is_file(path)) return try_load(kind, path);
     searched += (searched.empty() ? "" : ", ") + folder;
   }
-  return {kind, "", false, "no module " + file + " found (searched " + searched + ")"};
+  return {kind, "", false,
+          "no module " + file + " found (searched " + searched + ")" + how_built(kind)};
 }
 
 }  // namespace
