@@ -11,11 +11,9 @@
 #include "ops/ops.hpp"
 #include "ops/rows/rows.hpp"
 
-#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <sstream>
 
 namespace gradus::cli {
 
@@ -102,11 +100,25 @@ Tensor read_tensor(const std::string& text, Device& device) {
   return is_literal(text) ? parse_literal(text, device) : read_npy(text, device);
 }
 
+bool wants_derivative(const OpOptions& o) {
+  return !o.cotangents.empty() || !o.tangents.empty() || o.jacobian || o.hessian ||
+         !o.vectors.empty();
+}
+
+// Numbers that are typed without a point are whole, but beside a derivative they are meant as real
+// ones wherever the op takes such: not where it takes indices.
+Tensor as_meant(const OpInfo& op, size_t k, const Tensor& t) {
+  const bool real = op.differentiable && t.dtype() == DType::i64 &&
+                    rows::operand_dtype(rows::row_of(op.name), k, DType::f64) == DType::f64;
+  return real ? cast(t, DType::f64) : t;
+}
+
 Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device) {
   check_operand_count(op, options.inputs.size());
   Tensors inputs;
   for (const std::string& file : options.inputs) {
     Tensor t = read_tensor(file, device);
+    if (is_literal(file) && wants_derivative(options)) t = as_meant(op, inputs.size(), t);
     if (!options.dtype.empty() && is_floating(t.dtype())) {
       const DType to = parse_dtype(options.dtype);
       if (!is_floating(to) || (is_complex(t.dtype()) && !is_complex(to)))
@@ -144,25 +156,6 @@ void check_file_count(const OpInfo& op, const char* option, size_t given, size_t
        " expected, got ", int64_t(given));
 }
 
-// "0,none,-1": an axis or none for each operand.
-func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t operands) {
-  func::MappedDims dims;
-  std::istringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) {
-    int64_t axis = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), axis);
-    const bool number = error == std::errc() && end == word.data() + word.size();
-    if (!number && word != "none")
-      fail(ErrorKind::value, op.name, "--in-dims takes an axis or none for each operand, as in ",
-           "0,none; got \"", word, "\"");
-    dims.push_back(number ? std::optional(axis) : func::kNone);
-  }
-  if (dims.size() != operands)
-    fail(ErrorKind::value, op.name, "--in-dims names ", int64_t(dims.size()), " axes for ",
-         int64_t(operands), operands == 1 ? " operand" : " operands");
-  return dims;
-}
-
 std::string output_name(const Tensors& outputs, size_t i) {
   return outputs.size() == 1 ? "y" : join("y", int64_t(i));
 }
@@ -184,9 +177,12 @@ class OpRun {
     if (!options_.hvps.empty() && options_.vectors.empty())
       fail(ErrorKind::value, op_.name, "--hvp-out needs --hvp v.npy ...");
     if (!options_.in_dims.empty()) in_dims_ = parse_in_dims(op_, options_.in_dims, inputs_.size());
-    if (!op_.differentiable && (!options_.cotangents.empty() || !options_.tangents.empty() ||
-                                options_.jacobian || options_.hessian || !options_.vectors.empty()))
-      fail(ErrorKind::autograd, op_.name, "has no derivative");
+    if (!wants_derivative(options_)) return;
+    if (!op_.differentiable) fail(ErrorKind::autograd, op_.name, "has no derivative");
+    if (moving_.empty())
+      fail(ErrorKind::autograd, op_.name, "no operand is real or complex, and whole numbers have ",
+           "no derivative; make real ones of a file by gradus op cast --in x.npy --attr ",
+           "dtype=f64 --out y.npy");
   }
 
   void value(Results& results) {
@@ -218,7 +214,6 @@ class OpRun {
       leaves.push_back(inputs_[k]);
       names.push_back("d" + operand_name(op_, k));
     }
-    if (leaves.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
     Tensors g(leaves.size());
     if (!roots.empty()) g = grad(roots, leaves, seeds, {.allow_unused = true});
     for (size_t n = 0; n < g.size(); ++n)
@@ -283,7 +278,6 @@ class OpRun {
 
   // The Hessian times vectors, which are mapped as their operands are.
   void hvp(Results& results) {
-    if (moving_.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
     check_file_count(op_, "--hvp", options_.vectors.size(), moving_.size(), "floating operand");
     check_file_count(op_, "--hvp-out", options_.hvps.size(), moving_.size(), "floating operand");
     Tensors all = detached();
@@ -343,7 +337,6 @@ class OpRun {
     };
   }
   void check_real(const char* option) const {
-    if (moving_.empty()) fail(ErrorKind::autograd, op_.name, "no operand is real or complex");
     for (const size_t k : moving_)
       if (is_complex(inputs_[k].dtype()))
         fail(ErrorKind::dtype, op_.name, option, " takes real operands, ", operand_name(op_, k),

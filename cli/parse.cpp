@@ -4,7 +4,9 @@
 #include "ops/dtypes.hpp"
 #include "ops/rows/rows.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <sstream>
 
 namespace gradus::cli {
 
@@ -100,7 +102,33 @@ Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments)
     // A name that the op has not is reported by attrs_of, with the nearest one.
     named.emplace_back(key, i < 0 ? AttrValue() : parse_value(op, op.attrs[size_t(i)], value));
   }
+  const bool known = std::all_of(named.begin(), named.end(),
+                                 [&](const auto& n) { return op.attr_index(n.first) >= 0; });
+  for (const AttrSpec& spec : op.attrs)
+    if (known && spec.default_value.is_none() && !spec.optional &&
+        std::none_of(named.begin(), named.end(),
+                     [&](const auto& n) { return n.first == spec.name; }))
+      fail(ErrorKind::value, op.name, "attribute ", spec.name, " must be given: --attr ", spec.name,
+           "=..., ", spec.doc);
   return rows::attrs_of(op, named);
+}
+
+func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t operands) {
+  func::MappedDims dims;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    int64_t axis = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), axis);
+    const bool number = error == std::errc() && end == word.data() + word.size();
+    if (!number && word != "none")
+      fail(ErrorKind::value, op.name, "--in-dims takes an axis or none for each operand, as in ",
+           "0,none; got \"", word, "\"");
+    dims.push_back(number ? std::optional(axis) : func::kNone);
+  }
+  if (dims.size() != operands)
+    fail(ErrorKind::value, op.name, "--in-dims names ", int64_t(dims.size()), " axes for ",
+         int64_t(operands), operands == 1 ? " operand" : " operands");
+  return dims;
 }
 
 }  // namespace gradus::cli

@@ -56,15 +56,34 @@ const Row& row_of(std::string_view name) {
   fail(ErrorKind::internal, "rows", "the op \"", name, "\" has no row in ops/rows/");
 }
 
+namespace {
+// What to write in the place of a name that the op has not: the nearest one, what numpy's word
+// means here, or all that there are.
+std::string attr_hint(const OpInfo& op, std::string_view name) {
+  std::vector<std::string> names;
+  std::string all;
+  for (const AttrSpec& spec : op.attrs) {
+    names.push_back(spec.name);
+    all += (all.empty() ? "" : ", ") + spec.name;
+  }
+  constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+      {"axis", "dim"},   {"axes", "dims"},      {"axes", "dim"},       {"axis", "dims"},
+      {"shape", "size"}, {"newshape", "shape"}, {"ddof", "correction"}};
+  for (const auto& [theirs, ours] : kElsewhere)
+    if (name == theirs && op.attr_index(ours) >= 0) return did_you_mean(ours, names);
+  const std::string near = did_you_mean(name, names);
+  if (!near.empty()) return near;
+  return names.empty() ? "; it has none" : "; there are " + all;
+}
+}  // namespace
+
 Attrs attrs_of(const OpInfo& op, const NamedAttrs& named) {
   Attrs attrs = op.completed({});
   std::vector<bool> given(op.attrs.size(), false);
   for (const auto& [name, value] : named) {
     const int i = op.attr_index(name);
     if (i < 0) {
-      std::vector<std::string> names;
-      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
-      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", did_you_mean(name, names));
+      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", attr_hint(op, name));
     }
     attrs[size_t(i)] = fitted(op, op.attrs[size_t(i)], value);
     given[size_t(i)] = true;
