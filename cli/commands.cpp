@@ -188,8 +188,8 @@ void declare_verify(CLI::App& app, Action& action) {
 void declare_contract(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ContractOptions>();
   CLI::App* sub = command(app, "contract", "run one einsum, with plan and gradients",
-                          "  gradus contract --einsum ij,jk->ik --sizes i=3,j=4,k=5\n"
-                          "  gradus contract --einsum ij,jk->ik --in a.npy b.npy --out c.npy\n"
+                          "  gradus contract --einsum \"ij,jk->ik\" --sizes i=3,j=4,k=5\n"
+                          "  gradus contract --einsum \"ij,jk->ik\" --in a.npy b.npy --out c.npy\n"
                           "  gradus contract big.json --plan-only\n");
   text(sub, "CONFIG", o->config, "file of an experiment \"contraction\"", "FILE");
   sub->add_option("--einsum", o->einsum, "the expression, as numpy writes it")

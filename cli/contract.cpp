@@ -4,6 +4,7 @@
 
 #include "cli/contract_verify.hpp"
 #include "cli/parse.hpp"
+#include "cli/redirection.hpp"
 #include "cli/session.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/layered.hpp"
@@ -56,6 +57,7 @@ Json resolve(const ContractOptions& o) {
   const auto add = [&](const char* key, const Json& value, const char* option) {
     layers.add_value({{key, value}}, option);
   };
+  if (o.einsum) refuse_cut_equation(*o.einsum);
   if (o.einsum) add("expression", *o.einsum, "--einsum");
   if (!o.sizes.empty()) add("sizes", sizes_json(o.sizes), "--sizes");
   if (!o.dtype.empty()) add("dtype", dtype_name(parse_dtype(o.dtype)), "--dtype");
@@ -70,6 +72,11 @@ Json resolve(const ContractOptions& o) {
   if (o.seed) add("seed", *o.seed, "--seed");
   if (o.config.empty() && !o.einsum)
     fail(ErrorKind::config, kOp, "needs a config or --einsum \"ij,jk->ik\"");
+  if (const Json kind =
+          layers.merged().is_object() ? layers.merged().value("experiment", Json()) : Json();
+      kind == "network" || kind == "mlp")
+    fail(ErrorKind::config, o.config, "experiment: ", shown(kind), " is run by `gradus train ",
+         o.config, "`");
   return layers.resolve();
 }
 

@@ -146,7 +146,7 @@ int run_demo(const DemoOptions& options, std::ostream& out, std::ostream& err) {
       << "   gradus ops sigmoid                          any op: formula, derivative, what it "
          "keeps\n"
       << "   gradus train configs/mlp/digits.json        the same training, with a run folder\n"
-      << "   gradus contract --einsum ij,jk->ik --sizes i=256,j=256,k=256 --verify\n"
+      << "   gradus contract --einsum \"ij,jk->ik\" --sizes i=256,j=256,k=256 --verify\n"
       << "   gradus check                                every op against its derivative\n"
       << "   gradus devices                              what else could run this\n";
   return 0;

@@ -116,7 +116,14 @@ Json parse_json(std::string_view text, const std::string& file, bool comments, E
   }
 }
 
-Json read_config(const std::string& path) { return parse_json(read_text(path), path); }
+Json read_config(const std::string& path) {
+  const std::string text = read_text(path);
+  if (text.empty())
+    fail(ErrorKind::config, path,
+         "is empty, expected a JSON object; a shell makes such a file for ",
+         "> FILE, also where it stands in an equation without quotes");
+  return parse_json(text, path);
+}
 
 Json read_json(const std::string& path, const Spec& spec) {
   return check(spec, parse_json(read_text(path), path, false, ErrorKind::io), path, ErrorKind::io);
