@@ -3,7 +3,10 @@
 
 #include "cli/commands.hpp"
 #include "cli/events.hpp"
+#include "cli/experiment.hpp"
 #include "engine/device.hpp"
+#include "engine/io/options.hpp"
+#include "engine/op_info.hpp"
 #include "engine/io/text.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
@@ -43,14 +46,53 @@ std::vector<std::string> subcommand_names(CLI::App& app) {
   return names;
 }
 
+// ---- what to type instead
+
+bool is_option(const std::string& text) {
+  return text.size() > 1 && text[0] == '-' && !(text[1] >= '0' && text[1] <= '9');
+}
+
+bool takes(CLI::App* sub, const char* option) {
+  return sub->get_option_no_throw(option) != nullptr;
+}
+
+// `--lr 0.1` of a command that takes a config is --set optimizer.lr=0.1, and `--dim 0` of an op is
+// --attr dim=0. `near` is the option whose name is near, if one's is.
+std::string as_value(CLI::App* sub, const std::vector<std::string>& extras,
+                     const std::string& near) {
+  const std::string& option = extras[0];
+  const size_t equals = option.find('=');
+  std::string key = option.substr(2, equals == std::string::npos ? equals : equals - 2);
+  std::replace(key.begin(), key.end(), '-', '_');
+  std::string value = equals == std::string::npos ? "" : option.substr(equals + 1);
+  if (value.empty() && extras.size() > 1 && !is_option(extras[1])) value = extras[1];
+  if (value.empty()) value = "VALUE";
+  if (takes(sub, "--set")) {
+    const std::string path = path_of_key(network_spec(), key);
+    const bool same = path == key || path.ends_with("." + key);
+    return path.empty() || !(same || near.empty()) ? "" : "; write --set " + path + "=" + value;
+  }
+  if (!takes(sub, "--attr") || sub->count("NAME") == 0) return "";
+  init();
+  const OpInfo* op = find_op(sub->get_option("NAME")->as<std::string>());
+  return op && op->attr_index(key) >= 0 ? "; write --attr " + key + "=" + value : "";
+}
+
+// What an argument that stands alone was meant to be.
+std::string as_argument(CLI::App* sub, const std::string& text) {
+  const bool assigns = text.find('=') != std::string::npos && text[0] != '[';
+  if (assigns)
+    for (const char* option : {"--set", "--attr"})
+      if (takes(sub, option)) return join("; write ", option, " ", text);
+  if (takes(sub, "--in")) return "; write --in " + text;
+  return "; see gradus " + full_name(sub) + " --help";
+}
+
 // What was left over: a command, an option or an argument that nobody knows.
 void refuse_extras(CLI::App& app) {
   CLI::App* sub = typed_command(app);
   const std::vector<std::string> extras = app.remaining(true);
   const std::string where = full_name(sub);
-  const auto is_option = [](const std::string& text) {
-    return text.size() > 1 && text[0] == '-' && !(text[1] >= '0' && text[1] <= '9');
-  };
   // Behind a script all is the script's; what stands in the place of its name is not.
   if (sub->get_prefix_command() &&
       (sub->count("-e") > 0 || extras.empty() || !is_option(extras.front())))
@@ -62,8 +104,15 @@ void refuse_extras(CLI::App& app) {
       for (const CLI::Option* option : sub->get_options())
         for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
       const std::string option = first.substr(0, first.find('='));
+      const std::vector<std::string> before = app.remaining(false);
+      if (sub != &app && !before.empty() && before.front() == first &&
+          std::count(names.begin(), names.end(), option) > 0)
+        fail(ErrorKind::config, where, "options stand behind the command: gradus ", where, " ",
+             option);
+      const std::string near = did_you_mean(option, names);
+      const std::string meant = first.starts_with("--") ? as_value(sub, extras, near) : "";
       fail(ErrorKind::config, where, "there is no option \"", option, "\"",
-           did_you_mean(option, names),
+           meant.empty() ? near : meant,
            where.empty() ? "" : join("; see gradus ", where, " --help"));
     }
     const std::vector<std::string> commands = subcommand_names(*sub);
@@ -71,7 +120,7 @@ void refuse_extras(CLI::App& app) {
       fail(ErrorKind::config, where, "there is no command \"", first, "\"",
            did_you_mean(first, commands), "; see gradus ", where.empty() ? "" : where + " ",
            "--help");
-    fail(ErrorKind::config, where, "unexpected argument \"", first, "\"");
+    fail(ErrorKind::config, where, "unexpected argument \"", first, "\"", as_argument(sub, first));
   }
   if (!subcommand_names(*sub).empty())
     fail(ErrorKind::config, where, "a command is missing; see gradus ",

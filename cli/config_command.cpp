@@ -4,6 +4,7 @@
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
 #include "cli/train.hpp"
+#include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/layered.hpp"
 #include "engine/io/text.hpp"
@@ -72,6 +73,24 @@ void check_meaning(const Json& config, const std::string& kind, const std::strin
   }
 }
 
+// Shapes are those of one sample, on the CPU. Data that is not here leaves them unchecked.
+void check_shapes(const Json& config, const std::string& file, std::ostream& err) {
+  const Experiment experiment = read_experiment(config, file);
+  Dataset data;
+  try {
+    data = probe_data(experiment);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::io) throw;
+    err << printable(join("gradus: the shapes are not checked: ", e.what())) << "\n";
+    return;
+  }
+  try {
+    build_network(experiment, data, open_device("cpu"));
+  } catch (const Error& e) {
+    fail(e.kind(), file, e.what());
+  }
+}
+
 void show(const ConfigOptions& options, std::ostream& out) {
   const std::string kind = kind_of(options.file);
   const Layered layers = layers_of(options, kind);
@@ -100,7 +119,7 @@ void show(const ConfigOptions& options, std::ostream& out) {
 
 }  // namespace
 
-int run_config(const ConfigOptions& options, std::ostream& out, std::ostream&) {
+int run_config(const ConfigOptions& options, std::ostream& out, std::ostream& err) {
   switch (options.action) {
     case ConfigOptions::Action::show:
       show(options, out);
@@ -113,7 +132,9 @@ int run_config(const ConfigOptions& options, std::ostream& out, std::ostream&) {
     }
     case ConfigOptions::Action::validate: {
       const std::string kind = kind_of(options.file);
-      check_meaning(layers_of(options, kind).resolve(), kind, options.file);
+      const Json config = layers_of(options, kind).resolve();
+      check_meaning(config, kind, options.file);
+      if (kind == "network") check_shapes(config, options.file, err);
       if (options.json)
         out << Json{{"event", "result"}, {"file", options.file}, {"kind", kind}, {"valid", true}}
                    .dump()

@@ -293,13 +293,21 @@ Dataset load_data(const Experiment& experiment) {
   if (config.idx.empty() && config.name == "copy")
     return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
   if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
-  Dataset data = load_idx(config.idx);
+  Dataset data = load_idx(config.idx,
+                          "; name the folder that has them with --set data.idx=DIR (of a finished "
+                          "run: --data DIR)");
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");
   limit(data.train, config.train, data);
   limit(data.test, config.test, data);
   return data;
+}
+
+Dataset probe_data(const Experiment& experiment) {
+  Experiment one = experiment;
+  one.data.train = one.data.test = 1;
+  return load_data(one);
 }
 
 namespace {
@@ -344,7 +352,9 @@ void check_outputs(const Form& form, const Tensor& probe) {
   if (probe.rank() > 0 && probe.numel() == needed * last && last >= form.classes) return;
   fail(ErrorKind::config, "model.layers", "the network gives ", out, " for one sample, the data ",
        "set ", form.name, " needs ", form.sequences() ? join(form.cols(), " x ") : std::string(),
-       "at least ", form.classes, " classes: end with {\"linear\": ", form.classes, "}");
+       "at least ", form.classes, " classes: ",
+       form.sequences() || out.size() == 2 ? "" : "put \"flatten\" before the first linear, and ",
+       "end with {\"linear\": ", form.classes, "}");
 }
 
 }  // namespace

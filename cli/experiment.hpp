@@ -61,6 +61,8 @@ Experiment read_experiment(const Json& config, const std::string& file);
 
 // Reads or makes the data. Error(io) for files that do not fit.
 Dataset load_data(const Experiment& experiment);
+// So much of it as tells its form.
+Dataset probe_data(const Experiment& experiment);
 // Draws the initial parameters from the thread's generator. Error(config) for a network or a loss
 // that does not fit what the data tells.
 nn::Sequential build_network(const Experiment& experiment, const Form& form, Device& device);

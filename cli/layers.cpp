@@ -327,6 +327,27 @@ Spec value_spec(const LayerKind& kind) {
   return main.type == Spec::Type::array ? both : both.short_for(kind.main);
 }
 
+// How a layer is written that has to have options.
+std::string form_of(const LayerKind& kind) {
+  if (!kind.main.empty()) return "{\"" + kind.name + "\": ...}";
+  std::string options;
+  for (const Spec& option : kind.options.parts)
+    if (option.required) options += (options.empty() ? "\"" : ", \"") + option.key + "\": ...";
+  return "{\"" + kind.name + "\": {" + options + "}}";
+}
+
+// What is wrong with a name that stands for a layer, or "".
+std::string complaint_of(const std::string& name, const std::vector<std::string>& bare) {
+  if (std::find(bare.begin(), bare.end(), name) != bare.end()) return "";
+  std::vector<std::string> names;
+  for (const LayerKind& kind : layer_kinds()) names.push_back(kind.name);
+  const std::string meant = nearest(name, names);
+  for (const LayerKind& kind : layer_kinds())
+    if (kind.name == name) return "the layer \"" + name + "\" needs options: " + form_of(kind);
+  return "there is no layer \"" + name + "\"" + did_you_mean(name, names) +
+         (meant.empty() ? "; `gradus config schema network` lists them" : "");
+}
+
 }  // namespace
 
 const Spec& layer_spec() {
@@ -341,7 +362,8 @@ const Spec& layer_spec() {
         forms.push_back(Spec::object(kind.options.doc).with(kind.name, value_spec(kind)));
     }
     forms[0] = Spec::string("a layer that needs no options, by name").one_of(bare);
-    return Spec::any_of(forms, "a layer");
+    forms[0].complaint = [bare](const std::string& name) { return complaint_of(name, bare); };
+    return Spec::any_of(forms, "a layer, by name or as {\"name\": options}");
   }();
   return spec;
 }
@@ -369,27 +391,6 @@ std::vector<LayerMaker> read_layers(const Json& layers) {
   std::vector<LayerMaker> out;
   for (const Json& layer : layers) out.push_back(read_layer(layer));
   return out;
-}
-
-nn::Sequential build_layers(const std::vector<LayerMaker>& makers, Tensor& probe,
-                            const std::string& place) {
-  const NoGrad no_grad;
-  nn::Sequential network(place);
-  for (size_t i = 0; i < makers.size(); ++i) {
-    const std::string here = join(place, "[", i, "]");
-    try {
-      network.add(makers[i](probe, here));
-      nn::Module& layer = network.layer(i);
-      // Evaluation draws no random numbers and moves no statistics.
-      layer.set_training(false);
-      probe = layer.forward(probe);
-      layer.set_training(true);
-    } catch (const Error& e) {
-      if (e.message().find("layers[") != std::string::npos) throw;
-      fail(e.kind(), e.op(), e.message(), "; in ", here);
-    }
-  }
-  return network;
 }
 
 }  // namespace gradus::cli

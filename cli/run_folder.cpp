@@ -72,6 +72,28 @@ std::vector<std::string> checkpoints_in(const std::string& folder) {
   return out;
 }
 
+void check_run_folder(const std::string& path) {
+  constexpr size_t kMostNamed = 3;
+  std::error_code error;
+  const fs::path folder(path);
+  if (fs::exists(folder / "config.json", error)) return;
+  if (fs::is_regular_file(folder, error))
+    fail(ErrorKind::io, path, "is a file, expected the folder of a run, as `gradus train ",
+         path.ends_with(".json") ? path : "CONFIG", " --out DIR` makes one");
+  if (!fs::exists(folder, error))
+    fail(ErrorKind::io, path, "no such folder; `gradus train CONFIG --out ", path,
+         "` makes a run there");
+  std::vector<std::string> runs;
+  for (const std::string& name : names_in(path))
+    if (fs::exists(folder / name / "config.json", error)) runs.push_back((folder / name).string());
+  std::sort(runs.begin(), runs.end());
+  std::string hint;
+  for (size_t i = 0; i < std::min(runs.size(), kMostNamed); ++i)
+    hint += (i == 0 ? "; runs within it: " : ", ") + runs[i];
+  if (runs.size() > kMostNamed) hint += join(" and ", runs.size() - kMostNamed, " more");
+  fail(ErrorKind::io, path, "is no run folder: it holds no config.json", hint);
+}
+
 RunFolder::Checkpoint read_checkpoint(const std::string& file, Device& device) {
   Safetensors state = read_safetensors(file, device);
   const std::string& format = state.metadata["format"];

@@ -66,6 +66,9 @@ class RunFolder {
 std::optional<RunFolder::Checkpoint> newest_checkpoint(const std::string& folder, Device& device,
                                                        std::vector<std::string>* unreadable);
 // Names of checkpoint files, newest first.
+// Error(io), with the runs that are near it, unless a path is the folder of a run.
+void check_run_folder(const std::string& path);
+
 std::vector<std::string> checkpoints_in(const std::string& folder);
 // Error(io) for a file that is damaged, that is no checkpoint, or one of another version: those of
 // version 1 carry no checksum, so nobody could tell whether they are whole.

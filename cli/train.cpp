@@ -211,6 +211,7 @@ std::vector<Layered::Leaf> read_origins(const std::string& run_dir) {
 }
 
 Json read_run_config(const std::string& run_dir) {
+  check_run_folder(run_dir);
   const std::string file = path_in(run_dir, kConfig);
   Json config = read_json(file, network_spec());
   if (const Json* device = device_of(config)) check_found_device(*device, file);

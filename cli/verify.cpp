@@ -202,8 +202,7 @@ bool is_npy(const std::string& path) {
 int run_verify(const VerifyOptions& o, std::ostream& out, std::ostream&) {
   Verifier verifier(o.json, out);
   if (fs::is_directory(o.path)) {
-    if (!fs::exists(path_in(o.path, "config.json")))
-      fail(ErrorKind::io, o.path, "is no run folder: it holds no config.json");
+    check_run_folder(o.path);
     verifier.run(o.path);
   } else if (o.path.ends_with(".npy") || is_npy(o.path)) {
     verifier.array(o.path);

@@ -75,7 +75,8 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
-std::string find_file(const std::string& folder, const std::string& stem, const char* kind) {
+std::string find_file(const std::string& folder, const std::string& stem, const char* kind,
+                      const std::string& remedy) {
   std::string looked_for;
   for (const char* joint : {"-", "."})
     for (const char* end : {"", ".gz"}) {
@@ -85,12 +86,13 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
     }
   fail(ErrorKind::io, folder,
        exists(folder) ? "none of these files is here: " : "no such folder; looked there for ",
-       looked_for);
+       looked_for, remedy);
 }
 
-Samples load_part(const std::string& folder, const std::string& part, Dataset& data) {
-  const std::string image_file = find_file(folder, part + "-images", "idx3-ubyte");
-  const std::string label_file = find_file(folder, part + "-labels", "idx1-ubyte");
+Samples load_part(const std::string& folder, const std::string& part, Dataset& data,
+                  const std::string& remedy) {
+  const std::string image_file = find_file(folder, part + "-images", "idx3-ubyte", remedy);
+  const std::string label_file = find_file(folder, part + "-labels", "idx1-ubyte", remedy);
   const Idx images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
   if (images.sizes[1] == 0 || images.sizes[2] == 0)
     fail(ErrorKind::io, image_file, "images are ", images.sizes[1], " x ", images.sizes[2],
@@ -158,11 +160,11 @@ Idx read_idx(const std::string& path, size_t rank) {
   return parse_idx(read_gz(path, kMaxBytes, look), path, rank);
 }
 
-Dataset load_idx(const std::string& folder) {
+Dataset load_idx(const std::string& folder, const std::string& remedy) {
   Dataset data;
   data.name = folder;
-  data.train = load_part(folder, "train", data);
-  data.test = load_part(folder, "t10k", data);
+  data.train = load_part(folder, "train", data, remedy);
+  data.test = load_part(folder, "t10k", data, remedy);
   return data;
 }
 

@@ -20,7 +20,7 @@ Idx parse_idx(std::string bytes, const std::string& name, size_t rank);
 
 // {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte in a folder, each with or without ".gz"
 // (also with '.' for the last '-', as some mirrors have it). There are as many classes as the
-// largest label tells.
-Dataset load_idx(const std::string& folder);
+// largest label tells. `remedy` ends the error about a folder that lacks them.
+Dataset load_idx(const std::string& folder, const std::string& remedy = "");
 
 }  // namespace gradus::cli

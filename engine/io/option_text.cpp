@@ -8,10 +8,12 @@
 namespace gradus {
 namespace {
 
+constexpr size_t kLongList = 16, kShownOfLong = 4;
+
 std::string quoted_list(const std::vector<std::string>& names) {
-  std::string s;
-  for (const std::string& n : names) s += (s.empty() ? "\"" : ", \"") + n + "\"";
-  return s;
+  std::vector<std::string> quoted;
+  for (const std::string& n : names) quoted.push_back("\"" + n + "\"");
+  return list_text(quoted);
 }
 
 std::string range_text(const Spec& spec) {
@@ -156,6 +158,14 @@ uint64_t byte_size(const std::string& text, const std::string& who) {
   return uint64_t(size_or_minus_one(text));
 }
 
+std::string list_text(const std::vector<std::string>& words) {
+  const bool is_long = words.size() > kLongList;
+  std::string s;
+  for (size_t i = 0; i < (is_long ? kShownOfLong : words.size()); ++i)
+    s += (i == 0 ? "" : ", ") + words[i];
+  return is_long ? s + join(", ... (", words.size(), " in all)") : s;
+}
+
 std::string expectation(const Spec& spec) {
   switch (spec.type) {
     case Spec::Type::boolean:
@@ -187,6 +197,7 @@ std::string expectation(const Spec& spec) {
     case Spec::Type::any_of:
       break;
   }
+  if (spec.parts.size() > kLongList && !spec.doc.empty()) return spec.doc;
   std::string s;
   for (size_t i = 0; i < spec.parts.size(); ++i)
     s += (i == 0 ? "" : i + 1 == spec.parts.size() ? " or " : ", ") + expectation(spec.parts[i]);

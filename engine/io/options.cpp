@@ -46,6 +46,18 @@ std::string initials(const std::string& key) {
   return s;
 }
 
+// Calls f(path, key) for each key of the objects of a spec, those of the surface first.
+template <class F>
+void each_object_key(const Spec& spec, const std::string& path, F&& f) {
+  for (const Spec& part : spec.parts)
+    if (spec.type == Spec::Type::any_of)
+      each_object_key(part, path, f);
+    else if (spec.type == Spec::Type::object)
+      f(path_key(path, part.key), part.key);
+  for (const Spec& part : spec.parts)
+    if (spec.type == Spec::Type::object) each_object_key(part, path_key(path, part.key), f);
+}
+
 // What the alternatives of a union would accept for a tag that they share, for messages.
 struct TagChoices {
   std::string key;
@@ -107,10 +119,10 @@ class Checker {
   }
   Json string(const Spec& spec, const Json& v, const std::string& path) const {
     const auto& s = v.get_ref<const std::string&>();
-    if (!allows(spec, v))
-      bad(path, "expected ", expectation(spec), ", got ", shown(v), did_you_mean(s, spec.choices));
     const std::string complaint = spec.complaint ? spec.complaint(s) : "";
     if (!complaint.empty()) bad(path, complaint);
+    if (!allows(spec, v))
+      bad(path, "expected ", expectation(spec), ", got ", shown(v), did_you_mean(s, spec.choices));
     return v;
   }
   Json array(const Spec& spec, const Json& v, const std::string& path) const {
@@ -152,6 +164,10 @@ class Checker {
     if (hint.empty() && std::count(known.begin(), known.end(), initials(key)) > 0)
       hint = did_you_mean(initials(key), known);
     if (hint.empty())
+      for (const Spec& m : members)
+        if (const std::string at = path_of_key(Spec::object("").with(m.key, m), key); !at.empty())
+          bad(path_key(path, key), "unknown key; did you mean \"", path_key(path, at), "\"?");
+    if (hint.empty())
       for (const std::string& k : known) hint += (hint.empty() ? "; known are " : ", ") + k;
     bad(path_key(path, key), "unknown key", hint);
   }
@@ -159,13 +175,13 @@ class Checker {
     if (const Spec* chosen = choose(spec, v)) return value(*chosen, v, path);
     // v is an object, and no alternative has its tag.
     std::vector<Spec> members;
-    std::string forms;
+    std::vector<std::string> forms;
     TagChoices tag;
     for (const Spec& s : spec.parts) {
       if (s.type != Spec::Type::object) continue;
       members.insert(members.end(), s.parts.begin(), s.parts.end());
       for (const Spec* m : tag_of(s)) {
-        forms += (forms.empty() ? "" : ", ") + join("{\"", m->key, "\": ...}");
+        forms.push_back(join("{\"", m->key, "\": ...}"));
         if (!v.contains(m->key) || m->choices.empty()) continue;
         tag.key = m->key;
         tag.names.insert(tag.names.end(), m->choices.begin(), m->choices.end());
@@ -177,7 +193,7 @@ class Checker {
       if (std::none_of(members.begin(), members.end(),
                        [&key = key](const Spec& m) { return m.key == key; }))
         unknown(members, key, path);
-    bad(path, "expected one of ", forms, ", got ", shown(v));
+    bad(path, "expected one of ", list_text(forms), ", got ", shown(v));
   }
   const Json& text(const Json& v, const std::string& key, const std::string& path) const {
     if (!v[key].is_string()) bad(path_key(path, key), "expected a string, got ", shown(v[key]));
@@ -312,6 +328,20 @@ const Spec* choose(const Spec& spec, const Json& value) {
   }
   // A single object alternative gives better messages than none.
   return fitting == 1 ? only : nullptr;
+}
+
+std::string path_of_key(const Spec& spec, std::string_view key) {
+  std::string found, near;
+  std::vector<std::string> keys;
+  each_object_key(spec, "", [&](const std::string& path, const std::string& k) {
+    keys.push_back(k);
+    if (found.empty() && (k == key || k == initials(std::string(key)))) found = path;
+  });
+  if (!found.empty() || key.size() < 4) return found;
+  each_object_key(spec, "", [&, best = nearest(key, keys)](const std::string& path, const auto& k) {
+    if (near.empty() && !best.empty() && k == best) near = path;
+  });
+  return near;
 }
 
 Json check(const Spec& spec, const Json& value, const Origin& origin, ErrorKind kind) {

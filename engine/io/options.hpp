@@ -88,6 +88,12 @@ Json json_schema(const Spec& spec, const std::string& title);
 std::string describe(const Spec& spec);
 // "a number above 0", "one of \"adam\", \"sgd\"": what a spec expects, in words.
 std::string expectation(const Spec& spec);
+// "a, b, c"; of a long list its beginning and how long it is.
+std::string list_text(const std::vector<std::string>& words);
+
+// Where in the objects of a spec a key stands, spelt so or nearly so: "lr" is at "optimizer.lr"; ""
+// if nowhere. Looks into no array.
+std::string path_of_key(const Spec& spec, std::string_view key);
 
 // Parses JSON text. Duplicate keys, numbers beyond double, nesting deeper than 100 and syntax
 // errors (with line and column) are errors of `kind` that begin with the file's name.
