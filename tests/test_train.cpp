@@ -358,7 +358,8 @@ TEST_CASE("eval: the numbers of the run") {
   CHECK(error_text(ErrorKind::io, [&] { evaluate(e); }).starts_with(e.data + ": no such folder"));
   e = {};
   e.run_dir = folder / "nowhere";
-  CHECK(error_text(ErrorKind::io, [&] { evaluate(e); }).starts_with(e.run_dir + "/config.json: "));
+  CHECK(
+      error_text(ErrorKind::io, [&] { evaluate(e); }).starts_with(e.run_dir + ": no such folder"));
 }
 
 TEST_CASE("progress: numbers as people read them") {
