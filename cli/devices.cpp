@@ -54,8 +54,9 @@ Json present(Device& device, const KnownKind& kind) {
           {"score", kind.score}};
 }
 
-// One object per device, or one that says why the kind has none.
-std::vector<Json> survey() {
+}  // namespace
+
+std::vector<Json> survey_devices() {
   std::vector<std::string> modules;
   for (const std::vector<std::string>& more : {kExpected, module_kinds()})
     for (const std::string& kind : more)
@@ -79,10 +80,8 @@ std::vector<Json> survey() {
   return found;
 }
 
-}  // namespace
-
 int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&) {
-  for (const Json& d : survey()) {
+  for (const Json& d : survey_devices()) {
     if (options.json) {
       emit(out, d);
       continue;

@@ -2,12 +2,17 @@
 // missing.
 #pragma once
 #include <iosfwd>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 namespace gradus::cli {
 
 struct DevicesOptions {
   bool json = false;
 };
+
+// One object per device, as --json prints it, or one that says why the kind has none.
+std::vector<nlohmann::json> survey_devices();
 
 int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream& err);
 

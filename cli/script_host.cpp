@@ -2,6 +2,7 @@
 #include "cli/script_host.hpp"
 
 #include "cli/batches.hpp"
+#include "cli/devices.hpp"
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
 #include "cli/train.hpp"
@@ -120,6 +121,19 @@ lua::ScriptOptions script_options(const Sandbox& sandbox, Device& device, std::o
   options.device = &device;
   options.doors["data"] = [&device](const std::string& json, const lua::Bounds& bounds) {
     return data_door(json, bounds, device);
+  };
+  options.doors["devices"] = [](const std::string& json, const lua::Bounds&) {
+    if (json != "null")
+      fail(ErrorKind::value, "devices",
+           "takes no arguments; gradus.available(\"cuda\") asks for one");
+    lua::Answer out;
+    Json all = Json::array();
+    for (Json& device : survey_devices()) {
+      device.erase("event");
+      all.push_back(std::move(device));
+    }
+    out.json = all.dump();
+    return out;
   };
   options.network = [](const std::string& layers, Tensor probe) {
     const Json checked =

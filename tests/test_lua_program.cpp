@@ -158,15 +158,16 @@ TEST_CASE("lua: data, experiments and optimisers") {
       "print(last < first / 10, p[\"layers.0.weight\"].requires_grad, "
       "net:train(false)(x).shape[2]) "
       "local s = net:state() s[\"layers.2.bias\"] = gradus.ones(3) * 9 net:load(s) "
-      "print(net:state()[\"layers.2.bias\"][1])");
+      "print(net:state()[\"layers.2.bias\"][1]:item())");
   INFO(r.err);
-  CHECK(r.out == "true\ttrue\t3\n9\n");
+  CHECK(r.out == "true\ttrue\t3\n9.0\n");
   CHECK(run("local net = gradus.nn({{linear = 2}, {dropout = 0.9}}, {1, 3}) print(net) "
             "net:eval() local x = gradus.ones(1, 3) print(net(x):equal(net(x)))")
             .out ==
         "network\n  layers.0.weight f32 (2, 3)\n  layers.0.bias f32 (2,)\n  8 parameters\ntrue\n");
   CHECK(has(run("gradus.nn({{linnear = 6}}, {1, 4})").err, "linear"));
-  CHECK(has(run("gradus.nn({\"relu\"}, {1, 4}):forward(1)").err, "-e:1: "));
+  CHECK(has(run("gradus.nn({\"relu\"}, {1, 4}):forwards(1)").err,
+            "-e:1: network: has no \"forwards\"; did you mean \"forward\"?"));
   // The rule of each optimiser on one number: p = 1, g = 2.
   const auto stepped = [](const std::string& made) {
     return says(

@@ -146,7 +146,15 @@ TEST_CASE("lua: completion knows properties, methods and what stands behind tabl
   const auto complete = [&](const char* begun) { return line.lua.script.complete(begun); };
   CHECK(complete("x.sh") == Names{"x.shape"});
   CHECK(complete("print(x.dty") == Names{"print(x.dtype"});
-  CHECK(complete("x.gr") == Names{"x.grad"});
+  CHECK(complete("x.gr") == Names{"x.grad", "x.grad_fn"});
+  CHECK(complete("x.is_c") == Names{"x.is_cuda"});
+  CHECK(complete("x:vie") == Names{"x:view", "x:view_as"});
+  CHECK(complete("x:clam") == Names{"x:clamp", "x:clamp_", "x:clamp_tensor"});
+  CHECK(complete("gradus.manu") == Names{"gradus.manual_seed"});
+  CHECK(complete("gradus.einsum_") == Names{"gradus.einsum_plan"});
+  CHECK(line("step = gradus.capture(print) plan = gradus.einsum_plan('i,i->', v, v)") == "");
+  CHECK(complete("step.w") == Names{"step.why_not"});
+  CHECK(complete("plan.fl") == Names{"plan.flops"});
   CHECK(complete("x:sh").empty());
   CHECK(complete("x:backw") == Names{"x:backward"});
   CHECK(complete("x.T.sh") == Names{"x.T.shape"});

@@ -30,6 +30,8 @@ local objects = {gradus, gradus.func, gradus.audit, gradus.optim, x, x.shape,
   gradus.nn({{linear = 2}, "relu"}, {1, 3}), gradus.optim.adam({x}),
   x:register_hook(function() end), (gradus.progress(3)),
   gradus.audit.check(function() return x * 2 end),
+  gradus.capture(function(a) return a end), gradus.einsum_plan("i,i->", {2}, {2}), gradus.nn,
+  gradus.nn.Linear(2, 3), gradus.nn.MSELoss(),
   gradus.audit.stepper(function() return (x * 2):sum() end), coroutine.create(function() end), ""}
 )";
 
@@ -62,7 +64,9 @@ local function visit(v, deep)
   end
 end
 for _, o in ipairs(objects) do visit(o, 0) end
-for _, name in ipairs{"sum", "add_", "totable", "to", "size", "rows", "clone", "register_hook", "equal"} do
+visit(getmetatable(_G), 0)
+for _, name in ipairs{"sum", "add_", "totable", "to", "size", "rows", "clone", "register_hook", "equal",
+                      "view", "t", "type", "cuda", "float", "normal_", "clamp_", "dim", "view_as"} do
   visit(x[name], 0)
 end
 for _, name in ipairs{"setmetatable", "getmetatable", "load", "require", "rawset", "tostring", "xpcall", "pcall",

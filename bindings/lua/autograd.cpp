@@ -78,10 +78,17 @@ int grad_of(lua_State* L) {
 // Calls the function and gives what it gives.
 template <class Mode>
 int in_mode(lua_State* L) {
-  luaL_checktype(L, 1, LUA_TFUNCTION);
+  if (!lua_isfunction(L, 1))
+    fail(ErrorKind::value, "", "expected a function, got ", kind_at(L, 1),
+         "; write gradus.no_grad(function() ... end)");
   const Mode mode;
   call(L, lua_gettop(L) - 1, LUA_MULTRET);
   return lua_gettop(L);
+}
+
+int is_grad_enabled(lua_State* L) {
+  lua_pushboolean(L, grad_enabled());
+  return 1;
 }
 
 template <Tensor (*F)(const Tensor&)>
@@ -336,6 +343,7 @@ void open_autograd(lua_State* L) {
   luaL_setfuncs(L, methods, 0);
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"grad", bind<grad_of>},
+                                {"is_grad_enabled", bind<is_grad_enabled>},
                                 {"checkpoint", bind<checkpoint_of>},
                                 {"no_grad", bind<in_mode<NoGrad>>},
                                 {"enable_grad", bind<in_mode<EnableGrad>>},

@@ -1,35 +1,14 @@
-// Tensors from Lua's numbers and back, random ones, files, devices; and methods that are no ops.
-#include "bindings/lua/options.hpp"
-#include "engine/io/device_config.hpp"
+// Tensors from Lua's numbers and back, constant ones, files; and methods that are no ops.
+#include "bindings/lua/creation.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/safetensors.hpp"
-#include "engine/random.hpp"
 #include "ops/audit/watch.hpp"
 #include "ops/dtypes.hpp"
 #include "ops/ops.hpp"
 
-#include <cmath>
-
 namespace gradus::lua {
 
 namespace {
-
-// {dtype = "f64", requires_grad = true} at `index`, or nothing; 0: nowhere.
-struct Wanted {
-  std::optional<DType> dtype;
-  bool requires_grad = false;
-
-  Wanted(lua_State* L, int index, const char* what) {
-    Options options(L, index, what);
-    options.dtype("dtype", dtype);
-    options.boolean("requires_grad", requires_grad);
-    options.finish();
-  }
-  Tensor finish(Tensor t) const {
-    if (requires_grad) t.set_requires_grad();
-    return t;
-  }
-};
 
 // ---- tables of numbers
 
@@ -39,6 +18,17 @@ struct Numbers {
   std::vector<int64_t> whole;
   bool any_real = false, any_whole = false;
 };
+
+// Is there a name among the elements of the table at an absolute index? Pushes it.
+bool push_name(lua_State* L, int at, int64_t length) {
+  length > 0 ? lua_pushinteger(L, length) : lua_pushnil(L);  // what comes behind the elements
+  while (lua_next(L, at)) {
+    look_at_clock(L);
+    lua_pop(L, 1);
+    if (lua_type(L, -1) == LUA_TSTRING) return true;
+  }
+  return false;
+}
 
 void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
   if (depth > 64) fail(ErrorKind::shape, "tensor", "tables within tables, more than 64 deep");
@@ -55,6 +45,9 @@ void read_numbers(lua_State* L, int index, size_t depth, Numbers& n) {
            length);
     }
     each_of(L, at, [&] { read_numbers(L, -1, depth + 1, n); });
+    if (depth > 0 && push_name(L, at, length))
+      fail(ErrorKind::value, "tensor", "\"", lua_tostring(L, -1), "\" among numbers; options ",
+           "stand in the outermost table, or behind it: gradus.tensor({1, 2}, {dtype = \"f64\"})");
     return;
   }
   if (depth != n.sizes.size()) fail(ErrorKind::shape, "tensor", "a number among tables");
@@ -88,9 +81,12 @@ Tensor numbers_at(lua_State* L, int index, std::optional<DType> dtype) {
 
 namespace {
 
-// gradus.tensor(numbers [, options]): whole numbers give i64, others (and none) f32, booleans bool
+// gradus.tensor(numbers [, options]): whole numbers give i64, others (and none) f32, booleans bool;
+// options may stand among the numbers, gradus.tensor{1, 2, dtype = "f64"}
 int tensor_of(lua_State* L) {
-  const Wanted wanted(L, 2, "tensor");
+  at_most(L, 2, "tensor");
+  const bool among = lua_istable(L, 1) && lua_isnoneornil(L, 2);
+  const Wanted wanted(L, among ? 1 : 2, "tensor", among);
   if (Tensor* const t = tensor_at(L, 1)) {
     Tensor copy = clone(*t).detach();
     push(L, wanted.finish(wanted.dtype ? cast(copy, *wanted.dtype) : copy));
@@ -178,45 +174,17 @@ int item(lua_State* L) {
     lua_pushnumber(L, t.item());
   return 1;
 }
+// t:size() is t.shape; t:size(2) one of them
 int size(lua_State* L) {
   const Tensor t = self_at(L, "size");
+  at_most(L, 2, "size: with the tensor");
+  if (lua_isnone(L, 2)) return push_property(L, t, "shape"), 1;
   const int64_t axis = from_one(integer_at(L, 2, "size: axis"), "size: axis");
   lua_pushinteger(L, saying_from_one([&] { return t.size(axis); }));
   return 1;
 }
 int numel(lua_State* L) {
   lua_pushinteger(L, self_at(L, "numel").numel());
-  return 1;
-}
-std::optional<DType> dtype_called(const std::string& name) {
-  try {
-    return parse_dtype(name);
-  } catch (const Error&) {
-    return {};
-  }
-}
-DeviceConfig device_called(const std::string& name) {
-  try {
-    return parse_device_config(name, "to");
-  } catch (const Error& e) {
-    fail(e.kind(), e.op(), e.message(), "; or a dtype, such as f64");
-  }
-}
-// t:to("f64"), t:to("cuda:0")
-int to(lua_State* L) {
-  const Tensor t = self_at(L, "to");
-  const std::string name = luaL_checkstring(L, 2);
-  if (const std::optional<DType> dtype = dtype_called(name))
-    return push(L, with_room(L, [&] { return cast(t, *dtype); })), 1;
-  // A file or an object may name code to load, which is no sandbox's business.
-  const bool plain = name.find_first_of("{/.") == std::string::npos;
-  if (!plain && types_of(L).sandboxed)
-    fail(ErrorKind::value, "to", "expected a dtype or a device such as cuda:0, got \"", name, "\"");
-  DeviceConfig config = device_called(name);
-  config.fallback = DeviceConfig::Fallback::error;
-  Device& device = *open_configured(config).device;
-  limit_memory_of(L, device);
-  push(L, with_room(L, [&] { return to_device(t, device); }));
   return 1;
 }
 // t:equal(u): one boolean; the same shape and the same numbers
@@ -229,20 +197,6 @@ int equal(lua_State* L) {
 int copy_of(lua_State* L) {
   at_most(L, 1, "clone: with the tensor");
   push(L, clone(self_at(L, "clone")));
-  return 1;
-}
-// x:add_(y) and its kin: the op in place
-int in_place_op(lua_State* L) {
-  const std::string op = lua_tostring(L, lua_upvalueindex(1));
-  const Tensor x = self_at(L, (op + "_").c_str());
-  const int64_t expected = lua_tointeger(L, lua_upvalueindex(2)), given = lua_gettop(L) - 1;
-  if (given != expected)
-    fail(ErrorKind::value, op + "_", "takes ", expected, expected == 1 ? " argument" : " arguments",
-         ", got ", given);
-  Tensors others;
-  for (int i = 2; i <= lua_gettop(L); ++i) others.push_back(operand_at(L, i, op.c_str()));
-  in_place(op, x, others);
-  lua_settop(L, 1);
   return 1;
 }
 // x:fill_(v), x:copy_(y)
@@ -275,80 +229,14 @@ int rows_of(lua_State* L) {
   return 3;
 }
 
-// ---- sizes as gradus.zeros(2, 3 [, options]) or gradus.zeros({2, 3} [, options])
-
-struct Asked {
-  Shape sizes;
-  Wanted wanted;
-  explicit Asked(lua_State* L, const char* what) : wanted(L, options_at(L), what) {
-    const int last = options_at(L) ? lua_gettop(L) - 1 : lua_gettop(L);
-    if (last == 1 && lua_istable(L, 1))
-      sizes = sizes_at(L, 1, what);
-    else
-      for (int i = 1; i <= last; ++i) sizes.push_back(integer_at(L, i, what));
-    for (const int64_t n : sizes)
-      if (n < 0) fail(ErrorKind::shape, what, "a size of ", n);
-  }
-  Tensor finish(const Tensor& t) const {
-    return wanted.finish(wanted.dtype ? cast(t, *wanted.dtype).detach() : t);
-  }
-
- private:
-  // Where the options stand: a table without a first element at the end; 0 is an index of nothing.
-  static int options_at(lua_State* L) {
-    const int top = lua_gettop(L);
-    return top > 0 && lua_istable(L, top) && lua_rawlen(L, top) == 0 &&
-                   (top > 1 || !is_empty(L, top))
-               ? top
-               : 0;
-  }
-  static bool is_empty(lua_State* L, int index) {
-    lua_pushnil(L);
-    if (lua_next(L, index) == 0) return true;
-    lua_pop(L, 2);
-    return false;
-  }
-};
-
 template <int Value>
 int constant(lua_State* L) {
   const Asked a(L, Value ? "ones" : "zeros");
-  push(L, with_room(
-              L, [&] { return a.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L))); }));
+  push(L, with_room(L, [&] {
+         return a.wanted.finish(Tensor::full(a.sizes, Value, DType::f32, device_of(L)));
+       }));
   return 1;
 }
-Tensor random(const Asked& a, const char* op) {
-  SmallVector<int64_t, 6> sizes;
-  for (const int64_t n : a.sizes) sizes.push_back(n);
-  const DType t = a.wanted.dtype.value_or(DType::f32);
-  const OpInfo& info = get_op(op);
-  Attrs attrs;
-  for (const AttrSpec& spec : info.attrs)
-    attrs.push_back(spec.name == "size"    ? AttrValue(sizes)
-                    : spec.name == "dtype" ? AttrValue(t)
-                                           : spec.default_value);
-  return info.call({}, attrs)[0];
-}
-int rand(lua_State* L) {
-  const Asked a(L, "rand");
-  push(L, with_room(L, [&] { return a.finish(random(a, "uniform")); }));
-  return 1;
-}
-int randn(lua_State* L) {
-  const Asked a(L, "randn");
-  push(L, with_room(L, [&] { return a.finish(random(a, "normal")); }));
-  return 1;
-}
-int seed(lua_State* L) {
-  manual_seed(uint64_t(integer_at(L, 1, "seed")));
-  return 0;
-}
-int device(lua_State* L) {
-  at_most(L, 0, "device");
-  lua_pushstring(L, device_of(L).name().c_str());
-  return 1;
-}
-
 // ---- files: gradus.save(path, tensor | {name = tensor}), by the ending .npy or .safetensors
 
 bool ends_with(const std::string& s, std::string_view end) {
@@ -392,30 +280,16 @@ int save_file(lua_State* L) {
 
 void open_creation(lua_State* L) {
   push_methods(L);
-  const luaL_Reg methods[] = {{"totable", bind<to_table>},
-                              {"item", bind<item>},
-                              {"size", bind<size>},
-                              {"numel", bind<numel>},
-                              {"to", bind<to>},
-                              {"clone", bind<copy_of>},
-                              {"rows", bind<rows_of>},
-                              {"equal", bind<equal>},
-                              {"fill_", bind<written<fill_>>},
-                              {"zero_", bind<zero>},
-                              {"copy_", bind<written<copy_>>},
+  const luaL_Reg methods[] = {{"totable", bind<to_table>}, {"item", bind<item>},
+                              {"size", bind<size>},        {"numel", bind<numel>},
+                              {"clone", bind<copy_of>},    {"rows", bind<rows_of>},
+                              {"equal", bind<equal>},      {"fill_", bind<written<fill_>>},
+                              {"zero_", bind<zero>},       {"copy_", bind<written<copy_>>},
                               {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
-  for (const char* op : {"add", "sub", "mul", "div", "pow", "neg", "exp", "sqrt", "relu", "tanh"}) {
-    lua_pushstring(L, op);
-    lua_pushinteger(L, int64_t(get_op(op).operands.size()) - 1);
-    lua_pushcclosure(L, bind<in_place_op>, 2);
-    lua_setfield(L, -2, (std::string(op) + "_").c_str());
-  }
   lua_pop(L, 1);
   const luaL_Reg functions[] = {{"tensor", bind<tensor_of>}, {"zeros", bind<constant<0>>},
-                                {"ones", bind<constant<1>>}, {"rand", bind<rand>},
-                                {"randn", bind<randn>},      {"seed", bind<seed>},
-                                {"device", bind<device>},    {"load", bind<load_file>},
+                                {"ones", bind<constant<1>>}, {"load", bind<load_file>},
                                 {"save", bind<save_file>},   {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
 }

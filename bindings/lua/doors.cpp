@@ -1,6 +1,7 @@
 // What the program around a script offers it: functions from a table to a table, as JSON.
 #include "bindings/lua/state.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace gradus::lua {
@@ -63,6 +64,7 @@ void push_json(lua_State* L, const Json& j) {
 // gradus.NAME(argument): the answer's table, with its tensors by name
 int ask(lua_State* L) {
   const auto& door = *static_cast<const Door*>(lua_touserdata(L, lua_upvalueindex(1)));
+  lua_settop(L, std::max(1, lua_gettop(L)));  // nothing is nil
   const Answer answer = door(json_at(L, 1).dump(),
                              {[&](Device& device) { limit_memory_of(L, device); }, paths_of(L)});
   push_json(L, Json::parse(answer.json));

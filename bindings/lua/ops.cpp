@@ -3,6 +3,7 @@
 // Attributes that are axes count from 1; all other numbers are as in C++.
 #include "bindings/lua/state.hpp"
 #include "ops/dtypes.hpp"
+#include "ops/in_place.hpp"
 #include "ops/pointwise_calls.hpp"
 #include "ops/rows/rows.hpp"
 
@@ -55,9 +56,10 @@ AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec
 struct Callee {
   const OpInfo& op;
   Attrs defaults;
-  uint64_t axes = 0;      // a bit for each attribute
-  bool required = false;  // must any of them be given?
-  bool range = false;     // arange
+  uint64_t axes = 0;       // a bit for each attribute
+  bool required = false;   // must any of them be given?
+  bool range = false;      // arange
+  bool dim_first = false;  // may the axis stand before the second operand?
 };
 const Callee& callee_of(const OpInfo& op) {
   static std::mutex mutex;
@@ -67,6 +69,8 @@ const Callee& callee_of(const OpInfo& op) {
   Callee& callee = at->second;
   if (!made) return callee;  // other threads may read it
   callee.range = op.name == "arange";
+  callee.dim_first =
+      op.operands.size() > 1 && op.operands[1].name == "index" && op.attr_index("dim") == 0;
   for (size_t i = 0; i < op.attrs.size(); ++i) {
     const AttrSpec& spec = op.attrs[i];
     callee.axes |= uint64_t(is_axis(op, spec)) << i;
@@ -147,7 +151,13 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
     attrs.read(a, at);
   for (size_t k = 0; !lent && k < op.operands.size() && at <= last; ++k) {
     const OperandSpec& spec = op.operands[k];
-    const Tensor* const tensor = tensor_at(L, at);
+    const Tensor* tensor = tensor_at(L, at);
+    // PyTorch's order: the axis stands before the indices, x:gather(1, index).
+    if (k == 1 && callee.dim_first && !tensor && at < last && tensor_at(L, at + 1)) {
+      attrs.read(0, at++);
+      a = 1;
+      tensor = tensor_at(L, at);
+    }
     if (tensor && tensor->defined() && !spec.variadic) {
       room.push_back(*tensor);
       ++at;
@@ -178,7 +188,7 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
   if (operands.size() < op.operands.size() && operands.size() < op.least_operands())
     fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()), " operands (",
          op.operands[0].name, op.operands.size() > 1 ? ", ..." : "", "), got ",
-         int64_t(operands.size()));
+         int64_t(operands.size()), top == 0 ? "; of a tensor write x:" + op.name + "()" : "");
   // arange(end), arange(start, end, step): as in PyTorch, the end stands first only if it is alone.
   static constexpr const char* range[] = {"start", "end", "step"};
   const bool ranges = last > 1 && callee.range;
@@ -202,10 +212,12 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
   for (lua_pushnil(L); lua_next(L, top); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, op.name, "attributes have names");
     const std::string name = lua_tostring(L, -2);
-    const int i = op.attr_index(name);
+    int i = op.attr_index(name);
+    if (i < 0 && name == "stop") i = op.attr_index("end");  // which is a word of Lua
     if (i < 0) {
       std::vector<std::string> names;
-      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
+      for (const AttrSpec& spec : op.attrs)
+        names.push_back(spec.name == "end" ? "stop" : spec.name);
       std::string hint = did_you_mean(name, names);
       const bool list = hint.empty();
       for (size_t k = 0; list && k < names.size(); ++k)
@@ -272,9 +284,24 @@ int run_op(lua_State* L) {
   return n;
 }
 
-}  // namespace
+// x:add_(y) and its kin: the op in place, with its attributes
+int run_in_place(lua_State* L) {
+  const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
+  const OpInfo& op = callee.op;
+  const Tensor x = self_at(L, (op.name + "_").c_str());
+  const auto given = int64_t(lua_gettop(L)) - 1, takes = int64_t(op.operands.size()) - 1;
+  if (op.attrs.empty() && given != takes)
+    fail(ErrorKind::value, op.name + "_", "takes ", takes, takes == 1 ? " argument" : " arguments",
+         ", got ", given);
+  Room room;
+  Given attrs(L, callee);
+  const Operands operands = read_call(L, callee, room, attrs);
+  const Tensors others(operands.begin() + 1, operands.end());
+  saying_from_one([&] { return in_place(op, x, others, attrs.all()); });
+  lua_settop(L, 1);
+  return 1;
+}
 
-namespace {
 // The op as a function on the stack; kept in the table of functions at `functions` and, if it takes
 // an operand, among the methods.
 void add_op_to(lua_State* L, int functions, const OpInfo& op) {
@@ -305,13 +332,23 @@ void open_ops(lua_State* L) {
   push_methods(L);
   // Short names that PyTorch has too.
   const std::pair<const char*, const char*> aliases[] = {
-      {"mm", "matmul"}, {"max", "amax"}, {"min", "amin"}};
+      {"mm", "matmul"}, {"max", "amax"}, {"min", "amin"}, {"repeats", "repeat"}};
   for (const auto& [alias, op] : aliases) {
     if (find_op(alias)) continue;
     lua_getfield(L, -1, op);
     lua_pushvalue(L, -1);
     lua_setfield(L, -4, alias);
     lua_setfield(L, -2, alias);
+  }
+  for (const char* op :
+       {"add",         "sub",        "mul",       "div",        "pow",         "neg",    "abs",
+        "exp",         "log",        "sqrt",      "square",     "reciprocal",  "sin",    "cos",
+        "tanh",        "sigmoid",    "relu",      "leaky_relu", "clamp",       "floor",  "ceil",
+        "round",       "sign",       "lerp",      "addcmul",    "masked_fill", "tril",   "triu",
+        "scatter_add", "index_fill", "index_add", "nan_to_num", "remainder",   "addcdiv"}) {
+    lua_pushlightuserdata(L, const_cast<Callee*>(&callee_of(get_op(op))));
+    lua_pushcclosure(L, bind<run_in_place>, 1);
+    lua_setfield(L, -2, (std::string(op) + "_").c_str());
   }
   lua_pop(L, 1);
 }

@@ -1,6 +1,8 @@
 // gradus.optim.sgd(parameters, {lr = 0.1, momentum = 0.9}), adam, adamw: objects with step() and
 // zero_grad(); lr may be set between steps.
+#include "bindings/lua/captured.hpp"
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/words.hpp"
 #include "ops/optim/optimizer.hpp"
 
 #include <algorithm>
@@ -26,7 +28,9 @@ Owned& self(lua_State* L) {
 
 nn::NamedTensors parameters_at(lua_State* L, int index) {
   nn::NamedTensors out;
-  if (lua_istable(L, index) && lua_rawlen(L, index) == 0) {
+  if (const nn::Sequential* const network = network_at(L, index)) {
+    out = network->parameters();
+  } else if (lua_istable(L, index) && lua_rawlen(L, index) == 0) {
     for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
       if (lua_type(L, -2) != LUA_TSTRING)
         fail(ErrorKind::value, "optim", "parameters: names or 1, 2, ...");
@@ -51,6 +55,9 @@ enum class Kind { sgd, adam, adamw };
 template <Kind K>
 int make(lua_State* L) {
   constexpr const char* name = K == Kind::sgd ? "sgd" : K == Kind::adam ? "adam" : "adamw";
+  if (lua_type(L, 2) == LUA_TNUMBER)
+    fail(ErrorKind::value, name,
+         "expected a table of options, got a number; write {lr = ", lua_tonumber(L, 2), "}");
   Options options(L, 2, name);
   double lr = K == Kind::sgd ? 0.01 : 1e-3;
   options.number("lr", lr);
@@ -69,6 +76,16 @@ int make(lua_State* L) {
     if (r.decoupled) r.weight_decay = 0.01;
     options.number("beta1", r.beta1);
     options.number("beta2", r.beta2);
+    if (options.push("betas")) {  // as PyTorch writes them
+      if (!lua_istable(L, -1) || lua_rawlen(L, -1) != 2) options.wrong("betas", "two numbers");
+      double* const betas[] = {&r.beta1, &r.beta2};
+      for (const int64_t i : {1, 2}) {
+        if (lua_rawgeti(L, -1, i) != LUA_TNUMBER) options.wrong("betas", "two numbers");
+        *betas[i - 1] = lua_tonumber(L, -1);
+        lua_pop(L, 1);
+      }
+      lua_pop(L, 1);
+    }
     options.number("eps", r.eps);
     options.number("weight_decay", r.weight_decay);
     rule = r;
@@ -81,6 +98,21 @@ int make(lua_State* L) {
   luaL_setmetatable(L, kOptimizer);
   return 1;
 }
+// The optimiser takes part in a captured step. False: its host's half is done.
+bool take_step(lua_State* L, Stepping& stepping) {
+  if (std::erase(stepping.prepared, lua_touserdata(L, 1)) > 0) return false;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, stepping.list);
+  const auto known = int64_t(lua_rawlen(L, -1));
+  for (int64_t i = 1; i <= known; ++i) {
+    lua_rawgeti(L, -1, i);
+    const bool same = lua_touserdata(L, -1) == lua_touserdata(L, 1);
+    lua_pop(L, 1);
+    if (same) return true;
+  }
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, known + 1);
+  return true;
+}
 // o:step([{clip = 1}]): with gradients scaled so that all together have at most this norm
 int step(lua_State* L) {
   const Owned& o = self(L);
@@ -89,7 +121,10 @@ int step(lua_State* L) {
   options.number("clip", clip);
   options.finish();
   if (!(clip >= 0)) fail(ErrorKind::value, "step", "clip: expected a norm above 0, got ", clip);
-  o.optimizer->step(o.lr, clip > 0 ? optim::clip_gain(o.parameters, clip) : Tensor());
+  const Tensor gain = clip > 0 ? optim::clip_gain(o.parameters, clip) : Tensor();
+  if (Stepping* const stepping = types_of(L).stepping; stepping && !take_step(L, *stepping))
+    return o.optimizer->apply(gain), 0;
+  o.optimizer->step(o.lr, gain);
   return 0;
 }
 int zero_grad(lua_State* L) {
@@ -103,7 +138,9 @@ int get(lua_State* L) {
   luaL_getmetatable(L, kOptimizer);
   lua_getfield(L, -1, name == "step" || name == "zero_grad" ? lua_tostring(L, 2) : "no such thing");
   if (lua_isnil(L, -1))
-    fail(ErrorKind::value, "optim", "has no \"", name, "\"; lr, steps, step and zero_grad");
+    fail(ErrorKind::value, "optim", "has no \"", name, "\"",
+         word_for("optim", name).empty() ? "; lr, steps, step and zero_grad"
+                                         : word_for("optim", name));
   return 1;
 }
 int set(lua_State* L) {
@@ -113,6 +150,17 @@ int set(lua_State* L) {
   self(L).lr = lua_tonumber(L, 3);
   return 0;
 }
+}  // namespace
+
+const void* prepare_optimizer(lua_State* L, int index) {
+  auto* const o = static_cast<Owned*>(luaL_testudata(L, index, kOptimizer));
+  if (!o || !o->optimizer) fail(ErrorKind::value, "optim", "called on ", kind_at(L, index));
+  o->optimizer->prepare(o->lr);
+  return o;
+}
+
+namespace {
+
 int collect(lua_State* L) {
   if (auto* const o = static_cast<Owned*>(luaL_testudata(L, 1, kOptimizer))) *o = {};
   return 0;
@@ -142,6 +190,9 @@ void open_optim(lua_State* L) {
   const luaL_Reg functions[] = {{"sgd", bind<make<Kind::sgd>>},
                                 {"adam", bind<make<Kind::adam>>},
                                 {"adamw", bind<make<Kind::adamw>>},
+                                {"SGD", bind<make<Kind::sgd>>},  // as PyTorch calls them
+                                {"Adam", bind<make<Kind::adam>>},
+                                {"AdamW", bind<make<Kind::adamw>>},
                                 {nullptr, nullptr}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

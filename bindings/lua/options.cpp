@@ -4,7 +4,8 @@
 
 namespace gradus::lua {
 
-Options::Options(lua_State* L, int index, const char* who) : L_(L), index_(index), who_(who) {
+Options::Options(lua_State* L, int index, const char* who, bool with_list)
+    : L_(L), index_(index), who_(who), with_list_(with_list) {
   if (index == 0 || lua_isnoneornil(L, index))
     index_ = 0;
   else if (!lua_istable(L, index))
@@ -53,7 +54,13 @@ void Options::dtype(const char* name, std::optional<DType>& to) {
 
 void Options::finish() const {
   if (index_ == 0) return;
-  for (lua_pushnil(L_); lua_next(L_, index_); lua_pop(L_, 1)) {
+  const auto length = with_list_ ? int64_t(lua_rawlen(L_, index_)) : 0;
+  length > 0 ? lua_pushinteger(L_, length) : lua_pushnil(L_);  // what comes behind the list
+  for (; lua_next(L_, index_); lua_pop(L_, 1)) {
+    if (with_list_ && lua_type(L_, -2) == LUA_TNUMBER) {
+      look_at_clock(L_);
+      continue;
+    }
     const std::string name =
         lua_type(L_, -2) == LUA_TSTRING ? lua_tostring(L_, -2) : kind_at(L_, -2);
     const auto is = [&](const char* k) { return name == k; };

@@ -9,7 +9,8 @@ namespace gradus::lua {
 class Options {
  public:
   // The table at `index` (0: nowhere). nil, or nothing there: no option is given.
-  Options(lua_State* L, int index, const char* who);
+  // `with_list`: its elements 1, 2, ... are somebody else's.
+  Options(lua_State* L, int index, const char* who, bool with_list = false);
   void number(const char* name, double& to);
   void boolean(const char* name, bool& to);
   void text(const char* name, std::string& to);
@@ -25,6 +26,7 @@ class Options {
   lua_State* L_;
   int index_;
   const char* who_;
+  bool with_list_;
   SmallVector<const char*, 6> known_{};
 };
 

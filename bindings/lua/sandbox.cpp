@@ -1,10 +1,12 @@
 // What a script may call of Lua's own libraries: all outside the sandbox; in it, what touches
 // neither files, nor programs, nor bytecode, nor runs where no limit reaches.
 #include "bindings/lua/script_state.hpp"
+#include "bindings/lua/words.hpp"
 #include "engine/io/file.hpp"
 
 #include <algorithm>
 #include <iostream>
+#include <sys/stat.h>
 
 namespace gradus::lua {
 
@@ -164,6 +166,12 @@ int require(lua_State* L) {
       name.find("..") != std::string::npos)
     fail(ErrorKind::value, "require", "\"", name,
          "\" is not the name of a module below the script's folder");
+  if (const std::string word = word_for_global(name); !word.empty()) {
+    struct stat info;
+    const std::string file = path_in(state_of(L).options.folder, path + ".lua");
+    if (::stat(file.c_str(), &info) != 0)
+      fail(ErrorKind::value, "require", "there is no ", file, "; write ", word);
+  }
   path = path_in(state_of(L).options.folder, path + ".lua");
   check_path(L, path, Access::read);
   const std::string file = read_file(path, kMaxText);
@@ -205,8 +213,10 @@ int missing(lua_State* L) {
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
     if (lua_type(L, -2) == LUA_TSTRING) known.emplace_back(lua_tostring(L, -2));
   std::sort(known.begin(), known.end());
-  fail(ErrorKind::value, lua_tostring(L, lua_upvalueindex(1)), "has no \"", name, "\"",
-       did_you_mean(name, known));
+  const char* const owner = lua_tostring(L, lua_upvalueindex(1));
+  const std::string word = word_for(owner, name);
+  fail(ErrorKind::value, owner, "has no \"", name, "\"",
+       word.empty() ? did_you_mean(name, known) : word);
 }
 
 void remove(lua_State* L, const char* name) {
@@ -271,7 +281,7 @@ void open_libraries(lua_State* L, bool unsafe) {
 void open_missing(lua_State* L, const std::string& name) {
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
     if (lua_istable(L, -1)) open_missing(L, name + "." + lua_tostring(L, -2));
-  lua_createtable(L, 0, 2);
+  if (!lua_getmetatable(L, -1)) lua_createtable(L, 0, 2);
   lua_pushstring(L, name.c_str());
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, bind<missing>, 1);

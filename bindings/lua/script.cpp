@@ -1,5 +1,6 @@
 // The state: limits, errors, running. What a script may call is in sandbox.cpp.
 #include "bindings/lua/script_state.hpp"
+#include "bindings/lua/words.hpp"
 #include "ops/audit/graph_view.hpp"
 
 #include <algorithm>
@@ -110,7 +111,8 @@ int add_traceback(lua_State* L) {
   return 1;
 }
 
-[[noreturn]] void raise(State& s, int status) {
+// `source`: of an error of syntax.
+[[noreturn]] void raise(State& s, int status, std::string_view source = {}) {
   std::string text = status < 0              ? "a foreign exception"
                      : lua_tostring(s.L, -1) ? lua_tostring(s.L, -1)
                                              : "?";
@@ -129,6 +131,7 @@ int add_traceback(lua_State* L) {
       if (text.find(gone) < line) text.insert(line, ": it is not in the sandbox (--unsafe has it)");
   if (status == LUA_ERRSYNTAX && text.find("binary chunk") < line)
     text.insert(line, ": bytecode runs with --unsafe alone");
+  if (status == LUA_ERRSYNTAX) text.insert(line, word_for_syntax(text.substr(0, line), source));
   if (status == LUA_ERRMEM || no_memory) {
     if (s.options.limits.memory)
       text.insert(line,
@@ -412,9 +415,15 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_own_ops(L);
     open_audit(L);
     open_progress(L);
+    open_random(L);
+    open_device_names(L);
+    open_names(L);
+    open_capture(L);
+    open_plans(L);
     open_nn(L, own.options.network);
     open_doors(L, own.options.doors);
     open_missing(L, "gradus");
+    open_functional(L);
     lua_setglobal(L, "gradus");
     lua_newtable(L);
     for (size_t i = 0; i < own.options.arguments.size(); ++i) {
@@ -450,14 +459,15 @@ const nn::NamedTensors& Script::leaves() const { return state_->leaves; }
 
 void Script::run(const std::string& text, const std::string& name) {
   State& s = *state_;
-  if (const int status = load_file(s, text, name); status != LUA_OK) raise(s, status);
+  if (const int status = load_file(s, text, name); status != LUA_OK) raise(s, status, text);
   s.texts[name] = text;
   for (const std::string& a : s.options.arguments) lua_pushstring(s.L, a.c_str());
   run_chunk(s, int(s.options.arguments.size()), 0);
 }
 
 void Script::check(const std::string& text, const std::string& name) {
-  if (const int status = load_file(*state_, text, name); status != LUA_OK) raise(*state_, status);
+  if (const int status = load_file(*state_, text, name); status != LUA_OK)
+    raise(*state_, status, text);
   lua_settop(state_->L, 0);
 }
 
@@ -472,7 +482,7 @@ bool Script::run_line(const std::string& text) {
     const bool begun = is_begun(L);
     if (const int status = load(s, text, "input"); status != LUA_OK) {
       if (begun || (status == LUA_ERRSYNTAX && is_begun(L))) return lua_settop(L, 0), false;
-      raise(s, status);
+      raise(s, status, text);
     }
     lua_remove(L, 1);
   }

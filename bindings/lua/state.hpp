@@ -144,6 +144,7 @@ inline void call(lua_State* L, int arguments, int results) {
 // ---- tensors
 
 constexpr const char* kTensor = "gradus.Tensor";
+struct Stepping;  // captured.hpp
 
 // What is asked at every call, at the front of every Script::State.
 //
@@ -161,6 +162,7 @@ struct Types {
   size_t made = 0;                      // of tensors since the last look
   std::atomic<bool> due = false;        // look at the clock
   const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
+  Stepping* stepping = nullptr;         // the step of gradus.capture that runs
   struct Late {
     const void* userdata;
     std::function<Tensor()> make;
@@ -247,9 +249,16 @@ std::string source_of(lua_State* L, const std::string& place);
 
 // ---- the parts of `gradus`, which lies on top of the stack, and of tensors' methods
 void open_tensors(lua_State* L);               // the type: subscripts, operators, properties
+void open_properties(lua_State* L);            // what t.shape gives prints as it is meant
 void open_ops(lua_State* L);                   // every op, as function and as method
 void open_autograd(lua_State* L);              // backward, grad, no_grad, func
 void open_creation(lua_State* L);              // tensor, zeros, randn, save, load, ...
+void open_names(lua_State* L);                 // PyTorch's names for what is there
+void open_random(lua_State* L);                // rand, randn, seed, ...
+void open_device_names(lua_State* L);          // device, available, synchronize
+void open_capture(lua_State* L);               // gradus.capture
+void open_plans(lua_State* L);                 // gradus.einsum_plan
+void open_functional(lua_State* L);            // gradus.nn.functional, and words for other globals
 void open_optim(lua_State* L);                 // sgd, adam, adamw
 void open_own_ops(lua_State* L);               // gradus.op
 void open_audit(lua_State* L);                 // gradus.audit

@@ -1,5 +1,6 @@
-// The type gradus.Tensor: a userdata that holds one handle, its operators and properties.
+// The type gradus.Tensor: a userdata that holds one handle, and its operators.
 #include "bindings/lua/state.hpp"
+#include "bindings/lua/words.hpp"
 #include "engine/graph.hpp"
 #include "ops/audit/watch.hpp"
 #include "ops/ops.hpp"
@@ -61,10 +62,19 @@ std::string elements_text(const Tensor& t) {
   return ends(t.detach(), 0).to_string();
 }
 
+// Its elements, and what they are.
+std::string plain_text(const Tensor& t) {
+  if (!t.defined()) return "freed tensor";
+  const std::string elements = elements_text(t);
+  return t.rank() > 0 ? join(elements, "\n", t.dtype(), " ", to_text(t.sizes())) : elements;
+}
 int text(lua_State* L) {
   const Tensor& t = self(L);
-  std::string s = t.defined() ? elements_text(t) : "freed tensor";
-  if (t.defined() && t.rank() > 0) s += join("\n", t.dtype(), " ", to_text(t.sizes()));
+  std::string s = plain_text(t);
+  if (t.defined() && t.requires_grad()) {
+    const GradFn* const fn = t.grad_fn();
+    s += fn ? ", grad_fn = " + fn->op().name : ", requires_grad = true";
+  }
   lua_pushlstring(L, s.data(), s.size());
   return 1;
 }
@@ -98,9 +108,13 @@ int negated(lua_State* L) {
   push(L, with_room(L, [&] { return neg(alive(L)); }));
   return 1;
 }
+// "loss " .. t: of t the numbers, without its history.
 int joined(lua_State* L) {
-  luaL_tolstring(L, 1, nullptr);
-  luaL_tolstring(L, 2, nullptr);
+  for (const int side : {1, 2})
+    if (const Tensor* const t = tensor_at(L, side))
+      lua_pushstring(L, plain_text(*t).c_str());
+    else
+      luaL_tolstring(L, side, nullptr);
   lua_concat(L, 2);
   return 1;
 }
@@ -114,56 +128,6 @@ int comparison(lua_State*) {
        "(b) for one answer per element", *w[2] ? join(", ", w[2], " for one in all") : "");
 }
 
-// ---- properties: t.shape, t.grad, ...
-
-// A table that prints as it is meant, and equals another of the same numbers.
-constexpr const char* kSizes = "gradus.Sizes";
-void push_sizes(lua_State* L, const Shape& sizes) {
-  lua_createtable(L, int(sizes.size()), 0);
-  luaL_setmetatable(L, kSizes);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    lua_pushinteger(L, sizes[i]);
-    lua_rawseti(L, -2, int64_t(i + 1));
-  }
-}
-int sizes_text(lua_State* L) {
-  lua_pushstring(L, to_text(sizes_at(L, 1, "shape")).c_str());
-  return 1;
-}
-int same_sizes(lua_State* L) {
-  lua_pushboolean(L, lua_istable(L, 1) && lua_istable(L, 2) &&
-                         sizes_at(L, 1, "shape") == sizes_at(L, 2, "shape"));
-  return 1;
-}
-void push_text(lua_State* L, const std::string& s) { lua_pushlstring(L, s.data(), s.size()); }
-
-struct Property {
-  const char* name;
-  void (*get)(lua_State*, const Tensor&);
-};
-constexpr Property kProperties[] = {
-    {"shape", [](lua_State* L, const Tensor& t) { push_sizes(L, t.sizes()); }},
-    {"stride", [](lua_State* L, const Tensor& t) { push_sizes(L, t.strides()); }},
-    {"rank", [](lua_State* L, const Tensor& t) { lua_pushinteger(L, t.rank()); }},
-    {"dtype", [](lua_State* L, const Tensor& t) { push_text(L, join(t.dtype())); }},
-    {"device", [](lua_State* L, const Tensor& t) { push_text(L, t.device().name()); }},
-    {"requires_grad", [](lua_State* L, const Tensor& t) { lua_pushboolean(L, t.requires_grad()); }},
-    {"is_leaf", [](lua_State* L, const Tensor& t) { lua_pushboolean(L, t.is_leaf()); }},
-    {"version", [](lua_State* L, const Tensor& t) { lua_pushinteger(L, int64_t(t.version())); }},
-    {"grad", [](lua_State* L, const Tensor& t) { push(L, t.grad()); }},
-    {"op",
-     [](lua_State* L, const Tensor& t) {
-       if (GradFn* const fn = t.grad_fn())
-         push_text(L, fn->op().name);
-       else
-         lua_pushnil(L);
-     }},
-    {"T", [](lua_State* L, const Tensor& t) {
-       if (t.rank() != 2)
-         fail(ErrorKind::shape, "T", "expected a matrix, the shape is ", t.sizes());
-       push(L, transpose(t, 0, 1));
-     }}};
-
 // "1", ":,2" are subscripts; names begin with a letter.
 bool is_subscript(std::string_view text) {
   return text.empty() || text.find(':') != std::string_view::npos ||
@@ -176,8 +140,10 @@ int get(lua_State* L) {
     const Tensor& t = alive(L);
     if (push_property(L, t, name)) return 1;
     if (is_subscript(name)) return push(L, subscript(L, t, 2)), 1;
+    if (const std::string word = word_for("tensor", name); !word.empty())
+      fail(ErrorKind::value, "tensor", "has no \"", name, "\"", word);
     std::vector<std::string> known;
-    for (const Property& p : kProperties) known.emplace_back(p.name);
+    for (const char* property : tensor_properties()) known.emplace_back(property);
     push_methods(L);
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) known.emplace_back(lua_tostring(L, -2));
     std::sort(known.begin(), known.end());
@@ -316,6 +282,8 @@ Tensor operand_at(lua_State* L, int index, const char* what) {
 }
 
 Tensor self_at(lua_State* L, const char* what) {
+  if (lua_isnone(L, 1))
+    fail(ErrorKind::value, what, "expected a tensor, got nothing; write x:name(), not x.name()");
   if (!tensor_at(L, 1)) fail(ErrorKind::value, what, "expected a tensor, got ", kind_at(L, 1));
   return operand_at(L, 1, what);
 }
@@ -352,17 +320,6 @@ int64_t from_one(int64_t k, const char* what) {
   return k > 0 ? k - 1 : k;
 }
 
-std::vector<const char*> tensor_properties() {
-  std::vector<const char*> names;
-  for (const Property& p : kProperties) names.push_back(p.name);
-  return names;
-}
-bool push_property(lua_State* L, const Tensor& t, std::string_view name) {
-  for (const Property& p : kProperties)
-    if (name == p.name) return p.get(L, t), true;
-  return false;
-}
-
 void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethods); }
 
 void open_tensors(lua_State* L) {
@@ -393,13 +350,7 @@ void open_tensors(lua_State* L) {
   lua_pushstring(L, kTensor);  // what scripts see instead of this table
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
-  luaL_newmetatable(L, kSizes);
-  const luaL_Reg sizes[] = {
-      {"__tostring", bind<sizes_text>}, {"__eq", bind<same_sizes>}, {nullptr, nullptr}};
-  luaL_setfuncs(L, sizes, 0);
-  lua_pushstring(L, kSizes);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_properties(L);
 }
 
 }  // namespace gradus::lua

@@ -1,0 +1,191 @@
+// gradus.einsum_plan("ij,jk,kl->il", a, b, c [, options]): in which order an einsum is contracted
+// and what that costs. The plan prints itself, and runs with any tensors of these shapes.
+#include "bindings/lua/options.hpp"
+#include "ops/dtypes.hpp"
+#include "ops/einsum/einsum.hpp"
+
+#include <cstdio>
+
+namespace gradus::lua {
+
+namespace {
+
+constexpr const char* kPlan = "gradus.EinsumPlan";
+constexpr size_t kMostShown = 40;  // steps that print() shows
+constexpr const char* kFields[] = {"equation", "flops", "largest", "bytes",
+                                   "order",    "steps", "algebra"};
+
+struct Plan {
+  EinsumPlan plan;
+  Algebra algebra = Algebra::standard;
+  double bytes = 0;
+};
+
+Plan& self(lua_State* L) {
+  auto* const p = static_cast<std::unique_ptr<Plan>*>(luaL_testudata(L, 1, kPlan));
+  if (!p || !*p) fail(ErrorKind::value, "einsum_plan", "called on ", kind_at(L, 1));
+  return **p;
+}
+
+// {{1, 2}, {1, 2}}: positions among the operands that are left, from 1
+ContractionPath order_at(lua_State* L) {
+  ContractionPath path;
+  each_of(L, lua_gettop(L), [&] {
+    const Shape pair = lua_istable(L, -1) ? sizes_at(L, -1, "einsum_plan: path") : Shape{};
+    if (pair.size() != 2 || pair[0] < 1 || pair[1] < 1 || pair[0] > 1000000 || pair[1] > 1000000)
+      fail(ErrorKind::value, "einsum_plan",
+           "path: expected pairs of positions from 1, such as {{1, 2}, {1, 2}}");
+    path.emplace_back(int(pair[0]) - 1, int(pair[1]) - 1);
+  });
+  return path;
+}
+
+void read_options(lua_State* L, int index, Plan& p, PathOptions& path) {
+  Options options(L, index, "einsum_plan");
+  std::string algebra = "standard";
+  options.text("algebra", algebra);
+  p.algebra = parse_algebra(algebra);
+  path.sum_alone = p.algebra != Algebra::max_times;
+  if (options.push("path")) {
+    if (lua_type(L, -1) == LUA_TSTRING) {
+      path.kind = parse_path_kind(lua_tostring(L, -1));
+    } else if (lua_istable(L, -1)) {
+      path.kind = PathOptions::Kind::fixed;
+      path.path = order_at(L);
+    } else {
+      options.wrong("path", "auto, greedy, optimal, left or pairs of positions");
+    }
+    lua_pop(L, 1);
+  }
+  options.finish();
+}
+
+int make(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TSTRING)
+    fail(ErrorKind::value, "einsum_plan", "expected an equation such as \"ij,jk->ik\", got ",
+         kind_at(L, 1));
+  int last = lua_gettop(L);
+  const int options = last > 2 && is_options(L, last) ? last-- : 0;
+  std::vector<Shape> shapes;
+  Tensors tensors;
+  for (int i = 2; i <= last; ++i) {
+    const Tensor* const t = tensor_at(L, i);
+    if (t && t->defined()) {
+      shapes.push_back(t->sizes());
+      tensors.push_back(*t);
+    } else if (!t && lua_istable(L, i)) {
+      shapes.push_back(sizes_at(L, i, "einsum_plan: shape"));
+      for (const int64_t n : shapes.back())
+        if (n < 0) fail(ErrorKind::shape, "einsum_plan", "a size of ", n);
+    } else {
+      fail(ErrorKind::value, "einsum_plan", "argument ", i,
+           ": expected a tensor or a shape such as {2, 3}, got ", kind_at(L, i));
+    }
+  }
+  auto made = std::make_unique<Plan>();
+  PathOptions path;
+  read_options(L, options, *made, path);
+  made->plan = plan_einsum(lua_tostring(L, 1), shapes, path);
+  made->bytes = peak_bytes(made->plan, tensors.empty() ? DType::f32 : result_dtype(tensors));
+  using Owned = std::unique_ptr<Plan>;
+  new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(made));
+  luaL_setmetatable(L, kPlan);
+  return 1;
+}
+
+int run(lua_State* L) {
+  const Plan& p = self(L);
+  Tensors in;
+  for (int i = 2; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "einsum_plan: operand"));
+  push(L, with_room(L, [&] { return einsum(p.plan, in, p.algebra); }));
+  return 1;
+}
+
+void push_steps(lua_State* L, const EinsumPlan& plan) {
+  lua_createtable(L, int(plan.steps.size()), 0);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const EinsumStep& s = plan.steps[i];
+    lua_createtable(L, 0, 3);
+    lua_pushstring(L, s.expression.c_str());
+    lua_setfield(L, -2, "expression");
+    lua_pushnumber(L, s.flops);
+    lua_setfield(L, -2, "flops");
+    lua_pushnumber(L, s.elements);
+    lua_setfield(L, -2, "elements");
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+}
+void push_order(lua_State* L, const EinsumPlan& plan) {
+  lua_createtable(L, int(plan.path.size()), 0);
+  for (size_t i = 0; i < plan.path.size(); ++i) {
+    lua_createtable(L, 2, 0);
+    lua_pushinteger(L, plan.path[i].first + 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushinteger(L, plan.path[i].second + 1);
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+}
+int get(lua_State* L) {
+  const Plan& p = self(L);
+  const std::string_view name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (name == "equation") return lua_pushstring(L, p.plan.equation.c_str()), 1;
+  if (name == "flops") return lua_pushnumber(L, p.plan.flops), 1;
+  if (name == "largest") return lua_pushnumber(L, p.plan.largest_intermediate), 1;
+  if (name == "bytes") return lua_pushnumber(L, p.bytes), 1;
+  if (name == "order") return push_order(L, p.plan), 1;
+  if (name == "steps") return push_steps(L, p.plan), 1;
+  if (name == "algebra") return lua_pushstring(L, algebra_name(p.algebra)), 1;
+  const std::vector<std::string> known(std::begin(kFields), std::end(kFields));
+  fail(ErrorKind::value, "einsum_plan", "has no \"", name.substr(0, 100), "\"",
+       did_you_mean(std::string(name), known));
+}
+
+std::string number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", x);
+  return text;
+}
+int text(lua_State* L) {
+  const Plan& p = self(L);
+  const auto& steps = p.plan.steps;
+  std::string s = join(p.plan.equation, ": ", steps.size(),
+                       steps.size() == 1 ? " step, " : " steps, ", number(p.plan.flops),
+                       " flops, largest intermediate ", number(p.plan.largest_intermediate),
+                       " elements, memory about ", number(p.bytes), " bytes");
+  if (p.algebra != Algebra::standard) s += join(", ", algebra_name(p.algebra));
+  for (size_t i = 0; i < steps.size() && i < kMostShown; ++i)
+    s += join("\n  ", i + 1, "  ", steps[i].expression, "  ", number(steps[i].flops), " flops");
+  if (steps.size() > kMostShown) s += join("\n  ... and ", steps.size() - kMostShown, " more");
+  lua_pushlstring(L, s.data(), s.size());
+  return 1;
+}
+int collect(lua_State* L) {
+  if (auto* const p = static_cast<std::unique_ptr<Plan>*>(luaL_testudata(L, 1, kPlan))) p->reset();
+  return 0;
+}
+
+}  // namespace
+
+void open_plans(lua_State* L) {
+  luaL_newmetatable(L, kPlan);
+  const luaL_Reg functions[] = {{"__call", bind<run>},
+                                {"__index", bind<get>},
+                                {"__tostring", bind<text>},
+                                {"__gc", collect},
+                                {nullptr, nullptr}};
+  luaL_setfuncs(L, functions, 0);
+  lua_newtable(L);
+  for (const char* name : kFields) {
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, name);
+  }
+  lua_setfield(L, -2, kNames);
+  lua_pushstring(L, kPlan);
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+  lua_pushcfunction(L, bind<make>);
+  lua_setfield(L, -2, "einsum_plan");
+}
+
+}  // namespace gradus::lua
