@@ -245,6 +245,9 @@ void declare_op(CLI::App& app, Action& action) {
   sub->parse_complete_callback([o, sub] {
     o->jacobian = sub->count("--jacobian") > 0;
     o->hessian = sub->count("--hessian") > 0;
+    // CLI11 gives an option without a value an empty one.
+    std::erase(o->jacobians, "");
+    std::erase(o->hessians, "");
   });
 }
 
