@@ -338,6 +338,35 @@ TEST_CASE("cli: check runs one op, on each instruction set") {
             "1 ops (1 primitives, 0 compositions) on reference: all passed");
 }
 
+TEST_CASE("cli: a device's config chooses its instruction set, above GRADUS_ISA") {
+  const TempFolder folder;
+#if defined(__x86_64__)
+  // Sums in lanes differ in their last bits from set to set; the ways to say one do not.
+  const std::string sum =
+      " script -e \"gradus.seed(1) print(('%a'):format(gradus.randn(10000):sum()"
+      ":item()), ('%a'):format(gradus.randn(9, 9):softmax(1):sum():item()))\"";
+  const auto with = [&](const std::string& device, const char* variable) {
+    const Run r = run(folder, "script --device '" + device + "'" + sum.substr(7), variable);
+    INFO(r.err);
+    CHECK(r.code == 0);
+    return r.out;
+  };
+  const std::string sse2 = with("cpu", "GRADUS_ISA=sse2");
+  CHECK(with(R"({"device": "cpu", "isa": "sse2"})", "") == sse2);
+  CHECK(with(R"({"device": "cpu", "isa": "sse2"})", "GRADUS_ISA=avx3") == sse2);
+#endif
+  folder.write("d.json", R"({"device": "cpu", "isa": "avx3"})");
+  for (const auto& [device, variable, from] :
+       {std::tuple{"d.json", "", "isa"}, {"cpu", "GRADUS_ISA=avx3", "GRADUS_ISA"}}) {
+    const Run r = run(folder, std::string("op exp --in 1 --device ") + device, variable);
+    CHECK(r.code == 2);
+    check_has(r.err, std::string(from) + ": unknown instruction set \"avx3\"; there are ");
+    check_has(r.err, ", of which this processor has ");
+    CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+  }
+  check_has(run(folder, "config schema").out, "instruction set of a CPU device: sse2, avx2");
+}
+
 TEST_CASE("cli: help fits 80 columns and has examples") {
   const TempFolder folder;
   for (const char* command : {"", "demo", "train", "eval", "contract", "op", "ops", "devices",

@@ -19,8 +19,9 @@ TEST_CASE("cpu: the table and its openings") {
   CHECK(devices().size() >= 2);
   gd_device* d = nullptr;
   gd_error e{};
-  CHECK(t->open(0, R"({"isa": "mmx"})", &d, &e) == GD_UNSUPPORTED);
-  CHECK(has(e.text, "unknown instruction set \"mmx\""));
+  CHECK(t->open(0, R"({"isa": "mmx"})", &d, &e) == GD_INVALID);
+  CHECK(has(e.text, "isa: unknown instruction set \"mmx\"; there are "));
+  CHECK(has(e.text, ", of which this processor has "));
   CHECK(t->open(1, nullptr, &d, &e) == GD_BAD_DEVICE);
   CHECK(t->open(0, R"({"threads": 0})", &d, &e) == GD_INVALID);
   CHECK(t->open(0, "{", &d, &e) == GD_INVALID);

@@ -137,6 +137,8 @@ TEST_CASE("device config: every way to write one") {
   CHECK(c.tf32);
   CHECK(c.graph == DeviceConfig::Graph::off);
   CHECK(parse_device_config("{}").device == "auto");
+  CHECK(parse_device_config("{}").isa.empty());
+  CHECK(parse_device_config(R"({"device": "cpu", "isa": "sse2"})").isa == "sse2");
 }
 
 TEST_CASE("device config: files, files that name files, and paths relative to them") {
@@ -167,6 +169,7 @@ TEST_CASE("device config: malformed names") {
         "--device: divice: unknown key; did you mean \"device\"?");
   CHECK(config_error(R"({"threads": 0})") ==
         "--device: threads: expected a whole number from 1 to 4096, got 0");
+  CHECK(config_error(R"({"isa": 2})") == "--device: isa: expected a string, got 2");
   CHECK(config_error("[1]") ==
         "--device: device: unknown device \"[1]\"; write auto, cpu, reference, "
         "cuda:N, hip:N, emu:N, a number, or a .json file");

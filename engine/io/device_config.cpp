@@ -161,6 +161,7 @@ DeviceConfig from_layers(const Layered& layers) {
         j["fallback"] == "cpu" ? DeviceConfig::Fallback::cpu : DeviceConfig::Fallback::error;
   if (j.contains("modules")) c.modules = j["modules"].get<std::vector<std::string>>();
   c.threads = j.value("threads", c.threads);
+  c.isa = j.value("isa", c.isa);
   if (j.contains("memory_limit")) c.memory_limit = byte_size(j["memory_limit"]);
   if (j.contains("memory_cache")) c.memory_cache = byte_size(j["memory_cache"]);
   if (j.contains("memory_initial")) c.memory_initial = byte_size(j["memory_initial"]);
@@ -185,6 +186,7 @@ DeviceConfig from_layers(const Layered& layers) {
 std::string open_options(const DeviceConfig& config) {
   Json j = Json::object();
   if (config.threads > 0) j["threads"] = config.threads;
+  if (!config.isa.empty()) j["isa"] = config.isa;
   if (config.tf32) j["tf32"] = true;
   if (config.sync) j["sync"] = true;
   if (config.graph == DeviceConfig::Graph::off) j["graph"] = false;
@@ -264,6 +266,9 @@ Spec device_object_spec() {
       .maybe("threads", Spec::integer("threads of a CPU device, by default one per core")
                             .at_least(1)
                             .at_most(4096))
+      .maybe("isa", Spec::string("instruction set of a CPU device: sse2, avx2 or avx512 (on ARM "
+                                 "neon64); by default GRADUS_ISA, else the best that the processor "
+                                 "has"))
       .maybe("memory_limit",
              byte_size_spec("hard limit of the device's memory; 0 (the default) is none"))
       .maybe("memory_cache",

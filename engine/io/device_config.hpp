@@ -19,6 +19,7 @@ struct DeviceConfig {
   Fallback fallback = Fallback::unset;
   std::vector<std::string> modules;  // absolute paths
   int threads = 0;                   // 0: the device's own choice
+  std::string isa;                   // of a CPU device; "": GRADUS_ISA, or the best there is
   size_t memory_limit = 0;           // bytes, 0: none
   bool tf32 = false;
   bool sync = false;  // wait after each call of a GPU

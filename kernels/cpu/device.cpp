@@ -35,17 +35,19 @@ const Isa* best_isa() {
 }
 
 // NULL if there is none of that name, or the processor lacks it; *why says which.
-const Isa* find_isa(const std::string& name, std::string* why) {
-  std::string names;
+const Isa* find_isa(const std::string& name, gd_status* status, std::string* why) {
+  std::string all, here;
+  const Isa* found = nullptr;
   for (const Isa* i = isas(); i->name; ++i) {
-    if (name == i->name && i->supported) return i;
-    if (name == i->name) {
-      *why = "this processor has no " + name;
-      return nullptr;
-    }
-    names += std::string(names.empty() ? "" : ", ") + i->name;
+    if (name == i->name) found = i;
+    all += std::string(all.empty() ? "" : ", ") + i->name;
+    if (i->supported) here += std::string(here.empty() ? "" : ", ") + i->name;
   }
-  *why = "unknown instruction set \"" + name + "\"; there are " + names;
+  if (found && found->supported) return found;
+  *status = found ? GD_UNSUPPORTED : GD_INVALID;
+  *why = found ? "this processor has no " + name + "; it has " + here
+               : "unknown instruction set \"" + name + "\"; there are " + all +
+                     ", of which this processor has " + here;
   return nullptr;
 }
 
@@ -87,6 +89,7 @@ int64_t cache_size(int level) {
 
 struct Options {
   std::string isa;
+  const char* isa_from = "GRADUS_ISA";
   int64_t threads = 0;
 };
 
@@ -107,6 +110,7 @@ gd_status read_options(const char* json, Options& o, gd_error* e) {
     if (const auto isa = config.find("isa"); isa != config.end()) {
       if (!isa->is_string()) return refuse(e, GD_INVALID, "open", "\"isa\" should be a string");
       o.isa = isa->get<std::string>();
+      o.isa_from = "isa";
     }
     if (const auto threads = config.find("threads"); threads != config.end()) {
       if (!threads->is_number_integer() || threads->get<int64_t>() < 1)
@@ -133,8 +137,9 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     if (gd_status s = check_index(index, "open", e)) return s;
     if (gd_status s = read_options(json, o, e)) return s;
     std::string why;
-    const Isa* isa = o.isa.empty() ? best_isa() : find_isa(o.isa, &why);
-    if (!isa) return refuse(e, GD_UNSUPPORTED, "open", "%s", why.c_str());
+    gd_status status = GD_OK;
+    const Isa* isa = o.isa.empty() ? best_isa() : find_isa(o.isa, &status, &why);
+    if (!isa) return refuse(e, status, "open", "%s: %s", o.isa_from, why.c_str());
     auto pool = std::make_unique<Pool>(int(o.threads));
     *out =
         new gd_device{int32_t(o.threads),
@@ -185,8 +190,9 @@ gd_status device_info(int32_t index, gd_info* out, gd_error* e) {
     Options o;  // the set that an open without options would take
     gd_error ignored{};
     std::string why;
+    gd_status none = GD_OK;
     const Isa* isa = read_options("{}", o, &ignored) == GD_OK && !o.isa.empty()
-                         ? find_isa(o.isa, &why)
+                         ? find_isa(o.isa, &none, &why)
                          : nullptr;
     if (!isa) isa = best_isa();
     *out = gd_info{};
