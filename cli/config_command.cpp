@@ -57,7 +57,7 @@ Layered layers_of(const ConfigOptions& options, const std::string& kind) {
   if (kind == "network") return layered_network(options.file, options.set);
   Layered layers(spec_of(kind));
   layers.add_file(options.file);
-  if (kind != "device") layers.add_environment("GRADUS_", {"device"});
+  if (kind != "device") layers.add_environment("GRADUS_", {"device"}, {"data"});
   for (const std::string& assignment : options.set) layers.set(assignment);
   return layers;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/data/copy.hpp"
 #include "cli/data/digits.hpp"
+#include "cli/data/folder.hpp"
 #include "cli/data/idx.hpp"
 #include "cli/parse.hpp"
 #include "engine/io/device_config.hpp"
@@ -35,7 +36,8 @@ Spec data_spec() {
                   Spec::integer("symbols to copy").at_least(1).at_most(4096).otherwise("10"))
            .maybe("seed", Spec::integer("seed of the symbols").at_least(0).otherwise("0")),
        Spec::object("files of the MNIST family, plain or .gz")
-           .with("idx", Spec::string("their folder, relative to the working folder"))
+           .with("idx", Spec::string("their folder, in the working folder, or in that of "
+                                     "all data sets, GRADUS_DATA (data, if that is not set)"))
            .maybe("train", limit)
            .maybe("test", limit)},
       "the data set");
@@ -259,7 +261,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.kind = config["experiment"].get<std::string>();
   e.seed = config["seed"].get<uint64_t>();
   const Json& data = config["data"];
-  e.data.idx = data.value("idx", "");
+  e.data.idx = data_folder(data.value("idx", ""));
   e.data.name = data.value("name", "");
   e.data.train = data.value("train", int64_t(0));
   e.data.test = data.value("test", int64_t(0));
@@ -293,9 +295,14 @@ Dataset load_data(const Experiment& experiment) {
   if (config.idx.empty() && config.name == "copy")
     return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
   if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
-  Dataset data = load_idx(config.idx,
-                          "; name the folder that has them with --set data.idx=DIR (of a finished "
-                          "run: --data DIR)");
+  const std::string below = below_data_root(config.idx);
+  Dataset data =
+      load_idx(config.idx, join(below.empty() ? ""
+                                              : "; nor is there " + below +
+                                                    ", in the folder of data sets "
+                                                    "(GRADUS_DATA, or data)",
+                                "; name the folder that has them with --set data.idx=DIR (of a "
+                                "finished run: --data DIR)"));
   if (data.train.count == 0 || data.test.count == 0)
     fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
          " set holds no images");

@@ -266,7 +266,7 @@ Layered layered_network(const std::string& file, const std::vector<std::string>&
     if (!v.contains("optimizer") ||
         (v["optimizer"].is_object() && !v["optimizer"].contains("name")))
       layers.add_value({{"optimizer", {{"name", "adam"}}}}, "default");
-  layers.add_environment("GRADUS_", {"device"});
+  layers.add_environment("GRADUS_", {"device"}, {"data"});  // GRADUS_DATA is a folder of them
   for (const std::string& assignment : set) layers.set(assignment);
   if (!layers.merged().is_object())
     fail(ErrorKind::config, file, "a config is a JSON object, this is ", shown(layers.merged()));

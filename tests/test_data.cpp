@@ -4,9 +4,11 @@
 #include "cli/data/idx.hpp"
 #include "engine/io/file.hpp"
 #include "tests/io_helpers.hpp"
+#include "tests/program_helpers.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <filesystem>
 #include <zlib.h>
 
 using namespace gradus;
@@ -116,6 +118,52 @@ TEST_CASE("idx: a folder of four files, plain and gzipped mixed") {
   CHECK(error_text(ErrorKind::io, [] {
           load_idx("/no/such");
         }).find("/no/such: no such folder; looked there for train-images-idx3-ubyte, ") == 0);
+}
+
+TEST_CASE("idx: a name is looked for in the working folder, then in GRADUS_DATA") {
+  const TempFolder folder;
+  folder.write("c.json",
+               R"({"experiment": "mlp", "data": {"idx": "tiny"}, "epochs": 1, "batch_size": 2,
+      "model": {"layers": [{"linear": 3}]}})");
+  const auto train = [&](const std::string& variable) {
+    return gradus::test::run(folder, "train c.json --device cpu --out out --set report=false",
+                             variable);
+  };
+  const auto add = [&](const std::string& to) {
+    for (const std::string part : {"train", "t10k"}) {
+      folder.write(to + "/" + part + "-images-idx3-ubyte", images(2, 2, 2));
+      folder.write(to + "/" + part + "-labels-idx1-ubyte", labels("\1\2"));
+    }
+  };
+  const auto said = [](const gradus::test::ProgramRun& r, const std::string& what) {
+    CAPTURE(r.err);
+    CHECK(r.code == 3);
+    CHECK(r.err.find(what) != std::string::npos);
+    CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+  };
+  said(train("-u GRADUS_DATA"), "tiny: no such folder; looked there for train-images-idx3-ubyte, ");
+  said(train("-u GRADUS_DATA"),
+       "; nor is there data/tiny, in the folder of data sets (GRADUS_DATA, or data); name the "
+       "folder that has them with --set data.idx=DIR");
+  said(train("GRADUS_DATA=sets"), "nor is there sets/tiny, ");
+  add("sets/tiny");
+  const gradus::test::ProgramRun found = train("GRADUS_DATA=sets");
+  CAPTURE(found.err);
+  CHECK(found.code == 0);
+  std::filesystem::remove_all(folder / "out");
+  said(train("GRADUS_DATA=elsewhere"), "nor is there elsewhere/tiny, ");
+  add("data/tiny");
+  CHECK(train("-u GRADUS_DATA").code == 0);
+  std::filesystem::remove_all(folder / "out");
+  add("tiny");
+  CHECK(train("GRADUS_DATA=elsewhere").code == 0);
+  // A sandbox ends at its folders, wherever a name leads.
+  folder.write("s/s.lua", "gradus.data{idx = 'tiny'}");
+  const gradus::test::ProgramRun script = gradus::test::run(
+      folder, "script --device cpu s.lua", "--chdir=s GRADUS_DATA='" + (folder / "sets") + "'");
+  CAPTURE(script.err);
+  CHECK(script.code == 3);
+  CHECK(script.err.find("--allow-read") != std::string::npos);
 }
 
 TEST_CASE("idx: the real MNIST") {

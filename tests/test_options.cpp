@@ -178,9 +178,11 @@ TEST_CASE("layers: the command line wins over the environment over the file over
   CHECK(shown ==
         "optimizer.lr=0.25 GRADUS_OPTIMIZER__LR\noptimizer.name=\"adam\" file\n"
         "seed=4 --set\ntitle=\"t\" file\nverify=false default\n");
+  const Variable whole("GRADUS_OPTIMIZER", "nonsense");
   Layered skipping(sample());
-  skipping.add_environment("GRADUS_", {"seed"});
+  skipping.add_environment("GRADUS_", {"seed"}, {"optimizer"});
   CHECK(!skipping.merged().contains("seed"));
+  CHECK(skipping.merged()["optimizer"]["lr"] == 0.25);
 }
 
 TEST_CASE("layers: --set reaches into objects, arrays and unions") {

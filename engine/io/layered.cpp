@@ -93,7 +93,8 @@ void Layered::add_value(const Json& value, const std::string& origin) {
   merge(&spec_, *value_, value, "", origin);
 }
 
-void Layered::add_environment(const std::string& prefix, const std::vector<std::string>& skip) {
+void Layered::add_environment(const std::string& prefix, const std::vector<std::string>& skip,
+                              const std::vector<std::string>& inner) {
   std::vector<std::string> paths;
   each_key(spec_, "", [&](const std::string& path) {
     if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
@@ -101,6 +102,7 @@ void Layered::add_environment(const std::string& prefix, const std::vector<std::
   for (const std::string& path : paths) {
     const std::string root = path.substr(0, path.find('.'));
     if (std::find(skip.begin(), skip.end(), root) != skip.end()) continue;
+    if (std::find(inner.begin(), inner.end(), path) != inner.end()) continue;
     std::string name = prefix;
     for (const char c : path) {
       if (c == '.')

@@ -23,8 +23,10 @@ class Layered {
   void add_file(const std::string& path);
   void add_value(const Json& value, const std::string& origin);
   // For each key of the spec the variable PREFIX + path in capitals, "__" between levels:
-  // GRADUS_OPTIMIZER__LR. Root keys named in `skip` are left alone.
-  void add_environment(const std::string& prefix, const std::vector<std::string>& skip = {});
+  // GRADUS_OPTIMIZER__LR. Root keys named in `skip` are left alone; of
+  // those in `inner` their own keys are read, but not the key itself.
+  void add_environment(const std::string& prefix, const std::vector<std::string>& skip = {},
+                       const std::vector<std::string>& inner = {});
   // "optimizer.lr=0.1", "model.layers[0].linear=256" (also layers.0.linear), "sizes={\"a\": 3}".
   // The value is JSON, or else a string; it is also a string where the key takes nothing else.
   void set(const std::string& assignment, const std::string& origin = "--set");
