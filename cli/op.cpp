@@ -132,7 +132,8 @@ Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device
 }
 
 // A cotangent or tangent: the shape of what it belongs to, and a dtype that casts to its.
-Tensor read_like(const std::string& file, const char* what, const Tensor& like) {
+Tensor read_like(const std::string& text, const char* what, const Tensor& like) {
+  const std::string file = text.substr(std::min(text.find_first_not_of(' '), text.size()));
   const Tensor t = read_tensor(file, like.device());
   if (!(t.sizes() == like.sizes()))
     fail(ErrorKind::shape, file, "the ", what, " has shape ", t.sizes(), ", expected ",

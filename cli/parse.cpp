@@ -109,7 +109,7 @@ Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments)
         std::none_of(named.begin(), named.end(),
                      [&](const auto& n) { return n.first == spec.name; }))
       fail(ErrorKind::value, op.name, "attribute ", spec.name, " must be given: --attr ", spec.name,
-           "=..., ", spec.doc);
+           "=... (", spec.doc, ")");
   return rows::attrs_of(op, named);
 }
 

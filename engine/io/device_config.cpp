@@ -258,9 +258,11 @@ Spec device_object_spec() {
                                     "auto (the default), cpu, reference, refmod, cuda:N, hip:N, "
                                     "emu:N, a number (below 0 the CPU, N the N-th GPU), or a .json "
                                     "file with this object"))
-      .maybe("fallback", Spec::string("what happens when the device is not there: cpu (say so and "
-                                      "go on, the default) or error")
-                             .one_of({"cpu", "error"}))
+      .maybe("fallback",
+             Spec::string("what happens when the device is not there: cpu (say so and "
+                          "go on, the default) or error; check, tune and audit --against "
+                          "judge a device, and always take error")
+                 .one_of({"cpu", "error"}))
       .maybe("modules", Spec::array(Spec::string("module file"),
                                     "device modules to load, relative to this file"))
       .maybe("threads", Spec::integer("threads of a CPU device, by default one per core")

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <memory>
 #include <sys/stat.h>
@@ -22,6 +23,24 @@ constexpr size_t kChunk = size_t(1) << 18, kHead = size_t(1) << 16;
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int code) {
   fail(ErrorKind::io, path, "cannot ", what, ": ", std::strerror(code));
+}
+
+// "; did you mean ...?" with the file of the same folder whose name is like this one's but for a
+// slip.
+std::string near_file(const std::string& path) {
+  const std::string folder = folder_of(path), name = path.substr(path.rfind('/') + 1);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+  std::string found;
+  size_t best = name.size() / 8 + 2;
+  for (int seen = 0; dir && seen < 1000; ++seen) {
+    const dirent* entry = ::readdir(dir.get());
+    if (!entry) break;
+    const size_t d = edit_distance(name, entry->d_name);
+    if (d == 0 || d >= best) continue;
+    best = d;
+    found = entry->d_name;
+  }
+  return found.empty() ? "" : "; did you mean \"" + path_in(folder, found) + "\"?";
 }
 
 class Fd {
@@ -85,6 +104,9 @@ void write_new(const std::string& target, std::string_view bytes, const std::str
   if (fd.get() < 0) {
     const int code = errno;
     temporary.kept = true;  // nothing was made, and nothing of somebody else's is removed
+    if (code == ENOENT)
+      fail(ErrorKind::io, path, "cannot create a file beside it: ", std::strerror(code),
+           "; make its folder first: mkdir -p ", folder_of(path));
     fail_errno(path, "create a file beside it", code);
   }
   if (old) (void)!::fchmod(fd.get(), old->st_mode & 07777);
@@ -113,6 +135,8 @@ bool is_gzip(std::string_view bytes) {
 
 std::string read_file(const std::string& path, uint64_t limit, const Look& look) {
   const Fd fd(open_again(path.c_str(), O_RDONLY));
+  if (fd.get() < 0 && errno == ENOENT)
+    fail(ErrorKind::io, path, "cannot open: ", std::strerror(ENOENT), near_file(path));
   if (fd.get() < 0) fail_errno(path, "open", errno);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) fail_errno(path, "read", errno);
