@@ -22,6 +22,8 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr char kMark = '\1';  // begins a line that names the next section
+constexpr const char* kAfterLast =
+    "gradus repl is a prompt, gradus train --help trains from a file";
 constexpr const char* kEnd = "--[==[ prints";
 
 struct Section {
@@ -156,6 +158,18 @@ class LineBuffer : public std::streambuf {
   std::string line_;
 };
 
+// Where a reader goes on.
+void name_next(size_t n, std::ostream& out) {
+  const Lesson& lesson = lessons()[n];
+  out << "\nTo change it:  gradus lesson " << lesson.name << " --source >" << lesson.name
+      << ".lua, then gradus script " << lesson.name << ".lua\n";
+  if (n + 1 < lessons().size())
+    out << "Next:          gradus lesson " << lessons()[n + 1].name << ", "
+        << lessons()[n + 1].title << "\n";
+  else
+    out << "Next:          " << kAfterLast << "\n";
+}
+
 void run_one(size_t n, const LessonOptions& options, std::ostream& out, std::ostream& err) {
   const Lesson& lesson = lessons()[n];
   const Marked marked = mark(lesson.source);
@@ -173,7 +187,8 @@ void run_one(size_t n, const LessonOptions& options, std::ostream& out, std::ost
                           {"number", n + 1},
                           {"name", lesson.name},
                           {"title", lesson.title},
-                          {"lines", page.lines()}}
+                          {"lines", page.lines()},
+                          {"next", n + 1 < lessons().size() ? lessons()[n + 1].name : ""}}
                .dump()
         << std::endl;
 }
@@ -274,6 +289,7 @@ int run_lesson(const LessonOptions& options, std::ostream& out, std::ostream& er
       out << lessons()[n].source;
     else
       run_one(n, options, out, err);
+    if (!options.source && !options.json) name_next(n, out);
     if (!options.html.empty()) write_page(lessons()[n], options, out, err);
     return 0;
   }

@@ -65,7 +65,7 @@ TEST_CASE("lesson: ten of them, each prints what stands at its end") {
     CHECK(got[n]["name"] == lesson.name);
     CHECK(got[n]["title"] == lesson.title);
     const std::string& source = lesson.source;
-    CHECK(std::count(source.begin(), source.end(), '\n') < 60);
+    CHECK(std::count(source.begin(), source.end(), '\n') < 80);
     const std::string mark = "\n--[==[ prints\n";
     const size_t end = source.find(mark);
     REQUIRE(end != std::string::npos);
@@ -73,6 +73,14 @@ TEST_CASE("lesson: ten of them, each prints what stands at its end") {
         source.substr(end + mark.size(), source.rfind("]==]") - end - mark.size());
     CHECK(words(wanted).size() > 5);
     check_alike(of_kind(got[n], "output"), wanted);
+    // Its last words are an exercise; the next lesson is named.
+    const Json& lines = got[n]["lines"];
+    size_t last = lines.size();
+    while (last > 0 && lines[last - 1]["kind"] != "code" && lines[last - 1]["kind"] != "output")
+      --last;
+    REQUIRE(last < lines.size());
+    CHECK(lines[last]["text"].get<std::string>().starts_with("Exercise: "));
+    CHECK(got[n]["next"] == (n + 1 < lessons().size() ? lessons()[n + 1].name : ""));
     // Text and code together are the script, and nothing is shown twice.
     std::string shown =
         "-- " + lesson.title + "\n" + of_kind(got[n], "text") + of_kind(got[n], "code");
@@ -85,7 +93,7 @@ TEST_CASE("lesson: ten of them, each prints what stands at its end") {
   // Text, then code, then what it prints.
   std::string kinds;
   for (const Json& line : got[0]["lines"]) kinds += line["kind"].get<std::string>()[0];
-  CHECK(kinds.starts_with("tttc"));
+  CHECK(kinds.starts_with("ttt"));
   CHECK(kinds.find("co") != std::string::npos);
   CHECK(kinds.find("ot") != std::string::npos);
   CHECK(kinds.find("tco") == std::string::npos);
@@ -106,6 +114,12 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
   CHECK(one.code == 0);
   CHECK(one.out.starts_with("3. Broadcasting, and the sum that undoes it\n\nA row of three"));
   CHECK(one.out.find("\n    print(y:detach())\n\n  > [[1.1, 2.2, 3.3],\n  >  [4.1, 5.2, 6.3]]\n") !=
+        std::string::npos);
+  CHECK(one.out.ends_with(
+      "axis, with size 1.\n\nTo change it:  gradus lesson broadcasting --source "
+      ">broadcasting.lua, then gradus script broadcasting.lua\nNext:          gradus lesson "
+      "the_walk, The graph is data, and one walk goes through it\n"));
+  CHECK(run(folder, "lesson 10 --device cpu").out.find("gradus repl is a prompt") !=
         std::string::npos);
   CHECK(one.out.find('\1') == std::string::npos);
   CHECK(one.out.find("--[") == std::string::npos);

@@ -2,7 +2,9 @@
 --
 -- y = sin(x * x) + x is built of three nodes: a product, a sine and a sum. Each node knows one
 -- thing: how its own result moves with its own inputs. Backward walks from y to x, multiplies
--- these numbers along a way, and adds where ways meet.
+-- these numbers along a way, and adds where ways meet. requires_grad says that the derivative by x
+-- will be asked for, f64 that numbers have sixteen digits. Afterwards x.grad holds it, and item()
+-- makes a number of Lua of a tensor.
 local x = gradus.tensor(1.5, {dtype = "f64", requires_grad = true})
 local a = x * x          -- da/dx = 2 x
 local b = a:sin()        -- db/da = cos(a)
@@ -28,6 +30,9 @@ y = b + x
 y:backward()
 print(string.format("at b %.4f, at a %.4f", b.grad:item(), a.grad:item()))
 print(string.format("at x %.4f", x.grad:item()))
+
+-- Exercise: let y be exp(sin(x)) * x, in all four places. By hand it is exp(sin(x)) * (1 + x *
+-- cos(x)). Do all agree?
 --[==[ prints
 backward     dy/dx = -0.8845208682
 by hand      dy/dx = -0.8845208682

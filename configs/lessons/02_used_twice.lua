@@ -15,7 +15,8 @@ print("after another:", x.grad:item())
 x:zero_grad()
 
 -- Forgetting one of the ways is the classic bug of a home-made engine: it shows only where a value
--- is used again. This expression, from the front page of micrograd, uses all of them again.
+-- is used again. This expression, from the front page of micrograd, uses all of them again. relu is
+-- what is above 0, and 0 for the rest: its slope is 1 or 0.
 local a = gradus.tensor(-4.0, {dtype = "f64", requires_grad = true})
 local b = gradus.tensor(2.0, {dtype = "f64", requires_grad = true})
 local c = a + b
@@ -30,6 +31,9 @@ local g = f / 2 + 10 / f
 g:backward()
 local row = "g = %.4f, dg/da = %.4f, dg/db = %.4f"
 print(row:format(g:item(), a.grad:item(), b.grad:item()))
+
+-- Exercise: let y be x * x * x. By how many ways does x reach y? Say what x.grad is at 3 before you
+-- run it.
 --[==[ prints
 after one backward:	7.0
 after another:	14.0

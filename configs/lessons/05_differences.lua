@@ -2,7 +2,8 @@
 --
 -- (f(x + h) - f(x - h)) / 2h comes near the derivative of any f. How near? Two errors compete: the
 -- curve bends within h, an error that shrinks like h * h, and f is rounded, an error that grows
--- like 1 / h. Neither a large nor a tiny step is good.
+-- like 1 / h. Neither a large nor a tiny step is good. gradus.func.grad(f) is the derivative of f,
+-- as a function like f.
 local function f(x) return 1 / (1 + x * x) end
 local exact = gradus.func.grad(f)(gradus.tensor(0.7, {dtype = "f64"})):item()
 local function digits(h, dtype)  -- how many digits of the difference are right
@@ -19,7 +20,8 @@ end
 -- In f32 the best of these steps leaves four right digits, and the smallest hardly more than one:
 -- f(x + h) and f(x - h) agree in all but their last digits, and those are rounded. A right
 -- derivative would fail such a test. So derivatives are checked in f64, where ten digits are right,
--- with a step near the cube root of its rounding error.
+-- with a step near the cube root of its rounding error. gradcheck does so, and raises an error
+-- where differences and backward disagree.
 print("gradcheck:", gradus.func.gradcheck(f, gradus.tensor({0.7, -1.2}, {dtype = "f64"})))
 
 -- There is a test without any step. Forward mode pushes a direction v through f, backward mode
@@ -32,6 +34,9 @@ local _, jv = gradus.func.jvp(f, x, v)
 local jw = gradus.grad(f(x), x, w)
 print(string.format("<w, J v> = %.12f", (w * jv):sum():item()))
 print(string.format("<J' w, v> = %.12f", (jw * v):sum():item()))
+
+-- Exercise: take the difference to one side, (f(x + h) - f(x)) / h. Its error shrinks like h alone.
+-- How many digits can be right now, and with which step?
 --[==[ prints
 step     right digits in f32     in f64
 1e-01    2.3                     2.3

@@ -1,7 +1,8 @@
 -- The derivative of a contraction is a contraction
 --
 -- einsum names each axis by a letter, multiplies where letters meet and sums what the result does
--- not name. A matrix product is "ij,jk->ik": sum over j.
+-- not name. A matrix product is "ij,jk->ik": sum over j. randn draws the numbers, and g is a
+-- cotangent of y's shape to begin with.
 gradus.seed(3)
 local a = gradus.randn(2, 3, {dtype = "f64", requires_grad = true})
 local b = gradus.randn(3, 4, {dtype = "f64", requires_grad = true})
@@ -33,6 +34,9 @@ print("attention's scores:  ", compare(dq, gradus.einsum("bqk,bkd->bqd", gs, k))
 -- pass.
 local forward = a.shape[1] * a.shape[2] * b.shape[2]
 print("multiplications:", forward, "forward", 2 * forward, "backward")
+
+-- Exercise: what are the two gradients of a matrix times a vector, "ij,j->i"? Write their letters
+-- down, then compare. One of them sums nothing.
 --[==[ prints
 da against ik,jk->ij:	the same
 db against ij,ik->jk:	the same

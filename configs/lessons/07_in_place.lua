@@ -5,12 +5,14 @@
 local x = gradus.tensor({1.0, 2.0}, {requires_grad = true})
 local h = x * 3
 local y = h * h
+-- (After a walk nodes let go of what they kept; retain_graph says that another walk will come.)
 print(gradus.grad(y:sum(), x, {retain_graph = true}))  -- y is 9 x^2, so 18 x
 
 -- Now somebody writes into h. The square has kept h, and the 3 and 6 of its slope are gone. To go
 -- on with what lies there now would give a gradient, and a wrong one. But every tensor counts the
 -- writes into it, and a saved one remembers the number of that moment. If they differ when backward
--- comes by, that is an error and never a silent wrong gradient.
+-- comes by, that is an error and never a silent wrong gradient. (pcall is Lua's: it calls, and
+-- gives false and the message if there was an error. mul_ with its underscore writes in place.)
 h:mul_(10)
 print("version of h:", h.version)
 local ok, message = pcall(function() y:sum():backward() end)
@@ -27,7 +29,7 @@ print(gradus.grad(a:sum(), x))
 -- What nodes keep is most of the memory of training, and it grows with depth. Under a checkpoint
 -- the nodes of a stretch keep nothing. What goes into the stretch is held, here u, which is there
 -- anyway, and the stretch runs again when backward comes to it: the same gradient, for one more
--- forward pass.
+-- forward pass. The ledger of the audit counts what nodes keep.
 local runs = 0
 local function stretch(t)
   runs = runs + 1
@@ -43,6 +45,9 @@ local plain = gradus.grad(stretch(u), u)
 print("runs:", runs)
 print("the same:", (plain - gradus.grad(gradus.checkpoint(stretch, u), u)):abs():max():item() == 0)
 print("runs:", runs - 1)
+
+-- Exercise: exp keeps its result and not its input. So with y = h:exp(), which of h:mul_(10) and
+-- y:mul_(10) is an error when backward comes by? Try both.
 --[==[ prints
 [18, 36]
 f32 (2,)

@@ -2,7 +2,8 @@
 --
 -- Backward multiplies one factor for each layer. The slope of sigmoid is at most 1/4, so after
 -- twenty layers nothing is left. relu's slope is 1 where it is on: with weights of the right size
--- (He: a deviation of sqrt(2 / inputs)) a gradient keeps its size at any depth.
+-- (He: a deviation of sqrt(2 / inputs)) a gradient keeps its size at any depth. Sizes are measured
+-- by the norm, the root of the sum of squares.
 local function share_that_arrives(act, scale, depth)
   gradus.seed(1)
   local x = gradus.randn(64, 64, {requires_grad = true})
@@ -29,13 +30,18 @@ print(softmax(z - z:max()))
 print(z:softmax(1))
 
 -- The logarithm of a softmax can still be log(0). Written as z - max - log(sum(exp(z - max))) it is
--- exact, and its gradient is what one hopes for: the probabilities minus the target.
+-- exact, and its gradient is what one hopes for: the probabilities minus the target. cross_entropy
+-- is minus that logarithm for the right class; classes count from 0, as in files, so class 1 is the
+-- second.
 local logits = gradus.tensor({{200.0, 0.0, 1.0}}, {requires_grad = true})
 local class = gradus.tensor({1})
 local book, op = -logits:softmax(2):log()[1][2], gradus.cross_entropy(logits, class)
 print("by the book:", book:item(), "the op:", op:item())
 print(gradus.grad(book, logits))
 print(gradus.grad(op, logits))
+
+-- Exercise: give relu weights of twice that deviation. What becomes of the gradient in twenty
+-- layers? Say the power of two first.
 --[==[ prints
 layers   sigmoid     relu by He
    1     2.12e-01    0.97

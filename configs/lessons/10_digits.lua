@@ -7,8 +7,10 @@ local data = gradus.data{name = "digits", train = 2000, test = 500}
 local net = gradus.nn({{linear = 64}, "relu", {linear = 10}}, {1, data.rows * data.cols})
 local adam = gradus.optim.adam(net:parameters(), {lr = 3e-3})
 
--- One step: forward to a single number, backward to a gradient for each parameter, and a small
--- move of each against its gradient. Three passes over 2000 images in batches of 50.
+-- One step: forward to a single number, backward to a gradient for each parameter, and a small move
+-- of each against its gradient, for which adam keeps means of past gradients. Three passes over
+-- 2000 images in batches of 50. cross_entropy is small where the right class has most of the
+-- softmax; argmax(2) is the class that has most; under no_grad nothing is recorded.
 for epoch = 1, 3 do
   local total = 0
   for at = 1, 2000, 50 do
@@ -37,6 +39,9 @@ for row = 3, 26, 2 do  -- a letter is twice as high as wide
 end
 local says, label = share:argmax():item(), data.test_labels[3]:item()
 print(string.format("It is a %d, by %.2f; the label is %d.", says, share:max():item(), label))
+
+-- Exercise: train with the first 200 images, in batches of 10, for ten epochs. How many of the 500
+-- are right now, and how many of the 200? The difference is called overfitting.
 --[==[ prints
 epoch 1  loss 1.031  right 458 of 500
 epoch 2  loss 0.184  right 476 of 500
