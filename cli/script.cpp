@@ -169,9 +169,17 @@ void help(const std::string& line, bool json, std::ostream& said, std::ostream& 
   OpsOptions ops;
   ops.name = line.size() > 6 ? line.substr(6) : "";
   if (ops.name.empty()) {
-    said << "expressions print their values; :help NAME tells of an op, :help ops lists them, "
+    said << "expressions print their values; :help NAME tells of an op, a function or a method, "
+            ":help ops lists ops, "
             ":quit leaves"
          << std::endl;
+    return;
+  }
+  // As they are typed: gradus.randn, x:view.
+  if (const size_t mark = ops.name.find_last_of(".:"); mark != std::string::npos)
+    ops.name.erase(0, mark + 1);
+  if (const std::string text = lua::help_line(ops.name); !text.empty() && !find_op(ops.name)) {
+    said << text << std::endl;
     return;
   }
   if (ops.name == "ops") ops.name = "";

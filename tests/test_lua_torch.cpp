@@ -203,6 +203,36 @@ TEST_CASE("lua torch: an error of syntax says how Lua writes it") {
   CHECK(lua::word_for_syntax("near '@' without a line", "x") == "");
 }
 
+TEST_CASE("lua torch: the prompt has help for every name") {
+  const std::string all = says(
+      "local seen = {} for _, t in ipairs{gradus} do for k, v in pairs(t) do if type(v) ~= "
+      "'string' "
+      "then seen[#seen + 1] = k end end end print(table.concat(seen, ' '))");
+  std::istringstream functions(all);
+  int count = 0;
+  for (std::string name; functions >> name; ++count) {
+    CAPTURE(name);
+    CHECK((find_op(name) || name == "mm" || !lua::help_line(name).empty()));
+  }
+  CHECK(count > 300);
+  Lua prompt;
+  CHECK(prompt.script.run_line("x = gradus.ones(1)"));
+  for (const std::string& method : prompt.script.complete("x:")) {
+    const std::string name = method.substr(2);
+    CAPTURE(name);
+    CHECK((find_op(name) || !lua::help_line(name).empty()));
+  }
+  const TempFolder folder;
+  folder.write("in",
+               ":help gradus.capture\n:help x:clamp_\n:help float\n:help sigmoid\n:help no\n");
+  const ProgramRun r = gradus::test::run(folder, "repl --device cpu <in");
+  CHECK(
+      r.out.starts_with("gradus.capture(f [, {required = true}]): f as a step, recorded and "
+                        "replayed\nx:clamp_(...): the op clamp, written to x\nx:float(): x in "
+                        "another dtype\nsigmoid(x)"));
+  CHECK(has(r.err, "no"));
+}
+
 TEST_CASE("lua torch: more ops write in place, with their attributes") {
   CHECK(says("print(gradus.tensor{-1.5, 2.5}:clamp_(0, 1), gradus.tensor{1.0}:clamp_{max = 0.5}, "
              "gradus.tensor{-2.0}:abs_(), gradus.zeros(2):masked_fill_(gradus.tensor{true, "

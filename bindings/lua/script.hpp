@@ -38,6 +38,9 @@ using Door = std::function<Answer(const std::string& json, const Bounds& bounds)
 // Is this attribute an axis, which scripts count from 1?
 bool is_axis(const OpInfo& op, const AttrSpec& spec);
 
+// One line on a name of `gradus`, or on a method of tensors, that is no op; "" for others.
+std::string help_line(const std::string& name);
+
 // Layers as a config writes them (JSON), built for inputs like `probe`.
 using NetworkBuilder = std::function<nn::Sequential(const std::string& layers, Tensor probe)>;
 
