@@ -153,8 +153,8 @@ TEST_CASE("device config: files, files that name files, and paths relative to th
   CHECK(parse_device_config(Json("gpu/d.json"), folder / "exp.json").device == "emu:1");
   const std::string loop = folder.write("loop.json", R"({"device": "loop.json"})");
   CHECK(has(config_error(loop), "device files name one another in a circle"));
-  CHECK(error_text(ErrorKind::io, [&] { parse_device_config(folder / "no.json"); }) ==
-        folder / "no.json" + ": cannot open: No such file or directory");
+  CHECK(error_text(ErrorKind::io, [&] { parse_device_config(folder / "not_there.json"); }) ==
+        folder / "not_there.json" + ": cannot open: No such file or directory");
 }
 
 TEST_CASE("device config: malformed names") {

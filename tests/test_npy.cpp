@@ -173,7 +173,10 @@ TEST_CASE("files: a failed write leaves the old file and nothing else") {
   write_file_atomically(folder / "x", "newer");
   CHECK(read_file(folder / "x") == "newer");
   CHECK(error_text(ErrorKind::io, [&] { write_file_atomically(folder / "no/x", "a"); }) ==
-        folder / "no/x" + ": cannot create a file beside it: No such file or directory");
+        folder / "no/x" +
+            ": cannot create a file beside it: No such file or directory; make its folder first: "
+            "mkdir -p " +
+            folder / "no");
   std::filesystem::create_directories(folder / "d");
   CHECK(error_text(ErrorKind::io, [&] { write_file_atomically(folder / "d", "a"); }) ==
         folder / "d" + ": is a folder, expected a file");
