@@ -116,9 +116,9 @@ bool Workplace::has(const std::string& kind) const {
 ProgramRun Workplace::shell(const std::string& command, const char* where) const {
   const std::string script = folder_.write("command.sh", command + "\n");
   const std::string out = folder_ / "out", err = folder_ / "err";
-  const std::string environment = "env -u GRADUS_DEVICE HOME='" + (folder_ / "home") +
-                                  "' SOURCE='" + GRADUS_SOURCE_DIR + "' PATH='" +
-                                  (folder_ / "bin") + "':\"$PATH\" ";
+  const std::string environment = "env -u GRADUS_DEVICE -u GRADUS_DATA HOME='" +
+                                  (folder_ / "home") + "' SOURCE='" + GRADUS_SOURCE_DIR +
+                                  "' PATH='" + (folder_ / "bin") + "':\"$PATH\" ";
   const int status = std::system(("cd '" + (folder_ / where) + "' && " + environment + "sh '" +
                                   script + "' </dev/null >'" + out + "' 2>'" + err + "'")
                                      .c_str());
