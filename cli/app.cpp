@@ -135,7 +135,7 @@ std::vector<std::string> arguments(int argc, char** argv) {
     args.erase(args.begin());
     args.push_back("--help");
   }
-  if (!args.empty() && args[0] == "op")
+  if (!args.empty() && (args[0] == "op" || args[0] == "predict"))
     for (std::string& arg : args)
       if (arg.starts_with("[")) arg.insert(0, " ");
   std::reverse(args.begin(), args.end());

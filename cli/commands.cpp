@@ -14,6 +14,7 @@
 #include "cli/lesson.hpp"
 #include "cli/op.hpp"
 #include "cli/ops_list.hpp"
+#include "cli/predict.hpp"
 #include "cli/replay.hpp"
 #include "cli/report.hpp"
 #include "cli/script.hpp"
@@ -158,10 +159,25 @@ void declare_eval(CLI::App& app, Action& action) {
   const auto o = std::make_shared<EvalOptions>();
   CLI::App* sub = command(app, "eval", "test a finished run", "  gradus eval runs/a\n");
   text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
-  text(sub, "--data", o->data, "folder of IDX files; else the run's own", "DIR");
+  text(sub, "--data", o->data, "other data of the same format to test on", "DIR");
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_eval, &EvalOptions::run_dir, "a RUN_DIR");
+}
+
+void declare_predict(CLI::App& app, Action& action) {
+  const auto o = std::make_shared<PredictOptions>();
+  CLI::App* sub = command(app, "predict", "what a run's network says of new samples",
+                          "  gradus predict runs/flowers new.csv\n"
+                          "  gradus predict runs/flowers \"[5.1,3.5,1.4,0.2]\" --json\n"
+                          "  gradus predict runs/digits-1 seven.png eight.png\n"
+                          "  gradus predict runs/flowers new.csv --out y.npy\n");
+  text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
+  files(sub, "INPUT", o->inputs, ".npy, .npz, .csv or .png, or typed numbers");
+  text(sub, "--out", o->out, "a .npy for all that is said", "FILE");
+  device(sub, o->device);
+  json(sub, o->json);
+  runs(sub, action, o, run_predict, &PredictOptions::run_dir, "a RUN_DIR");
 }
 
 void declare_report(CLI::App& app, Action& action) {
@@ -169,7 +185,7 @@ void declare_report(CLI::App& app, Action& action) {
   CLI::App* sub = command(app, "report", "curves.svg and report.html of a run, made anew",
                           "  gradus report runs/digits-1\n");
   text(sub, "RUN_DIR", o->run_dir, "run folder", "DIR");
-  text(sub, "--data", o->data, "folder of IDX files; else the run's own", "DIR");
+  text(sub, "--data", o->data, "other data of the same format to test on", "DIR");
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_report, &ReportOptions::run_dir, "a RUN_DIR");
@@ -493,11 +509,11 @@ std::string full_name(CLI::App* sub) {
 
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
-       {declare_demo,     declare_train, declare_eval,   declare_report,  declare_verify,
-        declare_contract, declare_op,    declare_ops,    declare_devices, declare_tune,
-        declare_audit,    declare_graph, declare_step,   declare_replay,  declare_diff,
-        declare_script,   declare_repl,  declare_lesson, declare_check,   declare_config,
-        declare_version})
+       {declare_demo,   declare_train,    declare_eval,  declare_predict, declare_report,
+        declare_verify, declare_contract, declare_op,    declare_ops,     declare_devices,
+        declare_tune,   declare_audit,    declare_graph, declare_step,    declare_replay,
+        declare_diff,   declare_script,   declare_repl,  declare_lesson,  declare_check,
+        declare_config, declare_version})
     declare(app, action);
 }
 

@@ -78,7 +78,7 @@ void check_shapes(const Json& config, const std::string& file, std::ostream& err
   const Experiment experiment = read_experiment(config, file);
   Dataset data;
   try {
-    data = probe_data(experiment);
+    data = probe_data(experiment.data);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::io) throw;
     err << printable(join("gradus: the shapes are not checked: ", e.what())) << "\n";

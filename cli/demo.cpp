@@ -68,7 +68,7 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
   if (!reporter.json())
     out << "1. A network learns to read digits\n\n"
            "   784 pixels -> 128 relu -> 10 classes; the program draws the digits itself.\n\n";
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment.data);
   Trainer trainer(experiment, data, device);
   TrainLoop loop(trainer, experiment, device, reporter, nullptr);
   reporter.start({device.name(), "", nn::count(trainer.network().parameters()), data.train.count,

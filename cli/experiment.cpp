@@ -1,10 +1,6 @@
 // The option table of the experiment "network", and its values.
 #include "cli/experiment.hpp"
 
-#include "cli/data/copy.hpp"
-#include "cli/data/digits.hpp"
-#include "cli/data/folder.hpp"
-#include "cli/data/idx.hpp"
 #include "cli/parse.hpp"
 #include "engine/io/device_config.hpp"
 
@@ -14,34 +10,6 @@
 namespace gradus::cli {
 
 namespace {
-
-Spec data_spec() {
-  const Spec limit = Spec::integer("samples used; by default all").at_least(1);
-  const auto count = [](const char* doc) { return Spec::integer(doc).at_least(1).at_most(1e7); };
-  return Spec::any_of(
-      {Spec::object("digits drawn by the program, 28 x 28")
-           .with("name", Spec::string("name of the data set").one_of({"digits"}))
-           .maybe("train", count("training images").otherwise("6000"))
-           .maybe("test", count("test images").otherwise("1000"))
-           .maybe("seed", Spec::integer("seed of the drawing").at_least(0).otherwise("0")),
-       Spec::object("sequences to copy: random symbols, a separator, the same symbols again")
-           .with("name", Spec::string("name of the data set").one_of({"copy"}))
-           .maybe("train", count("training sequences").otherwise("4000"))
-           .maybe("test", count("test sequences").otherwise("500"))
-           .maybe("symbols", Spec::integer("different symbols; the separator is one token more")
-                                 .at_least(1)
-                                 .at_most(255)
-                                 .otherwise("16"))
-           .maybe("length",
-                  Spec::integer("symbols to copy").at_least(1).at_most(4096).otherwise("10"))
-           .maybe("seed", Spec::integer("seed of the symbols").at_least(0).otherwise("0")),
-       Spec::object("files of the MNIST family, plain or .gz")
-           .with("idx", Spec::string("their folder, in the working folder, or in that of "
-                                     "all data sets, GRADUS_DATA (data, if that is not set)"))
-           .maybe("train", limit)
-           .maybe("test", limit)},
-      "the data set");
-}
 
 Spec schedule_spec() {
   const auto named = [](const char* name, const char* doc) {
@@ -200,17 +168,10 @@ nn::Loss read_loss(const Json& v) {
   return loss;
 }
 
-void limit(Samples& set, int64_t count, const Form& form) {
-  if (count == 0 || count >= set.count) return;
-  set.count = count;
-  std::visit([&](auto& all) { all.resize(size_t(count * form.inputs_each())); }, set.inputs);
-  std::visit([&](auto& all) { all.resize(size_t(count * form.targets_each())); }, set.targets);
-}
-
 }  // namespace
 
 Spec network_spec() {
-  return Spec::object("trains a network on images or sequences")
+  return Spec::object("trains a network on images, sequences or numbers")
       .with("experiment", Spec::string("the kind of experiment; mlp is the same as network")
                               .one_of({"network", "mlp"}))
       .maybe("device", device_spec())
@@ -260,14 +221,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   Experiment e;
   e.kind = config["experiment"].get<std::string>();
   e.seed = config["seed"].get<uint64_t>();
-  const Json& data = config["data"];
-  e.data.idx = data_folder(data.value("idx", ""));
-  e.data.name = data.value("name", "");
-  e.data.train = data.value("train", int64_t(0));
-  e.data.test = data.value("test", int64_t(0));
-  e.data.seed = data.value("seed", uint64_t(0));
-  e.data.symbols = data.value("symbols", int64_t(0));
-  e.data.length = data.value("length", int64_t(0));
+  e.data = read_data(config["data"]);
   e.layers = read_layers(config["model"]["layers"]);
   e.loss = read_loss(config["loss"]);
   e.rule = read_rule(config["optimizer"]);
@@ -284,37 +238,10 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
   e.provenance = config["provenance"].get<bool>();
   e.health = config["health"].get<int64_t>();
-  if (e.data.name == "copy" && e.data.idx.empty() && !nn::takes_sequences(e.loss.kind))
+  if (e.data.name == "copy" && e.data.drawn() && !nn::takes_sequences(e.loss.kind))
     fail(ErrorKind::config, file, "loss: ", nn::loss_names()[size_t(e.loss.kind)],
          " takes one label for each sample; for sequences there are cross_entropy and nll");
   return e;
-}
-
-Dataset load_data(const Experiment& experiment) {
-  const DataConfig& config = experiment.data;
-  if (config.idx.empty() && config.name == "copy")
-    return make_copy(config.train, config.test, config.symbols, config.length, config.seed);
-  if (config.idx.empty()) return make_digits(config.train, config.test, config.seed);
-  const std::string below = below_data_root(config.idx);
-  Dataset data =
-      load_idx(config.idx, join(below.empty() ? ""
-                                              : "; nor is there " + below +
-                                                    ", in the folder of data sets "
-                                                    "(GRADUS_DATA, or data)",
-                                "; name the folder that has them with --set data.idx=DIR (of a "
-                                "finished run: --data DIR)"));
-  if (data.train.count == 0 || data.test.count == 0)
-    fail(ErrorKind::io, config.idx, "the ", data.train.count == 0 ? "training" : "test",
-         " set holds no images");
-  limit(data.train, config.train, data);
-  limit(data.test, config.test, data);
-  return data;
-}
-
-Dataset probe_data(const Experiment& experiment) {
-  Experiment one = experiment;
-  one.data.train = one.data.test = 1;
-  return load_data(one);
 }
 
 namespace {
@@ -358,9 +285,12 @@ void check_outputs(const Form& form, const Tensor& probe) {
   }
   if (probe.rank() > 0 && probe.numel() == needed * last && last >= form.classes) return;
   fail(ErrorKind::config, "model.layers", "the network gives ", out, " for one sample, the data ",
-       "set ", form.name, " needs ", form.sequences() ? join(form.cols(), " x ") : std::string(),
-       "at least ", form.classes, " classes: ",
-       form.sequences() || out.size() == 2 ? "" : "put \"flatten\" before the first linear, and ",
+       "set ", form.name, " needs ",
+       form.target_sizes.empty() ? std::string() : join(needed, " x "), "at least ", form.classes,
+       " classes: ",
+       !form.target_sizes.empty() || out.size() == 2
+           ? ""
+           : "put \"flatten\" before the first linear, and ",
        "end with {\"linear\": ", form.classes, "}");
 }
 

@@ -1,7 +1,7 @@
 // The experiment "network" as a config: its option table, the typed values behind it, and the data
 // and network that they name. Knows JSON; nothing of training, run folders or devices' insides.
 #pragma once
-#include "cli/data/dataset.hpp"
+#include "cli/data_config.hpp"
 #include "cli/layers.hpp"
 #include "ops/nn/loss.hpp"
 #include "ops/optim/loss_scale.hpp"
@@ -13,14 +13,6 @@
 #include <vector>
 
 namespace gradus::cli {
-
-struct DataConfig {
-  std::string idx;                  // folder of IDX files; "" for a set of that name
-  std::string name;                 // "digits" or "copy"
-  int64_t train = 0, test = 0;      // samples; of idx the first ones, 0 for all
-  uint64_t seed = 0;                // of a generated set
-  int64_t symbols = 0, length = 0;  // of copy
-};
 
 // Are training steps recorded and replayed? `automatic`: where they can be.
 enum class Capture { automatic, on, off };
@@ -59,10 +51,6 @@ Spec network_spec();
 // say.
 Experiment read_experiment(const Json& config, const std::string& file);
 
-// Reads or makes the data. Error(io) for files that do not fit.
-Dataset load_data(const Experiment& experiment);
-// So much of it as tells its form.
-Dataset probe_data(const Experiment& experiment);
 // Draws the initial parameters from the thread's generator. Error(config) for a network or a loss
 // that does not fit what the data tells.
 nn::Sequential build_network(const Experiment& experiment, const Form& form, Device& device);

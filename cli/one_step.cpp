@@ -49,7 +49,7 @@ OneStep network_step(const OneStepConfig& config, Device& device,
                      const std::function<void()>& ready) {
   const Json resolved = layered_network(config.file, config.set).resolve();
   const Experiment e = read_experiment(resolved, config.file);
-  const Dataset data = load_data(e);
+  const Dataset data = load_data(e.data);
   manual_seed(e.seed);
   nn::Sequential network = build_network(e, data, device);
   std::vector<int64_t> order(size_t(data.train.count));

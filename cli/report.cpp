@@ -196,7 +196,8 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
     page.facts.emplace_back("lines of metrics.jsonl that can't be read", join(m.unreadable));
   if (!data.device.empty()) page.facts.emplace_back("this report's device", data.device);
   page.facts.emplace_back("gradus", join(kVersion, ", compiler ", __VERSION__));
-  for (const char* file : {"config.json", "metrics.jsonl", "model.safetensors", "summary.json"})
+  for (const char* file :
+       {"config.json", "data.json", "metrics.jsonl", "model.safetensors", "summary.json"})
     if (exists(path_in(run_dir, file))) page.files.emplace_back(file);
   page.files.emplace_back("curves.svg");
   if (!page.at_fault.empty()) page.files.push_back(page.at_fault);
@@ -207,18 +208,18 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   return files;
 }
 
-ReportFiles report_again(const std::string& run_dir, const Experiment& experiment, bool own_data,
-                         Device& device, Reporter& reporter) {
+ReportFiles report_again(const std::string& run_dir, const Experiment& experiment,
+                         const std::string& named, Device& device, Reporter& reporter) {
   ReportData data;
   data.device = text_of(device);
   std::optional<Dataset> set;
   try {
-    set = load_data(experiment);
+    set = test_data(experiment, run_dir, named);
     data.data = &*set;
     nn::Sequential network = load_network(experiment, *set, run_dir, device, reporter);
     data.test = predict(network, experiment.loss, *set, set->test, device);
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::io || !own_data) throw;
+    if (e.kind() != ErrorKind::io || !named.empty()) throw;
     data.why_none = e.what();
     reporter.notice("gradus: the report goes without predictions: " + data.why_none);
   }
@@ -237,7 +238,7 @@ int run_report(const ReportOptions& options, std::ostream& out, std::ostream& er
   const Experiment experiment = experiment_of(options.run_dir, options.data, config);
   const Session session(options.device, false, err, device_of(config), options.run_dir);
   const ReportFiles files =
-      report_again(options.run_dir, experiment, options.data.empty(), session.device(), reporter);
+      report_again(options.run_dir, experiment, options.data, session.device(), reporter);
   if (options.json)
     reporter.json_line(to_json(files));
   else

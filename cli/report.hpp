@@ -38,9 +38,9 @@ struct ReportFiles {
 // written, or that are none of a run.
 ReportFiles write_report(const std::string& run_dir, const ReportData& data);
 // Makes the report of a run whose process is gone. Without data or a model it goes without
-// predictions and says so, if `own_data`: what the run itself named may be gone.
-ReportFiles report_again(const std::string& run_dir, const Experiment& experiment, bool own_data,
-                         Device& device, Reporter& reporter);
+// predictions and says so, if `named` is "": what the run itself named may be gone.
+ReportFiles report_again(const std::string& run_dir, const Experiment& experiment,
+                         const std::string& named, Device& device, Reporter& reporter);
 // {"event": "report", ...}
 std::string to_json(const ReportFiles& files);
 

@@ -1,8 +1,8 @@
 // RunFolder: what a training run leaves on disk. config.json (resolved), origins.json (where its
-// values came from), metrics.jsonl, the newest two checkpoint-STEP.safetensors, and once it is
-// finished model.safetensors, summary.json, curves.svg and report.html; of a run that failed,
-// perhaps nan-step-STEP.safetensors (provenance.hpp).
-// Every file but metrics.jsonl appears whole or not at all, and what is damaged later is found out:
+// values came from), data.json (form_file.hpp), metrics.jsonl, the newest two
+// checkpoint-STEP.safetensors, and once it is finished model.safetensors, summary.json, curves.svg
+// and report.html; of a run that failed, perhaps nan-step-STEP.safetensors (provenance.hpp). Every
+// file but metrics.jsonl appears whole or not at all, and what is damaged later is found out:
 // checkpoints and models carry checksums, a checkpoint also that of metrics.jsonl so far. Knows
 // names and bytes, nothing of training.
 #pragma once

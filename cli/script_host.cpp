@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -26,17 +27,26 @@ std::atomic<lua::Script*> running = nullptr;
 
 void check_data(const Experiment& experiment, const lua::Paths& paths) {
   if (!experiment.data.idx.empty()) paths.check_folder(experiment.data.idx, lua::Access::read);
+  for (const std::string& file : files_of(experiment.data.own))
+    paths.check(file, lua::Access::read);
+  for (const std::string& folder : folders_of(experiment.data.own)) {
+    paths.check_folder(folder, lua::Access::read);
+    std::error_code missing;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+      if (entry.is_directory()) paths.check_folder(entry.path(), lua::Access::read);
+  }
 }
 
 // gradus.data{name = "digits", train = 600, test = 100} or {idx = DIR}: inputs (pixels in [0, 1],
-// or tokens) and labels, from 0, of both parts.
+// tokens, or numbers as they are scaled) and labels, from 0, of both parts; of numbers that are
+// told the targets.
 lua::Answer data_door(const std::string& json, const lua::Bounds& bounds, Device& device) {
   Json config{
       {"experiment", "network"}, {"data", Json::parse(json)}, {"model", {{"layers", {"relu"}}}}};
   const Experiment experiment =
       read_experiment(check(network_spec(), config, "gradus.data"), "gradus.data");
   check_data(experiment, bounds.paths);
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment.data);
   lua::Answer out;
   const auto add = [&](const std::string& name, const Samples& set) {
     std::vector<int64_t> all(static_cast<size_t>(set.count));

@@ -3,6 +3,7 @@
 #include "cli/events.hpp"
 #include "cli/train.hpp"
 
+#include "cli/form_file.hpp"
 #include "cli/report.hpp"
 #include "cli/session.hpp"
 #include "cli/train_loop.hpp"
@@ -108,7 +109,7 @@ void add_report(const RunFolder& folder, Device& device, Reporter& reporter) {
   try {
     Json config;
     const Experiment experiment = experiment_of(folder.path(), "", config);
-    reporter.json_line(to_json(report_again(folder.path(), experiment, true, device, reporter)));
+    reporter.json_line(to_json(report_again(folder.path(), experiment, "", device, reporter)));
   } catch (const Error& e) {
     reporter.notice(join("gradus: no report: ", e.what()));
   }
@@ -221,12 +222,20 @@ Json read_run_config(const std::string& run_dir) {
 Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config) {
   config = read_run_config(run_dir);
   Experiment experiment = read_experiment(config, path_in(run_dir, kConfig));
-  if (!data.empty()) {
-    experiment.data = {};
-    experiment.data.idx = data;
-  }
-  if (experiment.data.idx.empty()) experiment.data.train = 1;  // drawn, but not looked at
+  if (!data.empty()) experiment.data = tested_on(experiment.data, data);
+  if (experiment.data.drawn()) experiment.data.train = 1;  // but not looked at
   return experiment;
+}
+
+Dataset test_data(const Experiment& experiment, const std::string& run_dir,
+                  const std::string& data) {
+  const auto kept = read_form(run_dir);
+  if (experiment.data.own.test_only && !kept)
+    fail(ErrorKind::io, path_in(run_dir, kFormFile), "is missing: it says how the data was scaled");
+  Dataset out = load_data(experiment.data, kept ? &kept->form : nullptr);
+  if (kept && data.empty() && experiment.data.own.any())
+    check_samples(*kept, out, "--data names others to test on");
+  return out;
 }
 
 Safetensors read_model(const std::string& file, Device& device) {
@@ -303,7 +312,10 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     }
   }
   // A new folder is made last, so that a run that cannot begin leaves nothing behind.
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment.data);
+  if (checkpoint)
+    if (const auto kept = read_form(made->path()))
+      check_samples(*kept, data, "put them back, or begin a new run");
   Trainer trainer(experiment, data, device);
   if (!made) made = open_folder(options);
   RunFolder& folder = *made;
@@ -319,6 +331,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
     ::unlink(folder.file(result).c_str());
   write_file_atomically(folder.file(kConfig), config.dump(2) + "\n");
   write_origins(folder, layers);
+  write_form(folder.path(), data);
 
   reporter.start({device.name(), folder.path(), nn::count(trainer.network().parameters()),
                   data.train.count, data.test.count, experiment.epochs, trainer.batches_per_epoch(),
@@ -351,7 +364,7 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
   const Session session(options.device, false, err, device_of(config),
                         path_in(options.run_dir, kConfig));
   Device& device = session.device();
-  const Dataset data = load_data(experiment);
+  const Dataset data = test_data(experiment, options.run_dir, options.data);
   nn::Sequential network = load_network(experiment, data, options.run_dir, device, reporter);
 
   const auto begin = std::chrono::steady_clock::now();

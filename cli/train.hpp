@@ -27,7 +27,7 @@ int run_train(const TrainOptions& options, std::ostream& out, std::ostream& err)
 
 struct EvalOptions {
   std::string run_dir;
-  std::string data;  // folder of IDX files; "" for the run's own data
+  std::string data;  // other data to test on (see tested_on); "" for the run's own
   std::string device;
   bool json = false;
 };
@@ -42,9 +42,12 @@ Safetensors read_model(const std::string& file, Device& device);  // Error(io)
 Json read_run_config(const std::string& run_dir);
 Json read_summary(const std::string& run_dir);
 std::vector<Layered::Leaf> read_origins(const std::string& run_dir);
-// Its experiment, with the test set of `data` if that is not "" (a folder of IDX files), and its
-// config.json.
+// Its experiment, tested on `data` if that is not "", and its config.json.
 Experiment experiment_of(const std::string& run_dir, const std::string& data, Json& config);
+// What it is tested on, in the form that it learnt from. Error(io) if its own data is gone, or not
+// what it was; `data` is what a person named instead, or "".
+Dataset test_data(const Experiment& experiment, const std::string& run_dir,
+                  const std::string& data);
 const Json* device_of(const Json& config);  // its "device", or null
 // Its network: the final one, or that of the newest checkpoint, which is said. Error(io) for a run
 // that holds neither.

@@ -233,7 +233,7 @@ void run_once(const TuneOptions& o, bool network, Device& device) {
   }
   Experiment experiment = read_experiment(layered_network(o.config, o.set).resolve(), o.config);
   experiment.capture = Capture::off;
-  const Dataset data = load_data(experiment);
+  const Dataset data = load_data(experiment.data);
   Trainer(experiment, data, device).step();
 }
 

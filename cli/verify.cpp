@@ -2,6 +2,7 @@
 #include "cli/verify.hpp"
 
 #include "cli/events.hpp"
+#include "cli/form_file.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/train.hpp"
 #include "engine/device.hpp"
@@ -96,6 +97,12 @@ class Verifier {
   void run(const std::string& folder) {
     const auto has = [&](const char* name) { return fs::exists(path_in(folder, name)); };
     file(path_in(folder, "config.json"), "config", [&] { return config(folder); });
+    if (has(kFormFile))
+      file(path_in(folder, kFormFile), "data", [&] {
+        const auto kept = read_form(folder);
+        return join(kept->form.name, ", ", kept->train.samples, " training and ",
+                    kept->test.samples, " test samples; its checksum is right");
+      });
     for (const std::string& name : checkpoints_in(folder))
       file(path_in(folder, name), "checkpoint", [&] { return checkpoint(path_in(folder, name)); });
     file(path_in(folder, "metrics.jsonl"), "metrics", [&] { return metrics(folder); });

@@ -2,6 +2,8 @@
 
 #include "engine/io/npy.hpp"
 #include "tests/helpers.hpp"
+#include "tests/own_data_helpers.hpp"
+#include "tests/pages.hpp"
 
 #include <doctest/doctest.h>
 
@@ -73,6 +75,13 @@ Workplace::Workplace() {
   folder_.write("work/train.lua", kScript);
   folder_.write("work/strange.lua", "print(1)\n");
   folder_.write("work/look.txt", "break nan\ncontinue\n");
+  folder_.write("work/flowers.csv", flowers());
+  folder_.write("work/new.csv", flowers().substr(0, flowers().find('\n', 200)));
+  for (const PageBlock& block : blocks_of("README.md"))
+    if (block.text.starts_with("// flowers.json")) folder_.write("work/flowers.json", block.text);
+  for (const char* name : {"seven", "eight"})
+    folder_.write(std::string("work/") + name + ".png",
+                  cli::png_bytes(std::vector<uint8_t>(784, 100), 28, 28));
   folder_.write("home/.keep", "");
   folder_.write("bin/dot", "#!/bin/sh\nexec cat\n");  // Graphviz need not be there
   fs::permissions(folder_ / "bin/dot", fs::perms::owner_all);
@@ -85,6 +94,7 @@ Workplace::Workplace() {
   for (const std::string& command :
        {std::string("gradus train mlp.json --out runs/a") + kSmaller,
         std::string("gradus train configs/mlp/digits.json") + kSmaller,
+        std::string("gradus train flowers.json --out runs/flowers"),
         std::string("cp runs/a/model.safetensors ."),
         std::string("gradus graph mlp.json --record step.safetensors"),
         std::string(

@@ -60,6 +60,8 @@ const Exception kExceptions[] = {
     {R"(gradus replay FILE)", "gradus replay step.safetensors", 0, ""},
     {R"(gradus replay step.safetensors --shrink (.*))", "gradus replay nan.safetensors --shrink $1",
      0, "this step has a NaN to keep"},
+    {R"(gradus train flowers.json --out (\S+))", "rm -rf $1; gradus train flowers.json --out $1", 0,
+     "it is small"},
     {R"(gradus train (.*--resume.*))", "gradus train $1 SMALL", 0, "a smaller run"},
     {R"(gradus train (.*--out (\S+).*))", "rm -rf $2; gradus train $1 SMALL", 0, "a smaller run"},
     {R"(gradus train CONFIG --device (cuda:1|gpu.json|'.*))",
@@ -70,11 +72,12 @@ const Exception kExceptions[] = {
 
 // What words of pages stand for.
 const std::pair<const char*, const char*> kWords[] = {
-    {R"(\bCONFIG\b)", "mlp.json"},      {R"(\bSCRIPT\b)", "train.lua"},
-    {R"(\bRUN_DIR\b)", "runs/a"},       {R"(\bFILE\.lua\b)", "train.lua"},
-    {R"(\bFILE\b)", "mlp.json"},        {R"(\bDIR\b)", "../mnist"},
-    {R"(\bNAME\b)", "sigmoid"},         {R"(\bDEVICE\b)", "reference"},
-    {R"(--html F\b)", "--html f.html"}, {R"(\bSMALL\b)", kSmaller},
+    {R"(\bCONFIG\b)", "mlp.json"},     {R"(\bSCRIPT\b)", "train.lua"},
+    {R"(\bRUN_DIR\b)", "runs/a"},      {R"(\bFILE\.lua\b)", "train.lua"},
+    {R"(\bFILE\b)", "mlp.json"},       {R"(\bDIR\b)", "../mnist"},
+    {R"(\bNAME\b)", "sigmoid"},        {R"(\bDEVICE\b)", "reference"},
+    {R"(\bINPUT\.\.\.)", "seven.png"}, {R"(--html F\b)", "--html f.html"},
+    {R"(\bSMALL\b)", kSmaller},
 };
 
 std::string with_words(std::string command) {

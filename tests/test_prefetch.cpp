@@ -121,7 +121,7 @@ void go_on(cli::Trainer& trainer, const cli::Experiment& e, Outcome& out) {
   out.state = bytes_of(trainer.tensors());
 }
 Outcome trained(Device& device, const cli::Experiment& e) {
-  const cli::Dataset data = cli::load_data(e);
+  const cli::Dataset data = cli::load_data(e.data);
   cli::Trainer trainer(e, data, device);
   Outcome out;
   go_on(trainer, e, out);
@@ -193,7 +193,7 @@ TEST_CASE("prefetch: a scaled loss") {
 
 TEST_CASE("prefetch: taken up in another trainer, and in one that has another batch on its way") {
   const cli::Experiment e = experiment(kMlp);
-  const cli::Dataset data = cli::load_data(e);
+  const cli::Dataset data = cli::load_data(e.data);
   for (const int index : {kAtOnce, kLate}) {
     CAPTURE(index);
     Device& device = emulated_device(index);
@@ -222,7 +222,7 @@ TEST_CASE("prefetch: taken up in another trainer, and in one that has another ba
 
 TEST_CASE("prefetch: what fails in the thread is the error of a step, and the next one works") {
   const cli::Experiment e = experiment(kMlp);
-  const cli::Dataset data = cli::load_data(e);
+  const cli::Dataset data = cli::load_data(e.data);
   const Outcome wanted = trained(emulated_device(0, table_without_streams()), e);
   Device& device = emulated_device(0, table_that_breaks());
   cli::Trainer trainer(e, data, device);

@@ -278,7 +278,8 @@ TEST_CASE("networks: the configs that come with gradus are valid") {
     cli::Experiment e = cli::read_experiment(config, entry.path().string());
     e.data.train = e.data.test = 1;
     if (e.data.idx.empty())
-      CHECK(nn::count(cli::build_network(e, cli::load_data(e), default_device()).parameters()) > 0);
+      CHECK(nn::count(
+                cli::build_network(e, cli::load_data(e.data), default_device()).parameters()) > 0);
     ++count;
   }
   CHECK(count >= 5);

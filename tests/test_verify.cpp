@@ -145,7 +145,7 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
   CHECK(all.code == 0);
   check_has(all.out, "whole    " + o.out + "/" + kNewest + ": checkpoint of step 6, ");
   check_has(all.out, "finished after 6 steps; its checksum is right");
-  check_has(all.out, "6 files, all whole\n");
+  check_has(all.out, "7 files, all whole\n");
 
   const auto damaged = [&](const std::string& file, const std::string& from, const std::string& to,
                            const char* text) {
@@ -158,13 +158,15 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
     CHECK(v.code == 3);
     check_has(v.out, "DAMAGED  " + path + ": ");
     check_has(v.out, text);
-    check_has(v.out, "1 of 6 files damaged\n");
+    check_has(v.out, "1 of 7 files damaged\n");
     std::ofstream(path, std::ios::binary) << before;
   };
   damaged("config.json", "\"seed\": 5", "\"seed\": 4", "seed: is 4, in origins.json it is 5");
   damaged("config.json", "\"seed\"", "\"sead\"", "sead: unknown key");
   damaged("config.json", "\"seed\": 5,", "", "seed: is 1, in origins.json it is 5");
   damaged("metrics.jsonl", "\"step\":3", "\"step\":2", "damaged: the CRC-32 of its first ");
+  damaged("data.json", "\"classes\": 10", "\"classes\": 11",
+          "damaged: its values give the CRC-32 ");
   damaged("summary.json", "\"steps\": 6", "\"steps\": 7", "damaged: its values give the CRC-32 ");
   damaged("model.safetensors", "gradus.model/2", "gradus.model/1", "damaged: it is no longer as");
   damaged("model.safetensors", "gradus.crc32", "gradus.crc33", "damaged: it lacks its checksum");
@@ -192,14 +194,14 @@ TEST_CASE("verify: a run folder, whole and with each of its files damaged") {
   std::istringstream lines(verify(o.out, true).out);
   std::vector<Json> events;
   for (std::string line; std::getline(lines, line);) events.push_back(Json::parse(line));
-  REQUIRE(events.size() == 7);
+  REQUIRE(events.size() == 8);
   CHECK(events[0] == Json{{"event", "file"},
                           {"file", o.out + "/config.json"},
                           {"kind", "config"},
                           {"whole", true},
                           {"text", events[0]["text"]}});
   CHECK(events.back() ==
-        Json{{"event", "result"}, {"path", o.out}, {"whole", false}, {"files", 6}, {"damaged", 2}});
+        Json{{"event", "result"}, {"path", o.out}, {"whole", false}, {"files", 7}, {"damaged", 2}});
 }
 
 TEST_CASE("verify: metrics that were damaged stay so when the run has gone on") {
