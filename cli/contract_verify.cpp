@@ -26,7 +26,7 @@ double storage_unit(DType t) { return t == DType::f16 ? 0x1p-11 : t == DType::bf
 
 double element_count(const EinsumPlan& plan, const EinsumStep& step) {
   double n = 1;
-  for (const Labels* labels : {&step.left_labels, &step.right_labels})
+  for (const gradus::Labels* labels : {&step.left_labels, &step.right_labels})
     for (int64_t l : *labels)
       if (labels == &step.left_labels ||
           std::find(step.left_labels.begin(), step.left_labels.end(), l) == step.left_labels.end())
@@ -42,7 +42,7 @@ double tolerance(const EinsumPlan& plan, DType dtype, bool backward) {
     const double all = element_count(plan, step);
     double results = step.elements;
     if (backward)
-      for (const Labels* labels : {&step.left_labels, &step.right_labels}) {
+      for (const gradus::Labels* labels : {&step.left_labels, &step.right_labels}) {
         double n = 1;
         for (int64_t l : *labels) n *= double(plan.sizes.at(l));
         if (labels == &step.left_labels || step.right >= 0) results = std::min(results, n);
@@ -221,7 +221,7 @@ class Verifier {
     options.sum_alone = c_.algebra != Algebra::max_times;
     return plan_einsum(plan_.equation, shapes_of(block), options);
   }
-  static Tensor cut(Tensor x, const Labels& labels, const Block& block) {
+  static Tensor cut(Tensor x, const gradus::Labels& labels, const Block& block) {
     for (size_t i = 0; i < labels.size(); ++i) {
       const auto it = block.count.find(labels[i]);
       if (it == block.count.end() || x.sizes()[i] == 1) continue;
@@ -281,7 +281,7 @@ class Verifier {
       names[label] = char(i < 26 ? 'a' + int(i) : 'A' + int(i - 26));
     }
     std::string terms, output, vectors;
-    for (const Labels& term : plan_.terms) {
+    for (const gradus::Labels& term : plan_.terms) {
       if (&term != &plan_.terms[0]) terms += ',';
       for (int64_t l : term) terms += names[l];
     }
