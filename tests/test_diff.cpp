@@ -11,7 +11,6 @@
 using namespace gradus;
 using namespace gradus::testing;
 using audit::NodeDifference;
-using audit::Numbers;
 using gradus::test::TempFolder;
 
 namespace {
@@ -40,7 +39,7 @@ std::string structure(const audit::StepDifference& d, const audit::RecordedStep&
 
 TEST_CASE("diff: numbers") {
   const float one = 1, next = std::nextafter(1.0f, 2.0f), tiny = 1e-45f;
-  Numbers n = audit::compare(f32({1, one, 3}, {3}), f32({1, next, 3}, {3}));
+  audit::Numbers n = audit::compare(f32({1, one, 3}, {3}), f32({1, next, 3}, {3}));
   CHECK(n.differing == 1);
   CHECK(n.ulps == 1);
   CHECK(n.element == Shape{1});

@@ -161,11 +161,11 @@ TEST_CASE("lua torch: what is not there names the right word") {
       {"for i in range(3) do end", "write for i = 1, n do ... end"},
       {"print(nn.Linear)", "write gradus.nn, or: local nn = gradus.nn"},
       {"gradus.randm(2)", "did you mean \"rand"}};
-  for (const auto& [text, message] : wrong) {
-    CAPTURE(text);
-    const std::string said = fails(text);
+  for (const auto& w : wrong) {
+    CAPTURE(w.first);
+    const std::string said = fails(w.first);
     CAPTURE(said);
-    CHECK(has(said, message));
+    CHECK(has(said, w.second));
   }
   // Other globals are nil, as ever, and a script may guard them itself.
   CHECK(says("print(foo, rawget(_G, 'torch'))") == "nil\tnil");
@@ -192,11 +192,11 @@ TEST_CASE("lua torch: an error of syntax says how Lua writes it") {
       {"with gradus.no_grad():\n  x = 1", "write gradus.no_grad(function() ... end)"},
       {"local y = lambda", ""},
       {"if true then print(1) elif", ""}};
-  for (const auto& [text, message] : wrong) {
-    CAPTURE(text);
-    const std::string said = fails(text, ErrorKind::config);
+  for (const auto& w : wrong) {
+    CAPTURE(w.first);
+    const std::string said = fails(w.first, ErrorKind::config);
     CAPTURE(said);
-    CHECK(has(said, message));
+    CHECK(has(said, w.second));
   }
   CHECK(lua::word_for_syntax("", "") == "");
   CHECK(lua::word_for_syntax("x:99999999999999999999: near '@'", "") == "; write a:matmul(b)");
