@@ -41,6 +41,8 @@ TEST_CASE("lua torch: shapes and dtypes by PyTorch's names") {
   CHECK(has(fails(x + "x:t():view(6)"),
             "view: the elements of (3, 2) with strides (1, 3) don't lie as (6,) needs them; "
             "x:reshape() copies them"));
+  CHECK(says("print(gradus.func.vmap(function(x) return x:view(-1) end)(gradus.ones(3, 2, 4))"
+             ".shape)") == "(3, 8)");
   CHECK(has(fails(x + "x:view()"), "view: expected sizes, got nothing"));
   CHECK(says(x + "print(x:t().shape, x[1]:t().shape, x.mT.shape)") == "(3, 2)\t(3,)\t(3, 2)");
   CHECK(has(fails("gradus.ones(2, 2, 2):t()"), "x.mT swaps the last two axes"));

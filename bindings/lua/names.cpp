@@ -2,6 +2,7 @@
 // gradus.is_tensor. What PyTorch has and gradus has not gets a word (words.cpp).
 #include "bindings/lua/creation.hpp"
 #include "bindings/lua/words.hpp"
+#include "engine/batch.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::lua {
@@ -21,6 +22,7 @@ Shape sizes_behind(lua_State* L, const char* who) {
 }
 Tensor viewed(const Tensor& x, const Shape& sizes) {
   const Tensor y = reshape(x, sizes);
+  if (is_batched(x)) return y;  // its memory is that of all examples
   if (y.numel() > 0 && &y.storage() != &x.storage())
     fail(ErrorKind::shape, "view", "the elements of ", x.sizes(), " with strides ", x.strides(),
          " don't lie as ", y.sizes(), " needs them; x:reshape() copies them");
