@@ -57,11 +57,11 @@ void HostBatch::gather(const Form& form, const Samples& set, std::span<const int
   const int64_t inputs_each = form.inputs_each(), targets_each = form.targets_each();
   if (const auto* pixels = std::get_if<Pixels>(&set.inputs))
     rows(*pixels, numbers, inputs_each, [](uint8_t v) { return unit[v]; });
-  else if (const auto* x = std::get_if<Numbers>(&set.inputs))
+  else if (const auto* x = std::get_if<Reals>(&set.inputs))
     rows(*x, numbers, inputs_each, std::identity());
   else
     rows(std::get<Tokens>(set.inputs), tokens, inputs_each, std::identity());
-  if (const auto* y = std::get_if<Numbers>(&set.targets)) {
+  if (const auto* y = std::get_if<Reals>(&set.targets)) {
     rows(*y, told, targets_each, std::identity());
     counted = int64_t(indices.size());
     return;

@@ -30,7 +30,7 @@ std::string place(double x) {
 
 std::vector<Pair> pairs_of(const Dataset& data, const Predictions& test, size_t k) {
   const auto each = size_t(data.targets_each());
-  const Numbers& told = std::get<Numbers>(data.test.targets);
+  const Reals& told = std::get<Reals>(data.test.targets);
   std::vector<Pair> out;
   for (size_t i = 0; i < size_t(data.test.count); ++i)
     out.push_back({data.target_scaling.back(told[i * each + k], k), test.numbers[i * each + k], i});

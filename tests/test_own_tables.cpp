@@ -163,7 +163,7 @@ TEST_CASE("own data: a split is drawn by its seed, numbers are scaled by the tra
   CHECK(data.class_names == Row{"even", "odd"});
   CHECK(data.columns == Row{"a", "flat"});
   CHECK(data.scaling.scale[1] == 1);
-  const Numbers& x = std::get<Numbers>(data.train.inputs);
+  const Reals& x = std::get<Reals>(data.train.inputs);
   double sum = 0, squares = 0;
   std::vector<int> seen(100);
   const auto origin = [&](float v) { return int(std::lround(data.scaling.back(v, 0))) - 1000; };
@@ -176,8 +176,7 @@ TEST_CASE("own data: a split is drawn by its seed, numbers are scaled by the tra
   }
   CHECK(sum / 70 == doctest::Approx(0).epsilon(1e-4));
   CHECK(squares / 70 == doctest::Approx(1).epsilon(1e-4));
-  for (size_t i = 0; i < 30; ++i)
-    ++seen[size_t(origin(std::get<Numbers>(data.test.inputs)[2 * i]))];
+  for (size_t i = 0; i < 30; ++i) ++seen[size_t(origin(std::get<Reals>(data.test.inputs)[2 * i]))];
   CHECK(seen == std::vector<int>(100, 1));
   CHECK(load_own(own, nullptr).train.crc32() == data.train.crc32());
   own.seed = 1;
@@ -187,8 +186,8 @@ TEST_CASE("own data: a split is drawn by its seed, numbers are scaled by the tra
   const Form form = data;
   const std::string later = folder.write("later.csv", "flat,a,y\n6,1000,odd\n");
   const Samples one = load_inputs(later, own, form);
-  CHECK(std::get<Numbers>(one.inputs)[0] == data.scaling.scaled(1000, 0));
-  CHECK(std::get<Numbers>(one.inputs)[1] == 1);
+  CHECK(std::get<Reals>(one.inputs)[0] == data.scaling.scaled(1000, 0));
+  CHECK(std::get<Reals>(one.inputs)[1] == 1);
   own.test = OwnData::Place{folder.write("later.csv", "a,flat,y\n1000,5,none\n"), "", ""};
   own.test_only = true;
   CHECK(error_text(ErrorKind::io, [&] {
@@ -227,7 +226,7 @@ TEST_CASE("own data: tokens, bytes and targets of several numbers from arrays") 
   CHECK_FALSE(pixels.classifies());
   CHECK(pixels.targets_each() == 2);
   CHECK(pixels.scaling.none());
-  CHECK(pixels.target_scaling.back(std::get<Numbers>(pixels.test.targets)[1], 1) >= 2);
+  CHECK(pixels.target_scaling.back(std::get<Reals>(pixels.test.targets)[1], 1) >= 2);
 
   save(Tensor::from(std::vector<float>{1, 2, 3, 5}, {2, 2}),
        Tensor::from(std::vector<int64_t>{1, 0, 0, 1}, {2, 2}));

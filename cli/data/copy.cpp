@@ -30,7 +30,7 @@ Dataset make_copy(int64_t train, int64_t test, int64_t symbols, int64_t length, 
   const auto fill = [&](Samples& set, Split split, int64_t count) {
     set.count = count;
     Tokens& inputs = set.inputs.emplace<Tokens>();
-    Labels& labels = set.targets.emplace<Labels>();
+    ClassLabels& labels = set.targets.emplace<ClassLabels>();
     inputs.reserve(size_t(count * data.cols()));
     labels.reserve(size_t(count * data.cols()));
     for (int64_t i = 0; i < count; ++i) {

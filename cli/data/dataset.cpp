@@ -28,7 +28,7 @@ uint32_t crc_after(uint32_t before, const Values& values) {
 }  // namespace
 
 int64_t Samples::counted() const {
-  if (!std::holds_alternative<Labels>(targets)) return count;
+  if (!std::holds_alternative<ClassLabels>(targets)) return count;
   return int64_t(labels().size()) - std::count(labels().begin(), labels().end(), kNoLabel);
 }
 

@@ -13,19 +13,19 @@ namespace gradus::cli {
 // A token that need not be told: PyTorch's default of ignore_index.
 constexpr int32_t kNoLabel = -100;
 
-using Pixels = std::vector<uint8_t>;  // 0 black to 255 white; a network gets v / 255
-using Numbers = std::vector<float>;   // as a network gets them: scaled
-using Tokens = std::vector<int32_t>;  // from 0
-using Inputs = std::variant<Pixels, Numbers, Tokens>;  // count x the sizes of a sample, row-major
-using Labels = std::vector<int32_t>;                   // in [0, classes) or kNoLabel
-using Targets = std::variant<Labels, Numbers>;         // count x the sizes of a sample's target
+using Pixels = std::vector<uint8_t>;                 // 0 black to 255 white; a network gets v / 255
+using Reals = std::vector<float>;                    // as a network gets them: scaled
+using Tokens = std::vector<int32_t>;                 // from 0
+using Inputs = std::variant<Pixels, Reals, Tokens>;  // count x the sizes of a sample, row-major
+using ClassLabels = std::vector<int32_t>;            // in [0, classes) or kNoLabel
+using Targets = std::variant<ClassLabels, Reals>;    // count x the sizes of a sample's target
 
 struct Samples {
   int64_t count = 0;
   Inputs inputs;
   Targets targets;
 
-  const Labels& labels() const { return std::get<Labels>(targets); }
+  const ClassLabels& labels() const { return std::get<ClassLabels>(targets); }
   const Pixels& pixels() const { return std::get<Pixels>(inputs); }
   int64_t counted() const;  // targets that count: labels but kNoLabel, or samples with numbers
   // Of all of it: the same samples in the same order have the same CRC-32.

@@ -241,7 +241,7 @@ Dataset make_digits(int64_t train, int64_t test, uint64_t seed) {
   const auto fill = [&](Samples& set, Split split, int64_t count) {
     set.count = count;
     Pixels& pixels = set.inputs.emplace<Pixels>(size_t(count) * kPixels);
-    Labels& labels = set.targets.emplace<Labels>();
+    ClassLabels& labels = set.targets.emplace<ClassLabels>();
     for (uint64_t i = 0; i < uint64_t(count); ++i) {
       labels.push_back(digit_label(seed, split, i));
       draw_digit(seed, split, i, pixels.data() + i * kPixels);

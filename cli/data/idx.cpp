@@ -107,7 +107,7 @@ Samples load_part(const std::string& folder, const std::string& part, Dataset& d
   Samples out;
   out.count = images.sizes[0];
   out.inputs.emplace<Pixels>(images.bytes.begin(), images.bytes.end());
-  Labels& told = out.targets.emplace<Labels>();
+  ClassLabels& told = out.targets.emplace<ClassLabels>();
   told.reserve(size_t(out.count));
   for (const char byte : labels.bytes) {
     told.push_back(uint8_t(byte));

@@ -113,12 +113,12 @@ void add_classes(Form& form, const Raw& train, const Raw* test, const std::strin
     fail(ErrorKind::config, train.name, "all samples are of one class, ", form.class_name(0));
 }
 
-Labels labels_of(const Raw& raw, const Form& form, const std::vector<int64_t>& which) {
+ClassLabels labels_of(const Raw& raw, const Form& form, const std::vector<int64_t>& which) {
   std::map<std::string, int32_t> numbers;
   for (int64_t c = 0; c < form.classes; ++c) numbers[form.class_name(c)] = int32_t(c);
   const std::vector<std::string> names = names_of(raw);
   const int64_t each = form.targets_each();
-  Labels out;
+  ClassLabels out;
   for (const int64_t i : which)
     for (int64_t k = 0; k < each; ++k) {
       const std::string& name = names[size_t(i * each + k)];
@@ -163,9 +163,9 @@ Scaling scaling_of(const std::vector<double>& all, int64_t each,
   return s;
 }
 
-Numbers scaled(const std::vector<double>& all, const Scaling& scaling, int64_t each,
-               const std::vector<int64_t>& which, const Raw& raw) {
-  Numbers out;
+Reals scaled(const std::vector<double>& all, const Scaling& scaling, int64_t each,
+             const std::vector<int64_t>& which, const Raw& raw) {
+  Reals out;
   out.reserve(which.size() * size_t(each));
   for (const int64_t i : which)
     for (size_t k = 0; k < size_t(each); ++k) {
@@ -271,9 +271,9 @@ Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>&
   const auto told = size_t(form.targets_each()) * which.size();
   if (!raw.told()) {
     if (form.classifies())
-      out.targets = Labels(told, kNoLabel);
+      out.targets = ClassLabels(told, kNoLabel);
     else
-      out.targets = Numbers(told);
+      out.targets = Reals(told);
     return out;
   }
   if (raw.target_sizes != form.target_sizes)
