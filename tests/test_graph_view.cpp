@@ -268,6 +268,7 @@ TEST_CASE("graph view: backward of a leaf itself, and names that wires cross") {
   check_has(to_text(audit::read_graph({sin(x)}, {{"x", x}})), ": 1 node, 1 leaf, ");
 
   const std::string small = to_svg(Small().view);
+  check_has(small, "@media screen and (prefers-color-scheme:dark)");
   CHECK(small.rfind("class=\"wire\"") < small.find(">layer 1</text>"));
   CHECK(audit::bytes_text(81.625 * 1024) == "81.63 KiB");  // as JavaScript rounds
   CHECK(audit::bytes_text(1024) == "1 KiB");

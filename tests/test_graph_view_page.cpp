@@ -151,6 +151,32 @@ TEST_CASE("graph view: the page in a browser: what is seen at first, and where t
   CHECK(r["touched"].get<int>() < 25);
 }
 
+TEST_CASE(
+    "graph view: the page in a browser: it opens in the middle, with nothing cut off beside") {
+  if (!have("chromium")) return;
+  const TempFolder folder;
+  // Two lanes stand beside each other where there is room; else forward comes alone.
+  const Json r = browse(folder, to_html(Small().view), R"js(
+    const place = e => e.getBoundingClientRect();
+    R.seen = [900, 280].map(wide => {
+      $("stage").style.width = wide + "px";
+      lane = true; draw(); opening();
+      const stage = place(svg), all = place(root);
+      return { left: all.left - stage.left, right: stage.right - all.right, scale: view.k,
+        lanes: $$(".box.vjp").length > 0, pressed: $("lane").getAttribute("aria-pressed") };
+    });)js");
+  for (size_t i = 0; i < 2; ++i) {
+    const Json seen = r["seen"][i];
+    CAPTURE(seen.dump());
+    CHECK(seen["left"].get<double>() >= 0);
+    CHECK(seen["right"].get<double>() >= 0);
+    CHECK(std::abs(seen["left"].get<double>() - seen["right"].get<double>()) < 4);
+    CHECK(seen["scale"].get<double>() >= 0.7);
+    CHECK(seen["lanes"] == (i == 0));
+    CHECK(seen["pressed"] == std::string(i == 0 ? "true" : "false"));
+  }
+}
+
 TEST_CASE("graph view: the page in a browser: without scripts") {
   if (!have("chromium")) return;
   const TempFolder folder;

@@ -150,7 +150,10 @@ std::string plain_style() {
       ".frame{fill:#f4f4f1;stroke:#999}.title{fill:#f4f4f1}.box rect{fill:#fff;stroke:#999}.leaf "
       "rect{fill:#d6e8f5}"
       ".constant rect{stroke-dasharray:3 2}.wire{fill:none;stroke:#999}"
-      "text{font:11px monospace;fill:#1b1b1b}.type{font-size:10px;fill:#666}.norm{font-size:10px}";
+      "text{font:11px monospace;fill:#1b1b1b}.type{font-size:10px;fill:#666}.norm{font-size:10px}"
+      "@media screen and (prefers-color-scheme:dark){svg{background:#16181a}.frame{fill:#1d2022;"
+      "stroke:#777}.title{fill:#1d2022}.box rect{fill:#24272a;stroke:#777}.leaf rect{fill:#14374f}"
+      ".wire{stroke:#777}text{fill:#e8e8e6}.type{fill:#a3a3a0}}";
   return "<style>" + css + "</style>\n";
 }
 

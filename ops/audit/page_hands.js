@@ -1,6 +1,6 @@
 // The page of a graph: what is chosen, played, moved and saved; runs when all else is there.
 
-const READABLE = 0.9;  // letters of 10 pixels
+const READABLE = 0.9, LEGIBLE = 0.7;  // letters of 10 pixels, of 8
 
 let step = 0, timer = 0, view = { x: 0, y: 0, k: 1 };
 
@@ -53,13 +53,25 @@ function follow(id) {
   view.x += shift(view.x + (at.x + laneX()) * view.k, at.w * view.k, r.width, 0.5);
   view.y += shift(view.y + at.y * view.k, at.h * view.k, r.height, 0.75);
 }
+// What is drawn, with the wires beside it and a margin.
+function extent() {
+  const b = root.getBBox(), margin = 12;
+  return { x: b.x - margin, y: b.y - margin, w: b.width + 2 * margin, h: b.height + 2 * margin };
+}
 // At this scale in the middle, or from the beginning where it is too large for that.
 function show(k) {
-  const r = svg.getBoundingClientRect(), all = whole();
+  const r = svg.getBoundingClientRect(), all = extent();
   view.k = Math.min(1.1, k(r.width / all.w, r.height / all.h));
-  view.x = Math.max(20, (r.width - (width + laneX()) * view.k) / 2);
-  view.y = Math.max(0, (r.height - all.h * view.k) / 2) + 46 * view.k;
+  view.x = Math.max(0, (r.width - all.w * view.k) / 2) - all.x * view.k;
+  view.y = Math.max(0, (r.height - all.h * view.k) / 2) - all.y * view.k;
   move();
+}
+// Both lanes beside each other if their letters can be read, else forward alone.
+function opening() {
+  lane = svg.getBoundingClientRect().width / extent().w >= LEGIBLE;
+  toggle("lane", lane);
+  if (!lane) draw();
+  show(across => across >= LEGIBLE ? across : READABLE);
 }
 const fit = () => show(Math.min);
 const home = () => show(across => Math.max(READABLE, across));
@@ -201,7 +213,7 @@ function start() {
   $("trivial").hidden = !G.layout_plain;
   memory();
   draw();
-  home();
+  opening();
   goTo(0);
   for (const name in hands) $(name).onclick = hands[name];
   $("colour").onchange = () => { colour = $("colour").value; draw(); };
