@@ -4,6 +4,8 @@
 #include "cli/commands.hpp"
 #include "cli/events.hpp"
 #include "cli/experiment.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/terminal.hpp"
 #include "engine/device.hpp"
 #include "engine/io/options.hpp"
 #include "engine/op_info.hpp"
@@ -16,10 +18,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -88,6 +92,12 @@ std::string as_argument(CLI::App* sub, const std::string& text) {
   return "; see gradus " + full_name(sub) + " --help";
 }
 
+CLI::Option* declare_colour(CLI::App& app, const std::function<void(const std::string&)>& set) {
+  return app.add_option_function<std::string>("--color", set, "auto, always or never")
+      ->type_name("WHEN")
+      ->take_last();
+}
+
 // What was left over: a command, an option or an argument that nobody knows.
 void refuse_extras(CLI::App& app) {
   CLI::App* sub = typed_command(app);
@@ -147,22 +157,32 @@ bool wants_json(int argc, char** argv) {
                      [](const char* a) { return std::string_view(a) == "--json"; });
 }
 
+nlohmann::json error_event(const char* kind, const std::string& message, int code) {
+  return {{"event", "error"}, {"kind", kind}, {"message", message}, {"code", code}};
+}
+
+// What Ctrl-C leaves of a command.
+std::string interrupted_line(const std::string& message, std::ostream& err) {
+  std::ostringstream text;
+  if (redraws(terminal_of(err))) text << "\r\033[K";  // where a bar may stand
+  text.copyfmt(err);                                  // its colours
+  write_notice(text, "gradus: " + message, Tone::bad);
+  return text.str();
+}
+
 // One line on `err`; with --json the same as an event on `out`.
 int report(const char* kind, const std::string& message, int code, bool json, std::ostream& out,
            std::ostream& err) {
   std::string line = printable(message);  // CLI11 quotes arguments as they are
   std::replace(line.begin(), line.end(), '\n', ' ');
-  err << "gradus: " << line << "\n";
-  if (json) {
-    const nlohmann::json event{
-        {"event", "error"}, {"kind", kind}, {"message", line}, {"code", code}};
-    emit(out, event);
-  }
+  write_notice(err, "gradus: " + line, Tone::bad);
+  if (json) emit(out, error_event(kind, line, code));
   return code;
 }
 
 // `json`: what run_app() took for the wish for it.
-int parse_and_run(int argc, char** argv, bool& json, std::ostream& out, std::ostream& err) {
+int parse_and_run(int argc, char** argv, bool& json, Screens& screens, std::ostream& out,
+                  std::ostream& err) {
   CLI::App app("gradus: a small, auditable autograd engine", "gradus");
   app.get_formatter()->column_width(26);  // one formatter serves all commands
   app.allow_extras();
@@ -178,7 +198,11 @@ int parse_and_run(int argc, char** argv, bool& json, std::ostream& out, std::ost
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   Action action;
+  const auto colour = [&screens](const std::string& when) { screens.colour(when); };
+  declare_colour(app, colour);
   declare_commands(app, action);
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; }))
+    declare_colour(*sub, colour)->group("");  // one page shows it
   if (argc < 2) {
     err << app.help();
     return kUsage;
@@ -203,6 +227,13 @@ int parse_and_run(int argc, char** argv, bool& json, std::ostream& out, std::ost
   register_table(cpu::table(), "built in");
   register_table(reference::table(), "built in");
   for (const std::string& library : libraries) load_ops(library);
+  const Verbatim lines_of_json(out, json);
+  const CLI::App* const sub = typed_command(app);
+  if (sub->get_prefix_command()) return action(out, err);  // a script's interrupts are its own
+  const std::string message = full_name(typed_command(app)) + ": interrupted";
+  const InterruptEnds interrupts(
+      interrupted_line(message, err),
+      json ? line_of(error_event("interrupted", message, 130)) + "\n" : std::string());
   return action(out, err);
 }
 
@@ -253,10 +284,11 @@ int exit_code(ErrorKind kind) {
 int run_app(int argc, char** argv, std::ostream& out, std::ostream& err) {
   bool json = wants_json(argc, argv);
   events = json;
+  Screens screens(out, err);
   std::set_terminate(end_without_memory);
   int code = 0;
   try {
-    code = parse_and_run(argc, argv, json, out, err);
+    code = parse_and_run(argc, argv, json, screens, out, err);
   } catch (const CLI::ParseError& e) {
     code = report("config", e.what(), kUsage, json, out, err);
   } catch (const Error& e) {

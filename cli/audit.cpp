@@ -6,7 +6,9 @@
 #include "cli/audit_reports.hpp"
 #include "cli/events.hpp"
 #include "cli/one_step.hpp"
+#include "cli/progress.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/accounting.hpp"
 #include "ops/audit/audit.hpp"
@@ -98,14 +100,14 @@ class Findings {
                   {"device", device.name()},
                   {"ok", code_ == 0}});
     else
-      out_ << fmt::format(
-          "\n{}{} node{} on {}: {}{}\n", nodes_,
-          unwatched_ > 0 ? fmt::format(" of {}", nodes_ + unwatched_) : "",
-          nodes_ + unwatched_ == 1 ? "" : "s", device.name(),
-          bad_ == 0   ? "no wrong derivative"
-          : bad_ == 1 ? "one is wrong"
-                      : fmt::format("{} are wrong", bad_),
-          code_ == 0 ? "" : fmt::format("; exit code {} for {}", code_, fmt::join(why_, ", ")));
+      out_ << fmt::format("\n{}{} node{} on {}: ", nodes_,
+                          unwatched_ > 0 ? fmt::format(" of {}", nodes_ + unwatched_) : "",
+                          nodes_ + unwatched_ == 1 ? "" : "s", device.name())
+           << verdict(bad_ == 0, bad_ == 0   ? "no wrong derivative"
+                                 : bad_ == 1 ? "one is wrong"
+                                             : fmt::format("{} are wrong", bad_))
+           << (code_ == 0 ? "" : fmt::format("; exit code {} for {}", code_, fmt::join(why_, ", ")))
+           << "\n";
     return code_;
   }
 
@@ -129,8 +131,13 @@ class Findings {
                          {"tolerance", number_event(l.tolerance)},
                          {"condition", number_event(l.condition)},
                          {"text", l.text}});
-    out_ << fmt::format("{:<11} %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8} {}{}{}\n",
-                        audit::to_text(l.verdict), l.index, l.call->op->name, l.error, l.tolerance,
+    const std::string word = audit::to_text(l.verdict);
+    const Tone tone = l.bad()                           ? Tone::bad
+                      : l.verdict == audit::Verdict::ok ? Tone::good
+                                                        : Tone::warning;
+    out_ << Toned{tone, word} << std::string(word.size() < 11 ? 11 - word.size() : 0, ' ')
+         << fmt::format(" %{:<4} {:<16} {:.1e} of {:.1e}  condition {:<8} {}{}{}\n", l.index,
+                        l.call->op->name, l.error, l.tolerance,
                         l.condition > 0 ? fmt::format("{:.2g}", l.condition) : "-",
                         l.call->shapes(), l.call->where.empty() ? "" : "  # ", l.call->where);
     if (!l.text.empty()) out_ << "            " << l.text << "\n";
@@ -226,7 +233,10 @@ int run_audit(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   if (page || !measured) {
     std::optional<audit::Watch> watch;
     const OneStep step = run_one_step(target, device, [&] { watch.emplace(); });
+    Progress progress(err, "auditing", "nodes");
+    options.each = std::ref(progress);
     const audit::Report report = audit::audit(*watch, step.roots, options);
+    progress.clear();
     if (report.lines.empty() && step.unwatched > 0)
       fail(ErrorKind::config, o.file, "none of the nodes of this backward was watched, so none ",
            "can be judged; ask for an earlier --backward, or for gradus.audit.mark(y)");

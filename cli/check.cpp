@@ -2,6 +2,7 @@
 #include "cli/check.hpp"
 #include "cli/events.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include "ops/rows/check.hpp"
 #include "ops/rows/record.hpp"
@@ -23,6 +24,8 @@ std::string scientific(double x) {
   return text;
 }
 
+std::string counted(int n, const char* what) { return join(n, " ", what, n == 1 ? "" : "s"); }
+
 Json error_json(double x) { return std::isfinite(x) ? Json(x) : Json("Infinity"); }
 
 Json to_json(const rows::CheckResult& result) {
@@ -39,9 +42,9 @@ Json to_json(const rows::CheckResult& result) {
 void print(const rows::CheckResult& result, std::ostream& out) {
   const rows::ModeResult& worst = result.worst();
   const std::string pad(result.op.size() < 18 ? 18 - result.op.size() : 1, ' ');
-  out << (result.ok() ? "ok    " : "FAIL  ") << result.op << pad << "worst "
-      << scientific(worst.worst.error) << " of " << scientific(worst.worst.tolerance) << " ("
-      << worst.mode << ")\n";
+  out << verdict(result.ok(), result.ok() ? "ok" : "FAIL") << (result.ok() ? "    " : "  ")
+      << result.op << pad << "worst " << scientific(worst.worst.error) << " of "
+      << scientific(worst.worst.tolerance) << " (" << worst.mode << ")\n";
   for (const rows::ModeResult& m : result.modes)
     if (!m.worst.ok()) out << "      " << m.mode << ": " << m.worst.where << "\n";
 }
@@ -111,9 +114,10 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
         << "\n";
   } else {
     out << "\n"
-        << ops << " ops (" << primitives << " primitives, " << ops - primitives
-        << " compositions) on " << device.name() << ": "
-        << (failed == 0 ? std::string("all passed") : join(failed, " failed")) << "\n";
+        << (ops == 1 ? "1 op" : join(ops, " ops")) << " (" << counted(primitives, "primitive")
+        << ", " << counted(ops - primitives, "composition") << ") on " << device.name() << ": "
+        << verdict(failed == 0, failed == 0 ? std::string("all passed") : join(failed, " failed"))
+        << "\n";
   }
   return failed == 0 ? 0 : kFailed;
 }

@@ -3,6 +3,7 @@
 
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
+#include "cli/terminal.hpp"
 #include "cli/train.hpp"
 #include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
@@ -127,6 +128,7 @@ int run_config(const ConfigOptions& options, std::ostream& out, std::ostream& er
     case ConfigOptions::Action::schema: {
       const std::string kind = options.kind.empty() ? "experiment" : options.kind;
       const Json schema = json_schema(spec_of(kind), "gradus " + kind);
+      const Verbatim as_is(out);
       out << (options.json ? schema.dump() : schema.dump(2)) << "\n";
       break;
     }

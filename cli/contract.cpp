@@ -4,8 +4,10 @@
 
 #include "cli/contract_verify.hpp"
 #include "cli/parse.hpp"
+#include "cli/progress.hpp"
 #include "cli/redirection.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/layered.hpp"
 #include "engine/random.hpp"
@@ -223,7 +225,9 @@ class ContractRun {
     std::optional<Verification> checked;
     if (config_["verify"].get<bool>()) {
       LimitScope no_limit(device_.pool(), SIZE_MAX);
-      checked = verify(c_, value_, cotangent_, grads_);
+      Progress progress(err_, "verifying", "checks");
+      checked = verify(c_, value_, cotangent_, grads_, std::ref(progress));
+      progress.clear();
       report_checks(*checked);
     }
     report_result(checked, double(peak));
@@ -330,8 +334,9 @@ class ContractRun {
                     {"largest_intermediate", count_json(plan.largest_intermediate)},
                     {"peak_bytes_estimate", count_json(peak)}});
     }
-    err_ << fmt::format("{}  ({}, {}, on {})\n", expression_, dtype_name(dtype_),
-                        algebra_name(c_.algebra), device_.name());
+    err_ << heading(expression_)
+         << fmt::format("  ({}, {}, on {})\n", dtype_name(dtype_), algebra_name(c_.algebra),
+                        device_.name());
     for (size_t k = 0; k < plan.shapes.size() && k < kMostSteps; ++k)
       err_ << fmt::format("  operand {}  {}\n", k, to_text(plan.shapes[k]));
     err_ << fmt::format(
@@ -363,7 +368,8 @@ class ContractRun {
                         bytes_text(peak), device_.name());
     if (wants_grads_)
       out_ << fmt::format("gradients: {} (value and gradients)\n", seconds_text(grad_seconds_));
-    if (checked) out_ << (checked->passed() ? "verified\n" : "NOT verified\n");
+    if (checked)
+      out_ << verdict(checked->passed(), checked->passed() ? "verified" : "NOT verified") << "\n";
     if (o_.out.empty() && value_.numel() <= kMostPrinted) out_ << value_.to_string() << "\n";
   }
   void result_json(const std::optional<Verification>& checked, double peak) const {

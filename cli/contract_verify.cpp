@@ -92,8 +92,9 @@ Tensors widened(const Tensors& xs) {
 
 class Verifier {
  public:
-  Verifier(const Contraction& c, const Tensor& value)
-      : c_(c), plan_(c.plan), value_(value.detach()) {
+  using Each = std::function<void(int64_t, int64_t)>;
+  Verifier(const Contraction& c, const Tensor& value, const Each& each)
+      : c_(c), plan_(c.plan), value_(value.detach()), each_(each) {
     dtype_ = value.dtype();
   }
   Verification run(Tensor cotangent, Tensors grads) {
@@ -108,6 +109,13 @@ class Verifier {
 
  private:
   bool standard() const { return c_.algebra == Algebra::standard; }
+
+  // Values of the wide plan, gradients, directions, and two sides of a difference take about the
+  // time of one contraction each.
+  static constexpr int64_t kParts = 8;
+  void did_part() {
+    if (each_) each_(std::min(++parts_, kParts), kParts);
+  }
 
   void report(std::optional<double>& worst, const std::string& what, double error, double limit,
               const std::string& reason) {
@@ -147,7 +155,9 @@ class Verifier {
     } else {
       xs = widened(xs);
       const Tensor expected = einsum(plan, xs, c_.algebra);
+      did_part();
       const Tensor bound = standard() ? einsum(plan, each(xs, abs)) : Tensor();
+      did_part();
       error = worst_error(got, expected, bound);
     }
     report(result_.value_error, what, error, tolerance(plan, dtype_, false), rounding_reason());
@@ -297,9 +307,11 @@ class Verifier {
   void check_grads(Tensor cotangent, Tensors grads) {
     if (!cotangent.defined()) cotangent = random_like(value_);
     if (grads.empty()) grads = contraction_grads(c_, cotangent);
+    did_part();
     Tensors directions;
     for (const Tensor& x : c_.operands) directions.push_back(random_like(x));
     check_dot(cotangent, grads, directions);
+    did_part();
     check_differences(cotangent, grads);
   }
 
@@ -340,6 +352,7 @@ class Verifier {
       }
       tangent = einsum(plan_, dual, c_.algebra).tangent().detach();
     }
+    did_part();
     const double difference = inner_product(cotangent, tangent) - sum_of_inner(grads, directions);
     report(result_.grad_error, "gradients against forward mode, <g, Jt> = <J'g, t>",
            relative(difference, dot_scale(cotangent, grads, directions)),
@@ -365,7 +378,9 @@ class Verifier {
       Tensors moved;
       for (size_t k = 0; k < directions.size(); ++k)
         moved.push_back(add(wide.operands[k], mul(directions[k], t)));
-      return inner_product(g, einsum(plan_, moved, c_.algebra));
+      const double product = inner_product(g, einsum(plan_, moved, c_.algebra));
+      did_part();
+      return product;
     };
     const double difference = (along(h) - along(-h)) / (2 * h) - sum_of_inner(slopes, directions);
     const double limit = standard() ? tolerance(plan_, dtype_, true) + 1e-6 : 1e-2;
@@ -380,14 +395,16 @@ class Verifier {
   const EinsumPlan& plan_;
   Tensor value_;
   DType dtype_;
+  const Each& each_;
+  int64_t parts_ = 0;
   Verification result_;
 };
 
 }  // namespace
 
 Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent,
-                    Tensors grads) {
-  return Verifier(contraction, value).run(std::move(cotangent), std::move(grads));
+                    Tensors grads, const std::function<void(int64_t, int64_t)>& each) {
+  return Verifier(contraction, value, each).run(std::move(cotangent), std::move(grads));
 }
 
 Tensor random_operand(const Shape& sizes, DType dtype, Device& device) {

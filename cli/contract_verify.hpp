@@ -4,6 +4,7 @@
 #pragma once
 #include "ops/einsum/einsum.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,9 +27,10 @@ struct Verification {
 };
 
 // `value` is what the device computed. `cotangent` and `grads` may be undefined and empty; then
-// they are drawn and computed. Uses this thread's generator.
+// they are drawn and computed. Uses this thread's generator. `each` hears how many of its parts are
+// done, and of how many.
 Verification verify(const Contraction& contraction, const Tensor& value, Tensor cotangent,
-                    Tensors grads);
+                    Tensors grads, const std::function<void(int64_t, int64_t)>& each = {});
 
 // Normal numbers of a dtype (complex: both parts; integers: whole numbers from -4 to 4, u8 0 to 8).
 Tensor random_operand(const Shape& sizes, DType dtype, Device& device);

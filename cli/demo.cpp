@@ -4,6 +4,7 @@
 #include "cli/contract.hpp"
 #include "cli/train_loop.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "ops/def/fingerprint.hpp"
 
 #include <algorithm>
@@ -66,7 +67,8 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
   const Json config = check(network_spec(), parse_json(kNetwork, "demo"), "demo");
   const Experiment experiment = read_experiment(config, "demo");
   if (!reporter.json())
-    out << "1. A network learns to read digits\n\n"
+    out << heading("1. A network learns to read digits")
+        << "\n\n"
            "   784 pixels -> 128 relu -> 10 classes; the program draws the digits itself.\n\n";
   const Dataset data = load_data(experiment.data);
   Trainer trainer(experiment, data, device);
@@ -82,7 +84,8 @@ void learn(Device& device, Reporter& reporter, std::ostream& out) {
 
 void contract_three(const DemoOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.json)
-    out << "2. A contraction of three tensors, and its gradient\n\n"
+    out << heading("2. A contraction of three tensors, and its gradient")
+        << "\n\n"
            "   Left to right, ij,jk,kl->il would begin with a 400 x 300 by 300 x 500 product.\n"
            "   gradus finds the cheaper order, checks the value against the plain loops of the\n"
            "   reference device, and the gradients against forward mode and differences.\n\n";
@@ -108,7 +111,7 @@ void show_statement(const std::string& name, bool json, std::ostream& out) {
     return;
   }
   const bool keeps_y = s.saves.at(0) & def::kSavesY, keeps_x = s.saves.at(0) & 1u;
-  out << "3. A derivative, printed from the code that runs\n\n"
+  out << heading("3. A derivative, printed from the code that runs") << "\n\n"
       << "   " << s.name << ":  y = " << s.value << "\n"
       << "   " << std::string(s.name.size(), ' ') << "   dy/dx = " << s.slopes.at(0) << "\n\n"
       << "   One statement is all there is of " << s.name

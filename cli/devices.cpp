@@ -1,6 +1,7 @@
 // Loads every module that can be found, asks each registered table, and keeps the loader's reasons.
 #include "cli/devices.hpp"
 #include "cli/events.hpp"
+#include "cli/terminal.hpp"
 
 #include "engine/device.hpp"
 #include "engine/error.hpp"
@@ -24,6 +25,8 @@ std::string bytes_text(int64_t bytes) {
   if (bytes < 0) return "unknown";
   return join(double((bytes * 10) >> 30) / 10, " GiB");
 }
+
+std::string several(int64_t n, const char* what) { return join(n, " ", what, n == 1 ? "" : "s"); }
 
 Json missing(const std::string& kind, const std::string& why) {
   return {{"event", "device"}, {"name", kind}, {"kind", kind}, {"present", false}, {"why", why}};
@@ -88,17 +91,19 @@ int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&)
     }
     const auto text = [&](const char* key) { return d.at(key).get<std::string>(); };
     const std::string name = text("name");
-    out << name << std::string(name.size() < 12 ? 12 - name.size() : 1, ' ');
+    out << heading(name) << std::string(name.size() < 12 ? 12 - name.size() : 1, ' ');
     if (!d.at("present").get<bool>()) {
-      out << "missing: " << text("why") << "\n";
+      out << warning("missing:") << " " << text("why") << "\n";
       continue;
     }
     const int64_t total = d.at("memory_bytes").get<int64_t>();
     const int64_t free = d.at("free_bytes").get<int64_t>();
     out << text("hardware") << "\n"
-        << std::string(12, ' ') << text("isa") << ", " << d.at("threads").get<int>() << " units of "
-        << d.at("lanes").get<int>() << " lanes, memory " << bytes_text(total) << " ("
-        << bytes_text(free) << " free)\n"
+        << std::string(12, ' ') << text("isa") << ", " << several(d.at("threads"), "unit") << " of "
+        << several(d.at("lanes"), "lane")
+        << (total < 0 ? std::string()
+                      : join(", memory ", bytes_text(total), " (", bytes_text(free), " free)"))
+        << "\n"
         << std::string(12, ' ') << text("source") << "; " << text("build") << "\n";
     for (const Json& line : d.at("libraries"))
       out << std::string(12, ' ') << line.get<std::string>() << "\n";

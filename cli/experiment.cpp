@@ -197,9 +197,9 @@ Spec network_spec() {
                                      "results; auto: where it can be done, on: else it is an error")
                             .one_of({"auto", "on", "off"})
                             .otherwise("\"auto\""))
-      .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only")
-                              .at_least(0)
-                              .otherwise("100"))
+      .maybe("log_every", Spec::integer("steps between two lines of metrics.jsonl; 0: epochs only; "
+                                        "by default a tenth of an epoch, from 10 to 100")
+                              .at_least(0))
       .maybe("report",
              Spec::boolean("curves.svg and report.html in the run folder").otherwise("true"))
       .maybe("checkpoint_every", Spec::integer("steps between checkpoints; 0: after each epoch")
@@ -234,7 +234,7 @@ Experiment read_experiment(const Json& config, const std::string& file) {
   const auto capture = config["capture"].get<std::string>();
   e.capture = capture == "on" ? Capture::on : capture == "off" ? Capture::off : Capture::automatic;
   e.report = config["report"].get<bool>();
-  e.log_every = config["log_every"].get<int64_t>();
+  e.log_every = config.value("log_every", int64_t(-1));
   e.checkpoint_every = config["checkpoint_every"].get<int64_t>();
   e.provenance = config["provenance"].get<bool>();
   e.health = config["health"].get<int64_t>();

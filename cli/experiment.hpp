@@ -39,7 +39,7 @@ struct Experiment {
   bool shuffle = true;
   Capture capture = Capture::automatic;
   bool report = true;
-  int64_t log_every = 100;       // steps; 0: epochs only
+  int64_t log_every = -1;        // steps; 0: epochs only; -1: a tenth of an epoch
   int64_t checkpoint_every = 0;  // steps; 0: after each epoch
   bool provenance = true;        // of a loss that is not finite
   int64_t health = 0;            // steps between two looks at gradients; 0: none

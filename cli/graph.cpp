@@ -2,13 +2,33 @@
 #include "cli/graph.hpp"
 
 #include "cli/replay.hpp"
+#include "cli/terminal.hpp"
 #include "engine/io/file.hpp"
 #include "ops/audit/graph_view.hpp"
 
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 
 namespace gradus::cli {
+
+namespace {
+
+// The text of a graph; its headings and remarks stand apart where there are colours.
+void print(const std::string& text, std::ostream& out) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "forward" || line == "backward")
+      out << heading(line);
+    else if (line.starts_with("#"))
+      out << soft(line);
+    else
+      out << line;
+    out << "\n";
+  }
+}
+
+}  // namespace
 
 int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);
@@ -35,13 +55,15 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
   const auto write = [&](const std::string& file, const auto& text_of) {
     if (file.empty()) return;
     const std::string text = text_of(view);
-    if (file == "-")
+    if (file == "-") {
+      const Verbatim as_is(out);
       out << text << "\n";
-    else
+    } else {
       write_file_atomically(file, text);
+    }
   };
   if (o.dot.empty() && o.json.empty() && o.svg.empty() && o.html.empty() && !watch)
-    out << to_text(view);
+    print(to_text(view), out);
   write(o.dot, audit::to_dot);
   write(o.json, audit::to_json);
   write(o.svg, audit::to_svg);

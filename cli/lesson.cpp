@@ -5,6 +5,7 @@
 #include "cli/graph.hpp"
 #include "cli/lesson_files.hpp"
 #include "cli/script.hpp"
+#include "cli/terminal.hpp"
 #include "engine/error.hpp"
 
 #include <algorithm>
@@ -65,8 +66,7 @@ Marked mark(const std::string& source) {
 // What people read, line by line; with json collected instead.
 class Page {
  public:
-  Page(std::ostream& out, bool json)
-      : out_(out), json_(json), colour_(&out == &std::cout && ::isatty(1) && !no_colour()) {}
+  Page(std::ostream& out, bool json) : out_(out), json_(json), colour_(has_colours(out)) {}
   void title(const std::string& text) { print(text, "1", ""); }
   void blank() { print("", nullptr, ""); }
   void section(const Section& s, bool first) {
@@ -86,10 +86,6 @@ class Page {
   const nlohmann::json& lines() const { return lines_; }
 
  private:
-  static bool no_colour() {
-    const char* const v = std::getenv("NO_COLOR");
-    return v && *v;
-  }
   // Prose is filled anew to kWidth columns, paragraph by paragraph.
   void add_text(const std::string& line) {
     if (json_) return add("text", line, nullptr, "");
@@ -285,10 +281,12 @@ int run_lesson(const LessonOptions& options, std::ostream& out, std::ostream& er
   if (options.list) return list(options, out), 0;
   if (!options.which.empty()) {
     const size_t n = find(options.which);
-    if (options.source)
+    if (options.source) {
+      const Verbatim as_is(out);
       out << lessons()[n].source;
-    else
+    } else {
       run_one(n, options, out, err);
+    }
     if (!options.source && !options.json) name_next(n, out);
     if (!options.html.empty()) write_page(lessons()[n], options, out, err);
     return 0;

@@ -6,6 +6,7 @@
 #include "cli/literal.hpp"
 #include "cli/op_example.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "engine/device.hpp"
 #include "engine/graph.hpp"
 #include "ops/audit/vjp_text.hpp"
@@ -88,14 +89,15 @@ Names wirtinger_derivatives(const OpInfo& op) {
 
 constexpr size_t kWidth = 96;  // columns of a page
 
-// Words on lines of at most kWidth columns, all but the first below `indent`.
-std::string wrapped(const std::string& text, size_t indent) {
+// Words on lines of at most kWidth columns, or the terminal's, all but the first below `indent`.
+std::string wrapped(const std::string& text, size_t indent, const std::ostream& to) {
+  const size_t width = columns_for(to, kWidth);
   std::string out, line;
   size_t begin = 0;
   while (begin <= text.size()) {
     const size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
       out += line + "\n" + std::string(indent, ' ');
       line.clear();
     }
@@ -247,12 +249,12 @@ void print_key(const std::string& key, std::ostream& out) {
 void print_line(const std::string& key, const std::string& text, std::ostream& out) {
   if (text.empty()) return;
   print_key(key, out);
-  out << wrapped(text, kKey) << "\n";
+  out << wrapped(text, kKey, out) << "\n";
 }
 
 void print(const OpInfo& op, const Portrait& p, const std::vector<std::string>& shapes,
            std::ostream& out) {
-  out << wrapped(signature(op), 6) << "\n  " << wrapped(op.doc, 2) << "\n\n";
+  out << heading(wrapped(signature(op), 6, out)) << "\n  " << wrapped(op.doc, 2, out) << "\n\n";
   print_line("formula", op.formula, out);
   for (const std::string& d : p.derivatives)
     print_line(&d == &p.derivatives.front() ? "derivative" : "", d, out);
@@ -342,13 +344,15 @@ void print_tensor(const std::string& name, const Tensor& t, std::ostream& out) {
 
 void print(const Page& page, Device& device, std::ostream& out) {
   const OpExample& e = page.example;
-  out << "\nExample, computed now on " << device.name() << "\n";
+  out << "\n" << heading("Example") << ", computed now on " << device.name() << "\n";
   for (const auto& [name, value] : e.attrs) print_line(name, to_text(value), out);
   for (const NamedTensors* tensors : {&e.inputs, &e.outputs, &e.cotangents, &e.gradients})
     for (const auto& [name, t] : *tensors) print_tensor(name, t, out);
   out << "\n  " << e.shell << "\n";
   if (!e.lua.empty()) out << "  " << e.lua << "\n";
-  out << "\nCheck, run now on " << device.name() << ": the worst error, and what is allowed\n";
+  out << "\n"
+      << heading("Check") << ", run now on " << device.name()
+      << ": the worst error, and what is allowed\n";
   for (const rows::ModeResult& m : page.check.modes) {
     char numbers[80];
     if (m.worst.tolerance == 0 && m.worst.error == 0)

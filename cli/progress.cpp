@@ -1,6 +1,7 @@
 // Events in words and in JSON, and the bar.
 #include "cli/events.hpp"
 #include "cli/progress.hpp"
+#include "cli/terminal.hpp"
 
 #include "engine/error.hpp"
 #include "engine/io/text.hpp"
@@ -8,12 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <iostream>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace gradus::cli {
 
@@ -26,23 +22,7 @@ std::string text(const char* format, A... args) {
   return buffer;
 }
 
-bool is_set(const char* variable) {
-  const char* v = std::getenv(variable);
-  return v && *v;
-}
-
-// The terminal behind a stream, or -1.
-int terminal_of(const std::ostream& to) {
-  const int fd = &to == &std::cerr ? STDERR_FILENO : &to == &std::cout ? STDOUT_FILENO : -1;
-  if (fd < 0 || !::isatty(fd)) return -1;
-  const char* term = std::getenv("TERM");
-  return term && std::string_view(term) != "dumb" ? fd : -1;
-}
-
-int terminal_width(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
+constexpr double kPatience = 0.5;  // seconds before a bar is worth its flicker
 
 }  // namespace
 
@@ -53,6 +33,16 @@ std::string short_number(double x) {
   if (a >= 1e4) return text("%.3gk", x / 1e3);
   if (a >= 100) return text("%.0f", x);
   return text("%.4g", x);
+}
+
+std::string loss_text(double x) {
+  const double a = std::abs(x);
+  if (!std::isfinite(x)) return text("%g", x);
+  if (a == 0 || (a >= 1e-3 && a < 10)) return text("%.4f", x);
+  if (a >= 10 && a < 1e5) return text("%.*f", a < 100 ? 2 : a < 1000 ? 1 : 0, x);
+  const std::string scientific = text("%.1e", x);
+  const size_t e = scientific.find('e');
+  return scientific.substr(0, e + 1) + join(std::stoi(scientific.substr(e + 1)));
 }
 
 std::string duration(double seconds) {
@@ -108,7 +98,7 @@ std::string to_json(const ResultEvent& e) {
 }
 
 ProgressBar::ProgressBar(std::ostream& to)
-    : to_(to), terminal_(terminal_of(to)), colour_(!is_set("NO_COLOR")) {}
+    : to_(to), terminal_(redraws(terminal_of(to)) ? terminal_of(to) : -1) {}
 
 void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, double per_second,
                        const std::string& unit, double seconds_left, const std::string& values) {
@@ -121,14 +111,13 @@ void ProgressBar::draw(const std::string& title, int64_t done, int64_t total, do
                                 short_number(per_second).c_str(), unit.c_str(),
                                 duration(std::max(seconds_left, 0.0)).c_str()) +
                            (values.empty() ? "" : "  ") + values;
-  const int width =
-      std::clamp(terminal_width(terminal_) - int(title.size() + tail.size()) - 4, 0, 40);
+  const size_t columns = terminal_columns(terminal_), taken = title.size() + tail.size() + 4;
+  const size_t width = columns > taken ? std::min<size_t>(columns - taken, 40) : 0;
   const auto full = size_t(double(width) * double(done) / double(total));
-  std::string line = "\r" + title;
-  if (width >= 8)
-    line += std::string(" ") + (colour_ ? "\033[32m" : "") + std::string(full, '#') +
-            (colour_ ? "\033[0m" : "") + std::string(size_t(width) - full, '.');
-  to_ << line << tail << "\033[K" << std::flush;
+  to_ << "\r" << title.substr(0, columns - 1);
+  if (width >= 8) to_ << " " << good(std::string(full, '#')) << std::string(width - full, '.');
+  if (title.size() < columns) to_ << tail.substr(0, columns - 1 - title.size());
+  to_ << "\033[K" << std::flush;
 }
 
 void ProgressBar::clear() {
@@ -136,9 +125,20 @@ void ProgressBar::clear() {
   drawn_ = false;
 }
 
+Progress::Progress(std::ostream& to, std::string title, std::string unit)
+    : bar_(to), title_(std::move(title)), unit_(std::move(unit)) {}
+
+void Progress::operator()(int64_t done, int64_t total) {
+  const double past =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  if (past < kPatience || done <= 0 || done >= total) return;
+  const double rate = double(done) / past;
+  bar_.draw(title_, done, total, rate, unit_, double(total - done) / rate);
+}
+
 void Reporter::notice(const std::string& line) {
   bar_.clear();
-  err_ << printable(line) << std::endl;
+  write_notice(err_, printable(line));
 }
 
 void Reporter::json_line(const std::string& line) {
@@ -161,9 +161,9 @@ void Reporter::skip(const SkipEvent& e) { json_line(to_json(e)); }
 
 void Reporter::epoch(const EpochEvent& e) {
   json_line(to_json(e));
-  notice(text("epoch %lld/%lld  train loss %.4f  test loss %.4f  %s  %s samples/s",
-              static_cast<long long>(e.epoch), static_cast<long long>(e.epochs), e.train_loss,
-              e.score.loss, text_of(e.score).c_str(), short_number(e.samples_per_second).c_str()) +
+  notice(join("epoch ", e.epoch, "/", e.epochs, "  train loss ", loss_text(e.train_loss),
+              "  test loss ", loss_text(e.score.loss), "  ", text_of(e.score), "  ",
+              short_number(e.samples_per_second), " samples/s") +
          (e.skipped > 0 ? join("  ", e.skipped, " skipped") : std::string()));
 }
 
@@ -173,7 +173,7 @@ void Reporter::result(const ResultEvent& e) {
     out_ << to_json(e) << std::endl;
     return;
   }
-  out_ << text_of(e.score) << ", loss " << short_number(e.score.loss) << " on the test set after "
+  out_ << text_of(e.score) << ", loss " << loss_text(e.score.loss) << " on the test set after "
        << e.steps << " steps in " << duration(e.seconds) << " ("
        << short_number(e.samples_per_second) << " samples/s on " << printable(e.device) << ")\n";
   if (!e.run_dir.empty()) out_ << "saved in " << printable(e.run_dir) << "\n";

@@ -61,9 +61,22 @@ class ProgressBar {
  private:
   std::ostream& to_;
   int terminal_;  // its descriptor, or -1
-  bool colour_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point last_{};
+};
+
+// A bar for work that says how far it is; it appears when that takes a while.
+class Progress {
+ public:
+  // `unit`: of what is counted, in the plural.
+  Progress(std::ostream& to, std::string title, std::string unit);
+  void operator()(int64_t done, int64_t total);
+  void clear() { bar_.clear(); }
+
+ private:
+  ProgressBar bar_;
+  std::string title_, unit_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 class Reporter {
@@ -79,6 +92,7 @@ class Reporter {
   // A line of JSON as it stands; nothing without json.
   void json_line(const std::string& line);
   bool json() const { return json_; }
+  std::ostream& people() { return err_; }
   bool draws() const { return bar_.shown(); }  // whether progress() shows anything
   // The bar, with numbers of this session; free of cost where there is no terminal.
   void progress(int64_t epoch, int64_t epochs, int64_t batch, int64_t batches,
@@ -92,6 +106,7 @@ class Reporter {
 };
 
 std::string short_number(double x);    // four digits: "0.1234", "41.2k", "3.10M"
+std::string loss_text(double x);       // "0.0202", "12.35", "1235", "8.1e14", "3.2e-6"
 std::string duration(double seconds);  // "4.2 s", "3:07 min", "1:02:03 h"
 
 }  // namespace gradus::cli

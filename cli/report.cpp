@@ -31,6 +31,7 @@ struct Metrics {
   Chart quality{"accuracy on the test set", "step", {}, "", {}, true};
   int64_t skipped = 0, unreadable = 0;
   std::vector<Json> health{};
+  std::string trouble{};            // of one that diverges, or learns nothing
   std::string failure{};            // of a run that came to numbers that are none
   std::string cause{}, at_fault{};  // where they come from; the file that holds that step
 };
@@ -79,6 +80,7 @@ Metrics read_metrics(const std::string& file) {
         m.cause = provenance_text(e);
         m.at_fault = name_of(e.value("file", ""));
       }
+      if (kind == "trouble") m.trouble = e.at("message").get<std::string>();
       if (kind == "health") m.health.push_back(e);
       if (kind == "skip") m.loss.events.push_back(step);
       if (kind == "epoch") add_epoch(e, m.epochs, m);
@@ -116,7 +118,7 @@ std::vector<ReportEntry> config_of(const std::string& run_dir) {
 std::string result_words(const Score& s) {
   return join(s.of_numbers ? text_of(s) + " on the test set"
                            : percent(s.accuracy) + " of the test set right",
-              ", loss ", short_number(s.loss));
+              ", loss ", loss_text(s.loss));
 }
 
 // How the run ended, or how far it has come.
@@ -141,10 +143,10 @@ std::string text_of(Device& device) {
 }
 
 Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& form,
-                    const Samples& set, Device& device) {
+                    const Samples& set, Device& device, const EachBatch& each) {
   const bool probable = knows_probabilities(loss);
   Predictions out;
-  each_output(network, form, set, device, [&](int64_t, int64_t n, std::span<const float> y) {
+  each_output(network, form, set, device, [&](int64_t begin, int64_t n, std::span<const float> y) {
     const int64_t rows = n * form.targets_each(), columns = int64_t(y.size()) / rows;
     for (int64_t r = 0; r < rows; ++r) {
       const std::span<const float> row = y.subspan(size_t(r * columns), size_t(columns));
@@ -156,6 +158,7 @@ Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& f
       out.said.push_back(int32_t(best));
       if (probable) out.sure.push_back(float(probabilities(row)[size_t(best)]));
     }
+    if (each) each(begin + n, set.count);
   });
   for (size_t i = 0; i < out.said.size(); ++i)
     if (set.labels()[i] == kNoLabel) out.said[i] = kNoLabel;
@@ -170,6 +173,7 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   page.name = name_of(run_dir);
   page.run_dir = run_dir;
   page.headline = headline(summary, m);
+  page.trouble = m.trouble;
   page.cause = m.cause;
   if (!m.at_fault.empty() && exists(path_in(run_dir, m.at_fault))) page.at_fault = m.at_fault;
   page.svg = to_svg({m.loss, m.quality});
@@ -217,7 +221,8 @@ ReportFiles report_again(const std::string& run_dir, const Experiment& experimen
     set = test_data(experiment, run_dir, named);
     data.data = &*set;
     nn::Sequential network = load_network(experiment, *set, run_dir, device, reporter);
-    data.test = predict(network, experiment.loss, *set, set->test, device);
+    Progress progress(reporter.people(), "predicting", "samples");
+    data.test = predict(network, experiment.loss, *set, set->test, device, std::ref(progress));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::io || !named.empty()) throw;
     data.why_none = e.what();

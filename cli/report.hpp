@@ -5,6 +5,7 @@
 #pragma once
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
+#include "cli/trainer.hpp"
 #include "ops/nn/module.hpp"
 
 #include <iosfwd>
@@ -19,7 +20,7 @@ struct Predictions {
 };
 // In evaluation mode, in batches of a fixed size; leaves the network in training mode.
 Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& form,
-                    const Samples& set, Device& device);
+                    const Samples& set, Device& device, const EachBatch& each = {});
 
 // The test set and what was said of it; without predictions a line that says why.
 struct ReportData {

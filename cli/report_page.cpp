@@ -219,6 +219,7 @@ std::string to_html(const ReportPage& page) {
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       audit::escaped(page.name) + "</title>\n<style>" + kCss + "</style>\n</head>\n<body>\n<h1>" +
       audit::escaped(page.name) + "</h1>\n<p>" + audit::escaped(page.headline) + "</p>\n";
+  if (!page.trouble.empty()) out += "<p><b>" + audit::escaped(page.trouble) + ".</b></p>\n";
   if (!page.cause.empty())
     out += "<p><b>Where it comes from:</b> " + audit::escaped(page.cause) + ".</p>\n";
   if (!data.why_none.empty() && page.headline.find(data.why_none) == std::string::npos)

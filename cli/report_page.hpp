@@ -17,6 +17,7 @@ struct ReportEntry {  // a key of the config
 struct ReportPage {
   std::string name;      // of the folder
   std::string headline;  // how the run ended
+  std::string trouble;   // it diverges or learns nothing: why that is thought, or ""
   std::string cause;     // where a NaN comes from, or ""
   std::string at_fault;  // the file of the folder that holds that step, or ""
   std::string run_dir;

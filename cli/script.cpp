@@ -6,6 +6,7 @@
 #include "cli/ops_list.hpp"
 #include "cli/script_host.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "engine/io/file.hpp"
 
 #include <atomic>
@@ -132,6 +133,7 @@ std::vector<std::string> own_arguments(const ScriptRun& o) {
 }  // namespace
 
 int run_script(const ScriptRun& o, std::ostream& out, std::ostream& err) {
+  const Verbatim own(out);
   if (!o.code && o.arguments.empty())
     fail(ErrorKind::config, "script",
          "needs a FILE.lua (- for standard input) or -e CODE; see gradus script --help");
@@ -190,6 +192,7 @@ void help(const std::string& line, bool json, std::ostream& said, std::ostream& 
 }  // namespace
 
 int run_repl(const ReplOptions& o, std::ostream& out, std::ostream& err) {
+  const Verbatim own(out);
   const Session session(o.device, false, err);
   PrintEvents events(out);
   lua::ScriptOptions options = script_options(o.sandbox, session.device(), err);

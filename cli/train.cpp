@@ -135,8 +135,11 @@ void report_run(const RunFolder& folder, const Experiment& experiment, const Dat
   if (!experiment.report) return;
   try {
     ReportData report{&data, {}, why, text_of(device)};
+    Progress progress(reporter.people(), "predicting", "samples");
     if (why.empty())
-      report.test = predict(trainer.network(), experiment.loss, data, data.test, device);
+      report.test =
+          predict(trainer.network(), experiment.loss, data, data.test, device, std::ref(progress));
+    progress.clear();
     reporter.json_line(to_json(write_report(folder.path(), report)));
   } catch (const Error& e) {
     reporter.notice(join("gradus: no report: ", e.what()));
@@ -368,14 +371,17 @@ int run_eval(const EvalOptions& options, std::ostream& out, std::ostream& err) {
   nn::Sequential network = load_network(experiment, data, options.run_dir, device, reporter);
 
   const auto begin = std::chrono::steady_clock::now();
-  const Score score = evaluate(network, experiment.loss, data, data.test, device);
+  Progress progress(err, "evaluating", "samples");
+  const Score score =
+      evaluate(network, experiment.loss, data, data.test, device, std::ref(progress));
+  progress.clear();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const double rate = double(data.test.count) / seconds;
   if (options.json)
     reporter.json_line(result_json(score, data.test.count, seconds, device, options.run_dir));
   else
-    out << text_of(score) << ", loss " << short_number(score.loss) << " on " << data.test.count
+    out << text_of(score) << ", loss " << loss_text(score.loss) << " on " << data.test.count
         << " samples (" << short_number(rate) << " samples/s on " << device.name() << ")\n";
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -48,7 +49,12 @@ TrainLoop::TrainLoop(Trainer& trainer, const Experiment& experiment, Device& dev
       experiment_(experiment),
       device_(device),
       reporter_(reporter),
-      folder_(folder) {}
+      folder_(folder),
+      // Enough points for a curve, and few enough that waiting for their losses costs nothing.
+      log_every_(experiment.log_every >= 0
+                     ? experiment.log_every
+                     : std::clamp<int64_t>(trainer.batches_per_epoch() / 10, 10, 100)),
+      guess_(guessing(trainer.data(), experiment.loss)) {}
 
 double TrainLoop::seconds() const { return seconds_before_ + since(begin_); }
 
@@ -104,7 +110,7 @@ void TrainLoop::save() {
 
 void TrainLoop::after_step() {
   const int64_t step = trainer_.steps();
-  if (experiment_.log_every > 0 && step % experiment_.log_every == 0) {
+  if (log_every_ > 0 && step % log_every_ == 0) {
     trainer_.read_losses();
     const StepEvent e{trainer_.epoch() + 1, step, trainer_.last_loss(), trainer_.learning_rate()};
     reporter_.step(e);
@@ -136,6 +142,26 @@ void TrainLoop::say_skipped(double scale) {
   reporter_.notice(join("gradus: step ", e.step, " is skipped: a gradient is not finite at loss ",
                         "scale ", scale, now < scale ? join(", which is now ", now) : std::string(),
                         "; an epoch's line counts the others"));
+}
+
+// Once in a process: what follows from a loss that is lost is no news.
+void TrainLoop::say_trouble(const EpochEvent& e) {
+  if (said_trouble_) return;
+  const auto found = trouble({e.epoch, e.step, e.epoch == e.epochs, trainer_.first_loss(),
+                              e.train_loss, e.score, e.lr, experiment_.clip_norm > 0},
+                             guess_);
+  if (!found) return;
+  said_trouble_ = true;
+  reporter_.notice("gradus: " + found->message);
+  const std::string line = nlohmann::ordered_json{
+      {"event", "trouble"},
+      {"kind", found->kind},
+      {"epoch", e.epoch},
+      {"step", e.step},
+      {"message",
+       found->message}}.dump();
+  reporter_.json_line(line);
+  if (folder_) folder_->append_metrics(line);
 }
 
 // An event for each look; a line for people when a sign is seen for the first time.
@@ -190,6 +216,7 @@ void TrainLoop::end_epoch() {
   e.samples_per_second = samples_per_second();
   reporter_.epoch(e);
   if (folder_) folder_->append_metrics(to_json(e));
+  say_trouble(e);
   if (experiment_.checkpoint_every == 0 || trainer_.epoch() == experiment_.epochs) save();
 }
 

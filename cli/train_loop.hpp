@@ -4,6 +4,7 @@
 #include "cli/progress.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/trainer.hpp"
+#include "cli/trouble.hpp"
 
 #include <set>
 
@@ -27,6 +28,7 @@ class TrainLoop {
   void train_epoch();
   void end_epoch();
   void say_skipped(double scale);
+  void say_trouble(const EpochEvent& e);
   void say_health(const audit::Health& health);
   void after_step();
   void save();
@@ -47,6 +49,9 @@ class TrainLoop {
   bool going_ = false;
   bool said_why_ = false;      // that steps are not captured
   bool said_skipped_ = false;  // that a step was skipped
+  bool said_trouble_ = false;
+  int64_t log_every_;
+  Guessing guess_;
   std::set<std::string> said_signs_;
   int64_t saved_step_ = -1;
   std::optional<Score> score_;  // of the last epoch, while the parameters are still those

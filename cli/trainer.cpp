@@ -95,7 +95,7 @@ NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
 }
 
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
-               Device& device) {
+               Device& device, const EachBatch& each) {
   const NoGrad no_grad;
   network.set_training(false);
   Batches batches(form, set, device);
@@ -114,6 +114,7 @@ Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, 
     else
       errors.add(outputs, batch.targets);
     counted += batch.counted;
+    if (each) each(begin + n, set.count);
   }
   network.set_training(true);
   Score score{sum / double(counted), double(right) / double(counted)};
@@ -295,6 +296,7 @@ void Trainer::read_losses() {
     }
     loss_sum_ += loss * double(in_window_[size_t(i)]);
     last_loss_ = loss;
+    if (std::isnan(first_loss_)) first_loss_ = loss;
   }
   in_window_.clear();
 }
@@ -353,6 +355,7 @@ Metadata Trainer::numbers() const {
              {"train_images", join(data_.train.count)},
              {"loss_sum", exact(loss_sum_)},
              {"last_loss", exact(last_loss_)}};
+  if (!std::isnan(first_loss_)) m["first_loss"] = exact(first_loss_);
   if (!scale_) return m;
   m["loss_scale"] = exact(scale_->state().scale);
   m["steps_since_overflow"] = join(scale_->state().good);
@@ -379,6 +382,9 @@ void Trainer::restore(const Safetensors& state, const std::string& source) {
   samples_ = integer(m, "samples", source);
   loss_sum_ = real_number(m, "loss_sum", source);
   last_loss_ = real_number(m, "last_loss", source);
+  // Checkpoints of earlier versions lack it; then the run is judged from here on.
+  first_loss_ = m.contains("first_loss") ? real_number(m, "first_loss", source)
+                                         : std::numeric_limits<double>::quiet_NaN();
   if (scale_) {
     scale_->set({real_number(m, "loss_scale", source), integer(m, "steps_since_overflow", source),
                  integer(m, "skipped_in_a_row", source)});

@@ -9,14 +9,18 @@
 #include "engine/wrap/capture.hpp"
 #include "ops/audit/health.hpp"
 
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 
 namespace gradus::cli {
 
+// Hears how many samples are done, and of how many.
+using EachBatch = std::function<void(int64_t done, int64_t of)>;
 // Over the targets of a set that count, in evaluation mode, in batches of a fixed size.
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
-               Device& device);
+               Device& device, const EachBatch& each = {});
 
 // The entries whose names begin with `prefix`, without it.
 NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
@@ -58,8 +62,9 @@ class Trainer {
   int64_t steps() const { return steps_; }
   int64_t samples() const { return samples_; }  // trained on, over all steps
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
-  double last_loss() const { return last_loss_; }  // of the last step that was read
-  double learning_rate() const;                    // of the last step
+  double last_loss() const { return last_loss_; }    // of the last step that was read
+  double first_loss() const { return first_loss_; }  // of the run's first step; NaN: not known
+  double learning_rate() const;                      // of the last step
   // The loss scale for the next step, or nullptr if there is none; steps of this epoch without an
   // update.
   const optim::LossScale* loss_scale() const { return scale_ ? &*scale_ : nullptr; }
@@ -114,7 +119,7 @@ class Trainer {
   Tensor window_;                   // losses of the last steps, on the device
   std::vector<int64_t> in_window_;  // their targets that count
   double loss_sum_ = 0;             // over the targets of this epoch, as far as read
-  double last_loss_ = 0;
+  double last_loss_ = 0, first_loss_ = std::numeric_limits<double>::quiet_NaN();
   int64_t failed_step_ = 0;
 };
 

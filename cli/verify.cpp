@@ -3,6 +3,7 @@
 
 #include "cli/events.hpp"
 #include "cli/form_file.hpp"
+#include "cli/terminal.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/train.hpp"
 #include "engine/device.hpp"
@@ -52,7 +53,8 @@ class Verifier {
       emit(out_,
            {{"event", "file"}, {"file", path}, {"kind", kind}, {"whole", whole}, {"text", text}});
     else
-      out_ << (whole ? "whole    " : "DAMAGED  ") << printable(text, "") << "\n";
+      out_ << verdict(whole, whole ? "whole" : "DAMAGED") << (whole ? "    " : "  ")
+           << printable(text, "") << "\n";
   }
 
   int end(const std::string& path) {
@@ -63,8 +65,9 @@ class Verifier {
                   {"files", files_},
                   {"damaged", damaged_}});
     else if (files_ > 1)
-      out_ << (damaged_ == 0 ? join(counted(files_, "file"), ", all whole")
-                             : join(damaged_, " of ", counted(files_, "file"), " damaged"))
+      out_ << verdict(damaged_ == 0,
+                      damaged_ == 0 ? join(counted(files_, "file"), ", all whole")
+                                    : join(damaged_, " of ", counted(files_, "file"), " damaged"))
            << "\n";
     return damaged_ == 0 ? 0 : kDamaged;
   }

@@ -335,7 +335,7 @@ TEST_CASE("cli: check runs one op, on each instruction set") {
     CHECK(lines[1]["primitives"] == 1);
   }
   check_has(run(folder, "check --op exp --device reference").out,
-            "1 ops (1 primitives, 0 compositions) on reference: all passed");
+            "1 op (1 primitive, 0 compositions) on reference: all passed");
 }
 
 TEST_CASE("cli: a device's config chooses its instruction set, above GRADUS_ISA") {

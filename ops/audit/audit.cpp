@@ -486,6 +486,7 @@ Report audit(const Watch& watch, const Tensors& roots, const Options& options) {
   for (size_t i = 0; i < calls.size(); ++i) {
     report.lines.push_back(Audit(*calls[i], i, options).run());
     report.bad += report.lines.back().bad();
+    if (options.each) options.each(int64_t(i + 1), int64_t(calls.size()));
   }
   std::stable_sort(report.lines.begin(), report.lines.end(), worse);
   return report;

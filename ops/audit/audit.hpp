@@ -16,6 +16,8 @@
 #pragma once
 #include "ops/audit/watch.hpp"
 
+#include <functional>
+
 namespace gradus::audit {
 
 class Stepper;
@@ -55,7 +57,8 @@ struct Report {
 };
 struct Options {
   Device* against = nullptr;
-  uint64_t seed = 1;  // of directions and cotangents
+  uint64_t seed = 1;                                     // of directions and cotangents
+  std::function<void(int64_t done, int64_t of)> each{};  // after each node
 };
 // The nodes below these roots; without roots, all that the watch saw. No gradient is accumulated,
 // and the graph stays as it is; a node that backward has freed is judged by a new run of its op.
