@@ -9,7 +9,7 @@
 #include "engine/device.hpp"
 #include "engine/io/options.hpp"
 #include "engine/op_info.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"

@@ -8,7 +8,7 @@
 #include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/layered.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 #include "ops/einsum/equation.hpp"
 
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 #include "cli/terminal.hpp"
 
 #include "engine/error.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "cli/session.hpp"
 
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 namespace gradus::cli {
 

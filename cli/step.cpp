@@ -4,7 +4,7 @@
 #include "cli/debugger.hpp"
 #include "cli/lines.hpp"
 #include "engine/io/file.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <iostream>
 #include <sstream>

@@ -9,7 +9,7 @@
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 #include "engine/wrap/tuning.hpp"
 #include "ops/audit/trace.hpp"
 

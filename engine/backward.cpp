@@ -37,42 +37,6 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
            left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
 }
 
-// A mark for each node of a set: a table of twice as many places, searched from the place that the
-// node's address gives.
-class NodeMarks {
- public:
-  // Takes a node in, unmarked; false if it is there.
-  bool insert(const GradFn* node) {
-    if (2 * (count_ + 1) > places_.size()) {
-      std::vector<Place> old(std::max<size_t>(64, 4 * count_));
-      std::swap(old, places_);
-      for (const Place& p : old)
-        if (p.node) places_[find(p.node)] = p;
-    }
-    Place& p = places_[find(node)];
-    if (p.node) return false;
-    p.node = node;
-    ++count_;
-    return true;
-  }
-  void mark(const GradFn* node) { places_[find(node)].marked = true; }
-  bool of(const GradFn* node) const { return places_[find(node)].marked; }
-
- private:
-  struct Place {
-    const GradFn* node = nullptr;
-    bool marked = false;
-  };
-  size_t find(const GradFn* node) const {
-    const size_t last = places_.size() - 1;  // their number is a power of two
-    size_t at = (reinterpret_cast<uintptr_t>(node) * 0x9e3779b97f4a7c15u >> 20) & last;
-    while (places_[at].node && places_[at].node != node) at = (at + 1) & last;
-    return at;
-  }
-  std::vector<Place> places_;
-  size_t count_ = 0;
-};
-
 Edge edge_of(const Tensor& t) {
   if (GradFn* fn = t.grad_fn()) return {Ref<GradFn>(fn), nullptr, t.output_index()};
   return {nullptr, t.body()->autograd, 0};
@@ -100,7 +64,7 @@ class Walk {
   };
   bool wanted(const Edge& e) {
     if (targets_.empty()) return e.leads_somewhere();
-    return e.leaf ? leaf_of(e).wanted : e.fn && wanted_.of(e.fn.get());
+    return e.leaf ? leaf_of(e).wanted : e.fn && wanted_.at(e.fn.get());
   }
   Leaf& leaf_of(const Edge& edge);
   void explore();
@@ -126,7 +90,7 @@ class Walk {
   };
   std::vector<Target> targets_;
   std::unordered_multimap<GradFn*, size_t> targets_of_;
-  NodeMarks wanted_;  // all nodes below the roots
+  std::unordered_map<const GradFn*, bool> wanted_;  // of all nodes below the roots
 };
 
 Walk::Leaf& Walk::leaf_of(const Edge& edge) {
@@ -143,7 +107,7 @@ Walk::Leaf& Walk::leaf_of(const Edge& edge) {
 void Walk::explore() {
   std::vector<const GradFn*> nodes;
   const auto meet = [&](const Edge& e) {
-    if (e.fn && wanted_.insert(e.fn.get())) nodes.push_back(e.fn.get());
+    if (e.fn && wanted_.try_emplace(e.fn.get()).second) nodes.push_back(e.fn.get());
   };
   for (const Edge& root : roots_) {
     if (root.leaf) leaf_of(root).oldest = ~uint64_t(0);
@@ -161,13 +125,13 @@ void Walk::explore() {
   if (targets_.empty()) return;
   for (const Target& t : targets_) {
     if (t.edge.leaf) leaf_of(t.edge).wanted = true;
-    if (t.edge.fn && !wanted_.insert(t.edge.fn.get())) wanted_.mark(t.edge.fn.get());
+    if (const auto it = wanted_.find(t.edge.fn.get()); it != wanted_.end()) it->second = true;
   }
   std::sort(nodes.begin(), nodes.end(),
             [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
   for (const GradFn* node : nodes)
     for (const Edge& e : node->inputs())
-      if (wanted(e)) wanted_.mark(node);
+      if (wanted(e)) wanted_[node] = true;
 }
 
 void Walk::add(Sum& sum, const Tensor& g) {

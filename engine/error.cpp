@@ -1,5 +1,5 @@
 #include "engine/error.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <charconv>

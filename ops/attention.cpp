@@ -2,6 +2,13 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/contraction.hpp"
+#include "ops/losses.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/sampling.hpp"
+#include "ops/views.hpp"
+#include "ops/norms.hpp"
+#include "ops/reductions.hpp"
 
 #include <cmath>
 #include <limits>

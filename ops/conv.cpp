@@ -12,6 +12,9 @@
 #include "ops/registry.hpp"
 #include "ops/spatial.hpp"
 #include "ops/windows.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
 
 #include <algorithm>
 #include <numeric>

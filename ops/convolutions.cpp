@@ -3,6 +3,9 @@
 #include "ops/registry.hpp"
 #include "ops/spatial.hpp"
 #include "ops/windows.hpp"
+#include "ops/join.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

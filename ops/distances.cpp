@@ -3,6 +3,11 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/memory.hpp"
+#include "ops/norms.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 #include <cmath>
 #include <limits>

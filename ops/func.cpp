@@ -1,7 +1,10 @@
 #include "ops/func.hpp"
 
-#include "ops/ops.hpp"
 #include "ops/shape.hpp"
+#include "ops/creation.hpp"
+#include "ops/join.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Geometry: sizes, strides and offset of a view, and the ops that read and write through one:
 // as_strided, and its transpose, embed. Internal to the files of views.
 #pragma once
-#include "ops/ops.hpp"
+#include "ops/ints.hpp"
 
 namespace gradus {
 

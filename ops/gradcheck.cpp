@@ -1,7 +1,6 @@
 // Derivatives of a function against central differences. Complex numbers count as two real ones:
 // every real and imaginary part of an input is moved, and every one of an output watched.
 #include "ops/func.hpp"
-#include "ops/ops.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -3,6 +3,7 @@
 #include "ops/def/fingerprint.hpp"
 #include "ops/einsum/einsum.hpp"
 #include "ops/registry.hpp"
+#include "ops/contraction.hpp"
 
 #include <mutex>
 

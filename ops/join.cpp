@@ -3,6 +3,9 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

@@ -3,6 +3,10 @@
 #include "ops/einsum/einsum.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/contraction.hpp"
+#include "ops/linear.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 namespace gradus {
 

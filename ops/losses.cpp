@@ -4,6 +4,13 @@
 #include "ops/pointwise_calls.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/indexing.hpp"
+#include "ops/losses.hpp"
+#include "ops/memory.hpp"
+#include "ops/norms.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 #include <cmath>
 #include <limits>

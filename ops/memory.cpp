@@ -7,6 +7,10 @@
 #include "ops/in_place.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/views.hpp"
 
 namespace gradus {
 

@@ -4,6 +4,11 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/norms.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 namespace gradus {
 

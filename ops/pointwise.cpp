@@ -10,6 +10,8 @@
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
 #include "ops/statement_reader.hpp"
+#include "ops/memory.hpp"
+#include "ops/views.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,7 +1,8 @@
 // Pointwise ops made of pointwise ops.
 #include "ops/dtypes.hpp"
-#include "ops/ops.hpp"
 #include "ops/registry.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
 
 namespace gradus {
 

@@ -5,8 +5,13 @@
 #include "ops/registry.hpp"
 #include "ops/spatial.hpp"
 #include "ops/windows.hpp"
-
-#include "ops/ops.hpp"
+#include "ops/indexing.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/views.hpp"
+#include "ops/contraction.hpp"
 
 #include <algorithm>
 #include <cmath>

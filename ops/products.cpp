@@ -1,6 +1,9 @@
 // Products by name: the labels that each of them hands to contract.
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/contraction.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

@@ -3,8 +3,10 @@
 #include "engine/kernel_call.hpp"
 #include "engine/random.hpp"
 #include "ops/dtypes.hpp"
-#include "ops/ops.hpp"
 #include "ops/registry.hpp"
+#include "ops/ints.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/sampling.hpp"
 
 #include <cmath>
 

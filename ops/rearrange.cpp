@@ -3,6 +3,11 @@
 
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/creation.hpp"
+#include "ops/join.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 #include <algorithm>
 

@@ -4,6 +4,12 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "engine/graph.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/views.hpp"
 
 #include <cmath>
 

@@ -3,6 +3,14 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/creation.hpp"
+#include "ops/indexing.hpp"
+#include "ops/join.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/sorting.hpp"
+#include "ops/views.hpp"
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 // Shape arithmetic shared by the ops: axes, broadcasting. Says errors in the op's name.
 #pragma once
-#include "ops/ops.hpp"
+#include "ops/ints.hpp"
 
 namespace gradus {
 

@@ -4,6 +4,10 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/losses.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 namespace gradus {
 

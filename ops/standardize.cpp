@@ -7,6 +7,12 @@
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/memory.hpp"
+#include "ops/norms.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/views.hpp"
+#include "ops/creation.hpp"
 
 namespace gradus {
 

@@ -4,6 +4,10 @@
 #include "engine/kernel_call.hpp"
 #include "ops/geometry.hpp"
 #include "ops/registry.hpp"
+#include "engine/graph.hpp"
+#include "ops/indexing.hpp"
+#include "ops/memory.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

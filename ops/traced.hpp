@@ -2,7 +2,7 @@
 // ops, so it is recorded and can be differentiated again. Numbers fold on the host.
 #pragma once
 #include "ops/def/words.hpp"
-#include "ops/ops.hpp"
+#include "ops/pointwise.hpp"
 
 namespace gradus {
 

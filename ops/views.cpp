@@ -5,6 +5,8 @@
 #include "ops/geometry.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/memory.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,10 @@
 #include "ops/vmap.hpp"
 
-#include "ops/ops.hpp"
 #include "ops/registry.hpp"
 #include "ops/shape.hpp"
+#include "ops/join.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

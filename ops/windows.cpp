@@ -5,6 +5,7 @@
 #include "engine/kernel_call.hpp"
 #include "ops/registry.hpp"
 #include "ops/spatial.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 

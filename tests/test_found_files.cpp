@@ -3,7 +3,7 @@
 #include "engine/io/device_config.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/safetensors.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 #include "ops/audit/trace.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"

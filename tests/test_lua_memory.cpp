@@ -1,6 +1,6 @@
 // Lua: --max-memory bounds what a script takes of the machine, by whatever door: the limit counts
 // blocks of the heap, this looks at resident memory.
-#include "bindings/lua/heap.hpp"
+#include "bindings/heap/heap.hpp"
 #include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"
 

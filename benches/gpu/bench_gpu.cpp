@@ -11,6 +11,7 @@
 #include "kernels/cpu/cpu.hpp"
 #include "ops/einsum/einsum.hpp"
 #include "ops/init.hpp"
+#include "ops/ops.hpp"
 #include "ops/nn/layers.hpp"
 #include "ops/optim/optimizer.hpp"
 

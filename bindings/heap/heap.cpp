@@ -1,6 +1,6 @@
 // malloc and its kin, counted, above the C library's own. Each thread adds up what it takes and
 // gives back, and tells of it in steps: a call costs a nanosecond or two more.
-#include "bindings/lua/heap.hpp"
+#include "bindings/heap/heap.hpp"
 
 #include <malloc.h>
 

@@ -5,7 +5,7 @@
 // file and line before it. Lua's own errors are exceptions of no standard type and pass through f,
 // whose destructors run; so nothing here may catch (...).
 #pragma once
-#include "bindings/lua/heap.hpp"
+#include "bindings/heap/heap.hpp"
 #include "bindings/lua/script.hpp"
 #include "engine/device.hpp"
 #include "engine/graph.hpp"

@@ -1,7 +1,7 @@
-// Parsing of JSON text with the checks that nlohmann/json leaves out: duplicate keys, depth, and
-// messages that name file, line and column. Knows no option.
+// Duplicate keys, depth, and messages that name file, line and column.
+#include "engine/io/json_text.hpp"
+
 #include "engine/io/file.hpp"
-#include "engine/io/options.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -123,10 +123,6 @@ Json read_config(const std::string& path) {
          "is empty, expected a JSON object; a shell makes such a file for ",
          "> FILE, also where it stands in an equation without quotes");
   return parse_json(text, path);
-}
-
-Json read_json(const std::string& path, const Spec& spec) {
-  return check(spec, parse_json(read_text(path), path, false, ErrorKind::io), path, ErrorKind::io);
 }
 
 std::string shown(const Json& value) {

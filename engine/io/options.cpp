@@ -2,6 +2,8 @@
 // the same specs are in option_text.cpp.
 #include "engine/io/options.hpp"
 
+#include "engine/io/file.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -350,6 +352,10 @@ Json check(const Spec& spec, const Json& value, const Origin& origin, ErrorKind 
 
 Json check(const Spec& spec, const Json& value, const std::string& file, ErrorKind kind) {
   return check(spec, value, Origin([&](const std::string&) { return file; }), kind);
+}
+
+Json read_json(const std::string& path, const Spec& spec) {
+  return check(spec, parse_json(read_text(path), path, false, ErrorKind::io), path, ErrorKind::io);
 }
 
 }  // namespace gradus

@@ -3,17 +3,12 @@
 // prints its JSON Schema (draft-07), so the four cannot differ. What an option does is none of this
 // file's business.
 #pragma once
-#include "engine/error.hpp"
+#include "engine/io/json_text.hpp"
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace gradus {
-
-using Json = nlohmann::json;
 
 struct Spec {
   enum class Type { boolean, integer, number, string, array, object, map, any_of, reference };
@@ -95,26 +90,13 @@ std::string list_text(const std::vector<std::string>& words);
 // if nowhere. Looks into no array.
 std::string path_of_key(const Spec& spec, std::string_view key);
 
-// Parses JSON text. Duplicate keys, numbers beyond double, nesting deeper than 100 and syntax
-// errors (with line and column) are errors of `kind` that begin with the file's name.
-Json parse_json(std::string_view text, const std::string& file, bool comments = true,
-                ErrorKind kind = ErrorKind::config);
-// A config that a person wrote: read_text, then parse_json.
-Json read_config(const std::string& path);
 // A file that gradus wrote, and anybody may have changed: each way in which it is not what the spec
 // says is an Error(io) with file, place and cause.
 Json read_json(const std::string& path, const Spec& spec);
-// A short form of a value for messages: "abc", 3, an object.
-std::string shown(const Json& value);
-
 // Bytes: a whole number, or text as "512MiB", "1.5GiB", "8 GB" (1024s with an i, 1000s without).
 Spec byte_size_spec(std::string doc);
 uint64_t byte_size(const Json& checked);
 // Of text; `who` begins the Error(config).
 uint64_t byte_size(const std::string& text, const std::string& who);
-
-// "a.b", "a[3]": a path one step longer.
-std::string path_key(const std::string& path, std::string_view key);
-std::string path_index(const std::string& path, size_t index);
 
 }  // namespace gradus

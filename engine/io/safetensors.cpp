@@ -4,7 +4,7 @@
 #include "engine/io/safetensors.hpp"
 
 #include "engine/io/file.hpp"
-#include "engine/io/options.hpp"
+#include "engine/io/json_text.hpp"
 
 #include <algorithm>
 #include <bit>

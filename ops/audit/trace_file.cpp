@@ -15,7 +15,7 @@
 #include "engine/io/file.hpp"
 #include "engine/io/options.hpp"
 #include "engine/io/safetensors.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 #include "ops/user.hpp"
 
 #include <cmath>

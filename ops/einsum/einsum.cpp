@@ -4,6 +4,13 @@
 
 #include "ops/dtypes.hpp"
 #include "ops/registry.hpp"
+#include "engine/storage.hpp"
+#include "ops/contraction.hpp"
+#include "ops/ints.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 // the algebra's zero.
 #pragma once
 #include "ops/einsum/plan.hpp"
-#include "ops/ops.hpp"
+#include "ops/contraction.hpp"
 
 namespace gradus {
 

@@ -2,6 +2,12 @@
 #include "ops/nn/attention.hpp"
 
 #include "ops/nn/layers.hpp"
+#include "ops/contraction.hpp"
+#include "ops/ints.hpp"
+#include "ops/memory.hpp"
+#include "ops/sampling.hpp"
+#include "ops/views.hpp"
+#include "ops/norms.hpp"
 
 #include <cmath>
 

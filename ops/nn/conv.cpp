@@ -2,6 +2,8 @@
 #include "ops/nn/conv.hpp"
 
 #include "ops/nn/layers.hpp"
+#include "ops/memory.hpp"
+#include "ops/sampling.hpp"
 
 namespace gradus::nn {
 

@@ -1,5 +1,12 @@
 // Layers over ops.hpp.
 #include "ops/nn/layers.hpp"
+#include "ops/contraction.hpp"
+#include "ops/indexing.hpp"
+#include "ops/ints.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/sampling.hpp"
+#include "ops/views.hpp"
 
 #include <cmath>
 

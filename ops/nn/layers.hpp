@@ -3,6 +3,7 @@
 // seed fixes a network.
 #pragma once
 #include "ops/nn/module.hpp"
+#include "ops/sampling.hpp"
 
 namespace gradus::nn {
 

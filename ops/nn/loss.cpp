@@ -1,5 +1,10 @@
 // Losses and counts over ops.hpp.
 #include "ops/nn/loss.hpp"
+#include "ops/losses.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
+#include "ops/views.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 // Losses by name, for networks that tell classes apart or numbers: what outputs cost against a
 // class, or against the numbers.
 #pragma once
-#include "ops/ops.hpp"
+#include "engine/graph.hpp"
 
 #include <string>
 #include <vector>

@@ -3,6 +3,8 @@
 
 #include "ops/checkpoint.hpp"
 #include "ops/dtypes.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,8 @@
 // forward pass itself moves (running statistics); both have names in a fixed order
 // ("layers.0.weight"), as files store them.
 #pragma once
-#include "ops/ops.hpp"
+#include "engine/graph.hpp"
+#include "ops/memory.hpp"
 
 #include <memory>
 #include <optional>

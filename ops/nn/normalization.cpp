@@ -2,6 +2,10 @@
 #include "ops/nn/normalization.hpp"
 
 #include "ops/nn/layers.hpp"
+#include "ops/ints.hpp"
+#include "ops/memory.hpp"
+#include "ops/sampling.hpp"
+#include "ops/norms.hpp"
 
 namespace gradus::nn {
 

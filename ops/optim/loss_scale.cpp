@@ -1,5 +1,9 @@
 // The scale, and what is done after good and bad steps.
 #include "ops/optim/loss_scale.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/views.hpp"
+#include "ops/reductions.hpp"
 
 #include <cmath>
 

@@ -8,7 +8,7 @@
 //
 // The scale lies in a step block, so that a recorded step is replayed with the scale of its time.
 #pragma once
-#include "engine/step_block.hpp"
+#include "ops/optim/step_block.hpp"
 #include "ops/nn/module.hpp"
 
 namespace gradus::optim {

@@ -2,6 +2,9 @@
 #include "ops/optim/optimizer.hpp"
 
 #include "engine/kernel_call.hpp"
+#include "ops/memory.hpp"
+#include "ops/pointwise.hpp"
+#include "ops/reductions.hpp"
 
 #include <cmath>
 #include <set>

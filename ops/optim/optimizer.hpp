@@ -15,7 +15,7 @@
 //          Loshchilov & Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2,
 //          with PyTorch's scaling of the decay by lr.
 #pragma once
-#include "engine/step_block.hpp"
+#include "ops/optim/step_block.hpp"
 #include "ops/nn/module.hpp"
 
 #include <variant>

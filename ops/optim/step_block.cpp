@@ -1,4 +1,4 @@
-#include "engine/step_block.hpp"
+#include "ops/optim/step_block.hpp"
 
 namespace gradus {
 

@@ -1,5 +1,5 @@
 // UTF-8 by RFC 3629: no overlong forms, no surrogates.
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <cstdint>
