@@ -9,6 +9,7 @@
 #include "ops/audit/watch.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"
+#include "ops/ops.hpp"
 #include "ops/optim/optimizer.hpp"
 
 #include <cmath>
