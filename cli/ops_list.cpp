@@ -25,12 +25,6 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-constexpr const char* kSlots[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
-                                  "reduce",         "scan",   "contract",  "gather",
-                                  "scatter_add",    "random", "softmax",   "normalize",
-                                  "optimizer_step", "linalg", "sort",      "chain"};
-static_assert(std::size(kSlots) == GD_SLOT_COUNT);
-
 void add_once(Names& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
@@ -125,7 +119,7 @@ void observe(const OpInfo& op, Portrait& p) {
     outputs = rows::evaluate(op, inputs, rows::attrs_of(op, row.cases[0].attrs), true);
   }
   for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
-    if (spy.seen(slot)) p.slots.push_back(kSlots[slot]);
+    if (spy.seen(slot)) p.slots.push_back(gd_slot_name(slot));
 
   for (const Ref<GradFn>& node : audit::nodes_behind(outputs)) {
     if (!op.primitive) add_once(p.made_of, node->op().name);
@@ -173,7 +167,7 @@ Portrait portrait_of(const OpInfo& op, const OpExample& e) {
     const Device& device = open_device(kind.kind);
     bool all = true;
     for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)
-      if (std::find(p.slots.begin(), p.slots.end(), kSlots[slot]) != p.slots.end())
+      if (std::find(p.slots.begin(), p.slots.end(), gd_slot_name(slot)) != p.slots.end())
         all &= device.offers(gd_slot(slot));
     p.devices.emplace_back(kind.kind, all);
   }

@@ -56,15 +56,6 @@ void raw_release(void* device, void* data) {
   d->table().free(d->handle(), data);
 }
 
-const char* slot_name(int slot) {
-  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
-                                   "reduce",         "scan",   "contract",  "gather",
-                                   "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg", "sort",      "chain"};
-  static_assert(std::size(names) == GD_SLOT_COUNT);
-  return names[slot];
-}
-
 // First statement on which the two sides differ, in words.
 std::string difference(const gd_table* table, const StatementSide& host) {
   const int32_t n = std::min(host.count, table->statement_count);
@@ -161,11 +152,11 @@ void Device::run(const gd_call& call) {
   }
   if (!offers(gd_slot(call.slot)))
     fail(ErrorKind::device, current_op(), "device ", name_, " has no kernel for slot ",
-         slot_name(call.slot));
+         gd_slot_name(call.slot));
   const gd_status status = KernelWrapper::Next{*this, call, wrappers().size()}(error);
   if (status != GD_OK) {
     error.text[sizeof error.text - 1] = 0;
-    fail(kind_of(status), *current_op() ? current_op() : slot_name(call.slot),
+    fail(kind_of(status), *current_op() ? current_op() : gd_slot_name(call.slot),
          error.text[0] ? error.text : join("status ", status, " from ", name_).c_str());
   }
 }

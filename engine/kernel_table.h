@@ -180,6 +180,15 @@ typedef enum gd_slot {
 
 enum { GD_CHAIN_MOST = 32 };
 
+/* A slot's name, as texts say it. */
+static inline const char* gd_slot_name(int32_t slot) {
+  static const char* const names[GD_SLOT_COUNT] = {
+      "copy",           "fill",   "pointwise",   "pointwise_vjp", "reduce",  "scan",
+      "contract",       "gather", "scatter_add", "random",        "softmax", "normalize",
+      "optimizer_step", "linalg", "sort",        "chain"};
+  return slot >= 0 && slot < GD_SLOT_COUNT ? names[slot] : "unknown";
+}
+
 typedef enum gd_reduction {
   GD_SUM = 0,
   GD_PROD,

@@ -304,19 +304,10 @@ void graph_del(gd_device* d, void* graph) {
 
 // ---- slots
 
-constexpr const char* slot_name(gd_slot slot) {
-  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
-                                   "reduce",         "scan",   "contract",  "gather",
-                                   "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg", "sort",      "chain"};
-  static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
-  return names[slot];
-}
-
 template <gd_slot Slot, void (*Work)(Run&)>
 gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
   return on(d, error, [&] {
-    Call call(*raw, d->name, slot_name(Slot));
+    Call call(*raw, d->name, gd_slot_name(Slot));
     Run run{*d, stream_of(d, s), call};
     Work(run);
     if ((Slot == GD_GATHER || Slot == GD_SCATTER_ADD) && !d->capturing) d->may_complain = true;

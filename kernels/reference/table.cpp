@@ -67,20 +67,10 @@ gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t 
   return GD_OK;
 }
 
-// The names of slots as texts say them.
-constexpr const char* slot_name(gd_slot slot) {
-  constexpr const char* names[] = {"copy",           "fill",   "pointwise", "pointwise_vjp",
-                                   "reduce",         "scan",   "contract",  "gather",
-                                   "scatter_add",    "random", "softmax",   "normalize",
-                                   "optimizer_step", "linalg", "sort",      "chain"};
-  static_assert(sizeof names / sizeof *names == GD_SLOT_COUNT);
-  return names[slot];
-}
-
 template <gd_slot Slot, void (*Work)(Call&)>
 gd_status run(gd_device*, gd_stream*, const gd_call* raw, gd_error* error) {
   return guarded(error, [&] {
-    Call call(*raw, slot_name(Slot));
+    Call call(*raw, gd_slot_name(Slot));
     Work(call);
   });
 }

@@ -7,8 +7,7 @@
 
 namespace gradus {
 
-template <class T>
-struct Dual {
+template <class T> struct Dual {
   T v{}, d{};
 
   Dual() = default;
@@ -25,8 +24,7 @@ struct Dual {
   }
 };
 
-template <class T>
-struct Words<Dual<T>> {
+template <class T> struct Words<Dual<T>> {
   using D = Dual<T>;
   using W = Words<T>;
   using Mask = bool;

@@ -70,8 +70,7 @@ Expr operator*(const Expr& a, const Expr& b);
 Expr operator/(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a);
 
-template <>
-struct Words<Expr> {
+template <> struct Words<Expr> {
   using Mask = Expr;
   using Real = Expr;
 #define GRADUS_EXPR(name) \

@@ -9,8 +9,7 @@ namespace gradus::def {
 namespace detail {
 
 // A statement whose parameters are tags, so that Expr prints their names.
-template <class S>
-S tagged() {
+template <class S> S tagged() {
   const double tags[4] = {Expr::tag(0), Expr::tag(1), Expr::tag(2), Expr::tag(3)};
   return make<S>(tags);
 }
@@ -25,8 +24,7 @@ struct Symbols {
 };
 const Symbols& symbols();
 
-template <class S>
-void read_formulas(StatementText& t) {
+template <class S> void read_formulas(StatementText& t) {
   const ParameterNames names(S::meta.params);
   const S s = tagged<S>();
   const auto& [x, a, b, m, y, z] = symbols();
@@ -54,8 +52,7 @@ void read_formulas(StatementText& t) {
 
 }  // namespace detail
 
-template <class S>
-StatementText read_statement() {
+template <class S> StatementText read_statement() {
   const S statement{};
   double defaults[4] = {};
   if constexpr (S::meta.param_count() > 0) memcpy(defaults, &statement, sizeof statement);

@@ -72,8 +72,7 @@ struct NonHolomorphic {
 };
 
 // Does statement S read dtype code T at all?
-template <class S, class T>
-constexpr bool reads() {
+template <class S, class T> constexpr bool reads() {
   constexpr DType d = dtype_of<T>;
   constexpr unsigned need = d == DType::bool_  ? kBool
                             : is_complex(d)    ? kComplex
@@ -83,13 +82,11 @@ constexpr bool reads() {
 }
 
 // Has S slopes? Comparisons have none, nor has what reads integers alone.
-template <class S>
-constexpr bool has_slopes = S::kind != Kind::comparison &&
-                            (S::meta.dtypes & (kReal | kComplex)) != 0;
+template <class S> constexpr bool has_slopes = S::kind != Kind::comparison &&
+                                               (S::meta.dtypes & (kReal | kComplex)) != 0;
 
 // A statement with its parameters taken from doubles[0..param_count).
-template <class S>
-GRADUS_HD inline S make(const double* doubles) {
+template <class S> GRADUS_HD inline S make(const double* doubles) {
   S s{};
   if constexpr (S::meta.param_count() > 0) {
     static_assert(sizeof(S) == sizeof(double) * S::meta.param_count(), "parameters are doubles");
@@ -99,21 +96,18 @@ GRADUS_HD inline S make(const double* doubles) {
 }
 
 // slope of operand K, one spelling for all arities (operands, then y).
-template <int K, class S, class T>
-GRADUS_HD inline T slope(const S& s, T x, T y) {
+template <int K, class S, class T> GRADUS_HD inline T slope(const S& s, T x, T y) {
   static_assert(K == 0);
   return s.slope(x, y);
 }
-template <int K, class S, class T>
-GRADUS_HD inline T slope(const S& s, T a, T b, T y) {
+template <int K, class S, class T> GRADUS_HD inline T slope(const S& s, T a, T b, T y) {
   if constexpr (K == 0)
     return s.slope_a(a, b, y);
   else
     return s.slope_b(a, b, y);
 }
 // where: operand 0 is the mask and has no slope.
-template <int K, class S, class T>
-GRADUS_HD inline T slope(const S& s, Mask<T> m, T a, T b, T y) {
+template <int K, class S, class T> GRADUS_HD inline T slope(const S& s, Mask<T> m, T a, T b, T y) {
   if constexpr (K == 1)
     return s.slope_a(m, a, b, y);
   else
@@ -121,30 +115,22 @@ GRADUS_HD inline T slope(const S& s, Mask<T> m, T a, T b, T y) {
 }
 
 // The list of all statements, in the order of their ids.
-template <class... S>
-struct List {
-  static constexpr int size = sizeof...(S);
-};
+template <class... S> struct List { static constexpr int size = sizeof...(S); };
 namespace detail {
-template <class A, class B>
-inline constexpr bool same = false;
-template <class A>
-inline constexpr bool same<A, A> = true;
-template <class S, class... All>
-constexpr int index_in(List<All...>) {
+template <class A, class B> inline constexpr bool same = false;
+template <class A> inline constexpr bool same<A, A> = true;
+template <class S, class... All> constexpr int index_in(List<All...>) {
   int id = 0;
   return ((same<S, All> || (++id, false)) || ...) ? id : -1;
 }
 }  // namespace detail
 // Calls f.template operator()<S>(id) for every statement.
-template <class F, class... S>
-constexpr void for_each(List<S...>, F&& f) {
+template <class F, class... S> constexpr void for_each(List<S...>, F&& f) {
   int id = 0;
   (f.template operator()<S>(id++), ...);
 }
 // Calls f.template operator()<S>() for the statement of this id; false if there is none.
-template <class F, class... S>
-constexpr bool visit(List<S...>, int id, F&& f) {
+template <class F, class... S> constexpr bool visit(List<S...>, int id, F&& f) {
   int k = 0;
   return ((k++ == id && (f.template operator()<S>(), true)) || ...);
 }

@@ -30,8 +30,7 @@ using Statements = List<
 // One that other kernels may end with: it has no parameters and commutes with rounding.
 using Final = relu;
 
-template <class S>
-constexpr int id_of() {
+template <class S> constexpr int id_of() {
   constexpr int id = detail::index_in<S>(Statements{});
   static_assert(id >= 0, "not in the list of statements");
   return id;

@@ -18,15 +18,12 @@
 
 namespace gradus {
 
-template <class T>
-struct Words;
+template <class T> struct Words;
 
-template <class T>
-using Mask = typename Words<T>::Mask;
+template <class T> using Mask = typename Words<T>::Mask;
 
 // Words that exist to take another reader's real part type (abs of a complex is real).
-template <class T>
-using real_reader = typename Words<T>::Real;
+template <class T> using real_reader = typename Words<T>::Real;
 
 // The functions of one number, in lists: a reader that gives all of them one shape says so once.
 // abs and sign are read by real types only; sign of NaN is NaN.
@@ -49,16 +46,10 @@ using real_reader = typename Words<T>::Real;
 #define GRADUS_BIT_WORDS2(X) X(bit_and) X(bit_or) X(bit_xor)
 
 namespace w {
-#define GRADUS_WORD(name)        \
-  template <class T>             \
-  GRADUS_HD inline T name(T x) { \
-    return Words<T>::name(x);    \
-  }
-#define GRADUS_WORD2(name)            \
-  template <class T>                  \
-  GRADUS_HD inline T name(T a, T b) { \
-    return Words<T>::name(a, b);      \
-  }
+#define GRADUS_WORD(name) \
+  template <class T> GRADUS_HD inline T name(T x) { return Words<T>::name(x); }
+#define GRADUS_WORD2(name) \
+  template <class T> GRADUS_HD inline T name(T a, T b) { return Words<T>::name(a, b); }
 GRADUS_WORDS(GRADUS_WORD)
 GRADUS_ROUNDING_WORDS(GRADUS_WORD)
 GRADUS_LANE_WORDS(GRADUS_WORD)
@@ -69,71 +60,30 @@ GRADUS_WORD(bit_not)  // integers and bool only
 #undef GRADUS_WORD2
 
 // NaN on either side gives NaN.
-template <class T>
-GRADUS_HD inline T min(T a, T b) {
-  return Words<T>::min(a, b);
-}
-template <class T>
-GRADUS_HD inline T max(T a, T b) {
-  return Words<T>::max(a, b);
-}
+template <class T> GRADUS_HD inline T min(T a, T b) { return Words<T>::min(a, b); }
+template <class T> GRADUS_HD inline T max(T a, T b) { return Words<T>::max(a, b); }
 
-template <class T>
-GRADUS_HD inline Mask<T> lt(T a, T b) {
-  return Words<T>::lt(a, b);
-}
-template <class T>
-GRADUS_HD inline Mask<T> le(T a, T b) {
-  return Words<T>::le(a, b);
-}
-template <class T>
-GRADUS_HD inline Mask<T> eq(T a, T b) {
-  return Words<T>::eq(a, b);
-}
-template <class T>
-GRADUS_HD inline Mask<T> gt(T a, T b) {
-  return Words<T>::lt(b, a);
-}
-template <class T>
-GRADUS_HD inline Mask<T> ge(T a, T b) {
-  return Words<T>::le(b, a);
-}
-template <class T>
-GRADUS_HD inline Mask<T> ne(T a, T b) {
-  return Words<T>::ne(a, b);
-}
-template <class T>
-GRADUS_HD inline T select(Mask<T> m, T a, T b) {
+template <class T> GRADUS_HD inline Mask<T> lt(T a, T b) { return Words<T>::lt(a, b); }
+template <class T> GRADUS_HD inline Mask<T> le(T a, T b) { return Words<T>::le(a, b); }
+template <class T> GRADUS_HD inline Mask<T> eq(T a, T b) { return Words<T>::eq(a, b); }
+template <class T> GRADUS_HD inline Mask<T> gt(T a, T b) { return Words<T>::lt(b, a); }
+template <class T> GRADUS_HD inline Mask<T> ge(T a, T b) { return Words<T>::le(b, a); }
+template <class T> GRADUS_HD inline Mask<T> ne(T a, T b) { return Words<T>::ne(a, b); }
+template <class T> GRADUS_HD inline T select(Mask<T> m, T a, T b) {
   return Words<T>::select(m, a, b);
 }
 
 // Complex readers: conj on any T (identity on real), real/imag/cabs give the real reader.
-template <class T>
-GRADUS_HD inline T conj(T x) {
-  return Words<T>::conj(x);
-}
-template <class T>
-GRADUS_HD inline real_reader<T> real(T x) {
-  return Words<T>::real(x);
-}
-template <class T>
-GRADUS_HD inline real_reader<T> imag(T x) {
-  return Words<T>::imag(x);
-}
-template <class T>
-GRADUS_HD inline real_reader<T> cabs(T x) {
-  return Words<T>::cabs(x);
-}
+template <class T> GRADUS_HD inline T conj(T x) { return Words<T>::conj(x); }
+template <class T> GRADUS_HD inline real_reader<T> real(T x) { return Words<T>::real(x); }
+template <class T> GRADUS_HD inline real_reader<T> imag(T x) { return Words<T>::imag(x); }
+template <class T> GRADUS_HD inline real_reader<T> cabs(T x) { return Words<T>::cabs(x); }
 // The imaginary unit; complex readers only.
-template <class T>
-GRADUS_HD inline T i() {
-  return Words<T>::i();
-}
+template <class T> GRADUS_HD inline T i() { return Words<T>::i(); }
 
 // A parameter as a T. Integer readers saturate (clamp's bound -inf becomes the least integer), all
 // others write T(p).
-template <class T>
-GRADUS_HD inline T number(double p) {
+template <class T> GRADUS_HD inline T number(double p) {
   if constexpr (requires { Words<T>::number(p); })
     return Words<T>::number(p);
   else

@@ -194,8 +194,7 @@ GRADUS_HD inline c128 pow(c128 a, c128 b) {
 
 }  // namespace detail::complex_words
 
-template <class R>
-struct Words<Complex<R>> {
+template <class R> struct Words<Complex<R>> {
   using C = Complex<R>;
   using Mask = bool;
   using Real = R;

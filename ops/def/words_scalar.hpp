@@ -15,8 +15,7 @@ namespace gradus {
 namespace detail {
 
 // What all ordered numbers share. A NaN on either side of min and max comes out.
-template <class T>
-struct OrderedWords {
+template <class T> struct OrderedWords {
   using Mask = bool;
   using Real = T;
   GRADUS_HD static T min(T a, T b) { return a < b || a != a ? a : b; }
@@ -31,8 +30,7 @@ struct OrderedWords {
   GRADUS_HD static T imag(T) { return T(0); }
 };
 
-template <class R>
-struct FloatWords : OrderedWords<R> {
+template <class R> struct FloatWords : OrderedWords<R> {
   GRADUS_HD static R exp(R x) { return ::std::exp(x); }
   GRADUS_HD static R expm1(R x) { return ::std::expm1(x); }
   GRADUS_HD static R log(R x) { return ::std::log(x); }
@@ -81,26 +79,21 @@ struct FloatWords : OrderedWords<R> {
   }
 };
 
-template <class I>
-struct Limits;
-template <>
-struct Limits<int32_t> {
+template <class I> struct Limits;
+template <> struct Limits<int32_t> {
   using Unsigned = uint32_t;
   static constexpr int32_t low = INT32_MIN, high = INT32_MAX;
 };
-template <>
-struct Limits<int64_t> {
+template <> struct Limits<int64_t> {
   using Unsigned = uint64_t;
   static constexpr int64_t low = INT64_MIN, high = INT64_MAX;
 };
-template <>
-struct Limits<uint8_t> {
+template <> struct Limits<uint8_t> {
   using Unsigned = uint32_t;  // not uint8_t: its product would be an int
   static constexpr uint8_t low = 0, high = UINT8_MAX;
 };
 
-template <class I>
-struct IntegerWords : OrderedWords<I> {
+template <class I> struct IntegerWords : OrderedWords<I> {
   using U = typename Limits<I>::Unsigned;
   GRADUS_HD static bool negative(I x) { return int64_t(x) < 0; }
   // abs of the least integer is itself.
@@ -146,18 +139,12 @@ struct IntegerWords : OrderedWords<I> {
 
 }  // namespace detail
 
-template <>
-struct Words<float> : detail::FloatWords<float> {};
-template <>
-struct Words<double> : detail::FloatWords<double> {};
-template <>
-struct Words<int32_t> : detail::IntegerWords<int32_t> {};
-template <>
-struct Words<int64_t> : detail::IntegerWords<int64_t> {};
-template <>
-struct Words<uint8_t> : detail::IntegerWords<uint8_t> {};
-template <>
-struct Words<bool> : detail::OrderedWords<bool> {
+template <> struct Words<float> : detail::FloatWords<float> {};
+template <> struct Words<double> : detail::FloatWords<double> {};
+template <> struct Words<int32_t> : detail::IntegerWords<int32_t> {};
+template <> struct Words<int64_t> : detail::IntegerWords<int64_t> {};
+template <> struct Words<uint8_t> : detail::IntegerWords<uint8_t> {};
+template <> struct Words<bool> : detail::OrderedWords<bool> {
   GRADUS_HD static bool sign(bool x) { return x; }
   GRADUS_HD static bool bit_and(bool a, bool b) { return a && b; }
   GRADUS_HD static bool bit_or(bool a, bool b) { return a || b; }
