@@ -6,6 +6,7 @@
 #include "cli/experiment.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/terminal.hpp"
+#include "cli/version.hpp"
 #include "engine/device.hpp"
 #include "engine/io/options.hpp"
 #include "engine/op_info.hpp"

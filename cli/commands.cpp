@@ -2,6 +2,8 @@
 // is its own. CLI11 parses and does no more: layering of configs, messages and exit codes are ours.
 #include "cli/commands.hpp"
 
+#include "cli/version.hpp"
+
 #include "cli/audit.hpp"
 #include "cli/check.hpp"
 #include "cli/check_exact.hpp"

@@ -20,6 +20,4 @@ void declare_commands(CLI::App& app, Action& action);
 // "config show": a command with those it stands in, without the program's own name.
 std::string full_name(CLI::App* command);
 
-constexpr const char* kVersion = "0.1.0";
-
 }  // namespace gradus::cli

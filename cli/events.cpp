@@ -1,5 +1,7 @@
 #include "cli/events.hpp"
 
+#include "engine/error.hpp"
+
 #include <cmath>
 #include <ostream>
 
@@ -14,6 +16,14 @@ void emit(std::ostream& out, const Event& e) { out << line_of(e) << std::endl; }
 Event number_event(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity";
+}
+
+std::string provenance_text(const Event& e) {
+  const auto where = e.at("where").get<std::string>();
+  return join("step ", e.at("step").get<int64_t>(), ": ", e.at("text").get<std::string>(),
+              where.empty() ? "" : ", at " + where,
+              e.contains("sample") ? join(", for training sample ", e["sample"].get<int64_t>())
+                                   : std::string());
 }
 
 }  // namespace gradus::cli

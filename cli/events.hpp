@@ -19,4 +19,8 @@ Event number_event(double x);
 // that differ.
 constexpr int kFailed = 5;
 
+// An event "provenance" in words: "step 1: the vjp of sqrt gives inf ..., at layers[2] sqrt, for
+// training sample 43". Throws nlohmann's exceptions for what is none.
+std::string provenance_text(const Event& e);
+
 }  // namespace gradus::cli

@@ -1,9 +1,9 @@
 // Options to files; what a graph looks like, ops/audit/ knows.
 #include "cli/graph.hpp"
 
-#include "cli/replay.hpp"
 #include "cli/terminal.hpp"
 #include "engine/io/file.hpp"
+#include "ops/audit/diff.hpp"
 #include "ops/audit/graph_view.hpp"
 
 #include <nlohmann/json.hpp>
@@ -47,7 +47,7 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
   if (watch) {
     audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
     recorded.title = o.file;
-    save_trace(o.record, recorded, device);
+    audit::save_trace(o.record, recorded, device);
     out << o.record << ": " << recorded.nodes.size()
         << (recorded.nodes.size() == 1 ? " node" : " nodes") << "; `gradus replay " << o.record
         << "` runs them again\n";

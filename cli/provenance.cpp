@@ -2,8 +2,8 @@
 #include "cli/provenance.hpp"
 
 #include "cli/interrupt.hpp"
-#include "cli/replay.hpp"
 #include "ops/audit/audit.hpp"
+#include "ops/audit/diff.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -98,7 +98,7 @@ class Repeat {
       audit::RecordedStep recorded =
           audit::record(watch, {step.loss}, trainer_->network().parameters(), {step.seed});
       recorded.title = join("step ", guilty, " of ", folder_.path());
-      save_trace(file, recorded, device_);
+      audit::save_trace(file, recorded, device_);
     } catch (const Error& e) {  // what was found is said all the same
       file.clear();
       refused = e.what();
@@ -173,14 +173,6 @@ class Repeat {
 };
 
 }  // namespace
-
-std::string provenance_text(const Event& e) {
-  const auto where = e.at("where").get<std::string>();
-  return join("step ", e.at("step").get<int64_t>(), ": ", e.at("text").get<std::string>(),
-              where.empty() ? "" : ", at " + where,
-              e.contains("sample") ? join(", for training sample ", e["sample"].get<int64_t>())
-                                   : std::string());
-}
 
 void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
                         int64_t failed, RunFolder& folder, Reporter& reporter) {

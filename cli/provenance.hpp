@@ -15,8 +15,4 @@ namespace gradus::cli {
 void explain_not_finite(const Experiment& experiment, const Dataset& data, Device& device,
                         int64_t failed, RunFolder& folder, Reporter& reporter);
 
-// An event "provenance" in words: "step 1: the vjp of sqrt gives inf ..., at layers[2] sqrt, for
-// training sample 43". Throws nlohmann's exceptions for what is none.
-std::string provenance_text(const Event& e);
-
 }  // namespace gradus::cli

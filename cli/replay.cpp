@@ -24,27 +24,6 @@ std::string place_of(const std::string& device, const std::string& arch, const s
 }
 std::string place_of(const audit::RecordedStep& s) { return place_of(s.device, s.arch, s.build); }
 
-// The first thing that differs, in the order in which it ran; "" if there is none.
-std::string first_difference(const audit::RecordedStep& step, const audit::StepDifference& d) {
-  for (const audit::NodeDifference& n : d.nodes)
-    if (n.kind != audit::NodeDifference::Kind::same)
-      return n.a >= 0 ? node_text(step, size_t(n.a)) + ": " + n.what : "a node more: " + n.what;
-  if (d.first_value >= 0) {
-    const audit::NodeDifference& n = d.nodes[size_t(d.first_value)];
-    return node_text(step, size_t(n.a)) + ": " + n.value->text();
-  }
-  if (d.first_cotangent >= 0) {
-    const audit::NodeDifference& n = d.nodes[size_t(d.first_cotangent)];
-    return "cotangent of " + node_text(step, size_t(n.a)) + ": " + n.cotangent->text();
-  }
-  for (const audit::LeafDifference& l : d.leaves) {
-    if (!l.what.empty()) return l.name + ": " + l.what;
-    if (l.gradient && !l.gradient->same())
-      return "gradient of " + l.name + ": " + l.gradient->text();
-  }
-  return "";
-}
-
 class Replayer {
  public:
   Replayer(const ReplayOptions& o, Device& device, std::ostream& out, std::ostream& err)
@@ -72,7 +51,7 @@ class Replayer {
     if (d.same() && run < o_.runs) return 0;
     size_t gradients = 0;
     for (const audit::RecordedLeaf& l : step_.leaves) gradients += l.gradient.defined();
-    const std::string first = first_difference(step_, d);
+    const std::string first = audit::first_difference(step_, d);
     if (o_.json) {
       Event e{{"event", "result"},
               {"same", d.same()},
@@ -162,17 +141,6 @@ int run_replay(const ReplayOptions& o, std::ostream& out, std::ostream& err) {
     open_judged_device(o.until.substr(word.size()), "--until");
   Replayer replayer(o, session.device(), out, err);
   return o.shrink.empty() ? replayer.replay() : replayer.shrink();
-}
-
-void save_trace(const std::string& file, const audit::RecordedStep& step, Device& device) {
-  const audit::Unwatched quiet;
-  const audit::StepDifference d = audit::diff(step, audit::run_again(step, device));
-  if (!d.same())
-    fail(ErrorKind::autograd, "record",
-         "run again, the step gives other numbers, so no file could ",
-         "repeat it (was an intermediate tensor written without a record?): ",
-         first_difference(step, d));
-  audit::write_trace(file, step);
 }
 
 }  // namespace gradus::cli

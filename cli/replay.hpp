@@ -21,8 +21,4 @@ struct ReplayOptions {
 // shrink: the failure does not show here.
 int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& err);
 
-// Writes a step that was recorded on this device, after it has been run again: Error(autograd)
-// that names the node if the recording does not repeat, and no file.
-void save_trace(const std::string& file, const audit::RecordedStep& step, Device& device);
-
 }  // namespace gradus::cli

@@ -1,14 +1,13 @@
 // Reads what a run wrote into its folder, and asks its network about the test set.
 #include "cli/report_page.hpp"
 
-#include "cli/commands.hpp"
 #include "cli/curves.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
-#include "cli/provenance.hpp"
 #include "cli/report_health.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/session.hpp"
+#include "cli/version.hpp"
 #include "cli/train.hpp"
 #include "engine/io/file.hpp"
 

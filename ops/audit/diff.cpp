@@ -345,4 +345,35 @@ Numbers compare(const Tensor& a, const Tensor& b) {
 
 StepDifference diff(const RecordedStep& a, const RecordedStep& b) { return Differ(a, b).diff(); }
 
+std::string first_difference(const RecordedStep& step, const StepDifference& d) {
+  for (const NodeDifference& n : d.nodes)
+    if (n.kind != NodeDifference::Kind::same)
+      return n.a >= 0 ? node_text(step, size_t(n.a)) + ": " + n.what : "a node more: " + n.what;
+  if (d.first_value >= 0) {
+    const NodeDifference& n = d.nodes[size_t(d.first_value)];
+    return node_text(step, size_t(n.a)) + ": " + n.value->text();
+  }
+  if (d.first_cotangent >= 0) {
+    const NodeDifference& n = d.nodes[size_t(d.first_cotangent)];
+    return "cotangent of " + node_text(step, size_t(n.a)) + ": " + n.cotangent->text();
+  }
+  for (const LeafDifference& l : d.leaves) {
+    if (!l.what.empty()) return l.name + ": " + l.what;
+    if (l.gradient && !l.gradient->same())
+      return "gradient of " + l.name + ": " + l.gradient->text();
+  }
+  return "";
+}
+
+void save_trace(const std::string& file, const RecordedStep& step, Device& device) {
+  const Unwatched quiet;
+  const StepDifference d = diff(step, run_again(step, device));
+  if (!d.same())
+    fail(ErrorKind::autograd, "record",
+         "run again, the step gives other numbers, so no file could ",
+         "repeat it (was an intermediate tensor written without a record?): ",
+         first_difference(step, d));
+  write_trace(file, step);
+}
+
 }  // namespace gradus::audit

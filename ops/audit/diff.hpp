@@ -48,8 +48,14 @@ struct StepDifference {
   }
 };
 StepDifference diff(const RecordedStep& a, const RecordedStep& b);
+// The first thing that differs, in the order in which it ran, in words; "" if there is none.
+std::string first_difference(const RecordedStep& a, const StepDifference& difference);
 
 // "%5 matmul(%4, layers.1.weight)  # layers[1]".
 std::string node_text(const RecordedStep& step, size_t node);
+
+// Writes a step that was recorded on this device, after it has been run again: Error(autograd)
+// that names the node if the recording does not repeat, and no file.
+void save_trace(const std::string& file, const audit::RecordedStep& step, Device& device);
 
 }  // namespace gradus::audit
