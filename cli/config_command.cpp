@@ -3,8 +3,8 @@
 
 #include "cli/contract.hpp"
 #include "cli/experiment.hpp"
+#include "cli/run_files.hpp"
 #include "cli/terminal.hpp"
-#include "cli/train.hpp"
 #include "engine/device.hpp"
 #include "engine/io/device_config.hpp"
 #include "engine/io/layered.hpp"

@@ -6,7 +6,7 @@
 #include "cli/contract_verify.hpp"
 #include "cli/experiment.hpp"
 #include "cli/one_step_script.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "engine/graph.hpp"
 #include "engine/io/file.hpp"
 #include "engine/random.hpp"

@@ -6,7 +6,7 @@
 #include "cli/literal.hpp"
 #include "cli/outputs.hpp"
 #include "cli/session.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
 #include "engine/io/text.hpp"

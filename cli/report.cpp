@@ -2,13 +2,14 @@
 #include "cli/report_page.hpp"
 
 #include "cli/curves.hpp"
+#include "cli/events.hpp"
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/report_health.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/session.hpp"
 #include "cli/version.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "engine/io/file.hpp"
 
 #include <algorithm>

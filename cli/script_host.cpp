@@ -5,7 +5,7 @@
 #include "cli/devices.hpp"
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "engine/io/options.hpp"
 
 #include <algorithm>

@@ -86,14 +86,6 @@ class Errors {
 
 }  // namespace
 
-NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, tensor] : all)
-    if (name.compare(0, prefix.size(), prefix) == 0)
-      out.emplace_back(name.substr(prefix.size()), tensor);
-  return out;
-}
-
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
                Device& device, const EachBatch& each) {
   const NoGrad no_grad;

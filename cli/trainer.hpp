@@ -4,6 +4,7 @@
 #pragma once
 #include "cli/batches.hpp"
 #include "cli/experiment.hpp"
+#include "cli/run_folder.hpp"
 #include "cli/score.hpp"
 #include "engine/io/safetensors.hpp"
 #include "engine/wrap/capture.hpp"
@@ -21,9 +22,6 @@ using EachBatch = std::function<void(int64_t done, int64_t of)>;
 // Over the targets of a set that count, in evaluation mode, in batches of a fixed size.
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
                Device& device, const EachBatch& each = {});
-
-// The entries whose names begin with `prefix`, without it.
-NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
 
 class Trainer {
  public:

@@ -5,7 +5,7 @@
 #include "cli/contract_verify.hpp"
 #include "cli/events.hpp"
 #include "cli/session.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "cli/trainer.hpp"
 #include "engine/wrap/tuning.hpp"
 #include "ops/ops.hpp"

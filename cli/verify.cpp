@@ -5,7 +5,7 @@
 #include "cli/form_file.hpp"
 #include "cli/terminal.hpp"
 #include "cli/run_folder.hpp"
-#include "cli/train.hpp"
+#include "cli/run_files.hpp"
 #include "engine/device.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"

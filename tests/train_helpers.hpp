@@ -1,5 +1,6 @@
 // Training runs for tests: their events, their metrics, and an interrupt at a given place.
 #pragma once
+#include "cli/run_files.hpp"
 #include "cli/train.hpp"
 #include "engine/io/file.hpp"
 #include "io_helpers.hpp"
