@@ -9,7 +9,7 @@
 #include "cli/run_files.hpp"
 #include "engine/io/file.hpp"
 #include "engine/io/npy.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "cli/data/own.hpp"
 #include "engine/error.hpp"
 #include "engine/io/file.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -2,7 +2,7 @@
 
 #include "engine/error.hpp"
 #include "engine/io/file.hpp"
-#include "engine/io/text.hpp"
+#include "engine/text.hpp"
 
 #include <algorithm>
 #include <charconv>
