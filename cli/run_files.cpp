@@ -3,6 +3,7 @@
 #include "cli/run_files.hpp"
 
 #include "cli/form_file.hpp"
+#include "engine/io/device_config.hpp"
 #include "engine/io/file.hpp"
 
 #include <nlohmann/json.hpp>

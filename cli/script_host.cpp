@@ -6,6 +6,7 @@
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_files.hpp"
+#include "cli/train.hpp"
 #include "engine/io/options.hpp"
 
 #include <algorithm>
