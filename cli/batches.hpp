@@ -6,10 +6,14 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 
 namespace gradus::cli {
+
+// Hears how many samples are done, and of how many.
+using EachBatch = std::function<void(int64_t done, int64_t of)>;
 
 // A permutation of 0 .. n-1 by Fisher and Yates (Knuth, TAOCP 2, algorithm P), its numbers drawn
 // from Philox under (seed, epoch): the same on every machine, and apart from the stream of the

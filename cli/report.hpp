@@ -3,9 +3,9 @@
 // config.json, origins.json, summary.json), so those of a run that was interrupted and went on are
 // whole; what the network says of the test set comes from the network itself.
 #pragma once
+#include "cli/batches.hpp"
 #include "cli/experiment.hpp"
 #include "cli/progress.hpp"
-#include "cli/trainer.hpp"
 #include "ops/nn/module.hpp"
 
 #include <iosfwd>

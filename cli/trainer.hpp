@@ -17,8 +17,6 @@
 
 namespace gradus::cli {
 
-// Hears how many samples are done, and of how many.
-using EachBatch = std::function<void(int64_t done, int64_t of)>;
 // Over the targets of a set that count, in evaluation mode, in batches of a fixed size.
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,
                Device& device, const EachBatch& each = {});
