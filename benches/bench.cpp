@@ -1,6 +1,6 @@
 // Timing in turns, the table and its JSON lines.
 #include "benches/bench.hpp"
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 #include "kernels/cpu/cpu.hpp"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // pair. A row is a ratio of speeds within one run (above 1: gradus is faster), since machines are
 // noisy and absolute times are not comparable. Knows no op: a bench brings the functions.
 #pragma once
-#include "engine/device.hpp"
-#include "engine/dtype.hpp"
+#include "engine/device/device.hpp"
+#include "engine/abi/dtype.hpp"
 
 #include <cstdint>
 #include <cstdio>

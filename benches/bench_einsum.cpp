@@ -5,7 +5,7 @@
 #include "benches/cases.hpp"
 #include "benches/peers.hpp"
 #include "engine/random.hpp"
-#include "ops/einsum/einsum.hpp"
+#include "ops/contract/einsum.hpp"
 #include "ops/ops.hpp"
 
 #include <fmt/format.h>

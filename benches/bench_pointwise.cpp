@@ -2,7 +2,7 @@
 // add, mul and sums beyond the caches against the bandwidth of this run, broadcast operands, small
 // calls.
 #include "benches/peers.hpp"
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "ops/def/statements.hpp"
 #include "ops/ops.hpp"
 

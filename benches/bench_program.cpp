@@ -1,6 +1,6 @@
 // The program itself: how long it takes to say its version, and how large it is.
 #include "benches/bench.hpp"
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <cstdlib>
 #include <fcntl.h>

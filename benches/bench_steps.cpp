@@ -2,11 +2,11 @@
 // against the step that a programmer would write by hand in C (mlp_step.c).
 #include "benches/mlp_step.h"
 #include "benches/peers.hpp"
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 #include "engine/graph.hpp"
 #include "engine/random.hpp"
-#include "engine/wrap/capture.hpp"
-#include "ops/audit/watch.hpp"
+#include "engine/capture/capture.hpp"
+#include "ops/audit/watch/watch.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"
 #include "ops/ops.hpp"
@@ -265,7 +265,7 @@ void lenet_row(Run& run, int threads, bool captured) {
       peers);
 }
 
-// The eager step while all that it does is recorded (ops/audit/watch.hpp).
+// The eager step while all that it does is recorded (ops/audit/watch/watch.hpp).
 void watched_row(Run& run, const Mlp& model, const Target& target) {
   const std::string name = model.name() + ", watched";
   if (!run.wants(name)) return;

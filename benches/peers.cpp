@@ -1,6 +1,6 @@
 // Starts the processes of peers when they are first asked for, and talks to them over pipes.
 #include "benches/peers.hpp"
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <csignal>
 #include <cstdlib>

@@ -2,19 +2,19 @@
 #include "cli/app.hpp"
 
 #include "cli/commands.hpp"
-#include "cli/events.hpp"
-#include "cli/experiment.hpp"
-#include "cli/interrupt.hpp"
-#include "cli/terminal.hpp"
-#include "cli/version.hpp"
-#include "engine/device.hpp"
-#include "engine/io/options.hpp"
+#include "cli/frame/events.hpp"
+#include "cli/runs/experiment.hpp"
+#include "cli/frame/interrupt.hpp"
+#include "cli/frame/terminal.hpp"
+#include "cli/frame/version.hpp"
+#include "engine/device/device.hpp"
+#include "engine/config/options.hpp"
 #include "engine/op_info.hpp"
-#include "engine/text.hpp"
+#include "engine/base/text.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"
-#include "ops/user.hpp"
+#include "ops/check/user.hpp"
 
 #include <algorithm>
 #include <cstdlib>

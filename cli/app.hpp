@@ -1,7 +1,7 @@
 // The command line: reads arguments, starts the house, runs one command, and turns every error into
 // one line and an exit code.
 #pragma once
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <exception>
 #include <iosfwd>

@@ -1,15 +1,15 @@
 // Knows the three option tables (network, contraction, device) and nothing of what they mean.
 #include "cli/config_command.hpp"
 
-#include "cli/contract.hpp"
-#include "cli/experiment.hpp"
-#include "cli/run_files.hpp"
-#include "cli/terminal.hpp"
-#include "engine/device.hpp"
-#include "engine/io/device_config.hpp"
-#include "engine/io/layered.hpp"
-#include "engine/text.hpp"
-#include "ops/einsum/equation.hpp"
+#include "cli/contract/contract.hpp"
+#include "cli/runs/experiment.hpp"
+#include "cli/runs/run_files.hpp"
+#include "cli/frame/terminal.hpp"
+#include "engine/device/device.hpp"
+#include "engine/config/device_config.hpp"
+#include "engine/config/layered.hpp"
+#include "engine/base/text.hpp"
+#include "ops/contract/equation.hpp"
 
 #include <nlohmann/json.hpp>
 #include <ostream>

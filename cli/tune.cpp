@@ -1,13 +1,13 @@
 // Collecting contractions, measuring ways, the table.
 #include "cli/tune.hpp"
 
-#include "cli/contract.hpp"
-#include "cli/contract_verify.hpp"
-#include "cli/events.hpp"
-#include "cli/session.hpp"
-#include "cli/run_files.hpp"
-#include "cli/trainer.hpp"
-#include "engine/wrap/tuning.hpp"
+#include "cli/contract/contract.hpp"
+#include "cli/contract/contract_verify.hpp"
+#include "cli/frame/events.hpp"
+#include "cli/frame/session.hpp"
+#include "cli/runs/run_files.hpp"
+#include "cli/train/trainer.hpp"
+#include "engine/config/tuning.hpp"
 #include "ops/ops.hpp"
 
 #include <algorithm>

@@ -1,17 +1,17 @@
 // Each kind of file by its own reader, each failure a line.
 #include "cli/verify.hpp"
 
-#include "cli/events.hpp"
-#include "cli/form_file.hpp"
-#include "cli/terminal.hpp"
-#include "cli/run_folder.hpp"
-#include "cli/run_files.hpp"
-#include "engine/device.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
-#include "engine/text.hpp"
-#include "engine/wrap/tuning.hpp"
-#include "ops/audit/trace.hpp"
+#include "cli/frame/events.hpp"
+#include "cli/runs/form_file.hpp"
+#include "cli/frame/terminal.hpp"
+#include "cli/runs/run_folder.hpp"
+#include "cli/runs/run_files.hpp"
+#include "engine/device/device.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/base/text.hpp"
+#include "engine/config/tuning.hpp"
+#include "ops/audit/step/trace.hpp"
 
 #include <filesystem>
 #include <fstream>

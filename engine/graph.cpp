@@ -3,7 +3,7 @@
 #include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
-#include "engine/write_listener.hpp"
+#include "engine/device/write_listener.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 // post-accumulate hook is given the leaf. Threads: hooks run in the thread that called backward.
 #pragma once
 #include "engine/graph.hpp"
-#include "engine/lock.hpp"
+#include "engine/base/lock.hpp"
 
 #include <mutex>
 

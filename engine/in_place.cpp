@@ -1,7 +1,7 @@
 #include "engine/in_place.hpp"
 
 #include "engine/graph.hpp"
-#include "engine/lock.hpp"
+#include "engine/base/lock.hpp"
 
 #include <algorithm>
 #include <mutex>

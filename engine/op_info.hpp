@@ -2,7 +2,7 @@
 // ledger and audit use nothing else; the typed C++ functions fill the same struct. The engine reads
 // it and knows no op by name. OpInfos are made once at start-up, interned, and never freed.
 #pragma once
-#include "engine/small_vector.hpp"
+#include "engine/base/small_vector.hpp"
 #include "engine/tensor.hpp"
 
 #include <deque>

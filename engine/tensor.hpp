@@ -5,11 +5,11 @@
 // backward through shared leaves) are fine, writes are not: in place, and of what a handle says
 // (set_requires_grad, set_grad, retain_grad, detach_, hooks).
 #pragma once
-#include "engine/device.hpp"
-#include "engine/dtype.hpp"
-#include "engine/error.hpp"
-#include "engine/ref.hpp"
-#include "engine/storage.hpp"
+#include "engine/device/device.hpp"
+#include "engine/abi/dtype.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/ref.hpp"
+#include "engine/device/storage.hpp"
 
 #include <atomic>
 #include <complex>

@@ -1,9 +1,9 @@
 #include "ops/init.hpp"
 
 #include "ops/def/fingerprint.hpp"
-#include "ops/einsum/einsum.hpp"
-#include "ops/registry.hpp"
-#include "ops/contraction.hpp"
+#include "ops/contract/einsum.hpp"
+#include "ops/base/registry.hpp"
+#include "ops/contract/contraction.hpp"
 
 #include <mutex>
 

@@ -1,6 +1,6 @@
 // Steps that can't be captured, and why.
 #pragma once
-#include "engine/wrap/capture.hpp"
+#include "engine/capture/capture.hpp"
 
 #include <doctest/doctest.h>
 #include <functional>

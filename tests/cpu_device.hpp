@@ -1,7 +1,7 @@
 // What the tests of the cpu device share: its openings (every instruction set of this machine, with
 // one thread and with three), arrays in many layouts, calls through the C table, comparisons.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "tests/on_device.hpp"
 #include "tests/texts.hpp"

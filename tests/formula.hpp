@@ -1,9 +1,9 @@
 // Computes a formula as it is printed: "y * (g - sum(g * y, dim=[1], keepdim=true))" with every op
 // called by its name. An oracle for texts that say what was computed.
 #pragma once
-#include "ops/dtypes.hpp"
+#include "ops/base/dtypes.hpp"
 #include "ops/ops.hpp"
-#include "ops/rows/rows.hpp"
+#include "ops/check/rows.hpp"
 
 #include <cctype>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // both orders), calls, the reference's answers. GRADUS_TEST_MODULE=FILE in the environment names
 // another module: the same tests are then that GPU's.
 #pragma once
-#include "engine/device.hpp"
+#include "engine/device/device.hpp"
 #include "tests/cpu_device.hpp"
 #include "tests/sizes.hpp"
 

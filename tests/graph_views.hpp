@@ -1,6 +1,6 @@
 // Graphs that tests of the graph view share.
 #pragma once
-#include "ops/audit/graph_view.hpp"
+#include "ops/audit/step/graph_view.hpp"
 #include "tests/helpers.hpp"
 
 namespace gradus::testing {

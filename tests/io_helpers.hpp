@@ -1,6 +1,6 @@
 // Small helpers for tests of files and messages: a folder that goes away, and the text of an error.
 #pragma once
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <atomic>
 #include <cstdlib>

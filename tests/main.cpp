@@ -1,6 +1,6 @@
 // The test program: registers the ops and the built-in devices once, then runs doctest.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include "engine/device.hpp"
+#include "engine/device/device.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/init.hpp"

@@ -2,7 +2,7 @@
 // reach is copied there, and what was written comes back. Around each piece lie bytes that nobody
 // may touch.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 // pointwise ops, naive loops over indices for the others; never the engine's formula where another
 // one exists. And the bad inputs of each op, with the message that people must see.
 #pragma once
-#include "ops/rows/rows.hpp"
+#include "ops/check/rows.hpp"
 
 #include <complex>
 #include <functional>

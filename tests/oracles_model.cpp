@@ -1,6 +1,6 @@
 // Oracles of contractions (one loop over all labels), indexing, softmax and random numbers.
-#include "engine/philox.hpp"
-#include "ops/rows/check.hpp"
+#include "engine/abi/philox.hpp"
+#include "ops/check/check.hpp"
 #include "tests/oracles.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Oracles of the ops that rearrange, repeat and make tensors, as loops over the
 // indices of the result.
-#include "engine/half.hpp"
+#include "engine/abi/half.hpp"
 #include "tests/oracles.hpp"
 
 #include <algorithm>

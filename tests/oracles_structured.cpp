@@ -1,5 +1,5 @@
 // Oracles of the ops that rearrange and reduce, as loops over the indices of the result.
-#include "engine/half.hpp"
+#include "engine/abi/half.hpp"
 #include "tests/oracles.hpp"
 
 #include <algorithm>

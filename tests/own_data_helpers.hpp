@@ -1,9 +1,9 @@
 // Data as users have it: a table of flowers, a ZIP of arrays, folders of images; drawn from a seed.
 #pragma once
-#include "cli/png.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
-#include "engine/philox.hpp"
+#include "cli/report/png.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/abi/philox.hpp"
 #include "io_helpers.hpp"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "tests/pages_workplace.hpp"
 
-#include "engine/io/npy.hpp"
+#include "engine/files/npy.hpp"
 #include "tests/helpers.hpp"
 #include "tests/own_data_helpers.hpp"
 #include "tests/pages.hpp"

@@ -1,7 +1,7 @@
 // Graphs by a seed: pointwise ops that broadcast, reductions, contractions, views, writes in place,
 // nodes that are used several times; all leaves named.
 #pragma once
-#include "ops/in_place.hpp"
+#include "ops/shape/in_place.hpp"
 #include "tests/helpers.hpp"
 
 #include <random>

@@ -1,8 +1,8 @@
 // The books of backward: right ones balance, on every kind of graph; what is planted is found, by
 // its check, and nothing else.
-#include "cli/one_step.hpp"
+#include "cli/look/one_step.hpp"
 #include "engine/hooks.hpp"
-#include "ops/audit/accounting.hpp"
+#include "ops/audit/step/accounting.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/random_graph.hpp"
 #include "tests/sizes.hpp"

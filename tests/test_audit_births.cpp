@@ -1,7 +1,7 @@
 // Where a NaN was born, forward and backward, why a parameter gets no gradient or zeros alone, and
 // `gradus audit`.
-#include "ops/audit/audit.hpp"
-#include "ops/audit/stepper.hpp"
+#include "ops/audit/judge/audit.hpp"
+#include "ops/audit/step/stepper.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/program_helpers.hpp"

@@ -1,5 +1,5 @@
 // The audit of a graph against another device, one of whose kernels is wrong.
-#include "ops/audit/audit.hpp"
+#include "ops/audit/judge/audit.hpp"
 #include "tests/helpers.hpp"
 
 using namespace gradus;

@@ -1,9 +1,9 @@
 // What the audit says of memory and time: why tensors are saved, what lives when, what a checkpoint
 // saves, costs against peaks; `gradus audit --ledger --cost --html`.
-#include "ops/audit/cost.hpp"
-#include "ops/audit/memory_ledger.hpp"
-#include "ops/checkpoint.hpp"
-#include "ops/func.hpp"
+#include "ops/audit/judge/cost.hpp"
+#include "ops/audit/step/memory_ledger.hpp"
+#include "ops/transforms/checkpoint.hpp"
+#include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"

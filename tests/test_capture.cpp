@@ -1,11 +1,11 @@
 // Captured steps: the same bits as eager ones whatever happens between replays, and a clear no for
 // every step that a replay would get wrong.
 #include "engine/random.hpp"
-#include "engine/wrap/capture.hpp"
-#include "engine/wrap/ledger.hpp"
+#include "engine/capture/capture.hpp"
+#include "engine/capture/ledger.hpp"
 #include "capture_helpers.hpp"
 #include "nn_helpers.hpp"
-#include "ops/checkpoint.hpp"
+#include "ops/transforms/checkpoint.hpp"
 #include "ops/nn/normalization.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "engine/xtensor.hpp"

@@ -2,8 +2,8 @@
 // with the bits of eager; and the slot itself on the reference device, against calls of their own.
 #include "engine/kernel_call.hpp"
 #include "engine/random.hpp"
-#include "engine/wrap/capture.hpp"
-#include "engine/wrap/ledger.hpp"
+#include "engine/capture/capture.hpp"
+#include "engine/capture/ledger.hpp"
 #include "nn_helpers.hpp"
 #include "ops/def/fingerprint.hpp"
 #include "ops/optim/optimizer.hpp"

@@ -1,7 +1,7 @@
 // What a captured step saves: chains instead of single pointwise calls, one arena instead of many
 // buffers, with the bits of eager steps.
-#include "engine/wrap/capture.hpp"
-#include "engine/wrap/replay.hpp"
+#include "engine/capture/capture.hpp"
+#include "engine/capture/replay.hpp"
 #include "nn_helpers.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/optim/optimizer.hpp"

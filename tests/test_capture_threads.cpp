@@ -1,7 +1,7 @@
 // Captures while other threads work: each thread's is its own, and what threads do to one another's
 // tensors in a step is refused.
-#include "engine/wrap/capture.hpp"
-#include "engine/wrap/ledger.hpp"
+#include "engine/capture/capture.hpp"
+#include "engine/capture/ledger.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "tests/capture_helpers.hpp"
 #include "tests/helpers.hpp"

@@ -1,8 +1,8 @@
 // Checkpoints where they meet what runs inside of them: gradients, other checkpoints, the death of
 // tensors, threads. The plain cases are in test_hooks.cpp and test_hook_edges.cpp.
 #include "engine/random.hpp"
-#include "ops/checkpoint.hpp"
-#include "ops/vmap.hpp"
+#include "ops/transforms/checkpoint.hpp"
+#include "ops/transforms/vmap.hpp"
 #include "tests/helpers.hpp"
 #include "tests/lua_helpers.hpp"
 

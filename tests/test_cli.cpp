@@ -1,8 +1,8 @@
 // The program as people and scripts meet it: exit codes, messages with hints, pure JSON on standard
 // output. Runs the built program; knows nothing of its insides.
 #include "gradus_paths.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"

@@ -1,8 +1,8 @@
 // The check of a contraction: a block of it, and random vectors.
-#include "cli/contract_verify.hpp"
-#include "engine/device.hpp"
+#include "cli/contract/contract_verify.hpp"
+#include "engine/device/device.hpp"
 #include "engine/random.hpp"
-#include "ops/einsum/einsum.hpp"
+#include "ops/contract/einsum.hpp"
 #include "tests/sizes.hpp"
 #include "tests/texts.hpp"
 

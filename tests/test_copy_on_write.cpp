@@ -1,8 +1,8 @@
 // Copies that share memory until a write: of whole tensors only. What is small never keeps what is
 // large alive, and no write copies more than it writes; counted in the pool's bytes.
 #include "engine/hooks.hpp"
-#include "engine/wrap/capture.hpp"
-#include "ops/rows/check.hpp"
+#include "engine/capture/capture.hpp"
+#include "ops/check/check.hpp"
 #include "tests/helpers.hpp"
 
 using namespace gradus;

@@ -1,6 +1,6 @@
 // The slots of the cpu device that move memory or number it: copy, fill, gather, scatter_add,
 // random.
-#include "engine/philox.hpp"
+#include "engine/abi/philox.hpp"
 #include "tests/cpu_device.hpp"
 #include "tests/sizes.hpp"
 

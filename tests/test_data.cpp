@@ -2,7 +2,7 @@
 #include "gradus_paths.hpp"
 #include "cli/data/digits.hpp"
 #include "cli/data/idx.hpp"
-#include "engine/io/file.hpp"
+#include "engine/files/file.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/program_helpers.hpp"
 

@@ -1,7 +1,7 @@
 // Depth and life: long chains, wide fans, diamonds; what is saved is read, and counted; threads.
 #include "tests/helpers.hpp"
 
-#include "ops/rows/check.hpp"
+#include "ops/check/check.hpp"
 #include "tests/sizes.hpp"
 
 #include <malloc.h>

@@ -1,6 +1,6 @@
 // Two recorded steps compared: numbers in units of the last place, nodes inserted, removed and
 // changed, and the command.
-#include "ops/audit/diff.hpp"
+#include "ops/audit/step/diff.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 

@@ -2,11 +2,11 @@
 // algebra, forwards and backwards, on every built-in device. Then refusals by their text, views,
 // and the program from files to files.
 #include "gradus_paths.hpp"
-#include "engine/device.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
-#include "engine/io/options.hpp"
-#include "ops/einsum/einsum.hpp"
+#include "engine/device/device.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/config/options.hpp"
+#include "ops/contract/einsum.hpp"
 #include "tests/sizes.hpp"
 
 #include <doctest/doctest.h>

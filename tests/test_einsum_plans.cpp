@@ -1,10 +1,10 @@
 // Plans of einsum against a search over all orders, and against published optima.
 #include "gradus_paths.hpp"
-#include "engine/device.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/options.hpp"
-#include "ops/einsum/einsum.hpp"
-#include "ops/einsum/search.hpp"
+#include "engine/device/device.hpp"
+#include "engine/files/file.hpp"
+#include "engine/config/options.hpp"
+#include "ops/contract/einsum.hpp"
+#include "ops/contract/search.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // Tensor, dtype promotion, pool, copy-on-write, ledger: the engine below the graph.
 #include "tests/helpers.hpp"
 
-#include "engine/wrap/ledger.hpp"
-#include "engine/user_dtype.hpp"
+#include "engine/capture/ledger.hpp"
+#include "engine/abi/user_dtype.hpp"
 #include "engine/xtensor.hpp"
-#include "ops/dtypes.hpp"
+#include "ops/base/dtypes.hpp"
 
 #include <cstdlib>
 

@@ -1,10 +1,10 @@
 // Files that come from anywhere: a trace, a run folder or a config that was found runs no code, is
 // not read beyond what it can be, says where it is wrong, and moves no cursor.
-#include "engine/io/device_config.hpp"
-#include "engine/io/npy.hpp"
-#include "engine/io/safetensors.hpp"
-#include "engine/text.hpp"
-#include "ops/audit/trace.hpp"
+#include "engine/config/device_config.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/files/safetensors.hpp"
+#include "engine/base/text.hpp"
+#include "ops/audit/step/trace.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/texts.hpp"

@@ -1,6 +1,6 @@
 // Functional transforms: values against formulas done by hand, nesting, strict, and every refusal.
-#include "engine/device.hpp"
-#include "ops/func.hpp"
+#include "engine/device/device.hpp"
+#include "ops/transforms/func.hpp"
 #include "tests/helpers.hpp"
 #include "tests/texts.hpp"
 

@@ -1,7 +1,7 @@
 // The GPU modules on a machine without a GPU: they are built, they load, and they say in words what
 // is missing. What a driver would say is said by drivers that pretend (tests/drivers).
-#include "engine/device.hpp"
-#include "engine/io/loader.hpp"
+#include "engine/device/device.hpp"
+#include "engine/config/loader.hpp"
 #include "kernels/gpu/archs.hpp"
 #include "kernels/gpu/errors.hpp"
 #include "tests/emulated_devices.hpp"

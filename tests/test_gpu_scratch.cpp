@@ -1,7 +1,7 @@
 // Memory that a GPU's kernels need beside a call's operands: it is the pool's, so limits and counts
 // hold for it, and a call that does not get it has done nothing.
-#include "engine/wrap/capture.hpp"
-#include "engine/wrap/ledger.hpp"
+#include "engine/capture/capture.hpp"
+#include "engine/capture/ledger.hpp"
 #include "ops/ops.hpp"
 #include "tests/emulated_devices.hpp"
 #include "tests/gpu_libraries.hpp"

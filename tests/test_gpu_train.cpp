@@ -1,6 +1,6 @@
 // Training on a GPU module: the emulator gives the CPU's losses, captured steps and graphs
 // included.
-#include "engine/io/loader.hpp"
+#include "engine/config/loader.hpp"
 #include "gradus_paths.hpp"
 #include "tests/sizes.hpp"
 #include "tests/train_helpers.hpp"

@@ -1,6 +1,6 @@
 // gradcheck: it passes what is right, in both modes and both orders, and finds what is planted.
 #include "engine/random.hpp"
-#include "ops/func.hpp"
+#include "ops/transforms/func.hpp"
 #include "tests/helpers.hpp"
 
 using namespace gradus;

@@ -1,7 +1,7 @@
 // Graphs as data: what is read from a live graph, the backward program, and the writers: text, DOT,
 // JSON, SVG and the page (in a browser: test_graph_view_page.cpp). What needs Graphviz is skipped
 // with a line where it is missing.
-#include "ops/audit/graph_layout.hpp"
+#include "ops/audit/show/graph_layout.hpp"
 
 #include "ops/ops.hpp"
 #include "tests/browser.hpp"

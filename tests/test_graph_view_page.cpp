@@ -1,5 +1,5 @@
 // The page of a graph in headless Chromium; skipped with a line where that is missing.
-#include "ops/audit/graph_view.hpp"
+#include "ops/audit/step/graph_view.hpp"
 
 #include "ops/ops.hpp"
 #include "tests/browser.hpp"

@@ -1,6 +1,6 @@
 // Health of gradients and activations: shares counted by hand, each sign planted and alone, and
 // runs that are looked at and come to the same bits.
-#include "ops/audit/health.hpp"
+#include "ops/audit/judge/health.hpp"
 #include "tests/helpers.hpp"
 #include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"

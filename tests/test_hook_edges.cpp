@@ -2,7 +2,7 @@
 // gradient, no lost state.
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
-#include "ops/checkpoint.hpp"
+#include "ops/transforms/checkpoint.hpp"
 #include "tests/helpers.hpp"
 
 #include <thread>

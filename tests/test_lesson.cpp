@@ -1,8 +1,8 @@
 // `gradus lesson`: every lesson runs, prints what stands at its end, and shows the code that it
 // runs.
-#include "cli/lesson.hpp"
+#include "cli/teach/lesson.hpp"
 
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 #include "tests/alike.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"

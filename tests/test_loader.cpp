@@ -1,10 +1,10 @@
 // Modules: what is refused and with which words; device configs: every way to write one, the order
 // of the sources, and the fallback to the CPU.
 #include "gradus_paths.hpp"
-#include "engine/device.hpp"
-#include "engine/io/device_config.hpp"
-#include "engine/io/file.hpp"
-#include "engine/io/loader.hpp"
+#include "engine/device/device.hpp"
+#include "engine/config/device_config.hpp"
+#include "engine/files/file.hpp"
+#include "engine/config/loader.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/texts.hpp"
 

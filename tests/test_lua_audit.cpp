@@ -1,6 +1,6 @@
 // gradus.audit in scripts, and scripts as the target of commands that look at one step.
-#include "cli/one_step.hpp"
-#include "ops/audit/audit.hpp"
+#include "cli/look/one_step.hpp"
+#include "ops/audit/judge/audit.hpp"
 #include "ops/ops.hpp"
 #include "tests/lua_helpers.hpp"
 #include "tests/program_helpers.hpp"

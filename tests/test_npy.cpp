@@ -1,7 +1,7 @@
 // .npy files: round trips of every dtype, files as NumPy writes them byte for byte, and everything
 // that can be wrong with one.
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
 #include "tests/io_helpers.hpp"
 
 #include <cstring>

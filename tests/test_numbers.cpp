@@ -2,7 +2,7 @@
 // cannot hold, masks of the first axes, NaN and infinity in values and slopes of both orders, and
 // shapes that PyTorch takes. Expected numbers are PyTorch 2.15's unless SEMANTICS.md says
 // otherwise.
-#include "ops/func.hpp"
+#include "ops/transforms/func.hpp"
 #include "tests/helpers.hpp"
 #include "tests/not_finite.hpp"
 

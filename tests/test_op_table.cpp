@@ -1,11 +1,11 @@
-// The op table: every row of ops/rows/ in every mode, on every device that is here. Authors of ops
+// The op table: every row of ops/check/ in every mode, on every device that is here. Authors of ops
 // write none of this: a row, and an oracle of their op's value.
 #include "gradus_paths.hpp"
-#include "engine/device.hpp"
-#include "engine/io/loader.hpp"
+#include "engine/device/device.hpp"
+#include "engine/config/loader.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
-#include "ops/rows/check.hpp"
+#include "ops/check/check.hpp"
 #include "tests/oracles.hpp"
 #include "tests/sizes.hpp"
 

@@ -1,10 +1,10 @@
 // `gradus ops NAME`: the example of every op, its call as a script and as a command, its page; and
 // literals, by which a command holds its numbers.
 #include "bindings/lua/script.hpp"
-#include "cli/literal.hpp"
-#include "cli/op_example.hpp"
-#include "cli/ops_list.hpp"
-#include "ops/rows/check.hpp"
+#include "cli/frame/literal.hpp"
+#include "cli/ops/op_example.hpp"
+#include "cli/ops/ops_list.hpp"
+#include "ops/check/check.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/sizes.hpp"

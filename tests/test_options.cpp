@@ -1,6 +1,6 @@
 // The option table: messages, defaults, unions, the schema, and the layers of a config.
-#include "engine/io/layered.hpp"
-#include "engine/io/options.hpp"
+#include "engine/config/layered.hpp"
+#include "engine/config/options.hpp"
 #include "tests/io_helpers.hpp"
 
 #include <doctest/doctest.h>

@@ -1,9 +1,9 @@
 // Gradients by paths: against sums that are known, against all paths one by one; what passes
 // through edges is kept at every node; nodes in words; the command.
-#include "cli/one_step.hpp"
+#include "cli/look/one_step.hpp"
 #include "engine/hooks.hpp"
-#include "ops/audit/explain.hpp"
-#include "ops/audit/paths.hpp"
+#include "ops/audit/judge/explain.hpp"
+#include "ops/audit/judge/paths.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/random_graph.hpp"
 #include "tests/sizes.hpp"

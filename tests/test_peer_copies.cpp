@@ -1,5 +1,5 @@
 // to_device between devices of one table: past the host, bit for bit, in any layout.
-#include "engine/wrap/capture.hpp"
+#include "engine/capture/capture.hpp"
 #include "tests/emulated_devices.hpp"
 #include "tests/helpers.hpp"
 

@@ -1,10 +1,10 @@
 // The caching pool over memory that is only counted: reuse of large blocks, the bound of what is
 // kept, and statistics that are exact; then on the host's memory, as the system sees it.
-#include "engine/device.hpp"
-#include "engine/error.hpp"
-#include "engine/io/device_config.hpp"
+#include "engine/device/device.hpp"
+#include "engine/base/error.hpp"
+#include "engine/config/device_config.hpp"
 #include "engine/graph.hpp"
-#include "engine/wrap/capture.hpp"
+#include "engine/capture/capture.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"

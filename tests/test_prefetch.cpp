@@ -1,12 +1,12 @@
 // Batches that are sent while the device works: uploads on a stream of their own, and training with
 // them, which must give the bits of training without.
-#include "cli/trainer.hpp"
-#include "engine/wrap/upload.hpp"
+#include "cli/train/trainer.hpp"
+#include "engine/capture/upload.hpp"
 #include "tests/emulated_devices.hpp"
 #include "tests/helpers.hpp"
 #include "tests/train_helpers.hpp"
 
-#include "engine/io/loader.hpp"
+#include "engine/config/loader.hpp"
 
 #include <atomic>
 

@@ -1,8 +1,8 @@
 // A NaN in training is traced to its step, node and element; the step's file shows it again, and
 // shrinks.
-#include "engine/io/safetensors.hpp"
-#include "ops/audit/diff.hpp"
-#include "ops/audit/trace.hpp"
+#include "engine/files/safetensors.hpp"
+#include "ops/audit/step/diff.hpp"
+#include "ops/audit/step/trace.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/train_helpers.hpp"

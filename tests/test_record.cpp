@@ -1,10 +1,10 @@
 // What `gradus check --record` writes: every op, all kinds of case, random cases that differ from
 // the row's, numbers that are the op's own. tests/compare_torch.py holds it against PyTorch.
 #include "gradus_paths.hpp"
-#include "engine/io/options.hpp"
+#include "engine/config/options.hpp"
 #include "ops/ops.hpp"
-#include "ops/rows/record.hpp"
-#include "ops/rows/rows.hpp"
+#include "ops/check/record.hpp"
+#include "ops/check/rows.hpp"
 #include "tests/io_helpers.hpp"
 #include "tests/sizes.hpp"
 

@@ -1,8 +1,8 @@
 // The reference device through its C table: each slot on cases small enough to be computed by hand,
 // every shape of view, and the texts of refusals. What agrees with what over all ops and dtypes is
 // the business of the op table's tests.
-#include "engine/dtype.hpp"
-#include "engine/philox.hpp"
+#include "engine/abi/dtype.hpp"
+#include "engine/abi/philox.hpp"
 #include "kernels/reference/reference.hpp"
 #include "ops/def/statements.hpp"
 #include "tests/not_finite.hpp"

@@ -2,7 +2,7 @@
 #include "tests/program_helpers.hpp"
 #include "tests/texts.hpp"
 
-#include "engine/io/npy.hpp"
+#include "engine/files/npy.hpp"
 #include "tests/helpers.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // What a training run shows: charts as SVG, PNG images, report.html of finished, resumed,
 // interrupted and failed runs, and the page in a browser where chromium is there.
-#include "cli/curves.hpp"
-#include "cli/png.hpp"
-#include "cli/report.hpp"
+#include "cli/report/curves.hpp"
+#include "cli/report/png.hpp"
+#include "cli/report/report.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/texts.hpp"
 #include "tests/train_helpers.hpp"

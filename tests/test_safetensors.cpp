@@ -1,6 +1,6 @@
 // .safetensors: byte-reproducible writing, and a reader that trusts nothing.
-#include "engine/io/file.hpp"
-#include "engine/io/safetensors.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/safetensors.hpp"
 #include "tests/io_helpers.hpp"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Users' number types as dtypes: integers modulo a prime and exact fractions through pointwise ops,
 // views, reductions, contractions and indexing, with gradients; equality is ==, never near.
 #include "kernels/reference/exact.hpp"
-#include "ops/einsum/einsum.hpp"
-#include "ops/rows/exact.hpp"
+#include "ops/contract/einsum.hpp"
+#include "ops/check/exact.hpp"
 #include "tests/helpers.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Limits, kinks and specials of the statements in statements_functions.hpp and
 // statements_steps.hpp; functions of our own against numbers of mpmath; rests and tests on every
 // dtype, through the ops.
-#include "engine/device.hpp"
+#include "engine/device/device.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers.hpp"
 #include "tests/statement_limits.hpp"

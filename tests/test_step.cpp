@@ -1,9 +1,9 @@
 // Stepping through backward: the bits of grad() at the end, whatever was looked at on the way; back
 // and on again, breakpoints, cotangents set by hand; the command.
-#include "cli/one_step.hpp"
+#include "cli/look/one_step.hpp"
 #include "engine/hooks.hpp"
-#include "ops/audit/stepper.hpp"
-#include "ops/checkpoint.hpp"
+#include "ops/audit/step/stepper.hpp"
+#include "ops/transforms/checkpoint.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/random_graph.hpp"
 #include "tests/sizes.hpp"

@@ -1,8 +1,8 @@
 // What people see: lines folded to the width of a terminal, colours, Ctrl-C, and what a pipe gets.
-#include "cli/terminal.hpp"
+#include "cli/frame/terminal.hpp"
 
-#include "cli/progress.hpp"
-#include "cli/trouble.hpp"
+#include "cli/frame/progress.hpp"
+#include "cli/train/trouble.hpp"
 #include "tests/pseudo_terminal.hpp"
 #include "tests/sizes.hpp"
 #include "tests/texts.hpp"

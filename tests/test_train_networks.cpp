@@ -1,8 +1,8 @@
 // What a network's config can say, beyond the small perceptron of test_train.cpp: layers by name,
 // optimisers, schedules, losses, sequences; batch statistics that are kept like parameters.
 #include "cli/data/copy.hpp"
-#include "cli/experiment.hpp"
-#include "engine/io/safetensors.hpp"
+#include "cli/runs/experiment.hpp"
+#include "engine/files/safetensors.hpp"
 #include "gradus_paths.hpp"
 #include "ops/nn/layers.hpp"
 #include "train_helpers.hpp"

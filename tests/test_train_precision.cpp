@@ -1,7 +1,7 @@
 // Training runs in mixed precision: as right as in f32, captured or not, resumed or not, and what
 // is said of overflows.
-#include "cli/experiment.hpp"
-#include "engine/io/safetensors.hpp"
+#include "cli/runs/experiment.hpp"
+#include "engine/files/safetensors.hpp"
 #include "tests/sizes.hpp"
 #include "train_helpers.hpp"
 

@@ -2,8 +2,8 @@
 // tune` on the emulator: what it finds is used, kept with a run, and gives a resumed run the same
 // bits.
 #include "cli/tune.hpp"
-#include "engine/io/loader.hpp"
-#include "engine/wrap/tuning.hpp"
+#include "engine/config/loader.hpp"
+#include "engine/config/tuning.hpp"
 #include "ops/ops.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/train_helpers.hpp"

@@ -2,12 +2,12 @@
 // built-in ops do, and what is missing or wrong in them is said in words. Libraries of ops as the
 // program loads them.
 #include "gradus_paths.hpp"
-#include "ops/rows/check.hpp"
-#include "ops/user.hpp"
+#include "ops/check/check.hpp"
+#include "ops/check/user.hpp"
 #include "tests/helpers.hpp"
 #include "tests/io_helpers.hpp"
 
-#include "engine/io/npy.hpp"
+#include "engine/files/npy.hpp"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,9 +1,9 @@
 // Checksums: no flipped bit of a checkpoint goes unnoticed, and `gradus verify` finds what is
 // damaged.
-#include "cli/run_folder.hpp"
+#include "cli/runs/run_folder.hpp"
 #include "cli/verify.hpp"
-#include "engine/io/npy.hpp"
-#include "engine/io/safetensors.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/files/safetensors.hpp"
 #include "tests/program_helpers.hpp"
 #include "tests/texts.hpp"
 #include "tests/train_helpers.hpp"

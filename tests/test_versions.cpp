@@ -1,8 +1,8 @@
 // The log of writes in place: who, where, which versions, which saved copies became stale; and what
 // the engine's message says under a log.
 #include "engine/hooks.hpp"
-#include "ops/audit/versions.hpp"
-#include "ops/in_place.hpp"
+#include "ops/audit/judge/versions.hpp"
+#include "ops/shape/in_place.hpp"
 #include "tests/helpers.hpp"
 #include "tests/program_helpers.hpp"
 

@@ -1,12 +1,12 @@
 // Derivatives as formulas: read off what runs, for every op that is no statement, and computed as
 // they are written.
-#include "ops/audit/vjp_text.hpp"
+#include "ops/audit/watch/vjp_text.hpp"
 
-#include "cli/op_example.hpp"
+#include "cli/ops/op_example.hpp"
 #include "engine/random.hpp"
-#include "ops/audit/watch.hpp"
-#include "ops/rows/check.hpp"
-#include "ops/sampling.hpp"
+#include "ops/audit/watch/watch.hpp"
+#include "ops/check/check.hpp"
+#include "ops/random/sampling.hpp"
 #include "tests/formula.hpp"
 #include "tests/helpers.hpp"
 #include "tests/sizes.hpp"

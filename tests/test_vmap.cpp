@@ -1,10 +1,10 @@
 // vmap: every op of the op list over each choice of its operands against the loop over examples, by
 // the rows of the op table; then what people write, nested and differentiated, and what is refused.
-#include "engine/device.hpp"
+#include "engine/device/device.hpp"
 #include "engine/random.hpp"
 #include "ops/ops.hpp"
-#include "ops/rows/check.hpp"
-#include "ops/func.hpp"
+#include "ops/check/check.hpp"
+#include "ops/transforms/func.hpp"
 #include "tests/helpers.hpp"
 #include "tests/texts.hpp"
 

@@ -1,8 +1,8 @@
 // Training runs for tests: their events, their metrics, and an interrupt at a given place.
 #pragma once
-#include "cli/run_files.hpp"
-#include "cli/train.hpp"
-#include "engine/io/file.hpp"
+#include "cli/runs/run_files.hpp"
+#include "cli/train/train.hpp"
+#include "engine/files/file.hpp"
 #include "io_helpers.hpp"
 #include "tests/sizes.hpp"
 

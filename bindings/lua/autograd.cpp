@@ -1,8 +1,8 @@
 // Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.checkpoint,
 // gradus.no_grad, and the functional transforms in gradus.func.
 #include "bindings/lua/options.hpp"
-#include "ops/checkpoint.hpp"
-#include "ops/func.hpp"
+#include "ops/transforms/checkpoint.hpp"
+#include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::lua {

@@ -2,10 +2,10 @@
 // their order or by name in a last table: gradus.sum(x, {dim = {1, 2}, keepdim = true}).
 // Attributes that are axes count from 1; all other numbers are as in C++.
 #include "bindings/lua/state.hpp"
-#include "ops/dtypes.hpp"
-#include "ops/in_place.hpp"
-#include "ops/pointwise_calls.hpp"
-#include "ops/rows/rows.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/shape/in_place.hpp"
+#include "ops/pointwise/pointwise_calls.hpp"
+#include "ops/check/rows.hpp"
 
 #include <algorithm>
 #include <map>

@@ -5,9 +5,9 @@
 // = false. Gives the op as a function; gradus.NAME and x:NAME() are it too.
 #include "bindings/lua/options.hpp"
 #include "engine/graph.hpp"
-#include "ops/func.hpp"
+#include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
-#include "ops/user.hpp"
+#include "ops/check/user.hpp"
 
 #include <mutex>
 

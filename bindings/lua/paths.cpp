@@ -1,6 +1,6 @@
 #include "bindings/lua/paths.hpp"
 
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <algorithm>
 #include <filesystem>

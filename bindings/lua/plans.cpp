@@ -1,8 +1,8 @@
 // gradus.einsum_plan("ij,jk,kl->il", a, b, c [, options]): in which order an einsum is contracted
 // and what that costs. The plan prints itself, and runs with any tensors of these shapes.
 #include "bindings/lua/options.hpp"
-#include "ops/dtypes.hpp"
-#include "ops/einsum/einsum.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/contract/einsum.hpp"
 
 #include <cstdio>
 

@@ -2,7 +2,7 @@
 // neither files, nor programs, nor bytecode, nor runs where no limit reaches.
 #include "bindings/lua/script_state.hpp"
 #include "bindings/lua/words.hpp"
-#include "engine/io/file.hpp"
+#include "engine/files/file.hpp"
 
 #include <algorithm>
 #include <iostream>

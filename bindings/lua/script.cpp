@@ -1,7 +1,7 @@
 // The state: limits, errors, running. What a script may call is in sandbox.cpp.
 #include "bindings/lua/script_state.hpp"
 #include "bindings/lua/words.hpp"
-#include "ops/audit/graph_view.hpp"
+#include "ops/audit/step/graph_view.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,9 +7,9 @@
 #pragma once
 #include "bindings/heap/heap.hpp"
 #include "bindings/lua/script.hpp"
-#include "engine/device.hpp"
+#include "engine/device/device.hpp"
 #include "engine/graph.hpp"
-#include "ops/dtypes.hpp"
+#include "ops/base/dtypes.hpp"
 
 #include <atomic>
 #include <chrono>

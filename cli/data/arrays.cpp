@@ -1,8 +1,8 @@
 // Arrays as samples: the first axis counts them.
 #include "cli/data/npz.hpp"
 #include "cli/data/own.hpp"
-#include "engine/half.hpp"
-#include "engine/io/npy.hpp"
+#include "engine/abi/half.hpp"
+#include "engine/files/npy.hpp"
 
 #include <cmath>
 

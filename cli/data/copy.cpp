@@ -1,8 +1,8 @@
 // Symbols from Philox, four to a block of its words.
 #include "cli/data/copy.hpp"
 
-#include "engine/error.hpp"
-#include "engine/philox.hpp"
+#include "engine/base/error.hpp"
+#include "engine/abi/philox.hpp"
 
 namespace gradus::cli {
 

@@ -1,7 +1,7 @@
 // Counts and names.
 #include "cli/data/dataset.hpp"
 
-#include "engine/io/file.hpp"
+#include "engine/files/file.hpp"
 
 #include <algorithm>
 #include <functional>

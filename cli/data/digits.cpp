@@ -2,8 +2,8 @@
 // and moves them, measures each pixel's distance to the nearest stroke, and turns that into ink.
 #include "cli/data/digits.hpp"
 
-#include "engine/error.hpp"
-#include "engine/philox.hpp"
+#include "engine/base/error.hpp"
+#include "engine/abi/philox.hpp"
 
 #include <algorithm>
 #include <array>

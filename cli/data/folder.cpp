@@ -1,6 +1,6 @@
 #include "cli/data/folder.hpp"
 
-#include "engine/io/file.hpp"
+#include "engine/files/file.hpp"
 
 #include <cstdlib>
 #include <sys/stat.h>

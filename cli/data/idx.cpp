@@ -1,8 +1,8 @@
 // Reading and checking IDX files.
 #include "cli/data/idx.hpp"
 
-#include "engine/error.hpp"
-#include "engine/io/file.hpp"
+#include "engine/base/error.hpp"
+#include "engine/files/file.hpp"
 
 #include <cstring>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 #include "cli/data/image.hpp"
 
-#include "engine/error.hpp"
-#include "engine/io/file.hpp"
+#include "engine/base/error.hpp"
+#include "engine/files/file.hpp"
 
 #ifdef GRADUS_PNG
 #include <png.h>

@@ -1,9 +1,9 @@
 // A folder of images by class.
 #include "cli/data/image.hpp"
 #include "cli/data/own.hpp"
-#include "engine/error.hpp"
-#include "engine/io/file.hpp"
-#include "engine/text.hpp"
+#include "engine/base/error.hpp"
+#include "engine/files/file.hpp"
+#include "engine/base/text.hpp"
 
 #include <algorithm>
 #include <filesystem>

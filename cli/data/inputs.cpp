@@ -1,8 +1,8 @@
 // A file of samples whose targets nobody has to know.
 #include "cli/data/npz.hpp"
 #include "cli/data/own.hpp"
-#include "engine/error.hpp"
-#include "engine/io/npy.hpp"
+#include "engine/base/error.hpp"
+#include "engine/files/npy.hpp"
 
 #include <algorithm>
 #include <numeric>

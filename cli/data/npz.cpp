@@ -1,7 +1,7 @@
 #include "cli/data/npz.hpp"
 
-#include "engine/io/file.hpp"
-#include "engine/io/npy.hpp"
+#include "engine/files/file.hpp"
+#include "engine/files/npy.hpp"
 
 #include <fstream>
 #include <memory>

@@ -1,8 +1,8 @@
 // From what files give to what a network learns from: classes, split, scaling.
 #include "cli/data/own.hpp"
 
-#include "engine/error.hpp"
-#include "engine/philox.hpp"
+#include "engine/base/error.hpp"
+#include "engine/abi/philox.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Rows of a table as samples: a column is told, the others come in.
 #include "cli/data/own.hpp"
 #include "cli/data/table.hpp"
-#include "engine/error.hpp"
+#include "engine/base/error.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,8 +1,8 @@
 #include "cli/data/table.hpp"
 
-#include "engine/error.hpp"
-#include "engine/io/file.hpp"
-#include "engine/text.hpp"
+#include "engine/base/error.hpp"
+#include "engine/files/file.hpp"
+#include "engine/base/text.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 // its contract becomes a status with a text. Statuses only, no exceptions; compiled once per
 // instruction set as well, so no std types.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "kernels/cpu/runtime.hpp"
 
 #include <stdarg.h>

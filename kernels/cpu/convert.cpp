@@ -2,7 +2,7 @@
 //   complex -> real    the real part             x -> bool      x != 0 (NaN is true)
 //   float -> integer   towards zero; beyond the range its nearest end, NaN gives 0
 //   integer -> integer modulo 2^bits             x -> f16, bf16 rounded once, to nearest even
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "kernels/cpu/slots.hpp"
 
 #include <limits>

@@ -1,7 +1,7 @@
 // The cpu device: host memory, its own thread pool, kernels for several instruction sets chosen
 // when the device is opened. All else is behind the C table.
 #pragma once
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 namespace gradus::cpu {
 

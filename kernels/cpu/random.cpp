@@ -1,8 +1,8 @@
-// The slot random: element i is a function of seed and position alone (engine/philox.hpp), so any
-// cut into tasks gives the same numbers. Scaled in f64 and rounded once to the dtype (16 bits:
+// The slot random: element i is a function of seed and position alone (engine/abi/philox.hpp), so
+// any cut into tasks gives the same numbers. Scaled in f64 and rounded once to the dtype (16 bits:
 // through f32): uniform low + (high - low) u with the u of the dtype's width, normal mean + std z,
 // bernoulli u < p with the 53-bit u.
-#include "engine/philox.hpp"
+#include "engine/abi/philox.hpp"
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
 

@@ -2,7 +2,7 @@
 // through which code of different instruction sets meets. Plain data only: objects that are
 // compiled with different -m flags include this header and must share nothing inline.
 #pragma once
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 namespace gradus::cpu {
 

@@ -1,5 +1,5 @@
 // Slots that are compiled once, with baseline flags: what moves memory or is bound by it.
-// Contracts: engine/kernel_table.h. All check their calls and never throw.
+// Contracts: engine/abi/kernel_table.h. All check their calls and never throw.
 #pragma once
 #include "kernels/cpu/runtime.hpp"
 

@@ -1,7 +1,7 @@
 // Call: a gd_call whose every access is checked, so that a slot is written as plain work and a call
 // that breaks its contract becomes a status with a text. Host side only.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 
 namespace gradus::gpu {
 

@@ -1,6 +1,6 @@
 // What the error numbers of CUDA's and HIP's run-time libraries mean. Host side only.
 #pragma once
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 namespace gradus::gpu {
 

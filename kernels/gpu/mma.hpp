@@ -14,7 +14,7 @@
 // copy_async: 16 bytes from global to shared memory, which are there after the thread's next
 // wait_copies() and, for others, the barrier behind it.
 #pragma once
-#include "engine/half.hpp"
+#include "engine/abi/half.hpp"
 #include "kernels/gpu/vendor.hpp"
 
 #if !defined(__HIP_PLATFORM_AMD__)

@@ -1,6 +1,6 @@
 // random: Philox's number n for element n, scaled in f64 with one rounding to the output's dtype
 // (16 bits: to f32, then to them). The same bits as every device's.
-#include "engine/philox.hpp"
+#include "engine/abi/philox.hpp"
 #include "kernels/gpu/walk.hpp"
 
 namespace gradus::gpu {

@@ -3,7 +3,7 @@
 //   float -> integer   towards zero; beyond the range the nearest end of it, NaN gives 0
 //   integer -> integer modulo 2^bits                x -> f16, bf16 rounded once, to nearest even
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "kernels/gpu/vendor.hpp"
 
 #include <type_traits>

@@ -5,7 +5,7 @@
 //   integer -> integer modulo 2^bits                x -> f16, bf16 rounded once, to nearest even
 // It must not know views.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 
 namespace gradus::reference {
 

@@ -1,5 +1,5 @@
 // copy, fill, random: slots without a statement.
-#include "engine/philox.hpp"
+#include "engine/abi/philox.hpp"
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/user.hpp"
 

@@ -3,7 +3,7 @@
 // every view in row-major order; each consecutive run of elements is one line of work.
 // It must not know xtensor, which costs seconds of compile time: that is views.hpp.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 
 #include <string>
 #include <vector>

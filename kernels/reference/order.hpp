@@ -3,7 +3,7 @@
 // An oracle should be more exact than what it judges: sums and products of f16, bf16 and f32 run in
 // f64, those of c64 in c128, those of integers in i64 modulo 2^64; the result is rounded once.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 
 namespace gradus::reference {
 

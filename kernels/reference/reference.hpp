@@ -2,7 +2,7 @@
 // devices are measured against, and a device that needs nothing. It knows the kernel table, the
 // element types and the statements, but no Tensor and no graph.
 #pragma once
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 namespace gradus::reference {
 

@@ -2,7 +2,7 @@
 // computing dtype. The formulas stay in ops/def; here they only meet float, double, complex, the
 // integers and bool. pointwise.cpp, which calls these, knows no statement.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "ops/def/statement.hpp"
 
 namespace gradus::reference {

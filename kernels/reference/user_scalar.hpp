@@ -8,7 +8,7 @@
 // Such tensors live on the reference device; they mix with themselves and whole numbers, and have
 // gradients.
 #pragma once
-#include "engine/user_dtype.hpp"
+#include "engine/abi/user_dtype.hpp"
 #include "kernels/reference/row_of.hpp"
 #include "kernels/reference/user.hpp"
 

@@ -1,5 +1,5 @@
 // How a statement is read with Expr into its StatementText: formula, slopes, what they need saved.
-// fingerprint.cpp does it for the built-in statements, ops/user.hpp for a user's.
+// fingerprint.cpp does it for the built-in statements, ops/check/user.hpp for a user's.
 #pragma once
 #include "ops/def/expr.hpp"
 #include "ops/def/fingerprint.hpp"

@@ -16,7 +16,7 @@
 // the order of declaration. They are constants to autograd.
 // Letters: x, a, b operands, y the value, m a mask. Plain header: kernels include it.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "ops/def/words.hpp"
 
 #include <string.h>

@@ -13,8 +13,8 @@
 // Scalar readers stand in words_scalar.hpp, symbols in expr.hpp, dual numbers in dual.hpp.
 // Plain header: kernels include it.
 #pragma once
-#include "engine/complex.hpp"
-#include "engine/hd.hpp"
+#include "engine/abi/complex.hpp"
+#include "engine/abi/hd.hpp"
 
 namespace gradus {
 

@@ -3,7 +3,7 @@
 // side), relative error of a few units in the last place of the larger part, no overflow on the way
 // to a number that fits. Included by words_scalar.hpp. Plain header: kernels include it.
 #pragma once
-#include "engine/complex.hpp"
+#include "engine/abi/complex.hpp"
 #include "ops/def/words.hpp"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Functions that libm lacks or that its C++ form gets wrong: in double, to some units in the last
 // place, without loops whose length depends on the argument. Plain header: kernels include it.
 #pragma once
-#include "engine/hd.hpp"
+#include "engine/abi/hd.hpp"
 
 #include <cmath>
 

@@ -2,12 +2,12 @@
 #include "ops/nn/attention.hpp"
 
 #include "ops/nn/layers.hpp"
-#include "ops/contraction.hpp"
-#include "ops/ints.hpp"
-#include "ops/memory.hpp"
-#include "ops/sampling.hpp"
-#include "ops/views.hpp"
-#include "ops/norms.hpp"
+#include "ops/contract/contraction.hpp"
+#include "ops/base/ints.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/random/sampling.hpp"
+#include "ops/shape/views.hpp"
+#include "ops/reduce/norms.hpp"
 
 #include <cmath>
 

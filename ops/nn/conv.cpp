@@ -1,9 +1,9 @@
-// Convolution layers over ops/windows.hpp.
+// Convolution layers over ops/conv/windows.hpp.
 #include "ops/nn/conv.hpp"
 
 #include "ops/nn/layers.hpp"
-#include "ops/memory.hpp"
-#include "ops/sampling.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/random/sampling.hpp"
 
 namespace gradus::nn {
 

@@ -1,7 +1,7 @@
 // Convolution with weights of its own. Pooling has none: it is an OpLayer.
 #pragma once
 #include "ops/nn/module.hpp"
-#include "ops/windows.hpp"
+#include "ops/conv/windows.hpp"
 
 namespace gradus::nn {
 

@@ -1,12 +1,12 @@
 // Layers over ops.hpp.
 #include "ops/nn/layers.hpp"
-#include "ops/contraction.hpp"
-#include "ops/indexing.hpp"
-#include "ops/ints.hpp"
-#include "ops/memory.hpp"
-#include "ops/pointwise.hpp"
-#include "ops/sampling.hpp"
-#include "ops/views.hpp"
+#include "ops/contract/contraction.hpp"
+#include "ops/index/indexing.hpp"
+#include "ops/base/ints.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/random/sampling.hpp"
+#include "ops/shape/views.hpp"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 // seed fixes a network.
 #pragma once
 #include "ops/nn/module.hpp"
-#include "ops/sampling.hpp"
+#include "ops/random/sampling.hpp"
 
 namespace gradus::nn {
 

@@ -1,10 +1,10 @@
 // Losses and counts over ops.hpp.
 #include "ops/nn/loss.hpp"
-#include "ops/losses.hpp"
-#include "ops/memory.hpp"
-#include "ops/pointwise.hpp"
-#include "ops/reductions.hpp"
-#include "ops/views.hpp"
+#include "ops/loss/losses.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/reduce/reductions.hpp"
+#include "ops/shape/views.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,10 +1,10 @@
 // Containers and the loading of named tensors.
 #include "ops/nn/module.hpp"
 
-#include "ops/checkpoint.hpp"
-#include "ops/dtypes.hpp"
-#include "ops/memory.hpp"
-#include "ops/pointwise.hpp"
+#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
 
 #include <algorithm>
 

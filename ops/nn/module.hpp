@@ -5,7 +5,7 @@
 // ("layers.0.weight"), as files store them.
 #pragma once
 #include "engine/graph.hpp"
-#include "ops/memory.hpp"
+#include "ops/shape/memory.hpp"
 
 #include <memory>
 #include <optional>
@@ -93,7 +93,7 @@ class Residual : public Module {
 };
 
 // f(x) that keeps x alone for backward, and runs f again when that asks for more
-// (ops/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
+// (ops/transforms/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
 // Error(value) for layers with buffers, which would move twice.
 class Checkpoint : public Module {
  public:

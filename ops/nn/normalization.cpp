@@ -1,11 +1,11 @@
-// Normalisation layers over ops/norms.hpp.
+// Normalisation layers over ops/reduce/norms.hpp.
 #include "ops/nn/normalization.hpp"
 
 #include "ops/nn/layers.hpp"
-#include "ops/ints.hpp"
-#include "ops/memory.hpp"
-#include "ops/sampling.hpp"
-#include "ops/norms.hpp"
+#include "ops/base/ints.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/random/sampling.hpp"
+#include "ops/reduce/norms.hpp"
 
 namespace gradus::nn {
 

@@ -1,5 +1,5 @@
-// Normalisation layers: the functions of ops/norms.hpp with their scale and shift as parameters,
-// which start as 1 and 0, and for batch_norm the running statistics as buffers.
+// Normalisation layers: the functions of ops/reduce/norms.hpp with their scale and shift as
+// parameters, which start as 1 and 0, and for batch_norm the running statistics as buffers.
 #pragma once
 #include "ops/nn/module.hpp"
 

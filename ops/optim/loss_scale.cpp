@@ -1,9 +1,9 @@
 // The scale, and what is done after good and bad steps.
 #include "ops/optim/loss_scale.hpp"
-#include "ops/memory.hpp"
-#include "ops/pointwise.hpp"
-#include "ops/views.hpp"
-#include "ops/reductions.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/shape/views.hpp"
+#include "ops/reduce/reductions.hpp"
 
 #include <cmath>
 

@@ -2,9 +2,9 @@
 #include "ops/optim/optimizer.hpp"
 
 #include "engine/kernel_call.hpp"
-#include "ops/memory.hpp"
-#include "ops/pointwise.hpp"
-#include "ops/reductions.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/reduce/reductions.hpp"
 
 #include <cmath>
 #include <set>

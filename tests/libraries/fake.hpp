@@ -1,7 +1,7 @@
 // What the fakes of vendors' libraries share: numbers of any type, objects that know whether they
 // were destroyed, and what a test may ask and order through the exported `gradus_fake`.
 #pragma once
-#include "engine/dtype.hpp"
+#include "engine/abi/dtype.hpp"
 #include "kernels/gpu/libraries/types.hpp"
 
 #include <complex>

@@ -1,6 +1,6 @@
 /* A module whose table lacks the entry that GRADUS_TEST_ENTRY names, with statements of the hash
  * GRADUS_TEST_STATEMENTS. */
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 #include <stddef.h>
 #include <stdlib.h>

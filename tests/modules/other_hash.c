@@ -1,5 +1,5 @@
 /* A module that was built from other formulas. */
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 static const char* text(int32_t id) {
   (void)id;

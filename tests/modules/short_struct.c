@@ -1,5 +1,5 @@
 /* A module whose table ends before the fields that this program needs. */
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 const gd_table* gradus_device_module(uint32_t host_major, uint32_t host_minor);
 const gd_table* gradus_device_module(uint32_t host_major, uint32_t host_minor) {

@@ -2,7 +2,7 @@
 // one whose derivative is wrong, for `gradus check` to find. Built without linking anything of
 // gradus.
 #include "ops/ops.hpp"
-#include "ops/user.hpp"
+#include "ops/check/user.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // ... one after the other, the lanes are joined in a tree, and the spans in a tree. So the order
 // depends on the length alone, and an f32 sum errs like log n, not like n.
 #pragma once
-#include "engine/complex.hpp"
+#include "engine/abi/complex.hpp"
 
 #include <stdint.h>
 

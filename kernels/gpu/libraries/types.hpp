@@ -1,6 +1,6 @@
 // What cuBLASLt, cuTENSOR and hipTensor have in common: numbers of types and of statuses.
 #pragma once
-#include "engine/kernel_table.h"
+#include "engine/abi/kernel_table.h"
 
 namespace gradus::gpu {
 

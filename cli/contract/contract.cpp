@@ -1,0 +1,469 @@
+// The command `contract`: options over environment over config, operands from files or drawn, the
+// contraction timed, its gradients, the report.
+#include "cli/contract/contract.hpp"
+
+#include "cli/contract/contract_verify.hpp"
+#include "cli/frame/parse.hpp"
+#include "cli/frame/progress.hpp"
+#include "cli/frame/redirection.hpp"
+#include "cli/frame/session.hpp"
+#include "cli/frame/terminal.hpp"
+#include "engine/files/npy.hpp"
+#include "engine/config/layered.hpp"
+#include "engine/random.hpp"
+#include "ops/base/dtypes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace gradus::cli {
+
+namespace {
+
+constexpr const char* kOp = "contract";
+constexpr int64_t kMostPrinted = 1000;  // elements of a value on the screen
+constexpr size_t kMostSteps = 40;       // lines of a plan on the screen
+
+// ---- options
+
+// "a=3,b=4" as an object.
+Json sizes_json(const std::string& text) {
+  Json sizes = Json::object();
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    const size_t equals = item.find('=');
+    int64_t n = 0;
+    const char* last = item.data() + item.size();
+    if (equals == std::string::npos || equals == 0 ||
+        std::from_chars(item.data() + equals + 1, last, n).ptr != last || equals + 1 == item.size())
+      fail(ErrorKind::config, "--sizes", "\"", item, "\" is not of the form a=3");
+    if (sizes.contains(item.substr(0, equals)))
+      fail(ErrorKind::config, "--sizes", item.substr(0, equals), " is given twice");
+    sizes[item.substr(0, equals)] = n;
+    at = end + 1;
+  }
+  return sizes;
+}
+
+Json resolve(const ContractOptions& o) {
+  Layered layers(contraction_spec());
+  layers.add_value({{"experiment", "contraction"}}, "command line");
+  if (!o.config.empty()) layers.add_file(o.config);
+  layers.add_environment("GRADUS_", {"device", "experiment"});
+  const auto add = [&](const char* key, const Json& value, const char* option) {
+    layers.add_value({{key, value}}, option);
+  };
+  if (o.einsum) refuse_cut_equation(*o.einsum);
+  if (o.einsum) add("expression", *o.einsum, "--einsum");
+  if (!o.sizes.empty()) add("sizes", sizes_json(o.sizes), "--sizes");
+  if (!o.dtype.empty()) add("dtype", dtype_name(parse_dtype(o.dtype)), "--dtype");
+  if (!o.algebra.empty()) add("algebra", o.algebra, "--algebra");
+  if (!o.path.empty() && o.path[0] == '[')
+    add("path", {{"steps", parse_json(o.path, "--path")}}, "--path");
+  else if (!o.path.empty())
+    add("path", o.path, "--path");
+  if (!o.memory.empty()) add("memory_limit", o.memory, "--memory");
+  if (o.verify) add("verify", true, "--verify");
+  if (o.repeat) add("repeat", *o.repeat, "--repeat");
+  if (o.seed) add("seed", *o.seed, "--seed");
+  if (o.config.empty() && !o.einsum)
+    fail(ErrorKind::config, kOp, "needs a config or --einsum \"ij,jk->ik\"");
+  if (const Json kind =
+          layers.merged().is_object() ? layers.merged().value("experiment", Json()) : Json();
+      kind == "network" || kind == "mlp")
+    fail(ErrorKind::config, o.config, "experiment: ", shown(kind), " is run by `gradus train ",
+         o.config, "`");
+  return layers.resolve();
+}
+
+PathOptions path_options(const Json& v, Algebra algebra) {
+  PathOptions options;
+  options.sum_alone = algebra != Algebra::max_times;
+  const std::string kind = v.is_string() ? v.get<std::string>() : v.value("kind", "auto");
+  options.kind = parse_path_kind(kind);
+  if (v.is_object() && v.contains("steps")) {
+    options.kind = PathOptions::Kind::fixed;
+    for (const Json& pair : v["steps"])
+      options.path.emplace_back(pair[0].get<int>(), pair[1].get<int>());
+  }
+  return options;
+}
+
+const char* path_name(PathOptions::Kind kind) {
+  constexpr const char* kNames[] = {"auto", "greedy", "optimal", "left", "given"};
+  return kNames[size_t(kind)];
+}
+
+// Shapes of drawn operands: one extent per letter.
+std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes) {
+  std::vector<Shape> shapes;
+  std::vector<std::string> used;
+  for (const Equation::Term& term : equation.inputs) {
+    if (term.ellipsis >= 0)
+      fail(ErrorKind::value, kOp, "sizes cannot say what \"...\" stands for; give files with --in");
+    Shape& shape = shapes.emplace_back();
+    for (int64_t l : term.letters) {
+      used.emplace_back(1, char(l));
+      if (!sizes.contains(used.back()))
+        fail(ErrorKind::value, kOp, "sizes: no size for ", label_text(l), " of \"", equation.text,
+             "\"");
+      shape.push_back(sizes[used.back()].get<int64_t>());
+    }
+  }
+  for (const auto& [key, n] : sizes.items())
+    if (std::find(used.begin(), used.end(), key) == used.end())
+      fail(ErrorKind::value, kOp, "sizes: \"", key, "\" is no label of \"", equation.text, "\"");
+  return shapes;
+}
+
+// ---- words
+
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t i = 0;
+  for (; bytes >= 1024 && i + 1 < std::size(kUnits); ++i) bytes /= 1024;
+  return fmt::format("{:.4g} {}", bytes, kUnits[i]);
+}
+std::string seconds_text(double s) {
+  if (s < 1e-3) return fmt::format("{:.3g} us", s * 1e6);
+  return s < 1 ? fmt::format("{:.3g} ms", s * 1e3) : fmt::format("{:.3g} s", s);
+}
+// A count as a whole number where JSON readers hold it exactly.
+Json count_json(double n) {
+  if (n < 0x1p53) return int64_t(n);
+  return n;
+}
+Json path_json(const EinsumPlan& plan) {
+  Json path = Json::array();
+  for (const auto& [i, j] : plan.path) path.push_back({i, j});
+  return path;
+}
+Json optional_json(const std::optional<double>& x) {
+  if (!x) return nullptr;
+  return *x;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A limit of the pool for the length of a scope.
+class LimitScope {
+ public:
+  LimitScope(Pool& pool, size_t bytes) : pool_(pool), before_(pool.limit()) {
+    if (bytes > 0) pool_.set_limit(bytes);
+  }
+  ~LimitScope() { pool_.set_limit(before_); }
+  LimitScope(const LimitScope&) = delete;
+  LimitScope& operator=(const LimitScope&) = delete;
+
+ private:
+  Pool& pool_;
+  size_t before_;
+};
+
+// ---- the command
+
+class ContractRun {
+ public:
+  ContractRun(const ContractOptions& options, std::ostream& out, std::ostream& err)
+      : o_(options),
+        out_(out),
+        err_(err),
+        config_(resolve(options)),
+        session_(o_.device, o_.ledger, err,
+                 config_.contains("device") ? &config_["device"] : nullptr, o_.config),
+        device_(session_.device()),
+        expression_(config_["expression"].get<std::string>()) {
+    c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
+    const Equation equation = parse_equation(expression_);
+    const PathOptions path = path_options(config_["path"], c_.algebra);
+    path_name_ = path_name(path.kind);
+    memory_ = config_.contains("memory_limit") ? size_t(byte_size(config_["memory_limit"])) : 0;
+    limit_.emplace(device_.pool(), memory_);
+    wants_grads_ = config_["grad"].get<bool>() || !o_.cotangent.empty() || !o_.grads.empty();
+    device_.pool().reset_peak();
+    std::vector<Shape> shapes;
+    if (o_.in.empty()) {
+      if (!config_.contains("sizes") && !needs_no_sizes(equation))
+        fail(ErrorKind::config, kOp, "needs --sizes a=3,b=4 or --in a.npy b.npy");
+      shapes = shapes_from_sizes(equation, config_.value("sizes", Json::object()));
+      dtype_ = parse_dtype(config_.value("dtype", "f32"));
+    } else {
+      if (!o_.sizes.empty()) fail(ErrorKind::config, kOp, "--sizes and --in exclude each other");
+      read_operands();
+      for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
+    }
+    for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
+    c_.plan = plan_einsum(expression_, shapes, path);
+    if (!o_.grads.empty() && o_.grads.size() != shapes.size())
+      fail(ErrorKind::value, kOp, "--grads takes one file per operand: ", shapes.size(),
+           " expected, got ", o_.grads.size());
+  }
+
+  int run() {
+    report_plan();
+    if (o_.plan_only) {
+      report_result({}, 0);
+      return 0;
+    }
+    check_memory();
+    manual_seed(config_["seed"].get<uint64_t>());
+    if (o_.in.empty())
+      for (const Shape& shape : c_.plan.shapes)
+        c_.operands.push_back(random_operand(shape, dtype_, device_));
+    contract();
+    if (wants_grads_) differentiate();
+    const size_t peak = device_.pool().stats().peak;
+    write();
+    std::optional<Verification> checked;
+    if (config_["verify"].get<bool>()) {
+      LimitScope no_limit(device_.pool(), SIZE_MAX);
+      Progress progress(err_, "verifying", "checks");
+      checked = verify(c_, value_, cotangent_, grads_, std::ref(progress));
+      progress.clear();
+      report_checks(*checked);
+    }
+    report_result(checked, double(peak));
+    if (checked && !checked->passed())
+      fail(ErrorKind::numeric, kOp, "verification failed: ", checked->failures.front());
+    return 0;
+  }
+
+ private:
+  static bool needs_no_sizes(const Equation& equation) {
+    return std::all_of(equation.inputs.begin(), equation.inputs.end(),
+                       [](const auto& t) { return t.letters.empty() && t.ellipsis < 0; });
+  }
+
+  // ---- operands
+
+  void read_operands() {
+    for (const std::string& file : o_.in) c_.operands.push_back(read_npy(file, device_));
+    dtype_ = config_.contains("dtype") ? parse_dtype(config_["dtype"].get<std::string>())
+                                       : result_dtype(c_.operands);
+    for (size_t k = 0; k < c_.operands.size(); ++k) {
+      Tensor& x = c_.operands[k];
+      if (is_complex(x.dtype()) && !is_complex(dtype_))
+        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+             " it would lose its imaginary part");
+      if (is_floating(x.dtype()) && !is_floating(dtype_))
+        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+             " it would lose its fractions");
+      x = cast(x, dtype_);
+    }
+  }
+  void check_memory() const {
+    const size_t limit = device_.pool().limit();
+    const double need = peak_bytes(c_.plan, dtype_, wants_grads_);
+    if (limit == 0 || need <= double(limit)) return;
+    fail(ErrorKind::memory, kOp, "operands and intermediates need ", bytes_text(need),
+         ", the limit is ", bytes_text(double(limit)), "; the largest intermediate has ",
+         c_.plan.largest_intermediate, " elements of ", dtype_);
+  }
+
+  // ---- work
+
+  void contract() {
+    const NoGrad off;
+    for (int64_t i = 0; i < config_["repeat"].get<int64_t>(); ++i) {
+      value_ = Tensor();
+      device_.synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      value_ = einsum(c_.plan, c_.operands, c_.algebra);
+      device_.synchronize();
+      const double s = seconds_since(start);
+      seconds_ = i == 0 ? s : std::min(seconds_, s);
+      if (o_.json) event({{"event", "run"}, {"repeat", i}, {"seconds", s}});
+    }
+  }
+  void differentiate() {
+    if (!o_.cotangent.empty()) {
+      cotangent_ = read_npy(o_.cotangent, device_);
+      if (!(cotangent_.sizes() == value_.sizes()))
+        fail(ErrorKind::shape, o_.cotangent, "the cotangent has shape ", cotangent_.sizes(),
+             ", the value ", value_.sizes());
+      if (is_complex(cotangent_.dtype()) && !is_complex(value_.dtype()))
+        fail(ErrorKind::dtype, o_.cotangent, "the cotangent is ", cotangent_.dtype(),
+             ", the value ", value_.dtype());
+      cotangent_ = cast(cotangent_, value_.dtype());
+    } else if (!o_.grads.empty()) {
+      if (value_.numel() != 1)
+        fail(ErrorKind::value, kOp, "--grads needs --cotangent FILE: the value has shape ",
+             value_.sizes());
+      cotangent_ = Tensor::full(value_.sizes(), 1, value_.dtype(), device_);
+    } else {
+      cotangent_ = random_operand(value_.sizes(), value_.dtype(), device_);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    grads_ = contraction_grads(c_, cotangent_);
+    device_.synchronize();
+    grad_seconds_ = seconds_since(start);
+  }
+  void write() const {
+    if (!o_.out.empty()) write_npy(o_.out, value_);
+    for (size_t k = 0; k < o_.grads.size(); ++k)
+      if (o_.grads[k] != "-") write_npy(o_.grads[k], grads_[k]);
+  }
+
+  // ---- reports
+
+  // One line of JSON, keys in the order given.
+  void event(const nlohmann::ordered_json& e) const { out_ << e.dump() << std::endl; }
+
+  void report_plan() const {
+    const EinsumPlan& plan = c_.plan;
+    const double peak = peak_bytes(plan, dtype_, wants_grads_);
+    if (o_.json) {
+      Json steps = Json::array();
+      for (const EinsumStep& s : plan.steps)
+        steps.push_back({{"expression", s.expression},
+                         {"flops", count_json(s.flops)},
+                         {"elements", count_json(s.elements)}});
+      return event({{"event", "plan"},
+                    {"expression", expression_},
+                    {"path", path_json(plan)},
+                    {"steps", steps},
+                    {"flops", count_json(plan.flops)},
+                    {"largest_intermediate", count_json(plan.largest_intermediate)},
+                    {"peak_bytes_estimate", count_json(peak)}});
+    }
+    err_ << heading(expression_)
+         << fmt::format("  ({}, {}, on {})\n", dtype_name(dtype_), algebra_name(c_.algebra),
+                        device_.name());
+    for (size_t k = 0; k < plan.shapes.size() && k < kMostSteps; ++k)
+      err_ << fmt::format("  operand {}  {}\n", k, to_text(plan.shapes[k]));
+    err_ << fmt::format(
+        "  order {}: {} step{}, {:.4g} flops, largest intermediate {:.6g} elements, "
+        "memory about {}\n",
+        path_name_, plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
+        plan.largest_intermediate, bytes_text(peak));
+    for (size_t i = 0; i < plan.steps.size() && i < kMostSteps; ++i)
+      err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression,
+                          plan.steps[i].flops);
+    if (plan.steps.size() > kMostSteps)
+      err_ << fmt::format("  ... and {} more\n", plan.steps.size() - kMostSteps);
+  }
+  void report_checks(const Verification& v) const {
+    if (o_.json) return event({{"event", "verify"}, {"passed", v.passed()}, {"checks", v.notes}});
+    for (const std::string& note : v.notes) err_ << "  " << note << "\n";
+  }
+  double gflops() const { return seconds_ > 0 ? c_.plan.flops / seconds_ / 1e9 : 0; }
+
+  void report_result(const std::optional<Verification>& checked, double peak) const {
+    if (o_.json) return result_json(checked, peak);
+    if (o_.plan_only) {
+      out_ << "path " << path_json(c_.plan).dump() << "\n";
+      return;
+    }
+    out_ << fmt::format("{} -> {} {}: {} (best of {}), {:.4g} GFLOP/s, peak {}, on {}\n",
+                        expression_, dtype_name(value_.dtype()), to_text(value_.sizes()),
+                        seconds_text(seconds_), config_["repeat"].get<int64_t>(), gflops(),
+                        bytes_text(peak), device_.name());
+    if (wants_grads_)
+      out_ << fmt::format("gradients: {} (value and gradients)\n", seconds_text(grad_seconds_));
+    if (checked)
+      out_ << verdict(checked->passed(), checked->passed() ? "verified" : "NOT verified") << "\n";
+    if (o_.out.empty() && value_.numel() <= kMostPrinted) out_ << value_.to_string() << "\n";
+  }
+  void result_json(const std::optional<Verification>& checked, double peak) const {
+    nlohmann::ordered_json result{{"event", "result"}, {"expression", expression_}};
+    const bool ran = !o_.plan_only;
+    result["seconds"] = ran ? Json(seconds_) : Json(nullptr);
+    result["flops"] = count_json(c_.plan.flops);
+    result["gflops"] = ran ? Json(gflops()) : Json(nullptr);
+    result["path"] = path_json(c_.plan);
+    result["peak_bytes"] = count_json(ran ? peak : peak_bytes(c_.plan, dtype_, wants_grads_));
+    result["device"] = device_.name();
+    result["dtype"] = dtype_name(dtype_);
+    result["algebra"] = algebra_name(c_.algebra);
+    if (ran) result["shape"] = std::vector<int64_t>(value_.sizes().begin(), value_.sizes().end());
+    if (ran && wants_grads_) result["grad_seconds"] = grad_seconds_;
+    if (checked) {
+      result["verified"] = checked->passed();
+      result["max_rel_error_value"] = optional_json(checked->value_error);
+      result["max_rel_error_grad"] = optional_json(checked->grad_error);
+    }
+    event(result);
+  }
+
+  const ContractOptions& o_;
+  std::ostream& out_;
+  std::ostream& err_;
+  const Json config_;
+  const Session session_;
+  Device& device_;
+  std::string expression_;
+  Contraction c_;
+  DType dtype_ = DType::f32;
+  const char* path_name_ = "";
+  size_t memory_ = 0;
+  std::optional<LimitScope> limit_;
+  bool wants_grads_ = false;
+  Tensor value_, cotangent_;
+  Tensors grads_;
+  double seconds_ = 0, grad_seconds_ = 0;
+};
+
+}  // namespace
+
+Spec contraction_spec() {
+  const Spec kind =
+      Spec::string("how the order is found").one_of({"auto", "greedy", "optimal", "left"});
+  const Spec position = Spec::integer("position in the shrinking list").at_least(0);
+  const Spec steps = Spec::array(Spec::array(position, "a pair").length(2, 2),
+                                 "the order itself, as opt_einsum writes it: both operands leave "
+                                 "the list, the result is appended");
+  std::vector<std::string> dtypes;
+  for (int32_t t = 0; t < GD_DTYPE_COUNT; ++t) dtypes.emplace_back(dtype_name(DType(t)));
+  return Spec::object("one einsum: its plan, value, gradients, speed")
+      .with("experiment", Spec::string("the kind of experiment").one_of({"contraction"}))
+      .maybe("device", device_spec())
+      .maybe("seed", Spec::integer("seed of drawn operands").at_least(0).otherwise("1"))
+      .with("expression", Spec::string("einsum equation, as \"ab,bc->ac\""))
+      .maybe("sizes", Spec::map(Spec::integer("extent").at_least(0), "extent of each label"))
+      .maybe("dtype", Spec::string("dtype; by default that of the files, or f32").one_of(dtypes))
+      .maybe("algebra", Spec::string("sum and product")
+                            .one_of({"standard", "max-plus", "min-plus", "max-times"})
+                            .otherwise("\"standard\""))
+      .maybe(
+          "path",
+          Spec::any_of(
+              {kind,
+               Spec::object("the order of contraction").maybe("kind", kind).maybe("steps", steps)},
+              "the order of contraction")
+              .short_for("kind")
+              .otherwise("\"auto\""))
+      .maybe("memory_limit", byte_size_spec("most bytes of operands and intermediates"))
+      .maybe("grad", Spec::boolean("computes gradients too").otherwise("false"))
+      .maybe("verify", Spec::boolean("checks value and gradients").otherwise("false"))
+      .maybe("repeat", Spec::integer("timed runs; the best counts").at_least(1).otherwise("1"));
+}
+
+Contraction drawn_contraction(const std::string& file, Device& device) {
+  ContractOptions options;
+  options.config = file;
+  const Json config = resolve(options);
+  const auto expression = config["expression"].get<std::string>();
+  Contraction c;
+  c.algebra = parse_algebra(config["algebra"].get<std::string>());
+  const auto shapes =
+      shapes_from_sizes(parse_equation(expression), config.value("sizes", Json::object()));
+  c.plan = plan_einsum(expression, shapes, path_options(config["path"], c.algebra));
+  manual_seed(config["seed"].get<uint64_t>());
+  for (const Shape& shape : shapes)
+    c.operands.push_back(random_operand(shape, parse_dtype(config.value("dtype", "f32")), device));
+  return c;
+}
+
+int run_contract(const ContractOptions& options, std::ostream& out, std::ostream& err) {
+  return ContractRun(options, out, err).run();
+}
+
+}  // namespace gradus::cli

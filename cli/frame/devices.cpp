@@ -1,0 +1,114 @@
+// Loads every module that can be found, asks each registered table, and keeps the loader's reasons.
+#include "cli/frame/devices.hpp"
+#include "cli/frame/events.hpp"
+#include "cli/frame/terminal.hpp"
+
+#include "engine/device/device.hpp"
+#include "engine/base/error.hpp"
+#include "engine/config/loader.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+namespace gradus::cli {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Kinds that people may ask for, whether or not a module for them is installed.
+const std::vector<std::string> kExpected{"cpu", "reference", "refmod", "cuda", "hip", "emu"};
+
+std::string bytes_text(int64_t bytes) {
+  if (bytes < 0) return "unknown";
+  return join(double((bytes * 10) >> 30) / 10, " GiB");
+}
+
+std::string several(int64_t n, const char* what) { return join(n, " ", what, n == 1 ? "" : "s"); }
+
+Json missing(const std::string& kind, const std::string& why) {
+  return {{"event", "device"}, {"name", kind}, {"kind", kind}, {"present", false}, {"why", why}};
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+Json present(Device& device, const KnownKind& kind) {
+  const gd_info info = device.info();
+  return {{"event", "device"},
+          {"name", device.name()},
+          {"kind", kind.kind},
+          {"present", true},
+          {"hardware", info.name},
+          {"isa", info.arch},
+          {"threads", info.units},
+          {"lanes", info.wave},
+          {"memory_bytes", info.total_bytes},
+          {"free_bytes", info.free_bytes},
+          {"libraries", lines(device.libraries())},
+          {"source", kind.source},
+          {"build", kind.build},
+          {"score", kind.score}};
+}
+
+}  // namespace
+
+std::vector<Json> survey_devices() {
+  std::vector<std::string> modules;
+  for (const std::vector<std::string>& more : {kExpected, module_kinds()})
+    for (const std::string& kind : more)
+      if (std::find(modules.begin(), modules.end(), kind) == modules.end()) modules.push_back(kind);
+  const std::vector<LoadReport> reports = load_modules(modules);
+  const std::vector<KnownKind> known = known_kinds();
+  std::vector<Json> found;
+  for (const KnownKind& kind : known) {
+    if (kind.devices == 0) found.push_back(missing(kind.kind, kind.missing));
+    for (int i = 0; i < kind.devices; ++i) {
+      const std::string name = i == 0 ? kind.kind : join(kind.kind, ":", i);
+      try {
+        found.push_back(present(open_device(name), kind));
+      } catch (const Error& e) {
+        found.push_back(missing(name, e.what()));
+      }
+    }
+  }
+  for (const LoadReport& report : reports)
+    if (!report.loaded) found.push_back(missing(report.kind, report.message));
+  return found;
+}
+
+int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&) {
+  for (const Json& d : survey_devices()) {
+    if (options.json) {
+      emit(out, d);
+      continue;
+    }
+    const auto text = [&](const char* key) { return d.at(key).get<std::string>(); };
+    const std::string name = text("name");
+    out << heading(name) << std::string(name.size() < 12 ? 12 - name.size() : 1, ' ');
+    if (!d.at("present").get<bool>()) {
+      out << warning("missing:") << " " << text("why") << "\n";
+      continue;
+    }
+    const int64_t total = d.at("memory_bytes").get<int64_t>();
+    const int64_t free = d.at("free_bytes").get<int64_t>();
+    out << text("hardware") << "\n"
+        << std::string(12, ' ') << text("isa") << ", " << several(d.at("threads"), "unit") << " of "
+        << several(d.at("lanes"), "lane")
+        << (total < 0 ? std::string()
+                      : join(", memory ", bytes_text(total), " (", bytes_text(free), " free)"))
+        << "\n"
+        << std::string(12, ' ') << text("source") << "; " << text("build") << "\n";
+    for (const Json& line : d.at("libraries"))
+      out << std::string(12, ' ') << line.get<std::string>() << "\n";
+  }
+  return 0;
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,48 @@
+#include "engine/device/storage.hpp"
+
+#include "engine/device/device.hpp"
+#include "engine/base/error.hpp"
+#include "engine/device/write_listener.hpp"
+
+namespace gradus {
+
+Buffer::Buffer(Device& d, size_t n) : device(&d), bytes(n), block(d.pool().allocate(n)) {
+  d.announce_allocated(block.id, n);
+}
+
+Buffer::~Buffer() {
+  device->announce_released(block.id, bytes);
+  device->pool().release(block);
+}
+
+void Storage::announce_used() {
+  for (KernelWrapper* w : device().wrappers()) w->used(*this);
+}
+
+void Storage::write(const char* op) {
+  announce_used();
+  if (buffer_->use_count() > 1) {
+    Ref<Buffer> own = make_ref<Buffer>(device(), bytes());
+    const auto n = int64_t(bytes()), step = int64_t(1);
+    const gd_view from{buffer_->block.id, buffer_->block.data, GD_U8, 1, 0, &n, &step};
+    const gd_view to{own->block.id, own->block.data, GD_U8, 1, 0, &n, &step};
+    if (n > 0)
+      device().run({sizeof(gd_call), GD_COPY, 0, 1, 1, 0, 0, &from, &to, {}, {}, {}, {}, 0, {}});
+    buffer_ = std::move(own);
+  }
+  last_writer_ = op;
+  version_.fetch_add(1, std::memory_order_acq_rel);
+  if (write_listener) [[unlikely]]
+    (*write_listener)(*this, op);
+}
+
+void Storage::replace(Ref<Buffer> buffer, const char* op) {
+  announce_used();
+  buffer_ = std::move(buffer);
+  last_writer_ = op;
+  version_.fetch_add(1, std::memory_order_acq_rel);
+  if (write_listener) [[unlikely]]
+    (*write_listener)(*this, op);
+}
+
+}  // namespace gradus

@@ -1,0 +1,29 @@
+// einsum over any number of operands, numpy's and PyTorch's syntax (see equation.hpp). A
+// composition of ops, so its derivatives of every order come by themselves; products of complex
+// numbers conjugate nothing. A sum-free einsum of one operand returns a view.
+//
+// Algebras: the tropical ones put max or min in the place of the sum, + or * in the place of the
+// product. On ties a derivative goes to the first winner in row-major order of the summed labels of
+// each step, so with several operands it may depend on the order of contraction. max-times is no
+// semiring where factors are negative: there its value depends on that order too. An empty sum is
+// the algebra's zero.
+#pragma once
+#include "ops/contract/plan.hpp"
+#include "ops/contract/contraction.hpp"
+
+namespace gradus {
+
+Tensor einsum(std::string_view equation, const Tensors& operands,
+              Algebra algebra = Algebra::standard);
+
+// By a plan made for operands of these shapes. For max-times over several operands the plan must
+// not sum labels alone (PathOptions::sum_alone).
+Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra = Algebra::standard);
+
+// "standard", "max-plus", "min-plus", "max-times".
+const char* algebra_name(Algebra algebra);
+Algebra parse_algebra(std::string_view name);  // Error(value) with the nearest name
+
+void register_einsum();
+
+}  // namespace gradus

@@ -1,0 +1,228 @@
+// Reading of einsum equations. The text is scanned once; positions in messages count its characters
+// from 0. Shapes come second, so that a malformed text is refused whatever the operands are.
+#include "ops/contract/equation.hpp"
+
+#include <algorithm>
+
+namespace gradus {
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+template <class... P>
+[[noreturn]] void bad_value(const P&... parts) {
+  fail(ErrorKind::value, "einsum", parts...);
+}
+template <class... P>
+[[noreturn]] void bad_shape(const P&... parts) {
+  fail(ErrorKind::shape, "einsum", parts...);
+}
+
+bool contains(const Labels& labels, int64_t label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+std::string shown_character(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte >= 32 && byte < 127) return {'\'', c, '\''};
+  constexpr char kHex[] = "0123456789abcdef";
+  return std::string("byte 0x") + kHex[byte >> 4] + kHex[byte & 15];
+}
+
+std::string count_text(size_t n, const char* noun) {
+  return join(int64_t(n), " ", noun, n == 1 ? "" : "s");
+}
+std::string axes_text(size_t n) { return join(int64_t(n), n == 1 ? " axis" : " axes"); }
+
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  Equation scan() {
+    Equation equation;
+    equation.text = text_;
+    Equation::Term term;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (is_letter(c))
+        letter(term, c);
+      else if (c == '.')
+        ellipsis(term);
+      else if (c == ',')
+        equation.inputs.push_back(close(term));
+      else if (c == '-')
+        arrow(equation, term);
+      else if (c != ' ')
+        bad_at("invalid character ", shown_character(c), "; labels are a-z and A-Z");
+    }
+    if (in_output_) {
+      equation.output = close(term);
+      check_output(equation);
+    } else {
+      equation.inputs.push_back(close(term));
+    }
+    return equation;
+  }
+
+ private:
+  template <class... P>
+  [[noreturn]] void bad_at(const P&... parts) const {
+    bad_value(parts..., " (position ", int64_t(at_), " of \"", text_, "\")");
+  }
+
+  void letter(Equation::Term& term, char c) {
+    if (in_output_) {
+      if (contains(term.letters, c)) bad_at("output ", label_text(c), " is repeated");
+      output_positions_.push_back(int64_t(at_));
+    }
+    term.letters.push_back(c);
+  }
+  void ellipsis(Equation::Term& term) {
+    if (text_.substr(at_, 3) != "...") bad_at("malformed ellipsis: expected \"...\"");
+    if (term.ellipsis >= 0) bad_at("a second ellipsis in one term");
+    term.ellipsis = int(term.letters.size());
+    at_ += 2;
+  }
+  void arrow(Equation& equation, Equation::Term& term) {
+    if (text_.substr(at_, 2) != "->") bad_at("malformed arrow: expected \"->\"");
+    if (in_output_) bad_at("a second arrow");
+    equation.inputs.push_back(close(term));
+    in_output_ = true;
+    ++at_;
+    term_start_ = at_ + 1;
+  }
+  // Takes the term that ends here and begins the next one.
+  Equation::Term close(Equation::Term& term) {
+    if (in_output_ && at_ < text_.size()) bad_at("a comma in the output");
+    std::string_view written = text_.substr(term_start_, at_ - term_start_);
+    while (!written.empty() && written.front() == ' ') written.remove_prefix(1);
+    while (!written.empty() && written.back() == ' ') written.remove_suffix(1);
+    term.text = written;
+    term_start_ = at_ + 1;
+    Equation::Term done = std::move(term);
+    term = Equation::Term();
+    return done;
+  }
+  void check_output(const Equation& equation) {
+    for (size_t i = 0; i < equation.output->letters.size(); ++i) {
+      const int64_t label = equation.output->letters[i];
+      const bool known = std::any_of(equation.inputs.begin(), equation.inputs.end(),
+                                     [&](const auto& t) { return contains(t.letters, label); });
+      at_ = size_t(output_positions_[i]);
+      if (!known) bad_at("output ", label_text(label), " is in no input");
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0, term_start_ = 0;
+  bool in_output_ = false;
+  Labels output_positions_;  // where each letter of the output stands
+};
+
+// The labels of the axes of one operand.
+Labels axis_labels(const Equation::Term& term, size_t ellipsis_rank) {
+  Labels labels;
+  const auto dots = [&] {
+    for (size_t i = ellipsis_rank; i-- > 0;) labels.push_back(kEllipsisLabel + int64_t(i));
+  };
+  for (size_t i = 0; i < term.letters.size(); ++i) {
+    if (int(i) == term.ellipsis) dots();
+    labels.push_back(term.letters[i]);
+  }
+  if (term.ellipsis == int(term.letters.size())) dots();
+  return labels;
+}
+
+Labels bind_term(const Equation::Term& term, const Shape& shape, size_t operand) {
+  const size_t named = term.letters.size(), rank = shape.size();
+  if (named > rank)
+    bad_shape("operand ", int64_t(operand), " of shape ", shape, " has ", axes_text(rank),
+              ", but its subscripts \"", term.text, "\" name ", int64_t(named));
+  if (named < rank && term.ellipsis < 0)
+    bad_shape("operand ", int64_t(operand), " of shape ", shape, " has ", axes_text(rank),
+              ", but its subscripts \"", term.text, "\" name ", int64_t(named),
+              "; add \"...\" for the others");
+  return axis_labels(term, rank - named);
+}
+
+// One extent per label: equal within an operand, 1 or equal between operands.
+class Extents {
+ public:
+  void add(const Labels& labels, const Shape& shape, size_t operand) {
+    std::map<int64_t, size_t> seen;  // label -> its first axis in this operand
+    for (size_t axis = 0; axis < labels.size(); ++axis) {
+      const int64_t label = labels[axis], extent = shape[axis];
+      const auto [first, is_new] = seen.emplace(label, axis);
+      if (!is_new && shape[first->second] != extent)
+        bad_shape(label_text(label), " is ", shape[first->second], " and ", extent,
+                  " within operand ", int64_t(operand), " (axes ", int64_t(first->second), " and ",
+                  int64_t(axis), " of ", shape, ")");
+      if (is_new) between(label, extent, operand);
+    }
+  }
+  std::map<int64_t, int64_t> sizes() const {
+    std::map<int64_t, int64_t> out;
+    for (const auto& [label, found] : found_) out[label] = found.extent;
+    return out;
+  }
+
+ private:
+  struct Found {
+    int64_t extent;
+    size_t operand;
+  };
+  void between(int64_t label, int64_t extent, size_t operand) {
+    const auto [it, is_new] = found_.emplace(label, Found{extent, operand});
+    Found& found = it->second;
+    if (is_new || extent == found.extent || extent == 1) return;
+    if (found.extent != 1)
+      bad_shape(label_text(label), " is ", found.extent, " in operand ", int64_t(found.operand),
+                " and ", extent, " in operand ", int64_t(operand));
+    found = {extent, operand};
+  }
+  std::map<int64_t, Found> found_;
+};
+
+Labels implicit_output(const std::vector<Labels>& terms) {
+  std::map<int64_t, int> count;
+  for (const Labels& term : terms)
+    for (int64_t label : term) ++count[label];
+  Labels output;
+  for (auto it = count.rbegin(); it != count.rend(); ++it)
+    if (it->first >= kEllipsisLabel) output.push_back(it->first);
+  for (const auto& [label, n] : count)
+    if (label < kEllipsisLabel && n == 1) output.push_back(label);
+  return output;
+}
+
+}  // namespace
+
+std::string label_text(int64_t label) {
+  if (label < kEllipsisLabel) return join("label \"", std::string(1, char(label)), "\"");
+  return join("axis ", kEllipsisLabel - label - 1, " of the ellipsis");
+}
+
+Equation parse_equation(std::string_view text) { return Scanner(text).scan(); }
+
+BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& shapes) {
+  if (shapes.empty()) bad_value("no operands: \"", equation.text, "\" needs at least one");
+  if (shapes.size() != equation.inputs.size())
+    bad_value(shapes.size() < equation.inputs.size() ? "fewer" : "more", " operands than terms: \"",
+              equation.text, "\" has ", count_text(equation.inputs.size(), "term"), ", got ",
+              count_text(shapes.size(), "operand"));
+  BoundEquation bound;
+  Extents extents;
+  size_t ellipsis_rank = 0;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    bound.terms.push_back(bind_term(equation.inputs[k], shapes[k], k));
+    ellipsis_rank = std::max(ellipsis_rank, shapes[k].size() - equation.inputs[k].letters.size());
+  }
+  for (size_t k = 0; k < shapes.size(); ++k) extents.add(bound.terms[k], shapes[k], k);
+  bound.sizes = extents.sizes();
+  bound.output =
+      equation.output ? axis_labels(*equation.output, ellipsis_rank) : implicit_output(bound.terms);
+  return bound;
+}
+
+}  // namespace gradus

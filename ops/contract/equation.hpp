@@ -1,0 +1,50 @@
+// An einsum equation, read and bound to shapes: which axis of which operand carries which label.
+// numpy's and PyTorch's syntax: letters a-z A-Z, spaces anywhere, "..." once per term. Every
+// refusal is one Error with op "einsum". Knows nothing of tensors.
+#pragma once
+#include "engine/base/error.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gradus {
+
+// A label is its letter's character code. The axes that an ellipsis stands for have labels too,
+// counted from the right, since ellipses broadcast as numpy's shapes do: kEllipsisLabel + 0 is the
+// last one.
+using Labels = SmallVector<int64_t, 6>;
+inline constexpr int64_t kEllipsisLabel = 256;
+
+// "label "b"" or "axis -1 of the ellipsis", for messages.
+std::string label_text(int64_t label);
+
+// What the text alone says.
+struct Equation {
+  struct Term {
+    Labels letters;
+    int ellipsis = -1;  // before which letter "..." stands; -1: there is none
+    std::string text;   // as written, without spaces at its ends
+  };
+  std::string text;
+  std::vector<Term> inputs;
+  std::optional<Term> output;  // absent: implicit
+};
+// Error(value): invalid character, malformed or doubled ellipsis, two arrows, output label repeated
+// or in no input; each with its position in the text.
+Equation parse_equation(std::string_view text);
+
+// The equation with one label per axis and one extent per label. Error(shape) for extents that
+// differ and for ranks that do not fit; Error(value) for a wrong number of operands. An ellipsis
+// that the output leaves out is summed. Implicit output: the ellipsis, then the letters that occur
+// once, sorted.
+struct BoundEquation {
+  std::vector<Labels> terms;
+  Labels output;
+  std::map<int64_t, int64_t> sizes;
+};
+BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& shapes);
+
+}  // namespace gradus

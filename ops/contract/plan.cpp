@@ -1,0 +1,220 @@
+// From an equation to steps: operands are stripped of diagonals and axes of extent 1, labels that
+// one operand alone has are summed, an order is searched for the rest and written out step by step.
+#include "ops/contract/plan.hpp"
+
+#include "ops/contract/search.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace gradus {
+
+namespace {
+
+bool contains(const Labels& labels, int64_t label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+std::string expression_text(const Labels& labels) {
+  std::string s;
+  for (int64_t l : labels)
+    s += l < kEllipsisLabel        ? std::string(1, char(l))
+         : l < kEllipsisLabel + 10 ? std::to_string(l - kEllipsisLabel)
+                                   : join("(", l - kEllipsisLabel, ")");
+  return s;
+}
+
+class Planner {
+ public:
+  Planner(EinsumPlan& plan, const PathOptions& options) : plan_(plan), options_(options) {
+    for (int64_t l : plan.output)
+      if (extent(l) != 1) output_.push_back(l);
+    for (int64_t l : output_) ++uses_[l];
+    slots_ = plan.operands;
+    for (const Labels& labels : slots_)
+      for (int64_t l : labels) ++uses_[l];
+  }
+  void run() {
+    const size_t n = slots_.size();
+    for (size_t k = 0; k < n; ++k)
+      if (options_.sum_alone || n == 1) sum_alone(int(k));
+    const SsaPath order = search();
+    for (size_t i = 0; i < order.size(); ++i)
+      pair(order[i].first, order[i].second, i + 1 == order.size());
+    plan_.path = linear(order, n);
+  }
+
+ private:
+  double extent(int64_t label) const { return double(plan_.sizes.at(label)); }
+  double product(const Labels& labels) const {
+    double n = 1;
+    for (int64_t l : labels) n *= extent(l);
+    return n;
+  }
+
+  void sum_alone(int k) {
+    Labels kept;
+    for (int64_t l : slots_[size_t(k)])
+      if (uses_[l] > 1) kept.push_back(l);
+    if (kept.size() < slots_[size_t(k)].size())
+      add({k, -1, k, slots_[size_t(k)], {}, kept, {}, 0, 0, true});
+  }
+  // Batch labels first, then what left alone has, then right's: the layout of a batched product.
+  void pair(int left, int right, bool last) {
+    const Labels a = slots_[size_t(left)], b = slots_[size_t(right)];
+    Labels batch, only_a, only_b;
+    bool sums = false;
+    const auto stays = [&](int64_t l, bool both) {
+      const bool yes = uses_[l] - both > 1;
+      sums |= !yes;
+      uses_[l] -= both;
+      return yes;
+    };
+    for (int64_t l : a)
+      if (const bool both = contains(b, l); stays(l, both)) (both ? batch : only_a).push_back(l);
+    for (int64_t l : b)
+      if (!contains(a, l) && stays(l, false)) only_b.push_back(l);
+    for (int64_t l : only_a) batch.push_back(l);
+    for (int64_t l : only_b) batch.push_back(l);
+    slots_.emplace_back();
+    add({left, right, int(slots_.size() - 1), a, b, last ? output_ : batch, {}, 0, 0, sums});
+  }
+  void add(EinsumStep step) {
+    Labels all = step.left_labels;
+    for (int64_t l : step.right_labels)
+      if (!contains(all, l)) all.push_back(l);
+    step.flops = product(all) * (step.right >= 0 && step.sums ? 2 : 1);
+    step.elements = product(step.labels);
+    step.expression = expression_text(step.left_labels) +
+                      (step.right < 0 ? "" : "," + expression_text(step.right_labels)) + "->" +
+                      expression_text(step.labels);
+    plan_.flops += step.flops;
+    plan_.largest_intermediate = std::max(plan_.largest_intermediate, step.elements);
+    slots_[size_t(step.result)] = step.labels;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  SsaPath search() const {
+    using Kind = PathOptions::Kind;
+    const size_t n = slots_.size();
+    if (options_.kind == Kind::fixed) return from_linear(n);
+    if (options_.kind == Kind::optimal && n > PathOptions::kMaxOptimal)
+      fail(ErrorKind::value, "einsum", "path optimal is for up to ", PathOptions::kMaxOptimal,
+           " operands, this has ", n, "; write greedy");
+    if (options_.kind == Kind::left || n <= 2) return left_order(n);
+    const bool optimal =
+        options_.kind == Kind::optimal || (options_.kind == Kind::automatic && n <= 6);
+    return optimal ? optimal_order(network()) : greedy_order(network());
+  }
+  Network network() const {
+    std::map<int64_t, int64_t> dense;
+    Network net;
+    for (const auto& [label, size] : plan_.sizes) {
+      dense[label] = int64_t(dense.size());
+      net.extent.push_back(double(size));
+      net.is_output.push_back(contains(output_, label));
+    }
+    for (const Labels& labels : slots_) {
+      Labels& out = net.tensors.emplace_back();
+      for (int64_t l : labels) out.push_back(dense[l]);
+      std::sort(out.begin(), out.end());
+    }
+    return net;
+  }
+  SsaPath from_linear(size_t n) const {
+    std::vector<int> list;
+    for (size_t k = 0; k < n; ++k) list.push_back(int(k));
+    SsaPath out;
+    for (const auto& [i, j] : options_.path) {
+      const int low = std::min(i, j), high = std::max(i, j);
+      if (low < 0 || high >= int(list.size()) || low == high)
+        fail(ErrorKind::value, "einsum", "path step ", out.size(), " is [", i, ", ", j,
+             "]: expected two positions of a list of ", list.size());
+      out.emplace_back(list[size_t(low)], list[size_t(high)]);
+      list.erase(list.begin() + high);
+      list.erase(list.begin() + low);
+      list.push_back(int(n + out.size() - 1));
+    }
+    if (list.size() != 1)
+      fail(ErrorKind::value, "einsum", "the path has ", out.size(), " steps, ", n,
+           " operands need ", n - 1);
+    return out;
+  }
+  static ContractionPath linear(const SsaPath& order, size_t n) {
+    std::vector<int> list;
+    for (size_t k = 0; k < n; ++k) list.push_back(int(k));
+    ContractionPath path;
+    for (const auto& [a, b] : order) {
+      const auto take = [&](int id) {
+        return int(std::lower_bound(list.begin(), list.end(), id) - list.begin());
+      };
+      const int i = take(std::min(a, b)), j = take(std::max(a, b));
+      path.emplace_back(i, j);
+      list.erase(list.begin() + j);
+      list.erase(list.begin() + i);
+      list.push_back(int(n + path.size() - 1));
+    }
+    return path;
+  }
+
+  EinsumPlan& plan_;
+  const PathOptions& options_;
+  Labels output_;                // without extents of 1
+  std::vector<Labels> slots_;    // what is left of each operand and result
+  std::map<int64_t, int> uses_;  // slots that have the label, and the output
+};
+
+}  // namespace
+
+PathOptions::Kind parse_path_kind(std::string_view name) {
+  using Kind = PathOptions::Kind;
+  constexpr std::string_view kNames[] = {"auto", "greedy", "optimal", "left"};
+  constexpr Kind kKinds[] = {Kind::automatic, Kind::greedy, Kind::optimal, Kind::left};
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == name) return kKinds[i];
+  fail(ErrorKind::value, "einsum", "unknown path \"", name,
+       "\"; write auto, greedy, optimal or left", did_you_mean(name, kNames));
+}
+
+EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
+                       const PathOptions& options) {
+  BoundEquation bound = bind_equation(parse_equation(equation), shapes);
+  EinsumPlan plan;
+  plan.equation = equation;
+  plan.terms = std::move(bound.terms);
+  plan.output = std::move(bound.output);
+  plan.sizes = std::move(bound.sizes);
+  plan.shapes = shapes;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    Labels& labels = plan.operands.emplace_back();
+    for (size_t axis = 0; axis < shapes[k].size(); ++axis)
+      if (shapes[k][axis] != 1 && !contains(labels, plan.terms[k][axis]))
+        labels.push_back(plan.terms[k][axis]);
+  }
+  Planner(plan, options).run();
+  return plan;
+}
+
+double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep) {
+  double live = 0;
+  for (const Shape& shape : plan.shapes) {
+    double n = 1;
+    for (int64_t extent : shape) n *= double(extent);
+    live += n;
+  }
+  double peak = live;
+  std::map<int, double> intermediates;  // by slot
+  for (const EinsumStep& step : plan.steps) {
+    live += step.elements;
+    peak = std::max(peak, live);
+    for (int slot : {step.left, step.right})
+      if (!keep && slot >= 0 && intermediates.count(slot)) {
+        live -= intermediates[slot];
+        intermediates.erase(slot);
+      }
+    intermediates[step.result] += step.elements;
+  }
+  return peak * double(itemsize(dtype));
+}
+
+}  // namespace gradus

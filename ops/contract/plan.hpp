@@ -1,0 +1,68 @@
+// Contraction orders. An einsum over many operands is done in pairs; the order decides the work,
+// often by powers of ten. A planner sees labels and extents alone: it knows nothing of tensors or
+// devices.
+//
+// Work is counted as 2 flops per product of a pairwise step that sums, 1 per product of one that
+// does not, and 1 per element of a label summed alone. All of it is deterministic.
+#pragma once
+#include "engine/abi/dtype.hpp"
+#include "ops/contract/equation.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gradus {
+
+// Positions in the shrinking list of operands: both are taken out, the result is appended
+// (opt_einsum's linear form).
+using ContractionPath = std::vector<std::pair<int, int>>;
+
+struct PathOptions {
+  // automatic: optimal for up to 6 operands, else greedy. greedy: the pair that shrinks the network
+  // most, again and again (opt_einsum's rule). optimal: least flops of all orders, up to
+  // kMaxOptimal operands. left: left to right. fixed: `path`.
+  enum class Kind { automatic, greedy, optimal, left, fixed };
+  static constexpr size_t kMaxOptimal = 12;
+  Kind kind = Kind::automatic;
+  ContractionPath path;   // of kind fixed
+  bool sum_alone = true;  // labels that one operand alone has are summed before it meets another
+};
+// "auto", "greedy", "optimal", "left". Error(value) otherwise.
+PathOptions::Kind parse_path_kind(std::string_view name);
+
+// One step. Slots 0..n-1 are the operands, later ones the results of pairwise steps. right = -1: a
+// sum of one slot over the labels that it alone has; its result takes the slot's place.
+struct EinsumStep {
+  int left, right, result;
+  Labels left_labels, right_labels, labels;
+  std::string expression;  // "bda,dc->abc"; digits are axes of an ellipsis, 0 the last
+  double flops, elements;  // of the result
+  bool sums;
+};
+
+struct EinsumPlan {
+  std::string equation;
+  std::vector<Labels> terms;  // one label per axis, as written
+  Labels output;
+  std::map<int64_t, int64_t> sizes;  // extent of each label
+  // What the steps work on: each operand with its diagonals taken and its axes of extent 1 dropped.
+  // They broadcast, so nothing depends on them.
+  std::vector<Labels> operands;
+  std::vector<Shape> shapes;  // of the operands, as given
+  std::vector<EinsumStep> steps;
+  ContractionPath path;
+  double flops = 0;
+  double largest_intermediate = 0;  // elements; the output counts
+};
+
+// Errors as parse_equation, bind_equation; Error(value) for a path that does not fit.
+EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
+                       const PathOptions& options = {});
+
+// Highest number of bytes alive while the plan is carried out: operands (held by the caller) and
+// intermediates. With `keep`, as when derivatives will be asked for, no intermediate is dropped.
+double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep = false);
+
+}  // namespace gradus

@@ -1,0 +1,18 @@
+// How the typed functions of the pointwise ops reach pointwise.cpp.
+#pragma once
+#include "ops/def/statements.hpp"
+#include "ops/base/registry.hpp"
+
+namespace gradus {
+
+// A statement as a recorded op: promotes, broadcasts, runs.
+Tensor call_statement(int id, std::span<const Tensor> in, const Attrs& attrs);
+// Ops whose attributes are more than their statement's parameters.
+void register_pointwise_forms();
+
+template <class S>
+Tensor call(const Lent& in, const Attrs& attrs = {}) {
+  return call_statement(def::id_of<S>(), in, attrs);
+}
+
+}  // namespace gradus

@@ -1,0 +1,201 @@
+// Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the
+// engine's walk is given.
+#include "engine/batch.hpp"
+#include "engine/in_place.hpp"
+#include "engine/kernel_call.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/shape/in_place.hpp"
+#include "ops/base/registry.hpp"
+#include "ops/base/shape.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/reduce/reductions.hpp"
+#include "ops/shape/views.hpp"
+
+namespace gradus {
+
+namespace {
+
+void copy_kernel(const Tensor& from, const Tensor& to) {
+  if (to.numel() == 0) return;
+  KernelCall(GD_COPY).in(from, to.sizes()).out(to).run();
+}
+void fill_kernel(const Tensor& t, std::complex<double> value, int64_t integer) {
+  if (t.numel() == 0) return;
+  KernelCall(GD_FILL).number(value.real()).number(value.imag()).integer(integer).out(t).run();
+}
+void add_into(Tensor& sum, const Tensor& x) {
+  sum.storage().write("accumulate");
+  static const int add = get_op("add").statement;
+  KernelCall(GD_POINTWISE, add).in(sum).in(x, sum.sizes()).out(sum).run();
+}
+
+Tensor dense_copy(const Tensor& x) {
+  Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+  copy_kernel(x, y);
+  return y;
+}
+// From one device of a table to another, past the host; waits for both. False: nothing was done.
+bool copy_from_peer(const Tensor& to, const Tensor& x, const void* from) {
+  Device &device = to.device(), &peer = x.device();
+  if (&peer.table() != &device.table()) return false;
+  for (Device* d : {&peer, &device})
+    for (KernelWrapper* w : d->wrappers())
+      w->unseen(join("values go from ", peer.name(), " to ", device.name()).c_str());
+  peer.synchronize();
+  gd_error error{};
+  if (x.bytes() > 0 && device.table().copy(device.handle(), nullptr, to.storage().data(), from,
+                                           x.bytes(), GD_FROM_PEER, &error) != GD_OK)
+    fail(ErrorKind::device, "copy", "from ", peer.name(), " to ", device.name(), ": ", error.text);
+  return true;
+}
+bool has_nan(const Tensor& x) {
+  if (is_batched(x)) return has_nan(x.body()->batch->physical);
+  const NoGrad off;
+  return sum(ne(x.detach(), x.detach())).item_integer() > 0;
+}
+
+DType target(const Attrs& attrs) { return attrs[0].dtype(); }
+
+const OpInfo& cast_op() {
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o;
+    o.name = "cast";
+    o.doc = "the same values in another dtype";
+    o.formula = "y = dtype(x)";
+    o.group = "memory";
+    o.operands = {{"x"}};
+    o.attrs = {{"dtype", AttrValue::Type::dtype, {}, "f32 f64 c64 c128 i32 i64 u8 bool f16 bf16"}};
+    o.call = [](Operands in, const Attrs& a) { return cast(in[0], target(a)); };
+    o.forward = [](OpContext& ctx) {
+      const Tensor& x = ctx.inputs[0];
+      Tensor y = Tensor::empty(x.sizes(), target(ctx.attrs), x.device());
+      copy_kernel(x, y);
+      ctx.outputs.push_back(y);
+    };
+    // complex -> real keeps the real part, so its vjp puts g on the real axis: a cast again.
+    o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
+      return g[0].defined() ? cast(g[0], node.input_metas()[0].dtype) : Tensor();
+    };
+    o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
+      return cast(t[0], node.output_metas()[0].dtype);
+    };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+// contiguous and clone differ in their forward only.
+OpInfo identity_op(std::string name, std::string doc, void (*forward)(OpContext&)) {
+  OpInfo o;
+  o.name = std::move(name);
+  o.doc = std::move(doc);
+  o.formula = "y = x";
+  o.group = "memory";
+  o.operands = {{"x"}};
+  o.forward = forward;
+  o.vjp = [](GradFn&, size_t, std::span<const Tensor> g) { return g[0]; };
+  o.jvp = [](GradFn&, size_t, std::span<const Tensor> t) { return t[0]; };
+  return o;
+}
+
+const OpInfo& contiguous_op() {
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o = identity_op("contiguous", "the same values, row-major", [](OpContext& ctx) {
+      ctx.outputs.push_back(dense_copy(ctx.inputs[0]));
+    });
+    o.call = [](Operands in, const Attrs&) { return contiguous(in[0]); };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+const OpInfo& clone_op() {
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o = identity_op(
+        "clone", "a copy; the memory of a whole tensor is shared until one side is written",
+        [](OpContext& ctx) {
+          const Tensor& x = ctx.inputs[0];
+          // an expanded tensor could never be written
+          ctx.outputs.push_back(overlaps_itself(x.sizes(), x.strides()) ? dense_copy(x)
+                                                                        : x.clone_data());
+        });
+    o.call = [](Operands in, const Attrs&) { return clone(in[0]); };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
+}  // namespace
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.is_number()) return materialise(x, dtype, default_device());
+  return x.dtype() == dtype ? x : apply1(cast_op(), {x}, {dtype});
+}
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply1(contiguous_op(), {x}); }
+Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
+
+Tensor to_device(const Tensor& x, Device& device) {
+  if (&x.device() == &device) return x;
+  if (!x.is_leaf() &&
+      ((grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined())))
+    fail(ErrorKind::autograd, "to_device", "the history of a tensor ends at its device, ",
+         x.device().name(), "; detach it, or move the leaves before the step");
+  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x.detach());
+  Tensor y = Tensor::empty(x.sizes(), x.dtype(), device);
+  y.storage().announce_used();
+  const auto* from = static_cast<const char*>(source.storage().data()) +
+                     source.offset() * int64_t(itemsize(x.dtype()));
+  if (!copy_from_peer(y, source, from)) {
+    std::vector<char> host(x.bytes());
+    source.copy_to_host(host.data());
+    device.copy_in(y.storage().data(), host.data(), y.bytes());
+  }
+  if (x.is_leaf() && x.requires_grad()) y.set_requires_grad();
+  return y;
+}
+
+namespace {
+void copy_as(const char* name, const Tensor& to, const Tensor& from) {
+  check_holds(name, to.dtype(), from);
+  Tensor source = materialise(from, to.dtype(), to.device());
+  if (!broadcasts_to(source.sizes(), to.sizes()))
+    fail(ErrorKind::shape, name, "shape ", source.sizes(), " does not broadcast to ", to.sizes());
+  check_writable(to, name);
+  auto lives = [](const Tensor& t) {
+    return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
+  };
+  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->base)))) {
+    assign(to, expand(cast(source, to.dtype()), to.sizes()), name);
+    return;
+  }
+  prepare_write(to, name);
+  if (&source.storage() == &to.storage() &&
+      !(source.sizes() == to.sizes() && source.strides() == to.strides() &&
+        source.offset() == to.offset()))
+    source = dense_copy(source);  // the two may overlap
+  copy_kernel(source, to);
+}
+}  // namespace
+void copy_(const Tensor& to, const Tensor& from) { copy_as("copy_", to, from); }
+
+Tensor in_place(std::string_view name, const Tensor& x, const Tensors& others, const Attrs& attrs) {
+  const OpInfo& op = get_op(name);
+  return in_place(op, x, others, op.completed(attrs));
+}
+Tensor fill_(const Tensor& x, const Tensor& value) {
+  if (value.rank() != 0)
+    fail(ErrorKind::shape, "fill_", "the value has shape ", value.sizes(), ", expected a number");
+  copy_as("fill_", x, value);
+  return x;
+}
+
+void register_memory() {
+  cast_op();
+  contiguous_op();
+  clone_op();
+  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel, cast,
+                  has_nan, elements_at, &as_strided_scatter_op(), permute});
+}
+
+}  // namespace gradus
