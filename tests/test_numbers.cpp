@@ -379,3 +379,13 @@ TEST_CASE("shapes: pools take padding up to half of the window as it spans") {
         "avg_pool2d: padding is 2, more than half of a window of 3");
   CHECK(max_pool2d(x, {3}, {1}, {2}, {2}).sizes() == Shape{1, 1, 5, 5});
 }
+
+TEST_CASE("numbers: a Wirtinger slope has its operand's dtype, whatever slope was read before") {
+  const auto complex = [](DType t) {
+    return leaf(cast(Tensor::from(std::vector{c128{0.3, 2}, c128{-1, 0.5}}, {2}), t));
+  };
+  const Tensor wide = complex(DType::c128), narrow = complex(DType::c64);
+  grad({sum(real(exp(wide)))}, {wide}, {}, {.create_graph = true});
+  const Tensor g = grad({sum(real(sgn(narrow)))}, {narrow})[0];
+  CHECK(g.dtype() == DType::c64);
+}

@@ -226,7 +226,7 @@ TEST_CASE("train: --resume where nothing was saved, where all is done, and with 
   o.set = {"model.layers[0].linear=13"};
   CHECK(train_error(ErrorKind::config, o) ==
         "--set: model.layers[0].linear: the run was started with 12, now it is 13; only device, "
-        "epochs, capture, health, provenance and report may change on --resume");
+        "epochs, capture, health, log_every, provenance and report may change on --resume");
   o.set = {"optimizer=sgd"};
   CHECK(train_error(ErrorKind::config, o).find("optimizer.") != std::string::npos);
   o.set.clear();

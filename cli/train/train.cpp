@@ -54,7 +54,8 @@ const Json& at_path(const Json& config, const std::string& path) {
 // A run may go on with another device or number of epochs, captured or not, and with what changes
 // nothing of it.
 void check_same(Json before, Json now, const Layered& layers) {
-  for (const char* key : {"device", "epochs", "capture", "health", "provenance", "report"}) {
+  for (const char* key :
+       {"device", "epochs", "capture", "health", "log_every", "provenance", "report"}) {
     before.erase(key);
     now.erase(key);
   }
@@ -62,7 +63,8 @@ void check_same(Json before, Json now, const Layered& layers) {
   if (!path.empty())
     fail(ErrorKind::config, layers.origin(path), path, ": the run was started with ",
          shown(at_path(before, path)), ", now it is ", shown(at_path(now, path)),
-         "; only device, epochs, capture, health, provenance and report may change on --resume");
+         "; only device, epochs, capture, health, log_every, provenance and report may change on "
+         "--resume");
 }
 
 // "configs/mlp/digits.json" -> "digits".

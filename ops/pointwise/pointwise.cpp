@@ -122,6 +122,7 @@ std::pair<Tensor, Tensor> wirtinger_slopes(GradFn& node) {
   const StatementReader& r = readers[size_t(node.op().statement)];
   const bool saved = def::statement_info(node.op().statement).wirtinger_saves & 1;
   const Tensor z = saved ? node.input(0) : Tensor(0.0);
+  Traced::dtype = node.input_metas()[0].dtype;
   const Params p = params_of(node.attrs());
   DeviceScope here(*node.input_metas()[0].device);
   return {r.dz(z, p.data()), r.dzbar(z, p.data())};
