@@ -1,136 +1,29 @@
 // The commands, each a function that declares its options and says what runs; the struct of options
 // is its own. CLI11 parses and does no more: layering of configs, messages and exit codes are ours.
-#include "cli/commands.hpp"
-
+#include "cli/declarations.hpp"
 #include "cli/frame/version.hpp"
-
-#include "cli/look/audit.hpp"
 #include "cli/ops/check.hpp"
 #include "cli/ops/check_exact.hpp"
 #include "cli/config_command.hpp"
 #include "cli/contract/contract.hpp"
 #include "cli/teach/demo.hpp"
 #include "cli/frame/devices.hpp"
-#include "cli/look/diff.hpp"
-#include "cli/look/graph.hpp"
 #include "cli/teach/lesson.hpp"
 #include "cli/ops/op.hpp"
 #include "cli/ops/ops_list.hpp"
 #include "cli/train/predict.hpp"
-#include "cli/look/replay.hpp"
 #include "cli/report/report.hpp"
 #include "cli/script/script.hpp"
-#include "cli/look/step.hpp"
 #include "cli/train/train.hpp"
 #include "cli/tune.hpp"
 #include "cli/verify.hpp"
-#include "engine/base/error.hpp"
 
-#include <charconv>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
-
-#include <CLI/CLI.hpp>
 
 namespace gradus::cli {
 
 namespace {
-
-// ---- what declarations share
-
-// CLI11 would take 1e400 for inf and "5x" for out of range.
-std::string whole_number(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) return "";
-  return "expected a whole number, got \"" + text + "\"";
-}
-
-CLI::App* command(CLI::App& parent, const char* name, const char* doc, const char* examples) {
-  CLI::App* sub = parent.add_subcommand(name, doc);
-  sub->footer(std::string("Examples:\n") + examples);
-  sub->allow_extras();  // reported by us, with the nearest name
-  return sub;
-}
-void device(CLI::App* sub, std::string& to) {
-  sub->add_option("--device", to, "auto, cpu, cuda:N, hip:N, emu:N, reference, a .json")
-      ->type_name("D")
-      ->take_last();
-}
-void json(CLI::App* sub, bool& to,
-          const char* doc = "one JSON object per line on standard output") {
-  sub->add_flag("--json", to, doc);
-}
-void ledger(CLI::App* sub, bool& to) {
-  sub->add_flag("--ledger", to, "calls, time and bytes by op, on standard error");
-}
-CLI::Option* files(CLI::App* sub, const char* name, std::vector<std::string>& to, const char* doc) {
-  return sub->add_option(name, to, doc)->type_name("FILE");
-}
-CLI::Option* text(CLI::App* sub, const char* name, std::string& to, const char* doc,
-                  const char* type = "TEXT") {
-  return sub->add_option(name, to, doc)->type_name(type)->take_last();
-}
-void repeated(CLI::App* sub, const char* name, std::vector<std::string>& to, const char* doc,
-              const char* type) {
-  sub->add_option(name, to, doc)
-      ->type_name(type)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-}
-template <class Number>
-void whole(CLI::App* sub, const char* name, Number& to, const char* doc) {
-  sub->add_option_function<std::string>(
-         name, [&to](const std::string& typed) { to = std::stoll(typed); }, doc)
-      ->type_name("N")
-      ->take_last()
-      ->check(whole_number);
-}
-void sandbox(CLI::App* sub, Sandbox& to,
-             const char* unsafe = "all of Lua's libraries: any file, programs, bytecode") {
-  repeated(sub, "--allow-read", to.read,
-           "a script reads below this folder too, not only below its own and the working one",
-           "DIR");
-  repeated(sub, "--allow-write", to.write, "it writes and reads below this folder too", "DIR");
-  sub->add_flag("--unsafe", to.unsafe, unsafe);
-}
-void limits(CLI::App* sub, std::string& memory, double& seconds, int64_t& instructions) {
-  text(sub, "--max-memory", memory, "of all that a script makes; 2GiB by default", "BYTES");
-  sub->add_option("--max-seconds", seconds, "then the script is ended")->type_name("S");
-  whole(sub, "--max-instructions", instructions, "of Lua's machine");
-}
-void of_script(CLI::App* sub, ScriptTarget& to) {
-  whole(sub, "--backward", to.backward, "of a script: look at its N-th backward()");
-  repeated(sub, "--arg", to.arguments, "an argument of the script", "TEXT");
-  sandbox(sub, to.sandbox, "the script runs outside the sandbox");
-  limits(sub, to.sandbox.memory, to.seconds, to.instructions);
-}
-// Of commands that look at one step.
-void of_step(CLI::App* sub, OneStepConfig& to) {
-  text(sub, "CONFIG", to.file, "file of an experiment, a trace file, or a script .lua", "FILE");
-  repeated(sub, "--set", to.set, "override one value of the config", "PATH=VALUE");
-  of_script(sub, to.script);
-  device(sub, to.device);
-}
-// What the command does. `must`, its positional argument, has to be there: CLI11's own message
-// names no command.
-template <class Options>
-void runs(CLI::App* sub, Action& action, const std::shared_ptr<Options>& o,
-          int (*run)(const Options&, std::ostream&, std::ostream&),
-          std::type_identity_t<std::string Options::*> must = nullptr, const char* what = "") {
-  sub->callback([=, &action] {
-    action = [=](std::ostream& out, std::ostream& err) {
-      if (must && ((*o).*must).empty())
-        fail(ErrorKind::config, full_name(sub), "needs ", what, "; see gradus ", full_name(sub),
-             " --help");
-      return run(*o, out, err);
-    };
-  });
-}
-
-// ---- the commands
 
 void declare_demo(CLI::App& app, Action& action) {
   const auto o = std::make_shared<DemoOptions>();
@@ -297,100 +190,6 @@ void declare_tune(CLI::App& app, Action& action) {
   device(sub, o->device);
   json(sub, o->json);
   runs(sub, action, o, run_tune, &TuneOptions::config, "a CONFIG file");
-}
-
-void declare_audit(CLI::App& app, Action& action) {
-  const auto o = std::make_shared<AuditOptions>();
-  CLI::App* sub = command(app, "audit", "judge the derivative of every node of a step",
-                          "  gradus audit configs/mlp/digits.json\n"
-                          "  gradus audit configs/lenet/digits.json --ledger --cost\n"
-                          "  gradus audit configs/lenet/digits.json --html lenet.html\n"
-                          "  gradus audit mlp.json --against reference --json\n"
-                          "  gradus audit mlp.json --fail-on nan,mismatch,unreached\n"
-                          "  gradus audit mlp.json --explain layers.0.weight --top 3\n"
-                          "  gradus audit mlp.json --explain %4\n"
-                          "  gradus audit lenet.json --versions\n"
-                          "  gradus audit lenet.json --health\n"
-                          "  gradus audit train.lua --arg 0.1 --backward 3\n");
-  of_step(sub, *o);
-  text(sub, "--against", o->against, "every node on this device too", "D");
-  sub->add_option("--fail-on", o->fail_on,
-                  "nan, inf, mismatch, unreached, zero, alias: exit code 5")
-      ->type_name("LIST")
-      ->take_last();
-  sub->add_flag("--ledger", o->ledger, "what is kept for backward, why; memory over time");
-  sub->add_flag("--cost", o->cost, "flops, bytes and time of nodes, against the machine's peaks");
-  text(sub, "--html", o->html, "a page of the graph with verdicts, memory and cost", "FILE");
-  text(sub, "--explain", o->explain, "paths to a leaf's gradient, or node %K", "NAME");
-  text(sub, "--element", o->element, "explain one element: 0,3", "I,J");
-  whole(sub, "--top", o->top, "paths that are shown; 5 by default");
-  text(sub, "--versions", o->written, "log of writes in place (to leaf NAME, node %K)", "NAME")
-      ->expected(0, 1);
-  sub->add_flag("--accounting", o->accounting, "are all cotangents added up rightly?");
-  sub->add_flag("--health", o->health, "how large gradients are; what is dead or saturated");
-  sub->parse_complete_callback([o, sub] { o->versions = sub->count("--versions") > 0; });
-  json(sub, o->json);
-  runs(sub, action, o, run_audit, &AuditOptions::file, "a CONFIG file");
-}
-
-void declare_graph(CLI::App& app, Action& action) {
-  const auto o = std::make_shared<GraphOptions>();
-  CLI::App* sub = command(app, "graph", "what one step records, and its backward",
-                          "  gradus graph configs/mlp/digits.json\n"
-                          "  gradus graph configs/lenet/digits.json --html lenet.html\n"
-                          "  gradus graph mlp.json --dot - | dot -Tsvg > mlp.svg\n"
-                          "  gradus graph configs/scripts/mlp_digits.lua --backward 2\n");
-  of_step(sub, *o);
-  text(sub, "--html", o->html, "a page to look at, by itself", "FILE");
-  text(sub, "--svg", o->svg, "the picture alone", "FILE");
-  text(sub, "--dot", o->dot, "for Graphviz; - prints it", "FILE");
-  text(sub, "--json", o->json, "all there is; - prints it", "FILE");
-  text(sub, "--record", o->record, "a trace file, for gradus replay", "FILE");
-  runs(sub, action, o, run_graph, &GraphOptions::file, "a CONFIG file");
-}
-
-void declare_replay(CLI::App& app, Action& action) {
-  const auto o = std::make_shared<ReplayOptions>();
-  CLI::App* sub =
-      command(app, "replay", "run a recorded step again, and compare every bit",
-              "  gradus graph mlp.json --record step.safetensors\n"
-              "  gradus replay step.safetensors\n"
-              "  gradus replay step.safetensors --shrink small.safetensors --until nan\n");
-  text(sub, "FILE", o->file, "a trace file", "FILE");
-  whole(sub, "--runs", o->runs, "repeat it: does it always give the same bits?");
-  text(sub, "--shrink", o->shrink, "write the smallest part that still fails", "FILE");
-  text(sub, "--until", o->until, "nan, inf, mismatch; differs:DEVICE beyond rounding", "WHAT");
-  device(sub, o->device);
-  json(sub, o->json);
-  runs(sub, action, o, run_replay, &ReplayOptions::file, "a trace FILE");
-}
-
-void declare_diff(CLI::App& app, Action& action) {
-  const auto o = std::make_shared<DiffOptions>();
-  CLI::App* sub = command(app, "diff", "two steps, in structure and numbers",
-                          "  gradus diff before.json after.json\n"
-                          "  gradus diff step.safetensors step.safetensors --device-b cuda\n"
-                          "  gradus diff mlp.json mlp.json --dtype-b f64\n");
-  text(sub, "A", o->a, "a config, a script or a trace file", "FILE");
-  text(sub, "B", o->b, "another, or the same", "FILE");
-  text(sub, "--device-a", o->device_a, "run A there", "D");
-  text(sub, "--device-b", o->device_b, "run B there", "D");
-  text(sub, "--dtype-b", o->dtype_b, "f64: run B in f64", "T");
-  of_script(sub, o->script);
-  json(sub, o->json);
-  runs(sub, action, o, run_diff, &DiffOptions::a, "two files");
-}
-
-void declare_step(CLI::App& app, Action& action) {
-  const auto o = std::make_shared<StepOptions>();
-  CLI::App* sub = command(app, "step", "a debugger for backward: one node at a time, and back",
-                          "  gradus step configs/mlp/digits.json\n"
-                          "  printf 'break nan\\ncontinue\\n' | gradus step mlp.json\n"
-                          "  gradus step mlp.json --commands look.txt --json\n");
-  of_step(sub, *o);
-  text(sub, "--commands", o->commands, "a script of commands", "FILE");
-  json(sub, o->json);
-  runs(sub, action, o, run_step, &StepOptions::file, "a CONFIG file");
 }
 
 void declare_script(CLI::App& app, Action& action) {
