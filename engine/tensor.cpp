@@ -272,7 +272,11 @@ Tensor& Tensor::detach_() {
   if (body_->autograd) {
     Ref<Autograd> fresh = make_ref<Autograd>();
     fresh->grad = grad();
-    body_->autograd->grad = Tensor();  // what was recorded before adds to it no more
+    Tensor none;  // what was recorded before adds to .grad no more
+    {
+      const std::lock_guard lock(grad_lock(&body_->autograd->grad));
+      std::swap(body_->autograd->grad, none);
+    }
     body_->autograd = std::move(fresh);
     ++body_->histories;
   }

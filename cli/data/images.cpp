@@ -26,7 +26,8 @@ std::vector<std::string> sorted_names(const std::string& folder, bool folders) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     if (const std::string name = it->path().filename(); !name.starts_with("."))
-      if (it->is_directory() == folders) out.push_back(name);
+      if (std::error_code unknown; it->is_directory(unknown) == folders && !unknown)
+        out.push_back(name);
   if (error) fail(ErrorKind::io, folder, "cannot list the folder: ", error.message());
   std::sort(out.begin(), out.end());
   return out;

@@ -103,6 +103,10 @@ void add_classes(Form& form, const Raw& train, const Raw* test, const std::strin
       if (*numbers.begin() < 0 || *numbers.rbegin() > INT32_MAX - 1)
         fail(ErrorKind::io, train.name, "tells a token ", *numbers.begin(),
              ", expected tokens from 0, or ", kNoLabel, " for one that does not count");
+      constexpr int64_t kMost = 1 << 24;
+      if (*numbers.rbegin() >= kMost)
+        fail(ErrorKind::io, train.name, "tells a token ", *numbers.rbegin(),
+             ", expected one below ", kMost);
       form.classes = *numbers.rbegin() + 1;
     } else if (!plain) {
       for (const int64_t n : numbers) form.class_names.push_back(std::to_string(n));

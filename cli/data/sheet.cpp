@@ -58,13 +58,17 @@ Layout configured(const Table& t, const OwnData& config) {
 Layout by_names(const Table& t, const Form& like, bool target) {
   Layout out;
   for (const std::string& name : like.columns) {
+    if (name.empty())
+      fail(ErrorKind::io, t.name, "a column that the network takes has no name in the header, so ",
+           "it can't be found here; name it in the table that the run learns from, and train anew");
     const auto at = std::find(t.header.begin(), t.header.end(), name);
     if (at == t.header.end())
       fail(ErrorKind::io, t.name, "there is no column \"", name, "\"", did_you_mean(name, t.header),
            "; the network takes ", list_of(like.columns));
     out.inputs.push_back(size_t(at - t.header.begin()));
   }
-  const auto told = std::find(t.header.begin(), t.header.end(), like.target);
+  const auto told = like.target.empty() ? t.header.end()
+                                        : std::find(t.header.begin(), t.header.end(), like.target);
   if (told != t.header.end()) out.target = size_t(told - t.header.begin());
   if (target && !out.target)
     fail(ErrorKind::io, t.name, "there is no column \"", like.target, "\", which is to be told");

@@ -24,7 +24,9 @@ std::optional<Number> parsed(const std::string& text) {
   const char* const end = text.data() + text.size();
   Number x{};
   const auto [stop, error] = std::from_chars(begin, end, x);
-  if (begin == end || stop != end || error != std::errc()) return std::nullopt;
+  if (begin == end || *begin == '+' || (begin != text.data() && *begin == '-') || stop != end ||
+      error != std::errc())
+    return std::nullopt;
   return x;
 }
 
@@ -83,6 +85,10 @@ class Rows {
     std::vector<std::string> fields = std::move(fields_);
     fields_.clear();
     if (std::all_of(fields.begin(), fields.end(), [](const auto& f) { return f.empty(); })) return;
+    if (!table_.rows.empty() && fields.size() != table_.rows[0].size())
+      fail(ErrorKind::io, table_.name, "line ", begun_, ": has ", fields.size(),
+           fields.size() == 1 ? " column" : " columns", ", expected ", table_.rows[0].size(),
+           " as in the first line");
     for (std::string& f : fields) f = printable(f, "");
     table_.rows.push_back(std::move(fields));
     table_.lines.push_back(begun_);
@@ -156,12 +162,6 @@ Table read_table(const std::string& path, std::optional<bool> header) {
   rows.end();
   if (table.rows.empty()) fail(ErrorKind::io, path, "is empty: it holds no row");
   take_header(table, header);
-  const size_t expected = table.header.empty() ? table.rows[0].size() : table.header.size();
-  for (size_t r = 0; r < table.rows.size(); ++r)
-    if (table.rows[r].size() != expected)
-      fail(ErrorKind::io, path, "line ", table.lines[r], ": has ", table.rows[r].size(),
-           table.rows[r].size() == 1 ? " column" : " columns", ", expected ", expected,
-           " as in the first line");
   return table;
 }
 

@@ -39,7 +39,11 @@ InterruptScope::InterruptScope() {
   action.sa_handler = note_interrupt;
   action.sa_flags = int(SA_RESTART | SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN)  // as nohup and a shell's background have it
+      ::sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptScope::~InterruptScope() {

@@ -27,6 +27,7 @@ gd_status Ledger::call(const gd_call& call, Next next, gd_error& error) {
   int32_t way = -1;
   asked.way = &way;
   const gd_status status = next(asked, error);
+  if (call.way) *call.way = way;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   LedgerLine& line = lines_[way < 0 ? op_name() : join(op_name(), " (", way_text(way), ")")];
   ++line.calls;

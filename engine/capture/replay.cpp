@@ -2,6 +2,7 @@
 #include "engine/capture/replay.hpp"
 
 #include "engine/capture/fuse.hpp"
+#include "engine/hooks.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -17,6 +18,17 @@ void for_views(const std::vector<RecordedCall>& calls, F&& f) {
     for (const RecordedView& v : calls[i].in) f(i, v, false);
     for (const RecordedView& v : calls[i].out) f(i, v, true);
   }
+}
+
+// Other threads may read .grad meanwhile.
+Tensor grad_of(const Autograd& leaf) {
+  const std::lock_guard lock(grad_lock(&leaf.grad));
+  return leaf.grad;
+}
+void set_grad_of(Autograd& leaf, Tensor g) {
+  const std::lock_guard turn(grad_turn(&leaf.grad));
+  const std::lock_guard lock(grad_lock(&leaf.grad));
+  std::swap(leaf.grad, g);
 }
 
 // Constants that nothing else writes over are read where they lie: their copies go.
@@ -77,7 +89,7 @@ size_t place(std::vector<Life>& lives) {
 Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
     : device_(device), arena_(std::move(arena)) {
   for (const SeenLeaf& l : recorder.leaves)
-    leaves_.push_back({l.leaf, l.added, l.before, l.leaf->grad});
+    leaves_.push_back({l.leaf, l.added, l.before, grad_of(*l.leaf)});
   resolve(recorder);
   if (!recorder.why.empty()) return;
   std::vector<RecordedCall> calls = fuse(recorder);
@@ -235,17 +247,20 @@ void Replay::run_once(size_t count) {
 void Replay::follow() {
   void* const arena = Arena::reserve(arena_->memory, arena_bytes_, device_);
   void* const scratch = Arena::reserve(arena_->scratch, scratch_bytes_, device_);
-  bool moved = arena != arena_bound_ || scratch != scratch_bound_;
+  const size_t scratch_has = scratch ? arena_->scratch.bytes() : 0;
+  const bool other_scratch = scratch != scratch_bound_ || scratch_has != scratch_bound_bytes_;
+  bool moved = arena != arena_bound_ || other_scratch;
   if (arena != arena_bound_)
     for (const auto& [view, offset] : arena_views_)
       views_[view].data = static_cast<char*>(arena) + offset;
-  if (scratch != scratch_bound_)
+  if (other_scratch)
     for (Ready& ready : ready_) {
       ready.call.scratch = scratch;
-      ready.call.scratch_bytes = arena_->scratch.bytes();
+      ready.call.scratch_bytes = scratch_has;
     }
   arena_bound_ = arena;
   scratch_bound_ = scratch;
+  scratch_bound_bytes_ = scratch_has;
   for (Binding& b : bindings_) {
     if (b.storage->data() == b.bound) continue;
     b.bound = b.storage->data();
@@ -312,7 +327,7 @@ bool Replay::run_graph() {
 
 void Replay::run() {
   for (const Leaf& l : leaves_)
-    if (l.added && !(l.leaf->grad.body() == l.before.body()))
+    if (l.added && !(grad_of(*l.leaf).body() == l.before.body()))
       fail(ErrorKind::autograd, "replay",
            "the recorded step added its gradient to a .grad that was ",
            l.before.defined() ? "there and has been replaced or dropped since"
@@ -328,7 +343,7 @@ void Replay::run() {
     if (b.written) b.storage->write("replay");
   follow();
   if (!run_graph()) run_calls();
-  for (const Leaf& l : leaves_) l.leaf->grad = l.after;
+  for (const Leaf& l : leaves_) set_grad_of(*l.leaf, l.after);
   if (draws_ > 0) generator_->take(int64_t(draws_), device_);
 }
 

@@ -65,6 +65,7 @@ class Replay {
   std::shared_ptr<Arena> arena_;
   size_t arena_bytes_ = 0, scratch_bytes_ = 0;  // scratch: the most that a call wanted
   void *arena_bound_ = nullptr, *scratch_bound_ = nullptr;
+  size_t scratch_bound_bytes_ = 0;
   std::vector<std::pair<uint32_t, size_t>> arena_views_{};  // and their places
   std::vector<Binding> bindings_{};
   std::unordered_map<uint64_t, uint32_t> binding_of_{};  // by buffer

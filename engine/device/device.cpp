@@ -121,15 +121,16 @@ gd_status Device::call_slot(const gd_call& call, gd_error& error) {
     pool_.trim();
     return slot(handle_, nullptr, &c, &error);
   };
-  const gd_status status = attempt(call);
-  if (status != GD_SCRATCH) return status;
-  const Pool::Block block = pool_.allocate(size_t(error.wanted));
+  gd_status status = attempt(call);
   gd_call more = call;
-  more.scratch = block.data;
-  more.scratch_bytes = uint64_t(error.wanted);
-  const gd_status then = attempt(more);
-  pool_.release(block);  // in the order of the stream: who gets it next comes after the call
-  return then;
+  while (status == GD_SCRATCH && error.wanted > int64_t(more.scratch_bytes)) {
+    const Pool::Block block = pool_.allocate(size_t(error.wanted));
+    more.scratch = block.data;
+    more.scratch_bytes = uint64_t(error.wanted);
+    status = attempt(more);
+    pool_.release(block);  // in the order of the stream: who gets it next comes after the call
+  }
+  return status;
 }
 
 std::string Device::libraries() {

@@ -112,7 +112,7 @@ void gd_device::upload(void* to, const void* from, size_t bytes, Stream on) {
     }
     const size_t n = bytes - done < kStaging ? bytes - done : kStaging;
     std::memcpy(data, static_cast<const char*>(from) + done, n);
-    const std::lock_guard lock(mutex);
+    const auto lock = enter();
     expect_there();
     check(this,
           GPU(MemcpyAsync)(static_cast<char*>(to) + done, data, n, GPU(MemcpyHostToDevice), on),

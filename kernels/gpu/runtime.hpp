@@ -7,8 +7,10 @@
 #include "kernels/gpu/vendor.hpp"
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace gradus::gpu {
@@ -44,6 +46,8 @@ struct gd_device {
   gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
   bool may_complain = false;  // a kernel that can complain ran since the last look
   bool capturing = false;
+  std::thread::id capturer;              // whose calls go into the graph
+  std::condition_variable captured_all;  // others wait for its end
   // Null until a contraction asks for them (contract_libraries.cu).
   gradus::gpu::GemmLibrary* gemm_library = nullptr;
   gradus::gpu::TensorLibrary* tensor_library = nullptr;
@@ -51,6 +55,12 @@ struct gd_device {
   std::atomic<bool> lost = false;
   char why_lost[200] = "";
   std::mutex mutex;
+  // The lock, for a call of this thread.
+  std::unique_lock<std::mutex> enter() {
+    std::unique_lock lock(mutex);
+    captured_all.wait(lock, [&] { return !capturing || capturer == std::this_thread::get_id(); });
+    return lock;
+  }
 
   // Waits for the stream and says what kernels complained about.
   void wait();

@@ -54,7 +54,7 @@ gd_status guarded(gd_error* error, F&& f) noexcept {
 template <class F>
 gd_status on(gd_device* d, gd_error* error, F&& f) noexcept {
   return guarded(error, [&] {
-    const std::lock_guard lock(d->mutex);
+    const auto lock = d->enter();
     d->expect_there();
     check(d, GPU(SetDevice)(d->index), "choosing the device");
     f();
@@ -275,11 +275,13 @@ gd_status capture_begin(gd_device* d, gd_stream* s, gd_error* error) {
     check(d, GPU(StreamBeginCapture)(stream_of(d, s), GPU(StreamCaptureModeThreadLocal)),
           "beginning a capture");
     d->capturing = true;
+    d->capturer = std::this_thread::get_id();
   });
 }
 gd_status capture_end(gd_device* d, gd_stream* s, void** out, gd_error* error) {
   return on(d, error, [&] {
     d->capturing = false;
+    d->captured_all.notify_all();
     *out = nullptr;
     GPU(Graph_t) graph = nullptr;
     check(d, GPU(StreamEndCapture)(stream_of(d, s), &graph), "ending a capture");

@@ -124,6 +124,11 @@ void prepare_all(lua_State* L, int list, Stepping& stepping) {
   each_of(L, list, [&] { stepping.prepared.push_back(prepare_optimizer(L, -1)); });
 }
 
+void refuse_required(const Step& step) {
+  if (step.required && !step.why_not.empty())
+    fail(ErrorKind::value, "capture", "the step can't be replayed: ", step.why_not);
+}
+
 // As it is the first time, when it also shows which optimisers it takes; recorded the second.
 Tensors run_entry(lua_State* L, Step& step, Entry& entry, int list) {
   Stepping stepping;
@@ -138,19 +143,23 @@ Tensors run_entry(lua_State* L, Step& step, Entry& entry, int list) {
     entry.warm = true;
     return out;
   }
-  if (!entry.captured.why_not().empty()) return run_function(L, entry);
+  if (!entry.captured.why_not().empty()) {
+    refuse_required(step);
+    return run_function(L, entry);
+  }
   prepare_all(L, list, stepping);
   Device& device = entry.fixed.empty() ? device_of(L) : entry.fixed[0].device();
+  Captured captured;
   {
     const Within here(L, stepping, list);
-    entry.captured = capture(device, [&] { return run_function(L, entry); });
+    captured = capture(device, [&] { return run_function(L, entry); });
   }
   if (!stepping.prepared.empty())
     fail(ErrorKind::value, "capture", "an optimiser that took a step before took none now; a step ",
          "that does other things at other times can't be captured");
+  entry.captured = std::move(captured);
   if (step.why_not.empty()) step.why_not = entry.captured.why_not();
-  if (step.required && !step.why_not.empty())
-    fail(ErrorKind::value, "capture", "the step can't be replayed: ", step.why_not);
+  refuse_required(step);
   return entry.captured.outputs();
 }
 
@@ -162,7 +171,7 @@ int run(lua_State* L) {
   Entry& entry = entry_of(step, in);
   {
     const NoGrad off;
-    for (size_t k = 0; k < in.size() && entry.warm; ++k) copy_(entry.fixed[k], in[k]);
+    for (size_t k = 0; k < in.size(); ++k) copy_(entry.fixed[k], in[k]);
   }
   const auto number = std::find_if(step.entries.begin(), step.entries.end(),
                                    [&](const auto& e) { return e.get() == &entry; }) -
