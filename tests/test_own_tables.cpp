@@ -264,3 +264,28 @@ TEST_CASE("own data: PNG with a palette, transparent parts and colour as grey") 
   CHECK(less.pixels[1] == 255);
   CHECK(less.pixels[2] == 0);
 }
+
+TEST_CASE("own tables: a PNG of 16 bits has the pixels that it has in 8") {
+  const TempFolder folder;
+  const auto number = [](uint32_t n) {
+    return std::string{char(n >> 24), char(n >> 16), char(n >> 8), char(n)};
+  };
+  const auto chunk = [&](const std::string& what) {
+    return number(uint32_t(what.size() - 4)) + what + number(crc32_of(what));
+  };
+  const auto png = [&](int depth, const std::string& row) {
+    std::string packed(200, '\0');
+    uLongf size = packed.size();
+    REQUIRE(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(row.data()), row.size()) == Z_OK);
+    packed.resize(size);
+    return std::string("\x89PNG\r\n\x1a\n") +
+           chunk("IHDR" + number(3) + number(1) + char(depth) + std::string(4, '\0')) +
+           chunk("IDAT" + packed) + chunk("IEND");
+  };
+  folder.write("8.png", png(8, std::string("\0\x11\x80\xfe", 4)));
+  folder.write("16.png", png(16, std::string("\0\x11\x11\x80\x80\xfe\xfe", 7)));
+  const Pixels wanted{0x11, 0x80, 0xfe};
+  CHECK(read_png(folder / "8.png", 1).pixels == wanted);
+  CHECK(read_png(folder / "16.png", 1).pixels == wanted);
+}

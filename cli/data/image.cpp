@@ -47,6 +47,7 @@ Image read_png(const std::string& path, int64_t colours) {
     fail(ErrorKind::io, path, "has ", image.height, " x ", image.width, " pixels, at most ",
          kMostPixels, " are read");
   if (colours == 0) colours = image.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // what names no gamma is as 8 bits are, also in 16
   image.format = colours == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   Image out{colours, image.height, image.width, {}};
   Pixels mixed(PNG_IMAGE_SIZE(image));

@@ -37,6 +37,12 @@ bool is_png(const std::string& name) {
   return name.size() > 4 && (name.ends_with(".png") || name.ends_with(".PNG"));
 }
 
+bool is_other_image(const std::string& name) {
+  for (const char* ending : {".jpg", ".jpeg", ".JPG", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
+    if (name.ends_with(ending)) return true;
+  return false;
+}
+
 std::vector<Found> find_images(const std::string& folder) {
   const std::vector<std::string> classes = sorted_names(folder, true);
   if (classes.empty())
@@ -49,7 +55,10 @@ std::vector<Found> find_images(const std::string& folder) {
     const std::vector<std::string> names = sorted_names(inside, false);
     const size_t before = out.size();
     for (const std::string& name : names)
-      if (is_png(name)) out.push_back({path_in(inside, name), label + "/" + name, label});
+      if (is_other_image(name))
+        fail(ErrorKind::io, path_in(inside, name), "is no .png; convert it first, or take it away");
+      else if (is_png(name))
+        out.push_back({path_in(inside, name), label + "/" + name, label});
     if (out.size() == before)
       fail(ErrorKind::io, inside, "holds no .png file",
            names.empty() ? "" : ", only others, such as " + names[0]);

@@ -261,6 +261,10 @@ int load_file(lua_State* L) {
   return 1;
 }
 int save_file(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TSTRING && lua_type(L, 2) == LUA_TSTRING) {  // PyTorch's order
+    lua_settop(L, 2);
+    lua_insert(L, 1);
+  }
   const std::string path = luaL_checkstring(L, 1);
   check_path(L, path, Access::write);
   if (ends_with(path, ".npy")) return write_npy(path, operand_at(L, 2, "save").detach()), 0;
