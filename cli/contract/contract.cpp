@@ -12,6 +12,7 @@
 #include "engine/config/layered.hpp"
 #include "engine/random.hpp"
 #include "ops/base/dtypes.hpp"
+#include "ops/ops.hpp"
 
 #include <algorithm>
 #include <charconv>

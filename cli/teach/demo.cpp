@@ -6,6 +6,7 @@
 #include "cli/frame/session.hpp"
 #include "cli/frame/terminal.hpp"
 #include "ops/def/fingerprint.hpp"
+#include "ops/ops.hpp"
 
 #include <algorithm>
 #include <chrono>

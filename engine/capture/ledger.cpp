@@ -1,6 +1,7 @@
 #include "engine/capture/ledger.hpp"
 
 #include "engine/abi/dtype.hpp"
+#include "engine/base/error.hpp"
 #include "engine/config/tuning.hpp"
 
 #include <algorithm>
