@@ -1,4 +1,4 @@
-// Calls that another program wrote down, run and recorded: tests/sweep_torch.py asks so.
+// Calls that another program wrote down, run and recorded: tests/peers/sweep_torch.py asks so.
 #include "ops/base/dtypes.hpp"
 #include "ops/check/check.hpp"
 #include "ops/check/recorder.hpp"

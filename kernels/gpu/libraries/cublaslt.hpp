@@ -1,5 +1,5 @@
 // The part of cuBLASLt's C interface that is used, so that no toolkit is needed to build it.
-// tests/test_gpu_library_types.cpp compares it with NVIDIA's header where there is one.
+// tests/gpu/test_gpu_library_types.cpp compares it with NVIDIA's header where there is one.
 #pragma once
 #include "kernels/gpu/libraries/types.hpp"
 

@@ -1,0 +1,193 @@
+// Refusals say what to type instead, and no verdict on one device stands for another.
+#include "tests/helpers/program_helpers.hpp"
+#include "tests/helpers/texts.hpp"
+
+#include "engine/files/npy.hpp"
+#include "tests/helpers/helpers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace gradus;
+using gradus::test::check_has;
+using gradus::test::ProgramRun;
+using gradus::test::run;
+using gradus::test::TempFolder;
+
+namespace {
+
+constexpr const char* kNetwork = R"({"experiment": "mlp", "data": {"name": "digits", "train": 60,
+  "test": 20}, "model": {"layers": [{"linear": 10}]}, "epochs": 1, "batch_size": 16})";
+
+// One line, this exit code, nothing on standard output.
+void says_remedy(const TempFolder& folder, const std::string& arguments, int code,
+                 const std::string& remedy) {
+  const ProgramRun r = run(folder, arguments);
+  CHECK_MESSAGE(r.code == code, arguments, ": exit code ", r.code, ": ", r.err);
+  CHECK_MESSAGE(std::count(r.err.begin(), r.err.end(), '\n') == 1, arguments, ": ", r.err);
+  CHECK_MESSAGE(r.err.size() < 420, arguments, ": ", r.err);
+  CHECK_MESSAGE(r.out == "", arguments, ": ", r.out);
+  check_has(r.err, remedy);
+}
+
+bool has_device(const TempFolder& folder, const std::string& kind) {
+  const std::string all = run(folder, "devices").out;
+  return all.find("\n" + kind + " ") != std::string::npos &&
+         all.find("\n" + kind + std::string(12 - kind.size(), ' ') + "missing") ==
+             std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("remedies: whole numbers beside a derivative are real, indices stay whole") {
+  const TempFolder folder;
+  ProgramRun r = run(folder, "op sigmoid --in '[-1,0,2]' --cotangent '[1,1,1]' --json");
+  CHECK(r.code == 0);
+  check_has(r.out, R"("grads":[{"dtype":"f64")");
+  r = run(folder, "op sigmoid --in '[-1,0,2]' --cotangent '[1,1,1]' --dtype f32 --json");
+  check_has(r.out, R"("grads":[{"dtype":"f32")");
+  CHECK(run(folder, "op mul --in '[1,2]' '[3,4]' --tangents '[1,1]' '[1,0]'").code == 0);
+  CHECK(run(folder, "op prod --in '[2,3]' --attr dim=0 --hessian --hvp '[1,10]'").code == 0);
+  r = run(folder, "op gather --in '[5,6]' '[1,1]' --attr dim=0 --jacobian --json");
+  CHECK(r.code == 0);
+  check_has(r.out, "[[0.0,1.0],[0.0,1.0]]");
+  // Without a derivative they are what they were.
+  check_has(run(folder, "op neg --in '[1,2]' --json").out, R"("dtype":"i64")");
+  // What a file holds is not reinterpreted.
+  write_npy(folder / "n.npy", testing::i64({1, 2}, {2}));
+  says_remedy(folder, "op exp --in n.npy --jacobian", 2,
+              "gradus op cast --in x.npy --attr dtype=f64");
+}
+
+TEST_CASE("remedies: an equation that a shell has cut is quoted in the message") {
+  const TempFolder folder;
+  says_remedy(folder, "contract --einsum ij,jk- --sizes i=3,j=4,k=5", 2,
+              "Quote it: --einsum \"ij,jk->");
+  const std::string err = folder / "said";
+  CHECK(std::system(("cd '" + folder.path() + "' && '" + GRADUS_PROGRAM +
+                     "' contract --einsum ij,jk->ik --sizes i=3,j=4,k=5 2>'" + err + "'")
+                        .c_str()) != 0);
+  check_has(test::slurp(err),
+            "Quote it: --einsum \"ij,jk->ik\"; the empty file \"ik\" is the shell's");
+  CHECK(std::filesystem::exists(folder / "ik"));
+  says_remedy(folder, "train ik", 2, "a shell makes such a file for > FILE");
+}
+
+TEST_CASE("remedies: a verdict on a device that is not there is exit 4") {
+  const TempFolder folder;
+  folder.write("mlp.json", kNetwork);
+  folder.write("gpu.json", R"({"device": "hip:9", "fallback": "cpu"})");
+  if (has_device(folder, "hip")) return;
+  for (const char* command : {"check --op exp --device hip:9", "check --op exp --device gpu.json",
+                              "tune mlp.json --device hip:9", "audit mlp.json --against hip:9",
+                              "audit mlp.json --against gpu.json"})
+    says_remedy(folder, command, 4, "`gradus devices` lists what is there");
+  CHECK(run(folder, "graph mlp.json --record step.safetensors").code == 0);
+  const ProgramRun shrunk =
+      run(folder, "replay step.safetensors --shrink s.safetensors --until differs:hip:9");
+  CHECK(shrunk.code == 4);
+  // Others go on, and say how to get it.
+  const ProgramRun other = run(folder, "op exp --in '[1.5]' --device gpu.json");
+  CHECK(other.code == 0);
+  check_has(other.err, "Using cpu");
+  // One that is there is loaded.
+  if (has_device(folder, "emu")) CHECK(run(folder, "audit mlp.json --against emu:0").code == 0);
+}
+
+TEST_CASE("remedies: a module that is missing says how it is built") {
+  const TempFolder folder;
+  std::filesystem::copy_file(GRADUS_PROGRAM, folder / "alone");
+  const std::string err = folder / "said";
+  const int status =
+      std::system(("cd '" + folder.path() + "' && env -u GRADUS_MODULE_PATH ./alone check " +
+                   "--op exp --device emu:0 2>'" + err + "'")
+                      .c_str());
+  CHECK(WEXITSTATUS(status) == 4);
+  check_has(test::slurp(err), "`./dev build release gradus_emu` builds it");
+}
+
+TEST_CASE("remedies: layers and shapes of a config") {
+  const TempFolder folder;
+  const auto layers = [&](const std::string& list) {
+    folder.write("c.json", R"({"experiment": "mlp", "model": {"layers": )" + list + "}}");
+  };
+  layers(R"(["rleu"])");
+  for (const char* command : {"train c.json", "config validate c.json"})
+    says_remedy(folder, command, 2, "there is no layer \"rleu\"; did you mean \"relu\"?");
+  layers(R"(["linear"])");
+  says_remedy(folder, "train c.json", 2, "the layer \"linear\" needs options: {\"linear\": ...}");
+  layers(R"(["conv2d"])");
+  says_remedy(folder, "train c.json", 2,
+              R"({"conv2d": {"out_channels": ..., "kernel_size": ...}})");
+  layers(R"(["zzzzzzzzzz"])");
+  says_remedy(folder, "train c.json", 2, "`gradus config schema network` lists them");
+  layers("[5]");
+  says_remedy(folder, "train c.json", 2,
+              R"(expected a layer, by name or as {"name": options}, got 5)");
+  layers("[{}]");
+  says_remedy(folder, "train c.json", 2, "... (");
+  // Shapes, without a run.
+  for (const char* layer :
+       {R"({"conv2d": {"out_channels": 6, "kernel_size": 5}})", R"({"max_pool2d": 2})"}) {
+    layers(std::string("[") + layer + R"(, "flatten", {"linear": 10}])");
+    for (const char* command : {"train c.json", "config validate c.json"})
+      says_remedy(folder, command, 2, R"(put {"unflatten": [1, 28, 28]} before it)");
+    layers(std::string(R"([{"unflatten": [1, 28, 28]}, )") + layer +
+           R"(, "flatten", {"linear": 10}])");
+    CHECK(run(folder, "config validate c.json").code == 0);
+    layers(std::string(R"([{"unflatten": [1, 28, 28]}, )") + layer + R"(, {"linear": 10}])");
+    says_remedy(folder, "config validate c.json", 2, "put \"flatten\" before the first linear");
+  }
+  layers(R"([{"linear": 5}])");
+  says_remedy(folder, "config validate c.json", 2,
+              "c.json: model.layers: the network gives (1, 5)");
+  says_remedy(folder, "config validate c.json", 2, ": end with {\"linear\": 10}");
+  // Data that is not here leaves the rest of the config checked.
+  folder.write(
+      "c.json",
+      R"({"experiment": "mlp", "data": {"idx": "no"}, "model": {"layers": [{"linear": 5}]}})");
+  const ProgramRun r = run(folder, "config validate c.json");
+  CHECK(r.code == 0);
+  check_has(r.err, "the shapes are not checked: no: no such folder");
+  says_remedy(folder, "train c.json", 3, "--set data.idx=DIR");
+}
+
+TEST_CASE("remedies: options, keys and attributes of another command") {
+  const TempFolder folder;
+  folder.write("mlp.json", kNetwork);
+  folder.write(
+      "c.json",
+      R"({"experiment": "contraction", "expression": "ij,jk->ik", "sizes": {"i": 2, "j": 2, "k": 2}})");
+  says_remedy(folder, "train mlp.json --lr 0.1", 2, "; write --set optimizer.lr=0.1");
+  says_remedy(folder, "train mlp.json --learning-rate=0.1", 2, "; write --set optimizer.lr=0.1");
+  says_remedy(folder, "train mlp.json --batch-size 8", 2, "; write --set batch_size=8");
+  says_remedy(folder, "audit mlp.json --epochs", 2, "; write --set epochs=VALUE");
+  says_remedy(folder, "train mlp.json --ouput x", 2, "did you mean \"--out\"?");
+  says_remedy(folder, "train mlp.json epochs=3", 2, "; write --set epochs=3");
+  says_remedy(folder, "train mlp.json --set lr=0.1", 2,
+              "lr: unknown key; did you mean \"optimizer.lr\"?");
+  says_remedy(folder, "op sum --in '[1,2]' --dim 0", 2, "; write --attr dim=0");
+  says_remedy(folder, "op sum --in '[1,2]' --attr axis=0", 2,
+              "has no attribute \"axis\"; did you mean \"dim\"?");
+  says_remedy(folder, "op sum --in '[1,2]' --attr zzzzzz=0", 2, "; there are dim, keepdim");
+  says_remedy(folder, "op softmax --in '[1,2]'", 2, "attribute dim must be given: --attr dim=");
+  says_remedy(folder, "op exp a.npy", 2, "; write --in a.npy");
+  says_remedy(folder, "--device cpu train mlp.json", 2,
+              "options stand behind the command: gradus train --device");
+  says_remedy(folder, "contract mlp.json", 2, "is run by `gradus train mlp.json`");
+  says_remedy(folder, "train c.json", 2, "is run by `gradus contract c.json`");
+}
+
+TEST_CASE("remedies: what is no run folder names those near it") {
+  const TempFolder folder;
+  folder.write("mlp.json", kNetwork);
+  CHECK(run(folder, "train mlp.json --out runs/a --set report=false").code == 0);
+  for (const char* command : {"eval", "report", "verify"})
+    says_remedy(folder, std::string(command) + " runs", 3,
+                "runs: is no run folder: it holds no config.json; runs within it: runs/a");
+  says_remedy(folder, "eval mlp.json", 3, "is a file, expected the folder of a run");
+  says_remedy(folder, "eval none", 3,
+              "no such folder; `gradus train CONFIG --out none` makes a run there");
+}

@@ -1,0 +1,220 @@
+// The house itself: which room may include which, no op's name in the engine, one global symbol per
+// instruction-set object, one symbol per module.
+#include "gradus_paths.hpp"
+#include "tests/helpers/sizes.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> buffer;
+  while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) out.append(buffer.data(), n);
+  pclose(pipe);
+  return out;
+}
+
+// Rooms from the ground up: each is a folder, and includes of those that stand before it alone.
+// Rooms of kernels stand by themselves on the plain headers and the statements.
+const std::vector<std::string> from_the_ground_up = {"engine/abi",
+                                                     "ops/def",
+                                                     "engine/base",
+                                                     "engine/device",
+                                                     "engine",
+                                                     "engine/files",
+                                                     "engine/config",
+                                                     "engine/capture",
+                                                     "ops/base",
+                                                     "ops/pointwise",
+                                                     "ops/shape",
+                                                     "ops/index",
+                                                     "ops/reduce",
+                                                     "ops/contract",
+                                                     "ops/conv",
+                                                     "ops/random",
+                                                     "ops/loss",
+                                                     "ops/transforms",
+                                                     "ops/nn",
+                                                     "ops/optim",
+                                                     "ops",
+                                                     "ops/check",
+                                                     "ops/audit/watch",
+                                                     "ops/audit/step",
+                                                     "ops/audit/judge",
+                                                     "ops/audit/show",
+                                                     "kernels/reference",
+                                                     "kernels/cpu",
+                                                     "kernels/gpu",
+                                                     "bindings/heap",
+                                                     "bindings/lua",
+                                                     "bindings/lua/tensors",
+                                                     "bindings/lua/networks",
+                                                     "bindings/lua/audit",
+                                                     "cli/data",
+                                                     "cli/frame",
+                                                     "cli/runs",
+                                                     "cli/ops",
+                                                     "cli/contract",
+                                                     "cli/report",
+                                                     "cli/train",
+                                                     "cli/script",
+                                                     "cli/look",
+                                                     "cli/teach",
+                                                     "cli"};
+
+std::string room_of(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  for (const char* device : {"kernels/reference", "kernels/cpu", "kernels/gpu"})
+    if (folder.starts_with(device)) return device;
+  return folder;
+}
+
+size_t floor_of(const std::string& room) {
+  const auto at = std::find(from_the_ground_up.begin(), from_the_ground_up.end(), room);
+  REQUIRE_MESSAGE(at != from_the_ground_up.end(), room << " is no room; give it its place");
+  return size_t(at - from_the_ground_up.begin());
+}
+
+// The derivative of an op is made of ops: of expand a sum, of a sum an expand. So sources of these
+// rooms use the functions of all of them; their headers go down as all others do.
+const std::set<std::string> families = {"ops/pointwise", "ops/shape", "ops/index",  "ops/reduce",
+                                        "ops/contract",  "ops/conv",  "ops/random", "ops/loss"};
+
+bool may_include(const std::string& path, const std::string& other_path) {
+  const std::string room = room_of(path), other = room_of(other_path);
+  if (room == other) return true;
+  if (path.ends_with(".cpp") && families.contains(room) && families.contains(other)) return true;
+  if (floor_of(other) > floor_of(room)) return false;
+  if (room.starts_with("kernels/")) return other == "engine/abi" || other == "ops/def";
+  if (room.starts_with("ops/") || room == "ops" || room.starts_with("bindings/"))
+    return !other.starts_with("kernels/");
+  return other != "kernels/gpu" && (room != "ops/def" || other == "engine/abi");
+}
+
+}  // namespace
+
+TEST_CASE("includes go down: each room knows those below it alone") {
+  if (gradus::test::small_sizes()) return;  // none of our code runs
+  const fs::path root = GRADUS_SOURCE_DIR;
+  const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
+  const std::set<std::string> made = {"ops/audit/show/page_assets.hpp",
+                                      "cli/teach/lesson_files.hpp"};
+  int files = 0;
+  for (const char* top : {"engine", "ops", "kernels", "bindings", "cli"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".hpp" && extension != ".cpp" && extension != ".h" && extension != ".cu")
+        continue;
+      const std::string path = fs::relative(entry.path(), root);
+      ++files;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        std::smatch m;
+        if (!std::regex_search(line, m, include)) continue;
+        const std::string other = m[1];
+        CHECK_MESSAGE((made.contains(other) || fs::exists(root / other)), path, " includes ", other,
+                      ", which is not there");
+        CHECK_MESSAGE(may_include(path, other), path, " includes ", other);
+      }
+    }
+  CHECK(files > 60);
+}
+
+TEST_CASE("every room is one screen of files, and says what it is") {
+  if (gradus::test::small_sizes()) return;
+  const fs::path root = GRADUS_SOURCE_DIR;
+  std::vector<std::string> rooms = from_the_ground_up;
+  for (const auto& entry : fs::directory_iterator(root / "tests"))
+    if (entry.is_directory()) rooms.push_back("tests/" + entry.path().filename().string());
+  for (const std::string& room : rooms) {
+    std::ifstream readme(root / room / "README.md");
+    CHECK_MESSAGE(readme.good(), room, " has no README.md");
+    const std::regex named("`([\\w/]+\\.(hpp|cpp|cu|h))`");
+    for (std::string line; std::getline(readme, line);)
+      for (std::sregex_iterator m(line.begin(), line.end(), named), end; m != end; ++m)
+        CHECK_MESSAGE((fs::exists(root / room / m->str(1)) || fs::exists(root / m->str(1))), room,
+                      "/README.md names ", m->str(1), ", which is not there");
+    if (room.starts_with("kernels/")) continue;
+    std::set<std::string> things;  // a source and its header are one
+    for (const auto& entry : fs::directory_iterator(root / room))
+      if (const std::string e = entry.path().extension(); e == ".cpp" || e == ".hpp" || e == ".h")
+        things.insert(entry.path().stem());
+    CHECK_MESSAGE(things.size() <= 25, room, " holds ", things.size());
+  }
+}
+
+TEST_CASE("the engine and the kernels know no op by name") {
+  const fs::path root = GRADUS_SOURCE_DIR;
+  for (const char* name : {"sigmoid", "matmul", "relu", "cross_entropy", "logsumexp"})
+    for (const char* top : {"engine", "kernels"}) {
+      const std::string found = output_of(
+          "grep -rwl --include='*.hpp' --include='*.cpp' --include='*.h' --include='*.cu' " +
+          std::string(name) + " " + (root / top).string() + " 2>/dev/null");
+      // comments may give an example of an error text
+      std::istringstream lines(found);
+      for (std::string file; std::getline(lines, file);) {
+        std::ifstream in(file);
+        for (std::string line; std::getline(in, line);) {
+          const size_t at = line.find(name), comment = line.find("//"), block = line.find(" * ");
+          if (at == std::string::npos) continue;
+          CHECK_MESSAGE((comment < at || block < at), file, ": ", line);
+        }
+      }
+    }
+}
+
+TEST_CASE("each instruction-set object has one global symbol") {
+  const fs::path build = GRADUS_BUILD_DIR;
+  int objects = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(build / "kernels" / "cpu")) {
+    const std::string file = entry.path().filename();
+    if (!file.starts_with("k_") || entry.path().extension() != ".o") continue;
+    const std::string isa = entry.path().stem().string().substr(2);
+    std::istringstream lines(output_of("nm --defined-only -g " + entry.path().string()));
+    std::set<std::string> symbols;
+    for (std::string line; std::getline(lines, line);)
+      symbols.insert(line.substr(line.rfind(' ') + 1));
+    CHECK_MESSAGE(symbols == std::set<std::string>{"gradus_cpu_kernels_" + isa}, file);
+    ++objects;
+  }
+#if defined(__x86_64__)
+  const bool avx2 =
+      output_of("grep GRADUS_CPU_AVX2:BOOL=ON '" + (build / "CMakeCache.txt").string() + "'") != "";
+  CHECK(objects == (avx2 ? 3 : 2));
+#endif
+}
+
+TEST_CASE("the module exports one symbol") {
+  const std::string out =
+      output_of(std::string("nm -D --defined-only ") + GRADUS_LIB_DIR + "/gradus_reference.so");
+#ifdef GRADUS_SANITIZED
+  CHECK(out.find("gradus_device_module") != std::string::npos);
+#else
+  std::istringstream lines(out);
+  std::string line;
+  std::set<std::string> symbols;
+  while (std::getline(lines, line)) symbols.insert(line.substr(line.rfind(' ') + 1));
+  CHECK(symbols == std::set<std::string>{"gradus_device_module"});
+#endif
+}
+
+extern "C" unsigned long gradus_table_size_in_c(void);
+#include "engine/abi/kernel_table.h"
+TEST_CASE("the kernel table is plain C, of the same size on both sides") {
+  CHECK(gradus_table_size_in_c() == sizeof(gd_table));
+}
