@@ -1,6 +1,7 @@
 // What people see: lines folded to the width of a terminal, colours, Ctrl-C, and what a pipe gets.
 #include "cli/frame/terminal.hpp"
 
+#include "cli/frame/interrupt.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/train/trouble.hpp"
 #include "tests/helpers/pseudo_terminal.hpp"
@@ -214,4 +215,25 @@ TEST_CASE("trouble: a diverged run says so once, in its metrics and on its page;
   // The curve of a short run has more than one point.
   const std::string step = R"({"event":"step")";
   CHECK(fine.out.find(step) != fine.out.rfind(step));
+}
+
+TEST_CASE("interrupts: a signal that was ignored when the program began stays ignored") {
+  using gradus::cli::InterruptEnds;
+  using gradus::cli::InterruptScope;
+  for (const int signal : {SIGINT, SIGHUP}) {
+    const auto before = std::signal(signal, SIG_IGN);  // as nohup and a shell's background have it
+    {
+      const InterruptScope scope;
+      std::raise(signal);
+      CHECK_FALSE(InterruptScope::interrupted());
+      std::raise(SIGTERM);
+      CHECK(InterruptScope::interrupted());
+    }
+    {
+      const InterruptEnds scope("", "");
+      std::raise(signal);
+    }
+    const bool ignored = std::signal(signal, before) == SIG_IGN;
+    CHECK(ignored);
+  }
 }

@@ -8,6 +8,10 @@
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/io_helpers.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <future>
+
 using namespace gradus;
 
 namespace {
@@ -45,7 +49,112 @@ struct Scarce {
   }
 };
 
+// A table that notes with how much scratch memory a slot is called, and has sorting want as much as
+// `wants` says, one after the other.
+struct Noted {
+  static inline std::vector<uint64_t> given;
+  static inline std::vector<int64_t> wants;
+  template <gd_slot Slot>
+  static gd_status slot(gd_device* d, gd_stream* s, const gd_call* call, gd_error* e) {
+    given.push_back(call->scratch_bytes);
+    if (Slot == GD_SORT)
+      for (const int64_t bytes : wants)
+        if (call->scratch_bytes < uint64_t(bytes)) {
+          e->wanted = bytes;
+          return e->code = GD_SCRATCH;
+        }
+    return gpu_test::emulator().slot[Slot](d, s, call, e);
+  }
+  static const gd_table& table() {
+    static const gd_table made = [] {
+      gd_table t = gpu_test::emulator();
+      t.slot[GD_SORT] = slot<GD_SORT>;
+      t.slot[GD_CONTRACT] = slot<GD_CONTRACT>;
+      return t;
+    }();
+    return made;
+  }
+};
+
 }  // namespace
+
+TEST_CASE("gpu scratch: a call that wants more when it has some is given that") {
+  static Device& device = gpu_test::emulated_device(0, Noted::table());
+  const Tensor x = falling(1000, device);
+  const size_t live = device.pool().stats().live;
+  Noted::given.clear();
+  Noted::wants = {1 << 20, 3 << 20};
+  CHECK(rises(sort(x)[0]));
+  CHECK(Noted::given == std::vector<uint64_t>{0, 1 << 20, 3 << 20});
+  CHECK(device.pool().stats().live == live);
+  Noted::wants.clear();
+}
+
+TEST_CASE("gpu scratch: a library that refuses late leaves the call to who wants more") {
+  using namespace library_test;
+  const Library& library = cublaslt();
+  gd_error error{};
+  gd_device* handle = nullptr;
+  REQUIRE(Noted::table().open(0, gemm(library.path).c_str(), &handle, &error) == GD_OK);
+  static gradus::Device& device = *new gradus::Device(&Noted::table(), 0, handle, "emu-refused");
+  const Tensor a = Tensor::full({64, 4096}, 1.0, DType::f32, device);
+  const Tensor b = Tensor::full({4096, 64}, 0.5, DType::f32, device);
+  Noted::given.clear();
+  library.state->workspace_wanted = 256;
+  library.state->fail_run = 15;  // NOT_SUPPORTED
+  const Tensor y = matmul(a, b);
+  library.state->workspace_wanted = library.state->fail_run = 0;
+  REQUIRE(Noted::given.size() == 3);
+  CHECK(Noted::given[0] == 0);
+  CHECK(Noted::given[1] == 256);
+  CHECK(Noted::given[2] > 256);
+  CHECK(y.to_vector<float>() == std::vector<float>(64 * 64, 2048));
+}
+
+TEST_CASE("gpu scratch: that of a captured step grows where a call comes to want more") {
+  static Device& device = gpu_test::emulated_device(0, Noted::table());
+  const Tensor x = falling(1000, device);
+  Noted::wants = {1 << 20};
+  Captured step = capture(device, [&] { return Tensors{sort(x)[0]}; });
+  REQUIRE_MESSAGE(step, step.why_not());
+  CHECK(rises(step.replay()[0]));
+  Noted::wants = {5 << 20};
+  Noted::given.clear();
+  CHECK(rises(step.replay()[0]));
+  CHECK(Noted::given == std::vector<uint64_t>{1 << 20, 5 << 20});
+  Noted::given.clear();
+  copy_(x, mul(x, 2.0));
+  const Tensor y = step.replay()[0];
+  CHECK(rises(y));
+  CHECK(y.to_vector<float>()[0] == -1998);
+  for (const uint64_t bytes : Noted::given) CHECK(bytes == 5 << 20);  // asks no more
+  Noted::wants.clear();
+}
+
+TEST_CASE("gpu: while one thread records a graph, calls of the others wait for its end") {
+  const gd_table& table = gpu_test::emulator();
+  gd_error error{};
+  gd_device* device = nullptr;
+  REQUIRE(table.open(0, "{}", &device, &error) == GD_OK);
+  REQUIRE(table.capture_begin(device, nullptr, &error) == GD_OK);
+  std::atomic<bool> ended = false, early = false;
+  auto other = std::async(std::launch::async, [&] {  // it records one of its own
+    gd_error e{};
+    const gd_status begun = table.capture_begin(device, nullptr, &e);
+    early = !ended;
+    void* graph = nullptr;
+    const bool well = begun == GD_OK && table.capture_end(device, nullptr, &graph, &e) == GD_OK;
+    table.graph_del(device, graph);
+    return well;
+  });
+  other.wait_for(std::chrono::milliseconds(100));
+  ended = true;
+  void* graph = nullptr;
+  CHECK(table.capture_end(device, nullptr, &graph, &error) == GD_OK);
+  CHECK(other.get());
+  CHECK_FALSE(early);
+  table.graph_del(device, graph);
+}
 
 TEST_CASE("gpu scratch: it counts against the limit, and goes back") {
   Device& device = Scarce::device();

@@ -216,6 +216,10 @@ TEST_CASE("lua: the same seed gives the bits of the C++ API; files") {
                  file + ")) gradus.save(" + table + ", {b = t, a = t * 2}) print(gradus.load(" +
                  table + ").a)",
              writing_in(folder)) == "[[1, 2]]|i64 (1, 2)|[[2, 4]]|i64 (1, 2)");
+  // PyTorch's order of arguments.
+  CHECK(says("gradus.save(gradus.tensor{3, 4}, " + file + ") gradus.save({a = gradus.tensor{5}}, " +
+                 table + ") print(gradus.load(" + file + "), gradus.load(" + table + ").a)",
+             writing_in(folder)) == "[3, 4]|i64 (2,)\t[5]|i64 (1,)");
   CHECK(has(fails("gradus.load('nowhere.npy')"), "nowhere.npy"));
   CHECK(has(fails("gradus.save('x.txt', gradus.ones(1))"), ".npy"));
 }
