@@ -3,7 +3,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/frame/events.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/frame/interrupt.hpp"
 #include "cli/frame/terminal.hpp"
 #include "cli/frame/version.hpp"
@@ -73,7 +73,7 @@ std::string as_value(CLI::App* sub, const std::vector<std::string>& extras,
   if (value.empty() && extras.size() > 1 && !is_option(extras[1])) value = extras[1];
   if (value.empty()) value = "VALUE";
   if (takes(sub, "--set")) {
-    const std::string path = path_of_key(network_spec(), key);
+    const std::string path = path_of_key(training::network_spec(), key);
     const bool same = path == key || path.ends_with("." + key);
     return path.empty() || !(same || near.empty()) ? "" : "; write --set " + path + "=" + value;
   }

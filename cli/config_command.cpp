@@ -2,7 +2,7 @@
 #include "cli/config_command.hpp"
 
 #include "cli/contract/contract.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/runs/run_files.hpp"
 #include "cli/frame/terminal.hpp"
 #include "engine/device/device.hpp"

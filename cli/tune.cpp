@@ -6,7 +6,7 @@
 #include "cli/frame/events.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/runs/run_files.hpp"
-#include "cli/train/trainer.hpp"
+#include "ops/train/trainer.hpp"
 #include "engine/config/tuning.hpp"
 #include "ops/ops.hpp"
 

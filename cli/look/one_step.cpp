@@ -1,10 +1,10 @@
 // A network's step is that of a Trainer, without the optimiser.
 #include "cli/look/one_step.hpp"
 
-#include "cli/runs/batches.hpp"
+#include "ops/train/batches.hpp"
 #include "cli/contract/contract.hpp"
 #include "cli/contract/contract_verify.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/look/one_step_script.hpp"
 #include "cli/runs/run_files.hpp"
 #include "engine/graph.hpp"

@@ -3,7 +3,7 @@
 
 #include "cli/report/curves.hpp"
 #include "cli/frame/events.hpp"
-#include "cli/runs/outputs.hpp"
+#include "ops/train/outputs.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/report/report_health.hpp"
 #include "cli/runs/run_folder.hpp"

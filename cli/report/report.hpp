@@ -3,14 +3,16 @@
 // config.json, origins.json, summary.json), so those of a run that was interrupted and went on are
 // whole; what the network says of the test set comes from the network itself.
 #pragma once
-#include "cli/runs/batches.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/batches.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/frame/progress.hpp"
 #include "ops/nn/module.hpp"
 
 #include <iosfwd>
 
 namespace gradus::cli {
+
+using namespace training;
 
 // What a network says of each target of a set.
 struct Predictions {

@@ -2,11 +2,13 @@
 // sizes), and checksums of its samples. With it a run predicts and is tested without what it was
 // trained on.
 #pragma once
-#include "cli/data/dataset.hpp"
+#include "ops/train/data/dataset.hpp"
 
 #include <optional>
 
 namespace gradus::cli {
+
+using namespace training;
 
 constexpr const char* kFormFile = "data.json";
 

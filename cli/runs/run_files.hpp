@@ -1,7 +1,7 @@
 // Files of a run folder, by the names they have there, read by whoever looks at a run again and
 // written when it begins and ends. What a file says is believed as far as its kind allows.
 #pragma once
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/runs/run_folder.hpp"
 #include "engine/config/layered.hpp"
@@ -11,6 +11,8 @@
 #include <vector>
 
 namespace gradus::cli {
+
+using namespace training;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kOrigins = "origins.json";

@@ -237,12 +237,4 @@ std::optional<RunFolder::Checkpoint> RunFolder::newest_checkpoint(
   return cli::newest_checkpoint(path_, device, unreadable);
 }
 
-NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
-  NamedTensors out;
-  for (const auto& [name, tensor] : all)
-    if (name.compare(0, prefix.size(), prefix) == 0)
-      out.emplace_back(name.substr(prefix.size()), tensor);
-  return out;
-}
-
 }  // namespace gradus::cli

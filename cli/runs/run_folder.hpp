@@ -74,7 +74,4 @@ std::vector<std::string> checkpoints_in(const std::string& folder);
 // version 1 carry no checksum, so nobody could tell whether they are whole.
 RunFolder::Checkpoint read_checkpoint(const std::string& file, Device& device);
 
-// The entries whose names begin with `prefix`, without it.
-NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
-
 }  // namespace gradus::cli

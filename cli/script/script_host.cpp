@@ -1,9 +1,9 @@
 // Doors from a script to the program's own parts, and what surrounds its run.
 #include "cli/script/script_host.hpp"
 
-#include "cli/runs/batches.hpp"
+#include "ops/train/batches.hpp"
 #include "cli/frame/devices.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/runs/run_files.hpp"
 #include "cli/train/train.hpp"

@@ -4,7 +4,7 @@
 #include "cli/frame/events.hpp"
 #include "cli/runs/form_file.hpp"
 #include "cli/frame/literal.hpp"
-#include "cli/runs/outputs.hpp"
+#include "ops/train/outputs.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/runs/run_files.hpp"
 #include "engine/files/file.hpp"

@@ -4,9 +4,11 @@
 #include "cli/frame/events.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/runs/run_folder.hpp"
-#include "cli/train/trainer.hpp"
+#include "ops/train/trainer.hpp"
 
 namespace gradus::cli {
+
+using namespace training;
 
 // After an Error(numeric) whose step was `failed` (Trainer::failed_step()): says in notices, and as
 // an event "provenance", which node of which step made the first value that is not finite, with its

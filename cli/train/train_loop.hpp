@@ -3,12 +3,14 @@
 #pragma once
 #include "cli/frame/progress.hpp"
 #include "cli/runs/run_folder.hpp"
-#include "cli/train/trainer.hpp"
+#include "ops/train/trainer.hpp"
 #include "cli/train/trouble.hpp"
 
 #include <set>
 
 namespace gradus::cli {
+
+using namespace training;
 
 class TrainLoop {
  public:

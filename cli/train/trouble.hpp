@@ -1,7 +1,7 @@
 // Runs that go wrong without a NaN: the loss is far above where it began, or the network still
 // guesses when it is done. Knows numbers and words, and nothing of where they come from.
 #pragma once
-#include "cli/data/dataset.hpp"
+#include "ops/train/data/dataset.hpp"
 #include "cli/frame/score.hpp"
 #include "ops/nn/loss.hpp"
 
@@ -9,6 +9,8 @@
 #include <string>
 
 namespace gradus::cli {
+
+using namespace training;
 
 // What knows nothing of the inputs comes to.
 struct Guessing {

@@ -321,4 +321,12 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
   write_file_atomically(path, safetensors_bytes(tensors, metadata, path));
 }
 
+NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : all)
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      out.emplace_back(name.substr(prefix.size()), tensor);
+  return out;
+}
+
 }  // namespace gradus

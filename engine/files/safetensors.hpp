@@ -38,4 +38,7 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& name,
 // Of the header alone; nothing else is read, so the checksum stays unknown.
 Metadata read_safetensors_metadata(const std::string& path);
 
+// The entries whose names begin with `prefix`, without it.
+NamedTensors with_prefix(const NamedTensors& all, const std::string& prefix);
+
 }  // namespace gradus

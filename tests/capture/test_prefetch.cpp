@@ -1,6 +1,6 @@
 // Batches that are sent while the device works: uploads on a stream of their own, and training with
 // them, which must give the bits of training without.
-#include "cli/train/trainer.hpp"
+#include "ops/train/trainer.hpp"
 #include "engine/capture/upload.hpp"
 #include "tests/helpers/emulated_devices.hpp"
 #include "tests/helpers/helpers.hpp"

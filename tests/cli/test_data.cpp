@@ -1,7 +1,7 @@
 // Data sets: IDX files good and bad, plain and gzipped, and the drawn digits.
 #include "gradus_paths.hpp"
-#include "cli/data/digits.hpp"
-#include "cli/data/idx.hpp"
+#include "ops/train/data/digits.hpp"
+#include "ops/train/data/idx.hpp"
 #include "engine/files/file.hpp"
 #include "tests/helpers/io_helpers.hpp"
 #include "tests/helpers/program_helpers.hpp"
@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 using namespace gradus;
-using namespace gradus::cli;
+using namespace gradus::training;
 using gradus::test::error_text;
 using gradus::test::TempFolder;
 

@@ -9,7 +9,7 @@
 #include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/texts.hpp"
 #include "tests/helpers/train_helpers.hpp"
-#include "cli/data/idx.hpp"
+#include "ops/train/data/idx.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

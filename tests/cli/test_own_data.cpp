@@ -1,5 +1,5 @@
 // A user's own data through the program: a table, arrays and images train, are tested and predict.
-#include "cli/data/own.hpp"
+#include "ops/train/data/own.hpp"
 #include "tests/helpers/own_data_helpers.hpp"
 #include "tests/helpers/program_helpers.hpp"
 
@@ -46,7 +46,7 @@ constexpr const char* kLayers = R"({"linear": 16}, "relu", {"linear": 3})";
 }  // namespace
 
 TEST_CASE("own data: a table trains, is tested and predicts, in three commands") {
-  if (!cli::reads(cli::OwnData::Format::csv)) return;
+  if (!training::reads(training::OwnData::Format::csv)) return;
   const TempFolder folder;
   folder.write("flowers.csv", flowers());
   folder.write("flowers.json", config(kTable, kLayers));
@@ -99,7 +99,9 @@ TEST_CASE("own data: a table trains, is tested and predicts, in three commands")
 }
 
 TEST_CASE("own data: arrays of a .npz, those of two .npy, and a table give the same bits") {
-  if (!cli::reads(cli::OwnData::Format::npz) || !cli::reads(cli::OwnData::Format::csv)) return;
+  if (!training::reads(training::OwnData::Format::npz) ||
+      !training::reads(training::OwnData::Format::csv))
+    return;
   const TempFolder folder;
   std::vector<double> x;
   std::vector<int64_t> y;
@@ -163,7 +165,7 @@ TEST_CASE("own data: arrays of a .npz, those of two .npy, and a table give the s
 }
 
 TEST_CASE("own data: folders of images, grey and in colour") {
-  if (!cli::reads(cli::OwnData::Format::png)) return;
+  if (!training::reads(training::OwnData::Format::png)) return;
   const TempFolder folder;
   bar_folder(folder, "bars", 40);
   folder.write("bars/.hidden/x.png", "no");
@@ -218,7 +220,7 @@ TEST_CASE("own data: folders of images, grey and in colour") {
 }
 
 TEST_CASE("own data: numbers are told, and reported by their error") {
-  if (!cli::reads(cli::OwnData::Format::csv)) return;
+  if (!training::reads(training::OwnData::Format::csv)) return;
   const TempFolder folder;
   std::string table =
       "\xef\xbb\xbf"
@@ -279,8 +281,9 @@ TEST_CASE("own data: numbers are told, and reported by their error") {
 }
 
 TEST_CASE("own data: the README's commands do what it says") {
-  if (!cli::reads(cli::OwnData::Format::csv) || !cli::reads(cli::OwnData::Format::npz) ||
-      !cli::reads(cli::OwnData::Format::png))
+  if (!training::reads(training::OwnData::Format::csv) ||
+      !training::reads(training::OwnData::Format::npz) ||
+      !training::reads(training::OwnData::Format::png))
     return;
   const TempFolder folder;
   std::string readme = slurp(GRADUS_SOURCE_DIR "/README.md");

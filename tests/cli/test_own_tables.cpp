@@ -1,8 +1,8 @@
 // Tables as people write them, what is refused of them and by which place; classes, splits,
 // scaling.
-#include "cli/data/image.hpp"
-#include "cli/data/own.hpp"
-#include "cli/data/table.hpp"
+#include "ops/train/data/image.hpp"
+#include "ops/train/data/own.hpp"
+#include "ops/train/data/table.hpp"
 #include "tests/helpers/own_data_helpers.hpp"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 using namespace gradus;
-using namespace gradus::cli;
+using namespace gradus::training;
 using namespace gradus::test;
 
 namespace {

@@ -1,7 +1,7 @@
 // Training runs on small generated digits: what is printed and left on disk, and that a run which
 // was interrupted, killed or damaged goes on to the very bytes of one that was not.
 #include "gradus_paths.hpp"
-#include "cli/runs/batches.hpp"
+#include "ops/train/batches.hpp"
 #include "cli/teach/demo.hpp"
 #include "cli/frame/progress.hpp"
 #include "engine/files/safetensors.hpp"

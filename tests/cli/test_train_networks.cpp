@@ -1,7 +1,7 @@
 // What a network's config can say, beyond the small perceptron of test_train.cpp: layers by name,
 // optimisers, schedules, losses, sequences; batch statistics that are kept like parameters.
-#include "cli/data/copy.hpp"
-#include "cli/runs/experiment.hpp"
+#include "ops/train/data/copy.hpp"
+#include "ops/train/experiment.hpp"
 #include "engine/files/safetensors.hpp"
 #include "gradus_paths.hpp"
 #include "ops/nn/layers.hpp"

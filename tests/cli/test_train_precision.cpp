@@ -1,6 +1,6 @@
 // Training runs in mixed precision: as right as in f32, captured or not, resumed or not, and what
 // is said of overflows.
-#include "cli/runs/experiment.hpp"
+#include "ops/train/experiment.hpp"
 #include "engine/files/safetensors.hpp"
 #include "tests/helpers/sizes.hpp"
 #include "tests/helpers/train_helpers.hpp"

@@ -31,7 +31,7 @@ except ImportError as error:
 import compare_torch_ops as ops
 import compare_torch_rules as rules
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 FLOOR = 1e-2
 SLOPE_FLOOR = 1e-3  # cotangents and tangents are of size 1: where all cancels, rounding is left

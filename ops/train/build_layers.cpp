@@ -1,0 +1,43 @@
+// Layers put in a row, each made for the shape that comes out of the one before it.
+#include "ops/train/layers.hpp"
+
+#include <cmath>
+
+namespace gradus::training {
+
+namespace {
+// Images come in as one row of pixels; what works on rows and columns says how to get them.
+std::string unflatten_hint(const Error& e, const Tensor& probe) {
+  if (e.kind() != ErrorKind::shape || !e.op().ends_with("2d") || probe.rank() != 2) return "";
+  const int64_t pixels = probe.size(1), side = std::llround(std::sqrt(double(pixels)));
+  const bool square = side * side == pixels;
+  return join("; put {\"unflatten\": [",
+              square ? join(1, ", ", side, ", ", side) : std::string("channels, rows, cols"),
+              "]} before it");
+}
+}  // namespace
+
+nn::Sequential build_layers(const std::vector<LayerMaker>& makers, Tensor& probe,
+                            const std::string& place) {
+  const NoGrad no_grad;
+  nn::Sequential network(place);
+  for (size_t i = 0; i < makers.size(); ++i) {
+    const std::string here = join(place, "[", i, "]");
+    try {
+      network.add(makers[i](probe, here));
+      nn::Module& layer = network.layer(i);
+      // Evaluation draws no random numbers and moves no statistics.
+      layer.set_training(false);
+      probe = layer.forward(probe);
+      layer.set_training(true);
+    } catch (const Error& e) {
+      const std::string hint = unflatten_hint(e, probe);
+      const bool placed = e.message().find("layers[") != std::string::npos;
+      if (placed && hint.empty()) throw;
+      fail(e.kind(), e.op(), e.message(), placed ? "" : "; in " + here, hint);
+    }
+  }
+  return network;
+}
+
+}  // namespace gradus::training
