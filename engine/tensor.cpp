@@ -215,7 +215,8 @@ Tensor& Tensor::set_requires_grad(bool on) {
          "can have no gradient; make a 0-d tensor with Tensor::full({}, ...)");
   if (on && !is_differentiable(dtype()))
     fail(ErrorKind::autograd, "requires_grad",
-         "only tensors of floating dtype can have a gradient, ", "this one is ", dtype());
+         "only floating tensors can have a gradient, this one is ", dtype(),
+         "; make it one, such as x.to(f32)");
   if (!is_leaf())
     fail(ErrorKind::autograd, "requires_grad", "this tensor is the result of ",
          grad_fn()->op().name,

@@ -102,7 +102,14 @@ Dataset test_data(const Experiment& experiment, const std::string& run_dir,
   const auto kept = read_form(run_dir);
   if (experiment.data.own.test_only && !kept)
     fail(ErrorKind::io, path_in(run_dir, kFormFile), "is missing: it says how the data was scaled");
-  Dataset out = load_data(experiment.data, kept ? &kept->form : nullptr);
+  Dataset out;
+  try {
+    out = load_data(experiment.data, kept ? &kept->form : nullptr);
+  } catch (const Error& e) {
+    if (!data.empty() || e.kind() != ErrorKind::io || !e.message().starts_with("cannot open")) throw;
+    fail(e.kind(), e.op(), e.message(), "; the run's data has moved: --data says where to, and ",
+         "GRADUS_DATA the folder of all data sets");
+  }
   if (kept && data.empty() && experiment.data.own.any())
     check_samples(*kept, out, "--data names others to test on");
   return out;

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <numeric>
 #include <ostream>
+#include <unistd.h>
 
 namespace gradus::cli {
 
@@ -68,7 +69,12 @@ std::string trimmed_input(const std::string& typed) {
 }
 
 Samples read_input(const std::string& text, const OwnData& own, const Form& form) {
-  if (!is_literal(text)) return load_inputs(text, own, form);
+  if (!is_literal(text)) {
+    if (text.find_first_not_of("0123456789.,+-e ") == std::string::npos &&
+        ::access(text.c_str(), F_OK) != 0)
+      fail(ErrorKind::value, text, "is no file; numbers are typed in brackets: \"[", text, "]\"");
+    return load_inputs(text, own, form);
+  }
   const Tensor x = parse_literal(text, open_device("cpu"));
   const Raw raw = raw_of_tensor(x, "the numbers typed", form);
   std::vector<int64_t> all(static_cast<size_t>(raw.count));

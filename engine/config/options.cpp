@@ -183,7 +183,9 @@ class Checker {
       if (s.type != Spec::Type::object) continue;
       members.insert(members.end(), s.parts.begin(), s.parts.end());
       for (const Spec* m : tag_of(s)) {
-        forms.push_back(join("{\"", m->key, "\": ...}"));
+        if (m->choices.empty()) forms.push_back(join("{\"", m->key, "\": ...}"));
+        for (const std::string& name : m->choices)
+          forms.push_back(join("{\"", m->key, "\": \"", name, "\"}"));
         if (!v.contains(m->key) || m->choices.empty()) continue;
         tag.key = m->key;
         tag.names.insert(tag.names.end(), m->choices.begin(), m->choices.end());

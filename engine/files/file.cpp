@@ -36,7 +36,7 @@ std::string near_file(const std::string& path) {
     const dirent* entry = ::readdir(dir.get());
     if (!entry) break;
     const size_t d = edit_distance(name, entry->d_name);
-    if (d == 0 || d >= best) continue;
+    if (d == 0 || d >= best || entry->d_name[0] == '.') continue;
     best = d;
     found = entry->d_name;
   }

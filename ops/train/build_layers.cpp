@@ -9,11 +9,13 @@ namespace {
 // Images come in as one row of pixels; what works on rows and columns says how to get them.
 std::string unflatten_hint(const Error& e, const Tensor& probe) {
   if (e.kind() != ErrorKind::shape || !e.op().ends_with("2d") || probe.rank() != 2) return "";
-  const int64_t pixels = probe.size(1), side = std::llround(std::sqrt(double(pixels)));
-  const bool square = side * side == pixels;
-  return join("; put {\"unflatten\": [",
-              square ? join(1, ", ", side, ", ", side) : std::string("channels, rows, cols"),
-              "]} before it");
+  for (const int64_t channels : {1, 3}) {
+    const int64_t pixels = probe.size(1) / channels, side = std::llround(std::sqrt(double(pixels)));
+    if (side * side * channels == probe.size(1))
+      return join("; put {\"unflatten\": [", channels, ", ", side, ", ", side, "]} before it");
+  }
+  return join("; put {\"unflatten\": [channels, rows, cols]}, whose product is ", probe.size(1),
+              ", before it");
 }
 }  // namespace
 

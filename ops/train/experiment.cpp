@@ -266,7 +266,8 @@ void check_loss(const nn::Loss& loss, const Form& form) {
   if (!form.classifies() && !nn::compares_numbers(loss.kind))
     fail(ErrorKind::config, "loss", name, " tells classes apart, but ", form.name, " tells numbers",
          form.target.empty() ? "" : " (" + form.target + ")",
-         ": \"loss\": \"mse\", or l1, smooth_l1, huber");
+         ": \"loss\": \"mse\", or l1, smooth_l1, huber; for classes \"task\": \"classify\" in data",
+         form.targets_each() > 1 ? ", and of one-hot rows the argmax" : "");
   if (form.classifies() && !form.target_sizes.empty() && !nn::takes_sequences(loss.kind))
     fail(ErrorKind::config, "loss", name,
          " takes one label for each sample; for sequences there are cross_entropy and nll");

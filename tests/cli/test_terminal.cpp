@@ -95,12 +95,12 @@ TEST_CASE("terminal: screens of commands hold no line that is too long, and all 
                                      ? arguments
                                      : "contract --einsum 'bda,dc->abc'" + arguments.substr(29);
       const ScreenRun colour = run_on_screen(folder, quoted, columns);
-      CHECK((colour.text.find("\033[") != std::string::npos) == command.coloured);
+      CHECK(colour.coloured() == command.coloured);
       for (const std::string& line : colour.lines())
         if (!is_one_word(line)) CHECK_MESSAGE(columns_of(line) <= size_t(columns), line);
       if (arguments.starts_with("train")) continue;  // a run folder is made once
       const ScreenRun plain = run_on_screen(folder, quoted, columns, "NO_COLOR=1");
-      CHECK(plain.text.find("\033[") == std::string::npos);
+      CHECK(!plain.coloured());
       const ScreenRun dumb = run_on_screen(folder, quoted, columns, "TERM=dumb");
       CHECK(dumb.text.find("\033[") == std::string::npos);
       const auto piped = gradus::test::run(folder, quoted);
@@ -117,7 +117,7 @@ TEST_CASE("terminal: --color, COLUMNS, and data that is never folded") {
   check_has(gradus::test::run(folder, "check --op exp --color always").out, "\033[32mok\033[0m");
   check_has(gradus::test::run(folder, "--color always check --op exp").out, "\033[32mok\033[0m");
   const ScreenRun never = run_on_screen(folder, "check --op exp --color never", 80);
-  CHECK(never.text.find("\033[") == std::string::npos);
+  CHECK(!never.coloured());
   const auto wrong = gradus::test::run(folder, "check --color pink");
   CHECK(wrong.code == 2);
   check_has(wrong.err, "--color");

@@ -5,14 +5,20 @@
 
 namespace gpu_test {
 
-// Opened anew. `table` must live for ever, as devices do.
-inline gradus::Device& emulated_device(int index, const gd_table& table = emulator()) {
+// The list keeps it reachable, for the leak checker: devices live for ever, as `table` must.
+inline gradus::Device& kept_device(const gd_table& table, gd_device* handle,
+                                   const std::string& name, int index = 0) {
   static auto* const kept = new std::vector<gradus::Device*>;
+  return *kept->emplace_back(new gradus::Device(&table, index, handle, name));
+}
+
+// Opened anew.
+inline gradus::Device& emulated_device(int index, const gd_table& table = emulator()) {
   gd_device* handle = nullptr;
   gd_error e{};
   REQUIRE_MESSAGE(table.open(index, R"({"sync": true})", &handle, &e) == GD_OK, e.text);
   const std::string name = index == 0 ? "emu" : "emu:" + std::to_string(index);
-  return *kept->emplace_back(new gradus::Device(&table, index, handle, name));
+  return kept_device(table, handle, name, index);
 }
 
 }  // namespace gpu_test

@@ -34,6 +34,13 @@ struct ScreenRun {
     if (out.back().empty()) out.pop_back();
     return out;
   }
+  // Not a bar's "\033[K", which comes where a command takes long.
+  bool coloured() const {
+    for (size_t at = 0; (at = text.find("\033[", at)) != std::string::npos; at += 2)
+      if (text[std::min(text.find_first_not_of("0123456789;", at + 2), text.size() - 1)] == 'm')
+        return true;
+    return false;
+  }
 };
 
 // `type` sees what has come so far, each time more comes, and says what a person types then.

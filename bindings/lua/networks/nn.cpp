@@ -50,8 +50,25 @@ void push_named(lua_State* L, const nn::NamedTensors& named) {
     lua_setfield(L, -2, name.c_str());
   }
 }
+int in_order(lua_State* L) {
+  lua_pushinteger(L, lua_Integer(lua_rawlen(L, lua_upvalueindex(1))));
+  return 1;
+}
+// By name; ipairs and # see them in the layers' order, pairs sees the names alone.
 int parameters(lua_State* L) {
-  push_named(L, self(L).parameters());
+  const nn::NamedTensors named = self(L).parameters();
+  push_named(L, named);
+  lua_createtable(L, 0, 2);
+  lua_createtable(L, int(named.size()), 0);
+  for (size_t i = 0; i < named.size(); ++i) {
+    push(L, named[i].second);
+    lua_rawseti(L, -2, lua_Integer(i + 1));
+  }
+  lua_pushvalue(L, -1);
+  lua_pushcclosure(L, in_order, 1);
+  lua_setfield(L, -3, "__len");
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   return 1;
 }
 int state(lua_State* L) {
