@@ -106,7 +106,8 @@ Dataset test_data(const Experiment& experiment, const std::string& run_dir,
   try {
     out = load_data(experiment.data, kept ? &kept->form : nullptr);
   } catch (const Error& e) {
-    if (!data.empty() || e.kind() != ErrorKind::io || !e.message().starts_with("cannot open")) throw;
+    if (!data.empty() || e.kind() != ErrorKind::io || !e.message().starts_with("cannot open"))
+      throw;
     fail(e.kind(), e.op(), e.message(), "; the run's data has moved: --data says where to, and ",
          "GRADUS_DATA the folder of all data sets");
   }

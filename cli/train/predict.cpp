@@ -75,7 +75,8 @@ Samples read_input(const std::string& text, const OwnData& own, const Form& form
       fail(ErrorKind::value, text, "is no file; numbers are typed in brackets: \"[", text, "]\"");
     return load_inputs(text, own, form);
   }
-  const Tensor x = parse_literal(text, open_device("cpu"));
+  Tensor x = parse_literal(text, open_device("cpu"));
+  if (x.rank() == 0) x = x.alias({1}, {1}, 0);
   const Raw raw = raw_of_tensor(x, "the numbers typed", form);
   std::vector<int64_t> all(static_cast<size_t>(raw.count));
   std::iota(all.begin(), all.end(), int64_t(0));

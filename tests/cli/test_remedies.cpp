@@ -108,6 +108,25 @@ TEST_CASE("remedies: a module that is missing says how it is built") {
   check_has(test::slurp(err), "`./dev build release gradus_emu` builds it");
 }
 
+TEST_CASE("remedies: data that has moved, numbers without brackets, a list without a kind") {
+  const TempFolder folder;
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += join(i, ",", i % 2 ? "a" : "b", "\n");
+  folder.write("d.csv", rows);
+  folder.write("c.json", R"({"experiment": "mlp", "data": {"csv": "d.csv", "target": 2},
+    "model": {"layers": [{"linear": 2}]}, "epochs": 1})");
+  REQUIRE(run(folder, "train c.json --out run").code == 0);
+  says_remedy(folder, "predict run 3.5,4", 2, "numbers are typed in brackets: \"[3.5,4]\"");
+  CHECK(run(folder, "predict run '[3.5]'").out == run(folder, "predict run 3.5").out);
+  std::filesystem::rename(folder / "d.csv", folder / "away.csv");
+  says_remedy(folder, "eval run", 3, "--data says where to, and GRADUS_DATA the folder");
+  CHECK(run(folder, "eval run --data away.csv").code == 0);
+  folder.write("c.json", R"({"experiment": "mlp", "data": {},
+    "model": {"layers": [{"linear": 2}]}})");
+  says_remedy(folder, "config validate c.json", 2,
+              R"({"name": "digits"}, {"name": "copy"}, {"idx")");
+}
+
 TEST_CASE("remedies: layers and shapes of a config") {
   const TempFolder folder;
   const auto layers = [&](const std::string& list) {

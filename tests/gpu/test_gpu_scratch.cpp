@@ -96,7 +96,7 @@ TEST_CASE("gpu scratch: a library that refuses late leaves the call to who wants
   gd_error error{};
   gd_device* handle = nullptr;
   REQUIRE(Noted::table().open(0, gemm(library.path).c_str(), &handle, &error) == GD_OK);
-  Device& device = gpu_test::kept_device(Noted::table(), handle, "emu-refused");
+  gradus::Device& device = gpu_test::kept_device(Noted::table(), handle, "emu-refused");
   const Tensor a = Tensor::full({64, 4096}, 1.0, DType::f32, device);
   const Tensor b = Tensor::full({4096, 64}, 0.5, DType::f32, device);
   Noted::given.clear();
@@ -224,7 +224,7 @@ TEST_CASE("gpu scratch: a library's workspace is of the pool, and the ledger tel
   gd_device* handle = nullptr;
   const std::string options = gemm(library.path);
   REQUIRE(table.open(0, options.c_str(), &handle, &error) == GD_OK);
-  Device& device = gpu_test::kept_device(table, handle, "emu-lt");
+  gradus::Device& device = gpu_test::kept_device(table, handle, "emu-lt");
   CHECK(device.libraries().find("cuBLASLt") == 0);
   CHECK(device.libraries().find(library.path) != std::string::npos);
   CHECK(device.libraries().find("cuTENSOR or hipTensor: ") != std::string::npos);

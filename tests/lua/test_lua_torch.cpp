@@ -258,6 +258,19 @@ table.sort(names)
 print(table.concat(names, " "))
 )") == "true\ttrue\nlayers.0.bias(8,) layers.0.weight(8, 4) layers.3.bias(3,) layers.3.weight(3, "
        "8)\n");
+  // In order by number; pairs sees the names alone.
+  CHECK(torch_run(R"(
+local p = gradus.nn.Sequential(gradus.nn.Linear(4, 8), "relu", gradus.nn.Linear(8, 3)):parameters()
+local n = 0
+for name in pairs(p) do n = n + 1 end
+print(#p, n, p[1]:equal(p["layers.0.weight"]), p[5])
+for i, q in ipairs(p) do print(i, q:size()) end
+)") == "4\t4\ttrue\tnil\n1\t(8, 4)\n2\t(8,)\n3\t(3, 8)\n4\t(3,)\n");
+  CHECK(has(torch_run("gradus.nn.Linear(3)"),
+            "Linear: key \"out\" is missing: features out; gradus.nn.Linear(in, out, bias)"));
+  CHECK(has(torch_run("gradus.nn.Linear(-3, 4)"), "Linear: in: expected a whole number"));
+  CHECK(has(torch_run("gradus.nn.Conv2d(3)"),
+            "Conv2d: needs its arguments; gradus.nn.Conv2d(channels"));
   // Layers are shared with the network they stand in, and have their parameters at hand.
   CHECK(torch_run(R"(
 local fc = gradus.nn.Linear(2, 3, {bias = false})

@@ -176,6 +176,21 @@ nn::Sequential layer_of(const NetworkBuilder& build, const Class& c, const Json&
   return build(Json::array({layer}).dump(), probe);
 }
 
+// "Linear(in, out, bias)", as a script writes it.
+std::string call_of(const Class& c) {
+  std::string out = join("gradus.nn.", c.name, "(");
+  for (const std::string_view name : arguments_of(c))
+    out += join(out.back() == '(' ? "" : ", ", name == "#" ? "channels" : name);
+  return out + ")";
+}
+// An error about {"linear": {...}} as one about Linear(...): without the place in a config.
+std::string in_its_words(const Class& c, std::string message) {
+  if (message.find("needs options") != std::string::npos) return "needs its arguments";
+  const std::string place = join("[0].", c.kind);
+  if (message.starts_with(place)) message.erase(0, place.size());
+  return message.substr(std::min(message.find_first_not_of(".: "), message.size()));
+}
+
 const NetworkBuilder& builder(lua_State* L) {
   return *static_cast<const NetworkBuilder*>(lua_touserdata(L, lua_upvalueindex(1)));
 }
@@ -184,7 +199,12 @@ int make_layer(lua_State* L) {
   // A network without parameters has one channel.
   int64_t channels = c.arguments.empty() ? 1 : 0;
   const Json options = options_at(L, c, channels);
-  push_network(L, layer_of(builder(L), c, options, probe_of(L, c, options, channels)));
+  try {
+    push_network(L, layer_of(builder(L), c, options, probe_of(L, c, options, channels)));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::config) throw;
+    fail(ErrorKind::value, c.name, in_its_words(c, e.message()), "; ", call_of(c));
+  }
   return 1;
 }
 
