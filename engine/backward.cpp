@@ -71,16 +71,14 @@ class Walk {
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
   Tensor pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g);
-  void process(GradFn& node, Sums& in);
+  void process(GradFn& node, Sums&& in);
   void complete(Leaf& leaf);
 
   BackwardOptions options_;
   const Tensors& root_tensors_;
   const bool results_;
   std::vector<Edge> roots_;  // kept: a hook may take a root's history away
-  using Pending = std::unordered_map<GradFn*, Sums>;
-  Pending pending_;
-  Pending::node_type spare_;  // an entry that is done with, for the next node
+  std::unordered_map<GradFn*, Sums> pending_;
   std::priority_queue<std::pair<uint64_t, GradFn*>> ready_;  // with their sequence numbers
   std::unordered_map<Autograd*, Leaf> leaves_;
   std::vector<Leaf*> leaf_order_;
@@ -147,14 +145,8 @@ void Walk::add(Sum& sum, const Tensor& g) {
 
 void Walk::deliver(const Edge& edge, const Tensor& g) {
   if (edge.leaf) return add(leaf_of(edge).sum, g);
-  auto it = pending_.find(edge.fn.get());
-  if (it == pending_.end()) {
-    if (spare_.empty()) {
-      it = pending_.try_emplace(edge.fn.get()).first;
-    } else {
-      spare_.key() = edge.fn.get();
-      it = pending_.insert(std::move(spare_)).position;
-    }
+  const auto [it, fresh] = pending_.try_emplace(edge.fn.get());
+  if (fresh) {
     it->second.resize(edge.fn->output_metas().size());
     ready_.emplace(edge.fn->sequence(), edge.fn.get());
   }
@@ -210,7 +202,7 @@ void accumulate(Tensor& total, Tensor g, bool own, bool in_place) {
   std::swap(total, g);
 }
 
-void Walk::process(GradFn& node, Sums& in) {
+void Walk::process(GradFn& node, Sums&& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
@@ -321,10 +313,7 @@ void Walk::run(const Tensors& seeds) {
       complete(*leaf_order_[whole++]);
     if (!next) break;
     ready_.pop();
-    auto entry = pending_.extract(node);
-    process(*node, entry.mapped());
-    entry.mapped().clear();
-    spare_ = std::move(entry);
+    process(*node, std::move(pending_.extract(node).mapped()));
   }
 }
 

@@ -16,13 +16,6 @@ Tensor swapped(const Tensor& t) {
   for (int64_t i = 0; i < t.rank(); ++i) order.push_back(i < 2 ? 1 - i : i);
   return arithmetic().permute(t, order);
 }
-
-// While a rule runs, its level and those inside it are not there.
-struct Hidden {
-  explicit Hidden(const BatchScope& scope) : before(innermost) { innermost = scope.outer; }
-  ~Hidden() { innermost = before; }
-  const BatchScope* before;
-};
 }  // namespace
 
 void destroy(const Batch* batch) { delete batch; }
@@ -97,7 +90,7 @@ const BatchScope* batch_scope_of(const OpInfo& op, std::span<const Tensor> input
 
 Outputs apply_batched(const BatchScope& scope, const OpInfo& op, std::span<const Tensor> inputs,
                       const Attrs& attrs) {
-  const Hidden hidden(scope);
+  const Scoped hidden(innermost, scope.outer);  // this level and those inside it
   SmallVector<Tensor, 3> in;
   SmallVector<bool, 4> batched;
   for (const Tensor& t : inputs) {

@@ -3,7 +3,6 @@
 #include "engine/batch.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
-#include "engine/device/write_listener.hpp"
 
 #include <algorithm>
 
@@ -23,34 +22,23 @@ Arithmetic functions{};
 }  // namespace
 
 bool grad_enabled() { return grad_on; }
-NoGrad::NoGrad() : before_(grad_on) { grad_on = false; }
-NoGrad::~NoGrad() { grad_on = before_; }
-EnableGrad::EnableGrad() : before_(grad_on) { grad_on = true; }
-EnableGrad::~EnableGrad() { grad_on = before_; }
+NoGrad::NoGrad() : Scoped(grad_on, false) {}
+EnableGrad::EnableGrad() : Scoped(grad_on, true) {}
 bool inference_mode() { return inference; }
-InferenceMode::InferenceMode() : before_(inference) { inference = true; }
-InferenceMode::~InferenceMode() { inference = before_; }
+InferenceMode::InferenceMode() : on_(inference, true) {}
 bool detecting_anomaly() { return anomaly; }
-DetectAnomaly::DetectAnomaly() : before_(anomaly) { anomaly = true; }
-DetectAnomaly::~DetectAnomaly() { anomaly = before_; }
-OutsideJvp::OutsideJvp() : before_(inside_jvp) { inside_jvp = false; }
-OutsideJvp::~OutsideJvp() { inside_jvp = before_; }
-Trace::Trace(std::string text) : text_(std::move(text)), outer_(innermost_trace) {
-  innermost_trace = this;
-}
-Trace::~Trace() { innermost_trace = outer_; }
+DetectAnomaly::DetectAnomaly() : Scoped(anomaly, true) {}
+OutsideJvp::OutsideJvp() : Scoped(inside_jvp, false) {}
+Trace::Trace(std::string text) : text_(std::move(text)), innermost_(innermost_trace, this) {}
 std::string trace_text() {
   std::string text;
-  for (const Trace* t = innermost_trace; t; t = t->outer_)
+  for (const Trace* t = innermost_trace; t; t = t->innermost_.before())
     text = text.empty() ? t->text_ : t->text_ + ", " + text;
   return text;
 }
 SavedTensorHooks::SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
                                    std::function<Tensor(const std::any&)> unpack)
-    : pack_(std::move(pack)), unpack_(std::move(unpack)), outer_(saved_hooks) {
-  saved_hooks = this;
-}
-SavedTensorHooks::~SavedTensorHooks() { saved_hooks = outer_; }
+    : pack_(std::move(pack)), unpack_(std::move(unpack)), innermost_(saved_hooks, this) {}
 void set_arithmetic(const Arithmetic& f) { functions = f; }
 const Arithmetic& arithmetic() { return functions; }
 
@@ -100,13 +88,11 @@ std::shared_ptr<Packed> pack(const Tensor& t, const char* op) {
     fail(ErrorKind::autograd, op, "a tensor ", t.sizes(),
          " with a tangent is saved, and saved-tensor hooks and checkpoints would lose the ",
          "tangent; use them outside of forward mode");
-  struct Off {  // what the hooks themselves compute is saved as ever
-    SavedTensorHooks& hooks = *std::exchange(saved_hooks, nullptr);
-    ~Off() { saved_hooks = &hooks; }
-  } off;
+  const Scoped off(saved_hooks, nullptr);  // what the hooks themselves compute is saved as ever
+  const SavedTensorHooks& hooks = *off.before();
   // A copy (free until written): a later write in place does not reach it.
   return std::make_shared<Packed>(
-      Packed{off.hooks.pack_(t.clone_data()), off.hooks.unpack_, t.sizes(), t.dtype()});
+      Packed{hooks.pack_(t.clone_data()), hooks.unpack_, t.sizes(), t.dtype()});
 }
 
 Tensor unpack(const Packed& p, const char* op, const char* what, size_t index) {
@@ -275,11 +261,6 @@ Tensor Tensor::tangent() const {
   return found == level->tangents_.end() ? Tensor() : found->second.tangent;
 }
 
-struct NoTangents {
-  bool before = std::exchange(inside_jvp, true);
-  ~NoTangents() { inside_jvp = before; }
-};
-
 // The tangents of the outputs, by the op's jvp rule. Rules run as if no level were open: with one
 // level, a tangent has no tangent of its own.
 void push_tangents(OpContext& ctx, GradFn& node) {
@@ -291,7 +272,7 @@ void push_tangents(OpContext& ctx, GradFn& node) {
   }
   if (!any) return;
   if (!ctx.op.jvp) fail(ErrorKind::autograd, ctx.op.name, "has no forward-mode rule");
-  const NoTangents inside;
+  const Scoped inside(inside_jvp, true);
   for (size_t k = 0; k < ctx.outputs.size(); ++k) {
     if (!is_differentiable(ctx.outputs[k].dtype())) continue;
     Tensor t = ctx.op.jvp(node, k, {tangents.data(), tangents.size()});
@@ -307,11 +288,8 @@ void push_tangents(OpContext& ctx, GradFn& node) {
 void run_forward(OpContext& ctx) {
   if (!ctx.op.user) return ctx.op.forward(ctx);
   const NoGrad off;
-  const NoTangents inside;
-  const struct Unheard {
-    CallListener* before = std::exchange(call_listener, nullptr);
-    ~Unheard() { call_listener = before; }
-  } quiet;
+  const Scoped inside(inside_jvp, true);
+  const Scoped unheard(call_listener, nullptr);
   ctx.op.forward(ctx);
 }
 

@@ -3,6 +3,7 @@
 // without recursion. apply() is the road that every primitive op takes: run, record, push tangents
 // forward.
 #pragma once
+#include "engine/base/scoped.hpp"
 #include "engine/op_info.hpp"
 
 #include <any>
@@ -138,6 +139,9 @@ void record_outputs(OpContext& ctx);
 // Told of each call of its thread (a user's op is one) once its outputs stand; no node: unrecorded.
 using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
 inline constinit thread_local CallListener* call_listener = nullptr;
+// Asked for the end of the message when a saved tensor was changed; null: nobody.
+using StaleStory = std::function<std::string(const GradFn& node, const Saved& saved)>;
+inline constinit thread_local StaleStory* stale_story = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // Operands as {a, b}, lent to a call: these handles are not counted, so the operands must outlive
@@ -171,56 +175,36 @@ inline Tensor apply1(const OpInfo& op, const Lent& inputs, const Attrs& attrs = 
 
 // ---- modes, per thread
 bool grad_enabled();
-class NoGrad {
- public:
+struct NoGrad : Scoped<bool> {
   NoGrad();
-  ~NoGrad();
-
- private:
-  bool before_;
 };
-class EnableGrad {
- public:
+struct EnableGrad : Scoped<bool> {
   EnableGrad();
-  ~EnableGrad();
-
- private:
-  bool before_;
 };
 // No recording, and what is made here never takes part in it later: inference tensors can't be
 // saved for backward, nor written in place outside. clone() makes a normal one.
 bool inference_mode();
 class InferenceMode {
+  NoGrad off_{};
+  Scoped<bool> on_;
+
  public:
   InferenceMode();
-  ~InferenceMode();
-
- private:
-  NoGrad off_;
-  bool before_;
 };
 // Backward stops at the first cotangent with a NaN, and names the op and where it was recorded.
 bool detecting_anomaly();
-class DetectAnomaly {
- public:
+struct DetectAnomaly : Scoped<bool> {
   DetectAnomaly();
-  ~DetectAnomaly();
-
- private:
-  bool before_;
 };
 // A place in the user's program ("layer 2"), for the traces of nodes; they nest.
 class Trace {
  public:
   explicit Trace(std::string text);
-  ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
 
  private:
   friend std::string trace_text();
   std::string text_;
-  Trace* outer_;
+  Scoped<Trace*> innermost_;
 };
 std::string trace_text();  // of those that are open
 // While it lives, tensors saved for backward are packed by the first function and come back by the
@@ -230,28 +214,20 @@ class SavedTensorHooks {
  public:
   SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
                    std::function<Tensor(const std::any&)> unpack);
-  ~SavedTensorHooks();
-  SavedTensorHooks(const SavedTensorHooks&) = delete;
-  SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
 
  private:
   friend std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
   std::function<std::any(const Tensor&)> pack_;
   std::function<Tensor(const std::any&)> unpack_;
-  SavedTensorHooks* outer_;
+  Scoped<SavedTensorHooks*> innermost_;
 };
 // What the innermost of them keep in place of t, null if there are none; and t again, checked:
 // `what` and `index` name it in the error.
 std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
 Tensor unpack(const Packed& packed, const char* op, const char* what, size_t index);
 // Lifts, for its lifetime, the rule that a jvp rule pushes no tangents.
-class OutsideJvp {
- public:
+struct OutsideJvp : Scoped<bool> {
   OutsideJvp();
-  ~OutsideJvp();
-
- private:
-  bool before_;
 };
 
 // ---- reverse mode

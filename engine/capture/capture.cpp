@@ -3,7 +3,6 @@
 
 #include "engine/hooks.hpp"
 #include "engine/capture/replay.hpp"
-#include "engine/device/write_listener.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -37,18 +36,13 @@ class Listening {
         write_([&, outer = write_listener](Storage& storage, const char* op) {
           recorder.written(storage);
           if (outer) (*outer)(storage, op);
-        }) {
-    grad_listener = &grad_;
-    write_listener = &write_;
-  }
-  ~Listening() {
-    grad_listener = outer_grad_;
-    write_listener = outer_write_;
-  }
+        }) {}
 
  private:
-  std::function<void(Autograd&, bool)> grad_, *outer_grad_ = grad_listener;
-  WriteListener write_, *outer_write_ = write_listener;
+  std::function<void(Autograd&, bool)> grad_;
+  WriteListener write_;
+  Scoped<std::function<void(Autograd&, bool)>*> hears_grads_{grad_listener, &grad_};
+  Scoped<WriteListener*> hears_writes_{write_listener, &write_};
 };
 
 }  // namespace

@@ -179,6 +179,9 @@ DeviceConfig from_layers(const Layered& layers) {
     if (j["tuning"].is_string()) c.tuning_file = j["tuning"].get<std::string>();
   }
   check_name(c);
+  if (!c.isa.empty() && c.device == "reference")
+    fail(ErrorKind::config, layers.origin("isa"),
+         "isa: the device reference has no instruction sets; \"device\": \"cpu\" has");
   if (c.memory_initial > 0) check_sizes(c, layers.origin("memory_initial"));
   return c;
 }

@@ -299,8 +299,12 @@ Device& open_device(std::string_view name, const std::string& options) {
   if (index >= count) fail(ErrorKind::device, "device", full, " asked, ", count, " found");
   gd_device* handle = nullptr;
   error.text[0] = 0;
-  if (const gd_status s = table->open(index, options.c_str(), &handle, &error); s != GD_OK)
-    fail(s == GD_INVALID ? ErrorKind::config : ErrorKind::device, "device", full, ": ", error.text);
+  if (const gd_status s = table->open(index, options.c_str(), &handle, &error); s != GD_OK) {
+    std::string_view why = error.text;
+    if (const std::string who = kind + " open: "; why.starts_with(who))
+      why.remove_prefix(who.size());
+    fail(s == GD_INVALID ? ErrorKind::config : ErrorKind::device, "device", full, ": ", why);
+  }
   return *(r.devices[full] = new Device(table, index, handle, full, error.text));
 }
 
@@ -324,7 +328,6 @@ Device& default_device() {
   return best;
 }
 void set_default_device(Device& device) { default_everywhere = &device; }
-DeviceScope::DeviceScope(Device& device) : before_(default_here) { default_here = &device; }
-DeviceScope::~DeviceScope() { default_here = before_; }
+DeviceScope::DeviceScope(Device& device) : Scoped(default_here, &device) {}
 
 }  // namespace gradus

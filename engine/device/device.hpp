@@ -160,15 +160,8 @@ Device& open_best_device(const std::string& options = "{}");
 // best one.
 Device& default_device();
 void set_default_device(Device& device);
-class DeviceScope {
- public:
+struct DeviceScope : Scoped<Device*> {
   explicit DeviceScope(Device& device);
-  ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-
- private:
-  Device* before_;
 };
 
 }  // namespace gradus

@@ -34,8 +34,7 @@ std::string human(size_t bytes) {
 }  // namespace
 
 const char* current_op() { return op_now; }
-CurrentOp::CurrentOp(const char* name) : before_(op_now) { op_now = name; }
-CurrentOp::~CurrentOp() { op_now = before_; }
+CurrentOp::CurrentOp(const char* name) : Scoped(op_now, name) {}
 
 Pool::Pool(Raw raw, std::string device_name)
     : raw_(raw),

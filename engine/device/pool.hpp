@@ -10,6 +10,7 @@
 // holders. Threads: all functions may be called from any thread.
 #pragma once
 #include "engine/base/lock.hpp"
+#include "engine/base/scoped.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -100,13 +101,8 @@ class Pool {
 
 // The op on whose behalf this thread allocates now, for the out-of-memory message and the ledger.
 const char* current_op();
-class CurrentOp {
- public:
+struct CurrentOp : Scoped<const char*> {
   explicit CurrentOp(const char* name);
-  ~CurrentOp();
-
- private:
-  const char* before_;
 };
 
 }  // namespace gradus

@@ -2,7 +2,6 @@
 
 #include "engine/device/device.hpp"
 #include "engine/base/error.hpp"
-#include "engine/device/write_listener.hpp"
 
 namespace gradus {
 

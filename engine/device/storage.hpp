@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace gradus {
 
@@ -44,5 +45,9 @@ class Storage : public RefCounted {
   std::atomic<uint64_t> version_{0};
   const char* last_writer_ = "";
 };
+
+// Told of every write of its thread into a storage, after its version went up; null: nobody.
+using WriteListener = std::function<void(Storage& storage, const char* op)>;
+inline constinit thread_local WriteListener* write_listener = nullptr;
 
 }  // namespace gradus

@@ -169,6 +169,8 @@ TEST_CASE("device config: malformed names") {
         "--device: divice: unknown key; did you mean \"device\"?");
   CHECK(config_error(R"({"threads": 0})") ==
         "--device: threads: expected a whole number from 1 to 4096, got 0");
+  CHECK(config_error(R"({"device": "reference", "isa": "avx2"})") ==
+        "--device: isa: the device reference has no instruction sets; \"device\": \"cpu\" has");
   CHECK(config_error(R"({"isa": 2})") == "--device: isa: expected a string, got 2");
   CHECK(config_error("[1]") ==
         "--device: device: unknown device \"[1]\"; write auto, cpu, reference, "

@@ -9,17 +9,11 @@ namespace gradus::lua {
 // A watch that scripts can ask while a function runs.
 class OpenWatch {
  public:
-  explicit OpenWatch(lua_State* L) : types_(types_of(L)), outer_(types_.watch) {
-    types_.watch = &watch_;
-  }
-  ~OpenWatch() { types_.watch = outer_; }
-  OpenWatch(const OpenWatch&) = delete;
-  OpenWatch& operator=(const OpenWatch&) = delete;
+  explicit OpenWatch(lua_State* L) : open_(types_of(L).watch, &watch_) {}
 
  private:
-  Types& types_;
   const audit::Watch watch_{};
-  const audit::Watch* outer_;
+  Scoped<const audit::Watch*> open_;
 };
 
 // What the argument at 1 stands for; a function's tensors among its results are the roots.

@@ -41,16 +41,11 @@ std::string to_text(const Write& w) {
 
 VersionLog::VersionLog()
     : on_call_([this](const OpContext& call, GradFn* node) { called(call, node); }),
-      outer_call_(std::exchange(call_listener, &on_call_)),
+      hears_calls_(call_listener, &on_call_),
       on_write_([this](Storage& storage, const char* op) { written(storage, op); }),
-      outer_write_(std::exchange(write_listener, &on_write_)),
+      hears_writes_(write_listener, &on_write_),
       on_stale_([this](const GradFn& node, const Saved& saved) { return story(node, saved); }),
-      outer_stale_(std::exchange(stale_story, &on_stale_)) {}
-VersionLog::~VersionLog() {
-  call_listener = outer_call_;
-  write_listener = outer_write_;
-  stale_story = outer_stale_;
-}
+      tells_stale_(stale_story, &on_stale_) {}
 
 VersionLog::Memory& VersionLog::memory_of(Storage& storage) {
   const auto [at, fresh] = memories_.try_emplace(&storage);
@@ -101,7 +96,7 @@ std::vector<Write> VersionLog::writes_to(const GradFn& node, const Watch& watch)
 }
 
 void VersionLog::called(const OpContext& call, GradFn* node) {
-  if (outer_call_) (*outer_call_)(call, node);
+  if (CallListener* const outer = hears_calls_.before()) (*outer)(call, node);
   if (memories_.size() + nodes_.size() > sweep_at_) sweep();
   const auto type = [](const Tensor& t) { return join(t.dtype(), " ", t.sizes()); };
   const auto meet = [&](const Tensor& t, const std::string& maker) {
@@ -125,7 +120,7 @@ void VersionLog::called(const OpContext& call, GradFn* node) {
 }
 
 void VersionLog::written(Storage& storage, const char* op) {
-  if (outer_write_) (*outer_write_)(storage, op);
+  if (WriteListener* const outer = hears_writes_.before()) (*outer)(storage, op);
   if (is_internal(op)) return;
   Memory& m = memory_of(storage);
   m.written = true;
@@ -154,7 +149,7 @@ std::string VersionLog::story(const GradFn& node, const Saved& saved) const {
     if (++shown > 3) return text + "; and again";
     text += join("; written by ", w.by, " (version ", w.from, " -> ", w.to, ")", at(w.where));
   }
-  return text + (outer_stale_ ? (*outer_stale_)(node, saved) : "");
+  return text + (tells_stale_.before() ? (*tells_stale_.before())(node, saved) : "");
 }
 
 // Newest nodes first: they hold the older ones.

@@ -5,7 +5,6 @@
 // bounded: memory and nodes that the program has let go of are swept out as it goes.
 #pragma once
 #include "engine/graph.hpp"
-#include "engine/device/write_listener.hpp"
 #include "ops/audit/watch/watch.hpp"
 
 #include <string>
@@ -36,7 +35,6 @@ std::string to_text(const StaleCopy& s);  // "input a of mul (version 0), at lay
 class VersionLog {
  public:
   VersionLog();
-  ~VersionLog();
   VersionLog(const VersionLog&) = delete;
   VersionLog& operator=(const VersionLog&) = delete;
 
@@ -79,9 +77,12 @@ class VersionLog {
     std::string in_place, operand;  // "mul_", "f32 (2, 3)"
     uint64_t node = 0;
   } last_;  // call: what a write that follows it may belong to
-  CallListener on_call_, *outer_call_;
-  WriteListener on_write_, *outer_write_;
-  StaleStory on_stale_, *outer_stale_;
+  CallListener on_call_;
+  Scoped<CallListener*> hears_calls_;
+  WriteListener on_write_;
+  Scoped<WriteListener*> hears_writes_;
+  StaleStory on_stale_;
+  Scoped<StaleStory*> tells_stale_;
 };
 
 }  // namespace gradus::audit

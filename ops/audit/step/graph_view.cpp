@@ -58,13 +58,12 @@ GraphRecorder::GraphRecorder(Device& device, bool values)
           note(ctx, *node);
         else if (traces_)  // before it is read
           clock_->take();  // nobody's
-        if (before_) (*before_)(ctx, node);
+        if (CallListener* const outer = listening_.before()) (*outer)(ctx, node);
       }),
-      before_(call_listener) {
+      listening_(call_listener, &listener_) {
   scope_.emplace(device_, *clock_);
-  call_listener = &listener_;
 }
-GraphRecorder::~GraphRecorder() { call_listener = before_; }
+GraphRecorder::~GraphRecorder() = default;
 
 static Shape unusual_strides(const Tensor& t) { return t.is_contiguous() ? Shape() : t.strides(); }
 

@@ -196,7 +196,8 @@ class GraphRecorder {
   std::unique_ptr<Clock> clock_;
   std::optional<WrapperScope> scope_;
   std::optional<DetectAnomaly> traces_;
-  CallListener listener_, *before_;
+  CallListener listener_;
+  Scoped<CallListener*> listening_;
 };
 
 // Reads the graph behind `roots`, and walks backward through it: once timed if there is a recorder,

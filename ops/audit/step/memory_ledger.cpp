@@ -19,17 +19,14 @@ MemoryRecorder::MemoryRecorder(Device& device)
     : device_(device),
       before_(device.pool().stats().live),
       listener_([this](const OpContext& ctx, GradFn* node) {
-        if (outer_) (*outer_)(ctx, node);
+        if (CallListener* const outer = listening_.before()) (*outer)(ctx, node);
         close({false, -1, ctx.op.name});
         sequences_.push_back(node ? node->sequence() : kNone);
       }),
-      outer_(std::exchange(call_listener, &listener_)) {
+      listening_(call_listener, &listener_) {
   device_.push(this);
 }
-MemoryRecorder::~MemoryRecorder() {
-  device_.pop(this);
-  call_listener = outer_;
-}
+MemoryRecorder::~MemoryRecorder() { device_.pop(this); }
 
 void MemoryRecorder::allocated(uint64_t buffer, size_t bytes, const char* op) {
   const std::string name = *op ? op : "data";
@@ -59,7 +56,7 @@ void MemoryRecorder::close(MemoryMoment moment) {
 }
 
 MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
-  call_listener = outer_;
+  call_listener = listening_.before();
   std::vector<GradFn*> nodes;
   for (const Ref<GradFn>& node : nodes_behind(roots)) nodes.push_back(node.get());
   std::map<uint64_t, int> ids;

@@ -37,7 +37,8 @@ class MemoryRecorder : public KernelWrapper {
   std::map<std::string, MemoryOfOp> ops_;
   std::vector<MemoryMoment> moments_;
   std::vector<uint64_t> sequences_;  // of the nodes of moments_
-  CallListener listener_, *outer_;
+  CallListener listener_;
+  Scoped<CallListener*> listening_;
 };
 
 // The most bytes at once, and when.

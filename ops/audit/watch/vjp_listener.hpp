@@ -14,10 +14,7 @@ class VjpListener {
           calls_.push_back({&c.op, Tensors(c.inputs.begin(), c.inputs.end()), c.attrs,
                             Tensors(c.outputs.begin(), c.outputs.end())});
         }),
-        outer_(std::exchange(call_listener, &listener_)) {}
-  ~VjpListener() { call_listener = outer_; }
-  VjpListener(const VjpListener&) = delete;
-  VjpListener& operator=(const VjpListener&) = delete;
+        listening_(call_listener, &listener_) {}
 
   void name(const Tensor& t, const std::string& as);
   // What ran so far is the op itself; what it drew is saved, and no vjp draws again.
@@ -69,7 +66,7 @@ class VjpListener {
   char letter(int64_t label);
 
   CallListener listener_;
-  CallListener* outer_;
+  Scoped<CallListener*> listening_;
   std::vector<Call> calls_;
   size_t begin_ = 0;  // of the vjp
   std::vector<Name> names_;

@@ -26,11 +26,10 @@ std::string Call::shapes() const {
 
 Watch::Watch()
     : listener_([this](const OpContext& call, GradFn* node) { called(call, node); }),
-      outer_(std::exchange(call_listener, &listener_)) {}
-Watch::~Watch() { call_listener = outer_; }
+      listening_(call_listener, &listener_) {}
 
 void Watch::called(const OpContext& c, GradFn* node) {
-  if (outer_) (*outer_)(c, node);
+  if (CallListener* const outer = listening_.before()) (*outer)(c, node);
   Call call{&c.op, Ref<GradFn>(node), {}, {}, trace_text(), gradus::grad_enabled(), {}, {}};
   for (const Tensor& t : c.inputs) call.read.push_back(place_of(t));
   for (const Tensor& t : c.outputs) call.made.push_back(place_of(t));

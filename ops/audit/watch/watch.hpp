@@ -39,9 +39,6 @@ Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds = {});
 class Watch {
  public:
   Watch();
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
   // In the order in which they ran.
   const std::deque<Call>& calls() const { return calls_; }
   // Of a node that was recorded under this watch; else nullptr.
@@ -54,19 +51,12 @@ class Watch {
   std::deque<Call> calls_;
   std::unordered_map<const GradFn*, const Call*> by_node_;
   CallListener listener_;
-  CallListener* outer_;
+  Scoped<CallListener*> listening_;
 };
 
 // No call is told to any watch while this lives: what an audit computes is none of the program's.
-class Unwatched {
- public:
-  Unwatched() : before_(std::exchange(call_listener, nullptr)) {}
-  ~Unwatched() { call_listener = before_; }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-
- private:
-  CallListener* before_;
+struct Unwatched : Scoped<CallListener*> {
+  Unwatched() : Scoped(call_listener, nullptr) {}
 };
 
 }  // namespace gradus::audit
