@@ -101,8 +101,6 @@ Tensor class_loss(const char* op, const Tensor& x, const Tensor& target, const c
 
 // ---- logarithms
 
-Tensor bounded_log(const Tensor& x) { return call<def::bounded_log>({x}); }
-
 // t log t, 0 at 0. There the slope is that of -sqrt(t), the same -inf, which no logarithm can give
 // beside the value.
 Tensor entropy_term(const Tensor& t) {

@@ -47,8 +47,11 @@ struct Hosts : std::vector<Host> {
 };
 using Oracle = std::function<Hosts(const Call&)>;
 
-// By op name.
+// By op name: those of this folder, and each OracleOf, which stands beside the tests of its op.
 const std::map<std::string, Oracle>& oracles();
+struct OracleOf {
+  OracleOf(const char* op, Oracle oracle);  // at the program's start
+};
 void add_pointwise_oracles(std::map<std::string, Oracle>& to);
 void add_statement_oracles(std::map<std::string, Oracle>& to);
 void add_structured_oracles(std::map<std::string, Oracle>& to);

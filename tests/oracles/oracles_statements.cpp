@@ -153,7 +153,6 @@ void add_activations(std::map<std::string, Oracle>& to) {
   const auto held = [](R x, R low, R high) { return std::fmin(std::fmax(x, low), high); };
   const auto negative = [](R x) { return std::fmin(x, R(0)); };
   const auto positive = [](R x) { return std::fmax(x, R(0)); };
-  to["softsign"] = real_function([](R x) { return x < 0 ? x / (1 - x) : x / (1 + x); });
   to["celu"] = each([=](const Call& c, X x) {
     const R alpha = c.number("alpha"), v = x[0].real();
     return positive(v) + alpha * (std::exp(negative(v) / alpha) - 1);

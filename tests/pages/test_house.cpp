@@ -1,6 +1,7 @@
 // The house itself: which room may include which, no op's name in the engine, one global symbol per
 // instruction-set object, one symbol per module.
 #include "gradus_paths.hpp"
+#include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/sizes.hpp"
 #include <doctest/doctest.h>
 
@@ -134,6 +135,26 @@ TEST_CASE("includes go down: each room knows those below it alone") {
       }
     }
   CHECK(files > 60);
+}
+
+TEST_CASE("what a page shows of how a statement is added stands in the files") {
+  const auto squeezed = [](std::string text) {  // whatever the indentation
+    return std::regex_replace(text, std::regex("\\n *"), "\n");
+  };
+  std::string files;
+  for (const char* file : {"ops/def/statements_steps.hpp", "ops/check/pointwise_rows.cpp",
+                           "tests/ops/test_softsign.cpp"})
+    files += squeezed("\n" + gradus::test::slurp((fs::path(GRADUS_SOURCE_DIR) / file).string()));
+  const std::string page =
+      gradus::test::slurp((fs::path(GRADUS_SOURCE_DIR) / "ops/def/README.md").string());
+  int blocks = 0;
+  for (size_t at = 0; (at = page.find("```cpp\n", at)) != std::string::npos; ++blocks) {
+    const size_t begin = page.find('\n', at), end = page.find("```", begin);
+    const std::string block = squeezed(page.substr(begin, end - begin));
+    CHECK_MESSAGE(files.find(block.substr(0, block.rfind('\n') + 1)) != std::string::npos, block);
+    at = end + 3;
+  }
+  CHECK(blocks == 3);
 }
 
 TEST_CASE("every room is one screen of files, and says what it is") {
