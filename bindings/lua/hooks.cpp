@@ -81,13 +81,13 @@ void let_go_of_guards(lua_State* L) {
 int collect_guard(lua_State* L) {
   auto* const g = static_cast<Guard*>(lua_touserdata(L, 1));
   const bool open = bool(types_of(L).open);
-  if (open) free_dead(types_of(L));  // tensors of graphs that died together with this one
   if (open && needed(L, 1)) {
     set_in(L, kById, g->id, 1);
     set_in(L, kKept, g->id, 1);
     luaL_setmetatable(L, kGuard);  // or it would have no finalizer any more
   } else {
     g->~Guard();
+    --types_of(L).guards;
     lua_pushnil(L);
     lua_setmetatable(L, 1);
   }
@@ -95,6 +95,7 @@ int collect_guard(lua_State* L) {
 }
 void hang(lua_State* L, int tensor, int function, std::weak_ptr<HookFunction> f, int64_t id) {
   new (lua_newuserdatauv(L, sizeof(Guard), 2)) Guard{id, std::move(f)};
+  ++types_of(L).guards;
   luaL_setmetatable(L, kGuard);
   const int guard = lua_gettop(L);
   lua_pushvalue(L, tensor);

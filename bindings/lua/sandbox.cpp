@@ -200,7 +200,6 @@ int collect_garbage(lua_State* L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  free_dead(types_of(L));
   return lua_gettop(L);
 }
 

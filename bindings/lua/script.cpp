@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <random>
 
 namespace gradus::lua {
 
 namespace {
 
-constexpr size_t kSpares = 1024;       // freed blocks that are kept for the next tensors
 constexpr size_t kMessage = 64 << 10;  // bytes of an error's text that are told
 
 std::string bytes_text(size_t n) {
@@ -51,34 +49,17 @@ void* allocate(void* user, void* old, size_t old_size, size_t size) {
   State& s = *static_cast<State*>(user);
   if (!old) old_size = 0;
   if (size == 0) {
-    if (old && old_size == s.block) {
-      bury(s, old);
-      if (s.spares < kSpares) {
-        s.spare = new (old) Spare{s.spare};
-        ++s.spares;
-        return nullptr;
-      }
-    }
     std::free(old);
     return nullptr;
   }
-  s.asked = size;
   if (size > old_size && s.lua_most > 0 && heap::live() + (size - old_size) > s.lua_most &&
       bytes_after_trim(s) + (size - old_size) > s.options.limits.memory) {
     s.out_of_memory = true;
     return nullptr;
   }
-  if (!old && size == s.block && s.spare) {
-    --s.spares;
-    return std::exchange(s.spare, s.spare->next);
-  }
   void* const p = std::realloc(old, size);
   if (!p) s.out_of_memory = true;
   return p;
-}
-
-void free_spare(State& s) {
-  while (s.spare) std::free(std::exchange(s.spare, s.spare->next));
 }
 
 // What it left is looked at without limits: its own ops are still called.
@@ -397,13 +378,6 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   // All of it within a protected call: Lua reports a lack of memory as an error.
   lua_pushcfunction(s.L, [](lua_State* L) {
     State& own = state_of(L);
-    std::random_device random;
-    own.mark = random() | uint64_t(random()) << 32;
-    lua_gc(L, LUA_GCSTOP);
-    lua_newuserdatauv(L, kBoxBytes, 0);
-    own.block = own.asked;
-    lua_pop(L, 1);
-    lua_gc(L, LUA_GCRESTART);
     open_libraries(L, own.options.unsafe);
     lua_newtable(L);
     open_tensors(L);
@@ -436,7 +410,6 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
   if (const int status = lua_pcall(s.L, 0, 0, 0); status != LUA_OK) {
     const std::string text = lua_tostring(s.L, -1) ? lua_tostring(s.L, -1) : "?";
     lua_close(s.L);
-    free_spare(s);
     fail(ErrorKind::memory, "script", text);
   }
   // Most of a small script's heap is gradus itself, which every cycle walks: the next begins at
@@ -450,8 +423,6 @@ Script::~Script() {
   forget_own_ops(state_->L);
   state_->open.reset();
   lua_close(state_->L);
-  free_spare(*state_);
-  free_dead(*state_);
   for (const State::Limited& d : state_->devices) d.device->pool().set_limit(d.limit);
 }
 

@@ -7,22 +7,14 @@
 
 namespace gradus::lua {
 
-// A freed block of the size that holds a tensor, for the next one.
-struct Spare {
-  Spare* next;
-};
-
 struct Script::State : Types {
   ScriptOptions options;
   Paths paths;
   Device* device = nullptr;
   lua_State* L = nullptr;
-  size_t before = 0;       // live bytes of the heap
-  size_t lua_most = 0;     // of the heap, for Lua's own; 0: no limit
-  size_t collected = 0;    // bytes that were left when all was collected
-  size_t asked = 0;        // of the block that Lua wanted last
-  Spare* spare = nullptr;  // a list,
-  size_t spares = 0;       // and its length
+  size_t before = 0;     // live bytes of the heap
+  size_t lua_most = 0;   // of the heap, for Lua's own; 0: no limit
+  size_t collected = 0;  // bytes that were left when all was collected
   struct Limited {
     Device* device;
     size_t limit, live;  // of its pool, before

@@ -147,15 +147,7 @@ constexpr const char* kTensor = "gradus.Tensor";
 struct Stepping;  // captured.hpp
 
 // What is asked at every call, at the front of every Script::State.
-//
-// A finalizer for each tensor would cost as much as a small op. So tensors have none: the allocator
-// sees which userdata the collector frees, and takes the tensor out. It is freed a little later,
-// outside of the collector, since that may end in C++ code that calls Lua.
 struct Types {
-  int tensor_key = 0;             // in the registry: the type's table
-  uint64_t mark = 0;              // random; the first word of each userdata that holds a tensor
-  size_t block = 0;               // bytes that Lua allocates for such a userdata; 0: not known yet
-  std::vector<Tensor> dead = {};  // taken out of userdata, to be freed
   bool sandboxed = true;
   size_t look_above = SIZE_MAX;         // live bytes of the heap: then look at the limit
   size_t look_after = 0;                // bytes of tensors, the same; 0: they are in the heap
@@ -163,6 +155,7 @@ struct Types {
   std::atomic<bool> due = false;        // look at the clock
   const audit::Watch* watch = nullptr;  // the innermost gradus.audit.watch
   Stepping* stepping = nullptr;         // the step of gradus.capture that runs
+  size_t guards = 0;                    // of hooks (hooks.cpp), whose finalizers may revive tensors
   struct Late {
     const void* userdata;
     std::function<Tensor()> make;
@@ -180,12 +173,6 @@ inline void keep_limits(lua_State* L) {
   if (const Types& types = types_of(L); heap::live() > types.look_above) [[unlikely]]
     keep_limit(L);
 }
-
-extern const size_t kBoxBytes;  // of a userdata that holds a tensor, without Lua's own
-// For the allocator: a block of Types::block bytes is about to be freed.
-void bury(Types& types, void* block);
-// Frees the tensors of userdata that the collector freed.
-void free_dead(Types& types);
 
 // Pushes a tensor and lets the collector know of its bytes.
 void push(lua_State* L, Tensor t);

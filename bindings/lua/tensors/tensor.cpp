@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace gradus::lua {
 
@@ -31,16 +30,29 @@ Tensor& alive(lua_State* L) {
   return t;
 }
 
-// What a userdata holds. It is told by its size and its first word, which no other userdata shares:
-// quicker than by its metatable.
 struct Box {
-  uint64_t mark;
   Tensor tensor;
+  bool late;            // made when it is first looked at (push_late)
+  bool spared = false;  // by the collector, once
 };
-
-int close(lua_State* L) {
-  // The handle is dropped, the userdata stays one of nothing: a second call finds no tensor.
-  if (Tensor* const t = tensor_at(L, 1)) *t = Tensor();
+void push_box(lua_State* L, Tensor t, bool late) {
+  new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{std::move(t), late};
+  luaL_setmetatable(L, kTensor);
+}
+// The userdata stays, of no tensor.
+int drop(lua_State* L) {
+  const heap::Unbounded room;  // no error may come of freeing
+  if (auto* const box = static_cast<Box*>(luaL_testudata(L, 1, kTensor))) box->tensor = Tensor();
+  return 0;
+}
+// A guard that dies with it may bring a hook's function back to life, and with it what that holds:
+// where there are guards, a tensor is dropped by the second collection that finds it.
+int collect(lua_State* L) {
+  const Types& types = types_of(L);
+  auto* const box = static_cast<Box*>(luaL_testudata(L, 1, kTensor));
+  if (!box || box->spared || types.guards == 0 || !types.open) return drop(L);
+  box->spared = true;
+  luaL_setmetatable(L, kTensor);  // or it would have no finalizer any more
   return 0;
 }
 
@@ -192,25 +204,19 @@ void push(lua_State* L, Tensor t) {
   // Before Lua is refused the few bytes of the userdata: its own error knows no line.
   keep_limits(L);
   if (types.look_after > 0 && (types.made += t.bytes()) > types.look_after) keep_limit(L);
-  new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{types.mark, std::move(t)};
-  lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
-  lua_setmetatable(L, -2);
+  push_box(L, std::move(t), false);
   if (debt >= kStep) {
     lua_gc(L, LUA_GCSTEP, int(std::min<size_t>(debt >> 10, 1 << 20)));
     debt = 0;
   }
-  if (!types.dead.empty()) free_dead(types);
 }
 void push(lua_State* L, Tensors list) {
   luaL_checkstack(L, int(list.size()), "too many results");
   for (Tensor& t : list) push(L, std::move(t));
 }
 void push_late(lua_State* L, std::function<Tensor()> make) {
-  Types& types = types_of(L);
-  void* const box = new (lua_newuserdatauv(L, sizeof(Box), 0)) Box{0, Tensor()};
-  lua_rawgeti(L, LUA_REGISTRYINDEX, types.tensor_key);
-  lua_setmetatable(L, -2);
-  types.late.push_back({box, std::move(make)});
+  push_box(L, Tensor(), true);
+  types_of(L).late.push_back({lua_touserdata(L, -1), std::move(make)});
 }
 namespace {
 Tensor* late_tensor(Types& types, Box* box) {
@@ -218,43 +224,22 @@ Tensor* late_tensor(Types& types, Box* box) {
                                [&](const Types::Late& l) { return l.userdata == box; });
   if (at == types.late.end()) return nullptr;
   box->tensor = at->make();
-  box->mark = types.mark;
+  box->late = false;
   return &box->tensor;
 }
 }  // namespace
 Tensor* tensor_at(lua_State* L, int index) {
-  auto* const box = static_cast<Box*>(lua_touserdata(L, index));
-  if (!box || lua_rawlen(L, index) != sizeof(Box)) return nullptr;
-  if (Types& types = types_of(L); box->mark != types.mark) return late_tensor(types, box);
+  auto* const box = static_cast<Box*>(luaL_testudata(L, index, kTensor));
+  if (!box) return nullptr;
+  if (box->late) return late_tensor(types_of(L), box);
+  box->spared = false;
   return &box->tensor;
 }
 
-const size_t kBoxBytes = sizeof(Box);
-
-// A block of that size that is no tensor's begins its last words with anything but the mark: it is
-// random, no script can read it, and it is wiped here, where the memory goes back.
-void bury(Types& types, void* block) {
-  auto* const at = static_cast<char*>(block) + types.block - sizeof(Box);
-  uint64_t mark = 0;
-  std::memcpy(&mark, at, sizeof mark);
-  if (mark != types.mark) return;
-  auto* const box = reinterpret_cast<Box*>(at);
-  const heap::Unbounded room;  // no error may come of freeing
-  types.dead.push_back(std::move(box->tensor));
-  box->~Box();
-  std::memset(at, 0, sizeof mark);
-}
-void free_dead(Types& types) {
-  const heap::Unbounded room;
-  while (!types.dead.empty()) {  // to free one may end in code that drops more
-    const Tensor last = std::move(types.dead.back());
-    types.dead.pop_back();
-  }
-}
 void collect_all(lua_State* L) {
   const heap::Unbounded room;
   lua_gc(L, LUA_GCCOLLECT);
-  free_dead(types_of(L));
+  if (types_of(L).guards > 0) lua_gc(L, LUA_GCCOLLECT);  // what the first one spared
 }
 
 std::string kind_at(lua_State* L, int index) {
@@ -262,10 +247,7 @@ std::string kind_at(lua_State* L, int index) {
   const std::string name = luaL_typename(L, index);
   if (name == "nil") return name;
   if (tensor_at(L, index)) return "a tensor";
-  if (!lua_getmetatable(L, index)) return "a " + name;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, types_of(L).tensor_key);
-  const bool late = lua_rawequal(L, -1, -2) != 0;
-  lua_pop(L, 2);
+  const bool late = luaL_testudata(L, index, kTensor) != nullptr;
   return late ? "an argument that slope kept and did not look at" : "a " + name;
 }
 
@@ -324,9 +306,8 @@ void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethod
 
 void open_tensors(lua_State* L) {
   luaL_newmetatable(L, kTensor);
-  lua_pushvalue(L, -1);
-  types_of(L).tensor_key = luaL_ref(L, LUA_REGISTRYINDEX);
-  const luaL_Reg functions[] = {{"__close", close},
+  const luaL_Reg functions[] = {{"__gc", collect},
+                                {"__close", drop},
                                 {"__tostring", bind<text>},
                                 {"__len", bind<length>},
                                 {"__add", bind<binary<add>>},
