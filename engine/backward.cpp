@@ -2,7 +2,9 @@
 // node was recorded after it, a node that comes up has all its cotangents. Broadcast sums are done
 // here, once, for all ops. A leaf's gradient is whole, and goes to .grad, when no node is left that
 // is younger than the oldest one that it goes into.
+#include "engine/arithmetic.hpp"
 #include "engine/batch.hpp"
+#include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 
 #include <algorithm>
@@ -180,28 +182,6 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   return gk;
 }
 
-// Adds g to a .grad, which other threads may read and add to. `own`: is g nobody else's?
-void accumulate(Tensor& total, Tensor g, bool own, bool in_place) {
-  const std::lock_guard turn(grad_turn(&total));
-  Tensor before;
-  {
-    const std::lock_guard lock(grad_lock(&total));
-    before = total;
-  }
-  if (!before.defined()) {  // never an alias of the seed or of another leaf's gradient, nor a part
-                            // of a larger one
-    if (!own) g = g.is_contiguous() ? arithmetic().clone(g) : arithmetic().contiguous(g);
-  } else if (!in_place || before.requires_grad() || before.tangent().defined() ||
-             g.tangent().defined()) {
-    g = arithmetic().add(before, g);
-  } else {
-    arithmetic().add_into(before, g);
-    return;
-  }
-  const std::lock_guard lock(grad_lock(&total));
-  std::swap(total, g);
-}
-
 void Walk::process(GradFn& node, Sums&& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in) g.push_back(std::move(s.value));
@@ -345,12 +325,6 @@ Tensors Walk::results() {
   return out;
 }
 
-struct GradMode {
-  explicit GradMode(bool on) { on ? void(enable.emplace()) : void(disable.emplace()); }
-  std::optional<EnableGrad> enable;
-  std::optional<NoGrad> disable;
-};
-
 }  // namespace
 
 void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions options) {
@@ -368,7 +342,7 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
       walk.add_target(x);
     }
   }
-  GradMode mode(options.create_graph);
+  const Scoped recording(modes.grad, options.create_graph);
   walk.run(seeds);
 }
 
@@ -381,7 +355,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds
     return grad_batched(outputs, inputs, seeds, options);
   Walk walk(outputs, options, true);
   for (const Tensor& x : inputs) walk.add_target(x);
-  GradMode mode(options.create_graph);
+  const Scoped recording(modes.grad, options.create_graph);
   walk.run(seeds);
   return walk.results();
 }

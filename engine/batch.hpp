@@ -9,6 +9,17 @@
 
 namespace gradus {
 
+// The vmap that a batched tensor belongs to, and the examples of all.
+struct BatchLevel {
+  uint64_t id;
+  int depth;
+  int64_t size;
+};
+struct Batch : RefCounted {
+  Tensor physical;
+  BatchLevel level;
+};
+
 enum class Randomness : uint8_t { error, same, different };
 
 // A vmap that is running in this thread; the innermost is current().

@@ -3,15 +3,12 @@
 // without recursion. apply() is the road that every primitive op takes: run, record, push tangents
 // forward.
 #pragma once
-#include "engine/base/scoped.hpp"
+#include "engine/modes.hpp"
 #include "engine/op_info.hpp"
 
-#include <any>
 #include <atomic>
-#include <complex>
 #include <concepts>
 #include <memory>
-#include <unordered_map>
 
 namespace gradus {
 
@@ -27,14 +24,6 @@ struct TensorMeta {
   Shape sizes;
   DType dtype;
   Device* device;
-};
-
-// What saved-tensor hooks keep in place of a tensor, and how it comes back.
-struct Packed {
-  std::any value;
-  std::function<Tensor(const std::any&)> unpack;
-  Shape sizes;
-  DType dtype;
 };
 
 // A tensor kept for vjp and jvp, with the version it had.
@@ -134,6 +123,8 @@ class OpContext {
   uint32_t extras_ = 0;
 };
 
+// That of the next node to be recorded.
+uint64_t next_sequence();
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
 // Told of each call of its thread (a user's op is one) once its outputs stand; no node: unrecorded.
@@ -173,63 +164,6 @@ inline Tensor apply1(const OpInfo& op, const Lent& inputs, const Attrs& attrs = 
   return apply1(op, std::span<const Tensor>(inputs), attrs);
 }
 
-// ---- modes, per thread
-bool grad_enabled();
-struct NoGrad : Scoped<bool> {
-  NoGrad();
-};
-struct EnableGrad : Scoped<bool> {
-  EnableGrad();
-};
-// No recording, and what is made here never takes part in it later: inference tensors can't be
-// saved for backward, nor written in place outside. clone() makes a normal one.
-bool inference_mode();
-class InferenceMode {
-  NoGrad off_{};
-  Scoped<bool> on_;
-
- public:
-  InferenceMode();
-};
-// Backward stops at the first cotangent with a NaN, and names the op and where it was recorded.
-bool detecting_anomaly();
-struct DetectAnomaly : Scoped<bool> {
-  DetectAnomaly();
-};
-// A place in the user's program ("layer 2"), for the traces of nodes; they nest.
-class Trace {
- public:
-  explicit Trace(std::string text);
-
- private:
-  friend std::string trace_text();
-  std::string text_;
-  Scoped<Trace*> innermost_;
-};
-std::string trace_text();  // of those that are open
-// While it lives, tensors saved for backward are packed by the first function and come back by the
-// second, which must give the same sizes and dtype. A later write to the tensor does not reach
-// what was packed. Innermost wins.
-class SavedTensorHooks {
- public:
-  SavedTensorHooks(std::function<std::any(const Tensor&)> pack,
-                   std::function<Tensor(const std::any&)> unpack);
-
- private:
-  friend std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
-  std::function<std::any(const Tensor&)> pack_;
-  std::function<Tensor(const std::any&)> unpack_;
-  Scoped<SavedTensorHooks*> innermost_;
-};
-// What the innermost of them keep in place of t, null if there are none; and t again, checked:
-// `what` and `index` name it in the error.
-std::shared_ptr<Packed> pack(const Tensor& t, const char* op);
-Tensor unpack(const Packed& packed, const char* op, const char* what, size_t index);
-// Lifts, for its lifetime, the rule that a jvp rule pushes no tangents.
-struct OutsideJvp : Scoped<bool> {
-  OutsideJvp();
-};
-
 // ---- reverse mode
 struct BackwardOptions {
   bool retain_graph = false;
@@ -251,52 +185,5 @@ void backward(const Tensor& root, BackwardOptions options = {});
 // The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds = {},
              BackwardOptions options = {});
-
-// ---- forward mode: one level at a time per thread; its tangents vanish at its end, and no other
-// thread sees them.
-class ForwardLevel {
- public:
-  ForwardLevel();  // Error(autograd) if one is open already
-  ~ForwardLevel();
-  ForwardLevel(const ForwardLevel&) = delete;
-  ForwardLevel& operator=(const ForwardLevel&) = delete;
-  // Gives x the tangent t (same shape and dtype) for the length of this level.
-  void set_tangent(const Tensor& x, const Tensor& t);
-
- private:
-  friend class GradFn;
-  friend class Tensor;
-  friend void give_tangent(const Tensor&, const Tensor&);
-  bool has_set(const Edge& edge) const;  // was what comes from there given its tangent by hand?
-  struct Dual {
-    Ref<Autograd> primal;  // kept: its address is the key
-    Tensor tangent;
-  };
-  std::unordered_map<const Autograd*, Dual> tangents_;
-  std::vector<Ref<Autograd>> set_;
-};
-void give_tangent(const Tensor& x, const Tensor& t);  // into the open level; unchecked
-bool forward_mode();  // is a level open in this thread (and no jvp rule running)?
-
-// ---- what the walk needs of arithmetic; filled in by ops/ at start-up.
-struct Arithmetic {
-  Tensor (*add)(const Tensor&, const Tensor&);
-  void (*add_into)(Tensor& sum, const Tensor& x);  // sum += x; sum owns its storage alone
-  Tensor (*sum_to)(const Tensor&, const Shape&);   // undoes broadcasting
-  Tensor (*expand)(const Tensor&, const Shape&);
-  Tensor (*contiguous)(const Tensor&);
-  Tensor (*clone)(const Tensor&);
-  void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
-  void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
-  Tensor (*cast)(const Tensor&, DType);
-  bool (*has_nan)(const Tensor&);
-  // For views written in place: elements of row-major x at (sizes, strides, offset), which may
-  // overlap; and the op (x, value; strides, offset) -> x with those elements replaced.
-  Tensor (*as_strided)(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset);
-  const OpInfo* scatter_strided;
-  Tensor (*permute)(const Tensor&, const Shape&);
-};
-void set_arithmetic(const Arithmetic& functions);
-const Arithmetic& arithmetic();
 
 }  // namespace gradus

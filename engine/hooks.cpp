@@ -1,3 +1,4 @@
+#include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
 
 #include "engine/batch.hpp"
@@ -93,6 +94,27 @@ Tensor run_hooks(const HookList<TensorHook>& hooks, Tensor g, const char* where)
     g = arithmetic().clone(other);  // free until written: it may be some leaf's .grad
   }
   return g;
+}
+
+void accumulate(Tensor& total, Tensor g, bool own, bool in_place) {
+  const std::lock_guard turn(grad_turn(&total));
+  Tensor before;
+  {
+    const std::lock_guard lock(grad_lock(&total));
+    before = total;
+  }
+  if (!before.defined()) {  // never an alias of the seed or of another leaf's gradient, nor a part
+                            // of a larger one
+    if (!own) g = g.is_contiguous() ? arithmetic().clone(g) : arithmetic().contiguous(g);
+  } else if (!in_place || before.requires_grad() || before.tangent().defined() ||
+             g.tangent().defined()) {
+    g = arithmetic().add(before, g);
+  } else {
+    arithmetic().add_into(before, g);
+    return;
+  }
+  const std::lock_guard lock(grad_lock(&total));
+  std::swap(total, g);
 }
 
 }  // namespace gradus

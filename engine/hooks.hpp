@@ -102,6 +102,9 @@ Lock& grad_lock(const Tensor* grad);
 // Held while a .grad is added to or set, by one thread, which may come again from within.
 std::recursive_mutex& grad_turn(const Tensor* grad);
 
+// Adds g to a .grad, which other threads may read and add to. `own`: is g nobody else's?
+void accumulate(Tensor& grad, Tensor g, bool own, bool in_place);
+
 // Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
 inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;
 

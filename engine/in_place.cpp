@@ -1,3 +1,5 @@
+#include "engine/forward.hpp"
+#include "engine/arithmetic.hpp"
 #include "engine/in_place.hpp"
 
 #include "engine/graph.hpp"

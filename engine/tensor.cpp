@@ -1,3 +1,4 @@
+#include "engine/arithmetic.hpp"
 #include "engine/tensor.hpp"
 
 #include "engine/batch.hpp"

@@ -170,17 +170,6 @@ struct Autograd : RefCounted {
   std::unique_ptr<LeafHooks> hooks;  // hooks.hpp
 };
 
-// Of a batched tensor (engine/batch.hpp): the examples of all, and the vmap it belongs to.
-struct BatchLevel {
-  uint64_t id;
-  int depth;
-  int64_t size;
-};
-struct Batch : RefCounted {
-  Tensor physical;
-  BatchLevel level;
-};
-
 struct TensorBody : RefCounted {
   ~TensorBody();
   Ref<Storage> storage;  // null for a number, and where `batch` is not

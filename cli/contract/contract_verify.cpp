@@ -3,6 +3,7 @@
 // against the same contraction of absolute values, and the tolerance is a few times u * sqrt(K),
 // added up over the steps of the plan.
 #include "cli/contract/contract_verify.hpp"
+#include "engine/forward.hpp"
 #include "ops/ops.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "cli/frame/literal.hpp"
 #include "cli/frame/parse.hpp"
 #include "cli/frame/session.hpp"
+#include "engine/forward.hpp"
 #include "engine/graph.hpp"
 #include "engine/files/npy.hpp"
 #include "engine/random.hpp"

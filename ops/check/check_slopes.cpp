@@ -2,6 +2,7 @@
 // costs a handful of evaluations and no Jacobian. Differences are of fourth order:
 // f'(0) = (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h + O(h^4).
 #include "ops/check/check.hpp"
+#include "engine/forward.hpp"
 
 #include <algorithm>
 #include <cmath>

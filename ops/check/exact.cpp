@@ -1,5 +1,6 @@
 #include "ops/check/exact.hpp"
 
+#include "engine/forward.hpp"
 #include "engine/graph.hpp"
 #include "engine/abi/philox.hpp"
 #include "ops/ops.hpp"

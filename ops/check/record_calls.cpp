@@ -105,7 +105,7 @@ Tensor view_of(const Tensor& memory, const Json& j) {
 
 class Calls {
  public:
-  Calls(const std::string& file, Device& device) : device_(device), recorder_(device) {
+  Calls(const std::string& file, Device& device) : recorder_(device) {
     Safetensors read = read_safetensors(file, device);
     const auto text = read.metadata.find("calls");
     if (text == read.metadata.end())
@@ -124,7 +124,6 @@ class Calls {
   Tensor operand(const Json& j, std::vector<bool>& constants);
   void run_one(const Json& c);
 
-  Device& device_;
   Recorder recorder_;
   std::map<std::string, Tensor> tensors_;
   Json calls_;

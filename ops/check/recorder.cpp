@@ -1,4 +1,5 @@
 #include "ops/check/recorder.hpp"
+#include "engine/forward.hpp"
 
 #include "ops/check/check.hpp"
 

@@ -38,7 +38,7 @@ endfunction()
 # In the order of the files: the name, kind, doc and parameters of each. No list of CMake may see a
 # text with ; or brackets.
 set(found "")
-foreach(part smooth pieces functions steps)
+foreach(part smooth arithmetic pieces functions steps)
   set(file ${defs}/statements_${part}.hpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)

@@ -6,6 +6,7 @@
 // multiplies by 0, must not be inf. Plain header: kernels include it; no std type appears.
 #pragma once
 #include "ops/def/statements_smooth.hpp"
+#include "ops/def/statements_arithmetic.hpp"
 #include "ops/def/statements_pieces.hpp"
 #include "ops/def/statements_functions.hpp"
 #include "ops/def/statements_steps.hpp"

@@ -1,4 +1,4 @@
-// Statements 3 of 4: more functions of one and two operands, from roots and angles to gamma.
+// Statements 4 of 5: more functions of one and two operands, from roots and angles to gamma.
 // Read statements.hpp first.
 #pragma once
 #include "ops/def/names.hpp"

@@ -1,4 +1,4 @@
-// Statements 2 of 4: comparisons, functions in pieces, and the smooth steps made of them.
+// Statements 3 of 5: comparisons, functions in pieces, and the smooth steps made of them.
 // Read statements.hpp first.
 #pragma once
 #include "ops/def/names.hpp"

@@ -1,4 +1,4 @@
-// Statements 4 of 4: rounding and rests, activations in pieces, tests, logic and bits.
+// Statements 5 of 5: rounding and rests, activations in pieces, tests, logic and bits.
 // Read statements.hpp first.
 #pragma once
 #include "ops/def/names.hpp"

@@ -5,7 +5,9 @@
 
 namespace gradus {
 
-// A statement as a recorded op: promotes, broadcasts, runs.
+// Promotes the operands, then calls apply1.
+Tensor run_statement(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs);
+// A statement as a recorded op.
 Tensor call_statement(int id, std::span<const Tensor> in, const Attrs& attrs);
 // Ops whose attributes are more than their statement's parameters.
 void register_pointwise_forms();

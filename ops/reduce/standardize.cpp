@@ -2,6 +2,7 @@
 // primitive under all normalisation layers (norms.cpp). With h = (x - mean) rstd and n elements in
 // a mean: y = h w + b, dy/dx^T g = rstd (g w - mean(g w) - h mean(g w h)). Mean and variance are
 // outputs too, so that derivatives of every order can be told in terms of them.
+#include "engine/forward.hpp"
 #include "engine/batch.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"

@@ -1,5 +1,7 @@
 // Ops that move values: cast, contiguous, clone; writes in place; and the arithmetic that the
 // engine's walk is given.
+#include "engine/arithmetic.hpp"
+#include "engine/forward.hpp"
 #include "engine/batch.hpp"
 #include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"

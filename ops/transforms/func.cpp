@@ -1,4 +1,5 @@
 #include "ops/transforms/func.hpp"
+#include "engine/forward.hpp"
 
 #include "ops/base/shape.hpp"
 #include "ops/shape/creation.hpp"

@@ -8,6 +8,7 @@
 //   Tensor each = func::vmap([&](const Tensors& in) { return func::grad(f, in); })({xs})[0];
 #pragma once
 #include "ops/transforms/vmap.hpp"
+#include "engine/forward.hpp"
 
 namespace gradus::func {
 

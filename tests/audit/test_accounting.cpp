@@ -1,6 +1,7 @@
 // The books of backward: right ones balance, on every kind of graph; what is planted is found, by
 // its check, and nothing else.
 #include "cli/look/one_step.hpp"
+#include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/step/accounting.hpp"
 #include "tests/helpers/program_helpers.hpp"

@@ -1,5 +1,6 @@
 // Depth and life: long chains, wide fans, diamonds; what is saved is read, and counted; threads.
 #include "tests/helpers/helpers.hpp"
+#include "engine/forward.hpp"
 
 #include "ops/check/check.hpp"
 #include "tests/helpers/sizes.hpp"

@@ -1,6 +1,7 @@
 // The graph: what is recorded, walked, refused and freed. Behaviour and message.
 #include "tests/helpers/helpers.hpp"
 
+#include "engine/forward.hpp"
 #include "engine/random.hpp"
 
 #include <thread>

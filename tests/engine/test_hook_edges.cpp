@@ -1,5 +1,6 @@
 // Where hooks, packed tensors, checkpoints and forward mode meet each other: no silent wrong
 // gradient, no lost state.
+#include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
 #include "ops/transforms/checkpoint.hpp"

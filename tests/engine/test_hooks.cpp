@@ -1,5 +1,6 @@
 // Hooks on tensors, leaves and nodes, retain_grad, saved-tensor hooks, checkpointing, anomaly
 // detection, and what backward and grad refuse.
+#include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
 #include "ops/transforms/checkpoint.hpp"

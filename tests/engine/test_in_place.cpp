@@ -1,5 +1,6 @@
 // Writes in place that autograd knows of: values, versions, histories through views, refusals.
 #include "tests/helpers/helpers.hpp"
+#include "engine/forward.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;

@@ -1,5 +1,6 @@
 // The caching pool over memory that is only counted: reuse of large blocks, the bound of what is
 // kept, and statistics that are exact; then on the host's memory, as the system sees it.
+#include "engine/arithmetic.hpp"
 #include "engine/device/device.hpp"
 #include "engine/base/error.hpp"
 #include "engine/config/device_config.hpp"

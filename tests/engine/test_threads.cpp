@@ -1,5 +1,6 @@
 // Many threads on what they share: leaves, graphs, stale views, numbers, hooks, tangents, streams
 // of random numbers. ThreadSanitizer runs these; the values are checked everywhere.
+#include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
 #include "tests/helpers/helpers.hpp"

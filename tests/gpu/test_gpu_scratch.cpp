@@ -154,6 +154,7 @@ TEST_CASE("gpu: while one thread records a graph, calls of the others wait for i
   CHECK(other.get());
   CHECK_FALSE(early);
   table.graph_del(device, graph);
+  table.close(device);
 }
 
 TEST_CASE("gpu scratch: it counts against the limit, and goes back") {

@@ -2,6 +2,7 @@
 // algebra, forwards and backwards, on every built-in device. Then refusals by their text, views,
 // and the program from files to files.
 #include "gradus_paths.hpp"
+#include "engine/forward.hpp"
 #include "engine/device/device.hpp"
 #include "engine/files/file.hpp"
 #include "engine/files/npy.hpp"

@@ -2,6 +2,7 @@
 // infinities, masks, targets of another kind, running statistics. Expected numbers are worked out
 // by hand or are PyTorch's documented behaviour.
 #include "ops/nn/loss.hpp"
+#include "engine/forward.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/not_finite.hpp"
 

@@ -1,6 +1,7 @@
 // Users' number types as dtypes: integers modulo a prime and exact fractions through pointwise ops,
 // views, reductions, contractions and indexing, with gradients; equality is ==, never near.
 #include "kernels/reference/exact.hpp"
+#include "engine/forward.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/check/exact.hpp"
 #include "tests/helpers/helpers.hpp"

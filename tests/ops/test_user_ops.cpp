@@ -7,6 +7,7 @@
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/io_helpers.hpp"
 
+#include "engine/forward.hpp"
 #include "engine/files/npy.hpp"
 
 #include <cstdlib>

@@ -157,6 +157,23 @@ TEST_CASE("what a page shows of how a statement is added stands in the files") {
   CHECK(blocks == 3);
 }
 
+TEST_CASE("README's way from a statement to its gradient is 2,000 lines") {
+  const fs::path root = GRADUS_SOURCE_DIR;
+  const std::string page = gradus::test::slurp((root / "README.md").string());
+  const size_t begin = page.find("## Reading order"), end = page.find("\nThen ", begin);
+  REQUIRE(end != std::string::npos);
+  const std::string list = page.substr(begin, end - begin);
+  const std::regex named("`([\\w/]+\\.[ch]pp)`");
+  int64_t files = 0, lines = 0;
+  for (std::sregex_iterator m(list.begin(), list.end(), named), none; m != none; ++m, ++files) {
+    const std::string text = gradus::test::slurp((root / m->str(1)).string());
+    CHECK_MESSAGE(!text.empty(), m->str(1), " is not there");
+    lines += std::count(text.begin(), text.end(), '\n');
+  }
+  CHECK(files >= 10);
+  CHECK(lines <= 2000);
+}
+
 TEST_CASE("every room is one screen of files, and says what it is") {
   if (gradus::test::small_sizes()) return;
   const fs::path root = GRADUS_SOURCE_DIR;

@@ -1,5 +1,6 @@
 // The checks of one node, and the report over all.
 #include "ops/audit/judge/audit.hpp"
+#include "engine/arithmetic.hpp"
 
 #include "ops/audit/watch/run.hpp"
 #include "ops/shape/memory.hpp"

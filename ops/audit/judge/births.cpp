@@ -1,6 +1,7 @@
 // Where a NaN was born, and where the way to a parameter is cut: both follow values through the
 // calls of a watch. And who makes a gradient of zeros.
 #include "ops/audit/judge/audit.hpp"
+#include "engine/arithmetic.hpp"
 #include "ops/audit/watch/run.hpp"
 #include "ops/audit/step/stepper.hpp"
 #include "ops/audit/watch/tensor_stats.hpp"

@@ -1,5 +1,6 @@
 // Costs from a view; peaks from two kernels.
 #include "ops/audit/judge/cost.hpp"
+#include "engine/arithmetic.hpp"
 
 #include "ops/contract/contraction.hpp"
 

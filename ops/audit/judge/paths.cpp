@@ -1,5 +1,7 @@
 // Tangents up, flows through edges, and the search for the paths that carry most.
 #include "ops/audit/judge/paths.hpp"
+#include "engine/forward.hpp"
+#include "engine/arithmetic.hpp"
 
 #include "ops/audit/step/graph_view.hpp"
 #include "ops/audit/watch/run.hpp"

@@ -1,5 +1,6 @@
 // Calls say what was saved and what made a tensor; writes say the rest.
 #include "ops/audit/judge/versions.hpp"
+#include "engine/arithmetic.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 // The books are kept a second time, from what was sent, and compared.
 #include "ops/audit/step/accounting.hpp"
 
+#include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/watch/watch.hpp"
 

@@ -1,6 +1,7 @@
 // The walk with hooks on every node, and a position in what they kept.
 #include "ops/audit/step/stepper.hpp"
 
+#include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/step/graph_view.hpp"
 #include "ops/audit/watch/watch.hpp"

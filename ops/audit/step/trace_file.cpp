@@ -11,6 +11,7 @@
 // Strides are there where a tensor is not row-major. A c128 is kept as f64 with one axis more.
 #include "ops/audit/step/trace.hpp"
 
+#include "engine/arithmetic.hpp"
 #include "engine/config/device_config.hpp"
 #include "engine/files/file.hpp"
 #include "engine/config/options.hpp"

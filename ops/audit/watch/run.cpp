@@ -1,5 +1,6 @@
 // Running a call again.
 #include "ops/audit/watch/run.hpp"
+#include "engine/arithmetic.hpp"
 
 #include "ops/shape/memory.hpp"
 #include "ops/ops.hpp"

@@ -1,6 +1,7 @@
 // A vjp is made of ops, so to listen to it is to read it.
 #include "ops/audit/watch/vjp_text.hpp"
 
+#include "engine/arithmetic.hpp"
 #include "engine/random.hpp"
 #include "ops/audit/watch/vjp_listener.hpp"
 #include "ops/audit/watch/watch.hpp"
