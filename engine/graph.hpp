@@ -7,7 +7,7 @@
 #include "engine/op_info.hpp"
 
 #include <atomic>
-#include <concepts>
+#include <initializer_list>
 #include <memory>
 
 namespace gradus {
@@ -135,33 +135,10 @@ using StaleStory = std::function<std::string(const GradFn& node, const Saved& sa
 inline constinit thread_local StaleStory* stale_story = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
-// Operands as {a, b}, lent to a call: these handles are not counted, so the operands must outlive
-// it.
-class Lent {
- public:
-  template <std::same_as<Tensor>... T>
-  requires(sizeof...(T) > 0) Lent(const T&... t) : size_(sizeof...(T)) {
-    static_assert(sizeof...(T) <= kMost);
-    size_t i = 0;
-    ((new (&tensors_[i++]) Tensor(Ref<TensorBody>::adopt(t.body().get()))), ...);
-  }
-  ~Lent() {}
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
-  operator std::span<const Tensor>() const { return {tensors_, size_}; }
-
- private:
-  static constexpr size_t kMost = 8;
-  union {
-    Tensor tensors_[kMost];
-  };
-  size_t size_;
-};
-
 // As apply, for ops of one output.
 Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
-inline Tensor apply1(const OpInfo& op, const Lent& inputs, const Attrs& attrs = {}) {
-  return apply1(op, std::span<const Tensor>(inputs), attrs);
+inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
+  return apply1(op, std::span<const Tensor>(in.begin(), in.size()), attrs);
 }
 
 // ---- reverse mode

@@ -8,6 +8,7 @@
 #include "ops/check/rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -244,9 +245,9 @@ bool run_statement(lua_State* L, const OpInfo& op) {
     // No Lua runs inside, which could drop them: they stay where they are.
     push(L, with_room(L, [&] {
            const auto& [a, b, c] = given;
-           return n == 1   ? call_statement(op.statement, Lent(*a), none)
-                  : n == 2 ? call_statement(op.statement, Lent(*a, *b), none)
-                           : call_statement(op.statement, Lent(*a, *b, *c), none);
+           return n == 1   ? call_statement(op.statement, {a, 1}, none)
+                  : n == 2 ? call_statement(op.statement, std::array{*a, *b}, none)
+                           : call_statement(op.statement, std::array{*a, *b, *c}, none);
          }));
     return true;
   }

@@ -1,7 +1,7 @@
 // pointwise and pointwise_vjp: block by block, operands are loaded in the type that computes, a row
 // of the statement is evaluated, the value is stored. f16 and bf16 compute in f32 and round at the
 // store.
-#include "kernels/reference/rows.hpp"
+#include "kernels/reference/statements/rows.hpp"
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/user.hpp"
 #include "kernels/reference/walk.hpp"

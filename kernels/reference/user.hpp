@@ -4,7 +4,7 @@
 #include "kernels/reference/fold.hpp"
 #include "kernels/reference/places.hpp"
 #include "kernels/reference/products.hpp"
-#include "kernels/reference/rows.hpp"
+#include "kernels/reference/statements/rows.hpp"
 
 namespace gradus::reference {
 

@@ -9,7 +9,7 @@
 // gradients.
 #pragma once
 #include "engine/abi/user_dtype.hpp"
-#include "kernels/reference/row_of.hpp"
+#include "kernels/reference/statements/row_of.hpp"
 #include "kernels/reference/user.hpp"
 
 #include <cstdio>

@@ -13,8 +13,8 @@ Tensor call_statement(int id, std::span<const Tensor> in, const Attrs& attrs);
 void register_pointwise_forms();
 
 template <class S>
-Tensor call(const Lent& in, const Attrs& attrs = {}) {
-  return call_statement(def::id_of<S>(), in, attrs);
+Tensor call(std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
+  return call_statement(def::id_of<S>(), {in.begin(), in.size()}, attrs);
 }
 
 }  // namespace gradus

@@ -206,9 +206,9 @@ Standardized standardize(const Tensor& x, const Ints& dims, const Tensor& weight
   if (is_complex(dtype) || !x.device().offers(GD_NORMALIZE))
     return composed(cast(x, dtype), axes, w, b, eps, rms);
   const Outputs out =
-      b.defined()   ? apply(*standardize_info, Lent(cast(x, dtype), w, b), {axes, eps, rms})
-      : w.defined() ? apply(*standardize_info, Lent(cast(x, dtype), w), {axes, eps, rms})
-                    : apply(*standardize_info, Lent(cast(x, dtype)), {axes, eps, rms});
+      b.defined()   ? apply(*standardize_info, Tensors{cast(x, dtype), w, b}, {axes, eps, rms})
+      : w.defined() ? apply(*standardize_info, Tensors{cast(x, dtype), w}, {axes, eps, rms})
+                    : apply(*standardize_info, Tensors{cast(x, dtype)}, {axes, eps, rms});
   return {out[kY], out[kMean], out[kVar]};
 }
 

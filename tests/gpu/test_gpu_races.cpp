@@ -1,7 +1,7 @@
 // What the emulator sees of threads and streams that have no order: faults planted in kernels,
 // which give the right numbers in the order that the emulator happens to take.
 #include "kernels/gpu/emulator/races.hpp"
-#include "kernels/gpu/mma.hpp"
+#include "kernels/gpu/contract/mma.hpp"
 #include "tests/helpers/gpu_emulator.hpp"
 
 #include <cstring>

@@ -31,7 +31,7 @@ std::string output_of(const std::string& command) {
 }
 
 // Rooms from the ground up: each is a folder, and includes of those that stand before it alone.
-// Rooms of kernels stand by themselves on the plain headers and the statements.
+// A device's rooms stand by themselves on the plain headers and the statements.
 const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/def",
                                                      "engine/base",
@@ -60,9 +60,16 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/audit/show",
                                                      "ops/train/data",
                                                      "ops/train",
+                                                     "kernels/reference/statements",
                                                      "kernels/reference",
                                                      "kernels/cpu",
+                                                     "kernels/cpu/isa/words",
+                                                     "kernels/cpu/isa",
+                                                     "kernels/cpu/isa/contract",
+                                                     "kernels/gpu/emulator",
+                                                     "kernels/gpu/libraries",
                                                      "kernels/gpu",
+                                                     "kernels/gpu/contract",
                                                      "bindings/heap",
                                                      "bindings/lua",
                                                      "bindings/lua/tensors",
@@ -79,12 +86,9 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "cli/teach",
                                                      "cli"};
 
-std::string room_of(const std::string& path) {
-  const std::string folder = path.substr(0, path.rfind('/'));
-  for (const char* device : {"kernels/reference", "kernels/cpu", "kernels/gpu"})
-    if (folder.starts_with(device)) return device;
-  return folder;
-}
+std::string room_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+// "kernels/cpu" of "kernels/cpu/isa"
+std::string device_of(const std::string& room) { return room.substr(0, room.find('/', 8)); }
 
 size_t floor_of(const std::string& room) {
   const auto at = std::find(from_the_ground_up.begin(), from_the_ground_up.end(), room);
@@ -102,10 +106,11 @@ bool may_include(const std::string& path, const std::string& other_path) {
   if (room == other) return true;
   if (path.ends_with(".cpp") && families.contains(room) && families.contains(other)) return true;
   if (floor_of(other) > floor_of(room)) return false;
-  if (room.starts_with("kernels/")) return other == "engine/abi" || other == "ops/def";
+  if (room.starts_with("kernels/"))
+    return other == "engine/abi" || other == "ops/def" || device_of(room) == device_of(other);
   if (room.starts_with("ops/") || room == "ops" || room.starts_with("bindings/"))
     return !other.starts_with("kernels/");
-  return other != "kernels/gpu" && (room != "ops/def" || other == "engine/abi");
+  return !other.starts_with("kernels/gpu") && (room != "ops/def" || other == "engine/abi");
 }
 
 }  // namespace
@@ -188,10 +193,10 @@ TEST_CASE("every room is one screen of files, and says what it is") {
       for (std::sregex_iterator m(line.begin(), line.end(), named), end; m != end; ++m)
         CHECK_MESSAGE((fs::exists(root / room / m->str(1)) || fs::exists(root / m->str(1))), room,
                       "/README.md names ", m->str(1), ", which is not there");
-    if (room.starts_with("kernels/")) continue;
     std::set<std::string> things;  // a source and its header are one
     for (const auto& entry : fs::directory_iterator(root / room))
-      if (const std::string e = entry.path().extension(); e == ".cpp" || e == ".hpp" || e == ".h")
+      if (const std::string e = entry.path().extension();
+          e == ".cpp" || e == ".hpp" || e == ".h" || e == ".cu")
         things.insert(entry.path().stem());
     CHECK_MESSAGE(things.size() <= 25, room, " holds ", things.size());
   }

@@ -1,7 +1,7 @@
 // Statements read over whole batches: the Io of blocks.hpp for f32 and f64.
 #pragma once
 #include "kernels/cpu/blocks.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 namespace gradus::cpu {
 

@@ -1,7 +1,7 @@
 // The one symbol of an instruction set's objects: its functions, in a C struct. Compiled with
 // -DGRADUS_CPU_ISA=<name>.
 #include "kernels/cpu/isa/kernels.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 #define GRADUS_JOIN_(a, b) a##b
 #define GRADUS_JOIN(a, b) GRADUS_JOIN_(a, b)

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/lines.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 namespace gradus::cpu {
 

@@ -3,7 +3,7 @@
 // strip of outputs at a time, or, where few elements make an output, block by block through a
 // turned copy. Spans are partial results, so one long sum uses all threads too.
 #include "kernels/cpu/isa/reduce_blocks.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 namespace gradus::cpu {
 namespace {

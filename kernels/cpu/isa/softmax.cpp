@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lines.hpp"
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 #include <limits>
 

@@ -3,7 +3,7 @@
 // steps of k of a at any strides, steps of k of b at any stride, columns of b contiguous. Whatever
 // the shape of the tile, an element gets the same bits.
 #pragma once
-#include "kernels/cpu/isa/simd.hpp"
+#include "kernels/cpu/isa/words/simd.hpp"
 
 #include <type_traits>
 #include <utility>

@@ -1,0 +1,274 @@
+// contract for a small product of two matrices in f32 and f64. Such a call is known by one look at
+// its axes, and there is nothing to plan: one walk over tiles. Sums, and so bits, are those of
+// contract_real.cpp.
+#include "kernels/cpu/isa/contract/contraction.hpp"
+#include "kernels/cpu/isa/contract/pack.hpp"
+
+namespace gradus::cpu {
+namespace {
+
+// Rows of a tile of one and of two vectors: a tile of eight needs no more registers for addresses
+// than there are, and four sums in a row already hide what a multiply-add takes.
+#if defined(__AVX512BW__) || !defined(__SSE2__)
+constexpr int64_t kRows[] = {8, 8};
+#elif defined(__AVX2__)
+constexpr int64_t kRows[] = {8, 6};
+#else
+constexpr int64_t kRows[] = {8, 4};
+#endif
+constexpr int64_t kMostSize = 1 << 12;
+constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 96 << 10;
+
+int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t even_rows(int64_t m, int64_t most) {
+  if (m <= most) return m;
+  const uint32_t tiles = uint32_t(m + most - 1) / uint32_t(most);
+  return int64_t((uint32_t(m) + tiles - 1) / tiles);
+}
+
+#if defined(__AVX512BW__)
+// A tile of M rows of half a vector: two of its multiply-adds take the time of one of a whole one.
+template <class T>
+struct HalfVector {
+  static constexpr int64_t kWidth = 32 / int64_t(sizeof(T));
+
+  template <size_t... I>
+  static void tile_rows(const TileCall& t, std::index_sequence<I...>) {
+    constexpr int kRows = int(sizeof...(I));
+    const Some<T> some(t.last);
+    const OddSteps<kRows> rows(t.a_row);
+    const char *a = t.a, *b = t.b;
+    const int64_t a_k = t.a_k, b_k = t.b_k;
+    const auto at = [](const char* p) { return reinterpret_cast<const T*>(p); };
+    const T* const bias = static_cast<const T*>(t.bias);
+    const Batch<T> more = bias ? some.load(bias) : Batch<T>(T(0));
+    const auto put = [&](int i, Batch<T> x) {
+      some.store(static_cast<T*>(t.c) + i * t.c_row, bias ? x + more : x);
+    };
+    if constexpr (sizeof(T) == 4) {
+      __m256 sum[kRows] = {};
+      for (int64_t k = t.k; k > 0; --k, a += a_k, b += b_k) {
+        const __m256 line = _mm512_castps512_ps256(some.load(at(b)));
+        ((sum[I] = _mm256_fmadd_ps(_mm256_broadcast_ss(at(a + rows[I])), line, sum[I])), ...);
+      }
+      (put(I, _mm512_castps256_ps512(sum[I])), ...);
+    } else {
+      __m256d sum[kRows] = {};
+      for (int64_t k = t.k; k > 0; --k, a += a_k, b += b_k) {
+        const __m256d line = _mm512_castpd512_pd256(some.load(at(b)));
+        ((sum[I] = _mm256_fmadd_pd(_mm256_broadcast_sd(at(a + rows[I])), line, sum[I])), ...);
+      }
+      (put(I, _mm512_castpd256_pd512(sum[I])), ...);
+    }
+  }
+  template <int M>
+  static void tile(const TileCall& t) {
+    tile_rows(t, std::make_index_sequence<size_t(M)>());
+  }
+  template <size_t... M>
+  static TileFn find(int64_t rows, std::index_sequence<M...>) {
+    static constexpr TileFn all[] = {tile<int(M) + 1>...};
+    return all[rows - 1];
+  }
+  static TileFn find(int64_t rows) { return find(rows, std::make_index_sequence<kRows[0]>()); }
+};
+#else
+template <class T>
+struct HalfVector {
+  static constexpr int64_t kWidth = 0;  // there is none
+  static TileFn find(int64_t) { return nullptr; }
+};
+#endif
+
+template <class R>
+struct Small {
+  using B = Batch<R>;
+  static constexpr int64_t kWidth = int64_t(B::size), kNr = 2 * kWidth, kBytes = int64_t(sizeof(R));
+
+  static bool plan(SmallProduct& x) {
+    if (x.k > kBlock<R> || x.m * x.n * x.k >= x.most_work) return false;
+    const int64_t b_bytes = x.k * x.n * kBytes;
+    if (x.m * x.k * kBytes > kNearBytes && x.n > 2 * kNr) return false;
+    x.pack = x.b_n != 1;
+    if (x.pack && x.k * kNr * kBytes > kPanelBytes) return false;
+    if (!x.pack && b_bytes > kNearBytes && x.m > 4 * kRows[1]) return false;
+    for (int v = 0; v < 2; ++v) x.rows[v] = even_rows(x.m, kRows[v]);
+    x.run = run;
+    return true;
+  }
+
+  // Columns of one walk down the rows: at most two vectors.
+  struct Block {
+    int64_t n, vectors, rows;
+    explicit Block(const SmallProduct& x, int64_t left) {
+      constexpr int64_t kHalf = HalfVector<R>::kWidth;
+      n = left > kWidth && left <= kWidth + kHalf ? kWidth : least(left, kNr);
+      vectors = n > kWidth ? 2 : 1;
+      rows = x.rows[vectors - 1];
+    }
+    int64_t last() const { return n - (vectors - 1) * kWidth; }
+    TileFn tile(int64_t of_rows) const {
+      if (n <= HalfVector<R>::kWidth) return HalfVector<R>::find(of_rows);
+      return find_tile<R, int(kRows[0]), int(kRows[1])>(of_rows, vectors, last() < kWidth);
+    }
+  };
+  static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
+
+  static void run(const SmallProduct& x, const Operands& o) {
+    // What the tiles write at once: sums, and a bias that is one line.
+    const bool plain =
+        o.alpha.re == 1 && o.beta.re == 0 && (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
+    if (x.pack || !plain) return run_by_buffers(x, o, plain);
+    const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB),
+                   *bias = o.start<const R>(kBias);
+    R* out = o.start<R>(kOut);
+    const int64_t b_k = x.b_k * kBytes;
+    TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k,
+               b_k,     x.k,     nullptr,        x.out_m,        0};
+    for (int64_t left = x.n; left > 0;) {
+      const Block block(x, left);
+      t.a = bytes(a);
+      t.b = bytes(b);
+      t.c = out;
+      t.bias = bias;
+      t.last = block.last();
+      int64_t rows = x.m;
+      for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
+        tile(t);
+        t.a += block.rows * t.a_row;
+        t.c = static_cast<R*>(t.c) + block.rows * x.out_m;
+      }
+      if (rows > 0) block.tile(rows)(t);
+      left -= block.n;
+      b += block.n;
+      out += block.n;
+      if (bias) bias += block.n;
+    }
+  }
+
+  // Columns of b are brought side by side, or sums scaled and added to what is there.
+  __attribute__((noinline)) static void run_by_buffers(const SmallProduct& x, const Operands& o,
+                                                       bool plain) {
+    alignas(64) R panel[kPanelBytes / kBytes + kWidth];
+    alignas(64) R sums[8 * kNr];
+    const R *const a = o.start<const R>(kA), *const b = o.start<const R>(kB),
+                   *const bias = o.start<const R>(kBias);
+    R* const out = o.start<R>(kOut);
+    const R alpha = R(o.alpha.re), beta = R(o.beta.re);
+    const int64_t b_k = x.b_k * kBytes;
+    TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k, b_k, x.k, sums, x.out_m, 0};
+    for (int64_t column = 0; column < x.n;) {
+      const Block block(x, x.n - column);
+      t.b = bytes(b + column * x.b_n);
+      t.last = block.last();
+      if (!plain) t.c_row = block.vectors * kWidth;
+      if (plain && bias) t.bias = bias + column;
+      if (x.pack) {
+        bring(x, b + column * x.b_n, block.n, block.vectors * kWidth, panel);
+        t.b = bytes(panel);
+        t.b_k = t.b_ahead = block.vectors * kWidth * kBytes;
+      }
+      for (int64_t row = 0; row < x.m; row += block.rows) {
+        const int64_t rows = least(x.m - row, block.rows);
+        t.a = bytes(a + row * x.a_m);
+        R* const to = out + row * x.out_m + column;
+        if (plain) t.c = to;
+        block.tile(rows)(t);
+        for (int64_t i = 0; i < rows && !plain; ++i)
+          finish(to + i * x.out_m, sums + i * t.c_row, block.n, alpha, beta,
+                 bias ? bias + (row + i) * x.bias_m + column * x.bias_n : nullptr, x.bias_n);
+      }
+      column += block.n;
+    }
+  }
+
+  // nc columns of b, for each k side by side.
+  static void bring(const SmallProduct& x, const R* from, int64_t nc, int64_t width, R* to) {
+    int64_t at[kNr], k_at[kBlock<R>];
+    for (int64_t j = 0; j < nc; ++j) at[j] = j * x.b_n;
+    for (int64_t k = 0; k < x.k; ++k) k_at[k] = k * x.b_k;
+    pack_lines(from, at, nc, width, k_at, x.k, x.b_k == 1, to);
+  }
+
+  // A row of out = alpha sum (+ beta out) (+ bias).
+  static void finish(R* to, const R* sums, int64_t nc, R alpha, R beta, const R* bias,
+                     int64_t bias_n) {
+    for (int64_t j = 0; j < nc; j += kWidth) {
+      const Some<R> some(least(nc - j, kWidth));
+      const bool whole = nc - j >= kWidth;
+      B y = B(alpha) * B::load_aligned(sums + j);
+      if (beta != R(0)) y = y + B(beta) * (whole ? B::load_unaligned(to + j) : some.load(to + j));
+      if (bias) {
+        alignas(64) R given[kWidth] = {};
+        for (int64_t i = 0; i < kWidth && j + i < nc && bias_n != 1; ++i)
+          given[i] = bias[(j + i) * bias_n];
+        y = y + (bias_n != 1 ? B::load_aligned(given)
+                 : whole     ? B::load_unaligned(bias + j)
+                             : some.load(bias + j));
+      }
+      if (whole)
+        y.store_unaligned(to + j);
+      else
+        some.store(to + j, y);
+    }
+  }
+};
+
+}  // namespace
+
+bool plan_small(SmallProduct& x, int32_t dtype) {
+  if (x.m > kMostSize || x.n > kMostSize || x.k > kMostSize) return false;
+  if (x.out_n != 1) {
+    if (x.out_m != 1) return false;
+    x.swap();
+  }
+  return dtype == GD_F32 ? Small<float>::plan(x) : Small<double>::plan(x);
+}
+
+bool small_product(const gd_call* c, SmallProduct& x) {
+  if (c->struct_size < sizeof(gd_call) || (c->n_in != 2 && c->n_in != 3) || c->n_out != 1 ||
+      c->n_doubles < 4 || c->n_ints < 4 || !c->in || !c->out || !c->doubles || !c->ints)
+    return false;
+  const gd_view &a = c->in[0], &b = c->in[1], &out = c->out[0];
+  const gd_view* const bias = c->n_in == 3 && c->in[2].data ? &c->in[2] : nullptr;
+  const int64_t n_out = c->ints[0];
+  if ((a.dtype != GD_F32 && a.dtype != GD_F64) || b.dtype != a.dtype || out.dtype != a.dtype ||
+      a.rank > 3 || b.rank != a.rank || n_out < 0 || n_out > a.rank || out.rank != n_out ||
+      c->ints[1] != GD_STANDARD || c->doubles[1] != 0 || c->doubles[3] != 0 || !a.data || !b.data ||
+      !out.data || (bias && (bias->dtype != a.dtype || bias->rank != n_out)))
+    return false;
+  if (!has_shape(a) || !has_shape(b) || !has_shape(out) || (bias && !has_shape(*bias)))
+    return false;
+  for (int d = 0; d < a.rank; ++d) {
+    const int64_t size = a.sizes[d];
+    if (b.sizes[d] != size || size < 1) return false;
+    if (d >= n_out) {
+      if (size == 1) continue;
+      if (x.k != 1) return false;
+      x.k = size;
+      x.a_k = a.strides[d];
+      x.b_k = b.strides[d];
+      continue;
+    }
+    if (out.sizes[d] != size || (bias && bias->sizes[d] != size)) return false;
+    if (size == 1) continue;
+    const int64_t to = out.strides[d], given = bias ? bias->strides[d] : 0;
+    if (to == 0) return false;
+    if (b.strides[d] == 0) {
+      if (x.m != 1) return false;
+      x.m = size;
+      x.a_m = a.strides[d];
+      x.out_m = to;
+      x.bias_m = given;
+    } else {
+      if (x.n != 1 || a.strides[d] != 0) return false;
+      x.n = size;
+      x.b_n = b.strides[d];
+      x.out_n = to;
+      x.bias_n = given;
+    }
+  }
+  return x.m == 1 || x.n == 1 ? plan_small_dot(x, a.dtype) : plan_small(x, a.dtype);
+}
+
+}  // namespace gradus::cpu

@@ -1,0 +1,331 @@
+// contract: the checks, the joint axes sorted into groups, and the choice of a way.
+#include "kernels/gpu/contract/contract.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace gradus::gpu {
+namespace {
+
+constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};
+
+// A number that scales a dtype must be of its kind.
+c128 scale(const Call& call, DType t, const char* name, int k) {
+  const c128 x(call.number(k), call.number(k + 1));
+  if (!is_complex(t) && x.im != 0)
+    call.refuse(GD_INVALID, "%s has an imaginary part, but dtype is %s", name, dtype_name(t));
+  if (is_integer(t) && !(x.re >= -0x1p53 && x.re <= 0x1p53 && double(int64_t(x.re)) == x.re))
+    call.refuse(GD_INVALID, "%s = %g is no integer, but dtype is %s", name, x.re, dtype_name(t));
+  return x;
+}
+
+struct Views {
+  const gd_view* v[kParts] = {};  // null: left out
+  int n = 0;                      // axes of out
+
+  int64_t stride(int part, int d) const {
+    return v[part] && (part < kOut || d < n) ? v[part]->strides[d] : 0;
+  }
+};
+
+int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+// The axes of each group, those that lie as one joined. The order of rows and columns is free: the
+// one with the smallest stride in its operand comes last, so that tiles are read in runs.
+Contraction grouped(const Call& call, const Views& views) {
+  Contraction c{};
+  std::vector<int> groups[kGroups];
+  const gd_view& joint = *views.v[kA];
+  for (int d = 0; d < joint.rank; ++d) {
+    if (joint.sizes[d] == 1) continue;
+    const bool in_a = views.stride(kA, d) != 0, in_b = views.stride(kB, d) != 0;
+    groups[d >= views.n ? kSummed : in_a && in_b ? kBatch : in_b ? kColumns : kRows].push_back(d);
+  }
+  for (int g : {kRows, kColumns}) {
+    const int operand = g == kRows ? kA : kB;
+    std::stable_sort(groups[g].begin(), groups[g].end(), [&](int x, int y) {
+      return magnitude(views.stride(operand, x)) > magnitude(views.stride(operand, y));
+    });
+  }
+  int count = 0;
+  for (int g = 0; g < kGroups; ++g) {
+    c.first[g] = count;
+    c.extent[g] = 1;
+    for (auto d = groups[g].rbegin(); d != groups[g].rend(); ++d) {
+      const int64_t size = joint.sizes[*d];
+      c.extent[g] *= size;
+      bool joins = count > c.first[g];
+      for (int v = 0; joins && v < kParts; ++v)
+        joins = views.stride(v, *d) == c.axes[count - 1].strides[v] * c.axes[count - 1].size;
+      if (joins) {
+        c.axes[count - 1].size *= size;
+        continue;
+      }
+      if (count == kMaxAxes)
+        call.refuse(GD_UNSUPPORTED, "more than %d axes that can't be joined", kMaxAxes);
+      c.axes[count].size = size;
+      for (int v = 0; v < kParts; ++v) c.axes[count].strides[v] = views.stride(v, *d);
+      ++count;
+    }
+  }
+  c.first[kGroups] = count;
+  for (int d = 0; d < count; ++d) {
+    Contraction::Axis& axis = c.axes[d];
+    axis.inverse = 1.0 / double(axis.size);
+    if (axis.size <= kMostElements && axis.size > 0) axis.divisor = Divisor(uint32_t(axis.size));
+  }
+  for (int v = 0; v < kParts; ++v)
+    c.data[v] = views.v[v] && views.v[v]->data ? start_of(*views.v[v]) : nullptr;
+  c.dtype = joint.dtype;
+  c.chunks = c.tiles_down = c.tiles_across = 1;
+  return c;
+}
+
+// Which of two groups' last axes has the smaller step in a view? One that doesn't move has none.
+bool closer(const Contraction& c, int view, int group, int other) {
+  const auto step = [&](int g) {
+    const int64_t s = c.first[g] < c.first[g + 1] ? magnitude(c.axes[c.first[g]].strides[view]) : 0;
+    return s == 0 ? INT64_MAX : s;
+  };
+  return step(group) < step(other);
+}
+
+// Do elements of an operand lie in whole, aligned runs of 16 bytes along the axis that threads
+// read?
+bool aligned(const Contraction& c, Part p) {
+  const int group = c.along_sum[p] ? kSummed : p == kA ? kRows : kColumns;
+  const int64_t run = 16 / int64_t(itemsize(DType(c.dtype)));
+  const int inner = c.first[group];
+  if (inner == c.first[group + 1] || c.axes[inner].strides[p] != 1 || c.axes[inner].size % run != 0)
+    return false;
+  for (int d = 0; d < c.first[kGroups]; ++d)
+    if (d != inner && c.axes[d].strides[p] % run != 0) return false;
+  return reinterpret_cast<uintptr_t>(c.data[p]) % 16 == 0;
+}
+
+// Rows and columns, a and b change places.
+void swap_operands(Contraction& c) {
+  const int columns = c.first[kColumns], batch = c.first[kBatch];
+  std::rotate(c.axes, c.axes + columns, c.axes + batch);
+  c.first[kColumns] = batch - columns;
+  std::swap(c.extent[kRows], c.extent[kColumns]);
+  std::swap(c.data[kA], c.data[kB]);
+  for (int d = 0; d < c.first[kGroups]; ++d)
+    std::swap(c.axes[d].strides[kA], c.axes[d].strides[kB]);
+}
+
+int64_t tiles_of(const Contraction& c, int64_t side) {
+  return c.extent[kBatch] * ((c.extent[kRows] + side - 1) / side) *
+         ((c.extent[kColumns] + side - 1) / side);
+}
+
+bool is_library(int32_t way) { return way == GD_WAY_GEMM_LIBRARY || way == GD_WAY_TENSOR_LIBRARY; }
+
+// Of the device's own ways.
+bool possible(const Run& run, const Contraction& c, int32_t algebra, int32_t way) {
+  if (way == GD_WAY_DIRECT) return true;
+  if (c.extent[kSummed] == 0) return false;
+  const bool floats = c.dtype == GD_F32 || c.dtype == GD_F16 || c.dtype == GD_BF16;
+  switch (way) {
+    case GD_WAY_DOTS:
+    case GD_WAY_THIN:
+    case GD_WAY_SMALL:
+      return true;
+    case GD_WAY_SQUARE:
+      return algebra == GD_STANDARD;
+    case GD_WAY_LARGE:
+      return algebra == GD_STANDARD && floats;
+    case GD_WAY_MATRIX:
+    case GD_WAY_MATRIX_LARGE:
+      return algebra == GD_STANDARD && has_mma(run, c.dtype);
+    default:
+      return false;
+  }
+}
+
+// There are no fewer rows than columns. By the sizes alone: the order of the sum may depend on
+// nothing else.
+int32_t way_by_size(const Run& run, const Contraction& c, int32_t algebra) {
+  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
+  const double work = double(rows) * double(columns) * double(terms);
+  // Is there work for many tiles of 64 x 64, and so many that larger ones are as good?
+  const int64_t most_chunks = terms < 1024 ? 1 : terms / 512;
+  const bool fills_squares =
+      rows > 32 && columns > 32 && terms > 2 && tiles_of(c, 64) * most_chunks >= 132;
+  const bool fills_large = rows >= 128 && columns >= 128 && tiles_of(c, 128) >= 132;
+
+  if (fills_squares && possible(run, c, algebra, GD_WAY_MATRIX))
+    return fills_large ? GD_WAY_MATRIX_LARGE : GD_WAY_MATRIX;
+  if (terms <= 2 || (terms <= 128 && work <= 8192) || (terms <= 16 && columns <= 4))
+    return GD_WAY_DIRECT;
+  if (rows <= 4) return GD_WAY_DOTS;
+  if (columns <= 4) return GD_WAY_THIN;
+  if (!fills_squares || !possible(run, c, algebra, GD_WAY_SQUARE)) return GD_WAY_SMALL;
+  return fills_large && possible(run, c, algebra, GD_WAY_LARGE) ? GD_WAY_LARGE : GD_WAY_SQUARE;
+}
+
+// Why a library can't do it; "" if it can.
+std::string why_not_by_library(const Run& run, const Contraction& c, const Scales& scales,
+                               int32_t algebra, int32_t way) {
+  if (algebra != GD_STANDARD) return "it knows no such algebra";
+  if (c.extent[kSummed] == 0) return "there is nothing to sum";
+  return library_refuses(run, c, scales, way);
+}
+
+// The library that is worth its overhead, or GD_WAY_OWN. From 2^24 products on a GPU is busy for
+// longer than a library takes to choose, and tiles of 64 are full.
+int32_t library_by_size(const Run& run, const Contraction& c, const Scales& scales,
+                        int32_t algebra) {
+  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
+  const double work = double(c.extent[kBatch]) * double(rows) * double(columns) * double(terms);
+  if (work < 0x1p24 || rows < 64 || columns < 64 || terms < 64) return GD_WAY_OWN;
+  for (int32_t way : {GD_WAY_GEMM_LIBRARY, GD_WAY_TENSOR_LIBRARY})
+    if (why_not_by_library(run, c, scales, algebra, way).empty()) return way;
+  return GD_WAY_OWN;
+}
+
+// Sets c's way, and into how many parts its sum is to be cut, by what the call's op wishes for.
+void choose_way(const Run& run, Contraction& c, const Scales& scales, int32_t algebra) {
+  const int32_t wish = run.call.op(), parts = wish >> 8 & 0xff;
+  c.way = wish & 0xff;
+  std::string why;
+  if (is_library(c.way))
+    why = why_not_by_library(run, c, scales, algebra, c.way);
+  else if (c.way == GD_WAY_OWN || !possible(run, c, algebra, c.way))
+    why = "it is not for these sizes and dtype";
+  if (!why.empty()) {
+    if (wish & GD_WAY_ONLY)
+      run.call.refuse(GD_UNSUPPORTED, "can't be done in way %d: %s", c.way, why.c_str());
+    const int32_t way = library_by_size(run, c, scales, algebra);
+    c.way = way == GD_WAY_OWN ? way_by_size(run, c, algebra) : way;
+  } else if (parts > 0) {
+    c.parts = int64_t(1) << (parts - 1 < 20 ? parts - 1 : 20);
+    if (c.parts > c.extent[kSummed]) c.parts = c.extent[kSummed];
+  }
+}
+
+// Statement ints[4] over what out holds now.
+void apply_statement(const Run& run) {
+  gd_call c = run.call.raw();
+  c.slot = GD_POINTWISE;
+  c.op = int32_t(c.ints[4]);
+  c.n_in = 1;
+  c.in = c.out;
+  c.doubles += 4;
+  c.n_doubles -= 4;
+  c.n_ints = 0;
+  Call then(c, run.device.name, "contract");
+  Run again{run.device, run.stream, then};
+  pointwise(again);
+}
+
+// Sums of one dtype over one algebra, for at least one element of out.
+void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t algebra) {
+  gd_view free_a = *views.v[kA], free_b = *views.v[kB];  // over out's axes
+  free_a.rank = free_b.rank = views.n;
+  Contraction c = grouped(run.call, views);
+  // Over out's axes. An operand of an empty sum is not read, and may have no data.
+  Elements elements = make_walk<kParts>(
+      run.call, {&free_a, &free_b, views.v[kOut], views.v[kBias], views.v[kWinners]});
+  if (c.extent[kRows] < c.extent[kColumns]) {
+    swap_operands(c);
+    std::swap(scales.conj_a, scales.conj_b);
+    std::swap(elements.data[kA], elements.data[kB]);
+    for (int d = 0; d < elements.rank; ++d)
+      std::swap(elements.strides[kA][d], elements.strides[kB][d]);
+  }
+  c.along_sum[kA] = closer(c, kA, kSummed, kRows);
+  c.along_sum[kB] = closer(c, kB, kSummed, kColumns);
+  c.aligned[kA] = aligned(c, kA);
+  c.aligned[kB] = aligned(c, kB);
+  c.out_along_rows = closer(c, kOut, kRows, kColumns);
+  choose_way(run, c, scales, algebra);
+  bool done = false;
+  while (is_library(c.way) && !done) {
+    done = contract_by_library(run, c, scales);
+    if (!done) choose_way(run, c, scales, algebra);  // the library refuses it from now on
+  }
+  if (int32_t* const way = run.call.raw().way) *way = c.way;
+  if (done) {
+    if (scales.ends) apply_statement(run);
+    return;
+  }
+
+  if (algebra != GD_STANDARD)
+    return is_integer(t) ? contract_tropical_integers(run, elements, c, algebra)
+                         : contract_tropical(run, elements, c, algebra);
+  switch (t) {
+    case DType::f64:
+      return contract_f64(run, elements, c, scales);
+    case DType::c64:
+      return contract_c64(run, elements, c, scales);
+    case DType::c128:
+      return contract_c128(run, elements, c, scales);
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return contract_i64(run, elements, c, scales);
+    default:
+      return contract_f32(run, elements, c, scales);
+  }
+}
+
+}  // namespace
+
+void contract(Run& run) {
+  Call& call = run.call;
+  if (call.n_ints() < 2) call.refuse(GD_INVALID, "expected 4 ints");
+  const int64_t algebra = call.integer(1);
+  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
+    call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
+  call.named(kNames[algebra]);
+  call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
+
+  const gd_view &a = call.in(0), &b = call.in(1), &out = call.out(0);
+  call.expect_sizes("b", b, a);
+  const int64_t n = call.integer(0);
+  if (n < 0 || n > a.rank)
+    call.refuse(GD_INVALID, "%lld output axes of a joint index space %s", static_cast<long long>(n),
+                SizesText(a).text);
+  gd_view wanted = a;  // over out's axes
+  wanted.rank = int32_t(n);
+  call.expect_sizes("output", out, wanted);
+  call.expect_dtype("b", b, DType(a.dtype));
+  call.expect_dtype("output", out, DType(a.dtype));
+  Views views{{&a, &b, &out}, int(n)};
+
+  const DType t = DType(out.dtype);
+  Scales scales{};
+  if (algebra != GD_STANDARD) {
+    if (call.n_ints() > 4) call.refuse(GD_INVALID, "tropical algebras take no statement");
+    if (call.number(0) != 1 || call.number(1) != 0 || call.number(2) != 0 || call.number(3) != 0 ||
+        call.n_in() != 2)
+      call.refuse(GD_INVALID, "tropical algebras take alpha = 1, beta = 0 and no bias");
+    if (is_complex(t) || t == DType::u8 || t == DType::bool_)
+      call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 i32 i64 are",
+                  dtype_name(t));
+    if (call.n_out() == 2) {
+      views.v[kWinners] = &call.out(1);
+      call.expect_sizes("winners", *views.v[kWinners], out);
+      call.expect_dtype("winners", *views.v[kWinners], DType::i64);
+    }
+  } else {
+    if (call.n_out() == 2) call.refuse(GD_INVALID, "a sum has no winners");
+    if (t == DType::bool_)
+      call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
+    scales = {scale(call, t, "alpha", 0), scale(call, t, "beta", 2), call.integer(2) != 0,
+              call.integer(3) != 0, false};
+    if (call.n_in() == 3 && call.has_in(2)) {
+      views.v[kBias] = &call.in(2);
+      call.expect_sizes("bias", *views.v[kBias], out);
+      call.expect_dtype("bias", *views.v[kBias], t);
+    }
+  }
+  // A statement that the kernels don't know is a pass of its own over out.
+  const bool statement = call.n_ints() > 4;
+  scales.ends = statement && is_real_float(t) && call.integer(4) == def::id_of<def::Final>();
+  if (count_of(out) > 0) launch(run, views, scales, t, int32_t(algebra));
+  if (statement && !scales.ends) apply_statement(run);
+}
+
+}  // namespace gradus::gpu

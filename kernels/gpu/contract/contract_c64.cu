@@ -1,0 +1,11 @@
+// Contractions of c64.
+#include "kernels/gpu/contract/contract_kernels.hpp"
+
+namespace gradus::gpu {
+
+void contract_c64(const Run& run, const Elements& elements, const Contraction& c,
+                  const Scales& scales) {
+  contract_in_way(run, elements, c, standard<c64>(scales));
+}
+
+}  // namespace gradus::gpu

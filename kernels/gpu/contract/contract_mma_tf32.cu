@@ -1,0 +1,12 @@
+// Contractions of f32, rounded to tf32, on tensor cores.
+#include "kernels/gpu/contract/contract_mma.hpp"
+
+#if !defined(__HIP_PLATFORM_AMD__)
+namespace gradus::gpu {
+
+void contract_tf32_mma(const Run& run, const Contraction& c, const Standard<float>& algebra) {
+  launch_strips<Mma::tf32>(run, c, algebra);
+}
+
+}  // namespace gradus::gpu
+#endif
