@@ -30,6 +30,7 @@ except ImportError as error:
 
 import compare_torch_ops as ops
 import compare_torch_rules as rules
+import compare_torch_slopes as slopes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -233,13 +234,13 @@ def compare_slopes(report, case, function):
     leaves = [x.clone().requires_grad_() if k in moving else x for k, x in enumerate(case.inputs)]
     inputs = [leaves[k] for k in moving]
     try:
-        if case.op in ops.WRONG_SLOPES:
+        if case.op in slopes.WRONG_SLOPES:
             raise RuntimeError("not differentiable with respect to argument 0")
         y = tuple_of(function(leaves, case.attrs))
     except RuntimeError as error:
-        if case.op not in ops.SLOPES or not re.search("not differentiable with respect to argument", str(error)):
+        if case.op not in slopes.SLOPES or not re.search("not differentiable with respect to argument", str(error)):
             raise
-        by_operator, function = function, (lambda x, a: ops.SLOPES[case.op](x, a))
+        by_operator, function = function, (lambda x, a: slopes.SLOPES[case.op](x, a))
         y = tuple_of(function(leaves, case.attrs))
         report.check(case, "value", y[0], tuple_of(by_operator(case.inputs, case.attrs))[0], ops.TOLERANCE["f64"])
     w = case.list("w")
@@ -296,7 +297,7 @@ def compare_second(report, case, moving, inputs, roots, g):
 
 def compare_jvp(report, case, function, leaves, w):
     v = case.list("v")
-    function = ops.WRONG_JVP.get(case.op, function)
+    function = slopes.WRONG_JVP.get(case.op, function)
     try:
         with forward_ad.dual_level():
             dual = [x if t is None else forward_ad.make_dual(x.detach(), t) for x, t in zip(leaves, v)]

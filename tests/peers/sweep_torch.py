@@ -33,6 +33,7 @@ except ImportError as error:
 import compare_torch as compare
 import compare_torch_ops as ops
 import compare_torch_rules as rules
+import compare_torch_slopes as slopes
 import sweep_torch_calls as calls
 import sweep_torch_rules as sweep_rules
 
@@ -344,8 +345,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     # The sweep asks for derivatives only where PyTorch has them.
-    ops.WRONG_SLOPES.intersection_update({"as_strided_scatter"})
-    ops.SLOPES = {"as_strided_scatter": ops.SLOPES["as_strided_scatter"]}
+    slopes.WRONG_SLOPES.intersection_update({"as_strided_scatter"})
+    slopes.SLOPES = {"as_strided_scatter": slopes.SLOPES["as_strided_scatter"]}
     known = known_ops(args.gradus)
     ids = compare.documented_ids()
     totals, reasons, left, by_op = (collections.Counter() for _ in range(4))
