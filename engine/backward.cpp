@@ -240,11 +240,7 @@ void Walk::complete(Leaf& place) {
   const bool own = sum.owned && sum.value.is_contiguous();
   accumulate(leaf.grad, std::exchange(sum.value, Tensor()), own, !options_.create_graph);
   if (!leaf.hooks) return;
-  for (const auto& hook : leaf.hooks->accumulated.functions()) {
-    const Tensor handle = leaf.hooks->elements.detach();
-    handle.body()->autograd = place.autograd;
-    (*hook)(handle);
-  }
+  for (const auto& hook : leaf.hooks->accumulated.functions()) (*hook)(LeafHooks::handle_on(leaf));
 }
 
 // The cotangent that the walk begins with at a root.

@@ -32,6 +32,18 @@ HookHandle register_hook(const Tensor& t, TensorHook hook) {
   return t.is_leaf() ? hooks_of_leaf(t).grad.add(std::move(hook))
                      : hooks_of_output(t).grad.add(std::move(hook));
 }
+HookHandle register_hook(const Tensor& t, TensorAndGradHook hook) {
+  need_gradient(t, "register_hook");
+  if (!t.is_leaf()) return register_hook(t, [t, hook](const Tensor& g) { return hook(t, g); });
+  Autograd* const leaf = &autograd_of(t);  // which owns the hook
+  return register_hook(
+      t, [leaf, hook](const Tensor& g) { return hook(LeafHooks::handle_on(*leaf), g); });
+}
+Tensor LeafHooks::handle_on(Autograd& leaf) {
+  Tensor t = leaf.hooks->elements.detach();
+  t.body()->autograd = Ref<Autograd>(&leaf);
+  return t;
+}
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, LeafHook hook) {
   need_gradient(leaf, "register_post_accumulate_grad_hook");
   if (!leaf.is_leaf())

@@ -3,8 +3,9 @@
 // replaces the gradient. On a leaf: also after .grad was accumulated. On a node: before and after
 // its derivative. A hook stays until it is removed or what it hangs on dies; those of a node, and
 // of tensors that are no leaves, go with the saved tensors that backward frees. So they may hold
-// the tensor they hang on; a leaf that a hook of its own holds lives until the hook is removed: a
-// post-accumulate hook is given the leaf. Threads: hooks run in the thread that called backward.
+// the tensor they hang on; a leaf that a hook of its own holds lives until the hook is removed. So
+// a hook that wants its leaf is given it, and need not hold it. Threads: hooks run in the thread
+// that called backward.
 #pragma once
 #include "engine/graph.hpp"
 #include "engine/base/lock.hpp"
@@ -14,6 +15,7 @@
 namespace gradus {
 
 using TensorHook = std::function<Tensor(const Tensor& grad)>;
+using TensorAndGradHook = std::function<Tensor(const Tensor& t, const Tensor& grad)>;
 using LeafHook = std::function<void(const Tensor& leaf)>;
 using NodePreHook = std::function<void(Tensors& grad_outputs)>;
 using NodeHook = std::function<void(Tensors& grad_inputs, const Tensors& grad_outputs)>;
@@ -80,6 +82,7 @@ struct LeafHooks {
   HookList<TensorHook> grad;
   HookList<LeafHook> accumulated;
   Tensor elements;  // the leaf's, without what it knows of autograd: its handles may be gone
+  static Tensor handle_on(Autograd& leaf);  // made anew
   bool counted = false;
 };
 struct NodeHooks {
@@ -110,6 +113,7 @@ inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener
 
 // Error(autograd) for a tensor that requires no gradient.
 HookHandle register_hook(const Tensor& t, TensorHook hook);
+HookHandle register_hook(const Tensor& t, TensorAndGradHook hook);  // given t too
 // Error(autograd) for anything but a leaf that requires a gradient.
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, LeafHook hook);
 HookHandle register_hook(GradFn& node, NodeHook hook);

@@ -303,3 +303,23 @@ TEST_CASE("detach_ keeps .grad, and what was recorded before adds to it no more"
   h.detach_();
   CHECK(values(h.grad()) == std::vector<double>{1, 1});
 }
+
+TEST_CASE("a hook that wants its leaf is given it, and keeps nothing alive") {
+  const int64_t before = live_objects();
+  {
+    const Tensor x = leaf(f64({3, 5}, {2}));
+    register_hook(x, [](const Tensor& t, const Tensor& g) {
+      CHECK(t.is_leaf());
+      CHECK(t.requires_grad());
+      return g * t;
+    });
+    backward(sum(x * 2.0));
+    CHECK(values(x.grad()) == std::vector<double>{6, 10});
+    const Tensor y = x * 4.0;  // and of a result, which it may hold
+    register_hook(y, [](const Tensor& t, const Tensor& g) { return g * t; });
+    x.set_grad(Tensor());
+    backward(sum(y));
+    CHECK(values(x.grad()) == std::vector<double>{144, 400});
+  }
+  CHECK(live_objects() == before);
+}
