@@ -5,11 +5,6 @@
 using namespace gradus;
 using namespace gradus::testing;
 
-namespace {
-constexpr double kPi = 3.141592653589793, kLn2 = 0.6931471805599453;
-const double kAny = kAnyNumber;
-}  // namespace
-
 TEST_CASE("statements: limits of the elementary functions") {
   check_limits<def::exp>({{0, 1, 1, 1},
                           {-kInf, 0, 0, 0},
@@ -169,6 +164,7 @@ TEST_CASE("statements: limits of functions of two operands") {
 }
 
 TEST_CASE("statements: limits of powers, logarithms and angles") {
+  constexpr double kPi = 3.141592653589793, kLn2 = 0.6931471805599453, kAny = kAnyNumber;
   check_limits<def::cbrt>({{8, 2, 1.0 / 12},
                            {0, 0, kInf},
                            {-kInf, -kInf, 0},
