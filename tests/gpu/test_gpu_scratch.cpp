@@ -136,6 +136,7 @@ TEST_CASE("gpu: while one thread records a graph, calls of the others wait for i
   gd_error error{};
   gd_device* device = nullptr;
   REQUIRE(table.open(0, "{}", &device, &error) == GD_OK);
+  gpu_test::kept_device(table, device, "emu-records");
   REQUIRE(table.capture_begin(device, nullptr, &error) == GD_OK);
   std::atomic<bool> ended = false, early = false;
   auto other = std::async(std::launch::async, [&] {  // it records one of its own
@@ -154,7 +155,6 @@ TEST_CASE("gpu: while one thread records a graph, calls of the others wait for i
   CHECK(other.get());
   CHECK_FALSE(early);
   table.graph_del(device, graph);
-  table.close(device);
 }
 
 TEST_CASE("gpu scratch: it counts against the limit, and goes back") {
