@@ -184,6 +184,17 @@ std::ostream& operator<<(std::ostream& out, const Toned& t) {
   return out << kCodes[size_t(t.tone)] << t.text << kPlain;
 }
 
+void write_tables(std::ostream& to, const std::string& text) {
+  std::istringstream lines(text);
+  bool first = true;
+  for (std::string line; std::getline(lines, line); first = line.empty()) {
+    if (first)
+      to << heading(line) << "\n";
+    else
+      to << line << "\n";
+  }
+}
+
 void write_notice(std::ostream& to, const std::string& line, Tone tone) {
   constexpr std::string_view kName = "gradus:";
   if (!line.starts_with(kName)) {

@@ -34,6 +34,8 @@ inline Toned warning(std::string text) { return {Tone::warning, std::move(text)}
 inline Toned heading(std::string text) { return {Tone::heading, std::move(text)}; }
 inline Toned soft(std::string text) { return {Tone::soft, std::move(text)}; }
 bool has_colours(std::ostream& to);
+// Tables with empty lines between them: the first line of each is a heading.
+void write_tables(std::ostream& to, const std::string& text);
 // A line for people that begins "gradus: ", that word in a tone.
 void write_notice(std::ostream& to, const std::string& line, Tone tone = Tone::warning);
 

@@ -1,4 +1,5 @@
 // One step, and what its gradients and activations tell.
+#include "cli/frame/terminal.hpp"
 #include "cli/look/audit_modes.hpp"
 #include "cli/frame/events.hpp"
 #include "cli/train/health.hpp"
@@ -19,7 +20,7 @@ int run_audit_health(const AuditOptions& o, std::ostream& out, std::ostream& err
     emit(out, {{"event", "result"}, {"signs", signs.size()}, {"ok", signs.empty()}});
     return 0;
   }
-  out << health_table(health) << "\n";
+  write_tables(out, health_table(health) + "\n");
   for (const Sign& s : signs)
     out << s.what << (s.numbers.empty() ? "" : " (" + s.numbers + ")") << "\n";
   out << fmt::format("gradient of {} {}: norm {:.4g}; {}\n", health.leaves.size(),

@@ -1,4 +1,5 @@
 // What was measured as lines of JSON; audit_tables.cpp has the tables.
+#include "cli/frame/terminal.hpp"
 #include "cli/look/audit_reports.hpp"
 #include "cli/frame/events.hpp"
 
@@ -68,7 +69,7 @@ audit::GraphView measured_step(OneStepConfig target, Device& device, bool values
 
 void report_ledger(const audit::GraphView& v, bool json, std::ostream& out) {
   if (!json) {
-    out << ledger_text(v) << "\n";
+    write_tables(out, ledger_text(v) + "\n");
     return;
   }
   const std::vector<int> holders = audit::holders_of(v);
@@ -116,7 +117,7 @@ void report_ledger(const audit::GraphView& v, bool json, std::ostream& out) {
 
 void report_cost(const audit::GraphView& v, bool json, std::ostream& out) {
   if (!json) {
-    out << cost_text(v) << "\n";
+    write_tables(out, cost_text(v) + "\n");
     return;
   }
   const audit::MachinePeaks& peaks = *v.peaks;

@@ -1,4 +1,5 @@
 // Inputs in the form that the run learnt from, outputs as people and programs read them.
+#include "cli/frame/terminal.hpp"
 #include "cli/train/predict.hpp"
 
 #include "cli/frame/events.hpp"
@@ -51,7 +52,10 @@ class Columns {
         line += (line.empty() ? "" : "  ") + (c.text ? c.cells[row] + room : room + c.cells[row]);
       }
       line.erase(line.find_last_not_of(' ') + 1);
-      out << line << "\n";
+      if (row == 0)
+        out << heading(line) << "\n";
+      else
+        out << line << "\n";
     }
   }
 
