@@ -1,7 +1,8 @@
-// What the ops give, written down for another program to compute again: tests/peers/compare_torch.py
-// reads it. Every op runs over the cases of its row and over random ones derived from them (other
-// extents, attributes, broadcasts, layouts), over all dtypes, numbers and 0-d tensors, and at the
-// points where conventions differ: kinks, ties, infinities, NaN. Knows no op by name.
+// What the ops give, written down for another program to compute again:
+// tests/peers/compare_torch.py reads it. Every op runs over the cases of its row and over random
+// ones derived from them (other extents, attributes, broadcasts, layouts), over all dtypes, numbers
+// and 0-d tensors, and at the points where conventions differ: kinks, ties, infinities, NaN. Knows
+// no op by name.
 #pragma once
 #include "engine/files/safetensors.hpp"
 

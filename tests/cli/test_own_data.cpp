@@ -266,7 +266,8 @@ TEST_CASE("own data: numbers are told, and reported by their error") {
   folder.write("c2.json", config(data, layers));
   CHECK(refused(folder, "train c2.json --out no", 2) ==
         "gradus: loss: cross_entropy tells classes apart, but houses.csv tells numbers (price; in "
-        "full): \"loss\": \"mse\", or l1, smooth_l1, huber; for classes \"task\": \"classify\" in data");
+        "full): \"loss\": \"mse\", or l1, smooth_l1, huber; for classes \"task\": \"classify\" in "
+        "data");
   CHECK(refused(folder, "train c.json --out no --set model.layers[2].linear=3", 2) ==
         "gradus: model.layers: the network gives (1, 3) for one sample, the data set houses.csv "
         "tells 1 number (price; in full): end with {\"linear\": 1}");
