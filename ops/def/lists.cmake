@@ -91,7 +91,7 @@ write_if_new(${defs}/list.hpp "${text}")
 # ---- the functions, but those that pointwise.hpp writes itself: what they take is more than their
 # statement's parameters
 file(READ ${pointwise}/pointwise.hpp by_hand)
-set(declared "// The functions of the pointwise ops. ${made}\n#pragma once\n#include \"engine/tensor.hpp\"\n\nnamespace gradus {\n\n")
+set(declared "// The functions of the pointwise ops.\n// ${made}\n#pragma once\n#include \"engine/tensor.hpp\"\n\nnamespace gradus {\n\n")
 set(defined "// ${made}\n#include \"ops/pointwise/pointwise_calls.hpp\"\n#include \"ops/pointwise/pointwise.hpp\"\n\nnamespace gradus {\n\n")
 set(operands_1 x)
 set(operands_2 a b)

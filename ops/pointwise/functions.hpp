@@ -1,5 +1,5 @@
-// The functions of the pointwise ops. Made by ops/def/lists.cmake from the structs of
-// statements_*.hpp; not to be edited.
+// The functions of the pointwise ops.
+// Made by ops/def/lists.cmake from the structs of statements_*.hpp; not to be edited.
 // clang-format off
 #pragma once
 #include "engine/tensor.hpp"
