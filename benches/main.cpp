@@ -1,8 +1,7 @@
 // gradus_bench: all benches in one program.
 //   gradus_bench [NAME...] [--quick] [--filter TEXT] [--threads N,N] [--json FILE] [--list]
 #include "benches/bench.hpp"
-#include "kernels/cpu/cpu.hpp"
-#include "ops/init.hpp"
+#include "bindings/cpp/start.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -69,8 +68,7 @@ int run(int argc, char** argv) {
       std::fprintf(stderr, "there is no bench \"%s\"; --list names them\n", name.c_str());
       return 2;
     }
-  init();
-  register_table(cpu::table(), "built in");
+  start();
   Run all(options);
   for (const Bench& b : kBenches) {
     if (!names.empty() && std::find(names.begin(), names.end(), b.name) == names.end()) continue;

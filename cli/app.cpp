@@ -6,14 +6,11 @@
 #include "ops/train/experiment.hpp"
 #include "cli/frame/interrupt.hpp"
 #include "cli/frame/terminal.hpp"
-#include "cli/frame/version.hpp"
+#include "bindings/cpp/start.hpp"
 #include "engine/device/device.hpp"
 #include "engine/config/options.hpp"
 #include "engine/op_info.hpp"
 #include "engine/base/text.hpp"
-#include "kernels/cpu/cpu.hpp"
-#include "kernels/reference/reference.hpp"
-#include "ops/init.hpp"
 #include "ops/check/user.hpp"
 
 #include <algorithm>
@@ -78,7 +75,7 @@ std::string as_value(CLI::App* sub, const std::vector<std::string>& extras,
     return path.empty() || !(same || near.empty()) ? "" : "; write --set " + path + "=" + value;
   }
   if (!takes(sub, "--attr") || sub->count("NAME") == 0) return "";
-  init();
+  start();
   const OpInfo* op = find_op(sub->get_option("NAME")->as<std::string>());
   return op && op->attr_index(key) >= 0 ? "; write --attr " + key + "=" + value : "";
 }
@@ -188,7 +185,7 @@ int parse_and_run(int argc, char** argv, bool& json, Screens& screens, std::ostr
   app.get_formatter()->column_width(26);  // one formatter serves all commands
   app.allow_extras();
   app.require_subcommand(0, 1);  // a second one is an argument: `gradus ops contract`
-  app.set_version_flag("--version", std::string("gradus ") + kVersion);
+  app.set_version_flag("--version", std::string("gradus ") + version());
   app.footer(
       "`gradus COMMAND --help` shows examples. Exit codes: 0 done, 2 wrong usage or\n"
       "config, 3 file, 4 device, 5 numeric failure or memory limit, 130 interrupted.");
@@ -224,9 +221,7 @@ int parse_and_run(int argc, char** argv, bool& json, Screens& screens, std::ostr
   if (CLI::App* sub = typed_command(app); sub->get_prefix_command())
     json = sub->count("--json") > 0;  // another may be the script's
   refuse_extras(app);
-  init();
-  register_table(cpu::table(), "built in");
-  register_table(reference::table(), "built in");
+  start();
   for (const std::string& library : libraries) load_ops(library);
   const Verbatim lines_of_json(out, json);
   const CLI::App* const sub = typed_command(app);

@@ -1,7 +1,7 @@
 // The commands, each a function that declares its options and says what runs; the struct of options
 // is its own. CLI11 parses and does no more: layering of configs, messages and exit codes are ours.
 #include "cli/declarations.hpp"
-#include "cli/frame/version.hpp"
+#include "bindings/cpp/start.hpp"
 #include "cli/ops/check.hpp"
 #include "cli/ops/check_exact.hpp"
 #include "cli/config_command.hpp"
@@ -288,12 +288,12 @@ void declare_version(CLI::App& app, Action& action) {
     action = [as_json](std::ostream& out, std::ostream&) {
       if (*as_json)
         out << nlohmann::json{{"event", "version"},
-                              {"version", kVersion},
+                              {"version", version()},
                               {"compiler", __VERSION__}}
                    .dump()
             << "\n";
       else
-        out << "gradus " << kVersion << "\n";
+        out << "gradus " << version() << "\n";
       return 0;
     };
   });

@@ -8,7 +8,7 @@
 #include "cli/report/report_health.hpp"
 #include "cli/runs/run_folder.hpp"
 #include "cli/frame/session.hpp"
-#include "cli/frame/version.hpp"
+#include "bindings/cpp/start.hpp"
 #include "cli/runs/run_files.hpp"
 #include "engine/files/file.hpp"
 
@@ -199,7 +199,7 @@ ReportFiles write_report(const std::string& run_dir, const ReportData& data) {
   if (m.unreadable > 0)
     page.facts.emplace_back("lines of metrics.jsonl that can't be read", join(m.unreadable));
   if (!data.device.empty()) page.facts.emplace_back("this report's device", data.device);
-  page.facts.emplace_back("gradus", join(kVersion, ", compiler ", __VERSION__));
+  page.facts.emplace_back("gradus", join(version(), ", compiler ", __VERSION__));
   for (const char* file :
        {"config.json", "data.json", "metrics.jsonl", "model.safetensors", "summary.json"})
     if (exists(path_in(run_dir, file))) page.files.emplace_back(file);

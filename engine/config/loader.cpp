@@ -168,10 +168,9 @@ std::vector<std::string> module_folders() {
     add(own);
     add(path_in(own, "lib"));
     add(path_in(folder_of(own), "lib"));
+    add(path_in(own, "gradus"));                           // installed: of a library
+    add(path_in(folder_of(own), GRADUS_INSTALL_MODULES));  // of a program
   }
-#ifdef GRADUS_INSTALL_MODULES
-  add(GRADUS_INSTALL_MODULES);
-#endif
   return out;
 }
 

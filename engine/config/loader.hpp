@@ -22,8 +22,8 @@ std::string module_file(const std::string& kind);
 std::string module_kind(const std::string& path);
 
 // Where modules are looked for, in order: absolute folders of GRADUS_MODULE_PATH, the folder of
-// this program or library, its lib/, its sibling lib/, the install folder. Never the working
-// folder.
+// this program or library, its lib/, its sibling lib/, and where an installation has them: gradus/
+// beside a library, lib/gradus beside the bin/ of a program. Never the working folder.
 std::vector<std::string> module_folders();
 // Kinds that have a module file in those folders.
 std::vector<std::string> module_kinds();

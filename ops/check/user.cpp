@@ -155,6 +155,13 @@ void complete(OpInfo& op, UserFunction f) {
 
 }  // namespace
 
+rows::Row plain_row(int operands, unsigned dtypes) {
+  rows::Row row{"", {rows::between(-2, 2)}, dtypes, {}, {64, true, 4, "a few operations in a row"}};
+  for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{0}, Shape{2, 3, 17}})
+    row.cases.push_back({std::vector<Shape>(size_t(operands), shape)});
+  return row;
+}
+
 const OpInfo& add_user_statement(def::StatementText text, const StatementReader& reader,
                                  rows::Row row) {
   if (find_op(text.name)) fail(ErrorKind::value, text.name, "an op of this name is there already");

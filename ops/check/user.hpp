@@ -7,8 +7,9 @@
 //   add_function({...}, row): a forward with its own vjp and jvp, all plain function pointers.
 //
 // Both give an op like any other: `gradus ops`, `gradus check`, graphs and the ledger show it. The
-// row says how `check` draws its inputs (ops/check/rows.hpp). Register at start-up, before other
-// threads run ops. A library for `gradus --load` starts with GRADUS_USER_OPS:
+// row says how `check` draws its inputs (ops/check/rows.hpp); without one, add_statement() takes
+// numbers between -2 and 2. Register at start-up, before other threads run ops. A library for
+// `gradus --load` starts with GRADUS_USER_OPS:
 //
 //   GRADUS_USER_OPS() { gradus::add_statement<my_op>({...}); }
 #pragma once
@@ -20,11 +21,13 @@
 
 namespace gradus {
 
+// Numbers between -2 and 2 for each operand, in a few shapes.
+rows::Row plain_row(int operands, unsigned dtypes);
 // row.name may stay empty.
 const OpInfo& add_user_statement(def::StatementText text, const StatementReader& reader,
                                  rows::Row row);
 template <class S>
-const OpInfo& add_statement(rows::Row row) {
+const OpInfo& add_statement(rows::Row row = plain_row(S::arity, S::meta.dtypes)) {
   StatementReader reader = reader_of<S>();
   reader.value = detail::read_value<S>;
   return add_user_statement(def::read_statement<S>(), reader, std::move(row));

@@ -135,23 +135,28 @@ void register_loss(const char* name, const char* doc, const char* formula, AttrS
 }
 
 bool flag(const AttrValue& a) { return a.integer != 0; }
-const OperandSpec kX{"x"}, kTarget{"target"}, kWeight{"weight", false, true};
+// Made when they are asked for: ops may be listed before this file's constants are made.
+OperandSpec x_operand() { return {"x"}; }
+OperandSpec target_operand() { return {"target"}; }
+OperandSpec weight_operand() { return {"weight", false, true}; }
 
 void register_class_losses() {
   const AttrSpec ignore = int_attr("ignore_index", -100, "a target that counts nowhere");
   add_loss("nll_loss", "negative log likelihood of the target classes", "-x[i, target_i]",
-           {{"log_probabilities"}, kTarget, kWeight}, {ignore}, [](Operands in, const Attrs& a) {
+           {{"log_probabilities"}, target_operand(), weight_operand()}, {ignore},
+           [](Operands in, const Attrs& a) {
              return nll_loss(in[0], in[1], a[1].text, operand(in, 2), a[0].integer);
            });
   add_loss(
       "cross_entropy", "nll_loss of log_softmax", "-log softmax(x)[i, target_i]",
-      {{"logits"}, kTarget, kWeight},
+      {{"logits"}, target_operand(), weight_operand()},
       {ignore, number_attr("label_smoothing", 0, "share of the target spread over all classes")},
       [](Operands in, const Attrs& a) {
         return cross_entropy(in[0], in[1], a[2].text, operand(in, 2), a[0].integer, a[1].number);
       });
   add_loss("multi_margin_loss", "hinge loss of each class against the target's",
-           "sum_(c != t) max(0, margin - x[t] + x[c])^p / classes", {kX, kTarget, kWeight},
+           "sum_(c != t) max(0, margin - x[t] + x[c])^p / classes",
+           {x_operand(), target_operand(), weight_operand()},
            {number_attr("p", 1, "1 or 2"), margin_attr(1)}, [](Operands in, const Attrs& a) {
              return multi_margin_loss(in[0], in[1], a[0].number, a[1].number, a[2].text,
                                       operand(in, 2));
@@ -160,23 +165,23 @@ void register_class_losses() {
 
 void register_likelihoods() {
   add_loss("kl_div", "Kullback-Leibler divergence of the target from x, a logarithm",
-           "target (log target - x)", {kX, kTarget},
+           "target (log target - x)", {x_operand(), target_operand()},
            {bool_attr("log_target", false, "the target is a logarithm too")},
            [](Operands in, const Attrs& a) { return kl_div(in[0], in[1], a[1].text, flag(a[0])); });
   add_loss("binary_cross_entropy", "of probabilities; logarithms are held above -100",
-           "-target log x - (1 - target) log(1 - x)", {kX, kTarget, kWeight}, {},
-           [](Operands in, const Attrs& a) {
+           "-target log x - (1 - target) log(1 - x)",
+           {x_operand(), target_operand(), weight_operand()}, {}, [](Operands in, const Attrs& a) {
              return binary_cross_entropy(in[0], in[1], operand(in, 2), a[0].text);
            });
   add_loss("binary_cross_entropy_with_logits", "binary cross-entropy of s = sigmoid(x)",
            "-pos_weight target log s - (1 - target) log(1 - s)",
-           {kX, kTarget, kWeight, {"pos_weight", false, true}}, {},
+           {x_operand(), target_operand(), weight_operand(), {"pos_weight", false, true}}, {},
            [](Operands in, const Attrs& a) {
              return binary_cross_entropy_with_logits(in[0], in[1], operand(in, 2), operand(in, 3),
                                                      a[0].text);
            });
   add_loss("poisson_nll_loss", "of a Poisson distribution with mean exp(x), or x",
-           "exp(x) - target x", {kX, kTarget},
+           "exp(x) - target x", {x_operand(), target_operand()},
            {bool_attr("log_input", true, "the mean is exp(x); else x"),
             bool_attr("full", false, "with Stirling's term of the target"),
             number_attr("eps", 1e-8, "added to x under the logarithm")},
@@ -185,7 +190,7 @@ void register_likelihoods() {
            });
   add_loss("gaussian_nll_loss",
            "of a normal distribution with mean x; var is held above eps, its gradient as if not",
-           "(log var + (x - target)^2 / var) / 2", {kX, kTarget, {"var"}},
+           "(log var + (x - target)^2 / var) / 2", {x_operand(), target_operand(), {"var"}},
            {bool_attr("full", false, "with log(2 pi) / 2"),
             number_attr("eps", 1e-6, "the least variance")},
            [](Operands in, const Attrs& a) {
@@ -213,8 +218,8 @@ void register_margins() {
              return cosine_embedding_loss(in[0], in[1], in[2], a[0].number, a[1].text);
            });
   add_loss("multilabel_soft_margin_loss", "mean over the classes of binary cross-entropies",
-           "-(target log s(x) + (1 - target) log s(-x))", {kX, kTarget, kWeight}, {},
-           [](Operands in, const Attrs& a) {
+           "-(target log s(x) + (1 - target) log s(-x))",
+           {x_operand(), target_operand(), weight_operand()}, {}, [](Operands in, const Attrs& a) {
              return multilabel_soft_margin_loss(in[0], in[1], operand(in, 2), a[0].text);
            });
   add_loss("triplet_margin_loss",

@@ -24,8 +24,10 @@ namespace {
 using def::Kind;
 using def::StatementText;
 
-// By statement id, users' after the built-in ones; a deque, since ids are never taken back.
-std::deque<StatementReader> readers;
+// By statement id, users' after the built-in ones; a deque, since ids are never taken back. Made
+// with the first one, which may be before this file's objects are made, and never freed.
+constinit std::deque<StatementReader>* all_readers = nullptr;
+StatementReader& reader_of_id(int id) { return (*all_readers)[size_t(id)]; }
 
 using Params = std::array<double, 4>;
 Params params_of(const Attrs& attrs) {
@@ -39,7 +41,7 @@ int param_count(const OpInfo& op) { return int(def::statement_info(op.statement)
 
 DType output_dtype(const OpInfo& op, const StatementText& s, DType in) {
   if (s.kind == Kind::comparison) return DType::bool_;
-  return readers[size_t(op.statement)].complex_to_real ? real_dtype(in) : in;
+  return reader_of_id(op.statement).complex_to_real ? real_dtype(in) : in;
 }
 
 bool has_kernel(const OpInfo& op) { return op.statement < def::statement_count(); }
@@ -54,7 +56,7 @@ Tensor read_value(OpContext& ctx, const Shape& sizes, DType out) {
   DeviceScope here(ctx.inputs[0].device());
   Traced::dtype = wide;
   Tensor y =
-      readers[size_t(ctx.op.statement)].value({x.data(), x.size()}, params_of(ctx.attrs).data());
+      reader_of_id(ctx.op.statement).value({x.data(), x.size()}, params_of(ctx.attrs).data());
   y = expand(cast(materialise(y, out, ctx.inputs[0].device()), out), sizes);
   for (const Tensor& t : ctx.inputs)
     if (&t.storage() == &y.storage()) y = y.clone_data();  // never an alias of an operand
@@ -102,8 +104,8 @@ Tensor slope_of(GradFn& node, size_t k) {
     x.push_back(s.saves[k] >> i & 1u ? node.input(i) : Tensor());
   const Tensor y = s.saves[k] & def::kSavesY ? node.output(0) : Tensor();
   Traced::dtype = node.input_metas()[k].dtype;
-  return readers[size_t(node.op().statement)].slope(k, {x.data(), x.size()}, y,
-                                                    params_of(node.attrs()).data());
+  return reader_of_id(node.op().statement)
+      .slope(k, {x.data(), x.size()}, y, params_of(node.attrs()).data());
 }
 
 bool wirtinger(const GradFn& node) {
@@ -112,7 +114,7 @@ bool wirtinger(const GradFn& node) {
 }
 // dy/dz and dy/dz*.
 std::pair<Tensor, Tensor> wirtinger_slopes(GradFn& node) {
-  const StatementReader& r = readers[size_t(node.op().statement)];
+  const StatementReader& r = reader_of_id(node.op().statement);
   const bool saved = def::statement_info(node.op().statement).wirtinger_saves & 1;
   const Tensor z = saved ? node.input(0) : Tensor(0.0);
   Traced::dtype = node.input_metas()[0].dtype;
@@ -215,9 +217,10 @@ OpInfo& add_statement_op(int id, const StatementReader& reader) {
     if (attrs.size() >= added.attrs.size()) return run_statement(added, in, attrs);
     return run_statement(added, in, added.completed(attrs));
   };
-  readers.resize(std::max(readers.size(), size_t(id) + 1));
-  readers[size_t(id)] = reader;
-  readers[size_t(id)].op = &added;
+  if (!all_readers) all_readers = new std::deque<StatementReader>;
+  all_readers->resize(std::max(all_readers->size(), size_t(id) + 1));
+  reader_of_id(id) = reader;
+  reader_of_id(id).op = &added;
   return added;
 }
 
@@ -227,7 +230,7 @@ void register_pointwise() {
 }
 
 Tensor call_statement(int id, std::span<const Tensor> in, const Attrs& attrs) {
-  return run_statement(*readers[size_t(id)].op, in, attrs);
+  return run_statement(*reader_of_id(id).op, in, attrs);
 }
 
 }  // namespace gradus

@@ -110,7 +110,10 @@ void move_towards(const Tensor& running, const Tensor& now, double momentum) {
   copy_(running, add(mul(running, 1 - momentum), mul(target, momentum)));
 }
 
-const OperandSpec kX{"x"}, kWeight{"weight", false, true}, kBias{"bias", false, true};
+// Made when they are asked for: ops may be listed before this file's constants are made.
+OperandSpec x_operand() { return {"x"}; }
+OperandSpec weight_operand() { return {"weight", false, true}; }
+OperandSpec bias_operand() { return {"bias", false, true}; }
 AttrSpec eps_attr(double value) { return number_attr("eps", value, "added to the variance"); }
 AttrSpec shape_attr() { return ints_attr("normalized_shape", "sizes of the last axes"); }
 
@@ -123,29 +126,32 @@ void register_norms() {
                     std::move(operands), std::move(attrs), std::move(call));
   };
   const char* standard = "y = (x - mean) / sqrt(var + eps) * weight + bias";
-  add("layer_norm", "mean 0 and variance 1 over the last axes", standard, {kX, kWeight, kBias},
-      {shape_attr(), eps_attr(1e-5)}, [](Operands in, const Attrs& a) {
+  add("layer_norm", "mean 0 and variance 1 over the last axes", standard,
+      {x_operand(), weight_operand(), bias_operand()}, {shape_attr(), eps_attr(1e-5)},
+      [](Operands in, const Attrs& a) {
         return layer_norm(in[0], a[0].integers, operand(in, 1), operand(in, 2), a[1].number);
       });
   add("rms_norm", "mean square 1 over the last axes", "y = x / sqrt(mean(x^2) + eps) * weight",
-      {kX, kWeight}, {shape_attr(), number_attr("eps", 1e-5, "added to the mean square")},
+      {x_operand(), weight_operand()},
+      {shape_attr(), number_attr("eps", 1e-5, "added to the mean square")},
       [](Operands in, const Attrs& a) {
         return rms_norm(in[0], a[0].integers, operand(in, 1), a[1].number);
       });
   add("group_norm", "mean 0 and variance 1 over each group of channels of a sample", standard,
-      {kX, kWeight, kBias},
+      {x_operand(), weight_operand(), bias_operand()},
       {int_attr("num_groups", "equal groups of neighbouring channels"), eps_attr(1e-5)},
       [](Operands in, const Attrs& a) {
         return group_norm(in[0], a[0].integer, operand(in, 1), operand(in, 2), a[1].number);
       });
   add("instance_norm", "mean 0 and variance 1 over each channel of a sample", standard,
-      {kX, kWeight, kBias}, {eps_attr(1e-5)}, [](Operands in, const Attrs& a) {
+      {x_operand(), weight_operand(), bias_operand()}, {eps_attr(1e-5)},
+      [](Operands in, const Attrs& a) {
         return instance_norm(in[0], operand(in, 1), operand(in, 2), a[0].number);
       });
   add("batch_norm",
       "mean 0 and variance 1 over each channel of the batch when training, else by the running "
       "statistics, which are moved by the C++ function and not here",
-      standard, {kX, {"running_mean"}, {"running_var"}, kWeight, kBias},
+      standard, {x_operand(), {"running_mean"}, {"running_var"}, weight_operand(), bias_operand()},
       {bool_attr("training", false, "use the batch's own statistics"),
        number_attr("momentum", 0.1, "share of the new statistics in the running ones"),
        eps_attr(1e-5)},
@@ -155,7 +161,7 @@ void register_norms() {
             .y;
       });
   add("local_response_norm", "damped by the squares of the neighbouring channels",
-      "y = x / (k + alpha * mean of x^2 over size channels)^beta", {kX},
+      "y = x / (k + alpha * mean of x^2 over size channels)^beta", {x_operand()},
       {int_attr("size", "channels in a neighbourhood"), number_attr("alpha", 1e-4, "of the mean"),
        number_attr("beta", 0.75, "exponent"), number_attr("k", 1, "added")},
       [](Operands in, const Attrs& a) {

@@ -71,6 +71,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "kernels/gpu",
                                                      "kernels/gpu/contract",
                                                      "bindings/heap",
+                                                     "bindings/cpp",
                                                      "bindings/lua",
                                                      "bindings/lua/tensors",
                                                      "bindings/lua/networks",
@@ -108,6 +109,9 @@ bool may_include(const std::string& path, const std::string& other_path) {
   if (floor_of(other) > floor_of(room)) return false;
   if (room.starts_with("kernels/"))
     return other == "engine/abi" || other == "ops/def" || device_of(room) == device_of(other);
+  if (room == "bindings/cpp")  // links in the devices that need no module
+    return !other.starts_with("kernels/") || other_path.ends_with("/cpu.hpp") ||
+           other_path.ends_with("/reference.hpp");
   if (room.starts_with("ops/") || room == "ops" || room.starts_with("bindings/"))
     return !other.starts_with("kernels/");
   return !other.starts_with("kernels/gpu") && (room != "ops/def" || other == "engine/abi");

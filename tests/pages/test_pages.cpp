@@ -38,6 +38,8 @@ const Exception kExceptions[] = {
     {R"(python3 (tests/peers/\w+\.py).*)", "test -f \"$SOURCE\"/$1", 0, "needs PyTorch"},
     {R"(benches/gpu/run.*)", "test -x \"$SOURCE\"/benches/gpu/run", 0,
      "for machines with a GPU; test_bench_gpu.cpp goes through its steps"},
+    {R"(cmake --preset release .*|PKG_CONFIG_PATH=.*|g\+\+ .* -o example)", "true", 0,
+     "test_install.cpp installs, and builds the example by the page's own line"},
     {R"(g\+\+ .*)", "test -f example.so", 0, "the build has compiled the same file"},
     {R"(gradus check)", "gradus check --op sigmoid", 0, "test_op_table.cpp checks all ops"},
     {R"(gradus check --json)", "gradus check --op sigmoid --json", 0, "as above"},

@@ -1,0 +1,117 @@
+// The installed library as others use it: a staged installation that was moved, nothing of the
+// source or build folders in reach, and the lines that README.md prints.
+#include "gradus_paths.hpp"
+#include "tests/helpers/program_helpers.hpp"
+#include "tests/helpers/sizes.hpp"
+#include "bindings/cpp/start.hpp"
+#include "tests/pages/pages.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace fs = std::filesystem;
+using gradus::test::TempFolder;
+
+namespace {
+
+// Runs a command in a folder; its output, or a failed check with what it said.
+std::string shell(const std::string& folder, const std::string& command) {
+  const std::string said = folder + "/.said";
+  const int status =
+      std::system(("cd '" + folder + "' && (" + command + ") >'" + said + "' 2>&1").c_str());
+  const std::string text = gradus::test::slurp(said);
+  CHECK_MESSAGE(status == 0, command, "\n", text);
+  return text;
+}
+
+// Installed to one place and moved to another, once for all tests of this file.
+struct Installation {
+  Installation() {
+    shell(folder.path(), "cmake --install '" GRADUS_BUILD_DIR "' --prefix first && mv first moved");
+  }
+  TempFolder folder;
+  const std::string prefix = folder / "moved";
+};
+const std::string& installed() {
+  static const Installation here;
+  return here.prefix;
+}
+
+// The block of README.md in this language that contains `text`, and its line that does.
+std::string readme_block(const std::string& language, const std::string& text) {
+  for (const gradus::test::PageBlock& block : gradus::test::blocks_of("README.md"))
+    if (block.language == language && block.text.find(text) != std::string::npos) return block.text;
+  FAIL("README.md has no block of ", language, " with ", text);
+  return "";
+}
+std::string line_with(const std::string& block, const std::string& text) {
+  const size_t at = block.find(text), begin = block.rfind('\n', at) + 1;
+  return block.substr(begin, block.find('\n', at) - begin);
+}
+
+// What the comments behind puts() say that the example prints.
+std::string promised(const std::string& program) {
+  std::string lines;
+  for (size_t at = 0; (at = program.find("puts(", at)) != std::string::npos; ++at) {
+    const size_t comment = program.find("// ", at) + 3, end = program.find('\n', comment);
+    lines += program.substr(comment, end - comment) + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("install: README's example builds and runs by README's own lines, from a moved prefix") {
+  if (gradus::test::small_sizes()) return;  // sanitized objects want their own flags
+  const TempFolder app;
+  const std::string program = readme_block("cpp", "#include <gradus.hpp>");
+  app.write("example.cpp", program);
+  const std::string line = line_with(readme_block("", "pkg-config"), "g++");
+  const std::string path = "export PKG_CONFIG_PATH=" + installed() + "/lib/pkgconfig; ";
+  CHECK(shell(app.path(), path + line + " && ./example") == promised(program));
+
+  app.write("CMakeLists.txt",
+            "cmake_minimum_required(VERSION 3.25)\nproject(example CXX)\n"
+            "add_executable(example example.cpp)\n" +
+                readme_block("cmake", "find_package(gradus"));
+  shell(app.path(),
+        "cmake -S . -B built -DCMAKE_PREFIX_PATH=" + installed() + " && cmake --build built");
+  CHECK(shell(app.path(), "built/example") == promised(program));
+}
+
+TEST_CASE("install: a program with a loop and an op of its own") {
+  if (gradus::test::small_sizes()) return;
+  const TempFolder app;
+  shell(app.path(),
+        "export PKG_CONFIG_PATH=" + installed() + "/lib/pkgconfig; " +
+            "g++ -std=c++20 -Wall -Wextra -Werror '" GRADUS_SOURCE_DIR
+            "/tests/fixtures/programs/spiral.cpp' $(pkg-config --cflags --libs gradus) -o spiral "
+            "&& ./spiral");
+}
+
+TEST_CASE(
+    "install: the headers are those that gradus.hpp needs; the program finds its modules and knows "
+    "its version") {
+  if (gradus::test::small_sizes()) return;
+  const std::string include = installed() + "/include/gradus/";
+  const TempFolder app;
+  app.write("all.cpp", "#include <gradus/gradus.hpp>\n");
+  const std::string needed =
+      shell(app.path(), "g++ -std=c++20 -MM -I '" + installed() + "/include' -I '" + include +
+                            "' all.cpp | tr ' ' '\\n' | grep '" + include + "'");
+  std::set<std::string> there;
+  for (const auto& entry : fs::recursive_directory_iterator(include))
+    if (entry.path().extension() == ".hpp") there.insert(entry.path());
+  CHECK(there.size() > 50);
+  for (const std::string& header : there)
+    CHECK_MESSAGE(needed.find(header) != std::string::npos, header);
+
+  CHECK(shell(app.path(), installed() + "/bin/gradus --version") == "gradus " GRADUS_VERSION "\n");
+  const std::string devices = shell(app.path(), installed() + "/bin/gradus devices");
+  CHECK(devices.find(installed() + "/lib/gradus/gradus_emu.so") != std::string::npos);
+  CHECK(shell(app.path(), "cat " + installed() + "/share/gradus/experiment.schema.json")
+            .find("\"optimizer\"") != std::string::npos);
+}
