@@ -8,6 +8,7 @@
 #include "cli/contract/contract.hpp"
 #include "cli/teach/demo.hpp"
 #include "cli/frame/devices.hpp"
+#include "cli/manual.hpp"
 #include "cli/teach/lesson.hpp"
 #include "cli/ops/op.hpp"
 #include "cli/ops/ops_list.hpp"
@@ -299,6 +300,43 @@ void declare_version(CLI::App& app, Action& action) {
   });
 }
 
+void declare_man(CLI::App& app, Action& action) {
+  struct Options {
+    std::vector<std::string> command;
+    bool list = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* sub = command(app, "man", "the manual page of a command",
+                          "  gradus man train > gradus-train.1\n"
+                          "  gradus man --list\n");
+  sub->add_option("COMMAND", o->command, "\"train\", \"config show\"; none: the program itself");
+  sub->add_flag("--list", o->list, "the names of all pages");
+  sub->callback([o, &app, &action] {
+    action = [o, &app](std::ostream& out, std::ostream&) {
+      std::string name;
+      for (const std::string& word : o->command) name += (name.empty() ? "" : " ") + word;
+      out << (o->list ? manual_names(app) : manual_page(app, name));
+      return 0;
+    };
+  });
+}
+
+void declare_completion(CLI::App& app, Action& action) {
+  struct Options {
+    std::string shell;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* sub = command(app, "completion", "what a shell needs to complete commands",
+                          "  gradus completion bash > gradus.bash\n");
+  text(sub, "SHELL", o->shell, "bash, zsh or fish", "");
+  sub->callback([o, &app, &action] {
+    action = [o, &app](std::ostream& out, std::ostream&) {
+      out << completion(app, o->shell);
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 std::string full_name(CLI::App* sub) {
@@ -310,11 +348,11 @@ std::string full_name(CLI::App* sub) {
 
 void declare_commands(CLI::App& app, Action& action) {
   for (const auto declare :
-       {declare_demo,   declare_train,    declare_eval,  declare_predict, declare_report,
-        declare_verify, declare_contract, declare_op,    declare_ops,     declare_devices,
-        declare_tune,   declare_audit,    declare_graph, declare_step,    declare_replay,
-        declare_diff,   declare_script,   declare_repl,  declare_lesson,  declare_check,
-        declare_config, declare_version})
+       {declare_demo,   declare_train,    declare_eval,       declare_predict, declare_report,
+        declare_verify, declare_contract, declare_op,         declare_ops,     declare_devices,
+        declare_tune,   declare_audit,    declare_graph,      declare_step,    declare_replay,
+        declare_diff,   declare_script,   declare_repl,       declare_lesson,  declare_check,
+        declare_config, declare_man,      declare_completion, declare_version})
     declare(app, action);
 }
 

@@ -114,4 +114,8 @@ TEST_CASE(
   CHECK(devices.find(installed() + "/lib/gradus/gradus_emu.so") != std::string::npos);
   CHECK(shell(app.path(), "cat " + installed() + "/share/gradus/experiment.schema.json")
             .find("\"optimizer\"") != std::string::npos);
+  for (const char* made :
+       {"man/man1/gradus.1", "man/man1/gradus-config-show.1", "bash-completion/completions/gradus",
+        "zsh/site-functions/_gradus", "fish/vendor_completions.d/gradus.fish"})
+    CHECK_MESSAGE(fs::file_size(installed() + "/share/" + made) > 100, made);
 }
