@@ -3,14 +3,18 @@
 #include "cli/frame/events.hpp"
 #include "cli/frame/terminal.hpp"
 
+#include "engine/config/device_config.hpp"
+#include "engine/config/tuning.hpp"
 #include "engine/device/device.hpp"
 #include "engine/base/error.hpp"
 #include "engine/config/loader.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
+#include <unistd.h>
 
 namespace gradus::cli {
 
@@ -55,6 +59,45 @@ Json present(Device& device, const KnownKind& kind) {
           {"source", kind.source},
           {"build", kind.build},
           {"score", kind.score}};
+}
+
+// Where a run's device would come from, which files were found on the way, and where modules are
+// looked for. A config that is wrong is told as what is wrong with it.
+Json search() {
+  Json said{{"event", "search"}, {"modules", module_folders()}};
+  const char* environment = std::getenv("GRADUS_DEVICE");
+  said["GRADUS_DEVICE"] = environment ? Json(environment) : Json();
+  try {
+    const DeviceConfig config = resolve_device_config("");
+    said["device"] = config.device;
+    said["from"] = config.origin;
+  } catch (const Error& e) {
+    said["wrong"] = e.what();
+  }
+  for (const auto& [key, path] : {std::pair("gradus.json", std::string("gradus.json")),
+                                  std::pair("tuning.json", default_tuning_file())})
+    said["files"].push_back(
+        {{"name", key}, {"path", path}, {"found", ::access(path.c_str(), R_OK) == 0}});
+  return said;
+}
+
+void write(std::ostream& out, const Json& said) {
+  const auto title = [&](const char* text) -> std::ostream& {
+    return out << heading(text) << "  ";
+  };
+  if (said.contains("wrong"))
+    title("a run without --device would end") << bad(said["wrong"].get<std::string>()) << "\n";
+  else
+    title("a run without --device takes")
+        << said["device"].get<std::string>() << " (" << said["from"].get<std::string>() << ")\n";
+  for (const Json& file : said["files"])
+    title(file["name"].get<std::string>().c_str())
+        << (file["found"].get<bool>() ? "" : "not there: ") << file["path"].get<std::string>()
+        << "\n";
+  std::string folders;
+  for (const Json& folder : said["modules"])
+    folders += (folders.empty() ? "" : ", ") + folder.get<std::string>();
+  title("modules are looked for in") << folders << "\n";
 }
 
 }  // namespace
@@ -108,6 +151,10 @@ int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream&)
     for (const Json& line : d.at("libraries"))
       out << std::string(12, ' ') << line.get<std::string>() << "\n";
   }
+  if (options.json)
+    emit(out, search());
+  else
+    write(out, search());
   return 0;
 }
 

@@ -168,8 +168,9 @@ std::vector<std::string> module_folders() {
     add(own);
     add(path_in(own, "lib"));
     add(path_in(folder_of(own), "lib"));
-    add(path_in(own, "gradus"));                           // installed: of a library
-    add(path_in(folder_of(own), GRADUS_INSTALL_MODULES));  // of a program
+    // Installed: beside a library; below the prefix of a program, whose own name that is in bin/.
+    if (const std::string beside = path_in(own, "gradus"); !is_file(beside)) add(beside);
+    add(path_in(folder_of(own), GRADUS_INSTALL_MODULES));
   }
   return out;
 }

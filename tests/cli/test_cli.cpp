@@ -277,13 +277,22 @@ TEST_CASE("cli: devices says what is there and why something is not") {
   const Run r = run(folder, "devices --json");
   CHECK(r.code == 0);
   std::map<std::string, Json> kinds;
-  for (const Json& d : json_lines(r.out)) kinds[d["kind"]] = d;
+  for (const Json& d : json_lines(r.out)) kinds[d.value("kind", "")] = d;
   for (const char* kind : {"cpu", "reference", "refmod"})
     CHECK_MESSAGE(kinds[kind]["present"] == true, kind);
   for (const char* kind : {"cuda", "hip", "emu"}) {
     REQUIRE_MESSAGE(kinds.contains(kind), kind);
     if (kinds[kind]["present"] == false) CHECK(kinds[kind]["why"].get<std::string>() != "");
   }
+  const Json search = kinds[""];  // what comes last
+  CHECK(search["event"] == "search");
+  CHECK(search["device"] == "auto");
+  CHECK(search["files"][0]["found"] == false);
+  CHECK(search["modules"].size() > 2);
+  folder.write("gradus.json", R"({"device": "reference"})");
+  check_has(run(folder, "devices").out, "a run without --device takes  reference (gradus.json)");
+  folder.write("gradus.json", R"({"device": "refrence"})");
+  check_has(run(folder, "devices").out, "a run without --device would end  gradus.json");
 }
 
 TEST_CASE("cli: config schema is JSON, show tells origins, validate finds mistakes") {
