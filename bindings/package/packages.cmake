@@ -41,7 +41,7 @@ foreach(component ${packages})
  CPUs and on GPUs whose modules are opened at run time. Every derivative that
  it uses can be printed, checked and audited number by number.")
   set(documents ${CMAKE_INSTALL_DATADIR}/doc/${name})
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${documents} COMPONENT ${component} RENAME copyright)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSES/MIT.txt DESTINATION ${documents} COMPONENT ${component} RENAME copyright)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz DESTINATION ${documents} COMPONENT ${component})
 endforeach()
 include(CPack)
