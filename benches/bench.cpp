@@ -59,6 +59,25 @@ Target at_most_time(double factor) {
   return {1 / factor, fmt::format(">= {:.2f} (time <= {:g} x)", 1 / factor, factor)};
 }
 
+static double processor_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+Sampler own_time(std::function<void()> bunch, double calls, double more) {
+  return [bunch = std::move(bunch), calls, more](double limit) {
+    std::vector<double> times;
+    const double end = seconds() + limit;
+    do {
+      const double begin = processor_seconds();
+      bunch();
+      times.push_back((processor_seconds() - begin) / calls + more);
+    } while (seconds() < end);
+    return times;
+  };
+}
+
 Sampler sampler(std::function<void()> call, double calls) {
   return [call = std::move(call), calls, bunch = int64_t(0), one = 0.0](double budget) mutable {
     if (one < kLong) call();  // first touches; later the other side had the caches

@@ -36,6 +36,9 @@ using Sampler = std::function<std::vector<double>(double seconds)>;
 // Of a function in this process; `calls` of its own work are done by one call of it. Short ones are
 // timed in bunches of a millisecond.
 Sampler sampler(std::function<void()> call, double calls = 1);
+// The same in the time that this thread itself ran, plus `more` seconds: a bunch of calls is long
+// enough to be interrupted on a busy machine.
+Sampler own_time(std::function<void()> bunch, double calls, double more = 0);
 
 struct Peer {
   std::string name;

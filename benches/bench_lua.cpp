@@ -4,7 +4,6 @@
 #include "bindings/lua/script.hpp"
 #include "ops/ops.hpp"
 
-#include <ctime>
 #include <fmt/format.h>
 
 namespace gradus::bench {
@@ -27,26 +26,6 @@ const Call kOps[] = {
     {"a[3]", [](const Tensor& a, const Tensor&) { select(a, 0, 2); }},
 };
 
-double processor_seconds() {
-  timespec t{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
-// Of one thread's own time: a bunch of calls is long enough to be interrupted on a busy machine.
-Sampler own_time(std::function<void()> bunch, double more) {
-  return [bunch = std::move(bunch), more](double limit) {
-    std::vector<double> times;
-    const double end = seconds() + limit;
-    do {
-      const double begin = processor_seconds();
-      bunch();
-      times.push_back((processor_seconds() - begin) / kCalls + more);
-    } while (seconds() < end);
-    return times;
-  };
-}
-
 }  // namespace
 
 void lua_calls(Run& run) {
@@ -67,8 +46,8 @@ void lua_calls(Run& run) {
         [&] {
           for (int i = 0; i < kCalls; ++i) op.cpp(a, b);
         },
-        kBinding);
-    run.compare({op.lua}, own_time([&] { script.run("loop()", "bench"); }, 0),
+        kCalls, kBinding);
+    run.compare({op.lua}, own_time([&] { script.run("loop()", "bench"); }, kCalls),
                 {{"C++ + 500 ns", cpp, at_least(1)}});
   }
 }

@@ -25,6 +25,7 @@ void memory_of_steps(Run&);
 void program(Run&);
 void transposes(Run&);
 void lua_calls(Run&);
+void c_calls(Run&);
 
 namespace {
 struct Bench {
@@ -43,6 +44,7 @@ const Bench kBenches[] = {
     {"peak_memory", "peak memory of training steps", memory_of_steps},
     {"program", "start and size of the program", program},
     {"lua", "calls from a script, against C++", lua_calls},
+    {"c", "calls through the C door, against C++", c_calls},
     {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 

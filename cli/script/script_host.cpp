@@ -14,7 +14,6 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sstream>
 #include <sys/time.h>
 
@@ -50,9 +49,7 @@ lua::Answer data_door(const std::string& json, const lua::Bounds& bounds, Device
   const Dataset data = load_data(experiment.data);
   lua::Answer out;
   const auto add = [&](const std::string& name, const Samples& set) {
-    std::vector<int64_t> all(static_cast<size_t>(set.count));
-    std::iota(all.begin(), all.end(), int64_t(0));
-    const Batches::Batch batch = Batches(data, set, device).fill(all);
+    const Batches::Batch batch = whole_set(data, set, device);
     out.tensors.emplace_back(name + "_inputs", batch.inputs);
     out.tensors.emplace_back(name + (data.classifies() ? "_labels" : "_targets"), batch.targets);
   };

@@ -236,6 +236,15 @@ Tensor einsum(std::string_view equation, const Tensors& operands, Algebra algebr
   return einsum(*cached_plan(equation, operands, sum_alone), operands, algebra);
 }
 
+Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
+              Algebra algebra) {
+  std::vector<Shape> shapes;
+  for (const Tensor& t : operands) shapes.push_back(t.sizes());
+  PathOptions options;
+  options.sum_alone = algebra != Algebra::max_times;
+  return einsum(plan_einsum(labels, output, shapes, options), operands, algebra);
+}
+
 const char* algebra_name(Algebra algebra) { return kAlgebras[size_t(algebra)].data(); }
 
 Algebra parse_algebra(std::string_view name) {

@@ -16,6 +16,11 @@ namespace gradus {
 Tensor einsum(std::string_view equation, const Tensors& operands,
               Algebra algebra = Algebra::standard);
 
+// Of labels instead of letters: any int32 numbers as number_label(n), one for each axis. There may
+// be as many as there are axes.
+Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
+              Algebra algebra = Algebra::standard);
+
 // By a plan made for operands of these shapes. For max-times over several operands the plan must
 // not sum labels alone (PathOptions::sum_alone).
 Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra = Algebra::standard);

@@ -199,6 +199,7 @@ Labels implicit_output(const std::vector<Labels>& terms) {
 }  // namespace
 
 std::string label_text(int64_t label) {
+  if (is_number_label(label)) return join("label ", label - kNumberLabel);
   if (label < kEllipsisLabel) return join("label \"", std::string(1, char(label)), "\"");
   return join("axis ", kEllipsisLabel - label - 1, " of the ellipsis");
 }
@@ -222,6 +223,28 @@ BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& 
   bound.sizes = extents.sizes();
   bound.output =
       equation.output ? axis_labels(*equation.output, ellipsis_rank) : implicit_output(bound.terms);
+  return bound;
+}
+
+BoundEquation bind_labels(std::vector<Labels> terms, Labels output,
+                          const std::vector<Shape>& shapes) {
+  if (shapes.empty() || shapes.size() != terms.size())
+    bad_value("labels for ", count_text(terms.size(), "operand"), ", got ",
+              count_text(shapes.size(), "operand"));
+  Extents extents;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    if (terms[k].size() != shapes[k].size())
+      bad_shape("operand ", int64_t(k), " of shape ", shapes[k], " has ",
+                axes_text(shapes[k].size()), " and ", count_text(terms[k].size(), "label"));
+    extents.add(terms[k], shapes[k], k);
+  }
+  BoundEquation bound{std::move(terms), std::move(output), extents.sizes()};
+  for (size_t i = 0; i < bound.output.size(); ++i) {
+    const int64_t label = bound.output[i];
+    if (!bound.sizes.contains(label)) bad_value("output ", label_text(label), " is in no operand");
+    if (std::find(&bound.output[i] + 1, bound.output.end(), label) != bound.output.end())
+      bad_value("output ", label_text(label), " is repeated");
+  }
   return bound;
 }
 

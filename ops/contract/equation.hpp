@@ -17,8 +17,12 @@ namespace gradus {
 // last one.
 using Labels = SmallVector<int64_t, 6>;
 inline constexpr int64_t kEllipsisLabel = 256;
+// Labels that are numbers, any int32, stand above all others.
+inline constexpr int64_t kNumberLabel = int64_t(1) << 40;
+constexpr int64_t number_label(int32_t n) { return kNumberLabel + n; }
+constexpr bool is_number_label(int64_t label) { return label >= kNumberLabel - INT32_MAX - 1; }
 
-// "label "b"" or "axis -1 of the ellipsis", for messages.
+// "label "b"", "label 7" or "axis -1 of the ellipsis", for messages.
 std::string label_text(int64_t label);
 
 // What the text alone says.
@@ -46,5 +50,9 @@ struct BoundEquation {
   std::map<int64_t, int64_t> sizes;
 };
 BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& shapes);
+// The same of labels instead of letters: terms[k] has one for each axis of operand k. The same
+// errors.
+BoundEquation bind_labels(std::vector<Labels> terms, Labels output,
+                          const std::vector<Shape>& shapes);
 
 }  // namespace gradus

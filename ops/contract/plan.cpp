@@ -17,6 +17,10 @@ bool contains(const Labels& labels, int64_t label) {
 
 std::string expression_text(const Labels& labels) {
   std::string s;
+  if (!labels.empty() && is_number_label(labels[0])) {
+    for (int64_t l : labels) s += join(s.empty() ? "(" : " ", l - kNumberLabel);
+    return s + ")";
+  }
   for (int64_t l : labels)
     s += l < kEllipsisLabel        ? std::string(1, char(l))
          : l < kEllipsisLabel + 10 ? std::to_string(l - kEllipsisLabel)
@@ -176,11 +180,10 @@ PathOptions::Kind parse_path_kind(std::string_view name) {
        "\"; write auto, greedy, optimal or left", did_you_mean(name, kNames));
 }
 
-EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
-                       const PathOptions& options) {
-  BoundEquation bound = bind_equation(parse_equation(equation), shapes);
+static EinsumPlan plan_bound(std::string equation, BoundEquation bound,
+                             const std::vector<Shape>& shapes, const PathOptions& options) {
   EinsumPlan plan;
-  plan.equation = equation;
+  plan.equation = std::move(equation);
   plan.terms = std::move(bound.terms);
   plan.output = std::move(bound.output);
   plan.sizes = std::move(bound.sizes);
@@ -193,6 +196,21 @@ EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shap
   }
   Planner(plan, options).run();
   return plan;
+}
+
+EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
+                       const PathOptions& options) {
+  return plan_bound(std::string(equation), bind_equation(parse_equation(equation), shapes), shapes,
+                    options);
+}
+
+EinsumPlan plan_einsum(const std::vector<Labels>& terms, const Labels& output,
+                       const std::vector<Shape>& shapes, const PathOptions& options) {
+  std::string equation;
+  for (const Labels& term : terms)
+    equation += (equation.empty() ? "" : ",") + expression_text(term);
+  equation += "->" + expression_text(output);
+  return plan_bound(std::move(equation), bind_labels(terms, output, shapes), shapes, options);
 }
 
 double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep) {

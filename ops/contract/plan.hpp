@@ -37,7 +37,8 @@ PathOptions::Kind parse_path_kind(std::string_view name);
 struct EinsumStep {
   int left, right, result;
   Labels left_labels, right_labels, labels;
-  std::string expression;  // "bda,dc->abc"; digits are axes of an ellipsis, 0 the last
+  // "bda,dc->abc"; digits are axes of an ellipsis, 0 the last. "(7 3),(3 5)->(7 5)" of numbers.
+  std::string expression;
   double flops, elements;  // of the result
   bool sums;
 };
@@ -60,6 +61,9 @@ struct EinsumPlan {
 // Errors as parse_equation, bind_equation; Error(value) for a path that does not fit.
 EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
                        const PathOptions& options = {});
+// Of labels instead of an equation's letters: one for each axis of each operand.
+EinsumPlan plan_einsum(const std::vector<Labels>& terms, const Labels& output,
+                       const std::vector<Shape>& shapes, const PathOptions& options = {});
 
 // Highest number of bytes alive while the plan is carried out: operands (held by the caller) and
 // intermediates. With `keep`, as when derivatives will be asked for, no intermediate is dropped.

@@ -44,10 +44,12 @@ bool copy_from_peer(const Tensor& to, const Tensor& x, const void* from) {
   for (Device* d : {&peer, &device})
     for (KernelWrapper* w : d->wrappers())
       w->unseen(join("values go from ", peer.name(), " to ", device.name()).c_str());
+  if (streams_used) in_order(*x.storage().buffer(), false);
   peer.synchronize();
   gd_error error{};
-  if (x.bytes() > 0 && device.table().copy(device.handle(), nullptr, to.storage().data(), from,
-                                           x.bytes(), GD_FROM_PEER, &error) != GD_OK)
+  if (x.bytes() > 0 &&
+      device.table().copy(device.handle(), device.lane().stream, to.storage().data(), from,
+                          x.bytes(), GD_FROM_PEER, &error) != GD_OK)
     fail(ErrorKind::device, "copy", "from ", peer.name(), " to ", device.name(), ": ", error.text);
   return true;
 }

@@ -142,4 +142,10 @@ void Batches::prefetch(std::span<const int64_t> indices) {
   });
 }
 
+Batches::Batch whole_set(const Form& form, const Samples& set, Device& device) {
+  std::vector<int64_t> all(static_cast<size_t>(set.count));
+  std::iota(all.begin(), all.end(), int64_t(0));
+  return Batches(form, set, device).fill(all);
+}
+
 }  // namespace gradus::training

@@ -62,4 +62,7 @@ class Batches {
   std::unique_ptr<Ahead> ahead_;
 };
 
+// All of a set as one batch.
+Batches::Batch whole_set(const Form& form, const Samples& set, Device& device);
+
 }  // namespace gradus::training

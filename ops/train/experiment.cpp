@@ -67,6 +67,8 @@ Spec adam_spec(const char* name, const char* weight_decay) {
       .maybe("schedule", schedule_spec());
 }
 
+}  // namespace
+
 Spec optimizer_spec() {
   const Spec sgd =
       Spec::object("stochastic gradient descent")
@@ -81,6 +83,8 @@ Spec optimizer_spec() {
       .short_for("name")
       .otherwise("{\"name\": \"adam\"}");
 }
+
+namespace {
 
 Spec loss_spec() {
   const auto named = [](const char* name, const char* doc) {
@@ -130,6 +134,8 @@ Precision read_precision(const Json& v) {
   return p;
 }
 
+}  // namespace
+
 optim::Rule read_rule(const Json& v) {
   if (v["name"] == "sgd")
     return optim::Sgd{v["momentum"].get<double>(), v["dampening"].get<double>(),
@@ -137,6 +143,8 @@ optim::Rule read_rule(const Json& v) {
   return optim::Adam{v["betas"][0].get<double>(), v["betas"][1].get<double>(),
                      v["eps"].get<double>(), v["weight_decay"].get<double>(), v["name"] == "adamw"};
 }
+
+namespace {
 
 optim::Schedule read_schedule(const Json& optimizer) {
   using Kind = optim::Schedule::Kind;

@@ -51,6 +51,10 @@ Spec network_spec();
 // say.
 Experiment read_experiment(const Json& config, const std::string& file);
 
+// The option table of "optimizer", and the rule that a checked value says; its "lr" is beside it.
+Spec optimizer_spec();
+optim::Rule read_rule(const Json& checked);
+
 // Draws the initial parameters from the thread's generator. Error(config) for a network or a loss
 // that does not fit what the data tells.
 nn::Sequential build_network(const Experiment& experiment, const Form& form, Device& device);

@@ -1,0 +1,183 @@
+// Every op by name: looked up once, called with operands and typed attributes. This is a loop over
+// the op list, so an op added tomorrow needs no line here.
+#include "bindings/c/calls.hpp"
+#include "engine/in_place.hpp"
+
+using namespace gradus;
+using namespace gradus::c;
+
+namespace {
+
+AttrValue value_of(const gradus_attr& a, const OpInfo& op, const AttrSpec& spec) {
+  using Type = AttrValue::Type;
+  const auto wrong = [&](const char* expected) {
+    fail(ErrorKind::value, op.name, spec.name, ": expected ", expected,
+         ", got an attribute of type ", a.type);
+  };
+  if (a.type == GRADUS_ATTR_NONE) {
+    if (!spec.optional) wrong("a value: it may not be left out");
+    return {};
+  }
+  const bool integer = a.type == GRADUS_ATTR_INTEGER;
+  switch (spec.type) {
+    case Type::integer:
+      if (integer) return a.integer;
+      wrong("GRADUS_ATTR_INTEGER");
+      break;
+    case Type::number:
+      if (integer) return double(a.integer);
+      if (a.type == GRADUS_ATTR_NUMBER) return a.number;
+      wrong("GRADUS_ATTR_NUMBER");
+      break;
+    case Type::boolean:
+      if (a.type == GRADUS_ATTR_BOOLEAN || integer) return a.integer != 0;
+      wrong("GRADUS_ATTR_BOOLEAN");
+      break;
+    case Type::integers: {
+      if (integer) return SmallVector<int64_t, 6>{a.integer};
+      if (a.type == GRADUS_ATTR_INTEGERS) return shape_at(a.integers, a.n_integers, "integers");
+      wrong("GRADUS_ATTR_INTEGERS");
+      break;
+    }
+    case Type::text:
+      if (a.type == GRADUS_ATTR_TEXT) return &need(a.text, "text");
+      wrong("GRADUS_ATTR_TEXT");
+      break;
+    case Type::dtype:
+      if (a.type == GRADUS_ATTR_DTYPE || integer) return dtype_at(int32_t(a.integer));
+      wrong("GRADUS_ATTR_DTYPE");
+      break;
+    case Type::none:
+      break;
+  }
+  return {};
+}
+
+// In the op's order; each struct of the caller's may be shorter or longer than ours.
+Attrs attrs_of(const OpInfo& op, const gradus_attr* given, size_t n) {
+  if (n > 64) throw Refusal{GRADUS_VALUE, join("attrs: ", n, " are more than 64")};
+  Attrs attrs = op.completed({});
+  const uint32_t step = n > 0 ? need(given, "attrs").struct_size : 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto* const at = reinterpret_cast<const char*>(given) + i * step;
+    const gradus_attr a = struct_at(reinterpret_cast<const gradus_attr*>(at), "gradus_attr");
+    if (a.struct_size != step || step % alignof(gradus_attr) != 0)
+      throw Refusal{GRADUS_VALUE, "attrs: all must have the same struct_size, sizeof(gradus_attr)"};
+    const std::string name = &need(a.name, "attrs: name");
+    const int k = op.attr_index(name);
+    if (k < 0) {
+      std::vector<std::string> names;
+      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
+      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", did_you_mean(name, names));
+    }
+    attrs[size_t(k)] = value_of(a, op, op.attrs[size_t(k)]);
+  }
+  for (size_t k = 0; k < attrs.size(); ++k)
+    if (attrs[k].is_none() && !op.attrs[k].optional)
+      fail(ErrorKind::value, op.name, "needs its attribute \"", op.attrs[k].name, "\"");
+  return attrs;
+}
+
+// The operands of a call: 0 for one that is left out.
+void operands_of(const OpInfo& op, const gradus_tensor* handles, size_t n,
+                 SmallVector<Tensor, 3>& out) {
+  const bool list = !op.operands.empty() && op.operands.back().variadic;
+  if (n < op.least_operands() || (!list && n > op.operands.size()))
+    fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()),
+         list ? " operands or more"
+         : op.least_operands() < op.operands.size()
+             ? join(" to ", int64_t(op.operands.size()), " operands")
+             : " operands",
+         ", got ", int64_t(n));
+  for (size_t k = 0; const gradus_tensor h : array(handles, n, "operands")) {
+    const bool optional = k < op.operands.size() && op.operands[k].optional;
+    out.push_back(optional ? maybe_tensor(h, {"operands", k}) : tensor_of(h, {"operands", k}));
+    ++k;
+  }
+  while (!out.empty() && !out.back().defined()) out.pop_back();
+}
+
+gradus_op handle_of_op(const OpInfo& op) {
+  return new_handle(Kind::op, std::make_shared<Callee>(op));
+}
+std::shared_ptr<Callee> callee_at(gradus_op op) { return object_at<Callee>(Kind::op, op); }
+
+}  // namespace
+
+gradus_status gradus_op_count(size_t* out) {
+  return door("gradus_op_count", [&] { need(out, "out") = all_ops().size(); });
+}
+gradus_status gradus_op_at(size_t index, gradus_op* out) {
+  return door("gradus_op_at", [&] {
+    need(out, "out");
+    if (index >= all_ops().size())
+      throw Refusal{GRADUS_INDEX, join("index ", index, ", there are ", all_ops().size(), " ops")};
+    *out = handle_of_op(all_ops()[index]);
+  });
+}
+gradus_status gradus_op_find(const char* name, gradus_op* out) {
+  return door("gradus_op_find", [&] {
+    need(out, "out");
+    *out = handle_of_op(get_op(&need(name, "name")));
+  });
+}
+
+gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out) {
+  return door("gradus_op_describe", [&] {
+    const OpInfo& o = callee_at(op)->op;
+    const bool list = !o.operands.empty() && o.operands.back().variadic;
+    give_struct(out,
+                {0, int32_t(o.least_operands()), list ? -1 : int32_t(o.operands.size()),
+                 int32_t(o.attrs.size()), o.differentiable, o.name.c_str(), o.doc.c_str(),
+                 o.formula.c_str(), o.group.c_str()},
+                "gradus_op_info");
+  });
+}
+gradus_status gradus_op_attr(gradus_op op, size_t index, const char** name, int32_t* type,
+                             const char** doc) {
+  return door("gradus_op_attr", [&] {
+    const OpInfo& o = callee_at(op)->op;
+    if (index >= o.attrs.size())
+      throw Refusal{GRADUS_INDEX,
+                    join("index ", index, ", ", o.name, " has ", o.attrs.size(), " attributes")};
+    const AttrSpec& spec = o.attrs[index];
+    if (name) *name = spec.name.c_str();
+    if (type) *type = int32_t(spec.type);
+    if (doc) *doc = spec.doc.c_str();
+  });
+}
+
+gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_operands,
+                          const gradus_attr* attrs, size_t n_attrs, gradus_tensor* outputs,
+                          size_t capacity, size_t* n_outputs) {
+  return door("gradus_call", [&] {
+    const auto callee = callee_at(op);
+    SmallVector<Tensor, 3> in;
+    operands_of(callee->op, operands, n_operands, in);
+    array(outputs, capacity, "outputs");
+    Attrs own;
+    const Attrs* all = &callee->fixed;
+    if (all->empty() && !callee->op.attrs.empty())
+      all = &(own = attrs_of(callee->op, attrs, n_attrs));
+    else if (n_attrs > 0)
+      fail(ErrorKind::value, callee->op.name, "has no attributes");
+    Outputs results = callee->op.call({in.data(), in.size()}, *all);
+    if (n_outputs) *n_outputs = results.size();
+    if (results.size() > capacity)
+      throw Refusal{GRADUS_VALUE, join("room for ", capacity, " outputs, ", callee->op.name,
+                                       " gives ", int64_t(results.size()))};
+    give({results.data(), results.size()}, outputs);
+  });
+}
+
+gradus_status gradus_call_in_place(gradus_op op, const gradus_tensor* operands, size_t n_operands,
+                                   const gradus_attr* attrs, size_t n_attrs) {
+  return door("gradus_call_in_place", [&] {
+    const auto callee = callee_at(op);
+    SmallVector<Tensor, 3> in;
+    operands_of(callee->op, operands, n_operands, in);
+    if (in.empty()) throw Refusal{GRADUS_VALUE, "no operand to write to"};
+    in_place(callee->op, in[0], {in.data() + 1, in.size() - 1},
+             callee->fixed.empty() ? attrs_of(callee->op, attrs, n_attrs) : callee->fixed);
+  });
+}

@@ -1,0 +1,14 @@
+// What a gradus_op handle names.
+#pragma once
+#include "bindings/c/door.hpp"
+
+namespace gradus::c {
+
+struct Callee : Object {
+  explicit Callee(const OpInfo& o) : op(o) {}
+  const OpInfo& op;
+  // Of a function of the caller's: the attribute that tells the op which one it is.
+  Attrs fixed;
+};
+
+}  // namespace gradus::c
