@@ -46,9 +46,10 @@ void need_row_major(const Tensor& base, const char* op) {
          " for ", base.sizes(), "); contiguous() it before the view is taken");
 }
 
-// Is this all of its storage, in row-major order?
+// Is this all of its storage, in row-major order? Lent memory is neither left nor shared.
 bool is_whole(const Tensor& x) {
-  return x.offset() == 0 && x.is_contiguous() && x.bytes() == x.storage().bytes();
+  return x.offset() == 0 && x.is_contiguous() && x.bytes() == x.storage().bytes() &&
+         !x.storage().buffer()->lent;
 }
 
 void write_values(const Tensor& x, Tensor y, const char* op) {

@@ -19,8 +19,9 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const int64_t* 
     fail(ErrorKind::device, current_op(), "operands live on ", device_->name(), " and ", d.name(),
          "; move one with to(device)");
   device_ = &d;
-  if (!d.wrappers().empty()) t.storage().announce_used();
-  const Storage& storage = t.storage();
+  Storage& storage = t.storage();
+  if (streams_used) in_order(*storage.buffer(), &n == &n_out_);
+  if (!d.wrappers().empty()) storage.announce_used();
   views_[k] = {
       storage.buffer_id(), storage.data(), int32_t(t.dtype()), int32_t(sizes.size()), t.offset(),
       sizes.data(),        strides};
@@ -28,14 +29,9 @@ KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const int64_t* 
   return *this;
 }
 
-KernelCall& KernelCall::in_none() {
+KernelCall& KernelCall::none(int& n) {
   views_[n_in_ + n_out_] = {0, nullptr, 0, 0, 0, nullptr, nullptr};
-  ++n_in_;
-  return *this;
-}
-KernelCall& KernelCall::out_none() {
-  views_[n_in_ + n_out_] = {0, nullptr, 0, 0, 0, nullptr, nullptr};
-  ++n_out_;
+  ++n;
   return *this;
 }
 

@@ -24,7 +24,7 @@ class KernelCall {
   }
   KernelCall& in(const Tensor&, Shape&&) = delete;
   KernelCall& in(const Tensor&, Shape&&, const Shape&) = delete;
-  KernelCall& in_none();  // an operand that is left out: data NULL
+  KernelCall& in_none() { return none(n_in_); }  // an operand that is left out: data NULL
   // All ins come before all outs.
   KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_out_); }
   KernelCall& out(const Tensor& t, const Shape& sizes) {  // its own, by the address of the inputs'
@@ -34,7 +34,7 @@ class KernelCall {
     return keep(strides).add(t, sizes, nullptr, n_out_);
   }
   KernelCall& out(const Tensor&, Shape&&, const Shape&) = delete;
-  KernelCall& out_none();
+  KernelCall& out_none() { return none(n_out_); }
   KernelCall& number(double x) {
     doubles_.push_back(x);
     return *this;
@@ -54,6 +54,7 @@ class KernelCall {
   }
   // strides: null for those kept last
   KernelCall& add(const Tensor& t, const Shape& sizes, const int64_t* strides, int& n);
+  KernelCall& none(int& n);
   gd_slot slot_;
   int op_;
   int n_in_ = 0, n_out_ = 0;

@@ -177,8 +177,8 @@ Tensor Tensor::clone_data() const {
   Shape once = sizes();
   for (size_t i = 0; i < once.size(); ++i)
     if (once[i] > 1 && strides()[i] == 0) once[i] = 1;
-  if (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
-      !overlaps_itself(once, strides())) {
+  if (storage().buffer()->lent || (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
+                                   !overlaps_itself(once, strides()))) {
     const Tensor dense = empty(once, dtype(), device());
     arithmetic().copy(alias(once, strides(), offset()), dense);
     body->storage = dense.body_->storage;
@@ -340,6 +340,7 @@ void Tensor::copy_to_host(void* packed) const {
     arithmetic().copy(source.detach(), dense);
     source = dense;
   }
+  if (streams_used) in_order(*source.storage().buffer(), false);
   const auto* start = static_cast<const char*>(source.storage().data());
   source.device().copy_out(packed, start + source.offset() * int64_t(itemsize(dtype())), bytes());
 }

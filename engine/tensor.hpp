@@ -55,6 +55,12 @@ class Tensor {
   // Copies packed row-major host memory in.
   static Tensor from_host(const void* data, const Shape& sizes, DType dtype,
                           Device& device = default_device(), bool constant = false);
+  // Memory that somebody else owns, without a copy; where the device's memory is not the host's,
+  // the device's own. Strides and offset in elements; strides may be 0 or negative. Writes in place
+  // go to it, copies are copies. `release`: see Buffer; on an Error it is not called. Error(value):
+  // an element outside of [0, bytes), data that is null or not aligned for the dtype.
+  static Tensor lend(void* data, size_t bytes, const Shape& sizes, const Shape& strides,
+                     int64_t offset, DType dtype, Device& device, std::function<void()> release);
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& sizes,
                      Device& device = default_device(), bool constant = false);

@@ -19,6 +19,7 @@ auto as_xtensor(const Tensor& t) {
     fail(ErrorKind::device, "as_xtensor", "the memory of ", t.device().name(),
          " is not the host's");
   for (KernelWrapper* w : t.device().wrappers()) w->unseen("values are read on the host");
+  if (streams_used) in_order(*t.storage().buffer(), false);
   // Adapt the whole storage in one dimension: xtensor checks lengths there and nowhere else.
   const size_t n = t.storage().bytes() / sizeof(T);
   auto flat = xt::adapt(static_cast<T*>(t.storage().data()), n, xt::no_ownership(),

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 #define GD_MAGIC 0x73756461u /* "adus" */
-#define GD_MAJOR 2u
+#define GD_MAJOR 3u
 #define GD_MINOR 0u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
@@ -252,8 +252,10 @@ typedef struct gd_info {
 } gd_info;
 
 /* GD_FROM_PEER: from another device of the same table, which has finished writing it. The copy is
- * in the order of this device's stream, and has read its source when this returns. */
+ * in the order of this device's stream, and has read its source when this returns. The two with
+ * PINNED return at once: the host's side is of alloc_pinned and stays until the stream is done. */
 enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2, GD_FROM_PEER = 3 };
+enum { GD_PINNED_TO_DEVICE = 4, GD_DEVICE_TO_PINNED = 5 };
 enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
 
 /* The table. Any function but those marked "required" may be NULL: not offered. Functions return a
@@ -281,6 +283,9 @@ typedef struct gd_table {
   void (*free)(gd_device*, void*);
   gd_status (*copy)(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t way,
                     gd_error*);
+  /* Page-locked memory of the host, 64-byte aligned; it may be freed when no copy uses it. */
+  gd_status (*alloc_pinned)(gd_device*, size_t bytes, void** out, gd_error*);
+  void (*free_pinned)(gd_device*, void*);
 
   gd_status (*stream_new)(gd_device*, gd_stream**, gd_error*);
   void (*stream_del)(gd_device*, gd_stream*);
@@ -289,7 +294,8 @@ typedef struct gd_table {
   void (*event_del)(gd_device*, gd_event*);
   gd_status (*event_record)(gd_device*, gd_stream*, gd_event*, gd_error*);
   gd_status (*event_wait)(gd_device*, gd_stream*, gd_event*, gd_error*);
-  gd_status (*event_query)(gd_device*, gd_event*, gd_error*);
+  gd_status (*event_query)(gd_device*, gd_event*, gd_error*); /* GD_NOT_READY: not yet */
+  gd_status (*event_sync)(gd_device*, gd_event*, gd_error*);  /* waits on the host */
 
   gd_status (*capture_begin)(gd_device*, gd_stream*, gd_error*);
   gd_status (*capture_end)(gd_device*, gd_stream*, void** graph, gd_error*);

@@ -3,6 +3,7 @@
 
 #include "engine/capture/fuse.hpp"
 #include "engine/hooks.hpp"
+#include "engine/streams/stream.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -88,6 +89,7 @@ size_t place(std::vector<Life>& lives) {
 
 Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
     : device_(device), arena_(std::move(arena)) {
+  const StreamScope scope(device_);
   for (const SeenLeaf& l : recorder.leaves)
     leaves_.push_back({l.leaf, l.added, l.before, grad_of(*l.leaf)});
   resolve(recorder);
@@ -96,6 +98,8 @@ Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
   const size_t once = calls.size();
   calls.insert(calls.end(), recorder.calls.begin(), recorder.calls.end());
   lay_out(calls, recorder.bytes);
+  if (streams_used)
+    for (const Binding& b : bindings_) in_order(*b.storage->buffer(), true);
   run_once(once);
   const gd_table& t = device_.table();
   wants_graph_ = t.capture_begin && t.capture_end && t.graph_launch && t.graph_del &&
@@ -326,6 +330,7 @@ bool Replay::run_graph() {
 }
 
 void Replay::run() {
+  const StreamScope scope(device_);  // the default stream, whatever the scope around
   for (const Leaf& l : leaves_)
     if (l.added && !(grad_of(*l.leaf).body() == l.before.body()))
       fail(ErrorKind::autograd, "replay",
@@ -340,7 +345,10 @@ void Replay::run() {
     generator_->begin_step();
   }
   for (const Binding& b : bindings_)
-    if (b.written) b.storage->write("replay");
+    if (b.written)
+      b.storage->write("replay");
+    else if (streams_used)
+      in_order(*b.storage->buffer(), false);
   follow();
   if (!run_graph()) run_calls();
   for (const Leaf& l : leaves_) set_grad_of(*l.leaf, l.after);

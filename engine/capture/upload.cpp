@@ -2,6 +2,7 @@
 #include "engine/capture/upload.hpp"
 
 #include "engine/base/error.hpp"
+#include "engine/streams/stream.hpp"
 
 namespace gradus {
 
@@ -29,6 +30,7 @@ Upload::~Upload() {
 
 void Upload::reserve(size_t bytes) {
   if (place_.defined() && place_.bytes() >= bytes) return;
+  const StreamScope scope(device_);
   const gd_table& t = device_.table();
   gd_device* const d = device_.handle();
   gd_error error{};
@@ -56,6 +58,7 @@ void Upload::put(std::span<const Piece> pieces) {
 }
 
 void Upload::take(std::span<const Tensor> to) {
+  const StreamScope scope(device_);
   const gd_table& t = device_.table();
   gd_device* const d = device_.handle();
   gd_error error{};

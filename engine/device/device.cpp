@@ -114,21 +114,22 @@ gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) con
 
 gd_status Device::call_slot(const gd_call& call, gd_error& error) {
   const auto slot = table_->slot[call.slot];
+  const Lane here = lane();
   const auto attempt = [&](const gd_call& c) {
-    const gd_status status = slot(handle_, nullptr, &c, &error);
+    const gd_status status = slot(handle_, here.stream, &c, &error);
     if (status != GD_OOM || host_memory_ || pool_.stats().cached == 0) return status;
     // What a module wants for itself, before it begins, may be what the pool keeps.
     pool_.trim();
-    return slot(handle_, nullptr, &c, &error);
+    return slot(handle_, here.stream, &c, &error);
   };
   gd_status status = attempt(call);
   gd_call more = call;
   while (status == GD_SCRATCH && error.wanted > int64_t(more.scratch_bytes)) {
-    const Pool::Block block = pool_.allocate(size_t(error.wanted));
+    const Pool::Block block = here.pool->allocate(size_t(error.wanted));
     more.scratch = block.data;
     more.scratch_bytes = uint64_t(error.wanted);
     status = attempt(more);
-    pool_.release(block);  // in the order of the stream: who gets it next comes after the call
+    here.pool->release(block);  // in the order of the stream: who gets it next comes after the call
   }
   return status;
 }
@@ -165,19 +166,21 @@ void Device::run(const gd_call& call) {
 void Device::copy_in(void* to, const void* from, size_t bytes, bool constant) {
   for (KernelWrapper* w : wrappers()) w->copied_in(to, from, bytes, constant);
   gd_error error{};
-  if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_HOST_TO_DEVICE, &error) != GD_OK)
+  gd_stream* const on = lane().stream;
+  if (bytes && table_->copy(handle_, on, to, from, bytes, GD_HOST_TO_DEVICE, &error) != GD_OK)
     fail(ErrorKind::device, "copy", "to ", name_, ": ", error.text);
 }
 void Device::copy_out(void* to, const void* from, size_t bytes) {
   for (KernelWrapper* w : wrappers()) w->unseen("values are read on the host");
   synchronize();
   gd_error error{};
-  if (bytes && table_->copy(handle_, nullptr, to, from, bytes, GD_DEVICE_TO_HOST, &error) != GD_OK)
+  gd_stream* const on = lane().stream;
+  if (bytes && table_->copy(handle_, on, to, from, bytes, GD_DEVICE_TO_HOST, &error) != GD_OK)
     fail(ErrorKind::device, "copy", "from ", name_, ": ", error.text);
 }
 void Device::synchronize() {
   gd_error error{};
-  if (table_->stream_sync && table_->stream_sync(handle_, nullptr, &error) != GD_OK)
+  if (table_->stream_sync && table_->stream_sync(handle_, lane().stream, &error) != GD_OK)
     fail(ErrorKind::device, "synchronize", name_, ": ", error.text);
 }
 
@@ -226,7 +229,7 @@ void register_table(const gd_table* table, const std::string& source) {
          ", this program speaks ", GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
   need_entry(table->kind && *table->kind, "kind", source);
   need_entry(table->build, "build", source);
-  // What version 2.0 has; slots that come later may be missing.
+  // What version 3.0 has; slots that come later may be missing.
   constexpr size_t needed = offsetof(gd_table, slot) + (GD_CHAIN + 1) * sizeof(gd_table::slot[0]);
   if (table->struct_size < needed)
     fail(ErrorKind::device, source, "its table has ", table->struct_size,

@@ -19,6 +19,9 @@ namespace gradus {
 class Device;
 class Storage;
 
+// Whether anything was ever made that works beside the default streams (engine/streams).
+inline std::atomic<bool> streams_used{false};
+
 // Something that stands around every kernel call that one thread makes on a device (idea 5): what
 // other threads do there goes past it. Wrappers nest: the one pushed last is called first and
 // passes the call on with next().
@@ -78,10 +81,16 @@ class Device {
   gd_status call_slot(const gd_call& call, gd_error& error);
   // The vendors' libraries it contracts with, a line each; "" if it knows of none. Opens them.
   std::string libraries();
-  // Host memory in and out; both wait.
+  // Host memory in and out, and waiting: for what was told to this thread's stream here.
   void copy_in(void* to, const void* from, size_t bytes, bool constant = false);
   void copy_out(void* to, const void* from, size_t bytes);
   void synchronize();
+  // That stream, with the pool of its memory: the default one, but for engine/streams.
+  struct Lane {
+    gd_stream* stream;
+    Pool* pool;
+  };
+  Lane lane() { return streams_used ? lane_here() : Lane{nullptr, &pool_}; }
 
   // Around this thread's calls, from push to pop, both of which it makes itself.
   void push(KernelWrapper* wrapper);
@@ -104,6 +113,7 @@ class Device {
   static inline constinit thread_local std::map<const Device*, std::vector<KernelWrapper*>>* here =
       nullptr;
   std::span<KernelWrapper* const> wrappers_here() const;
+  Lane lane_here();
   std::string name_, kind_;
   int index_;
   const gd_table* table_;

@@ -5,13 +5,14 @@
 
 namespace gradus {
 
-Buffer::Buffer(Device& d, size_t n) : device(&d), bytes(n), block(d.pool().allocate(n)) {
+Buffer::Buffer(Device& d, size_t n)
+    : device(&d), bytes(n), block(streams_used ? block_here(*this) : d.pool().allocate(n)) {
   d.announce_allocated(block.id, n);
 }
 
 Buffer::~Buffer() {
   device->announce_released(block.id, bytes);
-  device->pool().release(block);
+  uses ? end_uses(*this) : device->pool().release(block);
 }
 
 void Storage::announce_used() {
@@ -20,7 +21,9 @@ void Storage::announce_used() {
 
 void Storage::write(const char* op) {
   announce_used();
-  if (buffer_->use_count() > 1) {
+  const bool shared = buffer_->use_count() > 1;
+  if (streams_used) in_order(*buffer_, !shared);
+  if (shared) {
     Ref<Buffer> own = make_ref<Buffer>(device(), bytes());
     const auto n = int64_t(bytes()), step = int64_t(1);
     const gd_view from{buffer_->block.id, buffer_->block.data, GD_U8, 1, 0, &n, &step};

@@ -16,12 +16,23 @@ class Device;
 
 // Bytes of one allocation. Returns itself to its pool.
 struct Buffer : RefCounted {
-  Buffer(Device& device, size_t bytes);  // from device.pool(); throws Error(memory)
+  Buffer(Device& device, size_t bytes);  // from a pool of the device; throws Error(memory)
+  // Memory that somebody else owns and no pool counts (engine/streams/lent.cpp). `release` must not
+  // throw; it is called once, by the thread that drops the last handle, after all work on it: where
+  // the memory is not the host's, that thread waits for the device first.
+  Buffer(Device& device, void* data, size_t bytes, std::function<void()> release);
   ~Buffer();
+  const bool lent = false;
   Device* device;
   size_t bytes;
+  std::atomic<struct BufferUses*> uses{nullptr};  // null: the pool's, and the default stream's
   Pool::Block block;
 };
+// REQUIRED before work of this thread touches it, if streams_used: this thread's stream, or the
+// host, waits for the streams that use it (engine/streams).
+void in_order(Buffer& buffer, bool write);
+Pool::Block block_here(Buffer& buffer);  // for a new one, from the pool of this thread's stream
+void end_uses(Buffer& buffer);           // gives back what has `uses`
 
 class Storage : public RefCounted {
  public:

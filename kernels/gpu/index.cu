@@ -95,7 +95,7 @@ void gather(Run& run) {
   const Chosen chosen{in.sizes[axis], from.stride()};
   from.stand_still(out.sizes[axis]);
   const auto w = make_walk<3>(call, {from.view(), at.view(), to.view()});
-  Complaint* const c = run.device.complaint;
+  Complaint* const c = run.device.complaints.at(run.stream);
   switch (itemsize(DType(in.dtype))) {
     case 1:
       return each(run, w, kernel<gather_elements<Element<1>>>(), chosen, c);
@@ -129,7 +129,8 @@ void scatter_add(Run& run) {
   Run::Scratch scratch(run, 2 * Run::Scratch::whole(sizeof(Keyed) * size_t(count)));
   Keyed *a = scratch.take<Keyed>(count), *b = scratch.take<Keyed>(count);
   run.grid(Threads::apart, run.blocks_for(count, 256), 256, kernel<take_indices>(),
-           make_walk<1>(call, {at.view()}), lines, out.sizes[axis], a, run.device.complaint);
+           make_walk<1>(call, {at.view()}), lines, out.sizes[axis], a,
+           run.device.complaints.at(run.stream));
   const Keyed* sorted = sort_lines(run, a, b, count, length);
   if (count_of(out) == 0) return;
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace gradus::gpu {
 
@@ -63,21 +64,29 @@ void check(gd_device* device, Error e, const char* what) {
 
 using namespace gradus::gpu;
 
-void gd_device::wait() {
-  if (may_complain)
-    check(this,
-          GPU(MemcpyAsync)(complaint_on_host, complaint, sizeof(Complaint), GPU(MemcpyDeviceToHost),
-                           stream),
-          "a copy");
-  check(this, GPU(StreamSynchronize)(stream), "waiting");
-  if (!may_complain) return;
-  may_complain = false;
-  const Complaint c = *complaint_on_host;
-  if (c.code == kNothing) return;
-  check(this, GPU(MemsetAsync)(complaint, 0, sizeof(Complaint), stream), "a fill");
-  refuse(GD_INVALID, 0, "%s %s: index %lld is outside [0, %lld)", name,
-         c.slot == GD_GATHER ? "gather" : "scatter_add", static_cast<long long>(c.value),
-         static_cast<long long>(c.limit));
+Stream gd_device::new_stream() {
+  Stream s = nullptr;
+  void* p = nullptr;
+  check(this, GPU(StreamCreateWithFlags)(&s, GPU(StreamNonBlocking)), "a stream");
+  check(this, pinned_alloc(&p, sizeof(Complaint)), "an allocation of pinned memory");
+  complaints[s] = new (p) Complaint{};
+  return s;
+}
+
+void gd_device::wait(Stream on) {
+  check(this, GPU(StreamSynchronize)(on), "waiting");
+  look(on);
+}
+
+void gd_device::look(Stream at) {
+  for (const auto& [of, complaint] : complaints) {
+    if (__atomic_load_n(&complaint->code, __ATOMIC_ACQUIRE) == kNothing) continue;
+    const Complaint c = *complaint;
+    if (of == at) *complaint = {};
+    refuse(GD_INVALID, 0, "%s %s: index %lld is outside [0, %lld)", name,
+           c.slot == GD_GATHER ? "gather" : "scatter_add", static_cast<long long>(c.value),
+           static_cast<long long>(c.limit));
+  }
 }
 
 void gd_device::lose(const char* what, const char* error) {
@@ -123,6 +132,11 @@ void gd_device::upload(void* to, const void* from, size_t bytes, Stream on) {
 
 void gd_device::forget(Stream stream) {
   const std::lock_guard lock(mutex);
+  if (const auto c = complaints.find(stream); c != complaints.end()) {
+    (void)GPU(StreamSynchronize)(stream);
+    (void)pinned_free(c->second);
+    complaints.erase(c);
+  }
   const auto it = staging_.find(stream);
   if (it == staging_.end()) return;
   for (int k = 0; k < 2; ++k)

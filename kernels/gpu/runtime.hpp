@@ -42,9 +42,8 @@ struct gd_device {
   int wave = 32, units = 1;
   gradus::gpu::Options options;
   gradus::gpu::Stream stream = nullptr;
-  gradus::gpu::Complaint* complaint = nullptr;          // in the device's memory
-  gradus::gpu::Complaint* complaint_on_host = nullptr;  // pinned
-  bool may_complain = false;  // a kernel that can complain ran since the last look
+  // Of each stream; pinned: kernels write it, the host reads it after a wait. By `mutex`.
+  std::map<gradus::gpu::Stream, gradus::gpu::Complaint*> complaints;
   bool capturing = false;
   std::thread::id capturer;              // whose calls go into the graph
   std::condition_variable captured_all;  // others wait for its end
@@ -62,8 +61,13 @@ struct gd_device {
     return lock;
   }
 
-  // Waits for the stream and says what kernels complained about.
-  void wait();
+  // With the lock: waits for a stream and looks at it.
+  void wait(gradus::gpu::Stream on);
+  void wait() { wait(stream); }
+  // Refuses with what kernels complained about on a stream that was waited for; or on others, which
+  // it may have waited for: but their complaints stay until they are looked at themselves.
+  void look(gradus::gpu::Stream at);
+  gradus::gpu::Stream new_stream();
   void lose(const char* what, const char* error);
   void expect_there() const;  // refuses if it is lost
   // Copies from host memory, which may change as soon as this returns, in the order of `on`: pieces

@@ -157,13 +157,7 @@ gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error
     d->wave = p.wave;
     d->units = p.units;
     check(d.get(), GPU(SetDevice)(index), "choosing the device");
-    check(d.get(), GPU(StreamCreateWithFlags)(&d->stream, GPU(StreamNonBlocking)), "a stream");
-    void* p2 = nullptr;
-    check(d.get(), GPU(Malloc)(&p2, sizeof(Complaint)), "an allocation");
-    d->complaint = static_cast<Complaint*>(p2);
-    check(d.get(), pinned_alloc(&p2, sizeof(Complaint)), "an allocation of pinned memory");
-    d->complaint_on_host = static_cast<Complaint*>(p2);
-    check(d.get(), GPU(MemsetAsync)(d->complaint, 0, sizeof(Complaint), d->stream), "a fill");
+    d->stream = d->new_stream();
     // What the host says as a notice: the device works without.
     std::snprintf(error->text, sizeof error->text, "%s", named_libraries_lack(*d).c_str());
     *out = d.release();  // devices live for ever
@@ -188,7 +182,30 @@ void free_memory(gd_device* d, void* p) {
   (void)GPU(GetLastError)();
 }
 
+gd_status alloc_pinned(gd_device* d, size_t bytes, void** out, gd_error* error) {
+  return on(d, error, [&] {
+    check(d, pinned_alloc(out, bytes ? bytes : 1), "an allocation of pinned memory");
+  });
+}
+void free_pinned(gd_device* d, void* p) {
+  if (GPU(SetDevice)(d->index) != GPU(Success)) return;
+  (void)pinned_free(p);
+  (void)GPU(GetLastError)();
+}
+
 Stream stream_of(gd_device* d, gd_stream* s) { return s ? reinterpret_cast<Stream>(s) : d->stream; }
+
+// Other threads go on while this one waits, but for the default stream, which may be recorded.
+gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
+  if (!s) return on(d, error, [&] { d->wait(); });
+  return guarded(error, [&] {
+    d->expect_there();
+    check(d, GPU(SetDevice)(d->index), "choosing the device");
+    check(d, GPU(StreamSynchronize)(stream_of(d, s)), "waiting");
+    const auto lock = d->enter();
+    d->look(stream_of(d, s));
+  });
+}
 
 gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, size_t bytes,
                      int32_t way, gd_error* error) {
@@ -198,7 +215,9 @@ gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, siz
       check(d, GPU(SetDevice)(d->index), "choosing the device");
       d->upload(to, from, bytes, stream_of(d, s));
     });
-  return on(d, error, [&] {
+  const bool waits =
+      way != GD_ON_DEVICE && way != GD_PINNED_TO_DEVICE && way != GD_DEVICE_TO_PINNED;
+  const gd_status told = on(d, error, [&] {
     if (bytes == 0) return;
     const Stream stream = stream_of(d, s);
     if (way == GD_FROM_PEER) {
@@ -209,39 +228,25 @@ gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, siz
       (void)GPU(GetLastError)();
       check(d, GPU(MemcpyPeerAsync)(to, d->index, from, owner, bytes, stream), "a copy");
     } else {
-      const auto kind =
-          way == GD_DEVICE_TO_HOST ? GPU(MemcpyDeviceToHost) : GPU(MemcpyDeviceToDevice);
+      const auto kind = way == GD_ON_DEVICE          ? GPU(MemcpyDeviceToDevice)
+                        : way == GD_PINNED_TO_DEVICE ? GPU(MemcpyHostToDevice)
+                                                     : GPU(MemcpyDeviceToHost);
       check(d, GPU(MemcpyAsync)(to, from, bytes, kind, stream), "a copy");
     }
-    if (way == GD_ON_DEVICE) return;
-    if (s)
-      check(d, GPU(StreamSynchronize)(stream), "waiting");
-    else
-      d->wait();
+    if (waits && !s) d->wait();
   });
+  return told == GD_OK && waits && s && bytes > 0 ? stream_sync(d, s, error) : told;
 }
 
 // ---- streams and events
 
 gd_status stream_new(gd_device* d, gd_stream** out, gd_error* error) {
-  return on(d, error, [&] {
-    Stream s;
-    check(d, GPU(StreamCreateWithFlags)(&s, GPU(StreamNonBlocking)), "a stream");
-    *out = reinterpret_cast<gd_stream*>(s);
-  });
+  return on(d, error, [&] { *out = reinterpret_cast<gd_stream*>(d->new_stream()); });
 }
 void stream_del(gd_device* d, gd_stream* s) {
   if (!s || GPU(SetDevice)(d->index) != GPU(Success)) return;
   d->forget(stream_of(d, s));
   (void)GPU(StreamDestroy)(stream_of(d, s));
-}
-gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
-  return on(d, error, [&] {
-    if (s)
-      check(d, GPU(StreamSynchronize)(stream_of(d, s)), "waiting");
-    else
-      d->wait();
-  });
 }
 gd_status event_new(gd_device* d, gd_event** out, gd_error* error) {
   return on(d, error, [&] {
@@ -265,6 +270,13 @@ gd_status event_wait(gd_device* d, gd_stream* s, gd_event* e, gd_error* error) {
 }
 gd_status event_query(gd_device* d, gd_event* e, gd_error* error) {
   return on(d, error, [&] { check(d, GPU(EventQuery)(event_of(e)), "an event"); });
+}
+gd_status event_sync(gd_device* d, gd_event* e, gd_error* error) {
+  return guarded(error, [&] {
+    d->expect_there();
+    check(d, GPU(SetDevice)(d->index), "choosing the device");
+    check(d, GPU(EventSynchronize)(event_of(e)), "waiting for an event");
+  });
 }
 
 // ---- graphs
@@ -295,7 +307,6 @@ gd_status capture_end(gd_device* d, gd_stream* s, void** out, gd_error* error) {
 gd_status graph_launch(gd_device* d, gd_stream* s, void* graph, gd_error* error) {
   return on(d, error, [&] {
     check(d, GPU(GraphLaunch)(static_cast<Graph>(graph), stream_of(d, s)), "launching a graph");
-    d->may_complain = true;
     if (d->options.sync) d->wait();
   });
 }
@@ -312,8 +323,7 @@ gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
     Call call(*raw, d->name, gd_slot_name(Slot));
     Run run{*d, stream_of(d, s), call};
     Work(run);
-    if ((Slot == GD_GATHER || Slot == GD_SCATTER_ADD) && !d->capturing) d->may_complain = true;
-    if (d->options.sync && !d->capturing) d->wait();
+    if (d->options.sync && !d->capturing) d->wait(run.stream);
   });
 }
 
@@ -344,6 +354,8 @@ gd_table make_table() {
   t.alloc = alloc;
   t.free = free_memory;
   t.copy = copy_bytes;
+  t.alloc_pinned = alloc_pinned;
+  t.free_pinned = free_pinned;
   t.stream_new = stream_new;
   t.stream_del = stream_del;
   t.stream_sync = stream_sync;
@@ -352,6 +364,7 @@ gd_table make_table() {
   t.event_record = event_record;
   t.event_wait = event_wait;
   t.event_query = event_query;
+  t.event_sync = event_sync;
   t.capture_begin = capture_begin;
   t.capture_end = capture_end;
   t.graph_launch = graph_launch;

@@ -164,7 +164,7 @@ emuError_t emuFree(void* p) {
   return emuSuccess;
 }
 emuError_t emuMallocHost(void** p, size_t bytes) {
-  *p = std::malloc(bytes);
+  *p = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   return *p ? emuSuccess : said(emuErrorMemoryAllocation);
 }
 emuError_t emuFreeHost(void* p) {
