@@ -2,6 +2,9 @@
 // kernels follow each other fast.
 #include "kernels/cpu/threads.hpp"
 
+#include <new>
+#include <pthread.h>
+
 namespace gradus::cpu {
 
 namespace {
@@ -17,10 +20,39 @@ void pause() {
   std::this_thread::yield();
 #endif
 }
+// Those that have threads. Locked while a process forks, so that the child finds it whole.
+struct Started {
+  std::mutex mutex{};
+  std::vector<Pool*> pools{};
+};
+Started& started() {
+  static Started* s = new Started;
+  return *s;
+}
+void watch_forks() {
+  static const int once = ::pthread_atfork([] { started().mutex.lock(); },
+                                           [] { started().mutex.unlock(); }, &Pool::renew_all);
+  (void)once;
+}
 }  // namespace
+
+// Locks may be held by threads that are not here: what they guard is left as it is, not destroyed.
+void Pool::renew_all() {
+  for (Pool* p : started().pools) {
+    const int threads = p->threads_;
+    new (p) Pool(threads);
+  }
+  started().pools.clear();
+  started().mutex.unlock();
+}
 
 void Pool::start() {
   started_ = true;
+  watch_forks();
+  {
+    const std::lock_guard lock(started().mutex);
+    started().pools.push_back(this);
+  }
   try {
     for (int i = 1; i < threads_; ++i) workers_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
@@ -29,6 +61,10 @@ void Pool::start() {
 }
 
 Pool::~Pool() {
+  {
+    const std::lock_guard lock(started().mutex);
+    std::erase(started().pools, this);
+  }
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

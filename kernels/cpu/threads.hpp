@@ -1,8 +1,9 @@
 // A small thread pool: persistent workers, tasks cut by size beforehand by the caller. Which thread
 // runs a task never changes a result, so tasks are simply taken from a counter. The caller takes
 // part. Threads are made when work is first shared out: a program that never does so has none. A
-// call from inside a task, or while another thread uses the pool, runs inline: no deadlock. Knows
-// nothing of kernels. Built on std primitives only, so that TSan sees every hand-over.
+// call from inside a task, or while another thread uses the pool, runs inline: no deadlock. After
+// fork() the child has none of the threads, and its pool starts anew. Knows nothing of kernels.
+// Built on std primitives only, so that TSan sees every hand-over.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -24,6 +25,7 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   int threads() const { return threads_; }
+  static void renew_all();  // in the child of a fork()
   // Returns when task(context, i) has returned for every i in [0, tasks). Tasks must not throw.
   void run(int64_t tasks, Task task, void* context);
 

@@ -8,7 +8,9 @@
 
 #include <barrier>
 #include <functional>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -207,3 +209,24 @@ TEST_CASE("threads: nobody's code runs under a lock that another call needs") {
   call_listener = nullptr;
   CHECK(asked);
 }
+
+#if !defined(__SANITIZE_THREAD__)  // which lets no child make threads
+TEST_CASE("threads: the child of a fork has threads of its own") {
+  const auto work = [] {  // enough for all
+    const Tensor x = Tensor::full({1 << 20}, 2.0, DType::f64, open_device("cpu"));
+    return sum(x * x).item() == double(4 << 20);
+  };
+  CHECK(work());
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(60);  // in place of a child that waits for ever
+    ::_exit(work() && work() ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(work());
+}
+#endif
