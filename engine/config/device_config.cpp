@@ -205,28 +205,6 @@ bool is_known(const std::string& kind) {
                      [&](const KnownKind& k) { return k.kind == kind; });
 }
 
-// The device name that a whole number stands for: the N-th of the accelerators, which are the kinds
-// that score above the CPU, best first.
-std::string device_of_number(int64_t n) {
-  if (n < 0) return "cpu";
-  load_modules(module_kinds());
-  std::vector<KnownKind> kinds = known_kinds();
-  int cpu_score = 0;
-  for (const KnownKind& k : kinds)
-    if (k.kind == "cpu") cpu_score = k.score;
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const KnownKind& a, const KnownKind& b) { return a.score > b.score; });
-  std::string found;
-  for (const KnownKind& k : kinds) {
-    if (k.score <= cpu_score) continue;
-    if (n < k.devices) return join(k.kind, ":", n);
-    found += join(found.empty() ? "" : ", ", k.kind, ": ",
-                  k.devices > 0 ? join(k.devices, " found") : k.missing);
-  }
-  fail(ErrorKind::device, "", "no GPU number ", n, " here (",
-       found.empty() ? "no GPU module was found" : found, ")");
-}
-
 // Opens what the config names, or throws.
 Device& open_named(const DeviceConfig& config, std::string& notice) {
   const std::string options = open_options(config);
@@ -242,7 +220,8 @@ Device& open_named(const DeviceConfig& config, std::string& notice) {
     return open_best_device(options);
   }
   const bool numbered = whole_number(config.device, number);
-  const std::string name = numbered ? device_of_number(number) : config.device;
+  if (numbered && number >= 0) load_modules(module_kinds());
+  const std::string name = numbered ? device_of_number(number, known_kinds()) : config.device;
   const std::string kind = name.substr(0, name.find(':'));
   if (!is_known(kind)) {
     for (const LoadReport& r : reports)
@@ -254,6 +233,26 @@ Device& open_named(const DeviceConfig& config, std::string& notice) {
 }
 
 }  // namespace
+
+std::string device_of_number(int64_t n, std::vector<KnownKind> kinds) {
+  if (n < 0) return "cpu";
+  int cpu_score = 0;
+  for (const KnownKind& k : kinds)
+    if (k.kind == "cpu") cpu_score = k.score;
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const KnownKind& a, const KnownKind& b) { return a.score > b.score; });
+  std::string found;
+  int64_t left = n;
+  for (const KnownKind& k : kinds) {
+    if (k.score <= cpu_score) continue;
+    if (left < k.devices) return join(k.kind, ":", left);
+    left -= k.devices;
+    found += join(found.empty() ? "" : ", ", k.kind, ": ",
+                  k.devices > 0 ? join(k.devices, " found") : k.missing);
+  }
+  fail(ErrorKind::device, "", "no GPU number ", n, " here (",
+       found.empty() ? "no GPU module was found" : found, ")");
+}
 
 Spec device_object_spec() {
   return Spec::object("a device and how it is used")

@@ -12,6 +12,7 @@
 namespace gradus {
 
 class Device;
+struct KnownKind;
 
 struct DeviceConfig {
   enum class Fallback { unset, cpu, error };
@@ -69,6 +70,11 @@ DeviceConfig resolve_device_config(const DeviceSources& sources,
 DeviceConfig resolve_device_config(const std::string& option, const Json* experiment = nullptr,
                                    const std::string& experiment_file = "",
                                    std::vector<std::string>* warnings = nullptr);
+
+// The name that a whole number stands for: below zero the CPU, else the N-th device of those kinds
+// that score above the CPU, counted on from kind to kind, the best first (CUDA, then HIP; never the
+// emulator). Error(device) if there are fewer.
+std::string device_of_number(int64_t n, std::vector<KnownKind> kinds);
 
 struct OpenedDevice {
   Device* device;

@@ -264,6 +264,22 @@ TEST_CASE("device config: a missing device becomes the CPU with one line, or an 
         "\"fallback\": \"error\" to fail instead.");
 }
 
+TEST_CASE("device config: a number counts on from kind to kind, the best first") {
+  const auto kind = [](const char* name, int score, int devices) {
+    return KnownKind{name, "", "", score, devices, devices > 0 ? "" : "no driver"};
+  };
+  const std::vector<KnownKind> kinds{kind("emu", -10, 4), kind("hip", 200, 1), kind("cpu", 1, 1),
+                                     kind("cuda", 300, 2), kind("other", 100, 1)};
+  const char* const names[] = {"cuda:0", "cuda:1", "hip:0", "other:0"};
+  for (int n = 0; n < 4; ++n) CHECK(device_of_number(n, kinds) == names[n]);
+  CHECK(device_of_number(-1, kinds) == "cpu");
+  CHECK(error_text(ErrorKind::device, [&] { device_of_number(4, kinds); }) ==
+        "no GPU number 4 here (cuda: 2 found, hip: 1 found, other: 1 found)");
+  CHECK(error_text(ErrorKind::device, [&] {
+          device_of_number(1, {kind("cuda", 300, 0), kind("hip", 200, 1)});
+        }) == "no GPU number 1 here (cuda: no driver, hip: 1 found)");
+}
+
 TEST_CASE("device config: the memory limit reaches the pool") {
   Device& cpu =
       *open_configured(parse_device_config(R"({"device": "cpu", "memory_limit": "1TiB"})")).device;
