@@ -20,14 +20,17 @@ file(CONFIGURE OUTPUT changelog CONTENT "gradus (@PROJECT_VERSION@) unstable; ur
 execute_process(COMMAND gzip -9 -n -c ${CMAKE_CURRENT_BINARY_DIR}/changelog
   OUTPUT_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz)
 
-set(packages program dev)
+set(packages program library dev)
 set(program_is gradus math "autograd engine that shows its working")
+set(library_is libgradus1 libs "shared library of the gradus autograd engine")
 set(dev_is libgradus-dev libdevel "headers and libraries of the gradus autograd engine")
-if(TARGET gradus_shared)
-  list(APPEND packages library)
-  set(library_is libgradus1 libs "shared library of the gradus autograd engine")
-  set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libgradus1 (= ${PROJECT_VERSION}), zlib1g-dev")
-endif()
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS gradus)  # for its modules
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libgradus1 (= ${PROJECT_VERSION}), zlib1g-dev")
+# Who links it depends on the package; the loader's cache is told, as policy 8.1.1 wants it.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/shlibs "libgradus 1 libgradus1 (>= ${PROJECT_VERSION})\n")
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA
+  ${CMAKE_CURRENT_BINARY_DIR}/shlibs ${CMAKE_CURRENT_BINARY_DIR}/triggers)
 set(CPACK_COMPONENTS_ALL ${packages})
 foreach(component ${packages})
   list(GET ${component}_is 0 name)
@@ -37,9 +40,9 @@ foreach(component ${packages})
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME ${name})
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_SECTION ${section})
   set(CPACK_COMPONENT_${COMPONENT}_DESCRIPTION "${summary}
- gradus records tensor operations and differentiates them, to any order, on
- CPUs and on GPUs whose modules are opened at run time. Every derivative that
- it uses can be printed, checked and audited number by number.")
+gradus records tensor operations and differentiates them, to any order, on
+CPUs and on GPUs whose modules are opened at run time. Every derivative that
+it uses can be printed, checked and audited number by number.")
   set(documents ${CMAKE_INSTALL_DATADIR}/doc/${name})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSES/MIT.txt DESTINATION ${documents} COMPONENT ${component} RENAME copyright)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz DESTINATION ${documents} COMPONENT ${component})

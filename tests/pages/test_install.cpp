@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 namespace fs = std::filesystem;
 using gradus::test::TempFolder;
@@ -39,6 +41,8 @@ const std::string& installed() {
   static const Installation here;
   return here.prefix;
 }
+
+std::string c_door() { return installed() + "/lib/libgradus.so.1"; }
 
 // The block of README.md in this language that contains `text`, and its line that does.
 std::string readme_block(const std::string& language, const std::string& text) {
@@ -92,6 +96,30 @@ TEST_CASE("install: a program with a loop and an op of its own") {
             "&& ./spiral");
 }
 
+TEST_CASE("install: libgradus.so shows what symbols.txt lists, and nothing else") {
+  if (gradus::test::small_sizes()) return;
+  const auto lines = [](const std::string& text) {
+    std::istringstream in(text);
+    return std::set<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  const TempFolder app;
+  const auto shown = lines(shell(app.path(), "nm -D --defined-only " + c_door() +
+                                                 " | sed -n 's/^.* [^A] \\([^@]*\\).*/\\1/p'"));
+  const auto listed = lines(gradus::test::slurp(GRADUS_SOURCE_DIR "/bindings/package/symbols.txt"));
+  CHECK(listed.count("gradus_version") == 1);
+  for (const std::string& name : listed)
+    CHECK_MESSAGE(
+        shown.count(name) == 1, name,
+        " is gone, so programs linked with libgradus.so.1 no longer start: bring it back, "
+        "or count up SOVERSION");
+  for (const std::string& name : shown)
+    CHECK_MESSAGE(
+        listed.count(name) == 1, name,
+        " is new, and stays once released: bindings/package/README.md says how to list it");
+  CHECK(shell(app.path(), "readelf -d " + c_door()).find("soname: [libgradus.so.1]") !=
+        std::string::npos);
+}
+
 TEST_CASE(
     "install: the headers are those that gradus.hpp needs; the program finds its modules and knows "
     "its version") {
@@ -106,8 +134,11 @@ TEST_CASE(
   for (const auto& entry : fs::recursive_directory_iterator(include))
     if (entry.path().extension() == ".hpp") there.insert(entry.path());
   CHECK(there.size() > 50);
-  for (const std::string& header : there)
+  for (const std::string& header : there) {
     CHECK_MESSAGE(needed.find(header) != std::string::npos, header);
+    const std::string text = gradus::test::slurp(header);
+    CHECK_MESSAGE(text.find("License-Identifier: MIT") < 100, header);
+  }
 
   CHECK(shell(app.path(), installed() + "/bin/gradus --version") == "gradus " GRADUS_VERSION "\n");
   const std::string devices = shell(app.path(), installed() + "/bin/gradus devices");
