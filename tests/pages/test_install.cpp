@@ -1,10 +1,8 @@
 // The installed library as others use it: a staged installation that was moved, nothing of the
 // source or build folders in reach, and the lines that README.md prints.
-#include "gradus_paths.hpp"
-#include "tests/helpers/program_helpers.hpp"
+#include "tests/helpers/installation.hpp"
 #include "tests/helpers/sizes.hpp"
 #include "bindings/cpp/start.hpp"
-#include "tests/pages/pages.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,56 +13,16 @@
 #include <sstream>
 
 namespace fs = std::filesystem;
+using gradus::test::installed;
+using gradus::test::line_with;
+using gradus::test::promised;
+using gradus::test::readme_block;
+using gradus::test::shell;
 using gradus::test::TempFolder;
 
 namespace {
 
-// Runs a command in a folder; its output, or a failed check with what it said.
-std::string shell(const std::string& folder, const std::string& command) {
-  const std::string said = folder + "/.said";
-  const int status =
-      std::system(("cd '" + folder + "' && (" + command + ") >'" + said + "' 2>&1").c_str());
-  const std::string text = gradus::test::slurp(said);
-  CHECK_MESSAGE(status == 0, command, "\n", text);
-  return text;
-}
-
-// Installed to one place and moved to another, once for all tests of this file.
-struct Installation {
-  Installation() {
-    shell(folder.path(), "cmake --install '" GRADUS_BUILD_DIR "' --prefix first && mv first moved");
-  }
-  TempFolder folder;
-  const std::string prefix = folder / "moved";
-};
-const std::string& installed() {
-  static const Installation here;
-  return here.prefix;
-}
-
 std::string c_door() { return installed() + "/lib/libgradus.so.1"; }
-
-// The block of README.md in this language that contains `text`, and its line that does.
-std::string readme_block(const std::string& language, const std::string& text) {
-  for (const gradus::test::PageBlock& block : gradus::test::blocks_of("README.md"))
-    if (block.language == language && block.text.find(text) != std::string::npos) return block.text;
-  FAIL("README.md has no block of ", language, " with ", text);
-  return "";
-}
-std::string line_with(const std::string& block, const std::string& text) {
-  const size_t at = block.find(text), begin = block.rfind('\n', at) + 1;
-  return block.substr(begin, block.find('\n', at) - begin);
-}
-
-// What the comments behind puts() say that the example prints.
-std::string promised(const std::string& program) {
-  std::string lines;
-  for (size_t at = 0; (at = program.find("puts(", at)) != std::string::npos; ++at) {
-    const size_t comment = program.find("// ", at) + 3, end = program.find('\n', comment);
-    lines += program.substr(comment, end - comment) + "\n";
-  }
-  return lines;
-}
 
 }  // namespace
 
