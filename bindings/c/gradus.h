@@ -134,8 +134,8 @@ enum { GRADUS_MAX_DIMS = 64 };
 /* ---- tensors from memory and to memory. New tensors lie on the default device
  * (gradus_use_device). from_data copies numbers that lie row-major; lend copies nothing: the
  * tensor's elements are those of `data`, which must stay until release(user), and may be written
- * while no op reads them. strides NULL: row-major; strides and offset must stay within `bytes`. CPU
- * devices alone. */
+ * while no op reads them. release may be NULL. strides NULL: row-major; strides and offset must
+ * stay within `bytes`. CPU devices alone. */
 GRADUS_API gradus_status gradus_from_data(const void* data, int32_t dtype, const int64_t* shape,
                                           size_t ndim, gradus_tensor* out);
 GRADUS_API gradus_status gradus_lend(void* data, size_t bytes, int32_t dtype, const int64_t* shape,
@@ -174,8 +174,8 @@ GRADUS_API gradus_status gradus_numel(gradus_tensor t, int64_t* out);
 GRADUS_API gradus_status gradus_dtype(gradus_tensor t, int32_t* out);
 GRADUS_API gradus_status gradus_device(gradus_tensor t, int32_t* out); /* see devices */
 GRADUS_API gradus_status gradus_is_cuda(gradus_tensor t, int32_t* out);
-/* As a person reads it, into text, cut to capacity and terminated; *length is what it would take.
- */
+/* As a person reads it, into text, cut to capacity and terminated; *length, if length is not NULL,
+ * is what it would take. */
 GRADUS_API gradus_status gradus_text(gradus_tensor t, char* text, size_t capacity, size_t* length);
 
 /* ---- functions of tensors: the common ones, typed; recorded where a derivative can be asked for.
