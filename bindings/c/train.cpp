@@ -114,7 +114,9 @@ gradus_status gradus_optimizer_new(const char* config, gradus_tensors parameters
                                    gradus_optimizer* out) {
   return door("gradus_optimizer_new", [&] {
     need(out, "out");
-    const Json checked = check(optimizer_spec(), json_at(config, "optimizer"), "optimizer");
+    Json given = json_at(config, "optimizer");
+    if (given.is_string()) given = Json{{"name", given}};
+    const Json checked = check(optimizer_spec(), given, "optimizer");
     *out = new_handle(Kind::optimizer,
                       std::make_shared<Optimizer>(named_at(parameters), read_rule(checked),
                                                   checked["lr"].get<double>()));
