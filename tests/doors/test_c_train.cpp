@@ -250,4 +250,169 @@ TEST_CASE("c optimizers: by a bare word or by JSON; steps by hand") {
   refused_with(gradus_optimizer_new("sgd", wrong, none.out()), GRADUS_VALUE, "leaf");
 }
 
+TEST_CASE("c networks: layers from JSON, their parameters, state, and modes") {
+  const Balance balance;
+  const char* const layers = R"([{"linear": 3}, "relu", {"dropout": 0.5}, {"linear": 1}])";
+  const int64_t shape[2] = {1, 2};
+  Own net, twin, y, z, parameters, state;
+  ok(gradus_manual_seed(5));
+  ok(gradus_network_new(layers, shape, 2, GRADUS_F32, net.out()));
+  ok(gradus_manual_seed(6));
+  ok(gradus_network_new(layers, shape, 2, GRADUS_F32, twin.out()));
+  ok(gradus_network_parameters(net, parameters.out()));
+  const auto named = all_of(parameters);
+  REQUIRE(named.size() == 4);
+  CHECK(named[0].first == "layers.0.weight");
+  CHECK(named[0].second.shape == Shape64{3, 2});
+  CHECK(named[3].first == "layers.3.bias");
+  const Own wide = tensor({1, 2, 3, 4}, {2, 2});
+  Own x;
+  ok(gradus_cast(wide, GRADUS_F32, x.out()));
+  ok(gradus_network_train(net, 0));
+  ok(gradus_network_train(twin, 0));
+  ok(gradus_network_forward(net, x, y.out()));
+  CHECK(shape_of(y) == Shape64{2, 1});
+  // By hand: x W^T + b, what is above 0 of it, and again.
+  const auto weights = [&](const char* name) { return values(found(parameters, name)); };
+  const Doubles w = weights("layers.0.weight"), b = weights("layers.0.bias"),
+                v = weights("layers.3.weight"), c = weights("layers.3.bias");
+  Doubles wanted;
+  for (const auto& [p, q] : {std::pair{1.0, 2.0}, std::pair{3.0, 4.0}}) {
+    wanted.push_back(c[0]);
+    for (size_t i = 0; i < 3; ++i)
+      wanted.back() += v[i] * std::max(0.0, w[2 * i] * p + w[2 * i + 1] * q + b[i]);
+  }
+  CHECK(near(values(y), wanted, 1e-6));
+  // The state goes to the twin, whose dropout is then the only difference.
+  ok(gradus_network_forward(twin, x, z.out()));
+  CHECK_FALSE(bits(z) == bits(y));
+  ok(gradus_network_state(net, state.out()));
+  ok(gradus_network_load(twin, state));
+  ok(gradus_network_forward(twin, x, z.out()));
+  CHECK(bits(z) == bits(y));
+  ok(gradus_network_train(twin, 1));
+  bool dropped = false;
+  for (int i = 0; i < 8; ++i) {
+    ok(gradus_network_forward(twin, x, z.out()));
+    dropped |= !(bits(z) == bits(y));
+  }
+  CHECK(dropped);
+  // Its parameters are leaves that an optimiser may have.
+  const Own sgd = new_optimizer(R"({"name": "sgd", "lr": 1})", parameters);
+  Own loss;
+  ok(gradus_sum(y, nullptr, 0, 0, loss.out()));
+  const gradus_tensor root[1] = {loss};
+  ok(gradus_backward(root, nullptr, 1, 0));
+  ok(gradus_optimizer_step(sgd, -1, 0));
+  CHECK(near(weights("layers.3.bias"), {c[0] - 2}, 1e-6));
+  // All or nothing.
+  const auto before = all_of(parameters);
+  const Own part = list_of({{"layers.0.weight", x}});
+  refused_with(gradus_network_load(net, part), GRADUS_IO, "gradus_network_load: ");
+  CHECK(all_of(parameters) == before);
+  Own none;
+  const auto make = [&](const char* text, const int64_t* sizes) {
+    return gradus_network_new(text, sizes, 2, GRADUS_F32, none.out());
+  };
+  refused_with(make(R"([{"linaer": 3}])", shape), GRADUS_CONFIG, "did you mean \"linear\"?");
+  refused_with(make("[]", shape), GRADUS_CONFIG, "layers");
+  refused(make(nullptr, shape), GRADUS_NULL, "gradus_network_new: layers is NULL");
+  refused(make(layers, nullptr), GRADUS_NULL, "gradus_network_new: shape is NULL");
+  refused_with(gradus_network_forward(net, part, none.out()), GRADUS_HANDLE,
+               "x: expected the handle of a tensor, got that of a list of tensors");
+}
+
+TEST_CASE("c data: sets by their JSON, and the order of an epoch") {
+  const Balance balance;
+  Own data, again;
+  const char* const digits = R"({"name": "digits", "train": 20, "test": 10})";
+  ok(gradus_read_data(digits, data.out()));
+  const auto all = all_of(data);
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].first == "train_inputs");
+  CHECK(all[0].second.shape[0] == 20);
+  CHECK(all[1].first == "train_targets");
+  CHECK(all[1].second.shape == Shape64{20});
+  CHECK(all[1].second.dtype == GRADUS_I64);
+  CHECK(all[2].first == "test_inputs");
+  CHECK(all[3].second.shape == Shape64{10});
+  const Doubles pixels = values(found(data, "train_inputs"));
+  CHECK(*std::min_element(pixels.begin(), pixels.end()) == 0);
+  CHECK(*std::max_element(pixels.begin(), pixels.end()) <= 1);
+  ok(gradus_read_data(digits, again.out()));
+  CHECK(all_of(again) == all);
+  refused_with(gradus_read_data(R"({"name": "digitz"})", again.out()), GRADUS_CONFIG, "digits");
+  refused_with(gradus_read_data(R"({"idx": "/no/such"})", again.out()), GRADUS_IO, "/no/such");
+
+  std::vector<int64_t> order(100), same(100), other(100);
+  ok(gradus_epoch_order(100, 1, 0, order.data()));
+  ok(gradus_epoch_order(100, 1, 0, same.data()));
+  ok(gradus_epoch_order(100, 1, 1, other.data()));
+  CHECK(order == same);
+  CHECK(order != other);
+  CHECK(order == gradus::training::epoch_order(100, 1, 0));
+  std::sort(order.begin(), order.end());
+  for (int64_t i = 0; i < 100; ++i) CHECK(order[size_t(i)] == i);
+  ok(gradus_epoch_order(0, 1, 0, nullptr));
+  refused(gradus_epoch_order(3, 1, 0, nullptr), GRADUS_NULL, "gradus_epoch_order: order is NULL");
+  refused(gradus_epoch_order(-1, 1, 0, order.data()), GRADUS_VALUE,
+          "gradus_epoch_order: n is -1, epoch is 0; expected 0 or more");
+}
+
+TEST_CASE("c trainer: the losses and tensors of the C++ trainer, bit for bit") {
+  const Balance balance;
+  const char* const config = R"({
+    "experiment": "network", "data": {"name": "digits", "train": 50, "test": 20},
+    "model": {"layers": [{"linear": 16}, "relu", {"linear": 10}]}, "loss": "cross_entropy",
+    "optimizer": {"name": "adam", "lr": 1e-2}, "epochs": 2, "batch_size": 16, "seed": 3})";
+  using namespace gradus::training;
+  const Experiment experiment = read_experiment(
+      gradus::check(network_spec(), gradus::parse_json(config, "config"), "config"), "config");
+  const Dataset data = load_data(experiment.data);
+  Trainer wanted(experiment, data, gradus::open_device("cpu"));
+  struct Epoch {
+    double mean, loss, accuracy;
+    bool operator==(const Epoch&) const = default;
+  };
+  std::vector<Epoch> right, got;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    while (!wanted.epoch_done()) wanted.step();
+    const double mean = wanted.finish_epoch();
+    const Score score = wanted.test();
+    right.push_back({mean, score.loss, score.accuracy});
+  }
+  Own trainer, state;
+  ok(gradus_trainer_new(config, trainer.out()));
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    int32_t done = 0, steps = 0;
+    Epoch e{};
+    refused(gradus_trainer_finish_epoch(trainer, &e.mean), GRADUS_VALUE,
+            "gradus_trainer_finish_epoch: the epoch has batches left; call gradus_trainer_step()");
+    for (; !done; ++steps) ok(gradus_trainer_step(trainer, &done));
+    CHECK(steps == 4);
+    refused(gradus_trainer_step(trainer, &done), GRADUS_VALUE,
+            "gradus_trainer_step: the epoch is done; call gradus_trainer_finish_epoch()");
+    ok(gradus_trainer_finish_epoch(trainer, &e.mean));
+    ok(gradus_trainer_test(trainer, &e.loss, &e.accuracy));
+    got.push_back(e);
+  }
+  CHECK(got == right);
+  CHECK(got[1].mean < got[0].mean);
+  ok(gradus_trainer_state(trainer, state.out()));
+  const gradus::NamedTensors tensors = wanted.tensors();
+  size_t n = 0;
+  ok(gradus_tensors_count(state, &n));
+  REQUIRE(n == tensors.size());
+  for (const auto& [name, t] : tensors) {
+    std::string bytes(t.bytes(), 0);
+    t.copy_to_host(bytes.data());
+    CHECK_MESSAGE(bits(found(state, name.c_str())).bytes == bytes, name);
+  }
+  ok(gradus_trainer_test(trainer, nullptr, nullptr));
+  Own none;
+  refused_with(gradus_trainer_new(R"({"experiment": "network", "epoch": 1})", none.out()),
+               GRADUS_CONFIG, "epochs");
+  refused_with(gradus_trainer_new("{", none.out()), GRADUS_CONFIG, "config");
+}
+
 }  // namespace c_door
