@@ -1,5 +1,6 @@
 // Contraction by labels, by equation and by plan, with vjp and jvp as single calls.
 #include "bindings/c/door.hpp"
+#include "engine/forward.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/ops.hpp"
 #include "ops/transforms/func.hpp"
@@ -67,6 +68,13 @@ Contraction contraction_of(gradus_plan plan, const gradus_tensor* operands, size
   return {tensors_at(operands, n, "operands"), object_at<Plan>(Kind::plan, plan)};
 }
 
+// The single calls stand apart from the level of forward mode that the thread may have open, in a
+// jvp of the caller's, too: their operands have no tangents there, so their results have none.
+struct Apart {
+  Scoped<ForwardLevel*> level{forward_level, nullptr};
+  OutsideJvp outside{};
+};
+
 // The cotangents of all operands, or of one.
 void give_vjp(const Contraction& c, const Tensor& cotangent, int32_t operand,
               gradus_tensor* grads) {
@@ -80,6 +88,7 @@ void give_vjp(const Contraction& c, const Tensor& cotangent, int32_t operand,
     if (operand < 0 || size_t(operand) == k) asked.push_back(all.back());
   }
   array(grads, asked.size(), "grads");
+  const Apart apart;
   Tensors out;
   if (cotangent.defined()) {
     const EnableGrad on;
@@ -94,6 +103,7 @@ void give_vjp(const Contraction& c, const Tensor& cotangent, int32_t operand,
 }
 
 Tensor jvp_of(const Contraction& c, const gradus_tensor* tangents) {
+  const Apart apart;
   Tensors in, moved;
   for (size_t k = 0; k < c.operands.size(); ++k) {
     in.push_back(c.operands[k].detach());

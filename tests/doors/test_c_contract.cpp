@@ -255,6 +255,32 @@ TEST_CASE("c contract: it is recorded like any op; the single calls stand apart"
   CHECK(values(grad) == Doubles{0, 2, 0, 2});
 }
 
+TEST_CASE("c contract: the single calls stand apart from a level of forward mode") {
+  const Balance balance;
+  const Own x = tensor({1, 2, 3, 4}, {2, 2}), w = tensor({1, -1, 2, 0}, {2, 2}),
+            t = tensor({1, 0, 0, 1}, {2, 2});
+  const gradus_tensor in[2] = {x, w}, tangents[2] = {t, 0};
+  const int32_t left[2] = {8, 9}, right[2] = {9, 10}, out[2] = {8, 10};
+  const int32_t* const labels[2] = {left, right};
+  ok(gradus_forward_begin());
+  ok(gradus_set_tangent(x, t));
+  ok(gradus_set_tangent(w, t));
+  Own dy, grad, y, moved;
+  ok(gradus_contract_jvp(in, labels, 2, out, 2, GRADUS_SUM_PRODUCT, tangents, dy.out()));
+  CHECK(values(dy) == Doubles{1, -1, 2, 0});  // t w
+  ok(gradus_contract_vjp(in, labels, 2, out, 2, GRADUS_SUM_PRODUCT, w, 1, grad.out()));
+  CHECK(values(grad) == Doubles{7, -1, 10, -2});  // x^T w
+  for (const gradus_tensor result : {int64_t(dy), int64_t(grad)}) {
+    ok(gradus_tangent(result, moved.out()));
+    CHECK(moved == 0);
+  }
+  // The level goes on: what is recorded is pushed.
+  ok(gradus_contract(in, labels, 2, out, 2, GRADUS_SUM_PRODUCT, y.out()));
+  ok(gradus_tangent(y, moved.out()));
+  CHECK(values(moved) == Doubles{2, 1, 5, 4});  // t w + x t
+  ok(gradus_forward_end());
+}
+
 TEST_CASE("c contract: what is refused") {
   const Balance balance;
   const Own a = tensor({1, 2, 3, 4, 5, 6}, {2, 3});

@@ -257,6 +257,27 @@ TEST_CASE("c functions: one that was freed is refused when its graph is walked")
   CHECK(user.vjps == 0);
 }
 
+TEST_CASE("c functions: a jvp may call a contraction's jvp") {
+  const Balance balance;
+  CubeUser user;
+  gradus_function f = user.function("c_square");
+  user.forward = [](Handles in, gradus_tensor* out) { return gradus_mul(in[0], in[0], out); };
+  f.jvp = [](void*, size_t, Handles in, Handles, Handles t, gradus_tensor* result) {
+    const gradus_tensor both[2] = {in[0], in[0]}, tangents[2] = {t[0], t[0]};
+    const int32_t label[1] = {7};
+    const int32_t* const labels[2] = {label, label};
+    return gradus_contract_jvp(both, labels, 2, label, 1, GRADUS_SUM_PRODUCT, tangents, result);
+  };
+  const Own square = new_function(f), x = tensor({2, 3}, {2}), t = tensor({1, 10}, {2});
+  ok(gradus_forward_begin());
+  ok(gradus_set_tangent(x, t));
+  const Own y = applied(square, x);
+  Own dy;
+  ok(gradus_tangent(y, dy.out()));
+  CHECK(values(dy) == Doubles{4, 60});
+  ok(gradus_forward_end());
+}
+
 TEST_CASE("c functions: a callback may free its own function while it runs") {
   const Balance balance;
   CubeUser user;
