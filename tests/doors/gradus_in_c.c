@@ -1,4 +1,4 @@
-/* gradus.h from C: the example at its head, compiled as C99 and as C11 with all warnings as errors. */
+/* gradus.h from C: the example at its head, compiled as C99 and as C11, warnings being errors. */
 #include "bindings/c/gradus.h"
 
 #if __STDC_VERSION__ < 201112L
