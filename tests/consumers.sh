@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The programs of the front page, with gradus built as a part of somebody's project from its sources:
-# by add_subdirectory and by FetchContent, in a temporary folder. `./dev consumers` runs it; it builds
-# gradus twice, but for what ccache knows.
+# by add_subdirectory and by FetchContent, in a temporary folder. `./dev consumers` runs it.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 home=$(mktemp -d)
@@ -11,13 +10,13 @@ trap 'rm -rf "$home"' EXIT
 block() { awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^```$/ && on { exit } on' "$source/README.md"; }
 promised() { block "$1" | sed -n 's,.*puts(.*// ,,p'; }
 
-# by NAME LINES: a project that begins with these lines of CMake.
+# by NAME LINES: a project that begins with these lines of CMake, in the same folder as the one before
+# it, so what is compiled already is not compiled again.
 by() {
-  local folder=$home/$1 language
-  mkdir "$folder"
-  block cpp >"$folder/cpp.cpp"
-  block c >"$folder/c.c"
-  cat >"$folder/CMakeLists.txt" <<END
+  local language without=() part
+  block cpp >"$home/cpp.cpp"
+  block c >"$home/c.c"
+  cat >"$home/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(somebody C CXX)
 $2
@@ -26,20 +25,20 @@ target_link_libraries(cpp PRIVATE gradus::gradus)
 add_executable(c c.c)
 target_link_libraries(c PRIVATE gradus::c)
 END
-  local without=() part
   for part in LUA LIBEDIT CSV NPZ PNG CUDA HIP; do without+=("-DGRADUS_$part=OFF"); done
-  if ! { cmake -G Ninja -S "$folder" -B "$folder/built" "${without[@]}" &&
-         cmake --build "$folder/built" --target cpp c; } >"$folder/log" 2>&1; then
-    cat "$folder/log"
+  rm -f "$home"/built/c "$home"/built/cpp
+  if ! { cmake --fresh -G Ninja -S "$home" -B "$home/built" "${without[@]}" &&
+         cmake --build "$home/built" --target cpp c; } >"$home/log" 2>&1; then
+    cat "$home/log"
     return 1
   fi
   for language in cpp c; do
-    diff <(cd / && "$folder/built/$language") <(promised $language)
+    diff <(cd / && "$home/built/$language") <(promised $language)
     echo "consumers: $1: the program in $language prints what the front page says"
   done
 }
 
 by add_subdirectory "add_subdirectory($source gradus)"
 by FetchContent "include(FetchContent)
-FetchContent_Declare(gradus SOURCE_DIR $source)
+FetchContent_Declare(gradus SOURCE_DIR $source BINARY_DIR \${CMAKE_BINARY_DIR}/gradus)
 FetchContent_MakeAvailable(gradus)"
