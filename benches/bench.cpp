@@ -11,7 +11,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr int kRounds = 4;

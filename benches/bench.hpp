@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 struct Options {
   bool quick = false;        // a quarter of the time, for a first look

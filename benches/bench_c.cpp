@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr int kCalls = 1000;     // in a bunch

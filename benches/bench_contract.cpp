@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <type_traits>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr double kWork = 3e8;  // flops of a TCCG case, about

@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr double kFlops = 3e8;

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr int kCalls = 1000;         // in a bunch

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 constexpr int64_t kNumbers = 16;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 using Integers = std::vector<int64_t>;

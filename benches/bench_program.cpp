@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 void start(const char* const* argv) {

@@ -19,7 +19,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 // So small that the networks stay as they are: one that has learnt its batch by heart would spend

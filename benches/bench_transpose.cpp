@@ -8,7 +8,7 @@
 #include <numeric>
 #include <thread>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 using Sizes = std::vector<int64_t>;

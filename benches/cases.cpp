@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 const std::vector<Contraction>& tccg() {
   static const std::vector<Contraction> cases{

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 // TCCG (Springer and Bientinesi, arXiv 1607.00145; HPAC/tccg), written for row-major memory: the
 // strings are reversed. Extents of a, b, c, ... in f32 and in f64: the largest tensor has about 200

@@ -11,7 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <dlfcn.h>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 template <class F>

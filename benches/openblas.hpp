@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 // CBLAS, with its enums as the ints they are: row-major 101, as it stands 111, transposed 112.
 struct OpenBlas {

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 // Runs task(t) on every thread at once, `repeats` times; the best time from the common start to the

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 using Json = nlohmann::json;

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 
 // Targets against Debian's PyTorch (1.x, AVX2 kernels) and PyPI's (2.x, AVX-512 and MKL).
 struct TorchTargets {

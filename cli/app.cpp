@@ -26,7 +26,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <exception>
 #include <iosfwd>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // 0 done, 1 a defect of gradus, 2 wrong usage or config, 3 file, 4 device, 5 numeric failure or
 // memory limit, 130 interrupted.

@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // Runs a command with the options that were typed; gives its exit code.
 using Action = std::function<int(std::ostream& out, std::ostream& err)>;

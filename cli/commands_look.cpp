@@ -6,7 +6,7 @@
 #include "cli/look/replay.hpp"
 #include "cli/look/step.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 void declare_audit(CLI::App& app, Action& action) {
   const auto o = std::make_shared<AuditOptions>();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct ConfigOptions {
   enum class Action { show, schema, validate };

@@ -12,7 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // CLI11 would take 1e400 for inf and "5x" for out of range.
 inline std::string whole_number(const std::string& text) {

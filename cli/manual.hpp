@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // The page of the program ("") or of a command ("train", "config show"), as man reads it
 // (man-pages(7)). Error(config) for a command that is not there.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct TuneOptions {
   std::string config;            // file of an experiment

@@ -4,7 +4,7 @@
 
 #include <complex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct OpInfo;
 

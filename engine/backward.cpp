@@ -12,7 +12,7 @@
 #include <queue>
 #include <unordered_map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 thread_local const BatchScope* innermost = nullptr;

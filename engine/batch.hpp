@@ -7,7 +7,7 @@
 #pragma once
 #include "engine/graph.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // The vmap that a batched tensor belongs to, and the examples of all.
 struct BatchLevel {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 void give_tangent(const Tensor& x, const Tensor& t) {
   Autograd* const primal = &autograd_of(x);

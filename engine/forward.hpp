@@ -5,7 +5,7 @@
 
 #include <unordered_map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class ForwardLevel {
  public:

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 static std::atomic<uint64_t> sequence{1};
 uint64_t next_sequence() { return sequence; }

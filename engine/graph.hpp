@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <memory>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Where a cotangent goes: output `index` of node fn, or a leaf. Both null: nowhere.
 struct Edge {

@@ -3,7 +3,7 @@
 
 #include "engine/batch.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 void need_gradient(const Tensor& t, const char* op) {

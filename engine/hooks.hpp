@@ -12,7 +12,7 @@
 
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 using TensorHook = std::function<Tensor(const Tensor& grad)>;
 using TensorAndGradHook = std::function<Tensor(const Tensor& t, const Tensor& grad)>;

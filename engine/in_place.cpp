@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include <span>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // x := op(x, others...). The op must give one tensor of x's shape, and a dtype that casts to x's
 // without loss of kind. Error(autograd | shape | dtype), before anything is written.

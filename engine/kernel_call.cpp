@@ -1,6 +1,6 @@
 #include "engine/kernel_call.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
   Shape strides(sizes.size(), 0);

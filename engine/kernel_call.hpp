@@ -5,7 +5,7 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Strides that make t look like `sizes` (t broadcasts to it; checked by the caller).
 Shape broadcast_strides(const Tensor& t, const Shape& sizes);

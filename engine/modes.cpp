@@ -1,6 +1,6 @@
 #include "engine/modes.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Trace::Trace(std::string text) : text_(std::move(text)), innermost_(modes.trace, this) {}
 std::string trace_text() {

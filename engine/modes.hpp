@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Trace;
 class SavedTensorHooks;

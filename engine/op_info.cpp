@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 struct OpList {

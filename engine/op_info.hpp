@@ -8,7 +8,7 @@
 #include <deque>
 #include <functional>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class GradFn;
 class OpContext;

@@ -1,6 +1,6 @@
 #include "engine/random.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 void upload(const Tensor& state, uint64_t seed, uint64_t base) {

@@ -7,7 +7,7 @@
 
 #include <map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Generator {
  public:

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 int64_t numel_of(const Shape& sizes) {
   int64_t n = 1;

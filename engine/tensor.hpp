@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class GradFn;
 class Tensor;

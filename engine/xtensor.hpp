@@ -7,7 +7,7 @@
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xstrided_view.hpp>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // A view of t's elements; dtype must be T's and the device's memory must be the host's. Lives as
 // long as t's storage. Writing through it is a write into t: call prepare_write(t, ...) first.

@@ -7,7 +7,7 @@
 
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 void init() {
   static std::once_flag once;

@@ -3,7 +3,7 @@
 // before main().
 #pragma once
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Safe to call more than once. Devices are registered by the caller (register_table).
 void init();

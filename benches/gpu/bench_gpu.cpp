@@ -26,7 +26,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-namespace gradus::bench {
+namespace gradus::inline v1::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;

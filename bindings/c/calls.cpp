@@ -2,80 +2,54 @@
 // the op list, so an op added tomorrow needs no line here.
 #include "bindings/c/calls.hpp"
 #include "engine/in_place.hpp"
+#include "ops/check/rows.hpp"
 
 using namespace gradus;
 using namespace gradus::c;
 
 namespace {
 
-AttrValue value_of(const gradus_attr& a, const OpInfo& op, const AttrSpec& spec) {
-  using Type = AttrValue::Type;
-  const auto wrong = [&](const char* expected) {
-    fail(ErrorKind::value, op.name, spec.name, ": expected ", expected,
-         ", got an attribute of type ", a.type);
-  };
-  if (a.type == GRADUS_ATTR_NONE) {
-    if (!spec.optional) wrong("a value: it may not be left out");
-    return {};
+AttrValue value_of(const gradus_attr& a) {
+  switch (a.type) {
+    case GRADUS_ATTR_NONE:
+      return {};
+    case GRADUS_ATTR_INTEGER:
+      return a.integer;
+    case GRADUS_ATTR_NUMBER:
+      return a.number;
+    case GRADUS_ATTR_BOOLEAN:
+      return a.integer != 0;
+    case GRADUS_ATTR_INTEGERS:
+      return shape_at(a.integers, a.n_integers, "integers");
+    case GRADUS_ATTR_TEXT:
+      return &need(a.text, "text");
+    case GRADUS_ATTR_DTYPE:
+      return dtype_at(int32_t(a.integer));
+    default:
+      throw Refusal{GRADUS_VALUE,
+                    join("attrs: type ", a.type, " is none; expected GRADUS_ATTR_...")};
   }
-  const bool integer = a.type == GRADUS_ATTR_INTEGER;
-  switch (spec.type) {
-    case Type::integer:
-      if (integer) return a.integer;
-      wrong("GRADUS_ATTR_INTEGER");
-      break;
-    case Type::number:
-      if (integer) return double(a.integer);
-      if (a.type == GRADUS_ATTR_NUMBER) return a.number;
-      wrong("GRADUS_ATTR_NUMBER");
-      break;
-    case Type::boolean:
-      if (a.type == GRADUS_ATTR_BOOLEAN || integer) return a.integer != 0;
-      wrong("GRADUS_ATTR_BOOLEAN");
-      break;
-    case Type::integers: {
-      if (integer) return SmallVector<int64_t, 6>{a.integer};
-      if (a.type == GRADUS_ATTR_INTEGERS) return shape_at(a.integers, a.n_integers, "integers");
-      wrong("GRADUS_ATTR_INTEGERS");
-      break;
-    }
-    case Type::text:
-      if (a.type == GRADUS_ATTR_TEXT) return &need(a.text, "text");
-      wrong("GRADUS_ATTR_TEXT");
-      break;
-    case Type::dtype:
-      if (a.type == GRADUS_ATTR_DTYPE || integer) return dtype_at(int32_t(a.integer));
-      wrong("GRADUS_ATTR_DTYPE");
-      break;
-    case Type::none:
-      break;
-  }
-  return {};
 }
 
 // In the op's order; each struct of the caller's may be shorter or longer than ours.
-Attrs attrs_of(const OpInfo& op, const gradus_attr* given, size_t n) {
+Attrs attributes(const OpInfo& op, const gradus_attr* given, size_t n) {
   if (n > 64) throw Refusal{GRADUS_VALUE, join("attrs: ", n, " are more than 64")};
-  Attrs attrs = op.completed({});
+  rows::NamedAttrs named;
   const uint32_t step = n > 0 ? need(given, "attrs").struct_size : 0;
   for (size_t i = 0; i < n; ++i) {
     const auto* const at = reinterpret_cast<const char*>(given) + i * step;
     const gradus_attr a = struct_at(reinterpret_cast<const gradus_attr*>(at), "gradus_attr");
     if (a.struct_size != step || step % alignof(gradus_attr) != 0)
       throw Refusal{GRADUS_VALUE, "attrs: all must have the same struct_size, sizeof(gradus_attr)"};
-    const std::string name = &need(a.name, "attrs: name");
-    const int k = op.attr_index(name);
-    if (k < 0) {
-      std::vector<std::string> names;
-      for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);
-      fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", did_you_mean(name, names));
-    }
-    attrs[size_t(k)] = value_of(a, op, op.attrs[size_t(k)]);
+    named.emplace_back(&need(a.name, "attrs: name"), value_of(a));
   }
-  for (size_t k = 0; k < attrs.size(); ++k)
-    if (attrs[k].is_none() && !op.attrs[k].optional)
-      fail(ErrorKind::value, op.name, "needs its attribute \"", op.attrs[k].name, "\"");
-  return attrs;
+  return rows::attrs_of(op, named);
+}
+// A function of the caller's takes none beside its own.
+const Attrs& attributes_of(const Callee& callee, const gradus_attr* given, size_t n, Attrs& own) {
+  if (!callee.fixed.empty() && n > 0) fail(ErrorKind::value, callee.op.name, "has no attributes");
+  if (n == 0 && (!callee.fixed.empty() || callee.op.attrs.empty())) return callee.fixed;
+  return own = attributes(callee.op, given, n);
 }
 
 // The operands of a call: 0 for one that is left out.
@@ -156,12 +130,8 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
     operands_of(callee->op, operands, n_operands, in);
     array(outputs, capacity, "outputs");
     Attrs own;
-    const Attrs* all = &callee->fixed;
-    if (all->empty() && !callee->op.attrs.empty())
-      all = &(own = attrs_of(callee->op, attrs, n_attrs));
-    else if (n_attrs > 0)
-      fail(ErrorKind::value, callee->op.name, "has no attributes");
-    Outputs results = callee->op.call({in.data(), in.size()}, *all);
+    Outputs results =
+        callee->op.call({in.data(), in.size()}, attributes_of(*callee, attrs, n_attrs, own));
     if (n_outputs) *n_outputs = results.size();
     if (results.size() > capacity)
       throw Refusal{GRADUS_VALUE, join("room for ", capacity, " outputs, ", callee->op.name,
@@ -177,7 +147,8 @@ gradus_status gradus_call_in_place(gradus_op op, const gradus_tensor* operands, 
     SmallVector<Tensor, 3> in;
     operands_of(callee->op, operands, n_operands, in);
     if (in.empty()) throw Refusal{GRADUS_VALUE, "no operand to write to"};
+    Attrs own;
     in_place(callee->op, in[0], {in.data() + 1, in.size() - 1},
-             callee->fixed.empty() ? attrs_of(callee->op, attrs, n_attrs) : callee->fixed);
+             attributes_of(*callee, attrs, n_attrs, own));
   });
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "bindings/c/door.hpp"
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 struct Callee : Object {
   explicit Callee(const OpInfo& o) : op(o) {}

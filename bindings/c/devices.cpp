@@ -54,7 +54,7 @@ std::shared_ptr<EventObject> event_at(gradus_event e) {
 
 }  // namespace
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 int32_t number_of(Device& device) {
   if (device.kind() == "cpu") return GRADUS_CPU;

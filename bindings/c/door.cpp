@@ -41,7 +41,7 @@ Log& the_log() {
 
 }  // namespace
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 gradus_status report(const char* function) noexcept {
   try {

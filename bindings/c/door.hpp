@@ -13,7 +13,7 @@
 #include <mutex>
 #include <span>
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 // Makes the exception in flight the thread's last error; its status.
 gradus_status report(const char* function) noexcept;
@@ -100,7 +100,7 @@ class Written {
   gradus_tensor operator[](size_t i) const { return handles_[i]; }
 
  private:
-  SmallVector<gradus_tensor, 4> handles_;
+  std::vector<gradus_tensor> handles_;
 };
 
 // A handle that is lent to a callback.

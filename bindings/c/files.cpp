@@ -16,7 +16,7 @@ std::shared_ptr<TensorList> list_at(gradus_tensors list) {
 
 }  // namespace
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 NamedTensors TensorList::all() const {
   const std::lock_guard lock(mutex);

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-namespace gradus::c {
+namespace gradus::inline v1::c {
 
 enum class Kind : uint8_t {
   none,

@@ -20,6 +20,8 @@
 #include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
+#include "engine/streams/pinned.hpp"
+#include "engine/streams/stream.hpp"
 #include "ops/check/user.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/nn/attention.hpp"
@@ -35,7 +37,7 @@
 #include "ops/transforms/func.hpp"
 #include "ops/transforms/vmap.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace detail {
 // Before main(), and before later objects of a file that includes this are made.

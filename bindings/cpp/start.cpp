@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 const char* version() { return GRADUS_VERSION; }
 

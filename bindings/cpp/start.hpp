@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // The version of these headers; version() tells that of the library they are linked to.
 #define GRADUS_VERSION "0.1.0"

@@ -9,7 +9,7 @@
 // As in sanitizer/allocator_interface.h, which not every compiler brings; not all of them have it.
 extern "C" [[gnu::weak]] size_t __sanitizer_get_current_allocated_bytes();
 
-namespace gradus::heap {
+namespace gradus::inline v1::heap {
 size_t live() {
   return __sanitizer_get_current_allocated_bytes ? __sanitizer_get_current_allocated_bytes() : 0;
 }
@@ -41,7 +41,7 @@ void* __libc_memalign(size_t, size_t);
 void __libc_free(void*);
 }
 
-namespace gradus::heap {
+namespace gradus::inline v1::heap {
 
 constinit std::atomic<int64_t> total{0};
 

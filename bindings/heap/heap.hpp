@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gradus::heap {
+namespace gradus::inline v1::heap {
 
 // What is allocated now; the last few KiB of each thread may lack.
 #ifdef GRADUS_SANITIZED

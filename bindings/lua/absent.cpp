@@ -2,7 +2,7 @@
 // works.
 #include "bindings/lua/script.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 struct Script::State {
   nn::NamedTensors none{};

@@ -5,7 +5,7 @@
 #include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

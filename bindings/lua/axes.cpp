@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 bool is_axis(const OpInfo& op, const AttrSpec& spec) {
   if (spec.name == "dims" && (op.name == "tensordot" || op.name == "tile"))

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 using Json = nlohmann::json;
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "bindings/lua/script_state.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <map>
 #include <mutex>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

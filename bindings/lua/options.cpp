@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 Options::Options(lua_State* L, int index, const char* who, bool with_list)
     : L_(L), index_(index), who_(who), with_list_(with_list) {

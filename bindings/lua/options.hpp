@@ -2,7 +2,7 @@
 #pragma once
 #include "bindings/lua/state.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 // Each option is asked for by its name; finish() refuses what nobody asked for, so that a misspelt
 // one is never ignored. Errors are Error(value) of `who`.

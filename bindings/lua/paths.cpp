@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

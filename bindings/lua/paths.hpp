@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 enum class Access { read, write };
 

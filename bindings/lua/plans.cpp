@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

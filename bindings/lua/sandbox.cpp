@@ -8,7 +8,7 @@
 #include <iostream>
 #include <sys/stat.h>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 static int print_values(lua_State* L) {
   if (state_of(L).options.progress) state_of(L).options.progress(nullptr);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

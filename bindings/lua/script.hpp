@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 struct Limits {               // 0: none
   size_t memory = 0;          // bytes of the heap and of all devices, since its beginning

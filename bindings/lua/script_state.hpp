@@ -5,7 +5,7 @@
 #include <atomic>
 #include <map>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 struct Script::State : Types {
   ScriptOptions options;

@@ -19,11 +19,11 @@
 #include <new>
 #include <nlohmann/json_fwd.hpp>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 class Watch;
 }
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 // An error of Lua on its way through C++ code that called a Lua function: the error's value is kept
 // in the registry.

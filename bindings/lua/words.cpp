@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iterator>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 // For a name that `owner` ("tensor", "gradus", "gradus.nn") lacks: "; write x:totable()", or "".
 std::string word_for(std::string_view owner, std::string_view name);

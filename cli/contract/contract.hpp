@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 class Device;
 }
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // What the command line says; whatever is left out comes from the config, or is the default.
 struct ContractOptions {

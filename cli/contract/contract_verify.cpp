@@ -10,7 +10,7 @@
 #include <cmath>
 #include <random>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

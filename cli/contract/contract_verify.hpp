@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct Contraction {
   EinsumPlan plan;

@@ -5,7 +5,7 @@
 
 #include <iosfwd>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 std::string type_of(const TensorMeta& m);  // "f32[64,10]"
 std::string type_of(const Tensor& t);

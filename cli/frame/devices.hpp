@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct DevicesOptions {
   bool json = false;

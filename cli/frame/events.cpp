@@ -5,7 +5,7 @@
 #include <cmath>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 std::string line_of(const Event& e) {
   return e.dump(-1, ' ', false, Event::error_handler_t::replace);

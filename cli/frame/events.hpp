@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using Event = nlohmann::ordered_json;  // its keys in the order in which they were written
 

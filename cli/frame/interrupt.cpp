@@ -6,7 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 std::atomic<bool> came{false};

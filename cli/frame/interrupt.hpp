@@ -5,7 +5,7 @@
 #include <csignal>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 class InterruptScope {
  public:

@@ -15,7 +15,7 @@
 #include <editline/readline.h>
 #endif
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

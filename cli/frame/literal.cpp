@@ -10,7 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // Does a text begin as a literal, and not as the name of a file? By "[", or by being a number.
 bool is_literal(std::string_view text);

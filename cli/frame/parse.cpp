@@ -8,7 +8,7 @@
 #include <charconv>
 #include <sstream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

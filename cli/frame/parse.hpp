@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // "dim=[0,2]" and the like by the op's AttrSpecs, defaults filled in. Error(value) says what was
 // expected, or the nearest name.

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <ostream>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct StartEvent {
   std::string device, run_dir;

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

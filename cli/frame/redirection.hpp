@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // Error(config) that says what to type instead, if the equation ends as one that a shell has cut.
 void refuse_cut_equation(const std::string& equation);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 std::string percent(double share) {
   char text[40];

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using training::Score;
 std::string percent(double share);    // 0.9731 -> "97.31 %"

@@ -2,7 +2,7 @@
 
 #include "engine/base/text.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

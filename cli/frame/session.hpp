@@ -10,7 +10,7 @@
 #include <optional>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // What a device that is named and not there means. A command that judges a device takes no other in
 // its place, whatever the config's "fallback" says: a verdict on the CPU would say nothing of it.

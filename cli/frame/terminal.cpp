@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

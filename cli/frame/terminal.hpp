@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // The descriptor of the terminal behind std::cout or std::cerr, or -1.
 int terminal_of(const std::ostream& to);

@@ -24,7 +24,7 @@
 #include <set>
 #include <sstream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <iosfwd>
 #include <optional>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct AuditOptions : OneStepConfig {
   std::string against;  // a device; "" for none

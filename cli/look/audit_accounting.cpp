@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 int run_audit_accounting(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);

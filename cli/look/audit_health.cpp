@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 int run_audit_health(const AuditOptions& o, std::ostream& out, std::ostream& err) {
   const auto session = open_session(o, err);

@@ -4,7 +4,7 @@
 #pragma once
 #include "cli/look/audit.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // The exit codes; 5 of the accounting if something is wrong. Throw Error.
 int run_audit_explain(const AuditOptions& options, std::ostream& out, std::ostream& err);

@@ -12,7 +12,7 @@
 #include <optional>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // The step's graph, with its memory over time, its times and the machine's peaks. Runs it three
 // times: for its memory, to warm up the device, for its times; a script prints the first time

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using namespace audit;
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <iosfwd>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 class Debugger {
  public:

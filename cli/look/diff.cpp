@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <ostream>
 #include <sstream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <iosfwd>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct GraphOptions : OneStepConfig {
   std::string dot, json, svg, html;  // files; "-" is standard output; "" for none

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct OneStep {
   Tensors roots;                                       // the loss, or the value

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <iostream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 bool is_script(const std::string& file) { return file.ends_with(".lua"); }
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "cli/look/one_step.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 bool is_script(const std::string& file);  // by its ending, .lua
 

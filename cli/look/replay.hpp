@@ -7,7 +7,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct ReplayOptions {
   std::string file;

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <sstream>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

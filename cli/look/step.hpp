@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct StepOptions : OneStepConfig {
   std::string commands;  // a file of commands; "": standard input

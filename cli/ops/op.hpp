@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct OpOptions {
   std::string name;

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <numeric>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

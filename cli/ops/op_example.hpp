@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct OpExample {
   NamedTensors inputs, outputs;        // by the names of the operands; "y", or "y0", "y1", ...

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

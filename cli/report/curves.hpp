@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // A y that is not finite breaks the line, and is marked at the upper edge.
 struct Curve {

@@ -2,7 +2,7 @@
 
 #include <zlib.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

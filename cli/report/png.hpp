@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // rows x cols pixels, row-major, of 1 (0 black to 255 white) or 3 colours side by side.
 // REQUIRES pixels.size() == rows * cols * colours > 0.

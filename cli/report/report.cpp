@@ -18,7 +18,7 @@
 #include <sstream>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

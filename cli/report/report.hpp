@@ -10,7 +10,7 @@
 
 #include <iosfwd>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using namespace training;
 

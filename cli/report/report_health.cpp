@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

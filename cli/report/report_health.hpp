@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // HTML of the events "health" of metrics.jsonl (health.hpp), in their order; "" if there are none.
 // Throws nlohmann::json::exception for what is no such event.

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/report/report.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // A picture for each target, and the largest errors. "" without predictions.
 std::string numbers_section(const Dataset& data, const Predictions& test);

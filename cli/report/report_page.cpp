@@ -12,7 +12,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

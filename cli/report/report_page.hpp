@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/report/report.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct ReportEpoch {
   int64_t epoch = 0, step = 0, skipped = 0;

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using namespace training;
 

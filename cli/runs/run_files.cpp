@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace fs = std::filesystem;
 

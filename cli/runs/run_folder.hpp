@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // Bytes of metrics.jsonl that are read at once: some ten million lines.
 constexpr uint64_t kMaxMetrics = uint64_t(1) << 30;

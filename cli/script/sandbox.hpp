@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct Sandbox {
   bool unsafe = false;                       // there is none

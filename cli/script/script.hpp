@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct ScriptRun {
   std::vector<std::string> arguments;  // the file ("-": standard input), then the script's own

@@ -17,7 +17,7 @@
 #include <sstream>
 #include <sys/time.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

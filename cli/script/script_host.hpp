@@ -9,7 +9,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // Whatever trains says so on `err`. The device and `err` outlive the script. Error(config) for what
 // is no size of memory.

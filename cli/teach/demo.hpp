@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct DemoOptions {
   std::string device;

@@ -17,7 +17,7 @@
 #include <sstream>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct Lesson {
   std::string name;    // "chain_rule"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 // {"event": "health", "gradient_norm": ..., "parameters": [{"name", "value_norm", "norm", "rms",
 // "max", "mean", "zeros", "moved", "sign"}], "activations": [{"node", "op", "where", "zero",

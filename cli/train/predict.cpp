@@ -18,7 +18,7 @@
 #include <ostream>
 #include <unistd.h>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct PredictOptions {
   std::string run_dir;

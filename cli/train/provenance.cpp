@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

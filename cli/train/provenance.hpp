@@ -6,7 +6,7 @@
 #include "cli/runs/run_folder.hpp"
 #include "ops/train/trainer.hpp"
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using namespace training;
 

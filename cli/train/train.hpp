@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 struct TrainOptions {
   std::string config;            // file of an experiment "network"

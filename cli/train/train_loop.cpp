@@ -11,7 +11,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

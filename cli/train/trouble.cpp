@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 namespace {
 

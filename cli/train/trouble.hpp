@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace gradus::cli {
+namespace gradus::inline v1::cli {
 
 using namespace training;
 

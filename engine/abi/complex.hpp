@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/abi/hd.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class R>
 struct Complex {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 enum class DType : int32_t {
   f32 = GD_F32,

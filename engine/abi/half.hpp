@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace detail {
 GRADUS_HD inline uint32_t float_bits(float x) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct PhiloxWords {
   uint32_t w[4];

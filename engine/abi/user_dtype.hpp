@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct UserDType {
   std::string name;

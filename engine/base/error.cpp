@@ -5,7 +5,7 @@
 #include <charconv>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Error::Error(ErrorKind kind, std::string op, std::string message)
     : kind_(kind),

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 enum class ErrorKind {
   shape,

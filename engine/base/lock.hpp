@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Lock {
  public:

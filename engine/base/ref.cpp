@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

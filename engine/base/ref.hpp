@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // live_objects(): how many RefCounted objects exist now; back to its old value when all is freed.
 // They live on the heap, always.

@@ -2,7 +2,7 @@
 #pragma once
 #include <utility>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class T>
 class Scoped {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class T, size_t N>
 class SmallVector {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 // Bytes of the character that a text begins with; 0 if it is none.

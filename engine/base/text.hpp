@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // The text with its control characters (but those of `keep`) and bytes that are no UTF-8 written
 // as \x1b: what a name in a file says must not move a cursor, set a title or forge a line.

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <deque>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -31,7 +31,7 @@
 #include <map>
 #include <memory>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace wrap {
 class Replay;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 namespace {
 

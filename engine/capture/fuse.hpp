@@ -7,7 +7,7 @@
 #include <functional>
 #include <unordered_set>
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 // Does a buffer live longer than the step? (Then it is read or seen from outside.)
 using Outlives = std::function<bool(uint64_t buffer)>;

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdio>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 // Bytes that a view covers; axes of stride 0 are read from the same place.

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct LedgerLine {
   uint64_t calls = 0;

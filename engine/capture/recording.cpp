@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 namespace {
 RecordedView view_of(const gd_view& v) {

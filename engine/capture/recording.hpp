@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 struct RecordedView {
   uint64_t buffer = 0;  // 0: left out

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 namespace {
 constexpr size_t kAlign = 64;

@@ -3,7 +3,7 @@
 #include "engine/random.hpp"
 #include "engine/capture/recording.hpp"
 
-namespace gradus::wrap {
+namespace gradus::inline v1::wrap {
 
 // Memory for what dies inside of a step, and for kernels. Grows; a replay follows.
 struct Arena {

@@ -4,7 +4,7 @@
 #include "engine/base/error.hpp"
 #include "engine/streams/stream.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 bool Upload::offered(const Device& device) {
   const gd_table& t = device.table();

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 constexpr int kMaxFiles = 8;  // device JSONs that name one another

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Device;
 struct KnownKind;

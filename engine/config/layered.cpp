@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Layered::Step {
   std::string key;

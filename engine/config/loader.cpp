@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 constexpr std::string_view kPrefix = "gradus_", kSuffix = ".so";

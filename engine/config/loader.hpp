@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Opens a shared library by its path, for ever. Error(device) that says why it can't be.
 void* open_library(const std::string& path);

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 constexpr size_t kLongList = 16, kShownOfLong = 4;

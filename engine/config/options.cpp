@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 Spec make(Spec::Type type, std::string doc) {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Spec {
   enum class Type { boolean, integer, number, string, array, object, map, any_of, reference };

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Contractions that one measurement stands for: dtype, algebra, extents rounded up to powers of
 // two, and along which group of axes each operand's memory runs. As text:

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Device;
 class Storage;

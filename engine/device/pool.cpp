@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 thread_local const char* op_now = "";

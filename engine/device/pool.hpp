@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct PoolStats {
   size_t live = 0;    // bytes handed out now (rounded sizes)

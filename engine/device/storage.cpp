@@ -3,7 +3,7 @@
 #include "engine/device/device.hpp"
 #include "engine/base/error.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Buffer::Buffer(Device& d, size_t n)
     : device(&d), bytes(n), block(streams_used ? block_here(*this) : d.pool().allocate(n)) {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Device;
 

@@ -4,7 +4,7 @@
 
 #include <deque>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 std::deque<UserDType>& types() {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <zlib.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 constexpr size_t kChunk = size_t(1) << 18, kHead = size_t(1) << 16;

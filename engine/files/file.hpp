@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Sees the beginning of a file, 64 KiB if it has as much, and the file's size (UINT64_MAX if it
 // says none, as a pipe does) before the rest is read, and throws if it is not what was expected:

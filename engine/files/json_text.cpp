@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 constexpr size_t kMaxDepth = 100;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 using Json = nlohmann::json;
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // dtypes: bool, u1, i4, i8, f2, f4, f8, c8, c16 in either byte order. A file in Fortran order
 // becomes a view with reversed strides.

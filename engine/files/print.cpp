@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <set>
 #include <tuple>
 
-namespace gradus {
+namespace gradus::inline v1 {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);

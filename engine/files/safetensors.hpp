@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using Metadata = std::map<std::string, std::string>;

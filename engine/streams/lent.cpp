@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Buffer::Buffer(Device& d, void* data, size_t n, std::function<void()> release)
     : lent(true), device(&d), bytes(n), block{data, d.pool().allocate(0).id, 0} {

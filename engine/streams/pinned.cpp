@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

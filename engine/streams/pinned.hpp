@@ -5,7 +5,7 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // A tensor of the device "cpu", not initialised, in page-locked memory of that GPU's driver (kept
 // for the next one when it is dropped); where the device has none, an ordinary one.

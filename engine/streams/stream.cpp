@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class Event;
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <functional>
 #include <mutex>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct BufferUses {
   std::mutex mutex{};

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // Io of a scalar dtype T: one element at a time.
 template <class T>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <type_traits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int kMaxRank = 64;
 

@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "chain";

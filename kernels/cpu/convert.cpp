@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 template <class T>

@@ -8,7 +8,7 @@
 
 #include <initializer_list>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr int kOut = 0, kIn = 1;

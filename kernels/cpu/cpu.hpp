@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // The table of kind "cpu", score 1. Lives as long as the program; safe from any thread.
 //

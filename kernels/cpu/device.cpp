@@ -22,7 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr int kMaxThreads = 1024;

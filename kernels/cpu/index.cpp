@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 int64_t read_index(const char* p, int32_t dtype) {

@@ -12,7 +12,7 @@ extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_avx512();
 extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_neon64();
 #endif
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 const Isa* isas() {
 #if defined(__x86_64__)

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/cpu/runtime.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 struct Isa {
   const char* name;

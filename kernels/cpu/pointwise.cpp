@@ -11,7 +11,7 @@
 
 #include <cstdlib>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 const Block* find_block(const gd_device* d, int32_t op, int32_t dtype) {

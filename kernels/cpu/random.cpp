@@ -6,7 +6,7 @@
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 struct Law {

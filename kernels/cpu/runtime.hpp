@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // One statement on contiguous blocks: in[] as the slot lists them, n a multiple of kPad. Where
 // step[k] is 0 instead of 1, in[k] is one number for all elements, given kPad times.

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/cpu/runtime.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 gd_status slot_copy(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_fill(gd_device*, gd_stream*, const gd_call*, gd_error*);

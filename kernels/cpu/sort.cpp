@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 template <class Bits, class F>

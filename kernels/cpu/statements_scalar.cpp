@@ -4,7 +4,7 @@
 #include "kernels/cpu/blocks.hpp"
 #include "ops/def/words_scalar.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 struct Entry {

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/cpu/runtime.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 struct StatementShape {
   int arity = 0, params = 0;

@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // An output of this many bytes is streamed.
 inline constexpr int64_t kStreamed = int64_t(16) << 20;

@@ -5,7 +5,7 @@
 #include <new>
 #include <pthread.h>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 namespace {
 constexpr int kSpins = 2000;

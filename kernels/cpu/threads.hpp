@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 class Pool {
  public:

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int kMaxViews = 6;
 inline constexpr int64_t kBlock = 512;  // elements of one gathered block, a multiple of kPad

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 bool runs(const std::string& entry, const std::string& device) {

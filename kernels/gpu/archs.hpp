@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // "" if code for one of `built` runs on `device`, else what is said to people. `built` is the list
 // that the module was built from: "80-real,90-real,90-virtual" or "gfx90a,gfx1030"; `device` is the

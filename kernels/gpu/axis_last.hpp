@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/gpu/call.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 class AxisLast {
  public:

@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 void refuse(gd_status code, int32_t native, const char* format, ...) {
   Refusal r{code, native, {}};

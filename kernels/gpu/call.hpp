@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/abi/dtype.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 inline constexpr int kMaxViewRank = 64;
 

@@ -2,7 +2,7 @@
 #include "kernels/gpu/runtime.hpp"
 #include "kernels/gpu/walk.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 // Every cast goes through one of two wide types that hold all numbers of the source exactly.

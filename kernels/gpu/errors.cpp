@@ -2,7 +2,7 @@
 // the process fails alike.
 #include "kernels/gpu/errors.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 struct KnownError {

@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 struct ErrorMeaning {
   gd_status status;  // GD_INTERNAL for a number that is not known

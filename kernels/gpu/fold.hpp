@@ -11,7 +11,7 @@
 #include "kernels/gpu/values.hpp"
 #include "kernels/gpu/walk.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // ---- folds: Acc, what an element of storage type S is as one, and how two become one
 

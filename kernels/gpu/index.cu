@@ -4,7 +4,7 @@
 #include "kernels/gpu/axis_last.hpp"
 #include "kernels/gpu/order.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 // Index i of the walk's view v, or -1 after a complaint.

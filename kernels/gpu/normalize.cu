@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 constexpr const char* kNames[] = {"value", "given", "vjp"};

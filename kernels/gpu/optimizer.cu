@@ -9,7 +9,7 @@
 #include "kernels/gpu/walk.hpp"
 #include "ops/def/words_scalar.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 struct Rule {

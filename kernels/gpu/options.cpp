@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 Options parse_options(const char* json, const char* device) {
   Options o;

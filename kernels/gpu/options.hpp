@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 struct Options {
   bool sync = false;  // wait after each call, so that an error is said where it happened

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/gpu/walk.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 struct Keyed {
   int64_t key, place;  // place: where it stood in its line

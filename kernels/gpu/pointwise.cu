@@ -1,7 +1,7 @@
 // pointwise and pointwise_vjp: the checks, and the kernel of the statement; those of integers.
 #include "kernels/gpu/pointwise.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 Entry entry_i64(int32_t id) { return entry_for<int64_t>(id); }
 Entry entry_bool(int32_t id) { return entry_for<bool>(id); }

@@ -8,7 +8,7 @@
 #include "ops/def/statements.hpp"
 #include "ops/def/words_scalar.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 struct Params {
   double values[4];

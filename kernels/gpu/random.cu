@@ -3,7 +3,7 @@
 #include "engine/abi/philox.hpp"
 #include "kernels/gpu/walk.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 GPU_KERNEL draw(Walk<1> w, const int64_t* state, int64_t state_stride, uint64_t relative,

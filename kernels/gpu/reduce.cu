@@ -1,7 +1,7 @@
 // reduce: a line for each element of the output. Few long lines are folded in two stages.
 #include "kernels/gpu/fold.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};

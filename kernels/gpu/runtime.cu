@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 std::vector<Kernel>& kernels() {
   static std::vector<Kernel> all;  // filled while the module is loaded

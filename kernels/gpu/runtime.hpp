@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 class GemmLibrary;
 class TensorLibrary;
@@ -86,7 +86,7 @@ struct gd_device {
   std::map<gradus::gpu::Stream, Staging> staging_;  // by `mutex`
 };
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // A kernel of this module, and how often it was launched. With GRADUS_KERNEL_RUNS=FILE in the
 // environment a line for each, "RUNS NAME", is written there when the program ends.

@@ -8,7 +8,7 @@
 // by chunk, once for the totals and once for the elements.
 #include "kernels/gpu/fold.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 constexpr const char* kNames[] = {"sum", "prod", "max", "min"};

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 struct Job {

@@ -2,7 +2,7 @@
 #include "kernels/gpu/axis_last.hpp"
 #include "kernels/gpu/order.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 constexpr int64_t kLargest = 0x7fffffffffffffff;

@@ -20,7 +20,7 @@
 #define GRADUS_BUILD "unknown"
 #endif
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 gd_status fill_error(gd_error* error, gd_status code, int32_t native, const char* text) {

@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // The type that computes for a storage type: float for the 16-bit ones.
 template <class T>

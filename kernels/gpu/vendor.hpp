@@ -19,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 using Error = GPU(Error_t);
 using Stream = GPU(Stream_t);

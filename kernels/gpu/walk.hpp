@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // Division of 31-bit numbers by a multiplication: n / d = (hi(n * magic) + n) >> shift (Granlund
 // and Montgomery, "Division by invariant integers using multiplication", 1994).

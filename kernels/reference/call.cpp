@@ -6,7 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 Call::Call(const gd_call& raw, const char* slot) : raw_(raw), slot_(slot) {
   if (raw.struct_size < sizeof(gd_call))

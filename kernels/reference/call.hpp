@@ -7,7 +7,7 @@
 #include <exception>
 #include <new>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // Thrown by Call::refuse, caught by guarded().
 struct Refusal {

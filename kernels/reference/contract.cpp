@@ -14,7 +14,7 @@
 
 #include <limits>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};

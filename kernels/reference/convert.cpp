@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 template <class T>

@@ -7,7 +7,7 @@
 #pragma once
 #include "engine/abi/dtype.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // to[i] = cast(from[i]) over n packed elements.
 void convert(DType from_dtype, const void* from, DType to_dtype, void* to, int64_t n);

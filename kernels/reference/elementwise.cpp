@@ -3,7 +3,7 @@
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/user.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 namespace {
 

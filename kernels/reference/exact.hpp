@@ -5,7 +5,7 @@
 
 #include <ostream>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Integers modulo a prime P < 2^31; every number but 0 has an inverse.
 template <uint32_t P>

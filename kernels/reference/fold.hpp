@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 inline bool takes_maximum(int32_t op) { return op == GD_MAX || op == GD_ARGMAX; }
 inline bool orders(int32_t op) { return op >= GD_MAX && op <= GD_ARGMIN; }

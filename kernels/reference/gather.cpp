@@ -5,7 +5,7 @@
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/user.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 void expect_index(const Call& call, const Layout& index) {

@@ -1,7 +1,7 @@
 // Sizes, strides and the order of axes.
 #include "kernels/reference/layout.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 int64_t product(const Sizes& sizes, size_t from) {
   int64_t n = 1;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 using Sizes = std::vector<int64_t>;
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 // One operand of x's sizes, its normalised axes last; `absent` stands for one that is left out.

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 struct Sgd {

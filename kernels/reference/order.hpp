@@ -5,7 +5,7 @@
 #pragma once
 #include "engine/abi/dtype.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // Calls f(A{}) with the accumulator of a dtype: double, c128 or int64_t.
 template <class F>

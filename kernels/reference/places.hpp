@@ -4,7 +4,7 @@
 #include "kernels/reference/call.hpp"
 #include "kernels/reference/walk.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // The lines of an index view, checked against the size of the axis they choose from.
 class IndexLines {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 DType computing_dtype(DType t) { return is_half(t) ? DType::f32 : t; }

@@ -4,7 +4,7 @@
 #include "kernels/reference/call.hpp"
 #include "kernels/reference/walk.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 struct Operands {
   Layout a, b, out;

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};

@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // The table of device kind "reference"; it lives as long as the program.
 const gd_table* table();

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/reference/call.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 void copy(Call& call);            // elementwise.cpp
 void fill(Call& call);            // elementwise.cpp

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 // Does x stand before y? NaN is the largest number of all.

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 namespace {
 
 // The device has no state; its handle is the address of something.

@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 namespace {
 std::map<DType, UserKernels>& all() {

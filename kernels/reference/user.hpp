@@ -6,7 +6,7 @@
 #include "kernels/reference/products.hpp"
 #include "kernels/reference/statements/rows.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 struct UserKernels {
   // to = the type's number for `re`; `whole` has its integer value where re was rounded. Refuses.

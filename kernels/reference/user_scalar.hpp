@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <sstream>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace reference {
 

@@ -8,7 +8,7 @@
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xstrided_view.hpp>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // xtensor cannot adapt strides that repeat or leave out elements, and does not check how far they
 // reach. So the memory between the lowest and the highest element that the view touches is adapted

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 struct Walk::Elements {
   virtual ~Elements() = default;

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // Elements of a block; slots that need no whole line work block by block.
 inline constexpr int64_t kBlock = 256;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 int category(DType t) {

@@ -6,7 +6,7 @@
 #include "engine/tensor.hpp"
 #include "ops/def/statement.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 DType promote(DType a, DType b);
 DType result_dtype(std::span<const Tensor> operands);

@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Geometry {
   Shape sizes, strides;

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/graph.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 void register_pointwise();
 void register_pointwise_compositions();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 int64_t normal_axis(const char* op, int64_t dim, int64_t rank) {
   if (dim < -rank || dim >= rank)

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // A possibly negative axis as 0..rank-1; Error(index) otherwise.
 int64_t normal_axis(const char* op, int64_t dim, int64_t rank);

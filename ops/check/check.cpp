@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "engine/graph.hpp"
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 struct Outcome {
   double error = 0;      // worst relative error

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <functional>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Rows of the losses. Domains keep away from kinks: lattices where differences have them.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

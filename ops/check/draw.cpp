@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

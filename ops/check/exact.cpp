@@ -6,7 +6,7 @@
 #include "ops/ops.hpp"
 #include "ops/check/check.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 struct ExactResult {
   enum class Verdict {

@@ -1,7 +1,7 @@
 // Rows of what models are made of: contractions, indexing, softmax, random numbers.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 struct RecordOptions {
   std::string op;     // "" for all

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

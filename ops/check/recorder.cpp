@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 // One call of an op, and what to keep of it.
 struct Recorded {

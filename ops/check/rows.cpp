@@ -1,7 +1,7 @@
 // The list of rows, and attributes by name.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 using Ints = SmallVector<int64_t, 6>;
 

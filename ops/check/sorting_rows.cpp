@@ -1,7 +1,7 @@
 // Rows of the ops that order, scan and index.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

@@ -2,7 +2,7 @@
 // values are exact; sums are compared normwise, as their terms cancel.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

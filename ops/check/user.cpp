@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "ops/check/rows.hpp"
 #include "ops/pointwise/statement_reader.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Numbers between -2 and 2 for each operand, in a few shapes.
 rows::Row plain_row(int operands, unsigned dtypes);

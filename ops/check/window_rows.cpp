@@ -1,7 +1,7 @@
 // Rows of the window ops: sliding views, convolutions, pools.
 #include "ops/check/rows.hpp"
 
-namespace gradus::rows {
+namespace gradus::inline v1::rows {
 
 namespace {
 

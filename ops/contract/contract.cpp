@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

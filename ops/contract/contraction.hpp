@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Labels are any integers, one per axis. Labels of the output must occur in an
 // operand; a label in both operands but not in the output is summed, and so is one that only one

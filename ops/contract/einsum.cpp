@@ -18,7 +18,7 @@
 #include <memory>
 #include <unordered_map>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

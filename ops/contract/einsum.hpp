@@ -11,7 +11,7 @@
 #include "ops/contract/plan.hpp"
 #include "ops/contract/contraction.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor einsum(std::string_view equation, const Tensors& operands,
               Algebra algebra = Algebra::standard);

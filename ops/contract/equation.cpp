@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // A label is its letter's character code. The axes that an ellipsis stands for have labels too,
 // counted from the right, since ellipses broadcast as numpy's shapes do: kEllipsisLabel + 0 is the

@@ -8,7 +8,7 @@
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/views.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

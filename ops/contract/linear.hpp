@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // x (..., in), weight (out, in) or (in,), bias (out,) or undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

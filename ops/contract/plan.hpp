@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Positions in the shrinking list of operands: both are taken out, the result is appended
 // (opt_einsum's linear form).

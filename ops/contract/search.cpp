@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

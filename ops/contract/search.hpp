@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Network {
   std::vector<Labels> tensors;  // sorted, distinct

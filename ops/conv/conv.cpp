@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

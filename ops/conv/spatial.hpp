@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/shape.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 void register_conv_primitives();
 void register_convolutions();

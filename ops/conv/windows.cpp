@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

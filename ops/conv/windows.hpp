@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Axis dim becomes the number of windows, a new last axis their elements: y[i, .., j] = x[i * step
 // + j * dilation]. A view; windows may overlap.

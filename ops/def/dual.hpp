@@ -5,7 +5,7 @@
 #pragma once
 #include "ops/def/words_scalar.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class T> struct Dual {
   T v{}, d{};

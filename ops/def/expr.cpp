@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Expr::Node {
   enum class Kind { constant, symbol, apply } kind;

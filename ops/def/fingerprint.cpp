@@ -6,7 +6,7 @@
 #include <charconv>
 #include <deque>
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 namespace detail {
 

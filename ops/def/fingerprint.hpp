@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // Bits of `saves`: bit i is operand i, and this one is the value y.
 inline constexpr unsigned kSavesY = 8;

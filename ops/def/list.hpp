@@ -3,7 +3,7 @@
 // clang-format off
 #pragma once
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
     struct neg; struct add; struct sub; struct mul; struct div; struct reciprocal; struct square;
     struct sqrt; struct rsqrt; struct exp; struct expm1; struct log; struct log1p;

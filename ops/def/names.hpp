@@ -6,7 +6,7 @@
 #pragma once
 #include "ops/def/list.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // Words that are not statements of that name.
 struct min;

@@ -4,7 +4,7 @@
 #include "ops/def/expr.hpp"
 #include "ops/def/fingerprint.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 namespace detail {
 

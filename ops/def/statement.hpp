@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 enum Dtypes : unsigned {
   kReal = 1,     // f32 f64 (f16 and bf16 through f32)

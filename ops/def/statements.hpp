@@ -11,7 +11,7 @@
 #include "ops/def/statements_functions.hpp"
 #include "ops/def/statements_steps.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // One that other kernels may end with: it has no parameters and commutes with rounding.
 using Final = relu;

@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/def/statements_smooth.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // ---- arithmetic. On bool, + is "or" and * is "and".
 

@@ -5,7 +5,7 @@
 #include "ops/def/statement.hpp"
 #include "ops/def/statements_pieces.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // ---- powers and logarithms to other bases
 

@@ -5,7 +5,7 @@
 #include "ops/def/statement.hpp"
 #include "ops/def/statements_smooth.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 inline constexpr double kInf = __builtin_huge_val();
 

@@ -4,7 +4,7 @@
 #include "ops/def/names.hpp"
 #include "ops/def/statement.hpp"
 
-namespace gradus::def {
+namespace gradus::inline v1::def {
 
 // ---- helpers of the slopes
 

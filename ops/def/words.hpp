@@ -16,7 +16,7 @@
 #include "engine/abi/complex.hpp"
 #include "engine/abi/hd.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class T> struct Words;
 

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace detail::complex_words {
 

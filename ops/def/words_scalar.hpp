@@ -10,7 +10,7 @@
 #include <cmath>
 #include <stdint.h>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace detail {
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace gradus::detail::special {
+namespace gradus::inline v1::detail::special {
 
 constexpr double kPi = 3.141592653589793;
 

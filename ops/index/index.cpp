@@ -14,7 +14,7 @@
 
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

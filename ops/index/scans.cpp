@@ -14,7 +14,7 @@
 
 #include <limits>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "ops/index/sorting.hpp"
 #include "ops/shape/views.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

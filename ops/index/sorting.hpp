@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);  // stable
 Tensors sort(const Tensor& x, int64_t dim = -1, bool descending = false);    // stable

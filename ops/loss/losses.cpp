@@ -16,7 +16,7 @@
 #include <limits>
 #include <numeric>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -5,7 +5,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);

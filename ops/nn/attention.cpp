@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 MultiHeadAttention::MultiHeadAttention(int64_t dim, int64_t heads, bool causal, bool bias,
                                        DType dtype, Device& device)

@@ -5,7 +5,7 @@
 #pragma once
 #include "ops/nn/module.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 // Self-attention, (n, length, dim) -> the same. Parameters as in PyTorch: in_proj_weight (3 dim,
 // dim) holds query, key and value, uniform on +-sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio,

@@ -5,7 +5,7 @@
 #include "ops/shape/memory.hpp"
 #include "ops/random/sampling.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 Conv::Conv(ConvOptions options, DType dtype, Device& device) : options_(std::move(options)) {
   const ConvOptions& o = options_;

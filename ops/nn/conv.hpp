@@ -3,7 +3,7 @@
 #include "ops/nn/module.hpp"
 #include "ops/conv/windows.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 struct ConvOptions {
   int64_t axes = 2;  // spatial ones: 1 or 2

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 Tensor uniform_parameter(const Shape& size, int64_t fan_in, DType dtype, Device& device) {
   const double bound = 1 / std::sqrt(double(fan_in));

@@ -5,7 +5,7 @@
 #include "ops/nn/module.hpp"
 #include "ops/random/sampling.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 // A parameter, uniform on [-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's rule for weights and biases
 // (He et al., "Delving Deep into Rectifiers", ICCV 2015, with the gain that a = sqrt(5) gives).

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 const std::vector<std::string>& loss_names() {
   static const std::vector<std::string> names{

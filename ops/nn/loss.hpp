@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 // cross_entropy takes logits and nll logarithms of probabilities, for each sample or for each token
 // of a sequence; multi_margin wants the output of the class to be larger than the others by 1 (the

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 void Sequential::add(std::unique_ptr<Module> layer) {
   layer->set_place(join(path_, "[", layers_.size(), "]"));

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 

@@ -7,7 +7,7 @@
 #include "ops/random/sampling.hpp"
 #include "ops/reduce/norms.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 namespace {
 

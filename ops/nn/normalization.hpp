@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/nn/module.hpp"
 
-namespace gradus::nn {
+namespace gradus::inline v1::nn {
 
 // What the normalisation layers share: a scale and a shift, each undefined if the layer has none.
 class Affine : public Module {

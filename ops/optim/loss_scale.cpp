@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 LossScale::LossScale(const Rule& rule, Device& device)
     : rule_(rule), state_{rule.scale}, block_(2, device) {

@@ -11,7 +11,7 @@
 #include "ops/optim/step_block.hpp"
 #include "ops/nn/module.hpp"
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 class LossScale {
  public:

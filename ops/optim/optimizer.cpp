@@ -9,7 +9,7 @@
 #include <cmath>
 #include <set>
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 namespace {
 

@@ -20,7 +20,7 @@
 
 #include <variant>
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 struct Sgd {
   double momentum = 0, dampening = 0, weight_decay = 0;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 double Schedule::at(int64_t step) const {
   if (step < warmup_steps) return lr * double(step + 1) / double(warmup_steps);

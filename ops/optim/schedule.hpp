@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gradus::optim {
+namespace gradus::inline v1::optim {
 
 // With s the step from 0, w = warmup_steps, T = total_steps, f = final_factor, and n = s / unit
 // rounded down (unit 1 counts steps, the number of batches in an epoch counts epochs):

@@ -1,6 +1,6 @@
 #include "ops/optim/step_block.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 StepBlock::StepBlock(int64_t count, Device& device)
     : host_(size_t(count), 0.0), values_(Tensor::empty({count}, DType::f64, device)) {

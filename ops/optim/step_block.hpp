@@ -5,7 +5,7 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 class StepBlock {
  public:

@@ -3,7 +3,7 @@
 #include "ops/pointwise/pointwise_calls.hpp"
 #include "ops/pointwise/pointwise.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor neg(const Tensor& x) { return call<def::neg>({x}); }
 Tensor add(const Tensor& a, const Tensor& b) { return call<def::add>({a, b}); }

@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor neg(const Tensor& x);  // minus x
 Tensor add(const Tensor& a, const Tensor& b);  // sum of a and b

@@ -17,7 +17,7 @@
 #include <cmath>
 #include <deque>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

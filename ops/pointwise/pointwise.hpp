@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor gelu(const Tensor& x, const char* approximate = "none");  // "none" or "tanh"
 Tensor clamp(const Tensor& x, double min, double max);

@@ -3,7 +3,7 @@
 #include "ops/def/statements.hpp"
 #include "ops/base/registry.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Promotes the operands, then calls apply1.
 Tensor run_statement(const OpInfo& op, std::span<const Tensor> in, const Attrs& attrs);

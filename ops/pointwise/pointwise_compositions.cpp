@@ -4,7 +4,7 @@
 #include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor sgn(const Tensor& x) { return sign(x); }
 

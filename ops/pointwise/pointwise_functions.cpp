@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return call<def::where>({condition, a, b});

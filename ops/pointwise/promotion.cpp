@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct StatementReader {
   const OpInfo* op = nullptr;

@@ -4,7 +4,7 @@
 #include "ops/def/words.hpp"
 #include "ops/pointwise/pointwise.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 struct Traced {
   Tensor t;

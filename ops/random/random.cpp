@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor uniform(const Shape& size, double low = 0, double high = 1, DType dtype = DType::f32,
                Device& device = default_device());

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

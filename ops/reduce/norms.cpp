@@ -10,7 +10,7 @@
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/views.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

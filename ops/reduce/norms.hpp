@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // x with mean 0 and variance 1 over the axes `dims` (none: all), times weight, plus bias, which may
 // be undefined and broadcast to x. Also the mean and the biased variance that x had; they keep

@@ -13,7 +13,7 @@
 
 #include <cmath>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

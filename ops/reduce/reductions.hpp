@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor sum(const Tensor& x, const Ints& dims = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Ints& dims = {}, bool keepdim = false);

@@ -9,7 +9,7 @@
 #include "ops/shape/views.hpp"
 #include "ops/reduce/reductions.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "ops/shape/views.hpp"
 #include "ops/shape/creation.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor full(const Shape& size, double fill_value, DType dtype = DType::f32,
             Device& device = default_device());

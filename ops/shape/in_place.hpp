@@ -5,7 +5,7 @@
 #include "engine/in_place.hpp"
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // Attributes by position; what is left out takes its default.
 Tensor in_place(std::string_view op, const Tensor& x, const Tensors& others = {},

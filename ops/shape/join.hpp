@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor cat(const Tensors& xs, int64_t dim = 0);
 Tensor stack(const Tensors& xs, int64_t dim = 0);

@@ -14,7 +14,7 @@
 #include "ops/reduce/reductions.hpp"
 #include "ops/shape/views.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor cast(const Tensor& x, DType dtype);  // x itself if it has the dtype already
 Tensor contiguous(const Tensor& x);         // x itself if it is row-major

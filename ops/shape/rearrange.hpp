@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor roll(const Tensor& x, const Ints& shifts, const Ints& dims = {});  // no dims: flattened
 Tensor rot90(const Tensor& x, int64_t k = 1, const Ints& dims = {0, 1});

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

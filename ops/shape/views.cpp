@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 Tensor reshape(const Tensor& x, const Shape& shape);  // one -1 is inferred; copies if it must
 Tensor permute(const Tensor& x, const Ints& dims);

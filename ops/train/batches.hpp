@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // Hears how many samples are done, and of how many.
 using EachBatch = std::function<void(int64_t done, int64_t of)>;

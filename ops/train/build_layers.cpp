@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 // Images come in as one row of pixels; what works on rows and columns says how to get them.

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "ops/train/data/own.hpp"
 #include "engine/config/options.hpp"
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 struct DataConfig {
   std::string idx;                  // folder of IDX files; "" for a set of that name, or an own one

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

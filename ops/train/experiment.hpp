@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // Are training steps recorded and replayed? `automatic`: where they can be.
 enum class Capture { automatic, on, off };

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

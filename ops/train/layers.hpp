@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // One element of model.layers, or of a list inside it. Call gradus::init() first.
 const Spec& layer_spec();

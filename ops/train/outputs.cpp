@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 constexpr int64_t kAtOnce = 500;  // samples in one batch

@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // `see` gets the samples [first, first + n) and their outputs, a row for each; the network is left
 // in training mode.

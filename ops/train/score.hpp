@@ -1,7 +1,7 @@
 // How well a network does on a test set, in numbers.
 #pragma once
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // `loss` is what training makes small. Of classes there is the share of right answers; of numbers
 // their error in their own units, and how much of their spread is foreseen (R^2, 1: all of it;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <numeric>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <memory>
 #include <optional>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // Over the targets of a set that count, in evaluation mode, in batches of a fixed size.
 Score evaluate(nn::Sequential& network, const nn::Loss& loss, const Form& form, const Samples& set,

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 // Waits, at first awake: to be woken takes longer than many a step.

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 class Worker {
  public:

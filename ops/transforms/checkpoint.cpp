@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 namespace {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/graph.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 // f(inputs), recorded, but with nothing saved: the first saved tensor that backward asks for runs f
 // once more, with the same random numbers, and all of them are taken from that run. f must do the

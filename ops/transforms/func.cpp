@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace gradus::func {
+namespace gradus::inline v1::func {
 
 namespace {
 

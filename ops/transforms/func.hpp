@@ -10,7 +10,7 @@
 #include "ops/transforms/vmap.hpp"
 #include "engine/forward.hpp"
 
-namespace gradus::func {
+namespace gradus::inline v1::func {
 
 // Of a Jacobian: a row per backward walk, or a column per tangent. automatic: whichever are fewer.
 enum class Mode { automatic, forward, reverse };

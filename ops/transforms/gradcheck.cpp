@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace gradus::func {
+namespace gradus::inline v1::func {
 
 namespace {
 

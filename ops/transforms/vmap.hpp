@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/batch.hpp"
 
-namespace gradus::func {
+namespace gradus::inline v1::func {
 
 using Function = std::function<Tensors(const Tensors&)>;
 // The axis that is mapped; std::nullopt: the same tensor for every example.
@@ -19,7 +19,7 @@ Function vmap(Function f, MappedDims in_dims = {}, MappedDims out_dims = {},
 
 }  // namespace gradus::func
 
-namespace gradus {
+namespace gradus::inline v1 {
 // ---- batching rules, for OpInfo::batch; ops/transforms/vmap.cpp lists which op has which.
 // Operands broadcast: axes of size 1 are put behind the batch.
 Outputs batch_broadcasting(const BatchCall& call);

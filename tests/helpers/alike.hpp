@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 // Words, with what hugs a number cut off: "(2," is "(", "2", ",".
 inline std::vector<std::string> words(const std::string& text) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 inline bool have(const char* program) {
   const bool found =

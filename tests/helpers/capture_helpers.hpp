@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <functional>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 inline std::string why_not(const std::function<Tensors()>& step) {
   const Captured c = capture(default_device(), step);

@@ -3,7 +3,7 @@
 #include "ops/audit/step/graph_view.hpp"
 #include "tests/helpers/helpers.hpp"
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 // y = sum((w x)^2 + w x), with w x used twice.
 struct Small {

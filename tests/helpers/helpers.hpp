@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 inline Tensor f64(std::initializer_list<double> values, const Shape& sizes) {
   return Tensor::from(std::vector<double>(values), sizes);

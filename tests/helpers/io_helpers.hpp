@@ -9,7 +9,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 class TempFolder {
  public:

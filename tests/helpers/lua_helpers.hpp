@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 struct Lua {
   std::ostringstream out;

@@ -3,7 +3,7 @@
 #include "tests/helpers/helpers.hpp"
 #include "ops/nn/layers.hpp"
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 inline nn::Sequential small_network(DType dtype, Device& device = default_device()) {
   nn::Sequential net;

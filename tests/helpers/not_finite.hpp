@@ -2,7 +2,7 @@
 #pragma once
 #include <limits>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

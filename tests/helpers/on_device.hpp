@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 class OnDevice {
  public:

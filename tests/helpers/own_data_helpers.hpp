@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 // Uniform in [-1, 1), the i-th of a seed.
 inline double draw(uint64_t seed, uint64_t i) {

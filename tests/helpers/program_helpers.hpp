@@ -8,7 +8,7 @@
 #include <string>
 #include <sys/wait.h>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 struct ProgramRun {
   int code;

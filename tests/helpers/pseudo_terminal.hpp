@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 struct ScreenRun {
   int code;          // 128 + n for signal n

@@ -6,7 +6,7 @@
 
 #include <random>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 class RandomGraph {
  public:

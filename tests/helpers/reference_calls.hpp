@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 // A view and the memory under it. bool is kept in bytes.
 template <class T>

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdlib>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 // Set by ./dev for the suite under sanitizers.
 inline bool small_sizes() { return std::getenv("GRADUS_TEST_SIZE") != nullptr; }

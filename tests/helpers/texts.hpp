@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 struct Run {
   std::string out, err;

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 // ---- inside gradus::def a bare libm name names a struct.
-namespace gradus::def {
+namespace gradus::inline v1::def {
 template <class T>
 concept bare_exp = requires(T x) {
   exp(x) * x;

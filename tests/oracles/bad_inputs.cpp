@@ -1,7 +1,7 @@
 // Calls that must be refused, and the words that people must see.
 #include "tests/oracles/oracles.hpp"
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 using rows::Ints;
 

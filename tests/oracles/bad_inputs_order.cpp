@@ -2,7 +2,7 @@
 // must see.
 #include "tests/oracles/oracles.hpp"
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 using rows::Ints;
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 class Formula {
  public:

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 using Wide = std::complex<long double>;
 

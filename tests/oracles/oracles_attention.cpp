@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

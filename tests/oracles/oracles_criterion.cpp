@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

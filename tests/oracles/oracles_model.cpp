@@ -7,7 +7,7 @@
 #include <cctype>
 #include <cmath>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "tests/oracles/oracles.hpp"
 
-namespace gradus::testing::pointwise {
+namespace gradus::inline v1::testing::pointwise {
 
 using R = long double;
 constexpr R kPi = 3.14159265358979323846264338327950288L;

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

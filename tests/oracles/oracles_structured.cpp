@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::testing {
+namespace gradus::inline v1::testing {
 
 constexpr double kAnyNumber = 12345.678;  // in a table of limits: not checked
 

@@ -8,7 +8,7 @@
 #include <regex>
 #include <sstream>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 namespace {
 

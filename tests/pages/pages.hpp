@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 struct PageCommand {
   std::string place;  // "README.md:12", "gradus train --help"

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <regex>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 namespace fs = std::filesystem;
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace gradus::test {
+namespace gradus::inline v1::test {
 
 // What makes a training run short.
 constexpr const char* kSmaller = " --set epochs=1 --set data.train=128 --set data.test=64";

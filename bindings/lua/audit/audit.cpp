@@ -10,7 +10,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 Subject::Subject(lua_State* L, const char* who) {
   if (lua_isfunction(L, 1)) {

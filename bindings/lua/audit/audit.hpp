@@ -4,7 +4,7 @@
 #include "ops/audit/step/graph_view.hpp"
 #include "ops/audit/watch/watch.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 // A watch that scripts can ask while a function runs.
 class OpenWatch {

@@ -8,7 +8,7 @@
 #include "ops/audit/judge/paths.hpp"
 #include "ops/audit/judge/versions.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

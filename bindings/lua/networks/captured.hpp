@@ -3,7 +3,7 @@
 #pragma once
 #include "bindings/lua/state.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 struct Stepping {
   int list = 0;                         // in the registry: a table that takes the optimisers

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

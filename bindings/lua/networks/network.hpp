@@ -3,7 +3,7 @@
 #include "bindings/lua/state.hpp"
 #include "ops/nn/module.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 void push_network(lua_State* L, nn::Sequential network);
 // The network at an index, or null; layers that are shared live as long as somebody has them.

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

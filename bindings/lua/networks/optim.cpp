@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "ops/base/dtypes.hpp"
 #include "ops/ops.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "bindings/lua/options.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 // {dtype = "f64", requires_grad = true, device = "cuda:0"} at `index`, or nothing; 0: nowhere.
 struct Wanted {

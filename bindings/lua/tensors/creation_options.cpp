@@ -2,7 +2,7 @@
 
 #include "ops/ops.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 Wanted::Wanted(lua_State* L, int index, const char* what, bool with_list) {
   std::string name;

@@ -3,7 +3,7 @@
 #include "engine/graph.hpp"
 #include "ops/ops.hpp"
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace gradus::lua {
+namespace gradus::inline v1::lua {
 
 namespace {
 

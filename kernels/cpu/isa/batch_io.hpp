@@ -3,7 +3,7 @@
 #include "kernels/cpu/blocks.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 template <class T>
 struct BatchIo {

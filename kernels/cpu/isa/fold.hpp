@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int64_t kLanes = 32, kSpan = 1024;
 

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/cpu/call.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 const Block* block_f32(int32_t op);
 const Block* block_f64(int32_t op);

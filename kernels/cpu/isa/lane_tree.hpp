@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/tile.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // The sum of lanes kFirst, kFirst + kStep, ... of those below n; lane(l) gives one.
 template <int kFirst, int kStep, class B, class F>

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // Elements of a view of dtype `from` as T, whose dtype code is `to`. Buffers hold kMost elements.
 template <class T, int64_t kMost>

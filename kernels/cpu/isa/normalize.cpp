@@ -9,7 +9,7 @@
 
 #include <limits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "normalize";

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // One operand of a line: runs of it as T, side by side. One that is the same number all over the
 // line, or left out, is a single batch that does not move.

@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/lines.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int64_t kStrip = 64;  // lines side by side
 // kB: the bias, or the cotangent of y. mean and var have one element for each line.

@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/reduce_blocks.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "reduce";

@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lines.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int64_t kStrip = 128;
 enum { kIn, kOut };

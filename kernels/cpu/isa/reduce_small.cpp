@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lane_tree.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr int64_t kMost = 1 << 14;  // elements

@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lines.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "scan";

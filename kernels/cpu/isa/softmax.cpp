@@ -8,7 +8,7 @@
 
 #include <limits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "softmax";

@@ -2,7 +2,7 @@
 #include "kernels/cpu/isa/batch_io.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 const Block* block_f32(int32_t op) { return find_block<BatchIo<float>>(def::Statements{}, op); }
 

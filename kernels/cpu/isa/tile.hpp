@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // k is cut in blocks of so many; an element of out is, for each block upwards, one tile sum.
 template <class R>

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 #if defined(__AVX512BW__)

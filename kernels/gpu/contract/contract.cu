@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};

@@ -22,7 +22,7 @@
 #define GPU_THREADS_RESIDENT(n, blocks) __launch_bounds__(n, blocks)
 #endif
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 constexpr int kContractThreads = 256;
 

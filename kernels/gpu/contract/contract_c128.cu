@@ -1,7 +1,7 @@
 // Contractions of c128.
 #include "kernels/gpu/contract/contract_kernels.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 void contract_c128(const Run& run, const Elements& elements, const Contraction& c,
                    const Scales& scales) {

@@ -1,7 +1,7 @@
 // Contractions of f32, f16 and bf16.
 #include "kernels/gpu/contract/contract_kernels.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 void contract_f32(const Run& run, const Elements& elements, const Contraction& c,
                   const Scales& scales) {

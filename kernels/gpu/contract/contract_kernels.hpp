@@ -7,7 +7,7 @@
 #pragma once
 #include "kernels/gpu/contract/contract.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // ---- direct
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 bool by_matrices(int32_t way) { return way == GD_WAY_GEMM_LIBRARY; }

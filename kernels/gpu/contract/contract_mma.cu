@@ -1,7 +1,7 @@
 // Contractions of f16, bf16 and, where the device config allows it, of f32 on tensor cores.
 #include "kernels/gpu/contract/contract_mma.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 #if defined(__HIP_PLATFORM_AMD__)
 

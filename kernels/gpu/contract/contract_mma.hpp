@@ -7,7 +7,7 @@
 #include "kernels/gpu/contract/mma.hpp"
 
 #if !defined(__HIP_PLATFORM_AMD__)
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 struct alignas(16) Packet {
   uint32_t words[4];

@@ -1,7 +1,7 @@
 // Contractions over max-plus, min-plus and max-times.
 #include "kernels/gpu/contract/contract_kernels.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 void contract_tropical(const Run& run, const Elements& elements, const Contraction& c,
                        int32_t algebra) {

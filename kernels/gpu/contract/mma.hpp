@@ -18,7 +18,7 @@
 #include "kernels/gpu/vendor.hpp"
 
 #if !defined(__HIP_PLATFORM_AMD__)
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 enum class Mma { f16, bf16, tf32 };
 template <Mma M>

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <vector>
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 
 Place* now = nullptr;
 

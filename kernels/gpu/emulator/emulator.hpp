@@ -80,7 +80,7 @@ emuError_t emuGraphLaunch(emuGraphExec_t, emuStream_t);
 emuError_t emuGraphDestroy(emuGraph_t);
 emuError_t emuGraphExecDestroy(emuGraphExec_t);
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 
 // Where the running GPU thread stands.
 struct Place {

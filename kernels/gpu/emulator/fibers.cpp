@@ -18,7 +18,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 
 namespace {
 

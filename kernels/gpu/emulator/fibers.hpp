@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 
 class Fiber {
  public:

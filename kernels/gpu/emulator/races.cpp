@@ -9,7 +9,7 @@
 #include <memory>
 #include <unordered_map>
 
-namespace gradus::emu::races {
+namespace gradus::inline v1::emu::races {
 
 bool watching = [] {
   const char* const v = std::getenv("GRADUS_EMU_RACES");

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gradus::emu::races {
+namespace gradus::inline v1::emu::races {
 
 extern bool watching;  // from the environment at first: GRADUS_EMU_RACES=1
 

@@ -93,7 +93,7 @@ emuError_t finish(Queue& queue, uint64_t count = UINT64_MAX) {
 
 }  // namespace
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 int current_device() { return device; }
 
 emuError_t launch(bool together, unsigned blocks, unsigned threads, emuStream_t stream,

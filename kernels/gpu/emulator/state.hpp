@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/gpu/emulator/emulator.hpp"
 
-namespace gradus::emu {
+namespace gradus::inline v1::emu {
 
 int current_device();
 // Ends the launch that runs with an error, which the text and where the thread stands make up.

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gradus::gpu::cublaslt {
+namespace gradus::inline v1::gpu::cublaslt {
 
 enum : int { kCompute32F = 68, kCompute64F = 70, kCompute32FFastTF32 = 77 };
 enum : int { kOpN = 0, kOpT = 1, kOpC = 2 };

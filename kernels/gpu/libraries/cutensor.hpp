@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace gradus::gpu::cutensor {
+namespace gradus::inline v1::gpu::cutensor {
 
 enum Operator : int { kIdentity = 1, kConj = 9 };
 enum : int { kAlgorithmDefault = -1, kJitNone = 0, kWorkspaceDefault = 2 };

@@ -1,7 +1,7 @@
 // cuBLASLt, called.
 #include "kernels/gpu/libraries/gemm_library.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 using namespace cublaslt;

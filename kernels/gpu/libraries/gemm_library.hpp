@@ -4,7 +4,7 @@
 #include "kernels/gpu/libraries/cublaslt.hpp"
 #include "kernels/gpu/libraries/library.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // out = alpha op(a) op(b) + beta out + bias for each of a batch, all stored column by column.
 struct MatrixProduct {

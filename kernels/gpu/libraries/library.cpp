@@ -9,7 +9,7 @@
 #include <sstream>
 #include <unistd.h>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 std::vector<std::string> matches(const std::string& pattern) {

@@ -11,7 +11,7 @@
 
 struct gd_device;
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // Where a library is looked for.
 struct LibrarySearch {

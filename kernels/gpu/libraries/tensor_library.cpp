@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 namespace {
 
 using namespace cutensor;

@@ -4,7 +4,7 @@
 #include "kernels/gpu/libraries/cutensor.hpp"
 #include "kernels/gpu/libraries/library.hpp"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // out = alpha SUM a b + beta out. An axis stands by its number in `extents`.
 struct TensorContraction {

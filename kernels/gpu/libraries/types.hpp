@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
-namespace gradus::gpu {
+namespace gradus::inline v1::gpu {
 
 // cudaDataType_t.
 enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kC32F = 4, kC64F = 5, kR16BF = 14 };

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 template <class S, class T>
 constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic&& is_complex_v<T>;

@@ -5,7 +5,7 @@
 #include "engine/abi/dtype.hpp"
 #include "ops/def/statement.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 // Statement `id` read by one number type.
 struct Row {

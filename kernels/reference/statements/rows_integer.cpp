@@ -1,7 +1,7 @@
 // The statements read by integers and bool, and what they are called.
 #include "kernels/reference/statements/row_of.hpp"
 
-namespace gradus::reference {
+namespace gradus::inline v1::reference {
 
 Row integer_row(int32_t id, DType computing) {
   switch (computing) {

@@ -13,7 +13,7 @@
 #include <limits>
 #include <random>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

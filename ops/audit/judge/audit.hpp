@@ -18,7 +18,7 @@
 
 #include <functional>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 class Stepper;
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

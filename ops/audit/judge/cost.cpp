@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

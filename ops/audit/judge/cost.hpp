@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/audit/step/graph_view.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Multiplies square matrices and copies memory on this device, with its threads; the fastest of
 // several runs. Takes about 0.2 s, and 128 MiB or, on a GPU, several times that.

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 std::string operand_label(const OpInfo& op, size_t k) {
   if (op.operands.empty()) return join("operand ", k);

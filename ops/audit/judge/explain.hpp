@@ -4,7 +4,7 @@
 #include "ops/audit/step/stepper.hpp"
 #include "ops/audit/watch/watch.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // "a"; of a list, "tensors[1]".
 std::string operand_label(const OpInfo& op, size_t k);

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

@@ -20,7 +20,7 @@
 #pragma once
 #include "ops/audit/step/graph_view.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 inline constexpr double kVanishing = 1e-4, kExploding = 100, kLeap = 0.5, kStill = 6e-8;
 inline constexpr double kFlat = 0.05, kSaturated = 0.9, kDead = 0.5;

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

@@ -12,7 +12,7 @@
 #pragma once
 #include "ops/audit/step/stepper.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct GradientPath {
   struct Hop {

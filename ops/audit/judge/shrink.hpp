@@ -7,7 +7,7 @@
 
 #include <functional>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct Fails {
   std::function<bool(const RecordedStep&)> shows;

@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

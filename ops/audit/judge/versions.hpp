@@ -10,7 +10,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Something that a node saved, and that a write left behind.
 struct StaleCopy {

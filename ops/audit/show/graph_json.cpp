@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

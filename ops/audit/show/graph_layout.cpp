@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

@@ -5,7 +5,7 @@
 #pragma once
 #include "ops/audit/step/graph_view.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct Box {
   Source what;                                 // node, leaf or constant

@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/audit/show/graph_layout.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 std::string escaped(const std::string& text);  // for HTML and SVG; control characters become "?"
 const char* kind_of(const Source& source);     // "node", "leaf", "constant"

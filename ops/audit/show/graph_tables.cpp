@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <functional>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

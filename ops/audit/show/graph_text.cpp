@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

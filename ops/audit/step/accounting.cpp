@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #pragma once
 #include "ops/audit/step/stepper.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct Imbalance {
   std::string check;  // of the list above; "walk": a node failed; "hook": see `bad`

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

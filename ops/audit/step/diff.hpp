@@ -4,7 +4,7 @@
 #pragma once
 #include "ops/audit/step/trace.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Two tensors of one shape, element by element; of complex ones, part by part. Two NaNs are equal.
 struct Numbers {

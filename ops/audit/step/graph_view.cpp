@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Time in the kernels of ops.
 class GraphRecorder::Clock : public KernelWrapper {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Where an operand comes from.
 struct Source {

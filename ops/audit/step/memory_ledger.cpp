@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // ---- over time
 

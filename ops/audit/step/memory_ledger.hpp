@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // Watches a device's memory from its making on: first the forward pass, then run_backward(). The
 // step must run in this thread, and its graph must not be held by anybody else: what that keeps

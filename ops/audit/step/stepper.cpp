@@ -13,7 +13,7 @@
 #include <set>
 #include <unordered_set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 double norm_of(const Tensor& t) {
   const TensorStats s = stats_of(t);

@@ -11,7 +11,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 // One node's turn.
 struct Turn {

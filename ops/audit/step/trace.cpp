@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "ops/audit/step/graph_view.hpp"
 #include "ops/audit/watch/watch.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct RecordedOutput {
   Shape sizes;

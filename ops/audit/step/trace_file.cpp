@@ -26,7 +26,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

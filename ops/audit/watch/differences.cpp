@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 constexpr int kLevels = 4;

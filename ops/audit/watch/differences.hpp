@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 using Parts = std::vector<double>;  // real numbers; a complex one is two
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 Parts parts_of(const Tensor& t) {
   if (!is_complex(t.dtype())) return cast(t.detach(), DType::f64).to_vector<double>();

@@ -4,7 +4,7 @@
 #include "ops/audit/watch/differences.hpp"
 #include "ops/audit/watch/watch.hpp"
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 Parts parts_of(const Tensor& t);  // row-major; real part, imaginary part, ... of a complex one
 Tensor of_parts(const Parts& parts, const Shape& sizes, DType dtype, Device& device);

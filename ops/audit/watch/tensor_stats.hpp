@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct TensorStats {
   int64_t count = 0, zeros = 0, nans = 0, infs = 0;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 namespace {
 

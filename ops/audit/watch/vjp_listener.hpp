@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 class VjpListener {
  public:

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct VjpText {
   // "dy/dx = y * (1 - y)" for each operand of a statement. Else a formula for each operand's

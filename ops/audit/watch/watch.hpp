@@ -8,7 +8,7 @@
 #include <deque>
 #include <unordered_map>
 
-namespace gradus::audit {
+namespace gradus::inline v1::audit {
 
 struct Call {
   const OpInfo* op;

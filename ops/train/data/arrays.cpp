@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

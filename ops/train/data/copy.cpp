@@ -4,7 +4,7 @@
 #include "engine/base/error.hpp"
 #include "engine/abi/philox.hpp"
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

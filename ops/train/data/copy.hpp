@@ -5,7 +5,7 @@
 #include "ops/train/data/dataset.hpp"
 #include "ops/train/data/split.hpp"
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // Symbols are 0 .. symbols-1, the separator is `symbols`. Of length = 3 a sample is
 //   inputs  a b c | a b

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // A token that need not be told: PyTorch's default of ignore_index.
 constexpr int32_t kNoLabel = -100;

@@ -9,7 +9,7 @@
 #include <array>
 #include <utility>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 namespace {
 
 struct Point {

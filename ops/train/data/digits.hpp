@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 constexpr int64_t kDigitSide = 28;
 

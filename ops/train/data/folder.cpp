@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <sys/stat.h>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 bool is_there(const std::string& path) {

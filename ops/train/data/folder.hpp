@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // The folder of all data sets: GRADUS_DATA, or "data" if that is not set.
 std::string data_root();

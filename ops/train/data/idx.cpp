@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sys/stat.h>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 namespace {
 
 // Twice the largest set of the family (EMNIST ByClass, 547 MB of images).

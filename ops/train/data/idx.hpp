@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // A file of unsigned bytes.
 struct Idx {

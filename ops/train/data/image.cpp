@@ -7,7 +7,7 @@
 #include <png.h>
 #endif
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 Image in_colour(const Image& image) {
   if (image.colours == 3) return image;

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 struct Image {
   int64_t colours = 1, rows = 0, cols = 0;

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <memory>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace fs = std::filesystem;
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <minizip/unzip.h>
 #endif
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 #ifdef GRADUS_NPZ
 namespace {

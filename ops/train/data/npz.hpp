@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // Names of its arrays. Error(io) for a file that is no .npz.
 std::vector<std::string> arrays_in_npz(const std::string& path);

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 // A column of a table, by name or from 1.
 struct Column {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 struct Raw {
   std::string name;  // of the file or folder

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 enum class Split : uint32_t { train = 0, test = 1 };
 

@@ -14,7 +14,7 @@
 #include <csv.h>
 #endif
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 namespace {
 

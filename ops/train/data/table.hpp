@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace gradus::training {
+namespace gradus::inline v1::training {
 
 struct Table {
   std::string name;                 // of the file

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr const char* kSlot = "contract";

@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/contract/side_by_side.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 template <class R>

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

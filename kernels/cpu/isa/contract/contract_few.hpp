@@ -5,7 +5,7 @@
 #pragma once
 #include "kernels/cpu/isa/contract/contract_large.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // Two vectors of columns, each of up to a batch of neighbours at an address of its own.
 template <class T>

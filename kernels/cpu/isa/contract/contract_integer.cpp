@@ -1,7 +1,7 @@
 // contract for i32, i64 and u8: products and sums modulo 2^bits (u8 through i32).
 #include "kernels/cpu/isa/contract/gemm.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 template <class T, class Wide>

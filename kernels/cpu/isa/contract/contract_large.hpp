@@ -10,7 +10,7 @@
 #include "kernels/cpu/isa/contract/line_boxes.hpp"
 #include "kernels/cpu/isa/contract/pack.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // Rows of a tile of two vectors of columns: with a line of b and one broadcast they fill the
 // registers. kRows1: of one vector, for small products.

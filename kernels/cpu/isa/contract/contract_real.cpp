@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/contract/contract_few.hpp"
 #include "kernels/cpu/isa/contract/side_by_side.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 constexpr int64_t kL1 = 40 << 10;  // bytes of an operand that stays where it lies

@@ -4,7 +4,7 @@
 #include "kernels/cpu/isa/contract/contraction.hpp"
 #include "kernels/cpu/isa/contract/pack.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 namespace {
 
 // Rows of a tile of one and of two vectors: a tile of eight needs no more registers for addresses

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 enum Role { kA, kB, kOut, kBias, kWinner, kRoles };
 

@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/contract/contraction.hpp"
 #include "kernels/cpu/isa/lane_tree.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 template <class T>
 class DotSideBySide {

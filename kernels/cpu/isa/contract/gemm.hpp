@@ -19,7 +19,7 @@
 #include <initializer_list>
 #include <utility>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline constexpr int64_t kPanelsM = 128, kPanelsN = 64;       // packed at a time
 inline constexpr int64_t kTaskPanelsM = 8, kTaskPanelsN = 4;  // of one task

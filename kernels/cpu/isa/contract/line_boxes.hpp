@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/cpu/isa/contract/contraction.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 inline int64_t panels(int64_t n, int64_t width) { return (n + width - 1) / width; }
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

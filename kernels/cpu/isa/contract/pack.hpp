@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // n contiguous elements; what is written beyond them, up to a whole vector, is zero.
 template <class T>

@@ -7,7 +7,7 @@
 #include "kernels/cpu/isa/contract/gemm.hpp"
 #include "kernels/cpu/isa/words/pairs.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 #if defined(__AVX512BW__)
 inline constexpr int64_t kSideRows = 4, kSideColumns = 6;

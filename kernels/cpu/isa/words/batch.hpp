@@ -32,7 +32,7 @@ inline batch<float, neon64>& batch<float, neon64>::operator/=(
 }  // namespace xsimd
 #endif
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 #if defined(__AVX512BW__)
 using Arch = xsimd::avx512bw;

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/cpu/isa/words/batch.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // (x0, x0, x2, x2, ...), (x1, x1, x3, x3, ...) and (x1, x0, x3, x2, ...).
 template <class T>

@@ -7,7 +7,7 @@
 #include "kernels/cpu/isa/words/words_trig.hpp"
 #include "ops/def/words_scalar.hpp"
 
-namespace gradus {
+namespace gradus::inline v1 {
 
 template <class T>
 struct Words<xsimd::batch<T, cpu::Arch>> {

@@ -5,7 +5,7 @@
 #pragma once
 #include "kernels/cpu/isa/words/words_exp.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 template <class T>
 struct ErfTable;

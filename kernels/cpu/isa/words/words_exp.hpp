@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/cpu/isa/words/batch.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 // ln2_hi has so few bits that k ln2_hi is exact. Below `low` e^x is 0, above `high` it is inf.
 template <class T>

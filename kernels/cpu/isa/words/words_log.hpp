@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 template <class T>
 struct LogTable;

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/cpu/isa/words/batch.hpp"
 
-namespace gradus::cpu {
+namespace gradus::inline v1::cpu {
 
 template <class T>
 struct TrigTable;
