@@ -32,7 +32,8 @@ struct Exception {
   const char* why;
 };
 const Exception kExceptions[] = {
-    {R"((\./dev|build/release/gradus) ?(demo|test|bench|lint|races|neon64|carry|cpus|hipcc|build).*)",
+    {R"((\./dev|build/release/gradus) ?(demo|test|bench|lint|races|neon64|carry|cpus|hipcc|build|package|)"
+     "consumers).*",
      "\"$SOURCE\"/dev 2>&1 | grep -q '\\./dev $2 '", 0,
      "builds, for minutes; that the script has it is looked at"},
     {R"(python3 (tests/peers/\w+\.py).*)", "test -f \"$SOURCE\"/$1", 0, "needs PyTorch"},
