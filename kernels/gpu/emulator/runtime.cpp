@@ -61,6 +61,12 @@ Queues& queues() {
   return *q;
 }
 
+// As it is now: another thread may record it anew.
+emuEvent recorded(emuEvent_t e) {
+  const std::lock_guard lock(queues().mutex);
+  return *e;
+}
+
 // Into the graph that the stream is recording, into its queue, or done now.
 emuError_t enqueue(emuStream_t stream, std::function<emuError_t()> work) {
   if (stream && stream->capturing) {
@@ -234,8 +240,9 @@ emuError_t emuStreamSynchronize(emuStream_t s) {
   return s->capturing ? said(emuErrorStreamCaptureInvalidated) : finish(*s->queue);
 }
 emuError_t emuStreamWaitEvent(emuStream_t s, emuEvent_t e, unsigned) {
-  if (!e->queue) return emuSuccess;  // never recorded
-  return enqueue(s, [recorded = *e] { return finish(*recorded.queue, recorded.told); });
+  const emuEvent now = recorded(e);
+  if (!now.queue) return emuSuccess;  // never recorded
+  return enqueue(s, [now] { return finish(*now.queue, now.told); });
 }
 emuError_t emuEventCreateWithFlags(emuEvent_t* e, unsigned) {
   *e = new emuEvent;
@@ -255,7 +262,8 @@ emuError_t emuEventQuery(emuEvent_t e) {
   return e->queue && e->queue->done < e->told ? emuErrorNotReady : emuSuccess;
 }
 emuError_t emuEventSynchronize(emuEvent_t e) {
-  return e->queue ? finish(*e->queue, e->told) : emuSuccess;
+  const emuEvent now = recorded(e);
+  return now.queue ? finish(*now.queue, now.told) : emuSuccess;
 }
 
 emuError_t emuStreamBeginCapture(emuStream_t s, int) {
