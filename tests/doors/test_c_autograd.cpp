@@ -311,6 +311,7 @@ TEST_CASE("c autograd: a hook of a leaf is called once its .grad is whole") {
 
 TEST_CASE("c autograd: forward mode pushes tangents until the level ends") {
   const Balance balance;
+  const LevelEnds ends;
   const Own x = tensor({2, 3}, {2}), t = tensor({1, -1}, {2});
   Own dy;
   refused(gradus_set_tangent(x, t), GRADUS_AUTOGRAD,
@@ -338,6 +339,7 @@ TEST_CASE("c autograd: forward mode pushes tangents until the level ends") {
 
 TEST_CASE("c autograd: the tangent of a gradient is the second derivative") {
   const Balance balance;
+  const LevelEnds ends;
   const Own x = leaf({2}, {}), one = tensor({1}, {});
   ok(gradus_forward_begin());
   ok(gradus_set_tangent(x, one));

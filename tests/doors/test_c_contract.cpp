@@ -257,6 +257,7 @@ TEST_CASE("c contract: it is recorded like any op; the single calls stand apart"
 
 TEST_CASE("c contract: the single calls stand apart from a level of forward mode") {
   const Balance balance;
+  const LevelEnds ends;
   const Own x = tensor({1, 2, 3, 4}, {2, 2}), w = tensor({1, -1, 2, 0}, {2, 2}),
             t = tensor({1, 0, 0, 1}, {2, 2});
   const gradus_tensor in[2] = {x, w}, tangents[2] = {t, 0};

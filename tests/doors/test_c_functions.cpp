@@ -78,6 +78,7 @@ gradus_status try_derive(gradus_tensor y, gradus_tensor x, uint32_t flags = GRAD
 
 TEST_CASE("c functions: vjp, jvp and derivatives of derivatives") {
   const Balance balance;
+  const LevelEnds ends;
   CubeUser user;
   {
     const Own f = new_function(user.function("c_cube"));
@@ -228,6 +229,7 @@ TEST_CASE("c functions: a callback that fails makes the call fail with its text"
 
 TEST_CASE("c functions: without a vjp or jvp a derivative is refused when it is asked for") {
   const Balance balance;
+  const LevelEnds ends;
   CubeUser user;
   gradus_function f = user.function("c_plain");
   f.vjp = nullptr;
@@ -259,6 +261,7 @@ TEST_CASE("c functions: one that was freed is refused when its graph is walked")
 
 TEST_CASE("c functions: a jvp may call a contraction's jvp") {
   const Balance balance;
+  const LevelEnds ends;
   CubeUser user;
   gradus_function f = user.function("c_square");
   user.forward = [](Handles in, gradus_tensor* out) { return gradus_mul(in[0], in[0], out); };

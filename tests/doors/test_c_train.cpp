@@ -355,8 +355,9 @@ TEST_CASE("c data: sets by their JSON, and the order of an epoch") {
   for (int64_t i = 0; i < 100; ++i) CHECK(order[size_t(i)] == i);
   ok(gradus_epoch_order(0, 1, 0, nullptr));
   refused(gradus_epoch_order(3, 1, 0, nullptr), GRADUS_NULL, "gradus_epoch_order: order is NULL");
-  refused(gradus_epoch_order(-1, 1, 0, order.data()), GRADUS_VALUE,
-          "gradus_epoch_order: n is -1, epoch is 0; expected 0 or more");
+  refused_with(gradus_epoch_order(-1, 1, 0, order.data()), GRADUS_VALUE,
+               "gradus_epoch_order: n is -1, ");
+  refused_with(gradus_epoch_order(1, 1, -2, order.data()), GRADUS_VALUE, "epoch is -2");
 }
 
 TEST_CASE("c trainer: the losses and tensors of the C++ trainer, bit for bit") {

@@ -50,6 +50,11 @@ struct Balance {
   int64_t before = live();
 };
 
+// No level of forward mode is left open by a test that fails within one.
+struct LevelEnds {
+  ~LevelEnds() { gradus_forward_end(); }
+};
+
 // One hold on a handle of any kind.
 class Own {
  public:
