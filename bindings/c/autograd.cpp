@@ -40,17 +40,16 @@ gradus_status gradus_set_requires_grad(gradus_tensor leaf, int32_t on) {
               [&] { tensor_of(leaf, "leaf").set_requires_grad(on != 0); });
 }
 gradus_status gradus_requires_grad(gradus_tensor t, int32_t* out) {
-  return door("gradus_requires_grad",
-              [&] { need(out, "out") = tensor_of(t, "t").requires_grad(); });
+  return result("gradus_requires_grad", out, [&] { return tensor_of(t, "t").requires_grad(); });
 }
 gradus_status gradus_retain_grad(gradus_tensor t) {
   return door("gradus_retain_grad", [&] { tensor_of(t, "t").retain_grad(); });
 }
 gradus_status gradus_detach(gradus_tensor t, gradus_tensor* out) {
-  return door("gradus_detach", [&] { need(out, "out") = handle_of(tensor_of(t, "t").detach()); });
+  return result("gradus_detach", out, [&] { return handle_of(tensor_of(t, "t").detach()); });
 }
 gradus_status gradus_grad(gradus_tensor leaf, gradus_tensor* out) {
-  return door("gradus_grad", [&] { need(out, "out") = handle_of(tensor_of(leaf, "leaf").grad()); });
+  return result("gradus_grad", out, [&] { return handle_of(tensor_of(leaf, "leaf").grad()); });
 }
 gradus_status gradus_set_grad(gradus_tensor leaf, gradus_tensor grad) {
   return door("gradus_set_grad",
@@ -137,5 +136,5 @@ gradus_status gradus_set_tangent(gradus_tensor x, gradus_tensor tangent) {
   });
 }
 gradus_status gradus_tangent(gradus_tensor y, gradus_tensor* out) {
-  return door("gradus_tangent", [&] { need(out, "out") = handle_of(tensor_of(y, "y").tangent()); });
+  return result("gradus_tangent", out, [&] { return handle_of(tensor_of(y, "y").tangent()); });
 }

@@ -79,21 +79,17 @@ std::shared_ptr<Callee> callee_at(gradus_op op) { return object_at<Callee>(Kind:
 }  // namespace
 
 gradus_status gradus_op_count(size_t* out) {
-  return door("gradus_op_count", [&] { need(out, "out") = all_ops().size(); });
+  return result("gradus_op_count", out, [&] { return all_ops().size(); });
 }
 gradus_status gradus_op_at(size_t index, gradus_op* out) {
-  return door("gradus_op_at", [&] {
-    need(out, "out");
+  return result("gradus_op_at", out, [&] {
     if (index >= all_ops().size())
       throw Refusal{GRADUS_INDEX, join("index ", index, ", there are ", all_ops().size(), " ops")};
-    *out = handle_of_op(all_ops()[index]);
+    return handle_of_op(all_ops()[index]);
   });
 }
 gradus_status gradus_op_find(const char* name, gradus_op* out) {
-  return door("gradus_op_find", [&] {
-    need(out, "out");
-    *out = handle_of_op(get_op(&need(name, "name")));
-  });
+  return result("gradus_op_find", out, [&] { return handle_of_op(get_op(&need(name, "name"))); });
 }
 
 gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out) {

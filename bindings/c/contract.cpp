@@ -132,10 +132,9 @@ gradus_plan new_plan(EinsumPlan plan, Algebra algebra) {
 gradus_status gradus_contract(const gradus_tensor* operands, const int32_t* const* labels, size_t n,
                               const int32_t* out_labels, size_t n_out, int32_t algebra,
                               gradus_tensor* out) {
-  return door("gradus_contract", [&] {
-    need(out, "out");
+  return result("gradus_contract", out, [&] {
     const auto c = contraction_of(operands, labels, n, out_labels, n_out, algebra);
-    *out = handle_of(c(c.operands));
+    return handle_of(c(c.operands));
   });
 }
 gradus_status gradus_contract_vjp(const gradus_tensor* operands, const int32_t* const* labels,
@@ -151,27 +150,24 @@ gradus_status gradus_contract_jvp(const gradus_tensor* operands, const int32_t* 
                                   size_t n, const int32_t* out_labels, size_t n_out,
                                   int32_t algebra, const gradus_tensor* tangents,
                                   gradus_tensor* out) {
-  return door("gradus_contract_jvp", [&] {
-    need(out, "out");
+  return result("gradus_contract_jvp", out, [&] {
     const auto c = contraction_of(operands, labels, n, out_labels, n_out, algebra);
-    *out = handle_of(jvp_of(c, tangents));
+    return handle_of(jvp_of(c, tangents));
   });
 }
 gradus_status gradus_einsum(const char* equation, const gradus_tensor* operands, size_t n,
                             gradus_tensor* out) {
-  return door("gradus_einsum", [&] {
-    need(out, "out");
-    *out = handle_of(einsum(&need(equation, "equation"), tensors_at(operands, n, "operands")));
+  return result("gradus_einsum", out, [&] {
+    return handle_of(einsum(&need(equation, "equation"), tensors_at(operands, n, "operands")));
   });
 }
 
 gradus_status gradus_plan_equation(const char* equation, const int64_t* const* shapes,
                                    const size_t* ndims, size_t n, const char* path, int32_t algebra,
                                    gradus_plan* out) {
-  return door("gradus_plan_equation", [&] {
-    need(out, "out");
+  return result("gradus_plan_equation", out, [&] {
     const Algebra a = algebra_at(algebra);
-    *out = new_plan(plan_einsum(&need(equation, "equation"), shapes_at(shapes, ndims, n),
+    return new_plan(plan_einsum(&need(equation, "equation"), shapes_at(shapes, ndims, n),
                                 path_options(path, a)),
                     a);
   });
@@ -210,10 +206,9 @@ gradus_status gradus_plan_step(gradus_plan plan, size_t step, int32_t pair[2]) {
 }
 gradus_status gradus_plan_execute(gradus_plan plan, const gradus_tensor* operands, size_t n,
                                   gradus_tensor* out) {
-  return door("gradus_plan_execute", [&] {
-    need(out, "out");
+  return result("gradus_plan_execute", out, [&] {
     const auto p = object_at<Plan>(Kind::plan, plan);
-    *out = handle_of(einsum(p->plan, tensors_at(operands, n, "operands"), p->algebra));
+    return handle_of(einsum(p->plan, tensors_at(operands, n, "operands"), p->algebra));
   });
 }
 gradus_status gradus_plan_vjp(gradus_plan plan, const gradus_tensor* operands, size_t n,
@@ -225,8 +220,6 @@ gradus_status gradus_plan_vjp(gradus_plan plan, const gradus_tensor* operands, s
 }
 gradus_status gradus_plan_jvp(gradus_plan plan, const gradus_tensor* operands, size_t n,
                               const gradus_tensor* tangents, gradus_tensor* out) {
-  return door("gradus_plan_jvp", [&] {
-    need(out, "out");
-    *out = handle_of(jvp_of(contraction_of(plan, operands, n), tangents));
-  });
+  return result("gradus_plan_jvp", out,
+                [&] { return handle_of(jvp_of(contraction_of(plan, operands, n), tangents)); });
 }

@@ -99,7 +99,7 @@ gradus_status gradus_use_default_device(void) {
   });
 }
 gradus_status gradus_current_device(int32_t* out) {
-  return door("gradus_current_device", [&] { need(out, "out") = number_of(default_device()); });
+  return result("gradus_current_device", out, [&] { return number_of(default_device()); });
 }
 gradus_status gradus_device_count(int32_t* out) {
   return door("gradus_device_count", [&] {
@@ -110,23 +110,20 @@ gradus_status gradus_device_count(int32_t* out) {
   });
 }
 gradus_status gradus_find_device(const char* name, int32_t* out) {
-  return door("gradus_find_device", [&] {
-    need(out, "out");
-    *out = number_of(open_exactly(&need(name, "name")));
-  });
+  return result("gradus_find_device", out,
+                [&] { return number_of(open_exactly(&need(name, "name"))); });
 }
 gradus_status gradus_device_type(int32_t device, int32_t* out) {
-  return door("gradus_device_type", [&] {
-    need(out, "out");
+  return result("gradus_device_type", out, [&] {
     const std::string& kind = device_at(device).kind();
-    *out = kind == "cpu"    ? GRADUS_TYPE_CPU
+    return kind == "cpu"    ? GRADUS_TYPE_CPU
            : kind == "cuda" ? GRADUS_TYPE_CUDA
            : kind == "hip"  ? GRADUS_TYPE_ROCM
                             : GRADUS_TYPE_OTHER;
   });
 }
 gradus_status gradus_device_name(int32_t device, const char** out) {
-  return door("gradus_device_name", [&] { need(out, "out") = device_at(device).name().c_str(); });
+  return result("gradus_device_name", out, [&] { return device_at(device).name().c_str(); });
 }
 gradus_status gradus_available(const char* device, int32_t* out) {
   return door("gradus_available", [&] {
@@ -146,19 +143,15 @@ gradus_status gradus_load_module(const char* path) {
   return door("gradus_load_module", [&] { load_module(&need(path, "path")); });
 }
 gradus_status gradus_to_device(gradus_tensor t, int32_t device, gradus_tensor* out) {
-  return door("gradus_to_device", [&] {
-    need(out, "out");
-    *out = handle_of(to_device(tensor_of(t, "t"), device_at(device)));
-  });
+  return result("gradus_to_device", out,
+                [&] { return handle_of(to_device(tensor_of(t, "t"), device_at(device))); });
 }
 gradus_status gradus_cpu(gradus_tensor t, gradus_tensor* out) {
   return gradus_to_device(t, GRADUS_CPU, out);
 }
 gradus_status gradus_cuda(gradus_tensor t, gradus_tensor* out) {
-  return door("gradus_cuda", [&] {
-    need(out, "out");
-    *out = handle_of(to_device(tensor_of(t, "t"), open_exactly("cuda")));
-  });
+  return result("gradus_cuda", out,
+                [&] { return handle_of(to_device(tensor_of(t, "t"), open_exactly("cuda"))); });
 }
 gradus_status gradus_synchronize(int32_t device) {
   return door("gradus_synchronize", [&] { device_at(device).synchronize(); });
@@ -198,9 +191,8 @@ gradus_status gradus_stream_synchronize(gradus_stream stream) {
   return door("gradus_stream_synchronize", [&] { stream_at(stream)->stream->synchronize(); });
 }
 gradus_status gradus_event_new(int32_t device, gradus_event* out) {
-  return door("gradus_event_new", [&] {
-    need(out, "out");
-    *out = new_handle(Kind::event, std::make_shared<EventObject>(Event::make(device_at(device))));
+  return result("gradus_event_new", out, [&] {
+    return new_handle(Kind::event, std::make_shared<EventObject>(Event::make(device_at(device))));
   });
 }
 gradus_status gradus_event_record(gradus_event event, gradus_stream stream) {
@@ -214,23 +206,20 @@ gradus_status gradus_stream_wait(gradus_stream stream, gradus_event event) {
               [&] { stream_at(stream)->stream->wait(*event_at(event)->event); });
 }
 gradus_status gradus_event_done(gradus_event event, int32_t* out) {
-  return door("gradus_event_done", [&] { need(out, "out") = event_at(event)->event->done(); });
+  return result("gradus_event_done", out, [&] { return event_at(event)->event->done(); });
 }
 gradus_status gradus_event_synchronize(gradus_event event) {
   return door("gradus_event_synchronize", [&] { event_at(event)->event->synchronize(); });
 }
 gradus_status gradus_pinned(const int64_t* shape, size_t ndim, int32_t dtype, int32_t device,
                             gradus_tensor* out) {
-  return door("gradus_pinned", [&] {
-    need(out, "out");
-    *out = handle_of(pinned(shape_at(shape, ndim), dtype_at(dtype), device_at(device)));
+  return result("gradus_pinned", out, [&] {
+    return handle_of(pinned(shape_at(shape, ndim), dtype_at(dtype), device_at(device)));
   });
 }
 gradus_status gradus_to_device_async(gradus_tensor t, int32_t device, gradus_tensor* out) {
-  return door("gradus_to_device_async", [&] {
-    need(out, "out");
-    *out = handle_of(to_async(tensor_of(t, "t"), device_at(device)));
-  });
+  return result("gradus_to_device_async", out,
+                [&] { return handle_of(to_async(tensor_of(t, "t"), device_at(device))); });
 }
 gradus_status gradus_copy_async(gradus_tensor to, gradus_tensor from) {
   return door("gradus_copy_async",

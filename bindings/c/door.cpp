@@ -168,5 +168,5 @@ gradus_status gradus_free(int64_t handle) {
   return door("gradus_free", [&] { free_handle(handle); });
 }
 gradus_status gradus_live_handles(int64_t* out) {
-  return door("gradus_live_handles", [&] { need(out, "out") = live_handles(); });
+  return result("gradus_live_handles", out, [&] { return live_handles(); });
 }

@@ -38,6 +38,14 @@ T& need(T* pointer, const char* name) {
   if (!pointer) throw Refusal{GRADUS_NULL, std::string(name) + " is NULL"};
   return *pointer;
 }
+// The frame of a function with one result: `out` is looked at before f is run.
+template <class T, class F>
+gradus_status result(const char* function, T* out, F&& f) noexcept {
+  return door(function, [&] {
+    need(out, "out");
+    *out = f();
+  });
+}
 // n elements of an array, which may be NULL if there are none.
 template <class T>
 std::span<T> array(T* first, size_t n, const char* name, size_t most = 1 << 20) {

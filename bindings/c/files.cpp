@@ -32,10 +32,7 @@ NamedTensors named_at(gradus_tensors list) { return list_at(list)->all(); }
 }  // namespace gradus::c
 
 gradus_status gradus_tensors_new(gradus_tensors* out) {
-  return door("gradus_tensors_new", [&] {
-    need(out, "out");
-    *out = new_list({});
-  });
+  return result("gradus_tensors_new", out, [&] { return new_list({}); });
 }
 gradus_status gradus_tensors_add(gradus_tensors list, const char* name, gradus_tensor t) {
   return door("gradus_tensors_add", [&] {
@@ -85,20 +82,15 @@ gradus_status gradus_tensors_find(gradus_tensors list, const char* name, gradus_
 }
 
 gradus_status gradus_read_safetensors(const char* path, gradus_tensors* out) {
-  return door("gradus_read_safetensors", [&] {
-    need(out, "out");
-    *out = new_list(read_safetensors(&need(path, "path")).tensors);
-  });
+  return result("gradus_read_safetensors", out,
+                [&] { return new_list(read_safetensors(&need(path, "path")).tensors); });
 }
 gradus_status gradus_write_safetensors(const char* path, gradus_tensors list) {
   return door("gradus_write_safetensors",
               [&] { write_safetensors(&need(path, "path"), named_at(list)); });
 }
 gradus_status gradus_read_npy(const char* path, gradus_tensor* out) {
-  return door("gradus_read_npy", [&] {
-    need(out, "out");
-    *out = handle_of(read_npy(&need(path, "path")));
-  });
+  return result("gradus_read_npy", out, [&] { return handle_of(read_npy(&need(path, "path"))); });
 }
 gradus_status gradus_write_npy(const char* path, gradus_tensor t) {
   return door("gradus_write_npy", [&] { write_npy(&need(path, "path"), tensor_of(t, "t")); });

@@ -10,10 +10,7 @@ namespace {
 
 template <class F>
 gradus_status make(const char* function, gradus_tensor* out, F&& f) {
-  return door(function, [&] {
-    need(out, "out");
-    *out = handle_of(f());
-  });
+  return result(function, out, [&] { return handle_of(f()); });
 }
 template <class F>
 gradus_status unary(const char* function, gradus_tensor x, gradus_tensor* out, F&& f) {
@@ -27,10 +24,7 @@ gradus_status binary(const char* function, gradus_tensor a, gradus_tensor b, gra
 // What a property of a tensor is.
 template <class T, class F>
 gradus_status tell(const char* function, gradus_tensor t, T* out, F&& f) {
-  return door(function, [&] {
-    need(out, "out");
-    *out = f(tensor_of(t, "t"));
-  });
+  return result(function, out, [&] { return f(tensor_of(t, "t")); });
 }
 
 void give_list(const Shape& list, int64_t* to, size_t capacity, size_t* ndim) {
@@ -83,6 +77,7 @@ gradus_status gradus_data(gradus_tensor t, const void** out) {
       fail(ErrorKind::device, "data", "the tensor is on ", x.device().name(),
            ", whose memory the host can't read; gradus_cpu() copies it");
     x.device().synchronize();
+    if (streams_used) in_order(*x.storage().buffer(), false);
     const auto* const first = static_cast<const char*>(x.storage().data());
     return first ? first + x.offset() * int64_t(itemsize(x.dtype())) : first;
   });

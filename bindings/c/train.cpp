@@ -71,8 +71,7 @@ Json json_at(const char* text, const char* name) {
 }  // namespace
 
 gradus_status gradus_capture(int32_t device, gradus_step_fn step, void* user, gradus_step* out) {
-  return door("gradus_capture", [&] {
-    need(out, "out");
+  return result("gradus_capture", out, [&] {
     need(step, "step");
     auto made = std::make_shared<Step>();
     made->captured = capture(device_at(device), [&] {
@@ -85,12 +84,12 @@ gradus_status gradus_capture(int32_t device, gradus_step_fn step, void* user, gr
         outputs.push_back(tensor_of(handles[i], {"the step's outputs", i}).detach());
       return outputs;
     });
-    *out = new_handle(Kind::step, std::move(made));
+    return new_handle(Kind::step, std::move(made));
   });
 }
 gradus_status gradus_step_why_not(gradus_step step, const char** out) {
-  return door("gradus_step_why_not",
-              [&] { need(out, "out") = HeldStep(Kind::step, step)->captured.why_not().c_str(); });
+  return result("gradus_step_why_not", out,
+                [&] { return HeldStep(Kind::step, step)->captured.why_not().c_str(); });
 }
 gradus_status gradus_step_replay(gradus_step step) {
   return door("gradus_step_replay", [&] {
@@ -100,24 +99,22 @@ gradus_status gradus_step_replay(gradus_step step) {
   });
 }
 gradus_status gradus_step_output(gradus_step step, size_t index, gradus_tensor* out) {
-  return door("gradus_step_output", [&] {
-    need(out, "out");
+  return result("gradus_step_output", out, [&] {
     const HeldStep s(Kind::step, step);
     const Tensors& all = s->captured.outputs();
     if (index >= all.size())
       throw Refusal{GRADUS_INDEX, join("index ", index, ", the step has ", all.size(), " outputs")};
-    *out = handle_of(all[index]);
+    return handle_of(all[index]);
   });
 }
 
 gradus_status gradus_optimizer_new(const char* config, gradus_tensors parameters,
                                    gradus_optimizer* out) {
-  return door("gradus_optimizer_new", [&] {
-    need(out, "out");
+  return result("gradus_optimizer_new", out, [&] {
     Json given = json_at(config, "optimizer");
     if (given.is_string()) given = Json{{"name", given}};
     const Json checked = check(optimizer_spec(), given, "optimizer");
-    *out = new_handle(Kind::optimizer,
+    return new_handle(Kind::optimizer,
                       std::make_shared<Optimizer>(named_at(parameters), read_rule(checked),
                                                   checked["lr"].get<double>()));
   });
@@ -145,27 +142,25 @@ gradus_status gradus_zero_grad(gradus_optimizer optimizer) {
               [&] { HeldOptimizer(Kind::optimizer, optimizer)->optimizer.zero_grad(); });
 }
 gradus_status gradus_optimizer_state(gradus_optimizer optimizer, gradus_tensors* out) {
-  return door("gradus_optimizer_state", [&] {
-    need(out, "out") = new_list(HeldOptimizer(Kind::optimizer, optimizer)->optimizer.state());
+  return result("gradus_optimizer_state", out, [&] {
+    return new_list(HeldOptimizer(Kind::optimizer, optimizer)->optimizer.state());
   });
 }
 
 gradus_status gradus_network_new(const char* layers, const int64_t* shape, size_t ndim,
                                  int32_t dtype, gradus_network* out) {
-  return door("gradus_network_new", [&] {
-    need(out, "out");
+  return result("gradus_network_new", out, [&] {
     const Spec spec = Spec::array(Spec::reference("layer", layer_spec), "layers").length(1);
     const Json checked = check(spec, json_at(layers, "layers"), "layers");
     Tensor probe = Tensor::zeros(shape_at(shape, ndim), dtype_at(dtype));
     auto made = std::make_shared<Network>();
     made->network = build_layers(read_layers(checked), probe, "layers");
-    *out = new_handle(Kind::network, std::move(made));
+    return new_handle(Kind::network, std::move(made));
   });
 }
 gradus_status gradus_network_forward(gradus_network network, gradus_tensor x, gradus_tensor* out) {
-  return door("gradus_network_forward", [&] {
-    need(out, "out");
-    *out = handle_of(HeldNetwork(Kind::network, network)->network.forward(tensor_of(x, "x")));
+  return result("gradus_network_forward", out, [&] {
+    return handle_of(HeldNetwork(Kind::network, network)->network.forward(tensor_of(x, "x")));
   });
 }
 gradus_status gradus_network_train(gradus_network network, int32_t on) {
@@ -173,14 +168,13 @@ gradus_status gradus_network_train(gradus_network network, int32_t on) {
               [&] { HeldNetwork(Kind::network, network)->network.set_training(on != 0); });
 }
 gradus_status gradus_network_parameters(gradus_network network, gradus_tensors* out) {
-  return door("gradus_network_parameters", [&] {
-    need(out, "out") = new_list(HeldNetwork(Kind::network, network)->network.parameters());
+  return result("gradus_network_parameters", out, [&] {
+    return new_list(HeldNetwork(Kind::network, network)->network.parameters());
   });
 }
 gradus_status gradus_network_state(gradus_network network, gradus_tensors* out) {
-  return door("gradus_network_state", [&] {
-    need(out, "out") = new_list(HeldNetwork(Kind::network, network)->network.state());
-  });
+  return result("gradus_network_state", out,
+                [&] { return new_list(HeldNetwork(Kind::network, network)->network.state()); });
 }
 gradus_status gradus_network_load(gradus_network network, gradus_tensors state) {
   return door("gradus_network_load", [&] {
@@ -189,12 +183,11 @@ gradus_status gradus_network_load(gradus_network network, gradus_tensors state) 
 }
 
 gradus_status gradus_read_data(const char* data, gradus_tensors* out) {
-  return door("gradus_read_data", [&] {
-    need(out, "out");
+  return result("gradus_read_data", out, [&] {
     const Dataset set = load_data(read_data(check(data_spec(), json_at(data, "data"), "data")));
     const auto train = whole_set(set, set.train, default_device());
     const auto test = whole_set(set, set.test, default_device());
-    *out = new_list({{"train_inputs", train.inputs},
+    return new_list({{"train_inputs", train.inputs},
                      {"train_targets", train.targets},
                      {"test_inputs", test.inputs},
                      {"test_targets", test.targets}});
@@ -202,16 +195,16 @@ gradus_status gradus_read_data(const char* data, gradus_tensors* out) {
 }
 gradus_status gradus_epoch_order(int64_t n, uint64_t seed, int64_t epoch, int64_t* order) {
   return door("gradus_epoch_order", [&] {
-    if (n < 0 || epoch < 0)
-      throw Refusal{GRADUS_VALUE, join("n is ", n, ", epoch is ", epoch, "; expected 0 or more")};
+    if (n < 0 || n > int64_t(1) << 40 || epoch < 0)
+      throw Refusal{GRADUS_VALUE, join("n is ", n, ", expected 0 to 2^40; epoch is ", epoch,
+                                       ", expected 0 or more")};
     if (n > 0) need(order, "order");
     std::ranges::copy(epoch_order(n, seed, epoch), order);
   });
 }
 
 gradus_status gradus_trainer_new(const char* config, gradus_trainer* out) {
-  return door("gradus_trainer_new", [&] {
-    need(out, "out");
+  return result("gradus_trainer_new", out, [&] {
     const Json checked = check(network_spec(), json_at(config, "config"), "config");
     Device* device = &default_device();
     if (checked.contains("device")) {
@@ -223,7 +216,7 @@ gradus_status gradus_trainer_new(const char* config, gradus_trainer* out) {
     made->experiment = read_experiment(checked, "config");
     made->data = load_data(made->experiment.data);
     made->trainer.emplace(made->experiment, made->data, *device);
-    *out = new_handle(Kind::trainer, std::move(made));
+    return new_handle(Kind::trainer, std::move(made));
   });
 }
 gradus_status gradus_trainer_step(gradus_trainer trainer, int32_t* epoch_done) {
@@ -254,7 +247,6 @@ gradus_status gradus_trainer_test(gradus_trainer trainer, double* loss, double* 
   });
 }
 gradus_status gradus_trainer_state(gradus_trainer trainer, gradus_tensors* out) {
-  return door("gradus_trainer_state", [&] {
-    need(out, "out") = new_list(HeldTrainer(Kind::trainer, trainer)->trainer->tensors());
-  });
+  return result("gradus_trainer_state", out,
+                [&] { return new_list(HeldTrainer(Kind::trainer, trainer)->trainer->tensors()); });
 }

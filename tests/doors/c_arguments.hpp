@@ -17,6 +17,7 @@
 
 namespace {
 
+constexpr size_t kKept = 200;       // handles to draw from
 constexpr size_t kEntries = 256;    // of every array that is handed in
 constexpr size_t kBytes = 8 << 20;  // of memory that is handed in; no tensor may be larger
 constexpr uint64_t kLimit = kBytes;
@@ -34,7 +35,8 @@ class Arguments {
   bool chance(int percent) { return below(100) < size_t(percent); }
 
   int64_t handle() {
-    if (!handles_.empty() && chance(85)) return handles_[below(handles_.size())];
+    const auto& list = chance(60) ? tensors_ : others_;
+    if (!list.empty() && chance(90)) return list[below(list.size())];
     return int64_t(random_()) << 26 ^ int64_t(random_());
   }
   int64_t integer() {
@@ -43,12 +45,20 @@ class Arguments {
     return chance(80) ? int64_t(below(8)) - 3 : edges[below(5)];
   }
   void keep(int64_t handle) {
-    if (handles_.size() < 400)
-      handles_.push_back(handle);
-    else
-      std::swap(handles_[below(400)], handle), gradus_free(handle);
+    size_t ndim = 0;
+    auto& list = gradus_ndim(handle, &ndim) == GRADUS_OK ? tensors_ : others_;
+    if (list.size() < kKept) return list.push_back(handle);
+    std::swap(list[below(kKept)], handle);
+    free_all(handle);
   }
-  const std::vector<int64_t>& handles() const { return handles_; }
+  void free_everything() {
+    for (const auto& list : {tensors_, others_})
+      for (const int64_t handle : list) free_all(handle);
+  }
+  static void free_all(int64_t handle) {
+    while (gradus_free(handle) == GRADUS_OK) {  // all holds: calls took more
+    }
+  }
 
   template <class T>
   T draw();
@@ -59,8 +69,8 @@ class Arguments {
     for (auto& list : outs_) std::ranges::fill(list, 0);
   }
   void keep_results() {
-    for (size_t k = 0; k < next_outs_; ++k)
-      for (const int64_t written : outs_[k])
+    for (const auto& list : outs_)
+      for (const int64_t written : list)
         if (written != 0 && gradus_retain(written) == GRADUS_OK) {
           gradus_free(written);
           keep(written);
@@ -70,12 +80,12 @@ class Arguments {
  private:
   const int64_t* some_numbers() {
     auto& list = numbers_[next_numbers_++ % numbers_.size()];
-    const size_t kind = below(3);
+    const size_t kind = below(4);
     for (int64_t& n : list)
-      n = kind == 0    ? int64_t(below(4))
-          : kind == 1  ? handle()
-          : chance(95) ? int64_t(below(3))
-                       : integer();
+      n = kind == 0                       ? int64_t(below(4))
+          : kind == 1                     ? (chance(95) ? int64_t(below(3)) : integer())
+          : kind == 2 || tensors_.empty() ? handle()
+                                          : tensors_[below(tensors_.size())];
     return list.data();
   }
   const int32_t* some_labels() {
@@ -86,7 +96,7 @@ class Arguments {
 
   std::mt19937_64 random_;
   std::vector<uint64_t> memory_;
-  std::vector<int64_t> handles_;
+  std::vector<int64_t> tensors_, others_;
   std::array<std::vector<int64_t>, 6> numbers_, outs_;
   std::array<std::vector<int32_t>, 6> labels_;
   std::array<std::vector<size_t>, 2> ndims_;
@@ -116,7 +126,7 @@ gradus_status answer(gradus_tensor* out) {
   Arguments& a = *arguments;
   if (depth < 2 && a.chance(20)) {
     ++depth;
-    (*table)[a.below(table->size())].second(a);
+    if ((*table)[a.below(table->size())].second(a) == GRADUS_OK) a.keep_results();
     --depth;
   }
   if (a.chance(20))
@@ -160,9 +170,8 @@ uint32_t Arguments::draw() {
 }
 template <>
 size_t Arguments::draw() {  // a count, within the arrays or beyond all bounds
-  if (chance(90)) return below(5);
   constexpr size_t edges[] = {64, 65, SIZE_MAX, size_t(1) << 40};
-  return edges[below(4)];
+  return chance(50) ? 1 + below(2) : chance(80) ? below(5) : edges[below(4)];
 }
 template <>
 double Arguments::draw() {
