@@ -4,6 +4,9 @@
 #include "engine/in_place.hpp"
 #include "ops/check/rows.hpp"
 
+#include <map>
+#include <mutex>
+
 using namespace gradus;
 using namespace gradus::c;
 
@@ -53,26 +56,30 @@ const Attrs& attributes_of(const Callee& callee, const gradus_attr* given, size_
 }
 
 // The operands of a call: 0 for one that is left out.
-void operands_of(const OpInfo& op, const gradus_tensor* handles, size_t n,
+void operands_of(const Callee& callee, const gradus_tensor* handles, size_t n,
                  SmallVector<Tensor, 3>& out) {
-  const bool list = !op.operands.empty() && op.operands.back().variadic;
-  if (n < op.least_operands() || (!list && n > op.operands.size()))
-    fail(ErrorKind::value, op.name, "takes ", int64_t(op.least_operands()),
-         list ? " operands or more"
-         : op.least_operands() < op.operands.size()
-             ? join(" to ", int64_t(op.operands.size()), " operands")
-             : " operands",
+  const OpInfo& op = callee.op;
+  if (n < callee.least || n > callee.most)
+    fail(ErrorKind::value, op.name, "takes ", int64_t(callee.least),
+         callee.most == SIZE_MAX      ? " operands or more"
+         : callee.least < callee.most ? join(" to ", int64_t(callee.most), " operands")
+                                      : " operands",
          ", got ", int64_t(n));
-  for (size_t k = 0; const gradus_tensor h : array(handles, n, "operands")) {
-    const bool optional = k < op.operands.size() && op.operands[k].optional;
-    out.push_back(optional ? maybe_tensor(h, {"operands", k}) : tensor_of(h, {"operands", k}));
-    ++k;
-  }
+  array(handles, n, "operands");
+  for (size_t k = 0; k < n; ++k)
+    out.push_back(k >= callee.least && k < op.operands.size() && op.operands[k].optional
+                      ? maybe_tensor(handles[k], {"operands", k})
+                      : tensor_of(handles[k], {"operands", k}));
   while (!out.empty() && !out.back().defined()) out.pop_back();
 }
 
+// An op lives for ever, and what its handles name with it: uncounted, which a call would feel.
 gradus_op handle_of_op(const OpInfo& op) {
-  return new_handle(Kind::op, std::make_shared<Callee>(op));
+  static std::mutex mutex;
+  static auto* const known = new std::map<const OpInfo*, Callee>;
+  const std::lock_guard lock(mutex);
+  Callee& callee = known->try_emplace(&op, op).first->second;
+  return new_handle(Kind::op, std::shared_ptr<Object>(std::shared_ptr<Object>(), &callee));
 }
 std::shared_ptr<Callee> callee_at(gradus_op op) { return object_at<Callee>(Kind::op, op); }
 
@@ -94,10 +101,10 @@ gradus_status gradus_op_find(const char* name, gradus_op* out) {
 
 gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out) {
   return door("gradus_op_describe", [&] {
-    const OpInfo& o = callee_at(op)->op;
-    const bool list = !o.operands.empty() && o.operands.back().variadic;
+    const auto callee = callee_at(op);
+    const OpInfo& o = callee->op;
     give_struct(out,
-                {0, int32_t(o.least_operands()), list ? -1 : int32_t(o.operands.size()),
+                {0, int32_t(callee->least), callee->most == SIZE_MAX ? -1 : int32_t(callee->most),
                  int32_t(o.attrs.size()), o.differentiable, o.name.c_str(), o.doc.c_str(),
                  o.formula.c_str(), o.group.c_str()},
                 "gradus_op_info");
@@ -123,7 +130,7 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
   return door("gradus_call", [&] {
     const auto callee = callee_at(op);
     SmallVector<Tensor, 3> in;
-    operands_of(callee->op, operands, n_operands, in);
+    operands_of(*callee, operands, n_operands, in);
     array(outputs, capacity, "outputs");
     Attrs own;
     Outputs results =
@@ -132,7 +139,10 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
     if (results.size() > capacity)
       throw Refusal{GRADUS_VALUE, join("room for ", capacity, " outputs, ", callee->op.name,
                                        " gives ", int64_t(results.size()))};
-    give({results.data(), results.size()}, outputs);
+    if (results.size() == 1)  // most: given away, not counted once more
+      outputs[0] = handle_of(std::move(results[0]));
+    else
+      give({results.data(), results.size()}, outputs);
   });
 }
 
@@ -141,7 +151,7 @@ gradus_status gradus_call_in_place(gradus_op op, const gradus_tensor* operands, 
   return door("gradus_call_in_place", [&] {
     const auto callee = callee_at(op);
     SmallVector<Tensor, 3> in;
-    operands_of(callee->op, operands, n_operands, in);
+    operands_of(*callee, operands, n_operands, in);
     if (in.empty()) throw Refusal{GRADUS_VALUE, "no operand to write to"};
     Attrs own;
     in_place(callee->op, in[0], {in.data() + 1, in.size() - 1},
