@@ -1,5 +1,5 @@
 // What `:help NAME` says of names that are no op: one line for each function of `gradus` and each
-// method of a tensor. Of what gradus.func and gradus.audit hold, bindings/README.md tells.
+// method of a tensor. Of what gradus.func and gradus.audit hold, bindings/lua/manual.md tells.
 #include "bindings/lua/script.hpp"
 
 #include <string_view>
@@ -44,7 +44,7 @@ constexpr Line kLines[] = {
     {"nn", "gradus.nn({{linear = 8}, \"relu\"}, {1, 4}), gradus.nn.Linear(4, 8), nn.Sequential"},
     {"optim", "gradus.optim.adam(parameters, {lr = 1e-3}), adamw, sgd: step(), zero_grad(), lr"},
     {"func", "gradus.func.grad value_and_grad jacobian hessian vmap jvp vjp hvp gradcheck"},
-    {"audit", "gradus.audit.check birth graph ...: see bindings/README.md"},
+    {"audit", "gradus.audit.check birth graph ...: see bindings/lua/manual.md"},
     {"data", "gradus.data{name = \"digits\", train = 600} or {idx = DIR}: inputs and labels"},
     {"experiment", "gradus.experiment{config = FILE, set = {\"epochs=1\"}}: as gradus train"},
     {"progress", "for i in gradus.progress(100) do: a bar"},

@@ -1,5 +1,5 @@
 // Lua scripts over tensors: a state of Lua 5.4 with every op of the op list, in a sandbox with
-// limits. What scripts may say stands in bindings/README.md.
+// limits. What scripts may say stands in bindings/lua/manual.md.
 // Threads: one Script is used by one thread; several may live in several threads.
 #pragma once
 #include "bindings/lua/paths.hpp"

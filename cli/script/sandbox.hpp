@@ -1,4 +1,4 @@
-// What a script is allowed, as it is typed; in bindings/README.md.
+// What a script is allowed, as it is typed; in bindings/lua/manual.md.
 #pragma once
 #include <string>
 #include <vector>

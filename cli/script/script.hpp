@@ -1,4 +1,4 @@
-// `gradus script FILE [ARGS...]` and `gradus repl`: Lua, see bindings/README.md.
+// `gradus script FILE [ARGS...]` and `gradus repl`: Lua, see bindings/lua/manual.md.
 #pragma once
 #include "cli/script/sandbox.hpp"
 

@@ -73,7 +73,7 @@ std::string how_built(const std::string& kind) {
 }
 
 // The folder of the file that holds this code: libgradus, or the program it is linked into.
-std::string own_folder() {
+std::string find_own_folder() {
   Dl_info info;
   link_map* map = nullptr;
   const auto address = reinterpret_cast<void*>(&load_module);
@@ -84,6 +84,13 @@ std::string own_folder() {
       ::realpath(program ? "/proc/self/exe" : map->l_name, nullptr), std::free);
   return real ? folder_of(real.get()) : std::string();
 }
+const std::string& own_folder() {
+  static const std::string folder = find_own_folder();
+  return folder;
+}
+// Asked for before main(): the name that a library was found by may be relative
+// (LD_LIBRARY_PATH=lib) and is then meant from the folder that was the working one.
+[[maybe_unused]] const std::string& at_load = own_folder();
 
 LoadReport try_load(const std::string& kind, const std::string& path) {
   LoadReport report{kind, path, false, ""};

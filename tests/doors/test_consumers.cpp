@@ -166,6 +166,18 @@ TEST_CASE("consumers: a Fortran program lends its arrays and differentiates a co
         "handles left 0\n");
 }
 
+TEST_CASE("consumers: modules are found beside the library, also if a relative path led to it") {
+  if (none_to_try() || !fs::exists(installed() + "/lib/gradus/gradus_emu.so")) return;
+  const Elsewhere home;
+  home.write("find.c",
+             "#include <gradus/gradus.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+             "int main(void) {\n  int32_t here = 0;\n"
+             "  if (chdir(\"/\") || gradus_available(\"emu\", &here)) return 1;\n"
+             "  return puts(here ? \"found\" : gradus_last_error_text()) < 0;\n}\n");
+  CHECK(home("cc find.c $(pkg-config --cflags --libs gradus-c) -o find\n"
+             "program=$PWD/find; cd \"$PREFIX\"; LD_LIBRARY_PATH=lib \"$program\"") == "found\n");
+}
+
 TEST_CASE("consumers: a Python script with ctypes alone: slopes, an op by name, a hook, errors") {
   if (none_to_try() || !have("python3")) return;
   const Elsewhere home({"slopes.py"});

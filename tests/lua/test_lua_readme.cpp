@@ -1,4 +1,4 @@
-// bindings/README.md: every block of Lua runs, and prints what stands behind its arrows.
+// bindings/lua/manual.md: every block of Lua runs, and prints what stands behind its arrows.
 #include "tests/helpers/alike.hpp"
 #include "tests/helpers/program_helpers.hpp"
 
@@ -11,8 +11,8 @@ using gradus::test::ProgramRun;
 using gradus::test::slurp;
 using gradus::test::TempFolder;
 
-TEST_CASE("lua: every block of bindings/README.md runs and prints what it says") {
-  std::istringstream page(slurp(GRADUS_SOURCE_DIR "/bindings/README.md"));
+TEST_CASE("lua: every block of bindings/lua/manual.md runs and prints what it says") {
+  std::istringstream page(slurp(GRADUS_SOURCE_DIR "/bindings/lua/manual.md"));
   int blocks = 0, arrows = 0;
   std::string code, wanted;
   bool inside = false;
