@@ -237,8 +237,9 @@ TEST_CASE(
   for (int64_t i = 0; i < rounds; ++i) {
     if (i % 500 == 0) keep_good_ones(a);
     a.renew();
-    const auto& [name, call] = calls[i < int64_t(calls.size()) ? size_t(i) : a.below(calls.size())];
-    const gradus_status status = call(a);
+    const auto& chosen = calls[i < int64_t(calls.size()) ? size_t(i) : a.below(calls.size())];
+    const std::string& name = chosen.first;
+    const gradus_status status = chosen.second(a);
     ++seen[name][status == GRADUS_OK];
     statuses.insert(status);
     if (status == GRADUS_OK) {
@@ -261,7 +262,6 @@ TEST_CASE(
   int done = 0;
   std::string never;
   for (const auto& [name, counts] : seen) {
-    CAPTURE(name);
     done += counts[1] > 0;
     if (counts[1] == 0) never += name + " ";
   }

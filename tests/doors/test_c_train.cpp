@@ -404,7 +404,9 @@ TEST_CASE("c trainer: the losses and tensors of the C++ trainer, bit for bit") {
   size_t n = 0;
   ok(gradus_tensors_count(state, &n));
   REQUIRE(n == tensors.size());
-  for (const auto& [name, t] : tensors) {
+  for (const auto& one : tensors) {
+    const std::string& name = one.first;
+    const gradus::Tensor& t = one.second;
     std::string bytes(t.bytes(), 0);
     t.copy_to_host(bytes.data());
     CHECK_MESSAGE(bits(found(state, name.c_str())).bytes == bytes, name);
