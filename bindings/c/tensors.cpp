@@ -42,6 +42,8 @@ gradus_status gradus_from_data(const void* data, int32_t dtype, const int64_t* s
   return make("gradus_from_data", out, [&] {
     const Shape sizes = shape_at(shape, ndim);
     if (numel_of(sizes) > 0) need(static_cast<const char*>(data), "data");
+    if (dtype_at(dtype) == DType::bool_)  // whatever is not 0 is true
+      return ne(Tensor::from_host(data, sizes, DType::u8), 0);
     return Tensor::from_host(data, sizes, dtype_at(dtype));
   });
 }
@@ -53,6 +55,9 @@ gradus_status gradus_lend(void* data, size_t bytes, int32_t dtype, const int64_t
     need(out, "out");
     const Shape sizes = shape_at(shape, ndim);
     const Shape steps = strides ? shape_at(strides, ndim, "strides") : contiguous_strides(sizes);
+    if (dtype == GRADUS_BOOL && data)
+      for (const uint8_t byte : std::span(static_cast<const uint8_t*>(data), bytes))
+        if (byte > 1) throw Refusal{GRADUS_VALUE, join("a bool is 0 or 1, one of these is ", byte)};
     const auto owned = user_of(user, release);
     const Tensor t = Tensor::lend(data, bytes, sizes, steps, offset, dtype_at(dtype),
                                   open_device("cpu"), [owned] {});

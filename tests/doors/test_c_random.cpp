@@ -18,6 +18,7 @@ namespace {
 gradus_status lend_within(void* data, int32_t dtype, const int64_t* shape, const int64_t* strides,
                           size_t ndim, int64_t offset, gradus_destroy_fn release, void* user,
                           gradus_tensor* out) {
+  if (dtype == GRADUS_BOOL) dtype = GRADUS_U8;  // other tensors write other bytes there
   constexpr size_t bytes[] = {0, 1, 16, 4096, kBytes};
   return gradus_lend(data, bytes[arguments->below(5)], dtype, shape, strides, ndim, offset, release,
                      user, out);
