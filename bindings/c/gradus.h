@@ -134,8 +134,8 @@ enum { GRADUS_MAX_DIMS = 64 };
 /* ---- tensors from memory and to memory. New tensors lie on the default device
  * (gradus_use_device). from_data copies numbers that lie row-major; lend copies nothing: the
  * tensor's elements are those of `data`, which must stay until release(user), and may be written
- * while no op reads them. release may be NULL. Bools are 0 or 1. strides NULL: row-major; strides and offset must
- * stay within `bytes`. CPU devices alone. */
+ * while no op reads them. release may be NULL. Bools are 0 or 1. strides NULL: row-major; strides
+ * and offset must stay within `bytes`. CPU devices alone. */
 GRADUS_API gradus_status gradus_from_data(const void* data, int32_t dtype, const int64_t* shape,
                                           size_t ndim, gradus_tensor* out);
 GRADUS_API gradus_status gradus_lend(void* data, size_t bytes, int32_t dtype, const int64_t* shape,
