@@ -94,7 +94,7 @@ Tensor Tensor::zeros(const Shape& sizes, DType dtype, Device& device) {
 }
 Tensor Tensor::full(const Shape& sizes, std::complex<double> value, DType dtype, Device& device) {
   Tensor t = empty(sizes, dtype, device);
-  arithmetic().fill(t, value, is_integer(dtype) ? int64_t(value.real()) : 0);
+  arithmetic().fill(t, value, is_integer(dtype) ? to_integer(value.real()) : 0);
   return t;
 }
 Tensor Tensor::full_integer(const Shape& sizes, int64_t value, DType dtype, Device& device) {
