@@ -123,6 +123,8 @@ gradus_status gradus_forward_begin(void) {
 }
 gradus_status gradus_forward_end(void) {
   return door("gradus_forward_end", [&] {
+    if (inside_jvp)
+      throw Refusal{GRADUS_AUTOGRAD, "within a jvp: the level is in use by the call under way"};
     if (!level) throw Refusal{GRADUS_AUTOGRAD, "no level is open in this thread"};
     level.reset();
   });

@@ -110,7 +110,9 @@ Tensor jvp_of(const Contraction& c, const gradus_tensor* tangents) {
     const Tensor t = tangents ? maybe_tensor(tangents[k], {"tangents", k}) : Tensor();
     moved.push_back(t.defined() ? t : zeros_like(in.back()));
   }
-  return func::jvp([&](const Tensors& x) { return Tensors{c(x)}; }, in, moved).tangents[0].detach();
+  // A copy: of an operand alone it is a view of the caller's tangent.
+  return clone(
+      func::jvp([&](const Tensors& x) { return Tensors{c(x)}; }, in, moved).tangents[0].detach());
 }
 
 std::vector<Shape> shapes_at(const int64_t* const* shapes, const size_t* ndims, size_t n) {

@@ -4,6 +4,7 @@
 #include "engine/config/loader.hpp"
 #include "engine/streams/pinned.hpp"
 #include "engine/streams/stream.hpp"
+#include "ops/shape/in_place.hpp"
 #include "ops/shape/memory.hpp"
 
 #include <mutex>
@@ -102,11 +103,9 @@ gradus_status gradus_current_device(int32_t* out) {
   return result("gradus_current_device", out, [&] { return number_of(default_device()); });
 }
 gradus_status gradus_device_count(int32_t* out) {
-  return door("gradus_device_count", [&] {
-    need(out, "out");
+  return result("gradus_device_count", out, [&] {
     load_modules(module_kinds());
-    *out = 0;
-    for (const char* kind : kGpus) *out += gpus_of(kind);
+    return gpus_of(kGpus[0]) + gpus_of(kGpus[1]);
   });
 }
 gradus_status gradus_find_device(const char* name, int32_t* out) {
@@ -126,15 +125,14 @@ gradus_status gradus_device_name(int32_t device, const char** out) {
   return result("gradus_device_name", out, [&] { return device_at(device).name().c_str(); });
 }
 gradus_status gradus_available(const char* device, int32_t* out) {
-  return door("gradus_available", [&] {
-    need(out, "out");
-    *out = 0;
+  return result("gradus_available", out, [&] {
     try {
       open_exactly(&need(device, "device"));
-      *out = 1;
+      return 1;
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::device) throw;
       report("gradus_available");
+      return 0;
     }
   });
 }
@@ -214,7 +212,8 @@ gradus_status gradus_event_synchronize(gradus_event event) {
 gradus_status gradus_pinned(const int64_t* shape, size_t ndim, int32_t dtype, int32_t device,
                             gradus_tensor* out) {
   return result("gradus_pinned", out, [&] {
-    return handle_of(pinned(shape_at(shape, ndim), dtype_at(dtype), device_at(device)));
+    const Tensor t = pinned(shape_at(shape, ndim), dtype_at(dtype), device_at(device));
+    return handle_of(fill_(t, 0));
   });
 }
 gradus_status gradus_to_device_async(gradus_tensor t, int32_t device, gradus_tensor* out) {

@@ -8,12 +8,13 @@ using namespace gradus::c;
 
 namespace {
 
+// Without a destructor: calls of handlers at exit may fail, too, and say so.
 struct LastError {
-  gradus_status status = GRADUS_OK;
-  std::string op, text;
-  uint64_t count = 0;  // of errors of this thread
+  gradus_status status;
+  char op[128], text[2048];  // cut, and terminated
+  uint64_t count;            // of errors of this thread
 };
-thread_local LastError last;
+constinit thread_local LastError last{};
 
 constexpr const char* kStatus[] = {"ok",       "shape",       "dtype",    "value",  "index",
                                    "autograd", "config",      "io",       "device", "memory",
@@ -21,11 +22,15 @@ constexpr const char* kStatus[] = {"ok",       "shape",       "dtype",    "value
 static_assert(std::size(kStatus) == GRADUS_NULL + 1);
 static_assert(int(ErrorKind::internal) + 1 == GRADUS_INTERNAL);
 
-gradus_status set_last(gradus_status status, std::string op, std::string text) {
+template <size_t N>
+void keep(char (&to)[N], std::string_view text) {
+  to[text.copy(to, N - 1)] = 0;
+}
+gradus_status set_last(gradus_status status, std::string_view op, std::string_view text) {
   ++last.count;
   last.status = status;
-  last.op = std::move(op);
-  last.text = std::move(text);
+  keep(last.op, op);
+  keep(last.text, text);
   return status;
 }
 
@@ -58,12 +63,8 @@ gradus_status report(const char* function) noexcept {
     } catch (const std::exception& e) {
       return set_last(GRADUS_INTERNAL, function, join(function, ": ", e.what()));
     }
-  } catch (...) {  // no room for the text, or nothing of C++'s
-    last.status = GRADUS_INTERNAL;
-    last.op.clear();
-    last.text.clear();
-    ++last.count;
-    return GRADUS_INTERNAL;
+  } catch (...) {  // no room for the text, or nothing of the standard library's
+    return set_last(GRADUS_INTERNAL, function, "an exception of an unknown type");
   }
 }
 
@@ -136,19 +137,15 @@ const char* gradus_version(void) { return version(); }
 
 gradus_status gradus_last_error(gradus_error* out) {
   return door("gradus_last_error", [&] {
-    give_struct(out, {0, last.status, last.op.c_str(), last.text.c_str()}, "gradus_error");
+    give_struct(out, {0, last.status, last.op, last.text}, "gradus_error");
   });
 }
-const char* gradus_last_error_text(void) { return last.text.c_str(); }
+const char* gradus_last_error_text(void) { return last.text; }
 const char* gradus_status_text(gradus_status code) {
   return code >= 0 && code <= GRADUS_NULL ? kStatus[code] : "unknown";
 }
 gradus_status gradus_fail(gradus_status code, const char* text) {
-  try {
-    return set_last(code == GRADUS_OK ? GRADUS_VALUE : code, "", text ? text : "");
-  } catch (...) {
-    return report("gradus_fail");
-  }
+  return set_last(code == GRADUS_OK ? GRADUS_VALUE : code, "", text ? text : "");
 }
 
 gradus_status gradus_set_log(gradus_log_fn log, void* user, gradus_destroy_fn destroy) {

@@ -33,7 +33,9 @@
  * Threads: everything may be called from any thread. Handles may be shared; concurrent reads are
  * fine, a tensor that is written to is nobody else's meanwhile. Gradient mode, forward levels, the
  * stream, the seed and the last error are each thread's own. After fork() the child may go on, on
- * the CPU. gradus installs no signal handler and prints nothing: notices go to gradus_set_log().
+ * the CPU, if no other thread was inside gradus. While a program ends (atexit, static destructors)
+ * gradus_free() alone may be called. gradus installs no signal handler and prints nothing: notices
+ * go to gradus_set_log().
  *
  * Text is UTF-8. Shapes and strides count elements; axes may be negative, from the end. Names,
  * argument order and meaning of ops are PyTorch's. Structs begin with their size, set by the
@@ -334,7 +336,11 @@ GRADUS_API gradus_status gradus_function_new(const gradus_function* function, gr
  * are any int32 numbers, one for each axis: labels[k] has ndim(operands[k]) of them. A label twice
  * in an operand walks its diagonal; sizes of 1 broadcast. The vjp and jvp are single calls: a
  * cotangent or tangent of 0 (or tangents NULL) means zero. operand -1 asks for all, and grads gets
- * n handles; else for one, and grads gets one. Their results have no history. */
+ * n handles; else for one, and grads gets one. Their results have no history. A
+ * contraction of one operand may be a view of it. Tropical algebras put max or min in the place of
+ * the sum, + or * in that of the product; a derivative goes to the first winner. MAX_TIMES of
+ * several operands is meant for factors of 0 or more: with negative ones its value depends on the
+ * order. */
 enum { GRADUS_SUM_PRODUCT = 0, GRADUS_MAX_PLUS, GRADUS_MIN_PLUS, GRADUS_MAX_TIMES };
 GRADUS_API gradus_status gradus_contract(const gradus_tensor* operands,
                                          const int32_t* const* labels, size_t n,

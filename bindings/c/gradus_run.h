@@ -66,7 +66,7 @@ GRADUS_API gradus_status gradus_event_record(gradus_event event, gradus_stream s
 GRADUS_API gradus_status gradus_stream_wait(gradus_stream stream, gradus_event event);
 GRADUS_API gradus_status gradus_event_done(gradus_event event, int32_t* out);
 GRADUS_API gradus_status gradus_event_synchronize(gradus_event event);
-/* A CPU tensor in memory that a GPU copies from and to without the host's waiting. */
+/* A CPU tensor of zeros in memory that a GPU copies from and to without the host's waiting. */
 GRADUS_API gradus_status gradus_pinned(const int64_t* shape, size_t ndim, int32_t dtype,
                                        int32_t device, gradus_tensor* out);
 /* On the current stream; the host does not wait where its side is pinned and row-major. */

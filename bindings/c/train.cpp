@@ -6,7 +6,9 @@
 #include "ops/train/trainer.hpp"
 
 #include <cmath>
+#include <atomic>
 #include <mutex>
+#include <thread>
 #include <nlohmann/json.hpp>
 
 using namespace gradus;
@@ -15,13 +17,23 @@ using namespace gradus::training;
 
 namespace {
 
-// A thing that one thread at a time may use; another one waits.
+// A thing that one thread at a time may use; another one waits. A callback of the call under way
+// may not use it once more.
 struct Exclusive : Object {
   std::mutex mutex;
+  std::atomic<std::thread::id> user{};
 };
 template <class T>
 struct Held {
-  Held(Kind kind, int64_t handle) : object(object_at<T>(kind, handle)), lock(object->mutex) {}
+  Held(Kind kind, int64_t handle) : object(object_at<T>(kind, handle)) {
+    if (object->user == std::this_thread::get_id())
+      throw Refusal{GRADUS_VALUE, "it is in use by the call that is under way in this thread"};
+    lock = std::unique_lock(object->mutex);
+    object->user = std::this_thread::get_id();
+  }
+  ~Held() {
+    if (lock) object->user = std::thread::id();
+  }
   T* operator->() const { return object.get(); }
   std::shared_ptr<T> object;
   std::unique_lock<std::mutex> lock;
