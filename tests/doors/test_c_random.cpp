@@ -268,7 +268,8 @@ TEST_CASE(
   }
   CHECK(seen.size() == calls.size());
   CAPTURE(never);
-  CHECK(done > int(calls.size()) - 12);
+  // Some things take many tries to come right by chance: a twentieth of the calls does less.
+  CHECK(done > int(calls.size()) - (gradus::test::small_sizes() ? 40 : 12));
   CHECK(statuses.contains(GRADUS_HANDLE));
   CHECK(statuses.contains(GRADUS_NULL));
 
