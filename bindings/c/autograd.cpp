@@ -28,8 +28,17 @@ Tensors seeds_at(const gradus_tensor* seeds, size_t n) {
 }
 
 struct Hook : Object {
+  explicit Hook(HookHandle h) : handle(std::move(h)) {}
   HookHandle handle;
 };
+gradus_hook hook_of(HookHandle installed) {
+  try {
+    return new_handle(Kind::hook, std::make_shared<Hook>(installed));
+  } catch (...) {
+    installed.remove();
+    throw;
+  }
+}
 
 thread_local std::unique_ptr<ForwardLevel> level;
 
@@ -59,6 +68,7 @@ gradus_status gradus_set_grad(gradus_tensor leaf, gradus_tensor grad) {
 gradus_status gradus_backward(const gradus_tensor* roots, const gradus_tensor* seeds, size_t n,
                               uint32_t flags) {
   return door("gradus_backward", [&] {
+    if (n == 0) throw Refusal{GRADUS_VALUE, "roots: there are none"};
     backward(tensors_at(roots, n, "roots"), seeds_at(seeds, n), options_of(flags));
   });
 }
@@ -86,14 +96,12 @@ gradus_status gradus_register_hook(gradus_tensor t, gradus_hook_fn hook, void* u
     need(out, "out");
     need(hook, "hook");
     const auto owned = user_of(user, destroy);
-    auto object = std::make_shared<Hook>();
-    object->handle = register_hook(tensor_of(t, "t"), [hook, owned](const Tensor& g) {
+    *out = hook_of(register_hook(tensor_of(t, "t"), [hook, owned](const Tensor& g) {
       const Lent lent(g);
       Written replacement;
       call_back("hook", [&] { return hook(owned->user, lent.get(), replacement.data()); });
       return maybe_tensor(replacement[0], "the hook's replacement");
-    });
-    *out = new_handle(Kind::hook, std::move(object));
+    }));
     owned->ours = true;
   });
 }
@@ -104,13 +112,11 @@ gradus_status gradus_register_accumulate_hook(gradus_tensor leaf, gradus_leaf_ho
     need(out, "out");
     need(hook, "hook");
     const auto owned = user_of(user, destroy);
-    auto object = std::make_shared<Hook>();
-    object->handle =
+    *out = hook_of(
         register_post_accumulate_grad_hook(tensor_of(leaf, "leaf"), [hook, owned](const Tensor& x) {
           const Lent lent(x);
           call_back("hook", [&] { return hook(owned->user, lent.get()); });
-        });
-    *out = new_handle(Kind::hook, std::move(object));
+        }));
     owned->ours = true;
   });
 }

@@ -49,7 +49,7 @@ gradus_status result(const char* function, T* out, F&& f) noexcept {
 // n elements of an array, which may be NULL if there are none.
 template <class T>
 std::span<T> array(T* first, size_t n, const char* name, size_t most = 1 << 20) {
-  if (n > most) throw Refusal{GRADUS_VALUE, join(name, ": ", n, " are more than ", most)};
+  if (n > most) throw Refusal{GRADUS_VALUE, join(name, ": ", std::to_string(n), " are more than ", std::to_string(most))};
   if (n > 0) need(first, name);
   return {first, n};
 }
@@ -69,11 +69,12 @@ template <class T>
 std::shared_ptr<T> object_at(Kind kind, int64_t handle) {
   return std::static_pointer_cast<T>(object_of(kind, handle));
 }
-// The caller's struct, as far as it goes, as this library knows it; what is beyond stays 0.
+// The caller's struct, as far as it goes, as this library knows it; what is beyond stays 0. No
+// version of a struct ends within a pointer, so a size that does is none.
 template <class T>
 T struct_at(const T* given, const char* name) {
   const uint32_t size = need(given, name).struct_size;
-  if (size < sizeof(uint32_t) || size > 4096)
+  if (size < sizeof(uint32_t) || size > 4096 || size % alignof(T) != 0)
     throw Refusal{GRADUS_VALUE, join(name, ".struct_size is ", size, ", expected sizeof ", name)};
   T own{};
   std::memcpy(static_cast<void*>(&own), given, std::min(size_t(size), sizeof(T)));

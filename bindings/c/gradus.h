@@ -92,7 +92,8 @@ typedef struct gradus_error {
 GRADUS_API gradus_status gradus_last_error(gradus_error* out);
 GRADUS_API const char* gradus_last_error_text(void);           /* "" if there was none */
 GRADUS_API const char* gradus_status_text(gradus_status code); /* "value", ...; never NULL */
-/* For callbacks: makes this the thread's last error and returns code (GRADUS_VALUE for an OK). */
+/* For callbacks: makes this the thread's last error and returns code (GRADUS_VALUE for an OK). The
+ * call under way adds its own name before the text. */
 GRADUS_API gradus_status gradus_fail(gradus_status code, const char* text);
 
 /* Notices (another device than the one that was asked for, a file that was ignored), a line each,
@@ -254,7 +255,8 @@ GRADUS_API gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out);
 GRADUS_API gradus_status gradus_op_attr(gradus_op op, size_t index, const char** name,
                                         int32_t* type, const char** doc);
 /* An operand that is optional may be left out as 0. Attributes in any order; those not given take
- * their defaults. Up to `capacity` outputs; *n_outputs (may be NULL) is how many there are. */
+ * their defaults. Up to `capacity` outputs; *n_outputs (may be NULL) is how many there are, written
+ * also where there are more (GRADUS_VALUE). */
 GRADUS_API gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_operands,
                                      const gradus_attr* attrs, size_t n_attrs,
                                      gradus_tensor* outputs, size_t capacity, size_t* n_outputs);
@@ -313,7 +315,7 @@ GRADUS_API gradus_status gradus_tangent(gradus_tensor y, gradus_tensor* out);
  * keep_inputs and keep_outputs keeps input or output k for them. What vjp and jvp compute by
  * gradus's ops can be differentiated again; otherwise set once_differentiable. Handles that
  * callbacks write are given over. The handle is kept for as long as graphs with the function shall
- * be walked. */
+ * be walked. Begin with `gradus_function f = {sizeof f}` or {.struct_size = sizeof f}. */
 typedef struct gradus_function {
   uint32_t struct_size;
   int32_t once_differentiable;

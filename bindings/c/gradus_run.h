@@ -63,6 +63,7 @@ GRADUS_API gradus_status gradus_stream_synchronize(gradus_stream stream);
 GRADUS_API gradus_status gradus_event_new(int32_t device, gradus_event* out);
 /* After all that was asked of the stream so far; 0 is the device's default stream. */
 GRADUS_API gradus_status gradus_event_record(gradus_event event, gradus_stream stream);
+/* What the stream (of yours, not 0) is told from now on waits for the event. */
 GRADUS_API gradus_status gradus_stream_wait(gradus_stream stream, gradus_event event);
 GRADUS_API gradus_status gradus_event_done(gradus_event event, int32_t* out);
 GRADUS_API gradus_status gradus_event_synchronize(gradus_event event);
@@ -77,8 +78,8 @@ GRADUS_API gradus_status gradus_copy_async(gradus_tensor to, gradus_tensor from)
 /* ---- captured steps: what a function does on a device, written down while it runs once, and
  * repeated without graph or allocation, with the same bits. It reads and writes the tensors that it
  * read and wrote then (gradus_copy() gives them new numbers; gradus_optimizer_prepare() the next
- * rate). The function writes up to `capacity` outputs (holds that are given over), and their
- * number. Where a step can't be repeated (it reads values on the host) gradus_step_why_not() says
+ * rate). The function is called once, in earnest, and writes up to `capacity` (64) outputs (holds that
+ * are given over), and their number. Where a step can't be repeated (it reads values on the host) gradus_step_why_not() says
  * why, else it gives "". One thread at a time replays a step. */
 typedef gradus_status (*gradus_step_fn)(void* user, gradus_tensor* outputs, size_t capacity,
                                         size_t* n_outputs);

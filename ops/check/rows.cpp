@@ -85,6 +85,7 @@ Attrs attrs_of(const OpInfo& op, const NamedAttrs& named) {
     if (i < 0) {
       fail(ErrorKind::value, op.name, "has no attribute \"", name, "\"", attr_hint(op, name));
     }
+    if (given[size_t(i)]) fail(ErrorKind::value, op.name, "attribute ", name, " is given twice");
     attrs[size_t(i)] = fitted(op, op.attrs[size_t(i)], value);
     given[size_t(i)] = true;
   }

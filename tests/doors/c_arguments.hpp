@@ -367,5 +367,25 @@ template <class... A>
 std::function<gradus_status(Arguments&)> any(gradus_status (*f)(A...)) {
   return [f](Arguments& a) { return std::apply(f, std::tuple<A...>{a.draw<A>()...}); };
 }
+// For what chance alone would hardly get right: every second call has these arguments, of which one
+// in twenty is drawn anew. A handle that changes comes as std::cref(it).
+struct Drawn {
+} constexpr drawn;  // in the place of an argument that chance gets right
+template <class... A, class... R>
+std::function<gradus_status(Arguments&)> often(gradus_status (*f)(A...), R... right) {
+  return [f, right = std::make_tuple(right...)](Arguments& a) {
+    std::tuple<A...> all{a.draw<A>()...};
+    const bool take = a.chance(50);
+    const auto one = [&]<class T, class V>(T& argument, const V& fits) {
+      if constexpr (!std::is_same_v<V, Drawn>)
+        if (take && !a.chance(5)) argument = T(fits);
+    };
+    [&]<size_t... K>(std::index_sequence<K...>) {
+      (one(std::get<K>(all), std::get<K>(right)), ...);
+    }
+    (std::make_index_sequence<sizeof...(R)>());
+    return std::apply(f, all);
+  };
+}
 
 }  // namespace

@@ -315,6 +315,10 @@ TEST_CASE("c functions: what gradus_function_new refuses, and then user stays th
   refuse(f, GRADUS_VALUE, "a function has up to 64 inputs and 1 to 64 outputs, asked were 1 and 0");
   f.struct_size = 0;
   refuse(f, GRADUS_VALUE, "gradus_function.struct_size is 0, expected sizeof gradus_function");
+  f.struct_size = sizeof f - 4;  // ends in the middle of `destroy`
+  refuse(f, GRADUS_VALUE,
+         "gradus_function.struct_size is " + std::to_string(sizeof f - 4) +
+             ", expected sizeof gradus_function");
   refused(gradus_function_new(nullptr, &out), GRADUS_NULL,
           "gradus_function_new: gradus_function is NULL");
   CHECK(user.destroyed == 0);

@@ -36,34 +36,79 @@ gradus_status limit_for_a_while(int32_t device, uint64_t bytes) {
   return s;
 }
 
+// Things that fit each other, made anew now and then, since calls free and change them. Arrays have
+// as many entries as any that is handed in.
+struct Fitting {
+  gradus_op add = 0, softmax = 0;
+  gradus_plan plan = 0;
+  gradus_network network = 0;
+  gradus_tensors parameters = 0, state = 0, list = 0;
+  gradus_stream stream = 0;
+  gradus_event event = 0;
+  gradus_optimizer optimizer = 0;
+  gradus_step step = 0;
+  gradus_hook hook = 0;
+  gradus_trainer trainer = 0;  // at the end of an epoch
+  std::array<gradus_tensor, kEntries> leaf{}, loss{};
+  std::array<gradus_tensor, kEntries> squares{};
+  std::array<int32_t, kEntries> left{0, 1}, right{1, 2}, outer{0, 2};
+  std::array<const int32_t*, kEntries> labels{left.data(), right.data()};
+  std::array<int64_t, kEntries> sizes{2, 2}, order{1, 0};
+  std::array<const int64_t*, kEntries> shapes{sizes.data(), sizes.data()};
+  std::array<size_t, kEntries> ndims{2, 2};
+} fitting;
+
+gradus_status one_square(void*, gradus_tensor* outputs, size_t, size_t* n) {
+  *n = 1;
+  return gradus_ones(fitting.sizes.data(), 2, GRADUS_F32, outputs);
+}
+
 // One of each kind of thing, so that there is always something to do right.
 void keep_good_ones(Arguments& a) {
-  const auto keep = [&](gradus_status status, const int64_t& handle) {
+  const auto kept = [&](gradus_status status, const int64_t& handle) {
     if (status == GRADUS_OK) a.keep(handle);
+    return status == GRADUS_OK ? handle : 0;
   };
-  const int64_t square[] = {2, 2}, row[] = {1, 2};
-  const int64_t* const shapes[] = {square, square};
-  const size_t ndims[] = {2, 2};
-  int64_t h = 0, list = 0, network = 0;
-  for (const int32_t dtype : {GRADUS_F32, GRADUS_F32, GRADUS_F64, GRADUS_I64, GRADUS_C64})
-    keep(gradus_ones(square, 2, dtype, &h), h);
-  for (const char* name : {"exp", "add", "sum", "matmul", "softmax"})
-    keep(gradus_op_find(name, &h), h);
-  keep(gradus_plan_equation("ij,jk->ik", shapes, ndims, 2, nullptr, 0, &h), h);
-  keep(gradus_network_new("[{\"linear\": 2}, \"relu\"]", row, 2, GRADUS_F32, &network), network);
-  keep(gradus_network_parameters(network, &list), list);
+  Fitting& f = fitting;
+  const int64_t row[] = {1, 2}, *const square = f.sizes.data();
+  int64_t h = 0;
+  for (const int32_t dtype : {GRADUS_F64, GRADUS_I64, GRADUS_C64})
+    kept(gradus_ones(square, 2, dtype, &h), h);
+  for (gradus_tensor* t : {&f.squares[0], &f.squares[1]})
+    *t = kept(gradus_ones(square, 2, GRADUS_F32, &h), h);
+  f.leaf[0] = kept(gradus_ones(square, 2, GRADUS_F32, &h), h);
+  gradus_set_requires_grad(f.leaf[0], 1);
+  f.loss[0] = kept(gradus_sum(f.leaf[0], nullptr, 0, 0, &h), h);
+  f.hook = kept(gradus_register_hook(f.leaf[0], on_hook, nullptr, nullptr, &h), h);
+  for (const char* name : {"exp", "sum", "matmul"}) kept(gradus_op_find(name, &h), h);
+  f.add = kept(gradus_op_find("add", &h), h);
+  f.softmax = kept(gradus_op_find("softmax", &h), h);
+  f.plan = kept(
+      gradus_plan_equation("ij,jk->ik", f.shapes.data(), f.ndims.data(), 2, nullptr, 0, &h), h);
+  f.network = kept(gradus_network_new("[{\"linear\": 2}, \"relu\"]", row, 2, GRADUS_F32, &h), h);
+  f.state = kept(gradus_network_state(f.network, &h), h);
+  f.parameters = kept(gradus_network_parameters(f.network, &h), h);
   for (const char* name : {"adam", "{\"name\": \"sgd\", \"momentum\": 0.9}"})
-    keep(gradus_optimizer_new(name, list, &h), h);
-  keep(
+    f.optimizer = kept(gradus_optimizer_new(name, f.parameters, &h), h);
+  f.trainer = kept(
       gradus_trainer_new("{\"experiment\": \"mlp\", \"data\": {\"name\": \"digits\", \"train\": 4, "
                          "\"test\": 2}, \"model\": {\"layers\": [{\"linear\": 10}]}, "
                          "\"batch_size\": 4, \"epochs\": 1}",
                          &h),
       h);
+  int32_t epoch_done = 0;
+  gradus_trainer_step(f.trainer, &epoch_done);
+  f.list = kept(gradus_tensors_new(&h), h);
+  gradus_tensors_add(f.list, "w", f.squares[0]);
+  f.stream = kept(gradus_stream_new(GRADUS_CPU, &h), h);
+  f.event = kept(gradus_event_new(GRADUS_CPU, &h), h);
+  f.step = kept(gradus_capture(GRADUS_CPU, one_square, nullptr, &h), h);
 }
 
 // Every function of the header; tests/pages/test_install.cpp compares the names with the library's.
 Calls all_calls() {
+  using std::cref;
+  Fitting& f = fitting;
   return {
       {"gradus_last_error", any(gradus_last_error)},
       {"gradus_fail", any(gradus_fail)},
@@ -73,7 +118,7 @@ Calls all_calls() {
       {"gradus_live_handles", any(gradus_live_handles)},
       {"gradus_from_data", any(gradus_from_data)},
       {"gradus_lend", any(lend_within)},
-      {"gradus_to_data", any(gradus_to_data)},
+      {"gradus_to_data", often(gradus_to_data, cref(f.squares[0]), drawn, 16)},
       {"gradus_data", any(gradus_data)},
       {"gradus_item", any(gradus_item)},
       {"gradus_number", any(gradus_number)},
@@ -106,11 +151,11 @@ Calls all_calls() {
       {"gradus_softmax", any(gradus_softmax)},
       {"gradus_sum", any(gradus_sum)},
       {"gradus_mean", any(gradus_mean)},
-      {"gradus_reshape", any(gradus_reshape)},
-      {"gradus_transpose", any(gradus_transpose)},
-      {"gradus_permute", any(gradus_permute)},
+      {"gradus_reshape", often(gradus_reshape, cref(f.squares[0]), f.sizes.data(), 2)},
+      {"gradus_transpose", often(gradus_transpose, cref(f.squares[0]))},
+      {"gradus_permute", often(gradus_permute, cref(f.squares[0]), f.order.data(), 2)},
       {"gradus_expand", any(gradus_expand)},
-      {"gradus_select", any(gradus_select)},
+      {"gradus_select", often(gradus_select, cref(f.squares[0]))},
       {"gradus_slice", any(gradus_slice)},
       {"gradus_cast", any(gradus_cast)},
       {"gradus_clone", any(gradus_clone)},
@@ -118,38 +163,48 @@ Calls all_calls() {
       {"gradus_op_count", any(gradus_op_count)},
       {"gradus_op_at", any(gradus_op_at)},
       {"gradus_op_find", any(gradus_op_find)},
-      {"gradus_op_describe", any(gradus_op_describe)},
-      {"gradus_op_attr", any(gradus_op_attr)},
-      {"gradus_call", any(gradus_call)},
-      {"gradus_call_in_place", any(gradus_call_in_place)},
+      {"gradus_op_describe", often(gradus_op_describe, cref(f.add))},
+      {"gradus_op_attr", often(gradus_op_attr, cref(f.softmax), 0)},
+      {"gradus_call",
+       often(gradus_call, cref(f.add), f.squares.data(), 2, nullptr, 0, drawn, 1, nullptr)},
+      {"gradus_call_in_place",
+       often(gradus_call_in_place, cref(f.add), f.squares.data(), 2, nullptr, 0)},
       {"gradus_set_requires_grad", any(gradus_set_requires_grad)},
       {"gradus_requires_grad", any(gradus_requires_grad)},
       {"gradus_retain_grad", any(gradus_retain_grad)},
       {"gradus_detach", any(gradus_detach)},
       {"gradus_grad", any(gradus_grad)},
       {"gradus_set_grad", any(gradus_set_grad)},
-      {"gradus_backward", any(gradus_backward)},
-      {"gradus_gradients", any(gradus_gradients)},
+      {"gradus_backward", often(gradus_backward, f.loss.data(), nullptr, 1, GRADUS_RETAIN_GRAPH)},
+      {"gradus_gradients",
+       often(gradus_gradients, f.loss.data(), nullptr, 1, f.leaf.data(), 1, GRADUS_RETAIN_GRAPH)},
       {"gradus_set_grad_enabled", any(gradus_set_grad_enabled)},
       {"gradus_register_hook", any(gradus_register_hook)},
-      {"gradus_register_accumulate_hook", any(gradus_register_accumulate_hook)},
-      {"gradus_remove_hook", any(gradus_remove_hook)},
+      {"gradus_register_accumulate_hook", often(gradus_register_accumulate_hook, cref(f.leaf[0]))},
+      {"gradus_remove_hook", often(gradus_remove_hook, cref(f.hook))},
       {"gradus_forward_begin", any(gradus_forward_begin)},
       {"gradus_forward_end", any(gradus_forward_end)},
-      {"gradus_set_tangent", any(gradus_set_tangent)},
+      {"gradus_set_tangent", often(gradus_set_tangent, cref(f.squares[0]))},
       {"gradus_tangent", any(gradus_tangent)},
       {"gradus_function_new", any(gradus_function_new)},
-      {"gradus_contract", any(gradus_contract)},
-      {"gradus_contract_vjp", any(gradus_contract_vjp)},
-      {"gradus_contract_jvp", any(gradus_contract_jvp)},
-      {"gradus_einsum", any(gradus_einsum)},
-      {"gradus_plan_equation", any(gradus_plan_equation)},
-      {"gradus_plan_labels", any(gradus_plan_labels)},
-      {"gradus_plan_describe", any(gradus_plan_describe)},
-      {"gradus_plan_step", any(gradus_plan_step)},
-      {"gradus_plan_execute", any(gradus_plan_execute)},
-      {"gradus_plan_vjp", any(gradus_plan_vjp)},
-      {"gradus_plan_jvp", any(gradus_plan_jvp)},
+      {"gradus_contract", often(gradus_contract, f.squares.data(), f.labels.data(), 2,
+                                f.outer.data(), 2, GRADUS_SUM_PRODUCT)},
+      {"gradus_contract_vjp", often(gradus_contract_vjp, f.squares.data(), f.labels.data(), 2,
+                                    f.outer.data(), 2, GRADUS_SUM_PRODUCT, cref(f.squares[1]))},
+      {"gradus_contract_jvp", often(gradus_contract_jvp, f.squares.data(), f.labels.data(), 2,
+                                    f.outer.data(), 2, GRADUS_SUM_PRODUCT, f.squares.data())},
+      {"gradus_einsum", often(gradus_einsum, "ij,jk->ik", f.squares.data(), 2)},
+      {"gradus_plan_equation", often(gradus_plan_equation, "ij,jk->ik", f.shapes.data(),
+                                     f.ndims.data(), 2, "greedy", GRADUS_SUM_PRODUCT)},
+      {"gradus_plan_labels", often(gradus_plan_labels, f.labels.data(), f.shapes.data(),
+                                   f.ndims.data(), 2, f.outer.data(), 2, nullptr, GRADUS_MAX_PLUS)},
+      {"gradus_plan_describe", often(gradus_plan_describe, cref(f.plan))},
+      {"gradus_plan_step", often(gradus_plan_step, cref(f.plan), 0)},
+      {"gradus_plan_execute", often(gradus_plan_execute, cref(f.plan), f.squares.data(), 2)},
+      {"gradus_plan_vjp",
+       often(gradus_plan_vjp, cref(f.plan), f.squares.data(), 2, cref(f.squares[1]))},
+      {"gradus_plan_jvp",
+       often(gradus_plan_jvp, cref(f.plan), f.squares.data(), 2, f.squares.data())},
       {"gradus_use_device", any(gradus_use_device)},
       {"gradus_use_default_device", any(gradus_use_default_device)},
       {"gradus_current_device", any(gradus_current_device)},
@@ -168,49 +223,50 @@ Calls all_calls() {
       {"gradus_memory_limit", any(limit_for_a_while)},
       {"gradus_memory_trim", any(gradus_memory_trim)},
       {"gradus_stream_new", any(gradus_stream_new)},
-      {"gradus_stream_use", any(gradus_stream_use)},
+      {"gradus_stream_use", often(gradus_stream_use, cref(f.stream))},
       {"gradus_stream_use_default", any(gradus_stream_use_default)},
-      {"gradus_stream_synchronize", any(gradus_stream_synchronize)},
+      {"gradus_stream_synchronize", often(gradus_stream_synchronize, cref(f.stream))},
       {"gradus_event_new", any(gradus_event_new)},
-      {"gradus_event_record", any(gradus_event_record)},
-      {"gradus_stream_wait", any(gradus_stream_wait)},
-      {"gradus_event_done", any(gradus_event_done)},
-      {"gradus_event_synchronize", any(gradus_event_synchronize)},
+      {"gradus_event_record", often(gradus_event_record, cref(f.event), cref(f.stream))},
+      {"gradus_stream_wait", often(gradus_stream_wait, cref(f.stream), cref(f.event))},
+      {"gradus_event_done", often(gradus_event_done, cref(f.event))},
+      {"gradus_event_synchronize", often(gradus_event_synchronize, cref(f.event))},
       {"gradus_pinned", any(gradus_pinned)},
       {"gradus_to_device_async", any(gradus_to_device_async)},
       {"gradus_copy_async", any(gradus_copy_async)},
       {"gradus_capture", any(gradus_capture)},
-      {"gradus_step_why_not", any(gradus_step_why_not)},
-      {"gradus_step_replay", any(gradus_step_replay)},
-      {"gradus_step_output", any(gradus_step_output)},
+      {"gradus_step_why_not", often(gradus_step_why_not, cref(f.step))},
+      {"gradus_step_replay", often(gradus_step_replay, cref(f.step))},
+      {"gradus_step_output", often(gradus_step_output, cref(f.step), 0)},
       {"gradus_tensors_new", any(gradus_tensors_new)},
-      {"gradus_tensors_add", any(gradus_tensors_add)},
+      {"gradus_tensors_add", often(gradus_tensors_add, cref(f.list))},
       {"gradus_tensors_count", any(gradus_tensors_count)},
-      {"gradus_tensors_at", any(gradus_tensors_at)},
-      {"gradus_tensors_find", any(gradus_tensors_find)},
+      {"gradus_tensors_at", often(gradus_tensors_at, cref(f.list))},
+      {"gradus_tensors_find", often(gradus_tensors_find, cref(f.list), "w")},
       {"gradus_read_safetensors", any(gradus_read_safetensors)},
       {"gradus_write_safetensors", any(gradus_write_safetensors)},
       {"gradus_read_npy", any(gradus_read_npy)},
       {"gradus_write_npy", any(gradus_write_npy)},
-      {"gradus_optimizer_new", any(gradus_optimizer_new)},
-      {"gradus_optimizer_step", any(gradus_optimizer_step)},
-      {"gradus_optimizer_prepare", any(gradus_optimizer_prepare)},
-      {"gradus_optimizer_apply", any(gradus_optimizer_apply)},
-      {"gradus_zero_grad", any(gradus_zero_grad)},
-      {"gradus_optimizer_state", any(gradus_optimizer_state)},
-      {"gradus_network_new", any(gradus_network_new)},
-      {"gradus_network_forward", any(gradus_network_forward)},
-      {"gradus_network_train", any(gradus_network_train)},
-      {"gradus_network_parameters", any(gradus_network_parameters)},
-      {"gradus_network_state", any(gradus_network_state)},
-      {"gradus_network_load", any(gradus_network_load)},
+      {"gradus_optimizer_new", often(gradus_optimizer_new, "adam", cref(f.parameters))},
+      {"gradus_optimizer_step", often(gradus_optimizer_step, cref(f.optimizer))},
+      {"gradus_optimizer_prepare", often(gradus_optimizer_prepare, cref(f.optimizer))},
+      {"gradus_optimizer_apply", often(gradus_optimizer_apply, cref(f.optimizer))},
+      {"gradus_zero_grad", often(gradus_zero_grad, cref(f.optimizer))},
+      {"gradus_optimizer_state", often(gradus_optimizer_state, cref(f.optimizer))},
+      {"gradus_network_new",
+       often(gradus_network_new, "[{\"linear\": 3}, \"relu\"]", f.sizes.data(), 2, GRADUS_F32)},
+      {"gradus_network_forward", often(gradus_network_forward, cref(f.network))},
+      {"gradus_network_train", often(gradus_network_train, cref(f.network))},
+      {"gradus_network_parameters", often(gradus_network_parameters, cref(f.network))},
+      {"gradus_network_state", often(gradus_network_state, cref(f.network))},
+      {"gradus_network_load", often(gradus_network_load, cref(f.network), cref(f.state))},
       {"gradus_read_data", any(gradus_read_data)},
       {"gradus_epoch_order", any(order_within)},
       {"gradus_trainer_new", any(gradus_trainer_new)},
-      {"gradus_trainer_step", any(gradus_trainer_step)},
-      {"gradus_trainer_finish_epoch", any(gradus_trainer_finish_epoch)},
-      {"gradus_trainer_test", any(gradus_trainer_test)},
-      {"gradus_trainer_state", any(gradus_trainer_state)},
+      {"gradus_trainer_step", often(gradus_trainer_step, cref(f.trainer))},
+      {"gradus_trainer_finish_epoch", often(gradus_trainer_finish_epoch, cref(f.trainer))},
+      {"gradus_trainer_test", often(gradus_trainer_test, cref(f.trainer))},
+      {"gradus_trainer_state", often(gradus_trainer_state, cref(f.trainer))},
   };
 }
 
@@ -259,17 +315,14 @@ TEST_CASE(
       REQUIRE(told);
     }
   }
-  // Every function was refused something, and nearly all did something.
-  int done = 0;
-  std::string never;
-  for (const auto& [name, counts] : seen) {
-    done += counts[1] > 0;
-    if (counts[1] == 0) never += name + " ";
+  // Every function was called, and all but these did something: an error is what gradus_fail()
+  // gives, and the others want what a machine may not have.
+  const std::set<std::string> may_fail{"gradus_fail", "gradus_cuda", "gradus_load_module"};
+  for (const auto& one : seen) {
+    CAPTURE(one.first);
+    CHECK((one.second[1] > 0 || may_fail.contains(one.first)));
   }
   CHECK(seen.size() == calls.size());
-  CAPTURE(never);
-  // Some things take many tries to come right by chance: a twentieth of the calls does less.
-  CHECK(done > int(calls.size()) - (gradus::test::small_sizes() ? 40 : 12));
   CHECK(statuses.contains(GRADUS_HANDLE));
   CHECK(statuses.contains(GRADUS_NULL));
 
