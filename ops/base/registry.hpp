@@ -34,10 +34,9 @@ void register_batching();  // after all others
 const OpInfo& as_strided_scatter_op();
 Tensor elements_at(const Tensor& x, const Shape& sizes, const Shape& strides, int64_t offset);
 
-// A composition: an op made of ops; the doors see it like any other.
-inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
-                               std::string formula, std::vector<OperandSpec> operands,
-                               std::vector<AttrSpec> attrs, OpCall call) {
+// What an op says of itself. Who makes it sets what it does.
+inline OpInfo new_op(std::string name, std::string group, std::string doc, std::string formula,
+                     std::vector<OperandSpec> operands, std::vector<AttrSpec> attrs = {}) {
   OpInfo op;
   op.name = std::move(name);
   op.group = std::move(group);
@@ -45,6 +44,15 @@ inline OpInfo& add_composition(std::string name, std::string group, std::string 
   op.formula = std::move(formula);
   op.operands = std::move(operands);
   op.attrs = std::move(attrs);
+  return op;
+}
+
+// A composition: an op made of ops; the doors see it like any other.
+inline OpInfo& add_composition(std::string name, std::string group, std::string doc,
+                               std::string formula, std::vector<OperandSpec> operands,
+                               std::vector<AttrSpec> attrs, OpCall call) {
+  OpInfo op = new_op(std::move(name), std::move(group), std::move(doc), std::move(formula),
+                     std::move(operands), std::move(attrs));
   op.primitive = false;
   op.call = std::move(call);
   return add_op(std::move(op));

@@ -426,16 +426,14 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
 }
 
 void register_contractions() {
-  OpInfo o;
-  o.name = "contract";
-  o.doc = "sum of products over labels, plus a bias: the kernel behind matmul and einsum";
-  o.formula = "y[out] = sum over the other labels of a[labels_a] * b[labels_b], + bias";
-  o.group = "contraction";
-  o.operands = {{"a"}, {"b"}, {"bias", false, true}};
-  o.attrs = {ints_attr("labels_a", "one integer per axis of a"),
-             ints_attr("labels_b", "one per axis of b"),
-             ints_attr("labels_out", "one per axis of y"),
-             text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")};
+  OpInfo o = new_op(
+      "contract", "contraction",
+      "sum of products over labels, plus a bias: the kernel behind matmul and einsum",
+      "y[out] = sum over the other labels of a[labels_a] * b[labels_b], + bias",
+      {{"a"}, {"b"}, {"bias", false, true}},
+      {ints_attr("labels_a", "one integer per axis of a"),
+       ints_attr("labels_b", "one per axis of b"), ints_attr("labels_out", "one per axis of y"),
+       text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")});
   o.forward = forward;
   o.vjp = vjp;
   o.jvp = jvp;

@@ -376,13 +376,8 @@ Tensor conv_weight_door(const char* op, const Tensor& x, const Tensor& y, const 
 
 OpInfo bilinear(std::string name, std::string doc, std::string formula, const char* a,
                 const char* b, std::vector<AttrSpec> attrs) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = std::move(formula);
-  o.group = "convolution";
-  o.operands = {{a}, {b}};
-  o.attrs = std::move(attrs);
+  OpInfo o = new_op(std::move(name), "convolution", std::move(doc), std::move(formula), {{a}, {b}},
+                    std::move(attrs));
   o.attrs.push_back(ints_attr("stride", Ints{1}, "from place to place of the kernel"));
   o.attrs.push_back(ints_attr("dilation", Ints{1}, "from element to element of the kernel"));
   o.attrs.push_back(int_attr("groups", 1, "blocks of channels that do not mix"));

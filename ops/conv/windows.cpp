@@ -70,16 +70,12 @@ void fold_forward(OpContext& ctx) {
 }
 
 OpInfo window_op() {
-  OpInfo o;
-  o.name = "window";
-  o.doc = "sliding windows along an axis, as a new last axis; a view";
-  o.formula = "y[i, .., j] = x[i * step + j * dilation, ..]";
-  o.group = "view";
+  OpInfo o = new_op("window", "view", "sliding windows along an axis, as a new last axis; a view",
+                    "y[i, .., j] = x[i * step + j * dilation, ..]", {{"x"}},
+                    {int_attr("dim", "axis"), int_attr("size", "elements of a window"),
+                     int_attr("step", 1, "from window to window"),
+                     int_attr("dilation", 1, "from element to element of a window")});
   o.is_view = true;
-  o.operands = {{"x"}};
-  o.attrs = {int_attr("dim", "axis"), int_attr("size", "elements of a window"),
-             int_attr("step", 1, "from window to window"),
-             int_attr("dilation", 1, "from element to element of a window")};
   o.forward = window_forward;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     const int64_t dim = node.attr(kDim).integer;
@@ -96,15 +92,12 @@ OpInfo window_op() {
 }
 
 OpInfo fold_op() {
-  OpInfo o;
-  o.name = "fold";
-  o.doc = "overlapping windows, the last axis, summed into an axis of n elements";
-  o.formula = "y[m, ..] = sum of x[i, .., j] with i * step + j * dilation = m";
-  o.group = "window";
-  o.operands = {{"x"}};
-  o.attrs = {int_attr("dim", "axis of the windows"), int_attr("n", "its size in the result"),
-             int_attr("step", 1, "from window to window"),
-             int_attr("dilation", 1, "from element to element of a window")};
+  OpInfo o = new_op(
+      "fold", "window", "overlapping windows, the last axis, summed into an axis of n elements",
+      "y[m, ..] = sum of x[i, .., j] with i * step + j * dilation = m", {{"x"}},
+      {int_attr("dim", "axis of the windows"), int_attr("n", "its size in the result"),
+       int_attr("step", 1, "from window to window"),
+       int_attr("dilation", 1, "from element to element of a window")});
   o.forward = fold_forward;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return window_raw(g[0], node.attr(kDim).integer, node.input_metas()[0].sizes.back(),

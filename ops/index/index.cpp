@@ -32,13 +32,9 @@ void check_index(const char* op, const Tensor& index) {
 }
 
 OpInfo gather_op() {
-  OpInfo o;
-  o.name = "gather";
-  o.doc = "elements picked along an axis by an index tensor";
-  o.formula = "y[i, j] = x[index[i, j], j]";
-  o.group = "indexing";
-  o.operands = {{"x"}, {"index"}};
-  o.attrs = {int_attr("dim", 0, "axis")};
+  OpInfo o =
+      new_op("gather", "indexing", "elements picked along an axis by an index tensor",
+             "y[i, j] = x[index[i, j], j]", {{"x"}, {"index"}}, {int_attr("dim", 0, "axis")});
   o.forward = [](OpContext& ctx) {
     const Tensor &x = ctx.inputs[0], &index = ctx.inputs[1];
     const size_t dim = size_t(ctx.attrs[0].integer);
@@ -63,13 +59,10 @@ OpInfo gather_op() {
 }
 
 OpInfo scatter_op() {
-  OpInfo o;
-  o.name = "scatter_add";
-  o.doc = "adds source to places of x chosen along an axis; equal places add up in order";
-  o.formula = "y = x; y[index[i, j], j] += source[i, j]";
-  o.group = "indexing";
-  o.operands = {{"x"}, {"index"}, {"source"}};
-  o.attrs = {int_attr("dim", 0, "axis")};
+  OpInfo o = new_op("scatter_add", "indexing",
+                    "adds source to places of x chosen along an axis; equal places add up in order",
+                    "y = x; y[index[i, j], j] += source[i, j]", {{"x"}, {"index"}, {"source"}},
+                    {int_attr("dim", 0, "axis")});
   o.forward = [](OpContext& ctx) {
     const Tensor &x = ctx.inputs[0], &index = ctx.inputs[1];
     const size_t dim = size_t(ctx.attrs[0].integer);

@@ -40,14 +40,12 @@ Tensors picked(const Tensor& x, int64_t dim, const Tensor& place, bool keepdim) 
 }
 
 OpInfo argsort_op() {
-  OpInfo o;
-  o.name = "argsort";
-  o.doc = "where the elements of a line stand when it is sorted; stable, NaN is the largest";
-  o.formula = "x[y[0]] <= x[y[1]] <= ...";
-  o.group = "sorting";
-  o.operands = {{"x"}};
-  o.attrs = {last_dim_attr(), bool_attr("descending", false, "largest first"),
-             bool_attr("stable", false, "it always is")};
+  OpInfo o =
+      new_op("argsort", "sorting",
+             "where the elements of a line stand when it is sorted; stable, NaN is the largest",
+             "x[y[0]] <= x[y[1]] <= ...", {{"x"}},
+             {last_dim_attr(), bool_attr("descending", false, "largest first"),
+              bool_attr("stable", false, "it always is")});
   o.differentiable = false;
   o.forward = [](OpContext& ctx) {
     const Tensor& x = ctx.inputs[0];

@@ -38,13 +38,9 @@ void forward(OpContext& ctx) {
 
 OpInfo random_op(std::string name, std::string doc, std::string formula,
                  std::vector<AttrSpec> numbers) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = std::move(formula);
-  o.group = "random";
+  OpInfo o = new_op(std::move(name), "random", std::move(doc), std::move(formula), {},
+                    {ints_attr("size", "shape of the result")});
   o.differentiable = false;
-  o.attrs = {ints_attr("size", "shape of the result")};
   o.attrs.insert(o.attrs.end(), numbers.begin(), numbers.end());
   o.attrs.push_back({"dtype", AttrValue::Type::dtype, DType::f32, "f32, f64, f16 or bf16"});
   return o;

@@ -82,13 +82,8 @@ void extremum_forward(OpContext& ctx) {
 }
 
 OpInfo reduction(std::string name, std::string doc, std::string formula) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = std::move(formula);
-  o.group = "reduction";
-  o.operands = {{"x"}};
-  o.attrs = {dims_attr(), keepdim_attr()};
+  OpInfo o = new_op(std::move(name), "reduction", std::move(doc), std::move(formula), {{"x"}},
+                    {dims_attr(), keepdim_attr()});
   o.cost = [](const OpContext& ctx) {
     return Cost{double(ctx.inputs[0].numel()),
                 double(ctx.inputs[0].bytes() + ctx.outputs[0].bytes())};

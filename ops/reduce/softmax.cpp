@@ -39,13 +39,8 @@ Tensor log_softmax_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
 }
 
 OpInfo softmax_op(std::string name, std::string doc, std::string formula) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = std::move(formula);
-  o.group = "softmax";
-  o.operands = {{"x"}};
-  o.attrs = {int_attr("dim", "axis")};
+  OpInfo o = new_op(std::move(name), "softmax", std::move(doc), std::move(formula), {{"x"}},
+                    {int_attr("dim", "axis")});
   o.cost = [](const OpContext& ctx) {
     return Cost{5 * double(ctx.inputs[0].numel()), 2 * double(ctx.inputs[0].bytes())};
   };

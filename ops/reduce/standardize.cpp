@@ -167,14 +167,13 @@ Tensor ready(const char* name, const Tensor& t, const Tensor& x, DType dtype) {
 }  // namespace
 
 void register_standardize() {
-  OpInfo o;
-  o.name = "standardize";
-  o.doc = "mean 0 and variance 1 over some axes; also the mean and the variance that x had";
-  o.formula = "y = (x - mean) / sqrt(var + eps) * weight + bias";
-  o.group = "norm";
-  o.operands = {{"x"}, {"weight", false, true}, {"bias", false, true}};
-  o.attrs = {dims_attr(), number_attr("eps", 1e-5, "added to the variance"),
-             bool_attr("rms", false, "take the mean as 0")};
+  OpInfo o =
+      new_op("standardize", "norm",
+             "mean 0 and variance 1 over some axes; also the mean and the variance that x had",
+             "y = (x - mean) / sqrt(var + eps) * weight + bias",
+             {{"x"}, {"weight", false, true}, {"bias", false, true}},
+             {dims_attr(), number_attr("eps", 1e-5, "added to the variance"),
+              bool_attr("rms", false, "take the mean as 0")});
   o.forward = forward;
   o.vjp = vjp;
   o.jvp = jvp;

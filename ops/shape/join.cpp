@@ -90,13 +90,8 @@ Tensor pad_raw(const Tensor& x, const Ints& pads, double value) {
 }
 
 OpInfo cat_op() {
-  OpInfo o;
-  o.name = "cat";
-  o.doc = "tensors joined along an axis";
-  o.formula = "y = [x0, x1, ...]";
-  o.group = "join";
-  o.operands = {{"tensors", true}};
-  o.attrs = {int_attr("dim", 0, "axis")};
+  OpInfo o = new_op("cat", "join", "tensors joined along an axis", "y = [x0, x1, ...]",
+                    {{"tensors", true}}, {int_attr("dim", 0, "axis")});
   o.forward = cat_forward;
   o.vjp = cat_vjp;
   o.jvp = cat_jvp;
@@ -105,14 +100,10 @@ OpInfo cat_op() {
 }
 
 OpInfo pad_op() {
-  OpInfo o;
-  o.name = "pad";
-  o.doc = "a border of one value; negative widths cut";
-  o.formula = "y = value around x";
-  o.group = "join";
-  o.operands = {{"x"}};
-  o.attrs = {ints_attr("pad", "last axis before, after, then the axis before it, ..."),
-             number_attr("value", 0, "of the border")};
+  OpInfo o = new_op("pad", "join", "a border of one value; negative widths cut",
+                    "y = value around x", {{"x"}},
+                    {ints_attr("pad", "last axis before, after, then the axis before it, ..."),
+                     number_attr("value", 0, "of the border")});
   o.forward = pad_forward;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     Ints back;

@@ -63,13 +63,9 @@ DType target(const Attrs& attrs) { return attrs[0].dtype(); }
 
 const OpInfo& cast_op() {
   static const OpInfo& op = []() -> const OpInfo& {
-    OpInfo o;
-    o.name = "cast";
-    o.doc = "the same values in another dtype";
-    o.formula = "y = dtype(x)";
-    o.group = "memory";
-    o.operands = {{"x"}};
-    o.attrs = {{"dtype", AttrValue::Type::dtype, {}, "f32 f64 c64 c128 i32 i64 u8 bool f16 bf16"}};
+    OpInfo o = new_op(
+        "cast", "memory", "the same values in another dtype", "y = dtype(x)", {{"x"}},
+        {{"dtype", AttrValue::Type::dtype, {}, "f32 f64 c64 c128 i32 i64 u8 bool f16 bf16"}});
     o.call = [](Operands in, const Attrs& a) { return cast(in[0], target(a)); };
     o.forward = [](OpContext& ctx) {
       const Tensor& x = ctx.inputs[0];
@@ -91,12 +87,7 @@ const OpInfo& cast_op() {
 
 // contiguous and clone differ in their forward only.
 OpInfo identity_op(std::string name, std::string doc, void (*forward)(OpContext&)) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = "y = x";
-  o.group = "memory";
-  o.operands = {{"x"}};
+  OpInfo o = new_op(std::move(name), "memory", std::move(doc), "y = x", {{"x"}});
   o.forward = forward;
   o.vjp = [](GradFn&, size_t, std::span<const Tensor> g) { return g[0]; };
   o.jvp = [](GradFn&, size_t, std::span<const Tensor> t) { return t[0]; };

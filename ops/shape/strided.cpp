@@ -60,15 +60,12 @@ void check_strided(const char* op, const Geometry& g, int64_t n) {
 
 const OpInfo& embed_op() {
   static const OpInfo& op = []() -> const OpInfo& {
-    OpInfo o;
-    o.name = "embed";
-    o.doc = "zeros of the given shape with x written at strides: the transpose of as_strided";
-    o.formula = "y = 0; y[strided] = x";
-    o.group = "view";
-    o.operands = {{"x"}};
-    o.attrs = {ints_attr("shape", "shape of the result"),
-               ints_attr("stride", "strides in the result"),
-               int_attr("offset", 0, "first element in the result")};
+    OpInfo o = new_op(
+        "embed", "view",
+        "zeros of the given shape with x written at strides: the transpose of as_strided",
+        "y = 0; y[strided] = x", {{"x"}},
+        {ints_attr("shape", "shape of the result"), ints_attr("stride", "strides in the result"),
+         int_attr("offset", 0, "first element in the result")});
     o.forward = embed_forward;
     o.call = [](Operands in, const Attrs& a) {
       check_strided("embed", {in[0].sizes(), a[1].integers, a[2].integer}, numel_of(a[0].integers));
@@ -89,15 +86,12 @@ const OpInfo& embed_op() {
 
 const OpInfo& as_strided_op() {
   static const OpInfo& op = []() -> const OpInfo& {
-    OpInfo o;
-    o.name = "as_strided";
-    o.doc = "elements of x, read row-major, at strides that never meet";
-    o.formula = "y = x[strided]";
-    o.group = "view";
+    OpInfo o =
+        new_op("as_strided", "view", "elements of x, read row-major, at strides that never meet",
+               "y = x[strided]", {{"x"}},
+               {ints_attr("size", "shape of the result"), ints_attr("stride", "strides in x"),
+                int_attr("offset", 0, "first element")});
     o.is_view = true;
-    o.operands = {{"x"}};
-    o.attrs = {ints_attr("size", "shape of the result"), ints_attr("stride", "strides in x"),
-               int_attr("offset", 0, "first element")};
     o.forward = [](OpContext& ctx) {
       NoGrad off;
       const Tensor x = contiguous(ctx.inputs[0].detach());
@@ -123,14 +117,11 @@ const OpInfo& as_strided_op() {
 // x with the elements at (strides, offset) replaced by src: what a write through a view does.
 const OpInfo& scatter_op() {
   static const OpInfo& op = []() -> const OpInfo& {
-    OpInfo o;
-    o.name = "as_strided_scatter";
-    o.doc = "x, read row-major, with its elements at strides replaced by src";
-    o.formula = "y = x; y[strided] = src";
-    o.group = "view";
-    o.operands = {{"x"}, {"src"}};
-    o.attrs = {ints_attr("stride", "strides in x, one per axis of src"),
-               int_attr("offset", 0, "first element")};
+    OpInfo o = new_op("as_strided_scatter", "view",
+                      "x, read row-major, with its elements at strides replaced by src",
+                      "y = x; y[strided] = src", {{"x"}, {"src"}},
+                      {ints_attr("stride", "strides in x, one per axis of src"),
+                       int_attr("offset", 0, "first element")});
     o.forward = [](OpContext& ctx) {
       const Tensor &x = ctx.inputs[0], &src = ctx.inputs[1];
       Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());

@@ -145,14 +145,9 @@ Tensor same_op_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
 
 OpInfo view_op(std::string name, std::string doc, std::string formula,
                std::vector<AttrSpec> attrs) {
-  OpInfo o;
-  o.name = std::move(name);
-  o.doc = std::move(doc);
-  o.formula = std::move(formula);
-  o.group = "view";
+  OpInfo o = new_op(std::move(name), "view", std::move(doc), std::move(formula), {{"x"}},
+                    std::move(attrs));
   o.is_view = true;
-  o.operands = {{"x"}};
-  o.attrs = std::move(attrs);
   o.jvp = same_op_jvp;
   return o;
 }
