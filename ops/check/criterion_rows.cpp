@@ -1,16 +1,11 @@
 // Rows of the losses. Domains keep away from kinks: lattices where differences have them.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kComplex;
-using def::kReal;
-
-constexpr Exactness kChain{256, true, 16, "a chain of ops, each rounded to the dtype"};
-
-const Domain kPlain = between(-2, 2), kWeights = between(0.5, 2);
+const Domain kWeights = between(0.5, 2);
 
 NamedAttrs with(const char* reduction, NamedAttrs more = {}) {
   more.push_back({"reduction", reduction});

@@ -1,21 +1,11 @@
 // Rows of what models are made of: contractions, indexing, softmax, random numbers.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
-
-constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
-constexpr Exactness kContracts{64, true, 2, "sums of up to 70 products in another order"};
-constexpr Exactness kExponentials{64, true, 2, "exponentials of 4 ulp and a sum"};
 constexpr Exactness kSameBits{0, false, 0, "seed and position give the number on every device"};
-
-const Domain kPlain = between(-2, 2);
 constexpr unsigned kProducts = kReal | kComplex | kInteger;
 
 Row product(const char* name, std::vector<Case> cases) {

@@ -1,6 +1,6 @@
 // Rows of norms and distances, normalisation layers, attention, gates, and the products that
 // networks are made of.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 #include <limits>
 
@@ -8,19 +8,11 @@ namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kComplex;
-using def::kInteger;
-using def::kReal;
-
 constexpr Exactness kSums{64, true, 2, "sums in f32, rounded once"};
-constexpr Exactness kChain{256, true, 16, "a chain of ops, each rounded to the dtype"};
-constexpr Exactness kContracts{64, true, 2, "sums of up to 70 products in another order"};
 constexpr Exactness kScaled{64, true, 4, "a contraction, scaled and added: rounded three times"};
-constexpr Exactness kExponentials{64, true, 2, "exponentials of 4 ulp and a sum"};
 constexpr Exactness kGates{16, true, 3, "a few functions of 4 ulp, each rounded to the dtype"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const Domain kPlain = between(-2, 2);
 
 std::vector<Row> layer_rows() {
   const Domain weight = between(0.5, 1.5), bias = between(-1, 1);

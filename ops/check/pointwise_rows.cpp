@@ -1,18 +1,11 @@
 // Rows of the statements: one line each, as all of them take the same shapes. A domain keeps away
 // from kinks (where difference quotients mean nothing) and from poles (where they lose their
 // digits).
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
-
-using def::kAny;
-using def::kBool;
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
 
 // Vector libraries promise 1 to 3.5 units in the last place for one function; complex functions and
 // statements are a few of them after one another. f16 and bf16 are rounded once per call.

@@ -1,27 +1,15 @@
 // Rows of the ops that rearrange, repeat and cut apart, and of those that make tensors from a
 // shape.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kAny;
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
-
-constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
 constexpr Exactness kCounts{2, true, 1, "computed in f64 and rounded"};
 constexpr Exactness kSums{64, true, 2, "up to 20 terms in another order"};
 constexpr Exactness kProducts{4, true, 2, "one product, or the difference of two"};
 
-const Domain kPlain = between(-2, 2);
-
-Row moves(const char* name, std::vector<Case> cases) {
-  return {name, {kPlain}, kAny, std::move(cases), kMoves};
-}
 Row made(const char* name, std::vector<NamedAttrs> attrs, Exactness exactness = kMoves) {
   Row row{name, {}, 0, {}, exactness};
   for (NamedAttrs& a : attrs) row.cases.push_back({{}, std::move(a)});

@@ -1,23 +1,12 @@
 // Rows of the ops that order, scan and index.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kAny;
-using def::kBool;
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
-
 constexpr unsigned kOrdered = kReal | kInteger | kBool;
-constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
 constexpr Exactness kSums{64, true, 2, "up to 40 terms in another order"};
-constexpr Exactness kChain{256, true, 16, "a chain of ops, each rounded to the dtype"};
-
-const Domain kPlain = between(-2, 2);
 
 std::vector<Case> lines(NamedAttrs more = {}) {
   std::vector<Case> cases{{{{3, 5}}, {{"dim", 1}}}, {{{4, 3}}, {{"dim", 0}}},

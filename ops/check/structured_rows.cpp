@@ -1,26 +1,12 @@
 // Rows of the ops that rearrange and reduce: memory, views, joins, reductions. Those that only move
 // values are exact; sums are compared normwise, as their terms cancel.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kAny;
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
-
-constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
 constexpr Exactness kSums{64, true, 2, "up to 100 terms in another order"};
-constexpr Exactness kChain{256, true, 16, "a chain of ops, each rounded to the dtype"};
-
-const Domain kPlain = between(-2, 2);
-
-Row moves(const char* name, std::vector<Case> cases, std::vector<Domain> operands = {kPlain}) {
-  return {name, std::move(operands), kAny, std::move(cases), kMoves};
-}
 
 // The shapes and axes that every reduction takes. The op table's empty cases: sums of nothing.
 std::vector<Case> reductions(bool may_be_empty = true) {

@@ -1,22 +1,13 @@
 // Rows of the window ops: sliding views, convolutions, pools.
-#include "ops/check/rows.hpp"
+#include "ops/check/row_words.hpp"
 
 namespace gradus::inline v1::rows {
 
 namespace {
 
-using def::kAny;
-using def::kComplex;
-using def::kInteger;
-using def::kNumbers;
-using def::kReal;
-
-constexpr Exactness kMoves{0, false, 0, "values are moved, not computed"};
 constexpr Exactness kFolds{16, true, 8, "up to 5 windows are summed, each sum rounded"};
 constexpr Exactness kConvolves{64, true, 3, "sums of up to 90 products in another order, a bias"};
 constexpr Exactness kAverages{64, true, 8, "a sum and a factor per axis, each rounded"};
-
-const Domain kPlain = between(-2, 2);
 
 Row convolution(const char* name, std::vector<Case> cases) {
   return {name, {kPlain}, kNumbers, std::move(cases), kConvolves};
