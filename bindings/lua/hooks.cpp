@@ -2,12 +2,14 @@
 #include "engine/hooks.hpp"
 
 #include "bindings/lua/script_state.hpp"
+#include "bindings/lua/userdata.hpp"
 
 namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kHook = "gradus.Hook";
+constexpr char kHook[] = "gradus.Hook";
+using Handles = Userdata<HookHandle, kHook>;
 
 // A hook's function may hold the tensor that it hangs on. So that Lua's collector can
 // see such a circle, the function hangs on the userdata: by a guard, which holds both, and which a
@@ -129,21 +131,14 @@ int register_hook_of(lua_State* L) {
   const int64_t id = ++last;
   const auto f = std::make_shared<HookFunction>(main, id);
   hang(L, 1, 2, f, id);
-  HookHandle handle = register_hook(t, [f](const Tensor& g) { return (*f)(g); });
-  new (lua_newuserdatauv(L, sizeof(HookHandle), 0)) HookHandle(std::move(handle));
-  luaL_setmetatable(L, kHook);
+  Handles::push(L, register_hook(t, [f](const Tensor& g) { return (*f)(g); }));
   return 1;
 }
 int remove_hook(lua_State* L) {
-  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
+  if (HookHandle* const handle = Handles::at(L, 1))
     handle->remove();
   else
     fail(ErrorKind::value, "remove", "called on ", kind_at(L, 1), "; write handle:remove()");
-  return 0;
-}
-int collect_hook(lua_State* L) {
-  if (auto* const handle = static_cast<HookHandle*>(luaL_testudata(L, 1, kHook)))
-    *handle = HookHandle();
   return 0;
 }
 
@@ -167,16 +162,7 @@ void open_hooks(lua_State* L) {
     lua_setmetatable(L, -2);
     lua_setfield(L, LUA_REGISTRYINDEX, name);
   }
-  luaL_newmetatable(L, kHook);
-  lua_pushcfunction(L, collect_hook);
-  lua_setfield(L, -2, "__gc");
-  // A table of its own: a script that held the type's could put a function of Lua under __gc.
-  const luaL_Reg handle[] = {{"remove", bind<remove_hook>}, {nullptr, nullptr}};
-  luaL_newlib(L, handle);
-  lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kHook);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kHook, {{"__gc", Handles::collect}}, {{"remove", bind<remove_hook>}});
 }
 
 }  // namespace gradus::lua

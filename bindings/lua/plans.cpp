@@ -1,6 +1,7 @@
 // gradus.einsum_plan("ij,jk,kl->il", a, b, c [, options]): in which order an einsum is contracted
 // and what that costs. The plan prints itself, and runs with any tensors of these shapes.
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/contract/einsum.hpp"
 
@@ -10,7 +11,7 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kPlan = "gradus.EinsumPlan";
+constexpr char kPlan[] = "gradus.EinsumPlan";
 constexpr size_t kMostShown = 40;  // steps that print() shows
 constexpr const char* kFields[] = {"equation", "flops", "largest", "bytes",
                                    "order",    "steps", "algebra"};
@@ -21,8 +22,9 @@ struct Plan {
   double bytes = 0;
 };
 
+using Plans = Userdata<std::unique_ptr<Plan>, kPlan>;
 Plan& self(lua_State* L) {
-  auto* const p = static_cast<std::unique_ptr<Plan>*>(luaL_testudata(L, 1, kPlan));
+  auto* const p = Plans::at(L, 1);
   if (!p || !*p) fail(ErrorKind::value, "einsum_plan", "called on ", kind_at(L, 1));
   return **p;
 }
@@ -87,9 +89,7 @@ int make(lua_State* L) {
   read_options(L, options, *made, path);
   made->plan = plan_einsum(lua_tostring(L, 1), shapes, path);
   made->bytes = peak_bytes(made->plan, tensors.empty() ? DType::f32 : result_dtype(tensors));
-  using Owned = std::unique_ptr<Plan>;
-  new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(made));
-  luaL_setmetatable(L, kPlan);
+  Plans::push(L, std::move(made));
   return 1;
 }
 
@@ -160,30 +160,16 @@ int text(lua_State* L) {
   lua_pushlstring(L, s.data(), s.size());
   return 1;
 }
-int collect(lua_State* L) {
-  if (auto* const p = static_cast<std::unique_ptr<Plan>*>(luaL_testudata(L, 1, kPlan))) p->reset();
-  return 0;
-}
 
 }  // namespace
 
 void open_plans(lua_State* L) {
-  luaL_newmetatable(L, kPlan);
-  const luaL_Reg functions[] = {{"__call", bind<run>},
-                                {"__index", bind<get>},
-                                {"__tostring", bind<text>},
-                                {"__gc", collect},
-                                {nullptr, nullptr}};
-  luaL_setfuncs(L, functions, 0);
-  lua_newtable(L);
-  for (const char* name : kFields) {
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, name);
-  }
-  lua_setfield(L, -2, kNames);
-  lua_pushstring(L, kPlan);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kPlan,
+            {{"__call", bind<run>},
+             {"__index", bind<get>},
+             {"__tostring", bind<text>},
+             {"__gc", Plans::collect}},
+            {}, kFields);
   lua_pushcfunction(L, bind<make>);
   lua_setfield(L, -2, "einsum_plan");
 }

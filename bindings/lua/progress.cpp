@@ -1,6 +1,7 @@
 // for i in gradus.progress(100, {text = "train"}) do ... end; a table or a tensor in place of the
 // number gives i and its i-th value. bar:set{loss = l} shows a number beside the bar.
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/userdata.hpp"
 
 #include <algorithm>
 
@@ -8,7 +9,7 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kBar = "gradus.Progress";
+constexpr char kBar[] = "gradus.Progress";
 using Clock = std::chrono::steady_clock;
 
 struct Bar {
@@ -16,8 +17,9 @@ struct Bar {
   Clock::time_point begin = Clock::now();
 };
 
+using Bars = Userdata<std::unique_ptr<Bar>, kBar>;
 Bar& self(lua_State* L) {
-  auto* const bar = static_cast<std::unique_ptr<Bar>*>(luaL_testudata(L, 1, kBar));
+  auto* const bar = Bars::at(L, 1);
   if (!bar || !*bar)
     fail(ErrorKind::value, "progress", "called on ", kind_at(L, 1), "; write bar:set{loss = 1}");
   return **bar;
@@ -36,9 +38,7 @@ int make(lua_State* L) {
   Options options(L, 2, "progress");
   options.text("text", bar->loop.text);
   options.finish();
-  using Owned = std::unique_ptr<Bar>;
-  new (lua_newuserdatauv(L, sizeof(Owned), 1)) Owned(std::move(bar));
-  luaL_setmetatable(L, kBar);
+  Bars::push(L, std::move(bar), 1);
   if (!number) {
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
@@ -98,25 +98,12 @@ int close(lua_State* L) {
   if (const LoopView& view = loop_view(L)) view(nullptr);
   return 0;
 }
-int collect(lua_State* L) {
-  if (auto* const bar = static_cast<std::unique_ptr<Bar>*>(luaL_testudata(L, 1, kBar)))
-    bar->reset();
-  return 0;
-}
 
 }  // namespace
 
 void open_progress(lua_State* L) {
-  luaL_newmetatable(L, kBar);
-  const luaL_Reg functions[] = {
-      {"__call", bind<next>}, {"__close", bind<close>}, {"__gc", collect}, {nullptr, nullptr}};
-  luaL_setfuncs(L, functions, 0);
-  const luaL_Reg methods[] = {{"set", bind<set>}, {nullptr, nullptr}};
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kBar);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kBar, {{"__call", bind<next>}, {"__close", bind<close>}, {"__gc", Bars::collect}},
+            {{"set", bind<set>}});
   lua_pushcfunction(L, bind<make>);
   lua_setfield(L, -2, "progress");
 }

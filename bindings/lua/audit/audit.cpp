@@ -3,6 +3,7 @@
 #include "ops/audit/judge/audit.hpp"
 
 #include "bindings/lua/audit/audit.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "engine/hooks.hpp"
 #include "engine/files/file.hpp"
 
@@ -420,12 +421,7 @@ int backward_of(lua_State* L) {
 }  // namespace
 
 void open_audit(lua_State* L) {
-  luaL_newmetatable(L, kReport);
-  lua_pushcfunction(L, bind<report_text>);
-  lua_setfield(L, -2, "__tostring");
-  lua_pushstring(L, kReport);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kReport, {{"__tostring", bind<report_text>}});
   const luaL_Reg functions[] = {{"watch", bind<watch_of>}, {"check", bind<check_of>},
                                 {"birth", bind<birth_of>}, {"unreached", bind<unreached_of>},
                                 {"graph", bind<graph_of>}, {"backward", bind<backward_of>},

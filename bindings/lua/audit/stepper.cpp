@@ -7,6 +7,7 @@
 //   s:cotangent("%3" or "w")   what stands there now, or nil
 //   s:set("%3", tensor)        the vjp of that node will read this instead; nil undoes it
 #include "bindings/lua/audit/audit.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "ops/audit/step/stepper.hpp"
 
 #include <cmath>
@@ -15,11 +16,11 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kStepper = "gradus.Stepper";
-using Owned = std::unique_ptr<audit::Stepper>;
+constexpr char kStepper[] = "gradus.Stepper";
+using Steppers = Userdata<std::unique_ptr<audit::Stepper>, kStepper>;
 
 audit::Stepper& self(lua_State* L) {
-  auto* const s = static_cast<Owned*>(luaL_testudata(L, 1, kStepper));
+  auto* const s = Steppers::at(L, 1);
   if (!s || !*s)
     fail(ErrorKind::value, "audit.stepper", "called on ", kind_at(L, 1), "; write s:next()");
   return **s;
@@ -37,9 +38,8 @@ int make(lua_State* L) {
   subject.begin_walk(L);
   {
     const audit::Unwatched quiet;
-    auto stepper = std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots));
-    new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(stepper));
-    luaL_setmetatable(L, kStepper);
+    Steppers::push(
+        L, std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots)));
   }
   subject.end_walk(L);
   return 1;
@@ -130,26 +130,18 @@ int set(lua_State* L) {
     s.set(node, output, operand_at(L, 3, "audit.stepper"));
   return 0;
 }
-int collect(lua_State* L) {
-  if (auto* const s = static_cast<Owned*>(luaL_testudata(L, 1, kStepper))) s->reset();
-  return 0;
-}
 
 }  // namespace
 
 void add_stepper(lua_State* L) {
-  luaL_newmetatable(L, kStepper);
-  lua_pushcfunction(L, collect);
-  lua_setfield(L, -2, "__gc");
-  const luaL_Reg methods[] = {{"next", bind<next>},         {"back", bind<back>},
-                              {"run", bind<run>},           {"upcoming", bind<upcoming>},
-                              {"position", bind<position>}, {"cotangent", bind<cotangent>},
-                              {"set", bind<set>},           {nullptr, nullptr}};
-  luaL_newlib(L, methods);
-  lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kStepper);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kStepper, {{"__gc", Steppers::collect}},
+            {{"next", bind<next>},
+             {"back", bind<back>},
+             {"run", bind<run>},
+             {"upcoming", bind<upcoming>},
+             {"position", bind<position>},
+             {"cotangent", bind<cotangent>},
+             {"set", bind<set>}});
   lua_pushcfunction(L, bind<make>);
   lua_setfield(L, -2, "stepper");
 }

@@ -3,6 +3,7 @@
 #include "bindings/lua/networks/captured.hpp"
 
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "engine/random.hpp"
 #include "engine/capture/capture.hpp"
 #include "ops/ops.hpp"
@@ -13,7 +14,8 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kStep = "gradus.Step";
+constexpr char kStep[] = "gradus.Step";
+constexpr const char* kFields[] = {"replays", "calls", "why_not"};
 constexpr int kFunction = 1, kOptimizers = 2;  // of the userdata, beside it
 
 // One shape of the arguments. Its optimisers stand in the table kOptimizers, at its number.
@@ -30,8 +32,9 @@ struct Step {
   std::string why_not{};
 };
 
+using Steps = Userdata<std::unique_ptr<Step>, kStep>;
 Step& self(lua_State* L) {
-  auto* const s = static_cast<std::unique_ptr<Step>*>(luaL_testudata(L, 1, kStep));
+  auto* const s = Steps::at(L, 1);
   if (!s || !*s) fail(ErrorKind::value, "capture", "called on ", kind_at(L, 1));
   return **s;
 }
@@ -44,9 +47,7 @@ int make(lua_State* L) {
   Options options(L, 2, "capture");
   options.boolean("required", step->required);
   options.finish();
-  using Owned = std::unique_ptr<Step>;
-  new (lua_newuserdatauv(L, sizeof(Owned), 2)) Owned(std::move(step));
-  luaL_setmetatable(L, kStep);
+  Steps::push(L, std::move(step), 2);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, kFunction);
   lua_newtable(L);
@@ -224,30 +225,16 @@ int text(lua_State* L) {
   lua_pushstring(L, s.c_str());
   return 1;
 }
-int collect(lua_State* L) {
-  if (auto* const s = static_cast<std::unique_ptr<Step>*>(luaL_testudata(L, 1, kStep))) s->reset();
-  return 0;
-}
 
 }  // namespace
 
 void open_capture(lua_State* L) {
-  luaL_newmetatable(L, kStep);
-  const luaL_Reg functions[] = {{"__call", bind<run>},
-                                {"__index", bind<get>},
-                                {"__tostring", bind<text>},
-                                {"__gc", collect},
-                                {nullptr, nullptr}};
-  luaL_setfuncs(L, functions, 0);
-  lua_newtable(L);
-  for (const char* name : {"replays", "calls", "why_not"}) {
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, name);
-  }
-  lua_setfield(L, -2, kNames);
-  lua_pushstring(L, kStep);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kStep,
+            {{"__call", bind<run>},
+             {"__index", bind<get>},
+             {"__tostring", bind<text>},
+             {"__gc", Steps::collect}},
+            {}, kFields);
   lua_pushcfunction(L, bind<make>);
   lua_setfield(L, -2, "capture");
 }

@@ -4,6 +4,7 @@
 #include "bindings/lua/networks/network.hpp"
 
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "bindings/lua/words.hpp"
 
 #include <nlohmann/json.hpp>
@@ -12,16 +13,12 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kNetwork = "gradus.Network";
+constexpr char kNetwork[] = "gradus.Network";
 
-using Owned = std::shared_ptr<nn::Sequential>;
-Owned* owned_at(lua_State* L, int index) {
-  auto* const n = static_cast<Owned*>(luaL_testudata(L, index, kNetwork));
-  return n && *n ? n : nullptr;
-}
+using Networks = Userdata<std::shared_ptr<nn::Sequential>, kNetwork>;
 nn::Sequential& self(lua_State* L) {
-  Owned* const n = owned_at(L, 1);
-  if (!n)
+  auto* const n = Networks::at(L, 1);
+  if (!n || !*n)
     fail(ErrorKind::value, "nn", "called on ", kind_at(L, 1), "; write net:name(), not net.name()");
   return **n;
 }
@@ -126,33 +123,23 @@ int get(lua_State* L) {
   fail(ErrorKind::value, "network", "has no \"", name.substr(0, 100), "\"",
        word.empty() ? did_you_mean(name, methods) : word);
 }
-int collect(lua_State* L) {
-  if (auto* const n = static_cast<Owned*>(luaL_testudata(L, 1, kNetwork))) n->reset();
-  return 0;
-}
 
 }  // namespace
 
 void push_network(lua_State* L, nn::Sequential network) {
-  new (lua_newuserdatauv(L, sizeof(Owned), 0))
-      Owned(std::make_shared<nn::Sequential>(std::move(network)));
-  luaL_setmetatable(L, kNetwork);
+  Networks::push(L, std::make_shared<nn::Sequential>(std::move(network)));
 }
 std::shared_ptr<nn::Sequential> shared_network(lua_State* L, int index) {
-  Owned* const n = owned_at(L, index);
+  auto* const n = Networks::at(L, index);
   return n ? *n : nullptr;
 }
-const nn::Sequential* network_at(lua_State* L, int index) {
-  Owned* const n = owned_at(L, index);
-  return n ? n->get() : nullptr;
-}
+const nn::Sequential* network_at(lua_State* L, int index) { return shared_network(L, index).get(); }
 
 void open_nn(lua_State* L, const NetworkBuilder& build) {
   if (!build) return;
-  luaL_newmetatable(L, kNetwork);
-  const luaL_Reg functions[] = {
-      {"__call", bind<forward>}, {"__tostring", bind<text>}, {"__gc", collect}, {nullptr, nullptr}};
-  luaL_setfuncs(L, functions, 0);
+  open_type(L, kNetwork,
+            {{"__call", bind<forward>}, {"__tostring", bind<text>}, {"__gc", Networks::collect}});
+  luaL_getmetatable(L, kNetwork);
   const luaL_Reg methods[] = {{"parameters", bind<parameters>},
                               {"state", bind<state>},
                               {"load", bind<load>},
@@ -168,8 +155,6 @@ void open_nn(lua_State* L, const NetworkBuilder& build) {
   lua_setfield(L, -3, kNames);
   lua_pushcclosure(L, bind<get>, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kNetwork);
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   lua_newtable(L);
   lua_createtable(L, 0, 3);

@@ -2,6 +2,7 @@
 // zero_grad(); lr may be set between steps.
 #include "bindings/lua/networks/captured.hpp"
 #include "bindings/lua/options.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "bindings/lua/words.hpp"
 #include "ops/optim/optimizer.hpp"
 
@@ -12,7 +13,8 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr const char* kOptimizer = "gradus.Optimizer";
+constexpr char kOptimizer[] = "gradus.Optimizer";
+constexpr const char* kFields[] = {"lr", "steps"};
 
 struct Owned {
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -20,8 +22,9 @@ struct Owned {
   double lr;
 };
 
+using Optimizers = Userdata<Owned, kOptimizer>;
 Owned& self(lua_State* L) {
-  auto* const o = static_cast<Owned*>(luaL_testudata(L, 1, kOptimizer));
+  Owned* const o = Optimizers::at(L, 1);
   if (!o || !o->optimizer) fail(ErrorKind::value, "optim", "called on ", kind_at(L, 1));
   return *o;
 }
@@ -93,9 +96,7 @@ int make(lua_State* L) {
   options.finish();
   nn::NamedTensors parameters = parameters_at(L, 1);
   auto optimizer = std::make_unique<optim::Optimizer>(parameters, rule);
-  new (lua_newuserdatauv(L, sizeof(Owned), 0))
-      Owned{std::move(optimizer), std::move(parameters), lr};
-  luaL_setmetatable(L, kOptimizer);
+  Optimizers::push(L, {std::move(optimizer), std::move(parameters), lr});
   return 1;
 }
 // The optimiser takes part in a captured step. False: its host's half is done.
@@ -153,40 +154,27 @@ int set(lua_State* L) {
 }  // namespace
 
 const void* prepare_optimizer(lua_State* L, int index) {
-  auto* const o = static_cast<Owned*>(luaL_testudata(L, index, kOptimizer));
+  Owned* const o = Optimizers::at(L, index);
   if (!o || !o->optimizer) fail(ErrorKind::value, "optim", "called on ", kind_at(L, index));
   o->optimizer->prepare(o->lr);
   return o;
 }
 
-namespace {
-
-int collect(lua_State* L) {
-  if (auto* const o = static_cast<Owned*>(luaL_testudata(L, 1, kOptimizer))) *o = {};
-  return 0;
-}
-
-}  // namespace
-
 void open_optim(lua_State* L) {
-  luaL_newmetatable(L, kOptimizer);
-  const luaL_Reg methods[] = {{"step", bind<step>},   {"zero_grad", bind<zero_grad>},
-                              {"__index", bind<get>}, {"__newindex", bind<set>},
-                              {"__gc", collect},      {nullptr, nullptr}};
-  luaL_setfuncs(L, methods, 0);
-  lua_pushstring(L, kOptimizer);
-  lua_setfield(L, -2, "__metatable");
-  lua_newtable(L);
-  for (const char* name : {"lr", "steps"}) {
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, name);
-  }
+  open_type(L, kOptimizer,
+            {{"step", bind<step>},
+             {"zero_grad", bind<zero_grad>},
+             {"__index", bind<get>},
+             {"__newindex", bind<set>},
+             {"__gc", Optimizers::collect}},
+            {}, kFields);
+  luaL_getmetatable(L, kOptimizer);
+  lua_getfield(L, -1, kNames);
   for (const char* name : {"step", "zero_grad"}) {
     lua_getfield(L, -2, name);
     lua_setfield(L, -2, name);
   }
-  lua_setfield(L, -2, kNames);
-  lua_pop(L, 1);
+  lua_pop(L, 2);
   const luaL_Reg functions[] = {{"sgd", bind<make<Kind::sgd>>},
                                 {"adam", bind<make<Kind::adam>>},
                                 {"adamw", bind<make<Kind::adamw>>},

@@ -1,5 +1,5 @@
 // What a tensor is, as t.name: t.shape, t.grad, ...
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "engine/graph.hpp"
 #include "ops/ops.hpp"
 
@@ -81,13 +81,7 @@ bool push_property(lua_State* L, const Tensor& t, std::string_view name) {
 }
 
 void open_properties(lua_State* L) {
-  luaL_newmetatable(L, kSizes);
-  const luaL_Reg sizes[] = {
-      {"__tostring", bind<sizes_text>}, {"__eq", bind<same_sizes>}, {nullptr, nullptr}};
-  luaL_setfuncs(L, sizes, 0);
-  lua_pushstring(L, kSizes);
-  lua_setfield(L, -2, "__metatable");
-  lua_pop(L, 1);
+  open_type(L, kSizes, {{"__tostring", bind<sizes_text>}, {"__eq", bind<same_sizes>}});
 }
 
 }  // namespace gradus::lua

@@ -1,5 +1,5 @@
 // The type gradus.Tensor: a userdata that holds one handle, and its operators.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/userdata.hpp"
 #include "bindings/lua/words.hpp"
 #include "engine/graph.hpp"
 #include "ops/audit/watch/watch.hpp"
@@ -305,31 +305,28 @@ int64_t from_one(int64_t k, const char* what) {
 void push_methods(lua_State* L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, kMethods); }
 
 void open_tensors(lua_State* L) {
-  luaL_newmetatable(L, kTensor);
-  const luaL_Reg functions[] = {{"__gc", collect},
-                                {"__close", drop},
-                                {"__tostring", bind<text>},
-                                {"__len", bind<length>},
-                                {"__add", bind<binary<add>>},
-                                {"__sub", bind<binary<sub>>},
-                                {"__mul", bind<binary<mul>>},
-                                {"__div", bind<binary<div>>},
-                                {"__pow", bind<binary<pow>>},
-                                {"__idiv", bind<binary<floor_divided>>},
-                                {"__mod", bind<binary<remaining>>},
-                                {"__unm", bind<negated>},
-                                {"__concat", bind<joined>},
-                                {"__eq", bind<comparison<0>>},
-                                {"__lt", bind<comparison<1>>},
-                                {"__le", bind<comparison<2>>},
-                                {"__newindex", bind<set>},
-                                {nullptr, nullptr}};
-  luaL_setfuncs(L, functions, 0);
+  open_type(L, kTensor,
+            {{"__gc", collect},
+             {"__close", drop},
+             {"__tostring", bind<text>},
+             {"__len", bind<length>},
+             {"__add", bind<binary<add>>},
+             {"__sub", bind<binary<sub>>},
+             {"__mul", bind<binary<mul>>},
+             {"__div", bind<binary<div>>},
+             {"__pow", bind<binary<pow>>},
+             {"__idiv", bind<binary<floor_divided>>},
+             {"__mod", bind<binary<remaining>>},
+             {"__unm", bind<negated>},
+             {"__concat", bind<joined>},
+             {"__eq", bind<comparison<0>>},
+             {"__lt", bind<comparison<1>>},
+             {"__le", bind<comparison<2>>},
+             {"__newindex", bind<set>}});
+  luaL_getmetatable(L, kTensor);
   push_methods(L);
   lua_pushcclosure(L, method_or_get, 1);
   lua_setfield(L, -2, "__index");
-  lua_pushstring(L, kTensor);  // what scripts see instead of this table
-  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
   open_properties(L);
 }
