@@ -1,5 +1,6 @@
 #include "cli/frame/literal.hpp"
 
+#include "cli/frame/events.hpp"
 #include "engine/base/error.hpp"
 #include "ops/ops.hpp"
 #include "ops/check/rows.hpp"
@@ -144,12 +145,6 @@ std::string text_of_element(std::complex<double> x, DType dtype) {
   return is_integer(dtype) ? join(int64_t(x.real())) : shortest(x.real());
 }
 
-Json number_json(double x) {
-  if (std::isnan(x)) return "NaN";
-  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
-  return x;
-}
-
 // Every element, row-major.
 std::vector<Json> elements(const Tensor& t) {
   std::vector<Json> out;
@@ -159,13 +154,13 @@ std::vector<Json> elements(const Tensor& t) {
   }
   for (const std::complex<double>& x : rows::download(t)) {
     if (is_complex(t.dtype()))
-      out.push_back(Json::array({number_json(x.real()), number_json(x.imag())}));
+      out.push_back(Json::array({number_event(x.real()), number_event(x.imag())}));
     else if (t.dtype() == DType::bool_)
       out.push_back(x.real() != 0);
     else if (is_integer(t.dtype()))
       out.push_back(int64_t(x.real()));
     else
-      out.push_back(number_json(x.real()));
+      out.push_back(number_event(x.real()));
   }
   return out;
 }

@@ -9,10 +9,12 @@ namespace gradus::inline v1::rows {
 
 namespace {
 
-Json number_json(double x) {
-  if (std::isfinite(x)) return x;
-  return {{"number", x != x ? "nan" : x > 0 ? "inf" : "-inf"}};
+// Does a derivative by operand k belong to the record?
+bool moves(const Recorded& call, size_t k) {
+  return is_floating(call.in[k].dtype()) && !(k < call.constants.size() && call.constants[k]);
 }
+
+}  // namespace
 
 Json attr_json(const AttrValue& a) {
   using Type = AttrValue::Type;
@@ -22,27 +24,19 @@ Json attr_json(const AttrValue& a) {
     case Type::integer:
       return a.integer;
     case Type::number:
-      return number_json(a.number);
+      if (std::isfinite(a.number)) return a.number;
+      return {{"number", std::isnan(a.number) ? "nan" : a.number > 0 ? "inf" : "-inf"}};
     case Type::boolean:
       return a.integer != 0;
+    case Type::integers:
+      return std::vector<int64_t>(a.integers.begin(), a.integers.end());
     case Type::text:
       return a.text;
     case Type::dtype:
       return {{"dtype", dtype_name(a.dtype())}};
-    case Type::integers:
-      break;
   }
-  Json list = Json::array();
-  for (const int64_t x : a.integers) list.push_back(x);
-  return list;
+  return nullptr;
 }
-
-// Does a derivative by operand k belong to the record?
-bool moves(const Recorded& call, size_t k) {
-  return is_floating(call.in[k].dtype()) && !(k < call.constants.size() && call.constants[k]);
-}
-
-}  // namespace
 
 Recording Recorder::finish(const Json& ops) {
   return {std::move(tensors_), {{"ops", ops.dump()}, {"cases", cases_.dump()}}};
@@ -53,7 +47,7 @@ Json Recorder::keep(const char* what, size_t k, const Tensor& t) {
   if (t.is_number()) {
     if (t.dtype() == DType::bool_) return t.item_integer() != 0;
     if (t.dtype() == DType::i64) return t.item_integer();
-    return number_json(t.item());
+    return attr_json(t.item());
   }
   if (t.dtype() != DType::c128) {
     tensors_.emplace_back(name(what, k), t.detach());

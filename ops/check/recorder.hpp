@@ -10,6 +10,9 @@
 
 namespace gradus::inline v1::rows {
 
+// A dtype is {"dtype": "f32"}, a number that JSON lacks {"number": "inf"}.
+Json attr_json(const AttrValue& a);
+
 // One call of an op, and what to keep of it.
 struct Recorded {
   const OpInfo& op;

@@ -17,6 +17,7 @@
 #include "engine/config/options.hpp"
 #include "engine/files/safetensors.hpp"
 #include "engine/base/text.hpp"
+#include "ops/check/recorder.hpp"
 #include "ops/check/user.hpp"
 
 #include <cmath>
@@ -92,27 +93,6 @@ bool keeps_strides(const Tensor& t) {
 
 // ---- writing
 
-Ordered to_json(const AttrValue& v) {
-  switch (v.type) {
-    case AttrValue::Type::none:
-      return nullptr;
-    case AttrValue::Type::integer:
-      return v.integer;
-    case AttrValue::Type::number:
-      if (std::isfinite(v.number)) return v.number;
-      return {{"number", std::isnan(v.number) ? "nan" : v.number > 0 ? "inf" : "-inf"}};
-    case AttrValue::Type::boolean:
-      return v.integer != 0;
-    case AttrValue::Type::integers:
-      return std::vector<int64_t>(v.integers.begin(), v.integers.end());
-    case AttrValue::Type::text:
-      return v.text;
-    case AttrValue::Type::dtype:
-      return {{"dtype", dtype_name(v.dtype())}};
-  }
-  return nullptr;
-}
-
 Ordered to_json(const Source& s) {
   switch (s.kind) {
     case Source::Kind::node:
@@ -177,13 +157,14 @@ class Writer {
   static Ordered number(const Tensor& c) {
     if (c.dtype() == DType::bool_) return {{"number", c.body()->integer != 0}};
     if (is_integer(c.dtype())) return {{"number", c.body()->integer}};
-    return {{"number", to_json(AttrValue(c.body()->number))}};
+    return {{"number", rows::attr_json(c.body()->number)}};
   }
   Ordered node(size_t i) {
     const RecordedNode& n = step_.nodes[i];
     Ordered j{{"op", n.op->name}};
     for (size_t a = 0; a < n.attrs.size(); ++a)
-      j["attrs"][a < n.op->attrs.size() ? n.op->attrs[a].name : join("#", a)] = to_json(n.attrs[a]);
+      j["attrs"][a < n.op->attrs.size() ? n.op->attrs[a].name : join("#", a)] =
+          rows::attr_json(n.attrs[a]);
     j["inputs"] = Ordered::array();
     for (const Source& s : n.inputs) j["inputs"].push_back(to_json(s));
     for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -299,7 +280,7 @@ class Reader {
   double real(const Json& v) const {
     if (v.is_number()) return v.get<double>();
     for (const double x : {double(NAN), HUGE_VAL, -HUGE_VAL})
-      if (v.is_object() && v == Json(to_json(AttrValue(x)))) return x;
+      if (v.is_object() && v == rows::attr_json(x)) return x;
     bad("expected a number, got ", shown(v));
   }
   Tensor number(const Json& v) const {
