@@ -56,6 +56,7 @@ struct Training {
     captured = capture(x.device(), [this] { return Tensors{work()}; });
     if (!captured) fail(ErrorKind::value, "bench", "no capture: ", captured.why_not());
   }
+  void run(bool as_captured) { as_captured ? captured_step() : void(step()); }
   void ready() {
     adam = std::make_unique<optim::Optimizer>(network.parameters(), optim::Adam{});
     const int64_t batch = x.size(0);
@@ -235,14 +236,7 @@ void mlp_row(Run& run, const Mlp& model, int threads, bool captured, const StepT
     peers.push_back(
         bound("peak", model.flops() / run.peak_flops(DType::f32, threads), targets.peak));
   run.compare(
-      {name, threads},
-      [&] {
-        if (captured)
-          t.captured_step();
-        else
-          t.step();
-      },
-      peers);
+      {name, threads}, [&] { t.run(captured); }, peers);
 }
 
 void lenet_row(Run& run, int threads, bool captured) {
@@ -255,14 +249,7 @@ void lenet_row(Run& run, int threads, bool captured) {
   std::vector<Peer> peers = torch_peers(threads, lenet_torch(64), "step()", {target, target});
   append(peers, libtorch_peers(threads, "lenet", {{"batch", 64}}));
   run.compare(
-      {name, threads},
-      [&] {
-        if (captured)
-          t.captured_step();
-        else
-          t.step();
-      },
-      peers);
+      {name, threads}, [&] { t.run(captured); }, peers);
 }
 
 // The eager step while all that it does is recorded (ops/audit/watch/watch.hpp).
@@ -311,11 +298,7 @@ void memory_row(Run& run, const std::string& name, const std::string& torch, con
     device.pool().reset_peak();
     {
       Training t = build();
-      for (int i = 0; i < 4; ++i)
-        if (captured)
-          t.captured_step();
-        else
-          t.step();
+      for (int i = 0; i < 4; ++i) t.run(captured);
     }
     const double ours = double(device.pool().stats().peak - before);
     if (peers.empty()) peers = torch_peak_bytes(torch, "step()");

@@ -68,15 +68,11 @@ Shape shape_of(const Json& j) {
 }
 
 // The elements of a c128 tensor lie in pairs of f64.
-Tensor joined_pairs(const Tensor& pairs, Device& device) {
-  std::vector<unsigned char> bytes(pairs.bytes() + 1);
-  pairs.copy_to_host(bytes.data());
-  Shape sizes = pairs.sizes();
-  if (sizes.empty() || sizes.back() != 2 || pairs.dtype() != DType::f64)
+Tensor joined_pairs(const Tensor& pairs) {
+  if (pairs.rank() == 0 || pairs.size(-1) != 2 || pairs.dtype() != DType::f64)
     fail(ErrorKind::value, "record", "a tensor .c128 is f64 with a last axis of 2, got ",
-         pairs.dtype(), " ", sizes);
-  sizes.pop_back();
-  return Tensor::from_host(bytes.data(), sizes, DType::c128, device);
+         pairs.dtype(), " ", pairs.sizes());
+  return of_pairs(pairs);
 }
 
 Tensor call_op(const char* name, const Tensor& x, const NamedAttrs& attrs) {
@@ -112,7 +108,7 @@ class Calls {
       fail(ErrorKind::value, "record", file, ": has no metadata \"calls\"");
     calls_ = check(calls_spec(), parse_json(text->second, file), file);
     for (auto& [name, t] : read.tensors)
-      tensors_[name] = name.ends_with(".c128") ? joined_pairs(t, device) : t;
+      tensors_[name] = name.ends_with(".c128") ? joined_pairs(t) : t;
   }
 
   Recording run() {

@@ -9,6 +9,12 @@ namespace gradus::inline v1::rows {
 
 namespace {
 
+Tensor same_bytes(const Tensor& t, const Shape& sizes, DType dtype) {
+  std::vector<unsigned char> bytes(t.bytes() + 1);
+  t.copy_to_host(bytes.data());
+  return Tensor::from_host(bytes.data(), sizes, dtype, t.device());
+}
+
 // Does a derivative by operand k belong to the record?
 bool moves(const Recorded& call, size_t k) {
   return is_floating(call.in[k].dtype()) && !(k < call.constants.size() && call.constants[k]);
@@ -38,6 +44,17 @@ Json attr_json(const AttrValue& a) {
   return nullptr;
 }
 
+Tensor pairs_of(const Tensor& z) {
+  Shape sizes = z.sizes();
+  sizes.push_back(2);
+  return same_bytes(z, sizes, DType::f64);
+}
+Tensor of_pairs(const Tensor& pairs) {
+  Shape sizes = pairs.sizes();
+  sizes.pop_back();
+  return same_bytes(pairs, sizes, DType::c128);
+}
+
 Recording Recorder::finish(const Json& ops) {
   return {std::move(tensors_), {{"ops", ops.dump()}, {"cases", cases_.dump()}}};
 }
@@ -49,16 +66,10 @@ Json Recorder::keep(const char* what, size_t k, const Tensor& t) {
     if (t.dtype() == DType::i64) return t.item_integer();
     return attr_json(t.item());
   }
-  if (t.dtype() != DType::c128) {
+  if (t.dtype() != DType::c128)
     tensors_.emplace_back(name(what, k), t.detach());
-  } else {
-    std::vector<unsigned char> bytes(t.bytes() + 1);
-    t.copy_to_host(bytes.data());
-    Shape pairs = t.sizes();
-    pairs.push_back(2);
-    tensors_.emplace_back(name(what, k) + ".c128",
-                          Tensor::from_host(bytes.data(), pairs, DType::f64, device_));
-  }
+  else
+    tensors_.emplace_back(name(what, k) + ".c128", pairs_of(t));
   return tensors_.back().first;
 }
 

@@ -13,6 +13,10 @@ namespace gradus::inline v1::rows {
 // A dtype is {"dtype": "f32"}, a number that JSON lacks {"number": "inf"}.
 Json attr_json(const AttrValue& a);
 
+// Files have no c128: a tensor of it as f64 with a last axis of 2, and back.
+Tensor pairs_of(const Tensor& z);
+Tensor of_pairs(const Tensor& pairs);
+
 // One call of an op, and what to keep of it.
 struct Recorded {
   const OpInfo& op;

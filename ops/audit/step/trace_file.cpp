@@ -37,23 +37,7 @@ constexpr const char* kFormat = "gradus.trace/1";
 
 std::vector<int64_t> list_of(const Shape& s) { return {s.begin(), s.end()}; }
 
-// ---- values with a dtype that the format lacks, or strides of their own
-
-Tensor reals_of(const Tensor& z) {
-  if (z.dtype() != DType::c128) return z;
-  std::vector<char> bytes(z.bytes());
-  z.copy_to_host(bytes.data());
-  Shape sizes = z.sizes();
-  sizes.push_back(2);
-  return Tensor::from_host(bytes.data(), sizes, DType::f64, z.device());
-}
-
-Tensor complex_of(const Tensor& t) {
-  std::vector<char> bytes(t.bytes());
-  t.copy_to_host(bytes.data());
-  const Shape sizes(t.sizes().begin(), t.sizes().end() - 1);
-  return Tensor::from_host(bytes.data(), sizes, DType::c128, t.device());
-}
+// ---- values with strides of their own
 
 // The same values at these strides; axes of stride 0 hold one element.
 Tensor at_strides(const Tensor& packed, const Shape& strides) {
@@ -147,7 +131,7 @@ class Writer {
 
  private:
   void add(const std::string& name, const Tensor& t) {
-    if (t.defined()) tensors_.emplace_back(name, reals_of(t));
+    if (t.defined()) tensors_.emplace_back(name, t.dtype() == DType::c128 ? rows::pairs_of(t) : t);
   }
   static Ordered type_of(const Tensor& t) {
     Ordered j{{"dtype", dtype_name(t.dtype())}, {"sizes", list_of(t.sizes())}};
@@ -297,7 +281,7 @@ class Reader {
     tensors_.erase(at);
     const bool pairs =
         dtype == DType::c128 && t.dtype() == DType::f64 && t.rank() > 0 && t.size(-1) == 2;
-    if (pairs) t = complex_of(t);
+    if (pairs) t = rows::of_pairs(t);
     if (!(t.sizes() == sizes) || t.dtype() != dtype)
       bad("tensor \"", name, "\" is ", t.dtype(), " ", t.sizes(), ", expected ", dtype, " ", sizes);
     return t;
