@@ -23,11 +23,9 @@ int run_audit_health(const AuditOptions& o, std::ostream& out, std::ostream& err
   write_tables(out, health_table(health) + "\n");
   for (const Sign& s : signs)
     out << s.what << (s.numbers.empty() ? "" : " (" + s.numbers + ")") << "\n";
-  out << fmt::format("gradient of {} {}: norm {:.4g}; {}\n", health.leaves.size(),
-                     health.leaves.size() == 1 ? "leaf" : "leaves", health.gradient_norm,
-                     signs.empty() ? "no sign of illness"
-                                   : fmt::format("{} sign{} of illness", signs.size(),
-                                                 signs.size() == 1 ? "" : "s"));
+  out << fmt::format("gradient of {}: norm {:.4g}; {} of illness\n",
+                     audit::plural(health.leaves.size(), "leaf", "leaves"), health.gradient_norm,
+                     signs.empty() ? "no sign" : audit::plural(signs.size(), "sign"));
   return 0;
 }
 

@@ -38,10 +38,6 @@ audit::RecordedStep side(const std::string& file, const ScriptTarget& script,
   return wide ? audit::run_again(audit::widened(recorded), session->device()) : recorded;
 }
 
-std::string counted(size_t n, const char* what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 class DiffReport {
  public:
   DiffReport(const DiffOptions& o, const audit::RecordedStep& a, const audit::RecordedStep& b,
@@ -119,7 +115,7 @@ class DiffReport {
       out_ << cells(n.value) << cells(n.cotangent) << " " << name(n) << "\n";
     }
     if (differing.size() > kShown)
-      out_ << counted(differing.size() - kShown, "node") << " more; --json lists them all\n";
+      out_ << audit::plural(differing.size() - kShown, "node") << " more; --json lists them all\n";
   }
   static std::string cells(const std::optional<Numbers>& n) {
     if (!n) return fmt::format("{:>10} {:>10} ", "", "");
@@ -129,7 +125,7 @@ class DiffReport {
   }
   void summary() {
     const auto nodes = [](const audit::RecordedStep& s) {
-      return fmt::format("{} on {}", counted(s.nodes.size(), "node"), s.device);
+      return fmt::format("{} on {}", audit::plural(s.nodes.size(), "node"), s.device);
     };
     if (d_.same()) {
       out_ << fmt::format("the same bits: {}, {}\n", nodes(a_), nodes(b_));

@@ -48,9 +48,8 @@ int run_graph(const GraphOptions& o, std::ostream& out, std::ostream& err) {
     audit::RecordedStep recorded = audit::record(*watch, step.roots, step.leaves, step.seeds);
     recorded.title = o.file;
     audit::save_trace(o.record, recorded, device);
-    out << o.record << ": " << recorded.nodes.size()
-        << (recorded.nodes.size() == 1 ? " node" : " nodes") << "; `gradus replay " << o.record
-        << "` runs them again\n";
+    out << o.record << ": " << audit::plural(recorded.nodes.size(), "node") << "; `gradus replay "
+        << o.record << "` runs them again\n";
   }
   const auto write = [&](const std::string& file, const auto& text_of) {
     if (file.empty()) return;

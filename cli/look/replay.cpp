@@ -16,9 +16,6 @@ namespace gradus::inline v1::cli {
 
 namespace {
 
-std::string counted(size_t n, const char* what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
 std::string place_of(const std::string& device, const std::string& arch, const std::string& build) {
   return device + (arch.empty() ? "" : " " + arch) + (build.empty() ? "" : ", " + build);
 }
@@ -66,14 +63,15 @@ class Replayer {
               {"device", place_of(again)}};
       emit(out_, e);
     } else if (d.same()) {
-      out_ << fmt::format("{}, {} on {}: the same bits{}\n", counted(step_.nodes.size(), "node"),
-                          counted(gradients, "gradient"), device_.name(),
+      out_ << fmt::format("{}, {} on {}: the same bits{}\n",
+                          audit::plural(step_.nodes.size(), "node"),
+                          audit::plural(gradients, "gradient"), device_.name(),
                           run > 1 ? fmt::format(" in all {} runs", run) : "");
     } else {
       out_ << (run > 1 ? fmt::format("in run {}: ", run) : "") << first << "\n"
-           << fmt::format("{}, {}, {} differ\n", counted(size_t(d.values), "value"),
-                          counted(size_t(d.cotangents), "cotangent"),
-                          counted(size_t(d.gradients), "gradient"));
+           << fmt::format("{}, {}, {} differ\n", audit::plural(size_t(d.values), "value"),
+                          audit::plural(size_t(d.cotangents), "cotangent"),
+                          audit::plural(size_t(d.gradients), "gradient"));
       if (place_of(step_) != place_of(again))
         out_ << "made on " << place_of(step_) << "; this is " << place_of(again) << "\n";
     }
@@ -99,8 +97,8 @@ class Replayer {
       emit(out_, e);
     } else {
       out_ << fmt::format("{}: {} of {} still show {} ({})\n", o_.shrink, small.step.nodes.size(),
-                          counted(step_.nodes.size(), "node"), o_.until,
-                          counted(size_t(small.runs), "run"));
+                          audit::plural(step_.nodes.size(), "node"), o_.until,
+                          audit::plural(size_t(small.runs), "run"));
       for (size_t i = 0; i < small.step.nodes.size(); ++i)
         out_ << "  " << node_text(small.step, i) << "\n";
     }
