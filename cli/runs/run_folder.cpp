@@ -24,10 +24,6 @@ constexpr const char* kSuffix = ".safetensors";
 constexpr const char* kFormat = "gradus.checkpoint/2";
 constexpr size_t kKept = 2;
 
-[[noreturn]] void fail_errno(const std::string& path, const char* what, int code) {
-  fail(ErrorKind::io, path, "cannot ", what, ": ", std::strerror(code));
-}
-
 // The step in a checkpoint's name, or -1.
 int64_t step_of(const std::string& name) {
   const size_t head = strlen(kPrefix), tail = strlen(kSuffix);

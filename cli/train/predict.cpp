@@ -81,10 +81,7 @@ Samples read_input(const std::string& text, const OwnData& own, const Form& form
   }
   Tensor x = parse_literal(text, open_device("cpu"));
   if (x.rank() == 0) x = x.alias({1}, {1}, 0);
-  const Raw raw = raw_of_tensor(x, "the numbers typed", form);
-  std::vector<int64_t> all(static_cast<size_t>(raw.count));
-  std::iota(all.begin(), all.end(), int64_t(0));
-  return samples_of(raw, form, all);
+  return samples_of(raw_of_tensor(x, "the numbers typed", form), form);
 }
 
 // What is said of one target: a class with a number for each of them, or a number.

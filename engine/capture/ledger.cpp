@@ -10,8 +10,6 @@
 
 namespace gradus::inline v1 {
 
-namespace {
-// Bytes that a view covers; axes of stride 0 are read from the same place.
 double view_bytes(const gd_view& v) {
   if (!v.data) return 0;
   double n = double(itemsize(DType(v.dtype)));
@@ -19,6 +17,8 @@ double view_bytes(const gd_view& v) {
     if (v.strides[i] != 0 || v.sizes[i] == 0) n *= double(v.sizes[i]);
   return n;
 }
+
+namespace {
 const char* op_name() { return *current_op() ? current_op() : "data"; }
 }  // namespace
 

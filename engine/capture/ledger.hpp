@@ -9,6 +9,9 @@
 
 namespace gradus::inline v1 {
 
+// What a view covers; axes of stride 0 are read from the same place.
+double view_bytes(const gd_view& v);
+
 struct LedgerLine {
   uint64_t calls = 0;
   double seconds = 0;

@@ -21,10 +21,6 @@ namespace {
 
 constexpr size_t kChunk = size_t(1) << 18, kHead = size_t(1) << 16;
 
-[[noreturn]] void fail_errno(const std::string& path, const char* what, int code) {
-  fail(ErrorKind::io, path, "cannot ", what, ": ", std::strerror(code));
-}
-
 // "; did you mean ...?" with the file of the same folder whose name is like this one's but for a
 // slip.
 std::string near_file(const std::string& path) {
@@ -132,6 +128,10 @@ bool is_gzip(std::string_view bytes) {
 }
 
 }  // namespace
+
+void fail_errno(const std::string& path, const char* what, int code) {
+  fail(ErrorKind::io, path, "cannot ", what, ": ", std::strerror(code));
+}
 
 std::string read_file(const std::string& path, uint64_t limit, const Look& look) {
   const Fd fd(open_again(path.c_str(), O_RDONLY));

@@ -9,6 +9,9 @@
 
 namespace gradus::inline v1 {
 
+// Error(io) "PATH: cannot open: No such file or directory"; `what` is what failed, `code` why.
+[[noreturn]] void fail_errno(const std::string& path, const char* what, int code);
+
 // Sees the beginning of a file, 64 KiB if it has as much, and the file's size (UINT64_MAX if it
 // says none, as a pipe does) before the rest is read, and throws if it is not what was expected:
 // no gigabytes are read for a magic that is wrong.

@@ -249,7 +249,7 @@ Safetensors read_safetensors(const std::string& path, Device& device) {
 
 Metadata read_safetensors_metadata(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) fail(ErrorKind::io, path, "cannot open: ", std::strerror(errno));
+  if (!in) fail_errno(path, "open", errno);
   const auto size = uint64_t(std::max<std::streamoff>(in.tellg(), 0));
   std::string head(size_t(std::min<uint64_t>(size, 9)), '\0');
   in.seekg(0);
@@ -257,8 +257,7 @@ Metadata read_safetensors_metadata(const std::string& path) {
   const uint64_t n = header_length(head, size, path);
   std::string text(n, '\0');
   in.seekg(8);
-  if (!in.read(text.data(), std::streamsize(n)))
-    fail(ErrorKind::io, path, "cannot read: ", std::strerror(errno));
+  if (!in.read(text.data(), std::streamsize(n))) fail_errno(path, "read", errno);
   Metadata out = layout_of(text, size - 8 - n, path).metadata;
   out.erase(kChecksum);
   return out;

@@ -254,19 +254,13 @@ Experiment read_experiment(const Json& config, const std::string& file) {
 
 namespace {
 
-std::string in_words(const std::vector<int64_t>& sizes) {
-  std::string out;
-  for (const int64_t n : sizes) out += (out.empty() ? "" : " x ") + std::to_string(n);
-  return out.empty() ? "1" : out;
-}
-
 // What comes into the first layer.
 std::string given_by(const Form& form) {
   constexpr const char* kinds[] = {"pixels", "numbers", "tokens"};
   const int64_t n = form.inputs_each();
   std::string out = join("the data set ", form.name, " gives ", n, " ", kinds[int(form.kind)]);
   if (n == 1) out.pop_back();
-  return out + (form.sizes.size() > 1 ? " (" + in_words(form.sizes) + ")" : "") + " for a sample";
+  return out + (form.sizes.size() > 1 ? " (" + sizes_text(form.sizes) + ")" : "") + " for a sample";
 }
 
 void check_loss(const nn::Loss& loss, const Form& form) {

@@ -3,6 +3,7 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
+#include "ops/audit/watch/run.hpp"
 #include "ops/audit/watch/watch.hpp"
 
 #include <algorithm>
@@ -10,16 +11,6 @@
 namespace gradus::inline v1::audit {
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (!(a.sizes() == b.sizes()) || a.dtype() != b.dtype()) return false;
-  std::vector<char> x(a.bytes()), y(b.bytes());
-  a.detach().copy_to_host(x.data());
-  b.detach().copy_to_host(y.data());
-  return x == y;
-}
 
 class Bookkeeper {
  public:

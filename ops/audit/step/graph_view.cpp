@@ -2,6 +2,7 @@
 // engine's own walk runs with create_graph, so that the ops of each vjp are nodes that can be read.
 #include "ops/audit/step/graph_view.hpp"
 
+#include "engine/capture/ledger.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/step/memory_ledger.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
@@ -28,23 +29,14 @@ class GraphRecorder::Clock : public KernelWrapper {
     const double ns =
         std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
     spent_.ns += ns;
-    for (int32_t i = 0; i < call.n_in; ++i) spent_.bytes += covered(call.in[i]);
-    for (int32_t i = 0; i < call.n_out; ++i) spent_.bytes += covered(call.out[i]);
+    for (int32_t i = 0; i < call.n_in; ++i) spent_.bytes += view_bytes(call.in[i]);
+    for (int32_t i = 0; i < call.n_out; ++i) spent_.bytes += view_bytes(call.out[i]);
     return status;
   }
   // Since the last take().
   Spent take() { return std::exchange(spent_, {}); }
 
  private:
-  // Axes of stride 0 are read from the same place.
-  static double covered(const gd_view& v) {
-    if (!v.data) return 0;
-    double n = double(itemsize(DType(v.dtype)));
-    for (int32_t i = 0; i < v.rank; ++i)
-      if (v.strides[i] != 0 || v.sizes[i] == 0) n *= double(v.sizes[i]);
-    return n;
-  }
-
   Spent spent_;
 };
 

@@ -50,6 +50,8 @@ Parts outputs_of(const Run& run);
 // does not fit.
 Tensor pull(GradFn& node, size_t k, const Tensors& g);
 
+// Of the same sizes and dtype, too; undefined ones are the same.
+bool same_bits(const Tensor& a, const Tensor& b);
 // What has other bits the second time, in words; empty if nothing has: outputs of the call and of
 // its run as it was, cotangents that the run's vjp gives twice for the same w (see cotangents()).
 std::string other_outputs(const Call& call, const Run& again);

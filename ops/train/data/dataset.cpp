@@ -41,4 +41,10 @@ std::string Form::class_name(int64_t c) const {
   return c >= 0 && size_t(c) < class_names.size() ? class_names[size_t(c)] : std::to_string(c);
 }
 
+std::string sizes_text(const std::vector<int64_t>& sizes) {
+  std::string out;
+  for (const int64_t n : sizes) out += (out.empty() ? "" : " x ") + std::to_string(n);
+  return out.empty() ? "1" : out;
+}
+
 }  // namespace gradus::training

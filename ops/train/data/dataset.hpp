@@ -70,4 +70,6 @@ struct Dataset : Form {
   Samples train, test;
 };
 
+std::string sizes_text(const std::vector<int64_t>& sizes);  // "28 x 28"; "1" of none
+
 }  // namespace gradus::training

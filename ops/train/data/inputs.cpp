@@ -5,7 +5,6 @@
 #include "engine/files/npy.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace gradus::inline v1::training {
 
@@ -90,10 +89,7 @@ Raw raw_of_tensor(const Tensor& x, const std::string& name, const Form& form) {
 }
 
 Samples load_inputs(const std::string& file, const OwnData& config, const Form& form) {
-  const Raw raw = read_inputs(file, config, form);
-  std::vector<int64_t> all(static_cast<size_t>(raw.count));
-  std::iota(all.begin(), all.end(), int64_t(0));
-  return samples_of(raw, form, all);
+  return samples_of(read_inputs(file, config, form), form);
 }
 
 }  // namespace gradus::training

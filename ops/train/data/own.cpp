@@ -16,12 +16,6 @@ namespace {
 
 constexpr uint64_t kSplit = 0x5b117ull << 32;  // apart from the other users of a seed
 
-std::string words(const std::vector<int64_t>& sizes) {
-  std::string out;
-  for (const int64_t n : sizes) out += (out.empty() ? "" : " x ") + std::to_string(n);
-  return out.empty() ? "1" : out;
-}
-
 // ---- classes
 
 // Whole numbers that came as floating ones.
@@ -71,12 +65,12 @@ void check_few(const Raw& raw, size_t classes, const std::string& task) {
 
 void add_classes(Form& form, const Raw& train, const Raw* test, const std::string& task) {
   if (!form.target_sizes.empty() && train.kind() != InputKind::tokens)
-    fail(ErrorKind::config, train.name, "tells ", words(form.target_sizes),
+    fail(ErrorKind::config, train.name, "tells ", sizes_text(form.target_sizes),
          " whole numbers for a sample, expected one class: of one-hot rows the argmax; \"task\": "
          "\"regress\" takes them for numbers");
   if (!form.target_sizes.empty() && form.target_sizes != form.sizes)
-    fail(ErrorKind::config, train.name, "tells ", words(form.target_sizes),
-         " labels for a sequence of ", words(form.sizes), ", expected as many, or one");
+    fail(ErrorKind::config, train.name, "tells ", sizes_text(form.target_sizes),
+         " labels for a sequence of ", sizes_text(form.sizes), ", expected as many, or one");
   std::set<int64_t> numbers;
   std::set<std::string> names;
   for (const Raw* raw : {&train, test}) {
@@ -256,8 +250,8 @@ Form form_of(const Raw& train, const Raw* test, const std::vector<int64_t>& trai
 Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>& which) {
   constexpr const char* kinds[] = {"pixels", "numbers", "tokens"};
   if (raw.sizes != form.sizes || raw.kind() != form.kind)
-    fail(ErrorKind::io, raw.name, "holds ", words(raw.sizes), " ", kinds[int(raw.kind())],
-         " for a sample, the network takes ", words(form.sizes), " ", kinds[int(form.kind)]);
+    fail(ErrorKind::io, raw.name, "holds ", sizes_text(raw.sizes), " ", kinds[int(raw.kind())],
+         " for a sample, the network takes ", sizes_text(form.sizes), " ", kinds[int(form.kind)]);
   Samples out;
   out.count = int64_t(which.size());
   const int64_t each = form.inputs_each();
@@ -281,8 +275,8 @@ Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>&
     return out;
   }
   if (raw.target_sizes != form.target_sizes)
-    fail(ErrorKind::io, raw.name, "tells ", words(raw.target_sizes), " for a sample, expected ",
-         words(form.target_sizes));
+    fail(ErrorKind::io, raw.name, "tells ", sizes_text(raw.target_sizes),
+         " for a sample, expected ", sizes_text(form.target_sizes));
   if (form.classifies())
     out.targets = labels_of(raw, form, which);
   else if (named(raw))
@@ -292,6 +286,9 @@ Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>&
     out.targets = scaled(numbers_of(raw), form.target_scaling, form.targets_each(), which, raw);
   return out;
 }
+Samples samples_of(const Raw& raw, const Form& form) {
+  return samples_of(raw, form, all_of(raw.count));
+}
 
 Dataset load_own(const OwnData& config, const Form* kept) {
   Dataset data;
@@ -299,7 +296,7 @@ Dataset load_own(const OwnData& config, const Form* kept) {
     const Raw test = read_place(config, *config.test, kept);
     static_cast<Form&>(data) = *kept;
     data.name = test.name;
-    data.test = samples_of(test, *kept, all_of(test.count));
+    data.test = samples_of(test, *kept);
     data.train = samples_of(test, *kept, {});
     return data;
   }

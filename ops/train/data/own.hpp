@@ -71,5 +71,6 @@ Raw raw_of_image(const std::string& file, const Form& like);
 Form form_of(const Raw& train, const Raw* test, const std::vector<int64_t>& trained_on,
              const OwnData& config);
 Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>& which);
+Samples samples_of(const Raw& raw, const Form& form);  // all of them
 
 }  // namespace gradus::training
