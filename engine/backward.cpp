@@ -39,11 +39,6 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
            left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
 }
 
-Edge edge_of(const Tensor& t) {
-  if (GradFn* fn = t.grad_fn()) return {Ref<GradFn>(fn), nullptr, t.output_index()};
-  return {nullptr, t.body()->autograd, 0};
-}
-
 class Walk {
  public:
   // `results`: cotangents of targets are kept for them, and no .grad is touched.
@@ -236,7 +231,7 @@ void Walk::complete(Leaf& place) {
     sum.owned = false;  // a hook may have kept it
   }
   if (results_) return;
-  if (grad_listener) (*grad_listener)(leaf, false);
+  if (observer) observer->grad_changes(leaf, false);
   const bool own = sum.owned && sum.value.is_contiguous();
   accumulate(leaf.grad, std::exchange(sum.value, Tensor()), own, !options_.create_graph);
   if (!leaf.hooks) return;

@@ -20,6 +20,8 @@ struct Edge {
   bool leads_somewhere() const { return fn || leaf; }
 };
 
+Edge edge_of(const Tensor& t);  // where t's cotangent goes, if it requires a gradient
+
 struct TensorMeta {
   Shape sizes;
   DType dtype;
@@ -127,12 +129,6 @@ class OpContext {
 uint64_t next_sequence();
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
-// Told of each call of its thread (a user's op is one) once its outputs stand; no node: unrecorded.
-using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
-inline constinit thread_local CallListener* call_listener = nullptr;
-// Asked for the end of the message when a saved tensor was changed; null: nobody.
-using StaleStory = std::function<std::string(const GradFn& node, const Saved& saved)>;
-inline constinit thread_local StaleStory* stale_story = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // As apply, for ops of one output.

@@ -108,9 +108,6 @@ std::recursive_mutex& grad_turn(const Tensor* grad);
 // Adds g to a .grad, which other threads may read and add to. `own`: is g nobody else's?
 void accumulate(Tensor& grad, Tensor g, bool own, bool in_place);
 
-// Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
-inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;
-
 // Error(autograd) for a tensor that requires no gradient.
 HookHandle register_hook(const Tensor& t, TensorHook hook);
 HookHandle register_hook(const Tensor& t, TensorAndGradHook hook);  // given t too

@@ -51,7 +51,7 @@ bool overlaps_itself(const Shape& sizes, const Shape& strides) {
 }
 
 void destroy(const TensorBody* body) { delete body; }
-TensorBody::~TensorBody() { Ref<Storage>::adopt(made.load(std::memory_order_relaxed)); }
+TensorBody::~TensorBody() { Ref<Storage>::adopt(number.storage.load(std::memory_order_relaxed)); }
 void destroy(const Autograd* autograd) { delete autograd; }
 Autograd::Autograd() = default;
 Autograd::~Autograd() = default;
@@ -60,16 +60,15 @@ namespace {
 Ref<TensorBody> number_body(DType dtype, double number, int64_t integer) {
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->dtype = dtype;
-  body->is_number = true;
-  body->number = number;
-  body->integer = integer;
+  body->number.value = number;
+  body->number.integer = integer;
   return body;
 }
 }  // namespace
 
 void Tensor::fail_undefined() { fail(ErrorKind::value, "tensor", "this tensor is undefined"); }
 
-Tensor::Tensor(double v) : body_(number_body(DType::f64, v, int64_t(0))) {}
+Tensor::Tensor(double v) : body_(number_body(DType::f64, v, to_integer(v))) {}
 Tensor::Tensor(int64_t v) : body_(number_body(DType::i64, double(v), v)) {}
 Tensor::Tensor(bool v) : body_(number_body(DType::bool_, v, v)) {}
 
@@ -121,11 +120,12 @@ Storage& Tensor::made_storage() const {
          "host (item, printing, data-dependent sizes and branches) nor written in place; use "
          "where() for a branch, an op that returns a new tensor for a write, or a loop");
   // A number; perhaps asked for by several threads at once: one of them is the first.
-  Storage* made = body.made.load(std::memory_order_acquire);
+  std::atomic<Storage*>& kept = body.number.storage;
+  Storage* made = kept.load(std::memory_order_acquire);
   if (made) return *made;
   const Ref<Storage> mine(&materialise(*this, body.dtype, default_device()).storage());
   mine->retain();  // the body's handle
-  if (body.made.compare_exchange_strong(made, mine.get(), std::memory_order_acq_rel)) return *mine;
+  if (kept.compare_exchange_strong(made, mine.get(), std::memory_order_acq_rel)) return *mine;
   mine->drop();
   return *made;
 }
@@ -202,7 +202,7 @@ Autograd& autograd_of(const Tensor& t) {
 Autograd* Tensor::autograd() const {
   if (!body_) return nullptr;
   if (body_->batch) return body_->batch->physical.autograd();
-  if (body_->base) follow_base(*this);
+  if (body_->view.base) follow_base(*this);
   return body_->autograd.get();
 }
 bool Tensor::has_gradient_or_history() const {
@@ -262,7 +262,7 @@ void Tensor::set_grad(const Tensor& given) const {
     if (overlaps_itself(g.sizes(), g.strides())) g = arithmetic().contiguous(g);
   }
   Autograd& a = autograd_of(*this);
-  if (grad_listener) (*grad_listener)(a, true);
+  if (observer) observer->grad_changes(a, true);
   Tensor& kept = a.retained ? a.retained->grad : a.grad;
   const std::lock_guard turn(grad_turn(&kept));
   const std::lock_guard lock(grad_lock(&kept));
@@ -287,10 +287,8 @@ Tensor& Tensor::detach_() {
 
 Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   if (!t.is_number()) return t;
-  const TensorBody& body = *t.body();
   Tensor out = Tensor::empty({}, dtype, device);
-  arithmetic().fill(out, body.number,
-                    body.dtype == DType::f64 ? to_integer(body.number) : body.integer);
+  arithmetic().fill(out, t.body()->number.value, t.body()->number.integer);
   return out;
 }
 
@@ -308,7 +306,7 @@ void check_writable(const Tensor& t, const char* op) {
          "a leaf that requires a gradient is written in place; do it under ",
          "no_grad, or work on a clone()");
   if (grad_enabled() && t.is_view()) {
-    const Tensor base(t.body()->base);
+    const Tensor base(t.body()->view.base);
     if (base.requires_grad() && base.is_leaf())
       fail(ErrorKind::autograd, op,
            "a view of a leaf that requires a gradient is written in place; ",
@@ -347,7 +345,7 @@ void Tensor::copy_to_host(void* packed) const {
 
 std::complex<double> Tensor::item_complex() const {
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
-  if (is_number()) return body_->number;
+  if (is_number()) return body_->number.value;
   if (is_user(dtype()))
     fail(ErrorKind::dtype, "item", "an element of ", dtype(), " is no number; use item_as<T>()");
   std::complex<double> out;
@@ -371,7 +369,7 @@ double Tensor::item() const {
   return item_complex().real();
 }
 int64_t Tensor::item_integer() const {
-  if (is_number()) return dtype() == DType::f64 ? to_integer(body_->number) : body_->integer;
+  if (is_number()) return body_->number.integer;
   if (dtype() != DType::i64) return to_integer(item());
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   int64_t v;

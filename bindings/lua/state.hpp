@@ -80,7 +80,7 @@ template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
     int results = 0;
-    if (call_listener || detecting_anomaly()) [[unlikely]] {
+    if (observer || detecting_anomaly()) [[unlikely]] {
       const Place here(L);
       results = F(L);
     } else {

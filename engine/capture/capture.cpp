@@ -1,7 +1,6 @@
 // The doors of capture: one step, and steps by key.
 #include "engine/capture/capture.hpp"
 
-#include "engine/hooks.hpp"
 #include "engine/capture/replay.hpp"
 
 #include <algorithm>
@@ -26,23 +25,6 @@ class Elsewhere : public KernelWrapper {
   wrap::Recorder& recorder_;
   std::string name_;
   WrapperScope scope_;
-};
-
-// Hears what becomes of .grad, and of memory, in this thread.
-class Listening {
- public:
-  explicit Listening(wrap::Recorder& recorder)
-      : grad_([&](Autograd& leaf, bool set) { recorder.touched_grad(leaf, set); }),
-        write_([&, outer = write_listener](Storage& storage, const char* op) {
-          recorder.written(storage);
-          if (outer) (*outer)(storage, op);
-        }) {}
-
- private:
-  std::function<void(Autograd&, bool)> grad_;
-  WriteListener write_;
-  Scoped<std::function<void(Autograd&, bool)>*> hears_grads_{grad_listener, &grad_};
-  Scoped<WriteListener*> hears_writes_{write_listener, &write_};
 };
 
 }  // namespace
@@ -82,7 +64,7 @@ Captured capture(Device& device, const std::function<Tensors()>& step,
     std::deque<Elsewhere> elsewhere;
     for (Device* other : open_devices())
       if (other != &device) elsewhere.emplace_back(*other, recorder);
-    const Listening listening(recorder);
+    const ObserverScope listening(recorder);
     captured.outputs_ = step();
     recorder.finish(captured.outputs_);
   }

@@ -48,7 +48,8 @@ void Recorder::check_version(const SeenStorage& s) {
     refuse("another thread wrote, with ", s.storage->last_writer(),
            ", to a tensor that the step uses");
 }
-void Recorder::written(Storage& storage) {
+void Recorder::written(Storage& storage, const char* op) {
+  Observer::written(storage, op);
   for (SeenStorage& s : storages)
     if (s.storage.get() == &storage) ++s.version;
 }
@@ -78,7 +79,7 @@ void Recorder::copied_in(void* to, const void* from, size_t n, bool constant) {
   if (n > 0) refuse("a constant is copied from the host to an unknown place");
 }
 
-void Recorder::touched_grad(Autograd& leaf, bool set) {
+void Recorder::grad_changes(Autograd& leaf, bool set) {
   for (const SeenLeaf& seen : leaves)
     if (seen.leaf.get() == &leaf) return;
   leaves.push_back({Ref<Autograd>(&leaf), !set, set ? Tensor() : leaf.grad});

@@ -169,7 +169,7 @@ void copy_as(const char* name, const Tensor& to, const Tensor& from) {
   auto lives = [](const Tensor& t) {
     return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
   };
-  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->base)))) {
+  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->view.base)))) {
     assign(to, expand(cast(source, to.dtype()), to.sizes()), name);
     return;
   }

@@ -175,9 +175,9 @@ class Writer {
     return j;
   }
   static Ordered number(const Tensor& c) {
-    if (c.dtype() == DType::bool_) return {{"number", c.body()->integer != 0}};
-    if (is_integer(c.dtype())) return {{"number", c.body()->integer}};
-    return {{"number", to_json(AttrValue(c.body()->number))}};
+    if (c.dtype() == DType::bool_) return {{"number", c.body()->number.integer != 0}};
+    if (is_integer(c.dtype())) return {{"number", c.body()->number.integer}};
+    return {{"number", to_json(AttrValue(c.body()->number.value))}};
   }
   Ordered node(size_t i) {
     const RecordedNode& n = step_.nodes[i];

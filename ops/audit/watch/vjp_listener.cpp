@@ -69,7 +69,7 @@ void VjpListener::begin_vjp() {
 }
 
 VjpText VjpListener::text(const std::vector<std::pair<std::string, Tensor>>& results) {
-  call_listener = listening_.before();
+  listening_.end();
   VjpText out;
   for (size_t i = begin_; i < calls_.size(); ++i) {
     if (copies(calls_[i])) continue;
