@@ -1,6 +1,7 @@
 #include "engine/forward.hpp"
 #include "engine/arithmetic.hpp"
 #include "engine/in_place.hpp"
+#include "engine/kernel_call.hpp"
 
 #include "engine/graph.hpp"
 #include "engine/base/lock.hpp"
@@ -59,13 +60,10 @@ void write_values(const Tensor& x, Tensor y, const char* op) {
     x.storage().replace(y.storage().buffer(), op);
     return;
   }
-  if (&x.storage() == &y.storage()) {  // the two may overlap
-    const Tensor apart = Tensor::empty(y.sizes(), y.dtype(), y.device());
-    arithmetic().copy(y.detach(), apart);
-    y = apart;
-  }
+  if (&x.storage() == &y.storage())  // the two may overlap
+    y = dense_copy(y);
   x.storage().write(op);
-  arithmetic().copy(y.detach(), x);
+  copy_values(y, x);
 }
 
 }  // namespace

@@ -65,4 +65,10 @@ class KernelCall {
   SmallVector<int64_t, 6> ints_;
 };
 
+// Values alone, without history. from, which broadcasts to `to`, is cast to its dtype.
+void copy_values(const Tensor& from, const Tensor& to);
+Tensor dense_copy(const Tensor& x);  // a row-major one
+// Every element of t becomes the value; if t's dtype is an integer one, `integer`.
+void fill_values(const Tensor& t, std::complex<double> value, int64_t integer);
+
 }  // namespace gradus

@@ -93,12 +93,12 @@ Tensor Tensor::zeros(const Shape& sizes, DType dtype, Device& device) {
 }
 Tensor Tensor::full(const Shape& sizes, std::complex<double> value, DType dtype, Device& device) {
   Tensor t = empty(sizes, dtype, device);
-  arithmetic().fill(t, value, is_integer(dtype) ? to_integer(value.real()) : 0);
+  fill_values(t, value, is_integer(dtype) ? to_integer(value.real()) : 0);
   return t;
 }
 Tensor Tensor::full_integer(const Shape& sizes, int64_t value, DType dtype, Device& device) {
   Tensor t = empty(sizes, dtype, device);
-  arithmetic().fill(t, double(value), value);
+  fill_values(t, double(value), value);
   return t;
 }
 Tensor Tensor::from_host(const void* data, const Shape& sizes, DType t, Device& d, bool constant) {
@@ -179,8 +179,7 @@ Tensor Tensor::clone_data() const {
     if (once[i] > 1 && strides()[i] == 0) once[i] = 1;
   if (storage().buffer()->lent || (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
                                    !overlaps_itself(once, strides()))) {
-    const Tensor dense = empty(once, dtype(), device());
-    arithmetic().copy(alias(once, strides(), offset()), dense);
+    const Tensor dense = dense_copy(alias(once, strides(), offset()));
     body->storage = dense.body_->storage;
     for (size_t i = 0; i < once.size(); ++i)
       if (once[i] == sizes()[i]) body->strides[i] = dense.strides()[i];
@@ -288,7 +287,7 @@ Tensor& Tensor::detach_() {
 Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   if (!t.is_number()) return t;
   Tensor out = Tensor::empty({}, dtype, device);
-  arithmetic().fill(out, t.body()->number.value, t.body()->number.integer);
+  fill_values(out, t.body()->number.value, t.body()->number.integer);
   return out;
 }
 
@@ -333,11 +332,7 @@ void Tensor::copy_to_host_typed(void* packed, DType want, const char* who) const
 void Tensor::copy_to_host(void* packed) const {
   if (numel() == 0) return;
   Tensor source = is_number() ? materialise(*this, dtype(), default_device()) : *this;
-  if (!source.is_contiguous()) {
-    Tensor dense = empty(sizes(), dtype(), device());
-    arithmetic().copy(source.detach(), dense);
-    source = dense;
-  }
+  if (!source.is_contiguous()) source = dense_copy(source);
   if (streams_used) in_order(*source.storage().buffer(), false);
   const auto* start = static_cast<const char*>(source.storage().data());
   source.device().copy_out(packed, start + source.offset() * int64_t(itemsize(dtype())), bytes());
