@@ -39,10 +39,10 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
            left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
 }
 
-class Walk {
+class BackwardPass {
  public:
   // `results`: cotangents of targets are kept for them, and no .grad is touched.
-  Walk(const Tensors& roots, BackwardOptions options, bool results)
+  BackwardPass(const Tensors& roots, BackwardOptions options, bool results)
       : options_(options), root_tensors_(roots), results_(results) {}
 
   void add_target(const Tensor& input);  // only what leads to targets is walked
@@ -88,7 +88,7 @@ class Walk {
   std::unordered_map<const GradFn*, bool> wanted_;  // of all nodes below the roots
 };
 
-Walk::Leaf& Walk::leaf_of(const Edge& edge) {
+BackwardPass::Leaf& BackwardPass::leaf_of(const Edge& edge) {
   auto [it, fresh] = leaves_.try_emplace(edge.leaf.get());
   if (fresh) {
     it->second.autograd = edge.leaf;
@@ -99,7 +99,7 @@ Walk::Leaf& Walk::leaf_of(const Edge& edge) {
 
 // Looks at all below the roots before the walk begins: which leaf is whole when, and what lies on a
 // way to a target. Nodes in order of their age, so that all inputs of one are decided before it.
-void Walk::explore() {
+void BackwardPass::explore() {
   std::vector<const GradFn*> nodes;
   const auto meet = [&](const Edge& e) {
     if (e.fn && wanted_.try_emplace(e.fn.get()).second) nodes.push_back(e.fn.get());
@@ -129,7 +129,7 @@ void Walk::explore() {
       if (wanted(e)) wanted_[node] = true;
 }
 
-void Walk::add(Sum& sum, const Tensor& g) {
+void BackwardPass::add(Sum& sum, const Tensor& g) {
   if (!sum.value.defined()) {
     sum = {g, false};
   } else if (sum.owned && !options_.create_graph && !is_batched(sum.value) && !is_batched(g) &&
@@ -140,7 +140,7 @@ void Walk::add(Sum& sum, const Tensor& g) {
   }
 }
 
-void Walk::deliver(const Edge& edge, const Tensor& g) {
+void BackwardPass::deliver(const Edge& edge, const Tensor& g) {
   if (edge.leaf) return add(leaf_of(edge).sum, g);
   const auto [it, fresh] = pending_.try_emplace(edge.fn.get());
   if (fresh) {
@@ -151,7 +151,7 @@ void Walk::deliver(const Edge& edge, const Tensor& g) {
 }
 
 // The cotangent of operand k, checked and summed to the operand's shape.
-Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
+Tensor BackwardPass::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   const OpInfo& op = node.op();
   if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
   Tensor gk = op.vjp(node, k, {g.data(), g.size()});
@@ -177,7 +177,7 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   return gk;
 }
 
-void Walk::process(GradFn& node, Sums&& in) {
+void BackwardPass::process(GradFn& node, Sums&& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
@@ -222,7 +222,7 @@ void Walk::process(GradFn& node, Sums&& in) {
 }
 
 // What a leaf gets is whole.
-void Walk::complete(Leaf& place) {
+void BackwardPass::complete(Leaf& place) {
   Autograd& leaf = *place.autograd;
   Sum& sum = place.sum;
   if (!sum.value.defined() || !(results_ || leaf.requires_grad)) return;
@@ -264,7 +264,7 @@ Tensor seed_of(const Tensor& root, const Tensor& given) {
   return g;
 }
 
-void Walk::run(const Tensors& seeds) {
+void BackwardPass::run(const Tensors& seeds) {
   if (!seeds.empty() && seeds.size() != root_tensors_.size())
     fail(ErrorKind::autograd, "backward", int64_t(root_tensors_.size()), " roots and ",
          int64_t(seeds.size()), " seeds");
@@ -288,7 +288,7 @@ void Walk::run(const Tensors& seeds) {
   }
 }
 
-void Walk::add_target(const Tensor& input) {
+void BackwardPass::add_target(const Tensor& input) {
   if (!input.requires_grad())
     fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ",
          input.sizes(), " does not require a gradient");
@@ -297,7 +297,7 @@ void Walk::add_target(const Tensor& input) {
   targets_.push_back({edge, input, {}});
 }
 
-Tensors Walk::results() {
+Tensors BackwardPass::results() {
   Tensors out;
   for (Target& t : targets_) {
     if (t.edge.leaf) t.result = leaf_of(t.edge).sum.value;
@@ -322,7 +322,7 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
   if (any_batched(roots) || any_batched(seeds))
     fail(ErrorKind::autograd, "backward",
          "vmap: .grad of a leaf has no place for a gradient per example; use func::grad");
-  Walk walk(roots, options, false);
+  BackwardPass pass(roots, options, false);
   if (options.inputs) {
     if (options.inputs->empty())
       fail(ErrorKind::autograd, "backward", "the list of inputs is empty");
@@ -330,11 +330,11 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
       if (!x.is_leaf())
         fail(ErrorKind::autograd, "backward", "an input is the result of ", x.grad_fn()->op().name,
              "; only leaves accumulate a gradient, use grad()");
-      walk.add_target(x);
+      pass.add_target(x);
     }
   }
   const Scoped recording(modes.grad, options.create_graph);
-  walk.run(seeds);
+  pass.run(seeds);
 }
 
 void backward(const Tensor& root, BackwardOptions options) { backward({root}, {}, options); }
@@ -344,11 +344,11 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds
   if (inputs.empty()) fail(ErrorKind::autograd, "grad", "no inputs were given");
   if (any_batched(outputs) || any_batched(inputs))
     return grad_batched(outputs, inputs, seeds, options);
-  Walk walk(outputs, options, true);
-  for (const Tensor& x : inputs) walk.add_target(x);
+  BackwardPass pass(outputs, options, true);
+  for (const Tensor& x : inputs) pass.add_target(x);
   const Scoped recording(modes.grad, options.create_graph);
-  walk.run(seeds);
-  return walk.results();
+  pass.run(seeds);
+  return pass.results();
 }
 
 }  // namespace gradus

@@ -13,7 +13,8 @@ namespace {
 // Stands around the devices that a step is not recorded on.
 class Elsewhere : public KernelWrapper {
  public:
-  Elsewhere(Device& device, wrap::Recorder& recorder) : recorder_(recorder), scope_(device, *this) {
+  Elsewhere(Device& device, wrap::StepRecorder& recorder)
+      : recorder_(recorder), scope_(device, *this) {
     name_ = device.name();
   }
   gd_status call(const gd_call&, Next next, gd_error& error) override {
@@ -22,7 +23,7 @@ class Elsewhere : public KernelWrapper {
   }
 
  private:
-  wrap::Recorder& recorder_;
+  wrap::StepRecorder& recorder_;
   std::string name_;
   WrapperScope scope_;
 };
@@ -58,7 +59,7 @@ Captured capture(Device& device, const std::function<Tensors()>& step,
   generator.begin_step();
   const uint64_t position = generator.position();
 
-  wrap::Recorder recorder(device);
+  wrap::StepRecorder recorder(device);
   {
     const WrapperScope scope(device, recorder);
     std::deque<Elsewhere> elsewhere;

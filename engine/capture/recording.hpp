@@ -50,9 +50,10 @@ struct SeenLeaf {
 // Stands around a device while a step runs. Holds every storage that the step touches until nobody
 // else does, so it knows at the end which ones outlive the step. It hears the step's thread alone:
 // what other threads made or wrote meanwhile it knows by buffer ids and versions, and refuses.
-class Recorder : public KernelWrapper, public Observer {
+class StepRecorder : public KernelWrapper, public Observer {
  public:
-  explicit Recorder(Device& device) : device_(device), first_id_(device.pool().allocate(0).id) {}
+  explicit StepRecorder(Device& device)
+      : device_(device), first_id_(device.pool().allocate(0).id) {}
   gd_status call(const gd_call& call, Next next, gd_error& error) override;
   void allocated(uint64_t buffer, size_t bytes, const char* op) override;
   void used(Storage& storage) override;
