@@ -1,7 +1,7 @@
-// The one walk of reverse mode: by sequence number, later forward ops first; as every consumer of a
-// node was recorded after it, a node that comes up has all its cotangents. Broadcast sums are done
-// here, once, for all ops. A leaf's gradient is whole, and goes to .grad, when no node is left that
-// is younger than the oldest one that it goes into.
+// Reverse mode: one walk over the graph by sequence number, later forward ops first. Every consumer
+// of a node was recorded after it, so a node that comes up has all its cotangents. Broadcasting is
+// undone here, once, for all ops. A leaf's gradient is complete, and is added to .grad, when the
+// oldest node that has the leaf as an operand is done.
 #include "engine/arithmetic.hpp"
 #include "engine/batch.hpp"
 #include "engine/forward.hpp"
@@ -54,8 +54,7 @@ class BackwardPass {
   struct Leaf {
     Ref<Autograd> autograd;
     Sum sum;
-    // Of the nodes it goes into, the sequence number of the oldest one: no cotangent comes after
-    // it.
+    // Sequence number of the oldest node that has it as an operand, which sends the last cotangent.
     uint64_t oldest = 0;
     bool wanted = false;
   };
@@ -97,8 +96,8 @@ BackwardPass::Leaf& BackwardPass::leaf_of(const Edge& edge) {
   return it->second;
 }
 
-// Looks at all below the roots before the walk begins: which leaf is whole when, and what lies on a
-// way to a target. Nodes in order of their age, so that all inputs of one are decided before it.
+// Looks at all nodes below the roots before the walk begins: after which one is a leaf's gradient
+// complete, and which lead to a target? The oldest first, so that a node's inputs come before it.
 void BackwardPass::explore() {
   std::vector<const GradFn*> nodes;
   const auto meet = [&](const Edge& e) {
@@ -194,7 +193,7 @@ void BackwardPass::process(GradFn& node, Sums&& in) {
   for (auto it = first; it != last; ++it)
     targets_[it->second].result = g[targets_[it->second].edge.index];
 
-  SmallVector<const Edge*, 3> edges;  // null: nobody asks
+  SmallVector<const Edge*, 3> edges;  // null: not wanted
   bool used = false;
   for (const Edge& edge : node.inputs()) {
     edges.push_back(wanted(edge) ? &edge : nullptr);
@@ -221,7 +220,7 @@ void BackwardPass::process(GradFn& node, Sums&& in) {
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
-// What a leaf gets is whole.
+// A leaf's gradient is complete.
 void BackwardPass::complete(Leaf& place) {
   Autograd& leaf = *place.autograd;
   Sum& sum = place.sum;
@@ -273,11 +272,11 @@ void BackwardPass::run(const Tensors& seeds) {
     cotangents.push_back(seed_of(root_tensors_[i], seeds.empty() ? Tensor() : seeds[i]));
     roots_.push_back(edge_of(root_tensors_[i]));
   }
-  // Without either, nobody can tell when a leaf is whole.
+  // Without either, it makes no difference when a leaf gets its gradient.
   if (!targets_.empty() || LeafHooks::any_accumulated()) explore();
   for (size_t i = 0; i < roots_.size(); ++i)
     if (wanted(roots_[i])) deliver(roots_[i], std::exchange(cotangents[i], Tensor()));
-  size_t whole = 0;  // of leaf_order_
+  size_t whole = 0;  // so many of leaf_order_ are complete
   while (true) {
     const auto [next, node] = ready_.empty() ? decltype(ready_)::value_type() : ready_.top();
     while (whole < leaf_order_.size() && (!next || leaf_order_[whole]->oldest > next))
@@ -301,7 +300,7 @@ Tensors BackwardPass::results() {
   Tensors out;
   for (Target& t : targets_) {
     if (t.edge.leaf) t.result = leaf_of(t.edge).sum.value;
-    // A part of a larger gradient would keep that alive.
+    // A view of a part of a larger gradient would keep all of its memory.
     if (t.result.defined() && !options_.create_graph && !is_batched(t.result) &&
         t.result.bytes() < t.result.storage().bytes())
       t.result = arithmetic().clone(t.result);

@@ -201,7 +201,7 @@ Ref<GradFn> record(OpContext& ctx) {
   return node;
 }
 
-// A user's forward calls ops: they run as if no derivative were asked for, and nobody is told.
+// A user's forward calls ops itself: they are not recorded, and no observer is told of them.
 void run_forward(OpContext& ctx) {
   if (!ctx.op.user) return ctx.op.forward(ctx);
   const NoGrad off;

@@ -27,7 +27,8 @@ class KernelCall {
   KernelCall& in_none() { return none(n_in_); }  // an operand that is left out: data NULL
   // All ins come before all outs.
   KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_out_); }
-  KernelCall& out(const Tensor& t, const Shape& sizes) {  // its own, by the address of the inputs'
+  // `sizes` are t's own; given where the inputs have them, all views share one pointer to them.
+  KernelCall& out(const Tensor& t, const Shape& sizes) {
     return add(t, sizes, t.strides().data(), n_out_);
   }
   KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {

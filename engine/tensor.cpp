@@ -167,7 +167,7 @@ Tensor Tensor::detach() const {
 }
 
 // Only a buffer that the elements fill is shared: a part of one would keep it all alive, and copy
-// it all when written. An expanded axis stays one.
+// it all when written. An expanded axis stays expanded.
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->dtype = dtype();
@@ -265,7 +265,7 @@ void Tensor::set_grad(const Tensor& given) const {
   Tensor& kept = a.retained ? a.retained->grad : a.grad;
   const std::lock_guard turn(grad_turn(&kept));
   const std::lock_guard lock(grad_lock(&kept));
-  std::swap(kept, g);  // what it was dies after the lock
+  std::swap(kept, g);  // the old one is freed after the lock
 }
 Tensor& Tensor::detach_() {
   if (is_view())
@@ -292,7 +292,7 @@ Tensor materialise(const Tensor& t, DType dtype, Device& device) {
 }
 
 void check_writable(const Tensor& t, const char* op) {
-  if (is_batched(t)) t.storage();  // refuses in words
+  if (is_batched(t)) t.storage();  // throws: it has none
   if (t.is_number())
     fail(ErrorKind::value, op, "a number can't be written in place; write x = x + y, or make a ",
          "tensor with Tensor::full({}, ...)");

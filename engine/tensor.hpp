@@ -34,13 +34,14 @@ void destroy(const GradFn* node);
 
 int64_t numel_of(const Shape& sizes);          // throws on overflow
 Shape contiguous_strides(const Shape& sizes);  // row-major
-// May two elements lie at one place? (Sure of "no"; strides of odd interleavings count as "yes".)
+// Can two elements have the same address? False is certain; a few unusual strides give true though
+// no two have.
 bool overlaps_itself(const Shape& sizes, const Shape& strides);
 
 class Tensor {
  public:
   Tensor() = default;  // undefined: no body
-  // A number: takes its dtype and device from what it meets (PyTorch's "wrapped number").
+  // A number: ops give it the dtype and device of their tensors (PyTorch's "wrapped number").
   Tensor(double value);
   Tensor(int value) : Tensor(int64_t(value)) {}
   Tensor(int64_t value);
@@ -94,7 +95,7 @@ class Tensor {
   bool is_view() const;       // shares the storage of another tensor, and follows its history
   bool is_inference() const;  // made in inference mode
 
-  // Another geometry on the same storage, without history. The geometry must stay inside.
+  // The same storage with other sizes, strides and offset, which must stay within it; no history.
   Tensor alias(const Shape& sizes, const Shape& strides, int64_t offset) const;
   // The same elements without history; shares storage and version counter.
   Tensor detach() const;
@@ -116,7 +117,7 @@ class Tensor {
   Tensor& detach_();         // forgets the history, not .grad; Error(autograd) for views
   Tensor tangent() const;    // of this thread's forward level; undefined if none
 
-  // Host side. These wait for the device and convert nothing but what they say.
+  // Host side. These wait for the device, and convert no dtype unless they say so.
   void copy_to_host(void* packed) const;  // row-major, own dtype
   template <class T>
   std::vector<T> to_vector() const;  // dtype must be T's

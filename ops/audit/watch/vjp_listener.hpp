@@ -55,7 +55,7 @@ class VjpListener : public Observer {
   // as_number: a constant may stand as a number alone, the op stretches it.
   Term term(const Tensor& t, size_t end, bool as_number);
   Term named(const Name& name);
-  Term written(const Call& c, size_t i);
+  Term call_term(const Call& c, size_t i);
   // "dim=1"; "" for a default, and for the dtype of what is made of nothing: that of the operands.
   static std::string attr_text(const Call& c, size_t a);
   // "ik,jk->ij": letters stay, labels 0, 1, ... are i, j, ..., and what else there is takes any.
