@@ -37,7 +37,7 @@ int make(lua_State* L) {
   if (subject.roots.empty()) fail(ErrorKind::value, "audit.stepper", "the function gave no tensor");
   subject.begin_walk(L);
   {
-    const audit::Unwatched quiet;
+    const Unwatched quiet;
     Steppers::push(
         L, std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots)));
   }
@@ -123,7 +123,7 @@ int cotangent(lua_State* L) {
 int set(lua_State* L) {
   audit::Stepper& s = self(L);
   const int node = s.find_node(name_at(L, 2)), output = s.find(name_at(L, 2)).output;
-  const audit::Unwatched quiet;
+  const Unwatched quiet;
   if (lua_isnoneornil(L, 3))
     s.unset(node, output);
   else

@@ -65,11 +65,16 @@ void Stepper::walk() {
   thrown_ = nullptr;
   turn_of_.assign(nodes_.size(), -1);
   std::optional<Turn> open;
+  struct Calls : Observer {  // of the open turn; no other observer is told of them
+    explicit Calls(std::optional<Turn>& t) : turn(t) {}
+    void called(const OpContext& call, GradFn*) override {
+      if (turn) turn->calls.push_back(&call.op);
+    }
+    std::optional<Turn>& turn;
+    ObserverScope listening{*this};
+  };
   std::vector<HookHandle> handles;
   std::vector<std::pair<Ref<GradSlot>, Tensor>> retained;  // as they were
-  CallListener listener = [&](const OpContext& call, GradFn*) {
-    if (open) open->calls.push_back(&call.op);
-  };
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const int id = int(i);
     handles.push_back(register_prehook(*nodes_[i], [this, id, &open](Tensors& g) {
@@ -88,16 +93,13 @@ void Stepper::walk() {
   }
   Tensors inputs;
   for (const auto& [name, t] : leaves_) inputs.push_back(t);
-  {
-    const Unwatched quiet;
-    call_listener = &listener;
-    try {
-      gradients_ = grad(roots_, inputs, seeds_, {.retain_graph = true, .allow_unused = true});
-    } catch (const std::exception& e) {
-      error_ = e.what();
-      thrown_ = std::current_exception();
-      failed_ = open ? open->node : -1;
-    }
+  try {
+    const Calls calls(open);
+    gradients_ = grad(roots_, inputs, seeds_, {.retain_graph = true, .allow_unused = true});
+  } catch (const std::exception& e) {
+    error_ = e.what();
+    thrown_ = std::current_exception();
+    failed_ = open ? open->node : -1;
   }
   for (HookHandle& h : handles) h.remove();
   for (const auto& [slot, g] : retained) slot->grad = g;

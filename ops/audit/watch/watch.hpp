@@ -36,9 +36,8 @@ std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots);
 // Where backward begins: the cotangents of the roots, ones for those that are undefined or missing.
 Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds = {});
 
-class Watch {
+class Watch : public Observer {
  public:
-  Watch();
   // In the order in which they ran.
   const std::deque<Call>& calls() const { return calls_; }
   // Of a node that was recorded under this watch; else nullptr.
@@ -47,16 +46,10 @@ class Watch {
   std::vector<const Call*> below(const Tensors& roots) const;
 
  private:
-  void called(const OpContext& call, GradFn* node);
+  void called(const OpContext& call, GradFn* node) override;
   std::deque<Call> calls_;
   std::unordered_map<const GradFn*, const Call*> by_node_;
-  CallListener listener_;
-  Scoped<CallListener*> listening_;
-};
-
-// No call is told to any watch while this lives: what an audit computes is none of the program's.
-struct Unwatched : Scoped<CallListener*> {
-  Unwatched() : Scoped(call_listener, nullptr) {}
+  ObserverScope listening_{*this};
 };
 
 }  // namespace gradus::audit
