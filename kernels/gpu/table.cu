@@ -357,23 +357,21 @@ Error properties(int index, Properties* out) {
   out->wave = emu::wave_width();
   out->units = 2;
   out->shared_bytes = 48 << 10;
-#elif defined(__HIP_PLATFORM_AMD__)
+#else
+#if defined(__HIP_PLATFORM_AMD__)
   hipDeviceProp_t p;
-  if (const Error e = hipGetDeviceProperties(&p, index); e != hipSuccess) return e;
-  std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
-  std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
-  if (const Error e = hipDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != hipSuccess)
-    out->pci[0] = 0;
-  out->wave = p.warpSize;
-  out->units = p.multiProcessorCount;
-  out->shared_bytes = int(p.sharedMemPerBlock);
 #else
   cudaDeviceProp p;
-  if (const Error e = cudaGetDeviceProperties(&p, index); e != cudaSuccess) return e;
+#endif
+  if (const Error e = GPU(GetDeviceProperties)(&p, index); e != GPU(Success)) return e;
   std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
+#if defined(__HIP_PLATFORM_AMD__)
+  std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
+#else
   std::snprintf(out->arch, sizeof out->arch, "sm_%d%d", p.major, p.minor);
-  if (const Error e = cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != cudaSuccess)
-    out->pci[0] = 0;
+#endif
+  const Error e = GPU(DeviceGetPCIBusId)(out->pci, sizeof out->pci, index);
+  if (e != GPU(Success)) out->pci[0] = 0;
   out->wave = p.warpSize;
   out->units = p.multiProcessorCount;
   out->shared_bytes = int(p.sharedMemPerBlock);
