@@ -27,8 +27,8 @@ Call::Call(const gd_call& raw, const Device& device, const char* slot)
 
 void Call::refuse(gd_status code, const char* format, ...) const {
   Refusal r{code, {}};
-  const int used =
-      std::snprintf(r.text, sizeof r.text, "%s %s%s%s: ", device_.name, slot_, *what_ ? " " : "", what_);
+  const int used = std::snprintf(r.text, sizeof r.text, "%s %s%s%s: ", device_.name, slot_,
+                                 *what_ ? " " : "", what_);
   const size_t at = used < 0 ? 0 : size_t(used) < sizeof r.text ? size_t(used) : sizeof r.text - 1;
   va_list args;
   va_start(args, format);

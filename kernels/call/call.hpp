@@ -29,9 +29,9 @@ struct ScratchWanted {
 
 // What a call has to know of its device.
 struct Device {
-  const char* name;                          // begins every text: "cuda:0 gather: ..."
-  int most_axes = INT_MAX;                   // of a view
-  bool (*has_user_type)(DType) = nullptr;    // null: it has none
+  const char* name;                        // begins every text: "cuda:0 gather: ..."
+  int most_axes = INT_MAX;                 // of a view
+  bool (*has_user_type)(DType) = nullptr;  // null: it has none
 };
 
 class Call {
