@@ -8,6 +8,7 @@
 #include "engine/graph.hpp"
 #include "engine/files/npy.hpp"
 #include "engine/random.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 #include "ops/check/rows.hpp"
@@ -73,11 +74,6 @@ class Results {
 };
 
 // ---- operands
-
-std::string operand_name(const OpInfo& op, size_t k) {
-  const OperandSpec& spec = op.operands[std::min(k, op.operands.size() - 1)];
-  return spec.variadic ? join(spec.name, "[", int64_t(k + 1 - op.operands.size()), "]") : spec.name;
-}
 
 void check_operand_count(const OpInfo& op, size_t given) {
   const size_t least = op.least_operands();
@@ -158,10 +154,6 @@ void check_file_count(const OpInfo& op, const char* option, size_t given, size_t
        " expected, got ", int64_t(given));
 }
 
-std::string output_name(const Tensors& outputs, size_t i) {
-  return outputs.size() == 1 ? "y" : join("y", int64_t(i));
-}
-
 // ---- the run: value, then cotangents pulled back, then tangents pushed forward
 
 class OpRun {
@@ -195,7 +187,8 @@ class OpRun {
       }
     outputs_ = mapped([this](const Tensors& in) { return run(in); })(inputs_);
     std::vector<std::string> names;
-    for (size_t i = 0; i < outputs_.size(); ++i) names.push_back(output_name(outputs_, i));
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      names.push_back(audit::numbered("y", i, outputs_.size()));
     check_file_count(op_, "--out", options_.outputs.size(), outputs_.size(), "output");
     results.add("outputs", outputs_, names, options_.outputs);
   }
@@ -214,7 +207,7 @@ class OpRun {
     }
     for (const size_t k : moving_) {
       leaves.push_back(inputs_[k]);
-      names.push_back("d" + operand_name(op_, k));
+      names.push_back("d" + audit::operand_label(op_, k));
     }
     Tensors g(leaves.size());
     if (!roots.empty()) g = grad(roots, leaves, seeds, {.allow_unused = true});
@@ -241,7 +234,7 @@ class OpRun {
     for (const size_t i : floating(y)) {
       const Tensor t = y[i].tangent();
       pushed.push_back(t.defined() ? t : Tensor::zeros(y[i].sizes(), y[i].dtype(), y[i].device()));
-      names.push_back("jvp_" + output_name(y, i));
+      names.push_back("jvp_" + audit::numbered("y", i, y.size()));
     }
     check_file_count(op_, "--jvp", options_.jvps.size(), pushed.size(), "floating output");
     results.add("jvp", pushed, names, options_.jvps);
@@ -253,7 +246,8 @@ class OpRun {
     std::vector<std::string> names;
     for (const size_t i : floating(outputs_))
       for (const size_t k : moving_)
-        names.push_back("d" + output_name(outputs_, i) + "/d" + operand_name(op_, k));
+        names.push_back("d" + audit::numbered("y", i, outputs_.size()) + "/d" +
+                        audit::operand_label(op_, k));
     check_file_count(op_, "--jacobian", options_.jacobians.size(), names.size(),
                      "floating output and floating operand");
     const Tensors blocks = mapped([this](const Tensors& in) {
@@ -274,7 +268,7 @@ class OpRun {
     const Tensors h = mapped([this](const Tensors& in) {
       return func::hessian(of_moving(in, "--hessian"), moving(in))[0];
     })(detached());
-    const std::string x = operand_name(op_, moving_[0]);
+    const std::string x = audit::operand_label(op_, moving_[0]);
     results.add("hessian", h, {"d2y/d" + x + "d" + x}, options_.hessians);
   }
 
@@ -288,7 +282,7 @@ class OpRun {
       const Tensor& x = inputs_[moving_[n]];
       all.push_back(options_.vectors[n] == "-" ? Tensor::zeros(x.sizes(), x.dtype(), x.device())
                                                : read_like(options_.vectors[n], "vector", x));
-      names.push_back("hvp_" + operand_name(op_, moving_[n]));
+      names.push_back("hvp_" + audit::operand_label(op_, moving_[n]));
     }
     func::MappedDims dims = in_dims_;
     if (!dims.empty())
@@ -341,8 +335,9 @@ class OpRun {
   void check_real(const char* option) const {
     for (const size_t k : moving_)
       if (is_complex(inputs_[k].dtype()))
-        fail(ErrorKind::dtype, op_.name, option, " takes real operands, ", operand_name(op_, k),
-             " is ", inputs_[k].dtype(), "; use --tangents or --cotangent");
+        fail(ErrorKind::dtype, op_.name, option, " takes real operands, ",
+             audit::operand_label(op_, k), " is ", inputs_[k].dtype(),
+             "; use --tangents or --cotangent");
   }
 
   const OpInfo& op_;

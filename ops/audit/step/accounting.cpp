@@ -3,23 +3,13 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
-#include "ops/audit/watch/watch.hpp"
+#include "ops/audit/watch/run.hpp"
 
 #include <algorithm>
 
 namespace gradus::inline v1::audit {
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (!(a.sizes() == b.sizes()) || a.dtype() != b.dtype()) return false;
-  std::vector<char> x(a.bytes()), y(b.bytes());
-  a.detach().copy_to_host(x.data());
-  b.detach().copy_to_host(y.data());
-  return x == y;
-}
 
 class Bookkeeper {
  public:
@@ -147,9 +137,6 @@ size_t Account::bad() const {
 Account account(const Stepper& stepper) { return Bookkeeper(stepper).run(); }
 
 std::vector<Imbalance> leaked(std::vector<Ref<GradFn>> nodes) {
-  std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
-    return a->sequence() < b->sequence();
-  });
   std::vector<Imbalance> findings;
   for (; !nodes.empty(); nodes.pop_back())
     if (const int others = nodes.back()->use_count() - 1; others > 0) {

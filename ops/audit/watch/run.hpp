@@ -9,6 +9,10 @@ namespace gradus::inline v1::audit {
 Parts parts_of(const Tensor& t);  // row-major; real part, imaginary part, ... of a complex one
 Tensor of_parts(const Parts& parts, const Shape& sizes, DType dtype, Device& device);
 DType wide(DType t);  // f64 for reals, c128 for complex numbers, t for the rest
+bool same_bits(const Tensor& a, const Tensor& b);
+// The first part that is a NaN (or not finite); -1 if there is none.
+enum class Bad { nan, not_finite };
+int64_t first_bad(const Tensor& t, Bad bad);
 // Element of a part, as an index.
 Shape index_of(const Tensor& t, size_t part);
 
