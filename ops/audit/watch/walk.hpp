@@ -28,7 +28,6 @@ class Hooked {
   Hooked(const std::vector<Ref<GradFn>>& nodes, const Before& before, const After& after = {});
   ~Hooked();
   Hooked(const Hooked&) = delete;
-  Hooked& operator=(const Hooked&) = delete;
 
  private:
   std::vector<HookHandle> handles_;
@@ -39,8 +38,6 @@ class RetainedAsBefore {
  public:
   explicit RetainedAsBefore(const std::vector<Ref<GradFn>>& nodes);
   ~RetainedAsBefore();
-  RetainedAsBefore(const RetainedAsBefore&) = delete;
-  RetainedAsBefore& operator=(const RetainedAsBefore&) = delete;
 
  private:
   std::vector<std::pair<Ref<GradSlot>, Tensor>> before_;
