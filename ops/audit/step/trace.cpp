@@ -23,7 +23,7 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const AttrValue& x, const AttrValue& y) {
                       return x.type == y.type && x.integer == y.integer && x.number == y.number &&
-                             x.integers == y.integers && x.text == y.text;
+                             x.integers == y.integers && std::string_view(x.text) == y.text;
                     });
 }
 
