@@ -31,7 +31,7 @@ constexpr double kHopeless = 3;    // a first run this much slower than the best
 constexpr int kMostParts = 7;      // sums are cut into 1, 2, .. 64 parts
 
 // A contraction as it was called, without its memory.
-struct Call {
+struct ContractionCall {
   struct View {
     int32_t dtype = 0;
     bool there = false, aligned = false;  // at 16 bytes
@@ -43,7 +43,7 @@ struct Call {
   double work = 0;  // multiply-adds
   int64_t count = 0;
 
-  explicit Call(const gd_call& c)
+  explicit ContractionCall(const gd_call& c)
       : doubles(c.doubles, c.doubles + c.n_doubles), ints(c.ints, c.ints + c.n_ints) {
     for (int k = 0; k < c.n_in; ++k) in.push_back(view(c.in[k]));
     for (int k = 0; k < c.n_out; ++k) out.push_back(view(c.out[k]));
@@ -68,13 +68,13 @@ struct Call {
 // Keeps the largest contraction of each class that runs on a device.
 class Collector : public KernelWrapper {
  public:
-  std::map<ContractionClass, Call> calls;
+  std::map<ContractionClass, ContractionCall> calls;
 
   gd_status call(const gd_call& c, Next next, gd_error& error) override {
-    if (c.slot == GD_CONTRACT && Call::work_of(c) > 0) {
+    if (c.slot == GD_CONTRACT && ContractionCall::work_of(c) > 0) {
       const auto [it, fresh] = calls.try_emplace(class_of(c), c);
       const int64_t count = it->second.count + 1;
-      if (!fresh && Call::work_of(c) > it->second.work) it->second = Call(c);
+      if (!fresh && ContractionCall::work_of(c) > it->second.work) it->second = ContractionCall(c);
       it->second.count = count;
     }
     return next(error);
@@ -84,9 +84,9 @@ class Collector : public KernelWrapper {
 // A call with memory of its own, filled with random numbers.
 class Trial {
  public:
-  Trial(const Call& call, Device& device) : device_(device), call_(call) {
-    for (const Call::View& v : call.in) add(v);
-    for (const Call::View& v : call.out) add(v);
+  Trial(const ContractionCall& call, Device& device) : device_(device), call_(call) {
+    for (const ContractionCall::View& v : call.in) add(v);
+    for (const ContractionCall::View& v : call.out) add(v);
   }
 
   // Runs it once on a fresh output; false if the device can't do it in this way. Error(device).
@@ -115,7 +115,7 @@ class Trial {
   }
 
  private:
-  void add(const Call::View& v) {
+  void add(const ContractionCall::View& v) {
     if (!v.there) {
       memory_.emplace_back();
       views_.push_back({0, nullptr, 0, 0, 0, nullptr, nullptr});
@@ -156,7 +156,7 @@ class Trial {
   }
 
   Device& device_;
-  const Call& call_;
+  const ContractionCall& call_;
   Tensors memory_;
   std::vector<gd_view> views_;
 };
@@ -185,7 +185,7 @@ struct Measured {
   std::vector<int32_t> wrong{};                   // ways that give other numbers
 };
 
-Measured measure(const Call& call, Device& device) {
+Measured measure(const ContractionCall& call, Device& device) {
   Trial trial(call, device);
   trial.run(GD_WAY_OWN);
   const Tensor right = clone(trial.result());

@@ -2,8 +2,6 @@
 #pragma once
 #include "engine/tensor.hpp"
 
-#include <complex>
-
 namespace gradus::inline v1 {
 
 struct OpInfo;
@@ -15,8 +13,6 @@ struct Arithmetic {
   Tensor (*expand)(const Tensor&, const Shape&);
   Tensor (*contiguous)(const Tensor&);
   Tensor (*clone)(const Tensor&);
-  void (*copy)(const Tensor& from, const Tensor& to);  // any strides, casts; no history
-  void (*fill)(const Tensor& t, std::complex<double> value, int64_t integer);
   Tensor (*cast)(const Tensor&, DType);
   bool (*has_nan)(const Tensor&);
   // For views written in place: elements of row-major x at (sizes, strides, offset), which may

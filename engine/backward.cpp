@@ -1,7 +1,7 @@
-// The one walk of reverse mode: by sequence number, later forward ops first; as every consumer of a
-// node was recorded after it, a node that comes up has all its cotangents. Broadcast sums are done
-// here, once, for all ops. A leaf's gradient is whole, and goes to .grad, when no node is left that
-// is younger than the oldest one that it goes into.
+// Reverse mode: one walk over the graph by sequence number, later forward ops first. Every consumer
+// of a node was recorded after it, so a node that comes up has all its cotangents. Broadcasting is
+// undone here, once, for all ops. A leaf's gradient is complete, and is added to .grad, when the
+// oldest node that has the leaf as an operand is done.
 #include "engine/arithmetic.hpp"
 #include "engine/batch.hpp"
 #include "engine/forward.hpp"
@@ -39,15 +39,10 @@ void check_hooked(const OpInfo& op, const Tensors& left, std::span<const TensorM
            left[i].sizes(), ", expected ", metas[i].dtype, " ", metas[i].sizes);
 }
 
-Edge edge_of(const Tensor& t) {
-  if (GradFn* fn = t.grad_fn()) return {Ref<GradFn>(fn), nullptr, t.output_index()};
-  return {nullptr, t.body()->autograd, 0};
-}
-
-class Walk {
+class BackwardPass {
  public:
   // `results`: cotangents of targets are kept for them, and no .grad is touched.
-  Walk(const Tensors& roots, BackwardOptions options, bool results)
+  BackwardPass(const Tensors& roots, BackwardOptions options, bool results)
       : options_(options), root_tensors_(roots), results_(results) {}
 
   void add_target(const Tensor& input);  // only what leads to targets is walked
@@ -59,8 +54,7 @@ class Walk {
   struct Leaf {
     Ref<Autograd> autograd;
     Sum sum;
-    // Of the nodes it goes into, the sequence number of the oldest one: no cotangent comes after
-    // it.
+    // Sequence number of the oldest node that has it as an operand, which sends the last cotangent.
     uint64_t oldest = 0;
     bool wanted = false;
   };
@@ -93,7 +87,7 @@ class Walk {
   std::unordered_map<const GradFn*, bool> wanted_;  // of all nodes below the roots
 };
 
-Walk::Leaf& Walk::leaf_of(const Edge& edge) {
+BackwardPass::Leaf& BackwardPass::leaf_of(const Edge& edge) {
   auto [it, fresh] = leaves_.try_emplace(edge.leaf.get());
   if (fresh) {
     it->second.autograd = edge.leaf;
@@ -102,9 +96,9 @@ Walk::Leaf& Walk::leaf_of(const Edge& edge) {
   return it->second;
 }
 
-// Looks at all below the roots before the walk begins: which leaf is whole when, and what lies on a
-// way to a target. Nodes in order of their age, so that all inputs of one are decided before it.
-void Walk::explore() {
+// Looks at all nodes below the roots before the walk begins: after which one is a leaf's gradient
+// complete, and which lead to a target? The oldest first, so that a node's inputs come before it.
+void BackwardPass::explore() {
   std::vector<const GradFn*> nodes;
   const auto meet = [&](const Edge& e) {
     if (e.fn && wanted_.try_emplace(e.fn.get()).second) nodes.push_back(e.fn.get());
@@ -134,7 +128,7 @@ void Walk::explore() {
       if (wanted(e)) wanted_[node] = true;
 }
 
-void Walk::add(Sum& sum, const Tensor& g) {
+void BackwardPass::add(Sum& sum, const Tensor& g) {
   if (!sum.value.defined()) {
     sum = {g, false};
   } else if (sum.owned && !options_.create_graph && !is_batched(sum.value) && !is_batched(g) &&
@@ -145,7 +139,7 @@ void Walk::add(Sum& sum, const Tensor& g) {
   }
 }
 
-void Walk::deliver(const Edge& edge, const Tensor& g) {
+void BackwardPass::deliver(const Edge& edge, const Tensor& g) {
   if (edge.leaf) return add(leaf_of(edge).sum, g);
   const auto [it, fresh] = pending_.try_emplace(edge.fn.get());
   if (fresh) {
@@ -156,7 +150,7 @@ void Walk::deliver(const Edge& edge, const Tensor& g) {
 }
 
 // The cotangent of operand k, checked and summed to the operand's shape.
-Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
+Tensor BackwardPass::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   const OpInfo& op = node.op();
   if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
   Tensor gk = op.vjp(node, k, {g.data(), g.size()});
@@ -182,7 +176,7 @@ Tensor Walk::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
   return gk;
 }
 
-void Walk::process(GradFn& node, Sums&& in) {
+void BackwardPass::process(GradFn& node, Sums&& in) {
   SmallVector<Tensor, 1> g;
   for (Sum& s : in) g.push_back(std::move(s.value));
   CurrentOp now(node.op().name.c_str());
@@ -199,7 +193,7 @@ void Walk::process(GradFn& node, Sums&& in) {
   for (auto it = first; it != last; ++it)
     targets_[it->second].result = g[targets_[it->second].edge.index];
 
-  SmallVector<const Edge*, 3> edges;  // null: nobody asks
+  SmallVector<const Edge*, 3> edges;  // null: not wanted
   bool used = false;
   for (const Edge& edge : node.inputs()) {
     edges.push_back(wanted(edge) ? &edge : nullptr);
@@ -226,8 +220,8 @@ void Walk::process(GradFn& node, Sums&& in) {
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
-// What a leaf gets is whole.
-void Walk::complete(Leaf& place) {
+// A leaf's gradient is complete.
+void BackwardPass::complete(Leaf& place) {
   Autograd& leaf = *place.autograd;
   Sum& sum = place.sum;
   if (!sum.value.defined() || !(results_ || leaf.requires_grad)) return;
@@ -236,7 +230,7 @@ void Walk::complete(Leaf& place) {
     sum.owned = false;  // a hook may have kept it
   }
   if (results_) return;
-  if (grad_listener) (*grad_listener)(leaf, false);
+  if (observer) observer->grad_changes(leaf, false);
   const bool own = sum.owned && sum.value.is_contiguous();
   accumulate(leaf.grad, std::exchange(sum.value, Tensor()), own, !options_.create_graph);
   if (!leaf.hooks) return;
@@ -269,7 +263,7 @@ Tensor seed_of(const Tensor& root, const Tensor& given) {
   return g;
 }
 
-void Walk::run(const Tensors& seeds) {
+void BackwardPass::run(const Tensors& seeds) {
   if (!seeds.empty() && seeds.size() != root_tensors_.size())
     fail(ErrorKind::autograd, "backward", int64_t(root_tensors_.size()), " roots and ",
          int64_t(seeds.size()), " seeds");
@@ -278,11 +272,11 @@ void Walk::run(const Tensors& seeds) {
     cotangents.push_back(seed_of(root_tensors_[i], seeds.empty() ? Tensor() : seeds[i]));
     roots_.push_back(edge_of(root_tensors_[i]));
   }
-  // Without either, nobody can tell when a leaf is whole.
+  // Without either, it makes no difference when a leaf gets its gradient.
   if (!targets_.empty() || LeafHooks::any_accumulated()) explore();
   for (size_t i = 0; i < roots_.size(); ++i)
     if (wanted(roots_[i])) deliver(roots_[i], std::exchange(cotangents[i], Tensor()));
-  size_t whole = 0;  // of leaf_order_
+  size_t whole = 0;  // so many of leaf_order_ are complete
   while (true) {
     const auto [next, node] = ready_.empty() ? decltype(ready_)::value_type() : ready_.top();
     while (whole < leaf_order_.size() && (!next || leaf_order_[whole]->oldest > next))
@@ -293,7 +287,7 @@ void Walk::run(const Tensors& seeds) {
   }
 }
 
-void Walk::add_target(const Tensor& input) {
+void BackwardPass::add_target(const Tensor& input) {
   if (!input.requires_grad())
     fail(ErrorKind::autograd, "grad", "input ", int64_t(targets_.size()), " of shape ",
          input.sizes(), " does not require a gradient");
@@ -302,11 +296,11 @@ void Walk::add_target(const Tensor& input) {
   targets_.push_back({edge, input, {}});
 }
 
-Tensors Walk::results() {
+Tensors BackwardPass::results() {
   Tensors out;
   for (Target& t : targets_) {
     if (t.edge.leaf) t.result = leaf_of(t.edge).sum.value;
-    // A part of a larger gradient would keep that alive.
+    // A view of a part of a larger gradient would keep all of its memory.
     if (t.result.defined() && !options_.create_graph && !is_batched(t.result) &&
         t.result.bytes() < t.result.storage().bytes())
       t.result = arithmetic().clone(t.result);
@@ -327,7 +321,7 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
   if (any_batched(roots) || any_batched(seeds))
     fail(ErrorKind::autograd, "backward",
          "vmap: .grad of a leaf has no place for a gradient per example; use func::grad");
-  Walk walk(roots, options, false);
+  BackwardPass pass(roots, options, false);
   if (options.inputs) {
     if (options.inputs->empty())
       fail(ErrorKind::autograd, "backward", "the list of inputs is empty");
@@ -335,11 +329,11 @@ void backward(const Tensors& roots, const Tensors& seeds, BackwardOptions option
       if (!x.is_leaf())
         fail(ErrorKind::autograd, "backward", "an input is the result of ", x.grad_fn()->op().name,
              "; only leaves accumulate a gradient, use grad()");
-      walk.add_target(x);
+      pass.add_target(x);
     }
   }
   const Scoped recording(modes.grad, options.create_graph);
-  walk.run(seeds);
+  pass.run(seeds);
 }
 
 void backward(const Tensor& root, BackwardOptions options) { backward({root}, {}, options); }
@@ -349,11 +343,11 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& seeds
   if (inputs.empty()) fail(ErrorKind::autograd, "grad", "no inputs were given");
   if (any_batched(outputs) || any_batched(inputs))
     return grad_batched(outputs, inputs, seeds, options);
-  Walk walk(outputs, options, true);
-  for (const Tensor& x : inputs) walk.add_target(x);
+  BackwardPass pass(outputs, options, true);
+  for (const Tensor& x : inputs) pass.add_target(x);
   const Scoped recording(modes.grad, options.create_graph);
-  walk.run(seeds);
-  return walk.results();
+  pass.run(seeds);
+  return pass.results();
 }
 
 }  // namespace gradus

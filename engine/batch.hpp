@@ -1,9 +1,9 @@
 // Batched tensors: what vmap maps over. A batched tensor looks like one example and holds the
-// examples of all, a physical tensor with the batch as axis 0. apply() hands an op that meets one
-// to its batching rule, which runs ops on physical tensors; so the graph holds physical tensors
-// alone, and requires_grad, history and tangent of a batched tensor are those of its physical one.
-// Levels nest: the physical tensor of an inner level may be batched at an outer one, never the
-// other way.
+// examples of all, a physical tensor with the batch as axis 0. apply() hands an op with such an
+// operand to its batching rule, which runs ops on physical tensors; so the graph holds physical
+// tensors alone, and requires_grad, history and tangent of a batched tensor are those of its
+// physical one. Levels nest: the physical tensor of an inner level may be batched at an outer one,
+// never the other way.
 #pragma once
 #include "engine/graph.hpp"
 
@@ -54,7 +54,7 @@ Tensor wrapped(const Tensor& physical, const BatchLevel& level);
 // Batched at every level that is open, so that each example has a gradient of its own.
 Tensor lifted(const Tensor& t);
 
-// What apply() and grad() do when they meet a batched tensor.
+// What apply() and grad() do where a tensor is batched.
 const BatchScope* batch_scope_of(const OpInfo& op, std::span<const Tensor> inputs);
 Outputs apply_batched(const BatchScope& scope, const OpInfo& op, std::span<const Tensor> inputs,
                       const Attrs& attrs);

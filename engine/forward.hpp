@@ -20,7 +20,7 @@ class ForwardLevel {
   friend class GradFn;
   friend class Tensor;
   friend void give_tangent(const Tensor&, const Tensor&);
-  bool has_set(const Edge& edge) const;  // was what comes from there given its tangent by hand?
+  bool has_set(const Edge& edge) const;  // did set_tangent() give it its tangent?
   struct Dual {
     Ref<Autograd> primal;  // kept: its address is the key
     Tensor tangent;
@@ -34,7 +34,7 @@ void give_tangent(const Tensor& x, const Tensor& t);  // into the open level; un
 inline constinit thread_local ForwardLevel* forward_level = nullptr;  // the open one
 inline constinit thread_local bool inside_jvp = false;  // or in a user's forward: nothing is pushed
 inline bool forward_mode() { return forward_level && !inside_jvp; }
-// Lifts, for its lifetime, the rule that a jvp rule pushes no tangents.
+// While it lives, ops push tangents also inside a jvp rule.
 struct OutsideJvp : Scoped<bool> {
   OutsideJvp() : Scoped(inside_jvp, false) {}
 };

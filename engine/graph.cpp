@@ -91,7 +91,7 @@ Tensor GradFn::unpack(Saved::Role role, size_t index) {
          " was changed by ", t.storage().last_writer(), " after it was saved (version ",
          saved.version, " -> ", t.version(),
          "); clone() it before the write, or use an op that returns a new tensor",
-         stale_story ? (*stale_story)(*this, saved) : "");
+         observer ? observer->stale_story(*this, saved) : std::string());
   return with_history(t, role, index);
 }
 
@@ -123,6 +123,11 @@ Tensor GradFn::with_history(const Tensor& t, Saved::Role role, size_t index) {
   }
   if (tangent.defined() && !from.leaf) give_tangent(out, tangent);
   return out;
+}
+
+Edge edge_of(const Tensor& t) {
+  if (GradFn* fn = t.grad_fn()) return {Ref<GradFn>(fn), nullptr, t.output_index()};
+  return {nullptr, t.body()->autograd, 0};
 }
 
 // ---- one call
@@ -173,10 +178,7 @@ Ref<GradFn> record(OpContext& ctx) {
   for (const Tensor& t : ctx.inputs) {
     Edge edge;
     if (t.defined() && modes.grad && ctx.op.differentiable && t.requires_grad()) {
-      if (GradFn* fn = t.grad_fn())
-        edge = {Ref<GradFn>(fn), nullptr, t.output_index()};
-      else
-        edge.leaf = t.body()->autograd;
+      edge = edge_of(t);
       history = true;
     }
     node->inputs_.push_back(std::move(edge));
@@ -199,12 +201,12 @@ Ref<GradFn> record(OpContext& ctx) {
   return node;
 }
 
-// A user's forward calls ops: they run as if no derivative were asked for, and nobody is told.
+// A user's forward calls ops itself: they are not recorded, and no observer is told of them.
 void run_forward(OpContext& ctx) {
   if (!ctx.op.user) return ctx.op.forward(ctx);
   const NoGrad off;
   const Scoped inside(inside_jvp, true);
-  const Scoped unheard(call_listener, nullptr);
+  const Unwatched quiet;
   ctx.op.forward(ctx);
 }
 
@@ -215,8 +217,8 @@ void record_outputs(OpContext& ctx) {
     if (forward_mode()) push_tangents(ctx, *node);
     if (node->attached_) node->pack_saved();
   }
-  if (call_listener) [[unlikely]]
-    (*call_listener)(ctx, node && node->attached_ ? node.get() : nullptr);
+  if (observer) [[unlikely]]
+    observer->called(ctx, node && node->attached_ ? node.get() : nullptr);
 }
 
 Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {

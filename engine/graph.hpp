@@ -1,6 +1,6 @@
 // The graph is data. A GradFn holds its op's description, its input edges, what was saved and its
 // attributes: no closures. It is built by record(), walked by backward()/grad(), and destroyed
-// without recursion. apply() is the road that every primitive op takes: run, record, push tangents
+// without recursion. Every primitive op is called through apply(): run, record, push tangents
 // forward.
 #pragma once
 #include "engine/modes.hpp"
@@ -19,6 +19,8 @@ struct Edge {
   uint32_t index = 0;
   bool leads_somewhere() const { return fn || leaf; }
 };
+
+Edge edge_of(const Tensor& t);  // where t's cotangent goes, if it requires a gradient
 
 struct TensorMeta {
   Shape sizes;
@@ -53,7 +55,7 @@ class GradFn : public RefCounted {
   std::span<const Saved> saved() const { return {saved_.data(), saved_.size()}; }
   bool freed() const { return freed_; }
   [[noreturn]] void fail_freed() const;
-  // Is operand k on the way to a leaf (or tangent) that was asked for?
+  // Does operand k depend on a leaf that requires a gradient, or have a tangent?
   bool needs(size_t k) const { return needs_[k]; }
 
   NodeHooks& hooks();  // made on first need (hooks.hpp)
@@ -62,7 +64,7 @@ class GradFn : public RefCounted {
   std::string_view trace() const;
 
   // Saved tensors, unpacked: checks that they are still there and unchanged. Error(autograd).
-  // Threads: several walks may unpack and free at once.
+  // Threads: several backward passes may unpack and free at once.
   Tensor input(size_t k);
   Tensor output(size_t k);
   Tensor extra(size_t k);
@@ -123,16 +125,10 @@ class OpContext {
   uint32_t extras_ = 0;
 };
 
-// That of the next node to be recorded.
+// The sequence number of the next node to be recorded.
 uint64_t next_sequence();
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
-// Told of each call of its thread (a user's op is one) once its outputs stand; no node: unrecorded.
-using CallListener = std::function<void(const OpContext& call, GradFn* node)>;
-inline constinit thread_local CallListener* call_listener = nullptr;
-// Asked for the end of the message when a saved tensor was changed; null: nobody.
-using StaleStory = std::function<std::string(const GradFn& node, const Saved& saved)>;
-inline constinit thread_local StaleStory* stale_story = nullptr;
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
 Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // As apply, for ops of one output.
@@ -150,8 +146,8 @@ struct BackwardOptions {
   const Tensors* inputs = nullptr;  // backward(): accumulate into these leaves only
 };
 // Adds d(sum of <seed, root>)/d(leaf) to .grad of every leaf (or of options.inputs). A seed may be
-// undefined for one-element real roots (it is 1). Error(autograd) as facts of PyTorch: no history,
-// freed graph, wrong seed. Leaves get their gradients at the end; where any leaf has a
+// undefined for one-element real roots (it is 1). Error(autograd) where PyTorch has one: no
+// history, freed graph, wrong seed. Leaves get their gradients at the end; where any leaf has a
 // post-accumulate hook, each as soon as no node that is left leads to it, and an error after that
 // leaves it there. Within a call the order of every sum is fixed. Threads: calls that share nodes
 // or leaves may run at once, and none of their sums is lost, but the sums of three or more calls

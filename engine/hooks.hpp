@@ -2,10 +2,9 @@
 // before its node's own derivative, in the order of registration; what it returns, if defined,
 // replaces the gradient. On a leaf: also after .grad was accumulated. On a node: before and after
 // its derivative. A hook stays until it is removed or what it hangs on dies; those of a node, and
-// of tensors that are no leaves, go with the saved tensors that backward frees. So they may hold
-// the tensor they hang on; a leaf that a hook of its own holds lives until the hook is removed. So
-// a hook that wants its leaf is given it, and need not hold it. Threads: hooks run in the thread
-// that called backward.
+// of tensors that are no leaves, go with the saved tensors that backward frees, so they may hold
+// the tensor they hang on. A hook that holds its own leaf keeps it alive until the hook is removed:
+// use one that is given the leaf. Threads: hooks run in the thread that called backward.
 #pragma once
 #include "engine/graph.hpp"
 #include "engine/base/lock.hpp"
@@ -76,7 +75,7 @@ class HookList {
 
 struct LeafHooks {
   ~LeafHooks();
-  // Has any leaf a post-accumulate hook? Then walks look ahead, so that it comes early.
+  // Has any leaf a post-accumulate hook? Then backward looks for when its gradient is complete.
   static bool any_accumulated();
   void count_accumulated();
   HookList<TensorHook> grad;
@@ -100,16 +99,14 @@ struct NodeHooks {
   void clear();  // drops all functions
 };
 
-// Guards a .grad while it is read or put in its place; never while anybody's code runs.
+// Held while a .grad is read or replaced, never while ops or hooks run.
 Lock& grad_lock(const Tensor* grad);
-// Held while a .grad is added to or set, by one thread, which may come again from within.
+// Held by the thread that adds to a .grad or sets it. What runs meanwhile may add to it again.
 std::recursive_mutex& grad_turn(const Tensor* grad);
 
-// Adds g to a .grad, which other threads may read and add to. `own`: is g nobody else's?
+// Adds g to a .grad, which other threads may read and add to. `own`: no other tensor has g's
+// memory.
 void accumulate(Tensor& grad, Tensor g, bool own, bool in_place);
-
-// Told, in its thread, before a leaf's .grad is set or added to; null: nobody.
-inline thread_local std::function<void(Autograd& leaf, bool set)>* grad_listener = nullptr;
 
 // Error(autograd) for a tensor that requires no gradient.
 HookHandle register_hook(const Tensor& t, TensorHook hook);

@@ -1,6 +1,7 @@
 #include "engine/forward.hpp"
 #include "engine/arithmetic.hpp"
 #include "engine/in_place.hpp"
+#include "engine/kernel_call.hpp"
 
 #include "engine/graph.hpp"
 #include "engine/base/lock.hpp"
@@ -28,9 +29,10 @@ void take_history(const Tensor& x, const Tensor& y) {
   Ref<Autograd> fresh = make_ref<Autograd>();
   fresh->fn = Ref<GradFn>(y.grad_fn());
   fresh->output_index = y.output_index();
-  std::swap(x.body()->autograd, fresh);
-  x.body()->seen = x.body()->base ? x.body()->base->histories.load() : 0;
-  ++x.body()->histories;
+  TensorBody& body = *x.body();
+  std::swap(body.autograd, fresh);
+  if (body.view.base) body.view.seen = body.view.base->histories.load();
+  ++body.histories;
   if (fresh && fresh->retained && x.requires_grad()) x.retain_grad();
   if (forward_mode() && y.tangent().defined()) give_tangent(x, y.tangent());
 }
@@ -58,13 +60,10 @@ void write_values(const Tensor& x, Tensor y, const char* op) {
     x.storage().replace(y.storage().buffer(), op);
     return;
   }
-  if (&x.storage() == &y.storage()) {  // the two may overlap
-    const Tensor apart = Tensor::empty(y.sizes(), y.dtype(), y.device());
-    arithmetic().copy(y.detach(), apart);
-    y = apart;
-  }
+  if (&x.storage() == &y.storage())  // the two may overlap
+    y = dense_copy(y);
   x.storage().write(op);
-  arithmetic().copy(y.detach(), x);
+  copy_values(y, x);
 }
 
 }  // namespace
@@ -101,16 +100,16 @@ void assign(const Tensor& x, Tensor y, const char* op) {
            x.dtype());
     y = arithmetic().cast(y, x.dtype());
   }
-  const Tensor base = x.is_view() ? Tensor(x.body()->base) : x;
+  const Tensor base = x.is_view() ? Tensor(x.body()->view.base) : x;
   if (!has_history(y) && !has_history(base) && !has_history(x)) {
     write_values(x, y, op);
     return;
   }
   if (x.is_view()) {
-    if (x.body()->opaque)
+    if (x.body()->view.opaque)
       fail(ErrorKind::autograd, op, "a view that a user's function returned is written in place, ",
            "which would override that function's derivative; clone() it first");
-    if (x.body()->frozen)
+    if (x.body()->view.frozen)
       fail(ErrorKind::autograd, op,
            "a view made under no_grad is written in place while recording; ",
            "make the view anew, or write under no_grad");
@@ -136,21 +135,21 @@ void assign(const Tensor& x, Tensor y, const char* op) {
 
 void follow_base(const Tensor& view) {
   TensorBody& body = *view.body();
-  const uint64_t now = body.base->histories;
-  if (body.seen == now) return;
-  const char* writer = body.base->storage->last_writer();
-  if (body.frozen) {
+  const uint64_t now = body.view.base->histories;
+  if (body.view.seen == now) return;
+  const char* writer = body.view.base->storage->last_writer();
+  if (body.view.frozen) {
     if (!grad_enabled() && !forward_mode()) return;
     fail(ErrorKind::autograd, writer,
          "a view made under no_grad is used after its base was written in place while recording; ",
          "make the view anew, or write under no_grad");
   }
-  const Tensor base(body.base);
+  const Tensor base(body.view.base);
   static Lock publishing;
   Ref<Autograd> old;  // dies outside of the lock, as does what is taken out of the body
   {
     const std::lock_guard lock(publishing);
-    if (body.seen == now) return;
+    if (body.view.seen == now) return;
     old = body.autograd;
   }
   if (old && old->requires_grad)
@@ -165,9 +164,9 @@ void follow_base(const Tensor& view) {
   if (old && old->retained && fresh.requires_grad()) fresh.retain_grad();
   Ref<Autograd> history(&autograd_of(fresh));
   const std::lock_guard lock(publishing);
-  if (body.seen == now) return;
+  if (body.view.seen == now) return;
   std::swap(body.autograd, history);
-  body.seen = now;
+  body.view.seen = now;
 }
 
 void link_views(const OpInfo& op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
@@ -175,10 +174,12 @@ void link_views(const OpInfo& op, std::span<const Tensor> inputs, std::span<Tens
     for (const Tensor& x : inputs) {
       if (!x.defined() || !x.body()->storage || &x.storage() != &y.storage()) continue;
       if (y.same_body(x)) y = x.detach();  // a user's function that returns its input
-      y.body()->base = x.is_view() ? x.body()->base : x.body();
-      y.body()->seen = y.body()->base->histories.load();
-      y.body()->frozen = x.body()->frozen || (!grad_enabled() && !forward_mode());
-      y.body()->opaque = op.user || x.body()->opaque;
+      const TensorBody::View& of = x.body()->view;
+      TensorBody::View& view = y.body()->view;
+      view.base = of.base ? of.base : x.body();
+      view.seen = view.base->histories.load();
+      view.frozen = of.frozen || (!grad_enabled() && !forward_mode());
+      view.opaque = op.user || of.opaque;
       break;
     }
 }

@@ -1,8 +1,8 @@
 // Writes in place that autograd knows of. x.op_(...) is the op out of place, after which x takes
-// the result's memory and history: whoever saved x's old values meets a new version and says so;
-// what the op itself saved stays as it was. A view hands the write on to its base: the base's new
-// history is as_strided_scatter(base, value), and every view reads its own from there, as
-// as_strided(base).
+// the result's memory and history: a node that saved x's old values finds another version, an
+// error; what the op itself saved stays as it was. A view hands the write on to its base: the
+// base's new history is as_strided_scatter(base, value), and every view reads its own from there,
+// as as_strided(base).
 #pragma once
 #include "engine/op_info.hpp"
 

@@ -61,4 +61,17 @@ void KernelCall::run() {
   device_->run(call);
 }
 
+void copy_values(const Tensor& from, const Tensor& to) {
+  if (to.numel() > 0) KernelCall(GD_COPY).in(from, to.sizes()).out(to).run();
+}
+Tensor dense_copy(const Tensor& x) {
+  const Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
+  copy_values(x, y);
+  return y;
+}
+void fill_values(const Tensor& t, std::complex<double> value, int64_t integer) {
+  if (t.numel() == 0) return;
+  KernelCall(GD_FILL).number(value.real()).number(value.imag()).integer(integer).out(t).run();
+}
+
 }  // namespace gradus

@@ -27,7 +27,8 @@ class KernelCall {
   KernelCall& in_none() { return none(n_in_); }  // an operand that is left out: data NULL
   // All ins come before all outs.
   KernelCall& out(const Tensor& t) { return add(t, t.sizes(), t.strides().data(), n_out_); }
-  KernelCall& out(const Tensor& t, const Shape& sizes) {  // its own, by the address of the inputs'
+  // `sizes` are t's own; given where the inputs have them, all views share one pointer to them.
+  KernelCall& out(const Tensor& t, const Shape& sizes) {
     return add(t, sizes, t.strides().data(), n_out_);
   }
   KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {
@@ -64,5 +65,11 @@ class KernelCall {
   SmallVector<double, 6> doubles_;
   SmallVector<int64_t, 6> ints_;
 };
+
+// Values alone, without history. from, which broadcasts to `to`, is cast to its dtype.
+void copy_values(const Tensor& from, const Tensor& to);
+Tensor dense_copy(const Tensor& x);  // a row-major one
+// Every element of t becomes the value; if t's dtype is an integer one, `integer`.
+void fill_values(const Tensor& t, std::complex<double> value, int64_t integer);
 
 }  // namespace gradus

@@ -1,5 +1,6 @@
-// Modes: what holds in this thread for the length of a scope. Is anything recorded, may it ever be,
-// does backward stop at a NaN, where does the program stand, how are tensors saved.
+// Modes: settings of this thread for the length of a scope. Are ops recorded, may their results be
+// used in recorded ops later, does backward stop at a NaN, where in the program are ops called, and
+// how are tensors saved?
 #pragma once
 #include "engine/base/scoped.hpp"
 #include "engine/tensor.hpp"

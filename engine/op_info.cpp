@@ -27,22 +27,13 @@ const char* intern(std::string_view text) {
 AttrValue::AttrValue(std::string_view v) : type(Type::text), text(intern(v)) {}
 
 std::string to_text(const AttrValue& v) {
-  switch (v.type) {
-    case AttrValue::Type::none:
-      return "none";
-    case AttrValue::Type::integer:
-      return join(v.integer);
-    case AttrValue::Type::number:
-      return join(v.number);
-    case AttrValue::Type::boolean:
-      return v.integer ? "true" : "false";
-    case AttrValue::Type::text:
-      return v.text;
-    case AttrValue::Type::dtype:
-      return dtype_name(v.dtype());
-    case AttrValue::Type::integers:
-      break;
-  }
+  using Type = AttrValue::Type;
+  if (v.type == Type::none) return "none";
+  if (v.type == Type::integer) return join(v.integer);
+  if (v.type == Type::number) return join(v.number);
+  if (v.type == Type::boolean) return v.integer ? "true" : "false";
+  if (v.type == Type::text) return v.text;
+  if (v.type == Type::dtype) return dtype_name(v.dtype());
   std::string s = "[";
   for (size_t i = 0; i < v.integers.size(); ++i) s += join(i ? ", " : "", v.integers[i]);
   return s + "]";

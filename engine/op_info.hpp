@@ -56,7 +56,7 @@ struct OperandSpec {
   bool optional = false;  // may be left out, together with all that follow it
 };
 
-// The door of an op: operands and attributes to outputs.
+// How an op is called when only its name is known: operands and attributes to outputs.
 using OpCall = std::function<Outputs(Operands, const Attrs&)>;
 
 // What one call costs: floating-point operations and bytes that must move.

@@ -18,10 +18,7 @@ void Generator::set(uint64_t seed, uint64_t position) {
 }
 
 void Generator::begin_step() {
-  if (relative_ == 0) return;
-  base_ += relative_;
-  relative_ = 0;
-  for (auto& [device, state] : states_) upload(state, seed_, base_);
+  if (relative_ > 0) set(seed_, position());
 }
 
 Generator::Draw Generator::take(int64_t n, Device& device) {

@@ -51,7 +51,7 @@ bool overlaps_itself(const Shape& sizes, const Shape& strides) {
 }
 
 void destroy(const TensorBody* body) { delete body; }
-TensorBody::~TensorBody() { Ref<Storage>::adopt(made.load(std::memory_order_relaxed)); }
+TensorBody::~TensorBody() { Ref<Storage>::adopt(number.storage.load(std::memory_order_relaxed)); }
 void destroy(const Autograd* autograd) { delete autograd; }
 Autograd::Autograd() = default;
 Autograd::~Autograd() = default;
@@ -60,16 +60,15 @@ namespace {
 Ref<TensorBody> number_body(DType dtype, double number, int64_t integer) {
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->dtype = dtype;
-  body->is_number = true;
-  body->number = number;
-  body->integer = integer;
+  body->number.value = number;
+  body->number.integer = integer;
   return body;
 }
 }  // namespace
 
 void Tensor::fail_undefined() { fail(ErrorKind::value, "tensor", "this tensor is undefined"); }
 
-Tensor::Tensor(double v) : body_(number_body(DType::f64, v, int64_t(0))) {}
+Tensor::Tensor(double v) : body_(number_body(DType::f64, v, to_integer(v))) {}
 Tensor::Tensor(int64_t v) : body_(number_body(DType::i64, double(v), v)) {}
 Tensor::Tensor(bool v) : body_(number_body(DType::bool_, v, v)) {}
 
@@ -94,12 +93,12 @@ Tensor Tensor::zeros(const Shape& sizes, DType dtype, Device& device) {
 }
 Tensor Tensor::full(const Shape& sizes, std::complex<double> value, DType dtype, Device& device) {
   Tensor t = empty(sizes, dtype, device);
-  arithmetic().fill(t, value, is_integer(dtype) ? to_integer(value.real()) : 0);
+  fill_values(t, value, is_integer(dtype) ? to_integer(value.real()) : 0);
   return t;
 }
 Tensor Tensor::full_integer(const Shape& sizes, int64_t value, DType dtype, Device& device) {
   Tensor t = empty(sizes, dtype, device);
-  arithmetic().fill(t, double(value), value);
+  fill_values(t, double(value), value);
   return t;
 }
 Tensor Tensor::from_host(const void* data, const Shape& sizes, DType t, Device& d, bool constant) {
@@ -121,11 +120,12 @@ Storage& Tensor::made_storage() const {
          "host (item, printing, data-dependent sizes and branches) nor written in place; use "
          "where() for a branch, an op that returns a new tensor for a write, or a loop");
   // A number; perhaps asked for by several threads at once: one of them is the first.
-  Storage* made = body.made.load(std::memory_order_acquire);
+  std::atomic<Storage*>& kept = body.number.storage;
+  Storage* made = kept.load(std::memory_order_acquire);
   if (made) return *made;
   const Ref<Storage> mine(&materialise(*this, body.dtype, default_device()).storage());
   mine->retain();  // the body's handle
-  if (body.made.compare_exchange_strong(made, mine.get(), std::memory_order_acq_rel)) return *mine;
+  if (kept.compare_exchange_strong(made, mine.get(), std::memory_order_acq_rel)) return *mine;
   mine->drop();
   return *made;
 }
@@ -167,7 +167,7 @@ Tensor Tensor::detach() const {
 }
 
 // Only a buffer that the elements fill is shared: a part of one would keep it all alive, and copy
-// it all when written. An expanded axis stays one.
+// it all when written. An expanded axis stays expanded.
 Tensor Tensor::clone_data() const {
   Ref<TensorBody> body = make_ref<TensorBody>();
   body->dtype = dtype();
@@ -179,8 +179,7 @@ Tensor Tensor::clone_data() const {
     if (once[i] > 1 && strides()[i] == 0) once[i] = 1;
   if (storage().buffer()->lent || (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
                                    !overlaps_itself(once, strides()))) {
-    const Tensor dense = empty(once, dtype(), device());
-    arithmetic().copy(alias(once, strides(), offset()), dense);
+    const Tensor dense = dense_copy(alias(once, strides(), offset()));
     body->storage = dense.body_->storage;
     for (size_t i = 0; i < once.size(); ++i)
       if (once[i] == sizes()[i]) body->strides[i] = dense.strides()[i];
@@ -202,7 +201,7 @@ Autograd& autograd_of(const Tensor& t) {
 Autograd* Tensor::autograd() const {
   if (!body_) return nullptr;
   if (body_->batch) return body_->batch->physical.autograd();
-  if (body_->base) follow_base(*this);
+  if (body_->view.base) follow_base(*this);
   return body_->autograd.get();
 }
 bool Tensor::has_gradient_or_history() const {
@@ -262,11 +261,11 @@ void Tensor::set_grad(const Tensor& given) const {
     if (overlaps_itself(g.sizes(), g.strides())) g = arithmetic().contiguous(g);
   }
   Autograd& a = autograd_of(*this);
-  if (grad_listener) (*grad_listener)(a, true);
+  if (observer) observer->grad_changes(a, true);
   Tensor& kept = a.retained ? a.retained->grad : a.grad;
   const std::lock_guard turn(grad_turn(&kept));
   const std::lock_guard lock(grad_lock(&kept));
-  std::swap(kept, g);  // what it was dies after the lock
+  std::swap(kept, g);  // the old one is freed after the lock
 }
 Tensor& Tensor::detach_() {
   if (is_view())
@@ -287,15 +286,13 @@ Tensor& Tensor::detach_() {
 
 Tensor materialise(const Tensor& t, DType dtype, Device& device) {
   if (!t.is_number()) return t;
-  const TensorBody& body = *t.body();
   Tensor out = Tensor::empty({}, dtype, device);
-  arithmetic().fill(out, body.number,
-                    body.dtype == DType::f64 ? to_integer(body.number) : body.integer);
+  fill_values(out, t.body()->number.value, t.body()->number.integer);
   return out;
 }
 
 void check_writable(const Tensor& t, const char* op) {
-  if (is_batched(t)) t.storage();  // refuses in words
+  if (is_batched(t)) t.storage();  // throws: it has none
   if (t.is_number())
     fail(ErrorKind::value, op, "a number can't be written in place; write x = x + y, or make a ",
          "tensor with Tensor::full({}, ...)");
@@ -308,7 +305,7 @@ void check_writable(const Tensor& t, const char* op) {
          "a leaf that requires a gradient is written in place; do it under ",
          "no_grad, or work on a clone()");
   if (grad_enabled() && t.is_view()) {
-    const Tensor base(t.body()->base);
+    const Tensor base(t.body()->view.base);
     if (base.requires_grad() && base.is_leaf())
       fail(ErrorKind::autograd, op,
            "a view of a leaf that requires a gradient is written in place; ",
@@ -335,11 +332,7 @@ void Tensor::copy_to_host_typed(void* packed, DType want, const char* who) const
 void Tensor::copy_to_host(void* packed) const {
   if (numel() == 0) return;
   Tensor source = is_number() ? materialise(*this, dtype(), default_device()) : *this;
-  if (!source.is_contiguous()) {
-    Tensor dense = empty(sizes(), dtype(), device());
-    arithmetic().copy(source.detach(), dense);
-    source = dense;
-  }
+  if (!source.is_contiguous()) source = dense_copy(source);
   if (streams_used) in_order(*source.storage().buffer(), false);
   const auto* start = static_cast<const char*>(source.storage().data());
   source.device().copy_out(packed, start + source.offset() * int64_t(itemsize(dtype())), bytes());
@@ -347,7 +340,7 @@ void Tensor::copy_to_host(void* packed) const {
 
 std::complex<double> Tensor::item_complex() const {
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
-  if (is_number()) return body_->number;
+  if (is_number()) return body_->number.value;
   if (is_user(dtype()))
     fail(ErrorKind::dtype, "item", "an element of ", dtype(), " is no number; use item_as<T>()");
   std::complex<double> out;
@@ -371,7 +364,7 @@ double Tensor::item() const {
   return item_complex().real();
 }
 int64_t Tensor::item_integer() const {
-  if (is_number()) return dtype() == DType::f64 ? to_integer(body_->number) : body_->integer;
+  if (is_number()) return body_->number.integer;
   if (dtype() != DType::i64) return to_integer(item());
   if (numel() != 1) fail(ErrorKind::shape, "item", "one element expected, the shape is ", sizes());
   int64_t v;

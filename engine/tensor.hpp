@@ -9,6 +9,7 @@
 #include "engine/abi/dtype.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/ref.hpp"
+#include "engine/device/observer.hpp"
 #include "engine/device/storage.hpp"
 
 #include <atomic>
@@ -33,13 +34,14 @@ void destroy(const GradFn* node);
 
 int64_t numel_of(const Shape& sizes);          // throws on overflow
 Shape contiguous_strides(const Shape& sizes);  // row-major
-// May two elements lie at one place? (Sure of "no"; strides of odd interleavings count as "yes".)
+// Can two elements have the same address? False is certain; a few unusual strides give true though
+// no two have.
 bool overlaps_itself(const Shape& sizes, const Shape& strides);
 
 class Tensor {
  public:
   Tensor() = default;  // undefined: no body
-  // A number: takes its dtype and device from what it meets (PyTorch's "wrapped number").
+  // A number: ops give it the dtype and device of their tensors (PyTorch's "wrapped number").
   Tensor(double value);
   Tensor(int value) : Tensor(int64_t(value)) {}
   Tensor(int64_t value);
@@ -93,7 +95,7 @@ class Tensor {
   bool is_view() const;       // shares the storage of another tensor, and follows its history
   bool is_inference() const;  // made in inference mode
 
-  // Another geometry on the same storage, without history. The geometry must stay inside.
+  // The same storage with other sizes, strides and offset, which must stay within it; no history.
   Tensor alias(const Shape& sizes, const Shape& strides, int64_t offset) const;
   // The same elements without history; shares storage and version counter.
   Tensor detach() const;
@@ -115,7 +117,7 @@ class Tensor {
   Tensor& detach_();         // forgets the history, not .grad; Error(autograd) for views
   Tensor tangent() const;    // of this thread's forward level; undefined if none
 
-  // Host side. These wait for the device and convert nothing but what they say.
+  // Host side. These wait for the device, and convert no dtype unless they say so.
   void copy_to_host(void* packed) const;  // row-major, own dtype
   template <class T>
   std::vector<T> to_vector() const;  // dtype must be T's
@@ -176,35 +178,39 @@ struct Autograd : RefCounted {
   std::unique_ptr<LeafHooks> hooks;  // hooks.hpp
 };
 
+// A tensor has a storage, or a batch, or is a number.
 struct TensorBody : RefCounted {
   ~TensorBody();
-  Ref<Storage> storage;  // null for a number, and where `batch` is not
+  Ref<Storage> storage;
   DType dtype = DType::f32;
-  Shape sizes, strides;
+  bool inference = false;  // made in inference mode
+  Shape sizes, strides;    // of one example, if there is a batch
   int64_t offset = 0;
   Ref<Autograd> autograd;
-  // Of a view: the tensor whose memory it looks into (never a view itself), and the count of the
-  // base's histories when this view's was made. A write in place gives the base a new history; its
-  // views then make theirs anew when they are next asked (in_place.cpp).
-  Ref<TensorBody> base;
-  std::atomic<uint64_t> seen = 0;
+  // How many histories it has had: a write in place gives it a new one. Its views then make theirs
+  // anew when they are next asked (in_place.cpp).
   std::atomic<uint64_t> histories = 0;
-  bool frozen = false;  // a view made under no_grad: follows nothing, refuses what it would miss
-  bool opaque = false;  // a view that a user's function returned
-  bool inference = false;
-  Ref<Batch> batch;  // sizes and strides are then those of one example
-  bool is_number = false;
-  double number = 0;
-  int64_t integer = 0;
-  std::atomic<Storage*> made = nullptr;  // a number's storage, once somebody asked for it
+  Ref<Batch> batch;
+  struct View {
+    Ref<TensorBody> base;            // whose memory it looks into, never a view; null: no view
+    std::atomic<uint64_t> seen = 0;  // base->histories when this view's history was made
+    bool frozen = false;  // made under no_grad: does not follow the base, an error where it should
+    bool opaque = false;  // a user's function returned it
+  } view;
+  struct Number {
+    double value = 0;
+    int64_t integer = 0;                      // the same, cast
+    std::atomic<Storage*> storage = nullptr;  // made when it is first asked for
+  } number;
 };
 
-inline bool Tensor::is_number() const { return body_ && body_->is_number; }
+inline bool Tensor::is_number() const { return body_ && !body_->storage && !body_->batch; }
 inline bool Tensor::requires_grad() const {
   // A view's base first: another thread may be making the view's history anew.
-  return body_ && (body_->base || body_->autograd || body_->batch) && has_gradient_or_history();
+  return body_ && (body_->view.base || body_->autograd || body_->batch) &&
+         has_gradient_or_history();
 }
-inline bool Tensor::is_view() const { return body_ && body_->base; }
+inline bool Tensor::is_view() const { return body_ && body_->view.base; }
 inline bool Tensor::is_inference() const { return body_ && body_->inference; }
 inline DType Tensor::dtype() const { return checked().dtype; }
 inline const Shape& Tensor::sizes() const { return checked().sizes; }

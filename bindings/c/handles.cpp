@@ -1,4 +1,4 @@
-// Places come in blocks that are never moved or freed, so a made-up handle is looked up in safety.
+// Slots come in blocks that are never moved or freed, so a made-up handle is looked up in safety.
 #include "bindings/c/handles.hpp"
 
 #include "bindings/c/gradus.h"
@@ -12,28 +12,28 @@ namespace gradus::inline v1::c {
 
 namespace {
 
-// From the lowest bit: place, generation, kind. The sign bit stays 0.
-constexpr int kPlaceBits = 26, kGenerationBits = 32;
-constexpr uint64_t kPlaces = uint64_t(1) << kPlaceBits;
+// From the lowest bit: slot, generation, kind. The sign bit stays 0.
+constexpr int kSlotBits = 26, kGenerationBits = 32;
+constexpr uint64_t kSlots = uint64_t(1) << kSlotBits;
 constexpr uint32_t kLastGeneration = UINT32_MAX;
 constexpr size_t kBlock = 4096;
-constexpr uint32_t kNoPlace = UINT32_MAX;
+constexpr uint32_t kNoSlot = UINT32_MAX;
 constexpr uint32_t kMostHolds = UINT32_MAX;
 
-struct Place {
+struct Slot {
   Lock lock;
   Kind kind = Kind::none;
   uint32_t generation = 1;
   uint32_t holds = 0;
-  uint32_t next_free = kNoPlace;
+  uint32_t next_free = kNoSlot;
   Tensor tensor;
   std::shared_ptr<Object> object;
 };
 
 struct Table {
-  std::array<std::atomic<Place*>, kPlaces / kBlock> blocks{};
+  std::array<std::atomic<Slot*>, kSlots / kBlock> blocks{};
   Lock lock;  // of what follows
-  uint32_t free = kNoPlace, made = 0;
+  uint32_t free = kNoSlot, made = 0;
   std::atomic<int64_t> live{0};
 };
 Table& table() {
@@ -41,7 +41,7 @@ Table& table() {
   return *t;
 }
 
-Place& place_at(uint32_t i) {
+Slot& slot_at(uint32_t i) {
   return table().blocks[i / kBlock].load(std::memory_order_acquire)[i % kBlock];
 }
 
@@ -55,11 +55,11 @@ constexpr const char* kNames[] = {"nothing",      "a tensor",          "an op", 
   said += wanted == Kind::none
               ? ": expected a handle, got "
               : join(": expected the handle of ", kNames[size_t(wanted)], ", got ");
-  const uint64_t bits = uint64_t(handle), i = bits & (kPlaces - 1);
-  const uint64_t kind = bits >> (kPlaceBits + kGenerationBits);
-  const auto generation = uint32_t(bits >> kPlaceBits);
+  const uint64_t bits = uint64_t(handle), i = bits & (kSlots - 1);
+  const uint64_t kind = bits >> (kSlotBits + kGenerationBits);
+  const auto generation = uint32_t(bits >> kSlotBits);
   if (handle > 0 && kind > 0 && kind < std::size(kNames) && table().blocks[i / kBlock]) {
-    Place& p = place_at(uint32_t(i));
+    Slot& p = slot_at(uint32_t(i));
     const std::lock_guard lock(p.lock);
     if (p.generation == generation && uint64_t(p.kind) == kind)
       throw Refusal{GRADUS_HANDLE, said + "that of " + kNames[kind]};
@@ -69,69 +69,68 @@ constexpr const char* kNames[] = {"nothing",      "a tensor",          "an op", 
   throw Refusal{GRADUS_HANDLE, said + (handle > 0 ? "a number that is none" : join(handle))};
 }
 
-// The place of a handle, locked, or a refusal. kind none: of any kind.
+// The slot of a handle, locked, or a refusal. kind none: of any kind.
 class Locked {
  public:
   Locked(Kind kind, int64_t handle, const Argument& argument = "handle") {
     const auto bits = uint64_t(handle);
-    const uint64_t i = bits & (kPlaces - 1);
-    const uint64_t named = bits >> (kPlaceBits + kGenerationBits);
-    Place* const block = table().blocks[i / kBlock].load(std::memory_order_acquire);
+    const uint64_t i = bits & (kSlots - 1);
+    const uint64_t named = bits >> (kSlotBits + kGenerationBits);
+    Slot* const block = table().blocks[i / kBlock].load(std::memory_order_acquire);
     if (block && named != 0 && (kind == Kind::none || named == uint64_t(kind))) {
-      Place& p = block[i % kBlock];
+      Slot& p = block[i % kBlock];
       p.lock.lock();
-      if (p.holds > 0 && uint64_t(p.kind) == named &&
-          p.generation == uint32_t(bits >> kPlaceBits)) {
-        place_ = &p;
+      if (p.holds > 0 && uint64_t(p.kind) == named && p.generation == uint32_t(bits >> kSlotBits)) {
+        slot_ = &p;
         return;
       }
       p.lock.unlock();
     }
     refuse(kind, handle, argument);
   }
-  ~Locked() { place_->lock.unlock(); }
+  ~Locked() { slot_->lock.unlock(); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
-  Place* operator->() const { return place_; }
+  Slot* operator->() const { return slot_; }
 
  private:
-  Place* place_ = nullptr;
+  Slot* slot_ = nullptr;
 };
 
-uint32_t take_place() {
+uint32_t take_slot() {
   Table& t = table();
   const std::lock_guard lock(t.lock);
-  if (t.free != kNoPlace) {
+  if (t.free != kNoSlot) {
     const uint32_t i = t.free;
-    t.free = place_at(i).next_free;
+    t.free = slot_at(i).next_free;
     return i;
   }
-  if (t.made == kPlaces) fail(ErrorKind::memory, "handles", "there are ", t.made, " of them");
+  if (t.made == kSlots) fail(ErrorKind::memory, "handles", "there are ", t.made, " of them");
   if (t.made % kBlock == 0)
-    t.blocks[t.made / kBlock].store(new Place[kBlock], std::memory_order_release);
+    t.blocks[t.made / kBlock].store(new Slot[kBlock], std::memory_order_release);
   return t.made++;
 }
 
 template <class T>
-int64_t fill(Kind kind, T Place::*where, T value) {
-  const uint32_t i = take_place();
-  Place& p = place_at(i);
+int64_t fill(Kind kind, T Slot::*where, T value) {
+  const uint32_t i = take_slot();
+  Slot& p = slot_at(i);
   const std::lock_guard lock(p.lock);
   p.kind = kind;
   p.holds = 1;
   p.*where = std::move(value);
   table().live.fetch_add(1, std::memory_order_relaxed);
-  return int64_t(uint64_t(kind) << (kPlaceBits + kGenerationBits) |
-                 uint64_t(p.generation) << kPlaceBits | i);
+  return int64_t(uint64_t(kind) << (kSlotBits + kGenerationBits) |
+                 uint64_t(p.generation) << kSlotBits | i);
 }
 
 }  // namespace
 
 int64_t new_handle(Kind kind, Tensor tensor) {
-  return fill(kind, &Place::tensor, std::move(tensor));
+  return fill(kind, &Slot::tensor, std::move(tensor));
 }
 int64_t new_handle(Kind kind, std::shared_ptr<Object> object) {
-  return fill(kind, &Place::object, std::move(object));
+  return fill(kind, &Slot::object, std::move(object));
 }
 
 Tensor tensor_of(int64_t handle, Argument argument) {
@@ -142,31 +141,31 @@ std::shared_ptr<Object> object_of(Kind kind, int64_t handle) {
 }
 
 void retain_handle(int64_t handle) {
-  const Locked place(Kind::none, handle);
-  if (place->holds == kMostHolds) throw Refusal{GRADUS_VALUE, "the handle has too many holds"};
-  ++place->holds;
+  const Locked slot(Kind::none, handle);
+  if (slot->holds == kMostHolds) throw Refusal{GRADUS_VALUE, "the handle has too many holds"};
+  ++slot->holds;
 }
 
 void free_handle(int64_t handle) {
   if (handle == 0) return;
-  Tensor tensor;  // what a place held dies outside of its lock: its end may call anybody
+  Tensor tensor;  // what a slot held dies outside of its lock: its end may call anybody
   std::shared_ptr<Object> object;
   bool used_up = false;
   {
-    const Locked place(Kind::none, handle);
-    if (--place->holds > 0) return;
-    tensor = std::move(place->tensor);
-    object = std::move(place->object);
-    place->kind = Kind::none;
-    used_up = place->generation == kLastGeneration;
-    if (!used_up) ++place->generation;
+    const Locked slot(Kind::none, handle);
+    if (--slot->holds > 0) return;
+    tensor = std::move(slot->tensor);
+    object = std::move(slot->object);
+    slot->kind = Kind::none;
+    used_up = slot->generation == kLastGeneration;
+    if (!used_up) ++slot->generation;
   }
   Table& t = table();
   t.live.fetch_sub(1, std::memory_order_relaxed);
   if (used_up) return;
-  const auto i = uint32_t(uint64_t(handle) & (kPlaces - 1));
+  const auto i = uint32_t(uint64_t(handle) & (kSlots - 1));
   const std::lock_guard lock(t.lock);
-  place_at(i).next_free = t.free;
+  slot_at(i).next_free = t.free;
   t.free = i;
 }
 

@@ -1,6 +1,6 @@
-// The table of handles behind the C door. A handle is kind, generation and place in the table; the
-// generation of a place rises when what stood there is given back, so a handle is never given out
-// twice. Threads: any; a place is locked for the few instructions of a look.
+// The table of handles behind the C door. A handle is kind, generation and slot in the table; the
+// generation of a slot rises when what stood there is given back, so a handle is never given out
+// twice. Threads: any; a slot is locked for the few instructions of a look.
 #pragma once
 #include "engine/base/lock.hpp"
 #include "engine/op_info.hpp"

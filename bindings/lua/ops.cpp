@@ -144,7 +144,7 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
   size_t a = 0;
   // One tensor stays where it is if no Lua runs inside, which could drop it.
   const Tensor* const one =
-      op.operands.size() == 1 && !op.user && !call_listener ? tensor_at(L, at) : nullptr;
+      op.operands.size() == 1 && !op.user && !observer ? tensor_at(L, at) : nullptr;
   const bool lent = one && one->defined() && !op.operands[0].variadic;
   at += lent;
   // A text may come before the operands: einsum("ij,jk->ik", x, y).
@@ -241,7 +241,7 @@ bool run_statement(lua_State* L, const OpInfo& op) {
   while (tensors < n && (given[tensors] = tensor_at(L, tensors + 1)) && given[tensors]->defined())
     ++tensors;
   static const Attrs none;
-  if (tensors == n && !op.user && !call_listener) {
+  if (tensors == n && !op.user && !observer) {
     // No Lua runs inside, which could drop them: they stay where they are.
     push(L, with_room(L, [&] {
            const auto& [a, b, c] = given;

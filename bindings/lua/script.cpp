@@ -310,7 +310,7 @@ void note(lua_State* L, const Error& e) {
   lua_sethook(L, hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-Place::Place(lua_State* L) {
+ScriptLine::ScriptLine(lua_State* L) {
   lua_Debug frame;
   for (int level = 1; lua_getstack(L, level, &frame); ++level) {
     lua_getinfo(L, "Sl", &frame);

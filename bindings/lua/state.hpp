@@ -68,9 +68,9 @@ inline void keep_limits(lua_State* L);
 
 // The line of the script that runs, "train.lua:12", for the nodes recorded there. Made only while
 // somebody looks on.
-class Place {
+class ScriptLine {
  public:
-  explicit Place(lua_State* L);
+  explicit ScriptLine(lua_State* L);
 
  private:
   std::optional<Trace> trace_{};
@@ -80,8 +80,8 @@ template <int (*F)(lua_State*)>
 int bind(lua_State* L) {
   try {
     int results = 0;
-    if (call_listener || detecting_anomaly()) [[unlikely]] {
-      const Place here(L);
+    if (observer || detecting_anomaly()) [[unlikely]] {
+      const ScriptLine here(L);
       results = F(L);
     } else {
       results = F(L);

@@ -62,7 +62,7 @@ int run_audit_versions(const AuditOptions& o, std::ostream& out, std::ostream& e
   for (const auto& [name, t] : step.leaves) log->name(name, t);
   std::vector<audit::Write> writes = log->writes();
   if (of_node) {
-    const audit::Unwatched quiet;
+    const Unwatched quiet;
     const audit::Stepper stepper(step.roots, step.leaves, step.seeds);
     const int node = stepper.find_node(o.written);
     writes = log->writes_to(*stepper.nodes()[size_t(node)], *watch);

@@ -89,7 +89,7 @@ OneStep recorded_step(const OneStepConfig& config, Device& device,
   const audit::RecordedStep step = audit::read_trace(config.file, device);
   {
     // What is wrong with the file is found before anybody looks on, and is no fault of the command.
-    const audit::Unwatched quiet;
+    const Unwatched quiet;
     audit::run_again(step, device);
   }
   ready();

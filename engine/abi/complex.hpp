@@ -51,18 +51,10 @@ struct Complex {
 using c64 = Complex<float>;
 using c128 = Complex<double>;
 
-namespace detail {
 template <class T>
-struct complex_type {
-  static constexpr bool value = false;
-};
+inline constexpr bool is_complex_v = false;
 template <class R>
-struct complex_type<Complex<R>> {
-  static constexpr bool value = true;
-};
-}  // namespace detail
-template <class T>
-inline constexpr bool is_complex_v = detail::complex_type<T>::value;
+inline constexpr bool is_complex_v<Complex<R>> = true;
 
 // real_of<T>: R for Complex<R>, T otherwise.
 template <class T>

@@ -54,42 +54,14 @@ template <>
 inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
 // Calls f(T{}) with the C++ type of a dtype code. Returns false for a code it does not know.
+template <class F, class... T>
+constexpr bool visit_dtype_of(int32_t code, F&& f, T... types) {
+  return ((code == int32_t(dtype_of<T>) && (void(f(types)), true)) || ...);
+}
 template <class F>
 constexpr bool visit_dtype(int32_t code, F&& f) {
-  switch (code) {
-    case GD_F32:
-      f(float{});
-      return true;
-    case GD_F64:
-      f(double{});
-      return true;
-    case GD_C64:
-      f(c64{});
-      return true;
-    case GD_C128:
-      f(c128{});
-      return true;
-    case GD_I32:
-      f(int32_t{});
-      return true;
-    case GD_I64:
-      f(int64_t{});
-      return true;
-    case GD_U8:
-      f(uint8_t{});
-      return true;
-    case GD_BOOL:
-      f(bool{});
-      return true;
-    case GD_F16:
-      f(Half{});
-      return true;
-    case GD_BF16:
-      f(BFloat16{});
-      return true;
-    default:
-      return false;
-  }
+  return visit_dtype_of(code, f, float{}, double{}, c64{}, c128{}, int32_t{}, int64_t{}, uint8_t{},
+                        bool{}, Half{}, BFloat16{});
 }
 
 GRADUS_HD constexpr bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
@@ -114,22 +86,9 @@ GRADUS_HD constexpr DType real_dtype(DType t) {
   return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t;
 }
 GRADUS_HD constexpr size_t itemsize(DType t) {
-  switch (t) {
-    case DType::c128:
-      return 16;
-    case DType::f64:
-    case DType::c64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    default:
-      return is_user(t) ? size_t(int32_t(t) >> kUserSizeShift) : 1;
-  }
+  constexpr unsigned char sizes[] = {4, 8, 8, 16, 4, 8, 1, 1, 2, 2};  // in the order of the codes
+  if (int32_t(t) >= 0 && int32_t(t) < GD_DTYPE_COUNT) return sizes[int32_t(t)];
+  return is_user(t) ? size_t(int32_t(t) >> kUserSizeShift) : 1;
 }
 // Set where users' types are known by name.
 inline const char* (*user_dtype_name)(DType) = nullptr;

@@ -66,7 +66,8 @@ typedef struct gd_error {
 /* ---- views. Element (i0, i1, ...) of a view lies at
  *   (char*)data + (offset + i0*strides[0] + i1*strides[1] + ...) * itemsize.
  * offset and strides count elements; strides may be 0 (inputs only) or negative. rank 0 is one
- * element, a size of 0 is none. sizes and strides belong to the caller, for the call only. */
+ * element, a size of 0 is none. That all lies in the allocation is the caller's care. What a call
+ * points to is the caller's, for the call only; but data stays until the stream's work is done. */
 typedef struct gd_view {
   uint64_t buffer; /* id of the allocation, for wrappers */
   void* data;      /* start of the allocation; NULL for an operand that is left out */
@@ -80,14 +81,14 @@ typedef struct gd_view {
 /* ---- work slots. The three lines of each: what views and numbers mean / aliasing / determinism.
  * Everywhere: results never depend on the thread count; an output never overlaps itself. "out may
  * be in" means the very same view; any other overlap of an output with an input is the caller's
- * fault. */
+ * fault. A dtype that is not read is GD_UNSUPPORTED. After an error outputs hold anything. */
 typedef enum gd_slot {
   /* out[i] = cast(in[i]); equal sizes, any two dtypes. complex -> real keeps the real part; float
    * -> integer truncates; x -> bool is x != 0 (NaN is true). f16/bf16 round to nearest even. out
-   * must not overlap in, unless it is in. Deterministic. */
+   * may be in. Deterministic. */
   GD_COPY = 0,
-  /* out[i] = value. doubles = {re, im}; for i32/i64 outputs ints = {value}.
-   * No inputs. Deterministic. */
+  /* out[i] = value, cast as by GD_COPY. doubles = {re, im}; for i32/i64 outputs ints = {value}. No
+   * inputs. Deterministic. */
   GD_FILL,
   /* out[i] = statement `op` of (in[0][i], in[1][i], in[2][i]); all views have out's sizes (operands
    * broadcast by stride 0). doubles = the statement's parameters. Dtypes: T->T, (T,T)->T or bool,
@@ -100,14 +101,13 @@ typedef enum gd_slot {
    * statements only.  out may be g. As GD_POINTWISE. */
   GD_POINTWISE_VJP,
   /* op = gd_reduction over the axes where out's size is 1 and in's may be anything; equal rank.
-   * sum: out dtype as in's (i64 for integers and bool; f16/bf16 add in f32). max/min: NaN wins; an
-   * empty extent is GD_INVALID. argmax/argmin: i64, ints = {axis} (row-major index within that one
-   * axis), first winner, NaN wins. any/all: bool out.
-   * out overlaps nothing. One fixed order per instruction set: partials of fixed size, fixed tree.
-   */
+   * sum, prod: out dtype as in's (i64 for integers and bool; f16/bf16 add in f32). max/min: NaN
+   * wins; an empty extent is GD_INVALID. argmax/argmin: i64, ints = {axis}, the one that is
+   * reduced; first winner, NaN wins. any/all: bool out. Complex numbers have no order. out overlaps
+   * nothing. One fixed order per instruction set: partials of fixed size, fixed tree. */
   GD_REDUCE,
-  /* Inclusive scan along axis ints[0], op = gd_reduction (sum, prod, max, min); ints[1] = 1 runs
-   * from the end. Equal sizes and dtypes. out may be in. One fixed order for each length. */
+  /* Inclusive scan along axis ints[0] (rank 0: a line of one), op = sum, prod, max or min; ints[1]
+   * = 1 runs from the end. Equal sizes and dtypes. out may be in. One order for each length. */
   GD_SCAN,
   /* out = alpha * SUM_k a*b + beta * out (+ bias): views a = in[0], b = in[1] stand over one joint
    * index space of equal rank and sizes: first ints[0] axes that out has too, then the axes summed
@@ -123,26 +123,26 @@ typedef enum gd_slot {
    * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
    * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
    * positions; complex factors may change places by the same rule, so an expanded view and its
-   * dense copy may differ in the last bits. op wishes for a way of doing it (gd_way);
-   * each way is an order of its own, and that of a vendor's library may depend on strides and
-   * alignment too. A device with several ways says in *way which one it took. */
+   * dense copy may differ in the last bits. op wishes for a way of doing it (gd_way); each way is
+   * an order of its own, and that of a vendor's library may depend on strides and alignment too. A
+   * device with several ways says in *way which one it took. a, b, out, bias: one dtype. */
   GD_CONTRACT,
   /* out[i..] = in[0][i.., index[i..] along axis ints[0], ..]: in[1] = index (i64 or i32) with out's
-   * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine). An index outside
-   * [0, size) is GD_INVALID, and the text names it.
-   * No overlap. Deterministic. */
+   * sizes; in[0] has the sizes of out on the other axes (stride 0 is fine), and out's dtype. An
+   * index outside [0, size) is GD_INVALID, and the text names it: at once, or at the next wait for
+   * the stream. No overlap. Deterministic. */
   GD_GATHER,
-  /* out[.., index[i..], ..] += in[1][i..] along axis ints[0]: in[0] = index, in[1] = source, of
-   * equal sizes; out is read and written, its other sizes are the source's. No overlap.
-   * Contributions are added in row-major order of the source. */
+  /* out[.., index[i..], ..] += in[1][i..] along axis ints[0]: in[0] = index, as in GD_GATHER, in[1]
+   * = source, of equal sizes; out is read and written, its other sizes are the source's. No
+   * overlap. Contributions are added in row-major order of the source, those of f16/bf16 in f32. */
   GD_SCATTER_ADD,
-  /* Philox4x32-10 numbers (engine/abi/philox.hpp), op = gd_random. in[0] = {seed, base} (i64, 2
-   * elements), ints = {relative}; row-major element i of out uses number base + relative + i.
-   * doubles: uniform {low, high}, normal {mean, std}, bernoulli {p}.
-   * Same bits on every device. */
+  /* Philox4x32-10 numbers (engine/abi/philox.hpp), op = gd_random. in[0] = {seed, base} (i64, one
+   * axis), ints = {relative}; row-major element i of out uses number base + relative + i. doubles:
+   * uniform {low, high} and normal {mean, std} of real floats, bernoulli {p} of all but complex
+   * numbers. Same bits on every device. */
   GD_RANDOM,
-  /* Softmax along axis ints[0]; ints[1] = 1 gives its logarithm. Equal sizes, f32 f64 f16 bf16.
-   * out may be in.  Max and sum in the fixed order of GD_REDUCE. */
+  /* Softmax along axis ints[0] (rank 0: a line of one); ints[1] = 1 gives its logarithm. Equal
+   * sizes, f32 f64 f16 bf16. out may be in. Max and sum in the fixed order of GD_REDUCE. */
   GD_SOFTMAX,
   /* x brought to mean 0 and variance 1 over the axes where mean's size is 1 and x's may be
    * anything; equal rank; n = elements of one mean; h = (x - mean) / sqrt(var + eps). doubles =
@@ -154,13 +154,12 @@ typedef enum gd_slot {
    * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements. */
   GD_NORMALIZE,
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
-   * state...}; all contiguous or alike. hyper is an f64 view of step values: sgd {lr}, adam/adamw
-   * {lr, 1 - beta1^t, 1 - beta2^t}; gain is a one-element f32/f64 view that multiplies the
-   * gradient. Several parameters by one rule: in and out repeated for each (sgd then has
+   * state...}; all contiguous or alike. hyper and gain are f64 or f32, of one axis or none: hyper
+   * has the step's values, sgd {lr}, adam/adamw {lr, 1 - beta1^t, 1 - beta2^t}; gain is one number
+   * that multiplies the gradient. Several parameters by one rule: in and out repeated (sgd then has
    * two outs each). sgd: doubles {momentum, dampening, weight_decay, nesterov}, out = {param,
-   * velocity} (velocity NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1,
-   * beta2, eps, weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp.
-   * Deterministic. */
+   * velocity} (NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2,
+   * eps, weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp. Deterministic. */
   GD_OPTIMIZER_STEP,
   GD_LINALG, /* reserved: factorisations */
   /* Sorts each line of in[0] along axis ints[0]; ints[1] = 1: from the largest. out[0] = the values
@@ -251,15 +250,15 @@ typedef struct gd_info {
   int32_t wave;                    /* lanes of one vector or wave */
 } gd_info;
 
-/* GD_FROM_PEER: from another device of the same table, which has finished writing it. The copy is
- * in the order of this device's stream, and has read its source when this returns. The two with
- * PINNED return at once: the host's side is of alloc_pinned and stays until the stream is done. */
+/* Copies, in the order of the stream. From and to the host they have done with it when they return,
+ * GD_FROM_PEER with its source, which another device of the same table has finished writing. With
+ * PINNED they return at once: the host's side is of alloc_pinned and stays till their end. */
 enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2, GD_FROM_PEER = 3 };
 enum { GD_PINNED_TO_DEVICE = 4, GD_DEVICE_TO_PINNED = 5 };
 enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_EMULATED = 32 };
 
-/* The table. Any function but those marked "required" may be NULL: not offered. Functions return a
- * status and fill *error (never NULL) when it is not GD_OK; none throws, prints or exits. */
+/* The table. What is not marked "required" may be NULL: not offered. Functions return a status and
+ * fill *error (never NULL) unless it is GD_OK; none throws, prints or exits. Any thread calls. */
 typedef struct gd_table {
   uint32_t magic, major, minor, struct_size;
   uint64_t statements; /* hash over all built-in statements, see statement_text */
@@ -269,8 +268,9 @@ typedef struct gd_table {
   int32_t statement_count;
   const char* (*statement_text)(int32_t id); /* "name(arity; params): value; slopes". required */
 
-  gd_status (*probe)(int32_t* count, gd_error*); /* required */
+  gd_status (*probe)(int32_t* count, gd_error*); /* required; none: the text says why */
   gd_status (*info)(int32_t index, gd_info*, gd_error*);
+  /* json: the device's config. GD_OK with a text: what the device does without. */
   gd_status (*open)(int32_t index, const char* json, gd_device**, gd_error*); /* required */
   void (*close)(gd_device*);
   uint32_t (*capabilities)(gd_device*);
@@ -278,7 +278,7 @@ typedef struct gd_table {
    * can't be used; opens it. Cut to `size`, terminated. */
   gd_status (*libraries)(gd_device*, char* text, size_t size, gd_error*);
 
-  /* Raw memory, 64-byte aligned; the pool above it is the engine's. required */
+  /* Raw memory, 64-byte aligned, also of 0 bytes; free waits for what uses it. required */
   gd_status (*alloc)(gd_device*, size_t bytes, void** out, gd_error*);
   void (*free)(gd_device*, void*);
   gd_status (*copy)(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t way,

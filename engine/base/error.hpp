@@ -74,11 +74,8 @@ template <class... P>
   throw Error(kind, std::string(op), join(parts...));
 }
 
-// The name in `known` nearest to `name` by edit distance, for "did you mean"; "" if none is near.
-template <class Range>
-std::string nearest(std::string_view name, const Range& known);
 size_t edit_distance(std::string_view a, std::string_view b);
-
+// The name in `known` nearest to `name` by edit distance, for "did you mean"; "" if none is near.
 template <class Range>
 std::string nearest(std::string_view name, const Range& known) {
   size_t best = name.size() / 3 + 2;

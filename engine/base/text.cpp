@@ -36,13 +36,11 @@ std::string printable(std::string_view text, std::string_view keep) {
     const size_t n = character(text);
     const std::string_view c = text.substr(0, std::max<size_t>(n, 1));
     text.remove_prefix(c.size());
-    if (n == 1 && keep.find(c[0]) != std::string_view::npos) {
-      out += c;
-    } else if (n == 0 || is_control(c)) {
+    const bool kept = n == 1 && keep.find(c[0]) != std::string_view::npos;
+    if (!kept && (n == 0 || is_control(c)))
       for (const char b : c) out += {'\\', 'x', digits[uint8_t(b) >> 4], digits[uint8_t(b) & 15]};
-    } else {
+    else
       out += c;
-    }
   }
   return out;
 }

@@ -1,7 +1,6 @@
 // The doors of capture: one step, and steps by key.
 #include "engine/capture/capture.hpp"
 
-#include "engine/hooks.hpp"
 #include "engine/capture/replay.hpp"
 
 #include <algorithm>
@@ -14,7 +13,8 @@ namespace {
 // Stands around the devices that a step is not recorded on.
 class Elsewhere : public KernelWrapper {
  public:
-  Elsewhere(Device& device, wrap::Recorder& recorder) : recorder_(recorder), scope_(device, *this) {
+  Elsewhere(Device& device, wrap::StepRecorder& recorder)
+      : recorder_(recorder), scope_(device, *this) {
     name_ = device.name();
   }
   gd_status call(const gd_call&, Next next, gd_error& error) override {
@@ -23,26 +23,9 @@ class Elsewhere : public KernelWrapper {
   }
 
  private:
-  wrap::Recorder& recorder_;
+  wrap::StepRecorder& recorder_;
   std::string name_;
   WrapperScope scope_;
-};
-
-// Hears what becomes of .grad, and of memory, in this thread.
-class Listening {
- public:
-  explicit Listening(wrap::Recorder& recorder)
-      : grad_([&](Autograd& leaf, bool set) { recorder.touched_grad(leaf, set); }),
-        write_([&, outer = write_listener](Storage& storage, const char* op) {
-          recorder.written(storage);
-          if (outer) (*outer)(storage, op);
-        }) {}
-
- private:
-  std::function<void(Autograd&, bool)> grad_;
-  WriteListener write_;
-  Scoped<std::function<void(Autograd&, bool)>*> hears_grads_{grad_listener, &grad_};
-  Scoped<WriteListener*> hears_writes_{write_listener, &write_};
 };
 
 }  // namespace
@@ -76,13 +59,13 @@ Captured capture(Device& device, const std::function<Tensors()>& step,
   generator.begin_step();
   const uint64_t position = generator.position();
 
-  wrap::Recorder recorder(device);
+  wrap::StepRecorder recorder(device);
   {
     const WrapperScope scope(device, recorder);
     std::deque<Elsewhere> elsewhere;
     for (Device* other : open_devices())
       if (other != &device) elsewhere.emplace_back(*other, recorder);
-    const Listening listening(recorder);
+    const ObserverScope listening(recorder);
     captured.outputs_ = step();
     recorder.finish(captured.outputs_);
   }

@@ -22,7 +22,7 @@ RecordedCall copy_of(uint64_t from, uint64_t to, size_t bytes, const char* name)
   return copy;
 }
 
-gd_status Recorder::call(const gd_call& call, Next next, gd_error& error) {
+gd_status StepRecorder::call(const gd_call& call, Next next, gd_error& error) {
   sweep();
   RecordedCall copy{call.slot, call.op};
   for (int k = 0; k < call.n_in; ++k) copy.in.push_back(view_of(call.in[k]));
@@ -34,37 +34,38 @@ gd_status Recorder::call(const gd_call& call, Next next, gd_error& error) {
   return next(error);
 }
 
-void Recorder::allocated(uint64_t buffer, size_t n, const char*) { bytes.emplace(buffer, n); }
+void StepRecorder::allocated(uint64_t buffer, size_t n, const char*) { bytes.emplace(buffer, n); }
 
-void Recorder::add(Storage& storage, bool born) {
+void StepRecorder::add(Storage& storage, bool born) {
   for (const SeenStorage& s : storages)
     if (s.storage.get() == &storage) return check_version(s);
   if (!born && storage.buffer_id() > first_id_)
     refuse("another thread made memory that the step uses");
   storages.push_back({Ref<Storage>(&storage), storage.buffer_id(), born, storage.version()});
 }
-void Recorder::check_version(const SeenStorage& s) {
+void StepRecorder::check_version(const SeenStorage& s) {
   if (s.storage->version() != s.version)
     refuse("another thread wrote, with ", s.storage->last_writer(),
            ", to a tensor that the step uses");
 }
-void Recorder::written(Storage& storage) {
+void StepRecorder::written(Storage& storage, const char* op) {
+  Observer::written(storage, op);
   for (SeenStorage& s : storages)
     if (s.storage.get() == &storage) ++s.version;
 }
-void Recorder::finish(const Tensors& outputs) {
+void StepRecorder::finish(const Tensors& outputs) {
   sweep();
   for (const Tensor& t : outputs)
     if (t.defined() && !t.is_number() && &t.device() == &device_) used(t.storage());
   for (const SeenStorage& s : storages) check_version(s);
 }
-void Recorder::used(Storage& storage) { add(storage, bytes.contains(storage.buffer_id())); }
-void Recorder::cloned(Storage& from, Storage& copy) {
+void StepRecorder::used(Storage& storage) { add(storage, bytes.contains(storage.buffer_id())); }
+void StepRecorder::cloned(Storage& from, Storage& copy) {
   used(from);
   add(copy, true);
 }
 
-void Recorder::copied_in(void* to, const void* from, size_t n, bool constant) {
+void StepRecorder::copied_in(void* to, const void* from, size_t n, bool constant) {
   if (!constant)
     return refuse("numbers are copied from the host; make the tensor before the step, and write ",
                   "into it before each");
@@ -78,13 +79,13 @@ void Recorder::copied_in(void* to, const void* from, size_t n, bool constant) {
   if (n > 0) refuse("a constant is copied from the host to an unknown place");
 }
 
-void Recorder::touched_grad(Autograd& leaf, bool set) {
+void StepRecorder::grad_changes(Autograd& leaf, bool set) {
   for (const SeenLeaf& seen : leaves)
     if (seen.leaf.get() == &leaf) return;
   leaves.push_back({Ref<Autograd>(&leaf), !set, set ? Tensor() : leaf.grad});
 }
 
-void Recorder::sweep() {
+void StepRecorder::sweep() {
   std::erase_if(storages, [&](const SeenStorage& s) {
     if (s.storage->use_count() > 1) return false;
     if (!s.born)

@@ -50,9 +50,10 @@ struct SeenLeaf {
 // Stands around a device while a step runs. Holds every storage that the step touches until nobody
 // else does, so it knows at the end which ones outlive the step. It hears the step's thread alone:
 // what other threads made or wrote meanwhile it knows by buffer ids and versions, and refuses.
-class Recorder : public KernelWrapper {
+class StepRecorder : public KernelWrapper, public Observer {
  public:
-  explicit Recorder(Device& device) : device_(device), first_id_(device.pool().allocate(0).id) {}
+  explicit StepRecorder(Device& device)
+      : device_(device), first_id_(device.pool().allocate(0).id) {}
   gd_status call(const gd_call& call, Next next, gd_error& error) override;
   void allocated(uint64_t buffer, size_t bytes, const char* op) override;
   void used(Storage& storage) override;
@@ -66,8 +67,8 @@ class Recorder : public KernelWrapper {
     if (!why.empty()) return;
     why = *current_op() ? join(current_op(), ": ", parts...) : join(parts...);
   }
-  void touched_grad(Autograd& leaf, bool set);
-  void written(Storage& storage);  // by this thread; its version has gone up
+  void grad_changes(Autograd& leaf, bool set) override;
+  void written(Storage& storage, const char* op) override;
   // Lets go of storages that nobody else holds; refuses if one of them is older than the step.
   void sweep();
   // Refuses what other threads did to what the step leaves behind.

@@ -33,7 +33,7 @@ void set_grad_of(Autograd& leaf, Tensor g) {
 }
 
 // Constants that nothing else writes over are read where they lie: their copies go.
-void keep_constants(Recorder& r, const std::unordered_map<uint64_t, uint32_t>& outlives) {
+void keep_constants(StepRecorder& r, const std::unordered_map<uint64_t, uint32_t>& outlives) {
   std::unordered_map<uint64_t, int> writers;
   for_views(r.calls, [&](size_t, const RecordedView& v, bool out) { writers[v.buffer] += out; });
   std::unordered_map<uint64_t, uint64_t> stands_for;
@@ -87,7 +87,7 @@ size_t place(std::vector<Life>& lives) {
   return total;
 }
 
-Replay::Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena)
+Replay::Replay(Device& device, StepRecorder& recorder, std::shared_ptr<Arena> arena)
     : device_(device), arena_(std::move(arena)) {
   const StreamScope scope(device_);
   for (const SeenLeaf& l : recorder.leaves)
@@ -120,7 +120,7 @@ uint32_t Replay::bind(Storage& storage) {
 
 // Which storage stands behind each buffer that the step did not begin and end with. Storages that
 // changed their buffer, or share one, in the step get their contents by a copy at its end.
-void Replay::resolve(Recorder& r) {
+void Replay::resolve(StepRecorder& r) {
   for (const SeenStorage& s : r.storages)
     if (!s.born) binding_of_.emplace(s.first, bind(*s.storage));
   const size_t before = bindings_.size();
@@ -156,7 +156,7 @@ void Replay::resolve(Recorder& r) {
   });
 }
 
-std::vector<RecordedCall> Replay::fuse(Recorder& r) {
+std::vector<RecordedCall> Replay::fuse(StepRecorder& r) {
   const auto outlives = [&](uint64_t buffer) { return binding_of_.contains(buffer); };
   std::unordered_set<uint64_t> constants;
   for (const Constant& c : r.constants) constants.insert(c.id);

@@ -22,7 +22,7 @@ size_t place(std::vector<Life>& lives);  // sets the offsets, returns the bytes 
 class Replay {
  public:
   // Takes over what the recorder saw; recorder.why says if that can't be replayed.
-  Replay(Device& device, Recorder& recorder, std::shared_ptr<Arena> arena);
+  Replay(Device& device, StepRecorder& recorder, std::shared_ptr<Arena> arena);
   ~Replay();
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
@@ -50,9 +50,9 @@ class Replay {
     gd_call call;
   };
   uint32_t bind(Storage& storage);
-  void resolve(Recorder& recorder);
+  void resolve(StepRecorder& recorder);
   // Fewer calls; returns those that run once, now.
-  std::vector<RecordedCall> fuse(Recorder& recorder);
+  std::vector<RecordedCall> fuse(StepRecorder& recorder);
   void lay_out(const std::vector<RecordedCall>& calls,
                const std::unordered_map<uint64_t, size_t>& bytes);
   void run_once(size_t count);

@@ -39,8 +39,8 @@ std::string absolute(const std::string& path) {
   return path_in(folder, path);
 }
 
-// Where a device value was found, and what that place is allowed to do.
-struct Place {
+// Where a device value was found, and what that source is allowed to do.
+struct Source {
   std::string origin;   // for messages
   std::string folder;   // paths are relative to it
   bool trusted = true;  // named by the user, so that its modules may be loaded
@@ -52,57 +52,57 @@ class Expander {
 
   // Any way to write a device value as an object of the keys that are given: files are read in,
   // paths made absolute, names left as they are.
-  Json object(const Json& value, const Place& place, int depth = 0) const {
+  Json object(const Json& value, const Source& source, int depth = 0) const {
     if (depth > kMaxFiles)
-      fail(ErrorKind::config, place.origin, "device files name one another in a circle");
-    Json own = check(device_spec(), value, place.origin);
-    if (own.is_string()) return text(own.get<std::string>(), place, depth);
+      fail(ErrorKind::config, source.origin, "device files name one another in a circle");
+    Json own = check(device_spec(), value, source.origin);
+    if (own.is_string()) return text(own.get<std::string>(), source, depth);
     if (own.is_number()) return {{"device", own.dump()}};
-    modules(own, place);
+    modules(own, source);
     if (own.contains("tuning") && own["tuning"].is_string())
-      own["tuning"] = absolute(path_in(place.folder, own["tuning"].get<std::string>()));
-    libraries(own, place);
+      own["tuning"] = absolute(path_in(source.folder, own["tuning"].get<std::string>()));
+    libraries(own, source);
     if (!own.contains("device")) return own;
-    Json base = object(own["device"], place, depth + 1);
+    Json base = object(own["device"], source, depth + 1);
     own.erase("device");
     base.update(own);
     return base;
   }
 
  private:
-  Json text(const std::string& typed, const Place& place, int depth) const {
+  Json text(const std::string& typed, const Source& source, int depth) const {
     const size_t start = typed.find_first_not_of(" \t");
     if (start != std::string::npos && typed[start] == '{')
-      return object(parse_json(typed, place.origin), place, depth + 1);
+      return object(parse_json(typed, source.origin), source, depth + 1);
     if (!ends_with_json(typed)) return {{"device", typed}};
-    const std::string path = path_in(place.folder, typed);
-    return object(read_config(path), {path, folder_of(path), place.trusted}, depth + 1);
+    const std::string path = path_in(source.folder, typed);
+    return object(read_config(path), {path, folder_of(path), source.trusted}, depth + 1);
   }
-  void ignore(const std::string& key, Json& object, const char* name, const Place& place) const {
+  void ignore(const std::string& key, Json& object, const char* name, const Source& source) const {
     object.erase(name);
     if (warnings_)
-      warnings_->push_back("gradus: " + place.origin + ": \"" + key +
+      warnings_->push_back("gradus: " + source.origin + ": \"" + key +
                            "\" is ignored in a file that was merely found; name the "
                            "file with --device to load code from it");
   }
-  void modules(Json& own, const Place& place) const {
+  void modules(Json& own, const Source& source) const {
     if (!own.contains("modules")) return;
-    if (!place.trusted) return ignore("modules", own, "modules", place);
-    for (Json& m : own["modules"]) m = absolute(path_in(place.folder, m.get<std::string>()));
+    if (!source.trusted) return ignore("modules", own, "modules", source);
+    for (Json& m : own["modules"]) m = absolute(path_in(source.folder, m.get<std::string>()));
   }
-  void libraries(Json& own, const Place& place) const {
+  void libraries(Json& own, const Source& source) const {
     if (!own.contains("libraries")) return;
     Json& all = own["libraries"];
     for (const char* name : {"gemm", "tensor"}) {
       if (!all.contains(name) || all[name] == "auto" || all[name] == "off") continue;
       const std::string key = std::string("libraries.") + name, path = all[name];
       if (path.find('/') == std::string::npos && path.find(".so") == std::string::npos)
-        fail(ErrorKind::config, place.origin, key, ": \"", path,
+        fail(ErrorKind::config, source.origin, key, ": \"", path,
              "\" is no path; write \"auto\", \"off\" or the path of a shared library");
-      if (place.trusted)
-        all[name] = absolute(path_in(place.folder, path));
+      if (source.trusted)
+        all[name] = absolute(path_in(source.folder, path));
       else
-        ignore(key, all, name, place);
+        ignore(key, all, name, source);
     }
   }
 

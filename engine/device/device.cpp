@@ -29,18 +29,11 @@ Registry& registry() {
 thread_local Device* default_here = nullptr;
 
 ErrorKind kind_of(gd_status status) {
-  switch (status) {
-    case GD_INVALID:
-      return ErrorKind::value;
-    case GD_UNSUPPORTED:
-      return ErrorKind::dtype;
-    case GD_OOM:
-      return ErrorKind::memory;
-    case GD_INTERNAL:
-      return ErrorKind::internal;
-    default:
-      return ErrorKind::device;
-  }
+  return status == GD_INVALID       ? ErrorKind::value
+         : status == GD_UNSUPPORTED ? ErrorKind::dtype
+         : status == GD_OOM         ? ErrorKind::memory
+         : status == GD_INTERNAL    ? ErrorKind::internal
+                                    : ErrorKind::device;
 }
 
 void* raw_allocate(void* device, size_t bytes) {
@@ -100,9 +93,8 @@ Device::Device(const gd_table* table, int index, gd_device* handle, std::string 
 gd_info Device::info() const {
   gd_info info{};
   gd_error error{};
-  if (!table_->info || table_->info(index_, &info, &error) != GD_OK) {
+  if (!table_->info || table_->info(index_, &info, &error) != GD_OK)
     info.total_bytes = info.free_bytes = -1;
-  }
   return info;
 }
 

@@ -22,9 +22,8 @@ class Storage;
 // Whether anything was ever made that works beside the default streams (engine/streams).
 inline std::atomic<bool> streams_used{false};
 
-// Something that stands around every kernel call that one thread makes on a device (idea 5): what
-// other threads do there goes past it. Wrappers nest: the one pushed last is called first and
-// passes the call on with next().
+// Called in place of every kernel that its thread calls on a device, and passes the call on with
+// next(). Wrappers nest: the one pushed last is called first. It sees nothing of other threads.
 class KernelWrapper {
  public:
   virtual ~KernelWrapper() = default;
@@ -44,10 +43,10 @@ class KernelWrapper {
   virtual void cloned(Storage& /*from*/, Storage& /*copy*/) {}
   // Numbers that come from the host. `constant`: a function of shapes and attributes alone.
   virtual void copied_in(void* /*to*/, const void*, size_t /*bytes*/, bool /*constant*/) {}
-  virtual void unseen(const char* /*what*/) {}  // what depends on values and is no call
+  virtual void unseen(const char* /*what*/) {}  // values were used otherwise than by a call
 };
 
-// Says what the op of a call is to be where the device has several ways of doing the same (gd_way).
+// Sets the op of a call where the device can do the same in several ways (gd_way).
 class WayChooser {
  public:
   virtual ~WayChooser() = default;
@@ -69,7 +68,7 @@ class Device {
            table_->slot[slot];
   }
   bool host_memory() const { return host_memory_; }  // the CPU can follow its pointers
-  // What its options asked for and it does without, in words; "" if it has all.
+  // What its options asked for and it does not have, as a text; "" if it has all.
   const std::string& lacks() const { return lacks_; }
   gd_info info() const;
 

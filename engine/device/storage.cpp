@@ -1,6 +1,7 @@
 #include "engine/device/storage.hpp"
 
 #include "engine/device/device.hpp"
+#include "engine/device/observer.hpp"
 #include "engine/base/error.hpp"
 
 namespace gradus::inline v1 {
@@ -34,8 +35,8 @@ void Storage::write(const char* op) {
   }
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
-  if (write_listener) [[unlikely]]
-    (*write_listener)(*this, op);
+  if (observer) [[unlikely]]
+    observer->written(*this, op);
 }
 
 void Storage::replace(Ref<Buffer> buffer, const char* op) {
@@ -43,8 +44,8 @@ void Storage::replace(Ref<Buffer> buffer, const char* op) {
   buffer_ = std::move(buffer);
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
-  if (write_listener) [[unlikely]]
-    (*write_listener)(*this, op);
+  if (observer) [[unlikely]]
+    observer->written(*this, op);
 }
 
 }  // namespace gradus

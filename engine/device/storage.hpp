@@ -57,8 +57,4 @@ class Storage : public RefCounted {
   const char* last_writer_ = "";
 };
 
-// Told of every write of its thread into a storage, after its version went up; null: nobody.
-using WriteListener = std::function<void(Storage& storage, const char* op)>;
-inline constinit thread_local WriteListener* write_listener = nullptr;
-
 }  // namespace gradus

@@ -65,12 +65,12 @@ class Watcher {
   std::vector<Level> levels_;
 };
 
-struct Place {
+struct LineColumn {
   size_t line = 1, column = 1;
 };
 // Of the byte with this number; bytes are counted from 1.
-Place place_of(std::string_view text, size_t byte) {
-  Place p;
+LineColumn line_column_of(std::string_view text, size_t byte) {
+  LineColumn p;
   for (size_t i = 0; i + 1 < byte && i < text.size(); ++i) {
     ++p.column;
     if (text[i] == '\n') p = {p.line + 1, 1};
@@ -105,7 +105,7 @@ Json parse_json(std::string_view text, const std::string& file, bool comments, E
         text, [&](int, Json::parse_event_t event, Json& parsed) { return watcher(event, parsed); },
         true, comments);
   } catch (const Json::parse_error& e) {
-    const Place at = place_of(text, e.byte);
+    const LineColumn at = line_column_of(text, e.byte);
     fail(kind, file, "line ", at.line, ", column ", at.column, ": ",
          text.find_first_not_of(" \t\r\n") == std::string_view::npos
              ? std::string("no JSON here: the text is empty")

@@ -1,7 +1,7 @@
 // Page-locked memory comes from a pool for each device, since locking costs more than most copies.
 #include "engine/streams/pinned.hpp"
 
-#include "engine/arithmetic.hpp"
+#include "engine/kernel_call.hpp"
 #include "engine/graph.hpp"
 #include "engine/streams/uses.hpp"
 
@@ -103,11 +103,11 @@ void copy_async(const Tensor& to, const Tensor& from) {
   to.storage().write("copy_async");
   if (dense && is_pinned(from, target)) return send(to, from, target);
   if (to.numel() == 0) return;
-  if (&source == &target) return arithmetic().copy(from.detach(), to);
+  if (&source == &target) return copy_values(from, to);
   std::vector<char> host(from.bytes());
   from.copy_to_host(host.data());
   const Tensor packed = Tensor::from_host(host.data(), from.sizes(), from.dtype(), target);
-  arithmetic().copy(packed, to);
+  copy_values(packed, to);
 }
 
 Tensor to_async(const Tensor& t, Device& to) {

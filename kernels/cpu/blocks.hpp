@@ -102,19 +102,13 @@ constexpr int32_t value_dtype() {
 template <class S, class Io>
 constexpr Block block_of() {
   using T = typename Io::Element;
-  using def::Kind;
   if constexpr (!def::reads<S, T>()) {
     return Block{};
   } else {
     Block b{value_block<S, Io>, {}, value_dtype<S, Io>(), S::arity, S::meta.param_count()};
-    constexpr bool sloped = is_floating(dtype_of<T>) && def::has_slopes<S> &&
-                            !(S::kind == Kind::non_holomorphic && is_complex_v<T>);
-    if constexpr (sloped) {
-      constexpr bool select = S::kind == Kind::select;
-      if constexpr (!select) b.vjp[0] = vjp_block<S, Io, 0>;
-      if constexpr (S::arity > 1) b.vjp[1] = vjp_block<S, Io, 1>;
-      if constexpr (select) b.vjp[2] = vjp_block<S, Io, 2>;
-    }
+    if constexpr (def::has_slope<0, S, T>()) b.vjp[0] = vjp_block<S, Io, 0>;
+    if constexpr (def::has_slope<1, S, T>()) b.vjp[1] = vjp_block<S, Io, 1>;
+    if constexpr (def::has_slope<2, S, T>()) b.vjp[2] = vjp_block<S, Io, 2>;
     return b;
   }
 }

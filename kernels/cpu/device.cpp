@@ -1,14 +1,13 @@
 // The table of the cpu device: opening, memory, information, and one trampoline per work slot into
 // the kernels of the instruction set that the device was opened with. Exceptions end here.
 #include "kernels/cpu/cpu.hpp"
+#include "kernels/call/table.hpp"
 #include "kernels/cpu/call.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/threads.hpp"
-#include "ops/def/fingerprint.hpp"
 
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <memory>
@@ -236,12 +235,6 @@ void release(gd_device*, void* p) {
   std::free(p);
 }
 
-gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t,
-                     gd_error*) {
-  if (bytes > 0) std::memmove(to, from, bytes);
-  return GD_OK;
-}
-
 // A slot of the chosen instruction set.
 template <SlotFn Kernels::*Slot>
 gd_status by_isa(gd_device* d, gd_stream* s, const gd_call* c, gd_error* e) {
@@ -249,28 +242,12 @@ gd_status by_isa(gd_device* d, gd_stream* s, const gd_call* c, gd_error* e) {
 }
 
 gd_table make_table() {
-  gd_table t{};
-  t.magic = GD_MAGIC;
-  t.major = GD_MAJOR;
-  t.minor = GD_MINOR;
-  t.struct_size = sizeof(gd_table);
-  t.statements = def::statements_hash();
-  t.kind = "cpu";
-  t.build = "C++ " __VERSION__ ", -ffp-contract=off -fwrapv";
-  t.score = 1;
-  t.statement_count = def::statement_count();
-  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
-  t.probe = [](int32_t* count, gd_error*) -> gd_status {
-    *count = 1;
-    return GD_OK;
-  };
+  gd_table t = calls::new_host_table("cpu", 1);
   t.info = device_info;
   t.open = open_device;
   t.close = close_device;
-  t.capabilities = [](gd_device*) -> uint32_t { return GD_CAP_HOST_MEMORY; };
   t.alloc = allocate;
   t.free = release;
-  t.copy = copy_bytes;
   t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
   // A plan is one block of malloc.
   t.prepare = [](gd_device* d, const gd_call* c, void** plan, gd_error* e) -> gd_status {

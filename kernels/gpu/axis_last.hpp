@@ -1,6 +1,6 @@
 // A view whose axes are permuted so that one comes last: lines along it are then consecutive.
 #pragma once
-#include "kernels/gpu/call.hpp"
+#include "kernels/gpu/runtime.hpp"
 
 namespace gradus::inline v1::gpu {
 

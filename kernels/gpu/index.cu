@@ -63,12 +63,6 @@ GPU_KERNEL add_runs(Walk<2> w, const Keyed* sorted, Divisor length, int64_t sour
   }
 }
 
-void expect_index(const Call& call, const gd_view& index) {
-  if (index.dtype != GD_I64 && index.dtype != GD_I32)
-    call.refuse(GD_INVALID, "an index is i64 or i32, got %s", dtype_name(DType(index.dtype)));
-  if (index.rank == 0) call.refuse(GD_INVALID, "an index needs an axis, got a 0-d view");
-}
-
 // v has other's sizes, except along axis.
 void expect_beside(const Call& call, const char* whose, const gd_view& v, const gd_view& other,
                    int axis) {

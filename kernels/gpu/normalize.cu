@@ -8,8 +8,6 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-constexpr const char* kNames[] = {"value", "given", "vjp"};
-
 template <class T>
 struct Pair {
   T a, b;
@@ -194,38 +192,9 @@ void launch(const Run& run, const Walk<6>& lines, const Walk<4>& terms, Job job)
 
 void normalize(Run& run) {
   Call& call = run.call;
-  const int32_t op = call.op();
-  if (op < GD_NORM_VALUE || op > GD_NORM_VJP)
-    call.refuse(GD_INVALID, "no normalisation has code %d", op);
-  call.named(kNames[op]);
-  const bool value = op == GD_NORM_VALUE, vjp = op == GD_NORM_VJP;
-  call.expect(value ? 3 : 5, value ? 3 : 1, 1, 1);
-  const gd_view &x = call.in(0), &y = call.out(0), &mean = value ? call.out(1) : call.in(3),
-                &var = value ? call.out(2) : call.in(4);
-  const DType t = DType(x.dtype);
-  if (!is_real_float(t))
-    call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 are", dtype_name(t));
-  const DType wide = t == DType::f64 ? t : DType::f32;
-  call.expect_sizes("output", y, x);
-  if (DType(y.dtype) != wide) call.expect_dtype("output", y, t);
-  call.expect_dtype("mean", mean, wide);
-  call.expect_dtype("variance", var, wide);
-  call.expect_sizes("variance", var, mean);
-  if (vjp && !call.has_in(2)) call.refuse(GD_INVALID, "there is no cotangent");
-  if (x.rank != mean.rank)
-    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", SizesText(x).text,
-                SizesText(mean).text);
-  for (int d = 0; d < x.rank; ++d)
-    if (x.sizes[d] != mean.sizes[d] && mean.sizes[d] != 1)
-      call.refuse(GD_INVALID, "input %s does not reduce to output %s", SizesText(x).text,
-                  SizesText(mean).text);
-  const gd_view* views[6] = {&x, nullptr, nullptr, &y, &mean, &var};
-  for (int k = 1; k < 3; ++k) {
-    if (!call.has_in(k)) continue;
-    views[k] = &call.in(k);
-    call.expect_sizes("operand", *views[k], x);
-    call.expect_dtype("operand", *views[k], t);
-  }
+  const NormalizeCall n = expect_normalize(call);
+  const gd_view &x = n.x, &mean = n.mean;
+  const gd_view* const views[6] = {&x, n.operands[0], n.operands[1], &n.y, &mean, &n.var};
   Axes line_axes, term_axes;
   for (int d = 0; d < x.rank; ++d) {
     const bool kept = x.sizes[d] == mean.sizes[d];
@@ -253,8 +222,8 @@ void normalize(Run& run) {
   const bool across = lines.count > 1 && line_axes.least() < term_axes.least();
   job.team = Team(lines.count, job.length, across);
   for (int v = 0; v < 4; ++v) job.runs[v] = !across && runs(terms, v);
-  job.value = value;
-  job.vjp = vjp;
+  job.value = n.value;
+  job.vjp = n.vjp;
   job.centred = call.integer(0) == 0;
   job.chunk = chunk_of(job.length);
   job.chunks = job.length > 0 ? parts(job.length, job.chunk) : 1;
@@ -262,7 +231,7 @@ void normalize(Run& run) {
       job.chunks == 1 || (job.chunks <= kEight && parts(lines.count, job.team.lines()) >= 256);
   job.inner = inner_of(call, terms);
   job.eps = call.number(0);
-  if (wide == DType::f64)
+  if (x.dtype == GD_F64)
     launch<double>(run, lines, terms, job);
   else
     launch<float>(run, lines, terms, job);

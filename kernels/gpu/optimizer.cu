@@ -106,29 +106,13 @@ GPU_KERNEL update_elements(Walk<4> w, Rule rule, StepValues values) {
   }
 }
 
-const gd_view& step_values(const Call& call, int k, const char* whose, int64_t n) {
-  const gd_view& v = call.in(k);
-  if (count_of(v) < n || v.rank > 1 || (v.dtype != GD_F64 && v.dtype != GD_F32))
-    call.refuse(GD_INVALID, "%s should hold %lld numbers of f64 or f32, got %s %s", whose,
-                static_cast<long long>(n), dtype_name(DType(v.dtype)), SizesText(v).text);
-  return v;
-}
-
 }  // namespace
 
 void optimizer_step(Run& run) {
   Call& call = run.call;
+  const auto [outs, parameters] = expect_optimizer(call);
   const int32_t op = call.op();
-  const char* const name = op == GD_SGD     ? "sgd"
-                           : op == GD_ADAM  ? "adam"
-                           : op == GD_ADAMW ? "adamw"
-                                            : nullptr;
-  if (!name) call.refuse(GD_INVALID, "no optimizer has code %d", op);
-  call.named(name);
   const bool sgd = op == GD_SGD;
-  const int states = sgd ? 1 : 2, outs = 1 + states, parameters = call.n_in() / 3;
-  const int most = parameters > 1 ? parameters : 1;
-  call.expect(3 * most, outs * most, 4, sgd);
   const double* d = call.numbers();
   const Rule rule{op,   sgd && d[3] != 0, sgd && call.integer(0) != 0, d[0], d[1],
                   d[2], sgd ? d[2] : d[3]};

@@ -1,7 +1,7 @@
 // Reading the options.
 #include "kernels/gpu/options.hpp"
 
-#include "kernels/gpu/call.hpp"
+#include "kernels/call/call.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +21,7 @@ Options parse_options(const char* json, const char* device) {
     o.gemm_library = libraries.value("gemm", o.gemm_library);
     o.tensor_library = libraries.value("tensor", o.tensor_library);
   } catch (const nlohmann::json::exception& e) {
-    refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
+    calls::refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
   }
   return o;
 }

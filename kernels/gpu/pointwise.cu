@@ -8,26 +8,6 @@ Entry entry_bool(int32_t id) { return entry_for<bool>(id); }
 
 namespace {
 
-// A statement's name, arity, ...
-struct About {
-  const char* name = nullptr;
-  int arity = 0, params = 0;
-  bool mask = false;
-};
-About about(int32_t id) {
-  About a;
-  def::visit(def::Statements{}, id, [&]<class S>() {
-    a = {S::meta.name, S::arity, S::meta.param_count(), S::kind == def::Kind::select};
-  });
-  return a;
-}
-About named_statement(Call& call) {
-  const About s = about(call.op());
-  if (!s.name) call.refuse(GD_INVALID, "no statement has id %d", call.op());
-  call.named(s.name);
-  return s;
-}
-
 // The statement in the type that computes for t, and whether u8 is read as other integers are.
 Entry entry_of(int32_t id, DType t) {
   switch (t) {
@@ -51,28 +31,17 @@ DType computing_dtype(DType t) {
   return is_half(t) ? DType::f32 : t == DType::i32 || t == DType::u8 ? DType::i64 : t;
 }
 
-Params params_of(const Call& call, const About& s) {
+Params params_of(const Call& call, const Statement& s) {
   Params p{};
   for (int k = 0; k < s.params; ++k) p.values[k] = call.number(k);
   return p;
-}
-
-// Operand k of a statement, which stands at in[place]: out's sizes, dtype t (or bool for a mask).
-const gd_view* operand(const Call& call, const About& s, int k, int place, DType t,
-                       const gd_view& out) {
-  const char* const letters[] = {"a", "b", "m"};
-  const char* const whose = s.arity == 1 ? "x" : letters[s.mask ? (k + 2) % 3 : k];
-  const gd_view& v = call.in(place);
-  call.expect_sizes(whose, v, out);
-  call.expect_dtype(whose, v, s.mask && k == 0 ? DType::bool_ : t);
-  return &v;
 }
 
 }  // namespace
 
 void pointwise(Run& run) {
   Call& call = run.call;
-  const About s = named_statement(call);
+  const Statement s = named_statement(call);
   call.expect(s.arity, 1, s.params, 0);
   const gd_view& out = call.out(0);
   const DType t = DType(call.in(s.arity - 1).dtype);
@@ -81,14 +50,14 @@ void pointwise(Run& run) {
     call.refuse(GD_UNSUPPORTED, "dtype %s is not read by this statement", dtype_name(t));
   call.expect_dtype("output", out, e.y == computing_dtype(t) ? t : e.y);
   const gd_view* views[4] = {nullptr, nullptr, nullptr, &out};
-  for (int k = 0; k < s.arity; ++k) views[k] = operand(call, s, k, k, t, out);
+  for (int k = 0; k < s.arity; ++k) views[k] = &operand(call, s, k, k, t, out);
   const auto w = make_walk<4>(call, views);
   each(run, w, e.value, params_of(call, s));
 }
 
 void pointwise_vjp(Run& run) {
   Call& call = run.call;
-  const About s = named_statement(call);
+  const Statement s = named_statement(call);
   call.expect(s.arity + 2, 1, s.params, 1);
   const gd_view &g = call.in(0), &out = call.out(0);
   const DType t = DType(g.dtype);
@@ -103,14 +72,8 @@ void pointwise_vjp(Run& run) {
   call.expect_dtype("output", out, t);
   // g, the operands, y: the order of the call; the kernel's y stands in the fifth place.
   const gd_view* views[6] = {&g, nullptr, nullptr, nullptr, nullptr, &out};
-  for (int k = 0; k < s.arity; ++k)
-    if (call.has_in(k + 1)) views[k + 1] = operand(call, s, k, k + 1, t, out);
-  if (call.has_in(s.arity + 1)) {
-    const gd_view& y = call.in(s.arity + 1);
-    call.expect_sizes("y", y, out);
-    call.expect_dtype("y", y, t);
-    views[4] = &y;
-  }
+  for (int k = 0; k <= s.arity; ++k)
+    if (call.has_in(k + 1)) views[k < s.arity ? k + 1 : 4] = &operand(call, s, k, k + 1, t, out);
   const auto w = make_walk<6>(call, views);
   each(run, w, e.vjp[which], params_of(call, s));
 }

@@ -22,11 +22,8 @@ struct Entry {
 };
 
 template <class S, class T>
-constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic&& is_complex_v<T>;
-
-template <class S, class T>
 GRADUS_HD inline auto value_of(const S& s, bool m, T a, T b) {
-  if constexpr (wirtinger<S, T>)
+  if constexpr (def::two_derivatives<S, T>)
     return s.cvalue(a);
   else if constexpr (S::arity == 1)
     return s.value(a);
@@ -83,22 +80,15 @@ GPU_KERNEL vjp_kernel(Walk<6> w, Params params) {
   }
 }
 
-template <int K, class S, class T>
-constexpr bool has_slope() {
-  if (std::is_integral_v<T> || K >= S::arity || wirtinger<S, T>) return false;
-  if (!def::has_slopes<S>) return false;
-  return S::kind != def::Kind::select || K > 0;
-}
-
 template <class S, class T>
 Entry make_entry() {
   Entry e;
   if constexpr (def::reads<S, T>()) {
     e.value = kernel<value_kernel<S, T>>();
     e.y = dtype_of<decltype(value_of<S, T>(S{}, false, T{}, T{}))>;
-    if constexpr (has_slope<0, S, T>()) e.vjp[0] = kernel<vjp_kernel<0, S, T>>();
-    if constexpr (has_slope<1, S, T>()) e.vjp[1] = kernel<vjp_kernel<1, S, T>>();
-    if constexpr (has_slope<2, S, T>()) e.vjp[2] = kernel<vjp_kernel<2, S, T>>();
+    if constexpr (def::has_slope<0, S, T>()) e.vjp[0] = kernel<vjp_kernel<0, S, T>>();
+    if constexpr (def::has_slope<1, S, T>()) e.vjp[1] = kernel<vjp_kernel<1, S, T>>();
+    if constexpr (def::has_slope<2, S, T>()) e.vjp[2] = kernel<vjp_kernel<2, S, T>>();
   }
   return e;
 }

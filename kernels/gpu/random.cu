@@ -32,18 +32,9 @@ GPU_KERNEL draw(Walk<1> w, const int64_t* state, int64_t state_stride, uint64_t 
 
 void random(Run& run) {
   Call& call = run.call;
-  const char* const names[] = {"uniform", "normal", "bernoulli"};
+  expect_random(call);
   const int32_t op = call.op();
-  if (op < GD_UNIFORM || op > GD_BERNOULLI)
-    call.refuse(GD_INVALID, "no distribution has code %d", op);
-  call.named(names[op]);
-  call.expect(1, 1, op == GD_BERNOULLI ? 1 : 2, 1);
   const gd_view &state = call.in(0), &out = call.out(0);
-  call.expect_dtype("{seed, base}", state, DType::i64);
-  if (count_of(state) != 2 || state.rank != 1)
-    call.refuse(GD_INVALID, "{seed, base} should have 2 elements, got %s", SizesText(state).text);
-  if (op == GD_BERNOULLI ? is_complex(DType(out.dtype)) : !is_real_float(DType(out.dtype)))
-    call.refuse(GD_UNSUPPORTED, "no numbers of dtype %s", dtype_name(DType(out.dtype)));
   each(run, make_walk<1>(call, {&out}), kernel<draw>(),
        reinterpret_cast<const int64_t*>(start_of(state)), state.strides[0],
        uint64_t(call.integer(0)), op, call.number(0), op == GD_BERNOULLI ? 0.0 : call.number(1));

@@ -4,7 +4,6 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-constexpr const char* kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
 constexpr int32_t kWinner = -1;  // "dtype" of partial winners
 
 template <class T>
@@ -221,46 +220,22 @@ void Axes::pack(int64_t step, int64_t (&to)[kMaxViewRank]) const {
 
 void reduce(Run& run) {
   Call& call = run.call;
+  const ReduceCall r = expect_reduce(call);
+  const gd_view &in = r.in, &out = r.out;
   const int32_t op = call.op();
-  if (op < GD_SUM || op > GD_ALL) call.refuse(GD_INVALID, "no reduction has code %d", op);
-  call.named(kNames[op]);
-  const bool places = op == GD_ARGMAX || op == GD_ARGMIN, truth = op == GD_ANY || op == GD_ALL,
-             orders = op >= GD_MAX && op <= GD_ARGMIN;
-  call.expect(1, 1, 0, places ? 1 : 0);
-  const gd_view &in = call.in(0), &out = call.out(0);
-  if (in.rank != out.rank)
-    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", SizesText(in).text,
-                SizesText(out).text);
   Axes lines, terms;
   for (int d = 0; d < in.rank; ++d) {
-    if (in.sizes[d] != out.sizes[d] && out.sizes[d] != 1)
-      call.refuse(GD_INVALID, "input %s does not reduce to output %s", SizesText(in).text,
-                  SizesText(out).text);
     if (in.sizes[d] == out.sizes[d])
       lines.add(in.sizes[d], {in.strides[d], out.strides[d]});
     else
       terms.add(in.sizes[d], {in.strides[d]});
   }
   const DType t = DType(in.dtype);
-  const bool widens = (op == GD_SUM || op == GD_PROD) && is_integer(t);
-  call.expect_dtype("output", out, truth ? DType::bool_ : places || widens ? DType::i64 : t);
-  if (places && in.rank > 0) {
-    const int axis = call.axis(0, in);
-    int64_t wanted[kMaxViewRank];
-    for (int d = 0; d < in.rank; ++d) wanted[d] = d == axis ? 1 : in.sizes[d];
-    gd_view one = in;
-    one.sizes = wanted;
-    call.expect_sizes("output", out, one);
-  }
-  if (orders && terms.count() == 0 && lines.count() > 0)
-    call.refuse(GD_INVALID, "nothing to choose from: input %s", SizesText(in).text);
-  if (orders && is_complex(t))
-    call.refuse(GD_UNSUPPORTED, "complex numbers (%s) have no order", dtype_name(t));
   if (lines.count() == 0) return;
   lines.sort();
-  if (orders || truth || is_integer(t)) terms.sort();  // any order gives the same
+  if (r.orders || r.truth || is_integer(t)) terms.sort();  // any order gives the same
   const auto fold = [&](const auto& f) { fold_axes(run, f, in, out, lines, terms); };
-  if (truth) switch (itemsize(t)) {
+  if (r.truth) switch (itemsize(t)) {
       case 1:
         return fold(Truth<uint8_t>(op == GD_ANY, t));
       case 2:
@@ -276,8 +251,8 @@ void reduce(Run& run) {
     using T = decltype(zero);
     if (op == GD_SUM || op == GD_PROD) return fold(Sums<T>{op == GD_PROD});
     if constexpr (!is_complex_v<T>) {
-      const Extremes<T> values{{}, op == GD_MAX || op == GD_ARGMAX};
-      return places ? fold(Winners<T>{values}) : fold(values);
+      const Extremes<T> values{{}, takes_maximum(op)};
+      return r.places ? fold(Winners<T>{values}) : fold(values);
     }
   });
 }

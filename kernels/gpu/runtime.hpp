@@ -2,7 +2,7 @@
 // and Run, what a slot is given. Errors of the vendor's library become refusals here.
 // Threads: calls of one device are ordered by its lock.
 #pragma once
-#include "kernels/gpu/call.hpp"
+#include "kernels/call/checks.hpp"
 #include "kernels/gpu/options.hpp"
 #include "kernels/gpu/vendor.hpp"
 
@@ -14,6 +14,10 @@
 #include <vector>
 
 namespace gradus::inline v1::gpu {
+
+using namespace calls;
+
+inline constexpr int kMaxViewRank = 64;
 
 class GemmLibrary;
 class TensorLibrary;

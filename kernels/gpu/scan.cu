@@ -11,7 +11,6 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-constexpr const char* kNames[] = {"sum", "prod", "max", "min"};
 constexpr int kGroup = 16;  // eights
 constexpr int64_t kCut = 8192, kMostCuts = 512;
 constexpr int64_t kAlone = 1 << 14;  // so many lines give every thread one of its own
@@ -160,18 +159,9 @@ void scan_axes(const Run& run, const F& f, const Walk<2>& lines, Job job) {
 
 void scan(Run& run) {
   Call& call = run.call;
+  const auto [in, out, axis] = expect_scan(call);
   const int32_t op = call.op();
-  if (op < GD_SUM || op > GD_MIN) call.refuse(GD_INVALID, "no scan has code %d", op);
-  call.named(kNames[op]);
-  call.expect(1, 1, 0, 2);
-  const gd_view &in = call.in(0), &out = call.out(0);
-  const bool orders = op == GD_MAX || op == GD_MIN;
-  call.expect_sizes("input", in, out);
-  call.expect_dtype("input", in, DType(out.dtype));
-  if (orders && is_complex(DType(in.dtype)))
-    call.refuse(GD_UNSUPPORTED, "numbers of dtype %s have no order", dtype_name(DType(in.dtype)));
-  if (in.rank == 0) return copy(run);
-  const int axis = call.axis(0, in);
+  if (axis < 0) return copy(run);
   if (count_of(in) == 0) return;
   Axes axes;
   for (int d = 0; d < in.rank; ++d)
@@ -201,7 +191,7 @@ void scan(Run& run) {
   job.cut = job.chunks > 1 && lines.count < 256 * job.team.lines();
   at_computing(in.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (!orders) return scan_axes(run, Sums<T>{op == GD_PROD}, lines, job);
+    if (!orders(op)) return scan_axes(run, Sums<T>{op == GD_PROD}, lines, job);
     if constexpr (!is_complex_v<T>) scan_axes(run, Extremes<T>{{}, op == GD_MAX}, lines, job);
   });
 }

@@ -69,15 +69,9 @@ __global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, Job job) {
 
 void softmax(Run& run) {
   Call& call = run.call;
-  call.expect(1, 1, 0, 2);
-  const gd_view &in = call.in(0), &out = call.out(0);
-  call.expect_sizes("input", in, out);
-  call.expect_dtype("input", in, DType(out.dtype));
-  if (!is_real_float(DType(in.dtype)))
-    call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 are",
-                dtype_name(DType(in.dtype)));
-  // A 0-d view is a line of one element.
-  const int axis = in.rank > 0 ? call.axis(0, in) : -1;
+  const LineCall c = expect_softmax(call);
+  const gd_view &in = c.in, &out = c.out;
+  const int axis = c.axis;
   if (count_of(in) == 0) return;
   Axes lines;
   for (int d = 0; d < in.rank; ++d)

@@ -79,24 +79,13 @@ Keyed* sort_lines(const Run& run, Keyed* a, Keyed* b, int64_t count, int64_t len
 
 void sort(Run& run) {
   Call& call = run.call;
-  call.expect(1, 2, 0, 2);
-  const gd_view &in = call.in(0), &places = call.out(1);
-  const int axis = call.axis(0, in);
-  call.expect_sizes("index output", places, in);
-  call.expect_dtype("index output", places, DType::i64);
-  if (call.has_out(0)) {
-    const gd_view& values = call.out(0);
-    call.expect_sizes("value output", values, in);
-    call.expect_dtype("value output", values, DType(in.dtype));
-  }
-  if (is_complex(DType(in.dtype))) call.refuse(GD_UNSUPPORTED, "complex numbers have no order");
+  const auto [in, values, places, axis] = expect_sort(call);
   const int64_t count = count_of(in), length = in.sizes[axis];
   if (count == 0) return;
   if (count > kMostElements)
     call.refuse(GD_UNSUPPORTED, "more than %lld elements", static_cast<long long>(kMostElements));
 
-  AxisLast from(in, axis), to_places(places, axis),
-      to_values(call.has_out(0) ? call.out(0) : gd_view{}, axis);
+  AxisLast from(in, axis), to_places(places, axis), to_values(values ? *values : gd_view{}, axis);
   const auto keys = make_walk<1>(call, {from.view()});
   Run::Scratch scratch(run, 2 * Run::Scratch::whole(sizeof(Keyed) * size_t(count)));
   Keyed *a = scratch.take<Keyed>(count), *b = scratch.take<Keyed>(count);
@@ -106,8 +95,8 @@ void sort(Run& run) {
 
   const int64_t stride = from.stride();
   from.stand_still(length);
-  const auto w = make_walk<3>(
-      call, {from.view(), call.has_out(0) ? to_values.view() : nullptr, to_places.view()});
+  const auto w =
+      make_walk<3>(call, {from.view(), values ? to_values.view() : nullptr, to_places.view()});
   switch (itemsize(DType(in.dtype))) {
     case 1:
       return each(run, w, kernel<give_sorted<uint8_t>>(), sorted, stride);

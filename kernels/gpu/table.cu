@@ -1,20 +1,22 @@
 // The table that the module exports: probing, opening, memory, streams, events, graphs, slots.
+#include "kernels/call/table.hpp"
 #include "kernels/gpu/archs.hpp"
 #include "kernels/gpu/libraries/library.hpp"
 #include "kernels/gpu/runtime.hpp"
-#include "ops/def/fingerprint.hpp"
 
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #if defined(GRADUS_EMULATE)
 #define GRADUS_KIND "emu"
+#define GRADUS_SCORE -10  // never by itself
 #elif defined(__HIP_PLATFORM_AMD__)
 #define GRADUS_KIND "hip"
+#define GRADUS_SCORE 200
 #else
 #define GRADUS_KIND "cuda"
+#define GRADUS_SCORE 300
 #endif
 #ifndef GRADUS_BUILD
 #define GRADUS_BUILD "unknown"
@@ -23,37 +25,10 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-gd_status fill_error(gd_error* error, gd_status code, int32_t native, const char* text) {
-  error->code = code;
-  error->native = native;
-  std::snprintf(error->text, sizeof error->text, "%s", text);
-  return code;
-}
-
-// Runs f for an entry of the table: what it throws becomes a status.
-template <class F>
-gd_status guarded(gd_error* error, F&& f) noexcept {
-  try {
-    f();
-    return GD_OK;
-  } catch (const ScratchWanted& w) {
-    error->wanted = w.bytes;
-    return fill_error(error, GD_SCRATCH, 0, "the call wants scratch memory");
-  } catch (const Refusal& r) {
-    return fill_error(error, r.code, r.native, r.text);
-  } catch (const std::bad_alloc&) {
-    return fill_error(error, GD_OOM, 0, GRADUS_KIND ": out of host memory");
-  } catch (const std::exception& e) {
-    return fill_error(error, GD_INTERNAL, 0, e.what());
-  } catch (...) {
-    return fill_error(error, GD_INTERNAL, 0, GRADUS_KIND ": unknown failure");
-  }
-}
-
-// The same on a device that is the current one of this thread and not lost.
+// Runs f for an entry on a device that is the current one of this thread and not lost.
 template <class F>
 gd_status on(gd_device* d, gd_error* error, F&& f) noexcept {
-  return guarded(error, [&] {
+  return guarded(GRADUS_KIND, error, [&] {
     const auto lock = d->enter();
     d->expect_there();
     check(d, GPU(SetDevice)(d->index), "choosing the device");
@@ -119,7 +94,7 @@ gd_status probe(int32_t* count, gd_error* error) {
 }
 
 gd_status info(int32_t index, gd_info* out, gd_error* error) {
-  return guarded(error, [&] {
+  return guarded(GRADUS_KIND, error, [&] {
     gd_device d;
     std::snprintf(d.name, sizeof d.name, GRADUS_KIND ":%d", index);
     Properties p{};
@@ -138,7 +113,7 @@ gd_status info(int32_t index, gd_info* out, gd_error* error) {
 }
 
 gd_status open(int32_t index, const char* json, gd_device** out, gd_error* error) {
-  return guarded(error, [&] {
+  return guarded(GRADUS_KIND, error, [&] {
     auto d = std::make_unique<gd_device>();
     d->index = index;
     std::snprintf(d->name, sizeof d->name, index == 0 ? GRADUS_KIND : GRADUS_KIND ":%d", index);
@@ -198,7 +173,7 @@ Stream stream_of(gd_device* d, gd_stream* s) { return s ? reinterpret_cast<Strea
 // Other threads go on while this one waits, but for the default stream, which may be recorded.
 gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
   if (!s) return on(d, error, [&] { d->wait(); });
-  return guarded(error, [&] {
+  return guarded(GRADUS_KIND, error, [&] {
     d->expect_there();
     check(d, GPU(SetDevice)(d->index), "choosing the device");
     check(d, GPU(StreamSynchronize)(stream_of(d, s)), "waiting");
@@ -210,7 +185,7 @@ gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {
 gd_status copy_bytes(gd_device* d, gd_stream* s, void* to, const void* from, size_t bytes,
                      int32_t way, gd_error* error) {
   if (way == GD_HOST_TO_DEVICE)
-    return guarded(error, [&] {
+    return guarded(GRADUS_KIND, error, [&] {
       d->expect_there();
       check(d, GPU(SetDevice)(d->index), "choosing the device");
       d->upload(to, from, bytes, stream_of(d, s));
@@ -272,7 +247,7 @@ gd_status event_query(gd_device* d, gd_event* e, gd_error* error) {
   return on(d, error, [&] { check(d, GPU(EventQuery)(event_of(e)), "an event"); });
 }
 gd_status event_sync(gd_device* d, gd_event* e, gd_error* error) {
-  return guarded(error, [&] {
+  return guarded(GRADUS_KIND, error, [&] {
     d->expect_there();
     check(d, GPU(SetDevice)(d->index), "choosing the device");
     check(d, GPU(EventSynchronize)(event_of(e)), "waiting for an event");
@@ -320,7 +295,7 @@ void graph_del(gd_device* d, void* graph) {
 template <gd_slot Slot, void (*Work)(Run&)>
 gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
   return on(d, error, [&] {
-    Call call(*raw, d->name, gd_slot_name(Slot));
+    Call call(*raw, {d->name, kMaxViewRank}, gd_slot_name(Slot));
     Run run{*d, stream_of(d, s), call};
     Work(run);
     if (d->options.sync && !d->capturing) d->wait(run.stream);
@@ -328,23 +303,7 @@ gd_status run(gd_device* d, gd_stream* s, const gd_call* raw, gd_error* error) {
 }
 
 gd_table make_table() {
-  gd_table t{};
-  t.magic = GD_MAGIC;
-  t.major = GD_MAJOR;
-  t.minor = GD_MINOR;
-  t.struct_size = sizeof(gd_table);
-  t.statements = def::statements_hash();
-  t.kind = GRADUS_KIND;
-  t.build = GRADUS_BUILD;
-#if defined(GRADUS_EMULATE)
-  t.score = -10;  // never by itself
-#elif defined(__HIP_PLATFORM_AMD__)
-  t.score = 200;
-#else
-  t.score = 300;
-#endif
-  t.statement_count = def::statement_count();
-  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
+  gd_table t = new_table(GRADUS_KIND, GRADUS_BUILD, GRADUS_SCORE);
   t.probe = probe;
   t.info = info;
   t.open = open;
@@ -398,23 +357,21 @@ Error properties(int index, Properties* out) {
   out->wave = emu::wave_width();
   out->units = 2;
   out->shared_bytes = 48 << 10;
-#elif defined(__HIP_PLATFORM_AMD__)
+#else
+#if defined(__HIP_PLATFORM_AMD__)
   hipDeviceProp_t p;
-  if (const Error e = hipGetDeviceProperties(&p, index); e != hipSuccess) return e;
-  std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
-  std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
-  if (const Error e = hipDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != hipSuccess)
-    out->pci[0] = 0;
-  out->wave = p.warpSize;
-  out->units = p.multiProcessorCount;
-  out->shared_bytes = int(p.sharedMemPerBlock);
 #else
   cudaDeviceProp p;
-  if (const Error e = cudaGetDeviceProperties(&p, index); e != cudaSuccess) return e;
+#endif
+  if (const Error e = GPU(GetDeviceProperties)(&p, index); e != GPU(Success)) return e;
   std::snprintf(out->name, sizeof out->name, "%.127s", p.name);
+#if defined(__HIP_PLATFORM_AMD__)
+  std::snprintf(out->arch, sizeof out->arch, "%s", p.gcnArchName);
+#else
   std::snprintf(out->arch, sizeof out->arch, "sm_%d%d", p.major, p.minor);
-  if (const Error e = cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index); e != cudaSuccess)
-    out->pci[0] = 0;
+#endif
+  const Error e = GPU(DeviceGetPCIBusId)(out->pci, sizeof out->pci, index);
+  if (e != GPU(Success)) out->pci[0] = 0;
   out->wave = p.warpSize;
   out->units = p.multiProcessorCount;
   out->shared_bytes = int(p.sharedMemPerBlock);

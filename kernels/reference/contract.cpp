@@ -17,8 +17,6 @@
 namespace gradus::inline v1::reference {
 namespace {
 
-constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};
-
 // One of the three tropical algebras over T.
 template <class T>
 struct Tropical {
@@ -51,108 +49,64 @@ struct Tropical {
 };
 
 template <class T>
-void best_of_terms(const Call& call, const Operands& v) {
-  const Tropical<T> algebra{call.integer(1)};
-  std::unique_ptr<Walk> winners;
-  if (call.n_out() == 2) {
-    const Layout w = call.out(1);
-    call.expect_sizes("winners", w, v.out.sizes);
-    call.expect_dtype("winners", w, DType::i64);
-    winners = std::make_unique<Walk>(w);
-  }
-  Walk walk_a(v.a), walk_b(v.b), to(v.out);
-  const auto a = make_line<T>(v.terms), b = make_line<T>(v.terms);
-  for (int64_t i = 0, n = v.out.count(); i < n; ++i) {
-    walk_a.read(a.get(), v.terms);
-    walk_b.read(b.get(), v.terms);
+void best_of_terms(const ContractCall& c) {
+  const Tropical<T> algebra{c.algebra};
+  const int64_t terms = terms_of(c);
+  std::optional<Walk> winners;
+  if (c.winners) winners.emplace(*c.winners);
+  Walk walk_a(c.a), walk_b(c.b), to(c.out);
+  const auto a = make_line<T>(terms), b = make_line<T>(terms);
+  for (int64_t i = 0, n = count_of(c.out); i < n; ++i) {
+    walk_a.read(a.get(), terms);
+    walk_b.read(b.get(), terms);
     T best = algebra.worst();
     int64_t winner = -1;
-    for (int64_t k = 0; k < v.terms; ++k) {
+    for (int64_t k = 0; k < terms; ++k) {
       const T x = algebra.term(a[k], b[k]);
       if (beats(algebra.maximum(), x, best)) {
         best = x;
         winner = k;
       }
     }
-    if (v.terms == 0) best = algebra.empty();
+    if (terms == 0) best = algebra.empty();
     to.write(&best, 1);
     if (winners) winners->write(&winner, 1);
   }
 }
 
-Operands operands(const Call& call) {
-  Operands v{call.in(0), call.in(1), call.out(0), 0};
-  call.expect_sizes("b", v.b, v.a.sizes);
-  const int64_t n = call.integer(0);
-  if (n < 0 || n > v.a.rank())
-    call.refuse(GD_INVALID, "%lld output axes of a joint index space %s", static_cast<long long>(n),
-                text(v.a.sizes).c_str());
-  call.expect_sizes("output", v.out, Sizes(v.a.sizes.begin(), v.a.sizes.begin() + n));
-  call.expect_dtype("b", v.b, v.a.dtype);
-  call.expect_dtype("output", v.out, v.a.dtype);
-  v.terms = product(v.a.sizes, size_t(n));
-  return v;
-}
-
-void tropical(const Call& call, const Operands& v) {
-  if (call.number(0) != 1 || call.number(1) != 0 || call.number(2) != 0 || call.number(3) != 0 ||
-      call.n_in() != 2)
-    call.refuse(GD_INVALID, "tropical algebras take alpha = 1, beta = 0 and no bias");
-  switch (v.out.dtype) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-      return best_of_terms<float>(call, v);
+void tropical(const ContractCall& c) {
+  switch (DType(c.out.dtype)) {
     case DType::f64:
-      return best_of_terms<double>(call, v);
+      return best_of_terms<double>(c);
     case DType::i32:
-      return best_of_terms<int32_t>(call, v);
+      return best_of_terms<int32_t>(c);
     case DType::i64:
-      return best_of_terms<int64_t>(call, v);
+      return best_of_terms<int64_t>(c);
     default:
-      call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 i32 i64 are",
-                  dtype_name(v.out.dtype));
+      return best_of_terms<float>(c);
   }
 }
 
 // Statement ints[4] over what out holds now.
 void apply_statement(const Call& call) {
-  gd_call c = call.raw();
-  c.slot = GD_POINTWISE;
-  c.op = int32_t(c.ints[4]);
-  c.n_in = 1;
-  c.in = c.out;
-  c.doubles += 4;
-  c.n_doubles -= 4;
-  c.n_ints = 0;
-  Call then(c, "contract");
+  const gd_call c = statement_call(call.raw());
+  Call then(c, call.device(), "contract");
   pointwise(then);
 }
 
 }  // namespace
 
 void contract(Call& call) {
-  if (call.n_ints() < 2) call.refuse(GD_INVALID, "expected 4 ints");
-  const int64_t algebra = call.integer(1);
-  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
-    call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
-  call.named(kNames[algebra]);
+  const ContractCall c = expect_contract(call);
   if ((call.op() & GD_WAY_ONLY) && (call.op() & 0xff))
     call.refuse(GD_UNSUPPORTED, "way %d is not one of the reference's", call.op() & 0xff);
-  call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
-  const Operands v = operands(call);
-  if (algebra != GD_STANDARD) {
-    if (call.n_ints() > 4) call.refuse(GD_INVALID, "tropical algebras take no statement");
-    return tropical(call, v);
-  }
-  if (call.n_out() == 2) call.refuse(GD_INVALID, "a sum has no winners");
-  if (v.out.dtype == DType::bool_)
-    call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
-  if (is_user(v.out.dtype))
-    user(call, v.out.dtype).contract(call, v);
+  if (c.algebra != GD_STANDARD) return tropical(c);
+  const DType t = DType(c.out.dtype);
+  if (is_user(t))
+    user(call, t).contract(c);
   else
-    visit_accumulator(v.out.dtype, [&](auto zero) { sum_of_products<decltype(zero)>(call, v); });
-  if (call.n_ints() > 4) apply_statement(call);
+    visit_accumulator(t, [&](auto zero) { sum_of_products<decltype(zero)>(c); });
+  if (c.statement) apply_statement(call);
 }
 
 }  // namespace gradus::reference

@@ -29,7 +29,7 @@ void copy_integers(const Call& call, const Layout& in, const Layout& out) {
 void copy(Call& call) {
   call.expect(1, 1, 0, 0);
   const Layout in = call.in(0), out = call.out(0);
-  call.expect_sizes("input", in, out.sizes);
+  call.expect_sizes("input", in, out);
   if (in.dtype != out.dtype && (is_user(in.dtype) || is_user(out.dtype)))
     return copy_integers(call, in, out);
   Walk from(in), to(out);
@@ -87,22 +87,11 @@ double draw(int32_t op, bool wide, RandomBits bits, double p, double q) {
 }  // namespace
 
 void random(Call& call) {
-  const char* const names[] = {"uniform", "normal", "bernoulli"};
+  expect_random(call);
   const int32_t op = call.op();
-  if (op < GD_UNIFORM || op > GD_BERNOULLI)
-    call.refuse(GD_INVALID, "no distribution has code %d", op);
-  call.named(names[op]);
-  call.expect(1, 1, op == GD_BERNOULLI ? 1 : 2, 1);
-  const Layout state = call.in(0), out = call.out(0);
-  call.expect_dtype("{seed, base}", state, DType::i64);
-  if (state.count() != 2)
-    call.refuse(GD_INVALID, "{seed, base} should have 2 elements, got %s",
-                text(state.sizes).c_str());
-  if (op == GD_BERNOULLI ? is_complex(out.dtype) : !is_real_float(out.dtype))
-    call.refuse(GD_UNSUPPORTED, "no numbers of dtype %s", dtype_name(out.dtype));
-
+  const Layout out = call.out(0);
   int64_t seed_base[2];
-  Walk(state).read(seed_base, 2);
+  Walk(call.in(0)).read(seed_base, 2);
   const double p = call.number(0), q = op == GD_BERNOULLI ? 0.0 : call.number(1);
   uint64_t n = uint64_t(seed_base[1]) + uint64_t(call.integer(0));
   Walk to(out);

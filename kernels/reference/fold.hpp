@@ -1,16 +1,13 @@
 // Folding lines: what reduce.cpp instantiates for the built-in accumulators, and user_scalar.hpp
 // for a user's type.
 #pragma once
-#include "kernels/reference/call.hpp"
+#include "kernels/call/checks.hpp"
 #include "kernels/reference/order.hpp"
 #include "kernels/reference/walk.hpp"
 
 #include <type_traits>
 
 namespace gradus::inline v1::reference {
-
-inline bool takes_maximum(int32_t op) { return op == GD_MAX || op == GD_ARGMAX; }
-inline bool orders(int32_t op) { return op >= GD_MAX && op <= GD_ARGMIN; }
 
 // The place of the winner of a line that is not empty.
 template <class A>
@@ -41,17 +38,12 @@ struct Lines {
   int64_t length;  // elements of a line
 };
 
-inline Lines lines_of(const Call& call, const Layout& in, const Layout& out) {
-  if (in.rank() != out.rank())
-    call.refuse(GD_INVALID, "ranks differ: input %s, output %s", text(in.sizes).c_str(),
-                text(out.sizes).c_str());
+// of a call that is checked: out has in's axes, of in's size or 1.
+inline Lines lines_of(const Layout& in, const Layout& out) {
   std::vector<int> kept, reduced;
   int64_t length = 1;
   for (int d = 0; d < in.rank(); ++d) {
     const int64_t n = in.sizes[size_t(d)], m = out.sizes[size_t(d)];
-    if (n != m && m != 1)
-      call.refuse(GD_INVALID, "input %s does not reduce to output %s", text(in.sizes).c_str(),
-                  text(out.sizes).c_str());
     (n == m ? kept : reduced).push_back(d);
     if (n != m) length *= n;
   }

@@ -8,17 +8,11 @@
 namespace gradus::inline v1::reference {
 namespace {
 
-void expect_index(const Call& call, const Layout& index) {
-  if (index.dtype != DType::i64 && index.dtype != DType::i32)
-    call.refuse(GD_INVALID, "an index is i64 or i32, got %s", dtype_name(index.dtype));
-  if (index.rank() == 0) call.refuse(GD_INVALID, "an index needs an axis, got a 0-d view");
-}
-
 // The longer operand has other's sizes, except along axis.
 void expect_beside(const Call& call, const char* whose, const Layout& v, const Layout& other,
                    int axis) {
-  Sizes wanted = other.sizes;
-  if (v.rank() == other.rank()) wanted[size_t(axis)] = v.sizes[size_t(axis)];
+  Layout wanted = other;
+  if (v.rank() == other.rank()) wanted.sizes[size_t(axis)] = v.sizes[size_t(axis)];
   call.expect_sizes(whose, v, wanted);
 }
 
@@ -28,7 +22,7 @@ void gather(Call& call) {
   call.expect(2, 1, 0, 1);
   const Layout in = call.in(0), index = call.in(1), out = call.out(0);
   expect_index(call, index);
-  call.expect_sizes("index", index, out.sizes);
+  call.expect_sizes("index", index, out);
   const int axis = call.axis(0, out);
   expect_beside(call, "input", in, out, axis);
   call.expect_dtype("output", out, in.dtype);
@@ -43,7 +37,7 @@ void scatter_add(Call& call) {
   call.expect(2, 1, 0, 1);
   const Layout index = call.in(0), source = call.in(1), out = call.out(0);
   expect_index(call, index);
-  call.expect_sizes("source", source, index.sizes);
+  call.expect_sizes("source", source, index);
   const int axis = call.axis(0, source);
   expect_beside(call, "output", out, source, axis);
   call.expect_dtype("source", source, out.dtype);

@@ -3,19 +3,18 @@
 
 namespace gradus::inline v1::reference {
 
-int64_t product(const Sizes& sizes, size_t from) {
-  int64_t n = 1;
-  for (size_t d = from; d < sizes.size(); ++d) n *= sizes[d];
-  return n;
+Layout::Layout(const gd_view& v)
+    : dtype(DType(v.dtype)),
+      data(v.data),
+      offset(v.offset),
+      sizes(v.sizes, v.sizes + v.rank),
+      strides(v.strides, v.strides + v.rank) {}
+
+Layout::operator gd_view() const {
+  return {0, data, int32_t(dtype), rank(), offset, sizes.data(), strides.data()};
 }
 
-std::string text(const Sizes& sizes) {
-  std::string s = "(";
-  for (size_t d = 0; d < sizes.size(); ++d) s += (d ? ", " : "") + std::to_string(sizes[d]);
-  return s + (sizes.size() == 1 ? ",)" : ")");
-}
-
-int64_t Layout::count() const { return product(sizes); }
+int64_t Layout::count() const { return count_of(*this); }
 
 Layout Layout::permuted(const std::vector<int>& axes) const {
   Layout v = *this;

@@ -1,14 +1,16 @@
-// Layout: a gd_view that owns its sizes and strides, so that axes can be put into another order.
+// Layout: a gd_view that owns its sizes and strides, so that axes can be put into another order; it
+// stands wherever a gd_view does.
 // Most slots here are one idea: move the axes that an operation runs along to the end, then walk
 // every view in row-major order; each consecutive run of elements is one line of work.
 // It must not know xtensor, which costs seconds of compile time: that is views.hpp.
 #pragma once
-#include "engine/abi/dtype.hpp"
+#include "kernels/call/call.hpp"
 
-#include <string>
 #include <vector>
 
 namespace gradus::inline v1::reference {
+
+using namespace calls;
 
 using Sizes = std::vector<int64_t>;
 
@@ -18,6 +20,10 @@ struct Layout {
   int64_t offset = 0;
   Sizes sizes, strides;  // in elements; strides may be 0 or negative
 
+  Layout() = default;
+  Layout(const gd_view& v);
+  operator gd_view() const;
+
   int rank() const { return int(sizes.size()); }
   int64_t count() const;
 
@@ -25,8 +31,5 @@ struct Layout {
   Layout permuted(const std::vector<int>& axes) const;
   Layout with_axis_last(int axis) const;
 };
-
-int64_t product(const Sizes& sizes, size_t from = 0);
-std::string text(const Sizes& sizes);  // "(3, 4)"
 
 }  // namespace gradus::reference

@@ -8,7 +8,6 @@
 #include "kernels/reference/slots.hpp"
 #include "kernels/reference/walk.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 namespace gradus::inline v1::reference {
@@ -51,7 +50,7 @@ class InPlace {
   InPlace(const Call& call, int k, const Layout& param) {
     if (!call.has_out(k)) return;
     const Layout v = call.out(k);
-    call.expect_sizes("state", v, param.sizes);
+    call.expect_sizes("state", v, param);
     if (!is_real_float(v.dtype))
       call.refuse(GD_UNSUPPORTED, "output %d has dtype %s; f32 f64 f16 bf16 are updated", k,
                   dtype_name(v.dtype));
@@ -71,14 +70,10 @@ class InPlace {
   std::unique_ptr<Walk> before_, after_;
 };
 
-// in[k] as numbers of the host: at least n of them.
-std::vector<double> step_values(const Call& call, int k, const char* whose, int64_t n) {
-  const Layout v = call.in(k);
-  if (v.count() < n || (v.dtype != DType::f64 && v.dtype != DType::f32))
-    call.refuse(GD_INVALID, "%s should hold %lld numbers of f64 or f32, got %s %s", whose,
-                static_cast<long long>(n), dtype_name(v.dtype), text(v.sizes).c_str());
+// in[k] as numbers of the host: n of them.
+std::vector<double> step_numbers(const Call& call, int k, const char* whose, int64_t n) {
   std::vector<double> x(static_cast<size_t>(n));
-  Walk(v).read(x.data(), n);
+  Walk(step_values(call, k, whose, n)).read(x.data(), n);
   return x;
 }
 
@@ -87,11 +82,11 @@ void update_one(const Call& call, int in, int out) {
   const int32_t op = call.op();
   const bool sgd = op == GD_SGD;
   const Layout grad = call.in(in), param = call.out(out);
-  call.expect_sizes("gradient", grad, param.sizes);
+  call.expect_sizes("gradient", grad, param);
   if (!is_real_float(grad.dtype))
     call.refuse(GD_UNSUPPORTED, "a gradient of dtype %s", dtype_name(grad.dtype));
-  const auto hyper = step_values(call, in + 1, "hyper", sgd ? 1 : 3);
-  const double gain = step_values(call, in + 2, "gain", 1)[0];
+  const auto hyper = step_numbers(call, in + 1, "hyper", sgd ? 1 : 3);
+  const double gain = step_numbers(call, in + 2, "gain", 1)[0];
   const double* d = call.numbers();
   if (sgd ? d[0] != 0 && param.count() > 0 && !call.has_out(out + 1)
           : param.count() > 0 && !(call.has_out(out + 1) && call.has_out(out + 2)))
@@ -129,12 +124,7 @@ void update_one(const Call& call, int in, int out) {
 }  // namespace
 
 void optimizer_step(Call& call) {
-  const char* const names[] = {"sgd", "adam", "adamw"};
-  const int32_t op = call.op();
-  if (op < GD_SGD || op > GD_ADAMW) call.refuse(GD_INVALID, "no optimizer has code %d", op);
-  call.named(names[op]);
-  const int outs = op == GD_SGD ? 2 : 3, parameters = call.n_in() / 3;
-  call.expect(3 * std::max(parameters, 1), outs * std::max(parameters, 1), 4, op == GD_SGD);
+  const auto [outs, parameters] = expect_optimizer(call);
   for (int k = 0; k < parameters; ++k) update_one(call, 3 * k, outs * k);
 }
 

@@ -1,7 +1,6 @@
 // Picking and adding by index: what gather.cpp instantiates for the built-in types, and
 // user_scalar.hpp for a user's type.
 #pragma once
-#include "kernels/reference/call.hpp"
 #include "kernels/reference/walk.hpp"
 
 namespace gradus::inline v1::reference {

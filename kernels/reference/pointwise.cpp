@@ -22,13 +22,6 @@ Row find_row(const Call& call, DType t) {
   return is_integer(t) ? integer_row(id, computing) : real_row(id, computing);
 }
 
-Statement named_statement(Call& call) {
-  const Statement s = statement(call.op());
-  if (!s.name) call.refuse(GD_INVALID, "no statement has id %d", call.op());
-  call.named(s.name);
-  return s;
-}
-
 // One operand, block by block. An operand that is left out reads as NaN (a mask as false): the
 // statement does not look at it, and if it did, that would not pass unseen.
 class Operand {
@@ -67,24 +60,13 @@ class Operand {
   Block block_;
 };
 
-// Operand k of a statement: its sizes are the output's, its dtype t (or bool for a mask).
-Layout operand(const Call& call, const Statement& s, int k, int place, DType t,
-               const Sizes& sizes) {
-  const char* const letters[] = {"a", "b", "m"};
-  const char* const whose = s.arity == 1 ? "x" : letters[s.has_mask() ? (k + 2) % 3 : k];
-  const Layout v = call.in(place);
-  call.expect_sizes(whose, v, sizes);
-  call.expect_dtype(whose, v, s.has_mask() && k == 0 ? DType::bool_ : t);
-  return v;
-}
-
 }  // namespace
 
 void pointwise(Call& call) {
   const Statement s = named_statement(call);
   call.expect(s.arity, 1, s.params, 0);
   const Layout out = call.out(0);
-  const DType t = call.in(s.arity - 1).dtype;
+  const DType t = DType(call.in(s.arity - 1).dtype);
   const Row row = find_row(call, t);
   if (!row.reads)
     call.refuse(GD_UNSUPPORTED, "dtype %s is not read by this statement", dtype_name(t));
@@ -93,7 +75,7 @@ void pointwise(Call& call) {
   std::vector<Operand> x;
   x.reserve(size_t(s.arity));
   for (int k = 0; k < s.arity; ++k) {
-    const Layout v = operand(call, s, k, k, t, out.sizes);
+    const Layout v = operand(call, s, k, k, t, out);
     x.emplace_back(&v, computing_dtype(v.dtype));
   }
   Walk to(out);
@@ -121,7 +103,7 @@ void pointwise_vjp(Call& call) {
   if (!row.reads || !row.vjp[which])
     call.refuse(GD_UNSUPPORTED, "operand %lld has no slope in dtype %s",
                 static_cast<long long>(which), dtype_name(t));
-  call.expect_sizes("cotangent", g, out.sizes);
+  call.expect_sizes("cotangent", g, out);
   call.expect_dtype("output", out, t);
 
   // g, the operands, y: the order of the call.
@@ -129,17 +111,12 @@ void pointwise_vjp(Call& call) {
   read.reserve(size_t(s.arity) + 2);
   read.emplace_back(&g, computing);
   for (int k = 0; k <= s.arity; ++k) {
-    const DType own = s.has_mask() && k == 0 ? DType::bool_ : computing;
+    const DType own = s.has_mask && k == 0 ? DType::bool_ : computing;
     if (!call.has_in(k + 1)) {
       read.emplace_back(nullptr, own);
-    } else if (k < s.arity) {
-      const Layout v = operand(call, s, k, k + 1, t, out.sizes);
-      read.emplace_back(&v, own);
     } else {
-      const Layout y = call.in(k + 1);
-      call.expect_sizes("y", y, out.sizes);
-      call.expect_dtype("y", y, t);
-      read.emplace_back(&y, own);
+      const Layout v = operand(call, s, k, k + 1, t, out);
+      read.emplace_back(&v, own);
     }
   }
   Walk to(out);

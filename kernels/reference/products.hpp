@@ -1,15 +1,12 @@
 // Sums of products: what contract.cpp instantiates for the built-in accumulators, and
 // user_scalar.hpp for a user's type.
 #pragma once
-#include "kernels/reference/call.hpp"
+#include "kernels/call/checks.hpp"
 #include "kernels/reference/walk.hpp"
 
-namespace gradus::inline v1::reference {
+#include <optional>
 
-struct Operands {
-  Layout a, b, out;
-  int64_t terms;  // K
-};
+namespace gradus::inline v1::reference {
 
 // A factor times x, without turning 1 * inf into NaN in a complex product.
 inline double times(c128 factor, double x) { return factor.re * x; }
@@ -23,43 +20,32 @@ A times(c128 factor, A x) {
   return factor.re == 1 ? x : A(int64_t(factor.re)) * x;
 }
 
-// A number that scales a dtype must be of its kind.
-inline c128 scale(const Call& call, DType t, const char* name, int k) {
-  const c128 x{call.number(k), call.number(k + 1)};
-  if (!is_complex(t) && x.im != 0)
-    call.refuse(GD_INVALID, "%s has an imaginary part, but dtype is %s", name, dtype_name(t));
-  if ((is_integer(t) || is_user(t)) &&
-      !(x.re >= -0x1p53 && x.re <= 0x1p53 && double(int64_t(x.re)) == x.re))
-    call.refuse(GD_INVALID, "%s = %g is no integer, but dtype is %s", name, x.re, dtype_name(t));
-  return x;
+// K: the sizes of the axes that out lacks, multiplied.
+inline int64_t terms_of(const ContractCall& c) {
+  int64_t n = 1;
+  for (int d = c.out_axes; d < c.a.rank; ++d) n *= c.a.sizes[d];
+  return n;
 }
 
 template <class A>
-void sum_of_products(const Call& call, const Operands& v) {
-  const c128 alpha = scale(call, v.out.dtype, "alpha", 0),
-             beta = scale(call, v.out.dtype, "beta", 2);
-  const bool conj_a = call.integer(2) != 0, conj_b = call.integer(3) != 0;
-  const bool reads_out = beta != c128{};
-  std::unique_ptr<Walk> bias;
-  if (call.n_in() == 3 && call.has_in(2)) {
-    const Layout c = call.in(2);
-    call.expect_sizes("bias", c, v.out.sizes);
-    call.expect_dtype("bias", c, v.out.dtype);
-    bias = std::make_unique<Walk>(c);
-  }
-  Walk walk_a(v.a), walk_b(v.b), before(v.out), after(v.out);
-  const auto a = make_line<A>(v.terms), b = make_line<A>(v.terms);
-  for (int64_t i = 0, n = v.out.count(); i < n; ++i) {
-    walk_a.read(a.get(), v.terms);
-    walk_b.read(b.get(), v.terms);
+void sum_of_products(const ContractCall& c) {
+  const bool reads_out = c.beta != c128{};
+  const int64_t terms = terms_of(c);
+  std::optional<Walk> bias;
+  if (c.bias) bias.emplace(*c.bias);
+  Walk walk_a(c.a), walk_b(c.b), before(c.out), after(c.out);
+  const auto a = make_line<A>(terms), b = make_line<A>(terms);
+  for (int64_t i = 0, n = count_of(c.out); i < n; ++i) {
+    walk_a.read(a.get(), terms);
+    walk_b.read(b.get(), terms);
     A sum(0);
-    for (int64_t k = 0; k < v.terms; ++k)
-      sum = sum + (conj_a ? conj_of(a[k]) : a[k]) * (conj_b ? conj_of(b[k]) : b[k]);
-    sum = times(alpha, sum);
+    for (int64_t k = 0; k < terms; ++k)
+      sum = sum + (c.conj_a ? conj_of(a[k]) : a[k]) * (c.conj_b ? conj_of(b[k]) : b[k]);
+    sum = times(c.alpha, sum);
     A more;
     if (reads_out) {
       before.read(&more, 1);
-      sum = sum + times(beta, more);
+      sum = sum + times(c.beta, more);
     }
     if (bias) {
       bias->read(&more, 1);

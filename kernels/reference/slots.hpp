@@ -1,8 +1,9 @@
 // The work slots of the reference, each a function of a checked call. Their contracts are the
 // comments of gd_slot in engine/abi/kernel_table.h; what a source file adds is only how it is
-// computed. A slot refuses by throwing (call.hpp) before it writes anything.
+// computed. A slot refuses by throwing (kernels/call) before it writes anything.
 #pragma once
-#include "kernels/reference/call.hpp"
+#include "kernels/call/checks.hpp"
+#include "kernels/reference/layout.hpp"
 
 namespace gradus::inline v1::reference {
 

@@ -1,12 +1,12 @@
 // The table of the reference device: host memory, no streams, no plans.
 #include "kernels/reference/reference.hpp"
 
+#include "kernels/call/table.hpp"
 #include "kernels/reference/slots.hpp"
-#include "ops/def/fingerprint.hpp"
+#include "kernels/reference/user.hpp"
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 namespace gradus::inline v1::reference {
 namespace {
@@ -14,16 +14,10 @@ namespace {
 // The device has no state; its handle is the address of something.
 char the_device;
 
-gd_status probe(int32_t* count, gd_error*) {
-  *count = 1;
-  return GD_OK;
-}
-
 gd_status refuse_index(int32_t index, gd_error* error) {
   char text[80];
   std::snprintf(text, sizeof text, "reference: there is one device, 0, and no device %d", index);
-  fill_error(error, GD_BAD_DEVICE, text);
-  return GD_BAD_DEVICE;
+  return fill_error(error, GD_BAD_DEVICE, 0, text);
 }
 
 gd_status info(int32_t index, gd_info* out, gd_error* error) {
@@ -46,8 +40,6 @@ gd_status open(int32_t index, const char*, gd_device** out, gd_error* error) {
 
 void close(gd_device*) {}
 
-uint32_t capabilities(gd_device*) { return GD_CAP_HOST_MEMORY; }
-
 gd_status alloc(gd_device*, size_t bytes, void** out, gd_error* error) {
   constexpr size_t kAlignment = 64;
   const size_t whole = bytes == 0 ? kAlignment : (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -55,46 +47,29 @@ gd_status alloc(gd_device*, size_t bytes, void** out, gd_error* error) {
   if (*out) return GD_OK;
   char text[80];
   std::snprintf(text, sizeof text, "reference: the host has no %zu bytes", bytes);
-  fill_error(error, GD_OOM, text);
-  return GD_OOM;
+  return fill_error(error, GD_OOM, 0, text);
 }
 
 void free_memory(gd_device*, void* p) { std::free(p); }
 
-gd_status copy_bytes(gd_device*, gd_stream*, void* to, const void* from, size_t bytes, int32_t,
-                     gd_error*) {
-  if (bytes > 0) std::memmove(to, from, bytes);
-  return GD_OK;
-}
+constexpr Device kDevice{"reference", INT_MAX,
+                         [](DType t) { return find_user_kernels(t) != nullptr; }};
 
 template <gd_slot Slot, void (*Work)(Call&)>
 gd_status run(gd_device*, gd_stream*, const gd_call* raw, gd_error* error) {
-  return guarded(error, [&] {
-    Call call(*raw, gd_slot_name(Slot));
+  return guarded("reference", error, [&] {
+    Call call(*raw, kDevice, gd_slot_name(Slot));
     Work(call);
   });
 }
 
 gd_table make_table() {
-  gd_table t{};
-  t.magic = GD_MAGIC;
-  t.major = GD_MAJOR;
-  t.minor = GD_MINOR;
-  t.struct_size = sizeof(gd_table);
-  t.statements = def::statements_hash();
-  t.kind = "reference";
-  t.build = "C++ " __VERSION__ ", -ffp-contract=off -fwrapv";
-  t.score = 0;
-  t.statement_count = def::statement_count();
-  t.statement_text = [](int32_t id) -> const char* { return def::statement_text(id); };
-  t.probe = probe;
+  gd_table t = new_host_table("reference", 0);
   t.info = info;
   t.open = open;
   t.close = close;
-  t.capabilities = capabilities;
   t.alloc = alloc;
   t.free = free_memory;
-  t.copy = copy_bytes;
   t.slot[GD_COPY] = run<GD_COPY, copy>;
   t.slot[GD_FILL] = run<GD_FILL, fill>;
   t.slot[GD_POINTWISE] = run<GD_POINTWISE, pointwise>;

@@ -15,7 +15,7 @@ struct UserKernels {
   Row (*row)(int32_t statement);
   void (*reduce)(const Lines& lines, int32_t op);
   void (*scan)(int32_t op, const Layout& in, const Layout& out, int axis, bool from_end);
-  void (*contract)(const Call& call, const Operands& operands);
+  void (*contract)(const ContractCall& call);
   void (*gather)(const Layout& in, const Layout& out, IndexLines& places, int axis);
   void (*scatter_add)(const Layout& source, const Layout& out, IndexLines& places, int axis);
 };

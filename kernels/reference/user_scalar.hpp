@@ -141,9 +141,9 @@ Row user_row() {
   row.reads = true;
   row.y = S::kind == def::Kind::comparison ? DType::bool_ : dtype_of<T>;
   row.value = value_row<S, Scalar<T>>;
-  if constexpr (has_slope<0, S, Scalar<T>>()) row.vjp[0] = vjp_row<0, S, Scalar<T>>;
-  if constexpr (has_slope<1, S, Scalar<T>>()) row.vjp[1] = vjp_row<1, S, Scalar<T>>;
-  if constexpr (has_slope<2, S, Scalar<T>>()) row.vjp[2] = vjp_row<2, S, Scalar<T>>;
+  if constexpr (def::has_slope<0, S, Scalar<T>>()) row.vjp[0] = vjp_row<0, S, Scalar<T>>;
+  if constexpr (def::has_slope<1, S, Scalar<T>>()) row.vjp[1] = vjp_row<1, S, Scalar<T>>;
+  if constexpr (def::has_slope<2, S, Scalar<T>>()) row.vjp[2] = vjp_row<2, S, Scalar<T>>;
   return row;
 }
 

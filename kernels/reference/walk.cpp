@@ -1,7 +1,6 @@
 // The xtensor side of a walk: one strided view and its row-major iterator for each storage type.
 #include "kernels/reference/walk.hpp"
 
-#include "kernels/reference/call.hpp"
 #include "kernels/reference/convert.hpp"
 #include "kernels/reference/views.hpp"
 

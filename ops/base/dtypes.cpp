@@ -127,13 +127,13 @@ bool holds(DType dtype, double value) {
   }
 }
 bool holds(DType dtype, const Tensor& x) {
-  return !x.is_number() || x.dtype() == dtype || holds(dtype, x.body()->number);
+  return !x.is_number() || x.dtype() == dtype || holds(dtype, x.body()->number.value);
 }
 void check_holds(std::string_view op, DType dtype, const Tensor& x) {
   if (holds(dtype, x)) return;
-  fail(ErrorKind::value, op, "the number ", x.body()->number, " does not fit into ", dtype,
+  fail(ErrorKind::value, op, "the number ", x.body()->number.value, " does not fit into ", dtype,
        dtype == DType::u8 ? " (0 to 255)" : "", "; cast the tensor to ",
-       holds(DType::i64, x.body()->number) ? "i64" : "f64", " first");
+       holds(DType::i64, x.body()->number.value) ? "i64" : "f64", " first");
 }
 
 DType parse_dtype(const std::string& name) {

@@ -166,8 +166,8 @@ Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dt
 
 // An output of more elements is not worth recording. Where values are special, so are slopes of
 // slopes.
-bool keep(Recorder& to, const OpInfo& op, const Attrs& attrs, const Tensors& in, const char* kind,
-          bool slopes, bool refusals = false) {
+bool keep(CaseRecorder& to, const OpInfo& op, const Attrs& attrs, const Tensors& in,
+          const char* kind, bool slopes, bool refusals = false) {
   const bool special = std::string_view(kind) == "special" || std::string_view(kind) == "ties";
   return to.run({op, attrs, in, kind, slopes, !special, refusals, {}, kLargest});
 }
@@ -176,7 +176,7 @@ bool has_slopes(const OpInfo& op, const Trial& t, DType dtype) {
   return op.differentiable && t.its_case().slopes && (dtype == DType::f64 || dtype == DType::c128);
 }
 
-void record_rows(Recorder& to, const OpInfo& op, const Row& row, Device& device) {
+void record_rows(CaseRecorder& to, const OpInfo& op, const Row& row, Device& device) {
   for (size_t i = 0; i < row.cases.size(); ++i) {
     const Trial t = trial_of(op, row, row.cases[i], join(row.name, " row ", int64_t(i)));
     for (const DType dtype : dtypes_of_case(t.row, 0))
@@ -186,7 +186,7 @@ void record_rows(Recorder& to, const OpInfo& op, const Row& row, Device& device)
 
 // In f64 and c128 with all derivatives, and in one other dtype for each. Some of what the op
 // refuses is kept too: the other program should refuse it.
-void record_random(Recorder& to, const OpInfo& op, const Row& row, const RecordOptions& options,
+void record_random(CaseRecorder& to, const OpInfo& op, const Row& row, const RecordOptions& options,
                    Device& device) {
   Dice dice(join(row.name, " seed ", options.seed));
   int found = 0, refused = 0;
@@ -212,7 +212,7 @@ void record_random(Recorder& to, const OpInfo& op, const Row& row, const RecordO
 
 // Every dtype and some mixtures, also those that the row leaves out; of pointwise ops of several
 // operands every pair, as tensors with axes, as 0-d tensors and as numbers.
-void record_dtypes(Recorder& to, const OpInfo& op, const Row& row, Device& device) {
+void record_dtypes(CaseRecorder& to, const OpInfo& op, const Row& row, Device& device) {
   Case c = row.cases[0];
   std::vector<size_t> values;
   for (size_t k = 0; k < c.shapes.size(); ++k)
@@ -250,7 +250,7 @@ void record_dtypes(Recorder& to, const OpInfo& op, const Row& row, Device& devic
 }
 
 // The edges of every pointwise op on real numbers.
-void record_special(Recorder& to, const OpInfo& op, const Row& row, Device& device) {
+void record_special(CaseRecorder& to, const OpInfo& op, const Row& row, Device& device) {
   const size_t n = row.cases[0].shapes.size();
   if (op.group != "pointwise" || n > 2 || !(row.dtypes & def::kReal)) return;
   for (size_t k = 0; k < n; ++k)
@@ -269,7 +269,7 @@ void record_special(Recorder& to, const OpInfo& op, const Row& row, Device& devi
 }
 
 // Ties and NaN, where the row's domain says that they matter.
-void record_ties(Recorder& to, const OpInfo& op, const Row& row, Device& device) {
+void record_ties(CaseRecorder& to, const OpInfo& op, const Row& row, Device& device) {
   if (op.group == "pointwise" || row.operands.empty() ||
       row.operands[0].kind != Domain::Kind::lattice)
     return;
@@ -290,7 +290,7 @@ void record_ties(Recorder& to, const OpInfo& op, const Row& row, Device& device)
 
 Recording record(const RecordOptions& options, Device& device) {
   const DeviceScope scope(device);
-  Recorder recorder(device);
+  CaseRecorder recorder(device);
   Json ops = Json::array();
   for (const OpInfo& op : all_ops()) {
     if (!options.op.empty() && op.name != options.op) continue;

@@ -124,7 +124,7 @@ class Calls {
   Tensor operand(const Json& j, std::vector<bool>& constants);
   void run_one(const Json& c);
 
-  Recorder recorder_;
+  CaseRecorder recorder_;
   std::map<std::string, Tensor> tensors_;
   Json calls_;
 };

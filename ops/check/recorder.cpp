@@ -44,11 +44,11 @@ bool moves(const Recorded& call, size_t k) {
 
 }  // namespace
 
-Recording Recorder::finish(const Json& ops) {
+Recording CaseRecorder::finish(const Json& ops) {
   return {std::move(tensors_), {{"ops", ops.dump()}, {"cases", cases_.dump()}}};
 }
 
-Json Recorder::keep(const char* what, size_t k, const Tensor& t) {
+Json CaseRecorder::keep(const char* what, size_t k, const Tensor& t) {
   if (!t.defined()) return nullptr;
   if (t.is_number()) {
     if (t.dtype() == DType::bool_) return t.item_integer() != 0;
@@ -68,20 +68,20 @@ Json Recorder::keep(const char* what, size_t k, const Tensor& t) {
   return tensors_.back().first;
 }
 
-Json Recorder::keep_all(const char* what, const Tensors& tensors) {
+Json CaseRecorder::keep_all(const char* what, const Tensors& tensors) {
   Json list = Json::array();
   for (size_t k = 0; k < tensors.size(); ++k) list.push_back(keep(what, k, tensors[k]));
   return list;
 }
 
-Tensor Recorder::direction(const Tensor& like, bool ones) {
+Tensor CaseRecorder::direction(const Tensor& like, bool ones) {
   if (ones) return Tensor::full(like.sizes(), 1.0, like.dtype(), device_);
   return upload(
       draw_direction(join("record ", id_), stream_++, like.numel(), is_complex(like.dtype())),
       like.sizes(), like.dtype(), device_);
 }
 
-bool Recorder::run(const Recorded& call) {
+bool CaseRecorder::run(const Recorded& call) {
   const auto& [op, attrs, in, kind, slopes, higher, refusals, constants, largest] = call;
   Json c{{"op", op.name}, {"kind", kind}, {"attrs", Json::object()}};
   for (size_t i = 0; i < attrs.size(); ++i) c["attrs"][op.attrs[i].name] = attr_json(attrs[i]);
@@ -109,14 +109,15 @@ bool Recorder::run(const Recorded& call) {
   return true;
 }
 
-void Recorder::refuse(const OpInfo& op, const Tensors& in, const char* kind, const char* message) {
+void CaseRecorder::refuse(const OpInfo& op, const Tensors& in, const char* kind,
+                          const char* message) {
   Json c{{"op", op.name}, {"kind", kind}, {"attrs", Json::object()}, {"refused", message}};
   c["in"] = keep_all("in", in);
   cases_.push_back(std::move(c));
   ++id_;
 }
 
-void Recorder::slopes_of(Json& c, const Recorded& call) {
+void CaseRecorder::slopes_of(Json& c, const Recorded& call) {
   const auto& in = call.in;
   const bool second = call.higher;
   Tensors leaves, w, roots, seeds, inputs;
@@ -167,7 +168,7 @@ void Recorder::slopes_of(Json& c, const Recorded& call) {
   c["second_w"] = keep_all("second_w", by_w);
 }
 
-void Recorder::jvp_of(Json& c, const Recorded& call) {
+void CaseRecorder::jvp_of(Json& c, const Recorded& call) {
   const ForwardLevel level;
   Tensors x, v, jvp;
   for (size_t k = 0; k < call.in.size(); ++k) {

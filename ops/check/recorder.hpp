@@ -23,9 +23,9 @@ struct Recorded {
   int64_t largest = INT64_MAX;       // elements of an output worth keeping
 };
 
-class Recorder {
+class CaseRecorder {
  public:
-  explicit Recorder(Device& device) : device_(device) {}
+  explicit CaseRecorder(Device& device) : device_(device) {}
 
   // False: the op refused, and nothing was kept unless `refusals`.
   bool run(const Recorded& call);

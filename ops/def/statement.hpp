@@ -20,6 +20,7 @@
 #include "ops/def/words.hpp"
 
 #include <string.h>
+#include <type_traits>
 
 namespace gradus::inline v1::def {
 
@@ -84,6 +85,17 @@ template <class S, class T> constexpr bool reads() {
 // Has S slopes? Comparisons have none, nor has what reads integers alone.
 template <class S> constexpr bool has_slopes = S::kind != Kind::comparison &&
                                                (S::meta.dtypes & (kReal | kComplex)) != 0;
+
+// On complex z such a statement has two derivatives, by z and by its conjugate, and no slope.
+template <class S, class T> constexpr bool two_derivatives =
+    S::kind == Kind::non_holomorphic&& is_complex_v<T>;
+
+// Has operand K of S a slope that T can read?
+template <int K, class S, class T> constexpr bool has_slope() {
+  if (std::is_integral_v<T> || K >= S::arity || two_derivatives<S, T> || !has_slopes<S>)
+    return false;
+  return S::kind != Kind::select || K > 0;
+}
 
 // A statement with its parameters taken from doubles[0..param_count).
 template <class S> GRADUS_HD inline S make(const double* doubles) {

@@ -20,8 +20,7 @@ Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (const auto& layer : layers_) {
     std::optional<Trace> here;
-    if (call_listener || detecting_anomaly())
-      here.emplace(join(layer->place(), " ", layer->kind()));
+    if (observer || detecting_anomaly()) here.emplace(join(layer->place(), " ", layer->kind()));
     y = layer->forward(y);
   }
   return y;

@@ -36,7 +36,7 @@ Tensor threshold(const Tensor& x, double threshold, double value) {
 
 Tensor polygamma(const Tensor& n, const Tensor& x) {
   if (!n.is_number()) fail(ErrorKind::value, "polygamma", "n is a number, not a tensor");
-  const double order = n.body()->number;
+  const double order = n.body()->number.value;
   if (!(order >= 0) || order != std::trunc(order))
     fail(ErrorKind::value, "polygamma", "n is ", order, "; expected 0, 1, 2, ...");
   return call<def::polygamma>({x}, {order});

@@ -11,7 +11,7 @@ struct Traced {
   Traced(double number) : t(number) {}
   explicit Traced(Tensor x) : t(std::move(x)) {}
   bool number() const { return t.is_number(); }
-  double value() const { return t.body()->number; }
+  double value() const { return t.body()->number.value; }
   static inline thread_local DType dtype = DType::f32;  // of the operands being read
 };
 

@@ -18,25 +18,12 @@ namespace gradus::inline v1 {
 
 namespace {
 
-void copy_kernel(const Tensor& from, const Tensor& to) {
-  if (to.numel() == 0) return;
-  KernelCall(GD_COPY).in(from, to.sizes()).out(to).run();
-}
-void fill_kernel(const Tensor& t, std::complex<double> value, int64_t integer) {
-  if (t.numel() == 0) return;
-  KernelCall(GD_FILL).number(value.real()).number(value.imag()).integer(integer).out(t).run();
-}
 void add_into(Tensor& sum, const Tensor& x) {
   sum.storage().write("accumulate");
   static const int add = get_op("add").statement;
   KernelCall(GD_POINTWISE, add).in(sum).in(x, sum.sizes()).out(sum).run();
 }
 
-Tensor dense_copy(const Tensor& x) {
-  Tensor y = Tensor::empty(x.sizes(), x.dtype(), x.device());
-  copy_kernel(x, y);
-  return y;
-}
 // From one device of a table to another, past the host; waits for both. False: nothing was done.
 bool copy_from_peer(const Tensor& to, const Tensor& x, const void* from) {
   Device &device = to.device(), &peer = x.device();
@@ -74,7 +61,7 @@ const OpInfo& cast_op() {
     o.forward = [](OpContext& ctx) {
       const Tensor& x = ctx.inputs[0];
       Tensor y = Tensor::empty(x.sizes(), target(ctx.attrs), x.device());
-      copy_kernel(x, y);
+      copy_values(x, y);
       ctx.outputs.push_back(y);
     };
     // complex -> real keeps the real part, so its vjp puts g on the real axis: a cast again.
@@ -145,7 +132,7 @@ Tensor to_device(const Tensor& x, Device& device) {
       ((grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined())))
     fail(ErrorKind::autograd, "to_device", "the history of a tensor ends at its device, ",
          x.device().name(), "; detach it, or move the leaves before the step");
-  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x.detach());
+  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x);
   Tensor y = Tensor::empty(x.sizes(), x.dtype(), device);
   y.storage().announce_used();
   const auto* from = static_cast<const char*>(source.storage().data()) +
@@ -169,7 +156,7 @@ void copy_as(const char* name, const Tensor& to, const Tensor& from) {
   auto lives = [](const Tensor& t) {
     return (grad_enabled() && t.requires_grad()) || (forward_mode() && t.tangent().defined());
   };
-  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->base)))) {
+  if (lives(source) || lives(to) || (to.is_view() && lives(Tensor(to.body()->view.base)))) {
     assign(to, expand(cast(source, to.dtype()), to.sizes()), name);
     return;
   }
@@ -178,7 +165,7 @@ void copy_as(const char* name, const Tensor& to, const Tensor& from) {
       !(source.sizes() == to.sizes() && source.strides() == to.strides() &&
         source.offset() == to.offset()))
     source = dense_copy(source);  // the two may overlap
-  copy_kernel(source, to);
+  copy_values(source, to);
 }
 }  // namespace
 void copy_(const Tensor& to, const Tensor& from) { copy_as("copy_", to, from); }
@@ -198,8 +185,8 @@ void register_memory() {
   cast_op();
   contiguous_op();
   clone_op();
-  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, copy_kernel, fill_kernel, cast,
-                  has_nan, elements_at, &as_strided_scatter_op(), permute});
+  set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, cast, has_nan, elements_at,
+                  &as_strided_scatter_op(), permute});
 }
 
 }  // namespace gradus

@@ -1,7 +1,7 @@
-// A part that runs again instead of saving. What its nodes would save is kept by saved-tensor hooks
-// as a place in a list; the first to ask for one runs the part again under hooks that fill the
-// list. The part's inputs are kept as the hooks around it keep tensors: those of a part within a
-// part are places of the outer one.
+// A part that runs again instead of saving. Saved-tensor hooks put placeholders in the place of
+// what its nodes would save; the first one that is asked for its tensor runs the part again under
+// hooks that keep all of them. The part's inputs are kept as the hooks around it keep tensors:
+// those of a part within a part are placeholders of the outer one.
 #include "ops/transforms/checkpoint.hpp"
 
 #include "engine/batch.hpp"
@@ -49,9 +49,9 @@ struct Part {
 };
 
 // What stands in for the n-th saved tensor.
-struct Place {
-  Place(std::shared_ptr<Part> p, size_t i) : part(std::move(p)), index(i) {}
-  ~Place() {
+struct Placeholder {
+  Placeholder(std::shared_ptr<Part> p, size_t i) : part(std::move(p)), index(i) {}
+  ~Placeholder() {
     Tensor dead;
     const std::lock_guard lock(part->mutex);
     part->kept[index].wanted = false;
@@ -187,11 +187,11 @@ Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inpu
       [part](const Tensor& t) {
         const std::lock_guard lock(part->mutex);
         part->kept.push_back({{t.sizes(), t.dtype(), &t.device()}});
-        return std::any(std::make_shared<Place>(part, part->kept.size() - 1));
+        return std::any(std::make_shared<Placeholder>(part, part->kept.size() - 1));
       },
       [](const std::any& packed) {
-        const Place& place = *std::any_cast<const std::shared_ptr<Place>&>(packed);
-        return place.part->give(place.index);
+        const Placeholder& it = *std::any_cast<const std::shared_ptr<Placeholder>&>(packed);
+        return it.part->give(it.index);
       });
   Tensors out = part->f(inputs);
   {

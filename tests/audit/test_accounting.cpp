@@ -1,7 +1,7 @@
 // The books of backward: right ones balance, on every kind of graph; what is planted is found, by
 // its check, and nothing else.
 #include "cli/look/one_step.hpp"
-#include "engine/arithmetic.hpp"
+#include "engine/kernel_call.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/step/accounting.hpp"
 #include "tests/helpers/program_helpers.hpp"
@@ -84,7 +84,7 @@ TEST_CASE("accounting: an extra accumulation, hooks, and what was set by hand") 
   register_hook(*square.grad_fn(), [&](Tensors& in, const Tensors&) { sent = in[0]; });
   register_hook(*h.grad_fn(), [&](Tensors&, const Tensors&) {
     sent.storage().write("thief");
-    arithmetic().fill(sent, 7, 0);
+    fill_values(sent, 7, 0);
   });
   CHECK(told(account_of({sum(square)})) ==
         "sum: what %0 mul got is not the sum of the 2 cotangents that it was sent\n");

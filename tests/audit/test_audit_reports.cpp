@@ -147,7 +147,7 @@ TEST_CASE("audit: memory over time, by call and by op") {
   }
   CHECK(at_peak == peak->peak);
   CHECK(forward == 12004);
-  CHECK(call_listener == nullptr);
+  CHECK(observer == nullptr);
 }
 
 TEST_CASE("audit: a checkpoint saves what was said") {

@@ -1,6 +1,6 @@
 // The caching pool over memory that is only counted: reuse of large blocks, the bound of what is
 // kept, and statistics that are exact; then on the host's memory, as the system sees it.
-#include "engine/arithmetic.hpp"
+#include "engine/kernel_call.hpp"
 #include "engine/device/device.hpp"
 #include "engine/base/error.hpp"
 #include "engine/config/device_config.hpp"
@@ -291,7 +291,7 @@ TEST_CASE("the pool: what it keeps is given back when a module lacks memory of i
   scarce = new Device(&table, 0, handle, "scarce");  // devices live for ever
   const Tensor x = Tensor::empty({4}, DType::f32, *scarce);
   const auto keep_some = [] { Tensor::empty({5 << 20}, DType::u8, *scarce); };
-  const auto fill = [&] { arithmetic().fill(x, 3.0, 3); };
+  const auto fill = [&] { fill_values(x, 3.0, 3); };
   keep_some();
   fill();
   CHECK(x.to_vector<float>() == std::vector<float>(4, 3));

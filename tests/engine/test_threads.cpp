@@ -188,26 +188,35 @@ TEST_CASE("threads: nobody's code runs under a lock that another call needs") {
     const EnableGrad on;
     if (hooked++ < 2) backward(sum(leaf * 10.0));
   });
-  std::function<void(Autograd&, bool)> listener = [&](Autograd&, bool) {
-    const EnableGrad on;
-    if (told++ == 0) backward(sum(x * 100.0));
+  struct Grads : Observer {
+    std::function<void()> tell;
+    void grad_changes(Autograd&, bool) override { tell(); }
+    ObserverScope listening{*this};
   };
-  grad_listener = &listener;
-  backward(sum(x));
-  grad_listener = nullptr;
+  {
+    Grads grads;
+    grads.tell = [&] {
+      const EnableGrad on;
+      if (told++ == 0) backward(sum(x * 100.0));
+    };
+    backward(sum(x));
+  }
   CHECK(values(x.grad()) == std::vector<double>{121, 121});
 
   // What is told of the op that makes a view's history anew asks another such view.
   const Tensor h = x * 1.0, first = select(h, 0, 0), second = select(h, 0, 1);
   mul_(h, 2.0);
-  bool asked = false;
-  CallListener calls = [&](const OpContext&, GradFn*) {
-    if (!std::exchange(asked, true)) CHECK(second.requires_grad());
-  };
-  call_listener = &calls;
+  struct Calls : Observer {
+    const Tensor* view = nullptr;
+    bool asked = false;
+    void called(const OpContext&, GradFn*) override {
+      if (!std::exchange(asked, true)) CHECK(view->requires_grad());
+    }
+    ObserverScope listening{*this};
+  } calls;
+  calls.view = &second;
   CHECK(first.requires_grad());
-  call_listener = nullptr;
-  CHECK(asked);
+  CHECK(calls.asked);
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which lets no child make threads

@@ -31,7 +31,7 @@ std::string output_of(const std::string& command) {
 }
 
 // Rooms from the ground up: each is a folder, and includes of those that stand before it alone.
-// A device's rooms stand by themselves on the plain headers and the statements.
+// A device's rooms stand by themselves on the plain headers, the statements and kernels/call.
 const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/def",
                                                      "engine/base",
@@ -61,6 +61,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/audit/show",
                                                      "ops/train/data",
                                                      "ops/train",
+                                                     "kernels/call",
                                                      "kernels/reference/statements",
                                                      "kernels/reference",
                                                      "kernels/cpu",
@@ -110,7 +111,8 @@ bool may_include(const std::string& path, const std::string& other_path) {
   if (path.ends_with(".cpp") && families.contains(room) && families.contains(other)) return true;
   if (floor_of(other) > floor_of(room)) return false;
   if (room.starts_with("kernels/"))
-    return other == "engine/abi" || other == "ops/def" || device_of(room) == device_of(other);
+    return other == "engine/abi" || other == "ops/def" || other == "kernels/call" ||
+           device_of(room) == device_of(other);
   if (room == "bindings/cpp")  // links in the devices that need no module
     return !other.starts_with("kernels/") || other_path.ends_with("/cpu.hpp") ||
            other_path.ends_with("/reference.hpp");

@@ -402,7 +402,7 @@ int backward_of(lua_State* L) {
   subject.begin_walk(L);
   {
     const Told told(L, subject, 2);
-    const audit::Unwatched quiet;
+    const Unwatched quiet;
     gradus::backward(subject.roots, Tensors(subject.roots.size()));
   }
   subject.end_walk(L);

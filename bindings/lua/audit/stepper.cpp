@@ -36,7 +36,7 @@ int make(lua_State* L) {
   if (subject.roots.empty()) fail(ErrorKind::value, "audit.stepper", "the function gave no tensor");
   subject.begin_walk(L);
   {
-    const audit::Unwatched quiet;
+    const Unwatched quiet;
     auto stepper = std::make_unique<audit::Stepper>(subject.roots, leaves_behind(L, subject.roots));
     new (lua_newuserdatauv(L, sizeof(Owned), 0)) Owned(std::move(stepper));
     luaL_setmetatable(L, kStepper);
@@ -123,7 +123,7 @@ int cotangent(lua_State* L) {
 int set(lua_State* L) {
   audit::Stepper& s = self(L);
   const int node = s.find_node(name_at(L, 2)), output = s.find(name_at(L, 2)).output;
-  const audit::Unwatched quiet;
+  const Unwatched quiet;
   if (lua_isnoneornil(L, 3))
     s.unset(node, output);
   else

@@ -158,7 +158,7 @@ int to_table(lua_State* L) {
   const Tensor t = self_at(L, "totable").detach();
   if (is_complex(t.dtype()))
     fail(ErrorKind::dtype, "totable", "Lua has no complex numbers; take t:real() and t:imag()");
-  const audit::Unwatched quiet;
+  const Unwatched quiet;
   push_table(L, t);
   return 1;
 }

@@ -70,7 +70,7 @@ Tensor ends(const Tensor& t, int64_t axis) {
 std::string elements_text(const Tensor& t) {
   if (t.numel() <= kLarge) return t.to_string();
   const NoGrad off;
-  const audit::Unwatched quiet;
+  const Unwatched quiet;
   return ends(t.detach(), 0).to_string();
 }
 
@@ -102,7 +102,7 @@ int length(lua_State* L) {
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
   const Tensor *const x = tensor_at(L, 1), *const y = tensor_at(L, 2);
-  if (x && y && x->defined() && y->defined() && !call_listener) {
+  if (x && y && x->defined() && y->defined() && !observer) {
     // No Lua runs inside, which could drop them: they stay where they are.
     push(L, with_room(L, [&] { return Op(*x, *y); }));
     return 1;

@@ -7,18 +7,6 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};
-
-// A number that scales a dtype must be of its kind.
-c128 scale(const Call& call, DType t, const char* name, int k) {
-  const c128 x(call.number(k), call.number(k + 1));
-  if (!is_complex(t) && x.im != 0)
-    call.refuse(GD_INVALID, "%s has an imaginary part, but dtype is %s", name, dtype_name(t));
-  if (is_integer(t) && !(x.re >= -0x1p53 && x.re <= 0x1p53 && double(int64_t(x.re)) == x.re))
-    call.refuse(GD_INVALID, "%s = %g is no integer, but dtype is %s", name, x.re, dtype_name(t));
-  return x;
-}
-
 struct Views {
   const gd_view* v[kParts] = {};  // null: left out
   int n = 0;                      // axes of out
@@ -206,15 +194,8 @@ void choose_way(const Run& run, Contraction& c, const Scales& scales, int32_t al
 
 // Statement ints[4] over what out holds now.
 void apply_statement(const Run& run) {
-  gd_call c = run.call.raw();
-  c.slot = GD_POINTWISE;
-  c.op = int32_t(c.ints[4]);
-  c.n_in = 1;
-  c.in = c.out;
-  c.doubles += 4;
-  c.n_doubles -= 4;
-  c.n_ints = 0;
-  Call then(c, run.device.name, "contract");
+  const gd_call c = statement_call(run.call.raw());
+  Call then(c, run.call.device(), "contract");
   Run again{run.device, run.stream, then};
   pointwise(again);
 }
@@ -274,58 +255,14 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
 
 void contract(Run& run) {
   Call& call = run.call;
-  if (call.n_ints() < 2) call.refuse(GD_INVALID, "expected 4 ints");
-  const int64_t algebra = call.integer(1);
-  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
-    call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
-  call.named(kNames[algebra]);
-  call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
-
-  const gd_view &a = call.in(0), &b = call.in(1), &out = call.out(0);
-  call.expect_sizes("b", b, a);
-  const int64_t n = call.integer(0);
-  if (n < 0 || n > a.rank)
-    call.refuse(GD_INVALID, "%lld output axes of a joint index space %s", static_cast<long long>(n),
-                SizesText(a).text);
-  gd_view wanted = a;  // over out's axes
-  wanted.rank = int32_t(n);
-  call.expect_sizes("output", out, wanted);
-  call.expect_dtype("b", b, DType(a.dtype));
-  call.expect_dtype("output", out, DType(a.dtype));
-  Views views{{&a, &b, &out}, int(n)};
-
-  const DType t = DType(out.dtype);
-  Scales scales{};
-  if (algebra != GD_STANDARD) {
-    if (call.n_ints() > 4) call.refuse(GD_INVALID, "tropical algebras take no statement");
-    if (call.number(0) != 1 || call.number(1) != 0 || call.number(2) != 0 || call.number(3) != 0 ||
-        call.n_in() != 2)
-      call.refuse(GD_INVALID, "tropical algebras take alpha = 1, beta = 0 and no bias");
-    if (is_complex(t) || t == DType::u8 || t == DType::bool_)
-      call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 f16 bf16 i32 i64 are",
-                  dtype_name(t));
-    if (call.n_out() == 2) {
-      views.v[kWinners] = &call.out(1);
-      call.expect_sizes("winners", *views.v[kWinners], out);
-      call.expect_dtype("winners", *views.v[kWinners], DType::i64);
-    }
-  } else {
-    if (call.n_out() == 2) call.refuse(GD_INVALID, "a sum has no winners");
-    if (t == DType::bool_)
-      call.refuse(GD_UNSUPPORTED, "dtype bool is not read: a sum of products leaves it");
-    scales = {scale(call, t, "alpha", 0), scale(call, t, "beta", 2), call.integer(2) != 0,
-              call.integer(3) != 0, false};
-    if (call.n_in() == 3 && call.has_in(2)) {
-      views.v[kBias] = &call.in(2);
-      call.expect_sizes("bias", *views.v[kBias], out);
-      call.expect_dtype("bias", *views.v[kBias], t);
-    }
-  }
+  const ContractCall c = expect_contract(call);
+  const Views views{{&c.a, &c.b, &c.out, c.bias, c.winners}, c.out_axes};
+  const DType t = DType(c.out.dtype);
   // A statement that the kernels don't know is a pass of its own over out.
-  const bool statement = call.n_ints() > 4;
-  scales.ends = statement && is_real_float(t) && call.integer(4) == def::id_of<def::Final>();
-  if (count_of(out) > 0) launch(run, views, scales, t, int32_t(algebra));
-  if (statement && !scales.ends) apply_statement(run);
+  const bool ends = c.statement && is_real_float(t) && call.integer(4) == def::id_of<def::Final>();
+  const Scales scales{c.alpha, c.beta, c.conj_a, c.conj_b, ends};
+  if (count_of(c.out) > 0) launch(run, views, scales, t, int32_t(c.algebra));
+  if (c.statement && !ends) apply_statement(run);
 }
 
 }  // namespace gradus::gpu

@@ -10,14 +10,11 @@
 
 namespace gradus::inline v1::reference {
 
-template <class S, class T>
-constexpr bool wirtinger = S::kind == def::Kind::non_holomorphic&& is_complex_v<T>;
-
 // The value of s at element i of its operands.
 template <class S, class T>
 auto value_at(const S& s, const void* const* x, int64_t i) {
   const auto at = [&](int k) { return static_cast<const T*>(x[k])[i]; };
-  if constexpr (wirtinger<S, T>)
+  if constexpr (def::two_derivatives<S, T>)
     return s.cvalue(at(0));
   else if constexpr (S::arity == 1)
     return s.value(at(0));
@@ -54,14 +51,6 @@ void vjp_row(const double* params, const void* const* x, const void* y, const vo
     static_cast<T*>(out)[i] = static_cast<const T*>(g)[i] * conj_of(slope_at<K, S, T>(s, x, y, i));
 }
 
-// Has operand K of S a slope that T can read?
-template <int K, class S, class T>
-constexpr bool has_slope() {
-  if (std::is_integral_v<T> || K >= S::arity || wirtinger<S, T>) return false;
-  if (!def::has_slopes<S>) return false;
-  return S::kind != def::Kind::select || K > 0;
-}
-
 template <class S, class T>
 Row make_row() {
   Row row;
@@ -69,9 +58,9 @@ Row make_row() {
     row.reads = true;
     row.y = dtype_of<decltype(value_at<S, T>(std::declval<S>(), nullptr, 0))>;
     row.value = value_row<S, T>;
-    if constexpr (has_slope<0, S, T>()) row.vjp[0] = vjp_row<0, S, T>;
-    if constexpr (has_slope<1, S, T>()) row.vjp[1] = vjp_row<1, S, T>;
-    if constexpr (has_slope<2, S, T>()) row.vjp[2] = vjp_row<2, S, T>;
+    if constexpr (def::has_slope<0, S, T>()) row.vjp[0] = vjp_row<0, S, T>;
+    if constexpr (def::has_slope<1, S, T>()) row.vjp[1] = vjp_row<1, S, T>;
+    if constexpr (def::has_slope<2, S, T>()) row.vjp[2] = vjp_row<2, S, T>;
   }
   return row;
 }

@@ -18,16 +18,6 @@ struct Row {
                  void* out, int64_t n) = {};
 };
 
-// What does not depend on the type.
-struct Statement {
-  const char* name = nullptr;  // null: there is no statement of this id
-  def::Kind kind{};
-  int arity = 0, params = 0;
-  bool has_mask() const { return kind == def::Kind::select; }
-};
-
-Statement statement(int32_t id);  // rows_integer.cpp
-
 // computing is f32, f64 (rows_real.cpp), c64, c128 (rows_complex.cpp), i32, i64, u8 or bool
 // (rows_integer.cpp); f16 and bf16 are computed in f32.
 Row real_row(int32_t id, DType computing);

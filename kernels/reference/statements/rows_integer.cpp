@@ -1,4 +1,4 @@
-// The statements read by integers and bool, and what they are called.
+// The statements read by integers and bool.
 #include "kernels/reference/statements/row_of.hpp"
 
 namespace gradus::inline v1::reference {
@@ -14,14 +14,6 @@ Row integer_row(int32_t id, DType computing) {
     default:
       return row_of<bool>(id);
   }
-}
-
-Statement statement(int32_t id) {
-  Statement found;
-  def::visit(def::Statements{}, id, [&]<class S>() {
-    found = {S::meta.name, S::kind, S::arity, S::meta.param_count()};
-  });
-  return found;
 }
 
 }  // namespace gradus::reference

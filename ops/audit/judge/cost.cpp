@@ -1,6 +1,6 @@
 // Costs from a view; peaks from two kernels.
 #include "ops/audit/judge/cost.hpp"
-#include "engine/arithmetic.hpp"
+#include "engine/kernel_call.hpp"
 
 #include "ops/contract/contraction.hpp"
 
@@ -62,7 +62,7 @@ MachinePeaks measure_peaks(Device& device, DType dtype) {
   const Tensor from = Tensor::full(sizes, 0.5, peaks.dtype, device);
   const Tensor to = Tensor::zeros(sizes, peaks.dtype, device);
   const double bytes = 2 * double(sizes[0]) * double(itemsize(peaks.dtype));
-  peaks.bytes = bytes / fastest(device, [&] { arithmetic().copy(from, to); });
+  peaks.bytes = bytes / fastest(device, [&] { copy_values(from, to); });
   return peaks;
 }
 

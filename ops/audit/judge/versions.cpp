@@ -39,14 +39,6 @@ std::string to_text(const Write& w) {
   return join(w.tensor, ": ", w.by, " wrote it, version ", w.from, " -> ", w.to, at(w.where));
 }
 
-VersionLog::VersionLog()
-    : on_call_([this](const OpContext& call, GradFn* node) { called(call, node); }),
-      hears_calls_(call_listener, &on_call_),
-      on_write_([this](Storage& storage, const char* op) { written(storage, op); }),
-      hears_writes_(write_listener, &on_write_),
-      on_stale_([this](const GradFn& node, const Saved& saved) { return story(node, saved); }),
-      tells_stale_(stale_story, &on_stale_) {}
-
 VersionLog::Memory& VersionLog::memory_of(Storage& storage) {
   const auto [at, fresh] = memories_.try_emplace(&storage);
   if (fresh) {
@@ -96,7 +88,7 @@ std::vector<Write> VersionLog::writes_to(const GradFn& node, const Watch& watch)
 }
 
 void VersionLog::called(const OpContext& call, GradFn* node) {
-  if (CallListener* const outer = hears_calls_.before()) (*outer)(call, node);
+  Observer::called(call, node);
   if (memories_.size() + nodes_.size() > sweep_at_) sweep();
   const auto type = [](const Tensor& t) { return join(t.dtype(), " ", t.sizes()); };
   const auto meet = [&](const Tensor& t, const std::string& maker) {
@@ -120,7 +112,7 @@ void VersionLog::called(const OpContext& call, GradFn* node) {
 }
 
 void VersionLog::written(Storage& storage, const char* op) {
-  if (WriteListener* const outer = hears_writes_.before()) (*outer)(storage, op);
+  Observer::written(storage, op);
   if (is_internal(op)) return;
   Memory& m = memory_of(storage);
   m.written = true;
@@ -136,7 +128,7 @@ void VersionLog::written(Storage& storage, const char* op) {
   writes_.push_back(std::move(w));
 }
 
-std::string VersionLog::story(const GradFn& node, const Saved& saved) const {
+std::string VersionLog::stale_story(const GradFn& node, const Saved& saved) const {
   std::string text;
   const Storage* storage = storage_of(saved.tensor);
   if (const auto m = memories_.find(storage); m != memories_.end())
@@ -149,7 +141,7 @@ std::string VersionLog::story(const GradFn& node, const Saved& saved) const {
     if (++shown > 3) return text + "; and again";
     text += join("; written by ", w.by, " (version ", w.from, " -> ", w.to, ")", at(w.where));
   }
-  return text + (tells_stale_.before() ? (*tells_stale_.before())(node, saved) : "");
+  return text + Observer::stale_story(node, saved);
 }
 
 // Newest nodes first: they hold the older ones.

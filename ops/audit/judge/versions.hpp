@@ -32,12 +32,8 @@ struct Write {
 std::string to_text(const Write& w);      // in one line
 std::string to_text(const StaleCopy& s);  // "input a of mul (version 0), at layers.1"
 
-class VersionLog {
+class VersionLog : public Observer {
  public:
-  VersionLog();
-  VersionLog(const VersionLog&) = delete;
-  VersionLog& operator=(const VersionLog&) = delete;
-
   // What the log calls this tensor's memory from now on.
   void name(const std::string& name, const Tensor& t);
   // In order.
@@ -63,9 +59,9 @@ class VersionLog {
   };
   Memory& memory_of(Storage& storage);
   void call(Memory& memory, const std::string& tensor);
-  void called(const OpContext& call, GradFn* node);
-  void written(Storage& storage, const char* op);
-  std::string story(const GradFn& node, const Saved& saved) const;
+  void called(const OpContext& call, GradFn* node) override;
+  void written(Storage& storage, const char* op) override;
+  std::string stale_story(const GradFn& node, const Saved& saved) const override;
   void sweep();
 
   std::vector<Write> writes_;
@@ -77,12 +73,7 @@ class VersionLog {
     std::string in_place, operand;  // "mul_", "f32 (2, 3)"
     uint64_t node = 0;
   } last_;  // call: what a write that follows it may belong to
-  CallListener on_call_;
-  Scoped<CallListener*> hears_calls_;
-  WriteListener on_write_;
-  Scoped<WriteListener*> hears_writes_;
-  StaleStory on_stale_;
-  Scoped<StaleStory*> tells_stale_;
+  ObserverScope listening_{*this};
 };
 
 }  // namespace gradus::audit

@@ -49,21 +49,17 @@ class GraphRecorder::Clock : public KernelWrapper {
 };
 
 GraphRecorder::GraphRecorder(Device& device, bool values)
-    : device_(device),
-      values_(values),
-      clock_(std::make_unique<Clock>()),
-      traces_(std::in_place),
-      listener_([this](const OpContext& ctx, GradFn* node) {
-        if (node)
-          note(ctx, *node);
-        else if (traces_)  // before it is read
-          clock_->take();  // nobody's
-        if (CallListener* const outer = listening_.before()) (*outer)(ctx, node);
-      }),
-      listening_(call_listener, &listener_) {
+    : device_(device), values_(values), clock_(std::make_unique<Clock>()), traces_(std::in_place) {
   scope_.emplace(device_, *clock_);
 }
 GraphRecorder::~GraphRecorder() = default;
+void GraphRecorder::called(const OpContext& ctx, GradFn* node) {
+  if (node)
+    note(ctx, *node);
+  else if (traces_)  // before it is read
+    clock_->take();  // nobody's
+  Observer::called(ctx, node);
+}
 
 static Shape unusual_strides(const Tensor& t) { return t.is_contiguous() ? Shape() : t.strides(); }
 

@@ -169,13 +169,11 @@ struct GraphView {
 
 // Notes what a graph does not keep: operands without a gradient, statistics of values, costs, time
 // in kernels. Lives while the forward pass runs, in its thread.
-class GraphRecorder {
+class GraphRecorder : public Observer {
  public:
   // With `values`, statistics of every value and gradient are taken: slow for large tensors.
   GraphRecorder(Device& device, bool values);
   ~GraphRecorder();
-  GraphRecorder(const GraphRecorder&) = delete;
-  GraphRecorder& operator=(const GraphRecorder&) = delete;
 
  private:
   friend class GraphReader;
@@ -187,6 +185,7 @@ class GraphRecorder {
     std::vector<Shape> strides;     // the same, as in Value
   };
   class Clock;
+  void called(const OpContext& ctx, GradFn* node) override;
   void note(const OpContext& ctx, GradFn& node);
 
   Device& device_;
@@ -195,8 +194,7 @@ class GraphRecorder {
   std::unique_ptr<Clock> clock_;
   std::optional<WrapperScope> scope_;
   std::optional<DetectAnomaly> traces_;
-  CallListener listener_;
-  Scoped<CallListener*> listening_;
+  ObserverScope listening_{*this};
 };
 
 // Reads the graph behind `roots`, and walks backward through it: once timed if there is a recorder,

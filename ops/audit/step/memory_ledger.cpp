@@ -16,18 +16,16 @@ constexpr uint64_t kNone = ~uint64_t(0);
 }
 
 MemoryRecorder::MemoryRecorder(Device& device)
-    : device_(device),
-      before_(device.pool().stats().live),
-      listener_([this](const OpContext& ctx, GradFn* node) {
-        if (CallListener* const outer = listening_.before()) (*outer)(ctx, node);
-        close({false, -1, ctx.op.name});
-        sequences_.push_back(node ? node->sequence() : kNone);
-      }),
-      listening_(call_listener, &listener_) {
+    : device_(device), before_(device.pool().stats().live) {
   device_.push(this);
 }
 MemoryRecorder::~MemoryRecorder() { device_.pop(this); }
 
+void MemoryRecorder::called(const OpContext& ctx, GradFn* node) {
+  Observer::called(ctx, node);
+  close({false, -1, ctx.op.name});
+  sequences_.push_back(node ? node->sequence() : kNone);
+}
 void MemoryRecorder::allocated(uint64_t buffer, size_t bytes, const char* op) {
   const std::string name = *op ? op : "data";
   buffers_[buffer] = {name, bytes};
@@ -56,7 +54,7 @@ void MemoryRecorder::close(MemoryMoment moment) {
 }
 
 MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
-  call_listener = listening_.before();
+  listening_.end();
   const std::vector<Ref<GradFn>> nodes = nodes_behind(roots);
   std::map<uint64_t, int> ids;
   for (size_t i = 0; i < nodes.size(); ++i) ids[nodes[i]->sequence()] = int(i);

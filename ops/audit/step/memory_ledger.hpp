@@ -11,12 +11,10 @@ namespace gradus::inline v1::audit {
 // Watches a device's memory from its making on: first the forward pass, then run_backward(). The
 // step must run in this thread, and its graph must not be held by anybody else: what that keeps
 // alive is counted.
-class MemoryRecorder : public KernelWrapper {
+class MemoryRecorder : public KernelWrapper, public Observer {
  public:
   explicit MemoryRecorder(Device& device);
   ~MemoryRecorder() override;
-  MemoryRecorder(const MemoryRecorder&) = delete;
-  MemoryRecorder& operator=(const MemoryRecorder&) = delete;
 
   // Backward from the roots, with cotangents of ones: adds to .grad and frees the graph. Node n is
   // the n-th behind the roots, as in read_graph(). Error(autograd) for roots without history.
@@ -25,6 +23,7 @@ class MemoryRecorder : public KernelWrapper {
   gd_status call(const gd_call&, Next next, gd_error& error) override { return next(error); }
   void allocated(uint64_t buffer, size_t bytes, const char* op) override;
   void released(uint64_t buffer, size_t bytes) override;
+  void called(const OpContext& ctx, GradFn* node) override;
 
  private:
   void close(MemoryMoment moment);
@@ -37,8 +36,7 @@ class MemoryRecorder : public KernelWrapper {
   std::map<std::string, MemoryOfOp> ops_;
   std::vector<MemoryMoment> moments_;
   std::vector<uint64_t> sequences_;  // of the nodes of moments_
-  CallListener listener_;
-  Scoped<CallListener*> listening_;
+  ObserverScope listening_{*this};
 };
 
 // The most bytes at once, and when.

@@ -59,14 +59,18 @@ void Stepper::walk() {
   thrown_ = nullptr;
   turn_of_.assign(nodes_.size(), -1);
   std::optional<Turn> open;
-  CallListener listener = [&](const OpContext& call, GradFn*) {
-    if (open) open->calls.push_back(&call.op);
+  struct Calls : Observer {  // of the open turn; no other observer is told of them
+    explicit Calls(std::optional<Turn>& t) : turn(t) {}
+    void called(const OpContext& call, GradFn*) override {
+      if (turn) turn->calls.push_back(&call.op);
+    }
+    std::optional<Turn>& turn;
+    ObserverScope listening{*this};
   };
   Tensors inputs;
   for (const auto& [name, t] : leaves_) inputs.push_back(t);
-  {
-    const Unwatched quiet;
-    call_listener = &listener;
+  try {
+    const Calls calls(open);
     const RetainedAsBefore retained(nodes_);
     const Hooked hooked(
         nodes_,
@@ -82,13 +86,11 @@ void Stepper::walk() {
           turns_.push_back(std::move(*open));
           open.reset();
         });
-    try {
-      gradients_ = grad(roots_, inputs, seeds_, {.retain_graph = true, .allow_unused = true});
-    } catch (const std::exception& e) {
-      error_ = e.what();
-      thrown_ = std::current_exception();
-      failed_ = open ? open->node : -1;
-    }
+    gradients_ = grad(roots_, inputs, seeds_, {.retain_graph = true, .allow_unused = true});
+  } catch (const std::exception& e) {
+    error_ = e.what();
+    thrown_ = std::current_exception();
+    failed_ = open ? open->node : -1;
   }
   for (size_t i = 0; i < roots_.size(); ++i)
     deliveries_[place_of(roots_[i])].push_back({-1, int(i)});

@@ -11,7 +11,7 @@
 // Strides are there where a tensor is not row-major. A c128 is kept as f64 with one axis more.
 #include "ops/audit/step/trace.hpp"
 
-#include "engine/arithmetic.hpp"
+#include "engine/kernel_call.hpp"
 #include "engine/config/device_config.hpp"
 #include "engine/files/file.hpp"
 #include "engine/config/options.hpp"
@@ -65,8 +65,8 @@ Tensor at_strides(const Tensor& packed, const Shape& strides) {
     if (strides[d] == 0) once[d] = 1;
   }
   const Tensor memory = Tensor::empty({high - low + 1}, packed.dtype(), packed.device());
-  arithmetic().copy(packed.alias(once, packed.strides(), packed.offset()),
-                    memory.alias(once, strides, -low));
+  copy_values(packed.alias(once, packed.strides(), packed.offset()),
+              memory.alias(once, strides, -low));
   return memory.alias(sizes, strides, -low);
 }
 
@@ -175,9 +175,9 @@ class Writer {
     return j;
   }
   static Ordered number(const Tensor& c) {
-    if (c.dtype() == DType::bool_) return {{"number", c.body()->integer != 0}};
-    if (is_integer(c.dtype())) return {{"number", c.body()->integer}};
-    return {{"number", to_json(AttrValue(c.body()->number))}};
+    if (c.dtype() == DType::bool_) return {{"number", c.body()->number.integer != 0}};
+    if (is_integer(c.dtype())) return {{"number", c.body()->number.integer}};
+    return {{"number", to_json(AttrValue(c.body()->number.value))}};
   }
   Ordered node(size_t i) {
     const RecordedNode& n = step_.nodes[i];

@@ -69,7 +69,7 @@ void VjpListener::begin_vjp() {
 }
 
 VjpText VjpListener::text(const std::vector<std::pair<std::string, Tensor>>& results) {
-  call_listener = listening_.before();
+  listening_.end();
   VjpText out;
   for (size_t i = begin_; i < calls_.size(); ++i) {
     if (copies(calls_[i])) continue;
@@ -155,7 +155,7 @@ VjpListener::Term VjpListener::term(const Tensor& t, size_t end, bool as_number)
   if (copies(c)) return term(c.inputs[0], size_t(i), as_number);
   const std::string part = c.outputs.size() > 1 ? join("[", which, "]") : "";
   if (const auto it = shared_.find(i); it != shared_.end()) return {it->second + part};
-  Term made = written(c, size_t(i));
+  Term made = call_term(c, size_t(i));
   if (uses_[i] < 2 && part.empty()) return made;
   shared_[i] = join("t", ++shared_terms_);
   lines_.push_back(shared_[i] + " = " + made.text);
@@ -165,13 +165,13 @@ VjpListener::Term VjpListener::term(const Tensor& t, size_t end, bool as_number)
 VjpListener::Term VjpListener::named(const Name& name) {
   if (name.drawn >= 0 && !shared_.contains(name.drawn)) {
     shared_[name.drawn] = name.as;
-    const std::string made = written(calls_[size_t(name.drawn)], 0).text;
+    const std::string made = call_term(calls_[size_t(name.drawn)], 0).text;
     lines_.push_back(name.as + " = " + made + ", as the call drew and saved it");
   }
   return {name.as};
 }
 
-VjpListener::Term VjpListener::written(const Call& c, size_t i) {
+VjpListener::Term VjpListener::call_term(const Call& c, size_t i) {
   const bool stretches = c.op->statement >= 0;
   const auto operand = [&](size_t k) { return term(c.inputs[k], i, stretches); };
   const std::string& name = c.op->name;

@@ -7,15 +7,8 @@
 
 namespace gradus::inline v1::audit {
 
-class VjpListener {
+class VjpListener : public Observer {
  public:
-  VjpListener()
-      : listener_([this](const OpContext& c, GradFn*) {
-          calls_.push_back({&c.op, Tensors(c.inputs.begin(), c.inputs.end()), c.attrs,
-                            Tensors(c.outputs.begin(), c.outputs.end())});
-        }),
-        listening_(call_listener, &listener_) {}
-
   void name(const Tensor& t, const std::string& as);
   // What ran so far is the op itself; what it drew is saved, and no vjp draws again.
   void begin_vjp();
@@ -41,6 +34,10 @@ class VjpListener {
     std::string as;
     int drawn;  // by this call; -1: it was not
   };
+  void called(const OpContext& c, GradFn*) override {  // these calls are none of the program's
+    calls_.push_back({&c.op, Tensors(c.inputs.begin(), c.inputs.end()), c.attrs,
+                      Tensors(c.outputs.begin(), c.outputs.end())});
+  }
   static bool same(const Tensor& a, const Tensor& b);
   static bool copies(const Call& c);
   static bool random(const Call& c);
@@ -58,15 +55,13 @@ class VjpListener {
   // as_number: a constant may stand as a number alone, the op stretches it.
   Term term(const Tensor& t, size_t end, bool as_number);
   Term named(const Name& name);
-  Term written(const Call& c, size_t i);
+  Term call_term(const Call& c, size_t i);
   // "dim=1"; "" for a default, and for the dtype of what is made of nothing: that of the operands.
   static std::string attr_text(const Call& c, size_t a);
   // "ik,jk->ij": letters stay, labels 0, 1, ... are i, j, ..., and what else there is takes any.
   std::string equation(const Attrs& attrs);
   char letter(int64_t label);
 
-  CallListener listener_;
-  Scoped<CallListener*> listening_;
   std::vector<Call> calls_;
   size_t begin_ = 0;  // of the vjp
   std::vector<Name> names_;
@@ -76,6 +71,7 @@ class VjpListener {
   int shared_terms_ = 0;
   std::map<int64_t, char> letters_;  // of labels
   std::vector<std::string> lines_;
+  ObserverScope listening_{*this};
 };
 
 }  // namespace gradus::audit

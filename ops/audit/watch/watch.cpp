@@ -23,12 +23,8 @@ std::string Call::shapes() const {
   return s;
 }
 
-Watch::Watch()
-    : listener_([this](const OpContext& call, GradFn* node) { called(call, node); }),
-      listening_(call_listener, &listener_) {}
-
 void Watch::called(const OpContext& c, GradFn* node) {
-  if (CallListener* const outer = listening_.before()) (*outer)(c, node);
+  Observer::called(c, node);
   Call call{&c.op, Ref<GradFn>(node), {}, {}, trace_text(), gradus::grad_enabled(), {}, {}};
   for (const Tensor& t : c.inputs) call.read.push_back(place_of(t));
   for (const Tensor& t : c.outputs) call.made.push_back(place_of(t));

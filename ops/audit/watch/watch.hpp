@@ -29,9 +29,8 @@ struct Call {
   std::string shapes() const;
 };
 
-class Watch {
+class Watch : public Observer {
  public:
-  Watch();
   // In the order in which they ran.
   const std::deque<Call>& calls() const { return calls_; }
   // Of a node that was recorded under this watch; else nullptr.
@@ -40,16 +39,10 @@ class Watch {
   std::vector<const Call*> below(const Tensors& roots) const;
 
  private:
-  void called(const OpContext& call, GradFn* node);
+  void called(const OpContext& call, GradFn* node) override;
   std::deque<Call> calls_;
   std::unordered_map<const GradFn*, const Call*> by_node_;
-  CallListener listener_;
-  Scoped<CallListener*> listening_;
-};
-
-// No call is told to any watch while this lives: what an audit computes is none of the program's.
-struct Unwatched : Scoped<CallListener*> {
-  Unwatched() : Scoped(call_listener, nullptr) {}
+  ObserverScope listening_{*this};
 };
 
 }  // namespace gradus::audit

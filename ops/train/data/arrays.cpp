@@ -144,17 +144,17 @@ Raw raw_of(const Tensor& x, const std::string& name, const std::string& wanted, 
   return raw;
 }
 
-Raw read_arrays(const OwnData& config, const OwnData::Place& place, const Form* like) {
+Raw read_arrays(const OwnData& config, const OwnData::Files& files, const Form* like) {
   Device& host = open_device("cpu");
   const bool zip = config.format == OwnData::Format::npz;
-  const std::string x_name = zip ? place.file + ": " + place.x : place.file;
-  const std::string y_name = zip ? place.file + ": " + place.y : place.y;
-  const Tensor x = zip ? read_npz(place.file, place.x, host) : read_npy(place.file, host);
+  const std::string x_name = zip ? files.file + ": " + files.x : files.file;
+  const std::string y_name = zip ? files.file + ": " + files.y : files.y;
+  const Tensor x = zip ? read_npz(files.file, files.x, host) : read_npy(files.file, host);
   Raw raw = raw_of(x, x_name, config.inputs, like);
-  const Tensor y = zip ? read_npz(place.file, place.y, host) : read_npy(place.y, host);
+  const Tensor y = zip ? read_npz(files.file, files.y, host) : read_npy(files.y, host);
   add_targets(raw, y, y_name, x_name);
-  raw.name = place.file;
-  raw.target = zip ? place.y : "";
+  raw.name = files.file;
+  raw.target = zip ? files.y : "";
   return raw;
 }
 

@@ -23,12 +23,12 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t(1) << 28, kMostPixels = uint64_t(1) << 26;
 
 // libpng's reader, which frees what it holds.
-struct Reader {
+struct PngReader {
   png_image image{};
-  Reader() { image.version = PNG_IMAGE_VERSION; }
-  ~Reader() { png_image_free(&image); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  PngReader() { image.version = PNG_IMAGE_VERSION; }
+  ~PngReader() { png_image_free(&image); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
 };
 
 }  // namespace
@@ -39,7 +39,7 @@ Image read_png(const std::string& path, int64_t colours) {
       fail(ErrorKind::io, path, "is no PNG",
            head.substr(0, 2) == "\xff\xd8" ? ": it is a JPEG; convert it first" : "");
   });
-  Reader reader;
+  PngReader reader;
   png_image& image = reader.image;
   if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()))
     fail(ErrorKind::io, path, "is a damaged PNG: ", image.message);

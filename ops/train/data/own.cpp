@@ -213,14 +213,14 @@ Parts split(const Raw& raw, double share, uint64_t seed) {
   return parts;
 }
 
-Raw read_place(const OwnData& config, const OwnData::Place& place, const Form* like) {
+Raw read_files(const OwnData& config, const OwnData::Files& files, const Form* like) {
   switch (config.format) {
     case OwnData::Format::csv:
-      return read_csv(config, place.file, like);
+      return read_csv(config, files.file, like);
     case OwnData::Format::png:
-      return read_images(place.file, like);
+      return read_images(files.file, like);
     default:
-      return read_arrays(config, place, like);
+      return read_arrays(config, files, like);
   }
 }
 
@@ -296,18 +296,18 @@ Samples samples_of(const Raw& raw, const Form& form, const std::vector<int64_t>&
 Dataset load_own(const OwnData& config, const Form* kept) {
   Dataset data;
   if (config.test_only) {
-    const Raw test = read_place(config, *config.test, kept);
+    const Raw test = read_files(config, *config.test, kept);
     static_cast<Form&>(data) = *kept;
     data.name = test.name;
     data.test = samples_of(test, *kept, all_of(test.count));
     data.train = samples_of(test, *kept, {});
     return data;
   }
-  const Raw all = read_place(config, config.all, kept);
+  const Raw all = read_files(config, config.all, kept);
   std::optional<Raw> other;
   if (config.test) {
     const Form form = kept ? *kept : outline(all, config);
-    other = read_place(config, *config.test, &form);
+    other = read_files(config, *config.test, &form);
   }
   const Parts parts = other ? Parts{all_of(all.count), all_of(other->count)}
                             : split(all, config.test_share, config.seed);
@@ -320,7 +320,7 @@ Dataset load_own(const OwnData& config, const Form* kept) {
 
 std::vector<std::string> files_of(const OwnData& config) {
   std::vector<std::string> out;
-  for (const OwnData::Place* p : {&config.all, config.test ? &*config.test : nullptr}) {
+  for (const OwnData::Files* p : {&config.all, config.test ? &*config.test : nullptr}) {
     if (!p || !config.any() || config.format == OwnData::Format::png) continue;
     out.push_back(p->file);
     if (config.format == OwnData::Format::npy) out.push_back(p->y);
@@ -331,7 +331,7 @@ std::vector<std::string> files_of(const OwnData& config) {
 std::vector<std::string> folders_of(const OwnData& config) {
   std::vector<std::string> out;
   if (config.format != OwnData::Format::png) return out;
-  for (const OwnData::Place* p : {&config.all, config.test ? &*config.test : nullptr})
+  for (const OwnData::Files* p : {&config.all, config.test ? &*config.test : nullptr})
     if (p) out.push_back(p->file);
   return out;
 }

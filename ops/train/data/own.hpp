@@ -20,13 +20,13 @@ struct Column {
 
 struct OwnData {
   enum class Format { none, npz, npy, csv, png };
-  struct Place {
+  struct Files {
     std::string file;  // of a .npy: that of the inputs; of images a folder
     std::string x, y;  // of a .npz the names of its arrays; of a .npy y is the file of the targets
   };
   Format format = Format::none;
-  Place all;                  // or those to train on, if there is `test`
-  std::optional<Place> test;  // else a share of all
+  Files all;                  // or those to train on, if there is `test`
+  std::optional<Files> test;  // else a share of all
   bool test_only = false;     // what is trained on is not read
   double test_share = 0.2;
   uint64_t seed = 0;            // of the split
@@ -57,7 +57,7 @@ Samples load_inputs(const std::string& file, const OwnData& config, const Form& 
 // ---- the readers
 
 // `like`: the form that is wanted, or nullptr.
-Raw read_arrays(const OwnData& config, const OwnData::Place& place, const Form* like);
+Raw read_arrays(const OwnData& config, const OwnData::Files& files, const Form* like);
 Raw read_csv(const OwnData& config, const std::string& file, const Form* like, bool target = true);
 Raw read_images(const std::string& folder, const Form* like);
 // Inputs alone.

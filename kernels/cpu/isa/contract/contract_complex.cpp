@@ -74,10 +74,8 @@ template <class R>
 gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, int64_t b) {
   using E = ComplexEngine<R>;
   using T = Complex<R>;
-  const typename E::Target target{
-      o.start<T>(kOut) + x.batch.offset(kOut, b),
-      o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr, T(o.alpha),
-      T(o.beta)};
+  const typename E::Target target{o.start<T>(kOut, x.batch, b), o.start<const T>(kBias, x.batch, b),
+                                  T(o.alpha), T(o.beta)};
   return Gemm<E>(d, x, o, target, b).run();
 }
 template <class R>

@@ -48,10 +48,9 @@ template <class T, class Wide>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = IntegerEngine<T, Wide>;
   return for_batches(d, x, e, [&](int64_t b) {
-    const typename E::Target target{
-        o.start<T>(kOut) + x.batch.offset(kOut, b),
-        o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, b) : nullptr,
-        Wide(int64_t(o.alpha.re)), Wide(int64_t(o.beta.re))};
+    const typename E::Target target{o.start<T>(kOut, x.batch, b),
+                                    o.start<const T>(kBias, x.batch, b), Wide(int64_t(o.alpha.re)),
+                                    Wide(int64_t(o.beta.re))};
     return Gemm<E>(d, x, o, target, b).run();
   });
 }

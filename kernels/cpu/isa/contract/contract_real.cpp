@@ -101,10 +101,9 @@ void orient_and_plan(Contraction& x) {
 
 template <class T>
 gd_status multiply_one(gd_device* d, const Contraction& x, const Operands& o, int64_t i) {
-  const T *a = o.start<const T>(kA) + x.batch.offset(kA, i),
-          *b = o.start<const T>(kB) + x.batch.offset(kB, i),
-          *bias = o.data[kBias] ? o.start<const T>(kBias) + x.batch.offset(kBias, i) : nullptr;
-  T* const out = o.start<T>(kOut) + x.batch.offset(kOut, i);
+  const T *a = o.start<const T>(kA, x.batch, i), *b = o.start<const T>(kB, x.batch, i),
+          *bias = o.start<const T>(kBias, x.batch, i);
+  T* const out = o.start<T>(kOut, x.batch, i);
   if ((x.few_rows || x.few_columns) && o.alpha == c128(1) && o.beta == c128(0) && !bias)
     return x.few_rows ? FewRows<T>(d, x).run(a, b, out) : FewColumns<T>(d, x).run(a, b, out);
   if (!x.small) return Large<T, T>(d, x, o).run(a, b, out, bias);
@@ -139,8 +138,8 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
       d, x, o, e,
       [&](const Contraction& dense, const Operands&, float* sum, int64_t b) {
         return Large<uint16_t, float>(d, dense, sums)
-            .run(o.start<const uint16_t>(kA) + x.batch.offset(kA, b),
-                 o.start<const uint16_t>(kB) + x.batch.offset(kB, b), sum, nullptr);
+            .run(o.start<const uint16_t>(kA, x.batch, b), o.start<const uint16_t>(kB, x.batch, b),
+                 sum, nullptr);
       },
       [=](uint16_t& to, float sum, const uint16_t* bias) {
         float y = alpha * sum;

@@ -110,10 +110,8 @@ template <class T, class A>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
   using E = TropicalEngine<T, T, A>;
   return for_batches(d, x, e, [&](int64_t b) {
-    const typename E::Target target{
-        o.start<T>(kOut) + x.batch.offset(kOut, b),
-        o.data[kWinner] ? o.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
-        x.k.count == 0};
+    const typename E::Target target{o.start<T>(kOut, x.batch, b),
+                                    o.start<int64_t>(kWinner, x.batch, b), x.k.count == 0};
     return Gemm<E>(d, x, o, target, b).run();
   });
 }
@@ -125,10 +123,8 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
   return through_f32(
       d, x, o, e,
       [&](const Contraction& dense, const Operands& raw, float* best, int64_t b) {
-        const typename E::Target target{
-            best,
-            o.data[kWinner] ? o.start<int64_t>(kWinner) + x.batch.offset(kWinner, b) : nullptr,
-            x.k.count == 0};
+        const typename E::Target target{best, o.start<int64_t>(kWinner, x.batch, b),
+                                        x.k.count == 0};
         return Gemm<E>(d, dense, raw, target, b).run();
       },
       [=](uint16_t& to, float best, const uint16_t*) { to = narrow(best, brain); });

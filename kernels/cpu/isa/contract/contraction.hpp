@@ -106,6 +106,11 @@ struct Operands {
   T* start(Role r) const {
     return static_cast<T*>(data[r]);
   }
+  // The first element of batch element b; NULL as above.
+  template <class T>
+  T* start(Role r, const Axes& batch, int64_t b) const {
+    return data[r] ? start<T>(r) + batch.offset(r, b) : nullptr;
+  }
 };
 
 struct Contraction;

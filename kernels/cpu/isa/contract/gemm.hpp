@@ -83,8 +83,8 @@ class Gemm {
         x_(x),
         o_(o),
         target_(target),
-        a_(o.start<const In>(kA) + x.batch.offset(kA, b)),
-        b_(o.start<const In>(kB) + x.batch.offset(kB, b)) {}
+        a_(o.start<const In>(kA, x.batch, b)),
+        b_(o.start<const In>(kB, x.batch, b)) {}
 
   // GD_OK or GD_OOM.
   gd_status run() {
@@ -230,9 +230,8 @@ gd_status through_f32(gd_device* d, const Contraction& x, const Operands& o, gd_
   return for_batches(d, x, e, [&](int64_t b) -> gd_status {
     float* const sum = static_cast<float*>(d->scratch(kScratchC, size_t(m * n) * sizeof(float)));
     if (!sum || multiply(dense, raw, sum, b) != GD_OK) return GD_OOM;
-    H* const out = o.start<H>(kOut) + x.batch.offset(kOut, b);
-    const H* const bias =
-        o.data[kBias] ? o.start<const H>(kBias) + x.batch.offset(kBias, b) : nullptr;
+    H* const out = o.start<H>(kOut, x.batch, b);
+    const H* const bias = o.start<const H>(kBias, x.batch, b);
     parallel_range(d, m, kGrain / n, [&](int64_t begin, int64_t end) {
       constexpr int64_t kSome = 128;
       int64_t at[kSome], bias_at[kSome];

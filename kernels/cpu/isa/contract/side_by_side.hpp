@@ -224,11 +224,10 @@ class SideBySide {
       const Axes& batch = s_.x_.batch;
       const int64_t first = line * batch.size[batch.rank - 1] + s_.start_ + group * s_.batches_;
       groups_ = groups;
-      const T *const a = s_.o_.template start<const T>(kA) + batch.offset(kA, first),
-                     *const b = s_.o_.template start<const T>(kB) + batch.offset(kB, first);
-      out_ = s_.o_.template start<T>(kOut) + batch.offset(kOut, first);
-      bias_ = s_.o_.data[kBias] ? s_.o_.template start<const T>(kBias) + batch.offset(kBias, first)
-                                : nullptr;
+      const T *const a = s_.o_.template start<const T>(kA, batch, first),
+                     *const b = s_.o_.template start<const T>(kB, batch, first);
+      out_ = s_.o_.template start<T>(kOut, batch, first);
+      bias_ = s_.o_.template start<const T>(kBias, batch, first);
       const int64_t k = s_.x_.k.count;
       for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += s_.block_) {
         kc_ = least(k - k0, s_.block_);

@@ -1,13 +1,12 @@
 // The checks of a call, and the texts of refusals.
-#include "kernels/gpu/call.hpp"
+#include "kernels/call/call.hpp"
 
 #include <cstdarg>
-#include <cstdio>
 
-namespace gradus::inline v1::gpu {
+namespace gradus::inline v1::calls {
 
 void refuse(gd_status code, int32_t native, const char* format, ...) {
-  Refusal r{code, native, {}};
+  Refusal r{code, {}, native};
   va_list args;
   va_start(args, format);
   std::vsnprintf(r.text, sizeof r.text, format, args);
@@ -15,7 +14,7 @@ void refuse(gd_status code, int32_t native, const char* format, ...) {
   throw r;
 }
 
-Call::Call(const gd_call& raw, const char* device, const char* slot)
+Call::Call(const gd_call& raw, const Device& device, const char* slot)
     : raw_(raw), device_(device), slot_(slot) {
   if (raw.struct_size < sizeof(gd_call))
     refuse(GD_INVALID, "the call has %u bytes, this table needs %zu", raw.struct_size,
@@ -27,9 +26,9 @@ Call::Call(const gd_call& raw, const char* device, const char* slot)
 }
 
 void Call::refuse(gd_status code, const char* format, ...) const {
-  Refusal r{code, 0, {}};
-  const int used =
-      std::snprintf(r.text, sizeof r.text, "%s %s%s%s: ", device_, slot_, *what_ ? " " : "", what_);
+  Refusal r{code, {}};
+  const int used = std::snprintf(r.text, sizeof r.text, "%s %s%s%s: ", device_.name, slot_,
+                                 *what_ ? " " : "", what_);
   const size_t at = used < 0 ? 0 : size_t(used) < sizeof r.text ? size_t(used) : sizeof r.text - 1;
   va_list args;
   va_start(args, format);
@@ -48,13 +47,14 @@ void Call::expect(int n_in, int n_out, int n_doubles, int n_ints) const {
 }
 
 const gd_view& Call::checked(const char* side, int k, const gd_view& v, bool writes) const {
-  if (v.dtype < 0 || v.dtype >= GD_DTYPE_COUNT)
+  const bool known = v.dtype >= 0 && v.dtype < GD_DTYPE_COUNT;
+  if (!known && !(v.dtype >= 0 && device_.has_user_type && device_.has_user_type(DType(v.dtype))))
     refuse(GD_UNSUPPORTED, "%s %d has dtype code %d, which has no kernel here", side, k, v.dtype);
   if (v.rank < 0 || (v.rank > 0 && (!v.sizes || !v.strides)))
     refuse(GD_INVALID, "%s %d has rank %d without sizes and strides", side, k, v.rank);
-  if (v.rank > kMaxViewRank)
+  if (v.rank > device_.most_axes)
     refuse(GD_UNSUPPORTED, "%s %d has rank %d, this device takes %d", side, k, v.rank,
-           kMaxViewRank);
+           device_.most_axes);
   for (int d = 0; d < v.rank; ++d)
     if (v.sizes[d] < 0)
       refuse(GD_INVALID, "%s %d has a negative size: %s", side, k, SizesText(v).text);
@@ -112,4 +112,4 @@ SizesText::SizesText(const gd_view& v) {
   add(v.rank == 1 ? ",)" : ")", 0);
 }
 
-}  // namespace gradus::gpu
+}  // namespace gradus::calls

@@ -1,17 +1,21 @@
 // Call: a gd_call whose every access is checked, so that a slot is written as plain work and a call
-// that breaks its contract becomes a status with a text. Host side only.
+// that breaks its contract becomes a status with a text. guarded() is the one place where
+// exceptions end and the C interface begins. Host side only.
 #pragma once
 #include "engine/abi/dtype.hpp"
 
-namespace gradus::inline v1::gpu {
+#include <climits>
+#include <cstdio>
+#include <exception>
+#include <new>
 
-inline constexpr int kMaxViewRank = 64;
+namespace gradus::inline v1::calls {
 
-// Ends a slot; caught where the C interface begins (runtime.hpp).
+// Ends a slot; caught by guarded().
 struct Refusal {
   gd_status code;
-  int32_t native;
   char text[sizeof(gd_error::text)];
+  int32_t native = 0;  // the vendor's own number
 };
 
 // Ends a slot that has too little scratch memory.
@@ -23,10 +27,17 @@ struct ScratchWanted {
 [[noreturn]] void refuse(gd_status code, int32_t native, const char* format, ...)
     __attribute__((format(printf, 3, 4), noinline));
 
+// What a call has to know of its device.
+struct Device {
+  const char* name;                        // begins every text: "cuda:0 gather: ..."
+  int most_axes = INT_MAX;                 // of a view
+  bool (*has_user_type)(DType) = nullptr;  // null: it has none
+};
+
 class Call {
  public:
-  // `device` and `slot` begin every text: "cuda:0 gather: ...". Checks the call's own fields.
-  Call(const gd_call& raw, const char* device, const char* slot);
+  // Checks the call's own fields.
+  Call(const gd_call& raw, const Device& device, const char* slot);
 
   // What the slot was asked for ("sigmoid", "argmax"); texts say it after the slot.
   void named(const char* what) { what_ = what; }
@@ -34,10 +45,10 @@ class Call {
   void expect(int n_in, int n_out, int n_doubles, int n_ints) const;
 
   const gd_call& raw() const { return raw_; }
+  const Device& device() const { return device_; }
   int32_t op() const { return raw_.op; }
   int n_in() const { return raw_.n_in; }
   int n_out() const { return raw_.n_out; }
-  int n_doubles() const { return raw_.n_doubles; }
   int n_ints() const { return raw_.n_ints; }
   double number(int k) const { return raw_.doubles[k]; }
   const double* numbers() const { return raw_.doubles; }
@@ -61,7 +72,8 @@ class Call {
   const gd_view& checked(const char* side, int k, const gd_view& v, bool writes) const;
 
   const gd_call& raw_;
-  const char *device_, *slot_;
+  const Device device_;
+  const char* slot_;
   const char* what_ = "";
 };
 
@@ -74,7 +86,39 @@ inline char* start_of(const gd_view& v) {
 // "(3, 4)"
 struct SizesText {
   explicit SizesText(const gd_view& v);
-  char text[120];
+  char text[sizeof(gd_error::text)];
 };
 
-}  // namespace gradus::gpu
+inline gd_status fill_error(gd_error* error, gd_status code, int32_t native, const char* text) {
+  error->code = code;
+  error->native = native;
+  std::snprintf(error->text, sizeof error->text, "%s", text);
+  return code;
+}
+
+// Runs f() for an entry of the table of `device`: what it throws becomes a status.
+template <class F>
+gd_status guarded(const char* device, gd_error* error, F&& f) noexcept {
+  const auto fail = [&](gd_status code, const char* what) {
+    char text[sizeof(gd_error::text)];
+    std::snprintf(text, sizeof text, "%s: %s", device, what);
+    return fill_error(error, code, 0, text);
+  };
+  try {
+    f();
+    return GD_OK;
+  } catch (const ScratchWanted& w) {
+    error->wanted = w.bytes;
+    return fill_error(error, GD_SCRATCH, 0, "the call wants scratch memory");
+  } catch (const Refusal& r) {
+    return fill_error(error, r.code, r.native, r.text);
+  } catch (const std::bad_alloc&) {
+    return fail(GD_OOM, "out of host memory");
+  } catch (const std::exception& e) {
+    return fill_error(error, GD_INTERNAL, 0, e.what());
+  } catch (...) {
+    return fail(GD_INTERNAL, "unknown failure");
+  }
+}
+
+}  // namespace gradus::calls

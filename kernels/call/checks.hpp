@@ -1,0 +1,77 @@
+// What the contracts of slots (engine/abi/kernel_table.h) ask of a call, said once for the devices
+// that refuse by throwing. Each names what the call asks for, refuses a call that breaks the slot's
+// contract, and gives back its views by name; they belong to the call.
+#pragma once
+#include "kernels/call/call.hpp"
+
+namespace gradus::inline v1::calls {
+
+// Lines of in, rewritten along an axis. A 0-d view has none: axis is -1, and its line is the
+// element.
+struct LineCall {
+  const gd_view &in, &out;
+  int axis;
+};
+LineCall expect_scan(Call& call);
+LineCall expect_softmax(Call& call);
+
+struct ReduceCall {
+  const gd_view &in, &out;
+  bool places, truth, orders;  // argmax and argmin; any and all; those and max and min
+};
+ReduceCall expect_reduce(Call& call);
+inline bool takes_maximum(int32_t op) { return op == GD_MAX || op == GD_ARGMAX; }
+inline bool orders(int32_t op) { return op >= GD_MAX && op <= GD_ARGMIN; }
+
+struct NormalizeCall {
+  const gd_view &x, &y, &mean, &var;
+  const gd_view* operands[2];  // in[1], in[2]; null: left out
+  bool value, vjp;
+};
+NormalizeCall expect_normalize(Call& call);
+
+// A number that scales has no imaginary part for real dtypes, and is whole for integers.
+struct ContractCall {
+  const gd_view &a, &b, &out;
+  const gd_view *bias, *winners;  // null: there is none
+  int64_t algebra;
+  int out_axes;
+  c128 alpha, beta;
+  bool conj_a, conj_b, statement;
+};
+ContractCall expect_contract(Call& call);
+// The call of a contraction's statement over what out holds.
+gd_call statement_call(const gd_call& contract);
+
+struct SortCall {
+  const gd_view &in, *values, &places;  // values: null if not wanted
+  int axis;
+};
+SortCall expect_sort(Call& call);
+
+void expect_index(const Call& call, const gd_view& index);
+// Names the distribution.
+void expect_random(Call& call);
+
+// The views of one parameter's update are checked by the device.
+struct OptimizerCall {
+  int outs, parameters;  // outs: of each parameter
+};
+OptimizerCall expect_optimizer(Call& call);
+// in[k] as a view of n numbers, or more.
+const gd_view& step_values(const Call& call, int k, const char* whose, int64_t n);
+
+// What is known of a statement without its formula.
+struct Statement {
+  const char* name = nullptr;  // null: there is no statement of this id
+  int arity = 0, params = 0;
+  bool has_mask = false;  // in operand 0
+};
+Statement statement(int32_t id);
+Statement named_statement(Call& call);
+// Operand k of a statement, or y after the last, which stands at in[place]: out's sizes, dtype t
+// (or bool for a mask).
+const gd_view& operand(const Call& call, const Statement& s, int k, int place, DType t,
+                       const gd_view& out);
+
+}  // namespace gradus::calls
