@@ -5,6 +5,7 @@
 #include "ops/audit/judge/audit.hpp"
 #include "ops/audit/judge/explain.hpp"
 #include "ops/audit/judge/paths.hpp"
+#include "ops/audit/watch/names.hpp"
 
 #include <algorithm>
 #include <charconv>

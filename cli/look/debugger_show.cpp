@@ -2,6 +2,7 @@
 #include "cli/look/debugger.hpp"
 #include "cli/frame/debugger_text.hpp"
 #include "ops/audit/step/graph_view.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
 
 #include <algorithm>
@@ -189,12 +190,9 @@ void Debugger::show_node(int node) {
   if (!fn.op().formula.empty()) out_ << "  " << fn.op().formula << "\n";
   for (const std::string& d : audit::vjp_text(fn).words()) out_ << fold("  " + d);
   for (const Saved& s : fn.saved()) {
-    const std::vector<OperandSpec>& operands = fn.op().operands;
     const std::string what = s.role == Saved::Role::output  ? "y"
                              : s.role == Saved::Role::extra ? "extra"
-                             : operands.empty()
-                                 ? join("operand ", s.index)
-                                 : operands[std::min<size_t>(s.index, operands.size() - 1)].name;
+                                                            : audit::operand_name(fn.op(), s.index);
     out_ << "  saved " << what << " "
          << (s.packed ? audit::type_text({s.packed->sizes, s.packed->dtype, {}, {}})
                       : type_of(s.tensor) + ", " + audit::bytes_text(double(s.tensor.bytes())))

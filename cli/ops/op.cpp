@@ -8,7 +8,7 @@
 #include "engine/graph.hpp"
 #include "engine/files/npy.hpp"
 #include "engine/random.hpp"
-#include "ops/audit/judge/explain.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 #include "ops/check/rows.hpp"
@@ -154,10 +154,6 @@ void check_file_count(const OpInfo& op, const char* option, size_t given, size_t
        " expected, got ", int64_t(given));
 }
 
-std::string output_name(const Tensors& outputs, size_t i) {
-  return outputs.size() == 1 ? "y" : join("y", int64_t(i));
-}
-
 // ---- the run: value, then cotangents pulled back, then tangents pushed forward
 
 class OpRun {
@@ -191,7 +187,8 @@ class OpRun {
       }
     outputs_ = mapped([this](const Tensors& in) { return run(in); })(inputs_);
     std::vector<std::string> names;
-    for (size_t i = 0; i < outputs_.size(); ++i) names.push_back(output_name(outputs_, i));
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      names.push_back(audit::numbered("y", i, outputs_.size()));
     check_file_count(op_, "--out", options_.outputs.size(), outputs_.size(), "output");
     results.add("outputs", outputs_, names, options_.outputs);
   }
@@ -237,7 +234,7 @@ class OpRun {
     for (const size_t i : floating(y)) {
       const Tensor t = y[i].tangent();
       pushed.push_back(t.defined() ? t : Tensor::zeros(y[i].sizes(), y[i].dtype(), y[i].device()));
-      names.push_back("jvp_" + output_name(y, i));
+      names.push_back("jvp_" + audit::numbered("y", i, y.size()));
     }
     check_file_count(op_, "--jvp", options_.jvps.size(), pushed.size(), "floating output");
     results.add("jvp", pushed, names, options_.jvps);
@@ -249,7 +246,8 @@ class OpRun {
     std::vector<std::string> names;
     for (const size_t i : floating(outputs_))
       for (const size_t k : moving_)
-        names.push_back("d" + output_name(outputs_, i) + "/d" + audit::operand_label(op_, k));
+        names.push_back("d" + audit::numbered("y", i, outputs_.size()) + "/d" +
+                        audit::operand_label(op_, k));
     check_file_count(op_, "--jacobian", options_.jacobians.size(), names.size(),
                      "floating output and floating operand");
     const Tensors blocks = mapped([this](const Tensors& in) {

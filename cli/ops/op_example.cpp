@@ -4,6 +4,7 @@
 #include "cli/frame/literal.hpp"
 #include "engine/device/device.hpp"
 #include "engine/graph.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/check/check.hpp"
 
 #include <algorithm>
@@ -97,18 +98,6 @@ Row for_examples(const OpInfo& op) {
   }
   row.cases = std::move(all);
   return row;
-}
-
-// ---- names
-
-std::string operand_name(const OpInfo& op, size_t k, size_t count) {
-  const OperandSpec& spec = op.operands[std::min(k, op.operands.size() - 1)];
-  return spec.variadic && count > op.operands.size()
-             ? join(spec.name, int64_t(k + 1 - op.operands.size()))
-             : spec.name;
-}
-std::string numbered(const char* name, size_t i, size_t count) {
-  return count == 1 ? std::string(name) : join(name, int64_t(i));
 }
 
 // ---- the call as text
@@ -207,7 +196,7 @@ OpExample run(const OpInfo& op, const Row& row, size_t which, int digits, Device
   std::vector<std::string> names;
   for (const Tensor& drawn : rows::draw_inputs(row, which, dtype_of(row), device)) {
     Tensor t = rounded(drawn, digits);
-    const std::string name = operand_name(op, inputs.size(), c.shapes.size());
+    const std::string name = audit::operand_variable(op, inputs.size(), c.shapes.size());
     e.inputs.emplace_back(name, t.detach());
     if (op.differentiable && is_floating(t.dtype())) {
       leaves.push_back(t.set_requires_grad());
@@ -218,13 +207,13 @@ OpExample run(const OpInfo& op, const Row& row, size_t which, int digits, Device
   const Tensors y = rows::evaluate(op, inputs, rows::attrs_of(op, c.attrs), true);
   Tensors roots, seeds;
   for (size_t i = 0; i < y.size(); ++i) {
-    e.outputs.emplace_back(numbered("y", i, y.size()), y[i].detach());
+    e.outputs.emplace_back(audit::numbered("y", i, y.size()), y[i].detach());
     if (!is_floating(y[i].dtype())) continue;
     const Tensor g = rounded(
         rows::upload(rows::draw_direction(op.name, i, y[i].numel(), is_complex(y[i].dtype())),
                      y[i].sizes(), y[i].dtype(), device),
         2);
-    e.cotangents.emplace_back(numbered("g", i, y.size()), g);
+    e.cotangents.emplace_back(audit::numbered("g", i, y.size()), g);
     if (!y[i].requires_grad()) continue;
     roots.push_back(y[i]);
     seeds.push_back(g);

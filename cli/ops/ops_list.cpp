@@ -9,6 +9,7 @@
 #include "cli/frame/terminal.hpp"
 #include "engine/device/device.hpp"
 #include "engine/graph.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
 #include "ops/audit/watch/watch.hpp"
 #include "ops/def/fingerprint.hpp"
@@ -60,17 +61,9 @@ class SlotSpy : public KernelWrapper {
 };
 
 std::string saved_name(const GradFn& node, const Saved& saved) {
-  const OpInfo& op = node.op();
-  switch (saved.role) {
-    case Saved::Role::output:
-      return "y";
-    case Saved::Role::extra:
-      return "a tensor of its own";
-    default:
-      break;
-  }
-  if (op.operands.empty()) return "an operand";
-  return op.operands[std::min<size_t>(saved.index, op.operands.size() - 1)].name;
+  if (saved.role == Saved::Role::output) return "y";
+  if (saved.role == Saved::Role::extra) return "a tensor of its own";
+  return node.op().operands.empty() ? "an operand" : audit::operand_name(node.op(), saved.index);
 }
 
 Names wirtinger_derivatives(const OpInfo& op) {

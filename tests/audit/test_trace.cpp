@@ -58,6 +58,16 @@ struct Small {
 
 }  // namespace
 
+TEST_CASE("trace, graph view: what retain_grad keeps stays as it was") {
+  const audit::Watch watch;
+  const Tensor w = leaf(f64({1, 2, 3}, {3})), h = w * 2.0, y = sum(h * h);
+  h.retain_grad();
+  audit::record(watch, {y}, {{"w", w}});
+  audit::read_graph({y}, {{"w", w}});
+  CHECK_FALSE(h.grad().defined());
+  CHECK_FALSE(w.grad().defined());
+}
+
 TEST_CASE("trace: every op of the table runs again to the same bits") {
   int recorded = 0;
   for (const rows::Row& row : rows::all_rows()) {

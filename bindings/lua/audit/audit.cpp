@@ -4,7 +4,6 @@
 
 #include "bindings/lua/audit/audit.hpp"
 #include "bindings/lua/userdata.hpp"
-#include "engine/hooks.hpp"
 #include "engine/files/file.hpp"
 
 #include <algorithm>
@@ -343,24 +342,17 @@ class Told {
       : L_(L),
         function_(function),
         watch_(subject.watch),
-        nodes_(audit::nodes_behind(subject.roots)) {
+        nodes_(audit::nodes_behind(subject.roots)),
+        hooked_(nodes_, {}, [this](int id, const Tensors& sent, const Tensors& came) {
+          tell(*nodes_[size_t(id)], sent, came);
+        }) {
     for (const auto& [name, leaf] : variables(L)) {
       leaves_[leaf.body()->autograd.get()] = name;
     }
     for (const Ref<GradFn>& node : nodes_)
       for (const Edge& e : node->inputs()) ++uses_[place(e)];
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      GradFn* const node = nodes_[i].get();
-      ids_[node] = int64_t(i);
-      hooks_.push_back(register_hook(
-          *node, [this, node](Tensors& sent, const Tensors& came) { tell(*node, sent, came); }));
-    }
+    for (size_t i = 0; i < nodes_.size(); ++i) ids_[nodes_[i].get()] = int64_t(i);
   }
-  ~Told() {
-    for (HookHandle& h : hooks_) h.remove();
-  }
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
 
  private:
   using Where = std::pair<const void*, uint32_t>;
@@ -396,11 +388,11 @@ class Told {
   int function_;
   const audit::Watch* watch_;
   std::vector<Ref<GradFn>> nodes_;
+  audit::Hooked hooked_;
   std::unordered_map<const GradFn*, int64_t> ids_{};
   std::unordered_map<const Autograd*, std::string> leaves_{};
   int64_t unnamed_ = 0;
   std::map<Where, int64_t> uses_{}, done_{};
-  std::vector<HookHandle> hooks_{};
 };
 
 int backward_of(lua_State* L) {

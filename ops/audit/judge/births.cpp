@@ -2,6 +2,7 @@
 // calls of a watch. And who makes a gradient of zeros.
 #include "ops/audit/judge/audit.hpp"
 #include "engine/arithmetic.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/run.hpp"
 #include "ops/audit/step/stepper.hpp"
 #include "ops/audit/watch/tensor_stats.hpp"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -17,22 +17,9 @@ namespace gradus::inline v1::audit {
 
 namespace {
 
-enum class Look { nan, not_finite };
-
-// The first part that is a NaN (or not finite); -1 if there is none.
-int64_t first_bad(const Tensor& t, Look look) {
-  if (!t.defined() || !is_floating(t.dtype())) return -1;
-  const Parts p = parts_of(t);
-  const auto it = std::find_if(p.begin(), p.end(), [&](double x) {
-    return look == Look::nan ? std::isnan(x) : !std::isfinite(x);
-  });
-  return it == p.end() ? -1 : it - p.begin();
-}
-
-std::string digits(double x, int n) {
-  char text[40];
-  snprintf(text, sizeof text, "%.*g", n, x);
-  return text;
+// At a part of an output, or of an operand or its cotangent; words are to come.
+Birth born(const Call* c, bool from_outside, int64_t operand, const Tensor& t, int64_t part) {
+  return {c, from_outside, operand, index_of(t, size_t(part)), parts_of(t)[size_t(part)]};
 }
 
 // The operands of a call at an element of an output, where they have the same shape (or broadcast
@@ -66,10 +53,10 @@ std::string operands_at(const Call& c, const Tensor& y, const Shape& element) {
 
 std::optional<Birth> birth(const Watch& watch, bool infinities) {
   const Unwatched quiet;
-  const Look first = infinities ? Look::not_finite : Look::nan;
+  const Bad first = infinities ? Bad::not_finite : Bad::nan;
   for (const Call& seen : watch.calls()) {
     if (!seen.node) continue;
-    const auto bad = [](const Tensors& tensors, Look look, size_t* which, int64_t* part) {
+    const auto bad = [](const Tensors& tensors, Bad look, size_t* which, int64_t* part) {
       for (*which = 0; *which < tensors.size(); ++*which)
         if ((*part = first_bad(tensors[*which], look)) >= 0) return true;
       return false;
@@ -82,32 +69,21 @@ std::optional<Birth> birth(const Watch& watch, bool infinities) {
     for (;;) {
       size_t k = 0;
       int64_t at = -1;
-      if (!bad(c->inputs, Look::not_finite, &k, &at)) break;
+      if (!bad(c->inputs, Bad::not_finite, &k, &at)) break;
       const Call* maker = watch.find(c->node->inputs()[k].fn.get());
-      if (!maker || !bad(maker->outputs, Look::not_finite, &which, &part)) {
-        const Tensor& x = c->inputs[k];
-        const Shape element = index_of(x, size_t(at));
-        const double value = parts_of(x)[size_t(at)];
-        return Birth{c,
-                     true,
-                     int64_t(k),
-                     element,
-                     value,
-                     join(c->op->name, " takes ", value, " in operand ", k, " element ", element,
-                          ", which no recorded op made")};
+      if (!maker || !bad(maker->outputs, Bad::not_finite, &which, &part)) {
+        Birth b = born(c, true, int64_t(k), c->inputs[k], at);
+        b.text = join(c->op->name, " takes ", b.value, " in operand ", k, " element ", b.element,
+                      ", which no recorded op made");
+        return b;
       }
       c = maker;
     }
     const Tensor& y = c->outputs[which];
-    const Shape element = index_of(y, size_t(part));
-    const double value = parts_of(y)[size_t(part)];
-    return Birth{c,
-                 false,
-                 -1,
-                 element,
-                 value,
-                 join(c->op->name, " gives ", value, " in element ", element,
-                      " from finite operands: ", operands_at(*c, y, element))};
+    Birth b = born(c, false, -1, y, part);
+    b.text = join(c->op->name, " gives ", b.value, " in element ", b.element,
+                  " from finite operands: ", operands_at(*c, y, b.element));
+    return b;
   }
   return std::nullopt;
 }
@@ -131,26 +107,21 @@ std::optional<Birth> birth_in_backward(const Watch& watch, const Tensors& roots,
     const auto [node, g] = waiting.extract(waiting.begin()).mapped();
     const Call* call = watch.find(node);
     const bool clean = std::all_of(
-        g.begin(), g.end(), [](const Tensor& t) { return first_bad(t, Look::not_finite) < 0; });
+        g.begin(), g.end(), [](const Tensor& t) { return first_bad(t, Bad::not_finite) < 0; });
     for (size_t k = 0; k < node->inputs().size(); ++k) {
       const Edge& edge = node->inputs()[k];
       if (!edge.leads_somewhere()) continue;
       const Tensor gk = pull(*node, k, g);
-      const int64_t part = first_bad(gk, Look::not_finite);
+      const int64_t part = first_bad(gk, Bad::not_finite);
       if (part >= 0 && call) {
-        const double value = parts_of(gk)[size_t(part)];
         if (clean && !infinite) {
-          const Shape element = index_of(gk, size_t(part));
-          infinite = Birth{call,
-                           false,
-                           int64_t(k),
-                           element,
-                           value,
-                           join("the vjp of ", node->op().name, " gives ", value, " for operand ",
-                                k, " element ", element,
-                                " from finite cotangents: ", operands_at(*call, gk, element))};
+          infinite = born(call, false, int64_t(k), gk, part);
+          infinite->text =
+              join("the vjp of ", node->op().name, " gives ", infinite->value, " for operand ", k,
+                   " element ", infinite->element,
+                   " from finite cotangents: ", operands_at(*call, gk, infinite->element));
         }
-        if (infinite && (infinities || first_bad(gk, Look::nan) >= 0)) return infinite;
+        if (infinite && (infinities || first_bad(gk, Bad::nan) >= 0)) return infinite;
       }
       if (gk.defined() && edge.fn) deliver(edge.fn.get(), edge.index, gk);
     }

@@ -2,6 +2,7 @@
 #include "ops/audit/judge/explain.hpp"
 
 #include "ops/audit/step/graph_view.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/run.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
 #include "ops/base/dtypes.hpp"
@@ -10,12 +11,6 @@
 #include <cmath>
 
 namespace gradus::inline v1::audit {
-
-std::string operand_label(const OpInfo& op, size_t k) {
-  if (op.operands.empty()) return join("operand ", k);
-  const OperandSpec& spec = op.operands[std::min(k, op.operands.size() - 1)];
-  return spec.variadic ? join(spec.name, "[", int64_t(k + 1 - op.operands.size()), "]") : spec.name;
-}
 
 namespace {
 

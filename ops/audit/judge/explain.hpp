@@ -6,9 +6,6 @@
 
 namespace gradus::inline v1::audit {
 
-// "a"; of a list, "tensors[1]".
-std::string operand_label(const OpInfo& op, size_t k);
-
 // One element of a node's output, and what its cotangent alone gives the operands.
 struct ElementStory {
   int output = 0;

@@ -13,14 +13,7 @@ namespace gradus::inline v1::audit {
 
 namespace {
 
-enum class Bad { nan, not_finite };
-
-bool has_bad(const Tensor& t, Bad bad) {
-  if (!t.defined() || t.is_number() || !is_floating(t.dtype())) return false;
-  const Parts p = parts_of(t);
-  return std::any_of(p.begin(), p.end(),
-                     [&](double x) { return bad == Bad::nan ? std::isnan(x) : !std::isfinite(x); });
-}
+bool has_bad(const Tensor& t, Bad bad) { return first_bad(t, bad) >= 0; }
 
 // Does it show in a root or a gradient, without having been put in?
 bool shows(const RecordedStep& s, Bad bad, const std::set<std::string>& from_outside) {

@@ -1,6 +1,7 @@
 // Calls say what was saved and what made a tensor; writes say the rest.
 #include "ops/audit/judge/versions.hpp"
 #include "engine/arithmetic.hpp"
+#include "ops/audit/watch/names.hpp"
 
 #include <algorithm>
 #include <set>
@@ -20,9 +21,7 @@ std::string what_of(const OpInfo& op, const Saved& s) {
     case Saved::Role::output:
       return join("output ", s.index);
     case Saved::Role::input:
-      return op.operands.empty()
-                 ? join("input ", s.index)
-                 : "input " + op.operands[std::min<size_t>(s.index, op.operands.size() - 1)].name;
+      return "input " + operand_name(op, s.index, "");
     default:
       return join("extra ", s.index);
   }

@@ -17,7 +17,7 @@ constexpr int kSweeps = 8;
 
 bool drawn(const GraphView& v, const Source& s) {
   return s.kind == Source::Kind::leaf ||
-         (s.kind == Source::Kind::constant && v.constants[size_t(s.id)].name.starts_with("c"));
+         (s.kind == Source::Kind::constant && !v.constants[size_t(s.id)].number);
 }
 
 double width_of(const GraphView& v, const Source& s) {
@@ -156,8 +156,8 @@ class Inside {
       for (const Source& s : inputs_of)
         if (s.kind == Source::Kind::node && s.id < g_.first) g_.in.push_back({s.id, box, {}});
       if (used_later_[size_t(i)]) g_.out.push_back({i, box, {}});
-      for (size_t k = 0; k < from.size(); ++k)
-        if (from[k] >= 0) g_.wires.push_back({from[k], box, int(k), {}});
+      for (const int operand : from)
+        if (operand >= 0) g_.wires.push_back({operand, box, {}});
     }
     real_ = items_.size();
   }

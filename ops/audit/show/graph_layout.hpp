@@ -14,7 +14,6 @@ struct Box {
 
 struct Wire {
   int from = 0, to = 0;  // places in Group::boxes
-  int input = 0;         // which operand of `to`
   std::vector<std::pair<double, double>> bends;
 };
 

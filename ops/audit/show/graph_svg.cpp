@@ -1,5 +1,6 @@
 // The picture of a graph as SVG, all groups open.
 #include "ops/audit/show/graph_page.hpp"
+#include "ops/audit/watch/names.hpp"
 
 #include <algorithm>
 
@@ -46,12 +47,10 @@ std::string box_svg(const GraphView& v, const Box& b) {
   text += join("<text x=\"", w / 2, "\" y=\"14\" text-anchor=\"middle\">", escaped(name),
                "</text><text class=\"type\" x=\"", w / 2, "\" y=\"27\" text-anchor=\"middle\">",
                type_text(value), "</text>");
-  if (node && value.gradient.count) {
-    char norm[32];
-    snprintf(norm, sizeof norm, "%.2g", value.gradient.norm);
-    text += join("<text class=\"norm\" x=\"", w + kGradientCell / 2,
-                 "\" y=\"20\" text-anchor=\"middle\">∇ ", norm, "</text>");
-  }
+  if (node && value.gradient.count)
+    text +=
+        join("<text class=\"norm\" x=\"", w + kGradientCell / 2,
+             "\" y=\"20\" text-anchor=\"middle\">∇ ", digits(value.gradient.norm, 2), "</text>");
   return text + "</g>\n";
 }
 

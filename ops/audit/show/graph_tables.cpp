@@ -2,6 +2,7 @@
 #include "ops/audit/judge/cost.hpp"
 #include "ops/audit/show/graph_page.hpp"
 #include "ops/audit/step/memory_ledger.hpp"
+#include "ops/audit/watch/names.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,17 +15,11 @@ namespace {
 // Of saved tensors, and of checkpoints: a page of thousands of nodes must open quickly.
 constexpr size_t kMostRows = 500;
 
-std::string format(const char* how, double x) {
-  char text[48];
-  snprintf(text, sizeof text, how, x);
-  return text;
-}
-
 // A cell of a number: how it reads, and its value; empty if it is not known.
 std::string cell(bool known, double x, const std::string& text) {
-  return known ? join("<td class=n data-v=\"", format("%.9g", x), "\">", text) : "<td>";
+  return known ? join("<td class=n data-v=\"", digits(x, 9), "\">", text) : "<td>";
 }
-std::string number(bool known, double x) { return cell(known, x, format("%.4g", x)); }
+std::string number(bool known, double x) { return cell(known, x, digits(x, 4)); }
 std::string bytes(double x) { return cell(x >= 0, x, bytes_text(x)); }
 std::string micros(double ns) { return number(ns >= 0, ns / 1e3); }
 
@@ -87,7 +82,9 @@ struct Column {
 std::vector<Column> columns(const GraphView& v) {
   const auto part = [&v](const PassCost& c) {
     const double p = v.peaks ? c.of_peak(*v.peaks) : -1;
-    return cell(p >= 0, p, format("%.0f %%", 100 * p));
+    char text[48];
+    snprintf(text, sizeof text, "%.0f %%", 100 * p);
+    return cell(p >= 0, p, text);
   };
   const auto norm = [](const TensorStats& s) { return number(s.count > 0, s.norm); };
   return {{"flops", [](const Node& n) { return number(n.flops >= 0, n.flops); }},

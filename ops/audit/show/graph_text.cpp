@@ -1,5 +1,6 @@
 // A graph as lines of text, and for Graphviz.
 #include "ops/audit/step/graph_view.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/def/fingerprint.hpp"
 
 #include <algorithm>
@@ -12,11 +13,6 @@ namespace gradus::inline v1::audit {
 namespace {
 
 constexpr size_t kLongestAttr = 40;
-
-std::string numbered(const char* letter, const Source& s, size_t outputs) {
-  return outputs > 1 ? join(letter, int64_t(s.id), ".", int64_t(s.output))
-                     : join(letter, int64_t(s.id));
-}
 
 std::string attrs_text(const GraphCall& c) {
   std::string text;
@@ -120,7 +116,7 @@ std::string quoted(const std::string& s) {
 std::string name_of(const GraphView& v, const Source& s) {
   switch (s.kind) {
     case Source::Kind::node:
-      return numbered("%", s, v.nodes[size_t(s.id)].outputs.size());
+      return output_name("%", s.id, s.output, v.nodes[size_t(s.id)].outputs.size());
     case Source::Kind::leaf:
       return v.leaves[size_t(s.id)].name;
     case Source::Kind::constant:
@@ -128,7 +124,7 @@ std::string name_of(const GraphView& v, const Source& s) {
     case Source::Kind::seed:
       return "1";
     case Source::Kind::call:
-      return numbered("%b", s, v.backward_calls[size_t(s.id)].outputs.size());
+      return output_name("%b", s.id, s.output, v.backward_calls[size_t(s.id)].outputs.size());
     default:
       return "none";
   }
@@ -180,8 +176,7 @@ std::string to_text(const GraphView& v) {
     text += "leaf " + v.leaves[i].name + ":" + type_text(v.leaves[i].value) +
             (is_outside(v, i) ? "   # not in the graph: it gets no gradient" : "") + "\n";
   for (const Constant& c : v.constants)
-    if (c.name.starts_with("c") && !c.backward)
-      text += "constant " + c.name + ":" + type_text(c.value) + "\n";
+    if (!c.number && !c.backward) text += "constant " + c.name + ":" + type_text(c.value) + "\n";
   text += "\nforward\n";
   const std::vector<std::string>* path = nullptr;
   for (size_t i = 0; i < v.nodes.size(); ++i) {
@@ -240,7 +235,7 @@ std::string to_dot(const GraphView& v) {
         join("  leaf", int64_t(i), " [shape=ellipse, style=filled, fillcolor=\"#cfe3f5\", label=",
              quoted(v.leaves[i].name + "\n" + type_text(v.leaves[i].value)), "];\n");
   for (size_t i = 0; i < v.constants.size(); ++i)
-    if (v.constants[i].name.starts_with("c") && !v.constants[i].backward)
+    if (!v.constants[i].number && !v.constants[i].backward)
       text += join("  const", int64_t(i), " [shape=ellipse, style=dashed, label=",
                    quoted(v.constants[i].name + "\n" + type_text(v.constants[i].value)), "];\n");
   for (size_t i = 0; i < v.nodes.size(); ++i)
@@ -250,7 +245,7 @@ std::string to_dot(const GraphView& v) {
                      s.output ? join(" [label=\"", s.output, "\"]") : std::string(), ";\n");
       else if (s.kind == Source::Kind::leaf)
         text += join("  leaf", s.id, " -> n", int64_t(i), ";\n");
-      else if (s.kind == Source::Kind::constant && v.constants[size_t(s.id)].name.starts_with("c"))
+      else if (s.kind == Source::Kind::constant && !v.constants[size_t(s.id)].number)
         text += join("  const", s.id, " -> n", int64_t(i), " [style=dashed];\n");
     }
   return text + "}\n";

@@ -4,7 +4,6 @@
 #include "engine/arithmetic.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/watch/run.hpp"
-#include "ops/audit/watch/watch.hpp"
 
 #include <algorithm>
 
@@ -138,9 +137,6 @@ size_t Account::bad() const {
 Account account(const Stepper& stepper) { return Bookkeeper(stepper).run(); }
 
 std::vector<Imbalance> leaked(std::vector<Ref<GradFn>> nodes) {
-  std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
-    return a->sequence() < b->sequence();
-  });
   std::vector<Imbalance> findings;
   for (; !nodes.empty(); nodes.pop_back())
     if (const int others = nodes.back()->use_count() - 1; others > 0) {

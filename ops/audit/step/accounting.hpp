@@ -26,7 +26,7 @@ struct Account {
 Account account(const Stepper& stepper);
 
 // `leak`: call it when the program's own handles on the graph's tensors are gone, and with them
-// steppers, watches and logs. Takes the last handles, newest first.
+// steppers, watches and logs. Takes the last handles, in the order of recording.
 std::vector<Imbalance> leaked(std::vector<Ref<GradFn>> nodes);
 
 }  // namespace gradus::audit

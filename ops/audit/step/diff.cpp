@@ -1,6 +1,7 @@
 // Matching nodes, and comparing their numbers.
 #include "ops/audit/step/diff.hpp"
 
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/run.hpp"
 
 #include <algorithm>
@@ -265,8 +266,7 @@ class Differ {
 std::string source_text(const RecordedStep& step, const Source& s) {
   switch (s.kind) {
     case Source::Kind::node:
-      return step.nodes[size_t(s.id)].outputs.size() == 1 ? join("%", s.id)
-                                                          : join("%", s.id, ".", s.output);
+      return output_name("%", s.id, s.output, step.nodes[size_t(s.id)].outputs.size());
     case Source::Kind::leaf:
       return step.leaves[size_t(s.id)].name;
     case Source::Kind::constant: {
@@ -291,15 +291,10 @@ std::string node_text(const RecordedStep& step, size_t node) {
 
 std::string Numbers::text() const {
   if (same()) return "the same bits";
-  const auto brief = [](const char* format, double x) {
-    char t[32];
-    snprintf(t, sizeof t, format, std::isnan(x) ? NAN : x);
-    return std::string(t);
-  };
   return join(differing, " of ", count, " elements, ",
-              ulps >= 0 ? "up to " + brief("%.3g", ulps) + " ulp, " : std::string(), "relative ",
-              brief("%.2g", relative), "; element ", element, " is ", brief("%.9g", a), " and ",
-              brief("%.9g", b));
+              ulps >= 0 ? "up to " + digits(ulps, 3) + " ulp, " : std::string(), "relative ",
+              digits(relative, 2), "; element ", element, " is ", digits(a, 9), " and ",
+              digits(b, 9));
 }
 
 Numbers compare(const Tensor& a, const Tensor& b) {

@@ -3,8 +3,8 @@
 #include "ops/audit/step/graph_view.hpp"
 
 #include "engine/capture/ledger.hpp"
-#include "engine/hooks.hpp"
 #include "ops/audit/step/memory_ledger.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
 
 #include <algorithm>
@@ -74,14 +74,6 @@ void GraphRecorder::note(const OpContext& ctx, GradFn& node) {
   clock_->on = true;
 }
 
-namespace {
-std::string number_text(double x) {
-  char text[32];
-  snprintf(text, sizeof text, "%.7g", x);
-  return text;
-}
-}  // namespace
-
 class GraphReader {
  public:
   GraphReader(const Tensors& roots, const Names& names, GraphRecorder* seen)
@@ -131,11 +123,12 @@ class GraphReader {
     if (!fresh) return int(at->second);
     kept_.push_back(t);
     Constant c{"", {t.sizes(), t.dtype(), {}, {}, -1, unusual_strides(t)}};
-    if (t.numel() == 1 && !is_user(t.dtype())) {
+    c.number = t.numel() == 1 && !is_user(t.dtype());
+    if (c.number) {
       c.value.stats = stats_of(t);
       c.name = is_complex(t.dtype())
                    ? join(t.item_complex().real(), "+", t.item_complex().imag(), "i")
-                   : number_text(c.value.stats.first[0]);
+                   : digits(c.value.stats.first[0], 7);
     } else {
       c.name = join("c", int64_t(named_constants_++));
       if (seen_ && seen_->values_) c.value.stats = stats_of(t);
@@ -170,33 +163,13 @@ class GraphReader {
     return source_of(Edge{nullptr, t.body()->autograd, 0});
   }
 
-  void know(GradFn* node, Source::Kind kind, int id) {
-    ids_[node] = {kind, id};
-    held_.emplace_back(node);
-  }
-
-  // All nodes behind `tensors` that are not known yet, oldest first.
-  std::vector<GradFn*> unknown_behind(const Tensors& tensors) const {
-    std::vector<GradFn*> found, stack;
-    std::unordered_set<GradFn*> seen;
-    const auto push = [&](GradFn* fn) {
-      if (fn && !ids_.contains(fn) && seen.insert(fn).second) stack.push_back(fn);
-    };
-    for (const Tensor& t : tensors)
-      if (t.defined()) push(t.grad_fn());
-    while (!stack.empty()) {
-      GradFn* node = stack.back();
-      stack.pop_back();
-      found.push_back(node);
-      for (const Edge& e : node->inputs()) push(e.fn.get());
-    }
-    std::sort(found.begin(), found.end(),
-              [](const GradFn* a, const GradFn* b) { return a->sequence() < b->sequence(); });
-    return found;
+  void know(const Ref<GradFn>& node, Source::Kind kind, int id) {
+    ids_[node.get()] = {kind, id};
+    held_.push_back(node);
   }
 
   void collect() {
-    nodes_ = unknown_behind(roots_);
+    nodes_ = nodes_behind(roots_);
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i]->freed())
         fail(ErrorKind::autograd, "read_graph", "the graph was freed by a backward pass; read it ",
@@ -236,25 +209,13 @@ class GraphReader {
       call.outputs.push_back({meta.sizes, meta.dtype, {}, {}});
   }
 
-  // A tensor that stands for a leaf whose own handle nobody gave.
-  static Tensor handle_of(const Ref<Autograd>& leaf, const TensorMeta& meta) {
-    Tensor t = Tensor::zeros(meta.sizes, meta.dtype, *meta.device);
-    t.body()->autograd = leaf;
-    return t;
-  }
-
   void read_node(int id) {
     GradFn& node = *nodes_[size_t(id)];
     Node n;
     read_call(node, n);
     for (const Source& s : n.inputs)
       if (s.kind == Source::Kind::leaf) ++view_.leaves[size_t(s.id)].uses;
-    std::string_view trace = node.trace();
-    while (!trace.empty()) {
-      const size_t end = std::min(trace.find(", "), trace.size());
-      n.path.emplace_back(trace.substr(0, end));
-      trace.remove_prefix(std::min(end + 2, trace.size()));
-    }
+    n.path = places_of(node.trace());
     if (const Notes* note = note_of(&node)) {
       n.flops = note->flops;
       n.bytes = note->bytes;
@@ -269,15 +230,10 @@ class GraphReader {
   void read_saved(const GradFn& node, Node& n) {
     for (const Saved& s : node.saved()) {
       SavedTensor saved;
-      const std::vector<OperandSpec>& operands = node.op().operands;
-      if (s.role == Saved::Role::output)
-        saved.what = node.output_metas().size() == 1 ? "y" : join("y", int64_t(s.index));
-      else if (s.role == Saved::Role::extra)
-        saved.what = "extra";
-      else
-        saved.what = operands.empty()
-                         ? join("operand ", int64_t(s.index))
-                         : operands[std::min<size_t>(s.index, operands.size() - 1)].name;
+      saved.what = s.role == Saved::Role::output
+                       ? numbered("y", s.index, node.output_metas().size())
+                   : s.role == Saved::Role::extra ? "extra"
+                                                  : operand_name(node.op(), s.index);
       const void* key = s.packed.get();
       if (s.packed) {
         saved.bytes = size_t(numel_of(s.packed->sizes)) * itemsize(s.packed->dtype);
@@ -308,7 +264,7 @@ class GraphReader {
   // Which values are the memory that somebody saved.
   void name_storages() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      const Notes* note = note_of(nodes_[i]);
+      const Notes* note = note_of(nodes_[i].get());
       for (size_t k = 0; note && k < note->buffers.size(); ++k)
         if (const auto at = storages_.find(note->buffers[k]); at != storages_.end())
           view_.nodes[i].outputs[k].storage = at->second;
@@ -318,12 +274,13 @@ class GraphReader {
   // ---- backward
 
   void read_new_calls(const Tensors& tensors) {
-    for (GradFn* fn : unknown_behind(tensors)) {
+    const auto known = [this](const GradFn* fn) { return ids_.contains(fn); };
+    for (const Ref<GradFn>& fn : nodes_behind(tensors, known)) {
       know(fn, Source::Kind::call, int(view_.backward_calls.size()));
       GraphCall call;
       read_call(*fn, call);
       view_.backward_calls.push_back(std::move(call));
-      calls_.push_back(fn);
+      calls_.push_back(fn.get());
     }
   }
 
@@ -362,39 +319,16 @@ class GraphReader {
     step.saved_bytes_left = left;
   }
 
-  // Hooks of ours on all nodes, for the length of a walk.
-  class Hooked {
-   public:
-    Hooked(const std::vector<GradFn*>& nodes,
-           const std::function<void(int, const Tensors&)>& before,
-           const std::function<void(int, const Tensors&)>& after) {
-      for (size_t i = 0; i < nodes.size(); ++i) {
-        const int id = int(i);
-        handles_.push_back(register_prehook(*nodes[i], [=](Tensors& g) { before(id, g); }));
-        handles_.push_back(
-            register_hook(*nodes[i], [=](Tensors& in, const Tensors&) { after(id, in); }));
-      }
-    }
-    ~Hooked() {
-      for (HookHandle& h : handles_) h.remove();
-    }
-
-   private:
-    std::vector<HookHandle> handles_;
-  };
-
   void walk() {
-    Tensors seeds;
-    for (const Tensor& r : roots_) {
-      Tensor seed = Tensor::full(r.sizes(), 1.0, r.dtype(), r.device());
-      seeds_.emplace(&autograd_of(seed.set_requires_grad()), seeds.size());
-      seeds.push_back(seed);
-    }
+    Tensors seeds = seeds_or_ones(roots_);
+    for (size_t i = 0; i < seeds.size(); ++i)
+      seeds_.emplace(&autograd_of(seeds[i].set_requires_grad()), i);
+    const RetainedAsBefore retained(nodes_);
     if (seen_) {
       GraphRecorder::Clock& clock = *seen_->clock_;
       const Hooked hooked(
-          nodes_, [&](int, const Tensors&) { clock.take(); },
-          [&](int id, const Tensors&) {
+          nodes_, [&](int, Tensors&) { clock.take(); },
+          [&](int id, const Tensors&, const Tensors&) {
             Node& n = view_.nodes[size_t(id)];
             const GraphRecorder::Clock::Spent spent = clock.take();
             n.backward_ns = spent.ns;
@@ -406,8 +340,8 @@ class GraphReader {
     Tensors gradients;
     {
       const Hooked hooked(
-          nodes_, [&](int id, const Tensors& g) { begin_step(id, g); },
-          [&](int id, const Tensors& in) { end_step(id, in); });
+          nodes_, [&](int id, Tensors& came) { begin_step(id, came); },
+          [&](int id, const Tensors& sent, const Tensors&) { end_step(id, sent); });
       gradients = grad(roots_, leaf_tensors_, seeds, {.create_graph = true, .allow_unused = true});
     }
     view_.first_leaf_sum = int(view_.backward_calls.size());
@@ -452,7 +386,8 @@ class GraphReader {
   const Tensors& roots_;
   GraphRecorder* seen_;
   GraphView view_;
-  std::vector<GradFn*> nodes_, calls_;
+  std::vector<Ref<GradFn>> nodes_;
+  std::vector<GradFn*> calls_;
   std::unordered_map<const GradFn*, Known> ids_;
   std::vector<Ref<GradFn>> held_;  // so that no address comes back as another node
   std::unordered_map<const Autograd*, size_t> leaf_ids_, seeds_;

@@ -4,8 +4,8 @@
 // up. read_graph() reads a live graph and leaves it as it was; everything else here only writes
 // what it found. Knows no op by name, no JSON.
 #pragma once
-#include "engine/graph.hpp"
 #include "ops/audit/watch/tensor_stats.hpp"
+#include "ops/audit/watch/walk.hpp"
 
 #include <functional>
 #include <map>
@@ -95,6 +95,7 @@ struct Constant {
   std::string name;  // "c0"; of one number, the number
   Value value;
   bool backward = false;  // made there
+  bool number = false;    // it is one: its name says all
 };
 
 // One node's turn in backward.
@@ -165,8 +166,6 @@ struct GraphView {
   std::optional<std::vector<Finding>> findings;
   std::map<std::string, std::string> sources;  // of places in Node::path: the program there
 };
-
-using Names = std::vector<std::pair<std::string, Tensor>>;
 
 // Notes what a graph does not keep: operands without a gradient, statistics of values, costs, time
 // in kernels. Lives while the forward pass runs, in its thread.

@@ -1,8 +1,8 @@
 // Memory by turns: calls of the forward, then nodes of backward.
 #include "ops/audit/step/memory_ledger.hpp"
 
-#include "engine/hooks.hpp"
-#include "ops/audit/watch/watch.hpp"
+#include "ops/audit/watch/names.hpp"
+#include "ops/audit/watch/walk.hpp"
 
 #include <algorithm>
 #include <set>
@@ -55,8 +55,7 @@ void MemoryRecorder::close(MemoryMoment moment) {
 
 MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
   listening_.end();
-  std::vector<GradFn*> nodes;
-  for (const Ref<GradFn>& node : nodes_behind(roots)) nodes.push_back(node.get());
+  const std::vector<Ref<GradFn>> nodes = nodes_behind(roots);
   std::map<uint64_t, int> ids;
   for (size_t i = 0; i < nodes.size(); ++i) ids[nodes[i]->sequence()] = int(i);
   for (size_t i = 0; i < moments_.size(); ++i)
@@ -66,18 +65,13 @@ MemoryProfile MemoryRecorder::run_backward(const Tensors& roots) {
   backward_ = true;
   Tensors seeds = seeds_or_ones(roots);
   MemoryMoment now{true, -1, "seed"};
-  std::vector<HookHandle> hooks;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const char* op = nodes[i]->op().name.c_str();
-    hooks.push_back(register_prehook(*nodes[i], [this, &now, i, op](Tensors&) {
-      close(std::move(now));
-      now = {true, int(i), op};
-    }));
-  }
+  const Hooked hooked(nodes, [&](int id, Tensors&) {
+    close(std::move(now));
+    now = {true, id, nodes[size_t(id)]->op().name};
+  });
   backward(roots, seeds);
   seeds.clear();
   close(std::move(now));
-  for (HookHandle& h : hooks) h.remove();
   MemoryProfile profile{before_, std::move(moments_), {}};
   for (auto& [op, line] : ops_) {
     line.op = op;
@@ -105,8 +99,7 @@ std::vector<std::vector<int>> readers_of_saved(GradFn& node) {
   if (packed || !node.op().vjp) return readers;  // unpacking may run half a program again
   // `read` is the node's own note of who asked. It is taken away for each operand and put back.
   const std::span<const Saved> saved = node.saved();
-  std::vector<bool> before;
-  for (const Saved& s : saved) before.push_back(s.read);
+  const ReadNotes notes(node);
   const NoGrad off;
   Tensors g;
   for (const TensorMeta& m : node.output_metas())
@@ -121,7 +114,6 @@ std::vector<std::vector<int>> readers_of_saved(GradFn& node) {
     for (size_t s = 0; s < saved.size(); ++s)
       if (saved[s].read) readers[s].push_back(int(k));
   }
-  for (size_t s = 0; s < saved.size(); ++s) saved[s].read = before[s];
   return readers;
 }
 
@@ -138,12 +130,8 @@ std::vector<int> holders_of(const GraphView& view) {
 std::string reason_of(const Node& node, const SavedTensor& s, const std::vector<int>& holders) {
   if (s.packed) return "packed by hooks or a checkpoint";
   std::string names;
-  const std::vector<OperandSpec>& operands = node.op->operands;
-  for (const int k : s.read_by) {
-    names += names.empty() ? "" : ", ";
-    names += operands.empty() ? join(int64_t(k))
-                              : operands[std::min(size_t(k), operands.size() - 1)].name;
-  }
+  for (const int k : s.read_by)
+    names += (names.empty() ? "" : ", ") + operand_name(*node.op, size_t(k), "");
   const std::string why = !names.empty() ? "for the vjp of " + names
                           : s.read       ? "for its vjp"
                                          : "no vjp reads it: it need not be saved";

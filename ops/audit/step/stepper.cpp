@@ -2,16 +2,14 @@
 #include "ops/audit/step/stepper.hpp"
 
 #include "engine/arithmetic.hpp"
-#include "engine/hooks.hpp"
 #include "ops/audit/step/graph_view.hpp"
-#include "ops/audit/watch/watch.hpp"
+#include "ops/audit/watch/names.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <set>
-#include <unordered_set>
 
 namespace gradus::inline v1::audit {
 
@@ -20,8 +18,7 @@ double norm_of(const Tensor& t) {
   return s.nans > 0 ? NAN : s.infs > 0 ? INFINITY : s.norm;
 }
 
-Stepper::Stepper(const Tensors& roots, const std::vector<std::pair<std::string, Tensor>>& names,
-                 const Tensors& seeds)
+Stepper::Stepper(const Tensors& roots, const Names& names, const Tensors& seeds)
     : roots_(roots), nodes_(nodes_behind(roots)) {
   for (const Tensor& r : roots)
     if (!r.requires_grad())
@@ -35,7 +32,7 @@ Stepper::Stepper(const Tensors& roots, const std::vector<std::pair<std::string, 
   walk();
 }
 
-void Stepper::name_leaves(const std::vector<std::pair<std::string, Tensor>>& names) {
+void Stepper::name_leaves(const Names& names) {
   std::unordered_map<const Autograd*, std::pair<std::string, Tensor>> known;
   for (const auto& [name, t] : names)
     if (t.defined() && t.is_leaf() && t.requires_grad())
@@ -45,10 +42,7 @@ void Stepper::name_leaves(const std::vector<std::pair<std::string, Tensor>>& nam
     leaf_ids_[leaf.get()] = int(leaves_.size());
     if (const auto at = known.find(leaf.get()); at != known.end())
       return leaves_.push_back(at->second);
-    // A tensor that stands for one whose handle nobody gave.
-    Tensor t = Tensor::empty(meta.sizes, meta.dtype, *meta.device);
-    t.body()->autograd = leaf;
-    leaves_.emplace_back(join("leaf", leaves_.size()), t);
+    leaves_.emplace_back(join("leaf", leaves_.size()), handle_of(leaf, meta));
   };
   for (const Ref<GradFn>& node : nodes_)
     for (size_t k = 0; k < node->inputs().size(); ++k)
@@ -73,37 +67,31 @@ void Stepper::walk() {
     std::optional<Turn>& turn;
     ObserverScope listening{*this};
   };
-  std::vector<HookHandle> handles;
-  std::vector<std::pair<Ref<GradSlot>, Tensor>> retained;  // as they were
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const int id = int(i);
-    handles.push_back(register_prehook(*nodes_[i], [this, id, &open](Tensors& g) {
-      for (size_t k = 0; k < g.size(); ++k)
-        if (const auto edit = edits_.find({id, int(k)}); edit != edits_.end()) g[k] = edit->second;
-      open = Turn{id, g, {}, {}};
-    }));
-    handles.push_back(register_hook(*nodes_[i], [this, id, &open](Tensors& out, const Tensors&) {
-      open->out = out;
-      turn_of_[size_t(id)] = int(turns_.size());
-      turns_.push_back(std::move(*open));
-      open.reset();
-    }));
-    for (const NodeHooks::Output& o : nodes_[i]->hooks().outputs)
-      if (o.retained) retained.emplace_back(o.retained, o.retained->grad);
-  }
   Tensors inputs;
   for (const auto& [name, t] : leaves_) inputs.push_back(t);
   try {
     const Calls calls(open);
+    const RetainedAsBefore retained(nodes_);
+    const Hooked hooked(
+        nodes_,
+        [&](int id, Tensors& g) {
+          for (size_t k = 0; k < g.size(); ++k)
+            if (const auto edit = edits_.find({id, int(k)}); edit != edits_.end())
+              g[k] = edit->second;
+          open = Turn{id, g, {}, {}};
+        },
+        [&](int id, const Tensors& sent, const Tensors&) {
+          open->out = sent;
+          turn_of_[size_t(id)] = int(turns_.size());
+          turns_.push_back(std::move(*open));
+          open.reset();
+        });
     gradients_ = grad(roots_, inputs, seeds_, {.retain_graph = true, .allow_unused = true});
   } catch (const std::exception& e) {
     error_ = e.what();
     thrown_ = std::current_exception();
     failed_ = open ? open->node : -1;
   }
-  for (HookHandle& h : handles) h.remove();
-  for (const auto& [slot, g] : retained) slot->grad = g;
-
   for (size_t i = 0; i < roots_.size(); ++i)
     deliveries_[place_of(roots_[i])].push_back({-1, int(i)});
   for (size_t t = 0; t < turns_.size(); ++t)
@@ -167,14 +155,8 @@ std::vector<std::string> Stepper::ops() const {
 }
 std::vector<std::string> Stepper::paths() const {
   std::set<std::string> all;
-  for (const Ref<GradFn>& node : nodes_) {
-    std::string_view trace = node->trace();
-    while (!trace.empty()) {
-      const size_t end = std::min(trace.find(", "), trace.size());
-      all.emplace(trace.substr(0, end));
-      trace.remove_prefix(std::min(end + 2, trace.size()));
-    }
-  }
+  for (const Ref<GradFn>& node : nodes_)
+    for (std::string& place : places_of(node->trace())) all.insert(std::move(place));
   return {all.begin(), all.end()};
 }
 
@@ -207,8 +189,7 @@ Breakpoint Stepper::at_path(const std::string& typed) const {
 
 std::string Stepper::name_of(const Place& p) const {
   if (p.leaf) return leaves_[size_t(p.id)].first;
-  return nodes_[size_t(p.id)]->output_metas().size() > 1 ? join("%", p.id, ".", p.output)
-                                                         : join("%", p.id);
+  return output_name("%", p.id, p.output, nodes_[size_t(p.id)]->output_metas().size());
 }
 std::string Stepper::name_of(int node) const {
   return join("%", node, " ", nodes_[size_t(node)]->op().name);
@@ -242,18 +223,13 @@ bool Stepper::back() {
   return true;
 }
 
-namespace {
-bool within(std::string_view trace, const std::string& path) {
-  while (!trace.empty()) {
-    const size_t end = std::min(trace.find(", "), trace.size());
-    const std::string_view place = trace.substr(0, end);
-    if (place.starts_with(path) && (place.size() == path.size() || !isalnum(place[path.size()])))
-      return true;
-    trace.remove_prefix(std::min(end + 2, trace.size()));
-  }
-  return false;
+// Was a node recorded in this module, or in one of its own?
+static bool within(std::string_view trace, const std::string& path) {
+  const std::vector<std::string> places = places_of(trace);
+  return std::any_of(places.begin(), places.end(), [&](const std::string& place) {
+    return place.starts_with(path) && (place.size() == path.size() || !isalnum(place[path.size()]));
+  });
 }
-}  // namespace
 
 std::string Stepper::stops(const Breakpoint& b) const {
   using Kind = Breakpoint::Kind;

@@ -51,13 +51,11 @@ class Stepper {
   // Roots that are not scalars want seeds, or take ones. Leaves without a name are "leaf0", ...
   // No .grad changes (of retain_grad neither), nothing is freed. Hooks of the graph run, once, and
   // once more for every set(). Error(autograd) for roots without history.
-  explicit Stepper(const Tensors& roots,
-                   const std::vector<std::pair<std::string, Tensor>>& names = {},
-                   const Tensors& seeds = {});
+  explicit Stepper(const Tensors& roots, const Names& names = {}, const Tensors& seeds = {});
 
   // All nodes behind the roots, in the order of recording.
   const std::vector<Ref<GradFn>>& nodes() const { return nodes_; }
-  const std::vector<std::pair<std::string, Tensor>>& leaves() const { return leaves_; }
+  const Names& leaves() const { return leaves_; }
   const Tensors& roots() const { return roots_; }
   const Tensors& seeds() const { return seeds_; }
   Place place_of(const Tensor& root) const;
@@ -116,15 +114,14 @@ class Stepper {
   bool is_set(int node, int output) const { return edits_.contains({node, output}); }
 
  private:
-  void collect(const Tensors& roots);
-  void name_leaves(const std::vector<std::pair<std::string, Tensor>>& names);
+  void name_leaves(const Names& names);
   void walk();
   void check_ahead(int node, int output) const;
 
   Tensors roots_, seeds_;
   std::vector<Ref<GradFn>> nodes_;
   std::unordered_map<const GradFn*, int> ids_;
-  std::vector<std::pair<std::string, Tensor>> leaves_;
+  Names leaves_;
   std::unordered_map<const Autograd*, int> leaf_ids_;
   std::map<std::pair<int, int>, Tensor> edits_;
 

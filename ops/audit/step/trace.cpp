@@ -23,7 +23,7 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const AttrValue& x, const AttrValue& y) {
                       return x.type == y.type && x.integer == y.integer && x.number == y.number &&
-                             x.integers == y.integers && x.text == y.text;
+                             x.integers == y.integers && std::string_view(x.text) == y.text;
                     });
 }
 
@@ -140,19 +140,19 @@ class Recorder {
 
   void walk() {
     const Unwatched quiet;
-    std::vector<HookHandle> handles;
-    for (size_t i = 0; i < calls_.size(); ++i)
-      handles.push_back(register_prehook(*calls_[i]->node, [this, i](Tensors& g) {
-        RecordedNode& node = step_.nodes[i];
-        for (size_t k = 0; k < g.size() && k < node.outputs.size(); ++k)
-          if (g[k].defined() && (views_ || !node.op->is_view))
-            node.outputs[k].cotangent = g[k].detach();
-      }));
+    std::vector<Ref<GradFn>> nodes;
+    for (const Call* c : calls_) nodes.push_back(c->node);
+    const RetainedAsBefore retained(nodes);
+    const Hooked hooked(nodes, [this](int id, Tensors& g) {
+      RecordedNode& node = step_.nodes[size_t(id)];
+      for (size_t k = 0; k < g.size() && k < node.outputs.size(); ++k)
+        if (g[k].defined() && (views_ || !node.op->is_view))
+          node.outputs[k].cotangent = g[k].detach();
+    });
     const Tensors g = grad(roots_, leaf_tensors_, seeds_or_ones(roots_, step_.seeds),
                            {.retain_graph = true, .allow_unused = true});
     for (size_t i = 0; i < g.size(); ++i)
       if (g[i].defined()) step_.leaves[i].gradient = g[i].detach();
-    for (HookHandle& h : handles) h.remove();
   }
 
   const Watch& watch_;

@@ -6,6 +6,7 @@
 #include "ops/ops.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gradus::inline v1::audit {
 
@@ -27,6 +28,25 @@ Tensor of_parts(const Parts& parts, const Shape& sizes, DType dtype, Device& dev
 }
 
 DType wide(DType t) { return is_complex(t) ? DType::c128 : is_real_float(t) ? DType::f64 : t; }
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.defined() != b.defined()) return false;
+  if (!a.defined()) return true;
+  if (!(a.sizes() == b.sizes()) || a.dtype() != b.dtype()) return false;
+  std::vector<char> x(a.bytes()), y(b.bytes());
+  a.detach().copy_to_host(x.data());
+  b.detach().copy_to_host(y.data());
+  return x == y;
+}
+
+int64_t first_bad(const Tensor& t, Bad bad) {
+  if (!t.defined() || !is_floating(t.dtype())) return -1;
+  const Parts p = parts_of(t);
+  const auto it = std::find_if(p.begin(), p.end(), [&](double x) {
+    return bad == Bad::nan ? std::isnan(x) : !std::isfinite(x);
+  });
+  return it == p.end() ? -1 : it - p.begin();
+}
 
 Shape index_of(const Tensor& t, size_t part) {
   auto rest = int64_t(is_complex(t.dtype()) ? part / 2 : part);
@@ -134,16 +154,6 @@ Tensor pull(GradFn& node, size_t k, const Tensors& g) {
     fail(ErrorKind::shape, op.name, "the cotangent of operand ", k, " is ", gk.dtype(), " ",
          gk.sizes(), ", the operand ", meta.dtype, " ", meta.sizes);
   return gk.sizes() == meta.sizes ? gk : arithmetic().sum_to(gk, meta.sizes);
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (!(a.sizes() == b.sizes()) || a.dtype() != b.dtype()) return false;
-  std::vector<char> x(a.bytes()), y(b.bytes());
-  a.detach().copy_to_host(x.data());
-  b.detach().copy_to_host(y.data());
-  return x == y;
 }
 
 std::string other_outputs(const Call& call, const Run& again) {

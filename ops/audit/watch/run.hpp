@@ -9,6 +9,10 @@ namespace gradus::inline v1::audit {
 Parts parts_of(const Tensor& t);  // row-major; real part, imaginary part, ... of a complex one
 Tensor of_parts(const Parts& parts, const Shape& sizes, DType dtype, Device& device);
 DType wide(DType t);  // f64 for reals, c128 for complex numbers, t for the rest
+bool same_bits(const Tensor& a, const Tensor& b);
+// The first part that is a NaN (or not finite); -1 if there is none.
+enum class Bad { nan, not_finite };
+int64_t first_bad(const Tensor& t, Bad bad);
 // Element of a part, as an index.
 Shape index_of(const Tensor& t, size_t part);
 
@@ -50,8 +54,6 @@ Parts outputs_of(const Run& run);
 // does not fit.
 Tensor pull(GradFn& node, size_t k, const Tensors& g);
 
-// Of the same sizes and dtype, too; undefined ones are the same.
-bool same_bits(const Tensor& a, const Tensor& b);
 // What has other bits the second time, in words; empty if nothing has: outputs of the call and of
 // its run as it was, cotangents that the run's vjp gives twice for the same w (see cotangents()).
 std::string other_outputs(const Call& call, const Run& again);

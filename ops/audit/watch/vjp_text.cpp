@@ -3,6 +3,7 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/random.hpp"
+#include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/vjp_listener.hpp"
 #include "ops/audit/watch/watch.hpp"
 #include "ops/def/fingerprint.hpp"
@@ -13,14 +14,6 @@
 namespace gradus::inline v1::audit {
 
 namespace {
-
-std::string numbered(const char* name, size_t i, size_t n) { return n == 1 ? name : join(name, i); }
-
-std::string operand_name(const OpInfo& op, size_t k, size_t count) {
-  const OperandSpec& last = op.operands[std::min(k, op.operands.size() - 1)];
-  return last.variadic && count > op.operands.size() ? join(last.name, k + 1 - op.operands.size())
-                                                     : last.name;
-}
 
 VjpText told(const OpInfo& op, const Tensors& operands, const Attrs& attrs) {
   const Unwatched quiet;
@@ -34,7 +27,7 @@ VjpText told(const OpInfo& op, const Tensors& operands, const Attrs& attrs) {
     const Tensor& x = operands[k];
     Tensor own = rows::upload(rows::download(x), x.sizes(), x.dtype(), device);
     if (is_floating(x.dtype())) moving.push_back(own.set_requires_grad());
-    leaves.emplace_back(operand_name(op, k, operands.size()), own);
+    leaves.emplace_back(operand_variable(op, k, operands.size()), own);
   }
   Tensors inputs;
   for (const auto& [name, t] : leaves) inputs.push_back(t);
@@ -59,21 +52,6 @@ VjpText told(const OpInfo& op, const Tensors& operands, const Attrs& attrs) {
   return listener.text(results);
 }
 
-// Puts the notes of who asked for what was saved back as they were: to look is not to ask.
-class ReadNotes {
- public:
-  explicit ReadNotes(const GradFn& node) : node_(node) {
-    for (const Saved& s : node.saved()) read_.push_back(s.read);
-  }
-  ~ReadNotes() {
-    for (size_t i = 0; i < read_.size(); ++i) node_.saved()[i].read = read_[i];
-  }
-
- private:
-  const GradFn& node_;
-  std::vector<bool> read_;
-};
-
 VjpText told(GradFn& node) {
   const Unwatched quiet;
   const EnableGrad on;  // so that no kernel does in one what ops can say
@@ -91,7 +69,7 @@ VjpText told(GradFn& node) {
   }
   int extras = 0;
   for (const Saved& s : node.saved())
-    listener.name(s.tensor, s.role == Saved::Role::input    ? operand_name(op, s.index, operands)
+    listener.name(s.tensor, s.role == Saved::Role::input ? operand_variable(op, s.index, operands)
                             : s.role == Saved::Role::output ? numbered("y", s.index, outputs)
                             : extras++                      ? join("saved", extras)
                                                             : "saved");
@@ -101,7 +79,7 @@ VjpText told(GradFn& node) {
     const Shape& sizes = node.input_metas()[k].sizes;
     Tensor d = op.vjp(node, k, g);
     if (d.defined() && d.sizes() != sizes) d = arithmetic().sum_to(d, sizes);
-    results.emplace_back("d" + operand_name(op, k, operands), d);
+    results.emplace_back("d" + operand_variable(op, k, operands), d);
   }
   return listener.text(results);
 }

@@ -1,7 +1,6 @@
 // Keeping calls.
 #include "ops/audit/watch/watch.hpp"
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace gradus::inline v1::audit {
@@ -40,30 +39,6 @@ void Watch::called(const OpContext& c, GradFn* node) {
 const Call* Watch::find(const GradFn* node) const {
   const auto it = by_node_.find(node);
   return it == by_node_.end() ? nullptr : it->second;
-}
-
-Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds) {
-  Tensors out = seeds;
-  out.resize(roots.size());
-  for (size_t i = 0; i < roots.size(); ++i)
-    if (!out[i].defined())
-      out[i] = Tensor::full(roots[i].sizes(), 1.0, roots[i].dtype(), roots[i].device());
-  return out;
-}
-
-std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots) {
-  std::vector<Ref<GradFn>> nodes;
-  std::unordered_set<const GradFn*> seen;
-  const auto visit = [&](GradFn* fn) {
-    if (fn && seen.insert(fn).second) nodes.emplace_back(fn);
-  };
-  for (const Tensor& r : roots) visit(r.grad_fn());
-  for (size_t i = 0; i < nodes.size(); ++i)
-    for (const Edge& e : nodes[i].get()->inputs()) visit(e.fn.get());
-  std::sort(nodes.begin(), nodes.end(), [](const Ref<GradFn>& a, const Ref<GradFn>& b) {
-    return a->sequence() < b->sequence();
-  });
-  return nodes;
 }
 
 std::vector<const Call*> Watch::below(const Tensors& roots) const {

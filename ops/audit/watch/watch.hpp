@@ -3,7 +3,7 @@
 // search for the birth of a NaN, want the rest. Values are copies on write, so they cost memory but
 // no copying.
 #pragma once
-#include "engine/graph.hpp"
+#include "ops/audit/watch/walk.hpp"
 
 #include <deque>
 #include <unordered_map>
@@ -28,13 +28,6 @@ struct Call {
   // The tensor that an operand or output was, in words: "f32 (2, 3)".
   std::string shapes() const;
 };
-
-// The nodes behind these roots, watched or not, in the order of recording: %0, %1, ... of every
-// command.
-std::vector<Ref<GradFn>> nodes_behind(const Tensors& roots);
-
-// Where backward begins: the cotangents of the roots, ones for those that are undefined or missing.
-Tensors seeds_or_ones(const Tensors& roots, const Tensors& seeds = {});
 
 class Watch : public Observer {
  public:
