@@ -129,7 +129,7 @@ OwnData read_own(const Json& data) {
     if (test.is_object()) own.test->x = test["x"], own.test->y = test["y"];
     if (test.is_array()) own.test->file = test[0], own.test->y = test[1];
   }
-  for (OwnData::Place* p : {&own.all, own.test ? &*own.test : nullptr}) {
+  for (OwnData::Files* p : {&own.all, own.test ? &*own.test : nullptr}) {
     if (!p) continue;
     p->file = data_folder(p->file);
     if (own.format == Format::npy) p->y = data_folder(p->y);

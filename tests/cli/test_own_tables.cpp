@@ -188,7 +188,7 @@ TEST_CASE("own data: a split is drawn by its seed, numbers are scaled by the tra
   const Samples one = load_inputs(later, own, form);
   CHECK(std::get<Reals>(one.inputs)[0] == data.scaling.scaled(1000, 0));
   CHECK(std::get<Reals>(one.inputs)[1] == 1);
-  own.test = OwnData::Place{folder.write("later.csv", "a,flat,y\n1000,5,none\n"), "", ""};
+  own.test = OwnData::Files{folder.write("later.csv", "a,flat,y\n1000,5,none\n"), "", ""};
   own.test_only = true;
   CHECK(error_text(ErrorKind::io, [&] {
           load_own(own, &form);
