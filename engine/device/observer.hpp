@@ -43,17 +43,18 @@ inline constinit thread_local Observer* observer = nullptr;  // the innermost; n
 // As the last member of an observer it ends first: what other members let go may call ops.
 class ObserverScope {
  public:
-  explicit ObserverScope(Observer& o) : observer_(o) { o.around_ = std::exchange(observer, &o); }
+  explicit ObserverScope(Observer& o) : observer_(o) { o.around_ = std::exchange(*here_, &o); }
   ~ObserverScope() { end(); }
   ObserverScope(const ObserverScope&) = delete;
   ObserverScope& operator=(const ObserverScope&) = delete;
-  void end() {  // scopes may end in any order
-    Observer** at = &observer;
+  void end() {  // scopes may end in any order, also on another thread while this one does nothing
+    Observer** at = here_;
     while (*at && *at != &observer_) at = &(*at)->around_;
     if (*at) *at = observer_.around_;
   }
 
  private:
+  Observer** const here_ = &observer;  // the thread's that began it
   Observer& observer_;
 };
 
