@@ -36,7 +36,7 @@ AttrValue value_of(const gradus_attr& a) {
 
 // In the op's order; each struct of the caller's may be shorter or longer than ours.
 Attrs attributes(const OpInfo& op, const gradus_attr* given, size_t n) {
-  if (n > 64) throw Refusal{GRADUS_VALUE, join("attrs: ", n, " are more than 64")};
+  if (n > 64) throw Refusal{GRADUS_VALUE, join("attrs: ", std::to_string(n), " are more than 64")};
   rows::NamedAttrs named;
   const uint32_t step = n > 0 ? need(given, "attrs").struct_size : 0;
   for (size_t i = 0; i < n; ++i) {
@@ -64,7 +64,7 @@ void operands_of(const Callee& callee, const gradus_tensor* handles, size_t n,
          callee.most == SIZE_MAX      ? " operands or more"
          : callee.least < callee.most ? join(" to ", int64_t(callee.most), " operands")
                                       : " operands",
-         ", got ", int64_t(n));
+         ", got ", std::to_string(n));
   array(handles, n, "operands");
   for (size_t k = 0; k < n; ++k)
     out.push_back(k >= callee.least && k < op.operands.size() && op.operands[k].optional

@@ -70,7 +70,9 @@ SortCall expect_sort(Call& call) {
     call.expect_sizes("value output", *values, in);
     call.expect_dtype("value output", *values, dtype_of_view(in));
   }
-  if (is_complex(dtype_of_view(in))) call.refuse(GD_UNSUPPORTED, "complex numbers have no order");
+  const DType t = dtype_of_view(in);
+  if (is_complex(t)) call.refuse(GD_UNSUPPORTED, "complex numbers have no order");
+  if (is_user(t)) call.refuse(GD_UNSUPPORTED, "numbers of dtype %s have no order", dtype_name(t));
   return {in, values, places, axis};
 }
 

@@ -141,6 +141,8 @@ TEST_CASE("scalars: what a type has not is refused by name, and types do not mix
         std::string::npos);
   CHECK(error_of([&] { amax(x, {0}); }).find("test_q has sums and products alone") !=
         std::string::npos);
+  CHECK(error_of([&] { argsort(x, 0); }).find("numbers of dtype test_q have no order") !=
+        std::string::npos);
   CHECK(error_of([&] { div(x, 0); }).find("division by 0") != std::string::npos);
   const Tensor on_cpu = Tensor::from(std::vector<Rational>{{1, 2}}, {1}, open_device("cpu"));
   CHECK(error_of([&] { add(on_cpu, on_cpu); }) ==
