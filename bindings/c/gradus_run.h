@@ -78,9 +78,9 @@ GRADUS_API gradus_status gradus_copy_async(gradus_tensor to, gradus_tensor from)
 /* ---- captured steps: what a function does on a device, written down while it runs once, and
  * repeated without graph or allocation, with the same bits. It reads and writes the tensors that it
  * read and wrote then (gradus_copy() gives them new numbers; gradus_optimizer_prepare() the next
- * rate). The function is called once, in earnest, and writes up to `capacity` (64) outputs (holds that
- * are given over), and their number. Where a step can't be repeated (it reads values on the host) gradus_step_why_not() says
- * why, else it gives "". One thread at a time replays a step. */
+ * rate). The function is called once, in earnest, and writes up to `capacity` (64) outputs (holds
+ * that are given over), and their number. Where a step can't be repeated (it reads values on the
+ * host) gradus_step_why_not() says why, else it gives "". One thread at a time replays a step. */
 typedef gradus_status (*gradus_step_fn)(void* user, gradus_tensor* outputs, size_t capacity,
                                         size_t* n_outputs);
 GRADUS_API gradus_status gradus_capture(int32_t device, gradus_step_fn step, void* user,
