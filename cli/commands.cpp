@@ -99,14 +99,17 @@ void declare_verify(CLI::App& app, Action& action) {
 
 void declare_contract(CLI::App& app, Action& action) {
   const auto o = std::make_shared<ContractOptions>();
-  CLI::App* sub = command(app, "contract", "run one einsum, with plan and gradients",
-                          "  gradus contract --einsum \"ij,jk->ik\" --sizes i=3,j=4,k=5\n"
-                          "  gradus contract --einsum \"ij,jk->ik\" --in a.npy b.npy --out c.npy\n"
-                          "  gradus contract big.json --plan-only\n");
+  CLI::App* sub =
+      command(app, "contract", "run one einsum, with plan and gradients",
+              "  gradus contract --einsum \"ij,jk->ik\" --sizes i=3,j=4,k=5\n"
+              "  gradus contract --einsum \"ij,jk->ik\" --in a.npy b.npy --out c.npy\n"
+              "  gradus contract big.json --plan-only\n"
+              "  gradus contract --network networks.json#reg3_100 --plan-only --budget 1e6\n");
   text(sub, "CONFIG", o->config, "file of an experiment \"contraction\"", "FILE");
   sub->add_option("--einsum", o->einsum, "the expression, as numpy writes it")
       ->type_name("EXPR")
       ->take_last();
+  text(sub, "--network", o->network, "a network of labels instead, from JSON", "FILE[#NAME]");
   text(sub, "--sizes", o->sizes, "extents for random operands: i=3,j=4", "SIZES");
   files(sub, "--in", o->in, "one .npy file per operand");
   text(sub, "--dtype", o->dtype, "f32, f64, c64, c128, i32, i64, ...", "T");
@@ -114,7 +117,9 @@ void declare_contract(CLI::App& app, Action& action) {
   text(sub, "--out", o->out, "the value", "FILE");
   text(sub, "--cotangent", o->cotangent, "cotangent of the value", "FILE");
   files(sub, "--grads", o->grads, "one file per operand, - for none");
-  text(sub, "--path", o->path, "auto, greedy, optimal, left, [[0,1],...]", "PATH");
+  text(sub, "--path", o->path, "auto, greedy, optimal, ..., [[0,1],...]", "PATH");
+  sub->add_option("--budget", o->budget, "work of its search, in units of about 1 us")
+      ->type_name("N");
   text(sub, "--memory", o->memory, "limit of all intermediates: 1GiB", "BYTES");
   sub->add_flag("--plan-only", o->plan_only, "plan, do not compute");
   sub->add_flag("--verify", o->verify, "check value and gradients");

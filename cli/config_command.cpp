@@ -2,6 +2,7 @@
 #include "cli/config_command.hpp"
 
 #include "cli/contract/contract.hpp"
+#include "cli/contract/expression.hpp"
 #include "ops/train/experiment.hpp"
 #include "cli/runs/run_files.hpp"
 #include "cli/frame/terminal.hpp"
@@ -67,6 +68,8 @@ Layered layers_of(const ConfigOptions& options, const std::string& kind) {
 void check_meaning(const Json& config, const std::string& kind, const std::string& file) {
   if (kind == "network") read_experiment(config, file);
   if (kind != "contraction") return;
+  refuse_unclear(config, file);
+  if (config.contains("network")) return;
   try {
     parse_equation(config["expression"].get<std::string>());
   } catch (const Error& e) {

@@ -55,10 +55,11 @@ void read_options(lua_State* L, int index, Plan& p, PathOptions& path) {
       path.kind = PathOptions::Kind::fixed;
       path.path = order_at(L);
     } else {
-      options.wrong("path", "auto, greedy, optimal, left or pairs of positions");
+      options.wrong("path", "auto, greedy, optimal, another search's name or pairs of positions");
     }
     lua_pop(L, 1);
   }
+  options.number("budget", path.budget);
   options.finish();
 }
 

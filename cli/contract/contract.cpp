@@ -3,6 +3,7 @@
 #include "cli/contract/contract.hpp"
 
 #include "cli/contract/contract_verify.hpp"
+#include "cli/contract/expression.hpp"
 #include "cli/frame/parse.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/frame/redirection.hpp"
@@ -62,6 +63,7 @@ Json resolve(const ContractOptions& o) {
   };
   if (o.einsum) refuse_cut_equation(*o.einsum);
   if (o.einsum) add("expression", *o.einsum, "--einsum");
+  if (!o.network.empty()) add("network", o.network, "--network");
   if (!o.sizes.empty()) add("sizes", sizes_json(o.sizes), "--sizes");
   if (!o.dtype.empty()) add("dtype", dtype_name(parse_dtype(o.dtype)), "--dtype");
   if (!o.algebra.empty()) add("algebra", o.algebra, "--algebra");
@@ -69,18 +71,21 @@ Json resolve(const ContractOptions& o) {
     add("path", {{"steps", parse_json(o.path, "--path")}}, "--path");
   else if (!o.path.empty())
     add("path", o.path, "--path");
+  if (o.budget) add("budget", *o.budget, "--budget");
   if (!o.memory.empty()) add("memory_limit", o.memory, "--memory");
   if (o.verify) add("verify", true, "--verify");
   if (o.repeat) add("repeat", *o.repeat, "--repeat");
   if (o.seed) add("seed", *o.seed, "--seed");
-  if (o.config.empty() && !o.einsum)
-    fail(ErrorKind::config, kOp, "needs a config or --einsum \"ij,jk->ik\"");
+  if (o.config.empty() && !o.einsum && o.network.empty())
+    fail(ErrorKind::config, kOp, "needs a config, --einsum \"ij,jk->ik\" or --network FILE");
   if (const Json kind =
           layers.merged().is_object() ? layers.merged().value("experiment", Json()) : Json();
       kind == "network" || kind == "mlp")
     fail(ErrorKind::config, o.config, "experiment: ", shown(kind), " is run by `gradus train ",
          o.config, "`");
-  return layers.resolve();
+  Json config = layers.resolve();
+  refuse_unclear(config, o.config.empty() ? kOp : o.config);
+  return config;
 }
 
 PathOptions path_options(const Json& v, Algebra algebra) {
@@ -96,35 +101,13 @@ PathOptions path_options(const Json& v, Algebra algebra) {
   return options;
 }
 
-const char* path_name(PathOptions::Kind kind) {
-  constexpr const char* kNames[] = {"auto", "greedy", "optimal", "left", "given"};
-  return kNames[size_t(kind)];
-}
-
-// Shapes of drawn operands: one extent per letter.
-std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes) {
-  std::vector<Shape> shapes;
-  std::vector<std::string> used;
-  for (const Equation::Term& term : equation.inputs) {
-    if (term.ellipsis >= 0)
-      fail(ErrorKind::value, kOp, "sizes cannot say what \"...\" stands for; give files with --in");
-    Shape& shape = shapes.emplace_back();
-    for (int64_t l : term.letters) {
-      used.emplace_back(1, char(l));
-      if (!sizes.contains(used.back()))
-        fail(ErrorKind::value, kOp, "sizes: no size for ", label_text(l), " of \"", equation.text,
-             "\"");
-      shape.push_back(sizes[used.back()].get<int64_t>());
-    }
-  }
-  for (const auto& [key, n] : sizes.items())
-    if (std::find(used.begin(), used.end(), key) == used.end())
-      fail(ErrorKind::value, kOp, "sizes: \"", key, "\" is no label of \"", equation.text, "\"");
-  return shapes;
-}
-
 // ---- words
 
+// Equations of hundreds of tensors are no line for people.
+std::string shortened(const std::string& equation) {
+  constexpr size_t kMost = 400;
+  return equation.size() <= kMost ? equation : equation.substr(0, kMost) + "...";
+}
 std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t i = 0;
@@ -180,21 +163,18 @@ class ContractRun {
         config_(resolve(options)),
         session_(o_.device, o_.ledger, err,
                  config_.contains("device") ? &config_["device"] : nullptr, o_.config),
-        device_(session_.device()),
-        expression_(config_["expression"].get<std::string>()) {
+        device_(session_.device()) {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
-    const Equation equation = parse_equation(expression_);
+    Expression expression(config_);
     const PathOptions path = path_options(config_["path"], c_.algebra);
-    path_name_ = path_name(path.kind);
+    path_name_ = path_kind_name(path.kind);
     memory_ = config_.contains("memory_limit") ? size_t(byte_size(config_["memory_limit"])) : 0;
     limit_.emplace(device_.pool(), memory_);
     wants_grads_ = config_["grad"].get<bool>() || !o_.cotangent.empty() || !o_.grads.empty();
     device_.pool().reset_peak();
-    std::vector<Shape> shapes;
+    std::vector<Shape>& shapes = expression.shapes;
     if (o_.in.empty()) {
-      if (!config_.contains("sizes") && !needs_no_sizes(equation))
-        fail(ErrorKind::config, kOp, "needs --sizes a=3,b=4 or --in a.npy b.npy");
-      shapes = shapes_from_sizes(equation, config_.value("sizes", Json::object()));
+      expression.take_sizes(config_);
       dtype_ = parse_dtype(config_.value("dtype", "f32"));
     } else {
       if (!o_.sizes.empty()) fail(ErrorKind::config, kOp, "--sizes and --in exclude each other");
@@ -202,7 +182,10 @@ class ContractRun {
       for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
     }
     for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
-    c_.plan = plan_einsum(expression_, shapes, path);
+    const auto start = std::chrono::steady_clock::now();
+    c_.plan = expression.plan(path, config_);
+    plan_seconds_ = seconds_since(start);
+    expression_ = c_.plan.equation;
     if (!o_.grads.empty() && o_.grads.size() != shapes.size())
       fail(ErrorKind::value, kOp, "--grads takes one file per operand: ", shapes.size(),
            " expected, got ", o_.grads.size());
@@ -238,11 +221,6 @@ class ContractRun {
   }
 
  private:
-  static bool needs_no_sizes(const Equation& equation) {
-    return std::all_of(equation.inputs.begin(), equation.inputs.end(),
-                       [](const auto& t) { return t.letters.empty() && t.ellipsis < 0; });
-  }
-
   // ---- operands
 
   void read_operands() {
@@ -333,9 +311,16 @@ class ContractRun {
                     {"steps", steps},
                     {"flops", count_json(plan.flops)},
                     {"largest_intermediate", count_json(plan.largest_intermediate)},
-                    {"peak_bytes_estimate", count_json(peak)}});
+                    {"peak_bytes_estimate", count_json(peak)},
+                    {"log2_mults", log2_mults(plan)},
+                    {"log2_largest", std::log2(plan.largest_intermediate)},
+                    {"slices", 1},
+                    {"sliced", Json::array()},
+                    {"family", plan.family},
+                    {"units", plan.units},
+                    {"seconds", plan_seconds_}});
     }
-    err_ << heading(expression_)
+    err_ << heading(shortened(expression_))
          << fmt::format("  ({}, {}, on {})\n", dtype_name(dtype_), algebra_name(c_.algebra),
                         device_.name());
     for (size_t k = 0; k < plan.shapes.size() && k < kMostSteps; ++k)
@@ -343,13 +328,24 @@ class ContractRun {
     err_ << fmt::format(
         "  order {}: {} step{}, {:.4g} flops, largest intermediate {:.6g} elements, "
         "memory about {}\n",
-        path_name_, plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
+        order_name(plan), plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
         plan.largest_intermediate, bytes_text(peak));
     for (size_t i = 0; i < plan.steps.size() && i < kMostSteps; ++i)
       err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression,
                           plan.steps[i].flops);
     if (plan.steps.size() > kMostSteps)
       err_ << fmt::format("  ... and {} more\n", plan.steps.size() - kMostSteps);
+  }
+  // "auto", or "auto (annealing, 20000 units of work)" where it was searched for.
+  std::string order_name(const EinsumPlan& plan) const {
+    if (plan.units == 0) return std::string(path_name_);
+    return fmt::format("{} ({}, {:.0f} units of work)", path_name_, plan.family, plan.units);
+  }
+  // Of the products of all steps, a label that is summed alone among them.
+  static double log2_mults(const EinsumPlan& plan) {
+    double mults = 0;
+    for (const EinsumStep& s : plan.steps) mults += s.flops / (s.right >= 0 && s.sums ? 2 : 1);
+    return std::log2(mults);
   }
   void report_checks(const Verification& v) const {
     if (o_.json) return event({{"event", "verify"}, {"passed", v.passed()}, {"checks", v.notes}});
@@ -364,7 +360,7 @@ class ContractRun {
       return;
     }
     out_ << fmt::format("{} -> {} {}: {} (best of {}), {:.4g} GFLOP/s, peak {}, on {}\n",
-                        expression_, dtype_name(value_.dtype()), to_text(value_.sizes()),
+                        shortened(expression_), dtype_name(value_.dtype()), to_text(value_.sizes()),
                         seconds_text(seconds_), config_["repeat"].get<int64_t>(), gflops(),
                         bytes_text(peak), device_.name());
     if (wants_grads_)
@@ -403,20 +399,20 @@ class ContractRun {
   std::string expression_;
   Contraction c_;
   DType dtype_ = DType::f32;
-  const char* path_name_ = "";
+  std::string_view path_name_;
   size_t memory_ = 0;
   std::optional<LimitScope> limit_;
   bool wants_grads_ = false;
   Tensor value_, cotangent_;
   Tensors grads_;
-  double seconds_ = 0, grad_seconds_ = 0;
+  double plan_seconds_ = 0, seconds_ = 0, grad_seconds_ = 0;
 };
 
 }  // namespace
 
 Spec contraction_spec() {
-  const Spec kind =
-      Spec::string("how the order is found").one_of({"auto", "greedy", "optimal", "left"});
+  const Spec kind = Spec::string("how the order is found")
+                        .one_of({path_kind_names().begin(), path_kind_names().end()});
   const Spec position = Spec::integer("position in the shrinking list").at_least(0);
   const Spec steps = Spec::array(Spec::array(position, "a pair").length(2, 2),
                                  "the order itself, as opt_einsum writes it: both operands leave "
@@ -427,7 +423,8 @@ Spec contraction_spec() {
       .with("experiment", Spec::string("the kind of experiment").one_of({"contraction"}))
       .maybe("device", device_spec())
       .maybe("seed", Spec::integer("seed of drawn operands").at_least(0).otherwise("1"))
-      .with("expression", Spec::string("einsum equation, as \"ab,bc->ac\""))
+      .maybe("expression", Spec::string("einsum equation, as \"ab,bc->ac\""))
+      .maybe("network", Spec::string("file of a network of labels instead, FILE or FILE#NAME"))
       .maybe("sizes", Spec::map(Spec::integer("extent").at_least(0), "extent of each label"))
       .maybe("dtype", Spec::string("dtype; by default that of the files, or f32").one_of(dtypes))
       .maybe("algebra", Spec::string("sum and product")
@@ -441,6 +438,10 @@ Spec contraction_spec() {
               "the order of contraction")
               .short_for("kind")
               .otherwise("\"auto\""))
+      .maybe("budget",
+             Spec::number("work of the search for an order, in units of about 1 us; by default a "
+                          "tenth of the time that the contraction takes")
+                 .at_least(1))
       .maybe("memory_limit", byte_size_spec("most bytes of operands and intermediates"))
       .maybe("grad", Spec::boolean("computes gradients too").otherwise("false"))
       .maybe("verify", Spec::boolean("checks value and gradients").otherwise("false"))
@@ -451,14 +452,13 @@ Contraction drawn_contraction(const std::string& file, Device& device) {
   ContractOptions options;
   options.config = file;
   const Json config = resolve(options);
-  const auto expression = config["expression"].get<std::string>();
   Contraction c;
   c.algebra = parse_algebra(config["algebra"].get<std::string>());
-  const auto shapes =
-      shapes_from_sizes(parse_equation(expression), config.value("sizes", Json::object()));
-  c.plan = plan_einsum(expression, shapes, path_options(config["path"], c.algebra));
+  Expression expression(config);
+  expression.take_sizes(config);
+  c.plan = expression.plan(path_options(config["path"], c.algebra), config);
   manual_seed(config["seed"].get<uint64_t>());
-  for (const Shape& shape : shapes)
+  for (const Shape& shape : expression.shapes)
     c.operands.push_back(random_operand(shape, parse_dtype(config.value("dtype", "f32")), device));
   return c;
 }

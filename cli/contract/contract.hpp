@@ -20,13 +20,15 @@ namespace gradus::inline v1::cli {
 struct ContractOptions {
   std::string config;                 // file; "" for none
   std::optional<std::string> einsum;  // --einsum
+  std::string network;                // --network: FILE or FILE#NAME
   std::string sizes;                  // --sizes: "a=3,b=4"
   std::vector<std::string> in;        // --in: one .npy per operand
   std::string dtype, algebra;
   std::string out;                 // --out: the value
   std::string cotangent;           // --cotangent: of the value
   std::vector<std::string> grads;  // --grads: one file per operand, "-" for none
-  std::string path;                // --path: auto, greedy, optimal, left, or [[i, j], ...]
+  std::string path;                // --path: a name of path_kind_names(), or [[i, j], ...]
+  std::optional<double> budget;    // --budget: work of the search for an order
   std::string memory;              // --memory: "1GiB"
   bool plan_only = false, verify = false;
   std::optional<int64_t> repeat, seed;

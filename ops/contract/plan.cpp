@@ -2,10 +2,12 @@
 // one operand alone has are summed, an order is searched for the rest and written out step by step.
 #include "ops/contract/plan.hpp"
 
-#include "ops/contract/search.hpp"
+#include "ops/contract/plan/optimal.hpp"
+#include "ops/contract/plan/portfolio.hpp"
 
 #include <algorithm>
-#include <set>
+#include <bit>
+#include <cmath>
 
 namespace gradus::inline v1 {
 
@@ -28,6 +30,60 @@ std::string expression_text(const Labels& labels) {
   return s;
 }
 
+// By PathOptions::Kind.
+constexpr std::string_view kPathNames[] = {"auto",          "greedy",   "optimal",    "left",
+                                           "random-greedy", "min-fill", "min-degree", "dissection",
+                                           "annealing",     "given"};
+constexpr std::span<const std::string_view> kPathKinds(kPathNames);
+
+plan::Family family_of(PathOptions::Kind kind) {
+  using Kind = PathOptions::Kind;
+  if (kind == Kind::automatic) return plan::Family::portfolio;
+  if (kind == Kind::optimal) return plan::Family::exact;
+  const auto at =
+      std::find(std::begin(plan::kFamilies), std::end(plan::kFamilies), kPathKinds[size_t(kind)]);
+  return plan::Family(at - std::begin(plan::kFamilies));
+}
+
+plan::SsaPath left_order(size_t tensors) {
+  plan::SsaPath path;
+  for (size_t k = 1; k < tensors; ++k)
+    path.emplace_back(k == 1 ? 0 : int(k), k == 1 ? 1 : int(tensors + k - 2));
+  return path;
+}
+
+// The list of a linear path: ids in rising order, of which some are gone. A Fenwick tree of counts,
+// so that positions are found in logarithmic time.
+class Positions {
+ public:
+  Positions(size_t n, size_t most) : counts_(most + 1) {
+    for (size_t k = 0; k < n; ++k) append();
+  }
+  int count() const { return count_; }
+  int of(int id) const {  // how many ids before it are left
+    int n = 0;
+    for (size_t i = size_t(id); i > 0; i -= i & -i) n += counts_[i];
+    return n;
+  }
+  int id_at(int position) const {
+    size_t i = 0;
+    for (size_t step = std::bit_floor(counts_.size() - 1); step > 0; step /= 2)
+      if (i + step < counts_.size() && counts_[i + step] <= position)
+        position -= counts_[i += step];
+    return int(i);
+  }
+  void append() { add(next_++, 1); }
+  void remove(int id) { add(id, -1); }
+
+ private:
+  void add(int id, int n) {
+    count_ += n;
+    for (size_t i = size_t(id) + 1; i < counts_.size(); i += i & -i) counts_[i] += n;
+  }
+  std::vector<int> counts_;
+  int next_ = 0, count_ = 0;
+};
+
 class Planner {
  public:
   Planner(EinsumPlan& plan, const PathOptions& options) : plan_(plan), options_(options) {
@@ -42,7 +98,7 @@ class Planner {
     const size_t n = slots_.size();
     for (size_t k = 0; k < n; ++k)
       if (options_.sum_alone || n == 1) sum_alone(int(k));
-    const SsaPath order = search();
+    const plan::SsaPath order = search();
     for (size_t i = 0; i < order.size(); ++i)
       pair(order[i].first, order[i].second, i + 1 == order.size());
     plan_.path = linear(order, n);
@@ -98,65 +154,64 @@ class Planner {
     plan_.steps.push_back(std::move(step));
   }
 
-  SsaPath search() const {
+  plan::SsaPath search() {
     using Kind = PathOptions::Kind;
     const size_t n = slots_.size();
+    plan_.family = kPathKinds[size_t(options_.kind)];
     if (options_.kind == Kind::fixed) return from_linear(n);
-    if (options_.kind == Kind::optimal && n > PathOptions::kMaxOptimal)
-      fail(ErrorKind::value, "einsum", "path optimal is for up to ", PathOptions::kMaxOptimal,
-           " operands, this has ", n, "; write greedy");
     if (options_.kind == Kind::left || n <= 2) return left_order(n);
-    const bool optimal =
-        options_.kind == Kind::optimal || (options_.kind == Kind::automatic && n <= 6);
-    return optimal ? optimal_order(network()) : greedy_order(network());
+    if ((options_.kind == Kind::optimal && n <= PathOptions::kMaxOptimal) ||
+        (options_.kind == Kind::automatic && n <= 8)) {
+      plan_.family = "optimal";
+      return plan::optimal(network());
+    }
+    plan::Order order =
+        plan::find_order(network(), family_of(options_.kind), options_.seed, options_.budget);
+    plan_.family = plan::kFamilies[size_t(order.family)];
+    plan_.units = order.units;
+    return std::move(order.path);
   }
-  Network network() const {
-    std::map<int64_t, int64_t> dense;
-    Network net;
+  plan::Network network() const {
+    std::map<int64_t, int> dense;
+    plan::Network net;
     for (const auto& [label, size] : plan_.sizes) {
-      dense[label] = int64_t(dense.size());
-      net.extent.push_back(double(size));
-      net.is_output.push_back(contains(output_, label));
+      dense.emplace(label, int(dense.size()));
+      net.log2_extent.push_back(std::log2(double(std::max(size, int64_t(1)))));
+      net.open.push_back(contains(output_, label));
     }
     for (const Labels& labels : slots_) {
-      Labels& out = net.tensors.emplace_back();
+      plan::LabelSet& out = net.tensors.emplace_back();
       for (int64_t l : labels) out.push_back(dense[l]);
       std::sort(out.begin(), out.end());
     }
     return net;
   }
-  SsaPath from_linear(size_t n) const {
-    std::vector<int> list;
-    for (size_t k = 0; k < n; ++k) list.push_back(int(k));
-    SsaPath out;
+  plan::SsaPath from_linear(size_t n) const {
+    Positions list(n, n + options_.path.size());
+    plan::SsaPath out;
     for (const auto& [i, j] : options_.path) {
       const int low = std::min(i, j), high = std::max(i, j);
-      if (low < 0 || high >= int(list.size()) || low == high)
+      if (low < 0 || high >= list.count() || low == high)
         fail(ErrorKind::value, "einsum", "path step ", out.size(), " is [", i, ", ", j,
-             "]: expected two positions of a list of ", list.size());
-      out.emplace_back(list[size_t(low)], list[size_t(high)]);
-      list.erase(list.begin() + high);
-      list.erase(list.begin() + low);
-      list.push_back(int(n + out.size() - 1));
+             "]: expected two positions of a list of ", list.count());
+      out.emplace_back(list.id_at(low), list.id_at(high));
+      list.remove(out.back().first);
+      list.remove(out.back().second);
+      list.append();
     }
-    if (list.size() != 1)
+    if (list.count() != 1)
       fail(ErrorKind::value, "einsum", "the path has ", out.size(), " steps, ", n,
            " operands need ", n - 1);
     return out;
   }
-  static ContractionPath linear(const SsaPath& order, size_t n) {
-    std::vector<int> list;
-    for (size_t k = 0; k < n; ++k) list.push_back(int(k));
+  static ContractionPath linear(const plan::SsaPath& order, size_t n) {
+    Positions list(n, n + order.size());
     ContractionPath path;
     for (const auto& [a, b] : order) {
-      const auto take = [&](int id) {
-        return int(std::lower_bound(list.begin(), list.end(), id) - list.begin());
-      };
-      const int i = take(std::min(a, b)), j = take(std::max(a, b));
-      path.emplace_back(i, j);
-      list.erase(list.begin() + j);
-      list.erase(list.begin() + i);
-      list.push_back(int(n + path.size() - 1));
+      path.emplace_back(list.of(std::min(a, b)), list.of(std::max(a, b)));
+      list.remove(a);
+      list.remove(b);
+      list.append();
     }
     return path;
   }
@@ -170,14 +225,21 @@ class Planner {
 
 }  // namespace
 
+std::span<const std::string_view> path_kind_names() {
+  return kPathKinds.first(kPathKinds.size() - 1);
+}
+
+std::string_view path_kind_name(PathOptions::Kind kind) { return kPathKinds[size_t(kind)]; }
+
 PathOptions::Kind parse_path_kind(std::string_view name) {
-  using Kind = PathOptions::Kind;
-  constexpr std::string_view kNames[] = {"auto", "greedy", "optimal", "left"};
-  constexpr Kind kKinds[] = {Kind::automatic, Kind::greedy, Kind::optimal, Kind::left};
-  for (size_t i = 0; i < std::size(kNames); ++i)
-    if (kNames[i] == name) return kKinds[i];
-  fail(ErrorKind::value, "einsum", "unknown path \"", name,
-       "\"; write auto, greedy, optimal or left", did_you_mean(name, kNames));
+  const auto names = path_kind_names();
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at != names.end()) return PathOptions::Kind(at - names.begin());
+  std::string list;
+  for (const std::string_view n : names)
+    list += join(list.empty() ? "" : n == names.back() ? " or " : ", ", n);
+  fail(ErrorKind::value, "einsum", "unknown path \"", name, "\"; write ", list,
+       did_you_mean(name, names));
 }
 
 static EinsumPlan plan_bound(std::string equation, BoundEquation bound,

@@ -8,6 +8,7 @@
 #include "engine/abi/dtype.hpp"
 #include "ops/contract/equation.hpp"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,16 +21,34 @@ namespace gradus::inline v1 {
 using ContractionPath = std::vector<std::pair<int, int>>;
 
 struct PathOptions {
-  // automatic: optimal for up to 6 operands, else greedy. greedy: the pair that shrinks the network
-  // most, again and again (opt_einsum's rule). optimal: least flops of all orders, up to
-  // kMaxOptimal operands. left: left to right. fixed: `path`.
-  enum class Kind { automatic, greedy, optimal, left, fixed };
+  // automatic: optimal for up to 8 operands, else the best that several searches find within the
+  // budget. optimal: least flops of all orders, up to kMaxOptimal operands; beyond, of those
+  // without outer products, Error(value) if it can't be had within the budget. left: left to right.
+  // fixed: `path`. The others name one search (plan/README.md).
+  enum class Kind {
+    automatic,
+    greedy,
+    optimal,
+    left,
+    random_greedy,
+    min_fill,
+    min_degree,
+    dissection,
+    annealing,
+    fixed
+  };
   static constexpr size_t kMaxOptimal = 12;
   Kind kind = Kind::automatic;
   ContractionPath path;   // of kind fixed
   bool sum_alone = true;  // labels that one operand alone has are summed before it meets another
+  double budget = kEagerBudget;  // work of a search, in units of about a microsecond of one core
+  uint64_t seed = 0;  // of searches that draw; the same seed and budget give the same order
+  static constexpr double kEagerBudget = 5000;
 };
-// "auto", "greedy", "optimal", "left". Error(value) otherwise.
+// The names that users write, by kind, without fixed: "auto", "greedy", "optimal", "left", ...
+std::span<const std::string_view> path_kind_names();
+std::string_view path_kind_name(PathOptions::Kind kind);  // "given" for fixed
+// Error(value) for another name.
 PathOptions::Kind parse_path_kind(std::string_view name);
 
 // One step. Slots 0..n-1 are the operands, later ones the results of pairwise steps. right = -1: a
@@ -56,6 +75,8 @@ struct EinsumPlan {
   ContractionPath path;
   double flops = 0;
   double largest_intermediate = 0;  // elements; the output counts
+  std::string_view family;          // which search found the order, by its name
+  double units = 0;  // work of the search; with PathOptions' budget it finds the same
 };
 
 // Errors as parse_equation, bind_equation; Error(value) for a path that does not fit.

@@ -4,7 +4,8 @@
 #include "engine/files/file.hpp"
 #include "engine/config/options.hpp"
 #include "ops/contract/einsum.hpp"
-#include "ops/contract/search.hpp"
+#include "ops/contract/plan/optimal.hpp"
+#include "ops/contract/plan/portfolio.hpp"
 
 #include <doctest/doctest.h>
 
@@ -117,7 +118,9 @@ TEST_CASE("plans: optimal is the least over all orders, the others are orders to
     Tensors xs;
     for (const Shape& s : net.shapes) xs.push_back(small_integers(s));
     const Tensor value = einsum(optimal, xs);
-    for (const auto kind : {PathOptions::Kind::greedy, PathOptions::Kind::left}) {
+    using Kind = PathOptions::Kind;
+    for (const auto kind : {Kind::greedy, Kind::left, Kind::random_greedy, Kind::min_fill,
+                            Kind::min_degree, Kind::dissection, Kind::annealing}) {
       const EinsumPlan other = plan(kind);
       CHECK(other.flops >= least);
       CHECK(other.path.size() + 1 == net.shapes.size());
@@ -167,53 +170,4 @@ TEST_CASE("plans: greedy takes a long chain in linear space") {
   CHECK(plan.path.size() == 39);
   CHECK(plan.largest_intermediate == 16);
   CHECK(plan.flops == 39 * 2 * 64);
-}
-
-// Multiplications of an order, counted with sets, for orders of SSA form.
-static double multiplications(const Network& net, const SsaPath& path) {
-  std::vector<std::set<int64_t>> sets;
-  for (const Labels& t : net.tensors) sets.emplace_back(t.begin(), t.end());
-  std::set<size_t> gone;
-  double total = 0;
-  for (const auto& [a, b] : path) {
-    gone.insert({size_t(a), size_t(b)});
-    std::set<int64_t> all = sets[size_t(a)], kept;
-    all.insert(sets[size_t(b)].begin(), sets[size_t(b)].end());
-    double products = 1;
-    for (int64_t l : all) {
-      products *= net.extent[size_t(l)];
-      bool used = net.is_output[size_t(l)];
-      for (size_t k = 0; k < sets.size(); ++k) used |= !gone.count(k) && sets[k].count(l);
-      if (used) kept.insert(l);
-    }
-    total += products;
-    sets.push_back(kept);
-  }
-  return total;
-}
-
-TEST_CASE("plans: published networks, proven optima") {
-  const std::string file = GRADUS_SOURCE_DIR "/../shared/cases/networks.json";
-  if (!std::filesystem::exists(file)) {
-    MESSAGE("skipped: ", file, " is not there");
-    return;
-  }
-  const Json networks = parse_json(read_file(file), file);
-  for (const Json& instance : networks["instances"]) {
-    if (!instance.contains("proven_optimum_log2_mults")) continue;
-    INFO(instance["name"].dump());
-    Network net;
-    net.extent = instance["sizes"].get<std::vector<double>>();
-    net.is_output.assign(net.extent.size(), false);
-    for (const Json& l : instance["output"]) net.is_output[l.get<size_t>()] = true;
-    for (const Json& t : instance["inputs"]) {
-      const auto labels = t.get<std::set<int64_t>>();
-      net.tensors.emplace_back(labels.begin(), labels.end());
-    }
-    const double proven = instance["proven_optimum_log2_mults"];
-    CHECK(std::log2(multiplications(net, greedy_order(net))) >= proven - 1e-3);
-    if (net.tensors.size() > PathOptions::kMaxOptimal) continue;
-    CHECK(std::log2(multiplications(net, optimal_order(net))) ==
-          doctest::Approx(proven).epsilon(1e-4));
-  }
 }

@@ -1,0 +1,99 @@
+// Each network is checked label by label, so that a wrong file is told with the place in it.
+#include "cli/contract/network_file.hpp"
+
+#include "engine/config/options.hpp"
+#include "engine/files/file.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace gradus::inline v1::cli {
+
+namespace {
+
+class NetworkReader {
+ public:
+  NetworkReader(std::string file, const Json& network)
+      : file_(std::move(file)), network_(network) {}
+
+  NetworkFile read() const {
+    NetworkFile out;
+    const char* const labels = network_.contains("inputs") ? "inputs" : "labels";
+    const Json& terms = list(network_, labels);
+    for (size_t k = 0; k < terms.size(); ++k) {
+      const std::string place = join(labels, "[", int64_t(k), "]");
+      out.terms.push_back(labels_of(terms[k], place));
+      Shape& shape = out.shapes.emplace_back();
+      for (const int64_t label : out.terms.back())
+        shape.push_back(extent(label - kNumberLabel, place));
+    }
+    if (network_.contains("output")) out.output = labels_of(network_["output"], "output");
+    return out;
+  }
+
+ private:
+  template <class... P>
+  [[noreturn]] void wrong(const P&... parts) const {
+    fail(ErrorKind::config, file_, parts...);
+  }
+  const Json& list(const Json& in, const char* key) const {
+    if (!in.is_object() || !in.contains(key) || !in[key].is_array() || in[key].empty())
+      wrong("expected \"", key, "\": one list of labels for each tensor");
+    return in[key];
+  }
+  Labels labels_of(const Json& list, const std::string& place) const {
+    if (!list.is_array()) wrong(place, ": expected a list of labels, got ", shown(list));
+    Labels out;
+    for (const Json& label : list) {
+      if (!label.is_number_integer() || label < INT32_MIN || label > INT32_MAX)
+        wrong(place, ": ", shown(label), " is no label; labels are whole numbers of 32 bits");
+      out.push_back(number_label(label.get<int32_t>()));
+    }
+    return out;
+  }
+  int64_t extent(int64_t label, const std::string& place) const {
+    const Json& sizes = network_.contains("sizes") ? network_["sizes"] : Json();
+    const Json* size = nullptr;
+    if (sizes.is_array() && label >= 0 && label < int64_t(sizes.size()))
+      size = &sizes[size_t(label)];
+    if (const auto key = std::to_string(label); sizes.is_object() && sizes.contains(key))
+      size = &sizes[key];
+    if (!size) wrong(place, ": label ", label, " has no extent in \"sizes\"");
+    if (!size->is_number_integer() || *size < 0)
+      wrong("sizes: the extent of label ", label, " is ", shown(*size),
+            "; expected a whole number from 0");
+    return size->get<int64_t>();
+  }
+
+  const std::string file_;
+  const Json& network_;
+};
+
+}  // namespace
+
+NetworkFile read_network(const std::string& where) {
+  const size_t hash = where.rfind('#');
+  const std::string file = where.substr(0, hash),
+                    name = hash == std::string::npos ? "" : where.substr(hash + 1);
+  const Json all = parse_json(read_file(file), file);
+  if (!all.is_object() || !all.contains("instances")) {
+    if (!name.empty())
+      fail(ErrorKind::value, file, "has no \"instances\" to take \"", name,
+           "\" from; write the file alone");
+    return NetworkReader(file, all).read();
+  }
+  std::vector<std::string> names;
+  for (const Json& instance : all["instances"]) {
+    const std::string full = instance.is_object() ? instance.value("name", "") : "";
+    if (!name.empty() && (full == name || full.substr(full.rfind('/') + 1) == name))
+      return NetworkReader(file + "#" + name, instance).read();
+    names.push_back(full.substr(full.rfind('/') + 1));
+  }
+  std::string list;
+  for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+  fail(ErrorKind::value, file,
+       name.empty() ? "has several networks; write " + file + "#NAME with one of "
+                    : "has no network \"" + name + "\", only ",
+       list, did_you_mean(name, names));
+}
+
+}  // namespace gradus::cli
