@@ -49,7 +49,9 @@ gradus_status result(const char* function, T* out, F&& f) noexcept {
 // n elements of an array, which may be NULL if there are none.
 template <class T>
 std::span<T> array(T* first, size_t n, const char* name, size_t most = 1 << 20) {
-  if (n > most) throw Refusal{GRADUS_VALUE, join(name, ": ", std::to_string(n), " are more than ", std::to_string(most))};
+  if (n > most)
+    throw Refusal{GRADUS_VALUE,
+                  join(name, ": ", std::to_string(n), " are more than ", std::to_string(most))};
   if (n > 0) need(first, name);
   return {first, n};
 }
