@@ -361,8 +361,8 @@ GRADUS_API gradus_status gradus_contract_jvp(const gradus_tensor* operands,
 GRADUS_API gradus_status gradus_einsum(const char* equation, const gradus_tensor* operands,
                                        size_t n, gradus_tensor* out);
 /* An order of contraction for operands of these shapes, searched once. path: "auto" (or NULL),
- * "optimal", "greedy", "left" or another search's name (`gradus contract --help`); the same operands
- * get the same order. The equation's syntax is numpy's. */
+ * "optimal", "greedy", "left" or another search's name (`gradus contract --help`); the same
+ * operands get the same order. The equation's syntax is numpy's. */
 GRADUS_API gradus_status gradus_plan_equation(const char* equation, const int64_t* const* shapes,
                                               const size_t* ndims, size_t n, const char* path,
                                               int32_t algebra, gradus_plan* out);
