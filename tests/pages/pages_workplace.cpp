@@ -69,6 +69,9 @@ Workplace::Workplace() {
   folder_.write("work/lenet.json", kPagesLenet);
   folder_.write("work/nan.json", kPagesNan);
   folder_.write("work/gpu.json", R"({"device": "cuda:0", "fallback": "cpu"})");
+  folder_.write("work/networks.json",
+                R"({"instances": [{"name": "ring", "sizes": [2, 3, 4], "output": [],
+                    "inputs": [[0, 1], [1, 2], [2, 0]]}]})");
   folder_.write("work/big.json",
                 R"({"experiment": "contraction", "expression": "ab,bc,cd->ad",
                     "sizes": {"a": 4000, "b": 4000, "c": 4000, "d": 4}})");
