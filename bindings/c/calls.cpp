@@ -55,16 +55,18 @@ const Attrs& attributes_of(const Callee& callee, const gradus_attr* given, size_
   return own = attributes(callee.op, given, n);
 }
 
+[[noreturn, gnu::cold]] void refuse_count(const Callee& callee, size_t n) {
+  fail(ErrorKind::value, callee.op.name, "takes ", int64_t(callee.least),
+       callee.most == SIZE_MAX      ? " operands or more"
+       : callee.least < callee.most ? join(" to ", int64_t(callee.most), " operands")
+                                    : " operands",
+       ", got ", std::to_string(n));
+}
 // The operands of a call: 0 for one that is left out.
 void operands_of(const Callee& callee, const gradus_tensor* handles, size_t n,
                  SmallVector<Tensor, 3>& out) {
   const OpInfo& op = callee.op;
-  if (n < callee.least || n > callee.most)
-    fail(ErrorKind::value, op.name, "takes ", int64_t(callee.least),
-         callee.most == SIZE_MAX      ? " operands or more"
-         : callee.least < callee.most ? join(" to ", int64_t(callee.most), " operands")
-                                      : " operands",
-         ", got ", std::to_string(n));
+  if (n < callee.least || n > callee.most) refuse_count(callee, n);
   array(handles, n, "operands");
   for (size_t k = 0; k < n; ++k)
     out.push_back(k >= callee.least && k < op.operands.size() && op.operands[k].optional
