@@ -137,8 +137,6 @@ TEST_CASE("contract plan: the same order for the same seed, on one thread and on
               two = find_order(net, Family::portfolio, 7, 50'000, 3);
   CHECK(one.path == two.path);
   CHECK(one.units == two.units);
-  CHECK(find_order(net, Family::portfolio, 7, 400'000).cost.log2_mults <=
-        one.cost.log2_mults + 1e-9);
 }
 
 TEST_CASE("contract plan: slicing keeps every result within what is allowed") {

@@ -23,7 +23,8 @@ constexpr double kExactShare = 0.2;   // of the budget, before anything else is 
 constexpr double kBuildShare = 0.2;   // for trees from nothing
 constexpr size_t kExactTensors = 40;  // above them the exact search is not tried unasked
 constexpr double kNoLimit = 1e15;     // for the one search that always ends with an order
-constexpr int kRounds = 2;            // of annealing; the second begins with the first one's best
+constexpr double kAnnealing = 600;  // units for each tensor: a longer annealing is worth less than
+                                    // another one that begins with the best of the first
 
 class Search {
  public:
@@ -130,17 +131,28 @@ class Search {
     return result();
   }
 
-  // What is left of the budget, in rounds; each round anneals the `trees` best, by other seeds.
+  // What is left of the budget, in rounds; each anneals the `trees` best, by other seeds, and every
+  // second one new trees as well.
   void anneal_best(size_t trees) {
-    for (int round = 0; round < kRounds; ++round) {
-      const double share = (budget_ - units_) / (kRounds - round) / 4;
+    const double left = (budget_ - units_) / 4;
+    const int rounds =
+        int(std::clamp(left / (kAnnealing * double(network_.tensors.size())), 2., 12.));
+    for (int round = 0; round < rounds; ++round) {
+      const double share = (budget_ - units_) / (rounds - round) / 4;
       if (best_.empty() || share < 100) return;
       std::vector<Task> tasks;
       for (size_t k = 0; k < 4; ++k) {
-        const SsaPath& start = best_[k % std::min(trees, best_.size())].path;
         const uint64_t seed = seed_ + 1000 * uint64_t(round + 1) + k;
-        tasks.push_back({Family::annealing, share, [this, start, seed](Budget& b) {
-                           return refine(network_, start, seed, b);
+        const SsaPath start = best_[k % std::min(trees, best_.size())].path;
+        const Task fresh = task(k % 2 ? Family::dissection : Family::random_greedy,
+                                1000 * uint64_t(round + 1) + k, share / 8);
+        const bool anew = round % 2 == 1 && k >= 2;  // the best may be where no annealing leads out
+        tasks.push_back({Family::annealing, share, [=, this](Budget& b) {
+                           if (!anew) return refine(network_, start, seed, b);
+                           Budget some(fresh.budget);
+                           SsaPath path = fresh.search(some);
+                           b.spend(fresh.budget - some.left());
+                           return path.empty() ? path : refine(network_, path, seed, b);
                          }});
       }
       try_all(tasks);
