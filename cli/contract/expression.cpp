@@ -9,6 +9,7 @@ namespace gradus::inline v1::cli {
 namespace {
 
 constexpr const char* kOp = "contract";
+constexpr double kMostUnits = 8e6;
 
 // Shapes of drawn operands: one extent per letter.
 std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes) {
@@ -65,15 +66,21 @@ void Expression::take_sizes(const Json& config) {
 }
 
 EinsumPlan Expression::plan(PathOptions options, const Json& config) const {
-  const auto within = [&](double budget) {
-    options.budget = budget;
-    return equation ? plan_einsum(equation->text, shapes, options)
-                    : plan_einsum(network.terms, network.output, shapes, options);
+  using Kind = PathOptions::Kind;
+  const auto within = [&](Kind kind, double budget) {
+    PathOptions asked = options;
+    asked.kind = kind;
+    asked.budget = budget;
+    return equation ? plan_einsum(equation->text, shapes, asked)
+                    : plan_einsum(network.terms, network.output, shapes, asked);
   };
-  if (config.contains("budget")) return within(config["budget"]);
-  EinsumPlan first = within(PathOptions::kEagerBudget);
-  if (first.units == 0) return first;
-  return within(std::clamp(first.flops / 1e10 * 1e6 / 10, 2e4, 8e6));
+  if (config.contains("budget")) return within(options.kind, config["budget"]);
+  if (options.kind == Kind::optimal)
+    return within(Kind::optimal, kMostUnits);  // ends when it is proven
+  if (options.kind == Kind::fixed || options.kind == Kind::left) return within(options.kind, 0);
+  EinsumPlan first = within(Kind::automatic, PathOptions::kEagerBudget);
+  if (options.kind == Kind::automatic && first.units == 0) return first;
+  return within(options.kind, std::clamp(first.flops / 1e10 * 1e6 / 10, 2e4, kMostUnits));
 }
 
 }  // namespace gradus::cli

@@ -55,7 +55,8 @@ class Search {
         try_all({task(family, 0, budget_)});
     }
     if (best_.empty())
-      fail(ErrorKind::value, "einsum", "path ", kFamilies[size_t(family)], " found no order of ",
+      fail(ErrorKind::value, "einsum", "path ",
+           family == Family::exact ? "optimal" : kFamilies[size_t(family)], " found no order of ",
            network_.tensors.size(), " tensors within ", budget_,
            " units of work; give a larger budget or another path");
     return result();
