@@ -66,7 +66,7 @@ class BackwardPass {
   void explore();
   void add(Sum& sum, const Tensor& g);
   void deliver(const Edge& edge, const Tensor& g);
-  Tensor pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g);
+  Tensor fitted(GradFn& node, size_t k, Tensor gk, const SmallVector<Tensor, 1>& g);
   void process(GradFn& node, Sums&& in);
   void complete(Leaf& leaf);
 
@@ -150,10 +150,8 @@ void BackwardPass::deliver(const Edge& edge, const Tensor& g) {
 }
 
 // The cotangent of operand k, checked and summed to the operand's shape.
-Tensor BackwardPass::pull(GradFn& node, size_t k, const SmallVector<Tensor, 1>& g) {
+Tensor BackwardPass::fitted(GradFn& node, size_t k, Tensor gk, const SmallVector<Tensor, 1>& g) {
   const OpInfo& op = node.op();
-  if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
-  Tensor gk = op.vjp(node, k, {g.data(), g.size()});
   if (!gk.defined()) return gk;
   const TensorMeta& meta = node.input_metas()[k];
   if (!(gk.sizes() == meta.sizes)) {
@@ -193,22 +191,23 @@ void BackwardPass::process(GradFn& node, Sums&& in) {
   for (auto it = first; it != last; ++it)
     targets_[it->second].result = g[targets_[it->second].edge.index];
 
-  SmallVector<const Edge*, 3> edges;  // null: not wanted
-  bool used = false;
-  for (const Edge& edge : node.inputs()) {
-    edges.push_back(wanted(edge) ? &edge : nullptr);
-    used |= edges.back() != nullptr;
-  }
-  if (!used) return;
+  SmallVector<char, 8> asked;  // by operand
+  for (const Edge& edge : node.inputs()) asked.push_back(wanted(edge));
+  if (std::find(asked.begin(), asked.end(), 1) == asked.end()) return;
   if (hooks) {
     Tensors outputs(g.begin(), g.end());
     for (const auto& hook : hooks->before.functions()) (*hook)(outputs);
     check_hooked(node.op(), outputs, node.output_metas());
     std::copy(outputs.begin(), outputs.end(), g.begin());
   }
-  SmallVector<Tensor, 3> cotangents(edges.size());
+  const OpInfo& op = node.op();
+  if (!op.vjp) fail(ErrorKind::autograd, op.name, "the derivative is not implemented");
+  SmallVector<Tensor, 3> cotangents(asked.size());
+  const std::span<const Tensor> given(g.data(), g.size());
+  if (op.vjps) op.vjps(node, asked, given, {cotangents.data(), cotangents.size()});
   for (size_t k = 0; k < cotangents.size(); ++k)
-    if (edges[k]) cotangents[k] = pull(node, k, g);
+    if (asked[k])
+      cotangents[k] = fitted(node, k, op.vjps ? cotangents[k] : op.vjp(node, k, given), g);
   if (hooks) {
     Tensors inputs(cotangents.begin(), cotangents.end());
     for (const auto& hook : hooks->after.functions()) (*hook)(inputs, Tensors(g.begin(), g.end()));
@@ -216,7 +215,7 @@ void BackwardPass::process(GradFn& node, Sums&& in) {
     std::copy(inputs.begin(), inputs.end(), cotangents.begin());
   }
   for (size_t k = 0; k < cotangents.size(); ++k)
-    if (cotangents[k].defined() && edges[k]) deliver(*edges[k], cotangents[k]);
+    if (cotangents[k].defined() && asked[k]) deliver(node.inputs()[k], cotangents[k]);
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 

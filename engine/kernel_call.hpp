@@ -22,6 +22,10 @@ class KernelCall {
   KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
     return keep(strides).add(t, sizes, nullptr, n_in_);
   }
+  KernelCall& at(int64_t offset) {  // of the operand given last, in its storage
+    views_[n_in_ + n_out_ - 1].offset = offset;
+    return *this;
+  }
   KernelCall& in(const Tensor&, Shape&&) = delete;
   KernelCall& in(const Tensor&, Shape&&, const Shape&) = delete;
   KernelCall& in_none() { return none(n_in_); }  // an operand that is left out: data NULL

@@ -87,6 +87,9 @@ struct OpInfo {
   // zero). vjp and jvp are written in terms of ops, so that they can be recorded in turn.
   void (*forward)(OpContext& ctx) = nullptr;
   Tensor (*vjp)(GradFn& node, size_t k, std::span<const Tensor> g) = nullptr;
+  // Where cotangents of several operands share work: sets those that are wanted, by operand.
+  void (*vjps)(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
+               std::span<Tensor> cotangents) = nullptr;
   Tensor (*jvp)(GradFn& node, size_t out, std::span<const Tensor> t) = nullptr;
   Cost (*cost)(const OpContext& ctx) = nullptr;
   // The rule of vmap (engine/batch.hpp); without one the op runs example by example.
