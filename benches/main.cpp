@@ -20,6 +20,7 @@ void pointwise(Run&);
 void overhead(Run&);
 void layers(Run&);
 void einsums(Run&);
+void networks(Run&);
 void orders(Run&);
 void steps(Run&);
 void memory_of_steps(Run&);
@@ -41,6 +42,8 @@ const Bench kBenches[] = {
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},
     {"einsum", "TCCG's contractions and batches that lie last, against torch.einsum", einsums},
+    {"networks", "contractions of many tensors: a step's overhead, gradients beside the value",
+     networks},
     {"orders", "contraction orders of published networks against the best known", orders},
     {"steps", "training steps of networks against PyTorch, libtorch and C by hand", steps},
     {"peak_memory", "peak memory of training steps", memory_of_steps},

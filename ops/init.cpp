@@ -20,6 +20,7 @@ void init() {
     register_join();
     register_reductions();
     register_contractions();
+    register_network();
     register_products();
     register_einsum();
     register_indexing();

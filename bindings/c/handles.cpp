@@ -20,10 +20,17 @@ constexpr size_t kBlock = 4096;
 constexpr uint32_t kNoSlot = UINT32_MAX;
 constexpr uint32_t kMostHolds = UINT32_MAX;
 
+// What a slot's handle has above the slot's number.
+constexpr uint64_t title_of(uint32_t generation, Kind kind) {
+  return uint64_t(kind) << kGenerationBits | generation;
+}
+constexpr Kind kind_of(uint64_t title) { return Kind(title >> kGenerationBits); }
+
+// Who fills a slot that he took has it to himself, and shows it by its title. Once it is shown, it
+// is looked at and emptied under its lock.
 struct Slot {
+  std::atomic<uint64_t> title{title_of(1, Kind::none)};  // of no kind while it is empty
   Lock lock;
-  Kind kind = Kind::none;
-  uint32_t generation = 1;
   uint32_t holds = 0;
   uint32_t next_free = kNoSlot;
   Tensor tensor;
@@ -34,7 +41,7 @@ struct Table {
   std::array<std::atomic<Slot*>, kSlots / kBlock> blocks{};
   Lock lock;  // of what follows
   uint32_t free = kNoSlot, made = 0;
-  std::atomic<int64_t> live{0};
+  int64_t live = 0;
 };
 Table& table() {
   static Table* const t = new Table;  // handles may be freed while the program ends
@@ -59,11 +66,10 @@ constexpr const char* kNames[] = {"nothing",      "a tensor",          "an op", 
   const uint64_t kind = bits >> (kSlotBits + kGenerationBits);
   const auto generation = uint32_t(bits >> kSlotBits);
   if (handle > 0 && kind > 0 && kind < std::size(kNames) && table().blocks[i / kBlock]) {
-    Slot& p = slot_at(uint32_t(i));
-    const std::lock_guard lock(p.lock);
-    if (p.generation == generation && uint64_t(p.kind) == kind)
+    const uint64_t title = slot_at(uint32_t(i)).title.load(std::memory_order_acquire);
+    if (title == title_of(generation, Kind(kind)))
       throw Refusal{GRADUS_HANDLE, said + "that of " + kNames[kind]};
-    if (generation > 0 && generation < p.generation)
+    if (generation > 0 && generation < uint32_t(title))
       throw Refusal{GRADUS_HANDLE, said + "one that was freed"};
   }
   throw Refusal{GRADUS_HANDLE, said + (handle > 0 ? "a number that is none" : join(handle))};
@@ -75,12 +81,13 @@ class Locked {
   Locked(Kind kind, int64_t handle, const Argument& argument = "handle") {
     const auto bits = uint64_t(handle);
     const uint64_t i = bits & (kSlots - 1);
-    const uint64_t named = bits >> (kSlotBits + kGenerationBits);
+    const uint64_t title = bits >> kSlotBits;
+    const Kind named = kind_of(title);
     Slot* const block = table().blocks[i / kBlock].load(std::memory_order_acquire);
-    if (block && named != 0 && (kind == Kind::none || named == uint64_t(kind))) {
+    if (block && named != Kind::none && (kind == Kind::none || named == kind)) {
       Slot& p = block[i % kBlock];
       p.lock.lock();
-      if (p.holds > 0 && uint64_t(p.kind) == named && p.generation == uint32_t(bits >> kSlotBits)) {
+      if (p.title.load(std::memory_order_acquire) == title) {
         slot_ = &p;
         return;
       }
@@ -101,6 +108,7 @@ uint32_t take_slot() {
   Table& t = table();
   const std::lock_guard lock(t.lock);
   if (t.free != kNoSlot) {
+    ++t.live;
     const uint32_t i = t.free;
     t.free = slot_at(i).next_free;
     return i;
@@ -108,6 +116,7 @@ uint32_t take_slot() {
   if (t.made == kSlots) fail(ErrorKind::memory, "handles", "there are ", t.made, " of them");
   if (t.made % kBlock == 0)
     t.blocks[t.made / kBlock].store(new Slot[kBlock], std::memory_order_release);
+  ++t.live;
   return t.made++;
 }
 
@@ -115,13 +124,11 @@ template <class T>
 int64_t fill(Kind kind, T Slot::*where, T value) {
   const uint32_t i = take_slot();
   Slot& p = slot_at(i);
-  const std::lock_guard lock(p.lock);
-  p.kind = kind;
   p.holds = 1;
   p.*where = std::move(value);
-  table().live.fetch_add(1, std::memory_order_relaxed);
-  return int64_t(uint64_t(kind) << (kSlotBits + kGenerationBits) |
-                 uint64_t(p.generation) << kSlotBits | i);
+  const uint64_t title = title_of(uint32_t(p.title.load(std::memory_order_relaxed)), kind);
+  p.title.store(title, std::memory_order_release);
+  return int64_t(title << kSlotBits | i);
 }
 
 }  // namespace
@@ -156,19 +163,23 @@ void free_handle(int64_t handle) {
     if (--slot->holds > 0) return;
     tensor = std::move(slot->tensor);
     object = std::move(slot->object);
-    slot->kind = Kind::none;
-    used_up = slot->generation == kLastGeneration;
-    if (!used_up) ++slot->generation;
+    const auto generation = uint32_t(slot->title.load(std::memory_order_relaxed));
+    used_up = generation == kLastGeneration;
+    slot->title.store(title_of(used_up ? generation : generation + 1, Kind::none),
+                      std::memory_order_release);
   }
   Table& t = table();
-  t.live.fetch_sub(1, std::memory_order_relaxed);
+  const std::lock_guard lock(t.lock);
+  --t.live;
   if (used_up) return;
   const auto i = uint32_t(uint64_t(handle) & (kSlots - 1));
-  const std::lock_guard lock(t.lock);
   slot_at(i).next_free = t.free;
   t.free = i;
 }
 
-int64_t live_handles() { return table().live.load(std::memory_order_relaxed); }
+int64_t live_handles() {
+  const std::lock_guard lock(table().lock);
+  return table().live;
+}
 
 }  // namespace gradus::c

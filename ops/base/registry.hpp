@@ -12,6 +12,7 @@ void register_views();
 void register_join();
 void register_reductions();
 void register_contractions();
+void register_network();
 void register_products();
 void register_indexing();
 void register_softmax();

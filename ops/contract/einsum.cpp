@@ -4,8 +4,10 @@
 
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
+#include "engine/batch.hpp"
 #include "engine/device/storage.hpp"
 #include "ops/contract/contraction.hpp"
+#include "ops/contract/network.hpp"
 #include "ops/base/ints.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <unordered_map>
 
@@ -174,41 +177,50 @@ Device& device_of(const Tensors& operands) {
   return default_device();
 }
 
-// Plans of this thread's latest equations, so that a loop plans once.
-std::shared_ptr<const EinsumPlan> cached_plan(std::string_view equation, const Tensors& operands,
-                                              bool sum_alone) {
+// Plans of this thread's latest einsums, so that a loop plans once.
+class PlanKey {
+ public:
+  PlanKey(const Tensors& operands, bool sum_alone) {
+    add(int64_t(sum_alone));
+    add(int64_t(operands.size()));
+    for (const Tensor& x : operands) add(x.sizes());
+  }
+  void add(int64_t n) { text_.append(reinterpret_cast<const char*>(&n), sizeof n); }
+  void add(const auto& list) {
+    add(int64_t(list.size()));
+    text_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof *list.data());
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+std::shared_ptr<const EinsumPlan> cached_plan(const PlanKey& key, const auto& make) {
   constexpr size_t kMost = 128;
   thread_local std::unordered_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
-  std::string key(equation);
-  key += sum_alone ? '1' : '0';
-  const auto number = [&](int64_t n) { key.append(reinterpret_cast<const char*>(&n), sizeof n); };
-  number(int64_t(equation.size()));
-  for (const Tensor& x : operands) {
-    number(x.rank());
-    for (int64_t extent : x.sizes()) number(extent);
-  }
-  if (const auto it = plans.find(key); it != plans.end()) return it->second;
-  std::vector<Shape> shapes;
-  for (const Tensor& x : operands) shapes.push_back(x.sizes());
-  PathOptions options;
-  options.sum_alone = sum_alone;
-  auto plan = std::make_shared<const EinsumPlan>(plan_einsum(equation, shapes, options));
+  if (const auto it = plans.find(key.text()); it != plans.end()) return it->second;
+  auto plan = std::make_shared<const EinsumPlan>(make());
   if (plans.size() >= kMost) plans.clear();
-  plans.emplace(std::move(key), plan);
+  plans.emplace(key.text(), plan);
   return plan;
 }
+std::vector<Shape> shapes_of(const Tensors& operands) {
+  std::vector<Shape> shapes;
+  for (const Tensor& x : operands) shapes.push_back(x.sizes());
+  return shapes;
+}
+// max-times may not take the maximum of one operand first: a factor may be negative.
+PathOptions options_for(Algebra algebra) {
+  PathOptions options;
+  options.sum_alone = algebra != Algebra::max_times;
+  return options;
+}
 
-}  // namespace
-
-Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
-  const DType dtype = result_dtype(operands);
-  check_operands(plan, operands, dtype, algebra);
-  Device& device = device_of(operands);
+// Step by step, each a node of its own.
+Tensor by_steps(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
   std::vector<Labelled> slots;
-  for (size_t k = 0; k < operands.size(); ++k) {
-    const Tensor x = materialise(operands[k], dtype, device);  // only a number changes here
-    slots.push_back(stripped(cast(x, dtype), plan.terms[k]));
-  }
+  for (size_t k = 0; k < operands.size(); ++k)
+    slots.push_back(stripped(operands[k], plan.terms[k]));
   slots.resize(2 * operands.size() - 1);
   for (const EinsumStep& step : plan.steps) {
     Labelled& left = slots[size_t(step.left)];
@@ -231,18 +243,115 @@ Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) 
   return reshape(y, sizes);
 }
 
+// The sum, in the algebra, over the values of the sliced labels.
+Tensor by_slices(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
+  std::vector<Shape> shapes = plan.shapes;
+  for (size_t k = 0; k < shapes.size(); ++k)
+    for (size_t axis = 0; axis < shapes[k].size(); ++axis)
+      if (place_of(plan.sliced, plan.terms[k][axis]) >= 0) shapes[k][axis] = 1;
+  PathOptions options = options_for(algebra);
+  options.kind = PathOptions::Kind::fixed;
+  options.path = plan.path;
+  const EinsumPlan piece = plan_einsum(plan.terms, plan.output, shapes, options);
+  Tensor total;
+  std::vector<int64_t> at(plan.sliced.size(), 0);
+  for (double left = plan.slices; left > 0; --left) {
+    Tensors part = operands;
+    for (size_t k = 0; k < part.size(); ++k)
+      for (size_t axis = 0; axis < shapes[k].size(); ++axis) {
+        const int64_t i = place_of(plan.sliced, plan.terms[k][axis]);
+        if (i >= 0 && plan.shapes[k][axis] > 1)
+          part[k] = slice(part[k], int64_t(axis), at[size_t(i)], at[size_t(i)] + 1);
+      }
+    const Tensor y = by_steps(piece, part, algebra);
+    total = !total.defined()                 ? y
+            : algebra == Algebra::standard   ? add(total, y)
+            : algebra == Algebra::min_plus   ? minimum(total, y)
+                                             : maximum(total, y);
+    for (size_t i = at.size(); i-- > 0;) {
+      if (++at[i] < plan.sizes.at(plan.sliced[i])) break;
+      at[i] = 0;
+    }
+  }
+  return total;
+}
+
+thread_local bool by_steps_only = false;
+
+// Can `network` do it in one node? Not where somebody watches, who wants to see each step.
+bool as_one_node(const EinsumPlan& plan, const Tensors& operands, DType dtype, Algebra algebra) {
+  return operands.size() > (plan.sliced.empty() ? 2 : 1) && algebra == Algebra::standard &&
+         dtype != DType::bool_ && !is_user(dtype) && !observer && !by_steps_only &&
+         !any_batched(operands);
+}
+
+}  // namespace
+
+EinsumBySteps::EinsumBySteps() : Scoped<bool>(by_steps_only, true) {}
+
+Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
+  const DType dtype = result_dtype(operands);
+  check_operands(plan, operands, dtype, algebra);
+  Device& device = device_of(operands);
+  Tensors ready;
+  for (const Tensor& x : operands) ready.push_back(cast(materialise(x, dtype, device), dtype));
+  if (as_one_node(plan, ready, dtype, algebra)) return contract_network(plan, ready);
+  return plan.sliced.empty() ? by_steps(plan, ready, algebra) : by_slices(plan, ready, algebra);
+}
+
 Tensor einsum(std::string_view equation, const Tensors& operands, Algebra algebra) {
-  const bool sum_alone = algebra != Algebra::max_times;
-  return einsum(*cached_plan(equation, operands, sum_alone), operands, algebra);
+  const PathOptions options = options_for(algebra);
+  PlanKey key(operands, options.sum_alone);
+  key.add(equation);
+  return einsum(
+      *cached_plan(key, [&] { return plan_einsum(equation, shapes_of(operands), options); }),
+      operands, algebra);
 }
 
 Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
               Algebra algebra) {
-  std::vector<Shape> shapes;
-  for (const Tensor& t : operands) shapes.push_back(t.sizes());
-  PathOptions options;
-  options.sum_alone = algebra != Algebra::max_times;
-  return einsum(plan_einsum(labels, output, shapes, options), operands, algebra);
+  const PathOptions options = options_for(algebra);
+  PlanKey key(operands, options.sum_alone);
+  for (const Labels& term : labels) key.add(term);
+  key.add(output);
+  return einsum(
+      *cached_plan(key, [&] { return plan_einsum(labels, output, shapes_of(operands), options); }),
+      operands, algebra);
+}
+
+static std::string mebibytes(double bytes) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g MiB", bytes / 0x1p20);
+  return text;
+}
+
+double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra, bool gradients) {
+  const bool one_node = as_one_node(plan, Tensors(plan.shapes.size()), dtype, algebra);
+  return one_node ? network_bytes(plan, dtype, gradients) : peak_bytes(plan, dtype, gradients);
+}
+
+EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra algebra, bool gradients,
+                         PathOptions options) {
+  const double whole = einsum_bytes(plan, dtype, algebra, gradients);
+  if (whole <= bytes) return plan;
+  options.kind = PathOptions::Kind::fixed;
+  options.path = plan.path;
+  // Intermediates are made smaller, step by step, until all that is alive at once fits.
+  double least = whole;
+  for (double most = plan.largest_intermediate / 2; most >= 1; most /= 1.4) {
+    options.most_elements = most;
+    EinsumPlan sliced = plan_einsum(plan.terms, plan.output, plan.shapes, options);
+    const double need = einsum_bytes(sliced, dtype, algebra, gradients);
+    least = std::min(least, need);
+    if (need > bytes) continue;
+    sliced.equation = plan.equation;
+    sliced.family = plan.family;
+    sliced.units += plan.units;
+    return sliced;
+  }
+  fail(ErrorKind::memory, "einsum", "operands and intermediates need ", mebibytes(whole),
+       ", looped over labels in slices ", mebibytes(least), ", the limit is ", mebibytes(bytes),
+       "; the largest intermediate has ", plan.largest_intermediate, " elements of ", dtype);
 }
 
 const char* algebra_name(Algebra algebra) { return kAlgebras[size_t(algebra)].data(); }

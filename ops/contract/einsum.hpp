@@ -8,6 +8,7 @@
 // semiring where factors are negative: there its value depends on that order too. An empty sum is
 // the algebra's zero.
 #pragma once
+#include "engine/base/scoped.hpp"
 #include "ops/contract/plan.hpp"
 #include "ops/contract/contraction.hpp"
 
@@ -24,6 +25,23 @@ Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const 
 // By a plan made for operands of these shapes. For max-times over several operands the plan must
 // not sum labels alone (PathOptions::sum_alone).
 Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra = Algebra::standard);
+
+// While it lives, each step of an einsum is a node of its own in this thread, as it is wherever
+// somebody watches: traces and audits show how the value comes about. Else an einsum of three and
+// more operands is one node, `network`.
+struct EinsumBySteps : Scoped<bool> {
+  EinsumBySteps();
+};
+
+// Bytes of operands, output and intermediates while the plan is carried out; with `gradients`, of
+// what their computation has alive, too.
+double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra = Algebra::standard,
+                    bool gradients = false);
+// The plan, with labels to loop over if it needs more than `bytes`. Error(memory) where no choice of
+// labels brings it below that.
+EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype,
+                         Algebra algebra = Algebra::standard, bool gradients = false,
+                         PathOptions options = {});
 
 // "standard", "max-plus", "min-plus", "max-times".
 const char* algebra_name(Algebra algebra);

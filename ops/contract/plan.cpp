@@ -4,6 +4,7 @@
 
 #include "ops/contract/plan/optimal.hpp"
 #include "ops/contract/plan/portfolio.hpp"
+#include "ops/contract/plan/slice.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -98,14 +99,18 @@ class Planner {
     const size_t n = slots_.size();
     for (size_t k = 0; k < n; ++k)
       if (options_.sum_alone || n == 1) sum_alone(int(k));
-    const plan::SsaPath order = search();
+    plan::SsaPath order = search();
+    if (std::isfinite(options_.most_elements) && n > 1) slice(&order);
     for (size_t i = 0; i < order.size(); ++i)
       pair(order[i].first, order[i].second, i + 1 == order.size());
     plan_.path = linear(order, n);
+    plan_.flops *= plan_.slices;
   }
 
  private:
-  double extent(int64_t label) const { return double(plan_.sizes.at(label)); }
+  double extent(int64_t label) const {
+    return contains(plan_.sliced, label) ? 1 : double(plan_.sizes.at(label));
+  }
   double product(const Labels& labels) const {
     double n = 1;
     for (int64_t l : labels) n *= extent(l);
@@ -170,6 +175,18 @@ class Planner {
     plan_.family = plan::kFamilies[size_t(order.family)];
     plan_.units = order.units;
     return std::move(order.path);
+  }
+  void slice(plan::SsaPath* order) {
+    plan::Budget budget(options_.budget);
+    plan::Sliced found = plan::slice(network(), *order, std::log2(options_.most_elements),
+                                     options_.seed, budget);
+    plan_.units += options_.budget - budget.left();
+    *order = std::move(found.path);
+    for (const int l : found.labels) {
+      const auto& [label, size] = *std::next(plan_.sizes.begin(), l);  // numbered as in network()
+      plan_.sliced.push_back(label);
+      plan_.slices *= double(size);
+    }
   }
   plan::Network network() const {
     std::map<int64_t, int> dense;

@@ -8,6 +8,7 @@
 #include "engine/abi/dtype.hpp"
 #include "ops/contract/equation.hpp"
 
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ struct PathOptions {
   bool sum_alone = true;  // labels that one operand alone has are summed before it meets another
   double budget = kEagerBudget;  // work of a search, in units of about a microsecond of one core
   uint64_t seed = 0;  // of searches that draw; the same seed and budget give the same order
+  // No intermediate is to have more elements: where one has, labels are chosen to loop over.
+  double most_elements = std::numeric_limits<double>::infinity();
   static constexpr double kEagerBudget = 5000;
 };
 // The names that users write, by kind, without fixed: "auto", "greedy", "optimal", "left", ...
@@ -73,7 +76,11 @@ struct EinsumPlan {
   std::vector<Shape> shapes;  // of the operands, as given
   std::vector<EinsumStep> steps;
   ContractionPath path;
-  double flops = 0;
+  // Labels that are looped over outside: the steps are carried out for each of their values, and
+  // what steps say of work and elements is that of one slice. None is in the output.
+  Labels sliced;
+  double slices = 1;
+  double flops = 0;                 // of all slices
   double largest_intermediate = 0;  // elements; the output counts
   std::string_view family;          // which search found the order, by its name
   double units = 0;  // work of the search; with PathOptions' budget it finds the same

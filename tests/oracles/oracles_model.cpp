@@ -109,6 +109,17 @@ Host einsum(const Call& c) {
   return contracted(c.in, labels, labels_of(output, letters + most), c.text("algebra"));
 }
 
+// The value alone: derivatives are checked against it.
+Host network(const Call& c) {
+  const Ints terms = c.ints("terms");
+  std::vector<Ints> labels;
+  for (size_t i = 0; i < terms.size(); i += 1 + size_t(terms[i]))
+    labels.emplace_back(terms.begin() + i + 1, terms.begin() + i + 1 + terms[i]);
+  const Ints out = labels.back();
+  labels.pop_back();
+  return contracted(c.in, labels, out, "standard");
+}
+
 Oracle product(Ints a, Ints b, Ints out) {
   return [=](const Call& c) { return contracted(c.in, {a, b}, out, "standard"); };
 }
@@ -269,6 +280,7 @@ Host alpha_dropout(const Call& c) {
 void add_model_oracles(std::map<std::string, Oracle>& to) {
   to["contract"] = contract;
   to["einsum"] = einsum;
+  to["network"] = network;
   to["matmul"] = matmul;
   to["mm"] = product({0, 1}, {1, 2}, {0, 2});
   to["bmm"] = product({3, 0, 1}, {3, 1, 2}, {3, 0, 2});

@@ -1,0 +1,91 @@
+// Networks of many tensors, carried out: what a step costs beside its arithmetic, and what gradients
+// cost beside the value. Bounds, no peers.
+#include "benches/bench.hpp"
+#include "engine/graph.hpp"
+#include "engine/random.hpp"
+#include "ops/contract/einsum.hpp"
+#include "ops/ops.hpp"
+
+namespace gradus::inline v1::bench {
+namespace {
+
+struct Net {
+  std::vector<Labels> terms;
+  Labels output;
+  std::vector<Shape> shapes;
+  Tensors operands;
+
+  void add(std::initializer_list<int> labels, int64_t extent) {
+    Labels& term = terms.emplace_back();
+    for (const int l : labels) term.push_back(number_label(l));
+    shapes.emplace_back(labels.size(), extent);
+    operands.push_back(uniform(shapes.back(), -1, 1, DType::f32));
+  }
+};
+
+// A product of n square matrices.
+Net chain(int n, int64_t extent) {
+  Net net;
+  for (int k = 0; k < n; ++k) net.add({k, k + 1}, extent);
+  net.output = {number_label(0), number_label(n)};
+  return net;
+}
+
+// The squared norm of a matrix product state of n/2 sites.
+Net norm_of_mps(int n, int64_t bond, int64_t physical) {
+  Net net;
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < n / 2; ++k) {
+      const int left = 1000 * (half + 1) + k;
+      net.terms.push_back({number_label(left), number_label(k), number_label(left + 1)});
+      net.shapes.push_back({k == 0 ? 1 : bond, physical, k == n / 2 - 1 ? 1 : bond});
+      net.operands.push_back(uniform(net.shapes.back(), -1, 1, DType::f32));
+    }
+  return net;
+}
+
+void overhead(Run& run) {
+  constexpr int kTensors = 64;
+  const Net net = chain(kTensors, 4);
+  const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes);
+  run.compare({"chain of 64, 4 x 4, a contraction of a plan", 1},
+              sampler([&] { einsum(plan, net.operands); }, kTensors - 1), {bound("1 us", 1e-6)});
+  run.compare({"chain of 64, 4 x 4, a contraction of an einsum", 1},
+              sampler([&] { einsum(net.operands, net.terms, net.output); }, kTensors - 1),
+              {bound("1.5 us", 1.5e-6)});
+  const Net pair = chain(2, 8);
+  run.compare({"einsum(\"ij,jk->ik\") of 8 x 8", 1}, [&] { einsum("ij,jk->ik", pair.operands); },
+              {bound("1 us", 1e-6)});
+}
+
+void gradients(Run& run, const std::string& name, const EinsumPlan& plan, const Tensors& operands,
+               double most) {
+  Tensors leaves;
+  for (const Tensor& x : operands) leaves.push_back(x.detach().set_requires_grad());
+  const Sampler value = sampler([&] { einsum(plan, operands); });
+  Tensor y;
+  BackwardOptions keep;
+  keep.retain_graph = true;
+  if (plan.sliced.empty()) y = einsum(plan, leaves);
+  run.compare({name, 1},
+              sampler([&] { grad({plan.sliced.empty() ? y : einsum(plan, leaves)}, leaves, {}, keep); }),
+              {{"the value", value, at_most_time(most)}});
+}
+
+}  // namespace
+
+void networks(Run& run) {
+  const DeviceScope scope(run.device(1));
+  manual_seed(1);
+  overhead(run);
+  const Net net = norm_of_mps(60, 48, 4);
+  const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes);
+  gradients(run, "norm of 60 tensors, the sweep", plan, net.operands, 2.3);
+  const double limit = 0.5 * einsum_bytes(plan, DType::f32, Algebra::standard, true);
+  const EinsumPlan sliced =
+      within_memory(plan, limit, DType::f32, Algebra::standard, true);
+  run.note("in half the memory: " + std::to_string(int(sliced.slices)) + " slices");
+  gradients(run, "the same in half the memory, value and sweep", sliced, net.operands, 4.3);
+}
+
+}  // namespace gradus::bench

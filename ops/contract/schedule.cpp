@@ -1,0 +1,288 @@
+#include "ops/contract/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace gradus::inline v1 {
+
+namespace {
+
+using Program = ContractionProgram;
+using Axes = Program::Axes;
+
+bool contains(const Axes& axes, int label) {
+  return std::find(axes.begin(), axes.end(), label) != axes.end();
+}
+bool repeats(const Axes& axes) {
+  for (size_t i = 1; i < axes.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (axes[i] == axes[j] && axes[i] != Program::kNone) return true;
+  return false;
+}
+
+// Memory that is given out and taken back, lowest fitting place first, in elements.
+class FreeList {
+ public:
+  explicit FreeList(int64_t grain) : grain_(grain) {}
+  int64_t take(int64_t n) {
+    n = rounded(n);
+    auto best = holes_.end();
+    for (auto it = holes_.begin(); it != holes_.end(); ++it)
+      if (it->second >= n && (best == holes_.end() || it->second < best->second)) best = it;
+    if (best == holes_.end()) {
+      // The last hole may reach to the end: it grows.
+      int64_t at = end_;
+      if (const auto top = holes_.empty() ? holes_.end() : std::prev(holes_.end());
+          top != holes_.end() && top->first + top->second == end_) {
+        at = top->first;
+        holes_.erase(top);
+      }
+      end_ = at + n;
+      return at;
+    }
+    const auto [at, size] = *best;
+    holes_.erase(best);
+    if (size > n) holes_.emplace(at + n, size - n);
+    return at;
+  }
+  void give_back(int64_t at, int64_t n) {
+    auto it = holes_.emplace(at, rounded(n)).first;
+    if (const auto next = std::next(it); next != holes_.end() && at + it->second == next->first) {
+      it->second += next->second;
+      holes_.erase(next);
+    }
+    if (it == holes_.begin()) return;
+    if (const auto before = std::prev(it); before->first + before->second == at) {
+      before->second += it->second;
+      holes_.erase(it);
+    }
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t rounded(int64_t n) const { return (n + grain_ - 1) / grain_ * grain_; }
+  const int64_t grain_;
+  std::map<int64_t, int64_t> holes_;  // place -> size
+  int64_t end_ = 0;
+};
+
+}  // namespace
+
+ContractionSchedule::ContractionSchedule(Program program, DType dtype, std::vector<int> sliced,
+                                         const Chosen& kept)
+    : program_(std::move(program)), dtype_(dtype), sliced_(std::move(sliced)) {
+  place(kept);
+}
+
+ContractionSchedule::ContractionSchedule(Program program, const ContractionSchedule& before)
+    : program_(std::move(program)), dtype_(before.dtype_), before_(&before) {
+  place({});
+}
+
+double ContractionSchedule::slices() const {
+  double n = 1;
+  for (const int l : sliced_) n *= double(program_.extents[size_t(l)]);
+  return n;
+}
+
+double ContractionSchedule::peak_bytes() const {
+  double n = double(arena_);
+  for (const auto* ports : {&program_.inputs, &program_.outputs})
+    for (const Program::Port& port : *ports) n += double(numel_of(program_.sizes(port)));
+  return n * double(itemsize(dtype_));
+}
+
+double ContractionSchedule::flops() const {
+  double once = 0, each = 0;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const Task& t = tasks_[i];
+    const bool sums = t.kind == Task::Kind::contract && t.sizes.size() > t.out_sizes.size();
+    const double products = t.kind == Task::Kind::copy ? 0 : double(numel_of(t.sizes));
+    (i < first_looped_ ? once : each) += products * (sums || t.add ? 2 : 1);
+  }
+  return once + each * slices();
+}
+
+bool ContractionSchedule::is_sliced(int label) const {
+  return std::find(sliced_.begin(), sliced_.end(), label) != sliced_.end();
+}
+
+Axes ContractionSchedule::axes_of(int value) const {
+  const Axes& all = program_.values[size_t(value)];
+  if (sliced_.empty()) return all;
+  Axes axes;
+  for (const int l : all)
+    if (!is_sliced(l)) axes.push_back(l);
+  return axes;
+}
+
+// Is the output a sum over slices?
+bool ContractionSchedule::accumulates(const Program::Port& port) const {
+  return std::any_of(sliced_.begin(), sliced_.end(),
+                     [&](int l) { return !contains(port.axes, l); });
+}
+
+// Gives each output a value that nothing else has and no step reads, so that it can be made in its
+// place.
+void ContractionSchedule::separate_outputs() {
+  Chosen taken(program_.values.size(), 0);
+  for (const Program::Port& port : program_.inputs) taken[size_t(port.value)] = 1;
+  for (const Program::Step& s : program_.steps)
+    for (const Program::Factor& f : {s.a, s.b})
+      if (f.value >= 0) taken[size_t(f.value)] = 1;
+  for (Program::Port& port : program_.outputs) {
+    if (!std::exchange(taken[size_t(port.value)], 1)) continue;
+    const Axes labels = program_.values[size_t(port.value)];
+    program_.values.push_back(labels);
+    const int own = int(program_.values.size()) - 1;
+    program_.steps.push_back({{port.value, false}, {}, own});
+    port.value = own;
+  }
+}
+
+void ContractionSchedule::place(const Chosen& kept) {
+  separate_outputs();
+  places_.resize(program_.values.size());
+  if (before_)
+    for (size_t v = 0; v < before_->places_.size(); ++v)
+      if (before_->places_[v].home == Home::arena) {
+        places_[v] = before_->places_[v];
+        places_[v].home = Home::before;
+      }
+  const auto reads_slices = [&](const Axes& axes) {
+    return std::any_of(axes.begin(), axes.end(), [&](int l) { return is_sliced(l); });
+  };
+  for (size_t k = 0; k < program_.inputs.size(); ++k) {
+    const Program::Port& port = program_.inputs[k];
+    places_[size_t(port.value)] = {Home::input, int(k), 0, {}, reads_slices(port.axes)};
+  }
+  for (size_t k = 0; k < program_.outputs.size(); ++k)
+    places_[size_t(program_.outputs[k].value)] = {Home::output, int(k), 0, {}, false};
+  // What a value depends on decides where it is made.
+  for (const Program::Step& s : program_.steps) {
+    Place& out = places_[size_t(s.out)];
+    out.looped |= places_[size_t(s.a.value)].looped || reads_slices(program_.values[size_t(s.out)]);
+    if (s.b.value >= 0) out.looped |= places_[size_t(s.b.value)].looped;
+  }
+  std::stable_partition(program_.steps.begin(), program_.steps.end(), [&](const Program::Step& s) {
+    return !places_[size_t(s.out)].looped;
+  });
+  give_out_arena(kept);
+  write_tasks();
+}
+
+void ContractionSchedule::give_out_arena(const Chosen& kept) {
+  const std::vector<Program::Step>& steps = program_.steps;
+  constexpr size_t kForever = SIZE_MAX;
+  std::vector<size_t> last(program_.values.size(), 0);  // step that reads it last
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (const int v : {steps[i].a.value, steps[i].b.value, steps[i].out}) {
+      if (v < 0) continue;
+      const bool lasts = (size_t(v) < kept.size() && kept[size_t(v)]) ||
+                         (!places_[size_t(v)].looped && places_[size_t(steps[i].out)].looped);
+      last[size_t(v)] = lasts || last[size_t(v)] == kForever ? kForever : i;
+    }
+  FreeList memory(std::max<int64_t>(1, 64 / int64_t(itemsize(dtype_))));
+  const auto size_of = [&](int v) {
+    int64_t n = 1;
+    for (const int l : axes_of(v)) n *= program_.extents[size_t(l)];
+    return n;
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Place& out = places_[size_t(steps[i].out)];
+    if (out.home == Home::nowhere) {
+      out.home = Home::arena;
+      out.offset = memory.take(size_of(steps[i].out));
+      out.strides = contiguous_strides([&] {
+        Shape sizes;
+        for (const int l : axes_of(steps[i].out)) sizes.push_back(program_.extents[size_t(l)]);
+        return sizes;
+      }());
+    }
+    int freed = -1;
+    for (const int v : {steps[i].a.value, steps[i].b.value, steps[i].out}) {
+      if (v < 0 || v == freed || last[size_t(v)] != i || places_[size_t(v)].home != Home::arena)
+        continue;
+      memory.give_back(places_[size_t(v)].offset, size_of(v));
+      freed = v;
+    }
+  }
+  arena_ = memory.end();
+}
+
+void ContractionSchedule::write_tasks() {
+  Chosen set(program_.values.size(), 0);
+  for (const Program::Port& port : program_.outputs) {
+    const bool zero = repeats(port.axes) || accumulates(port);
+    zeroed_.push_back(zero);
+    set[size_t(port.value)] = zero && accumulates(port);
+  }
+  for (const Program::Step& s : program_.steps) {
+    if (!places_[size_t(s.out)].looped) ++first_looped_;
+    tasks_.push_back(task_of(s, !std::exchange(set[size_t(s.out)], 1)));
+  }
+  // An output that no step sets is 0.
+  for (size_t k = 0; k < program_.outputs.size(); ++k)
+    if (!set[size_t(program_.outputs[k].value)]) zeroed_[k] = 1;
+}
+
+ContractionSchedule::View ContractionSchedule::view_of(int value, const Axes& axes) const {
+  View view;
+  view.value = value;
+  if (value < 0) return view;
+  const Axes& labels = program_.values[size_t(value)];
+  const Axes own = axes_of(value);
+  const Place& place = places_[size_t(value)];
+  const bool fixed = place.home == Home::arena || place.home == Home::before;
+  for (const int l : axes) {
+    const Axes& names = fixed ? own : labels;
+    const auto it = std::find(names.begin(), names.end(), l);
+    const int at = it == names.end() ? -1 : int(it - names.begin());
+    if (fixed)
+      view.strides.push_back(at < 0 ? 0 : place.strides[size_t(at)]);
+    else
+      view.at.push_back(at);
+  }
+  return view;
+}
+
+ContractionSchedule::Task ContractionSchedule::task_of(const Program::Step& step,
+                                                       bool first) const {
+  const Axes a = axes_of(step.a.value), out = axes_of(step.out);
+  const bool one = step.b.value < 0, complex = is_complex(dtype_);
+  Axes joint = out, summed;
+  for (const int l : a)
+    if (!contains(out, l)) summed.push_back(l);
+  if (!one)
+    for (const int l : axes_of(step.b.value))
+      if (!contains(out, l) && !contains(a, l)) summed.push_back(l);
+  bool broader = false;  // is a repeated?
+  for (const int l : out) broader |= !contains(a, l);
+  Task t{};
+  t.add = !first;
+  t.conj_a = complex && step.a.conj;
+  t.conj_b = complex && step.b.conj;
+  using Kind = Task::Kind;
+  const bool plain = !t.add && !t.conj_a && !t.conj_b;
+  t.kind = !plain                                        ? Kind::contract
+           : !one                                        ? summed.empty() ? Kind::multiply : Kind::contract
+           : summed.empty()                              ? Kind::copy
+           : !broader && !is_integer(dtype_)             ? Kind::reduce
+                                                         : Kind::contract;
+  if (t.kind == Kind::reduce)
+    joint = a;  // the axes of a in their order
+  else
+    for (const int l : summed) joint.push_back(l);
+  for (const int l : joint) t.sizes.push_back(program_.extents[size_t(l)]);
+  if (t.kind == Kind::reduce)
+    for (const int l : a) t.out_sizes.push_back(contains(out, l) ? program_.extents[size_t(l)] : 1);
+  else
+    t.out_sizes = Shape(t.sizes.begin(), t.sizes.begin() + out.size());
+  t.a = view_of(step.a.value, joint);
+  t.b = view_of(step.b.value, joint);
+  t.out = view_of(step.out, t.kind == Kind::reduce ? joint : out);
+  return t;
+}
+
+}  // namespace gradus
