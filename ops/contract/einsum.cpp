@@ -4,7 +4,6 @@
 
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
-#include "engine/batch.hpp"
 #include "engine/device/storage.hpp"
 #include "ops/contract/contraction.hpp"
 #include "ops/contract/network.hpp"
@@ -279,10 +278,9 @@ Tensor by_slices(const EinsumPlan& plan, const Tensors& operands, Algebra algebr
 thread_local bool by_steps_only = false;
 
 // Can `network` do it in one node? Not where somebody watches, who wants to see each step.
-bool as_one_node(const EinsumPlan& plan, const Tensors& operands, DType dtype, Algebra algebra) {
-  return operands.size() > (plan.sliced.empty() ? 2 : 1) && algebra == Algebra::standard &&
-         dtype != DType::bool_ && !is_user(dtype) && !observer && !by_steps_only &&
-         !any_batched(operands);
+bool as_one_node(const EinsumPlan& plan, DType dtype, Algebra algebra) {
+  return plan.shapes.size() > (plan.sliced.empty() ? 2 : 1) && algebra == Algebra::standard &&
+         dtype != DType::bool_ && !is_user(dtype) && !observer && !by_steps_only;
 }
 
 }  // namespace
@@ -295,7 +293,7 @@ Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) 
   Device& device = device_of(operands);
   Tensors ready;
   for (const Tensor& x : operands) ready.push_back(cast(materialise(x, dtype, device), dtype));
-  if (as_one_node(plan, ready, dtype, algebra)) return contract_network(plan, ready);
+  if (as_one_node(plan, dtype, algebra)) return contract_network(plan, ready);
   return plan.sliced.empty() ? by_steps(plan, ready, algebra) : by_slices(plan, ready, algebra);
 }
 
@@ -326,7 +324,7 @@ static std::string mebibytes(double bytes) {
 }
 
 double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra, bool gradients) {
-  const bool one_node = as_one_node(plan, Tensors(plan.shapes.size()), dtype, algebra);
+  const bool one_node = as_one_node(plan, dtype, algebra);
   return one_node ? network_bytes(plan, dtype, gradients) : peak_bytes(plan, dtype, gradients);
 }
 

@@ -18,7 +18,7 @@ const OpInfo* network_info;
 
 // ---- attributes: all of them lists of integers
 
-enum { kTerms, kPath, kSliced, kDerivatives };
+enum { kTerms, kPath, kSliced, kTransforms };
 
 // {rank of the first operand, its labels, rank of the second, ..., rank of the output, its labels}
 Ints terms_attr(const EinsumPlan& plan, const std::map<int64_t, int>& number) {
@@ -64,32 +64,28 @@ ContractionPath read_path(const Ints& list) {
   return path;
 }
 
-// Derivatives, one after the other: {kVjp, n, n wanted inputs, m, m given outputs} or
-// {kJvp, output, m, m given inputs}.
-enum : int64_t { kVjp, kJvp };
+// Transforms, one after the other: {kVjp, n, n wanted inputs, m, m given outputs},
+// {kJvp, output, m, m given inputs} or {kMap, size of the batch, n, n batched inputs}.
+enum : int64_t { kVjp, kJvp, kMap };
 void append(Ints& list, const Chosen& chosen) {
   const size_t count = list.size();
   list.push_back(0);
   for (size_t i = 0; i < chosen.size(); ++i)
     if (chosen[i]) list.push_back(int64_t(i)), ++list[count];
 }
-Ints then_vjp(Ints derivatives, const Chosen& wanted, const Chosen& given) {
-  derivatives.push_back(kVjp);
-  append(derivatives, wanted);
-  append(derivatives, given);
-  return derivatives;
+Attrs then(Attrs attrs, std::initializer_list<int64_t> what, const Chosen& chosen,
+           const Chosen* more = nullptr) {
+  Ints& list = attrs[kTransforms].integers;
+  for (const int64_t x : what) list.push_back(x);
+  append(list, chosen);
+  if (more) append(list, *more);
+  return attrs;
 }
-Ints then_jvp(Ints derivatives, size_t output, const Chosen& given) {
-  derivatives.push_back(kJvp);
-  derivatives.push_back(int64_t(output));
-  append(derivatives, given);
-  return derivatives;
-}
-ContractionProgram differentiated(ContractionProgram p, const Ints& list) {
+ContractionProgram transformed(ContractionProgram p, const Ints& list) {
   size_t at = 0;
   const auto next = [&](size_t below) {
     if (at == list.size() || list[at] < 0 || list[at] >= int64_t(below))
-      refuse("derivatives", list, "a list that a derivative of a network has");
+      refuse("transforms", list, "a list that a derivative of a network has");
     return size_t(list[at++]);
   };
   const auto chosen = [&](size_t n) {
@@ -98,12 +94,16 @@ ContractionProgram differentiated(ContractionProgram p, const Ints& list) {
     return some;
   };
   while (at < list.size()) {
-    if (next(2) == size_t(kVjp)) {
+    const size_t kind = next(3);
+    if (kind == size_t(kVjp)) {
       const Chosen wanted = chosen(p.inputs.size()), given = chosen(p.outputs.size());
       p = vjp_program(p, wanted, given);
-    } else {
+    } else if (kind == size_t(kJvp)) {
       const size_t output = next(p.outputs.size());
       p = jvp_program(p, int(output), chosen(p.inputs.size()));
+    } else {
+      const size_t size = next(SIZE_MAX / 2);
+      p = mapped_program(std::move(p), int64_t(size), chosen(p.inputs.size()));
     }
   }
   return p;
@@ -246,7 +246,7 @@ CompiledRef compile(const Attrs& attrs, const std::vector<Shape>& shapes, DType 
       refuse("sliced", attrs[kSliced].integers, "different labels of extents above 1");
     sliced.push_back(it->second);
   }
-  program = differentiated(std::move(program), attrs[kDerivatives].integers);
+  program = transformed(std::move(program), attrs[kTransforms].integers);
   if (program.inputs.size() != shapes.size())
     fail(ErrorKind::value, "network", "takes ", program.inputs.size(), " operands, got ",
          shapes.size());
@@ -350,21 +350,15 @@ void vjps(GradFn& node, std::span<const char> asked, std::span<const Tensor> g,
   Chosen wanted(asked.begin(), asked.end()), given;
   for (const Tensor& t : g) given.push_back(t.defined());
   Tensors inputs = inputs_of(node, *c, needs);
-  bool batched = false;
   for (const Tensor& t : g)
-    if (t.defined()) {
-      inputs.push_back(t);
-      batched |= is_batched(t);
-    }
+    if (t.defined()) inputs.push_back(t);
   Tensors found;
-  const bool plain = !grad_enabled() && !forward_mode() && !batched && !observer;
+  const bool plain = !grad_enabled() && !forward_mode() && !any_batched(g) && !observer;
   if (plain && c->keeps()) {
     const Tensor arena = has_extra(node) ? node.extra(0) : Tensor();
     found = c->sweep(needs, wanted, given).run(inputs, *node.input_metas()[0].device, nullptr, arena);
   } else {
-    Attrs attrs = node.attrs();
-    attrs[kDerivatives].integers = then_vjp(attrs[kDerivatives].integers, wanted, given);
-    found = Tensors(apply(*network_info, inputs, attrs));
+    found = Tensors(apply(*network_info, inputs, then(node.attrs(), {kVjp}, wanted, &given)));
   }
   for (size_t k = 0, i = 0; k < wanted.size(); ++k)
     if (wanted[k]) cotangents[k] = std::move(found[i++]);
@@ -386,9 +380,12 @@ Tensor jvp(GradFn& node, size_t out, std::span<const Tensor> tangents) {
     given.push_back(t.defined());
     if (t.defined()) inputs.push_back(t);
   }
-  Attrs attrs = node.attrs();
-  attrs[kDerivatives].integers = then_jvp(attrs[kDerivatives].integers, out, given);
-  return apply1(*network_info, inputs, attrs);
+  return apply1(*network_info, inputs, then(node.attrs(), {kJvp, int64_t(out)}, given));
+}
+
+Outputs batch(const BatchCall& call) {
+  const Chosen batched(call.batched.begin(), call.batched.end());
+  return apply(call.op, call.in, then(call.attrs, {kMap, call.scope.level.size}, batched));
 }
 
 Cost cost(const OpContext& ctx) {
@@ -436,13 +433,14 @@ double network_bytes(const EinsumPlan& plan, DType dtype, bool gradients) {
 
 void register_network() {
   OpInfo o = new_op("network", "contraction",
-                    "an einsum of many operands, or a derivative of one, in a given order",
+                    "an einsum of many operands in a given order, or a derivative of one",
                     "y[output] = sum over the other labels of x0[term 0] * x1[term 1] * ...",
                     {{"operands", true}},
                     {ints_attr("terms", "of each operand and of the output: rank, then labels"),
                      ints_attr("path", Ints(), "pairs of positions in the shrinking list"),
                      ints_attr("sliced", Ints(), "labels that are looped over"),
-                     ints_attr("derivatives", Ints(), "which derivative it is; none: the einsum")});
+                     ints_attr("transforms", Ints(), "which derivative it is; none: the einsum")});
+  o.batch = batch;
   o.forward = forward;
   o.vjp = vjp;
   o.vjps = vjps;

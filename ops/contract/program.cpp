@@ -115,6 +115,35 @@ Program jvp_program(const Program& p, int out, const Chosen& given) {
   return d.finish();
 }
 
+Program mapped_program(Program p, int64_t size, const Chosen& batched) {
+  const int label = size == 1 ? Program::kNone : int(p.extents.size());
+  if (size != 1) p.extents.push_back(size);
+  Chosen has(p.values.size(), 0);
+  const auto give = [&](int value) {
+    if (!std::exchange(has[size_t(value)], 1) && size != 1)
+      p.values[size_t(value)].insert(0, label);
+  };
+  for (size_t k = 0; k < p.inputs.size(); ++k)
+    if (batched[k]) {
+      p.inputs[k].axes.insert(0, label);
+      give(p.inputs[k].value);
+    }
+  for (const Program::Step& s : p.steps)
+    if (has[size_t(s.a.value)] || (s.b.value >= 0 && has[size_t(s.b.value)])) give(s.out);
+  for (Program::Port& port : p.outputs) {
+    port.axes.insert(0, label);
+    if (has[size_t(port.value)] || size == 1) continue;
+    // The same for all examples.
+    Program::Axes labels = p.values[size_t(port.value)];
+    labels.insert(0, label);
+    p.values.push_back(std::move(labels));
+    const int each = int(p.values.size()) - 1;
+    p.steps.push_back({{port.value, false}, {}, each});
+    port.value = each;
+  }
+  return p;
+}
+
 Chosen needed_values(const Program& p) {
   Chosen needed(p.values.size(), 0);
   for (const Program::Port& port : p.outputs) needed[size_t(port.value)] = 1;

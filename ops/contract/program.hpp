@@ -49,6 +49,9 @@ ContractionProgram vjp_program(const ContractionProgram& p, const Chosen& wanted
                                const Chosen& given);
 // The tangent of output `out`. Its inputs: those of `p`, then a tangent for each given input.
 ContractionProgram jvp_program(const ContractionProgram& p, int out, const Chosen& given);
+// The program for `size` examples at once: the chosen inputs have one more axis, their first, and
+// so have all outputs.
+ContractionProgram mapped_program(ContractionProgram p, int64_t size, const Chosen& batched);
 
 // Which values the steps that the outputs depend on read or make.
 Chosen needed_values(const ContractionProgram& p);

@@ -209,6 +209,8 @@ void ContractionSchedule::give_out_arena(const Chosen& kept) {
     }
   }
   arena_ = memory.end();
+  for (const Place& p : places_)  // one that holds nothing is there all the same
+    if (p.home == Home::arena) arena_ = std::max<int64_t>(arena_, 1);
 }
 
 void ContractionSchedule::write_tasks() {
