@@ -83,16 +83,16 @@ Case network(std::vector<Shape> shapes, Ints terms, Ints path, Ints sliced = {})
   return {std::move(shapes), {{"terms", terms}, {"path", path}, {"sliced", sliced}}};
 }
 
-// A chain; a hyperedge, a diagonal and an extent of 1; the sum of one slice after the other; nothing
-// to sum; a label of one operand alone.
+// A chain; a hyperedge, a diagonal and an extent of 1; the sum of one slice after the other;
+// nothing to sum; a label of one operand alone.
 Row network_row() {
   const Ints chain{2, 0, 1, 2, 1, 2, 2, 2, 3, 2, 0, 3};
   return {"network",
           {between(0.1, 2)},
           kProducts,
           {network({{2, 3}, {3, 4}, {4, 2}}, chain, {0, 1, 0, 1}),
-           network({{3, 4}, {3, 3}, {3, 1}, {4}},
-                   {2, 0, 1, 2, 0, 0, 2, 0, 2, 1, 1, 2, 1, 2}, {0, 1, 0, 2, 0, 1}),
+           network({{3, 4}, {3, 3}, {3, 1}, {4}}, {2, 0, 1, 2, 0, 0, 2, 0, 2, 1, 1, 2, 1, 2},
+                   {0, 1, 0, 2, 0, 1}),
            network({{2, 3}, {3, 4}, {4, 2}}, chain, {1, 2, 0, 1}, {2, 1}),
            network({{2}, {3}, {2}}, {1, 0, 1, 1, 1, 2, 3, 2, 1, 0}, {0, 1, 0, 1}),
            network({{2, 3}, {3, 5}, {3}}, {2, 0, 1, 2, 1, 2, 1, 1, 1, 0}, {0, 1, 0, 1}),

@@ -98,7 +98,9 @@ class ContractionRun {
                     : t.kind == Kind::multiply ? GD_POINTWISE
                     : t.kind == Kind::reduce   ? GD_REDUCE
                                                : GD_COPY,
-                    t.kind == Kind::multiply ? multiply : t.kind == Kind::reduce ? int(GD_SUM) : 0);
+                    t.kind == Kind::multiply ? multiply
+                    : t.kind == Kind::reduce ? int(GD_SUM)
+                                             : 0);
     const Located a = locate(t.a), out = locate(t.out);
     call.in(*a.tensor, t.sizes, a.strides).at(a.offset);
     if (t.b.value >= 0) {

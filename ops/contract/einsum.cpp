@@ -263,10 +263,10 @@ Tensor by_slices(const EinsumPlan& plan, const Tensors& operands, Algebra algebr
           part[k] = slice(part[k], int64_t(axis), at[size_t(i)], at[size_t(i)] + 1);
       }
     const Tensor y = by_steps(piece, part, algebra);
-    total = !total.defined()                 ? y
-            : algebra == Algebra::standard   ? add(total, y)
-            : algebra == Algebra::min_plus   ? minimum(total, y)
-                                             : maximum(total, y);
+    total = !total.defined()               ? y
+            : algebra == Algebra::standard ? add(total, y)
+            : algebra == Algebra::min_plus ? minimum(total, y)
+                                           : maximum(total, y);
     for (size_t i = at.size(); i-- > 0;) {
       if (++at[i] < plan.sizes.at(plan.sliced[i])) break;
       at[i] = 0;
@@ -328,8 +328,8 @@ double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra, bool g
   return one_node ? network_bytes(plan, dtype, gradients) : peak_bytes(plan, dtype, gradients);
 }
 
-EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra algebra, bool gradients,
-                         PathOptions options) {
+EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra algebra,
+                         bool gradients, PathOptions options) {
   const double whole = einsum_bytes(plan, dtype, algebra, gradients);
   if (whole <= bytes) return plan;
   options.kind = PathOptions::Kind::fixed;

@@ -37,8 +37,8 @@ struct EinsumBySteps : Scoped<bool> {
 // what their computation has alive, too.
 double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra = Algebra::standard,
                     bool gradients = false);
-// The plan, with labels to loop over if it needs more than `bytes`. Error(memory) where no choice of
-// labels brings it below that.
+// The plan, with labels to loop over if it needs more than `bytes`. Error(memory) where no choice
+// of labels brings it below that.
 EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype,
                          Algebra algebra = Algebra::standard, bool gradients = false,
                          PathOptions options = {});

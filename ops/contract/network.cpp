@@ -81,33 +81,58 @@ Attrs then(Attrs attrs, std::initializer_list<int64_t> what, const Chosen& chose
   if (more) append(list, *more);
   return attrs;
 }
-ContractionProgram transformed(ContractionProgram p, const Ints& list) {
-  size_t at = 0;
-  const auto next = [&](size_t below) {
-    if (at == list.size() || list[at] < 0 || list[at] >= int64_t(below))
-      refuse("transforms", list, "a list that a derivative of a network has");
-    return size_t(list[at++]);
-  };
-  const auto chosen = [&](size_t n) {
-    Chosen some(n, 0);
-    for (size_t left = next(n + 1); left > 0; --left) some[next(n)] = 1;
-    return some;
-  };
-  while (at < list.size()) {
-    const size_t kind = next(3);
-    if (kind == size_t(kVjp)) {
-      const Chosen wanted = chosen(p.inputs.size()), given = chosen(p.outputs.size());
-      p = vjp_program(p, wanted, given);
-    } else if (kind == size_t(kJvp)) {
-      const size_t output = next(p.outputs.size());
-      p = jvp_program(p, int(output), chosen(p.inputs.size()));
-    } else {
-      const size_t size = next(SIZE_MAX / 2);
-      p = mapped_program(std::move(p), int64_t(size), chosen(p.inputs.size()));
+class Transforms {
+ public:
+  explicit Transforms(const Ints& list) : list_(list) {}
+  ContractionProgram of(ContractionProgram p) {
+    for (at_ = 0; at_ < list_.size();) {
+      const int64_t kind = next(3);
+      if (kind == kVjp) {
+        const Chosen wanted = chosen(p.inputs.size()), given = chosen(p.outputs.size());
+        p = vjp_program(p, wanted, given);
+      } else if (kind == kJvp) {
+        const int64_t output = next(int64_t(p.outputs.size()));
+        p = jvp_program(p, int(output), chosen(p.inputs.size()));
+      } else {
+        const int64_t size = next(INT64_MAX);
+        p = mapped_program(std::move(p), size, chosen(p.inputs.size()));
+      }
     }
+    return p;
   }
-  return p;
-}
+  // The shapes of the operands of the einsum, which are the first inputs of whatever became of it:
+  // without the axes of batches.
+  std::vector<Shape> without_batches(std::vector<Shape> shapes) {
+    for (at_ = 0; at_ < list_.size();) {
+      const int64_t kind = next(3);
+      if (kind != kVjp) next(INT64_MAX);
+      const Chosen first = chosen(kMany);
+      if (kind == kVjp) chosen(kMany);
+      for (size_t k = 0; kind == kMap && k < std::min(first.size(), shapes.size()); ++k)
+        if (first[k] && !shapes[k].empty()) shapes[k].erase(0);
+    }
+    return shapes;
+  }
+
+ private:
+  static constexpr size_t kMany = 1 << 24;
+  int64_t next(int64_t below) {
+    if (at_ == list_.size() || list_[at_] < 0 || list_[at_] >= below)
+      refuse("transforms", list_, "a list that a derivative of a network has");
+    return list_[at_++];
+  }
+  Chosen chosen(size_t n) {
+    Chosen some(n == kMany ? 0 : n, 0);
+    for (int64_t left = next(int64_t(list_.size())); left > 0; --left) {
+      const auto i = size_t(next(int64_t(n)));
+      if (i >= some.size()) some.resize(i + 1, 0);
+      some[i] = 1;
+    }
+    return some;
+  }
+  const Ints& list_;
+  size_t at_ = 0;
+};
 
 // ---- programs
 
@@ -150,9 +175,8 @@ ContractionProgram program_of(const EinsumPlan& plan, std::map<int64_t, int>* nu
 
 // The steps of `derivative` that come after those of `p`, which have run.
 ContractionProgram continued(ContractionProgram derivative, const ContractionProgram& p) {
-  std::erase_if(derivative.steps, [&](const ContractionProgram::Step& s) {
-    return s.out < int(p.values.size());
-  });
+  std::erase_if(derivative.steps,
+                [&](const ContractionProgram::Step& s) { return s.out < int(p.values.size()); });
   return derivative;
 }
 Chosen values_read(const ContractionProgram& p) {
@@ -190,8 +214,7 @@ class Compiled {
     const std::lock_guard lock(mutex_);
     return found(recording_, needs, [&] {
       const Chosen all(program_.outputs.size(), 1);
-      const Chosen kept =
-          values_read(continued(vjp_program(program_, needs, all), program_));
+      const Chosen kept = values_read(continued(vjp_program(program_, needs, all), program_));
       return ContractionSchedule(program_, schedule_.dtype(), {}, kept);
     });
   }
@@ -234,19 +257,21 @@ CompiledRef compile(const Attrs& attrs, const std::vector<Shape>& shapes, DType 
   PathOptions options;
   options.kind = PathOptions::Kind::fixed;
   options.path = read_path(attrs[kPath].integers);
-  const EinsumPlan plan = plan_einsum(
-      terms.operands, terms.output, std::vector<Shape>(shapes.begin(), shapes.begin() + n), options);
+  Transforms transforms(attrs[kTransforms].integers);
+  const EinsumPlan plan =
+      plan_einsum(terms.operands, terms.output,
+                  transforms.without_batches({shapes.begin(), shapes.begin() + n}), options);
   std::map<int64_t, int> number;
   ContractionProgram program = program_of(plan, &number);
   std::vector<int> sliced;
   for (const int64_t l : attrs[kSliced].integers) {
-    const auto it = l < INT32_MIN || l > INT32_MAX ? number.end()
-                                                   : number.find(number_label(int32_t(l)));
+    const auto it =
+        l < INT32_MIN || l > INT32_MAX ? number.end() : number.find(number_label(int32_t(l)));
     if (it == number.end() || std::find(sliced.begin(), sliced.end(), it->second) != sliced.end())
       refuse("sliced", attrs[kSliced].integers, "different labels of extents above 1");
     sliced.push_back(it->second);
   }
-  program = transformed(std::move(program), attrs[kTransforms].integers);
+  program = transforms.of(std::move(program));
   if (program.inputs.size() != shapes.size())
     fail(ErrorKind::value, "network", "takes ", program.inputs.size(), " operands, got ",
          shapes.size());
@@ -332,9 +357,10 @@ Tensors inputs_of(GradFn& node, const Compiled& c, const Chosen& needs) {
   Tensors inputs;
   for (size_t k = 0; k < read.size(); ++k) {
     const TensorMeta& m = node.input_metas()[k];
-    inputs.push_back(read[k] ? node.input(k)
-                             : Tensor::zeros({}, m.dtype, *m.device)
-                                   .alias(m.sizes, Shape(m.sizes.size(), 0), 0));
+    inputs.push_back(
+        read[k]
+            ? node.input(k)
+            : Tensor::zeros({}, m.dtype, *m.device).alias(m.sizes, Shape(m.sizes.size(), 0), 0));
   }
   return inputs;
 }
@@ -356,7 +382,8 @@ void vjps(GradFn& node, std::span<const char> asked, std::span<const Tensor> g,
   const bool plain = !grad_enabled() && !forward_mode() && !any_batched(g) && !observer;
   if (plain && c->keeps()) {
     const Tensor arena = has_extra(node) ? node.extra(0) : Tensor();
-    found = c->sweep(needs, wanted, given).run(inputs, *node.input_metas()[0].device, nullptr, arena);
+    found =
+        c->sweep(needs, wanted, given).run(inputs, *node.input_metas()[0].device, nullptr, arena);
   } else {
     found = Tensors(apply(*network_info, inputs, then(node.attrs(), {kVjp}, wanted, &given)));
   }
@@ -424,8 +451,7 @@ double network_bytes(const EinsumPlan& plan, DType dtype, bool gradients) {
   if (!gradients) return c->schedule().peak_bytes();
   const Chosen all(plan.shapes.size(), 1);
   if (c->keeps())
-    return c->recording(all).peak_bytes() + c->sweep(all, all, {1}).peak_bytes() -
-           c->input_bytes();
+    return c->recording(all).peak_bytes() + c->sweep(all, all, {1}).peak_bytes() - c->input_bytes();
   const ContractionSchedule sweep(vjp_program(c->program(), all, {1}), dtype,
                                   c->schedule().sliced());
   return sweep.peak_bytes() + c->output_bytes();

@@ -9,8 +9,8 @@
 
 namespace gradus::inline v1 {
 
-// Operands of the plan's shapes, of one dtype and device; their derivatives may be asked for. dtype:
-// built in and not bool.
+// Operands of the plan's shapes, of one dtype and device; their derivatives may be asked for.
+// dtype: built in and not bool.
 Tensor contract_network(const EinsumPlan& plan, const Tensors& operands);
 
 // Bytes of operands, output and intermediates; with gradients, of what the sweep has alive at most

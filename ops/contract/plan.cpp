@@ -178,8 +178,8 @@ class Planner {
   }
   void slice(plan::SsaPath* order) {
     plan::Budget budget(options_.budget);
-    plan::Sliced found = plan::slice(network(), *order, std::log2(options_.most_elements),
-                                     options_.seed, budget);
+    plan::Sliced found =
+        plan::slice(network(), *order, std::log2(options_.most_elements), options_.seed, budget);
     plan_.units += options_.budget - budget.left();
     *order = std::move(found.path);
     for (const int l : found.labels) {

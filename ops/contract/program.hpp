@@ -1,6 +1,6 @@
 // A contraction of many tensors as data: values, and steps that contract two of them into a third.
-// An einsum in some order is such a program. Its derivatives are programs too, by one rule each, and
-// so are theirs:
+// An einsum in some order is such a program. Its derivatives are programs too, by one rule each,
+// and so are theirs:
 //   y += SUM a * b    has cotangents  ga += SUM gy * conj(b),  gb += SUM conj(a) * gy
 //                     and tangent     ty += SUM ta * b + SUM a * tb.
 // Since each product holds every label once, a label may be fixed outside and looped over.

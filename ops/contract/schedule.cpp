@@ -165,9 +165,8 @@ void ContractionSchedule::place(const Chosen& kept) {
     out.looped |= places_[size_t(s.a.value)].looped || reads_slices(program_.values[size_t(s.out)]);
     if (s.b.value >= 0) out.looped |= places_[size_t(s.b.value)].looped;
   }
-  std::stable_partition(program_.steps.begin(), program_.steps.end(), [&](const Program::Step& s) {
-    return !places_[size_t(s.out)].looped;
-  });
+  std::stable_partition(program_.steps.begin(), program_.steps.end(),
+                        [&](const Program::Step& s) { return !places_[size_t(s.out)].looped; });
   give_out_arena(kept);
   write_tasks();
 }
@@ -267,11 +266,11 @@ ContractionSchedule::Task ContractionSchedule::task_of(const Program::Step& step
   t.conj_b = complex && step.b.conj;
   using Kind = Task::Kind;
   const bool plain = !t.add && !t.conj_a && !t.conj_b;
-  t.kind = !plain                                        ? Kind::contract
-           : !one                                        ? summed.empty() ? Kind::multiply : Kind::contract
-           : summed.empty()                              ? Kind::copy
-           : !broader && !is_integer(dtype_)             ? Kind::reduce
-                                                         : Kind::contract;
+  t.kind = !plain                            ? Kind::contract
+           : !one                            ? summed.empty() ? Kind::multiply : Kind::contract
+           : summed.empty()                  ? Kind::copy
+           : !broader && !is_integer(dtype_) ? Kind::reduce
+                                             : Kind::contract;
   if (t.kind == Kind::reduce)
     joint = a;  // the axes of a in their order
   else

@@ -39,9 +39,9 @@ class ContractionSchedule {
   enum class Home : uint8_t { nowhere, input, output, arena, before };
   struct Place {
     Home home = Home::nowhere;
-    int port = 0;        // of inputs or outputs
-    int64_t offset = 0;  // in elements, of arenas
-    Shape strides{};     // by label; of arenas
+    int port = 0;         // of inputs or outputs
+    int64_t offset = 0;   // in elements, of arenas
+    Shape strides{};      // by label; of arenas
     bool looped = false;  // is it made in the loop over slices?
   };
   // A view of a value over the axes of a task.

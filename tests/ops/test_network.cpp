@@ -51,7 +51,8 @@ Net random_net(std::mt19937& random, int tensors) {
 Tensor drawn(std::mt19937& random, const Shape& shape, DType dtype) {
   const auto n = size_t(numel_of(shape));
   std::vector<double> re(n), im(n);
-  for (size_t i = 0; i < n; ++i) re[i] = double(int(random() % 5) - 2), im[i] = double(int(random() % 5) - 2);
+  for (size_t i = 0; i < n; ++i)
+    re[i] = double(int(random() % 5) - 2), im[i] = double(int(random() % 5) - 2);
   const Tensor x = Tensor::from(re, shape), y = Tensor::from(im, shape);
   if (!is_complex(dtype)) return cast(x, dtype);
   return add(cast(x, dtype), mul(cast(y, dtype), Tensor::full({}, {0, 1}, dtype)));
@@ -72,7 +73,7 @@ struct NetDerivatives {
   Tensors grads, second;
 };
 NetDerivatives derivatives(const EinsumPlan& plan, const Tensors& operands, const Tensors& tangents,
-                        const Tensor& seed) {
+                           const Tensor& seed) {
   NetDerivatives d;
   {
     ForwardLevel level;
@@ -104,7 +105,8 @@ void check_equal(const NetDerivatives& a, const NetDerivatives& b) {
   CHECK(equal(a.value, b.value));
   CHECK(equal(a.tangent, b.tangent));
   REQUIRE(a.grads.size() == b.grads.size());
-  for (size_t k = 0; k < a.grads.size(); ++k) CHECK_MESSAGE(equal(a.grads[k], b.grads[k]), "operand ", k);
+  for (size_t k = 0; k < a.grads.size(); ++k)
+    CHECK_MESSAGE(equal(a.grads[k], b.grads[k]), "operand ", k);
   REQUIRE(a.second.size() == b.second.size());
   for (size_t k = 0; k < a.second.size(); ++k)
     CHECK_MESSAGE(equal(a.second[k], b.second[k]), "second order, operand ", k);
@@ -148,7 +150,8 @@ TEST_CASE("network: value, cotangents, tangents and second order are those of th
 TEST_CASE("network: integers, half floats, views of any strides") {
   std::mt19937 random(3);
   const Shape shape{3, 3};
-  for (const DType dtype : {DType::i32, DType::i64, DType::u8, DType::f16, DType::bf16, DType::f32, DType::c64}) {
+  for (const DType dtype :
+       {DType::i32, DType::i64, DType::u8, DType::f16, DType::bf16, DType::f32, DType::c64}) {
     CAPTURE(dtype_name(dtype));
     Tensors operands;
     for (int k = 0; k < 4; ++k) operands.push_back(abs(drawn(random, shape, DType::f64)));
@@ -262,8 +265,7 @@ TEST_CASE("network: vmap, captured steps and functions of functions go through i
                c = drawn(random, {4, 2}, DType::f64);
   const auto f = [&](const Tensors& in) { return Tensors{einsum(equation, {in[0], b, c})}; };
   const Tensor mapped = func::vmap(f)({a})[0];
-  for (int64_t i = 0; i < 5; ++i)
-    CHECK(equal(select(mapped, 0, i), f({select(a, 0, i)})[0]));
+  for (int64_t i = 0; i < 5; ++i) CHECK(equal(select(mapped, 0, i), f({select(a, 0, i)})[0]));
   const auto cubic = [&](const Tensors& in) {
     return Tensors{einsum("i,i,i->", {in[0], in[0], in[0]})};
   };
