@@ -135,6 +135,7 @@ class Memory {
 
 // benches/peaks.cpp
 double measure_fma(DType dtype, int threads, const std::string& isa);  // flops per second
+double measure_add_max(DType dtype, int threads, const std::string& isa);
 Bandwidth measure_bandwidth(int threads);
 
 }  // namespace gradus::bench

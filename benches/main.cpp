@@ -16,6 +16,7 @@ namespace gradus::inline v1::bench {
 // One declaration and one line for each bench, in the order of the table.
 void gemm(Run&);
 void contract(Run&);
+void tropical(Run&);
 void pointwise(Run&);
 void overhead(Run&);
 void layers(Run&);
@@ -38,6 +39,7 @@ const Bench kBenches[] = {
     {"gemm", "matrix products against OpenBLAS and the peak", gemm},
     {"contract", "skinny products, batches and TCCG against OpenBLAS, bandwidth and own products",
      contract},
+    {"tropical", "max-plus and its kin against additions and maxima in registers", tropical},
     {"pointwise", "words held in L2, add and mul beyond caches, broadcast operands", pointwise},
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},

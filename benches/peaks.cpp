@@ -1,5 +1,5 @@
-// What this machine can do at most, measured in the run that uses it as a bound: multiply-adds in
-// registers by instruction set, and bytes through memory.
+// What this machine can do at most, measured in the run that uses it as a bound: multiply-adds,
+// and additions with maxima, in registers by instruction set, and bytes through memory.
 #include "benches/bench.hpp"
 
 #include <algorithm>
@@ -47,13 +47,21 @@ constexpr int kChains = 12;
 constexpr int64_t kTurns = 400000;
 volatile double sink;
 
-template <class V, class T>
+// Of a step: a multiply-add, or an addition and a maximum.
+template <class V, class T, bool kTropical>
 [[gnu::always_inline]] inline void chains() {
   V acc[kChains];
   for (int i = 0; i < kChains; ++i) acc[i] = V{} + T(i);
   const V a = V{} + T(0.999), b = V{} + T(0.001);
   for (int64_t n = 0; n < kTurns; ++n)
-    for (int i = 0; i < kChains; ++i) acc[i] = acc[i] * a + b;
+    for (int i = 0; i < kChains; ++i) {
+      if constexpr (kTropical) {
+        const V sum = acc[i] - b;
+        acc[i] = sum > a ? sum : a;
+      } else {
+        acc[i] = acc[i] * a + b;
+      }
+    }
   V sum = acc[0];
   for (int i = 1; i < kChains; ++i) sum = sum + acc[i];
   sink = double(sum[0]);
@@ -61,18 +69,49 @@ template <class V, class T>
 
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef double f64x2 __attribute__((vector_size(16)));
-void base_f32() { chains<f32x4, float>(); }
-void base_f64() { chains<f64x2, double>(); }
+template <bool kTropical>
+void base_f32() {
+  chains<f32x4, float, kTropical>();
+}
+template <bool kTropical>
+void base_f64() {
+  chains<f64x2, double, kTropical>();
+}
 #if defined(__x86_64__)
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef double f64x4 __attribute__((vector_size(32)));
 typedef float f32x16 __attribute__((vector_size(64)));
 typedef double f64x8 __attribute__((vector_size(64)));
-[[gnu::target("avx2,fma")]] void avx2_f32() { chains<f32x8, float>(); }
-[[gnu::target("avx2,fma")]] void avx2_f64() { chains<f64x4, double>(); }
-[[gnu::target("avx512f,fma")]] void avx512_f32() { chains<f32x16, float>(); }
-[[gnu::target("avx512f,fma")]] void avx512_f64() { chains<f64x8, double>(); }
+template <bool kTropical>
+[[gnu::target("avx2,fma")]] void avx2_f32() {
+  chains<f32x8, float, kTropical>();
+}
+template <bool kTropical>
+[[gnu::target("avx2,fma")]] void avx2_f64() {
+  chains<f64x4, double, kTropical>();
+}
+template <bool kTropical>
+[[gnu::target("avx512f,fma")]] void avx512_f32() {
+  chains<f32x16, float, kTropical>();
+}
+template <bool kTropical>
+[[gnu::target("avx512f,fma")]] void avx512_f64() {
+  chains<f64x8, double, kTropical>();
+}
 #endif
+
+template <bool kTropical>
+double measure_chains(DType dtype, int threads, [[maybe_unused]] const std::string& isa) {
+  const bool single = dtype == DType::f32;
+  void (*loop)() = single ? base_f32<kTropical> : base_f64<kTropical>;
+  double bytes = 16;
+#if defined(__x86_64__)
+  if (isa == "avx2") loop = single ? avx2_f32<kTropical> : avx2_f64<kTropical>, bytes = 32;
+  if (isa == "avx512") loop = single ? avx512_f32<kTropical> : avx512_f64<kTropical>, bytes = 64;
+#endif
+  const double flops = 2.0 * kChains * double(kTurns) * bytes / (single ? 4 : 8) * threads;
+  return flops / best_time(threads, 15, [&](int) { loop(); });
+}
 
 // ---- memory: streaming and plain stores, the faster counts.
 
@@ -111,15 +150,10 @@ void triad(float* c, const float* a, const float* b, int64_t n, bool streaming) 
 }  // namespace
 
 double measure_fma(DType dtype, int threads, const std::string& isa) {
-  const bool single = dtype == DType::f32;
-  void (*loop)() = single ? base_f32 : base_f64;
-  double bytes = 16;
-#if defined(__x86_64__)
-  if (isa == "avx2") loop = single ? avx2_f32 : avx2_f64, bytes = 32;
-  if (isa == "avx512") loop = single ? avx512_f32 : avx512_f64, bytes = 64;
-#endif
-  const double flops = 2.0 * kChains * double(kTurns) * bytes / (single ? 4 : 8) * threads;
-  return flops / best_time(threads, 15, [&](int) { loop(); });
+  return measure_chains<false>(dtype, threads, isa);
+}
+double measure_add_max(DType dtype, int threads, const std::string& isa) {
+  return measure_chains<true>(dtype, threads, isa);
 }
 
 Bandwidth measure_bandwidth(int threads) {

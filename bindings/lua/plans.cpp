@@ -107,7 +107,7 @@ void push_steps(lua_State* L, const EinsumPlan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const EinsumStep& s = plan.steps[i];
     lua_createtable(L, 0, 3);
-    lua_pushstring(L, s.expression.c_str());
+    lua_pushstring(L, s.expression().c_str());
     lua_setfield(L, -2, "expression");
     lua_pushnumber(L, s.flops);
     lua_setfield(L, -2, "flops");
@@ -156,7 +156,7 @@ int text(lua_State* L) {
                        " elements, memory about ", number(p.bytes), " bytes");
   if (p.algebra != Algebra::standard) s += join(", ", algebra_name(p.algebra));
   for (size_t i = 0; i < steps.size() && i < kMostShown; ++i)
-    s += join("\n  ", i + 1, "  ", steps[i].expression, "  ", number(steps[i].flops), " flops");
+    s += join("\n  ", i + 1, "  ", steps[i].expression(), "  ", number(steps[i].flops), " flops");
   if (steps.size() > kMostShown) s += join("\n  ... and ", steps.size() - kMostShown, " more");
   lua_pushlstring(L, s.data(), s.size());
   return 1;

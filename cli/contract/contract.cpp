@@ -302,7 +302,7 @@ class ContractRun {
     if (o_.json) {
       Json steps = Json::array();
       for (const EinsumStep& s : plan.steps)
-        steps.push_back({{"expression", s.expression},
+        steps.push_back({{"expression", s.expression()},
                          {"flops", count_json(s.flops)},
                          {"elements", count_json(s.elements)}});
       return event({{"event", "plan"},
@@ -331,7 +331,7 @@ class ContractRun {
         order_name(plan), plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
         plan.largest_intermediate, bytes_text(peak));
     for (size_t i = 0; i < plan.steps.size() && i < kMostSteps; ++i)
-      err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression,
+      err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression(),
                           plan.steps[i].flops);
     if (plan.steps.size() > kMostSteps)
       err_ << fmt::format("  ... and {} more\n", plan.steps.size() - kMostSteps);

@@ -80,7 +80,7 @@ EinsumPlan Expression::plan(PathOptions options, const Json& config) const {
   if (options.kind == Kind::fixed || options.kind == Kind::left) return within(options.kind, 0);
   EinsumPlan first = within(Kind::automatic, PathOptions::kEagerBudget);
   if (options.kind == Kind::automatic && first.units == 0) return first;
-  return within(options.kind, std::clamp(first.flops / 1e10 * 1e6 / 10, 2e4, kMostUnits));
+  return within(options.kind, std::clamp(first.seconds_model * 1e6 / 10, 2e4, kMostUnits));
 }
 
 }  // namespace gradus::cli

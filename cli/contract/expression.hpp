@@ -15,7 +15,8 @@ struct Expression {
   explicit Expression(const Json& config);  // "expression" or "network"; a network has its shapes
   void take_sizes(const Json& config);  // shapes of operands that are drawn; Error(config, value)
   // Within the config's budget. Where it has none: a tenth of the time that the contraction would
-  // take by the order of an eager call, at 1e10 flops a second, but 20 ms at least and 8 s at most.
+  // take by the order of an eager call, as the planner's model has it (plan/step_time.hpp), but 20
+  // ms at least and 8 s at most.
   EinsumPlan plan(PathOptions options, const Json& config) const;
 
   std::optional<Equation> equation;

@@ -85,15 +85,30 @@ class Positions {
   int next_ = 0, count_ = 0;
 };
 
+// Labels are numbered by their place in plan.sizes.
+using Ids = SmallVector<int, 6>;
+
 class Planner {
  public:
   Planner(EinsumPlan& plan, const PathOptions& options) : plan_(plan), options_(options) {
+    for (const auto& [label, size] : plan.sizes) {
+      names_.push_back(label);
+      extent_.push_back(double(size));
+      log2_extent_.push_back(std::log2(std::max(double(size), 1.0)));
+    }
+    uses_.assign(names_.size(), 0);
+    met_.assign(names_.size(), 0);
+    const auto used = [&](int64_t label) {
+      const auto at = std::lower_bound(names_.begin(), names_.end(), label) - names_.begin();
+      ++uses_[size_t(at)];
+      return int(at);
+    };
     for (int64_t l : plan.output)
-      if (extent(l) != 1) output_.push_back(l);
-    for (int64_t l : output_) ++uses_[l];
-    slots_ = plan.operands;
-    for (const Labels& labels : slots_)
-      for (int64_t l : labels) ++uses_[l];
+      if (plan.sizes.at(l) != 1) output_.push_back(used(l));
+    for (const Labels& labels : plan.operands) {
+      Ids& slot = slots_.emplace_back();
+      for (int64_t l : labels) slot.push_back(used(l));
+    }
   }
   void run() {
     const size_t n = slots_.size();
@@ -101,61 +116,87 @@ class Planner {
       if (options_.sum_alone || n == 1) sum_alone(int(k));
     plan::SsaPath order = search();
     if (std::isfinite(options_.most_elements) && n > 1) slice(&order);
+    plan_.steps.reserve(plan_.steps.size() + order.size());
     for (size_t i = 0; i < order.size(); ++i)
       pair(order[i].first, order[i].second, i + 1 == order.size());
     plan_.path = linear(order, n);
     plan_.flops *= plan_.slices;
+    plan_.seconds_model *= plan_.slices;
   }
 
  private:
-  double extent(int64_t label) const {
-    return contains(plan_.sliced, label) ? 1 : double(plan_.sizes.at(label));
+  Labels named(const Ids& ids) const {
+    Labels labels;
+    labels.reserve(ids.size());
+    for (int l : ids) labels.push_back(names_[size_t(l)]);
+    return labels;
   }
-  double product(const Labels& labels) const {
-    double n = 1;
-    for (int64_t l : labels) n *= extent(l);
+
+  double log2_size(const Ids& ids) const {
+    double n = 0;
+    for (int l : ids) n += log2_extent_[size_t(l)];
     return n;
   }
 
   void sum_alone(int k) {
-    Labels kept;
-    for (int64_t l : slots_[size_t(k)])
-      if (uses_[l] > 1) kept.push_back(l);
-    if (kept.size() < slots_[size_t(k)].size())
-      add({k, -1, k, slots_[size_t(k)], {}, kept, {}, 0, 0, true});
+    const Ids& all = slots_[size_t(k)];
+    Ids kept;
+    double products = 1;
+    for (int l : all) {
+      products *= extent_[size_t(l)];
+      if (uses_[size_t(l)] > 1) kept.push_back(l);
+    }
+    if (kept.size() == all.size()) return;
+    const double work = log2_size(all);
+    plan_.seconds_model += options_.step_time.seconds(work, 0, log2_size(kept), work);
+    add({k, -1, k, named(all), {}, {}, products, 0, true}, kept);
   }
   // Batch labels first, then what left alone has, then right's: the layout of a batched product.
   void pair(int left, int right, bool last) {
-    const Labels a = slots_[size_t(left)], b = slots_[size_t(right)];
-    Labels batch, only_a, only_b;
+    const Ids a = std::move(slots_[size_t(left)]), b = std::move(slots_[size_t(right)]);
+    Ids batch, only_a, only_b;
+    double products = 1, work = 0;  // work: log2 of the products
     bool sums = false;
-    const auto stays = [&](int64_t l, bool both) {
-      const bool yes = uses_[l] - both > 1;
+    const auto stays = [&](int l, bool both) {
+      work += log2_extent_[size_t(l)];
+      products *= extent_[size_t(l)];
+      const bool yes = uses_[size_t(l)] - both > 1;
       sums |= !yes;
-      uses_[l] -= both;
+      uses_[size_t(l)] -= both;
       return yes;
     };
-    for (int64_t l : a)
-      if (const bool both = contains(b, l); stays(l, both)) (both ? batch : only_a).push_back(l);
-    for (int64_t l : b)
-      if (!contains(a, l) && stays(l, false)) only_b.push_back(l);
-    for (int64_t l : only_a) batch.push_back(l);
-    for (int64_t l : only_b) batch.push_back(l);
+    const int in_b = ++step_;
+    for (int l : b) met_[size_t(l)] = in_b;
+    for (int l : a) {
+      const bool both = met_[size_t(l)] == in_b;
+      if (both) met_[size_t(l)] = 0;
+      if (stays(l, both)) (both ? batch : only_a).push_back(l);
+    }
+    for (int l : b)
+      if (met_[size_t(l)] == in_b && stays(l, false)) only_b.push_back(l);
+    for (int l : only_a) batch.push_back(l);
+    for (int l : only_b) batch.push_back(l);
+    plan_.seconds_model +=
+        options_.step_time.seconds(log2_size(a), log2_size(b), log2_size(batch), work);
     slots_.emplace_back();
-    add({left, right, int(slots_.size() - 1), a, b, last ? output_ : batch, {}, 0, 0, sums});
+    add({left,
+         right,
+         int(slots_.size() - 1),
+         named(a),
+         named(b),
+         {},
+         products * (sums ? 2 : 1),
+         0,
+         sums},
+        last ? output_ : batch);
   }
-  void add(EinsumStep step) {
-    Labels all = step.left_labels;
-    for (int64_t l : step.right_labels)
-      if (!contains(all, l)) all.push_back(l);
-    step.flops = product(all) * (step.right >= 0 && step.sums ? 2 : 1);
-    step.elements = product(step.labels);
-    step.expression = expression_text(step.left_labels) +
-                      (step.right < 0 ? "" : "," + expression_text(step.right_labels)) + "->" +
-                      expression_text(step.labels);
+  void add(EinsumStep step, const Ids& result) {
+    step.labels = named(result);
+    step.elements = 1;
+    for (int l : result) step.elements *= extent_[size_t(l)];
     plan_.flops += step.flops;
     plan_.largest_intermediate = std::max(plan_.largest_intermediate, step.elements);
-    slots_[size_t(step.result)] = step.labels;
+    slots_[size_t(step.result)] = result;
     plan_.steps.push_back(std::move(step));
   }
 
@@ -183,22 +224,18 @@ class Planner {
     plan_.units += options_.budget - budget.left();
     *order = std::move(found.path);
     for (const int l : found.labels) {
-      const auto& [label, size] = *std::next(plan_.sizes.begin(), l);  // numbered as in network()
-      plan_.sliced.push_back(label);
-      plan_.slices *= double(size);
+      plan_.sliced.push_back(names_[size_t(l)]);
+      plan_.slices *= std::exchange(extent_[size_t(l)], 1);
+      log2_extent_[size_t(l)] = 0;
     }
   }
   plan::Network network() const {
-    std::map<int64_t, int> dense;
     plan::Network net;
-    for (const auto& [label, size] : plan_.sizes) {
-      dense.emplace(label, int(dense.size()));
-      net.log2_extent.push_back(std::log2(double(std::max(size, int64_t(1)))));
-      net.open.push_back(contains(output_, label));
-    }
-    for (const Labels& labels : slots_) {
-      plan::LabelSet& out = net.tensors.emplace_back();
-      for (int64_t l : labels) out.push_back(dense[l]);
+    net.log2_extent = log2_extent_;
+    net.open.assign(extent_.size(), false);
+    for (int l : output_) net.open[size_t(l)] = true;
+    for (const Ids& ids : slots_) {
+      plan::LabelSet& out = net.tensors.emplace_back(ids.begin(), ids.end());
       std::sort(out.begin(), out.end());
     }
     return net;
@@ -235,15 +272,24 @@ class Planner {
 
   EinsumPlan& plan_;
   const PathOptions& options_;
-  Labels output_;                // without extents of 1
-  std::vector<Labels> slots_;    // what is left of each operand and result
-  std::map<int64_t, int> uses_;  // slots that have the label, and the output
+  std::vector<int64_t> names_;  // labels by number, as are the next four
+  std::vector<double> extent_, log2_extent_;
+  std::vector<int> uses_;   // slots that have the label, and the output
+  std::vector<int> met_;    // the last step whose right operand alone has it
+  Ids output_;              // without extents of 1
+  std::vector<Ids> slots_;  // what is left of each operand and result
+  int step_ = 0;
 };
 
 }  // namespace
 
 std::span<const std::string_view> path_kind_names() {
   return kPathKinds.first(kPathKinds.size() - 1);
+}
+
+std::string EinsumStep::expression() const {
+  return expression_text(left_labels) + (right < 0 ? "" : "," + expression_text(right_labels)) +
+         "->" + expression_text(labels);
 }
 
 std::string_view path_kind_name(PathOptions::Kind kind) { return kPathKinds[size_t(kind)]; }
@@ -300,16 +346,13 @@ double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep) {
     live += n;
   }
   double peak = live;
-  std::map<int, double> intermediates;  // by slot
+  std::vector<double> intermediates(2 * plan.shapes.size());  // by slot
   for (const EinsumStep& step : plan.steps) {
     live += step.elements;
     peak = std::max(peak, live);
     for (int slot : {step.left, step.right})
-      if (!keep && slot >= 0 && intermediates.count(slot)) {
-        live -= intermediates[slot];
-        intermediates.erase(slot);
-      }
-    intermediates[step.result] += step.elements;
+      if (!keep && slot >= 0) live -= std::exchange(intermediates[size_t(slot)], 0);
+    intermediates[size_t(step.result)] += step.elements;
   }
   return peak * double(itemsize(dtype));
 }

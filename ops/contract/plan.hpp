@@ -7,6 +7,7 @@
 #pragma once
 #include "engine/abi/dtype.hpp"
 #include "ops/contract/equation.hpp"
+#include "ops/contract/plan/step_time.hpp"
 
 #include <limits>
 #include <span>
@@ -47,6 +48,7 @@ struct PathOptions {
   // No intermediate is to have more elements: where one has, labels are chosen to loop over.
   double most_elements = std::numeric_limits<double>::infinity();
   static constexpr double kEagerBudget = 5000;
+  plan::StepTime step_time;  // of the device: what the plan's seconds are reckoned by
 };
 // The names that users write, by kind, without fixed: "auto", "greedy", "optimal", "left", ...
 std::span<const std::string_view> path_kind_names();
@@ -59,10 +61,10 @@ PathOptions::Kind parse_path_kind(std::string_view name);
 struct EinsumStep {
   int left, right, result;
   Labels left_labels, right_labels, labels;
-  // "bda,dc->abc"; digits are axes of an ellipsis, 0 the last. "(7 3),(3 5)->(7 5)" of numbers.
-  std::string expression;
   double flops, elements;  // of the result
   bool sums;
+  // "bda,dc->abc"; digits are axes of an ellipsis, 0 the last. "(7 3),(3 5)->(7 5)" of numbers.
+  std::string expression() const;
 };
 
 struct EinsumPlan {
@@ -81,6 +83,7 @@ struct EinsumPlan {
   Labels sliced;
   double slices = 1;
   double flops = 0;                 // of all slices
+  double seconds_model = 0;         // of all slices, by PathOptions::step_time
   double largest_intermediate = 0;  // elements; the output counts
   std::string_view family;          // which search found the order, by its name
   double units = 0;  // work of the search; with PathOptions' budget it finds the same

@@ -4,6 +4,7 @@
 #include "gradus_paths.hpp"
 #include "engine/config/options.hpp"
 #include "engine/files/file.hpp"
+#include "ops/contract/plan.hpp"
 #include "ops/contract/plan/optimal.hpp"
 #include "ops/contract/plan/portfolio.hpp"
 #include "ops/contract/plan/simplify.hpp"
@@ -171,6 +172,50 @@ TEST_CASE("contract plan: 20,000 tensors in near-linear time") {
   CAPTURE(small);
   CAPTURE(large);
   CHECK(large < 30 * small + 0.5);
+}
+
+TEST_CASE(
+    "contract plan: a label of thousands of tensors, and a plan's steps, in near-linear time") {
+  const auto seconds = [](int tensors) {  // a chain, all of which share one more label
+    std::vector<Labels> terms;
+    for (int k = 0; k < tensors; ++k)
+      terms.push_back({number_label(0), number_label(k + 1), number_label(k + 2)});
+    const std::vector<Shape> shapes(size_t(tensors), Shape{2, 2, 2});
+    const Labels ends{number_label(1), number_label(tensors + 1)};
+    const auto start = std::chrono::steady_clock::now();
+    const EinsumPlan plan = plan_einsum(terms, ends, shapes);
+    CHECK(plan.steps.size() + 1 == size_t(tensors));
+    CHECK(plan.flops <= 32.0 * tensors);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const int n = gradus::test::small_sizes() ? 400 : 2'000;
+  const double small = seconds(n), large = seconds(10 * n);
+  CAPTURE(small);
+  CAPTURE(large);
+  CHECK(large < 30 * small + 0.5);
+}
+
+TEST_CASE("contract plan: modelled seconds of a step") {
+  plan::StepTime device;
+  device.flops = 1e9;
+  device.bytes = 1e9;
+  device.overhead = 1e-3;
+  device.half_k = device.half_mn = 1;
+  device.element = 8;
+  // 1024^3: its flops. A sum of 2^20 products alone: its bytes. Nothing at all: its overhead.
+  const double large = device.seconds(20, 20, 20, 30);
+  CHECK(large == doctest::Approx(2.147483648 * std::pow(1025.0 / 1024, 3) + 1e-3));
+  CHECK(device.seconds(20, 20, 20, 20) ==
+        doctest::Approx(std::max(8 * 2 * 0x1p20 * 1e-9, 24 * 0x1p20 * 1e-9) + 1e-3));
+  device.half_k = device.half_mn = 0;
+  CHECK(device.seconds(0, 0, 0, 0) == doctest::Approx(1e-3).epsilon(1e-4));
+
+  PathOptions options;
+  options.step_time = device;
+  const std::vector<Shape> shapes{{64, 32}, {32, 16}, {16, 8}};
+  options.kind = PathOptions::Kind::left;
+  CHECK(plan_einsum("ab,bc,cd->ad", shapes, options).seconds_model ==
+        doctest::Approx(device.seconds(11, 9, 10, 15) + device.seconds(10, 7, 9, 13)));
 }
 
 TEST_CASE("contract plan: published networks: proven optima, and no order below them") {

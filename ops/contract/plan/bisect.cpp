@@ -221,8 +221,8 @@ class Mover {
   double best_cut_ = 0, best_excess_ = 0;
 };
 
-// Pairs up vertices; only within a side where sides are given. Returns the number of clusters.
-int match(Level& level, double heaviest, const std::vector<char>* side, Random& random) {
+// Pairs up vertices. Returns the number of clusters.
+int match(Level& level, double heaviest, Random& random) {
   const Hypergraph& g = level.graph;
   const size_t n = size_t(g.vertices());
   std::vector<int> order(n);
@@ -241,7 +241,6 @@ int match(Level& level, double heaviest, const std::vector<char>* side, Random& 
         if (wide > kWidestNet) continue;
         for (int u : level.pins(e)) {
           if (level.coarse[size_t(u)] >= 0 || u == g.terminal) continue;
-          if (side && (*side)[size_t(u)] != (*side)[size_t(v)]) continue;
           if (score[size_t(u)] == 0) seen.push_back(u);
           score[size_t(u)] += (g.net_weight[size_t(e)] + 1e-6) / (wide - 1);
         }
@@ -313,50 +312,37 @@ Hypergraph contract(const Level& level, int clusters) {
   return out;
 }
 
-// One descent and ascent. With sides given the descent keeps them, so that the ascent moves whole
-// clusters over a cut that single moves cannot improve.
-void cycle(const Hypergraph& graph, const BisectOptions& options, double limit, bool keep,
-           std::vector<char>& side, Random& random, Budget& budget) {
+// The levels of the graph, each coarser than the one before it.
+std::vector<Level> coarsened(const Hypergraph& graph, Random& random, Budget& budget) {
   const double total = std::accumulate(graph.vertex_weight.begin(), graph.vertex_weight.end(), 0.0);
   std::vector<Level> levels;
   levels.emplace_back(graph);
-  std::vector<char> at = side;
   while (levels.back().graph.vertices() > kCoarsest) {
     Level& level = levels.back();
     const int n = level.graph.vertices();
     budget.spend(kPinCost * 15 * double(level.graph.pins.size() + size_t(n)));
-    const int clusters = match(level, std::max(total / 12, 2.0), keep ? &at : nullptr, random);
+    const int clusters = match(level, std::max(total / 12, 2.0), random);
     if (clusters > 0.95 * n) break;
-    if (keep) {
-      std::vector<char> coarse(size_t(clusters), 0);
-      for (size_t v = 0; v < at.size(); ++v) coarse[size_t(level.coarse[v])] = at[v];
-      at = std::move(coarse);
-    }
     levels.emplace_back(contract(level, clusters));
   }
-  const size_t n = size_t(levels.back().graph.vertices());
-  if (!keep) {
-    double least = INFINITY, least_excess = INFINITY;
-    std::vector<char> trial(n);
-    at.assign(n, 1);
-    for (int t = 0; t < std::max(1, options.tries); ++t) {
-      Mover mover(levels.back(), limit, trial, budget);
-      mover.grow(random);
-      mover.refine();
-      if (mover.excess() < least_excess - 1e-9 ||
-          (mover.excess() <= least_excess + 1e-9 && mover.cut() < least - 1e-9))
-        least = mover.cut(), least_excess = mover.excess(), at = trial;
-    }
+  return levels;
+}
+
+// The best of several growths.
+std::vector<char> grown(const Level& level, int tries, double limit, Random& random,
+                        Budget& budget) {
+  const size_t n = size_t(level.graph.vertices());
+  double least = INFINITY, least_excess = INFINITY;
+  std::vector<char> best(n, 1), trial(n);
+  for (int t = 0; t < std::max(1, tries); ++t) {
+    Mover mover(level, limit, trial, budget);
+    mover.grow(random);
+    mover.refine();
+    if (mover.excess() < least_excess - 1e-9 ||
+        (mover.excess() <= least_excess + 1e-9 && mover.cut() < least - 1e-9))
+      least = mover.cut(), least_excess = mover.excess(), best = trial;
   }
-  for (size_t k = levels.size(); k-- > 0;) {
-    if (k + 1 < levels.size()) {
-      std::vector<char> fine(levels[k].coarse.size());
-      for (size_t v = 0; v < fine.size(); ++v) fine[v] = at[size_t(levels[k].coarse[v])];
-      at = std::move(fine);
-    }
-    Mover(levels[k], limit, at, budget).refine();
-  }
-  side = std::move(at);
+  return best;
 }
 
 }  // namespace
@@ -368,9 +354,16 @@ std::vector<char> bisect(const Hypergraph& graph, const BisectOptions& options, 
   for (double w : graph.vertex_weight) total += w, heaviest = std::max(heaviest, w);
   const double limit =
       std::max(total * (1 + std::min(options.imbalance, 0.98)) / 2, total / 2 + heaviest / 2);
-  std::vector<char> side(n, 1);
-  cycle(graph, options, limit, false, side, random, budget);
-  for (int c = 0; c < options.cycles; ++c) cycle(graph, options, limit, true, side, random, budget);
+  const std::vector<Level> levels = coarsened(graph, random, budget);
+  std::vector<char> side = grown(levels.back(), options.tries, limit, random, budget);
+  for (size_t k = levels.size(); k-- > 0;) {
+    if (k + 1 < levels.size()) {
+      std::vector<char> fine(levels[k].coarse.size());
+      for (size_t v = 0; v < fine.size(); ++v) fine[v] = side[size_t(levels[k].coarse[v])];
+      side = std::move(fine);
+    }
+    Mover(levels[k], limit, side, budget).refine();
+  }
   int free_at[2] = {0, 0};
   for (size_t v = 0; v < n; ++v)
     if (int(v) != graph.terminal) ++free_at[size_t(side[v])];

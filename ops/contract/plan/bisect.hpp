@@ -21,8 +21,7 @@ struct Hypergraph {
 struct BisectOptions {
   double imbalance = 0.3;  // a side has at most (1 + imbalance) / 2 of the weight
   uint64_t seed = 0;
-  int tries = 4;   // growths at the coarsest level
-  int cycles = 0;  // times that the result is coarsened and refined again
+  int tries = 4;  // growths at the coarsest level
 };
 
 // The side, 0 or 1, of each vertex; both sides have one if the graph has two vertices besides the

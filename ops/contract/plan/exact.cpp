@@ -88,8 +88,7 @@ template <int W>
 class Search {
  public:
   using Set = Bits<W>;
-  Search(const Component& c, Budget& budget, double log2_above)
-      : count_(int(c.tensors.size())), budget_(budget), scale_(log2_above) {
+  Search(const Component& c, Budget& budget) : count_(int(c.tensors.size())), budget_(budget) {
     nodes_.reserve(size_t(8 * count_));
     nodes_.resize(size_t(count_));
     log2_extent_.reserve(c.labels.size());
@@ -116,13 +115,12 @@ class Search {
     }
   }
 
-  // False if nothing below the limit was found or the budget ended.
+  // False if the budget ended.
   bool run(std::vector<Step>& steps) {
-    const double greedy = greedy_steps(steps), target = std::min(scale_, greedy);
-    const bool below = greedy < scale_ - kLess;
-    scale_ = greedy;
+    const double target = greedy_steps(steps);
+    scale_ = target;
     if (!budget_.any()) return false;
-    if (count_ <= 2) return below;  // no choice
+    if (count_ <= 2) return true;  // no choice
     // Far above the least total stand many more sub-networks than below it, so the limit rises to
     // the target in steps; the last of them does most of the work.
     double rising = -kInf;
@@ -133,11 +131,9 @@ class Search {
       scale_ = std::min(target, rising);
       if (!search()) return false;
     } while (best_ < 0 && scale_ < target);
-    if (best_ < 0) return below;  // the greedy tree is the best there is
-    collect(best_, steps);
+    if (best_ >= 0) collect(best_, steps);  // else the greedy tree is the best there is
     return true;
   }
-  double log2_work() const { return scale_ + (best_ < 0 ? 0 : std::log2(limit_)); }
 
  private:
   struct Node {
@@ -322,7 +318,7 @@ class Search {
 
   int count_;
   Budget& budget_;
-  double scale_;              // log2 of the unit of work
+  double scale_ = 0;          // log2 of the unit of work
   double limit_ = 1 - kLess;  // total work must stay below
   int best_ = -1;
   Set all_, open_, simple_;  // simple: closed labels of two holders
@@ -396,25 +392,20 @@ std::vector<Component> components_of(const Network& network) {
 }
 
 template <int W>
-bool solve(const Component& c, Budget& budget, double log2_above, std::vector<Step>& steps,
-           double& log2_work) {
+bool solve(const Component& c, Budget& budget, std::vector<Step>& steps) {
   if (std::max(c.tensors.size(), c.labels.size()) > size_t(64 * W)) {
-    if constexpr (W < 8) return solve<2 * W>(c, budget, log2_above, steps, log2_work);
+    if constexpr (W < 8) return solve<2 * W>(c, budget, steps);
     return false;
   }
-  Search<W> search(c, budget, log2_above);
-  if (!search.run(steps)) return false;
-  log2_work = search.log2_work();
-  return true;
+  return Search<W>(c, budget).run(steps);
 }
 
 }  // namespace
 
-SsaPath exact(const Network& network, Budget& budget, double log2_above) {
+SsaPath exact(const Network& network, Budget& budget) {
   SsaPath path;
   const int n = int(network.tensors.size());
   if (n < 2) return path;
-  double total = -kInf;
   // Results to multiply: log2 of elements when read (a lone tensor still has its closed labels) and
   // of open labels, number.
   using Part = std::tuple<double, double, int>;
@@ -425,9 +416,7 @@ SsaPath exact(const Network& network, Budget& budget, double log2_above) {
     const int base = n + int(path.size()), count = int(c.tensors.size());
     if (count > 1) {
       steps.clear();
-      double log2_work = 0;
-      if (!solve<1>(c, budget, log2_above, steps, log2_work)) return {};
-      total = log2_add(total, log2_work);
+      if (!solve<1>(c, budget, steps)) return {};
       const auto id = [&](int k) { return k < count ? c.tensors[size_t(k)] : base + k - count; };
       for (const Step& s : steps) path.push_back({id(s.left), id(s.right)});
       root = n + int(path.size()) - 1;
@@ -439,11 +428,9 @@ SsaPath exact(const Network& network, Budget& budget, double log2_above) {
     parts.pop();
     const auto [size_b, open_b, b] = parts.top();
     parts.pop();
-    total = log2_add(total, size_a + size_b);
     path.push_back({a, b});
     parts.push({open_a + open_b, open_a + open_b, n + int(path.size()) - 1});
   }
-  if (total >= log2_above - kLess) path.clear();
   return path;
 }
 

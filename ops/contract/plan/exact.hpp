@@ -7,16 +7,13 @@
 #pragma once
 #include "ops/contract/plan/network.hpp"
 
-#include <limits>
-
 namespace gradus::inline v1::plan {
 
 // Least work over all trees that make no outer product inside a connected component; components
 // are solved alone and their results multiplied, small ones first. An outer product inside a
 // component can be cheaper (two short vectors at a large tensor): that is not tried.
-// Empty if the budget ends first, if no such tree has less work than 2^log2_above, or if a
-// component has more than 512 tensors or different labels. Depends on its arguments alone.
-SsaPath exact(const Network& network, Budget& budget,
-              double log2_above = std::numeric_limits<double>::infinity());
+// Empty if the budget ends first or if a component has more than 512 tensors or different labels.
+// Depends on its arguments alone.
+SsaPath exact(const Network& network, Budget& budget);
 
 }  // namespace gradus::plan

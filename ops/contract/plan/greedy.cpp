@@ -1,7 +1,8 @@
 // Each tensor keeps one candidate, its best partner at the time it was looked at, in a heap. The
 // score of a pair never changes while both live (if a label lost its third holder, the second is
 // new), so an entry whose partner is gone is merely too good: the tensor is looked at again when it
-// comes up.
+// comes up. What a pair shares is summed up label by label while its partners are found, so a look
+// reads the tensor's own labels alone.
 #include "ops/contract/plan/greedy.hpp"
 
 #include "ops/contract/plan/state.hpp"
@@ -13,28 +14,34 @@ namespace gradus::inline v1::plan {
 
 namespace {
 
-constexpr int kHolders = 24;  // that are looked at per label
-constexpr double kUnitsPerLabel = 0.012, kUnitsPerPair = 0.12, kUnitsPerStep = 2;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr size_t kHolders = 24;  // at least so many are looked at per label, at most twice as many
+constexpr double kUnitsPerPair = 0.06, kUnitsPerStep = 1;
+
+// The tensors that have a label, some of them gone. Where they are many, the smallest ones stand
+// apart from the others: `near` is looked at, `far` is a heap with the smallest on top.
+struct Holders {
+  SmallVector<int, 4> near;
+  std::vector<int> far;
+};
 
 class Greedy {
-  // Of two tensors, is a the one to look at later?
-  auto larger() const {
-    return [this](int a, int b) {
-      return std::pair(state_.log2_size[size_t(a)], a) > std::pair(state_.log2_size[size_t(b)], b);
-    };
-  }
-
  public:
   Greedy(const Network& network, const GreedyOptions& options, Budget& budget)
       : state_(network),
         options_(options),
         budget_(budget),
         holders_(network.log2_extent.size()),
-        seen_(2 * network.tensors.size(), -1),
-        mark_(network.log2_extent.size(), -1) {
+        stays_(state_.log2_size),
+        shared_(2 * network.tensors.size(), -1) {
+    stays_.reserve(shared_.size());
     for (size_t k = 0; k < state_.tensors.size(); ++k)
-      for (int l : state_.tensors[k]) holders_[size_t(l)].push_back(int(k));
-    for (auto& h : holders_) std::make_heap(h.begin(), h.end(), larger());
+      for (int l : state_.tensors[k]) {
+        if (state_.uses[size_t(l)] == 1) stays_[k] -= state_.log2_extent[size_t(l)];
+        holders_[size_t(l)].near.push_back(int(k));
+      }
+    for (Holders& h : holders_)
+      if (h.near.size() > 2 * kHolders) split(h);
   }
   SsaPath search() {
     for (size_t k = 0; k < state_.alive.size(); ++k) look_at(int(k));
@@ -58,79 +65,102 @@ class Greedy {
   }
 
  private:
+  bool smaller(int a, int b) const {
+    return std::pair(state_.log2_size[size_t(a)], a) < std::pair(state_.log2_size[size_t(b)], b);
+  }
+  auto larger() const {
+    return [this](int a, int b) { return smaller(b, a); };
+  }
+  bool gone(int k) const { return !state_.alive[size_t(k)]; }
+
   bool contract(int a, int b) {
     const int id = state_.contract(a, b);
     if (state_.log2_work > options_.stop_above) return false;
     budget_.spend(kUnitsPerStep);
-    for (int l : state_.tensors[size_t(id)]) {
-      auto& h = holders_[size_t(l)];
-      h.push_back(id);
-      std::push_heap(h.begin(), h.end(), larger());
-    }
+    stays_.push_back(state_.log2_size.back());  // a result's labels all go on
+    for (int l : state_.tensors[size_t(id)]) add(holders_[size_t(l)], id);
     look_at(id);
     return true;
   }
-  // Calls f for the tensors that have the label, at most the kHolders smallest.
-  template <class F>
-  void for_holders(int label, F&& f) {
-    auto& h = holders_[size_t(label)];
-    const auto gone = [&](int k) { return !state_.alive[size_t(k)]; };
-    if (h.size() > 2 * size_t(state_.uses[size_t(label)])) {
-      std::erase_if(h, gone);
-      std::make_heap(h.begin(), h.end(), larger());
-    }
-    if (h.size() <= 2 * kHolders) {
-      for (int k : h)
-        if (!gone(k)) f(k);
+
+  // Moves all but the kHolders smallest away from the others.
+  void split(Holders& h) {
+    std::nth_element(h.near.begin(), h.near.begin() + kHolders, h.near.end(),
+                     [this](int a, int b) { return smaller(a, b); });
+    h.far.insert(h.far.end(), h.near.begin() + kHolders, h.near.end());
+    h.near.resize(kHolders);
+    std::make_heap(h.far.begin(), h.far.end(), larger());
+  }
+  void add(Holders& h, int id) {
+    if (!h.far.empty() && smaller(h.far.front(), id)) {
+      h.far.push_back(id);
+      std::push_heap(h.far.begin(), h.far.end(), larger());
       return;
     }
-    std::vector<int> smallest;
-    while (!h.empty() && smallest.size() < kHolders) {
-      std::pop_heap(h.begin(), h.end(), larger());
-      if (!gone(h.back())) smallest.push_back(h.back());
-      h.pop_back();
-    }
-    for (int k : smallest) {
-      f(k);
-      h.push_back(k);
-      std::push_heap(h.begin(), h.end(), larger());
-    }
+    if (h.near.size() >= 4) drop_gone(h);
+    h.near.push_back(id);
+    if (h.near.size() > 2 * kHolders) split(h);
   }
+  void drop_gone(Holders& h) {
+    int* end = std::remove_if(h.near.begin(), h.near.end(), [this](int k) { return gone(k); });
+    h.near.resize(size_t(end - h.near.begin()));
+  }
+  // The live tensors that have the label, or of very many the smallest.
+  const SmallVector<int, 4>& holders(int label) {
+    Holders& h = holders_[size_t(label)];
+    drop_gone(h);
+    while (h.near.size() < kHolders && !h.far.empty()) {
+      std::pop_heap(h.far.begin(), h.far.end(), larger());
+      if (!gone(h.far.back())) h.near.push_back(h.far.back());
+      h.far.pop_back();
+    }
+    return h.near;
+  }
+
   // Puts the best partner of k on the heap; a tensor that has none is done.
   void look_at(int k) {
-    double stays = 0;  // of k's labels, those that someone else has
+    partners_.clear();
+    common_.clear();
     for (int l : state_.tensors[size_t(k)]) {
-      mark_[size_t(l)] = k;
-      if (state_.uses[size_t(l)] > 1) stays += state_.log2_extent[size_t(l)];
+      const int uses = state_.uses[size_t(l)];
+      if (uses == 1) continue;
+      const auto& near = holders(l);
+      const bool all = holders_[size_t(l)].far.empty();
+      if (!all) common_.push_back(l);
+      for (int other : near) {
+        double& shared = shared_[size_t(other)];
+        if (shared < 0) {
+          shared = 0;
+          partners_.push_back(other);
+        }
+        if (all) shared += lost(l);
+      }
     }
-    Candidate best{std::numeric_limits<double>::infinity(), k, -1};
-    seen_[size_t(k)] = stamp_;
-    for (int l : state_.tensors[size_t(k)])
-      if (state_.uses[size_t(l)] > 1)
-        for_holders(l, [&](int other) {
-          if (seen_[size_t(other)] == stamp_) return;
-          seen_[size_t(other)] = stamp_;
-          const Candidate c{score(k, other, stays), k, other};
-          if (std::get<2>(best) < 0 || c < best) best = c;
-        });
-    ++stamp_;
-    budget_.spend(kUnitsPerPair + kUnitsPerLabel * double(state_.tensors[size_t(k)].size()));
+    Candidate best{kInf, k, -1};
+    for (int other : partners_) {
+      double shared = std::exchange(shared_[size_t(other)], -1);
+      if (other == k) continue;
+      for (int l : common_)
+        if (has(other, l)) shared += lost(l);
+      const Candidate c{score(k, other, shared), k, other};
+      if (std::get<2>(best) < 0 || c < best) best = c;
+    }
+    budget_.spend(kUnitsPerPair * double(1 + partners_.size() * (1 + common_.size())));
     if (std::get<2>(best) >= 0)
       heap_.push(best);
     else
       done_.emplace(state_.log2_size[size_t(k)], k);
   }
-  double score(int k, int other, double stays) {
-    const LabelSet& labels = state_.tensors[size_t(other)];
-    budget_.spend(kUnitsPerPair + kUnitsPerLabel * double(labels.size()));
-    double result = stays;
-    for (int l : labels) {
-      const int uses = state_.uses[size_t(l)];
-      if (mark_[size_t(l)] != k)
-        result += uses > 1 ? state_.log2_extent[size_t(l)] : 0;
-      else if (uses == 2)
-        result -= state_.log2_extent[size_t(l)];
-    }
+  // What a label that both of a pair have takes off the sum of their sizes.
+  double lost(int label) const {
+    return (state_.uses[size_t(label)] == 2 ? 2 : 1) * state_.log2_extent[size_t(label)];
+  }
+  bool has(int k, int label) const {
+    const LabelSet& labels = state_.tensors[size_t(k)];
+    return std::binary_search(labels.begin(), labels.end(), label);
+  }
+  double score(int k, int other, double shared) const {
+    const double result = stays_[size_t(k)] + stays_[size_t(other)] - shared;
     // sign(s) log2(1 + |s|) for s = result - alpha (a + b), without the powers, which can overflow.
     const double a = state_.log2_size[size_t(k)], b = state_.log2_size[size_t(other)];
     const double most = std::max({result, a, b});
@@ -151,9 +181,10 @@ class Greedy {
   State state_;
   const GreedyOptions& options_;
   Budget& budget_;
-  std::vector<std::vector<int>> holders_;  // by label: heaps, the smallest tensor on top
-  std::vector<int> seen_, mark_;           // by tensor: the last look; by label: the last tensor
-  int stamp_ = 0;
+  std::vector<Holders> holders_;        // by label
+  std::vector<double> stays_;           // by tensor: its log2 size without what it alone has
+  std::vector<double> shared_;          // by tensor, within a look: what it shares; -1: not met
+  std::vector<int> partners_, common_;  // within a look; labels that very many have
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>
       done_;  // size, tensor

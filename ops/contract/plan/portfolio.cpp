@@ -22,6 +22,7 @@ namespace {
 constexpr double kExactShare = 0.2;   // of the budget, before anything else is tried
 constexpr double kBuildShare = 0.2;   // for trees from nothing
 constexpr size_t kExactTensors = 40;  // above them the exact search is not tried unasked
+constexpr double kHopeless = 0.1;     // units for each tensor: with less, no search gets to its end
 constexpr double kNoLimit = 1e15;     // for the one search that always ends with an order
 constexpr double kAnnealing = 600;  // units for each tensor: a longer annealing is worth less than
                                     // another one that begins with the best of the first
@@ -124,9 +125,10 @@ class Search {
   Order portfolio() {
     // Dissection needs more than the others for its first tree, and gives the best one most often.
     const double share = budget_ * kBuildShare / 8;
-    try_all({task(Family::greedy, 0, share), task(Family::min_degree, 0, share),
-             task(Family::min_fill, 0, share), task(Family::random_greedy, 0, share),
-             task(Family::dissection, 0, 4 * share)});
+    if (share > kHopeless * double(network_.tensors.size()))
+      try_all({task(Family::greedy, 0, share), task(Family::min_degree, 0, share),
+               task(Family::min_fill, 0, share), task(Family::random_greedy, 0, share),
+               task(Family::dissection, 0, 4 * share)});
     if (best_.empty()) try_all({task(Family::greedy, 0, kNoLimit)});  // some order there must be
     anneal_best(2);
     return result();

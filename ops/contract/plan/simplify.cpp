@@ -4,7 +4,6 @@
 #include "ops/contract/plan/state.hpp"
 
 #include <compare>
-#include <map>
 #include <queue>
 #include <tuple>
 
@@ -22,11 +21,8 @@ bool is_subset(const LabelSet& a, const LabelSet& b) {
 
 class Simplifier {
  public:
-  Simplifier(const Network& network, double negligible)
-      : network_(network),
-        state_(network),
-        negligible_(negligible),
-        holders_(network.log2_extent.size()) {
+  explicit Simplifier(const Network& network)
+      : network_(network), state_(network), holders_(network.log2_extent.size()) {
     for (size_t k = 0; k < state_.tensors.size(); ++k)
       for (int l : state_.tensors[k]) holders_[size_t(l)].push_back(int(k));
   }
@@ -52,7 +48,6 @@ class Simplifier {
   struct Candidate {
     double work, result;  // log2
     int part, whole;
-    bool absorbs;  // is the part's label set within the whole's?
     auto operator<=>(const Candidate&) const = default;
   };
   const LabelSet& labels(int k) const { return state_.tensors[size_t(k)]; }
@@ -64,9 +59,9 @@ class Simplifier {
       heap_.pop();
       if (!state_.alive[size_t(c.part)]) continue;
       if (!state_.alive[size_t(c.whole)]) {
-        if (c.absorbs) look_for_whole(c.part);
-      } else if (c.absorbs || afford(c.work)) {
-        const int other = c.absorbs ? companion(c) : -1;
+        look_for_whole(c.part);
+      } else {
+        const int other = companion(c);
         contract(c.part, other < 0 ? c.whole : other);
       }
     }
@@ -75,12 +70,6 @@ class Simplifier {
     const int id = state_.contract(a, b);
     for (int l : labels(id)) holders_[size_t(l)].push_back(id);
     look_at(id);
-  }
-  bool afford(double work) {
-    const double sum = log2_add(spent_, work);
-    if (sum > negligible_) return false;
-    spent_ = sum;
-    return true;
   }
   // Calls f for up to `most` tensors that have the label; those that are gone leave the list.
   template <class F>
@@ -106,10 +95,6 @@ class Simplifier {
       for_holders(l, kAsWhole, [&](int other) {
         if (other != k && is_subset(labels(other), labels(k))) push(other, k);
       });
-      if (state_.uses[size_t(l)] == 2 && !network_.open[size_t(l)])
-        for_holders(l, 2, [&](int other) {
-          if (other != k) look_at_pair(k, other);
-        });
     }
   }
   // Another part of the whole with which the part is better contracted first, since that takes less
@@ -150,18 +135,7 @@ class Simplifier {
     for (int l : labels(part))
       if (state_.uses[size_t(l)] == 2) summed += extent(l);
     const double work = state_.log2_size[size_t(whole)];
-    heap_.push({work, work - summed, part, whole, true});
-  }
-  void look_at_pair(int a, int b) {
-    double work = state_.log2_size[size_t(a)], summed = 0;
-    for (int l : labels(b)) {
-      const bool both = std::binary_search(labels(a).begin(), labels(a).end(), l);
-      if (!both) work += extent(l);
-      if (both && state_.uses[size_t(l)] == 2) summed += extent(l);
-    }
-    const double larger = std::max(state_.log2_size[size_t(a)], state_.log2_size[size_t(b)]);
-    if (work - summed <= larger + 1e-9 && work <= negligible_)
-      heap_.push({work, work - summed, a, b, false});
+    heap_.push({work, work - summed, part, whole});
   }
   // Those of the tensors that have labels that nothing else has: first those that have no others,
   // smallest first, then those that shrink most. Results have no such labels.
@@ -210,18 +184,29 @@ class Simplifier {
         for (int l : labels(int(k))) where[size_t(l)].push_back(int(r.ids.size()));
         r.ids.push_back(int(k));
       }
+    // Labels of the same tensors stand side by side once they are sorted; the first one stays.
+    std::vector<int> order;
+    for (size_t l = 0; l < where.size(); ++l)
+      if (!where[l].empty()) order.push_back(int(l));
+    const auto key = [&](int l) { return std::tie(where[size_t(l)], network_.open[size_t(l)]); };
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      return std::tuple_cat(key(a), std::tie(a)) < std::tuple_cat(key(b), std::tie(b));
+    });
+    std::vector<int> first(where.size(), -1);
+    for (size_t i = 0; i < order.size(); ++i)
+      first[size_t(order[i])] =
+          i > 0 && key(order[i - 1]) == key(order[i]) ? first[size_t(order[i - 1])] : order[i];
+    std::vector<int> number(where.size());
     r.network.tensors.resize(r.ids.size());
-    std::map<std::pair<bool, std::vector<int>>, size_t> known;  // the new number
     for (size_t l = 0; l < where.size(); ++l) {
-      if (where[l].empty()) continue;
-      const auto [it, is_new] = known.emplace(std::pair(network_.open[l] != 0, std::move(where[l])),
-                                              r.network.log2_extent.size());
-      if (is_new) {
-        for (int k : it->first.second) r.network.tensors[size_t(k)].push_back(int(it->second));
+      if (first[l] < 0) continue;
+      if (first[l] == int(l)) {
+        number[l] = int(r.network.open.size());
+        for (int k : where[l]) r.network.tensors[size_t(k)].push_back(number[l]);
         r.network.log2_extent.push_back(0);
         r.network.open.push_back(network_.open[l]);
       }
-      r.network.log2_extent[it->second] += extent(int(l));
+      r.network.log2_extent[size_t(number[size_t(first[l])])] += extent(int(l));
     }
     r.path = std::move(state_.path);
     return r;
@@ -229,7 +214,6 @@ class Simplifier {
 
   const Network& network_;
   State state_;
-  double negligible_, spent_ = -std::numeric_limits<double>::infinity();
   std::vector<std::vector<int>> holders_;  // by label
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
   std::vector<int> scalars_;
@@ -237,9 +221,7 @@ class Simplifier {
 
 }  // namespace
 
-Simplified simplify(const Network& network, double negligible) {
-  return Simplifier(network, negligible).run();
-}
+Simplified simplify(const Network& network) { return Simplifier(network).run(); }
 
 SsaPath expanded(const Simplified& simplified, size_t n_original, const SsaPath& rest) {
   const size_t left = simplified.ids.size();

@@ -2,8 +2,6 @@
 #pragma once
 #include "ops/contract/plan/network.hpp"
 
-#include <limits>
-
 namespace gradus::inline v1::plan {
 
 struct Simplified {
@@ -16,16 +14,11 @@ struct Simplified {
 //   together if that is cheaper. In any order it can move next to that tensor without making
 //   another step dearer, so all that it can cost is one step of that tensor's size, which has a
 //   step of at least its size anyway.
-// - A pair whose result is no larger than the larger operand (a gate on one wire) can be moved
-//   together in the same way, but its own work can exceed what it saves. Such pairs are contracted,
-//   cheapest first, while their works add up to no more than 2^negligible: give it a value well
-//   below the log2 work that the whole is expected to take.
 // - Labels that the same tensors have become one.
 // - Scalars are multiplied into a tensor with labels that nothing else has, which that sums; if
 //   there is none, into the smallest tensor, or left to the end if the output is smaller:
 //   then no tensor of the simplified network stands for them. If only scalars are left, one is.
-Simplified simplify(const Network& network,
-                    double negligible = -std::numeric_limits<double>::infinity());
+Simplified simplify(const Network& network);
 
 // The order of the original network of n_original tensors that goes on from the simplified one with
 // `rest`; empty if `rest` is though there is something left to contract.

@@ -12,27 +12,6 @@ namespace {
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// m, n and batch axes are one index here, sorted by the strides of out.
-Axes output_axes(const Contraction& x) {
-  Axes all;
-  for (const Axes* axes : {&x.batch, &x.m, &x.n})
-    for (int d = 0; d < axes->rank; ++d) {
-      int64_t s[kRoles];
-      for (int r = 0; r < kRoles; ++r) s[r] = axes->stride[r][d];
-      all.add(axes->size[d], s);
-    }
-  auto reach = [&](int d) {
-    return all.stride[kOut][d] < 0 ? -all.stride[kOut][d] : all.stride[kOut][d];
-  };
-  for (int d = 1; d < all.rank; ++d)
-    for (int p = d; p > 0 && reach(p - 1) < reach(p); --p) {
-      std::swap(all.size[p - 1], all.size[p]);
-      for (int r = 0; r < kRoles; ++r) std::swap(all.stride[r][p - 1], all.stride[r][p]);
-    }
-  all.merge();
-  return all;
-}
-
 // The lanes of a batch joined as join_lanes does it: halves upon each other.
 template <class T>
 T join_batch(Batch<T> x) {

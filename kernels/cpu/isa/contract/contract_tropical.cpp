@@ -2,6 +2,8 @@
 // the first of equal ones, the first NaN above all. Winners are counted within a block of k and
 // compared across blocks at the store.
 #include "kernels/cpu/isa/contract/gemm.hpp"
+#include "kernels/cpu/isa/contract/tropical_thin.hpp"
+#include "kernels/cpu/isa/contract/tropical_tile.hpp"
 
 #include <limits>
 #include <type_traits>
@@ -12,7 +14,9 @@ namespace {
 template <class T, int kAlgebra>
 struct Algebra {
   using Limits = std::numeric_limits<T>;
-  static constexpr bool kFloat = Limits::has_infinity, kMaximum = kAlgebra != GD_MIN_PLUS;
+  using Value = T;
+  static constexpr bool kFloat = Limits::has_infinity, kMaximum = kAlgebra != GD_MIN_PLUS,
+                        kPlus = kAlgebra != GD_MAX_TIMES;
 
   // What no term beats: the zero of max-plus and min-plus.
   static constexpr T worst() {
@@ -46,18 +50,15 @@ struct Algebra {
 };
 
 // Stored is what out holds (f32 for f16 and bf16, rounded afterwards).
-template <class Element, class T, class A>
+template <class Element, class T, class A, bool kWinners>
 struct TropicalEngine {
   using In = Element;
   using Real = T;
-  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // k within a block
-  static constexpr int64_t kPlanes = 1, kMr = 4, kNr = 16, kKc = 256;
+  using Tile = TropicalTile<T>;
+  static constexpr int64_t kPlanes = 1, kMr = Tile::kMr, kNr = Tile::kNr, kKc = 1024;
+  static constexpr int64_t kNote = 64 / int64_t(sizeof(T));  // whether a panel is everyday
   static constexpr bool kCommutes = true;
 
-  struct Tile {
-    alignas(64) T at[kMr * kNr];
-    alignas(64) Place place[kMr * kNr];
-  };
   struct Target {
     T* out;
     int64_t* winner;  // or null
@@ -70,45 +71,63 @@ struct TropicalEngine {
     else
       to[i] = x;
   }
+  static void note(T* panel, int64_t n) { panel[n] = T(everyday<A>(panel, n)); }
   static void micro(int64_t kc, const T* a, const T* b, Tile& tile) {
-    T best[kMr][kNr];
-    Place place[kMr][kNr];
-    for (int64_t i = 0; i < kMr; ++i)
-      for (int64_t j = 0; j < kNr; ++j) {
-        best[i][j] = A::worst();
-        place[i][j] = -1;
+    tile.a = a;
+    tile.b = b;
+    tile.k = kc;
+    tropical_tile<A, kWinners>(tile, a[kc * kMr] != T(0) && b[kc * kNr] != T(0));
+  }
+  template <class Rows, class Columns>
+  static void fetch(const Target& t, const Rows& rows, int64_t r, int64_t nr,
+                    const Columns& columns, int64_t c, int64_t nc) {
+    for (int64_t i = 0; i < nr; ++i) {
+      const T* const row = t.out + rows.at[kOut][r + i];
+      __builtin_prefetch(row + columns.at[kOut][c], 1);
+      __builtin_prefetch(row + columns.at[kOut][c + nc - 1], 1);
+      if constexpr (kWinners) {
+        const int64_t* const winner = t.winner + rows.at[kWinner][r + i];
+        __builtin_prefetch(winner + columns.at[kWinner][c], 1);
+        __builtin_prefetch(winner + columns.at[kWinner][c + nc - 1], 1);
       }
-    for (Place k = 0; k < Place(kc); ++k, a += kMr, b += kNr)
-      for (int64_t i = 0; i < kMr; ++i)
-        for (int64_t j = 0; j < kNr; ++j) {
-          const T x = A::term(a[i], b[j]);
-          const bool wins = A::beats(x, best[i][j]);
-          best[i][j] = wins ? x : best[i][j];
-          place[i][j] = wins ? k : place[i][j];
-        }
-    memcpy(tile.at, best, sizeof best);
-    memcpy(tile.place, place, sizeof place);
+    }
   }
   template <class Rows, class Columns>
   static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
-    for (int64_t i = 0; i < nr; ++i)
-      for (int64_t j = 0; j < nc; ++j) {
-        T& to = t.out[rows.at[kOut][r + i] + columns.at[kOut][c + j]];
-        const T x = tile.at[i * kNr + j];
-        const int64_t place = tile.place[i * kNr + j];
-        if (!block.first && !A::beats(x, to)) continue;
-        to = t.no_terms ? A::empty() : x;
-        if (t.winner)
-          t.winner[rows.at[kWinner][r + i] + columns.at[kWinner][c + j]] =
-              place < 0 ? -1 : block.k0 + place;
+    const int64_t* const at = columns.at[kOut] + c;
+    const bool whole = tile.chunks && !t.no_terms && nc == kNr && unit_steps(at, kNr);
+    for (int64_t i = 0; i < nr; ++i) {
+      T* const out = t.out + rows.at[kOut][r + i];
+      const T* const best = tile.best + i * kNr;
+      if constexpr (kWinners) {
+        int64_t* const winner = t.winner + rows.at[kWinner][r + i];
+        for (int64_t j = 0; j < nc; ++j) {
+          T& to = out[at[j]];
+          if (!block.first && !A::beats(best[j], to)) continue;
+          to = t.no_terms ? A::empty() : best[j];
+          const int64_t k = tile.template winner<A>(i, j);
+          winner[columns.at[kWinner][c + j]] = k < 0 ? -1 : block.k0 + k;
+        }
+      } else if (whole) {
+        for (int64_t j = 0; j < kNr; j += kLanesOf<T>) {
+          const Lanes<T> x = lanes_at(best + j);
+          T* const to = out + at[j];
+          put_lanes(to, block.first ? x : best_of<A>(x, lanes_at(to)));
+        }
+      } else {
+        for (int64_t j = 0; j < nc; ++j) {
+          T& to = out[at[j]];
+          if (block.first || A::beats(best[j], to)) to = t.no_terms ? A::empty() : best[j];
+        }
       }
+    }
   }
 };
 
-template <class T, class A>
-gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  using E = TropicalEngine<T, T, A>;
+template <class T, class A, bool kWinners>
+gd_status multiply_with(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  using E = TropicalEngine<T, T, A, kWinners>;
   return for_batches(d, x, e, [&](int64_t b) {
     const typename E::Target target{o.start<T>(kOut, x.batch, b),
                                     o.start<int64_t>(kWinner, x.batch, b), x.k.count == 0};
@@ -116,9 +135,14 @@ gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_err
   });
 }
 
-template <class A>
-gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  using E = TropicalEngine<uint16_t, float, A>;
+template <class T, class A>
+gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  return (o.data[kWinner] ? multiply_with<T, A, true> : multiply_with<T, A, false>)(d, x, o, e);
+}
+
+template <class A, bool kWinners>
+gd_status multiply_16_bit_with(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  using E = TropicalEngine<uint16_t, float, A, kWinners>;
   const bool brain = x.dtype == GD_BF16;
   return through_f32(
       d, x, o, e,
@@ -130,14 +154,33 @@ gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o,
       [=](uint16_t& to, float best, const uint16_t*) { to = narrow(best, brain); });
 }
 
+template <class A>
+gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
+  return (o.data[kWinner] ? multiply_16_bit_with<A, true> : multiply_16_bit_with<A, false>)(d, x, o,
+                                                                                            e);
+}
+
+template <class T, class A>
+gd_status multiply_thin(gd_device* d, const Contraction& x, const Operands& o, gd_error*) {
+  ThinTropical<T, A>(d, x, o).run();
+  return GD_OK;
+}
+
 template <class T, class A>
 void plan(Contraction& x) {
-  orient<TropicalEngine<T, T, A>>(x);
+  if (ThinTropical<T, A>::suits(x)) {
+    x.m.take(output_axes(x));
+    x.n.rank = x.batch.rank = 0;
+    x.n.count = x.batch.count = 1;
+    x.run = multiply_thin<T, A>;
+    return;
+  }
+  orient<TropicalEngine<T, T, A, false>>(x);
   x.run = multiply<T, A>;
 }
 template <class A>
 void plan_16_bit(Contraction& x) {
-  orient<TropicalEngine<uint16_t, float, A>>(x);
+  orient<TropicalEngine<uint16_t, float, A, false>>(x);
   x.conj_a = x.conj_b = x.dtype == GD_BF16;
   x.run = multiply_16_bit<A>;
 }

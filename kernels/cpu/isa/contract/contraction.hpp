@@ -168,6 +168,27 @@ struct Contraction {
   }
 };
 
+// m, n and batch axes as one index, sorted by the strides of out.
+inline Axes output_axes(const Contraction& x) {
+  Axes all;
+  for (const Axes* axes : {&x.batch, &x.m, &x.n})
+    for (int d = 0; d < axes->rank; ++d) {
+      int64_t s[kRoles];
+      for (int r = 0; r < kRoles; ++r) s[r] = axes->stride[r][d];
+      all.add(axes->size[d], s);
+    }
+  auto reach = [&](int d) {
+    return all.stride[kOut][d] < 0 ? -all.stride[kOut][d] : all.stride[kOut][d];
+  };
+  for (int d = 1; d < all.rank; ++d)
+    for (int p = d; p > 0 && reach(p - 1) < reach(p); --p) {
+      std::swap(all.size[p - 1], all.size[p]);
+      for (int r = 0; r < kRoles; ++r) std::swap(all.stride[r][p - 1], all.stride[r][p]);
+    }
+  all.merge();
+  return all;
+}
+
 // Each engine takes the dtypes and algebras that its file names: brings x into the order it likes
 // and sets x.run.
 void plan_dot(Contraction& x);

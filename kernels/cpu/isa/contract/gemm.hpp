@@ -11,7 +11,9 @@
 // kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(kc, a, b, tile)
 // and store(target, tile, KBlock, rows, r, nr, columns, c, nc), which writes the results of rows r
 // .. r
-// + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order.
+// + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order. An engine with a
+// kNote has so many elements beyond each panel, in which note(panel, n) leaves a word to micro(),
+// and fetches ahead by fetch(target, rows, r, nr, columns, c, nc) what store() will touch.
 #pragma once
 #include "kernels/cpu/isa/contract/line_boxes.hpp"
 #include "kernels/cpu/isa/contract/pack.hpp"
@@ -53,6 +55,7 @@ void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t 
   axes.offsets(role, start, rows, at);
   for (int64_t i = rows; i < W; ++i) at[i] = at[rows - 1];
   constexpr int64_t step = W * E::kPlanes;
+  typename E::Real* const panel = to;
   if (unit_steps(at, W)) {
     for (int64_t k = 0; k < kc; ++k, to += step) {
       const typename E::In* row = from + at[0] + k_at[k];
@@ -67,6 +70,7 @@ void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t 
     for (int64_t k = 0; k < kc; ++k, to += step)
       for (int64_t i = 0; i < W; ++i) E::put(to, i, W, from[at[i] + k_at[k]], conj);
   }
+  if constexpr (requires { E::kNote; }) E::note(panel, kc * step);
 }
 
 // One batch element. The roles of a and b may be swapped beforehand; x says who is who.
@@ -75,6 +79,7 @@ class Gemm {
  public:
   using In = typename E::In;
   using Real = typename E::Real;
+  static constexpr bool kNotes = requires { E::kNote; };
 
   // Batch element b.
   Gemm(gd_device* d, const Contraction& x, const Operands& o, const typename E::Target& target,
@@ -92,6 +97,10 @@ class Gemm {
     const int64_t all_m = panels(x_.m.count, E::kMr), all_n = panels(x_.n.count, E::kNr);
     a_step_ = kc * E::kMr * E::kPlanes;
     b_step_ = kc * E::kNr * E::kPlanes;
+    if constexpr (kNotes) {
+      a_step_ += E::kNote;
+      b_step_ += E::kNote;
+    }
     const size_t a_bytes = size_t(least(all_m, kPanelsM) * a_step_) * sizeof(Real),
                  b_bytes = size_t(least(all_n, kPanelsN) * b_step_) * sizeof(Real);
     pack_a_ = static_cast<Real*>(d_->scratch(kScratchA, a_bytes));
@@ -151,10 +160,11 @@ class Gemm {
     const KBlock block{k0_, k0_ == 0, k0_ + kc_ == x_.k.count};
     for (int64_t j = j0; j < j1; ++j)
       for (int64_t i = i0; i < i1; ++i) {
-        E::micro(kc_, pack_a_ + i * a_step_, pack_b_ + j * b_step_, tile);
         const int64_t r = (i - i0) * E::kMr, c = (j - j0) * E::kNr;
-        E::store(target_, tile, block, rows, r, least(rows.count - r, E::kMr), columns, c,
-                 least(columns.count - c, E::kNr));
+        const int64_t nr = least(rows.count - r, E::kMr), nc = least(columns.count - c, E::kNr);
+        if constexpr (kNotes) E::fetch(target_, rows, r, nr, columns, c, nc);
+        E::micro(kc_, pack_a_ + i * a_step_, pack_b_ + j * b_step_, tile);
+        E::store(target_, tile, block, rows, r, nr, columns, c, nc);
       }
   }
 
