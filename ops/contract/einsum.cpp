@@ -1,6 +1,7 @@
 // Carries a plan out: by `network` as one node or, where somebody watches, with ops: views for
 // diagonals and extents of 1, sum for labels of one operand, one multiplication for pairs that sum
 // nothing, contract for the others.
+// nothing, contract for the others.
 #include "ops/contract/einsum.hpp"
 
 #include "ops/base/dtypes.hpp"
