@@ -219,7 +219,6 @@ void BackwardPass::process(GradFn& node, Sums&& in) {
   if (!options_.retain_graph && !options_.create_graph) node.free_saved();
 }
 
-// A leaf's gradient is complete.
 void BackwardPass::complete(Leaf& place) {
   Autograd& leaf = *place.autograd;
   Sum& sum = place.sum;

@@ -21,8 +21,7 @@ Tensor Tensor::tangent() const {
   return found == forward_level->tangents_.end() ? Tensor() : found->second.tangent;
 }
 
-// The tangents of the outputs, by the op's jvp rule. Rules run as if no level were open: with one
-// level, a tangent has no tangent of its own.
+// Rules run as if no level were open: with one level, a tangent has no tangent of its own.
 void push_tangents(OpContext& ctx, GradFn& node) {
   SmallVector<Tensor, 3> tangents;
   bool any = false;

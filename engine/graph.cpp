@@ -16,8 +16,6 @@ static Arithmetic functions{};
 void set_arithmetic(const Arithmetic& f) { functions = f; }
 const Arithmetic& arithmetic() { return functions; }
 
-// ---- nodes
-
 // A node's death drops its edges and saved tensors, which may be the last handles of other nodes.
 // Those are linked up here instead of recursing, so a chain of any length dies in a flat stack.
 void destroy(const GradFn* node) {
