@@ -133,6 +133,12 @@ Json optional_json(const std::optional<double>& x) {
   return *x;
 }
 
+// A label as the expression has it.
+Json bare_label(int64_t label) {
+  if (is_number_label(label)) return label - kNumberLabel;
+  return label < kEllipsisLabel ? std::string(1, char(label)) : label_text(label);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -184,6 +190,7 @@ class ContractRun {
     for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
     const auto start = std::chrono::steady_clock::now();
     c_.plan = expression.plan(path, config_);
+    plan_within_memory();
     plan_seconds_ = seconds_since(start);
     expression_ = c_.plan.equation;
     if (!o_.grads.empty() && o_.grads.size() != shapes.size())
@@ -238,9 +245,23 @@ class ContractRun {
       x = cast(x, dtype_);
     }
   }
+  double bytes_needed() const {
+    return c_.plan.sliced.empty() ? peak_bytes(c_.plan, dtype_, wants_grads_)
+                                  : einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_);
+  }
+  // What does not fit is carried out in slices; what fits in none is refused before it is begun.
+  void plan_within_memory() {
+    const size_t limit = device_.pool().limit();
+    if (limit == 0 || bytes_needed() <= double(limit)) return;
+    try {
+      c_.plan = within_memory(c_.plan, double(limit), dtype_, c_.algebra, wants_grads_);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::memory) throw;
+    }
+  }
   void check_memory() const {
     const size_t limit = device_.pool().limit();
-    const double need = peak_bytes(c_.plan, dtype_, wants_grads_);
+    const double need = bytes_needed();
     if (limit == 0 || need <= double(limit)) return;
     fail(ErrorKind::memory, kOp, "operands and intermediates need ", bytes_text(need),
          ", the limit is ", bytes_text(double(limit)), "; the largest intermediate has ",
@@ -298,7 +319,7 @@ class ContractRun {
 
   void report_plan() const {
     const EinsumPlan& plan = c_.plan;
-    const double peak = peak_bytes(plan, dtype_, wants_grads_);
+    const double peak = bytes_needed();
     if (o_.json) {
       Json steps = Json::array();
       for (const EinsumStep& s : plan.steps)
@@ -314,8 +335,8 @@ class ContractRun {
                     {"peak_bytes_estimate", count_json(peak)},
                     {"log2_mults", log2_mults(plan)},
                     {"log2_largest", std::log2(plan.largest_intermediate)},
-                    {"slices", 1},
-                    {"sliced", Json::array()},
+                    {"slices", count_json(plan.slices)},
+                    {"sliced", sliced_json()},
                     {"family", plan.family},
                     {"units", plan.units},
                     {"seconds", plan_seconds_}});
@@ -330,11 +351,19 @@ class ContractRun {
         "memory about {}\n",
         order_name(plan), plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
         plan.largest_intermediate, bytes_text(peak));
+    if (!plan.sliced.empty())
+      err_ << fmt::format("  in {:.0f} slices over {}, for the memory; of each:\n", plan.slices,
+                          sliced_json().dump());
     for (size_t i = 0; i < plan.steps.size() && i < kMostSteps; ++i)
       err_ << fmt::format("  {:3}  {:32} {:10.4g} flops\n", i, plan.steps[i].expression(),
                           plan.steps[i].flops);
     if (plan.steps.size() > kMostSteps)
       err_ << fmt::format("  ... and {} more\n", plan.steps.size() - kMostSteps);
+  }
+  Json sliced_json() const {
+    Json labels = Json::array();
+    for (const int64_t l : c_.plan.sliced) labels.push_back(bare_label(l));
+    return labels;
   }
   // "auto", or "auto (annealing, 20000 units of work)" where it was searched for.
   std::string order_name(const EinsumPlan& plan) const {
@@ -345,7 +374,7 @@ class ContractRun {
   static double log2_mults(const EinsumPlan& plan) {
     double mults = 0;
     for (const EinsumStep& s : plan.steps) mults += s.flops / (s.right >= 0 && s.sums ? 2 : 1);
-    return std::log2(mults);
+    return std::log2(mults * plan.slices);
   }
   void report_checks(const Verification& v) const {
     if (o_.json) return event({{"event", "verify"}, {"passed", v.passed()}, {"checks", v.notes}});
@@ -376,7 +405,7 @@ class ContractRun {
     result["flops"] = count_json(c_.plan.flops);
     result["gflops"] = ran ? Json(gflops()) : Json(nullptr);
     result["path"] = path_json(c_.plan);
-    result["peak_bytes"] = count_json(ran ? peak : peak_bytes(c_.plan, dtype_, wants_grads_));
+    result["peak_bytes"] = count_json(ran ? peak : bytes_needed());
     result["device"] = device_.name();
     result["dtype"] = dtype_name(dtype_);
     result["algebra"] = algebra_name(c_.algebra);

@@ -1,4 +1,5 @@
 // `gradus contract --network`: networks of labels from JSON, their orders, and what is refused.
+#include "engine/files/npy.hpp"
 #include "tests/helpers/program_helpers.hpp"
 
 #include <doctest/doctest.h>
@@ -103,4 +104,28 @@ TEST_CASE("contract: networks that are none are refused with the place") {
   const auto both = run(folder, "contract --network n.json --einsum 'a->'");
   CHECK(both.code == 2);
   CHECK(both.err.find("exclude each other") != std::string::npos);
+}
+
+TEST_CASE("contract: what does not fit into the memory is done in slices, or refused at once") {
+  const TempFolder folder;
+  const std::string ring =
+      "contract --einsum 'abc,cde,efa,bdf->' --sizes a=24,b=24,c=24,d=24,e=24,f=24 --dtype f64 "
+      "--seed 2 --json";
+  const auto whole = run(folder, ring + " --out whole.npy");
+  REQUIRE(whole.code == 0);
+  CHECK(line(whole.out, "plan")["slices"] == 1);
+  const auto sliced = run(folder, ring + " --memory 1200KiB --out sliced.npy");
+  CAPTURE(sliced.err);
+  REQUIRE(sliced.code == 0);
+  const auto plan = line(sliced.out, "plan");
+  CHECK(plan["slices"].get<int>() >= 24);
+  CHECK(!plan["sliced"].empty());
+  CHECK(plan["peak_bytes_estimate"].get<double>() <= 1200 * 1024);
+  CHECK(line(sliced.out, "result")["peak_bytes"].get<double>() <= 1200 * 1024);
+  const double a = read_npy(folder / "whole.npy").item(),
+               b = read_npy(folder / "sliced.npy").item();
+  CHECK(std::abs(a - b) <= 1e-10 * std::abs(a));
+  const auto refused = run(folder, ring + " --memory 100KiB");
+  CHECK(refused.code != 0);
+  CHECK(refused.err.find("the limit is 100 KiB") != std::string::npos);
 }
