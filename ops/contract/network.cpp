@@ -95,7 +95,8 @@ class Transforms {
         p = jvp_program(p, int(output), chosen(p.inputs.size()));
       } else {
         const int64_t size = next(INT64_MAX);
-        p = mapped_program(std::move(p), size, chosen(p.inputs.size()));
+        const Chosen batched = chosen(p.inputs.size());
+        p = mapped_program(std::move(p), size, batched);
       }
     }
     return p;
