@@ -245,10 +245,7 @@ class ContractRun {
       x = cast(x, dtype_);
     }
   }
-  double bytes_needed() const {
-    return c_.plan.sliced.empty() ? peak_bytes(c_.plan, dtype_, wants_grads_)
-                                  : einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_);
-  }
+  double bytes_needed() const { return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_); }
   // What does not fit is carried out in slices; what fits in none is refused before it is begun.
   void plan_within_memory() {
     const size_t limit = device_.pool().limit();

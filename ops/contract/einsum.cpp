@@ -326,8 +326,10 @@ static std::string mebibytes(double bytes) {
 }
 
 double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra, bool gradients) {
-  const bool one_node = as_one_node(plan, dtype, algebra);
-  return one_node ? network_bytes(plan, dtype, gradients) : peak_bytes(plan, dtype, gradients);
+  const double alive = peak_bytes(plan, dtype, gradients);
+  // What no memory holds is not laid out in it.
+  if (!as_one_node(plan, dtype, algebra) || alive > 0x1p56) return alive;
+  return network_bytes(plan, dtype, gradients);
 }
 
 EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra algebra,
@@ -338,7 +340,8 @@ EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra alg
   options.path = plan.path;
   // Intermediates are made smaller, step by step, until all that is alive at once fits.
   double least = whole;
-  for (double most = plan.largest_intermediate / 2; most >= 1; most /= 1.4) {
+  const double held = bytes / double(itemsize(dtype));
+  for (double most = std::min(plan.largest_intermediate / 2, held); most >= 1; most /= 1.4) {
     options.most_elements = most;
     EinsumPlan sliced = plan_einsum(plan.terms, plan.output, plan.shapes, options);
     const double need = einsum_bytes(sliced, dtype, algebra, gradients);

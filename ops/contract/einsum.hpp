@@ -1,6 +1,7 @@
-// einsum over any number of operands, numpy's and PyTorch's syntax (see equation.hpp). A
-// composition of ops, so its derivatives of every order come by themselves; products of complex
-// numbers conjugate nothing. A sum-free einsum of one operand returns a view.
+// einsum over any number of operands, numpy's and PyTorch's syntax (see equation.hpp), with
+// derivatives of every order. Of three and more operands in the standard algebra it is one node
+// (network.hpp), else a composition of ops. Products of complex numbers conjugate nothing. A
+// sum-free einsum of one operand returns a view.
 //
 // Algebras: the tropical ones put max or min in the place of the sum, + or * in the place of the
 // product. On ties a derivative goes to the first winner in row-major order of the summed labels of
