@@ -12,7 +12,7 @@ namespace gradus::inline v1::test {
 inline bool have(const char* program) {
   const bool found =
       std::system(("command -v " + std::string(program) + " >/dev/null 2>&1").c_str()) == 0;
-  if (!found) MESSAGE(program, " is not installed: skipped");
+  if (!found) MESSAGE(std::string(program), " is not installed: skipped");
   return found;
 }
 
