@@ -1,7 +1,7 @@
 // Every op of the op list as gradus.NAME(...) and t:NAME(...): operands first, then attributes in
 // their order or by name in a last table: gradus.sum(x, {dim = {1, 2}, keepdim = true}).
 // Attributes that are axes count from 1; all other numbers are as in C++.
-#include "bindings/lua/state.hpp"
+#include "bindings/lua/labels.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/shape/in_place.hpp"
 #include "ops/pointwise/pointwise_calls.hpp"
@@ -61,6 +61,7 @@ struct Callee {
   bool required = false;   // must any of them be given?
   bool range = false;      // arange
   bool dim_first = false;  // may the axis stand before the second operand?
+  bool labelled = false;   // einsum, which takes labels in the place of an equation
 };
 const Callee& callee_of(const OpInfo& op) {
   static std::mutex mutex;
@@ -70,6 +71,7 @@ const Callee& callee_of(const OpInfo& op) {
   Callee& callee = at->second;
   if (!made) return callee;  // other threads may read it
   callee.range = op.name == "arange";
+  callee.labelled = op.name == "einsum";
   callee.dim_first =
       op.operands.size() > 1 && op.operands[1].name == "index" && op.attr_index("dim") == 0;
   for (size_t i = 0; i < op.attrs.size(); ++i) {
@@ -271,6 +273,7 @@ int run_op(lua_State* L) {
   const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
   const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
+  if (callee.labelled && says_labels(L)) return einsum_by_labels(L);
   Room room;
   Given given(L, callee);
   const Operands operands = read_call(L, callee, room, given);

@@ -1,5 +1,7 @@
-// gradus.einsum_plan("ij,jk,kl->il", a, b, c [, options]): in which order an einsum is contracted
-// and what that costs. The plan prints itself, and runs with any tensors of these shapes.
+// gradus.einsum_plan("ij,jk,kl->il", a, b, c [, options]), or of labels, ({a, b, c}, {{1, 2}, {2,
+// 3}, {3, 4}}, {1, 4} [, options]): in which order an einsum is contracted and what that costs. The
+// plan prints itself, and runs with any tensors of these shapes.
+#include "bindings/lua/labels.hpp"
 #include "bindings/lua/options.hpp"
 #include "bindings/lua/userdata.hpp"
 #include "ops/base/dtypes.hpp"
@@ -63,33 +65,51 @@ void read_options(lua_State* L, int index, Plan& p, PathOptions& path) {
   options.finish();
 }
 
-int make(lua_State* L) {
-  if (lua_type(L, 1) != LUA_TSTRING)
-    fail(ErrorKind::value, "einsum_plan", "expected an equation such as \"ij,jk->ik\", got ",
-         kind_at(L, 1));
-  int last = lua_gettop(L);
-  const int options = last > 2 && is_options(L, last) ? last-- : 0;
+// What a plan is made for: tensors, or their shapes.
+struct PlanOperands {
   std::vector<Shape> shapes;
   Tensors tensors;
-  for (int i = 2; i <= last; ++i) {
-    const Tensor* const t = tensor_at(L, i);
+  void add(lua_State* L, int index, const std::string& what) {
+    const Tensor* const t = tensor_at(L, index);
     if (t && t->defined()) {
       shapes.push_back(t->sizes());
       tensors.push_back(*t);
-    } else if (!t && lua_istable(L, i)) {
-      shapes.push_back(sizes_at(L, i, "einsum_plan: shape"));
+    } else if (!t && lua_istable(L, index)) {
+      shapes.push_back(sizes_at(L, index, "einsum_plan: shape"));
       for (const int64_t n : shapes.back())
         if (n < 0) fail(ErrorKind::shape, "einsum_plan", "a size of ", n);
     } else {
-      fail(ErrorKind::value, "einsum_plan", "argument ", i,
-           ": expected a tensor or a shape such as {2, 3}, got ", kind_at(L, i));
+      fail(ErrorKind::value, "einsum_plan", what,
+           ": expected a tensor or a shape such as {2, 3}, got ", kind_at(L, index));
     }
   }
+  DType dtype() const { return tensors.empty() ? DType::f32 : result_dtype(tensors); }
+};
+
+int make(lua_State* L) {
+  const bool labelled = says_labels(L);
+  if (!labelled && lua_type(L, 1) != LUA_TSTRING)
+    fail(ErrorKind::value, "einsum_plan", "expected an equation such as \"ij,jk->ik\", got ",
+         kind_at(L, 1));
   auto made = std::make_unique<Plan>();
+  PlanOperands operands;
   PathOptions path;
-  read_options(L, options, *made, path);
-  made->plan = plan_einsum(lua_tostring(L, 1), shapes, path);
-  made->bytes = peak_bytes(made->plan, tensors.empty() ? DType::f32 : result_dtype(tensors));
+  if (labelled) {
+    at_most(L, 4, "einsum_plan: with labels");
+    each_of(L, 1, [&] {
+      operands.add(L, lua_gettop(L), join("operands[", operands.shapes.size() + 1, "]"));
+    });
+    read_options(L, 4, *made, path);
+    const SaidLabels said = labels_of(L, "einsum_plan");
+    made->plan = plan_einsum(said.terms, said.output, operands.shapes, path);
+  } else {
+    int last = lua_gettop(L);
+    const int options = last > 2 && is_options(L, last) ? last-- : 0;
+    for (int i = 2; i <= last; ++i) operands.add(L, i, join("argument ", i));
+    read_options(L, options, *made, path);
+    made->plan = plan_einsum(lua_tostring(L, 1), operands.shapes, path);
+  }
+  made->bytes = peak_bytes(made->plan, operands.dtype());
   Plans::push(L, std::move(made));
   return 1;
 }
@@ -97,7 +117,12 @@ int make(lua_State* L) {
 int run(lua_State* L) {
   const Plan& p = self(L);
   Tensors in;
-  for (int i = 2; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "einsum_plan: operand"));
+  if (lua_istable(L, 2)) {
+    at_most(L, 2, "einsum_plan: with a table of operands");
+    in = list_at(L, 2, "einsum_plan: operand");
+  } else {
+    for (int i = 2; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "einsum_plan: operand"));
+  }
   push(L, with_room(L, [&] { return einsum(p.plan, in, p.algebra); }));
   return 1;
 }

@@ -37,7 +37,7 @@ TEST_CASE("lua: each lesson of configs/scripts prints what stands at its end") {
     CHECK(run.err == "");
     gradus::test::check_alike(run.out, expected);
   }
-  CHECK(lessons >= 8);
+  CHECK(lessons >= 7);
 }
 
 TEST_CASE("lua: an op of the script's own is checked and differentiated like others") {

@@ -176,3 +176,49 @@ TEST_CASE("lua: a plan of an einsum says its order and cost, and runs with other
   CHECK(has(fails("gradus.einsum_plan(3)"), "expected an equation such as \"ij,jk->ik\""));
   CHECK(has(fails("print(gradus.einsum_plan('ij->i', {2, 3}).flop)"), "did you mean \"flops\"?"));
 }
+
+TEST_CASE("lua: whole numbers are labels of an einsum and of its plan") {
+  const std::string made =
+      "local a, b = gradus.randn(2, 3), gradus.randn(3, 3, 4) "
+      "a:requires_grad_() ";
+  // Any numbers, as letters would say it: a diagonal, an output turned around, a scalar, no label.
+  CHECK(says(made + "print(gradus.einsum({a, b}, {{-7, 900}, {900, 900, 0}}, {0, -7})"
+                    ":equal(gradus.einsum('ij,jjk->ki', a, b)))") == "true");
+  CHECK(says(made + "local y = gradus.einsum({a, 2.0}, {{5, 6}, {}}, {}) "
+                    "print((y - 2 * a:sum()):abs():item() < 1e-5)") == "true");
+  CHECK(says("print(gradus.einsum({gradus.tensor(3)}, {{}}, {}):item())") == "3");
+  CHECK(says("local x = gradus.tensor{{1.0, 5.0}, {4.0, 2.0}} "
+             "print(gradus.einsum({x, x}, {{1, 2}, {2, 3}}, {1, 3}, 'max-plus'):totable()[1][1], "
+             "gradus.einsum({x, x}, {{1, 2}, {2, 3}}, {1, 3}, {algebra = "
+             "'min-plus'})[1][1]:item())") == "9.0\t2.0");
+  CHECK(says(made + "local g = gradus.grad(gradus.einsum({a, b}, {{1, 2}, {2, 2, 3}}, {}), a) "
+                    "local h = gradus.grad(gradus.einsum('ij,jjk->', a, b), a) "
+                    "print((g - h):abs():amax():item() < 1e-5, g.shape)") == "true\t(2, 3)");
+  // More labels than there are letters; operands of a plan in a table, or one by one.
+  const std::string chain =
+      "local m, l = {}, {} for i = 1, 100 do m[i], l[i] = gradus.tensor{{0, 1}, {1, 0}}, {i, i + "
+      "1} "
+      "end ";
+  CHECK(says(chain + "print(gradus.einsum(m, l, {1, 101}))") == "[[1, 0],| [0, 1]]|i64 (2, 2)");
+  CHECK(says(chain + "local p = gradus.einsum_plan(m, l, {1, 101}, {path = 'greedy'}) "
+                     "print(#p.steps, p(m)[1][1]:item(), p(table.unpack(m))[1][2]:item())") ==
+        "99\t1\t0");
+  CHECK(
+      says("local p = gradus.einsum_plan({{20, 30}, {30, 40}, {40, 20}}, {{1, 2}, {2, 3}, {3, 4}}, "
+           "{1, 4}) print(p.flops, p.equation)") == "72000.0\t(1 2),(2 3),(3 4)->(1 4)");
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1, 2}}, {})"),
+            "operand 0 of shape (2,) has 1 axis and 2 labels"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {1}, {})"),
+            "labels[1]: expected a table of whole numbers such as {1, 2}, got a number"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1.5}}, {})"),
+            "labels[1]: expected a whole number, got 1.5"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1 << 40}}, {})"), "labels have 32 bits"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}})"),
+            "labels of the output: expected a table of whole numbers such as {1, 2}, got nil"));
+  CHECK(
+      has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, {3})"), "output label 3 is in no operand"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, {}, {algebr = 'max-plus'})"),
+            "did you mean \"algebra\"?"));
+  CHECK(has(fails("gradus.einsum_plan({{2}, 'x'}, {{1}, {1}}, {})"),
+            "operands[2]: expected a tensor or a shape such as {2, 3}, got a string"));
+}

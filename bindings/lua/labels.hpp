@@ -1,0 +1,20 @@
+// Whole numbers as labels, {{1, 2}, {2, 3}} and {1, 3}, where an equation would need letters.
+#pragma once
+#include "bindings/lua/state.hpp"
+#include "ops/contract/equation.hpp"
+
+namespace gradus::inline v1::lua {
+
+// Are operands and labels said as tables, einsum({a, b}, {{1, 2}, {2, 3}}, {1, 3})?
+bool says_labels(lua_State* L);
+// The labels of operands and output, arguments 2 and 3 of `who`. Error(value).
+struct SaidLabels {
+  std::vector<Labels> terms;
+  Labels output;
+};
+SaidLabels labels_of(lua_State* L, const char* who);
+
+// gradus.einsum(operands, labels, output [, algebra])
+int einsum_by_labels(lua_State* L);
+
+}  // namespace gradus::lua
