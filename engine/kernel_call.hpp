@@ -20,7 +20,7 @@ class KernelCall {
                               : in(t, sizes, broadcast_strides(t, sizes));
   }
   KernelCall& in(const Tensor& t, const Shape& sizes, const Shape& strides) {
-    return keep(strides).add(t, sizes, nullptr, n_in_);
+    return keep(strides, sizes.size()).add(t, sizes, nullptr, n_in_);
   }
   KernelCall& at(int64_t offset) {  // of the operand given last, in its storage
     views_[n_in_ + n_out_ - 1].offset = offset;
@@ -36,7 +36,7 @@ class KernelCall {
     return add(t, sizes, t.strides().data(), n_out_);
   }
   KernelCall& out(const Tensor& t, const Shape& sizes, const Shape& strides) {
-    return keep(strides).add(t, sizes, nullptr, n_out_);
+    return keep(strides, sizes.size()).add(t, sizes, nullptr, n_out_);
   }
   KernelCall& out(const Tensor&, Shape&&, const Shape&) = delete;
   KernelCall& out_none() { return none(n_out_); }
@@ -53,8 +53,8 @@ class KernelCall {
 
  private:
   static constexpr int kMax = 8;
-  KernelCall& keep(const Shape& strides) {
-    strides_.append(strides.data(), strides.size());
+  KernelCall& keep(const Shape& strides, size_t rank) {
+    strides_.append(strides.data(), rank);
     return *this;
   }
   // strides: null for those kept last
@@ -65,9 +65,9 @@ class KernelCall {
   int n_in_ = 0, n_out_ = 0;
   Device* device_ = nullptr;
   gd_view views_[kMax];
-  SmallVector<int64_t, 24> strides_;  // of views that are not a tensor's own, one after the other
-  SmallVector<double, 6> doubles_;
-  SmallVector<int64_t, 6> ints_;
+  SmallVector<int64_t, 48> strides_;  // of views that are not a tensor's own, one after the other
+  SmallVector<double, 12> doubles_;
+  SmallVector<int64_t, 80> ints_;  // of a chain of nine statements
 };
 
 // Values alone, without history. from, which broadcasts to `to`, is cast to its dtype.

@@ -107,6 +107,7 @@ typedef int64_t gradus_tensor;
 typedef int64_t gradus_op; /* what can be called: an op of the op list, or a function of yours */
 typedef int64_t gradus_hook;
 typedef int64_t gradus_plan; /* an order of contraction */
+typedef int64_t gradus_operation;
 typedef int64_t gradus_stream;
 typedef int64_t gradus_event;
 typedef int64_t gradus_step; /* a captured step */
@@ -386,6 +387,66 @@ GRADUS_API gradus_status gradus_plan_vjp(gradus_plan plan, const gradus_tensor* 
                                          gradus_tensor* grads);
 GRADUS_API gradus_status gradus_plan_jvp(gradus_plan plan, const gradus_tensor* operands, size_t n,
                                          const gradus_tensor* tangents, gradus_tensor* out);
+
+/* ---- operations of five kinds, planned once and carried out often on the device that was the
+ * default one. x and y are statements of two operands ("add", "mul", "maximum", ...), op "conj" or
+ * one of a single operand ("relu", "exp", ...; `gradus ops`); NULL is the identity:
+ *
+ *   CONTRACTION   D = alpha op(A) op(B) + beta op(C)     modes that D lacks are summed
+ *   REDUCTION     D = alpha reduce(op(A)) + beta op(C)   "sum", "prod", "max" or "min"
+ *   PERMUTATION   D = alpha op(A)
+ *   BINARY        D = alpha op(A) x gamma op(C)
+ *   TRINARY       D = (alpha op(A) x beta op(B)) y gamma op(C)
+ *
+ * C of the first two may be left out. Modes are numbers for axes, as labels of a contraction; a
+ * mode of D that an operand lacks broadcasts it, extents are equal. `after` is put over all of D.
+ * Values alone: an operand whose derivative would be asked for is GRADUS_AUTOGRAD. */
+enum {
+  GRADUS_CONTRACTION = 0,
+  GRADUS_REDUCTION,
+  GRADUS_PERMUTATION,
+  GRADUS_BINARY,
+  GRADUS_TRINARY
+};
+typedef struct gradus_operand {
+  uint32_t struct_size;
+  int32_t dtype; /* the same for all */
+  const int32_t* modes;
+  const int64_t* sizes;
+  size_t ndim;
+  const char* op;
+  const double* parameters; /* the op's; n_parameters 0: its defaults */
+  size_t n_parameters;
+} gradus_operand;
+typedef struct gradus_operation_desc {
+  uint32_t struct_size;
+  int32_t kind;
+  const gradus_operand* operands; /* in the order of the formula */
+  size_t n_operands;
+  const int32_t* modes; /* of D */
+  size_t n_modes;
+  const char* combine;        /* x, or the reduction */
+  const char* combine_second; /* y */
+  const char* after;
+} gradus_operation_desc;
+GRADUS_API gradus_status gradus_operation_create(const gradus_operation_desc* desc,
+                                                 gradus_operation* out);
+typedef struct gradus_operation_info {
+  uint32_t struct_size;
+  int32_t dtype;
+  uint64_t workspace_bytes;
+  int64_t workspace_elements; /* a workspace is a tensor of dtype with one axis of so many */
+} gradus_operation_info;
+GRADUS_API gradus_status gradus_operation_describe(gradus_operation operation,
+                                                   gradus_operation_info* out);
+/* factors: alpha, beta and gamma, each as its real and its imaginary part; NULL: all 1. An operand
+ * whose factor is 0 is not read and may be 0. D is written into `into` and *out stays as it is (out
+ * may be NULL); into 0: D is new. into may be the very view of an operand. workspace 0: from the
+ * device's memory; no two calls use one at a time. */
+GRADUS_API gradus_status gradus_operation_execute(gradus_operation operation,
+                                                  const gradus_tensor* operands, size_t n,
+                                                  const double* factors, gradus_tensor workspace,
+                                                  gradus_tensor into, gradus_tensor* out);
 
 #ifdef __cplusplus
 }

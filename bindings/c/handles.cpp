@@ -54,7 +54,8 @@ Slot& slot_at(uint32_t i) {
 
 constexpr const char* kNames[] = {"nothing",      "a tensor",          "an op",     "a hook",
                                   "a plan",       "a stream",          "an event",  "a step",
-                                  "an optimizer", "a list of tensors", "a network", "a trainer"};
+                                  "an optimizer", "a list of tensors", "a network", "a trainer",
+                                  "an operation"};
 
 [[noreturn, gnu::cold]] void refuse(Kind wanted, int64_t handle, const Argument& argument) {
   std::string said = argument.name;

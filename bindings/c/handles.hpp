@@ -22,7 +22,8 @@ enum class Kind : uint8_t {
   optimizer,
   tensors,
   network,
-  trainer
+  trainer,
+  operation
 };
 
 // What stands behind a handle that is no tensor. A call that uses it holds it, so that another

@@ -105,6 +105,8 @@ class Arguments {
   std::array<const int64_t*, kEntries> number_lists_{};
   std::array<gradus_attr, 8> attrs_{};
   gradus_function function_{};
+  std::array<gradus_operand, 4> operands_{};
+  gradus_operation_desc operation_{};
   std::array<char, 4096> text_{};
   union {
     uint32_t struct_size;
@@ -266,6 +268,11 @@ double* Arguments::draw() {
   return chance(7) ? nullptr : double_outs_.data();
 }
 template <>
+const double* Arguments::draw() {
+  for (double& x : double_outs_) x = draw<double>();
+  return chance(7) ? nullptr : double_outs_.data();
+}
+template <>
 size_t* Arguments::draw() {
   return chance(7) ? nullptr : size_outs_.data();
 }
@@ -319,6 +326,29 @@ const gradus_function* Arguments::draw() {
                on_destroy};
   return chance(7) ? nullptr : &function_;
 }
+template <>
+const gradus_operation_desc* Arguments::draw() {
+  const uint32_t size = chance(95) ? uint32_t(sizeof(gradus_operand)) : uint32_t(below(200));
+  for (gradus_operand& o : operands_)
+    o = {size,
+         chance(90) ? GRADUS_F32 : draw<int32_t>(),
+         draw<const int32_t*>(),
+         draw<const int64_t*>(),
+         draw<size_t>(),
+         chance(70) ? nullptr : draw<const char*>(),
+         chance(90) ? nullptr : draw<const double*>(),
+         chance(90) ? 0 : draw<size_t>()};
+  operation_ = {chance(95) ? uint32_t(sizeof operation_) : uint32_t(below(5000)),
+                draw<int32_t>(),
+                chance(93) ? operands_.data() : nullptr,
+                draw<size_t>(),
+                draw<const int32_t*>(),
+                draw<size_t>(),
+                draw<const char*>(),
+                draw<const char*>(),
+                chance(70) ? nullptr : draw<const char*>()};
+  return chance(7) ? nullptr : &operation_;
+}
 // A struct that the call fills, of a right or a wrong size.
 template <class T>
 T* record(Arguments& a, char (&bytes)[256], uint32_t& size) {
@@ -337,6 +367,10 @@ gradus_op_info* Arguments::draw() {
 template <>
 gradus_plan_info* Arguments::draw() {
   return record<gradus_plan_info>(*this, record_.bytes, record_.struct_size);
+}
+template <>
+gradus_operation_info* Arguments::draw() {
+  return record<gradus_operation_info>(*this, record_.bytes, record_.struct_size);
 }
 template <>
 gradus_memory* Arguments::draw() {

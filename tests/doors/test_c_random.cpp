@@ -41,6 +41,7 @@ gradus_status limit_for_a_while(int32_t device, uint64_t bytes) {
 struct Fitting {
   gradus_op add = 0, softmax = 0;
   gradus_plan plan = 0;
+  gradus_operation operation = 0;
   gradus_network network = 0;
   gradus_tensors parameters = 0, state = 0, list = 0;
   gradus_stream stream = 0;
@@ -56,6 +57,18 @@ struct Fitting {
   std::array<int64_t, kEntries> sizes{2, 2}, order{1, 0};
   std::array<const int64_t*, kEntries> shapes{sizes.data(), sizes.data()};
   std::array<size_t, kEntries> ndims{2, 2};
+  gradus_operand matrix{
+      sizeof(gradus_operand), GRADUS_F32, left.data(), sizes.data(), 2, nullptr, nullptr, 0};
+  std::array<gradus_operand, 2> matrices{matrix, matrix};
+  gradus_operation_desc sum{sizeof(gradus_operation_desc),
+                            GRADUS_BINARY,
+                            matrices.data(),
+                            2,
+                            left.data(),
+                            2,
+                            "add",
+                            nullptr,
+                            "relu"};
 } fitting;
 
 gradus_status one_square(void*, gradus_tensor* outputs, size_t, size_t* n) {
@@ -85,6 +98,7 @@ void keep_good_ones(Arguments& a) {
   f.softmax = kept(gradus_op_find("softmax", &h), h);
   f.plan = kept(
       gradus_plan_equation("ij,jk->ik", f.shapes.data(), f.ndims.data(), 2, nullptr, 0, &h), h);
+  f.operation = kept(gradus_operation_create(&f.sum, &h), h);
   f.network = kept(gradus_network_new("[{\"linear\": 2}, \"relu\"]", row, 2, GRADUS_F32, &h), h);
   f.state = kept(gradus_network_state(f.network, &h), h);
   f.parameters = kept(gradus_network_parameters(f.network, &h), h);
@@ -205,6 +219,10 @@ Calls all_calls() {
        often(gradus_plan_vjp, cref(f.plan), f.squares.data(), 2, cref(f.squares[1]))},
       {"gradus_plan_jvp",
        often(gradus_plan_jvp, cref(f.plan), f.squares.data(), 2, f.squares.data())},
+      {"gradus_operation_create", often(gradus_operation_create, &f.sum)},
+      {"gradus_operation_describe", often(gradus_operation_describe, cref(f.operation))},
+      {"gradus_operation_execute",
+       often(gradus_operation_execute, cref(f.operation), f.squares.data(), 2, nullptr, 0, 0)},
       {"gradus_use_device", any(gradus_use_device)},
       {"gradus_use_default_device", any(gradus_use_default_device)},
       {"gradus_current_device", any(gradus_current_device)},
