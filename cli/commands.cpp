@@ -113,7 +113,8 @@ void declare_contract(CLI::App& app, Action& action) {
   text(sub, "--sizes", o->sizes, "extents for random operands: i=3,j=4", "SIZES");
   files(sub, "--in", o->in, "one .npy file per operand");
   text(sub, "--dtype", o->dtype, "f32, f64, c64, c128, i32, i64, ...", "T");
-  text(sub, "--algebra", o->algebra, "standard, max-plus, min-plus, max-times", "A");
+  text(sub, "--algebra", o->algebra, algebra_words().c_str(), "A");
+  text(sub, "--winners", o->winners, "which index of each summed label won", "FILE");
   text(sub, "--out", o->out, "the value", "FILE");
   text(sub, "--cotangent", o->cotangent, "cotangent of the value", "FILE");
   files(sub, "--grads", o->grads, "one file per operand, - for none");

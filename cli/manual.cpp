@@ -5,6 +5,7 @@
 #include "engine/base/error.hpp"
 #include "engine/base/text.hpp"
 #include "engine/op_info.hpp"
+#include "ops/contract/algebra.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -115,7 +116,7 @@ std::vector<std::string> words_for(const std::string& command, const Described& 
   if (d.name == "--op" || (d.name == "NAME" && (command == "op" || command == "ops")))
     return op_names();
   if (d.name == "--color") return {"auto", "always", "never"};
-  if (d.name == "--algebra") return {"standard", "max-plus", "min-plus", "max-times"};
+  if (d.name == "--algebra") return algebra_names();
   if (d.name == "SHELL") return {"bash", "zsh", "fish"};
   return {};
 }

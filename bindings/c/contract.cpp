@@ -12,11 +12,14 @@ namespace {
 
 constexpr size_t kMostOperands = 1 << 16;
 
+static_assert(int32_t(Algebra::boolean) == GRADUS_BOOLEAN);
+static_assert(Algebra(GRADUS_MODULO(7)) == Algebra(-7));
+
 Algebra algebra_at(int32_t code) {
-  if (code < GRADUS_SUM_PRODUCT || code > GRADUS_MAX_TIMES)
+  if (!is_algebra(code))
     throw Refusal{GRADUS_VALUE, join("algebra ", code,
-                                     " is none; expected GRADUS_SUM_PRODUCT ... "
-                                     "GRADUS_MAX_TIMES")};
+                                     " is none; expected GRADUS_SUM_PRODUCT ... GRADUS_BOOLEAN or "
+                                     "GRADUS_MODULO(p)")};
   return Algebra(code);
 }
 
@@ -37,7 +40,7 @@ std::vector<Labels> all_labels(const int32_t* const* labels, const std::vector<S
 PathOptions path_options(const char* path, Algebra algebra) {
   PathOptions options;
   if (path) options.kind = parse_path_kind(path);
-  options.sum_alone = algebra != Algebra::max_times;
+  options.sum_alone = sums_alone(algebra);
   return options;
 }
 

@@ -341,10 +341,21 @@ GRADUS_API gradus_status gradus_function_new(const gradus_function* function, gr
  * cotangent or tangent of 0 (or tangents NULL) means zero. operand -1 asks for all, and grads gets
  * n handles; else for one, and grads gets one. Their results have no history. A
  * contraction of one operand may be a view of it. Tropical algebras put max or min in the place of
- * the sum, + or * in that of the product; a derivative goes to the first winner. MAX_TIMES of
- * several operands is meant for factors of 0 or more: with negative ones its value depends on the
- * order. */
-enum { GRADUS_SUM_PRODUCT = 0, GRADUS_MAX_PLUS, GRADUS_MIN_PLUS, GRADUS_MAX_TIMES };
+ * the sum, + or * in that of the product; a derivative goes to the first winner. MAX_TIMES and
+ * MIN_TIMES of several operands are meant for positive factors: with negative ones their value
+ * depends on the order. LOG_SUM_EXP, of real numbers, is the logarithm of a sum of exponentials of
+ * sums. BOOLEAN, of bool, is an or of ands; MODULO(p), of i32 and i64, counts modulo p, 2 or more:
+ * neither has a derivative. An algebra that was added in C++ goes by the number it got there. */
+enum {
+  GRADUS_SUM_PRODUCT = 0,
+  GRADUS_MAX_PLUS,
+  GRADUS_MIN_PLUS,
+  GRADUS_MAX_TIMES,
+  GRADUS_MIN_TIMES,
+  GRADUS_LOG_SUM_EXP,
+  GRADUS_BOOLEAN
+};
+#define GRADUS_MODULO(p) (-(p))
 GRADUS_API gradus_status gradus_contract(const gradus_tensor* operands,
                                          const int32_t* const* labels, size_t n,
                                          const int32_t* out_labels, size_t n_out, int32_t algebra,

@@ -5,7 +5,7 @@
 #include "bindings/lua/options.hpp"
 #include "bindings/lua/userdata.hpp"
 #include "ops/base/dtypes.hpp"
-#include "ops/contract/einsum.hpp"
+#include "ops/contract/winners.hpp"
 
 #include <cstdio>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr char kPlan[] = "gradus.EinsumPlan";
 constexpr size_t kMostShown = 40;  // steps that print() shows
 constexpr const char* kFields[] = {"equation", "flops", "largest", "bytes",
-                                   "order",    "steps", "algebra"};
+                                   "order",    "steps", "algebra", "winners"};
 
 struct Plan {
   EinsumPlan plan;
@@ -49,7 +49,7 @@ void read_options(lua_State* L, int index, Plan& p, PathOptions& path) {
   std::string algebra = "standard";
   options.text("algebra", algebra);
   p.algebra = parse_algebra(algebra);
-  path.sum_alone = p.algebra != Algebra::max_times;
+  path.sum_alone = sums_alone(p.algebra);
   if (options.push("path")) {
     if (lua_type(L, -1) == LUA_TSTRING) {
       path.kind = parse_path_kind(lua_tostring(L, -1));
@@ -127,6 +127,21 @@ int run(lua_State* L) {
   return 1;
 }
 
+// plan:winners(a, b, ...): the value, and which index of each summed label gave it
+int winners(lua_State* L) {
+  const Plan& p = self(L);
+  Tensors in;
+  for (int i = 2; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "einsum_plan: operand"));
+  EinsumWinners found;
+  with_room(L, [&] {
+    found = einsum_winners(p.plan, in, p.algebra);
+    return found.value;
+  });
+  push(L, found.value);
+  push(L, found.winners);
+  return 2;
+}
+
 void push_steps(lua_State* L, const EinsumPlan& plan) {
   lua_createtable(L, int(plan.steps.size()), 0);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -162,6 +177,7 @@ int get(lua_State* L) {
   if (name == "order") return push_order(L, p.plan), 1;
   if (name == "steps") return push_steps(L, p.plan), 1;
   if (name == "algebra") return lua_pushstring(L, algebra_name(p.algebra)), 1;
+  if (name == "winners") return lua_pushcfunction(L, bind<winners>), 1;
   const std::vector<std::string> known(std::begin(kFields), std::end(kFields));
   fail(ErrorKind::value, "einsum_plan", "has no \"", name.substr(0, 100), "\"",
        did_you_mean(std::string(name), known));

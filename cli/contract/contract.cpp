@@ -12,6 +12,7 @@
 #include "engine/files/npy.hpp"
 #include "engine/config/layered.hpp"
 #include "engine/random.hpp"
+#include "ops/contract/winners.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/ops.hpp"
 
@@ -90,7 +91,7 @@ Json resolve(const ContractOptions& o) {
 
 PathOptions path_options(const Json& v, Algebra algebra) {
   PathOptions options;
-  options.sum_alone = algebra != Algebra::max_times;
+  options.sum_alone = sums_alone(algebra);
   const std::string kind = v.is_string() ? v.get<std::string>() : v.value("kind", "auto");
   options.kind = parse_path_kind(kind);
   if (v.is_object() && v.contains("steps")) {
@@ -176,6 +177,9 @@ class ContractRun {
     path_name_ = path_kind_name(path.kind);
     memory_ = config_.contains("memory_limit") ? size_t(byte_size(config_["memory_limit"])) : 0;
     limit_.emplace(device_.pool(), memory_);
+    if (!o_.winners.empty() && !is_tropical(c_.algebra))
+      fail(ErrorKind::value, "--winners", algebra_name(c_.algebra),
+           " chooses none; a tropical algebra does");
     wants_grads_ = config_["grad"].get<bool>() || !o_.cotangent.empty() || !o_.grads.empty();
     device_.pool().reset_peak();
     std::vector<Shape>& shapes = expression.shapes;
@@ -305,6 +309,8 @@ class ContractRun {
   }
   void write() const {
     if (!o_.out.empty()) write_npy(o_.out, value_);
+    if (!o_.winners.empty())
+      write_npy(o_.winners, einsum_winners(c_.plan, c_.operands, c_.algebra).winners);
     for (size_t k = 0; k < o_.grads.size(); ++k)
       if (o_.grads[k] != "-") write_npy(o_.grads[k], grads_[k]);
   }
@@ -434,6 +440,23 @@ class ContractRun {
   double plan_seconds_ = 0, seconds_ = 0, grad_seconds_ = 0;
 };
 
+// A name of the list, or "mod P".
+Spec algebra_spec() {
+  std::string pattern = "^(mod [0-9]+";
+  for (const std::string& name : algebra_names()) pattern += "|" + name;
+  const auto complaint = [](const std::string& name) -> std::string {
+    try {
+      parse_algebra(name);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "";
+  };
+  return Spec::string("sum and product: " + algebra_words())
+      .matching(pattern + ")$", complaint)
+      .otherwise("\"standard\"");
+}
+
 }  // namespace
 
 Spec contraction_spec() {
@@ -453,9 +476,7 @@ Spec contraction_spec() {
       .maybe("network", Spec::string("file of a network of labels instead, FILE or FILE#NAME"))
       .maybe("sizes", Spec::map(Spec::integer("extent").at_least(0), "extent of each label"))
       .maybe("dtype", Spec::string("dtype; by default that of the files, or f32").one_of(dtypes))
-      .maybe("algebra", Spec::string("sum and product")
-                            .one_of({"standard", "max-plus", "min-plus", "max-times"})
-                            .otherwise("\"standard\""))
+      .maybe("algebra", algebra_spec())
       .maybe(
           "path",
           Spec::any_of(

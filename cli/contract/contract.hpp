@@ -25,6 +25,7 @@ struct ContractOptions {
   std::vector<std::string> in;        // --in: one .npy per operand
   std::string dtype, algebra;
   std::string out;                 // --out: the value
+  std::string winners;             // --winners: of a tropical algebra
   std::string cotangent;           // --cotangent: of the value
   std::vector<std::string> grads;  // --grads: one file per operand, "-" for none
   std::string path;                // --path: a name of path_kind_names(), or [[i, j], ...]

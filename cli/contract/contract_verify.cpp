@@ -38,7 +38,7 @@ double element_count(const EinsumPlan& plan, const EinsumStep& step) {
 
 // `backward` counts the longest of the three sums that a step and its derivatives take.
 double tolerance(const EinsumPlan& plan, DType dtype, bool backward) {
-  if (is_integer(dtype)) return 0;
+  if (is_integer(dtype) || dtype == DType::bool_) return 0;
   double sum = 0;
   for (const EinsumStep& step : plan.steps) {
     const double all = element_count(plan, step);
@@ -102,14 +102,17 @@ class Verifier {
   Verification run(Tensor cotangent, Tensors grads) {
     NoGrad off;
     check_value();
-    if (is_floating(dtype_))
-      check_grads(std::move(cotangent), std::move(grads));
-    else
+    if (!is_floating(dtype_))
       result_.notes.push_back(join("gradients: ", dtype_, " has none"));
+    else if (!has_derivative(c_.algebra))
+      result_.notes.push_back(join("gradients: ", algebra_name(c_.algebra), " has none"));
+    else
+      check_grads(std::move(cotangent), std::move(grads));
     return std::move(result_);
   }
 
  private:
+  bool exact() const { return is_integer(dtype_) || dtype_ == DType::bool_; }
   bool standard() const { return c_.algebra == Algebra::standard; }
 
   // Values of the wide plan, gradients, directions, and two sides of a difference take about the
@@ -128,7 +131,7 @@ class Verifier {
     result_.notes.push_back(std::move(line));
   }
   std::string rounding_reason() const {
-    if (is_integer(dtype_)) return "integers are exact";
+    if (exact()) return join(dtype_, " is exact");
     return join("rounding of ", dtype_, " in ", plan_.steps.size(),
                 plan_.steps.size() == 1 ? " step" : " steps");
   }
@@ -152,7 +155,7 @@ class Verifier {
     const Tensor got = to_device(value.detach(), reference);
     const std::string what = join("value against the reference device, ", part);
     double error = 0;
-    if (is_integer(dtype_)) {
+    if (exact()) {
       error = sum(ne(einsum(plan, xs, c_.algebra), got)).item() == 0 ? 0 : 1;
     } else {
       xs = widened(xs);
@@ -230,7 +233,7 @@ class Verifier {
     PathOptions options;
     options.kind = PathOptions::Kind::fixed;
     options.path = plan_.path;
-    options.sum_alone = c_.algebra != Algebra::max_times;
+    options.sum_alone = sums_alone(c_.algebra);
     return plan_einsum(plan_.terms, plan_.output, shapes_of(block), options);
   }
   static Tensor cut(Tensor x, const gradus::Labels& labels, const Block& block) {
@@ -389,8 +392,9 @@ class Verifier {
     report(result_.grad_error,
            join("gradients against central differences in f64, step ", short_number(h)),
            relative(difference, dot_scale(cotangent, slopes, directions)), limit,
-           standard() ? rounding_reason() + ", and 1e-6 for the differences"
-                      : "a winner may change within the step");
+           standard()                ? rounding_reason() + ", and 1e-6 for the differences"
+           : is_tropical(c_.algebra) ? "a winner may change within the step"
+                                     : "rounding of the differences");
   }
 
   const Contraction& c_;

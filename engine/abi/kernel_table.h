@@ -118,9 +118,11 @@ typedef enum gd_slot {
    * element, as out would hold it, is put through; doubles[4..] are its parameters; standard
    * algebra only. beta = 0 does not read out. out[1], if n_out is 2, is an i64 view with
    * out's sizes that receives the winner: row-major index over the summed axes, the first on ties,
-   * -1 if the sum is empty or no term beats -inf / +inf. The three tropical algebras take alpha =
-   * 1, beta = 0 and real or integer dtypes; over an empty sum they give -inf / +inf (INT_MIN /
-   * INT_MAX: sums saturate there) / 0 for max-times. a and b may overlap; out overlaps neither. The
+   * -1 if the sum is empty or no term beats -inf / +inf. The tropical algebras (all but the
+   * standard one) take alpha = 1, beta = 0 and real or integer dtypes; over an empty sum they give
+   * -inf / +inf (INT_MIN / INT_MAX: sums saturate there), max-times 0. That zero of max-plus,
+   * min-plus and min-times swallows: its term is the zero again, unless the other factor is NaN; in
+   * min-times factors are meant to be positive. a and b may overlap; out overlaps neither. The
    * order of the sum depends only on the sizes and on which axes have stride 0, never on threads or
    * positions; complex factors may change places by the same rule, so an expanded view and its
    * dense copy may differ in the last bits. op wishes for a way of doing it (gd_way); each way is
@@ -198,7 +200,14 @@ typedef enum gd_reduction {
   GD_ANY,
   GD_ALL
 } gd_reduction;
-typedef enum gd_algebra { GD_STANDARD = 0, GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES } gd_algebra;
+typedef enum gd_algebra {
+  GD_STANDARD = 0,
+  GD_MAX_PLUS,
+  GD_MIN_PLUS,
+  GD_MAX_TIMES,
+  GD_MIN_TIMES,
+  GD_ALGEBRA_COUNT
+} gd_algebra;
 /* How a contraction may be done, in op: one of these, + 256 * (1 + k) for a sum that is cut into
  * 2^k parts. A device that can't do the call in that way takes its own choice, or with GD_WAY_ONLY
  * refuses as GD_UNSUPPORTED. */

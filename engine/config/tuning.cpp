@@ -1,6 +1,7 @@
 // Classes of contractions, ways by name, the file.
 #include "engine/config/tuning.hpp"
 
+#include "engine/abi/algebra.hpp"
 #include "engine/abi/dtype.hpp"
 #include "engine/base/error.hpp"
 #include "engine/files/file.hpp"
@@ -25,7 +26,6 @@ namespace {
 constexpr const char* kFormat = "gradus.tuning/1";
 constexpr char kLetters[] = "mnkb";
 constexpr const char* kOperands[] = {"a", "b", "out"};
-constexpr const char* kAlgebras[] = {"standard", "max-plus", "min-plus", "max-times"};
 constexpr const char* kWays[GD_WAY_COUNT] = {
     "own",   "direct", "dots",         "thin",         "small",         "square",
     "large", "matrix", "matrix-large", "gemm-library", "tensor-library"};
@@ -73,7 +73,7 @@ ContractionClass class_of(const gd_call& call) {
 
 std::string to_text(const ContractionClass& c) {
   std::string s = dtype_name(DType(c.dtype));
-  if (c.algebra != GD_STANDARD) s += std::string(" ") + kAlgebras[c.algebra];
+  if (c.algebra != GD_STANDARD) s += std::string(" ") + kKernelAlgebras[c.algebra];
   for (size_t g = 0; g < c.log2.size(); ++g)
     s += join(" ", std::string(1, kLetters[g]), int64_t(1) << c.log2[g]);
   for (size_t v = 0; v < c.along.size(); ++v)
@@ -90,7 +90,7 @@ std::optional<ContractionClass> parse_class(const std::string& text) {
   for (int t = 0; t < GD_DTYPE_COUNT; ++t)
     if (word == dtype_name(DType(t))) c.dtype = t;
   words >> word;
-  if (const int a = find(kAlgebras, word); a >= 0) {
+  if (const int a = find(kKernelAlgebras, word); a >= 0) {
     c.algebra = a;
     words >> word;
   }

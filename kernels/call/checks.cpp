@@ -1,6 +1,7 @@
 // The checks, slot by slot.
 #include "kernels/call/checks.hpp"
 
+#include "engine/abi/algebra.hpp"
 #include "ops/def/statements.hpp"
 
 #include <vector>
@@ -167,12 +168,11 @@ void expect_standard(const Call& call, DType t) {
 }  // namespace
 
 ContractCall expect_contract(Call& call) {
-  constexpr const char* kNames[] = {"standard", "max-plus", "min-plus", "max-times"};
   if (call.n_ints() < 2) call.refuse(GD_INVALID, "expected 4 ints");
   const int64_t algebra = call.integer(1);
-  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
+  if (algebra < GD_STANDARD || algebra >= GD_ALGEBRA_COUNT)
     call.refuse(GD_INVALID, "no algebra has code %lld", static_cast<long long>(algebra));
-  call.named(kNames[algebra]);
+  call.named(kKernelAlgebras[algebra]);
   call.expect(call.n_in() == 3 ? 3 : 2, call.n_out() == 2 ? 2 : 1, 4, 4);
 
   const gd_view &a = call.in(0), &b = call.in(1), &out = call.out(0);

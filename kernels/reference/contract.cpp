@@ -17,15 +17,15 @@
 namespace gradus::inline v1::reference {
 namespace {
 
-// One of the three tropical algebras over T.
+// A tropical algebra over T.
 template <class T>
 struct Tropical {
   using Limits = std::numeric_limits<T>;
   int64_t algebra;
 
-  bool maximum() const { return algebra != GD_MIN_PLUS; }
-  // The worst number: no term of a sum wins against it. For max-plus and min-plus it is the
-  // algebra's zero, the value of an empty sum.
+  bool maximum() const { return algebra == GD_MAX_PLUS || algebra == GD_MAX_TIMES; }
+  // The worst number: no term of a sum wins against it. For all but max-times it is the algebra's
+  // zero, the value of an empty sum, which swallows.
   T worst() const {
     if constexpr (Limits::has_infinity)
       return maximum() ? -Limits::infinity() : Limits::infinity();
@@ -37,10 +37,12 @@ struct Tropical {
   T term(T a, T b) const {
     if (algebra == GD_MAX_TIMES) return a * b;
     if constexpr (Limits::has_infinity) {
-      const T s = a + b;  // -inf + inf is -inf in max-plus, inf in min-plus; only NaN gives NaN
+      // -inf + inf is -inf in max-plus, inf in min-plus, inf * 0 is inf; only NaN gives NaN.
+      const T s = algebra == GD_MIN_TIMES ? a * b : a + b;
       return s != s && a == a && b == b ? worst() : s;
     } else {
       if (a == worst() || b == worst()) return worst();
+      if (algebra == GD_MIN_TIMES) return a * b;
       T s;
       if (!__builtin_add_overflow(a, b, &s)) return s;
       return a < 0 ? Limits::min() : Limits::max();

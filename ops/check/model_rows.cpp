@@ -7,22 +7,27 @@ namespace {
 
 constexpr Exactness kSameBits{0, false, 0, "seed and position give the number on every device"};
 constexpr unsigned kProducts = kReal | kComplex | kInteger;
+constexpr unsigned kInAlgebras = kProducts | kBool;
 
 Row product(const char* name, std::vector<Case> cases) {
   return {name, {kPlain, kPlain}, kProducts, std::move(cases), kContracts};
 }
 
-// The tropical algebras have no complex numbers and no u8.
-void only_ordered(Case& c, std::string_view algebra) {
-  if (algebra == "standard") return;
-  c.dtypes = kReal | kInteger;
-  c.bytes = false;
+// The tropical algebras have no complex numbers and no u8, log-sum-exp has reals alone, boolean
+// alone has bool.
+void restrict(Case& c, std::string_view algebra) {
+  c.dtypes = algebra == "standard"         ? kProducts
+             : algebra == "log-sum-exp"    ? kReal
+             : algebra == "boolean"        ? kBool
+             : algebra.starts_with("mod ") ? kInteger
+                                           : kReal | kInteger;
+  c.bytes = algebra == "standard";
 }
 
 Case contraction(Shape a, Ints la, Shape b, Ints lb, Ints out, const char* algebra = "standard") {
   Case c{{std::move(a), std::move(b)},
          {{"labels_a", la}, {"labels_b", lb}, {"labels_out", out}, {"algebra", algebra}}};
-  only_ordered(c, algebra);
+  restrict(c, algebra);
   return c;
 }
 
@@ -35,7 +40,7 @@ Case with_bias(Case c, Shape bias) {
 Row contract_row() {
   Row row{"contract",
           {between(0.1, 2), between(0.1, 2)},  // positive: the zero of max-times is 0
-          kProducts,
+          kInAlgebras,
           {contraction({3, 4}, {0, 1}, {4, 5}, {1, 2}, {0, 2}),
            contraction({2, 3, 4}, {9, 0, 1}, {5, 2, 4}, {2, 9, 1}, {2, 9, 0}),
            contraction({4, 4}, {0, 0}, {4, 3}, {0, 1}, {1}),
@@ -50,7 +55,8 @@ Row contract_row() {
            with_bias(contraction({0, 4}, {0, 1}, {4, 2}, {1, 2}, {0, 2}), {2}),
            with_bias(contraction({3, 0}, {0, 1}, {0, 2}, {1, 2}, {0, 2}), {3, 2})},
           kContracts};
-  for (const char* algebra : {"max-plus", "min-plus", "max-times"}) {
+  for (const char* algebra :
+       {"max-plus", "min-plus", "max-times", "min-times", "log-sum-exp", "boolean", "mod 3"}) {
     row.cases.push_back(contraction({3, 4}, {0, 1}, {4, 5}, {1, 2}, {0, 2}, algebra));
     // Drawn so that no winner wins by less than the step of a difference; else check_vjp says so.
     row.cases.push_back(
@@ -61,7 +67,7 @@ Row contract_row() {
 
 Case equation(std::vector<Shape> shapes, const char* text, const char* algebra = "standard") {
   Case c{std::move(shapes), {{"equation", text}, {"algebra", algebra}}};
-  only_ordered(c, algebra);
+  restrict(c, algebra);
   return c;
 }
 
@@ -69,13 +75,17 @@ Row einsum_row() {
   return {
       "einsum",
       {between(0.1, 2)},
-      kProducts,
+      kInAlgebras,
       {equation({{3, 4}, {4, 5}}, "ij,jk->ik"), equation({{4, 4}}, "ii->"),
        equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il"),
        equation({{2, 3, 4}, {4, 3}}, "...ij,ji->..."), equation({{3}, {5}}, "i,j->ji"),
        equation({{}, {3}}, ",i->i"), equation({{0, 4}, {4}}, "ij,j->i"),
        equation({{1, 4}, {3, 4}}, "ij,ij->j"), equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-plus"),
-       equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-times")},
+       equation({{2, 3}, {3, 4}}, "ij,jk->ik", "max-times"),
+       equation({{2, 3}, {3, 4}}, "ij,jk->ik", "min-times"),
+       equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il", "log-sum-exp"),
+       equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il", "boolean"),
+       equation({{2, 3}, {3, 4}, {4, 2}}, "ij,jk,kl->il", "mod 3")},
       kContracts};
 }
 

@@ -8,7 +8,9 @@
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
 #include "ops/base/shape.hpp"
+#include "ops/contract/composed.hpp"
 #include "ops/contract/contraction.hpp"
+#include "ops/contract/primitive.hpp"
 #include "ops/index/indexing.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"
@@ -24,32 +26,11 @@ namespace {
 
 const OpInfo* contract_info;
 
-// Attributes of the primitive.
-enum { kLabelsA, kLabelsB, kLabelsOut, kAlgebra };
-const AttrValue& name_of(Algebra algebra) {
-  static const AttrValue names[] = {"standard", "max-plus", "min-plus", "max-times"};
-  return names[int(algebra)];
-}
-Algebra algebra_of(const AttrValue& name) {
-  for (int i = 0; i < 4; ++i)
-    if (name.text == name_of(Algebra(i)).text) return Algebra(i);
-  fail(ErrorKind::value, "contract", "algebra is \"", name.text,
-       "\"; expected standard, max-plus, min-plus or max-times");
-}
-Algebra algebra_of(const Attrs& a) { return algebra_of(a[kAlgebra]); }
-
-bool has(const Ints& labels, int64_t l) {
-  return std::find(labels.begin(), labels.end(), l) != labels.end();
-}
-size_t place(const Ints& labels, int64_t l) {
-  return size_t(std::find(labels.begin(), labels.end(), l) - labels.begin());
+AttrValue name_of(Algebra algebra) {
+  static const AttrValue standard = "standard";
+  return algebra == Algebra::standard ? standard : AttrValue(algebra_name(algebra));
 }
 
-// The joint index space: the output's labels, then the summed ones, with sizes and strides per
-// operand.
-struct Joint {
-  Shape sizes, strides_a, strides_b;
-};
 Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb,
                   const Ints& out) {
   // contract() has seen to it; the labels of a file are what they are.
@@ -74,6 +55,37 @@ Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& 
   return j;
 }
 
+// c = f(a, b, bias) over the joint index space, and the winners if they are defined.
+void run_kernel(const Joint& j, const Tensor& a, const Tensor& b, const Tensor* bias,
+                Algebra algebra, const Tensor& c, const Tensor& winner) {
+  if (c.numel() == 0) return;
+  KernelCall call(GD_CONTRACT);
+  call.in(a, j.sizes, j.strides_a).in(b, j.sizes, j.strides_b);
+  if (bias) call.in(*bias, c.sizes());
+  call.integer(c.rank()).integer(int64_t(algebra)).integer(0).integer(0);
+  call.number(1).number(0).number(0).number(0).out(c);
+  if (winner.defined()) call.out(winner);
+  call.run();
+}
+
+// A user's algebra: a plain loop over numbers of f64 on the host.
+Tensor run_own(const OwnAlgebra& algebra, const OpContext& ctx, const Shape& sizes) {
+  const auto on_host = [](const Tensor& t) {
+    const Tensor numbers = Tensor::empty(t.sizes(), DType::f64, t.device());
+    if (t.numel() > 0) copy_values(t, numbers);
+    return numbers;
+  };
+  const Tensor a = on_host(ctx.inputs[0]), b = on_host(ctx.inputs[1]);
+  const Joint j = join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers,
+                              ctx.attrs[kLabelsOut].integers);
+  const Tensor result = Tensor::from(
+      contract_by(algebra, j, sizes.size(), a.to_vector<double>(), b.to_vector<double>()), sizes,
+      a.device());
+  const Tensor c = Tensor::empty(sizes, ctx.inputs[0].dtype(), a.device());
+  if (c.numel() > 0) copy_values(result, c);
+  return c;
+}
+
 void forward(OpContext& ctx) {
   const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
   const Ints& out = ctx.attrs[kLabelsOut].integers;
@@ -81,6 +93,12 @@ void forward(OpContext& ctx) {
   const Joint j =
       join_labels(a, ctx.attrs[kLabelsA].integers, b, ctx.attrs[kLabelsB].integers, out);
   const Shape sizes(j.sizes.begin(), j.sizes.begin() + out.size());
+  if (const OwnAlgebra* own = own_algebra(algebra)) {
+    ctx.outputs.push_back(run_own(*own, ctx, sizes));
+    return;
+  }
+  if (!runs_in_kernel(algebra))
+    fail(ErrorKind::value, "contract", algebra_name(algebra), " is made of other ops");
   const Tensor* const bias = ctx.inputs.size() > 2 ? &ctx.inputs[2] : nullptr;
   if (bias && !broadcasts_to(bias->sizes(), sizes))
     fail(ErrorKind::shape, "contract", "the bias has shape ", bias->sizes(),
@@ -89,122 +107,30 @@ void forward(OpContext& ctx) {
   const bool tropical = algebra != Algebra::standard;
   Tensor winner;
   if (tropical && ctx.needs_any()) winner = Tensor::empty(sizes, DType::i64, a.device());
-  if (c.numel() > 0) {
-    KernelCall call(GD_CONTRACT);
-    call.in(a, j.sizes, j.strides_a).in(b, j.sizes, j.strides_b);
-    if (bias) call.in(*bias, sizes);
-    call.integer(int64_t(out.size())).integer(int64_t(algebra)).integer(0).integer(0);
-    call.number(1).number(0).number(0).number(0).out(c);
-    if (winner.defined()) call.out(winner);
-    call.run();
-  }
+  run_kernel(j, a, b, bias, algebra, c, winner);
   ctx.outputs.push_back(c);
   if (!tropical) {
     if (ctx.needs(0)) ctx.save_input(1);
     if (ctx.needs(1)) ctx.save_input(0);
   } else {
     ctx.save(winner);
-    if (algebra == Algebra::max_times) {
+    if (is_product(algebra)) {
       if (ctx.needs(0)) ctx.save_input(1);
       if (ctx.needs(1)) ctx.save_input(0);
     }
   }
 }
 
-// ---- derivatives of the tropical algebras. Axes in four groups: batch (in a, b and out), own (of
-// the operand, in out), other (of the other operand, in out), summed. Everything is brought to
-// three axes.
-struct Groups {
-  Ints batch, own, other, summed;
-};
-Groups groups(const Attrs& at, size_t k) {
-  const Ints &own = at[k].integers, &other = at[1 - k].integers, &out = at[kLabelsOut].integers;
-  Groups g;
-  for (int64_t l : out)
-    (has(own, l) && has(other, l) ? g.batch : has(own, l) ? g.own : g.other).push_back(l);
-  // The kernel counts winners in the order that the first operand's labels give.
-  for (int64_t l : at[kLabelsA].integers)
-    if (!has(out, l)) g.summed.push_back(l);
-  return g;
-}
-int64_t extent(const GradFn& node, const Ints& labels) {
-  int64_t n = 1;
-  for (int64_t l : labels) {
-    const size_t pa = place(node.attrs()[kLabelsA].integers, l),
-                 pb = place(node.attrs()[kLabelsB].integers, l);
-    n *= pa < node.attrs()[kLabelsA].integers.size() ? node.input_metas()[0].sizes[pa]
-                                                     : node.input_metas()[1].sizes[pb];
-  }
-  return n;
-}
-// t with these labels, as (|first|, |second|, |third|).
-Tensor three(const GradFn& node, const Tensor& t, const Ints& labels, const Ints& first,
-             const Ints& second, const Ints& third) {
-  Ints order;
-  for (const Ints* group : {&first, &second, &third})
-    for (int64_t l : *group) order.push_back(int64_t(place(labels, l)));
-  return reshape(permute(t, order),
-                 {extent(node, first), extent(node, second), extent(node, third)});
-}
-// The inverse of three().
-Tensor from_three(const Tensor& t, const Ints& labels, const Shape& sizes, const Groups& g) {
-  Ints now, order;
-  Shape shape;
-  for (const Ints* group : {&g.batch, &g.own, &g.summed})
-    for (int64_t l : *group) now.push_back(l);
-  for (int64_t l : now) shape.push_back(sizes[place(labels, l)]);
-  for (int64_t l : labels) order.push_back(int64_t(place(now, l)));
-  return permute(reshape(t, shape), order);
-}
-
-// Winners as (batch, own, other), and a 0/1 mask: 0 where nothing won.
-std::pair<Tensor, Tensor> winners(GradFn& node, const Groups& g, DType dtype) {
-  const Tensor w =
-      three(node, node.extra(0), node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other);
-  return {where(lt(w, 0), 0, w), cast(ge(w, 0), dtype)};
-}
-// The other operand at the winners: (batch, own, other).
-Tensor other_at(GradFn& node, size_t k, const Groups& g, const Tensor& w) {
-  const Tensor t =
-      three(node, node.input(1 - k), node.attrs()[1 - k].integers, g.batch, g.other, g.summed);
-  return transpose(gather(t, 2, transpose(w, 1, 2)), 1, 2);
-}
-
-Tensor tropical_vjp(GradFn& node, size_t k, const Tensor& grad) {
-  const TensorMeta& m = node.input_metas()[k];
-  const Groups g = groups(node.attrs(), k);
-  if (extent(node, g.summed) == 0) return Tensor();  // nothing wins
-  const auto [w, won] = winners(node, g, m.dtype);
-  Tensor source =
-      mul(three(node, grad, node.attrs()[kLabelsOut].integers, g.batch, g.own, g.other), won);
-  if (algebra_of(node.attrs()) == Algebra::max_times) source = mul(source, other_at(node, k, g, w));
-  const Tensor zeros = Tensor::zeros(
-      {extent(node, g.batch), extent(node, g.own), extent(node, g.summed)}, m.dtype, *m.device);
-  return from_three(scatter_add(zeros, 2, w, source), node.attrs()[k].integers, m.sizes, g);
-}
-
-Tensor tropical_jvp_term(GradFn& node, size_t k, const Tensor& t) {
-  const Groups g = groups(node.attrs(), k);
-  if (extent(node, g.summed) == 0) return Tensor();
-  const auto [w, won] = winners(node, g, t.dtype());
-  const Tensor own = three(node, t, node.attrs()[k].integers, g.batch, g.own, g.summed);
-  Tensor y = mul(gather(own, 2, w), won);
-  if (algebra_of(node.attrs()) == Algebra::max_times) y = mul(y, other_at(node, k, g, w));
-  const Ints& out = node.attrs()[kLabelsOut].integers;
-  Ints now, order;
-  Shape shape;
-  for (const Ints* group : {&g.batch, &g.own, &g.other})
-    for (int64_t l : *group) now.push_back(l);
-  for (int64_t l : now) shape.push_back(node.output_metas()[0].sizes[place(out, l)]);
-  for (int64_t l : out) order.push_back(int64_t(place(now, l)));
-  return permute(reshape(y, shape), order);
-}
-
 // ---- derivatives
+
+[[noreturn]] void refuse_derivative(Algebra algebra) {
+  fail(ErrorKind::autograd, "contract", algebra_name(algebra), " has no derivative");
+}
 
 // Up to five labels below 15, four bits each; none: they do not fit.
 std::optional<uint64_t> short_code(const Ints& la, const Ints& lb, const Ints& out,
                                    Algebra algebra) {
+  if (!runs_in_kernel(algebra)) return std::nullopt;
   uint64_t code = uint64_t(algebra);
   for (const Ints* labels : {&la, &lb, &out}) {
     if (labels->size() > 5) return std::nullopt;
@@ -243,6 +169,7 @@ Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
   if (k == 2) return g[0];
   const Attrs& at = node.attrs();
   const Algebra algebra = algebra_of(at);
+  if (own_algebra(algebra)) refuse_derivative(algebra);
   if (algebra != Algebra::standard) return tropical_vjp(node, k, g[0]);
   const Ints &la = at[kLabelsA].integers, &lb = at[kLabelsB].integers,
              &out = at[kLabelsOut].integers;
@@ -253,6 +180,7 @@ Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
 Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   const Attrs& at = node.attrs();
   const Algebra algebra = algebra_of(at);
+  if (own_algebra(algebra)) refuse_derivative(algebra);
   Tensor sum;
   for (size_t k = 0; k < 2; ++k) {
     if (!t[k].defined()) continue;
@@ -317,16 +245,16 @@ void drop(Operand& x, size_t i) {
   x.labels.erase(i);
 }
 
-// Sums (in the algebra) the labels that neither the other operand nor the output has. In max-times
-// a negative factor turns max into min, so there nothing is summed alone: the other operand is
-// repeated.
+// Sums (in the algebra) the labels that neither the other operand nor the output has. Where a
+// negative factor turns max into min nothing is summed alone: the other operand is repeated, and
+// for a user's algebra, too.
 void sum_own(Operand& x, Operand& other, const Ints& out, Algebra algebra) {
   Ints axes, labels;
   for (size_t i = 0; i < x.labels.size(); ++i) {
     const int64_t l = x.labels[i];
     if (has(other.labels, l) || has(out, l)) {
       labels.push_back(l);
-    } else if (algebra == Algebra::max_times) {
+    } else if (is_product(algebra) || own_algebra(algebra)) {
       Shape sizes = other.t.sizes();
       sizes.insert(0, x.t.sizes()[i]);
       other.t = expand(other.t, sizes);
@@ -376,6 +304,23 @@ void match_extents(Operand& a, Operand& b) {
   }
 }
 
+// Is there a label of extent 0 that is summed?
+bool sums_nothing(const Operand& x, const Ints& out) {
+  for (size_t i = 0; i < x.labels.size(); ++i)
+    if (x.t.sizes()[i] == 0 && !has(out, x.labels[i])) return true;
+  return false;
+}
+// Nothing wins an empty sum: the zero is a constant. The empty sum of products, which is 0, keeps
+// the operands in the graph.
+Tensor empty_sum(const Operand& x, const Operand& y, const Ints& out, Algebra algebra) {
+  const Tensor zero = zero_of(algebra, x.t.dtype(), x.t.device());
+  const auto none = [&](const Tensor& t) {
+    return t.dtype() == DType::bool_ ? cast(t, DType::u8) : t;
+  };
+  const Tensor sum = contract(none(x.t), x.labels, none(y.t), y.labels, out);
+  return cast(add(sum, zero), x.t.dtype());
+}
+
 // Can the primitive take them as they are?
 bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
           const Tensor& bias) {
@@ -403,6 +348,12 @@ bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, cons
 
 }  // namespace
 
+Algebra algebra_of(const Attrs& a) {
+  static const char* const standard = intern("standard");
+  return a[kAlgebra].text == standard ? Algebra::standard
+                                      : parse_algebra(a[kAlgebra].text, "contract");
+}
+
 Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
                 Algebra algebra, const Tensor& bias) {
   if (algebra == Algebra::standard && fits(a, la, b, lb, out, bias))
@@ -412,17 +363,30 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
          name_of(algebra).text);
   const Tensor all[] = {a, b, bias};
   const DType dtype = result_dtype({all, bias.defined() ? size_t(3) : size_t(2)});
-  if (algebra != Algebra::standard && is_complex(dtype))
-    refuse_unordered("contract", dtype, name_of(algebra).text);
+  if (algebra != Algebra::standard) check_algebra("contract", algebra, {all, 2}, dtype);
   Operand x{cast(a, dtype), la}, y{cast(b, dtype), lb};
   check_labels(x, y, out);
   take_diagonals(x);
   take_diagonals(y);
   match_extents(x, y);
+  if (algebra != Algebra::standard && (sums_nothing(x, out) || sums_nothing(y, out)))
+    return empty_sum(x, y, out, algebra);
+  if (!runs_in_kernel(algebra) && !own_algebra(algebra))
+    return contract_composed({x.t, x.labels}, {y.t, y.labels}, out, algebra);
   sum_own(x, y, out, algebra);
   sum_own(y, x, out, algebra);
   return primitive(x.t, x.labels, y.t, y.labels, out, algebra,
                    bias.defined() ? cast(bias, dtype) : bias);
+}
+
+std::pair<Tensor, Tensor> contract_with_winners(const Tensor& a, const Ints& la, const Tensor& b,
+                                                const Ints& lb, const Ints& out, Algebra algebra) {
+  const Joint j = join_labels(a, la, b, lb, out);
+  const Shape sizes(j.sizes.begin(), j.sizes.begin() + out.size());
+  const Tensor c = Tensor::empty(sizes, a.dtype(), a.device()),
+               winner = Tensor::empty(sizes, DType::i64, a.device());
+  run_kernel(j, a, b, nullptr, algebra, c, winner);
+  return {c, winner};
 }
 
 void register_contractions() {
@@ -433,7 +397,7 @@ void register_contractions() {
       {{"a"}, {"b"}, {"bias", false, true}},
       {ints_attr("labels_a", "one integer per axis of a"),
        ints_attr("labels_b", "one per axis of b"), ints_attr("labels_out", "one per axis of y"),
-       text_attr("algebra", "standard", "standard, max-plus, min-plus or max-times")});
+       text_attr("algebra", "standard", algebra_words())});
   o.forward = forward;
   o.vjp = vjp;
   o.jvp = jvp;

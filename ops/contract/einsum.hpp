@@ -3,11 +3,10 @@
 // (network.hpp), else a composition of ops. Products of complex numbers conjugate nothing. A
 // sum-free einsum of one operand returns a view.
 //
-// Algebras: the tropical ones put max or min in the place of the sum, + or * in the place of the
-// product. On ties a derivative goes to the first winner in row-major order of the summed labels of
-// each step, so with several operands it may depend on the order of contraction. max-times is no
-// semiring where factors are negative: there its value depends on that order too. An empty sum is
-// the algebra's zero.
+// Algebras: see algebra.hpp. Ties: in each step of a tropical contraction the first winner in
+// row-major order of the step's summed labels wins, and gets the whole derivative; these labels
+// stand in the order of the step's left operand, then those that its right one alone has. So with
+// several operands a tie, and it alone, may be decided by the order of contraction.
 #pragma once
 #include "engine/base/scoped.hpp"
 #include "ops/contract/plan.hpp"
@@ -23,8 +22,8 @@ Tensor einsum(std::string_view equation, const Tensors& operands,
 Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
               Algebra algebra = Algebra::standard);
 
-// By a plan made for operands of these shapes. For max-times over several operands the plan must
-// not sum labels alone (PathOptions::sum_alone).
+// By a plan made for operands of these shapes. For several operands in an algebra that does not
+// sum labels alone (sums_alone()) neither may the plan (PathOptions::sum_alone).
 Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra = Algebra::standard);
 
 // While it lives, each step of an einsum is a node of its own in this thread, as it is wherever
@@ -43,10 +42,6 @@ double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra = Algeb
 EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype,
                          Algebra algebra = Algebra::standard, bool gradients = false,
                          PathOptions options = {});
-
-// "standard", "max-plus", "min-plus", "max-times".
-const char* algebra_name(Algebra algebra);
-Algebra parse_algebra(std::string_view name);  // Error(value) with the nearest name
 
 void register_einsum();
 

@@ -15,7 +15,7 @@ namespace {
 cli::Contraction contraction(const std::string& equation, const std::vector<Shape>& shapes,
                              DType dtype, Algebra algebra = Algebra::standard) {
   PathOptions options;
-  options.sum_alone = algebra != Algebra::max_times;
+  options.sum_alone = sums_alone(algebra);
   cli::Contraction c{plan_einsum(equation, shapes, options), algebra, {}};
   for (const Shape& s : shapes)
     c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu")));
@@ -49,7 +49,8 @@ TEST_CASE("verify passes what is right and fails what is not") {
     CHECK(wrong.value_error.value() < relative);
     CHECK(wrong.grad_error.value() > relative / 100);
   }
-  for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times}) {
+  for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times,
+                                Algebra::min_times, Algebra::log_sum_exp}) {
     const cli::Contraction c =
         contraction("ij,jk,k->i", {{4, 5}, {5, 6}, {6}}, DType::f32, algebra);
     const Tensor y = einsum(c.plan, c.operands, algebra);

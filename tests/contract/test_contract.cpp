@@ -55,10 +55,8 @@ TEST_CASE("contract: an empty sum is the algebra's zero, and nothing wins") {
   const struct {
     Algebra algebra;
     double zero;
-  } rows[] = {{Algebra::standard, 0},
-              {Algebra::max_plus, -inf},
-              {Algebra::min_plus, inf},
-              {Algebra::max_times, 0}};
+  } rows[] = {{Algebra::standard, 0},  {Algebra::max_plus, -inf}, {Algebra::min_plus, inf},
+              {Algebra::max_times, 0}, {Algebra::min_times, inf}, {Algebra::log_sum_exp, -inf}};
   for (const auto& row : rows) {
     const Tensor c = contract(a, {0, 1}, b, {1, 2}, {0, 2}, row.algebra);
     CHECK(values(c) == std::vector<double>(6, row.zero));

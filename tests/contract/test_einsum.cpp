@@ -207,7 +207,8 @@ TEST_CASE("einsum cases: integers") {
 
 TEST_CASE("einsum cases: tropical algebras, values and the dot identity, exactly") {
   for_each_case([](const Json& c, const std::string& equation, Device& device) {
-    for (const Algebra algebra : {Algebra::max_plus, Algebra::min_plus, Algebra::max_times}) {
+    for (const Algebra algebra :
+         {Algebra::max_plus, Algebra::min_plus, Algebra::max_times, Algebra::min_times}) {
       const std::string key = algebra == Algebra::max_plus   ? "maxplus_weighted_sum"
                               : algebra == Algebra::min_plus ? "minplus_weighted_sum"
                                                              : "";
@@ -313,7 +314,8 @@ TEST_CASE("einsum: empty sums are the algebra's zero, and their derivatives exis
   const std::pair<Algebra, double> zeros[] = {{Algebra::standard, 0},
                                               {Algebra::max_plus, -inf},
                                               {Algebra::min_plus, inf},
-                                              {Algebra::max_times, 0}};
+                                              {Algebra::max_times, 0},
+                                              {Algebra::min_times, inf}};
   for (Device* device : devices())
     for (const auto& pair : zeros) {
       const auto& [algebra, zero] = pair;
@@ -379,8 +381,9 @@ TEST_CASE("einsum is an op of the list") {
   CHECK(op.call(Tensors{a, a}, {"ij,jk->", "standard"})[0].item() == 54);
   CHECK(op.call(Tensors{a, a}, {"ij,jk->", "max-plus"})[0].item() == 8);
   CHECK_THROWS_WITH_AS(op.call(Tensors{a}, {"ij->", "maxplus"}),
-                       "einsum: unknown algebra \"maxplus\"; write standard, max-plus, min-plus or "
-                       "max-times; did you mean \"max-plus\"?",
+                       join("einsum: unknown algebra \"maxplus\"; write ", algebra_words(),
+                            "; did you mean \"max-plus\"?")
+                           .c_str(),
                        Error);
 }
 

@@ -50,9 +50,9 @@ struct Product {
     const auto all = sizes();
     size_t places = 1;
     for (const int64_t s : out_shape()) places *= size_t(s);
-    const double zero = algebra == GRADUS_MAX_PLUS || algebra == GRADUS_MAX_TIMES ? -INFINITY
-                        : algebra == GRADUS_MIN_PLUS                              ? INFINITY
-                                                                                  : 0;
+    const double zero = algebra == GRADUS_MAX_PLUS || algebra == GRADUS_MAX_TIMES   ? -INFINITY
+                        : algebra == GRADUS_MIN_PLUS || algebra == GRADUS_MIN_TIMES ? INFINITY
+                                                                                    : 0;
     const bool sums = algebra == GRADUS_MAX_PLUS || algebra == GRADUS_MIN_PLUS;
     Doubles y(places, zero);
     std::map<int32_t, int64_t> at;
@@ -69,9 +69,9 @@ struct Product {
       size_t place = 0;
       for (const int32_t l : output) place = place * size_t(all.at(l)) + size_t(at.at(l));
       double& out = y[place];
-      out = algebra == GRADUS_SUM_PRODUCT ? out + term
-            : algebra == GRADUS_MIN_PLUS  ? std::min(out, term)
-                                          : std::max(out, term);
+      out = algebra == GRADUS_SUM_PRODUCT                               ? out + term
+            : algebra == GRADUS_MIN_PLUS || algebra == GRADUS_MIN_TIMES ? std::min(out, term)
+                                                                        : std::max(out, term);
       auto l = at.begin();
       while (l != at.end() && ++l->second == all.at(l->first)) l++->second = 0;
       if (l == at.end()) return y;
@@ -147,7 +147,7 @@ std::vector<Product> products() {
   };
 }
 constexpr int32_t kAlgebras[] = {GRADUS_SUM_PRODUCT, GRADUS_MAX_PLUS, GRADUS_MIN_PLUS,
-                                 GRADUS_MAX_TIMES};
+                                 GRADUS_MAX_TIMES, GRADUS_MIN_TIMES};
 
 }  // namespace
 
@@ -166,6 +166,21 @@ TEST_CASE("c contract: labels of any int32, in every algebra, as the definition 
       CHECK(shape_of(y) == p.out_shape());
       CHECK(near(values(y), p.naive(algebra)));
     }
+}
+
+TEST_CASE("c contract: algebras by number, with a modulus, too") {
+  const Balance balance;
+  const Own a = tensor({std::log(2.0), std::log(3.0)}, {2});
+  const int32_t i[1] = {1};
+  const int32_t* const labels[2] = {i, i};
+  const gradus_tensor twice[2] = {a, a};
+  Own y;
+  ok(gradus_contract(twice, labels, 2, nullptr, 0, GRADUS_LOG_SUM_EXP, y.out()));
+  CHECK(near(values(y), {std::log(13.0)}));
+  refused_with(gradus_contract(twice, labels, 2, nullptr, 0, GRADUS_BOOLEAN, y.out()), GRADUS_DTYPE,
+               "boolean");
+  refused_with(gradus_contract(twice, labels, 2, nullptr, 0, GRADUS_MODULO(7), y.out()),
+               GRADUS_DTYPE, "mod 7");
 }
 
 TEST_CASE("c contract: vjp and jvp as single calls, against differences and each other") {
@@ -300,8 +315,9 @@ TEST_CASE("c contract: what is refused") {
   refused_with(contract(labels, 1, out, 2), GRADUS_VALUE, "label 1");
   refused_with(contract(labels, 1, second, 2), GRADUS_VALUE, "label 3");
   refused_with(contract(labels, 0, nullptr, 0), GRADUS_VALUE, "einsum: ");
-  refused(contract(labels, 1, nullptr, 0, 4), GRADUS_VALUE,
-          "gradus_contract: algebra 4 is none; expected GRADUS_SUM_PRODUCT ... GRADUS_MAX_TIMES");
+  refused(contract(labels, 1, nullptr, 0, 7), GRADUS_VALUE,
+          "gradus_contract: algebra 7 is none; expected GRADUS_SUM_PRODUCT ... GRADUS_BOOLEAN or "
+          "GRADUS_MODULO(p)");
   const Own one = tensor({1}, {}), wrong = tensor({1, 2}, {2});
   const auto vjp = [&](gradus_tensor g, int32_t operand) {
     return gradus_contract_vjp(in, labels, 1, nullptr, 0, 0, g, operand, &y);

@@ -185,7 +185,7 @@ void check(const Labels& l, How how = {}) {
 // Numbers at which a tropical algebra might go wrong, among others.
 template <class T>
 void check_tropical(const Labels& l) {
-  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES}) {
+  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES, GD_MIN_TIMES}) {
     How how;
     how.algebra = algebra;
     how.winners = pick(0, 2) != 0;

@@ -119,7 +119,7 @@ void check_tropical(const Labels& l, int algebra) {
       k_sizes(l.sizes.begin() + l.n_out, l.sizes.end());
   using L = std::numeric_limits<std::conditional_t<is_half(dtype_of<T>), float, T>>;
   using W = std::conditional_t<is_half(dtype_of<T>), float, T>;
-  const bool maximum = algebra != GD_MIN_PLUS;
+  const bool maximum = algebra == GD_MAX_PLUS || algebra == GD_MAX_TIMES;
   const W worst = L::has_infinity ? (maximum ? -L::infinity() : L::infinity())
                                   : (maximum ? L::min() : L::max());
   Operand<T> a(l, l.in_a, Layout(pick(0, 3))), b(l, l.in_b, Layout(pick(0, 3)));
@@ -149,11 +149,14 @@ void check_tropical(const Labels& l, int algebra) {
         i.insert(i.end(), k.begin(), k.end());
         const W x = W(a.at(i)), y = W(b.at(i));
         W t;
-        if (algebra == GD_MAX_TIMES) {
+        if (algebra == GD_MAX_TIMES || algebra == GD_MIN_TIMES) {
           if constexpr (std::is_integral_v<W>)
             t = W(std::make_unsigned_t<W>(x) * std::make_unsigned_t<W>(y));
           else
             t = x * y;
+          const bool swallows =
+              std::is_integral_v<W> ? x == worst || y == worst : t != t && x == x && y == y;
+          if (algebra == GD_MIN_TIMES && swallows) t = worst;
         } else if constexpr (std::is_integral_v<W>) {
           if (x == worst || y == worst)
             t = worst;
@@ -417,7 +420,7 @@ TEST_CASE(
 }
 
 TEST_CASE("cpu: tropical algebras and their winners") {
-  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES}) {
+  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES, GD_MIN_TIMES}) {
     for (int round = 0; round < 12; ++round) {
       const Labels l = random_labels(7);
       check_tropical<float>(l, algebra);

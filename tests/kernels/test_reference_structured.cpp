@@ -72,9 +72,16 @@ TEST_CASE("reference contract: tropical algebras and their winners") {
         "");
   CHECK(s.data[0] == -1);
   CHECK(place.data[0] == 0);
+  // The zero of min-times swallows a factor of 0, too.
+  auto zero = array({2}, {inf, 2}), factor = array({2}, {0, 3});
+  CHECK(
+      run(GD_CONTRACT, 0, {zero, factor}, {s, place}, {1, 0, 0, 0}, {0, GD_MIN_TIMES, 0, 0}).text ==
+      "");
+  CHECK(s.data[0] == 6);
+  CHECK(place.data[0] == 1);
   auto none = array({0});
-  const float empty[] = {-inf, inf, 0};
-  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES}) {
+  const float empty[] = {-inf, inf, 0, inf};
+  for (int algebra : {GD_MAX_PLUS, GD_MIN_PLUS, GD_MAX_TIMES, GD_MIN_TIMES}) {
     CHECK(run(GD_CONTRACT, 0, {none, none}, {s, place}, {1, 0, 0, 0}, {0, algebra, 0, 0}).text ==
           "");
     CHECK(s.data[0] == empty[algebra - 1]);

@@ -164,6 +164,11 @@ TEST_CASE("lua: a plan of an einsum says its order and cost, and runs with other
   CHECK(says("local p = gradus.einsum_plan('ij,jk->ik', {1, 2}, {2, 1}, {algebra = 'max-plus'}) "
              "print(p(gradus.tensor{{1.0, 2.0}}, gradus.tensor{{10.0}, {20.0}}), p.algebra)") ==
         "[[22]]|f32 (1, 1)\tmax-plus");
+  CHECK(says("local p = gradus.einsum_plan('ij,jk->ik', {1, 2}, {2, 1}, {algebra = 'max-plus'}) "
+             "local y, w = p:winners(gradus.tensor{{1.0, 2.0}}, gradus.tensor{{10.0}, {20.0}}) "
+             "print(y:item(), w:item())") == "22.0\t1");
+  CHECK(has(fails("gradus.einsum_plan('i->', {2}):winners(gradus.ones(2))"),
+            "standard chooses no winner"));
   CHECK(has(fails("gradus.einsum_plan('ij,jk->ik', {2, 3}, {4, 5})"), "label \"j\" is 3"));
   CHECK(
       has(fails("gradus.einsum_plan('ij,jk->ik', {2, 3}, {3, 5})(gradus.ones(2, 2), gradus.ones(2, "

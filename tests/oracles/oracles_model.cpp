@@ -32,7 +32,10 @@ Host contracted(const std::vector<Host>& in, const std::vector<Ints>& labels, co
   Shape sizes, inner;
   for (const int64_t l : out) sizes.push_back(extents[l]);
   for (const int64_t l : summed) inner.push_back(extents[l]);
-  const bool adds = algebra == "max-plus" || algebra == "min-plus";
+  const bool logarithms = algebra == "log-sum-exp", counts = algebra.starts_with("mod ");
+  const bool adds = algebra == "max-plus" || algebra == "min-plus" || logarithms;
+  const bool least = algebra == "min-plus" || algebra == "min-times";
+  const double modulus = counts ? std::stod(algebra.substr(4)) : 0;
   return build(sizes, [&](const Shape& i) {
     std::map<int64_t, int64_t> at;
     for (size_t a = 0; a < out.size(); ++a) at[out[a]] = i[a];
@@ -47,14 +50,16 @@ Host contracted(const std::vector<Host>& in, const std::vector<Ints>& labels, co
           own.push_back(in[k].sizes[a] == 1 ? 0 : at[labels[k][a]]);
         term = adds ? term + in[k].at(own) : term * in[k].at(own);
       }
-      if (algebra == "standard")
+      if (algebra == "standard" || counts)
         result += term;
-      else if (first ||
-               (algebra == "min-plus" ? term.real() < result.real() : term.real() > result.real()))
+      else if (logarithms && !first)
+        result = std::max(term.real(), result.real()) +
+                 std::log1p(std::exp(-std::abs(term.real() - result.real())));
+      else if (first || (least ? term.real() < result.real() : term.real() > result.real()))
         result = term;
       first = false;
     });
-    return result;
+    return counts ? Wide(result.real() - modulus * std::floor(result.real() / modulus)) : result;
   });
 }
 

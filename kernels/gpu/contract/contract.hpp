@@ -182,7 +182,7 @@ struct Standard {
   }
 };
 
-// Max-plus, min-plus and max-times over float, double, int32_t or int64_t.
+// Max-plus, min-plus, max-times and min-times over float, double, int32_t or int64_t.
 template <class T>
 struct Tropical {
   using Number = T;
@@ -203,19 +203,21 @@ struct Tropical {
   GRADUS_HD static constexpr T lowest() {
     return std::is_floating_point_v<T> ? T(-highest()) : T(-highest() - T(1));
   }
-  GRADUS_HD bool maximum() const { return algebra != GD_MIN_PLUS; }
-  // No term wins against it. For max-plus and min-plus it is the algebra's zero.
+  GRADUS_HD bool maximum() const { return algebra == GD_MAX_PLUS || algebra == GD_MAX_TIMES; }
+  // No term wins against it. For all but max-times it is the algebra's zero, which swallows.
   GRADUS_HD T worst() const { return maximum() ? lowest() : highest(); }
 
   GRADUS_HD T term(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
       if (algebra == GD_MAX_TIMES) return a * b;
-      const T s = a + b;  // -inf + inf is -inf in max-plus, inf in min-plus; only NaN gives NaN
+      // -inf + inf is -inf in max-plus, inf in min-plus, inf * 0 is inf; only NaN gives NaN.
+      const T s = algebra == GD_MIN_TIMES ? a * b : a + b;
       return s != s && a == a && b == b ? worst() : s;
     } else {
       using U = std::make_unsigned_t<T>;
       if (algebra == GD_MAX_TIMES) return T(U(a) * U(b));
       if (a == worst() || b == worst()) return worst();
+      if (algebra == GD_MIN_TIMES) return T(U(a) * U(b));
       const T s = T(U(a) + U(b));
       if (((a ^ s) & (b ^ s)) >= 0) return s;
       return a < 0 ? lowest() : highest();

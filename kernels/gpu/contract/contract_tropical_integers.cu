@@ -1,4 +1,4 @@
-// Contractions of integers over max-plus, min-plus and max-times.
+// Contractions of integers over max-plus, min-plus, max-times and min-times.
 #include "kernels/gpu/contract/contract_kernels.hpp"
 
 namespace gradus::inline v1::gpu {

@@ -25,7 +25,7 @@ gd_status check_scale(gd_error* e, DType t, const char* name, c128 x) {
 gd_status check_algebra(const gd_call* c, DType t, gd_error* e) {
   const int64_t algebra = c->ints[1];
   const c128 alpha{c->doubles[0], c->doubles[1]}, beta{c->doubles[2], c->doubles[3]};
-  if (algebra < GD_STANDARD || algebra > GD_MAX_TIMES)
+  if (algebra < GD_STANDARD || algebra >= GD_ALGEBRA_COUNT)
     return refuse(e, GD_INVALID, kSlot, "no algebra has code %lld",
                   static_cast<long long>(algebra));
   if (algebra == GD_STANDARD) {

@@ -1,6 +1,6 @@
-// contract in the algebras max-plus, min-plus and max-times: the best term in the place of the sum,
-// the first of equal ones, the first NaN above all. Winners are counted within a block of k and
-// compared across blocks at the store.
+// contract in the algebras max-plus, min-plus, max-times and min-times: the best term in the place
+// of the sum, the first of equal ones, the first NaN above all. Winners are counted within a block
+// of k and compared across blocks at the store.
 #include "kernels/cpu/isa/contract/gemm.hpp"
 #include "kernels/cpu/isa/contract/tropical_thin.hpp"
 #include "kernels/cpu/isa/contract/tropical_tile.hpp"
@@ -15,10 +15,12 @@ template <class T, int kAlgebra>
 struct Algebra {
   using Limits = std::numeric_limits<T>;
   using Value = T;
-  static constexpr bool kFloat = Limits::has_infinity, kMaximum = kAlgebra != GD_MIN_PLUS,
-                        kPlus = kAlgebra != GD_MAX_TIMES;
+  static constexpr bool kFloat = Limits::has_infinity;
+  static constexpr bool kMaximum = kAlgebra == GD_MAX_PLUS || kAlgebra == GD_MAX_TIMES;
+  static constexpr bool kPlus = kAlgebra == GD_MAX_PLUS || kAlgebra == GD_MIN_PLUS;
+  static constexpr bool kSwallows = kAlgebra != GD_MAX_TIMES;
 
-  // What no term beats: the zero of max-plus and min-plus.
+  // What no term beats: the zero of all but max-times.
   static constexpr T worst() {
     if constexpr (kFloat)
       return kMaximum ? -Limits::infinity() : Limits::infinity();
@@ -27,17 +29,18 @@ struct Algebra {
   }
   static constexpr T empty() { return kAlgebra == GD_MAX_TIMES ? T(0) : worst(); }
 
-  // The zero swallows: worst + x = worst, also for -inf + inf. Other integer sums saturate.
+  // The zero swallows: worst + x = worst, also for -inf + inf and inf * 0. Other integer sums
+  // saturate.
   static T term(T a, T b) {
     if constexpr (kAlgebra == GD_MAX_TIMES) {
       return a * b;
     } else if constexpr (kFloat) {
-      const T s = a + b;
+      const T s = kAlgebra == GD_MIN_TIMES ? a * b : a + b;
       return ((s != s) & (a == a) & (b == b)) ? worst() : s;
     } else {
-      T s;
-      const bool over = __builtin_add_overflow(a, b, &s);
-      if (over) s = a < 0 ? Limits::min() : Limits::max();
+      T s = a * b;
+      if (kAlgebra != GD_MIN_TIMES && __builtin_add_overflow(a, b, &s))
+        s = a < 0 ? Limits::min() : Limits::max();
       return a == worst() || b == worst() ? worst() : s;
     }
   }
@@ -210,8 +213,10 @@ void plan_tropical(Contraction& x) {
       return plan_dtype<GD_MAX_PLUS>(x);
     case GD_MIN_PLUS:
       return plan_dtype<GD_MIN_PLUS>(x);
-    default:
+    case GD_MAX_TIMES:
       return plan_dtype<GD_MAX_TIMES>(x);
+    default:
+      return plan_dtype<GD_MIN_TIMES>(x);
   }
 }
 

@@ -1,7 +1,8 @@
 // Vectors of any number type for the tropical algebras, in the compiler's own vector types: best
 // and term of floats and integers are the same words there, and a comparison selects exactly as it
 // says, so that x > best ? x : best is one instruction where the set has it. An algebra A says
-// Value, kPlus (terms are sums), kMaximum and worst(), what no term beats.
+// Value, kPlus (terms are sums), kMaximum, worst(), what no term beats, and kSwallows (a term with
+// it is it).
 #pragma once
 #include "kernels/cpu/isa/words/batch.hpp"
 
@@ -65,12 +66,14 @@ inline X best_of(X x, X best) {
 // is the zero or a sum might saturate.
 template <class A, class T>
 inline bool everyday(const T* x, int64_t n) {
-  if constexpr (!std::numeric_limits<T>::has_infinity && !A::kPlus) return true;
+  constexpr bool kInteger = !std::numeric_limits<T>::has_infinity;
+  if constexpr (kInteger && !A::kPlus && !A::kSwallows) return true;
   using V = Lanes<T>;
-  constexpr T kHalf =
-      std::numeric_limits<T>::has_infinity ? T(0) : std::numeric_limits<T>::max() / 2;
+  constexpr T kHalf = kInteger ? std::numeric_limits<T>::max() / 2 : T(0);
   auto rare = [](V v) {
-    if constexpr (!std::numeric_limits<T>::has_infinity)
+    if constexpr (kInteger && !A::kPlus)
+      return v == A::worst();
+    else if constexpr (kInteger)
       return (v > kHalf) | (v < -kHalf);
     else if constexpr (A::kPlus)
       return v != v;
@@ -99,7 +102,7 @@ struct ExactTerm {
     using Limits = std::numeric_limits<T>;
     value = plain_term<A>(a, b);
     if constexpr (Limits::has_infinity) {
-      const auto nan = A::kPlus ? (b != b) | (a != a) : value != value;
+      const auto nan = A::kSwallows ? (b != b) | (a != a) : value != value;
       wins = better<A>(value, best) | (nan & (best == best));
     } else if constexpr (A::kPlus) {
       const V over = (value ^ a) & (value ^ b);
@@ -108,6 +111,7 @@ struct ExactTerm {
       wins = better<A>(value, best) & (b != A::worst()) & (a != A::worst());
     } else {
       wins = better<A>(value, best);
+      if constexpr (A::kSwallows) wins = wins & (b != A::worst()) & (a != A::worst());
     }
   }
 };

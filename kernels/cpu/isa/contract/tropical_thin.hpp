@@ -30,6 +30,8 @@ struct Running {
         watch += x;
       else if constexpr (A::kPlus)
         watch |= (a ^ (a + a)) | (b ^ (b + b));
+      else if constexpr (A::kSwallows)
+        watch |= (a == A::worst()) | (b == A::worst());
     }
   }
 };
