@@ -1,11 +1,10 @@
 // Plans of the five kinds by hand: what they refuse, D over its operands, workspaces, the cache,
 // chains against calls one by one, the heap.
 #include "bindings/heap/heap.hpp"
-#include "engine/config/loader.hpp"
 #include "engine/forward.hpp"
-#include "gradus_paths.hpp"
 #include "ops/contract/operations/operation.hpp"
 #include "tests/helpers/helpers.hpp"
+#include "tests/helpers/kinds.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -13,18 +12,6 @@ using namespace gradus::testing;
 namespace {
 
 using Kind = OperationKind;
-
-const std::vector<Device*>& devices() {
-  static const std::vector<Device*> all = [] {
-    load_module(GRADUS_LIB_DIR "/gradus_emu.so");
-    std::vector<Device*> list{&open_device("cpu"), &open_device("reference"), &open_device("emu")};
-    for (const KnownKind& k : known_kinds())
-      if (k.devices > 0 && k.kind != "cpu" && k.kind != "reference" && k.kind != "emu")
-        list.push_back(&open_device(k.kind));
-    return list;
-  }();
-  return all;
-}
 
 OperandModes matrix(Ints modes, DType dtype = DType::f64, const char* op = "") {
   return {modes, Shape(modes.size(), 2), dtype, {op}};
@@ -122,7 +109,7 @@ TEST_CASE("operations: what execute() refuses") {
 }
 
 TEST_CASE("operations: D may lie over its operands in any way") {
-  for (Device* device : devices()) {
+  for (Device* device : one_of_each_kind()) {
     const DeviceScope scope(*device);
     const Tensor x = f64({1, 2, 3, 4}, {2, 2});
     const Operation turn({Kind::permutation, {kAB}, {'b', 'a'}}, *device);
@@ -146,7 +133,7 @@ TEST_CASE("operations: D may lie over its operands in any way") {
 }
 
 TEST_CASE("operations: conj is a flag, and what is plain needs no workspace") {
-  for (Device* device : devices()) {
+  for (Device* device : one_of_each_kind()) {
     const OperandModes a = matrix({'a', 'b'}, DType::c64, "conj"),
                        b = matrix({'b', 'c'}, DType::c64);
     const auto bytes = [&](const OperationDesc& d) {
@@ -203,7 +190,7 @@ TEST_CASE("operations: one by one or as a chain, the bits are the same") {
     }
   };
   const Ints d{'a', 'b'};
-  for (Device* device : devices()) {
+  for (Device* device : one_of_each_kind()) {
     const DeviceScope scope(*device);
     const auto operand = [&](const char* op) {
       return OperandModes{d, {13, 29}, DType::f32, {op}};

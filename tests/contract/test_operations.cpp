@@ -1,10 +1,9 @@
 // Plans of the five kinds against the definition, element by element: drawn modes, operators,
 // factors, strides and dtypes on every device; what is not read.
-#include "gradus_paths.hpp"
-#include "engine/config/loader.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/contract/operations/operation.hpp"
 #include "tests/helpers/helpers.hpp"
+#include "tests/helpers/kinds.hpp"
 #include "tests/helpers/sizes.hpp"
 
 #include <algorithm>
@@ -22,7 +21,7 @@ const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // ---- the definition
 
-struct Host {
+struct HostOperand {
   Ints modes;
   Shape sizes;
   std::vector<Number> values;  // row-major
@@ -56,7 +55,7 @@ void for_all(const Ints& modes, const Assignment& extents, Assignment& at, auto&
 
 struct Definition {
   const OperationDesc& desc;
-  const std::vector<Host>& hosts;
+  const std::vector<HostOperand>& hosts;
   Number factor[3];  // of each term
   Assignment extents = {}, at = {};
 
@@ -188,7 +187,7 @@ Tensor like(const Tensor& x, Draw& draw) {
 
 struct Case {
   OperationDesc desc;
-  std::vector<Host> hosts;
+  std::vector<HostOperand> hosts;
   Factors factors;
 };
 
@@ -261,7 +260,7 @@ Case draw_case(Kind kind, DType dtype, Draw& draw) {
                         : whole ? draw.one({"neg", "relu"})
                                 : draw.one({"neg", "relu", "square"});
   for (const OperandModes& x : c.desc.operands) {
-    Host& h = c.hosts.emplace_back(Host{x.modes, x.sizes, {}});
+    HostOperand& h = c.hosts.emplace_back(HostOperand{x.modes, x.sizes, {}});
     const int64_t steps = whole ? 1 : 8;  // numbers that every dtype holds
     const auto number = [&] {
       return double(draw.below(4 * steps + 1) - 2 * steps) / double(2 * steps);
@@ -334,17 +333,6 @@ void run_case(Kind kind, DType dtype, unsigned seed) {
   }
 }
 
-const std::vector<Device*>& devices() {
-  static const std::vector<Device*> all = [] {
-    load_module(GRADUS_LIB_DIR "/gradus_emu.so");
-    std::vector<Device*> list{&open_device("cpu"), &open_device("reference"), &open_device("emu")};
-    for (const KnownKind& k : known_kinds())
-      if (k.devices > 0 && k.kind != "cpu" && k.kind != "reference" && k.kind != "emu")
-        list.push_back(&open_device(k.kind));
-    return list;
-  }();
-  return all;
-}
 constexpr Kind kKinds[] = {Kind::contraction, Kind::reduction, Kind::permutation, Kind::binary,
                            Kind::trinary};
 constexpr DType kDTypes[] = {DType::f64, DType::f32,  DType::c128, DType::c64,
@@ -354,7 +342,7 @@ constexpr DType kDTypes[] = {DType::f64, DType::f32,  DType::c128, DType::c64,
 
 TEST_CASE("operations: drawn plans are the definition, in every dtype on every device") {
   const unsigned rounds = test::small_sizes() ? 10 : 150;
-  for (Device* device : devices()) {
+  for (Device* device : one_of_each_kind()) {
     const DeviceScope scope(*device);
     for (const DType dtype : kDTypes)
       for (const Kind kind : kKinds)
