@@ -19,7 +19,7 @@ struct Net {
 
   void add(std::initializer_list<int> labels, int64_t extent) {
     Labels& term = terms.emplace_back();
-    for (const int l : labels) term.push_back(number_label(l));
+    for (const int l : labels) term.push_back(l);
     shapes.emplace_back(labels.size(), extent);
     operands.push_back(uniform(shapes.back(), -1, 1, DType::f32));
   }
@@ -29,7 +29,7 @@ struct Net {
 Net chain(int n, int64_t extent) {
   Net net;
   for (int k = 0; k < n; ++k) net.add({k, k + 1}, extent);
-  net.output = {number_label(0), number_label(n)};
+  net.output = {0, n};
   return net;
 }
 
@@ -39,7 +39,7 @@ Net norm_of_mps(int n, int64_t bond, int64_t physical) {
   for (int half = 0; half < 2; ++half)
     for (int k = 0; k < n / 2; ++k) {
       const int left = 1000 * (half + 1) + k;
-      net.terms.push_back({number_label(left), number_label(k), number_label(left + 1)});
+      net.terms.push_back({left, k, left + 1});
       net.shapes.push_back({k == 0 ? 1 : bond, physical, k == n / 2 - 1 ? 1 : bond});
       net.operands.push_back(uniform(net.shapes.back(), -1, 1, DType::f32));
     }

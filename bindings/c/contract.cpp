@@ -25,8 +25,7 @@ Algebra algebra_at(int32_t code) {
 
 Labels labels_at(const int32_t* numbers, size_t n, const char* name) {
   Labels out;
-  for (const int32_t label : array(numbers, n, name, GRADUS_MAX_DIMS))
-    out.push_back(number_label(label));
+  for (const int32_t label : array(numbers, n, name, GRADUS_MAX_DIMS)) out.push_back(label);
   return out;
 }
 std::vector<Labels> all_labels(const int32_t* const* labels, const std::vector<Shape>& shapes) {

@@ -15,9 +15,7 @@ Labels list_of(lua_State* L, const std::string& what) {
   Labels labels;
   each_of(L, lua_gettop(L), [&] {
     const int64_t n = integer_at(L, -1, what.c_str());
-    if (n < INT32_MIN || n > INT32_MAX)
-      fail(ErrorKind::value, what, "labels have 32 bits, got ", n);
-    labels.push_back(number_label(int32_t(n)));
+    labels.push_back(n);
   });
   return labels;
 }
@@ -31,31 +29,60 @@ Algebra algebra_at(lua_State* L, int index) {
   return parse_algebra(name);
 }
 
+int push_einsum(lua_State* L, const Tensors& operands, const SaidLabels& said, int algebra) {
+  const Algebra by = algebra_at(L, algebra);
+  if (!said.output && by != Algebra::standard)
+    fail(ErrorKind::value, "einsum", algebra_name(by), " needs the labels of the output");
+  push(L, with_room(L, [&] {
+         return said.output ? einsum(operands, said.terms, *said.output, by)
+                            : einsum(operands, said.terms);
+       }));
+  return 1;
+}
+
 }  // namespace
 
 bool says_labels(lua_State* L) {
   return lua_istable(L, 1) && lua_istable(L, 2) && (lua_rawlen(L, 2) > 0 || lua_istable(L, 3));
 }
+bool says_sublists(lua_State* L) {
+  return tensor_at(L, 1) && lua_istable(L, 2) && (lua_rawlen(L, 2) > 0 || lua_gettop(L) > 2);
+}
 
 SaidLabels labels_of(lua_State* L, const char* who) {
-  const int top = lua_gettop(L);
   SaidLabels said;
   each_of(L, 2, [&] {
     said.terms.push_back(list_of(L, join(who, ": labels[", said.terms.size() + 1, "]")));
   });
-  top < 3 ? lua_pushnil(L) : lua_pushvalue(L, 3);
+  if (lua_isnoneornil(L, 3)) return said;
+  lua_pushvalue(L, 3);
   said.output = list_of(L, join(who, ": labels of the output"));
-  lua_settop(L, top);
+  lua_pop(L, 1);
   return said;
 }
 
 int einsum_by_labels(lua_State* L) {
   at_most(L, 4, "einsum: with labels");
   const Tensors operands = list_at(L, 1, "einsum: operand");
-  const SaidLabels said = labels_of(L, "einsum");
-  const Algebra algebra = algebra_at(L, 4);
-  push(L, with_room(L, [&] { return einsum(operands, said.terms, said.output, algebra); }));
-  return 1;
+  return push_einsum(L, operands, labels_of(L, "einsum"), 4);
+}
+int einsum_by_sublists(lua_State* L) {
+  Tensors operands;
+  SaidLabels said;
+  int at = 1;
+  for (; at < lua_gettop(L) && lua_istable(L, at + 1) && !lua_istable(L, at); at += 2) {
+    operands.push_back(operand_at(L, at, "einsum: operand"));
+    lua_pushvalue(L, at + 1);
+    said.terms.push_back(list_of(L, join("einsum: labels of operand ", operands.size())));
+    lua_pop(L, 1);
+  }
+  if (lua_istable(L, at)) {
+    lua_pushvalue(L, at++);
+    said.output = list_of(L, "einsum: labels of the output");
+    lua_pop(L, 1);
+  }
+  at_most(L, at, "einsum: with labels behind each operand");
+  return push_einsum(L, operands, said, at);
 }
 
 }  // namespace gradus::lua

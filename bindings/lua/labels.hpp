@@ -7,14 +7,18 @@ namespace gradus::inline v1::lua {
 
 // Are operands and labels said as tables, einsum({a, b}, {{1, 2}, {2, 3}}, {1, 3})?
 bool says_labels(lua_State* L);
+// Or behind each operand, einsum(a, {1, 2}, b, {2, 3}, {1, 3})?
+bool says_sublists(lua_State* L);
 // The labels of operands and output, arguments 2 and 3 of `who`. Error(value).
 struct SaidLabels {
   std::vector<Labels> terms;
-  Labels output;
+  std::optional<Labels> output;  // absent: the numbers that occur once, sorted
 };
 SaidLabels labels_of(lua_State* L, const char* who);
 
-// gradus.einsum(operands, labels, output [, algebra])
+// gradus.einsum(operands, labels [, output [, algebra]])
 int einsum_by_labels(lua_State* L);
+// gradus.einsum(a, its labels, b, its labels, ... [, output [, algebra]])
+int einsum_by_sublists(lua_State* L);
 
 }  // namespace gradus::lua

@@ -274,6 +274,7 @@ int run_op(lua_State* L) {
   const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
   if (callee.labelled && says_labels(L)) return einsum_by_labels(L);
+  if (callee.labelled && says_sublists(L)) return einsum_by_sublists(L);
   Room room;
   Given given(L, callee);
   const Operands operands = read_call(L, callee, room, given);

@@ -137,7 +137,7 @@ Json optional_json(const std::optional<double>& x) {
 // A label as the expression has it.
 Json bare_label(int64_t label) {
   if (is_number_label(label)) return label - kNumberLabel;
-  return label < kEllipsisLabel ? std::string(1, char(label)) : label_text(label);
+  return label < kEllipsisLabel ? letter_text(label) : label_text(label);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

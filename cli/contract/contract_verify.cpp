@@ -234,7 +234,7 @@ class Verifier {
     options.kind = PathOptions::Kind::fixed;
     options.path = plan_.path;
     options.sum_alone = sums_alone(c_.algebra);
-    return plan_einsum(plan_.terms, plan_.output, shapes_of(block), options);
+    return replanned(plan_, shapes_of(block), options);
   }
   static Tensor cut(Tensor x, const gradus::Labels& labels, const Block& block) {
     for (size_t i = 0; i < labels.size(); ++i) {

@@ -20,7 +20,7 @@ std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes
       fail(ErrorKind::value, kOp, "sizes cannot say what \"...\" stands for; give files with --in");
     Shape& shape = shapes.emplace_back();
     for (int64_t l : term.letters) {
-      used.emplace_back(1, char(l));
+      used.push_back(letter_text(l));
       if (!sizes.contains(used.back()))
         fail(ErrorKind::value, kOp, "sizes: no size for ", label_text(l), " of \"", equation.text,
              "\"");

@@ -23,8 +23,7 @@ class NetworkReader {
       const std::string place = join(labels, "[", int64_t(k), "]");
       out.terms.push_back(labels_of(terms[k], place));
       Shape& shape = out.shapes.emplace_back();
-      for (const int64_t label : out.terms.back())
-        shape.push_back(extent(label - kNumberLabel, place));
+      for (const int64_t label : out.terms.back()) shape.push_back(extent(label, place));
     }
     if (network_.contains("output")) out.output = labels_of(network_["output"], "output");
     return out;
@@ -46,7 +45,7 @@ class NetworkReader {
     for (const Json& label : list) {
       if (!label.is_number_integer() || label < INT32_MIN || label > INT32_MAX)
         wrong(place, ": ", shown(label), " is no label; labels are whole numbers of 32 bits");
-      out.push_back(number_label(label.get<int32_t>()));
+      out.push_back(label.get<int64_t>());
     }
     return out;
   }

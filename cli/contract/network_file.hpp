@@ -8,7 +8,7 @@
 namespace gradus::inline v1::cli {
 
 struct NetworkFile {
-  std::vector<Labels> terms;  // one number label for each axis
+  std::vector<Labels> terms;  // one number for each axis
   Labels output;
   std::vector<Shape> shapes;
 };

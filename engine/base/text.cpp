@@ -5,10 +5,8 @@
 #include <cstdint>
 
 namespace gradus::inline v1 {
-namespace {
 
-// Bytes of the character that a text begins with; 0 if it is none.
-size_t character(std::string_view s) {
+size_t character_bytes(std::string_view s) {
   const auto byte = [&](size_t i) { return i < s.size() ? uint8_t(s[i]) : uint8_t(0); };
   const uint8_t lead = byte(0), second = byte(1);
   if (lead < 0x80) return 1;
@@ -19,6 +17,8 @@ size_t character(std::string_view s) {
   const bool no_character = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
   return overlong || no_character ? 0 : n;
 }
+
+namespace {
 
 // The first 32 of ASCII and its last, and U+0080 to U+009F.
 bool is_control(std::string_view c) {
@@ -33,7 +33,7 @@ std::string printable(std::string_view text, std::string_view keep) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const size_t n = character(text);
+    const size_t n = character_bytes(text);
     const std::string_view c = text.substr(0, std::max<size_t>(n, 1));
     text.remove_prefix(c.size());
     const bool kept = n == 1 && keep.find(c[0]) != std::string_view::npos;

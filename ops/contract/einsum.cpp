@@ -1,7 +1,6 @@
 // Carries a plan out: by `network` as one node or, where somebody watches, with ops: views for
 // diagonals and extents of 1, sum for labels of one operand, one multiplication for pairs that sum
 // nothing, contract for the others.
-// nothing, contract for the others.
 #include "ops/contract/einsum.hpp"
 
 #include "ops/base/dtypes.hpp"
@@ -135,7 +134,7 @@ Tensor by_slices(const EinsumPlan& plan, const Tensors& operands, Algebra algebr
   PathOptions options = options_for(algebra);
   options.kind = PathOptions::Kind::fixed;
   options.path = plan.path;
-  const EinsumPlan piece = plan_einsum(plan.terms, plan.output, shapes, options);
+  const EinsumPlan piece = replanned(plan, shapes, options);
   Tensor total;
   std::vector<int64_t> at(plan.sliced.size(), 0);
   for (double left = plan.slices; left > 0; --left) {
@@ -192,15 +191,41 @@ Tensor einsum(std::string_view equation, const Tensors& operands, Algebra algebr
       operands, algebra);
 }
 
-Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
-              Algebra algebra) {
+static Tensor einsum_of_numbers(const Tensors& operands, const std::vector<Labels>& labels,
+                                const Labels* output, Algebra algebra) {
   const PathOptions options = options_for(algebra);
   PlanKey key(operands, options.sum_alone);
   for (const Labels& term : labels) key.add(term);
-  key.add(output);
-  return einsum(
-      *cached_plan(key, [&] { return plan_einsum(labels, output, shapes_of(operands), options); }),
-      operands, algebra);
+  if (output) key.add(*output);
+  const auto make = [&] {
+    return plan_einsum(labels, output ? std::optional(*output) : std::nullopt, shapes_of(operands),
+                       options);
+  };
+  return einsum(*cached_plan(key, make), operands, algebra);
+}
+Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
+              Algebra algebra) {
+  return einsum_of_numbers(operands, labels, &output, algebra);
+}
+Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels) {
+  return einsum_of_numbers(operands, labels, nullptr, Algebra::standard);
+}
+
+static std::pair<Tensors, std::vector<Labels>> parted(const Sublists& operands) {
+  std::pair<Tensors, std::vector<Labels>> parts;
+  for (const auto& [tensor, labels] : operands) {
+    parts.first.push_back(tensor);
+    parts.second.push_back(labels);
+  }
+  return parts;
+}
+Tensor einsum(const Sublists& operands, const Labels& output, Algebra algebra) {
+  const auto [tensors, labels] = parted(operands);
+  return einsum(tensors, labels, output, algebra);
+}
+Tensor einsum(const Sublists& operands) {
+  const auto [tensors, labels] = parted(operands);
+  return einsum(tensors, labels);
 }
 
 static std::string mebibytes(double bytes) {
@@ -227,11 +252,10 @@ EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra alg
   const double held = bytes / double(itemsize(dtype));
   for (double most = std::min(plan.largest_intermediate / 2, held); most >= 1; most /= 1.4) {
     options.most_elements = most;
-    EinsumPlan sliced = plan_einsum(plan.terms, plan.output, plan.shapes, options);
+    EinsumPlan sliced = replanned(plan, plan.shapes, options);
     const double need = einsum_bytes(sliced, dtype, algebra, gradients);
     least = std::min(least, need);
     if (need > bytes) continue;
-    sliced.equation = plan.equation;
     sliced.family = plan.family;
     sliced.units += plan.units;
     return sliced;

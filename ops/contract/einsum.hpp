@@ -17,10 +17,15 @@ namespace gradus::inline v1 {
 Tensor einsum(std::string_view equation, const Tensors& operands,
               Algebra algebra = Algebra::standard);
 
-// Of labels instead of letters: any int32 numbers as number_label(n), one for each axis. There may
-// be as many as there are axes.
+// Of numbers (any int32) instead of letters, one for each axis: einsum({a, b}, {{0, 1}, {1, 2}},
+// {0, 2}). Without an output: the numbers that occur once, sorted.
 Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
               Algebra algebra = Algebra::standard);
+Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels);
+// The same with each operand before its numbers: einsum({{a, {0, 1}}, {b, {1, 2}}}, {0, 2}).
+using Sublists = std::vector<std::pair<Tensor, Labels>>;
+Tensor einsum(const Sublists& operands, const Labels& output, Algebra algebra = Algebra::standard);
+Tensor einsum(const Sublists& operands);
 
 // By a plan made for operands of these shapes. For several operands in an algebra that does not
 // sum labels alone (sums_alone()) neither may the plan (PathOptions::sum_alone).

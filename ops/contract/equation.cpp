@@ -2,13 +2,31 @@
 // from 0. Shapes come second, so that a malformed text is refused whatever the operands are.
 #include "ops/contract/equation.hpp"
 
+#include "engine/base/text.hpp"
+
 #include <algorithm>
 
 namespace gradus::inline v1 {
 
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+// The letter that a text begins with, and its bytes; 0 bytes if it begins with none.
+struct Letter {
+  int64_t code;
+  size_t bytes;
+};
+Letter letter_at(std::string_view text) {
+  const size_t n = character_bytes(text);
+  const auto byte = [&](size_t i) { return int64_t(static_cast<unsigned char>(text[i])); };
+  if (n == 1) {
+    const int64_t c = byte(0);
+    return {c, (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ? n : 0};
+  }
+  int64_t code = n == 0 ? 0 : byte(0) & (0x7f >> n);
+  for (size_t i = 1; i < n; ++i) code = code << 6 | (byte(i) & 0x3f);
+  constexpr int64_t kNoBreakSpace = 0xa0;  // up to it controls and spaces
+  return {code, code > kNoBreakSpace ? n : 0};
+}
 
 template <class... P>
 [[noreturn]] void bad_value(const P&... parts) {
@@ -23,9 +41,9 @@ bool contains(const Labels& labels, int64_t label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-std::string shown_character(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  if (byte >= 32 && byte < 127) return {'\'', c, '\''};
+std::string shown_character(std::string_view text) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  if (byte >= 32 && byte < 127) return {'\'', text[0], '\''};
   constexpr char kHex[] = "0123456789abcdef";
   return std::string("byte 0x") + kHex[byte >> 4] + kHex[byte & 15];
 }
@@ -45,8 +63,9 @@ class Scanner {
     Equation::Term term;
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (is_letter(c))
-        letter(term, c);
+      const std::string_view rest = text_.substr(at_);
+      if (const Letter l = letter_at(rest); l.bytes > 0)
+        letter(term, l);
       else if (c == '.')
         ellipsis(term);
       else if (c == ',')
@@ -54,7 +73,7 @@ class Scanner {
       else if (c == '-')
         arrow(equation, term);
       else if (c != ' ')
-        bad_at("invalid character ", shown_character(c), "; labels are a-z and A-Z");
+        bad_at("invalid character ", shown_character(rest), "; labels are letters");
     }
     if (in_output_) {
       equation.output = close(term);
@@ -68,15 +87,18 @@ class Scanner {
  private:
   template <class... P>
   [[noreturn]] void bad_at(const P&... parts) const {
-    bad_value(parts..., " (position ", int64_t(at_), " of \"", text_, "\")");
+    int64_t characters = 0;  // those before at_, by their first bytes
+    for (const char c : text_.substr(0, at_)) characters += (c & 0xc0) != 0x80;
+    bad_value(parts..., " (position ", characters, " of \"", text_, "\")");
   }
 
-  void letter(Equation::Term& term, char c) {
+  void letter(Equation::Term& term, Letter l) {
     if (in_output_) {
-      if (contains(term.letters, c)) bad_at("output ", label_text(c), " is repeated");
+      if (contains(term.letters, l.code)) bad_at("output ", label_text(l.code), " is repeated");
       output_positions_.push_back(int64_t(at_));
     }
-    term.letters.push_back(c);
+    term.letters.push_back(l.code);
+    at_ += l.bytes - 1;
   }
   void ellipsis(Equation::Term& term) {
     if (text_.substr(at_, 3) != "...") bad_at("malformed ellipsis: expected \"...\"");
@@ -189,18 +211,36 @@ Labels implicit_output(const std::vector<Labels>& terms) {
   for (const Labels& term : terms)
     for (int64_t label : term) ++count[label];
   Labels output;
+  const auto of_ellipsis = [](int64_t label) {
+    return label >= kEllipsisLabel && !is_number_label(label);
+  };
   for (auto it = count.rbegin(); it != count.rend(); ++it)
-    if (it->first >= kEllipsisLabel) output.push_back(it->first);
+    if (of_ellipsis(it->first)) output.push_back(it->first);
   for (const auto& [label, n] : count)
-    if (label < kEllipsisLabel && n == 1) output.push_back(label);
+    if (!of_ellipsis(label) && n == 1) output.push_back(label);
   return output;
+}
+
+// Numbers as users write them, as labels.
+void take_numbers(Labels& labels) {
+  for (int64_t& label : labels) {
+    if (label < INT32_MIN || label > INT32_MAX) bad_value("labels have 32 bits, got ", label);
+    label += kNumberLabel;
+  }
 }
 
 }  // namespace
 
+std::string letter_text(int64_t code) {
+  const auto tail = [&](int shift) { return char(0x80 | (code >> shift & 0x3f)); };
+  if (code < 0x80) return {char(code)};
+  if (code < 0x800) return {char(0xc0 | code >> 6), tail(0)};
+  if (code < 0x10000) return {char(0xe0 | code >> 12), tail(6), tail(0)};
+  return {char(0xf0 | code >> 18), tail(12), tail(6), tail(0)};
+}
 std::string label_text(int64_t label) {
   if (is_number_label(label)) return join("label ", label - kNumberLabel);
-  if (label < kEllipsisLabel) return join("label \"", std::string(1, char(label)), "\"");
+  if (label < kEllipsisLabel) return join("label \"", letter_text(label), "\"");
   return join("axis ", kEllipsisLabel - label - 1, " of the ellipsis");
 }
 
@@ -226,8 +266,15 @@ BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& 
   return bound;
 }
 
-BoundEquation bind_labels(std::vector<Labels> terms, Labels output,
+BoundEquation bind_labels(std::vector<Labels> terms, std::optional<Labels> output,
                           const std::vector<Shape>& shapes) {
+  for (Labels& term : terms) take_numbers(term);
+  if (output) take_numbers(*output);
+  return bind_terms(std::move(terms), std::move(output), shapes);
+}
+
+BoundEquation bind_terms(std::vector<Labels> terms, std::optional<Labels> output,
+                         const std::vector<Shape>& shapes) {
   if (shapes.empty() || shapes.size() != terms.size())
     bad_value("labels for ", count_text(terms.size(), "operand"), ", got ",
               count_text(shapes.size(), "operand"));
@@ -238,7 +285,8 @@ BoundEquation bind_labels(std::vector<Labels> terms, Labels output,
                 axes_text(shapes[k].size()), " and ", count_text(terms[k].size(), "label"));
     extents.add(terms[k], shapes[k], k);
   }
-  BoundEquation bound{std::move(terms), std::move(output), extents.sizes()};
+  BoundEquation bound{std::move(terms), {}, extents.sizes()};
+  bound.output = output ? *std::move(output) : implicit_output(bound.terms);
   for (size_t i = 0; i < bound.output.size(); ++i) {
     const int64_t label = bound.output[i];
     if (!bound.sizes.contains(label)) bad_value("output ", label_text(label), " is in no operand");

@@ -1,6 +1,7 @@
 // An einsum equation, read and bound to shapes: which axis of which operand carries which label.
-// numpy's and PyTorch's syntax: letters a-z A-Z, spaces anywhere, "..." once per term. Every
-// refusal is one Error with op "einsum". Knows nothing of tensors.
+// numpy's and PyTorch's syntax, spaces anywhere, "..." once per term; letters are a-z, A-Z and, as
+// in opt_einsum, every UTF-8 character beyond ASCII. Every refusal is one Error with op "einsum".
+// Knows nothing of tensors.
 #pragma once
 #include "engine/base/error.hpp"
 
@@ -12,18 +13,18 @@
 
 namespace gradus::inline v1 {
 
-// A label is its letter's character code. The axes that an ellipsis stands for have labels too,
-// counted from the right, since ellipses broadcast as numpy's shapes do: kEllipsisLabel + 0 is the
-// last one.
+// Within a bound equation a label is its letter's code point. The axes that an ellipsis stands for
+// have labels too, counted from the right, since ellipses broadcast as numpy's shapes do:
+// kEllipsisLabel + 0 is the last one. Labels that users write as numbers, any int32, stand above
+// all others.
 using Labels = SmallVector<int64_t, 6>;
-inline constexpr int64_t kEllipsisLabel = 256;
-// Labels that are numbers, any int32, stand above all others.
+inline constexpr int64_t kEllipsisLabel = int64_t(1) << 21;
 inline constexpr int64_t kNumberLabel = int64_t(1) << 40;
-constexpr int64_t number_label(int32_t n) { return kNumberLabel + n; }
 constexpr bool is_number_label(int64_t label) { return label >= kNumberLabel - INT32_MAX - 1; }
 
-// "label "b"", "label 7" or "axis -1 of the ellipsis", for messages.
+// "label "b"", "label 7" or "axis -1 of the ellipsis", for messages; and "b" alone, of a letter.
 std::string label_text(int64_t label);
+std::string letter_text(int64_t code);
 
 // What the text alone says.
 struct Equation {
@@ -50,9 +51,12 @@ struct BoundEquation {
   std::map<int64_t, int64_t> sizes;
 };
 BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& shapes);
-// The same of labels instead of letters: terms[k] has one for each axis of operand k. The same
-// errors.
-BoundEquation bind_labels(std::vector<Labels> terms, Labels output,
+// The same of numbers instead of letters: terms[k] has one for each axis of operand k. The same
+// errors; Error(value) for a number beyond 32 bits.
+BoundEquation bind_labels(std::vector<Labels> terms, std::optional<Labels> output,
                           const std::vector<Shape>& shapes);
+// The terms and the output of a bound equation, with other shapes.
+BoundEquation bind_terms(std::vector<Labels> terms, std::optional<Labels> output,
+                         const std::vector<Shape>& shapes);
 
 }  // namespace gradus

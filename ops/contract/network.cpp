@@ -49,7 +49,7 @@ Terms read_terms(const Ints& list) {
     Labels& labels = t.operands.emplace_back();
     for (int64_t k = 0; k < rank; ++k) {
       if (list[i] < INT32_MIN || list[i] > INT32_MAX) refuse("terms", list, "labels of 32 bits");
-      labels.push_back(number_label(int32_t(list[i++])));
+      labels.push_back(list[i++]);
     }
   }
   if (t.operands.size() < 2) refuse("terms", list, "an operand and the output");
@@ -266,8 +266,7 @@ CompiledRef compile(const Attrs& attrs, const std::vector<Shape>& shapes, DType 
   ContractionProgram program = program_of(plan, &number);
   std::vector<int> sliced;
   for (const int64_t l : attrs[kSliced].integers) {
-    const auto it =
-        l < INT32_MIN || l > INT32_MAX ? number.end() : number.find(number_label(int32_t(l)));
+    const auto it = l < INT32_MIN || l > INT32_MAX ? number.end() : number.find(kNumberLabel + l);
     if (it == number.end() || std::find(sliced.begin(), sliced.end(), it->second) != sliced.end())
       refuse("sliced", attrs[kSliced].integers, "different labels of extents above 1");
     sliced.push_back(it->second);

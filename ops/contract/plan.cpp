@@ -25,7 +25,7 @@ std::string expression_text(const Labels& labels) {
     return s + ")";
   }
   for (int64_t l : labels)
-    s += l < kEllipsisLabel        ? std::string(1, char(l))
+    s += l < kEllipsisLabel        ? letter_text(l)
          : l < kEllipsisLabel + 10 ? std::to_string(l - kEllipsisLabel)
                                    : join("(", l - kEllipsisLabel, ")");
   return s;
@@ -115,6 +115,7 @@ class Planner {
     for (size_t k = 0; k < n; ++k)
       if (options_.sum_alone || n == 1) sum_alone(int(k));
     plan::SsaPath order = search();
+    for (const int64_t label : options_.sliced) slice(label);
     if (std::isfinite(options_.most_elements) && n > 1) slice(&order);
     plan_.steps.reserve(plan_.steps.size() + order.size());
     for (size_t i = 0; i < order.size(); ++i)
@@ -223,11 +224,17 @@ class Planner {
         plan::slice(network(), *order, std::log2(options_.most_elements), options_.seed, budget);
     plan_.units += options_.budget - budget.left();
     *order = std::move(found.path);
-    for (const int l : found.labels) {
-      plan_.sliced.push_back(names_[size_t(l)]);
-      plan_.slices *= std::exchange(extent_[size_t(l)], 1);
-      log2_extent_[size_t(l)] = 0;
-    }
+    for (const int l : found.labels) slice(names_[size_t(l)]);
+  }
+  void slice(int64_t label) {
+    const auto l = size_t(std::lower_bound(names_.begin(), names_.end(), label) - names_.begin());
+    if (l == names_.size() || names_[l] != label || contains(plan_.output, label) ||
+        contains(plan_.sliced, label))
+      fail(ErrorKind::value, "einsum", label_text(label),
+           " cannot be looped over: expected different labels that are summed");
+    plan_.sliced.push_back(label);
+    plan_.slices *= std::exchange(extent_[l], 1);
+    log2_extent_[l] = 0;
   }
   plan::Network network() const {
     plan::Network net;
@@ -329,13 +336,19 @@ EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shap
                     options);
 }
 
-EinsumPlan plan_einsum(const std::vector<Labels>& terms, const Labels& output,
+EinsumPlan plan_einsum(const std::vector<Labels>& terms, const std::optional<Labels>& output,
                        const std::vector<Shape>& shapes, const PathOptions& options) {
+  BoundEquation bound = bind_labels(terms, output, shapes);
   std::string equation;
-  for (const Labels& term : terms)
+  for (const Labels& term : bound.terms)
     equation += (equation.empty() ? "" : ",") + expression_text(term);
-  equation += "->" + expression_text(output);
-  return plan_bound(std::move(equation), bind_labels(terms, output, shapes), shapes, options);
+  equation += "->" + expression_text(bound.output);
+  return plan_bound(std::move(equation), std::move(bound), shapes, options);
+}
+
+EinsumPlan replanned(const EinsumPlan& plan, const std::vector<Shape>& shapes,
+                     const PathOptions& options) {
+  return plan_bound(plan.equation, bind_terms(plan.terms, plan.output, shapes), shapes, options);
 }
 
 double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep) {

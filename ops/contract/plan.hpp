@@ -45,6 +45,7 @@ struct PathOptions {
   bool sum_alone = true;  // labels that one operand alone has are summed before it meets another
   double budget = kEagerBudget;  // work of a search, in units of about a microsecond of one core
   uint64_t seed = 0;  // of searches that draw; the same seed and budget give the same order
+  Labels sliced;      // of kind fixed: the labels of the plan that are looped over
   // No intermediate is to have more elements: where one has, labels are chosen to loop over.
   double most_elements = std::numeric_limits<double>::infinity();
   static constexpr double kEagerBudget = 5000;
@@ -92,9 +93,13 @@ struct EinsumPlan {
 // Errors as parse_equation, bind_equation; Error(value) for a path that does not fit.
 EinsumPlan plan_einsum(std::string_view equation, const std::vector<Shape>& shapes,
                        const PathOptions& options = {});
-// Of labels instead of an equation's letters: one for each axis of each operand.
-EinsumPlan plan_einsum(const std::vector<Labels>& terms, const Labels& output,
+// Of numbers (any int32) instead of an equation's letters: one for each axis of each operand.
+// Without an output: the numbers that occur once, sorted.
+EinsumPlan plan_einsum(const std::vector<Labels>& terms, const std::optional<Labels>& output,
                        const std::vector<Shape>& shapes, const PathOptions& options = {});
+// The plan's expression for other shapes or by other options.
+EinsumPlan replanned(const EinsumPlan& plan, const std::vector<Shape>& shapes,
+                     const PathOptions& options);
 
 // Highest number of bytes alive while the plan is carried out: operands (held by the caller) and
 // intermediates. With `keep`, as when derivatives will be asked for, no intermediate is dropped.

@@ -110,7 +110,7 @@ EinsumPlan whole(const EinsumPlan& plan, Algebra algebra) {
   options.kind = PathOptions::Kind::fixed;
   options.path = plan.path;
   options.sum_alone = sums_alone(algebra);
-  return plan_einsum(plan.terms, plan.output, plan.shapes, options);
+  return replanned(plan, plan.shapes, options);
 }
 bool has_empty_label(const EinsumPlan& plan) {
   return std::any_of(plan.sizes.begin(), plan.sizes.end(),

@@ -8,7 +8,7 @@
 #include "ops/transforms/checkpoint.hpp"
 #include "ops/nn/normalization.hpp"
 #include "ops/optim/optimizer.hpp"
-#include "engine/xtensor.hpp"
+#include "bindings/cpp/xtensor.hpp"
 #include "tests/helpers/io_helpers.hpp"
 
 #include <thread>

@@ -235,8 +235,8 @@ TEST_CASE("einsum: what must be refused, each by name") {
       {"malformed ellipsis in the output", "malformed ellipsis: expected \"...\" (position 3"},
       {"stray dot after an ellipsis in the output",
        "malformed ellipsis: expected \"...\" (position 7"},
-      {"invalid character", "invalid character '$'; labels are a-z and A-Z (position 4"},
-      {"invalid subscript at index 0", "invalid character '1'; labels are a-z and A-Z (position 0"},
+      {"invalid character", "invalid character '$'; labels are letters (position 4"},
+      {"invalid subscript at index 0", "invalid character '1'; labels are letters (position 0"},
       {"output label not in any input", "output label \"j\" is in no input (position 4"},
       {"output label repeated", "output label \"a\" is repeated (position 4"},
       {"repeated label with different sizes", "label \"i\" is 2 and 3 within operand 0"},
@@ -259,7 +259,7 @@ TEST_CASE("einsum: what must be refused, each by name") {
   check_contains(refusal("i-i", {{2}}), "malformed arrow: expected \"->\" (position 1");
   check_contains(refusal("...i...", {{2}}), "a second ellipsis in one term (position 4");
   check_contains(refusal("i->i,", {{2}}), "a comma in the output (position 4");
-  check_contains(refusal("i\xc3\xa4", {{2}}), "invalid character byte 0xc3");
+  check_contains(refusal("i\xc3", {{2}}), "invalid character byte 0xc3");
   check_contains(refusal("ii", {{1, 3}}), "label \"i\" is 1 and 3 within operand 0");
   check_contains(refusal("...,...", {{2, 3}, {4, 3}}),
                  "axis -2 of the ellipsis is 2 in operand 0 and 4 in operand 1");

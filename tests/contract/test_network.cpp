@@ -34,7 +34,7 @@ Net random_net(std::mt19937& random, int tensors) {
     Shape& shape = net.shapes.emplace_back();
     for (size_t rank = random() % 4; rank > 0; --rank) {
       const int l = int(random() % unsigned(labels));
-      term.push_back(number_label(l));
+      term.push_back(l);
       const bool seen = std::count(term.begin(), term.end(), term.back()) > 1;
       shape.push_back(!seen && random() % 8 == 0 ? 1 : extents[size_t(l)]);
       for (size_t i = 0; i + 1 < term.size(); ++i)  // a diagonal's axes are alike

@@ -3,7 +3,7 @@
 
 #include "engine/capture/ledger.hpp"
 #include "engine/abi/user_dtype.hpp"
-#include "engine/xtensor.hpp"
+#include "bindings/cpp/xtensor.hpp"
 #include "ops/base/dtypes.hpp"
 
 #include <cstdlib>

@@ -278,7 +278,7 @@ class RandomEinsum {
       codes.insert(number_labels_ ? int32_t(random_())
                                   : int32_t(letters[size_t(below(int64_t(letters.size())))]));
     for (const int32_t code : codes)
-      names_.push_back(number_labels_ ? join(" ", int64_t(code)) : utf8(char32_t(code)));
+      names_.push_back(number_labels_ ? join(" ", int64_t(code)) : letter_text(code));
     spaced_ = chance(15);
     for (size_t k = 0; k < terms_.size(); ++k)
       equation_ += (k ? "," : "") + written(terms_[k], ellipsis_at_[k]);
@@ -287,14 +287,17 @@ class RandomEinsum {
     const std::vector<int32_t> numbers(codes.begin(), codes.end());
     const auto labels = [&](const Axes& axes) {
       Labels out;
-      for (const int axis : axes) out.push_back(number_label(numbers[size_t(axis)]));
+      for (const int axis : axes) out.push_back(numbers[size_t(axis)]);
       return out;
     };
     for (const Axes& term : terms_) terms_of_numbers_.push_back(labels(term));
     output_of_numbers_ = labels(output_);
   }
-  std::u32string alphabet() { return U"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"; }
-  static std::string utf8(char32_t c) { return std::string(1, char(c)); }
+  std::u32string alphabet() {
+    std::u32string letters = U"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    if (chance(30)) letters += U"\u00e9\u03b1\u03b2\u03b3\u0416\u4e2d\U0001d538";
+    return letters;
+  }
 
   // ---- what it is of
   Gaussian draw_number(DType type) {

@@ -218,8 +218,20 @@ TEST_CASE("lua: whole numbers are labels of an einsum and of its plan") {
   CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1.5}}, {})"),
             "labels[1]: expected a whole number, got 1.5"));
   CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1 << 40}}, {})"), "labels have 32 bits"));
-  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}})"),
-            "labels of the output: expected a table of whole numbers such as {1, 2}, got nil"));
+  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, 'max-plus')"),
+            "labels of the output: expected a table of whole numbers such as {1, 2}, got a text"));
+  // Without an output: the labels that occur once, sorted. Labels behind each operand.
+  CHECK(says(made + "local y = gradus.einsum('ij,jjk->ki', a, b) "
+                    "print(gradus.einsum({a, b}, {{9, 2}, {2, 2, 1}}):equal(y), "
+                    "gradus.einsum(a, {9, 2}, b, {2, 2, 1}):equal(y), "
+                    "gradus.einsum(a, {1, 2}, b, {2, 2, 9}, {9, 1}):equal(y))") ==
+        "true\ttrue\ttrue");
+  CHECK(says("local x = gradus.tensor{{1.0, 5.0}, {4.0, 2.0}} "
+             "print(gradus.einsum(x, {1, 2}, x, {2, 3}, {}, 'max-plus'):item(), "
+             "gradus.einsum(gradus.tensor(3), {}, x, {1, 1}, {}):item())") == "9.0\t9.0");
+  CHECK(has(fails("gradus.einsum(gradus.ones(2), {1, 2}, {1})"),
+            "operand 0 of shape (2,) has 1 axis and 2 labels"));
+  CHECK(has(fails("gradus.einsum(gradus.ones(2), {1}, {1}, 'standard', 3)"), "takes 4 arguments"));
   CHECK(
       has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, {3})"), "output label 3 is in no operand"));
   CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, {}, {algebr = 'max-plus'})"),
