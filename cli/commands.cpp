@@ -112,6 +112,7 @@ void declare_contract(CLI::App& app, Action& action) {
   text(sub, "--network", o->network, "a network of labels instead, from JSON", "FILE[#NAME]");
   text(sub, "--sizes", o->sizes, "extents for random operands: i=3,j=4", "SIZES");
   files(sub, "--in", o->in, "one .npy file per operand");
+  text(sub, "--tensors", o->tensors, "operands by name, from .safetensors", "FILE");
   text(sub, "--dtype", o->dtype, "f32, f64, c64, c128, i32, i64, ...", "T");
   text(sub, "--algebra", o->algebra, algebra_words().c_str(), "A");
   text(sub, "--winners", o->winners, "which index of each summed label won", "FILE");
@@ -121,6 +122,11 @@ void declare_contract(CLI::App& app, Action& action) {
   text(sub, "--path", o->path, "auto, greedy, optimal, ..., [[0,1],...]", "PATH");
   sub->add_option("--budget", o->budget, "work of its search, in units of about 1 us")
       ->type_name("N");
+  sub->add_option("--timeout", o->timeout, "most seconds of its search")->type_name("S");
+  text(sub, "--plan-out", o->plan_out, "the order as JSON", "FILE");
+  text(sub, "--plan-in", o->plan_in, "the order, from --plan-out", "FILE");
+  text(sub, "--svg", o->svg, "its tree as a picture", "FILE");
+  text(sub, "--html", o->html, "its tree and steps as a page", "FILE");
   text(sub, "--memory", o->memory, "limit of all intermediates: 1GiB", "BYTES");
   sub->add_flag("--plan-only", o->plan_only, "plan, do not compute");
   sub->add_flag("--verify", o->verify, "check value and gradients");

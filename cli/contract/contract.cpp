@@ -2,22 +2,24 @@
 // contraction timed, its gradients, the report.
 #include "cli/contract/contract.hpp"
 
+#include "cli/contract/contract_config.hpp"
 #include "cli/contract/contract_verify.hpp"
 #include "cli/contract/expression.hpp"
-#include "cli/frame/parse.hpp"
+#include "cli/contract/plan_picture.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/frame/redirection.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/frame/terminal.hpp"
+#include "engine/files/file.hpp"
 #include "engine/files/npy.hpp"
-#include "engine/config/layered.hpp"
+#include "engine/files/safetensors.hpp"
 #include "engine/random.hpp"
+#include "ops/contract/plan_file.hpp"
 #include "ops/contract/winners.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/ops.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -32,82 +34,15 @@ constexpr const char* kOp = "contract";
 constexpr int64_t kMostPrinted = 1000;  // elements of a value on the screen
 constexpr size_t kMostSteps = 40;       // lines of a plan on the screen
 
-// ---- options
-
-// "a=3,b=4" as an object.
-Json sizes_json(const std::string& text) {
-  Json sizes = Json::object();
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    const size_t equals = item.find('=');
-    int64_t n = 0;
-    const char* last = item.data() + item.size();
-    if (equals == std::string::npos || equals == 0 ||
-        std::from_chars(item.data() + equals + 1, last, n).ptr != last || equals + 1 == item.size())
-      fail(ErrorKind::config, "--sizes", "\"", item, "\" is not of the form a=3");
-    if (sizes.contains(item.substr(0, equals)))
-      fail(ErrorKind::config, "--sizes", item.substr(0, equals), " is given twice");
-    sizes[item.substr(0, equals)] = n;
-    at = end + 1;
-  }
-  return sizes;
-}
-
-Json resolve(const ContractOptions& o) {
-  Layered layers(contraction_spec());
-  layers.add_value({{"experiment", "contraction"}}, "command line");
-  if (!o.config.empty()) layers.add_file(o.config);
-  layers.add_environment("GRADUS_", {"device", "experiment"});
-  const auto add = [&](const char* key, const Json& value, const char* option) {
-    layers.add_value({{key, value}}, option);
-  };
-  if (o.einsum) refuse_cut_equation(*o.einsum);
-  if (o.einsum) add("expression", *o.einsum, "--einsum");
-  if (!o.network.empty()) add("network", o.network, "--network");
-  if (!o.sizes.empty()) add("sizes", sizes_json(o.sizes), "--sizes");
-  if (!o.dtype.empty()) add("dtype", dtype_name(parse_dtype(o.dtype)), "--dtype");
-  if (!o.algebra.empty()) add("algebra", o.algebra, "--algebra");
-  if (!o.path.empty() && o.path[0] == '[')
-    add("path", {{"steps", parse_json(o.path, "--path")}}, "--path");
-  else if (!o.path.empty())
-    add("path", o.path, "--path");
-  if (o.budget) add("budget", *o.budget, "--budget");
-  if (!o.memory.empty()) add("memory_limit", o.memory, "--memory");
-  if (o.verify) add("verify", true, "--verify");
-  if (o.repeat) add("repeat", *o.repeat, "--repeat");
-  if (o.seed) add("seed", *o.seed, "--seed");
-  if (o.config.empty() && !o.einsum && o.network.empty())
-    fail(ErrorKind::config, kOp, "needs a config, --einsum \"ij,jk->ik\" or --network FILE");
-  if (const Json kind =
-          layers.merged().is_object() ? layers.merged().value("experiment", Json()) : Json();
-      kind == "network" || kind == "mlp")
-    fail(ErrorKind::config, o.config, "experiment: ", shown(kind), " is run by `gradus train ",
-         o.config, "`");
-  Json config = layers.resolve();
-  refuse_unclear(config, o.config.empty() ? kOp : o.config);
-  return config;
-}
-
-PathOptions path_options(const Json& v, Algebra algebra) {
-  PathOptions options;
-  options.sum_alone = sums_alone(algebra);
-  const std::string kind = v.is_string() ? v.get<std::string>() : v.value("kind", "auto");
-  options.kind = parse_path_kind(kind);
-  if (v.is_object() && v.contains("steps")) {
-    options.kind = PathOptions::Kind::fixed;
-    for (const Json& pair : v["steps"])
-      options.path.emplace_back(pair[0].get<int>(), pair[1].get<int>());
-  }
-  return options;
-}
-
 // ---- words
 
 // Equations of hundreds of tensors are no line for people.
 std::string shortened(const std::string& equation) {
   constexpr size_t kMost = 400;
-  return equation.size() <= kMost ? equation : equation.substr(0, kMost) + "...";
+  if (equation.size() <= kMost) return equation;
+  size_t end = kMost;
+  while ((equation[end] & 0xc0) == 0x80) --end;  // no half letters
+  return equation.substr(0, end) + "...";
 }
 std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -167,13 +102,13 @@ class ContractRun {
       : o_(options),
         out_(out),
         err_(err),
-        config_(resolve(options)),
+        config_(resolve_contraction(options)),
         session_(o_.device, o_.ledger, err,
                  config_.contains("device") ? &config_["device"] : nullptr, o_.config),
         device_(session_.device()) {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
-    Expression expression(config_);
-    const PathOptions path = path_options(config_["path"], c_.algebra);
+    PathOptions path = path_options(config_["path"], c_.algebra);
+    Expression expression(config_, path);
     path_name_ = path_kind_name(path.kind);
     memory_ = config_.contains("memory_limit") ? size_t(byte_size(config_["memory_limit"])) : 0;
     limit_.emplace(device_.pool(), memory_);
@@ -183,17 +118,24 @@ class ContractRun {
     wants_grads_ = config_["grad"].get<bool>() || !o_.cotangent.empty() || !o_.grads.empty();
     device_.pool().reset_peak();
     std::vector<Shape>& shapes = expression.shapes;
-    if (o_.in.empty()) {
+    if (!from_files()) {
       expression.take_sizes(config_);
       dtype_ = parse_dtype(config_.value("dtype", "f32"));
     } else {
-      if (!o_.sizes.empty()) fail(ErrorKind::config, kOp, "--sizes and --in exclude each other");
-      read_operands();
+      read_operands(expression);
       for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
     }
     for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
     const auto start = std::chrono::steady_clock::now();
-    c_.plan = expression.plan(path, config_);
+    Progress progress(err_, "planning", "units");
+    path.watch = [&](double units, double budget, double log2_mults) {
+      progress(int64_t(units), int64_t(budget), fmt::format("best 2^{:.2f} products", log2_mults));
+    };
+    FoundPlan found = expression.plan(path, config_);
+    progress.clear();
+    c_.plan = std::move(found.plan);
+    budget_ = found.budget;
+    timed_ = found.timed;
     plan_within_memory();
     plan_seconds_ = seconds_since(start);
     expression_ = c_.plan.equation;
@@ -204,13 +146,14 @@ class ContractRun {
 
   int run() {
     report_plan();
+    write_plan();
     if (o_.plan_only) {
       report_result({}, 0);
       return 0;
     }
     check_memory();
     manual_seed(config_["seed"].get<uint64_t>());
-    if (o_.in.empty())
+    if (!from_files())
       for (const Shape& shape : c_.plan.shapes)
         c_.operands.push_back(random_operand(shape, dtype_, device_));
     contract();
@@ -234,20 +177,41 @@ class ContractRun {
  private:
   // ---- operands
 
-  void read_operands() {
+  bool from_files() const { return !o_.in.empty() || !o_.tensors.empty(); }
+  void read_operands(const Expression& expression) {
+    if (!o_.sizes.empty() || (!o_.in.empty() && !o_.tensors.empty()))
+      fail(ErrorKind::config, kOp, "--sizes, --in and --tensors exclude each other");
+    std::vector<std::string> names = o_.in;
     for (const std::string& file : o_.in) c_.operands.push_back(read_npy(file, device_));
+    if (!o_.tensors.empty()) {
+      names = expression.names();
+      c_.operands = read_by_name(names);
+    }
     dtype_ = config_.contains("dtype") ? parse_dtype(config_["dtype"].get<std::string>())
                                        : result_dtype(c_.operands);
     for (size_t k = 0; k < c_.operands.size(); ++k) {
       Tensor& x = c_.operands[k];
       if (is_complex(x.dtype()) && !is_complex(dtype_))
-        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+        fail(ErrorKind::dtype, names[k], "is ", x.dtype(), "; as ", dtype_,
              " it would lose its imaginary part");
       if (is_floating(x.dtype()) && !is_floating(dtype_))
-        fail(ErrorKind::dtype, o_.in[k], "is ", x.dtype(), "; as ", dtype_,
+        fail(ErrorKind::dtype, names[k], "is ", x.dtype(), "; as ", dtype_,
              " it would lose its fractions");
       x = cast(x, dtype_);
     }
+  }
+  Tensors read_by_name(const std::vector<std::string>& names) const {
+    const NamedTensors all = read_safetensors(o_.tensors, device_).tensors;
+    Tensors operands;
+    for (size_t k = 0; k < names.size(); ++k) {
+      const auto at = std::find_if(all.begin(), all.end(),
+                                   [&](const auto& named) { return named.first == names[k]; });
+      if (at == all.end())
+        fail(ErrorKind::value, o_.tensors, "has no tensor \"", names[k], "\", operand ", k,
+             "; operands are named \"0\", \"1\", ... or by \"names\" of the network");
+      operands.push_back(at->second);
+    }
+    return operands;
   }
   double bytes_needed() const { return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_); }
   // What does not fit is carried out in slices; what fits in none is refused before it is begun.
@@ -307,6 +271,23 @@ class ContractRun {
     device_.synchronize();
     grad_seconds_ = seconds_since(start);
   }
+  void write_plan() const {
+    if (!o_.plan_out.empty()) write_file_atomically(o_.plan_out, plan_text(c_.plan));
+    if (!o_.svg.empty()) write_file_atomically(o_.svg, plan_svg(c_.plan));
+    if (o_.html.empty()) return;
+    const EinsumPlan& plan = c_.plan;
+    write_file_atomically(
+        o_.html,
+        plan_page(plan, shortened(expression_),
+                  {{"tensors", join(plan.shapes.size())},
+                   {"order", order_name(plan)},
+                   {"work", count_text(plan.flops) + " flops"},
+                   {"largest intermediate", count_text(plan.largest_intermediate) + " elements"},
+                   {"slices", plan.sliced.empty()
+                                  ? "none"
+                                  : join(count_text(plan.slices), ", over ", sliced_json().dump())},
+                   {"memory", join("about ", bytes_text(bytes_needed()), " of ", dtype_)}}));
+  }
   void write() const {
     if (!o_.out.empty()) write_npy(o_.out, value_);
     if (!o_.winners.empty())
@@ -342,6 +323,7 @@ class ContractRun {
                     {"sliced", sliced_json()},
                     {"family", plan.family},
                     {"units", plan.units},
+                    {"budget", budget_},
                     {"seconds", plan_seconds_}});
     }
     err_ << heading(shortened(expression_))
@@ -354,6 +336,9 @@ class ContractRun {
         "memory about {}\n",
         order_name(plan), plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
         plan.largest_intermediate, bytes_text(peak));
+    if (timed_)
+      err_ << fmt::format("  stopped for the timeout; --budget {:.0f} finds this order again\n",
+                          budget_);
     if (!plan.sliced.empty())
       err_ << fmt::format("  in {:.0f} slices over {}, for the memory; of each:\n", plan.slices,
                           sliced_json().dump());
@@ -438,72 +423,22 @@ class ContractRun {
   Tensor value_, cotangent_;
   Tensors grads_;
   double plan_seconds_ = 0, seconds_ = 0, grad_seconds_ = 0;
+  double budget_ = 0;
+  bool timed_ = false;
 };
 
-// A name of the list, or "mod P".
-Spec algebra_spec() {
-  std::string pattern = "^(mod [0-9]+";
-  for (const std::string& name : algebra_names()) pattern += "|" + name;
-  const auto complaint = [](const std::string& name) -> std::string {
-    try {
-      parse_algebra(name);
-    } catch (const Error& e) {
-      return e.message();
-    }
-    return "";
-  };
-  return Spec::string("sum and product: " + algebra_words())
-      .matching(pattern + ")$", complaint)
-      .otherwise("\"standard\"");
-}
-
 }  // namespace
-
-Spec contraction_spec() {
-  const Spec kind = Spec::string("how the order is found")
-                        .one_of({path_kind_names().begin(), path_kind_names().end()});
-  const Spec position = Spec::integer("position in the shrinking list").at_least(0);
-  const Spec steps = Spec::array(Spec::array(position, "a pair").length(2, 2),
-                                 "the order itself, as opt_einsum writes it: both operands leave "
-                                 "the list, the result is appended");
-  std::vector<std::string> dtypes;
-  for (int32_t t = 0; t < GD_DTYPE_COUNT; ++t) dtypes.emplace_back(dtype_name(DType(t)));
-  return Spec::object("one einsum: its plan, value, gradients, speed")
-      .with("experiment", Spec::string("the kind of experiment").one_of({"contraction"}))
-      .maybe("device", device_spec())
-      .maybe("seed", Spec::integer("seed of drawn operands").at_least(0).otherwise("1"))
-      .maybe("expression", Spec::string("einsum equation, as \"ab,bc->ac\""))
-      .maybe("network", Spec::string("file of a network of labels instead, FILE or FILE#NAME"))
-      .maybe("sizes", Spec::map(Spec::integer("extent").at_least(0), "extent of each label"))
-      .maybe("dtype", Spec::string("dtype; by default that of the files, or f32").one_of(dtypes))
-      .maybe("algebra", algebra_spec())
-      .maybe(
-          "path",
-          Spec::any_of(
-              {kind,
-               Spec::object("the order of contraction").maybe("kind", kind).maybe("steps", steps)},
-              "the order of contraction")
-              .short_for("kind")
-              .otherwise("\"auto\""))
-      .maybe("budget",
-             Spec::number("work of the search for an order, in units of about 1 us; by default a "
-                          "tenth of the time that the contraction takes")
-                 .at_least(1))
-      .maybe("memory_limit", byte_size_spec("most bytes of operands and intermediates"))
-      .maybe("grad", Spec::boolean("computes gradients too").otherwise("false"))
-      .maybe("verify", Spec::boolean("checks value and gradients").otherwise("false"))
-      .maybe("repeat", Spec::integer("timed runs; the best counts").at_least(1).otherwise("1"));
-}
 
 Contraction drawn_contraction(const std::string& file, Device& device) {
   ContractOptions options;
   options.config = file;
-  const Json config = resolve(options);
+  const Json config = resolve_contraction(options);
   Contraction c;
   c.algebra = parse_algebra(config["algebra"].get<std::string>());
-  Expression expression(config);
+  const PathOptions path = path_options(config["path"], c.algebra);
+  Expression expression(config, path);
   expression.take_sizes(config);
-  c.plan = expression.plan(path_options(config["path"], c.algebra), config);
+  c.plan = expression.plan(path, config).plan;
   manual_seed(config["seed"].get<uint64_t>());
   for (const Shape& shape : expression.shapes)
     c.operands.push_back(random_operand(shape, parse_dtype(config.value("dtype", "f32")), device));

@@ -23,6 +23,7 @@ struct ContractOptions {
   std::string network;                // --network: FILE or FILE#NAME
   std::string sizes;                  // --sizes: "a=3,b=4"
   std::vector<std::string> in;        // --in: one .npy per operand
+  std::string tensors;                // --tensors: a .safetensors file instead, by name
   std::string dtype, algebra;
   std::string out;                 // --out: the value
   std::string winners;             // --winners: of a tropical algebra
@@ -30,6 +31,9 @@ struct ContractOptions {
   std::vector<std::string> grads;  // --grads: one file per operand, "-" for none
   std::string path;                // --path: a name of path_kind_names(), or [[i, j], ...]
   std::optional<double> budget;    // --budget: work of the search for an order
+  std::optional<double> timeout;   // --timeout: most seconds of it
+  std::string plan_in, plan_out;   // --plan-in, --plan-out: the order as a file
+  std::string svg, html;           // --svg, --html: the order as a picture, as a page
   std::string memory;              // --memory: "1GiB"
   bool plan_only = false, verify = false;
   std::optional<int64_t> repeat, seed;

@@ -1,7 +1,14 @@
 // The order of a network is searched for twice: a first one tells how much a better one is worth.
 #include "cli/contract/expression.hpp"
 
+#include "engine/files/file.hpp"
+#include "ops/contract/plan_file.hpp"
+
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 namespace gradus::inline v1::cli {
@@ -44,28 +51,109 @@ void refuse_unclear(const Json& config, const std::string& file) {
   const bool expression = config.contains("expression"), network = config.contains("network");
   if (expression && network)
     fail(ErrorKind::config, file, "\"expression\" and \"network\" exclude each other");
-  if (!expression && !network)
-    fail(ErrorKind::config, file,
-         "needs \"expression\", an einsum such as \"ij,jk->ik\", or \"network\", a file");
+  if (!expression && !network && !config.contains("plan"))
+    fail(
+        ErrorKind::config, file,
+        "needs \"expression\", an einsum such as \"ij,jk->ik\", or \"network\" or \"plan\", files");
 }
 
-Expression::Expression(const Json& config) {
+Expression::Expression(const Json& config, const PathOptions& options) {
+  if (config.contains("plan")) {
+    given_by = config["plan"];
+    given = parse_plan(read_text(given_by), given_by, options);
+  }
   if (config.contains("network")) {
     network = read_network(config["network"]);
     shapes = network.shapes;
-  } else {
+  } else if (config.contains("expression")) {
     equation = parse_equation(config["expression"].get<std::string>());
+  } else {
+    shapes = given->shapes;
   }
+}
+
+std::vector<std::string> Expression::names() const {
+  if (!network.names.empty()) return network.names;
+  const size_t n = equation ? equation->inputs.size() : shapes.size();
+  std::vector<std::string> names;
+  for (size_t k = 0; k < n; ++k) names.push_back(join(k));
+  return names;
 }
 
 void Expression::take_sizes(const Json& config) {
   if (!equation) return;
+  if (given && !config.contains("sizes")) {
+    shapes = given->shapes;
+    return;
+  }
   if (!config.contains("sizes") && !needs_no_sizes(*equation))
     fail(ErrorKind::config, kOp, "needs --sizes a=3,b=4 or --in a.npy b.npy");
   shapes = shapes_from_sizes(*equation, config.value("sizes", Json::object()));
 }
 
-EinsumPlan Expression::plan(PathOptions options, const Json& config) const {
+namespace {
+
+// Ever larger budgets while the next is expected to end within the timeout, by the rate of the last
+// one. Of what they find, the order of least work.
+class TimedSearch {
+ public:
+  using Search = std::function<EinsumPlan(double budget)>;
+  TimedSearch(Search search, double timeout) : search_(std::move(search)), timeout_(timeout) {}
+
+  // Up to the budget that `wanted` says once there is a first order.
+  FoundPlan run(const std::function<double(const EinsumPlan*)>& wanted) {
+    double budget = PathOptions::kEagerBudget;
+    for (;;) {
+      const double began = elapsed();
+      const bool ended = take(budget);
+      const double rate = (elapsed() - began) / budget;  // seconds a unit
+      const double most = wanted(found_ ? &found_->plan : nullptr);
+      const double in_time = kShare * (timeout_ - elapsed()) / rate;
+      const double next = rounded(std::min({most, in_time, kGrowth * budget}));
+      if (ended || next < 1.5 * budget) {
+        if (!found_) std::rethrow_exception(error_);
+        found_->timed = !ended && budget < most;
+        return std::move(*found_);
+      }
+      budget = next;
+    }
+  }
+
+ private:
+  static constexpr double kShare = 0.9, kGrowth = 8;
+
+  // Was it the last word, found before the budget was used up?
+  bool take(double budget) {
+    try {
+      EinsumPlan plan = search_(budget);
+      const bool ended = plan.units < budget / 4;
+      if (!found_ || plan.flops < found_->plan.flops) found_ = {std::move(plan), budget};
+      return ended;
+    } catch (const Error&) {  // it needs more
+      error_ = std::current_exception();
+      return false;
+    }
+  }
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  // To two digits, for people who write it.
+  static double rounded(double x) {
+    if (x < 1) return 0;
+    const double unit = std::pow(10, std::floor(std::log10(x)) - 1);
+    return std::floor(x / unit) * unit;
+  }
+
+  Search search_;
+  const double timeout_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<FoundPlan> found_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+FoundPlan Expression::plan(PathOptions options, const Json& config) const {
   using Kind = PathOptions::Kind;
   const auto within = [&](Kind kind, double budget) {
     PathOptions asked = options;
@@ -74,13 +162,35 @@ EinsumPlan Expression::plan(PathOptions options, const Json& config) const {
     return equation ? plan_einsum(equation->text, shapes, asked)
                     : plan_einsum(network.terms, network.output, shapes, asked);
   };
-  if (config.contains("budget")) return within(options.kind, config["budget"]);
-  if (options.kind == Kind::optimal)
-    return within(Kind::optimal, kMostUnits);  // ends when it is proven
-  if (options.kind == Kind::fixed || options.kind == Kind::left) return within(options.kind, 0);
+  if (given) {
+    if ((equation || !network.terms.empty()) && !same_expression(*given, within(Kind::left, 0)))
+      fail(ErrorKind::value, given_by, "is the plan of another expression or of other shapes: ",
+           given->equation.substr(0, 200));
+    if (!(given->shapes == shapes))
+      fail(ErrorKind::value, given_by, "is the plan for other shapes");
+    return {*given, 0};
+  }
+  const bool automatic = options.kind == Kind::automatic;
+  if (options.kind == Kind::fixed || options.kind == Kind::left)
+    return {within(options.kind, config.value("budget", 0.)), 0};
+  // A tenth of the time that it would take; a proof takes what it needs.
+  const auto wanted = [&](const EinsumPlan* first) -> double {
+    if (config.contains("budget")) return config["budget"];
+    if (options.kind == Kind::optimal || !first) return kMostUnits;
+    return std::clamp(first->seconds_model * 1e6 / 10, 2e4, kMostUnits);
+  };
+  if (config.contains("timeout"))
+    return TimedSearch([&](double budget) { return within(options.kind, budget); },
+                       config["timeout"])
+        .run(wanted);
+  if (config.contains("budget") || options.kind == Kind::optimal) {
+    const double budget = wanted(nullptr);
+    return {within(options.kind, budget), budget};
+  }
   EinsumPlan first = within(Kind::automatic, PathOptions::kEagerBudget);
-  if (options.kind == Kind::automatic && first.units == 0) return first;
-  return within(options.kind, std::clamp(first.seconds_model * 1e6 / 10, 2e4, kMostUnits));
+  if (automatic && first.units == 0) return {std::move(first), 0};
+  const double budget = wanted(&first);
+  return {within(options.kind, budget), budget};
 }
 
 }  // namespace gradus::cli

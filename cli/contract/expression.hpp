@@ -8,20 +8,36 @@
 
 namespace gradus::inline v1::cli {
 
-// Error(config, `file`) unless the config has either an expression or a network.
+// Error(config, `file`) unless the config has an expression, a network or a plan.
 void refuse_unclear(const Json& config, const std::string& file);
 
+// An order, and the budget that finds it again; 0 where nothing was searched for.
+struct FoundPlan {
+  EinsumPlan plan;
+  double budget = 0;
+  bool timed = false;  // was the budget cut for the timeout?
+};
+
 struct Expression {
-  explicit Expression(const Json& config);  // "expression" or "network"; a network has its shapes
+  // "expression", "network" or "plan"; the last two have their shapes. Of `options`, what a plan
+  // from a file takes.
+  Expression(const Json& config, const PathOptions& options);
   void take_sizes(const Json& config);  // shapes of operands that are drawn; Error(config, value)
-  // Within the config's budget. Where it has none: a tenth of the time that the contraction would
-  // take by the order of an eager call, as the planner's model has it (plan/step_time.hpp), but 20
-  // ms at least and 8 s at most.
-  EinsumPlan plan(PathOptions options, const Json& config) const;
+  // The config's plan: Error(value) if it is of another expression or of other shapes. Else an
+  // order within the config's budget. Where it has none: a tenth of the time that the contraction
+  // would take by the order of an eager call, as the planner's model has it (plan/step_time.hpp),
+  // but 20 ms at least and 8 s at most. With a timeout, in seconds, budgets grow as long as the
+  // next one is expected to end in time.
+  FoundPlan plan(PathOptions options, const Json& config) const;
+
+  // Of the operands in a file of tensors: the network's, or "0", "1", ...
+  std::vector<std::string> names() const;
 
   std::optional<Equation> equation;
   NetworkFile network;
   std::vector<Shape> shapes;
+  std::optional<EinsumPlan> given;  // by a file
+  std::string given_by;
 };
 
 }  // namespace gradus::cli

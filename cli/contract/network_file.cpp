@@ -25,6 +25,14 @@ class NetworkReader {
       Shape& shape = out.shapes.emplace_back();
       for (const int64_t label : out.terms.back()) shape.push_back(extent(label, place));
     }
+    if (network_.contains("names")) {
+      for (const Json& name : network_["names"]) {
+        if (!name.is_string()) wrong("names: expected a list of texts, got ", shown(name));
+        out.names.push_back(name);
+      }
+      if (out.names.size() != out.terms.size())
+        wrong("names: ", out.names.size(), " for ", out.terms.size(), " tensors");
+    }
     if (network_.contains("output")) out.output = labels_of(network_["output"], "output");
     return out;
   }

@@ -128,12 +128,12 @@ void ProgressBar::clear() {
 Progress::Progress(std::ostream& to, std::string title, std::string unit)
     : bar_(to), title_(std::move(title)), unit_(std::move(unit)) {}
 
-void Progress::operator()(int64_t done, int64_t total) {
+void Progress::operator()(int64_t done, int64_t total, const std::string& values) {
   const double past =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   if (past < kPatience || done <= 0 || done >= total) return;
   const double rate = double(done) / past;
-  bar_.draw(title_, done, total, rate, unit_, double(total - done) / rate);
+  bar_.draw(title_, done, total, rate, unit_, double(total - done) / rate, values);
 }
 
 void Reporter::notice(const std::string& line) {

@@ -70,7 +70,7 @@ class Progress {
  public:
   // `unit`: of what is counted, in the plural.
   Progress(std::ostream& to, std::string title, std::string unit);
-  void operator()(int64_t done, int64_t total);
+  void operator()(int64_t done, int64_t total, const std::string& values = "");
   void clear() { bar_.clear(); }
 
  private:

@@ -212,8 +212,13 @@ class Planner {
       plan_.family = "optimal";
       return plan::optimal(network());
     }
-    plan::Order order =
-        plan::find_order(network(), family_of(options_.kind), options_.seed, options_.budget);
+    plan::Watch watch;
+    if (options_.watch)
+      watch = [&](double units, const plan::Cost& best) {
+        options_.watch(units, options_.budget, best.log2_mults);
+      };
+    plan::Order order = plan::find_order(network(), family_of(options_.kind), options_.seed,
+                                         options_.budget, 0, watch);
     plan_.family = plan::kFamilies[size_t(order.family)];
     plan_.units = order.units;
     return std::move(order.path);

@@ -9,6 +9,7 @@
 #include "ops/contract/equation.hpp"
 #include "ops/contract/plan/step_time.hpp"
 
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -49,6 +50,9 @@ struct PathOptions {
   // No intermediate is to have more elements: where one has, labels are chosen to loop over.
   double most_elements = std::numeric_limits<double>::infinity();
   static constexpr double kEagerBudget = 5000;
+  // Told while a search goes on: the work that it has done, its budget, and log2 of the products of
+  // the best order so far.
+  std::function<void(double units, double budget, double log2_mults)> watch;
   plan::StepTime step_time;  // of the device: what the plan's seconds are reckoned by
 };
 // The names that users write, by kind, without fixed: "auto", "greedy", "optimal", "left", ...

@@ -29,10 +29,11 @@ constexpr double kAnnealing = 600;  // units for each tensor: a longer annealing
 
 class Search {
  public:
-  Search(const Network& network, uint64_t seed, double budget, int threads)
+  Search(const Network& network, uint64_t seed, double budget, int threads, const Watch& watch)
       : network_(network),
         seed_(seed),
         budget_(budget),
+        watch_(watch),
         threads_(threads > 0 ? threads : int(std::thread::hardware_concurrency())) {}
 
   Order run(Family family) {
@@ -120,6 +121,7 @@ class Search {
     std::stable_sort(best_.begin(), best_.end(), [](const Order& a, const Order& b) {
       return a.cost.log2_mults < b.cost.log2_mults;
     });
+    if (watch_ && !best_.empty()) watch_(units_, best_.front().cost);
   }
 
   Order portfolio() {
@@ -171,6 +173,7 @@ class Search {
   const Network& network_;
   const uint64_t seed_;
   const double budget_;
+  const Watch& watch_;
   const int threads_;
   double units_ = 0;
   std::vector<Order> best_;
@@ -178,9 +181,10 @@ class Search {
 
 }  // namespace
 
-Order find_order(const Network& network, Family family, uint64_t seed, double budget, int threads) {
+Order find_order(const Network& network, Family family, uint64_t seed, double budget, int threads,
+                 const Watch& watch) {
   const size_t n = network.tensors.size();
-  if (family == Family::exact) return Search(network, seed, budget, threads).run(family);
+  if (family == Family::exact) return Search(network, seed, budget, threads, watch).run(family);
   const Simplified simple = simplify(network);
   const auto whole = [&](const SsaPath& rest, Family by, double units) {
     SsaPath path = expanded(simple, n, rest);
@@ -205,7 +209,8 @@ Order find_order(const Network& network, Family family, uint64_t seed, double bu
     }
     exact_units = budget * kExactShare - left.left();
   }
-  const Order order = Search(simple.network, seed, budget - exact_units, threads).run(family);
+  const Order order =
+      Search(simple.network, seed, budget - exact_units, threads, watch).run(family);
   return whole(order.path, order.family, order.units + exact_units);
 }
 

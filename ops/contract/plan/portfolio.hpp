@@ -5,6 +5,7 @@
 #pragma once
 #include "ops/contract/plan/network.hpp"
 
+#include <functional>
 #include <string_view>
 
 namespace gradus::inline v1::plan {
@@ -29,10 +30,13 @@ struct Order {
   Family family = Family::portfolio;  // which search found it
   double units = 0;                   // work that was done
 };
+// Told, on the calling thread, of the units spent and of the best order after each round of
+// searches.
+using Watch = std::function<void(double units, const Cost& best)>;
 // The best order of `family` (portfolio: of all) within `budget` units of work (network.hpp). The
 // same network, seed and budget give the same order, on any number of threads (0: as many as there
 // are cores). Error(value) where `exact` can't finish in its budget.
 Order find_order(const Network& network, Family family, uint64_t seed, double budget,
-                 int threads = 0);
+                 int threads = 0, const Watch& watch = {});
 
 }  // namespace gradus::plan
