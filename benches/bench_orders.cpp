@@ -1,7 +1,8 @@
-// Contraction orders of published networks against the best that is known of each, and the time of
-// the search. The networks lie beside the repository (../shared/cases/networks.json); without them
-// nothing is measured.
+// Contraction orders of published networks against the best that is known of each and against what
+// planners for Python find, in as much time as ours takes. The networks lie beside the repository
+// (../shared/cases/networks.json); without them nothing is measured.
 #include "benches/bench.hpp"
+#include "benches/peers.hpp"
 #include "engine/config/options.hpp"
 #include "engine/files/file.hpp"
 #include "ops/contract/plan/portfolio.hpp"
@@ -53,6 +54,9 @@ void orders(Run& run) {
     }
     run.note(fmt::format("{:46} {:11.3f} {:>10} {:>7}   {}, {:.2f} s", name, found, bar, more,
                          plan::kFamilies[size_t(order.family)], took));
+    for (const PeerOrder& peer : peer_orders(instance, run.options().quick ? 0 : took))
+      run.note(fmt::format("{:46} {:11.3f} {:>10} {:+7.3f}   {:.2f} s", "  " + peer.peer,
+                           peer.log2_mults, "", peer.log2_mults - found, peer.seconds));
   }
   run.note(fmt::format("{} of {} within 0.05 of the best known", near, known));
 }

@@ -79,8 +79,17 @@ std::string folder() {
   return set ? set : GRADUS_BENCHES_DIR;
 }
 
-// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has; for each
-// number of threads their own processes.
+// python3 of the system, and the one that GRADUS_BENCH_PYTHON names or an open venv has.
+std::vector<std::string> python_names() {
+  std::vector<std::string> names{"/usr/bin/python3"};
+  if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
+    names.emplace_back(other);
+  else if (const char* venv = std::getenv("VIRTUAL_ENV"))
+    names.push_back(std::string(venv) + "/bin/python");
+  return names;
+}
+
+// For each number of threads their own processes.
 std::vector<Found>& pythons(int threads) {
   static std::map<int, std::vector<Found>> all;
   const bool first = all.empty();
@@ -88,11 +97,7 @@ std::vector<Found>& pythons(int threads) {
   std::vector<Found>& out = place->second;
   if (!fresh) return out;
   std::signal(SIGPIPE, SIG_IGN);
-  std::vector<std::string> names{"/usr/bin/python3"};
-  if (const char* other = std::getenv("GRADUS_BENCH_PYTHON"))
-    names.emplace_back(other);
-  else if (const char* venv = std::getenv("VIRTUAL_ENV"))
-    names.push_back(std::string(venv) + "/bin/python");
+  const std::vector<std::string> names = python_names();
   for (const std::string& name : names) {
     auto process = std::make_unique<Process>(
         std::vector<std::string>{name, folder() + "/peer_python.py"}, threads);
@@ -113,6 +118,26 @@ std::vector<Found>& pythons(int threads) {
     std::puts("peer missing: PyPI's PyTorch (GRADUS_BENCH_PYTHON=PYTHON names one that has it)");
   std::fflush(stdout);
   return out;
+}
+
+// Those that have a planner.
+std::vector<std::unique_ptr<Process>>& planners() {
+  static std::vector<std::unique_ptr<Process>> all;
+  static bool first = true;
+  if (!std::exchange(first, false)) return all;
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const std::string& name : python_names()) {
+    auto process = std::make_unique<Process>(std::vector{name, folder() + "/peer_orders.py"}, 2);
+    const Json hello = process->read();
+    if (!hello.is_object() || hello["peers"].empty()) continue;
+    std::printf("peer: %s, %s\n", name.c_str(), hello["peers"].dump().c_str());
+    all.push_back(std::move(process));
+  }
+  if (all.empty())
+    std::puts(
+        "peer missing: cotengra, opt_einsum (GRADUS_BENCH_PYTHON=PYTHON names one that has them)");
+  std::fflush(stdout);
+  return all;
 }
 
 Process* libtorch(int threads) {
@@ -218,6 +243,27 @@ std::vector<PeakBytes> torch_peak_bytes(const std::string& setup, const std::str
       out.push_back({"PyTorch " + f.torch, answer["bytes"].get<double>()});
     else
       std::printf("peer PyTorch %s left out: %s\n", f.torch.c_str(), answer.dump().c_str());
+  }
+  return out;
+}
+
+std::vector<PeerOrder> peer_orders(const Json& network, double seconds) {
+  std::vector<PeerOrder> out;
+  for (auto& process : planners()) {
+    const Json answer = process->ask({{"inputs", network["inputs"]},
+                                      {"output", network["output"]},
+                                      {"sizes", network["sizes"]},
+                                      {"seconds", seconds}});
+    if (!answer.is_object()) {
+      std::puts("a peer of orders has ended");
+      continue;
+    }
+    for (const Json& order : answer["orders"])
+      if (order.contains("log2_mults"))
+        out.push_back({order["peer"], order["log2_mults"], order["seconds"]});
+      else
+        std::printf("peer %s left out: %s\n", order["peer"].get<std::string>().c_str(),
+                    order["error"].get<std::string>().c_str());
   }
   return out;
 }

@@ -38,4 +38,12 @@ struct PeakBytes {
 };
 std::vector<PeakBytes> torch_peak_bytes(const std::string& setup, const std::string& call);
 
+// What planners for Python find for a network {"inputs", "output", "sizes"} (peer_orders.py):
+// their greedy searches, and for seconds > 0 the best within that time.
+struct PeerOrder {
+  std::string peer;
+  double log2_mults, seconds;
+};
+std::vector<PeerOrder> peer_orders(const nlohmann::json& network, double seconds);
+
 }  // namespace gradus::bench
