@@ -8,6 +8,7 @@
 #include <map>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
