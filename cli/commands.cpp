@@ -114,7 +114,7 @@ void declare_contract(CLI::App& app, Action& action) {
   files(sub, "--in", o->in, "one .npy file per operand");
   text(sub, "--tensors", o->tensors, "operands by name, from .safetensors", "FILE");
   text(sub, "--dtype", o->dtype, "f32, f64, c64, c128, i32, i64, ...", "T");
-  text(sub, "--algebra", o->algebra, algebra_words().c_str(), "A");
+  text(sub, "--algebra", o->algebra, "sum and product: max-plus, ..., mod P", "A");
   text(sub, "--winners", o->winners, "which index of each summed label won", "FILE");
   text(sub, "--out", o->out, "the value", "FILE");
   text(sub, "--cotangent", o->cotangent, "cotangent of the value", "FILE");

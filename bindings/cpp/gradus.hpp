@@ -33,7 +33,7 @@
 #include "ops/optim/loss_scale.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "ops/optim/schedule.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/transforms/vmap.hpp"
 

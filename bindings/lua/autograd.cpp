@@ -1,7 +1,7 @@
 // Differentiation: methods of tensors (backward, detach, ...), gradus.grad, gradus.checkpoint,
 // gradus.no_grad, and the functional transforms in gradus.func.
 #include "bindings/lua/options.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 

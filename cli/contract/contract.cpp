@@ -123,6 +123,7 @@ class ContractRun {
       dtype_ = parse_dtype(config_.value("dtype", "f32"));
     } else {
       read_operands(expression);
+      shapes.clear();
       for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
     }
     for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows

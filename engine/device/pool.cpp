@@ -20,10 +20,6 @@ constexpr size_t kTiny = 4 << 10, kTinyStep = 64, kSmall = 1 << 20, kStep = 512;
 // many large allocations, some steps of a large network.
 constexpr size_t kSlack = 32 << 20;
 constexpr uint64_t kWindow = 1 << 16;
-size_t round_up(size_t bytes) {
-  const size_t step = bytes <= kTiny ? kTinyStep : bytes <= kSmall ? kStep : size_t(2) << 20;
-  return (bytes + step - 1) / step * step;
-}
 
 std::string human(size_t bytes) {
   if (bytes < 1024) return join(int64_t(bytes), " B");
@@ -32,6 +28,11 @@ std::string human(size_t bytes) {
   return join(double(int64_t(double(bytes) / (1 << 30) * 10)) / 10, " GiB");
 }
 }  // namespace
+
+size_t Pool::rounded(size_t bytes) {
+  const size_t step = bytes <= kTiny ? kTinyStep : bytes <= kSmall ? kStep : size_t(2) << 20;
+  return (bytes + step - 1) / step * step;
+}
 
 const char* current_op() { return op_now; }
 CurrentOp::CurrentOp(const char* name) : Scoped(op_now, name) {}
@@ -52,7 +53,7 @@ std::vector<void*>& Pool::kept(size_t size) {
 
 Pool::Block Pool::allocate(size_t bytes) {
   if (bytes > (size_t(1) << 62)) fail(ErrorKind::memory, current_op(), "impossible size");
-  const size_t size = round_up(bytes);
+  const size_t size = rounded(bytes);
   const std::lock_guard lock(lock_);
   const uint64_t id = next_id_++;
   if (bytes == 0) return {nullptr, id, 0};
@@ -211,7 +212,7 @@ void Pool::reserve(size_t bytes) {
   const std::lock_guard lock(lock_);
   if (reserved_ || bytes == 0) return;
   if (bytes > (size_t(1) << 62)) fail(ErrorKind::memory, "memory_initial", "impossible size");
-  const auto at = add_segment(round_up(std::max(bytes, kSmall + 1)));
+  const auto at = add_segment(rounded(std::max(bytes, kSmall + 1)));
   reserved_bytes_ = at->first;
   reserved_ = at->second;
 }

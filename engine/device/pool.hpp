@@ -46,7 +46,8 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  Block allocate(size_t bytes);  // 0 bytes give a null block
+  static size_t rounded(size_t bytes);  // what a block of so many bytes takes
+  Block allocate(size_t bytes);         // 0 bytes give a null block
   void release(Block block);
   void trim();                         // returns cached memory to the device, but for reserve()'s
   void set_limit(size_t bytes);        // 0: none

@@ -18,7 +18,7 @@
 #include "ops/shape/join.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/shape/views.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 
 #include <algorithm>
 #include <cmath>

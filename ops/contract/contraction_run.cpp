@@ -23,10 +23,7 @@ class ContractionRun {
       bind(p.outputs[k], outputs_.back(), bound_[p.inputs.size() + k]);
     }
     if (s.arena_ > 0) arena_ = Tensor::empty({s.arena_}, s.dtype_, device);
-    if (std::any_of(s.tasks_.begin(), s.tasks_.end(), [](const Schedule::Task& t) {
-          return t.kind == Schedule::Task::Kind::contract && t.b.value < 0;
-        }))
-      one_ = Tensor::full({}, 1, s.dtype_, device);
+    if (s.needs_one()) one_ = Tensor::full({}, 1, s.dtype_, device);
   }
 
   void run() {

@@ -235,7 +235,7 @@ static std::string mebibytes(double bytes) {
 }
 
 double einsum_bytes(const EinsumPlan& plan, DType dtype, Algebra algebra, bool gradients) {
-  const double alive = peak_bytes(plan, dtype, gradients);
+  const double alive = peak_bytes(plan, dtype, gradients, true);
   // What no memory holds is not laid out in it.
   if (!as_one_node(plan, dtype, algebra) || alive > 0x1p56) return alive;
   return network_bytes(plan, dtype, gradients);

@@ -234,8 +234,9 @@ class Compiled {
  private:
   double bytes(const std::vector<ContractionProgram::Port>& ports) const {
     double n = 0;
-    for (const auto& port : ports) n += double(numel_of(program_.sizes(port)));
-    return n * double(itemsize(schedule_.dtype()));
+    for (const auto& port : ports)
+      n += pool_bytes(double(numel_of(program_.sizes(port))), schedule_.dtype());
+    return n;
   }
   template <class T, class Make>
   static const T& found(std::map<Chosen, T>& known, const Chosen& key, Make make) {

@@ -2,6 +2,7 @@
 // one operand alone has are summed, an order is searched for the rest and written out step by step.
 #include "ops/contract/plan.hpp"
 
+#include "engine/device/pool.hpp"
 #include "ops/contract/plan/optimal.hpp"
 #include "ops/contract/plan/portfolio.hpp"
 #include "ops/contract/plan/slice.hpp"
@@ -356,23 +357,32 @@ EinsumPlan replanned(const EinsumPlan& plan, const std::vector<Shape>& shapes,
   return plan_bound(plan.equation, bind_terms(plan.terms, plan.output, shapes), shapes, options);
 }
 
-double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep) {
+double pool_bytes(double elements, DType dtype) {
+  const double bytes = elements * double(itemsize(dtype));
+  return bytes < 0x1p60 ? double(Pool::rounded(size_t(bytes))) : bytes;
+}
+
+double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep, bool pooled) {
+  const auto bytes_of = [&](double elements) {
+    return pooled ? pool_bytes(elements, dtype) : elements * double(itemsize(dtype));
+  };
   double live = 0;
   for (const Shape& shape : plan.shapes) {
     double n = 1;
     for (int64_t extent : shape) n *= double(extent);
-    live += n;
+    live += bytes_of(n);
   }
   double peak = live;
   std::vector<double> intermediates(2 * plan.shapes.size());  // by slot
   for (const EinsumStep& step : plan.steps) {
-    live += step.elements;
+    const double bytes = bytes_of(step.elements);
+    live += bytes;
     peak = std::max(peak, live);
     for (int slot : {step.left, step.right})
       if (!keep && slot >= 0) live -= std::exchange(intermediates[size_t(slot)], 0);
-    intermediates[size_t(step.result)] += step.elements;
+    intermediates[size_t(step.result)] += bytes;
   }
-  return peak * double(itemsize(dtype));
+  return peak;
 }
 
 }  // namespace gradus

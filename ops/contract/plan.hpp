@@ -105,8 +105,11 @@ EinsumPlan plan_einsum(const std::vector<Labels>& terms, const std::optional<Lab
 EinsumPlan replanned(const EinsumPlan& plan, const std::vector<Shape>& shapes,
                      const PathOptions& options);
 
+// Bytes of so many elements as the pool of a device gives them out.
+double pool_bytes(double elements, DType dtype);
 // Highest number of bytes alive while the plan is carried out: operands (held by the caller) and
 // intermediates. With `keep`, as when derivatives will be asked for, no intermediate is dropped.
-double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep = false);
+// `pooled`: as pool_bytes() counts them.
+double peak_bytes(const EinsumPlan& plan, DType dtype, bool keep = false, bool pooled = false);
 
 }  // namespace gradus

@@ -1,5 +1,7 @@
 #include "ops/contract/schedule.hpp"
 
+#include "ops/contract/plan.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -87,10 +89,11 @@ double ContractionSchedule::slices() const {
 }
 
 double ContractionSchedule::peak_bytes() const {
-  double n = double(arena_);
+  double n = pool_bytes(double(arena_), dtype_) + (needs_one() ? pool_bytes(1, dtype_) : 0);
   for (const auto* ports : {&program_.inputs, &program_.outputs})
-    for (const Program::Port& port : *ports) n += double(numel_of(program_.sizes(port)));
-  return n * double(itemsize(dtype_));
+    for (const Program::Port& port : *ports)
+      n += pool_bytes(double(numel_of(program_.sizes(port))), dtype_);
+  return n;
 }
 
 double ContractionSchedule::flops() const {
@@ -102,6 +105,11 @@ double ContractionSchedule::flops() const {
     (i < first_looped_ ? once : each) += products * (sums || t.add ? 2 : 1);
   }
   return once + each * slices();
+}
+
+bool ContractionSchedule::needs_one() const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [](const Task& t) { return t.kind == Task::Kind::contract && t.b.value < 0; });
 }
 
 bool ContractionSchedule::is_sliced(int label) const {

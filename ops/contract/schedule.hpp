@@ -22,7 +22,7 @@ class ContractionSchedule {
   const std::vector<int>& sliced() const { return sliced_; }
   double slices() const;
   double arena_bytes() const { return double(arena_) * double(itemsize(dtype_)); }
-  // Of inputs, outputs and arena.
+  // Of inputs, outputs and arena, as the pool gives them out.
   double peak_bytes() const;
   // Of all slices, of real numbers: 2 for a product that is added to others, 1 for one that is not,
   // 1 for an element that is summed alone.
@@ -65,6 +65,7 @@ class ContractionSchedule {
   View view_of(int value, const Axes& axes) const;
   Axes axes_of(int value) const;  // without what is sliced
   bool is_sliced(int label) const;
+  bool needs_one() const;  // does a task read the number 1?
   bool accumulates(const ContractionProgram::Port& port) const;
 
   ContractionProgram program_;

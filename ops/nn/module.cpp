@@ -1,7 +1,7 @@
 // Containers and the loading of named tensors.
 #include "ops/nn/module.hpp"
 
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"

@@ -93,7 +93,7 @@ class Residual : public Module {
 };
 
 // f(x) that keeps x alone for backward, and runs f again when that asks for more
-// (ops/transforms/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
+// (ops/base/checkpoint.hpp): less memory for a second forward pass, and the same numbers.
 // Error(value) for layers with buffers, which would move twice.
 class Checkpoint : public Module {
  public:

@@ -1,7 +1,7 @@
 // The audit finds what is planted and accuses nothing else: wrong derivatives in random graphs, a
 // value that went stale. Badly conditioned nodes that are right stay clean.
 #include "ops/audit/judge/audit.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/shape/in_place.hpp"
 #include "tests/helpers/helpers.hpp"

@@ -2,7 +2,7 @@
 // saves, costs against peaks; `gradus audit --ledger --cost --html`.
 #include "ops/audit/judge/cost.hpp"
 #include "ops/audit/step/memory_ledger.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/transforms/func.hpp"
 #include "ops/ops.hpp"
 #include "tests/helpers/helpers.hpp"

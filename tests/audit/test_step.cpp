@@ -3,7 +3,7 @@
 #include "cli/look/one_step.hpp"
 #include "engine/hooks.hpp"
 #include "ops/audit/step/stepper.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/random_graph.hpp"
 #include "tests/helpers/sizes.hpp"

@@ -6,7 +6,7 @@
 #include "ops/audit/step/diff.hpp"
 #include "ops/audit/judge/shrink.hpp"
 #include "ops/audit/step/trace.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/check/rows.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/io_helpers.hpp"
@@ -72,13 +72,13 @@ TEST_CASE("trace: every op of the table runs again to the same bits") {
   int recorded = 0;
   for (const rows::Row& row : rows::all_rows()) {
     const OpInfo& op = get_op(row.name);
+    const size_t which = row.cases.size() / 2;
+    const auto all = rows::dtypes_of_case(row, which);
     DType dtype = DType::f32;
-    for (const DType t : rows::dtypes_of(row.dtypes))
+    for (const DType t : all)
       if (t == DType::f32 || t == DType::c128) dtype = t;
-    const auto all = rows::dtypes_of(row.dtypes);
     if (std::find(all.begin(), all.end(), dtype) == all.end()) continue;
     CAPTURE(row.name);
-    const size_t which = row.cases.size() / 2;
     const audit::Watch watch;
     Tensors in = rows::draw_inputs(row, which, dtype, default_device());
     audit::Names leaves;

@@ -5,7 +5,7 @@
 #include "engine/capture/ledger.hpp"
 #include "tests/helpers/capture_helpers.hpp"
 #include "tests/helpers/nn_helpers.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/nn/normalization.hpp"
 #include "ops/optim/optimizer.hpp"
 #include "bindings/cpp/xtensor.hpp"

@@ -69,7 +69,7 @@ TEST_CASE("plan files: of a network, of one operand, with slices that the memory
   const TempFolder folder;
   save(folder, "ring.json", ring());
   const auto first = run(folder,
-                         "contract --network ring.json --path dissection --memory 3KiB "
+                         "contract --network ring.json --path dissection --memory 2600 "
                          "--plan-out p.json --out a.npy --json");
   CAPTURE(first.err);
   REQUIRE(first.code == 0);
@@ -106,7 +106,7 @@ TEST_CASE("plan files: what is none, or another's, is refused") {
   refused("labels", {{0, 1}, {1, 2}, {2, 3}, {0, 0}}, "label 0 is 8 and 11 within operand 3");
   refused("shapes", {{8, 9}, {9, 10}, {10, 11}}, "labels for 4 operands, got 3 operands");
   refused("sliced", {9}, "sliced: 9 is no label");
-  refused("expression", "ab,bc,cd,da->", "expression and labels differ");
+  refused("expression", "ab,bc,cd,ad->a", "expression and labels differ");
   refused("expression", 3, "expression: expected a text");
   save(folder, "none.json", "[1]");
   check_has(run(folder, "contract --plan-in none.json").err, "none.json: expected a plan");
@@ -121,8 +121,8 @@ TEST_CASE("operands by name from a .safetensors file") {
   const TempFolder folder;
   const Tensor a = Tensor::from_host(std::vector<float>{1, 2, 3, 4}.data(), {2, 2}, DType::f32),
                b = Tensor::from_host(std::vector<float>{5, 6}.data(), {2}, DType::f32);
-  write_safetensors((folder / "t.safetensors").string(), {{"1", b}, {"0", a}});
-  write_safetensors((folder / "named.safetensors").string(), {{"v", b}, {"m.weight", a}});
+  write_safetensors(folder / "t.safetensors", {{"1", b}, {"0", a}});
+  write_safetensors(folder / "named.safetensors", {{"v", b}, {"m.weight", a}});
   save(folder, "n.json", R"({"labels": [[0, 1], [1]], "sizes": [2, 2], "output": [0],
        "names": ["m.weight", "v"]})");
   for (const char* asked : {"--einsum 'ij,j->i' --tensors t.safetensors",
@@ -130,7 +130,7 @@ TEST_CASE("operands by name from a .safetensors file") {
     const auto r = run(folder, std::string("contract ") + asked + " --out y.npy");
     CAPTURE(r.err);
     REQUIRE(r.code == 0);
-    CHECK(read_npy((folder / "y.npy").string()).to_string() == "[17, 39] f32 (2,)");
+    CHECK(read_npy(folder / "y.npy").to_string() == "[17, 39]");
   }
   const auto missing = run(folder, "contract --network n.json --tensors t.safetensors");
   CHECK(missing.code == 2);
@@ -155,7 +155,8 @@ TEST_CASE("a timeout says which budget finds its order again") {
   save(folder, "g.json",
        Json{{"labels", labels}, {"sizes", std::vector<int>(120, 2)}, {"output", Json::array()}}
            .dump());
-  const auto timed = run(folder, "contract --network g.json --plan-only --json --timeout 0.2");
+  const auto timed =
+      run(folder, "contract --network g.json --plan-only --json --budget 1e8 --timeout 0.2");
   CAPTURE(timed.err);
   REQUIRE(timed.code == 0);
   const Json plan = event_of(timed.out, "plan");
@@ -165,10 +166,11 @@ TEST_CASE("a timeout says which budget finds its order again") {
   const auto again = run(
       folder, "contract --network g.json --plan-only --json --budget " + std::to_string(budget));
   CHECK(event_of(again.out, "plan")["path"] == plan["path"]);
-  const auto people = run(folder, "contract --network g.json --plan-only --timeout 0.2");
+  const auto people =
+      run(folder, "contract --network g.json --plan-only --budget 1e8 --timeout 0.2");
   check_has(people.err, "stopped for the timeout; --budget ");
   check_has(run(folder, "contract --network g.json --plan-only --timeout 0").err,
-            "--timeout: expected a number above 0");
+            "timeout: expected a number above 0");
 }
 
 TEST_CASE("an order as a picture and as a page") {

@@ -1,7 +1,7 @@
 // Algebras of contractions: each against a loop over all assignments of the labels; what overflows
 // elsewhere; users' own; refusals. And the winners of an einsum, which must give its value again.
 #include "ops/contract/winners.hpp"
-#include "tests/helpers/small_einsums.hpp"
+#include "tests/contract/small_einsums.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;

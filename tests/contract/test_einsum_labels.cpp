@@ -8,7 +8,8 @@ using namespace gradus::testing;
 
 namespace {
 
-const Tensor kA = f64({1, 2, 3, 4, 5, 6}, {2, 3}), kB = f64({1, -1, 2, 0, 3, 5}, {3, 2});
+Tensor left() { return f64({1, 2, 3, 4, 5, 6}, {2, 3}); }
+Tensor right() { return f64({1, -1, 2, 0, 3, 5}, {3, 2}); }
 
 bool same(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && values(a) == values(b);
@@ -25,12 +26,12 @@ std::string complaint(auto&& f) {
 }  // namespace
 
 TEST_CASE("einsum labels: every character beyond ASCII is a letter") {
-  const Tensor expected = einsum("ij,jk->ik", {kA, kB});
-  CHECK(same(einsum("\u03b1\u03b2,\u03b2\u03b3->\u03b1\u03b3", {kA, kB}), expected));
-  CHECK(same(einsum(" i\u4e2d , \u4e2d\U0001d538 -> i\U0001d538 ", {kA, kB}), expected));
+  const Tensor expected = einsum("ij,jk->ik", {left(), right()});
+  CHECK(same(einsum("\u03b1\u03b2,\u03b2\u03b3->\u03b1\u03b3", {left(), right()}), expected));
+  CHECK(same(einsum(" i\u4e2d , \u4e2d\U0001d538 -> i\U0001d538 ", {left(), right()}), expected));
   // Implicit outputs are sorted by code point: "z" before "\u00e9".
-  CHECK(same(einsum("\u00e9j,jz", {kA, kB}), einsum("ij,jk->ki", {kA, kB})));
-  CHECK(same(einsum("...\u00e9,\u00e9\u00ea->...\u00ea", {kA, kB}), expected));
+  CHECK(same(einsum("\u00e9j,jz", {left(), right()}), einsum("ij,jk->ki", {left(), right()})));
+  CHECK(same(einsum("...\u00e9,\u00e9\u00ea->...\u00ea", {left(), right()}), expected));
   // A thousand labels, named as opt_einsum names them.
   Tensors vectors;
   std::string terms;
@@ -46,7 +47,7 @@ TEST_CASE("einsum labels: every character beyond ASCII is a letter") {
 
 TEST_CASE("einsum labels: refusals show letters, and count characters") {
   const auto of = [](const std::string& equation) {
-    return complaint([&] { einsum(equation, {kA, kB}); });
+    return complaint([&] { einsum(equation, {left(), right()}); });
   };
   CHECK(of("\u03b1\u03b2,\u03b3\u03b2") ==
         "einsum: label \"\u03b2\" is 3 in operand 0 and 2 in operand 1");
@@ -60,29 +61,31 @@ TEST_CASE("einsum labels: refusals show letters, and count characters") {
 }
 
 TEST_CASE("einsum labels: numbers, in lists or behind each operand") {
-  const Tensor expected = einsum("ij,jk->ik", {kA, kB});
-  CHECK(same(einsum({kA, kB}, {{0, 1}, {1, 2}}, {0, 2}), expected));
-  CHECK(same(einsum({kA, kB}, {{0, 1}, {1, 2}}), expected));
-  CHECK(same(einsum({kA, kB}, {{7, 1}, {1, -2}}), einsum("ij,jk->ki", {kA, kB})));
-  CHECK(same(einsum({{kA, {0, 1}}, {kB, {1, 2}}}, {0, 2}), expected));
-  CHECK(same(einsum({{kA, {0, 1}}, {kB, {1, 2}}}), expected));
-  CHECK(same(einsum({{kA, {0, 1}}, {kB, {1, 2}}}, {0, 2}, Algebra::max_plus),
-             einsum("ij,jk->ik", {kA, kB}, Algebra::max_plus)));
+  const Tensor expected = einsum("ij,jk->ik", {left(), right()});
+  CHECK(same(einsum({left(), right()}, {{0, 1}, {1, 2}}, {0, 2}), expected));
+  CHECK(same(einsum({left(), right()}, {{0, 1}, {1, 2}}), expected));
+  CHECK(same(einsum({left(), right()}, {{7, 1}, {1, -2}}), einsum("ij,jk->ki", {left(), right()})));
+  CHECK(same(einsum({{left(), {0, 1}}, {right(), {1, 2}}}, {0, 2}), expected));
+  CHECK(same(einsum({{left(), {0, 1}}, {right(), {1, 2}}}), expected));
+  CHECK(same(einsum({{left(), {0, 1}}, {right(), {1, 2}}}, {0, 2}, Algebra::max_plus),
+             einsum("ij,jk->ik", {left(), right()}, Algebra::max_plus)));
   // Every number of 32 bits, and no other.
-  CHECK(
-      same(einsum({kA}, {{INT32_MIN, INT32_MAX}}, {INT32_MAX, INT32_MIN}), einsum("ij->ji", {kA})));
+  CHECK(same(einsum({left()}, {{INT32_MIN, INT32_MAX}}, {INT32_MAX, INT32_MIN}),
+             einsum("ij->ji", {left()})));
   CHECK(complaint([] {
-          einsum({kA}, {{int64_t(1) << 31, 0}});
+          einsum({left()}, {{int64_t(1) << 31, 0}});
         }) == "einsum: labels have 32 bits, got 2147483648");
   CHECK(complaint([] {
-          einsum({kA, kB}, {{0, 1}, {2, 1}}, {0, 2});
+          einsum({left(), right()}, {{0, 1}, {2, 1}}, {0, 2});
         }) == "einsum: label 1 is 3 in operand 0 and 2 in operand 1");
   CHECK(complaint([] {
-          einsum({kA}, {{0, 1}}, {2});
+          einsum({left()}, {{0, 1}}, {2});
         }) == "einsum: output label 2 is in no operand");
-  CHECK(complaint([] { einsum({kA}, {{0, 1}}, {1, 1}); }) == "einsum: output label 1 is repeated");
   CHECK(complaint([] {
-          einsum({kA}, {{0, 1}, {1}});
+          einsum({left()}, {{0, 1}}, {1, 1});
+        }) == "einsum: output label 1 is repeated");
+  CHECK(complaint([] {
+          einsum({left()}, {{0, 1}, {1}});
         }) == "einsum: labels for 2 operands, got 1 operand");
 }
 
@@ -95,7 +98,7 @@ TEST_CASE("einsum plans: the labels to loop over may be given") {
   const EinsumPlan plan = plan_einsum("ij,jk->ik", shapes, options);
   CHECK(plan.slices == 3);
   CHECK(plan.flops == 2 * 12);
-  CHECK(same(einsum(plan, {kA, kB}), einsum("ij,jk->ik", {kA, kB})));
+  CHECK(same(einsum(plan, {left(), right()}), einsum("ij,jk->ik", {left(), right()})));
   for (const Labels& wrong : {Labels{'i'}, Labels{'z'}, Labels{'j', 'j'}}) {
     options.sliced = wrong;
     test::check_has(complaint([&] { plan_einsum("ij,jk->ik", shapes, options); }),

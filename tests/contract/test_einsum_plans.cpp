@@ -144,6 +144,7 @@ TEST_CASE("plans: a chain, its steps, flops, sizes and bytes") {
   CHECK(plan.flops == 2 * 10 * 100 * 5 + 2 * 10 * 5 * 50);
   CHECK(plan.largest_intermediate == 500);
   CHECK(peak_bytes(plan, DType::f64) == 8 * (1000 + 500 + 250 + 50 + 500));
+  CHECK(peak_bytes(plan, DType::f64, false, true) == 8192 + 4032 + 2048 + 448 + 4032);
   CHECK(plan_einsum("ab,ac->", {{7, 3}, {7, 4}}).flops == 7 * 3 + 7 * 4 + 2 * 7);
   CHECK(plan_einsum("i,j->ij", {{3}, {4}}).flops == 12);
   CHECK(plan_einsum("...i,...i->...", {{2, 3}, {2, 3}}).steps[0].expression() == "0i,0i->0");

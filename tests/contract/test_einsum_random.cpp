@@ -1,7 +1,7 @@
 // Random einsums against one loop over all indices: values, gradients of all operands, tangents,
 // with ==. A failure prints its seed, from which the case is made anew.
 #include "engine/forward.hpp"
-#include "tests/helpers/random_einsum.hpp"
+#include "tests/contract/random_einsum.hpp"
 #include "tests/helpers/sizes.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Checkpoints where they meet what runs inside of them: gradients, other checkpoints, the death of
 // tensors, threads. The plain cases are in test_hooks.cpp and test_hook_edges.cpp.
 #include "engine/random.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "ops/transforms/vmap.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/lua_helpers.hpp"

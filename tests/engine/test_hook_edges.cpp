@@ -3,7 +3,7 @@
 #include "engine/forward.hpp"
 #include "engine/hooks.hpp"
 #include "engine/random.hpp"
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 #include "tests/helpers/helpers.hpp"
 
 #include <thread>

@@ -218,8 +218,9 @@ TEST_CASE("lua: whole numbers are labels of an einsum and of its plan") {
   CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1.5}}, {})"),
             "labels[1]: expected a whole number, got 1.5"));
   CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1 << 40}}, {})"), "labels have 32 bits"));
-  CHECK(has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, 'max-plus')"),
-            "labels of the output: expected a table of whole numbers such as {1, 2}, got a text"));
+  CHECK(
+      has(fails("gradus.einsum({gradus.ones(2)}, {{1}}, 'max-plus')"),
+          "labels of the output: expected a table of whole numbers such as {1, 2}, got a string"));
   // Without an output: the labels that occur once, sorted. Labels behind each operand.
   CHECK(says(made + "local y = gradus.einsum('ij,jjk->ki', a, b) "
                     "print(gradus.einsum({a, b}, {{9, 2}, {2, 2, 1}}):equal(y), "

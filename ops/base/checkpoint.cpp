@@ -2,7 +2,7 @@
 // what its nodes would save; the first one that is asked for its tensor runs the part again under
 // hooks that keep all of them. The part's inputs are kept as the hooks around it keep tensors:
 // those of a part within a part are placeholders of the outer one.
-#include "ops/transforms/checkpoint.hpp"
+#include "ops/base/checkpoint.hpp"
 
 #include "engine/batch.hpp"
 #include "engine/random.hpp"
