@@ -7,6 +7,7 @@
 #include "ops/audit/judge/shrink.hpp"
 #include "ops/audit/step/trace.hpp"
 #include "ops/base/checkpoint.hpp"
+#include "ops/check/check.hpp"
 #include "ops/check/rows.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/io_helpers.hpp"
