@@ -71,10 +71,11 @@ Device& device_of(const Tensors& operands) {
   return default_device();
 }
 
-// Plans of this thread's latest einsums, so that a loop plans once.
+// Plans of this thread's latest einsums, so that a loop plans once. One key is written at a time.
 class PlanKey {
  public:
   PlanKey(const Tensors& operands, bool sum_alone) {
+    text_.clear();
     add(int64_t(sum_alone));
     add(int64_t(operands.size()));
     for (const Tensor& x : operands) add(x.sizes());
@@ -87,8 +88,10 @@ class PlanKey {
   const std::string& text() const { return text_; }
 
  private:
-  std::string text_;
+  static thread_local std::string text_;  // it keeps its memory
 };
+thread_local std::string PlanKey::text_;
+
 std::shared_ptr<const EinsumPlan> cached_plan(const PlanKey& key, const auto& make) {
   constexpr size_t kMost = 128;
   thread_local std::unordered_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
@@ -107,6 +110,22 @@ PathOptions options_for(Algebra algebra) {
   PathOptions options;
   options.sum_alone = sums_alone(algebra);
   return options;
+}
+
+// Is it one sum of products of the two operands as they are? Then nothing has to be made ready.
+bool is_direct(const EinsumPlan& plan, const Tensors& operands) {
+  if (plan.steps.size() != 1 || operands.size() != 2 || !plan.steps[0].sums) return false;
+  for (size_t k = 0; k < 2; ++k)
+    if (operands[k].is_number() || operands[k].sizes() != plan.shapes[k] ||
+        plan.operands[k] != plan.terms[k])
+      return false;
+  return operands[0].dtype() == operands[1].dtype() && operands[0].dtype() != DType::bool_ &&
+         plan.steps[0].right >= 0 && plan.steps[0].labels == plan.output && plan.sliced.empty();
+}
+Tensor direct(const EinsumPlan& plan, const Tensors& operands) {
+  const auto left = size_t(plan.steps[0].left), right = size_t(plan.steps[0].right);
+  return contract(operands[left], plan.terms[left], operands[right], plan.terms[right],
+                  plan.output);
 }
 
 // Step by step, each a node of its own.
@@ -177,29 +196,29 @@ Tensors ready_operands(const EinsumPlan& plan, const Tensors& operands, Algebra 
 }
 
 Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
+  if (algebra == Algebra::standard && is_direct(plan, operands)) return direct(plan, operands);
   const Tensors ready = ready_operands(plan, operands, algebra);
   if (as_one_node(plan, ready[0].dtype(), algebra)) return contract_network(plan, ready);
   return plan.sliced.empty() ? by_steps(plan, ready, algebra) : by_slices(plan, ready, algebra);
 }
 
 Tensor einsum(std::string_view equation, const Tensors& operands, Algebra algebra) {
-  const PathOptions options = options_for(algebra);
-  PlanKey key(operands, options.sum_alone);
+  PlanKey key(operands, sums_alone(algebra));
   key.add(equation);
-  return einsum(
-      *cached_plan(key, [&] { return plan_einsum(equation, shapes_of(operands), options); }),
-      operands, algebra);
+  const auto make = [&] {
+    return plan_einsum(equation, shapes_of(operands), options_for(algebra));
+  };
+  return einsum(*cached_plan(key, make), operands, algebra);
 }
 
 static Tensor einsum_of_numbers(const Tensors& operands, const std::vector<Labels>& labels,
                                 const Labels* output, Algebra algebra) {
-  const PathOptions options = options_for(algebra);
-  PlanKey key(operands, options.sum_alone);
+  PlanKey key(operands, sums_alone(algebra));
   for (const Labels& term : labels) key.add(term);
   if (output) key.add(*output);
   const auto make = [&] {
     return plan_einsum(labels, output ? std::optional(*output) : std::nullopt, shapes_of(operands),
-                       options);
+                       options_for(algebra));
   };
   return einsum(*cached_plan(key, make), operands, algebra);
 }
