@@ -327,8 +327,9 @@ void run_case(Kind kind, DType dtype, unsigned seed) {
     CAPTURE(i);
     CAPTURE(got[i].re);
     CAPTURE(got[i].im);
-    CAPTURE(expected[i].real());
-    CAPTURE(expected[i].imag());
+    const Number wanted = expected[i];
+    CAPTURE(wanted.real());
+    CAPTURE(wanted.imag());
     FAIL("differs");
   }
 }
