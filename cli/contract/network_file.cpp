@@ -58,7 +58,9 @@ class NetworkReader {
     return out;
   }
   int64_t extent(int64_t label, const std::string& place) const {
-    const Json& sizes = network_.contains("sizes") ? network_["sizes"] : Json();
+    static const Json none;
+    const auto at = network_.find("sizes");
+    const Json& sizes = at == network_.end() ? none : *at;
     const Json* size = nullptr;
     if (sizes.is_array() && label >= 0 && label < int64_t(sizes.size()))
       size = &sizes[size_t(label)];
