@@ -104,7 +104,7 @@ void declare_contract(CLI::App& app, Action& action) {
               "  gradus contract --einsum \"ij,jk->ik\" --sizes i=3,j=4,k=5\n"
               "  gradus contract --einsum \"ij,jk->ik\" --in a.npy b.npy --out c.npy\n"
               "  gradus contract big.json --plan-only\n"
-              "  gradus contract --network networks.json#ring --plan-only --budget 1e6\n");
+              "  gradus contract --network networks.json#ring --timeout 1 --html order.html\n");
   text(sub, "CONFIG", o->config, "file of an experiment \"contraction\"", "FILE");
   sub->add_option("--einsum", o->einsum, "the expression, as numpy writes it")
       ->type_name("EXPR")
