@@ -66,8 +66,8 @@ Algebra add_algebra(OwnAlgebra algebra) {
 }
 
 const OwnAlgebra* own_algebra(Algebra algebra) {
-  const int32_t i = int32_t(algebra) - kOwnAlgebras;
-  return i >= 0 && i < int32_t(own_algebras().size()) ? &own_algebras()[size_t(i)] : nullptr;
+  const int64_t i = int64_t(algebra) - kOwnAlgebras;  // of any code that a file may have
+  return i >= 0 && i < int64_t(own_algebras().size()) ? &own_algebras()[size_t(i)] : nullptr;
 }
 
 bool is_algebra(int32_t code) {
