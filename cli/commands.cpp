@@ -125,6 +125,7 @@ void declare_contract(CLI::App& app, Action& action) {
   sub->add_option("--timeout", o->timeout, "most seconds of its search")->type_name("S");
   text(sub, "--plan-out", o->plan_out, "the order as JSON", "FILE");
   text(sub, "--plan-in", o->plan_in, "the order, from --plan-out", "FILE");
+  text(sub, "--plan-cache", o->plan_cache, "keeps orders that were found", "DIR");
   text(sub, "--svg", o->svg, "its tree as a picture", "FILE");
   text(sub, "--html", o->html, "its tree and steps as a page", "FILE");
   text(sub, "--memory", o->memory, "limit of all intermediates: 1GiB", "BYTES");

@@ -33,6 +33,7 @@ struct ContractOptions {
   std::optional<double> budget;    // --budget: work of the search for an order
   std::optional<double> timeout;   // --timeout: most seconds of it
   std::string plan_in, plan_out;   // --plan-in, --plan-out: the order as a file
+  std::string plan_cache;          // --plan-cache: a folder of orders that were found
   std::string svg, html;           // --svg, --html: the order as a picture, as a page
   std::string memory;              // --memory: "1GiB"
   bool plan_only = false, verify = false;

@@ -73,6 +73,7 @@ Json resolve_contraction(const ContractOptions& o) {
   else if (!o.path.empty())
     add("path", o.path, "--path");
   if (!o.plan_in.empty()) add("plan", o.plan_in, "--plan-in");
+  if (!o.plan_cache.empty()) add("plan_cache", o.plan_cache, "--plan-cache");
   if (o.budget) add("budget", *o.budget, "--budget");
   if (o.timeout) add("timeout", *o.timeout, "--timeout");
   if (!o.memory.empty()) add("memory_limit", o.memory, "--memory");
@@ -141,6 +142,7 @@ Spec contraction_spec() {
       .maybe("plan",
              Spec::string("file of a plan, as --plan-out writes it: its order is taken, and its "
                           "expression where none is given"))
+      .maybe("plan_cache", Spec::string("folder in which orders that were found are kept"))
       .maybe("memory_limit", byte_size_spec("most bytes of operands and intermediates"))
       .maybe("grad", Spec::boolean("computes gradients too").otherwise("false"))
       .maybe("verify", Spec::boolean("checks value and gradients").otherwise("false"))

@@ -155,12 +155,15 @@ class TimedSearch {
 
 FoundPlan Expression::plan(PathOptions options, const Json& config) const {
   using Kind = PathOptions::Kind;
+  const auto make = [&](const PathOptions& by) {
+    return equation ? plan_einsum(equation->text, shapes, by)
+                    : plan_einsum(network.terms, network.output, shapes, by);
+  };
   const auto within = [&](Kind kind, double budget) {
     PathOptions asked = options;
     asked.kind = kind;
     asked.budget = budget;
-    return equation ? plan_einsum(equation->text, shapes, asked)
-                    : plan_einsum(network.terms, network.output, shapes, asked);
+    return make(asked);
   };
   if (given) {
     if ((equation || !network.terms.empty()) && !same_expression(*given, within(Kind::left, 0)))
@@ -170,7 +173,6 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
       fail(ErrorKind::value, given_by, "is the plan for other shapes");
     return {*given, 0};
   }
-  const bool automatic = options.kind == Kind::automatic;
   if (options.kind == Kind::fixed || options.kind == Kind::left)
     return {within(options.kind, config.value("budget", 0.)), 0};
   // A tenth of the time that it would take; a proof takes what it needs.
@@ -179,18 +181,20 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
     if (options.kind == Kind::optimal || !first) return kMostUnits;
     return std::clamp(first->seconds_model * 1e6 / 10, 2e4, kMostUnits);
   };
-  if (config.contains("timeout"))
+  if (config.contains("timeout"))  // what it finds depends on the machine: it is not kept
     return TimedSearch([&](double budget) { return within(options.kind, budget); },
                        config["timeout"])
         .run(wanted);
-  if (config.contains("budget") || options.kind == Kind::optimal) {
-    const double budget = wanted(nullptr);
-    return {within(options.kind, budget), budget};
+  std::optional<EinsumPlan> first;
+  if (!config.contains("budget") && options.kind != Kind::optimal) {
+    first = within(Kind::automatic, PathOptions::kEagerBudget);
+    if (options.kind == Kind::automatic && first->units == 0) return {*std::move(first), 0};
   }
-  EinsumPlan first = within(Kind::automatic, PathOptions::kEagerBudget);
-  if (automatic && first.units == 0) return {std::move(first), 0};
-  const double budget = wanted(&first);
-  return {within(options.kind, budget), budget};
+  options.budget = wanted(first ? &*first : nullptr);
+  if (!config.contains("plan_cache")) return {make(options), options.budget};
+  const BoundEquation asked = equation ? bind_equation(*equation, shapes)
+                                       : bind_labels(network.terms, network.output, shapes);
+  return {kept_plan(config["plan_cache"], asked, shapes, options, make), options.budget};
 }
 
 }  // namespace gradus::cli

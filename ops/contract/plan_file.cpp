@@ -1,5 +1,8 @@
 #include "ops/contract/plan_file.hpp"
 
+#include "engine/files/file.hpp"
+#include "engine/tensor.hpp"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -103,9 +106,8 @@ class PlanReader {
   const Json json_;
 };
 
-}  // namespace
-
-std::string plan_text(const EinsumPlan& plan) {
+// "asked": what a file of a folder answers; null in others.
+std::string text_of(const EinsumPlan& plan, const Json& asked) {
   const Numbering numbering(plan);
   const auto lists = [](const auto& items, const auto& of) {
     Json out = Json::array();
@@ -128,10 +130,45 @@ std::string plan_text(const EinsumPlan& plan) {
   out["sliced"] = numbering.of(plan.sliced);
   out["family"] = plan.family;
   out["units"] = plan.units;
+  if (!asked.is_null()) out["asked"] = asked;
   std::string text = "{\n";
   for (const auto& [key, value] : out.items())
     text += join(text.size() > 2 ? ",\n" : "", "  ", Json(key).dump(), ": ", value.dump());
   return text + "\n}\n";
+}
+
+}  // namespace
+
+std::string plan_text(const EinsumPlan& plan) { return text_of(plan, nullptr); }
+
+EinsumPlan kept_plan(const std::string& folder, const BoundEquation& asked,
+                     const std::vector<Shape>& shapes, PathOptions options,
+                     const std::function<EinsumPlan(const PathOptions&)>& plan) {
+  EinsumPlan expression;
+  expression.terms = asked.terms;
+  expression.output = asked.output;
+  expression.sizes = asked.sizes;
+  expression.shapes = shapes;
+  const Json question{{"path", path_kind_name(options.kind)},
+                      {"budget", options.budget},
+                      {"seed", options.seed},
+                      {"sum_alone", options.sum_alone}};
+  const std::string key = text_of(expression, question);
+  const std::string file = join(folder, "/", crc32_text(crc32_of(key)), "-", key.size(), ".json");
+  try {
+    const std::string text = read_text(file);
+    const EinsumPlan kept = parse_plan(text, file, options);
+    if (parse_json(text, file).value("asked", Json()) == question &&
+        same_expression(kept, expression)) {
+      options.kind = PathOptions::Kind::fixed;
+      options.path = kept.path;
+      return plan(options);
+    }
+  } catch (const Error&) {  // not there, or no plan
+  }
+  EinsumPlan found = plan(options);
+  write_file_atomically(file, text_of(found, question));
+  return found;
 }
 
 EinsumPlan parse_plan(const std::string& text, const std::string& file, PathOptions options) {

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include <nlohmann/json.hpp>
 
 using namespace gradus;
@@ -115,6 +117,39 @@ TEST_CASE("plan files: what is none, or another's, is refused") {
       run(folder, "contract --einsum 'ab,bc->ac' --sizes a=2,b=2,c=2 --plan-in p.json");
   CHECK(other.code == 2);
   check_has(other.err, "p.json: is the plan of another expression or of other shapes: \u03b1b");
+}
+
+TEST_CASE("plan files: a folder keeps what was searched for") {
+  const TempFolder folder;
+  save(folder, "ring.json", ring());
+  REQUIRE(std::filesystem::create_directory(folder / "kept"));
+  const auto asked = [&](const std::string& more) {
+    const auto r = run(folder, "contract --network ring.json --plan-cache kept --json " + more);
+    CAPTURE(r.err);
+    REQUIRE(r.code == 0);
+    return event_of(r.out, "plan");
+  };
+  const auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto& e : std::filesystem::directory_iterator(folder / "kept"))
+      names.push_back(e.path());
+    return names;
+  };
+  const Json first = asked("--budget 20000");
+  CHECK(first["family"] != "given");
+  REQUIRE(files().size() == 1);
+  const Json again = asked("--budget 20000");
+  CHECK(again["family"] == "given");
+  CHECK(again["path"] == first["path"]);
+  asked("--budget 30000");  // another question
+  CHECK(files().size() == 2);
+  // One that is damaged is written anew.
+  for (const std::string& file : files()) std::ofstream(file) << "{";
+  CHECK(asked("--budget 20000")["family"] == first["family"]);
+  CHECK(asked("--budget 20000")["family"] == "given");
+  const auto nowhere = run(folder, "contract --network ring.json --plan-cache none --plan-only");
+  CHECK(nowhere.code == 3);
+  check_has(nowhere.err, "make its folder first: mkdir -p none");
 }
 
 TEST_CASE("operands by name from a .safetensors file") {
