@@ -133,11 +133,24 @@ void assign(const Tensor& x, Tensor y, const char* op) {
   take_history(base, ctx.outputs[0]);
 }
 
+// A view that this thread is bringing up to date, and those that wait for it.
+struct Following {
+  const TensorBody* view;
+  const Following* outer;
+};
+static thread_local const Following* following = nullptr;
+
 void follow_base(const Tensor& view) {
   TensorBody& body = *view.body();
   const uint64_t now = body.view.base->histories;
   if (body.view.seen == now) return;
   const char* writer = body.view.base->storage->last_writer();
+  for (const Following* f = following; f; f = f->outer)
+    if (f->view == &body)
+      fail(ErrorKind::autograd, writer, "a tangent is a view of the tensor that has it, ",
+           "which was written in place; give it a clone()");
+  const Following own{&body, following};
+  const Scoped waits(following, &own);
   if (body.view.frozen) {
     if (!grad_enabled() && !forward_mode()) return;
     fail(ErrorKind::autograd, writer,

@@ -129,6 +129,18 @@ TEST_CASE("in place through views that expand or overlap") {
         "clone() it first");
 }
 
+TEST_CASE("in place: a tangent that views its own tensor, which was written, is refused") {
+  const Tensor w = leaf(f64({2, 2}, {2}));
+  const Tensor h = f64({1, 3}, {2}) * w;
+  const Tensor first = select(h, 0, 0), all = permute(h, {0});
+  ForwardLevel level;
+  mul_(h, w);
+  level.set_tangent(h, all);  // which has not followed h yet
+  CHECK(error_of([&] { sum(first); }) ==
+        "mul_: a tangent is a view of the tensor that has it, which was written in place; give it "
+        "a clone()");
+}
+
 TEST_CASE("in place: second order and create_graph through a write") {
   const Tensor x = leaf(f64({0.4, 1.3}, {2}));
   const Tensor h = x * x;
