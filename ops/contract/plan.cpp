@@ -113,10 +113,10 @@ class Planner {
   }
   void run() {
     const size_t n = slots_.size();
+    for (const int64_t label : options_.sliced) slice(label);
     for (size_t k = 0; k < n; ++k)
       if (options_.sum_alone || n == 1) sum_alone(int(k));
     plan::SsaPath order = search();
-    for (const int64_t label : options_.sliced) slice(label);
     if (std::isfinite(options_.most_elements) && n > 1) slice(&order);
     plan_.steps.reserve(plan_.steps.size() + order.size());
     for (size_t i = 0; i < order.size(); ++i)

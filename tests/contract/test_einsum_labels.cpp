@@ -14,14 +14,6 @@ Tensor right() { return f64({1, -1, 2, 0, 3, 5}, {3, 2}); }
 bool same(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && values(a) == values(b);
 }
-std::string complaint(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -47,7 +39,7 @@ TEST_CASE("einsum labels: every character beyond ASCII is a letter") {
 
 TEST_CASE("einsum labels: refusals show letters, and count characters") {
   const auto of = [](const std::string& equation) {
-    return complaint([&] { einsum(equation, {left(), right()}); });
+    return error_of([&] { einsum(equation, {left(), right()}); });
   };
   CHECK(of("\u03b1\u03b2,\u03b3\u03b2") ==
         "einsum: label \"\u03b2\" is 3 in operand 0 and 2 in operand 1");
@@ -72,19 +64,19 @@ TEST_CASE("einsum labels: numbers, in lists or behind each operand") {
   // Every number of 32 bits, and no other.
   CHECK(same(einsum({left()}, {{INT32_MIN, INT32_MAX}}, {INT32_MAX, INT32_MIN}),
              einsum("ij->ji", {left()})));
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           einsum({left()}, {{int64_t(1) << 31, 0}});
         }) == "einsum: labels have 32 bits, got 2147483648");
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           einsum({left(), right()}, {{0, 1}, {2, 1}}, {0, 2});
         }) == "einsum: label 1 is 3 in operand 0 and 2 in operand 1");
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           einsum({left()}, {{0, 1}}, {2});
         }) == "einsum: output label 2 is in no operand");
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           einsum({left()}, {{0, 1}}, {1, 1});
         }) == "einsum: output label 1 is repeated");
-  CHECK(complaint([] {
+  CHECK(error_of([] {
           einsum({left()}, {{0, 1}, {1}});
         }) == "einsum: labels for 2 operands, got 1 operand");
 }
@@ -99,9 +91,16 @@ TEST_CASE("einsum plans: the labels to loop over may be given") {
   CHECK(plan.slices == 3);
   CHECK(plan.flops == 2 * 12);
   CHECK(same(einsum(plan, {left(), right()}), einsum("ij,jk->ik", {left(), right()})));
+  // One that an operand has alone counts once for each of its values, not as often squared.
+  options.sliced = {'k'};
+  const EinsumPlan alone = plan_einsum("ij,kl->i", shapes, options);
+  const double each = 2 * 3 + 2 + 2;  // sums of j and l, the product
+  CHECK(alone.flops == 3 * each);
+  CHECK(same(einsum(alone, {left(), right()}), einsum("ij,kl->i", {left(), right()})));
+  options.sliced = {'j'};
   for (const Labels& wrong : {Labels{'i'}, Labels{'z'}, Labels{'j', 'j'}}) {
     options.sliced = wrong;
-    test::check_has(complaint([&] { plan_einsum("ij,jk->ik", shapes, options); }),
+    test::check_has(error_of([&] { plan_einsum("ij,jk->ik", shapes, options); }),
                     "cannot be looped over");
   }
 }
