@@ -123,6 +123,7 @@ void declare_contract(CLI::App& app, Action& action) {
   sub->add_option("--budget", o->budget, "work of its search, in units of about 1 us")
       ->type_name("N");
   sub->add_option("--timeout", o->timeout, "most seconds of its search")->type_name("S");
+  text(sub, "--cost", o->cost, "what a step costs, from gradus tune", "FILE");
   text(sub, "--plan-out", o->plan_out, "the order as JSON", "FILE");
   text(sub, "--plan-in", o->plan_in, "the order, from --plan-out", "FILE");
   text(sub, "--plan-cache", o->plan_cache, "keeps orders that were found", "DIR");
@@ -197,13 +198,16 @@ void declare_devices(CLI::App& app, Action& action) {
 void declare_tune(CLI::App& app, Action& action) {
   const auto o = std::make_shared<TuneOptions>();
   CLI::App* sub = command(app, "tune", "find a GPU's fastest ways of contracting",
-                          "  gradus tune configs/mlp/digits.json --device cuda\n");
+                          "  gradus tune configs/mlp/digits.json --device cuda\n"
+                          "  gradus tune --cost cost.json --dtype f64\n");
   text(sub, "CONFIG", o->config, "file of an experiment", "FILE");
+  text(sub, "--cost", o->cost, "instead: what a step of a contraction costs", "FILE");
+  text(sub, "--dtype", o->dtype, "of --cost", "T");
   repeated(sub, "--set", o->set, "override one value of the config", "PATH=VALUE");
   text(sub, "--file", o->file, "tuning file; else that of this user", "FILE");
   device(sub, o->device);
   json(sub, o->json);
-  runs(sub, action, o, run_tune, &TuneOptions::config, "a CONFIG file");
+  runs(sub, action, o, run_tune);
 }
 
 void declare_script(CLI::App& app, Action& action) {

@@ -6,6 +6,7 @@
 #include "cli/frame/events.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/runs/run_files.hpp"
+#include "cli/tune_cost.hpp"
 #include "ops/train/trainer.hpp"
 #include "engine/config/tuning.hpp"
 #include "ops/ops.hpp"
@@ -240,6 +241,9 @@ void run_once(const TuneOptions& o, bool network, Device& device) {
 }  // namespace
 
 int run_tune(const TuneOptions& o, std::ostream& out, std::ostream& err) {
+  if (!o.cost.empty()) return run_tune_cost(o, out, err);
+  if (o.config.empty())
+    fail(ErrorKind::config, "tune", "needs a CONFIG file or --cost FILE; see gradus tune --help");
   const Json config = read_config(o.config);
   const bool network = !config.is_object() || config.value("experiment", Json()) != "contraction";
   if (!network && !o.set.empty())

@@ -40,7 +40,7 @@ const char* intern(std::string_view text);
 std::string to_text(const AttrValue& value);
 
 // Attributes of one call, in the order of OpInfo::attrs.
-using Attrs = SmallVector<AttrValue, 3>;
+using Attrs = SmallVector<AttrValue, 4>;
 
 struct AttrSpec {
   std::string name;

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <type_traits>
 
 namespace gradus::inline v1::c {
 
@@ -43,10 +44,10 @@ struct Table {
   uint32_t free = kNoSlot, made = 0;
   int64_t live = 0;
 };
-Table& table() {
-  static Table* const t = new Table;  // handles may be freed while the program ends
-  return *t;
-}
+// Never destroyed, since handles may be freed while the program ends.
+constinit Table the_table;
+static_assert(std::is_trivially_destructible_v<Table>);
+inline Table& table() { return the_table; }
 
 Slot& slot_at(uint32_t i) {
   return table().blocks[i / kBlock].load(std::memory_order_acquire)[i % kBlock];

@@ -14,6 +14,7 @@
 #include "engine/files/npy.hpp"
 #include "engine/files/safetensors.hpp"
 #include "engine/random.hpp"
+#include "ops/contract/cost_file.hpp"
 #include "ops/contract/plan_file.hpp"
 #include "ops/contract/winners.hpp"
 #include "ops/base/dtypes.hpp"
@@ -127,6 +128,10 @@ class ContractRun {
       for (const Tensor& x : c_.operands) shapes.push_back(x.sizes());
     }
     for (const Shape& shape : shapes) numel_of(shape);  // refuses a product that overflows
+    if (config_.contains("cost")) {
+      path.step_time = read_cost(config_["cost"], dtype_);
+      path.by_time = true;
+    }
     const auto start = std::chrono::steady_clock::now();
     Progress progress(err_, "planning", "units");
     path.watch = [&](double units, double budget, double log2_mults) {
@@ -320,6 +325,7 @@ class ContractRun {
                     {"peak_bytes_estimate", count_json(peak)},
                     {"log2_mults", log2_mults(plan)},
                     {"log2_largest", std::log2(plan.largest_intermediate)},
+                    {"seconds_model", plan.seconds_model},
                     {"slices", count_json(plan.slices)},
                     {"sliced", sliced_json()},
                     {"family", plan.family},

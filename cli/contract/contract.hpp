@@ -32,6 +32,7 @@ struct ContractOptions {
   std::string path;                // --path: a name of path_kind_names(), or [[i, j], ...]
   std::optional<double> budget;    // --budget: work of the search for an order
   std::optional<double> timeout;   // --timeout: most seconds of it
+  std::string cost;                // --cost: file of what a step costs
   std::string plan_in, plan_out;   // --plan-in, --plan-out: the order as a file
   std::string plan_cache;          // --plan-cache: a folder of orders that were found
   std::string svg, html;           // --svg, --html: the order as a picture, as a page

@@ -76,6 +76,7 @@ Json resolve_contraction(const ContractOptions& o) {
   if (!o.plan_cache.empty()) add("plan_cache", o.plan_cache, "--plan-cache");
   if (o.budget) add("budget", *o.budget, "--budget");
   if (o.timeout) add("timeout", *o.timeout, "--timeout");
+  if (!o.cost.empty()) add("cost", o.cost, "--cost");
   if (!o.memory.empty()) add("memory_limit", o.memory, "--memory");
   if (o.verify) add("verify", true, "--verify");
   if (o.repeat) add("repeat", *o.repeat, "--repeat");
@@ -139,6 +140,9 @@ Spec contraction_spec() {
       .maybe("timeout",
              Spec::number("most seconds of the search; it says which budget finds its order again")
                  .above(0))
+      .maybe("cost",
+             Spec::string("file of what a step costs, as `gradus tune --cost` writes it: the order "
+                          "of least time is searched for, not that of least products"))
       .maybe("plan",
              Spec::string("file of a plan, as --plan-out writes it: its order is taken, and its "
                           "expression where none is given"))

@@ -94,11 +94,12 @@ void Expression::take_sizes(const Json& config) {
 namespace {
 
 // Ever larger budgets while the next is expected to end within the timeout, by the rate of the last
-// one. Of what they find, the order of least work.
+// one. Of what they find, the order of least cost.
 class TimedSearch {
  public:
   using Search = std::function<EinsumPlan(double budget)>;
-  TimedSearch(Search search, double timeout) : search_(std::move(search)), timeout_(timeout) {}
+  TimedSearch(Search search, double timeout, bool by_time)
+      : search_(std::move(search)), timeout_(timeout), by_time_(by_time) {}
 
   // Up to the budget that `wanted` says once there is a first order.
   FoundPlan run(const std::function<double(const EinsumPlan*)>& wanted) {
@@ -127,13 +128,14 @@ class TimedSearch {
     try {
       EinsumPlan plan = search_(budget);
       const bool ended = plan.units < budget / 4;
-      if (!found_ || plan.flops < found_->plan.flops) found_ = {std::move(plan), budget};
+      if (!found_ || cost(plan) < cost(found_->plan)) found_ = {std::move(plan), budget};
       return ended;
     } catch (const Error&) {  // it needs more
       error_ = std::current_exception();
       return false;
     }
   }
+  double cost(const EinsumPlan& plan) const { return by_time_ ? plan.seconds_model : plan.flops; }
   double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -146,6 +148,7 @@ class TimedSearch {
 
   Search search_;
   const double timeout_;
+  const bool by_time_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<FoundPlan> found_;
   std::exception_ptr error_;
@@ -183,7 +186,7 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
   };
   if (config.contains("timeout"))  // what it finds depends on the machine: it is not kept
     return TimedSearch([&](double budget) { return within(options.kind, budget); },
-                       config["timeout"])
+                       config["timeout"], options.by_time)
         .run(wanted);
   std::optional<EinsumPlan> first;
   if (!config.contains("budget") && options.kind != Kind::optimal) {

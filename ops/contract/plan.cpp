@@ -245,6 +245,7 @@ class Planner {
   plan::Network network() const {
     plan::Network net;
     net.log2_extent = log2_extent_;
+    if (options_.by_time) net.time = options_.step_time;
     net.open.assign(extent_.size(), false);
     for (int l : output_) net.open[size_t(l)] = true;
     for (const Ids& ids : slots_) {

@@ -54,6 +54,9 @@ struct PathOptions {
   // the best order so far.
   std::function<void(double units, double budget, double log2_mults)> watch;
   plan::StepTime step_time;  // of the device: what the plan's seconds are reckoned by
+  // Searches for the least of these seconds instead of the least products. A proof (kind optimal)
+  // for more than kMaxOptimal tensors counts products all the same.
+  bool by_time = false;
 };
 // The names that users write, by kind, without fixed: "auto", "greedy", "optimal", "left", ...
 std::span<const std::string_view> path_kind_names();

@@ -2,6 +2,7 @@
 
 #include "engine/files/file.hpp"
 #include "engine/tensor.hpp"
+#include "ops/contract/cost_file.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -152,7 +153,8 @@ EinsumPlan kept_plan(const std::string& folder, const BoundEquation& asked,
   const Json question{{"path", path_kind_name(options.kind)},
                       {"budget", options.budget},
                       {"seed", options.seed},
-                      {"sum_alone", options.sum_alone}};
+                      {"sum_alone", options.sum_alone},
+                      {"cost", options.by_time ? step_time_json(options.step_time) : Json()}};
   const std::string key = text_of(expression, question);
   const std::string file = join(folder, "/", crc32_text(crc32_of(key)), "-", key.size(), ".json");
   try {

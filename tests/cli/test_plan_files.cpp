@@ -233,3 +233,44 @@ TEST_CASE("an order as a picture and as a page") {
   REQUIRE(run(folder, "contract --einsum i-\\>i --sizes i=3 --plan-only --svg one.svg").code == 0);
   CHECK(count(slurp(folder / "one.svg"), "<circle") == 1);
 }
+
+TEST_CASE("gradus tune --cost measures what a step costs; contract --cost plans by it") {
+  const TempFolder folder;
+  save(folder, "ring.json", ring());
+  const auto tuned = run(folder, "tune --cost c.json --json --device cpu");
+  CAPTURE(tuned.err);
+  REQUIRE(tuned.code == 0);
+  Json cost = Json::parse(slurp(folder / "c.json"));
+  CHECK(cost["format"] == "gradus.cost/1");
+  CHECK(cost["dtype"] == "f32");
+  CHECK(event_of(tuned.out, "result")["cost"]["flops"] == cost["flops"]);
+  for (const char* name : {"flops", "bytes", "overhead"}) CHECK(cost[name].get<double>() > 0);
+  for (const char* name : {"half_k", "half_mn"}) CHECK(cost[name].get<double>() >= 0);
+
+  const std::string ask = "contract --network ring.json --plan-only --budget 20000 --json ";
+  const auto planned = run(folder, ask + "--cost c.json");
+  CAPTURE(planned.err);
+  REQUIRE(planned.code == 0);
+  CHECK(event_of(run(folder, ask + "--cost c.json").out, "plan")["path"] ==
+        event_of(planned.out, "plan")["path"]);
+
+  cost["overhead"] = 1;  // a second for each of nine steps
+  save(folder, "slow.json", cost.dump());
+  const Json slow = event_of(run(folder, ask + "--cost slow.json").out, "plan");
+  CHECK(slow["seconds_model"].get<double>() == doctest::Approx(9).epsilon(0.01));
+
+  const auto other = run(folder, ask + "--cost c.json --dtype f64");
+  CHECK(other.code == 2);
+  check_has(other.err, "c.json: was measured for \"f32\", the contraction is f64");
+  cost["flops"] = 0;
+  save(folder, "bad.json", cost.dump());
+  const auto bad = run(folder, ask + "--cost bad.json");
+  CHECK(bad.code == 2);
+  check_has(bad.err, "bad.json: flops: expected a number above 0, got 0");
+  save(folder, "no.json", "{}");
+  check_has(run(folder, ask + "--cost no.json").err, "as `gradus tune --cost FILE` writes it");
+  const auto both = run(folder, "tune c.json --cost d.json");
+  CHECK(both.code == 2);
+  check_has(both.err, "measures the device alone; leave c.json out");
+  check_has(run(folder, "tune").err, "needs a CONFIG file or --cost FILE");
+}

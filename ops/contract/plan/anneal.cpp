@@ -3,6 +3,7 @@
 #include "ops/contract/plan/tree.hpp"
 
 #include <array>
+#include <limits>
 
 namespace gradus::inline v1::plan {
 
@@ -100,7 +101,11 @@ const Tables& tables() {
 class Annealer {
  public:
   Annealer(const Network& network, const Tree& tree, uint64_t seed)
-      : bits_(network), words_(bits_.words()), leaves_(tree.leaves), random_(seed) {
+      : bits_(network),
+        words_(bits_.words()),
+        leaves_(tree.leaves),
+        random_(seed),
+        time_(network.time) {
     const size_t nodes = size_t(tree.nodes());
     set_.assign(nodes * size_t(words_), 0);
     for (size_t i = 0; i < nodes; ++i) {
@@ -136,6 +141,9 @@ class Annealer {
 
  private:
   const Word* set(int node) const { return &set_[size_t(node) * size_t(words_)]; }
+  double size_of(const Word* set) const {
+    return bits_.weigh([&](int i) { return set[i]; });
+  }
 
   void sweep(double temperature) {
     const int inner = leaves_ - 1;
@@ -157,14 +165,19 @@ class Annealer {
     auto& low = child_[size_t(x)];
     const int keep = which >> 1, a = low[size_t(keep)], b = low[size_t(keep ^ 1)];
     const Word *sa = set(a), *sb = set(b), *sc = set(c), *sp = set(p);
+    const auto left_over = [&](int i) { return (sa[i] | sc[i]) & (sb[i] | sp[i]); };
     const double limit = tables().log2_sum(work_[size_t(x)], work_[size_t(p)]) + allowed;
-    const double inside = bits_.weigh([&](int i) { return sa[i] | sc[i]; });
+    double inside = bits_.weigh([&](int i) { return sa[i] | sc[i]; }), result = 0;
+    if (time_) {
+      result = bits_.weigh(left_over);
+      inside = time_->log2_seconds(size_of(sa), size_of(sc), result, inside);
+    }
     if (inside > limit) return;
-    const double outside = bits_.weigh(
-        [&](int i) { return ((sa[i] | sc[i]) & sp[i]) | ((sa[i] | sc[i]) & sb[i]) | sb[i]; });
+    double outside = bits_.weigh([&](int i) { return left_over(i) | sb[i]; });
+    if (time_) outside = time_->log2_seconds(result, size_of(sb), size_of(sp), outside);
     if (outside > limit || tables().log2_sum(inside, outside) > limit) return;
     Word* sx = &set_[size_t(x) * size_t(words_)];
-    for (int i = 0; i < words_; ++i) sx[i] = (sa[i] | sc[i]) & (sb[i] | sp[i]);
+    for (int i = 0; i < words_; ++i) sx[i] = left_over(i);
     work_[size_t(x)] = inside;
     work_[size_t(p)] = outside;
     low[size_t(keep ^ 1)] = c;
@@ -172,7 +185,7 @@ class Annealer {
   }
 
   void keep_best() {
-    double top = 0;
+    double top = -std::numeric_limits<double>::infinity();
     for (size_t i = size_t(leaves_); i < work_.size(); ++i) top = std::max(top, work_[i]);
     if (top >= best_total_) return;
     const double total = log2_total(work_);
@@ -184,6 +197,7 @@ class Annealer {
   Bits bits_;
   int words_, leaves_;
   Random random_;
+  const std::optional<StepTime> time_;
   std::vector<Word> set_;
   std::vector<std::array<int, 2>> child_, best_;
   std::vector<double> work_;

@@ -4,7 +4,7 @@
 
 namespace gradus::inline v1::plan {
 
-// All three return an order of at most the work of `start` (`start` itself once the budget is used
+// All three return an order of at most the cost of `start` (`start` itself once the budget is used
 // up), the same for the same seed and budget. `start` must contract each tensor once.
 
 // Simulated annealing on the tree: (AB)C becomes (AC)B or (BC)A, accepted by the change of log2 of

@@ -98,7 +98,14 @@ Cost cost_of(const Network& network, const SsaPath& path) {
     cost.log2_largest = std::max(cost.log2_largest, size[n + i]);
   }
   for (double w : work) sum += std::exp2(w - most);
-  cost.log2_mults = most + std::log2(sum);
+  cost.log2_cost = cost.log2_mults = most + std::log2(sum);
+  if (network.time) {
+    sum = 0;
+    for (size_t i = 0; i < steps; ++i)
+      sum += network.time->seconds(size[size_t(path[i].first)], size[size_t(path[i].second)],
+                                   size[n + i], work[i]);
+    cost.log2_cost = std::log2(sum);
+  }
   return cost;
 }
 

@@ -3,10 +3,12 @@
 // n + i; n - 1 pairs contract all.
 #pragma once
 #include "engine/base/error.hpp"
+#include "ops/contract/plan/step_time.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,14 @@ struct Network {
   std::vector<LabelSet> tensors;
   std::vector<double> log2_extent;  // by label
   std::vector<char> open;           // by label: does the output have it?
+  // What a step costs: its products, or, where there is a model, the time that it takes.
+  std::optional<StepTime> time;
+
+  double log2_size(const LabelSet& labels) const {
+    double size = 0;
+    for (int l : labels) size += log2_extent[size_t(l)];
+    return size;
+  }
 };
 
 using SsaPath = std::vector<std::pair<int, int>>;
@@ -26,6 +36,7 @@ using SsaPath = std::vector<std::pair<int, int>>;
 // a label is summed by the step after which nothing else has it.
 struct Cost {
   double log2_mults = 0;    // of the sum over all steps
+  double log2_cost = 0;     // the same, or of the seconds where the network has a model of time
   double log2_largest = 0;  // elements of the largest result
 };
 // Error(value) for pairs that do not contract each tensor once.

@@ -41,7 +41,7 @@ class Optimal {
  private:
   struct Entry {
     LabelSet labels;
-    double flops = 0, elements = 0;  // sums over the steps below
+    double cost = 0, elements = 0;  // sums over the steps below: flops, or seconds
     uint32_t left = 0;
   };
   void fill(uint32_t s) {
@@ -50,7 +50,7 @@ class Optimal {
       entry.labels = network_.tensors[size_t(__builtin_ctz(s))];
       return;
     }
-    entry.flops = std::numeric_limits<double>::infinity();
+    entry.cost = std::numeric_limits<double>::infinity();
     const uint32_t lowest = s & -s;
     for (uint32_t left = (s - 1) & s; left; left = (left - 1) & s)
       if (left & lowest) try_split(entry, s, left);
@@ -74,10 +74,14 @@ class Optimal {
       else
         sums = true;
     });
-    const double flops = a.flops + b.flops + (sums ? 2 : 1) * products;
+    double cost = (sums ? 2 : 1) * products;
+    if (const auto& time = network_.time)
+      cost = time->seconds(network_.log2_size(a.labels), network_.log2_size(b.labels),
+                           std::log2(elements), std::log2(products));
+    cost += a.cost + b.cost;
     elements += a.elements + b.elements;
-    if (entry.left == 0 || std::tie(flops, elements) < std::tie(entry.flops, entry.elements)) {
-      entry.flops = flops;
+    if (entry.left == 0 || std::tie(cost, elements) < std::tie(entry.cost, entry.elements)) {
+      entry.cost = cost;
       entry.elements = elements;
       entry.left = left;
     }

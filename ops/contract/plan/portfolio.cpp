@@ -119,7 +119,7 @@ class Search {
       if (!o.path.empty()) best_.push_back(std::move(o));
     }
     std::stable_sort(best_.begin(), best_.end(), [](const Order& a, const Order& b) {
-      return a.cost.log2_mults < b.cost.log2_mults;
+      return a.cost.log2_cost < b.cost.log2_cost;
     });
     if (watch_ && !best_.empty()) watch_(units_, best_.front().cost);
   }
@@ -192,7 +192,8 @@ Order find_order(const Network& network, Family family, uint64_t seed, double bu
     return Order{std::move(path), cost, by, units};
   };
   double exact_units = 0;
-  if (family == Family::portfolio && n > 1 && n <= kExactTensors) {
+  const bool counts_products = !network.time;  // as the exact search does
+  if (family == Family::portfolio && counts_products && n > 1 && n <= kExactTensors) {
     // What simplification does is right to a factor, not to the last step; but it makes outer
     // products, which the exact search does not. So each has its turn.
     Budget left(budget * kExactShare);

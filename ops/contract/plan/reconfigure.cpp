@@ -20,12 +20,14 @@ class Subsets {
   // False if there are more groups of shared labels; fewer tensors have fewer.
   bool read(const Network& part) {
     k_ = int(part.tensors.size());
+    time_ = part.time;
     const size_t labels = part.log2_extent.size(), subsets = size_t(1) << k_;
     std::vector<Mask> holders(labels, 0);
     for (int t = 0; t < k_; ++t)
       for (int l : part.tensors[size_t(t)]) holders[size_t(l)] |= Mask(1) << t;
     shared_.clear();
     degree_.assign(size_t(k_), 0);
+    alone_.assign(size_t(k_), 0);
     edge_.assign(size_t(k_ * k_), 0);
     for (size_t l = 0; l < labels; ++l) {
       const Mask m = holders[l];
@@ -43,7 +45,10 @@ class Subsets {
           shared_.push_back({m, part.open[l] != 0, extent});
       } else if (count == 1) {
         degree_[size_t(i)] += extent;
-        if (!part.open[l]) lone_.push_back({i, extent});
+        if (!part.open[l]) {
+          lone_.push_back({i, extent});
+          alone_[size_t(i)] += extent;
+        }
       } else {
         const int j = 31 - __builtin_clz(m);
         degree_[size_t(i)] += extent;
@@ -73,7 +78,9 @@ class Subsets {
         if (below < best) {
           double work = size_[one] + size_[two] + size_[s];
           if (!shared_.empty()) work -= weigh(alive_[one] & alive_[two] & alive_[s]);
-          work = work / 2 - bar;
+          work = work / 2;
+          if (time_) work = time_->log2_seconds(held(one), held(two), size_[s], work);
+          work -= bar;
           if (work < 0) {
             const double total = below + std::exp2(work);
             if (total < best) {
@@ -132,6 +139,9 @@ class Subsets {
       }
     }
   }
+  double held(Mask s) const {
+    return s & (s - 1) ? size_[s] : size_[s] - alone_[size_t(__builtin_ctz(s))];
+  }
   double weigh(uint64_t set) const {
     double sum = 0;
     for (; set; set &= set - 1) sum += shared_[size_t(__builtin_ctzll(set))].extent;
@@ -145,7 +155,9 @@ class Subsets {
   }
 
   int k_ = 0;
+  std::optional<StepTime> time_;
   std::vector<double> degree_, edge_;  // log2 extents by tensor, by pair
+  std::vector<double> alone_;          // of labels that a tensor alone has
   std::vector<Shared> shared_;
   std::vector<Lone> lone_;
   std::vector<double> size_, cost_;

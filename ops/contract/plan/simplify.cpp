@@ -209,6 +209,7 @@ class Simplifier {
       r.network.log2_extent[size_t(number[size_t(first[l])])] += extent(int(l));
     }
     r.path = std::move(state_.path);
+    r.network.time = network_.time;
     return r;
   }
 

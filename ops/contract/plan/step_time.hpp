@@ -15,8 +15,9 @@ struct StepTime {
   double half_mn = 2;
   double element = 4;  // bytes
 
-  // All four are log2 of numbers of elements or products.
+  // All four are log2 of numbers of elements or products; an extent of 0 counts as 1.
   double seconds(double left, double right, double result, double work) const {
+    for (double* log2 : {&left, &right, &result, &work}) *log2 = std::max(*log2, 0.0);
     const auto share = [&](double log2_extent, double half) {
       return 1 / (1 + half * std::exp2(-std::max(log2_extent, 0.0)));
     };
@@ -24,6 +25,9 @@ struct StepTime {
                         share(work - left, half_mn);
     const double moved = element * (std::exp2(left) + std::exp2(right) + std::exp2(result));
     return std::max(2 * std::exp2(work) / rate, moved / bytes) + overhead;
+  }
+  double log2_seconds(double left, double right, double result, double work) const {
+    return std::log2(seconds(left, right, result, work));
   }
 };
 

@@ -33,6 +33,9 @@ Tree tree_of(const Network& network, const SsaPath& path) {
       work += network.log2_extent[size_t(l)];
       if (holders[size_t(l)] > 1) kept.push_back(l);
     }
+    if (network.time)
+      work = network.time->log2_seconds(network.log2_size(la), network.log2_size(lb),
+                                        network.log2_size(kept), work);
     t.left[n + i] = a;
     t.right[n + i] = b;
     t.work[n + i] = work;
@@ -112,6 +115,7 @@ Network network_of(const Network& network, const Tree& tree, const Piece& piece,
   for (int l : *names) part.log2_extent.push_back(network.log2_extent[size_t(l)]);
   part.open.assign(names->size(), 0);
   for (int l : local(tree.labels[size_t(piece.inner.front())])) part.open[size_t(l)] = 1;
+  part.time = network.time;
   return part;
 }
 

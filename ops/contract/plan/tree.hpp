@@ -10,7 +10,7 @@ struct Tree {
   int leaves = 0;                // nodes 0 .. leaves-1 are the tensors; the root is the last node
   std::vector<int> left, right;  // by node; -1 at leaves
   std::vector<LabelSet> labels;  // of the node's tensor
-  std::vector<double> work;      // log2 of the step that makes the node; -infinity at leaves
+  std::vector<double> work;      // log2 cost of the step that makes the node; -infinity at leaves
 
   int nodes() const { return int(left.size()); }
   int root() const { return nodes() - 1; }

@@ -58,7 +58,9 @@ struct TropicalEngine {
   using In = Element;
   using Real = T;
   using Tile = TropicalTile<T>;
-  static constexpr int64_t kPlanes = 1, kMr = Tile::kMr, kNr = Tile::kNr, kKc = 1024;
+  static constexpr int64_t kPlanes = 1, kMr = Tile::kMr, kNr = Tile::kNr;
+  // A panel of 4 KiB a row; winners are compared across blocks, so of them there are few.
+  static constexpr int64_t kKc = kWinners ? 1024 : 4096 / int64_t(sizeof(T));
   static constexpr int64_t kNote = 64 / int64_t(sizeof(T));  // whether a panel is everyday
   static constexpr bool kCommutes = true;
 
