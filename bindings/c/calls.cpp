@@ -75,15 +75,30 @@ void operands_of(const Callee& callee, const gradus_tensor* handles, size_t n,
   while (!out.empty() && !out.back().defined()) out.pop_back();
 }
 
-// An op lives for ever, and what its handles name with it: uncounted, which a call would feel.
+// An op lives for ever, and what its handles name with it.
 gradus_op handle_of_op(const OpInfo& op) {
   static std::mutex mutex;
   static auto* const known = new std::map<const OpInfo*, Callee>;
   const std::lock_guard lock(mutex);
   Callee& callee = known->try_emplace(&op, op).first->second;
-  return new_handle(Kind::op, std::shared_ptr<Object>(std::shared_ptr<Object>(), &callee));
+  return new_handle(Kind::op, &callee);
 }
-std::shared_ptr<Callee> callee_at(gradus_op op) { return object_at<Callee>(Kind::op, op); }
+// What a handle names, held while a call uses it: a function of the caller's may be freed
+// meanwhile.
+class HeldCallee {
+ public:
+  explicit HeldCallee(gradus_op op) : callee_(static_cast<Callee*>(lasting_object(Kind::op, op))) {
+    if (callee_) return;
+    counted_ = object_at<Callee>(Kind::op, op);
+    callee_ = counted_.get();
+  }
+  const Callee& operator*() const { return *callee_; }
+  const Callee* operator->() const { return callee_; }
+
+ private:
+  const Callee* callee_;
+  std::shared_ptr<Callee> counted_;
+};
 
 }  // namespace
 
@@ -103,7 +118,7 @@ gradus_status gradus_op_find(const char* name, gradus_op* out) {
 
 gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out) {
   return door("gradus_op_describe", [&] {
-    const auto callee = callee_at(op);
+    const HeldCallee callee(op);
     const OpInfo& o = callee->op;
     give_struct(out,
                 {0, int32_t(callee->least), callee->most == SIZE_MAX ? -1 : int32_t(callee->most),
@@ -115,7 +130,7 @@ gradus_status gradus_op_describe(gradus_op op, gradus_op_info* out) {
 gradus_status gradus_op_attr(gradus_op op, size_t index, const char** name, int32_t* type,
                              const char** doc) {
   return door("gradus_op_attr", [&] {
-    const OpInfo& o = callee_at(op)->op;
+    const OpInfo& o = HeldCallee(op)->op;
     if (index >= o.attrs.size())
       throw Refusal{GRADUS_INDEX,
                     join("index ", index, ", ", o.name, " has ", o.attrs.size(), " attributes")};
@@ -130,7 +145,7 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
                           const gradus_attr* attrs, size_t n_attrs, gradus_tensor* outputs,
                           size_t capacity, size_t* n_outputs) {
   return door("gradus_call", [&] {
-    const auto callee = callee_at(op);
+    const HeldCallee callee(op);
     SmallVector<Tensor, 3> in;
     operands_of(*callee, operands, n_operands, in);
     array(outputs, capacity, "outputs");
@@ -151,7 +166,7 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
 gradus_status gradus_call_in_place(gradus_op op, const gradus_tensor* operands, size_t n_operands,
                                    const gradus_attr* attrs, size_t n_attrs) {
   return door("gradus_call_in_place", [&] {
-    const auto callee = callee_at(op);
+    const HeldCallee callee(op);
     SmallVector<Tensor, 3> in;
     operands_of(*callee, operands, n_operands, in);
     if (in.empty()) throw Refusal{GRADUS_VALUE, "no operand to write to"};

@@ -36,6 +36,7 @@ struct Slot {
   uint32_t next_free = kNoSlot;
   Tensor tensor;
   std::shared_ptr<Object> object;
+  std::atomic<Object*> lasting{nullptr};  // the object, if nobody counts it
 };
 
 struct Table {
@@ -122,8 +123,8 @@ uint32_t take_slot() {
   return t.made++;
 }
 
-template <class T>
-int64_t fill(Kind kind, T Slot::*where, T value) {
+template <class Place, class T>
+int64_t fill(Kind kind, Place Slot::*where, T value) {
   const uint32_t i = take_slot();
   Slot& p = slot_at(i);
   p.holds = 1;
@@ -141,12 +142,25 @@ int64_t new_handle(Kind kind, Tensor tensor) {
 int64_t new_handle(Kind kind, std::shared_ptr<Object> object) {
   return fill(kind, &Slot::object, std::move(object));
 }
+int64_t new_handle(Kind kind, Object* lasting) { return fill(kind, &Slot::lasting, lasting); }
 
 Tensor tensor_of(int64_t handle, Argument argument) {
   return Locked(Kind::tensor, handle, argument)->tensor;
 }
 std::shared_ptr<Object> object_of(Kind kind, int64_t handle) {
-  return Locked(kind, handle)->object;
+  const Locked slot(kind, handle);
+  Object* const lasting = slot->lasting.load(std::memory_order_relaxed);
+  return lasting ? std::shared_ptr<Object>(std::shared_ptr<Object>(), lasting) : slot->object;
+}
+Object* lasting_object(Kind kind, int64_t handle) {
+  const uint64_t i = uint64_t(handle) & (kSlots - 1), title = uint64_t(handle) >> kSlotBits;
+  Slot* const block = table().blocks[i / kBlock].load(std::memory_order_acquire);
+  if (!block || kind_of(title) != kind) return nullptr;
+  const Slot& p = block[i % kBlock];
+  // The title is stored last by who fills a slot and first by who empties it.
+  if (p.title.load(std::memory_order_acquire) != title) return nullptr;
+  Object* const object = p.lasting.load(std::memory_order_acquire);
+  return p.title.load(std::memory_order_acquire) == title ? object : nullptr;
 }
 
 void retain_handle(int64_t handle) {
@@ -169,6 +183,7 @@ void free_handle(int64_t handle) {
     used_up = generation == kLastGeneration;
     slot->title.store(title_of(used_up ? generation : generation + 1, Kind::none),
                       std::memory_order_release);
+    slot->lasting.store(nullptr, std::memory_order_release);
   }
   Table& t = table();
   const std::lock_guard lock(t.lock);

@@ -47,10 +47,13 @@ struct Argument {
 
 int64_t new_handle(Kind kind, Tensor tensor);
 int64_t new_handle(Kind kind, std::shared_ptr<Object> object);
+int64_t new_handle(Kind kind, Object* lasting);  // one that is never destroyed
 
 // What the handle names; Refusal (GRADUS_HANDLE) if it is nothing of this kind.
 Tensor tensor_of(int64_t handle, Argument argument);
 std::shared_ptr<Object> object_of(Kind kind, int64_t handle);
+// The same without a lock, of an object that is never destroyed; null if the handle names none.
+Object* lasting_object(Kind kind, int64_t handle);
 
 void retain_handle(int64_t handle);
 void free_handle(int64_t handle);  // 0 is nothing

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
+#include <string>
 
 namespace gradus::inline v1::gpu {
 
@@ -22,11 +24,15 @@ struct Counting {
   ~Counting() {
     FILE* const out = file ? std::fopen(file, "w") : nullptr;
     if (!out) return;
+    // A kernel that several files launch is listed by each of them.
+    std::map<std::string, int64_t> runs;
     for (const Kernel& k : kernels()) {
       // "... [with auto F = NAME]", "... [with auto F = NAME; more]"
       const char* const name = std::strstr(k.name, "F = ");
-      std::fprintf(out, "%lld %s\n", static_cast<long long>(k.runs), name ? name + 4 : k.name);
+      runs[name ? name + 4 : k.name] += k.runs;
     }
+    for (const auto& [name, n] : runs)
+      std::fprintf(out, "%lld %s\n", static_cast<long long>(n), name.c_str());
     std::fclose(out);
   }
 };
