@@ -72,12 +72,29 @@ void gradients(Run& run, const std::string& name, const EinsumPlan& plan, const 
               {{"the value", value, at_most_time(most)}});
 }
 
+// Branches of many small steps, which no kernel shares out: on the threads of a device and on one.
+void branches(Run& run) {
+  const Net net = chain(256, 48);
+  PathOptions options;
+  options.kind = PathOptions::Kind::fixed;
+  for (int left = 256; left > 1; left /= 2)
+    for (int k = 0; k < left / 2; ++k) options.path.emplace_back(0, 1);
+  const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes, options);
+  for (const int threads : run.threads()) {
+    Tensors operands;
+    for (const Tensor& x : net.operands) operands.push_back(to_device(x, run.device(threads)));
+    run.compare({"256 of 48 x 48 in halves", threads}, [&] { einsum(plan, operands); },
+                {peer("one thread", [&] { einsum(plan, net.operands); })});
+  }
+}
+
 }  // namespace
 
 void networks(Run& run) {
   const DeviceScope scope(run.device(1));
   manual_seed(1);
   overhead(run);
+  branches(run);
   const Net net = norm_of_mps(60, 48, 4);
   const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes);
   gradients(run, "norm of 60 tensors, the sweep", plan, net.operands, 2.3);

@@ -248,6 +248,9 @@ gd_table make_table() {
   t.close = close_device;
   t.alloc = allocate;
   t.free = release;
+  t.capabilities = [](gd_device* d) -> uint32_t {
+    return GD_CAP_HOST_MEMORY | (d->threads > 1 ? GD_CAP_THREADS : 0);
+  };
   t.stream_sync = [](gd_device*, gd_stream*, gd_error*) -> gd_status { return GD_OK; };
   // A plan is one block of malloc.
   t.prepare = [](gd_device* d, const gd_call* c, void** plan, gd_error* e) -> gd_status {

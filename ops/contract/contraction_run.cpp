@@ -4,6 +4,10 @@
 #include "ops/contract/schedule.hpp"
 #include "ops/pointwise/pointwise.hpp"
 
+#include <exception>
+#include <system_error>
+#include <thread>
+
 namespace gradus::inline v1 {
 
 class ContractionRun {
@@ -12,7 +16,7 @@ class ContractionRun {
   using Program = ContractionProgram;
 
   ContractionRun(const Schedule& s, Operands inputs, Device& device, const Tensor& before)
-      : s_(s), before_(before) {
+      : s_(s), device_(device), before_(before) {
     const Program& p = s.program_;
     bound_.resize(p.inputs.size() + p.outputs.size());
     outputs_.reserve(p.outputs.size());
@@ -27,11 +31,11 @@ class ContractionRun {
   }
 
   void run() {
-    for (size_t i = 0; i < s_.first_looped_; ++i) carry_out(s_.tasks_[i]);
+    carry_out(run_branches(), s_.first_looped_);
     if (s_.slices() == 0) return;
     SmallVector<int64_t, 6> at(s_.sliced_.size(), 0);
     for (;;) {
-      for (size_t i = s_.first_looped_; i < s_.tasks_.size(); ++i) carry_out(s_.tasks_[i]);
+      carry_out(s_.first_looped_, s_.tasks_.size());
       size_t k = at.size();  // the next slice: the last label runs fastest
       for (; k > 0; --k) {
         const int label = s_.sliced_[k - 1];
@@ -87,6 +91,42 @@ class ContractionRun {
     for (const int at : view.at) found.strides.push_back(at < 0 ? 0 : b.strides[size_t(at)]);
     return found;
   }
+  // The one on a thread of its own, the other on this one; the first task after them.
+  size_t run_branches() const {
+    const auto [first, second] = s_.branches_;
+    if (second == 0 || !shares_out()) return 0;
+    std::exception_ptr error;
+    std::thread other;
+    try {
+      other = std::thread([&, first = first] {
+        try {
+          carry_out(0, first);
+        } catch (...) {
+          error = std::current_exception();
+        }
+      });
+    } catch (const std::system_error&) {
+      return 0;  // the system gives no more threads
+    }
+    try {
+      carry_out(first, second);
+    } catch (...) {
+      other.join();
+      throw;
+    }
+    other.join();
+    if (error) std::rethrow_exception(error);
+    return second;
+  }
+  // Who watches this thread's calls would miss another's.
+  bool shares_out() const {
+    const gd_table& t = device_.table();
+    return t.capabilities && (t.capabilities(device_.handle()) & GD_CAP_THREADS) &&
+           device_.wrappers().empty();
+  }
+  void carry_out(size_t begin, size_t end) const {
+    for (size_t i = begin; i < end; ++i) carry_out(s_.tasks_[i]);
+  }
   void carry_out(const Schedule::Task& t) const {
     using Kind = Schedule::Task::Kind;
     if (numel_of(t.out_sizes) == 0) return;
@@ -116,6 +156,7 @@ class ContractionRun {
   }
 
   const Schedule& s_;
+  Device& device_;
   const Tensor& before_;
   std::vector<Bound> bound_;  // inputs, then outputs
   Tensors outputs_;

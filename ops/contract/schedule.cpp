@@ -23,6 +23,9 @@ bool repeats(const Axes& axes) {
   return false;
 }
 
+constexpr double kMostForBranches = 1 << 20;  // more bytes of the arena than work in turn takes
+constexpr double kLeastOfBranch = 1e-4;       // seconds: a thread takes a third of that to start
+
 // Memory that is given out and taken back, lowest fitting place first, in elements.
 class FreeList {
  public:
@@ -61,11 +64,16 @@ class FreeList {
     }
   }
   int64_t end() const { return end_; }
+  // Holes that are set aside are not given out until they are taken back.
+  void set_aside() { aside_.swap(holes_); }
+  void take_back() {
+    for (const auto& [at, n] : std::exchange(aside_, {})) give_back(at, n);
+  }
 
  private:
   int64_t rounded(int64_t n) const { return (n + grain_ - 1) / grain_ * grain_; }
   const int64_t grain_;
-  std::map<int64_t, int64_t> holes_;  // place -> size
+  std::map<int64_t, int64_t> holes_, aside_;  // place -> size
   int64_t end_ = 0;
 };
 
@@ -176,7 +184,89 @@ void ContractionSchedule::place(const Chosen& kept) {
   std::stable_partition(program_.steps.begin(), program_.steps.end(),
                         [&](const Program::Step& s) { return !places_[size_t(s.out)].looped; });
   give_out_arena(kept);
+  find_branches(kept);
   write_tasks();
+}
+
+// Work at once needs memory for both: not where that is much.
+void ContractionSchedule::find_branches(const Chosen& kept) {
+  const std::vector<Program::Step> steps = program_.steps;
+  const std::vector<Place> places = places_;
+  const int64_t arena = arena_;
+  if (!sort_by_branches()) return;
+  for (Place& p : places_)
+    if (p.home == Home::arena) p.home = Home::nowhere;
+  give_out_arena(kept);
+  if (double(arena_ - arena) * double(itemsize(dtype_)) <= kMostForBranches) return;
+  program_.steps = steps;
+  places_ = places;
+  arena_ = arena;
+  branches_ = {0, 0};
+}
+
+// Of a step that a device's threads do not share; else 0.
+double ContractionSchedule::seconds_alone(const Program::Step& step) const {
+  constexpr double kShared = 1 << 18, kRate = 5e9, kOverhead = 7e-7;
+  double products = 1;
+  const auto count = [&](int value, std::initializer_list<int> before) {
+    if (value < 0) return;
+    for (const int l : program_.values[size_t(value)])
+      if (std::none_of(before.begin(), before.end(),
+                       [&](int v) { return v >= 0 && contains(program_.values[size_t(v)], l); }))
+        products *= double(program_.extents[size_t(l)]);
+  };
+  count(step.a.value, {});
+  count(step.b.value, {step.a.value});
+  count(step.out, {step.a.value, step.b.value});
+  return products < kShared ? kOverhead + products / kRate : 0;
+}
+
+// The step between whose operands the work is halved best: the steps that the one depends on come
+// first, then those of the other.
+bool ContractionSchedule::sort_by_branches() {
+  if (!sliced_.empty()) return false;
+  std::vector<Program::Step>& steps = program_.steps;
+  std::vector<std::vector<size_t>> into(program_.values.size());
+  std::vector<double> seconds(program_.values.size(), 0);  // of all that a value depends on
+  double most = kLeastOfBranch;
+  size_t best = steps.size();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Program::Step& s = steps[i];
+    into[size_t(s.out)].push_back(i);
+    double& all = seconds[size_t(s.out)];
+    all += seconds_alone(s) + seconds[size_t(s.a.value)];
+    if (s.b.value < 0) continue;
+    all += seconds[size_t(s.b.value)];
+    const double shorter = std::min(seconds[size_t(s.a.value)], seconds[size_t(s.b.value)]);
+    if (shorter > most) most = shorter, best = i;
+  }
+  if (best == steps.size()) return false;
+  constexpr char kRest = 2;
+  std::vector<char> of_step(steps.size(), kRest), of_value(program_.values.size(), kRest);
+  for (const char side : {0, 1}) {
+    std::vector<int> open = {side == 0 ? steps[best].a.value : steps[best].b.value};
+    while (!open.empty()) {
+      const auto value = size_t(open.back());
+      open.pop_back();
+      if (into[value].empty() || of_value[value] == side) continue;
+      if (of_value[value] != kRest) return false;  // both depend on it
+      of_value[value] = side;
+      for (const size_t i : into[value]) {
+        of_step[i] = side;
+        for (const Program::Factor& f : {steps[i].a, steps[i].b})
+          if (f.value >= 0) open.push_back(f.value);
+      }
+    }
+  }
+  std::vector<Program::Step> sorted;
+  for (const char side : {0, 1, 2}) {
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (of_step[i] == side) sorted.push_back(steps[i]);
+    if (side == 0) branches_.first = sorted.size();
+    if (side == 1) branches_.second = sorted.size();
+  }
+  steps = std::move(sorted);
+  return true;
 }
 
 void ContractionSchedule::give_out_arena(const Chosen& kept) {
@@ -197,6 +287,8 @@ void ContractionSchedule::give_out_arena(const Chosen& kept) {
     return n;
   };
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (branches_.second > 0 && i == branches_.first) memory.set_aside();
+    if (branches_.second > 0 && i == branches_.second) memory.take_back();
     Place& out = places_[size_t(steps[i].out)];
     if (out.home == Home::nowhere) {
       out.home = Home::arena;

@@ -21,6 +21,9 @@ class ContractionSchedule {
   DType dtype() const { return dtype_; }
   const std::vector<int>& sliced() const { return sliced_; }
   double slices() const;
+  // Steps before the first number and those from there to the second need nothing of each other and
+  // may be done at once; 0 and 0: there are no such.
+  std::pair<size_t, size_t> branches() const { return branches_; }
   double arena_bytes() const { return double(arena_) * double(itemsize(dtype_)); }
   // Of inputs, outputs and arena, as the pool gives them out.
   double peak_bytes() const;
@@ -59,6 +62,9 @@ class ContractionSchedule {
 
   void separate_outputs();
   void place(const Chosen& kept);
+  void find_branches(const Chosen& kept);
+  bool sort_by_branches();
+  double seconds_alone(const ContractionProgram::Step& step) const;
   void give_out_arena(const Chosen& kept);
   void write_tasks();
   Task task_of(const ContractionProgram::Step& step, bool first) const;
@@ -75,8 +81,9 @@ class ContractionSchedule {
   std::vector<Place> places_;  // by value
   std::vector<Task> tasks_;
   size_t first_looped_ = 0;  // of tasks_
-  Chosen zeroed_;            // outputs that begin as 0
-  int64_t arena_ = 0;        // elements
+  std::pair<size_t, size_t> branches_;
+  Chosen zeroed_;      // outputs that begin as 0
+  int64_t arena_ = 0;  // elements
 };
 
 }  // namespace gradus

@@ -4,6 +4,7 @@
 #include "engine/random.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/contract/network.hpp"
+#include "ops/contract/schedule.hpp"
 #include "ops/transforms/func.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/sizes.hpp"
@@ -271,4 +272,106 @@ TEST_CASE("network: vmap, captured steps and functions of functions go through i
   };
   const Tensor v = drawn(random, {4}, DType::f64);
   CHECK(equal(func::hessian(cubic, {v})[0][0], mul(diag(v), 6)));
+}
+
+namespace {
+
+// A product of n square matrices, from the left or in halves.
+ContractionProgram chain(int n, int64_t extent, bool halves) {
+  ContractionProgram p;
+  for (int k = 0; k <= n; ++k) p.extents.push_back(extent);
+  std::vector<int> row;
+  for (int k = 0; k < n; ++k) {
+    p.values.push_back({k, k + 1});
+    p.inputs.push_back({k, {k, k + 1}});
+    row.push_back(k);
+  }
+  while (row.size() > 1) {
+    std::vector<int> next;
+    for (size_t i = 0; i < row.size(); i += 2) {
+      if (i + 1 == row.size() || (!halves && i > 0)) {
+        next.push_back(row[i]);
+        if (i + 1 < row.size()) next.push_back(row[i + 1]);
+        continue;
+      }
+      const int a = row[i], b = row[i + 1], out = int(p.values.size());
+      p.values.push_back({p.values[size_t(a)][0], p.values[size_t(b)][1]});
+      p.steps.push_back({{a, false}, {b, false}, out});
+      next.push_back(out);
+    }
+    row = next;
+  }
+  p.outputs.push_back({row[0], {0, n}});
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("network: branches that need nothing of each other run at once, to the same bits") {
+  constexpr int kTensors = 128;
+  const ContractionSchedule halves(chain(kTensors, 24, true), DType::f32);
+  CHECK(halves.branches() == std::pair<size_t, size_t>(63, 126));
+  CHECK(ContractionSchedule(chain(kTensors, 24, false), DType::f32).branches().second == 0);
+  CHECK(ContractionSchedule(chain(kTensors, 2, true), DType::f32).branches().second == 0);
+  CHECK(ContractionSchedule(chain(kTensors, 24, true), DType::f32, {5}).branches().second == 0);
+  const Chosen all(size_t(2 * kTensors), 1);  // kept, so that the arena is the same in any order
+  const ContractionSchedule keeps(chain(kTensors, 24, true), DType::f32, {}, all);
+  CHECK(keeps.branches().second == 126);
+  manual_seed(2);
+  Tensors inputs;
+  for (int k = 0; k < kTensors; ++k) inputs.push_back(uniform({24, 24}, -0.3, 0.3, DType::f32));
+  Device& device = inputs[0].device();
+  // Whoever watches a thread sees all its calls: they are made in turn.
+  struct Watching : KernelWrapper {
+    int calls = 0;
+    gd_status call(const gd_call&, Next next, gd_error& error) override {
+      ++calls;
+      return next(error);
+    }
+  } watching;
+  for (int round = 0; round < 20; ++round) {
+    const Tensor at_once = halves.run(inputs, device)[0];
+    const WrapperScope scope(device, watching);
+    CHECK(equal(at_once, halves.run(inputs, device)[0]));
+  }
+  CHECK(watching.calls >= 20 * (kTensors - 1));
+}
+
+TEST_CASE("network: branches whose memory would be much are done in turn") {
+  constexpr int64_t kExtent = 500;  // of each of two branches: three outer products, summed again
+  ContractionProgram p;
+  p.extents = {kExtent, kExtent, kExtent, kExtent};
+  std::mt19937 random(5);
+  Tensors inputs;
+  const auto input = [&](int label) {
+    p.values.push_back({label});
+    p.inputs.push_back({int(p.values.size()) - 1, {label}});
+    inputs.push_back(drawn(random, {kExtent}, DType::f64));
+    return p.inputs.back().value;
+  };
+  const auto step = [&](int a, int b, ContractionProgram::Axes labels) {
+    p.values.push_back(labels);
+    p.steps.push_back({{a, false}, {b, false}, int(p.values.size()) - 1});
+    return p.steps.back().out;
+  };
+  int ends[2];
+  Tensor want[2];
+  for (const int branch : {0, 1}) {
+    const int i = 2 * branch, j = i + 1;
+    int row = input(i);
+    want[branch] = inputs.back();
+    for (int k = 0; k < 3; ++k) {
+      const int outer = step(row, input(j), {i, j});
+      row = step(outer, input(j), {i});
+      const Tensor factor = sum(mul(inputs[inputs.size() - 2], inputs.back()));
+      want[branch] = mul(want[branch], factor);
+    }
+    ends[branch] = row;
+  }
+  p.outputs.push_back({step(ends[0], ends[1], {0, 2}), {0, 2}});
+  const ContractionSchedule schedule(p, DType::f64);
+  CHECK(schedule.branches().second == 0);
+  CHECK(schedule.arena_bytes() < 2.2e6);
+  CHECK(equal(schedule.run(inputs, inputs[0].device())[0],
+              mul(reshape(want[0], {kExtent, 1}), want[1])));
 }
