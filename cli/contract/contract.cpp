@@ -343,6 +343,9 @@ class ContractRun {
         "memory about {}\n",
         order_name(plan), plan.steps.size(), plan.steps.size() == 1 ? "" : "s", plan.flops,
         plan.largest_intermediate, bytes_text(peak));
+    if (config_.contains("cost"))
+      err_ << fmt::format("  {} by {}\n", seconds_text(plan.seconds_model),
+                          config_["cost"].get<std::string>());
     if (timed_)
       err_ << fmt::format("  stopped for the timeout; --budget {:.0f} finds this order again\n",
                           budget_);

@@ -259,6 +259,8 @@ TEST_CASE("gradus tune --cost measures what a step costs; contract --cost plans 
   const Json slow = event_of(run(folder, ask + "--cost slow.json").out, "plan");
   CHECK(slow["seconds_model"].get<double>() == doctest::Approx(9).epsilon(0.01));
 
+  check_has(run(folder, "contract --network ring.json --plan-only --cost slow.json").err,
+            " s by slow.json\n");
   const auto other = run(folder, ask + "--cost c.json --dtype f64");
   CHECK(other.code == 2);
   check_has(other.err, "c.json: was measured for \"f32\", the contraction is f64");

@@ -72,6 +72,8 @@ Workplace::Workplace() {
   folder_.write("work/networks.json",
                 R"({"instances": [{"name": "ring", "sizes": [2, 3, 4], "output": [],
                     "inputs": [[0, 1], [1, 2], [2, 0]]}]})");
+  folder_.write("work/cost.json", R"({"format": "gradus.cost/1", "device": "cpu", "dtype": "f32",
+                    "flops": 1e10, "bytes": 8e9, "overhead": 1e-6, "half_k": 4, "half_mn": 2})");
   folder_.write("work/big.json",
                 R"({"experiment": "contraction", "expression": "ab,bc,cd->ad",
                     "sizes": {"a": 4000, "b": 4000, "c": 4000, "d": 4}})");
