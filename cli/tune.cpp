@@ -242,6 +242,7 @@ void run_once(const TuneOptions& o, bool network, Device& device) {
 
 int run_tune(const TuneOptions& o, std::ostream& out, std::ostream& err) {
   if (!o.cost.empty()) return run_tune_cost(o, out, err);
+  if (!o.dtype.empty()) fail(ErrorKind::config, "--dtype", "belongs to --cost FILE");
   if (o.config.empty())
     fail(ErrorKind::config, "tune", "needs a CONFIG file or --cost FILE; see gradus tune --help");
   const Json config = read_config(o.config);

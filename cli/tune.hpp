@@ -11,9 +11,9 @@ struct TuneOptions {
   std::string config;            // file of an experiment
   std::vector<std::string> set;  // "path=value"; for "network"
   std::string device;
-  std::string file;           // where the ways are kept; "" for the default file
-  std::string cost;           // instead of all that: file for what a step of a contraction costs
-  std::string dtype = "f32";  // of `cost`
+  std::string file;   // where the ways are kept; "" for the default file
+  std::string cost;   // instead of all that: file for what a step of a contraction costs
+  std::string dtype;  // of `cost`; "" is f32
   bool json = false;
 };
 

@@ -102,7 +102,7 @@ int run_tune_cost(const TuneOptions& o, std::ostream& out, std::ostream& err) {
                       : !o.file.empty() ? "--file"
                                         : nullptr;
   if (wrong) fail(ErrorKind::config, "--cost", "measures the device alone; leave ", wrong, " out");
-  const DType dtype = parse_dtype(o.dtype);
+  const DType dtype = parse_dtype(o.dtype.empty() ? "f32" : o.dtype);
   if (dtype == DType::bool_ || is_user(dtype))
     fail(ErrorKind::dtype, "--dtype", "expected numbers, got ", dtype);
   const Session session(o.device, false, err, nullptr, "", MissingDevice::is_an_error);

@@ -142,7 +142,7 @@ class ContractRun {
     c_.plan = std::move(found.plan);
     budget_ = found.budget;
     timed_ = found.timed;
-    plan_within_memory();
+    plan_within_memory(path);
     plan_seconds_ = seconds_since(start);
     expression_ = c_.plan.equation;
     if (!o_.grads.empty() && o_.grads.size() != shapes.size())
@@ -221,11 +221,11 @@ class ContractRun {
   }
   double bytes_needed() const { return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_); }
   // What does not fit is carried out in slices; what fits in none is refused before it is begun.
-  void plan_within_memory() {
+  void plan_within_memory(const PathOptions& path) {
     const size_t limit = device_.pool().limit();
     if (limit == 0 || bytes_needed() <= double(limit)) return;
     try {
-      c_.plan = within_memory(c_.plan, double(limit), dtype_, c_.algebra, wants_grads_);
+      c_.plan = within_memory(c_.plan, double(limit), dtype_, c_.algebra, wants_grads_, path);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::memory) throw;
     }

@@ -174,7 +174,11 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
            given->equation.substr(0, 200));
     if (!(given->shapes == shapes))
       fail(ErrorKind::value, given_by, "is the plan for other shapes");
-    return {*given, 0};
+    if (!options.by_time) return {*given, 0};
+    options.kind = Kind::fixed;  // the same order, its time reckoned by the model
+    options.path = given->path;
+    options.sliced = given->sliced;
+    return {replanned(*given, shapes, options), 0};
   }
   if (options.kind == Kind::fixed || options.kind == Kind::left)
     return {within(options.kind, config.value("budget", 0.)), 0};

@@ -261,6 +261,23 @@ TEST_CASE("gradus tune --cost measures what a step costs; contract --cost plans 
 
   check_has(run(folder, "contract --network ring.json --plan-only --cost slow.json").err,
             " s by slow.json\n");
+  // Also of an order that is given, and of one in slices.
+  REQUIRE(run(folder, ask + "--plan-out p.json").code == 0);
+  const auto seconds = [&](const std::string& arguments) {
+    const auto r = run(folder, "contract --plan-only --json --cost slow.json " + arguments);
+    CAPTURE(r.err);
+    REQUIRE(r.code == 0);
+    const Json plan = event_of(r.out, "plan");
+    CHECK(plan["seconds_model"].get<double>() ==
+          doctest::Approx(plan["steps"].size() * plan["slices"].get<double>()).epsilon(0.01));
+    return plan["slices"].get<double>();
+  };
+  CHECK(seconds("--plan-in p.json") == 1);
+  CHECK(
+      seconds("--einsum 'abc,cde,efa,bdf->' --sizes a=12,b=12,c=12,d=12,e=12,f=12 --memory 64KiB") >
+      1);
+  check_has(run(folder, "tune c.json --dtype f64").err, "--dtype: belongs to --cost FILE");
+
   const auto other = run(folder, ask + "--cost c.json --dtype f64");
   CHECK(other.code == 2);
   check_has(other.err, "c.json: was measured for \"f32\", the contraction is f64");
