@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <map>
 #include <new>
 #include <string>
@@ -27,9 +28,10 @@ struct Counting {
     // A kernel that several files launch is listed by each of them.
     std::map<std::string, int64_t> runs;
     for (const Kernel& k : kernels()) {
-      // "... [with auto F = NAME]", "... [with auto F = NAME; more]"
-      const char* const name = std::strstr(k.name, "F = ");
-      runs[name ? name + 4 : k.name] += k.runs;
+      char* const plain = abi::__cxa_demangle(k.name, nullptr, nullptr, nullptr);
+      const char* const name = plain ? std::strchr(plain, '&') : nullptr;
+      runs[name ? name + 1 : k.name] += k.runs;
+      std::free(plain);
     }
     for (const auto& [name, n] : runs)
       std::fprintf(out, "%lld %s\n", static_cast<long long>(n), name.c_str());

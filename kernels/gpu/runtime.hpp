@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 namespace gradus::inline v1::gpu {
@@ -96,19 +97,17 @@ namespace gradus::inline v1::gpu {
 // environment a line for each, "RUNS NAME", is written there when the program ends.
 struct Kernel {
   const void* function;
-  const char* name;
+  const char* name;  // mangled
   int64_t runs = 0;
 };
 std::vector<Kernel>& kernels();
 void count_launch(const void* function);
-template <auto F>
-const char* name_of() {
-  return __PRETTY_FUNCTION__;
-}
+// The name is the type's, "...Known<&NAME>": of a function's name some compilers leave the
+// template's arguments out.
 template <auto F>
 struct Known {
   static inline const bool listed = [] {
-    kernels().push_back({reinterpret_cast<const void*>(F), name_of<F>()});
+    kernels().push_back({reinterpret_cast<const void*>(F), typeid(Known).name()});
     return true;
   }();
 };
