@@ -7,6 +7,7 @@
 #include "ops/ops.hpp"
 
 #include <fmt/format.h>
+#include <random>
 
 namespace gradus::inline v1::bench {
 namespace {
@@ -88,6 +89,30 @@ void branches(Run& run) {
   }
 }
 
+// Factors over some of many labels of two values each: what the order of labels in the values on
+// the way is worth. The steps one by one have it as the plan writes it.
+void layouts(Run& run) {
+  constexpr int kLabels = 60, kFactors = 120;
+  std::mt19937 random(1);
+  Net net;
+  for (int k = 0; k < kFactors; ++k) {
+    Labels& term = net.terms.emplace_back();
+    const int first = int(random() % (kLabels - 20));  // from a window of twenty
+    while (term.size() < 4)
+      if (const int64_t l = first + int(random() % 20);
+          std::find(term.begin(), term.end(), l) == term.end())
+        term.push_back(l);
+    net.shapes.emplace_back(4, 2);
+    net.operands.push_back(uniform(net.shapes.back(), -1, 1, DType::f32));
+  }
+  const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes);
+  run.compare({"120 factors of 60 labels", 1}, [&] { einsum(plan, net.operands); },
+              {peer("step by step", [&] {
+                const EinsumBySteps apart;
+                einsum(plan, net.operands);
+              })});
+}
+
 }  // namespace
 
 void networks(Run& run) {
@@ -95,6 +120,7 @@ void networks(Run& run) {
   manual_seed(1);
   overhead(run);
   branches(run);
+  layouts(run);
   const Net net = norm_of_mps(60, 48, 4);
   const EinsumPlan plan = plan_einsum(net.terms, net.output, net.shapes);
   gradients(run, "norm of 60 tensors, the sweep", plan, net.operands, 2.3);

@@ -102,12 +102,14 @@ struct Kernel {
 };
 std::vector<Kernel>& kernels();
 void count_launch(const void* function);
-// The name is the type's, "...Known<&NAME>": of a function's name some compilers leave the
+// A type whose name is "...Named<&NAME>": of a function's own name some compilers leave the
 // template's arguments out.
+template <auto F>
+struct Named {};
 template <auto F>
 struct Known {
   static inline const bool listed = [] {
-    kernels().push_back({reinterpret_cast<const void*>(F), typeid(Known).name()});
+    kernels().push_back({reinterpret_cast<const void*>(F), typeid(Named<F>).name()});
     return true;
   }();
 };

@@ -1,5 +1,6 @@
 #include "ops/contract/schedule.hpp"
 
+#include "ops/contract/layout.hpp"
 #include "ops/contract/plan.hpp"
 
 #include <algorithm>
@@ -165,6 +166,7 @@ void ContractionSchedule::place(const Chosen& kept) {
       if (before_->places_[v].home == Home::arena) {
         places_[v] = before_->places_[v];
         places_[v].home = Home::before;
+        program_.values[v] = before_->program_.values[v];
       }
   const auto reads_slices = [&](const Axes& axes) {
     return std::any_of(axes.begin(), axes.end(), [&](int l) { return is_sliced(l); });
@@ -181,11 +183,31 @@ void ContractionSchedule::place(const Chosen& kept) {
     out.looped |= places_[size_t(s.a.value)].looped || reads_slices(program_.values[size_t(s.out)]);
     if (s.b.value >= 0) out.looped |= places_[size_t(s.b.value)].looped;
   }
+  order_labels();
   std::stable_partition(program_.steps.begin(), program_.steps.end(),
                         [&](const Program::Step& s) { return !places_[size_t(s.out)].looped; });
   give_out_arena(kept);
   find_branches(kept);
   write_tasks();
+}
+
+void ContractionSchedule::order_labels() {
+  Program p = program_;
+  Chosen free(p.values.size());
+  for (size_t v = 0; v < p.values.size(); ++v) {
+    p.values[v] = axes_of(int(v));
+    free[v] = places_[v].home == Home::nowhere;
+  }
+  std::vector<double> times;
+  for (const Program::Step& s : p.steps)
+    times.push_back(places_[size_t(s.out)].looped ? slices() : 1);
+  std::vector<Axes> orders = choose_orders(p, free, times);
+  for (size_t v = 0; v < p.values.size(); ++v) {
+    if (!free[v]) continue;
+    for (const int l : program_.values[v])
+      if (is_sliced(l)) orders[v].push_back(l);
+    program_.values[v] = std::move(orders[v]);
+  }
 }
 
 // Work at once needs memory for both: not where that is much.

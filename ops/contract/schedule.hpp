@@ -62,6 +62,7 @@ class ContractionSchedule {
 
   void separate_outputs();
   void place(const Chosen& kept);
+  void order_labels();
   void find_branches(const Chosen& kept);
   bool sort_by_branches();
   double seconds_alone(const ContractionProgram::Step& step) const;
