@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 namespace gradus::inline v1::c {
@@ -32,7 +33,9 @@ constexpr Kind kind_of(uint64_t title) { return Kind(title >> kGenerationBits); 
 struct Slot {
   std::atomic<uint64_t> title{title_of(1, Kind::none)};  // of no kind while it is empty
   Lock lock;
+  bool used_up = false;  // it has had its last generation
   uint32_t holds = 0;
+  uint32_t uses = 0;  // by calls: what it holds stays while there are any
   uint32_t next_free = kNoSlot;
   Tensor tensor;
   std::shared_ptr<Object> object;
@@ -43,7 +46,10 @@ struct Table {
   std::array<std::atomic<Slot*>, kSlots / kBlock> blocks{};
   Lock lock;  // of what follows
   uint32_t free = kNoSlot, made = 0;
-  int64_t live = 0;
+
+  // Slots that were made may be taken by one and given back by another, under the lock.
+  uint32_t take();
+  void give_back(uint32_t i);
 };
 // Never destroyed, since handles may be freed while the program ends.
 constinit Table the_table;
@@ -107,25 +113,95 @@ class Locked {
   Slot* slot_ = nullptr;
 };
 
-uint32_t take_slot() {
-  Table& t = table();
-  const std::lock_guard lock(t.lock);
-  if (t.free != kNoSlot) {
-    ++t.live;
-    const uint32_t i = t.free;
-    t.free = slot_at(i).next_free;
+uint32_t Table::take() {
+  if (free != kNoSlot) {
+    const uint32_t i = free;
+    free = slot_at(i).next_free;
     return i;
   }
-  if (t.made == kSlots) fail(ErrorKind::memory, "handles", "there are ", t.made, " of them");
-  if (t.made % kBlock == 0)
-    t.blocks[t.made / kBlock].store(new Slot[kBlock], std::memory_order_release);
-  ++t.live;
-  return t.made++;
+  if (made == kSlots) fail(ErrorKind::memory, "handles", "there are ", made, " of them");
+  if (made % kBlock == 0) blocks[made / kBlock].store(new Slot[kBlock], std::memory_order_release);
+  return made++;
 }
+void Table::give_back(uint32_t i) {
+  slot_at(i).next_free = free;
+  free = i;
+}
+
+// Empty slots that a thread keeps for its next handles, so that it locks the table for some sixteen
+// of them at once. They go back when the thread ends; what is freed after that goes straight back.
+struct OwnSlots {
+  static constexpr uint32_t kMost = 32;
+  uint32_t count = 0, most = 0;
+  bool ended = false;
+  std::array<uint32_t, kMost> slots{};
+
+  uint32_t take() {
+    if (count == 0) [[unlikely]]
+      refill();
+    return slots[--count];
+  }
+  void give_back(uint32_t i) {
+    if (count == most) [[unlikely]] {
+      make_room();
+      if (most == 0) return drain(i);
+    }
+    slots[count++] = i;
+  }
+  [[gnu::noinline]] void refill();
+  [[gnu::noinline]] void make_room();
+  [[gnu::noinline]] void open();
+  void drain(uint32_t i) {
+    const std::lock_guard lock(table().lock);
+    table().give_back(i);
+  }
+  void shrink_to(uint32_t n) {
+    const std::lock_guard lock(table().lock);
+    while (count > n) table().give_back(slots[--count]);
+  }
+};
+constinit thread_local OwnSlots own_slots;
+static_assert(std::is_trivially_destructible_v<OwnSlots>);
+
+void OwnSlots::open() {
+  struct AtEnd {
+    ~AtEnd() {
+      own_slots.shrink_to(0);
+      own_slots.most = 0;
+      own_slots.ended = true;
+    }
+  };
+  if (ended || most > 0) return;
+  static thread_local const AtEnd at_end;
+  (void)at_end;
+  most = kMost;
+}
+void OwnSlots::refill() {
+  open();
+  const std::lock_guard lock(table().lock);
+  do slots[count++] = table().take();
+  while (count < most / 2);
+}
+void OwnSlots::make_room() {
+  open();
+  if (count == most) shrink_to(most / 2);
+}
+
+// Of a slot that nobody holds or uses any more. What it held dies outside of its lock: its end may
+// call anybody.
+struct Emptied {
+  explicit Emptied(Slot& p)
+      : tensor(std::move(p.tensor)), object(std::move(p.object)), used_up(p.used_up) {
+    p.lasting.store(nullptr, std::memory_order_release);
+  }
+  Tensor tensor;
+  std::shared_ptr<Object> object;
+  bool used_up;
+};
 
 template <class Place, class T>
 int64_t fill(Kind kind, Place Slot::*where, T value) {
-  const uint32_t i = take_slot();
+  const uint32_t i = own_slots.take();
   Slot& p = slot_at(i);
   p.holds = 1;
   p.*where = std::move(value);
@@ -146,6 +222,21 @@ int64_t new_handle(Kind kind, Object* lasting) { return fill(kind, &Slot::lastin
 
 Tensor tensor_of(int64_t handle, Argument argument) {
   return Locked(Kind::tensor, handle, argument)->tensor;
+}
+InUse::InUse(int64_t handle, Argument argument) : slot_(uint32_t(uint64_t(handle) & (kSlots - 1))) {
+  const Locked slot(Kind::tensor, handle, argument);
+  ++slot->uses;
+  tensor_ = &slot->tensor;
+}
+InUse::~InUse() {
+  std::optional<Emptied> emptied;
+  {
+    Slot& p = slot_at(slot_);
+    const std::lock_guard lock(p.lock);
+    if (--p.uses > 0 || p.holds > 0) return;
+    emptied.emplace(p);
+  }
+  if (!emptied->used_up) own_slots.give_back(slot_);
 }
 std::shared_ptr<Object> object_of(Kind kind, int64_t handle) {
   const Locked slot(kind, handle);
@@ -171,32 +262,30 @@ void retain_handle(int64_t handle) {
 
 void free_handle(int64_t handle) {
   if (handle == 0) return;
-  Tensor tensor;  // what a slot held dies outside of its lock: its end may call anybody
-  std::shared_ptr<Object> object;
-  bool used_up = false;
+  std::optional<Emptied> emptied;
   {
     const Locked slot(Kind::none, handle);
     if (--slot->holds > 0) return;
-    tensor = std::move(slot->tensor);
-    object = std::move(slot->object);
     const auto generation = uint32_t(slot->title.load(std::memory_order_relaxed));
-    used_up = generation == kLastGeneration;
-    slot->title.store(title_of(used_up ? generation : generation + 1, Kind::none),
+    slot->used_up = generation == kLastGeneration;
+    slot->title.store(title_of(slot->used_up ? generation : generation + 1, Kind::none),
                       std::memory_order_release);
-    slot->lasting.store(nullptr, std::memory_order_release);
+    if (slot->uses > 0) return;  // the last of them empties it
+    emptied.emplace(*slot.operator->());
   }
-  Table& t = table();
-  const std::lock_guard lock(t.lock);
-  --t.live;
-  if (used_up) return;
-  const auto i = uint32_t(uint64_t(handle) & (kSlots - 1));
-  slot_at(i).next_free = t.free;
-  t.free = i;
+  if (!emptied->used_up) own_slots.give_back(uint32_t(uint64_t(handle) & (kSlots - 1)));
 }
 
 int64_t live_handles() {
-  const std::lock_guard lock(table().lock);
-  return table().live;
+  uint32_t made = 0;
+  {
+    const std::lock_guard lock(table().lock);
+    made = table().made;
+  }
+  int64_t live = 0;
+  for (uint32_t i = 0; i < made; ++i)
+    live += kind_of(slot_at(i).title.load(std::memory_order_relaxed)) != Kind::none;
+  return live;
 }
 
 }  // namespace gradus::c

@@ -51,6 +51,19 @@ int64_t new_handle(Kind kind, Object* lasting);  // one that is never destroyed
 
 // What the handle names; Refusal (GRADUS_HANDLE) if it is nothing of this kind.
 Tensor tensor_of(int64_t handle, Argument argument);
+// The tensor itself, in use by a call: it stays until this ends, though its handle be freed.
+class InUse {
+ public:
+  InUse(int64_t handle, Argument argument);
+  ~InUse();
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  operator const Tensor&() const { return *tensor_; }
+
+ private:
+  uint32_t slot_;
+  const Tensor* tensor_;
+};
 std::shared_ptr<Object> object_of(Kind kind, int64_t handle);
 // The same without a lock, of an object that is never destroyed; null if the handle names none.
 Object* lasting_object(Kind kind, int64_t handle);

@@ -14,17 +14,17 @@ gradus_status make(const char* function, gradus_tensor* out, F&& f) {
 }
 template <class F>
 gradus_status unary(const char* function, gradus_tensor x, gradus_tensor* out, F&& f) {
-  return make(function, out, [&] { return f(tensor_of(x, "x")); });
+  return make(function, out, [&] { return f(InUse(x, "x")); });
 }
 template <class F>
 gradus_status binary(const char* function, gradus_tensor a, gradus_tensor b, gradus_tensor* out,
                      F&& f) {
-  return make(function, out, [&] { return f(tensor_of(a, "a"), tensor_of(b, "b")); });
+  return make(function, out, [&] { return f(InUse(a, "a"), InUse(b, "b")); });
 }
 // What a property of a tensor is.
 template <class T, class F>
 gradus_status tell(const char* function, gradus_tensor t, T* out, F&& f) {
-  return result(function, out, [&] { return f(tensor_of(t, "t")); });
+  return result(function, out, [&] { return f(InUse(t, "t")); });
 }
 
 void give_list(const Shape& list, int64_t* to, size_t capacity, size_t* ndim) {

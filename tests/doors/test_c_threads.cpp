@@ -113,6 +113,10 @@ TEST_CASE("c threads: handles are taken, retained and freed while others read st
         const gradus_status s = gradus_item(seen, &value);
         reads[i].add(s);
         wrong[i] += s == GRADUS_OK && !(value >= 0 && value < 800000);
+        gradus_tensor negated = 0;
+        const gradus_status used = gradus_neg(seen, &negated);
+        wrong[i] += used != GRADUS_OK && used != GRADUS_HANDLE;
+        wrong[i] += gradus_free(negated) != GRADUS_OK;
         if (gradus_retain(seen) == GRADUS_OK) wrong[i] += gradus_free(seen) != GRADUS_OK;
       }
       wrong[i] += gradus_free(old) != GRADUS_OK;
