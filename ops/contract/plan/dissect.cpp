@@ -1,7 +1,8 @@
 #include "ops/contract/plan/dissect.hpp"
 
 #include "ops/contract/plan/bisect.hpp"
-#include "ops/contract/plan/leaf.hpp"
+#include "ops/contract/plan/eliminate.hpp"
+#include "ops/contract/plan/subsets.hpp"
 
 #include <numeric>
 
@@ -207,8 +208,12 @@ class Dissector {
     const double m = double(names_.size());
     forget();
     budget.spend(n <= 8 ? 0.01 * std::pow(3.0, double(n)) + 2 : 0.05 * m * m + 20);
-    const double jitter = 0.3 * random.uniform();
-    const SsaPath path = n <= 8 ? order_by_subsets(part) : order_by_fill(part, jitter, random);
+    SsaPath path;
+    if (n <= 8) path = order_by_subsets(part);
+    if (path.empty()) {
+      Budget all(INFINITY);
+      path = eliminate(part, Elimination::min_fill, random.next(), all);
+    }
     const int base = int(out.size());
     out.resize(out.size() + n - 2);
     // The last pair is the leaf's root, the ones before it get numbers downwards from it.
