@@ -179,8 +179,9 @@ void OwnSlots::open() {
 void OwnSlots::refill() {
   open();
   const std::lock_guard lock(table().lock);
-  do slots[count++] = table().take();
-  while (count < most / 2);
+  slots[count++] = table().take();
+  while (count < most / 2 && (table().free != kNoSlot || table().made < kSlots))
+    slots[count++] = table().take();
 }
 void OwnSlots::make_room() {
   open();

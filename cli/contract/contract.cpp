@@ -219,13 +219,25 @@ class ContractRun {
     }
     return operands;
   }
-  double bytes_needed() const { return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_); }
+  double bytes_needed() const {
+    return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_) + bytes_beside();
+  }
+  // Beside the contraction: the state of the generator that draws operands or a cotangent, a seed
+  // and a place; and the value, which stays while gradients make another.
+  double bytes_beside() const {
+    const bool draws = !from_files() || (wants_grads_ && o_.cotangent.empty());
+    double elements = 1;
+    for (const int64_t l : c_.plan.output) elements *= double(c_.plan.sizes.at(l));
+    return (draws ? pool_bytes(2, DType::i64) : 0) +
+           (wants_grads_ ? pool_bytes(elements, dtype_) : 0);
+  }
   // What does not fit is carried out in slices; what fits in none is refused before it is begun.
   void plan_within_memory(const PathOptions& path) {
     const size_t limit = device_.pool().limit();
     if (limit == 0 || bytes_needed() <= double(limit)) return;
     try {
-      c_.plan = within_memory(c_.plan, double(limit), dtype_, c_.algebra, wants_grads_, path);
+      c_.plan = within_memory(c_.plan, double(limit) - bytes_beside(), dtype_, c_.algebra,
+                              wants_grads_, path);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::memory) throw;
     }

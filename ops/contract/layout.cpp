@@ -1,6 +1,7 @@
 #include "ops/contract/layout.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace gradus::inline v1 {
 
@@ -16,19 +17,20 @@ class Jumps {
     for (auto& places : place_) places.assign(extents.size(), 0);
   }
   double of(const Program::Step& step, const std::vector<Axes>& orders) {
-    std::vector<const Axes*> tensors;
+    const Axes* all[3];
+    size_t count = 0;
     for (const int v : {step.a.value, step.b.value, step.out})
-      if (v >= 0) tensors.push_back(&orders[size_t(v)]);
-    for (size_t t = 0; t < tensors.size(); ++t)
-      for (size_t k = 0; k < tensors[t]->size(); ++k)
-        place_[t][size_t((*tensors[t])[k])] = int(k) + 1;
+      if (v >= 0) all[count++] = &orders[size_t(v)];
+    const std::span<const Axes* const> tensors(all, count);
+    for (size_t t = 0; t < count; ++t)
+      for (size_t k = 0; k < all[t]->size(); ++k) place_[t][size_t((*all[t])[k])] = int(k) + 1;
     double n = 0;
     for (const Axes* order : tensors) n += within(*order);
-    if (tensors.size() == 3 && !end_alike(tensors))
+    if (count == 3 && !end_alike(tensors))
       for (const Axes* order : tensors)
         if (ends_with_batch(*order)) n += elements(*order);
-    for (size_t t = 0; t < tensors.size(); ++t)
-      for (const int l : *tensors[t]) place_[t][size_t(l)] = 0;
+    for (size_t t = 0; t < count; ++t)
+      for (const int l : *all[t]) place_[t][size_t(l)] = 0;
     return n;
   }
 
@@ -44,7 +46,7 @@ class Jumps {
            std::all_of(std::begin(place_), std::end(place_),
                        [&](const auto& place) { return place[size_t(order.back())] > 0; });
   }
-  static bool end_alike(const std::vector<const Axes*>& tensors) {
+  static bool end_alike(std::span<const Axes* const> tensors) {
     return std::all_of(tensors.begin(), tensors.end(), [&](const Axes* order) {
       return !order->empty() && !tensors[0]->empty() && order->back() == tensors[0]->back();
     });
@@ -126,15 +128,18 @@ class Search {
     return sorted;
   }
   bool improve(int value) {
-    constexpr double kFew = 200;  // jumps that are not worth a search
+    constexpr double kFew = 200;        // jumps that are not worth a search
+    constexpr size_t kMostLabels = 63;  // 2^64 elements are not going to be there
     Axes& order = orders_[size_t(value)];
-    if (steps_of_[size_t(value)].empty() || order.size() < 2) return false;
+    if (steps_of_[size_t(value)].empty() || order.size() < 2 || order.size() > kMostLabels)
+      return false;
     const double before = jumps_at(value);
     if (before < kFew) return false;
     const Axes was = order;
     Axes best = was;
     double least = before;
     const auto consider = [&](Axes candidate) {
+      if (candidate == was) return;
       order = std::move(candidate);
       if (const double n = jumps_at(value); n < least) {
         least = n;

@@ -2,7 +2,9 @@
 // labels that stay together in one of its tensors lie side by side in the same order in the others
 // that have them: then it goes through long runs of neighbours. What a step would like its result
 // to be is not what the next one likes to read, so the orders are chosen over the whole program:
-// from those of the nearest tensors, value by value, as long as that lessens the jumps.
+// from those of the nearest tensors, value by value, as long as that lessens the jumps. A sum goes
+// over its labels in the order in which the first factor has them: an einsum as one node and the
+// same steps apart, or with another batch, may differ by rounding.
 #pragma once
 #include "ops/contract/program.hpp"
 

@@ -87,6 +87,26 @@ TEST_CASE("plan files: of a network, of one operand, with slices that the memory
   CHECK(run(folder, "contract --plan-in one.json --verify").code == 0);
 }
 
+TEST_CASE("contract: the memory that a plan says is enough") {
+  const TempFolder folder;
+  save(folder, "ring.json", ring());
+  save(folder, "grad.json",
+       R"({"experiment": "contraction", "expression": "ij,jk,kl->il", "dtype": "f64", "grad": true,
+           "sizes": {"i": 9, "j": 8, "k": 7, "l": 6}})");
+  for (const std::string what :
+       {"grad.json", "--einsum 'i,i->' --sizes i=16", "--einsum 'i,ij,j->' --sizes i=16,j=2",
+        "--network ring.json", "--einsum 'ij,jk,kl->il' --sizes i=9,j=8,k=7,l=6 --dtype f64"}) {
+    CAPTURE(what);
+    const std::string command = "contract --json " + what;
+    const auto plan = run(folder, command + " --plan-only");
+    REQUIRE(plan.code == 0);
+    const auto bytes = event_of(plan.out, "plan")["peak_bytes_estimate"].get<int64_t>();
+    const auto whole = run(folder, command + " --memory " + std::to_string(bytes));
+    CHECK_MESSAGE(whole.code == 0, whole.err);
+    CHECK(event_of(whole.out, "result")["peak_bytes"].get<int64_t>() <= bytes);
+  }
+}
+
 TEST_CASE("plan files: what is none, or another's, is refused") {
   const TempFolder folder;
   REQUIRE(run(folder, kLetters + "--plan-only --plan-out p.json").code == 0);

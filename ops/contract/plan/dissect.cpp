@@ -213,6 +213,7 @@ class Dissector {
     if (path.empty()) {
       Budget all(INFINITY);
       path = eliminate(part, Elimination::min_fill, random.next(), all);
+      if (path.empty()) path = eliminate(part, Elimination::min_degree, random.next(), all);
     }
     const int base = int(out.size());
     out.resize(out.size() + n - 2);
@@ -416,7 +417,7 @@ SsaPath dissect(const Network& network, const DissectOptions& options, Budget& b
 }
 
 SsaPath dissection(const Network& network, uint64_t seed, Budget& budget) {
-  if (network.tensors.size() <= 8) return dissect(network, {}, budget);  // that is exact
+  if (network.tensors.size() <= 8) return dissect(network, {}, budget);  // one leaf
   Dissector dissector(network);
   Taste taste(seed);
   const double reserve = 0.7 * budget.left();

@@ -128,7 +128,7 @@ int Subsets::grow(Mask s, SsaPath* path) const {
 
 SsaPath order_by_subsets(const Network& network) {
   Subsets subsets;
-  if (!subsets.read(network)) return {};
+  if (network.tensors.size() < 2 || !subsets.read(network)) return {};
   double all = 0;  // no step costs more than all labels together
   for (const double extent : network.log2_extent) all += extent;
   if (network.time) all = network.time->log2_seconds(all, all, all, all);
