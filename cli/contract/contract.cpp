@@ -160,8 +160,8 @@ class ContractRun {
     check_memory();
     manual_seed(config_["seed"].get<uint64_t>());
     if (!from_files())
-      for (const Shape& shape : c_.plan.shapes)
-        c_.operands.push_back(random_operand(shape, dtype_, device_));
+      for (const Shape& shape : c_.plan.shapes) c_.operands.push_back(drawn(shape, dtype_));
+    device_.pool().reset_peak();
     contract();
     if (wants_grads_) differentiate();
     const size_t peak = device_.pool().stats().peak;
@@ -218,6 +218,12 @@ class ContractRun {
       operands.push_back(at->second);
     }
     return operands;
+  }
+  // What a draw needs on its way, in another dtype, is gone before the contraction goes on: it is
+  // not limited.
+  Tensor drawn(const Shape& shape, DType dtype) const {
+    const LimitScope no_limit(device_.pool(), SIZE_MAX);
+    return random_operand(shape, dtype, device_);
   }
   double bytes_needed() const {
     return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_) + bytes_beside();
@@ -282,7 +288,7 @@ class ContractRun {
              value_.sizes());
       cotangent_ = Tensor::full(value_.sizes(), 1, value_.dtype(), device_);
     } else {
-      cotangent_ = random_operand(value_.sizes(), value_.dtype(), device_);
+      cotangent_ = drawn(value_.sizes(), value_.dtype());
     }
     const auto start = std::chrono::steady_clock::now();
     grads_ = contraction_grads(c_, cotangent_);

@@ -94,7 +94,9 @@ TEST_CASE("contract: the memory that a plan says is enough") {
        R"({"experiment": "contraction", "expression": "ij,jk,kl->il", "dtype": "f64", "grad": true,
            "sizes": {"i": 9, "j": 8, "k": 7, "l": 6}})");
   for (const std::string what :
-       {"grad.json", "--einsum 'i,i->' --sizes i=16", "--einsum 'i,ij,j->' --sizes i=16,j=2",
+       {"--einsum 'i,i->' --sizes i=160 --dtype c64", "--einsum 'i,i->' --sizes i=160 --dtype i32",
+        "--einsum 'i,i->' --sizes i=160 --dtype f16", "--einsum 'i,i->' --sizes i=160 --dtype u8",
+        "grad.json", "--einsum 'i,i->' --sizes i=16", "--einsum 'i,ij,j->' --sizes i=16,j=2",
         "--network ring.json", "--einsum 'ij,jk,kl->il' --sizes i=9,j=8,k=7,l=6 --dtype f64"}) {
     CAPTURE(what);
     const std::string command = "contract --json " + what;
