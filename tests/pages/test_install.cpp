@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -76,6 +77,29 @@ TEST_CASE("install: libgradus.so shows what symbols.txt lists, and nothing else"
         " is new, and stays once released: bindings/package/README.md says how to list it");
   CHECK(shell(app.path(), "readelf -d " + c_door()).find("soname: [libgradus.so.1]") !=
         std::string::npos);
+}
+
+TEST_CASE(
+    "install: stripped, the program is at most 16 MB, the C library 12 MB; it starts in 10 ms") {
+  if (gradus::test::small_sizes()) return;
+  if (gradus::test::slurp(GRADUS_BUILD_DIR "/CMakeCache.txt")
+          .find("CMAKE_BUILD_TYPE:STRING=Release\n") == std::string::npos)
+    return;  // other builds have other sizes
+  const TempFolder there;
+  const auto stripped = [&](const std::string& file) {
+    shell(there.path(), "strip -o stripped '" + file + "'");
+    return fs::file_size(there / "stripped");
+  };
+  CHECK(stripped(installed() + "/bin/gradus") <= 16'000'000);
+  CHECK(stripped(c_door()) <= 12'000'000);
+  double least = 1;
+  for (int i = 0; i < 20; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    shell(there.path(), "'" + installed() + "/bin/gradus' --version");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, took.count());
+  }
+  CHECK(least < 0.010);  // two shells and a redirection with it
 }
 
 TEST_CASE(

@@ -45,7 +45,7 @@ struct ComplexEngine {
       im[I].store_aligned(tile.im + int64_t(I) * kNr)),
      ...);
   }
-  static void micro(int64_t kc, const R* a, const R* b, Tile& tile) {
+  static void micro(const Target&, int64_t kc, const R* a, const R* b, Tile& tile) {
     micro_unrolled(kc, a, b, tile, std::make_index_sequence<size_t(kMr)>());
   }
 

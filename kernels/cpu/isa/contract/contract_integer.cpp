@@ -21,7 +21,7 @@ struct IntegerEngine {
   };
 
   static void put(Wide* to, int64_t i, int64_t, T x, bool) { to[i] = Wide(x); }
-  static void micro(int64_t kc, const Wide* a, const Wide* b, Tile& tile) {
+  static void micro(const Target&, int64_t kc, const Wide* a, const Wide* b, Tile& tile) {
     Wide sum[kMr][kNr] = {};
     for (int64_t k = 0; k < kc; ++k, a += kMr, b += kNr)
       for (int64_t i = 0; i < kMr; ++i)

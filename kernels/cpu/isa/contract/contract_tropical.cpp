@@ -52,8 +52,72 @@ struct Algebra {
   }
 };
 
-// Stored is what out holds (f32 for f16 and bf16, rounded afterwards).
-template <class Element, class T, class A, bool kWinners>
+// Row i of a tile on its way to out.
+template <class T>
+struct Row {
+  int64_t i, n;
+  T* out;
+  const int64_t* at;  // of columns, in out
+  int64_t* winner;    // or null
+  const int64_t* winner_at;
+  KBlock block;
+  bool whole, no_terms;  // side by side in out, a full tile; an empty sum
+};
+
+template <class A, bool kWinners>
+void put_row(const TropicalTile<typename A::Value>& tile, const Row<typename A::Value>& row) {
+  using T = typename A::Value;
+  constexpr int64_t kNr = TropicalTile<T>::kNr;
+  const T* const best = tile.best + row.i * kNr;
+  if (!kWinners && row.whole) {
+    for (int64_t j = 0; j < kNr; j += kLanesOf<T>) {
+      const Lanes<T> x = lanes_at(best + j);
+      T* const to = row.out + row.at[j];
+      put_lanes(to, row.block.first ? x : best_of<A>(x, lanes_at(to)));
+    }
+    return;
+  }
+  for (int64_t j = 0; j < row.n; ++j) {
+    T& to = row.out[row.at[j]];
+    if (!row.block.first && !A::beats(best[j], to)) continue;
+    to = row.no_terms ? A::empty() : best[j];
+    if constexpr (kWinners) {
+      const int64_t k = tile.template winner<A>(row.i, j);
+      row.winner[row.winner_at[j]] = k < 0 ? -1 : row.block.k0 + k;
+    }
+  }
+}
+
+// What the blocked loops, which are compiled once for all algebras of a T, ask of one; each pair
+// is without and with winners.
+template <class T>
+struct Words {
+  bool (*everyday)(const T* panel, int64_t n);
+  void (*tile[2])(TropicalTile<T>&, bool everyday);
+  void (*put_row[2])(const TropicalTile<T>&, const Row<T>&);
+};
+template <class A, class T = typename A::Value>
+constexpr Words<T> kWords = {everyday<A, T>,
+                             {tropical_tile<A, false>, tropical_tile<A, true>},
+                             {put_row<A, false>, put_row<A, true>}};
+
+// f(Algebra<T, ...>()) of an algebra that is known at run time.
+template <class T, class F>
+auto with_algebra(int32_t algebra, F&& f) {
+  switch (algebra) {
+    case GD_MAX_PLUS:
+      return f(Algebra<T, GD_MAX_PLUS>());
+    case GD_MIN_PLUS:
+      return f(Algebra<T, GD_MIN_PLUS>());
+    case GD_MAX_TIMES:
+      return f(Algebra<T, GD_MAX_TIMES>());
+    default:
+      return f(Algebra<T, GD_MIN_TIMES>());
+  }
+}
+
+// Element is what a and b hold: T, or f16 and bf16 whose T is float, rounded afterwards.
+template <class Element, class T, bool kWinners>
 struct TropicalEngine {
   using In = Element;
   using Real = T;
@@ -68,6 +132,13 @@ struct TropicalEngine {
     T* out;
     int64_t* winner;  // or null
     bool no_terms;
+    const Words<T>& words;
+
+    Target(const Contraction& x, const Operands& o, T* best, int64_t b)
+        : out(best),
+          winner(o.start<int64_t>(kWinner, x.batch, b)),
+          no_terms(x.k.count == 0),
+          words(*with_algebra<T>(x.algebra, [](auto a) { return &kWords<decltype(a)>; })) {}
   };
 
   static void put(T* to, int64_t i, int64_t, In x, bool brain) {
@@ -76,12 +147,14 @@ struct TropicalEngine {
     else
       to[i] = x;
   }
-  static void note(T* panel, int64_t n) { panel[n] = T(everyday<A>(panel, n)); }
-  static void micro(int64_t kc, const T* a, const T* b, Tile& tile) {
+  static void note(const Target& t, T* panel, int64_t n) {
+    panel[n] = T(t.words.everyday(panel, n));
+  }
+  static void micro(const Target& t, int64_t kc, const T* a, const T* b, Tile& tile) {
     tile.a = a;
     tile.b = b;
     tile.k = kc;
-    tropical_tile<A, kWinners>(tile, a[kc * kMr] != T(0) && b[kc * kNr] != T(0));
+    t.words.tile[kWinners](tile, a[kc * kMr] != T(0) && b[kc * kNr] != T(0));
   }
   template <class Rows, class Columns>
   static void fetch(const Target& t, const Rows& rows, int64_t r, int64_t nr,
@@ -101,124 +174,84 @@ struct TropicalEngine {
   static void store(const Target& t, const Tile& tile, KBlock block, const Rows& rows, int64_t r,
                     int64_t nr, const Columns& columns, int64_t c, int64_t nc) {
     const int64_t* const at = columns.at[kOut] + c;
-    const bool whole = tile.chunks && !t.no_terms && nc == kNr && unit_steps(at, kNr);
-    for (int64_t i = 0; i < nr; ++i) {
-      T* const out = t.out + rows.at[kOut][r + i];
-      const T* const best = tile.best + i * kNr;
-      if constexpr (kWinners) {
-        int64_t* const winner = t.winner + rows.at[kWinner][r + i];
-        for (int64_t j = 0; j < nc; ++j) {
-          T& to = out[at[j]];
-          if (!block.first && !A::beats(best[j], to)) continue;
-          to = t.no_terms ? A::empty() : best[j];
-          const int64_t k = tile.template winner<A>(i, j);
-          winner[columns.at[kWinner][c + j]] = k < 0 ? -1 : block.k0 + k;
-        }
-      } else if (whole) {
-        for (int64_t j = 0; j < kNr; j += kLanesOf<T>) {
-          const Lanes<T> x = lanes_at(best + j);
-          T* const to = out + at[j];
-          put_lanes(to, block.first ? x : best_of<A>(x, lanes_at(to)));
-        }
-      } else {
-        for (int64_t j = 0; j < nc; ++j) {
-          T& to = out[at[j]];
-          if (block.first || A::beats(best[j], to)) to = t.no_terms ? A::empty() : best[j];
-        }
-      }
+    Row<T> row{0, nc, nullptr, at, nullptr, columns.at[kWinner] + c, block, false, t.no_terms};
+    row.whole = tile.chunks && !t.no_terms && nc == kNr && unit_steps(at, kNr);
+    for (; row.i < nr; ++row.i) {
+      row.out = t.out + rows.at[kOut][r + row.i];
+      if constexpr (kWinners) row.winner = t.winner + rows.at[kWinner][r + row.i];
+      t.words.put_row[kWinners](tile, row);
     }
   }
 };
 
-template <class T, class A, bool kWinners>
+template <class T, bool kWinners>
 gd_status multiply_with(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  using E = TropicalEngine<T, T, A, kWinners>;
+  using E = TropicalEngine<T, T, kWinners>;
   return for_batches(d, x, e, [&](int64_t b) {
-    const typename E::Target target{o.start<T>(kOut, x.batch, b),
-                                    o.start<int64_t>(kWinner, x.batch, b), x.k.count == 0};
+    const typename E::Target target(x, o, o.start<T>(kOut, x.batch, b), b);
     return Gemm<E>(d, x, o, target, b).run();
   });
 }
-
-template <class T, class A>
+template <class T>
 gd_status multiply(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  return (o.data[kWinner] ? multiply_with<T, A, true> : multiply_with<T, A, false>)(d, x, o, e);
+  return (o.data[kWinner] ? multiply_with<T, true> : multiply_with<T, false>)(d, x, o, e);
 }
 
-template <class A, bool kWinners>
+template <bool kWinners>
 gd_status multiply_16_bit_with(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  using E = TropicalEngine<uint16_t, float, A, kWinners>;
+  using E = TropicalEngine<uint16_t, float, kWinners>;
   const bool brain = x.dtype == GD_BF16;
   return through_f32(
       d, x, o, e,
       [&](const Contraction& dense, const Operands& raw, float* best, int64_t b) {
-        const typename E::Target target{best, o.start<int64_t>(kWinner, x.batch, b),
-                                        x.k.count == 0};
+        const typename E::Target target(x, o, best, b);
         return Gemm<E>(d, dense, raw, target, b).run();
       },
       [=](uint16_t& to, float best, const uint16_t*) { to = narrow(best, brain); });
 }
-
-template <class A>
 gd_status multiply_16_bit(gd_device* d, const Contraction& x, const Operands& o, gd_error* e) {
-  return (o.data[kWinner] ? multiply_16_bit_with<A, true> : multiply_16_bit_with<A, false>)(d, x, o,
-                                                                                            e);
+  return (o.data[kWinner] ? multiply_16_bit_with<true> : multiply_16_bit_with<false>)(d, x, o, e);
 }
 
-template <class T, class A>
+template <class A>
 gd_status multiply_thin(gd_device* d, const Contraction& x, const Operands& o, gd_error*) {
-  ThinTropical<T, A>(d, x, o).run();
+  ThinTropical<A>(d, x, o).run();
   return GD_OK;
 }
 
-template <class T, class A>
+template <class T>
 void plan(Contraction& x) {
-  if (ThinTropical<T, A>::suits(x)) {
+  if (thin<T>(x)) {
     x.m.take(output_axes(x));
     x.n.rank = x.batch.rank = 0;
     x.n.count = x.batch.count = 1;
-    x.run = multiply_thin<T, A>;
+    x.run = with_algebra<T>(x.algebra, [](auto a) -> Engine { return multiply_thin<decltype(a)>; });
     return;
   }
-  orient<TropicalEngine<T, T, A, false>>(x);
-  x.run = multiply<T, A>;
+  orient<TropicalEngine<T, T, false>>(x);
+  x.run = multiply<T>;
 }
-template <class A>
 void plan_16_bit(Contraction& x) {
-  orient<TropicalEngine<uint16_t, float, A, false>>(x);
+  orient<TropicalEngine<uint16_t, float, false>>(x);
   x.conj_a = x.conj_b = x.dtype == GD_BF16;
-  x.run = multiply_16_bit<A>;
-}
-
-template <int kAlgebra>
-void plan_dtype(Contraction& x) {
-  switch (x.dtype) {
-    case GD_F32:
-      return plan<float, Algebra<float, kAlgebra>>(x);
-    case GD_F64:
-      return plan<double, Algebra<double, kAlgebra>>(x);
-    case GD_F16:
-    case GD_BF16:
-      return plan_16_bit<Algebra<float, kAlgebra>>(x);
-    case GD_I32:
-      return plan<int32_t, Algebra<int32_t, kAlgebra>>(x);
-    default:
-      return plan<int64_t, Algebra<int64_t, kAlgebra>>(x);
-  }
+  x.run = multiply_16_bit;
 }
 
 }  // namespace
 
 void plan_tropical(Contraction& x) {
-  switch (x.algebra) {
-    case GD_MAX_PLUS:
-      return plan_dtype<GD_MAX_PLUS>(x);
-    case GD_MIN_PLUS:
-      return plan_dtype<GD_MIN_PLUS>(x);
-    case GD_MAX_TIMES:
-      return plan_dtype<GD_MAX_TIMES>(x);
+  switch (x.dtype) {
+    case GD_F32:
+      return plan<float>(x);
+    case GD_F64:
+      return plan<double>(x);
+    case GD_F16:
+    case GD_BF16:
+      return plan_16_bit(x);
+    case GD_I32:
+      return plan<int32_t>(x);
     default:
-      return plan_dtype<GD_MIN_TIMES>(x);
+      return plan<int64_t>(x);
   }
 }
 

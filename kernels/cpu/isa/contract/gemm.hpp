@@ -8,12 +8,13 @@
 // So its bits depend on the k axes alone, not on threads, batches, strides or the size of m and n.
 //
 // An engine E says: In (element of a and b), Real (what is packed; kPlanes per element), kCommutes,
-// kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(kc, a, b, tile)
-// and store(target, tile, KBlock, rows, r, nr, columns, c, nc), which writes the results of rows r
+// kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(target, kc, a, b,
+// tile) and store(target, tile, KBlock, rows, r, nr, columns, c, nc), which writes the results of
+// rows r
 // .. r
 // + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order. An engine with a
-// kNote has so many elements beyond each panel, in which note(panel, n) leaves a word to micro(),
-// and fetches ahead by fetch(target, rows, r, nr, columns, c, nc) what store() will touch.
+// kNote has so many elements beyond each panel, in which note(target, panel, n) leaves a word to
+// micro(), and fetches ahead by fetch(target, rows, r, nr, columns, c, nc) what store() will touch.
 #pragma once
 #include "kernels/cpu/isa/contract/line_boxes.hpp"
 #include "kernels/cpu/isa/contract/pack.hpp"
@@ -49,7 +50,8 @@ struct KBlock {
 // One panel: for each k, W elements. Rows beyond `rows` repeat the last; their results are dropped.
 template <class E, int64_t W>
 void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t start,
-                const int64_t* k_at, int64_t kc, bool k_unit, bool conj, typename E::Real* to) {
+                const int64_t* k_at, int64_t kc, bool k_unit, bool conj,
+                const typename E::Target& target, typename E::Real* to) {
   int64_t at[W] = {};
   const int64_t left = axes.count - start, rows = left < W ? left : W;
   axes.offsets(role, start, rows, at);
@@ -70,7 +72,7 @@ void pack_panel(const typename E::In* from, const Axes& axes, int role, int64_t 
     for (int64_t k = 0; k < kc; ++k, to += step)
       for (int64_t i = 0; i < W; ++i) E::put(to, i, W, from[at[i] + k_at[k]], conj);
   }
-  if constexpr (requires { E::kNote; }) E::note(panel, kc * step);
+  if constexpr (requires { E::kNote; }) E::note(target, panel, kc * step);
 }
 
 // One batch element. The roles of a and b may be swapped beforehand; x says who is who.
@@ -134,11 +136,11 @@ class Gemm {
       if (t < ta)
         for (int64_t p = t * each; p < least(mp, (t + 1) * each); ++p)
           pack_panel<E, E::kMr>(a_, x_.m, kA, (ip + p) * E::kMr, k_at_[0], kc_, unit[0], x_.conj_a,
-                                pack_a_ + p * a_step_);
+                                target_, pack_a_ + p * a_step_);
       else
         for (int64_t p = (t - ta) * each; p < least(np, (t - ta + 1) * each); ++p)
           pack_panel<E, E::kNr>(b_, x_.n, kB, (jp + p) * E::kNr, k_at_[1], kc_, unit[1], x_.conj_b,
-                                pack_b_ + p * b_step_);
+                                target_, pack_b_ + p * b_step_);
     });
   }
 
@@ -163,7 +165,7 @@ class Gemm {
         const int64_t r = (i - i0) * E::kMr, c = (j - j0) * E::kNr;
         const int64_t nr = least(rows.count - r, E::kMr), nc = least(columns.count - c, E::kNr);
         if constexpr (kNotes) E::fetch(target_, rows, r, nr, columns, c, nc);
-        E::micro(kc_, pack_a_ + i * a_step_, pack_b_ + j * b_step_, tile);
+        E::micro(target_, kc_, pack_a_ + i * a_step_, pack_b_ + j * b_step_, tile);
         E::store(target_, tile, block, rows, r, nr, columns, c, nc);
       }
   }

@@ -16,7 +16,7 @@ struct Running {
   static constexpr bool kFloat = std::numeric_limits<T>::has_infinity;
   V best = all_lanes(A::worst()), place = all_lanes(T(-1)), watch{};
 
-  void add(V a, V b, V at) {
+  [[gnu::always_inline]] void add(V a, V b, V at) {
     if constexpr (kExact) {
       const ExactTerm<A, T> x(a, b, best);
       best = x.wins ? x.value : best;
@@ -43,23 +43,94 @@ bool all_everyday(V watch) {
     return !any_lane(watch < 0);
 }
 
-template <class T, class A>
-class ThinTropical {
- public:
-  using V = Lanes<T>;
-  static constexpr int64_t kWidth = kLanesOf<T>;
+// Does x suit? Of its axes, with outputs of one T.
+template <class T>
+bool thin(const Contraction& x) {
+  constexpr int64_t kFew = 4;             // rows or columns
+  if (x.k.count > 1 << 24) return false;  // a lane counts k
+  if (x.m.count == 1 || x.n.count == 1) return true;
+  const Axes out = output_axes(x);
+  const int last = out.rank - 1;
+  auto near = [&](Role r) { return (out.stride[r][last] | 1) == 1; };
+  return least(x.m.count, x.n.count) <= kFew && out.size[last] >= kLanesOf<T> && near(kA) &&
+         near(kB);
+}
 
-  static constexpr int64_t kFew = 4;  // rows or columns
-  static bool suits(const Contraction& x) {
-    if (x.k.count > 1 << 24) return false;  // a lane counts k
-    if (x.m.count == 1 || x.n.count == 1) return true;
-    const Axes out = output_axes(x);
-    const int last = out.rank - 1;
-    auto near = [&](Role r) { return (out.stride[r][last] | 1) == 1; };
-    return least(x.m.count, x.n.count) <= kFew && out.size[last] >= kWidth && near(kA) && near(kB);
+// Where the numbers of outputs lie, whatever the algebra. The outputs of x are all along its m.
+template <class T>
+class ThinLines {
+ protected:
+  static constexpr int64_t kWidth = kLanesOf<T>, kColumns = 4096 / int64_t(sizeof(T)),
+                           kGathered = 64, kSteps = 8, kSpan = 1024;
+
+  // Some outputs, and the next terms of all of them.
+  struct Strip {
+    int64_t first, n;
+    bool direct, fixed;  // read where they lie; a is the same for all
+    Role a, b;           // of the call; a is the fixed one, if one is
+    int64_t at[2][kGathered];
+    const T* rows[2][kSteps];
+    T gathered[2][kSteps][kGathered];
+    alignas(64) T best[kColumns], watch[kColumns], place[kColumns];
+  };
+
+  ThinLines(gd_device* d, const Contraction& x, const Operands& o) : d_(d), x_(x), o_(o) {}
+
+  [[gnu::noinline]] void begin(Strip& s, int64_t first, int64_t most) const {
+    const Axes& out = x_.m;
+    s.first = first;
+    const int64_t left = out.rank > 0 ? out.size[out.rank - 1] - first % out.size[out.rank - 1] : 1;
+    const int64_t whole = least(least(left, most), kColumns) / kWidth * kWidth;
+    const int64_t a_by = out.step(kA), b_by = out.step(kB);
+    s.direct = whole > 0 && (a_by == 1 || b_by == 1) && (a_by | 1) == 1 && (b_by | 1) == 1;
+    s.fixed = s.direct && a_by != b_by;
+    s.a = s.fixed && b_by == 0 ? kB : kA;
+    s.b = s.a == kA ? kB : kA;
+    s.n = s.direct ? whole : least(most, kGathered);
+    out.offsets(s.a, first, s.direct ? 1 : s.n, s.at[0]);
+    out.offsets(s.b, first, s.direct ? 1 : s.n, s.at[1]);
   }
-  // The outputs of x are all along its m.
-  ThinTropical(gd_device* d, const Contraction& x, const Operands& o) : d_(d), x_(x), o_(o) {}
+  // The terms k .. k + steps - 1.
+  [[gnu::noinline]] void read(Strip& s, int64_t k, int64_t steps) const {
+    for (int q = 0; q < 2; ++q) {
+      int64_t k_at[kSteps];
+      const Role role = q == 0 ? s.a : s.b;
+      x_.k.offsets(role, k, steps, k_at);
+      for (int64_t r = 0; r < steps; ++r) {
+        const T* const from = o_.start<const T>(role) + k_at[r];
+        s.rows[q][r] = s.direct ? from + s.at[q][0] : s.gathered[q][r];
+        for (int64_t j = 0; j < s.n && !s.direct; ++j) s.gathered[q][r][j] = from[s.at[q][j]];
+      }
+    }
+  }
+  // Terms k .. k + n - 1 of one output.
+  const T* side_by_side(Role r, int64_t start, int64_t k, int64_t n, T* buffer) const {
+    const T* const from = o_.start<const T>(r) + start;
+    return x_.k.even() && x_.k.unit(r) ? from + k : gather(r, from, k, n, buffer);
+  }
+  [[gnu::noinline]] const T* gather(Role r, const T* from, int64_t k, int64_t n, T* buffer) const {
+    int64_t at[kSpan];
+    x_.k.offsets(r, k, n, at);
+    for (int64_t i = 0; i < n; ++i) buffer[i] = from[at[i]];
+    return buffer;
+  }
+
+  gd_device* d_;
+  const Contraction& x_;
+  const Operands& o_;
+};
+
+template <class A>
+class ThinTropical : ThinLines<typename A::Value> {
+  using T = typename A::Value;
+  using V = Lanes<T>;
+  using Lines = ThinLines<T>;
+  using Lines::d_, Lines::x_, Lines::o_;
+  using Lines::kWidth, Lines::kColumns, Lines::kSteps, Lines::kSpan;
+  using typename Lines::Strip;
+
+ public:
+  ThinTropical(gd_device* d, const Contraction& x, const Operands& o) : Lines(d, x, o) {}
 
   void run() const {
     const int64_t k = x_.k.count;
@@ -78,47 +149,18 @@ class ThinTropical {
   }
 
  private:
-  static constexpr int64_t kColumns = 4096 / int64_t(sizeof(T)), kGathered = 64, kSteps = 8,
-                           kSpan = 1024;
-
-  struct Strip {
-    int64_t first, n;  // outputs
-    bool direct, fixed;
-    Role a, b;  // of the call; a is the fixed one, if one is
-    alignas(64) T best[kColumns], watch[kColumns], place[kColumns];
-  };
-
   // ---- along out: outputs from `first` on; how many were done.
   int64_t some(int64_t first, int64_t most) const {
-    const Axes& out = x_.m;
     Strip s;
-    s.first = first;
-    const int64_t left = out.rank > 0 ? out.size[out.rank - 1] - first % out.size[out.rank - 1] : 1;
-    const int64_t whole = least(least(left, most), kColumns) / kWidth * kWidth;
-    const int64_t a_by = out.step(kA), b_by = out.step(kB);
-    s.direct = whole > 0 && (a_by == 1 || b_by == 1) && (a_by | 1) == 1 && (b_by | 1) == 1;
-    s.fixed = s.direct && a_by != b_by;
-    s.a = s.fixed && b_by == 0 ? kB : kA;
-    s.b = s.a == kA ? kB : kA;
-    s.n = s.direct ? whole : least(most, kGathered);
+    this->begin(s, first, most);
     const bool places = o_.data[kWinner];
     if (!(places ? strip<false, true>(s) : strip<false, false>(s))) strip<true, true>(s);
     store(s);
     return s.n;
   }
-  template <bool kExact, bool kPlaces>
-  bool strip(Strip& s) const {
-    return s.fixed ? strip<kExact, kPlaces, true>(s) : strip<kExact, kPlaces, false>(s);
-  }
   // False: rare numbers are among them.
-  template <bool kExact, bool kPlaces, bool kFixed>
-  bool strip(Strip& s) const {
-    const T *const a = o_.start<const T>(s.a), *const b = o_.start<const T>(s.b);
-    T buffer[2][kSteps][kGathered];
-    int64_t at[2][kGathered], k_at[2][kSteps];
-    x_.m.offsets(s.a, s.first, s.direct ? 1 : s.n, at[0]);
-    x_.m.offsets(s.b, s.first, s.direct ? 1 : s.n, at[1]);
-    const T* rows[2][kSteps];
+  template <bool kExact, bool kPlaces>
+  [[gnu::noinline]] bool strip(Strip& s) const {
     const Running<A, kExact, kPlaces> none;
     for (int64_t j = 0; j < s.n; j += kWidth) {
       put_lanes(s.best + j, none.best);
@@ -127,54 +169,61 @@ class ThinTropical {
     }
     for (int64_t k = 0; k < x_.k.count; k += kSteps) {
       const int64_t steps = least(x_.k.count - k, kSteps);
-      x_.k.offsets(s.a, k, steps, k_at[0]);
-      x_.k.offsets(s.b, k, steps, k_at[1]);
-      for (int64_t r = 0; r < steps; ++r)
-        for (int q = 0; q < 2; ++q) {
-          const T* const from = (q == 0 ? a : b) + k_at[q][r];
-          rows[q][r] = s.direct ? from + at[q][0] : buffer[q][r];
-          for (int64_t j = 0; j < s.n && !s.direct; ++j) buffer[q][r][j] = from[at[q][j]];
-        }
-      if (steps == kSteps)
-        add<kExact, kPlaces, kFixed, kSteps>(s, rows[0], rows[1], T(k));
+      this->read(s, k, steps);
+      if (!kExact && steps == kSteps)  // rare numbers may take their time
+        s.fixed ? add<kExact, kPlaces, true, kSteps>(s, 0, T(k))
+                : add<kExact, kPlaces, false, kSteps>(s, 0, T(k));
       else
         for (int64_t r = 0; r < steps; ++r)
-          add<kExact, kPlaces, kFixed, 1>(s, rows[0] + r, rows[1] + r, T(k + r));
+          s.fixed ? add<kExact, kPlaces, true, 1>(s, r, T(k + r))
+                  : add<kExact, kPlaces, false, 1>(s, r, T(k + r));
     }
     V watch{};
-    for (int64_t j = 0; j < s.n && !kExact; j += kWidth) watch = watch + lanes_at(s.watch + j);
-    if constexpr (!std::numeric_limits<T>::has_infinity) {
-      watch = V{};
-      for (int64_t j = 0; j < s.n && !kExact; j += kWidth) watch |= lanes_at(s.watch + j);
-    }
+    for (int64_t j = 0; j < s.n && !kExact; j += kWidth)
+      if constexpr (std::numeric_limits<T>::has_infinity)
+        watch += lanes_at(s.watch + j);
+      else
+        watch |= lanes_at(s.watch + j);
     return kExact || all_everyday<A>(watch);
   }
-  // The next R terms of each output.
-  template <bool kExact, bool kPlaces, bool kFixed, int R>
-  static void add(Strip& s, const T* const* a, const T* const* b, T k) {
+  // The next R terms of each output, from row r on.
+  template <bool kExact, bool kPlaces, bool kFixed, int64_t R>
+  static void add(Strip& s, int64_t r, T k) {
+    const T *a[R],
+        *b[R];  // what is written to s might change s.rows, for all that the compiler knows
+    for (int64_t i = 0; i < R; ++i) a[i] = s.rows[0][r + i], b[i] = s.rows[1][r + i];
     for (int64_t j = 0; j < s.n; j += kWidth) {
       Running<A, kExact, kPlaces> sum;
       sum.best = lanes_at(s.best + j);
       sum.watch = lanes_at(s.watch + j);
       if (kExact || kPlaces) sum.place = lanes_at(s.place + j);
-      for (int r = 0; r < R; ++r)
-        sum.add(kFixed ? all_lanes(*a[r]) : lanes_at(a[r] + j), lanes_at(b[r] + j),
-                all_lanes(T(k + T(r))));
+      for (int64_t i = 0; i < R; ++i)
+        sum.add(kFixed ? all_lanes(*a[i]) : lanes_at(a[i] + j), lanes_at(b[i] + j),
+                all_lanes(T(k + T(i))));
       put_lanes(s.best + j, sum.best);
       put_lanes(s.watch + j, sum.watch);
       if (kExact || kPlaces) put_lanes(s.place + j, sum.place);
     }
   }
-  void store(const Strip& s) const {
+  [[gnu::noinline]] void store(const Strip& s) const {
+    T* const out = o_.template start<T>(kOut);
+    const bool side_by_side = s.direct && x_.m.step(kOut) == 1 && x_.k.count > 0;
+    T* const line = out + x_.m.offset(kOut, s.first);
     int64_t at[kWidth];
     for (int64_t j = 0; j < s.n; j += kWidth) {
       const int64_t n = least(s.n - j, kWidth);
-      x_.m.offsets(kOut, s.first + j, n, at);
-      for (int64_t i = 0; i < n; ++i)
-        o_.start<T>(kOut)[at[i]] = x_.k.count == 0 ? A::empty() : s.best[j + i];
+      if (side_by_side) {
+        put_lanes(line + j, lanes_at(s.best + j));
+      } else {
+        x_.m.offsets(kOut, s.first + j, n, at);
+#pragma GCC unroll 1
+        for (int64_t i = 0; i < n; ++i) out[at[i]] = x_.k.count == 0 ? A::empty() : s.best[j + i];
+      }
       if (!o_.data[kWinner]) continue;
       x_.m.offsets(kWinner, s.first + j, n, at);
-      for (int64_t i = 0; i < n; ++i) o_.start<int64_t>(kWinner)[at[i]] = int64_t(s.place[j + i]);
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < n; ++i)
+        o_.template start<int64_t>(kWinner)[at[i]] = int64_t(s.place[j + i]);
     }
   }
 
@@ -194,20 +243,20 @@ class ThinTropical {
     const bool places = o_.data[kWinner];
     if (!(places ? line<false, true>(a, b, best) : line<false, false>(a, b, best)))
       line<true, true>(a, b, best);
-    o_.start<T>(kOut)[x_.m.offset(kOut, i)] = best.value;
-    if (places) o_.start<int64_t>(kWinner)[x_.m.offset(kWinner, i)] = best.place;
+    o_.template start<T>(kOut)[x_.m.offset(kOut, i)] = best.value;
+    if (places) o_.template start<int64_t>(kWinner)[x_.m.offset(kWinner, i)] = best.place;
   }
   // False: rare numbers are among the terms, or the best is a zero whose sign only its place tells.
   template <bool kExact, bool kPlaces>
-  bool line(int64_t a_at, int64_t b_at, Best& best) const {
+  [[gnu::noinline]] bool line(int64_t a_at, int64_t b_at, Best& best) const {
     constexpr bool kFloat = std::numeric_limits<T>::has_infinity, kTold = kExact || kPlaces;
     constexpr int64_t kVectors = 4;
     best = Best();
     T buffer[2][kSpan];
     for (int64_t k0 = 0; k0 < x_.k.count; k0 += kSpan) {
       const int64_t n = least(x_.k.count - k0, kSpan);
-      const T *const a = side_by_side(kA, a_at, k0, n, buffer[0]), *const b = side_by_side(
-                                                                       kB, b_at, k0, n, buffer[1]);
+      const T* const a = this->side_by_side(kA, a_at, k0, n, buffer[0]);
+      const T* const b = this->side_by_side(kB, b_at, k0, n, buffer[1]);
       Running<A, kExact, kPlaces> sum[kVectors];
       V at;
       for (int64_t l = 0; l < kWidth; ++l) at[l] = T(l);
@@ -217,31 +266,33 @@ class ThinTropical {
           sum[v].add(lanes_at(a + i + v * kWidth), lanes_at(b + i + v * kWidth), at);
       for (; i + kWidth <= n; i += kWidth, at += T(kWidth))
         sum[0].add(lanes_at(a + i), lanes_at(b + i), at);
-      for (int64_t v = 0; v < kVectors; ++v) {
-        if (!kExact && !all_everyday<A>(sum[v].watch)) return false;
-        if (!kTold && v > 0) sum[0].best = best_of<A>(sum[v].best, sum[0].best);
+      V watch = sum[0].watch;
+      for (int64_t v = 1; v < kVectors; ++v) {
+        if constexpr (kFloat)
+          watch += sum[v].watch;
+        else
+          watch |= sum[v].watch;
+        if (!kTold) sum[0].best = best_of<A>(sum[v].best, sum[0].best);
       }
-      for (int64_t v = 0; v < (kTold ? kVectors : 1); ++v)
-        for (int64_t l = 0; l < kWidth; ++l) {
-          const int64_t k = kTold ? int64_t(sum[v].place[l]) : 0;
-          best.meet(sum[v].best[l], k < 0 ? -1 : k0 + k);
-        }
+      if (!kExact && !all_everyday<A>(watch)) return false;
+      T found[kVectors * kWidth], place[kVectors * kWidth];
+      for (int64_t v = 0; v < (kTold ? kVectors : 1); ++v) {
+        put_lanes(found + v * kWidth, sum[v].best);
+        put_lanes(place + v * kWidth, sum[v].place);
+      }
+      meet(best, found, kTold ? place : nullptr, kTold ? kVectors * kWidth : kWidth, k0);
       for (; i < n; ++i) best.meet(A::term(a[i], b[i]), k0 + i);
     }
     return kTold || !kFloat || best.value != T(0);
   }
-  const T* side_by_side(Role r, int64_t start, int64_t k, int64_t n, T* buffer) const {
-    const T* const from = o_.start<const T>(r) + start;
-    if (x_.k.even() && x_.k.unit(r)) return from + k;
-    int64_t at[kSpan];
-    x_.k.offsets(r, k, n, at);
-    for (int64_t i = 0; i < n; ++i) buffer[i] = from[at[i]];
-    return buffer;
+  [[gnu::noinline]] static void meet(Best& best, const T* found, const T* place, int64_t n,
+                                     int64_t k0) {
+#pragma GCC unroll 1
+    for (int64_t l = 0; l < n; ++l) {
+      const int64_t k = place ? int64_t(place[l]) : 0;
+      best.meet(found[l], k < 0 ? -1 : k0 + k);
+    }
   }
-
-  gd_device* d_;
-  const Contraction& x_;
-  const Operands& o_;
 };
 
 }  // namespace gradus::cpu
