@@ -182,10 +182,12 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
   }
   if (options.kind == Kind::fixed || options.kind == Kind::left)
     return {within(options.kind, config.value("budget", 0.)), 0};
-  // A tenth of the time that it would take; a proof takes what it needs.
+  // A tenth of the time that it would take; a proof, and the one order of `greedy`, take what they
+  // need.
+  const bool searches = options.kind != Kind::optimal && options.kind != Kind::greedy;
   const auto wanted = [&](const EinsumPlan* first) -> double {
     if (config.contains("budget")) return config["budget"];
-    if (options.kind == Kind::optimal || !first) return kMostUnits;
+    if (!searches || !first) return kMostUnits;
     return std::clamp(first->seconds_model * 1e6 / 10, 2e4, kMostUnits);
   };
   if (config.contains("timeout"))  // what it finds depends on the machine: it is not kept
@@ -193,7 +195,7 @@ FoundPlan Expression::plan(PathOptions options, const Json& config) const {
                        config["timeout"], options.by_time)
         .run(wanted);
   std::optional<EinsumPlan> first;
-  if (!config.contains("budget") && options.kind != Kind::optimal) {
+  if (!config.contains("budget") && searches) {
     first = within(Kind::automatic, PathOptions::kEagerBudget);
     if (options.kind == Kind::automatic && first->units == 0) return {*std::move(first), 0};
   }

@@ -6,14 +6,28 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace gradus::inline v1::cli {
 
 namespace {
 
 class NetworkReader {
  public:
-  NetworkReader(std::string file, const Json& network)
-      : file_(std::move(file)), network_(network) {}
+  NetworkReader(std::string file, const Json& network) : file_(std::move(file)), network_(network) {
+    const auto sizes = network.find("sizes");
+    if (sizes == network.end()) return;
+    for (size_t l = 0; l < sizes->size() && sizes->is_array(); ++l)
+      sizes_.emplace_back(int64_t(l), &(*sizes)[l]);
+    if (sizes->is_object())
+      for (const auto& [key, size] : sizes->items())
+        if (const auto label = number_of(key)) sizes_.emplace_back(*label, &size);
+    std::sort(sizes_.begin(), sizes_.end());
+  }
 
   NetworkFile read() const {
     NetworkFile out;
@@ -58,23 +72,27 @@ class NetworkReader {
     return out;
   }
   int64_t extent(int64_t label, const std::string& place) const {
-    static const Json none;
-    const auto at = network_.find("sizes");
-    const Json& sizes = at == network_.end() ? none : *at;
-    const Json* size = nullptr;
-    if (sizes.is_array() && label >= 0 && label < int64_t(sizes.size()))
-      size = &sizes[size_t(label)];
-    if (const auto key = std::to_string(label); sizes.is_object() && sizes.contains(key))
-      size = &sizes[key];
-    if (!size) wrong(place, ": label ", label, " has no extent in \"sizes\"");
-    if (!size->is_number_integer() || *size < 0)
-      wrong("sizes: the extent of label ", label, " is ", shown(*size),
+    const auto at = std::lower_bound(sizes_.begin(), sizes_.end(),
+                                     std::pair(label, static_cast<const Json*>(nullptr)));
+    if (at == sizes_.end() || at->first != label)
+      wrong(place, ": label ", label, " has no extent in \"sizes\"");
+    const Json& size = *at->second;
+    if (!size.is_number_integer() || size < 0)
+      wrong("sizes: the extent of label ", label, " is ", shown(size),
             "; expected a whole number from 0");
-    return size->get<int64_t>();
+    return size.get<int64_t>();
+  }
+  // Of a key that is written as labels are.
+  static std::optional<int64_t> number_of(const std::string& key) {
+    int64_t label = 0;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), label);
+    if (read.ec != std::errc() || std::to_string(label) != key) return std::nullopt;
+    return label;
   }
 
   const std::string file_;
   const Json& network_;
+  std::vector<std::pair<int64_t, const Json*>> sizes_;  // of labels, sorted
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "engine/base/text.hpp"
 
 #include <algorithm>
+#include <compare>
 
 namespace gradus::inline v1 {
 
@@ -172,38 +173,48 @@ Labels bind_term(const Equation::Term& term, const Shape& shape, size_t operand)
 class Extents {
  public:
   void add(const Labels& labels, const Shape& shape, size_t operand) {
-    std::map<int64_t, size_t> seen;  // label -> its first axis in this operand
     for (size_t axis = 0; axis < labels.size(); ++axis) {
       const int64_t label = labels[axis], extent = shape[axis];
-      const auto [first, is_new] = seen.emplace(label, axis);
-      if (!is_new && shape[first->second] != extent)
-        bad_shape(label_text(label), " is ", shape[first->second], " and ", extent,
-                  " within operand ", int64_t(operand), " (axes ", int64_t(first->second), " and ",
-                  int64_t(axis), " of ", shape, ")");
-      if (is_new) between(label, extent, operand);
+      const size_t first = size_t(std::find(labels.begin(), labels.end(), label) - labels.begin());
+      if (shape[first] != extent)
+        bad_shape(label_text(label), " is ", shape[first], " and ", extent, " within operand ",
+                  int64_t(operand), " (axes ", int64_t(first), " and ", int64_t(axis), " of ",
+                  shape, ")");
+      if (first == axis) met_.push_back({label, operand, extent});
     }
   }
-  std::map<int64_t, int64_t> sizes() const {
+  // Sorted, since a map of very many labels would be looked up at the pace of the memory.
+  std::map<int64_t, int64_t> sizes() {
+    std::sort(met_.begin(), met_.end());
     std::map<int64_t, int64_t> out;
-    for (const auto& [label, found] : found_) out[label] = found.extent;
+    const Met *differs = nullptr, *from = nullptr;  // the first operand that does not fit
+    for (auto begin = met_.begin(); begin != met_.end();) {
+      const Met* one = &*begin;  // the first that is not 1, if any
+      auto at = begin;
+      for (; at != met_.end() && at->label == begin->label; ++at) {
+        if (one->extent == 1) one = &*at;
+        if (at->extent != 1 && at->extent != one->extent &&
+            (!differs || at->operand < differs->operand))
+          differs = &*at, from = one;
+      }
+      out.emplace_hint(out.end(), one->label, one->extent);
+      begin = at;
+    }
+    if (differs)
+      bad_shape(label_text(differs->label), " is ", from->extent, " in operand ",
+                int64_t(from->operand), " and ", differs->extent, " in operand ",
+                int64_t(differs->operand));
     return out;
   }
 
  private:
-  struct Found {
-    int64_t extent;
+  struct Met {
+    int64_t label;
     size_t operand;
+    int64_t extent;
+    auto operator<=>(const Met&) const = default;
   };
-  void between(int64_t label, int64_t extent, size_t operand) {
-    const auto [it, is_new] = found_.emplace(label, Found{extent, operand});
-    Found& found = it->second;
-    if (is_new || extent == found.extent || extent == 1) return;
-    if (found.extent != 1)
-      bad_shape(label_text(label), " is ", found.extent, " in operand ", int64_t(found.operand),
-                " and ", extent, " in operand ", int64_t(operand));
-    found = {extent, operand};
-  }
-  std::map<int64_t, Found> found_;
+  std::vector<Met> met_;
 };
 
 Labels implicit_output(const std::vector<Labels>& terms) {

@@ -8,6 +8,7 @@
 #include "ops/contract/plan/slice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -94,14 +95,13 @@ class Planner {
   Planner(EinsumPlan& plan, const PathOptions& options) : plan_(plan), options_(options) {
     for (const auto& [label, size] : plan.sizes) {
       names_.push_back(label);
-      extent_.push_back(double(size));
-      log2_extent_.push_back(std::log2(std::max(double(size), 1.0)));
+      labels_.push_back({double(size), std::log2(std::max(double(size), 1.0)), 0, 0});
     }
-    uses_.assign(names_.size(), 0);
-    met_.assign(names_.size(), 0);
     const auto used = [&](int64_t label) {
-      const auto at = std::lower_bound(names_.begin(), names_.end(), label) - names_.begin();
-      ++uses_[size_t(at)];
+      size_t at = size_t(label - names_[0]);  // often they are all the numbers in a row
+      if (at >= names_.size() || names_[at] != label)
+        at = size_t(std::lower_bound(names_.begin(), names_.end(), label) - names_.begin());
+      ++labels_[at].uses;
       return int(at);
     };
     for (int64_t l : plan.output)
@@ -136,7 +136,7 @@ class Planner {
 
   double log2_size(const Ids& ids) const {
     double n = 0;
-    for (int l : ids) n += log2_extent_[size_t(l)];
+    for (int l : ids) n += labels_[size_t(l)].log2_extent;
     return n;
   }
 
@@ -145,60 +145,60 @@ class Planner {
     Ids kept;
     double products = 1;
     for (int l : all) {
-      products *= extent_[size_t(l)];
-      if (uses_[size_t(l)] > 1) kept.push_back(l);
+      products *= labels_[size_t(l)].extent;
+      if (labels_[size_t(l)].uses > 1) kept.push_back(l);
     }
     if (kept.size() == all.size()) return;
     const double work = log2_size(all);
     plan_.seconds_model += options_.step_time.seconds(work, 0, log2_size(kept), work);
-    add({k, -1, k, named(all), {}, {}, products, 0, true}, kept);
+    add({k, -1, k, named(all), {}, {}, products, 0, true}, std::move(kept));
   }
   // Batch labels first, then what left alone has, then right's: the layout of a batched product.
   void pair(int left, int right, bool last) {
-    const Ids a = std::move(slots_[size_t(left)]), b = std::move(slots_[size_t(right)]);
-    Ids batch, only_a, only_b;
+    Ids a = std::move(slots_[size_t(left)]), b = std::move(slots_[size_t(right)]);
+    auto& [batch, only_a, only_b] = parts_;
+    for (Ids& part : parts_) part.clear();
     double products = 1, work = 0;  // work: log2 of the products
     bool sums = false;
-    const auto stays = [&](int l, bool both) {
-      work += log2_extent_[size_t(l)];
-      products *= extent_[size_t(l)];
-      const bool yes = uses_[size_t(l)] - both > 1;
+    const auto stays = [&](Label& label, bool both) {
+      work += label.log2_extent;
+      products *= label.extent;
+      const bool yes = label.uses - both > 1;
       sums |= !yes;
-      uses_[size_t(l)] -= both;
+      label.uses -= both;
       return yes;
     };
     const int in_b = ++step_;
-    for (int l : b) met_[size_t(l)] = in_b;
+    for (int l : b) labels_[size_t(l)].met = in_b;
     for (int l : a) {
-      const bool both = met_[size_t(l)] == in_b;
-      if (both) met_[size_t(l)] = 0;
-      if (stays(l, both)) (both ? batch : only_a).push_back(l);
+      Label& label = labels_[size_t(l)];
+      const bool both = label.met == in_b;
+      if (both) label.met = 0;
+      if (stays(label, both)) (both ? batch : only_a).push_back(l);
     }
     for (int l : b)
-      if (met_[size_t(l)] == in_b && stays(l, false)) only_b.push_back(l);
+      if (Label& label = labels_[size_t(l)]; label.met == in_b && stays(label, false))
+        only_b.push_back(l);
     for (int l : only_a) batch.push_back(l);
     for (int l : only_b) batch.push_back(l);
     plan_.seconds_model +=
         options_.step_time.seconds(log2_size(a), log2_size(b), log2_size(batch), work);
+    EinsumStep step{left,     right, int(slots_.size()),        named(a),
+                    named(b), {},    products * (sums ? 2 : 1), 0,
+                    sums};
     slots_.emplace_back();
-    add({left,
-         right,
-         int(slots_.size() - 1),
-         named(a),
-         named(b),
-         {},
-         products * (sums ? 2 : 1),
-         0,
-         sums},
-        last ? output_ : batch);
+    Ids& result = a.size() < b.size() ? b : a;  // large ones are not allocated anew
+    result.clear();
+    result.append(batch.begin(), batch.size());
+    add(std::move(step), last ? output_ : std::move(result));
   }
-  void add(EinsumStep step, const Ids& result) {
+  void add(EinsumStep step, Ids result) {
     step.labels = named(result);
     step.elements = 1;
-    for (int l : result) step.elements *= extent_[size_t(l)];
+    for (int l : result) step.elements *= labels_[size_t(l)].extent;
     plan_.flops += step.flops;
     plan_.largest_intermediate = std::max(plan_.largest_intermediate, step.elements);
-    slots_[size_t(step.result)] = result;
+    slots_[size_t(step.result)] = std::move(result);
     plan_.steps.push_back(std::move(step));
   }
 
@@ -239,14 +239,14 @@ class Planner {
       fail(ErrorKind::value, "einsum", label_text(label),
            " cannot be looped over: expected different labels that are summed");
     plan_.sliced.push_back(label);
-    plan_.slices *= std::exchange(extent_[l], 1);
-    log2_extent_[l] = 0;
+    plan_.slices *= std::exchange(labels_[l].extent, 1);
+    labels_[l].log2_extent = 0;
   }
   plan::Network network() const {
     plan::Network net;
-    net.log2_extent = log2_extent_;
+    for (const Label& label : labels_) net.log2_extent.push_back(label.log2_extent);
     if (options_.by_time) net.time = options_.step_time;
-    net.open.assign(extent_.size(), false);
+    net.open.assign(labels_.size(), false);
     for (int l : output_) net.open[size_t(l)] = true;
     for (const Ids& ids : slots_) {
       plan::LabelSet& out = net.tensors.emplace_back(ids.begin(), ids.end());
@@ -286,12 +286,17 @@ class Planner {
 
   EinsumPlan& plan_;
   const PathOptions& options_;
-  std::vector<int64_t> names_;  // labels by number, as are the next four
-  std::vector<double> extent_, log2_extent_;
-  std::vector<int> uses_;   // slots that have the label, and the output
-  std::vector<int> met_;    // the last step whose right operand alone has it
-  Ids output_;              // without extents of 1
-  std::vector<Ids> slots_;  // what is left of each operand and result
+  // What is read of a label at a time lies side by side: in large networks each read is a miss.
+  struct Label {
+    double extent, log2_extent;
+    int uses;  // slots that have it, and the output
+    int met;   // the last step whose right operand alone has it
+  };
+  std::vector<int64_t> names_;  // of labels by number
+  std::vector<Label> labels_;
+  Ids output_;                // without extents of 1
+  std::vector<Ids> slots_;    // what is left of each operand and result
+  std::array<Ids, 3> parts_;  // within pair()
   int step_ = 0;
 };
 

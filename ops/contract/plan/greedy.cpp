@@ -1,14 +1,16 @@
 // Each tensor keeps one candidate, its best partner at the time it was looked at, in a heap. The
 // score of a pair never changes while both live (if a label lost its third holder, the second is
 // new), so an entry whose partner is gone is merely too good: the tensor is looked at again when it
-// comes up. What a pair shares is summed up label by label while its partners are found, so a look
-// reads the tensor's own labels alone.
+// comes up. A tensor of very many labels keeps its next best partners too, and goes on to those
+// first; what came later than its look looked at it in turn. What a pair shares is summed up label
+// by label while its partners are found, so a look reads the tensor's own labels alone.
 #include "ops/contract/plan/greedy.hpp"
 
 #include "ops/contract/plan/state.hpp"
 
 #include <queue>
 #include <tuple>
+#include <unordered_map>
 
 namespace gradus::inline v1::plan {
 
@@ -16,10 +18,13 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr size_t kHolders = 24;  // at least so many are looked at per label, at most twice as many
+constexpr size_t kLarge = 64;    // labels of a tensor that keeps more partners than one
+constexpr size_t kKept = 256;    // partners that it keeps
 constexpr double kUnitsPerPair = 0.06, kUnitsPerStep = 1;
 
-// The tensors that have a label, some of them gone. Where they are many, the smallest ones stand
-// apart from the others: `near` is looked at, `far` is a heap with the smallest on top.
+// The tensors that have a label of more than two uses, some of them gone. Where they are many, the
+// smallest ones stand apart from the others: `near` is looked at, `far` is a heap with the smallest
+// on top.
 struct Holders {
   SmallVector<int, 4> near;
   std::vector<int> far;
@@ -28,18 +33,19 @@ struct Holders {
 class Greedy {
  public:
   Greedy(const Network& network, const GreedyOptions& options, Budget& budget)
-      : state_(network),
-        options_(options),
-        budget_(budget),
-        holders_(network.log2_extent.size()),
-        stays_(state_.log2_size),
-        shared_(2 * network.tensors.size(), -1) {
-    stays_.reserve(shared_.size());
-    for (size_t k = 0; k < state_.tensors.size(); ++k)
+      : state_(network), options_(options), budget_(budget), list_(state_.labels.size(), -1) {
+    seen_.reserve(2 * network.tensors.size());
+    int lists = 0;
+    for (size_t l = 0; l < list_.size(); ++l)
+      if (state_.labels[l].uses > 2) list_[l] = lists++;
+    holders_.resize(size_t(lists));
+    for (size_t k = 0; k < state_.tensors.size(); ++k) {
+      Seen& seen = seen_.emplace_back(state_.log2_size[k], state_.log2_size[k]);
       for (int l : state_.tensors[k]) {
-        if (state_.uses[size_t(l)] == 1) stays_[k] -= state_.log2_extent[size_t(l)];
-        holders_[size_t(l)].near.push_back(int(k));
+        if (label(l).uses == 1) seen.stays -= label(l).log2_extent;
+        if (label(l).uses > 2) list_of(l).near.push_back(int(k));
       }
+    }
     for (Holders& h : holders_)
       if (h.near.size() > 2 * kHolders) split(h);
   }
@@ -50,7 +56,7 @@ class Greedy {
       heap_.pop();
       if (!state_.alive[size_t(a)]) continue;
       if (!state_.alive[size_t(b)])
-        look_at(a);
+        look_again(a);
       else if (!contract(a, b))
         return {};
     }
@@ -65,20 +71,31 @@ class Greedy {
   }
 
  private:
+  struct Seen {
+    double size, stays;  // log2: of the tensor, and without the labels that it alone has
+    double shared = -1;  // within a look: what it shares; -1: not met
+    Seen(double all, double others) : size(all), stays(others) {}
+  };
+  const Seen& seen(int k) const { return seen_[size_t(k)]; }
+
   bool smaller(int a, int b) const {
-    return std::pair(state_.log2_size[size_t(a)], a) < std::pair(state_.log2_size[size_t(b)], b);
+    return std::pair(seen(a).size, a) < std::pair(seen(b).size, b);
   }
   auto larger() const {
     return [this](int a, int b) { return smaller(b, a); };
   }
   bool gone(int k) const { return !state_.alive[size_t(k)]; }
+  const State::Label& label(int l) const { return state_.labels[size_t(l)]; }
+  Holders& list_of(int l) { return holders_[size_t(list_[size_t(l)])]; }
 
   bool contract(int a, int b) {
     const int id = state_.contract(a, b);
+    if (!next_.empty()) next_.erase(a), next_.erase(b);
     if (state_.log2_work > options_.stop_above) return false;
     budget_.spend(kUnitsPerStep);
-    stays_.push_back(state_.log2_size.back());  // a result's labels all go on
-    for (int l : state_.tensors[size_t(id)]) add(holders_[size_t(l)], id);
+    seen_.emplace_back(state_.log2_size.back(), state_.log2_size.back());  // its labels all go on
+    for (int l : state_.tensors[size_t(id)])
+      if (label(l).uses > 2) add(list_of(l), id);
     look_at(id);
     return true;
   }
@@ -106,8 +123,7 @@ class Greedy {
     h.near.resize(size_t(end - h.near.begin()));
   }
   // The live tensors that have the label, or of very many the smallest.
-  const SmallVector<int, 4>& holders(int label) {
-    Holders& h = holders_[size_t(label)];
+  const SmallVector<int, 4>& holders(Holders& h) {
     drop_gone(h);
     while (h.near.size() < kHolders && !h.far.empty()) {
       std::pop_heap(h.far.begin(), h.far.end(), larger());
@@ -117,52 +133,82 @@ class Greedy {
     return h.near;
   }
 
+  void look_again(int k) {
+    const auto kept = next_.find(k);
+    if (kept == next_.end()) return look_at(k);
+    auto& list = kept->second;
+    while (!list.empty() && gone(std::get<2>(list.back()))) list.pop_back();
+    if (list.empty()) return look_at(k);
+    heap_.push(list.back());
+    list.pop_back();
+    budget_.spend(kUnitsPerPair);
+  }
   // Puts the best partner of k on the heap; a tensor that has none is done.
   void look_at(int k) {
     partners_.clear();
     common_.clear();
     for (int l : state_.tensors[size_t(k)]) {
-      const int uses = state_.uses[size_t(l)];
+      const int uses = label(l).uses;
       if (uses == 1) continue;
-      const auto& near = holders(l);
-      const bool all = holders_[size_t(l)].far.empty();
+      if (uses == 2) {
+        meet(k);  // as one of its holders
+        if (const int other = state_.other_than(k, l); other >= 0) meet(other).shared += lost(l);
+        continue;
+      }
+      Holders& h = list_of(l);
+      const auto& near = holders(h);
+      const bool all = h.far.empty();
       if (!all) common_.push_back(l);
       for (int other : near) {
-        double& shared = shared_[size_t(other)];
-        if (shared < 0) {
-          shared = 0;
-          partners_.push_back(other);
-        }
-        if (all) shared += lost(l);
+        Seen& met = meet(other);
+        if (all) met.shared += lost(l);
       }
     }
     Candidate best{kInf, k, -1};
+    const bool large = state_.tensors[size_t(k)].size() > kLarge;
     for (int other : partners_) {
-      double shared = std::exchange(shared_[size_t(other)], -1);
+      double shared = std::exchange(seen_[size_t(other)].shared, -1);
       if (other == k) continue;
       for (int l : common_)
         if (has(other, l)) shared += lost(l);
       const Candidate c{score(k, other, shared), k, other};
       if (std::get<2>(best) < 0 || c < best) best = c;
+      if (large) all_.push_back(c);
     }
+    if (large) keep_next(k);
     budget_.spend(kUnitsPerPair * double(1 + partners_.size() * (1 + common_.size())));
     if (std::get<2>(best) >= 0)
       heap_.push(best);
     else
-      done_.emplace(state_.log2_size[size_t(k)], k);
+      done_.emplace(seen(k).size, k);
+  }
+  // The best candidates of all_ but the first, the best one last.
+  void keep_next(int k) {
+    const size_t n = std::min(all_.size(), kKept + 1);
+    std::partial_sort(all_.begin(), all_.begin() + std::ptrdiff_t(n), all_.end());
+    auto& list = next_[k];
+    list.clear();
+    for (size_t i = n; i-- > 1;) list.push_back(all_[i]);
+    all_.clear();
+  }
+  Seen& meet(int other) {
+    Seen& met = seen_[size_t(other)];
+    if (met.shared < 0) {
+      met.shared = 0;
+      partners_.push_back(other);
+    }
+    return met;
   }
   // What a label that both of a pair have takes off the sum of their sizes.
-  double lost(int label) const {
-    return (state_.uses[size_t(label)] == 2 ? 2 : 1) * state_.log2_extent[size_t(label)];
-  }
+  double lost(int l) const { return (label(l).uses == 2 ? 2 : 1) * label(l).log2_extent; }
   bool has(int k, int label) const {
     const LabelSet& labels = state_.tensors[size_t(k)];
     return std::binary_search(labels.begin(), labels.end(), label);
   }
   double score(int k, int other, double shared) const {
-    const double result = stays_[size_t(k)] + stays_[size_t(other)] - shared;
+    const double result = seen(k).stays + seen(other).stays - shared;
     // sign(s) log2(1 + |s|) for s = result - alpha (a + b), without the powers, which can overflow.
-    const double a = state_.log2_size[size_t(k)], b = state_.log2_size[size_t(other)];
+    const double a = seen(k).size, b = seen(other).size;
     const double most = std::max({result, a, b});
     const double s =
         std::exp2(result - most) - options_.alpha * (std::exp2(a - most) + std::exp2(b - most));
@@ -181,10 +227,12 @@ class Greedy {
   State state_;
   const GreedyOptions& options_;
   Budget& budget_;
-  std::vector<Holders> holders_;        // by label
-  std::vector<double> stays_;           // by tensor: its log2 size without what it alone has
-  std::vector<double> shared_;          // by tensor, within a look: what it shares; -1: not met
+  std::vector<Seen> seen_;  // by tensor
+  std::vector<int> list_;   // by label: its place in holders_, -1: two uses at most
+  std::vector<Holders> holders_;
   std::vector<int> partners_, common_;  // within a look; labels that very many have
+  std::vector<Candidate> all_;          // within a look at a large tensor
+  std::unordered_map<int, std::vector<Candidate>> next_;  // by large tensor
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>
       done_;  // size, tensor

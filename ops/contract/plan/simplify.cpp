@@ -15,16 +15,18 @@ namespace {
 // stay unsimplified, for the sake of near-linear time.
 constexpr int kAsPart = 64, kAsWhole = 8;
 
-bool is_subset(const LabelSet& a, const LabelSet& b) {
-  return a.size() <= b.size() && std::includes(b.begin(), b.end(), a.begin(), a.end());
-}
-
 class Simplifier {
  public:
   explicit Simplifier(const Network& network)
-      : network_(network), state_(network), holders_(network.log2_extent.size()) {
-    for (size_t k = 0; k < state_.tensors.size(); ++k)
-      for (int l : state_.tensors[k]) holders_[size_t(l)].push_back(int(k));
+      : network_(network), state_(network), list_(state_.labels.size(), -1) {
+    for (size_t l = 0; l < list_.size(); ++l)
+      if (uses(int(l)) > 2) {
+        list_[l] = int(holders_.size());
+        holders_.emplace_back();
+      }
+    for (size_t k = 0; k < state_.tensors.size(); ++k) {
+      list(int(k));
+    }
   }
   Simplified run() {
     for (size_t k = 0, n = state_.alive.size(); k < n; ++k) look_at(int(k));
@@ -51,7 +53,19 @@ class Simplifier {
     auto operator<=>(const Candidate&) const = default;
   };
   const LabelSet& labels(int k) const { return state_.tensors[size_t(k)]; }
-  double extent(int l) const { return state_.log2_extent[size_t(l)]; }
+  bool is_subset(int a, int b) const {
+    if (bits_[size_t(a)] & ~bits_[size_t(b)]) return false;
+    return std::includes(labels(b).begin(), labels(b).end(), labels(a).begin(), labels(a).end());
+  }
+  void list(int k) {  // what is looked up of a new tensor
+    uint64_t& bits = bits_.emplace_back(0);
+    for (int l : labels(k)) {
+      bits |= uint64_t(1) << (uint32_t(l) * 0x9e3779b9u >> 26);
+      if (uses(l) > 2) holders_[size_t(list_[size_t(l)])].push_back(k);
+    }
+  }
+  double extent(int l) const { return state_.labels[size_t(l)].log2_extent; }
+  int uses(int l) const { return state_.labels[size_t(l)].uses; }
 
   void contract_candidates() {
     while (!heap_.empty()) {
@@ -68,16 +82,23 @@ class Simplifier {
   }
   void contract(int a, int b) {
     const int id = state_.contract(a, b);
-    for (int l : labels(id)) holders_[size_t(l)].push_back(id);
+    list(id);
     look_at(id);
   }
-  // Calls f for up to `most` tensors that have the label; those that are gone leave the list.
+  // Calls f for up to `most` tensors other than k that have the label; of a list those that are
+  // gone leave it.
   template <class F>
-  void for_holders(int label, int most, F&& f) {
-    auto& h = holders_[size_t(label)];
+  void for_others(int k, int label, int most, F&& f) {
+    if (uses(label) <= 2) {
+      if (const int other = uses(label) == 2 ? state_.other_than(k, label) : -1; other >= 0)
+        f(other);
+      return;
+    }
+    auto& h = holders_[size_t(list_[size_t(label)])];
     for (size_t i = 0; i < h.size() && most > 0;) {
       if (state_.alive[size_t(h[i])]) {
-        f(h[i++]);
+        if (h[i] != k) f(h[i]);
+        ++i;
         --most;
       } else {
         h[i] = h.back();
@@ -92,8 +113,8 @@ class Simplifier {
     }
     look_for_whole(k);
     for (int l : labels(k)) {
-      for_holders(l, kAsWhole, [&](int other) {
-        if (other != k && is_subset(labels(other), labels(k))) push(other, k);
+      for_others(k, l, kAsWhole, [&](int other) {
+        if (is_subset(other, k)) push(other, k);
       });
     }
   }
@@ -103,9 +124,9 @@ class Simplifier {
     double least = c.result - 1e-9;
     int found = -1;
     for (int l : labels(c.whole))
-      for_holders(l, kAsWhole, [&](int other) {
-        if (other == c.part || other == c.whole || other == found) return;
-        if (!is_subset(labels(other), labels(c.whole))) return;
+      for_others(c.whole, l, kAsWhole, [&](int other) {
+        if (other == c.part || other == found) return;
+        if (!is_subset(other, c.whole)) return;
         double both = state_.log2_size[size_t(c.part)];
         for (int m : labels(other))
           if (!std::binary_search(labels(c.part).begin(), labels(c.part).end(), m))
@@ -119,21 +140,19 @@ class Simplifier {
   }
   // The smallest tensor that has all labels of k, among the holders of k's rarest label.
   void look_for_whole(int k) {
-    const int rarest = *std::min_element(labels(k).begin(), labels(k).end(), [&](int a, int b) {
-      return state_.uses[size_t(a)] < state_.uses[size_t(b)];
-    });
+    const int rarest = *std::min_element(labels(k).begin(), labels(k).end(),
+                                         [&](int a, int b) { return uses(a) < uses(b); });
     std::pair<double, int> best(0, -1);
-    for_holders(rarest, kAsPart, [&](int other) {
+    for_others(k, rarest, kAsPart, [&](int other) {
       const std::pair size(state_.log2_size[size_t(other)], other);
-      if (other != k && is_subset(labels(k), labels(other)) && (best.second < 0 || size < best))
-        best = size;
+      if (is_subset(k, other) && (best.second < 0 || size < best)) best = size;
     });
     if (best.second >= 0) push(k, best.second);
   }
   void push(int part, int whole) {
     double summed = 0;
     for (int l : labels(part))
-      if (state_.uses[size_t(l)] == 2) summed += extent(l);
+      if (uses(l) == 2) summed += extent(l);
     const double work = state_.log2_size[size_t(whole)];
     heap_.push({work, work - summed, part, whole});
   }
@@ -144,7 +163,7 @@ class Simplifier {
     for (size_t k = 0; k < network_.tensors.size(); ++k) {
       double own = 0;
       for (int l : labels(int(k)))
-        if (state_.uses[size_t(l)] == 1 && !network_.open[size_t(l)]) own += extent(l);
+        if (uses(l) == 1 && !network_.open[size_t(l)]) own += extent(l);
       const bool others = own < state_.log2_size[k];
       if (own > 0) found.emplace_back(others, others ? -own : own, int(k));
     }
@@ -158,6 +177,7 @@ class Simplifier {
       const int a = scalars_.back();
       scalars_.pop_back();
       scalars_.back() = state_.contract(scalars_.back(), a);
+      list(scalars_.back());
     }
   }
   void place_scalar() {
@@ -169,8 +189,8 @@ class Simplifier {
         smallest = int(k);
     if (scalars_.empty() || smallest < 0) return;
     double out = 0;
-    for (size_t l = 0; l < holders_.size(); ++l)
-      if (network_.open[l] && !holders_[l].empty()) out += extent(int(l));
+    for (size_t l = 0; l < network_.open.size(); ++l)
+      if (network_.open[l] && uses(int(l)) > 1) out += extent(int(l));
     if (out <= state_.log2_size[size_t(smallest)])
       state_.alive[size_t(scalars_[0])] = 0;  // expanded() finds it at the end
     else
@@ -178,35 +198,40 @@ class Simplifier {
   }
   Simplified result() {
     Simplified r;
-    std::vector<std::vector<int>> where(holders_.size());  // the tensors, by label
-    for (size_t k = 0; k < state_.alive.size(); ++k)
-      if (state_.alive[k]) {
-        for (int l : labels(int(k))) where[size_t(l)].push_back(int(r.ids.size()));
-        r.ids.push_back(int(k));
+    // Labels that the same tensors have are one. They are told apart tensor by tensor: those of a
+    // group that a tensor has leave it as a new group.
+    std::vector<int> group(network_.open.begin(), network_.open.end());
+    constexpr int kHeldByNone = 2;  // groups of labels that no tensor has
+    int groups = kHeldByNone;
+    std::vector<std::pair<int, int>> here;  // group, label
+    for (size_t k = 0; k < state_.alive.size(); ++k) {
+      if (!state_.alive[k]) continue;
+      r.ids.push_back(int(k));
+      here.clear();
+      for (int l : labels(int(k))) here.emplace_back(group[size_t(l)], l);
+      std::sort(here.begin(), here.end());
+      for (size_t i = 0; i < here.size(); ++i) {
+        if (i == 0 || here[i].first != here[i - 1].first) ++groups;
+        group[size_t(here[i].second)] = groups - 1;
       }
-    // Labels of the same tensors stand side by side once they are sorted; the first one stays.
-    std::vector<int> order;
-    for (size_t l = 0; l < where.size(); ++l)
-      if (!where[l].empty()) order.push_back(int(l));
-    const auto key = [&](int l) { return std::tie(where[size_t(l)], network_.open[size_t(l)]); };
-    std::sort(order.begin(), order.end(), [&](int a, int b) {
-      return std::tuple_cat(key(a), std::tie(a)) < std::tuple_cat(key(b), std::tie(b));
-    });
-    std::vector<int> first(where.size(), -1);
-    for (size_t i = 0; i < order.size(); ++i)
-      first[size_t(order[i])] =
-          i > 0 && key(order[i - 1]) == key(order[i]) ? first[size_t(order[i - 1])] : order[i];
-    std::vector<int> number(where.size());
-    r.network.tensors.resize(r.ids.size());
-    for (size_t l = 0; l < where.size(); ++l) {
-      if (first[l] < 0) continue;
-      if (first[l] == int(l)) {
-        number[l] = int(r.network.open.size());
-        for (int k : where[l]) r.network.tensors[size_t(k)].push_back(number[l]);
+    }
+    std::vector<int> number(size_t(groups), -1);
+    std::vector<char> stands(group.size());  // the first label of each group does, for all
+    for (size_t l = 0; l < group.size(); ++l) {
+      if (group[l] < kHeldByNone) continue;
+      int& n = number[size_t(group[l])];
+      if (n < 0) {
+        stands[l] = 1;
+        n = int(r.network.open.size());
         r.network.log2_extent.push_back(0);
         r.network.open.push_back(network_.open[l]);
       }
-      r.network.log2_extent[size_t(number[size_t(first[l])])] += extent(int(l));
+      r.network.log2_extent[size_t(n)] += extent(int(l));
+    }
+    for (const int k : r.ids) {
+      LabelSet& set = r.network.tensors.emplace_back();
+      for (int l : labels(k))
+        if (stands[size_t(l)]) set.push_back(number[size_t(group[size_t(l)])]);
     }
     r.path = std::move(state_.path);
     r.network.time = network_.time;
@@ -215,7 +240,9 @@ class Simplifier {
 
   const Network& network_;
   State state_;
-  std::vector<std::vector<int>> holders_;  // by label
+  std::vector<uint64_t> bits_;  // by tensor: one of 64 for each label
+  std::vector<int> list_;       // by label: of its holders, -1: it has two uses at most
+  std::vector<std::vector<int>> holders_;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
   std::vector<int> scalars_;
 };

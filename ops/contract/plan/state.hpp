@@ -4,66 +4,85 @@
 #include "ops/contract/plan/network.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace gradus::inline v1::plan {
 
 struct State {
+  // What is read of a label at a time lies side by side: in large networks each read is a miss.
+  struct Label {
+    double log2_extent;
+    int uses;          // tensors alive that have it, and the output
+    uint32_t holders;  // the exclusive or of their numbers + 1
+  };
+
   // Labels of extent 1 are left out: they change nothing.
   explicit State(const Network& network)
-      : tensors(network.tensors),
-        alive(tensors.size(), 1),
-        log2_extent(network.log2_extent),
-        uses(network.open.begin(), network.open.end()) {
+      : tensors(network.tensors), alive(tensors.size(), 1), labels(network.open.size()) {
+    for (size_t l = 0; l < labels.size(); ++l)
+      labels[l] = {network.log2_extent[l], network.open[l] != 0, 0};
     tensors.reserve(2 * tensors.size());
-    for (LabelSet& t : tensors) {
-      std::erase_if(t, [&](int l) { return !(log2_extent[size_t(l)] > 0); });
-      log2_size.push_back(size_of(t));
-      for (int l : t) ++uses[size_t(l)];
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      std::erase_if(tensors[k], [&](int l) { return !(labels[size_t(l)].log2_extent > 0); });
+      double size = 0;
+      for (int l : tensors[k]) {
+        Label& label = labels[size_t(l)];
+        size += label.log2_extent;
+        ++label.uses;
+        label.holders ^= uint32_t(k + 1);
+      }
+      log2_size.push_back(size);
     }
   }
-  double size_of(const LabelSet& labels) const {
-    double size = 0;
-    for (int l : labels) size += log2_extent[size_t(l)];
-    return size;
+  // The tensor other than k that has a label of two uses, -1 if that is the output.
+  int other_than(int k, int label) const {
+    return int(labels[size_t(label)].holders ^ uint32_t(k + 1)) - 1;
   }
   // Contracts two tensors that are alive and returns the number of the result. Tensors that are
   // gone keep no labels.
   int contract(int a, int b) {
-    const LabelSet x = std::move(tensors[size_t(a)]), y = std::move(tensors[size_t(b)]);
-    tensors[size_t(a)].clear();
-    tensors[size_t(b)].clear();
-    LabelSet result;
-    double work = 0;
+    LabelSet x = std::exchange(tensors[size_t(a)], {}), y = std::exchange(tensors[size_t(b)], {});
+    const int id = int(tensors.size());
+    LabelSet& result = result_;
+    result.clear();
+    double work = 0, size = 0;
     for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
       const bool in_x = j == y.size() || (i < x.size() && x[i] <= y[j]);
       const bool in_y = i == x.size() || (j < y.size() && y[j] <= x[i]);
       const int l = in_x ? x[i] : y[j];
       i += in_x;
       j += in_y;
-      work += log2_extent[size_t(l)];
-      int& n = uses[size_t(l)];
-      n -= in_x + in_y;
-      if (n > 0) {
-        ++n;
+      Label& label = labels[size_t(l)];
+      work += label.log2_extent;
+      label.uses -= in_x + in_y;
+      label.holders ^= (in_x ? uint32_t(a + 1) : 0) ^ (in_y ? uint32_t(b + 1) : 0);
+      if (label.uses > 0) {
+        ++label.uses;
+        label.holders ^= uint32_t(id + 1);
+        size += label.log2_extent;
         result.push_back(l);
       }
     }
     log2_work = log2_add(log2_work, work);
-    log2_size.push_back(size_of(result));
+    log2_size.push_back(size);
     alive[size_t(a)] = alive[size_t(b)] = 0;
     alive.push_back(1);
-    tensors.push_back(std::move(result));
+    LabelSet& kept = x.capacity() < y.capacity() ? y : x;  // large sets are not allocated anew
+    kept.assign(result.begin(), result.end());
+    tensors.push_back(std::move(kept));
     path.emplace_back(std::min(a, b), std::max(a, b));
-    return int(tensors.size()) - 1;
+    return id;
   }
 
   std::vector<LabelSet> tensors;  // by SSA number, as are the next two
   std::vector<char> alive;
   std::vector<double> log2_size;
-  std::vector<double> log2_extent;  // by label
-  std::vector<int> uses;            // by label: tensors alive that have it, and the output
+  std::vector<Label> labels;
   SsaPath path;
   double log2_work = -std::numeric_limits<double>::infinity();  // of the steps so far
+
+ private:
+  LabelSet result_;  // within contract()
 };
 
 }  // namespace gradus::plan

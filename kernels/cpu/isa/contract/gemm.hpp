@@ -8,13 +8,15 @@
 // So its bits depend on the k axes alone, not on threads, batches, strides or the size of m and n.
 //
 // An engine E says: In (element of a and b), Real (what is packed; kPlanes per element), kCommutes,
-// kMr, kNr, kKc, Tile, Target, put(to, i, width, element, flag of a or b), micro(target, kc, a, b,
-// tile) and store(target, tile, KBlock, rows, r, nr, columns, c, nc), which writes the results of
-// rows r
-// .. r
-// + nr, columns c .. c + nc. Tiles hold kMr x kNr results in row-major order. An engine with a
-// kNote has so many elements beyond each panel, in which note(target, panel, n) leaves a word to
-// micro(), and fetches ahead by fetch(target, rows, r, nr, columns, c, nc) what store() will touch.
+// kMr, kNr, kKc, Tile (kMr x kNr results in row-major order), Target, and
+//   put(to, i, width, element, flag of a or b)   packs one element,
+//   micro(target, kc, a, b, tile)                multiplies two panels,
+//   store(target, tile, KBlock, rows, r, nr, columns, c, nc)
+//                                                brings rows r .. r + nr, columns c .. c + nc to
+//                                                out.
+// An engine with a kNote has so many elements beyond each panel, in which
+//   note(target, panel, n)                       leaves a word to micro(), and
+//   fetch(target, rows, r, nr, columns, c, nc)   touches ahead what store() will write.
 #pragma once
 #include "kernels/cpu/isa/contract/line_boxes.hpp"
 #include "kernels/cpu/isa/contract/pack.hpp"
