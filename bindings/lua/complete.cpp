@@ -40,13 +40,13 @@ struct Path {
   }
 };
 
-struct Asked {
+struct Query {
   const Path& path;
   std::set<std::string> names{};
 };
 
 // Of the table on top, and of those that stand behind it.
-void add_keys(lua_State* L, Asked& asked, bool functions, bool others) {
+void add_keys(lua_State* L, Query& asked, bool functions, bool others) {
   for (int depth = 0; depth < 16; ++depth) {
     luaL_checkstack(L, 8, "tables behind tables");
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
@@ -71,7 +71,7 @@ void enter(lua_State* L, const std::string& name) {
 }
 
 int find(lua_State* L) {
-  auto& asked = *static_cast<Asked*>(lua_touserdata(L, 1));
+  auto& asked = *static_cast<Query*>(lua_touserdata(L, 1));
   const Path& path = asked.path;
   lua_pushglobaltable(L);
   if (path.of_text) lua_pushliteral(L, "");
@@ -107,7 +107,7 @@ std::vector<std::string> Script::complete(const std::string& before) {
   lua_State* const L = state_->L;
   const Path path(before);
   if (path.unknown) return {};
-  Asked asked{path};
+  Query asked{path};
   // Protected, since memory may lack, or a property (t.T) not be there.
   lua_pushcfunction(L, bind<find>);
   lua_pushlightuserdata(L, &asked);

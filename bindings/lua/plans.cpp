@@ -25,7 +25,7 @@ struct Plan {
 };
 
 using Plans = Userdata<std::unique_ptr<Plan>, kPlan>;
-Plan& self(lua_State* L) {
+Plan& plan_at(lua_State* L) {
   auto* const p = Plans::at(L, 1);
   if (!p || !*p) fail(ErrorKind::value, "einsum_plan", "called on ", kind_at(L, 1));
   return **p;
@@ -86,7 +86,7 @@ struct PlanOperands {
   DType dtype() const { return tensors.empty() ? DType::f32 : result_dtype(tensors); }
 };
 
-int make(lua_State* L) {
+int make_plan(lua_State* L) {
   const bool labelled = says_labels(L);
   if (!labelled && lua_type(L, 1) != LUA_TSTRING)
     fail(ErrorKind::value, "einsum_plan", "expected an equation such as \"ij,jk->ik\", got ",
@@ -115,7 +115,7 @@ int make(lua_State* L) {
 }
 
 int run(lua_State* L) {
-  const Plan& p = self(L);
+  const Plan& p = plan_at(L);
   Tensors in;
   if (lua_istable(L, 2)) {
     at_most(L, 2, "einsum_plan: with a table of operands");
@@ -129,7 +129,7 @@ int run(lua_State* L) {
 
 // plan:winners(a, b, ...): the value, and which index of each summed label gave it
 int winners(lua_State* L) {
-  const Plan& p = self(L);
+  const Plan& p = plan_at(L);
   Tensors in;
   for (int i = 2; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "einsum_plan: operand"));
   EinsumWinners found;
@@ -168,7 +168,7 @@ void push_order(lua_State* L, const EinsumPlan& plan) {
   }
 }
 int get(lua_State* L) {
-  const Plan& p = self(L);
+  const Plan& p = plan_at(L);
   const std::string_view name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (name == "equation") return lua_pushstring(L, p.plan.equation.c_str()), 1;
   if (name == "flops") return lua_pushnumber(L, p.plan.flops), 1;
@@ -189,7 +189,7 @@ std::string number(double x) {
   return text;
 }
 int text(lua_State* L) {
-  const Plan& p = self(L);
+  const Plan& p = plan_at(L);
   const auto& steps = p.plan.steps;
   std::string s = join(p.plan.equation, ": ", steps.size(),
                        steps.size() == 1 ? " step, " : " steps, ", number(p.plan.flops),
@@ -212,7 +212,7 @@ void open_plans(lua_State* L) {
              {"__tostring", bind<text>},
              {"__gc", Plans::collect}},
             {}, kFields);
-  lua_pushcfunction(L, bind<make>);
+  lua_pushcfunction(L, bind<make_plan>);
   lua_setfield(L, -2, "einsum_plan");
 }
 

@@ -18,14 +18,14 @@ struct Bar {
 };
 
 using Bars = Userdata<std::unique_ptr<Bar>, kBar>;
-Bar& self(lua_State* L) {
+Bar& bar_at(lua_State* L) {
   auto* const bar = Bars::at(L, 1);
   if (!bar || !*bar)
     fail(ErrorKind::value, "progress", "called on ", kind_at(L, 1), "; write bar:set{loss = 1}");
   return **bar;
 }
 
-int make(lua_State* L) {
+int make_bar(lua_State* L) {
   auto bar = std::make_unique<Bar>();
   const bool number = lua_type(L, 1) == LUA_TNUMBER;
   if (number)
@@ -51,7 +51,7 @@ int make(lua_State* L) {
 }
 
 int next(lua_State* L) {
-  Bar& bar = self(L);
+  Bar& bar = bar_at(L);
   const LoopView& view = loop_view(L);
   LoopState& loop = bar.loop;
   const bool last = loop.done >= loop.total;
@@ -68,7 +68,7 @@ int next(lua_State* L) {
 }
 
 int set(lua_State* L) {
-  Bar& bar = self(L);
+  Bar& bar = bar_at(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   if (!loop_view(L)) return 0;
   std::vector<std::string> values;
@@ -104,7 +104,7 @@ int close(lua_State* L) {
 void open_progress(lua_State* L) {
   open_type(L, kBar, {{"__call", bind<next>}, {"__close", bind<close>}, {"__gc", Bars::collect}},
             {{"set", bind<set>}});
-  lua_pushcfunction(L, bind<make>);
+  lua_pushcfunction(L, bind<make_bar>);
   lua_setfield(L, -2, "progress");
 }
 

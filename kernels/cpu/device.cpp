@@ -26,27 +26,27 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-const Isa* best_isa() {
-  const Isa* best = isas();
-  for (const Isa* i = isas(); i->name; ++i)
-    if (i->supported) best = i;
-  return best;
-}
-
-// NULL if there is none of that name, or the processor lacks it; *why says which.
+// The set of that name, the best one that the processor has if the name is empty; NULL if there is
+// none, and *why says which there are.
 const Isa* find_isa(const std::string& name, gd_status* status, std::string* why) {
   std::string all, here;
-  const Isa* found = nullptr;
+  const Isa *found = nullptr, *best = nullptr;
   for (const Isa* i = isas(); i->name; ++i) {
     if (name == i->name) found = i;
+    if (i->supported) best = i;
     all += std::string(all.empty() ? "" : ", ") + i->name;
     if (i->supported) here += std::string(here.empty() ? "" : ", ") + i->name;
   }
+  if (name.empty() && best) return best;
   if (found && found->supported) return found;
-  *status = found ? GD_UNSUPPORTED : GD_INVALID;
-  *why = found ? "this processor has no " + name + "; it has " + here
-               : "unknown instruction set \"" + name + "\"; there are " + all +
-                     ", of which this processor has " + here;
+  *status = found || name.empty() ? GD_UNSUPPORTED : GD_INVALID;
+  if (!best)
+    *why = "this build has kernels for " + all +
+           ", which this processor lacks; configure it with -DGRADUS_CPU_SETS=all";
+  else
+    *why = found ? "this processor has no " + name + "; it has " + here
+                 : "unknown instruction set \"" + name + "\"; there are " + all +
+                       ", of which this processor has " + here;
   return nullptr;
 }
 
@@ -137,7 +137,7 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     if (gd_status s = read_options(json, o, e)) return s;
     std::string why;
     gd_status status = GD_OK;
-    const Isa* isa = o.isa.empty() ? best_isa() : find_isa(o.isa, &status, &why);
+    const Isa* isa = find_isa(o.isa, &status, &why);
     if (!isa) return refuse(e, status, "open", "%s: %s", o.isa_from, why.c_str());
     auto pool = std::make_unique<Pool>(int(o.threads));
     *out =
@@ -190,10 +190,10 @@ gd_status device_info(int32_t index, gd_info* out, gd_error* e) {
     gd_error ignored{};
     std::string why;
     gd_status none = GD_OK;
-    const Isa* isa = read_options("{}", o, &ignored) == GD_OK && !o.isa.empty()
-                         ? find_isa(o.isa, &none, &why)
-                         : nullptr;
-    if (!isa) isa = best_isa();
+    if (read_options("{}", o, &ignored) != GD_OK) o.isa.clear();
+    const Isa* isa = find_isa(o.isa, &none, &why);
+    if (!isa) isa = find_isa("", &none, &why);
+    if (!isa) return refuse(e, none, "info", "%s", why.c_str());
     *out = gd_info{};
     std::snprintf(out->name, sizeof out->name, "%s", processor_name().c_str());
     std::snprintf(out->arch, sizeof out->arch, "%s", isa->name);

@@ -2,36 +2,37 @@
 // processor could lack. libgcc's check also asks whether the system saves the registers.
 #include "kernels/cpu/isa.hpp"
 
-#if defined(__x86_64__)
-extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_sse2();
-#ifndef GRADUS_NO_AVX2
-extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_avx2();
-#endif
-extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_avx512();
-#else
-extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_neon64();
-#endif
+// GRADUS_CPU_SET(name): of each set that was built, from the plainest to the best.
+#define GRADUS_CPU_SET(name) extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_##name();
+#include "cpu_sets.inc"
+#undef GRADUS_CPU_SET
 
 namespace gradus::inline v1::cpu {
 
-const Isa* isas() {
+namespace {
+
 #if defined(__x86_64__)
-  static const Isa list[] = {
-      {"sse2", true, gradus_cpu_kernels_sse2},
-#ifndef GRADUS_NO_AVX2
-      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-       gradus_cpu_kernels_avx2},
-#endif
-      {"avx512",
-       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("fma"),
-       gradus_cpu_kernels_avx512},
-      {nullptr, false, nullptr}};
+[[maybe_unused]] bool has_sse2() { return true; }
+[[maybe_unused]] bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+[[maybe_unused]] bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("fma");
+}
 #else
-  static const Isa list[] = {{"neon64", true, gradus_cpu_kernels_neon64},
-                             {nullptr, false, nullptr}};
+bool has_neon64() { return true; }
 #endif
+
+}  // namespace
+
+const Isa* isas() {
+#define GRADUS_CPU_SET(name) {#name, has_##name(), gradus_cpu_kernels_##name},
+  static const Isa list[] = {
+#include "cpu_sets.inc"
+      {nullptr, false, nullptr}};
+#undef GRADUS_CPU_SET
   return list;
 }
 

@@ -10,7 +10,8 @@ struct Isa {
   const Kernels* (*kernels)();
 };
 
-// From the plainest to the best; ends with a null name. The first is always supported.
+// From the plainest to the best; ends with a null name. A build for one machine may have none that
+// another supports.
 const Isa* isas();
 
 }  // namespace gradus::cpu

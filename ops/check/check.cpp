@@ -36,14 +36,6 @@ Outcome different(std::string why) {
   return o;
 }
 
-void keep_worst(Outcome& worst, const Outcome& o) {
-  const double before = worst.error, now = o.error;
-  worst.tolerance = std::max(worst.tolerance, o.tolerance);
-  if (now > before || now != now) {
-    worst = o;
-  }
-}
-
 // Runs `body` on the op and its inputs; an Error becomes a failed outcome.
 template <class Body>
 Outcome guarded(const Row& row, size_t which_case, DType dtype, Body&& body) {
@@ -69,8 +61,8 @@ Outcome compare_all(const Row& row, const Tensors& got, const Tensors& expected,
       return different(join("output ", int64_t(i), " is ", got[i].dtype(), " ", got[i].sizes(),
                             ", expected ", expected[i].dtype(), " ", expected[i].sizes()));
     const double tolerance = bits ? 0 : tolerance_of(row, expected[i].dtype());
-    keep_worst(worst,
-               compare(download(got[i]), download(expected[i]), tolerance, row.exactness.normwise));
+    worst.keep_worst(
+        compare(download(got[i]), download(expected[i]), tolerance, row.exactness.normwise));
   }
   return worst;
 }
@@ -234,7 +226,7 @@ Outcome check_layouts(const Row& row, size_t which_case, DType dtype, Device& de
     for (const Layout layout :
          {Layout::sliced, Layout::reversed, Layout::transposed, Layout::expanded}) {
       const Outcome o = layout_differs(row, op, attrs, plain, layout);
-      if (o.ran) keep_worst(worst, o);
+      if (o.ran) worst.keep_worst(o);
     }
     return worst;
   });

@@ -13,6 +13,16 @@ struct Outcome {
   std::string where;     // of the worst error; "" if all was exact
   bool ran = true;       // false: this mode says nothing about this case
   bool ok() const { return !ran || error <= tolerance; }  // a NaN error is not ok
+  // The worse of the two stays: what is not ok before what is, then the larger error, NaN above
+  // all.
+  void keep_worst(Outcome o) {
+    const double allowed = std::max(tolerance, o.tolerance);
+    const bool worse =
+        ok() == o.ok() ? o.error > error || (o.error != o.error && error == error) : !o.ok();
+    const bool both = ok() && o.ok();
+    if (worse) *this = std::move(o);
+    if (both) tolerance = allowed;
+  }
 };
 
 // In f64, and in c128 where the row allows it. <a, b> is the real part of sum(conj(a) b).

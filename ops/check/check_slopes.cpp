@@ -49,12 +49,6 @@ Outcome compare_numbers(const char* what, double got, double expected, double sc
   return o;
 }
 
-void keep_worst(Outcome& worst, Outcome o) {
-  const double tolerance = std::max(worst.tolerance, o.tolerance);
-  if (!(o.error <= worst.error)) worst = std::move(o);
-  worst.tolerance = tolerance;
-}
-
 Vectors moved(const Vectors& x, const Vectors& v, double h) {
   Vectors out = x;
   for (size_t k = 0; k < x.size(); ++k)
@@ -287,7 +281,7 @@ Outcome in_each_dtype(const Row& row, size_t which_case, Device& device,
       for (const Shape& s : row.cases[which_case].shapes) at += to_text(s) + " ";
       o.where = at + dtype_name(dtype) + ": " + o.where;
     }
-    keep_worst(worst, std::move(o));
+    worst.keep_worst(std::move(o));
     worst.ran = true;
   }
   return worst;
@@ -309,9 +303,9 @@ Outcome check_vjp(const Row& row, size_t which_case, Device& device) {
         return Numbers{at.value};
       });
       const Inner by_graph = inner(g, v);
-      keep_worst(worst,
-                 compare_numbers("vjp", by_graph.value, slope[0].real(),
-                                 std::max(by_graph.size, size.size * 1e-3), kAgainstDifferences));
+      worst.keep_worst(compare_numbers("vjp", by_graph.value, slope[0].real(),
+                                       std::max(by_graph.size, size.size * 1e-3),
+                                       kAgainstDifferences));
     }
     return worst;
   });
@@ -367,7 +361,7 @@ Outcome check_second_order(const Row& row, size_t which_case, Device& device) {
         compare_numbers("forward over reverse", forward, reverse, size.size, kAgainstEachOther);
     // Held against the tolerance of its own kind.
     other.error *= kAgainstDifferences / kAgainstEachOther;
-    keep_worst(worst, other);
+    worst.keep_worst(other);
     worst.tolerance = kAgainstDifferences;
     return worst;
   });

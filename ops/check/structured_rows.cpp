@@ -6,7 +6,7 @@ namespace gradus::inline v1::rows {
 
 namespace {
 
-constexpr Exactness kSums{64, true, 2, "up to 100 terms in another order"};
+constexpr Exactness kLongSums{64, true, 2, "up to 100 terms in another order"};
 
 // The shapes and axes that every reduction takes. The op table's empty cases: sums of nothing.
 std::vector<Case> reductions(bool may_be_empty = true) {
@@ -121,8 +121,8 @@ std::vector<Row> reduction_rows() {
   std::vector<Case> products = reductions();
   std::erase_if(products, [](const Case& c) { return c.shapes[0] == Shape{101}; });
   return {
-      {"sum", {kPlain}, kAny, reductions(), kSums},
-      {"mean", {kPlain}, kReal | kComplex, reductions(false), kSums},
+      {"sum", {kPlain}, kAny, reductions(), kLongSums},
+      {"mean", {kPlain}, kReal | kComplex, reductions(false), kLongSums},
       {"prod", {between(0.5, 1.7)}, kNumbers, products, kChain},
       {"amax", {lattice()}, kReal | kInteger, reductions(false), kMoves},
       {"amin", {lattice()}, kReal | kInteger, reductions(false), kMoves},
@@ -154,7 +154,7 @@ std::vector<Row> reduction_rows() {
         {{{2, 3, 4}}, {{"dim", -2}, {"reverse", true}}},
         {{{0, 3}}, {{"dim", 0}}},
         {{{37}}}},
-       kSums},
+       kLongSums},
       {"sum_to",
        {kPlain},
        kNumbers,
@@ -162,7 +162,7 @@ std::vector<Row> reduction_rows() {
         {{{2, 3, 4}}, {{"size", Ints{3, 1}}}},
         {{{3, 5}}, {{"size", Ints{}}}},
         {{{3, 5}}, {{"size", Ints{3, 5}}}}},
-       kSums},
+       kLongSums},
   };
 }
 

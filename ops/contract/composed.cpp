@@ -33,12 +33,13 @@ Labelled cut(const Labelled& x, int64_t label, int64_t start, int64_t end) {
   return i < 0 ? x : Labelled{slice(x.tensor, i, start, end), x.labels};
 }
 // The labels of a pair, the output's first, with their extents.
-struct Joint {
+struct JointLabels {
   Ints labels;
   Shape sizes;
   size_t outer;  // how many of them the output has
 
-  Joint(const Labelled& a, const Labelled& b, const Labels& out) : labels(out), outer(out.size()) {
+  JointLabels(const Labelled& a, const Labelled& b, const Labels& out)
+      : labels(out), outer(out.size()) {
     for (const Labelled* x : {&a, &b})
       for (int64_t label : x->labels)
         if (place_of(labels, label) < 0) labels.push_back(label);
@@ -73,7 +74,7 @@ constexpr double kMostElements = 1 << 20;  // of the terms that stand in memory 
 
 // SUM exp(a + b - shift) over the labels that `out` lacks; shift has the labels of `out`.
 Tensor sum_of_exponentials(const Labelled& a, const Labelled& b, const Labelled& shift) {
-  const Joint j(a, b, shift.labels);
+  const JointLabels j(a, b, shift.labels);
   const auto direct = [j, la = a.labels, lb = b.labels, ls = shift.labels](const Tensors& in) {
     const Tensor exponents = add(aligned({in[0], la}, j.labels), aligned({in[1], lb}, j.labels));
     const Tensor terms = exp(sub(exponents, aligned({in[2], ls}, j.labels)));
@@ -85,7 +86,7 @@ Tensor sum_of_exponentials(const Labelled& a, const Labelled& b, const Labelled&
   const auto part = [&](int64_t start, int64_t end) {
     const Labelled x = cut(a, label, start, end), y = cut(b, label, start, end),
                    z = cut(shift, label, start, end);
-    if (Joint(x, y, z.labels).elements() > kMostElements) return sum_of_exponentials(x, y, z);
+    if (JointLabels(x, y, z.labels).elements() > kMostElements) return sum_of_exponentials(x, y, z);
     // What a derivative needs is computed again when it is asked for.
     const Tensors in{x.tensor, y.tensor, z.tensor};
     return is_batched(x.tensor) || is_batched(y.tensor) ? direct(in)[0] : checkpoint(direct, in)[0];
@@ -127,7 +128,7 @@ Tensor log_of_products(const Labelled& a, const Labelled& b, const Labels& out) 
 }
 
 Tensor log_sum_exp(const Labelled& a, const Labelled& b, const Labels& out) {
-  const Joint joint(a, b, out);
+  const JointLabels joint(a, b, out);
   if (joint.elements() > kMostElements && !is_batched(a.tensor) && !is_batched(b.tensor))
     if (const Tensor y = log_of_products(a, b, out); y.defined()) return y;
   Labelled shift{{}, out};
@@ -148,7 +149,7 @@ Tensor log_sum_exp(const Labelled& a, const Labelled& b, const Labels& out) {
 
 Tensor sum_modulo(const Labelled& a, const Labelled& b, const Labels& out, int64_t p,
                   double most_terms) {
-  const Joint j(a, b, out);
+  const JointLabels j(a, b, out);
   if (j.terms() <= most_terms)
     return remainder(contract(a.tensor, a.labels, b.tensor, b.labels, out), p);
   const size_t axis = j.longest(j.outer);
@@ -163,7 +164,7 @@ Tensor count(const Labelled& a, const Labelled& b, const Labels& out, int64_t p)
   constexpr int64_t kHalf = 1 << 16;
   const Labelled x{remainder(a.tensor, p), a.labels}, y{remainder(b.tensor, p), b.labels};
   const double most = double(INT64_MAX / ((p - 1) * (p - 1)));
-  if (Joint(x, y, out).terms() <= most) return sum_modulo(x, y, out, p, most);
+  if (JointLabels(x, y, out).terms() <= most) return sum_modulo(x, y, out, p, most);
   // x = high 2^16 + low; both are below 2^16, y below 2^31.
   const Tensor high = sum_modulo({floor_divide(x.tensor, kHalf), x.labels}, y, out, p, kHalf);
   const Tensor low = sum_modulo({remainder(x.tensor, kHalf), x.labels}, y, out, p, kHalf);

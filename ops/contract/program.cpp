@@ -6,18 +6,17 @@ namespace gradus::inline v1 {
 
 namespace {
 
-using Program = ContractionProgram;
-using Factor = Program::Factor;
+using Factor = ContractionProgram::Factor;
 
 // A program that goes on where another ended: cotangents or tangents of its values, by value.
 class Derivative {
  public:
-  explicit Derivative(const Program& p)
+  explicit Derivative(const ContractionProgram& p)
       : p_(p), out_(p), derived_(p.values.size(), -1), given_(p.values.size(), 0) {
     out_.outputs.clear();
   }
   // A new input that is the derivative of a port's value.
-  void take(const Program::Port& port) {
+  void take(const ContractionProgram::Port& port) {
     const int value = new_value(port.value);
     out_.inputs.push_back({value, port.axes});
     if (has(port.value)) return add(port.value, {value, false}, {});
@@ -39,12 +38,12 @@ class Derivative {
     }
     out_.steps.push_back({a, b, known});
   }
-  void give(const Program::Port& port) {
+  void give(const ContractionProgram::Port& port) {
     int& value = derived_[size_t(port.value)];
     if (value < 0) value = new_value(port.value);  // no step sets it: zeros
     out_.outputs.push_back({value, port.axes});
   }
-  Program finish() {
+  ContractionProgram finish() {
     prune(out_);
     return std::move(out_);
   }
@@ -54,8 +53,8 @@ class Derivative {
     out_.values.push_back(p_.values[size_t(like)]);
     return int(out_.values.size()) - 1;
   }
-  const Program& p_;
-  Program out_;
+  const ContractionProgram& p_;
+  ContractionProgram out_;
   std::vector<int> derived_;  // -1: none yet
   Chosen given_;              // is it an input?
 };
@@ -74,13 +73,14 @@ double ContractionProgram::elements(int value) const {
   return n;
 }
 
-Program vjp_program(const Program& p, const Chosen& wanted, const Chosen& given) {
+ContractionProgram vjp_program(const ContractionProgram& p, const Chosen& wanted,
+                               const Chosen& given) {
   // The values on the way from wanted inputs.
   Chosen on_way(p.values.size(), 0);
   for (size_t k = 0; k < p.inputs.size(); ++k)
     if (wanted[k]) on_way[size_t(p.inputs[k].value)] = 1;
   const auto leads = [&](Factor f) { return f.value >= 0 && on_way[size_t(f.value)]; };
-  for (const Program::Step& s : p.steps)
+  for (const ContractionProgram::Step& s : p.steps)
     if (leads(s.a) || leads(s.b)) on_way[size_t(s.out)] = 1;
 
   Derivative d(p);
@@ -103,11 +103,11 @@ Program vjp_program(const Program& p, const Chosen& wanted, const Chosen& given)
   return d.finish();
 }
 
-Program jvp_program(const Program& p, int out, const Chosen& given) {
+ContractionProgram jvp_program(const ContractionProgram& p, int out, const Chosen& given) {
   Derivative d(p);
   for (size_t k = 0; k < p.inputs.size(); ++k)
     if (given[k]) d.take(p.inputs[k]);
-  for (const Program::Step& s : p.steps) {
+  for (const ContractionProgram::Step& s : p.steps) {
     if (d.has(s.a.value)) d.add(s.out, {d.of(s.a.value), s.a.conj}, s.b);
     if (s.b.value >= 0 && d.has(s.b.value)) d.add(s.out, s.a, {d.of(s.b.value), s.b.conj});
   }
@@ -115,8 +115,8 @@ Program jvp_program(const Program& p, int out, const Chosen& given) {
   return d.finish();
 }
 
-Program mapped_program(Program p, int64_t size, const Chosen& batched) {
-  const int label = size == 1 ? Program::kNone : int(p.extents.size());
+ContractionProgram mapped_program(ContractionProgram p, int64_t size, const Chosen& batched) {
+  const int label = size == 1 ? ContractionProgram::kNone : int(p.extents.size());
   if (size != 1) p.extents.push_back(size);
   Chosen has(p.values.size(), 0);
   const auto give = [&](int value) {
@@ -128,13 +128,13 @@ Program mapped_program(Program p, int64_t size, const Chosen& batched) {
       p.inputs[k].axes.insert(0, label);
       give(p.inputs[k].value);
     }
-  for (const Program::Step& s : p.steps)
+  for (const ContractionProgram::Step& s : p.steps)
     if (has[size_t(s.a.value)] || (s.b.value >= 0 && has[size_t(s.b.value)])) give(s.out);
-  for (Program::Port& port : p.outputs) {
+  for (ContractionProgram::Port& port : p.outputs) {
     port.axes.insert(0, label);
     if (has[size_t(port.value)] || size == 1) continue;
     // The same for all examples.
-    Program::Axes labels = p.values[size_t(port.value)];
+    ContractionProgram::Axes labels = p.values[size_t(port.value)];
     labels.insert(0, label);
     p.values.push_back(std::move(labels));
     const int each = int(p.values.size()) - 1;
@@ -144,9 +144,9 @@ Program mapped_program(Program p, int64_t size, const Chosen& batched) {
   return p;
 }
 
-Chosen needed_values(const Program& p) {
+Chosen needed_values(const ContractionProgram& p) {
   Chosen needed(p.values.size(), 0);
-  for (const Program::Port& port : p.outputs) needed[size_t(port.value)] = 1;
+  for (const ContractionProgram::Port& port : p.outputs) needed[size_t(port.value)] = 1;
   for (auto s = p.steps.rbegin(); s != p.steps.rend(); ++s) {
     if (!needed[size_t(s->out)]) continue;
     needed[size_t(s->a.value)] = 1;
@@ -155,9 +155,9 @@ Chosen needed_values(const Program& p) {
   return needed;
 }
 
-void prune(Program& p) {
+void prune(ContractionProgram& p) {
   const Chosen needed = needed_values(p);
-  std::erase_if(p.steps, [&](const Program::Step& s) { return !needed[size_t(s.out)]; });
+  std::erase_if(p.steps, [&](const ContractionProgram::Step& s) { return !needed[size_t(s.out)]; });
 }
 
 }  // namespace gradus

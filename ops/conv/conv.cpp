@@ -87,17 +87,17 @@ Shape weight_strides(const Space& s, const Tensor& w) {
   return st;
 }
 
-struct Operand {
+struct StridedOperand {
   Tensor t;
   Shape strides;
   int64_t offset;
 };
-Operand over(const Tensor& t, const Shape& strides) { return {t, strides, t.offset()}; }
+StridedOperand over(const Tensor& t, const Shape& strides) { return {t, strides, t.offset()}; }
 
 // c = sum of a * b over the labels that are not among the first `n_out` of `order`.
-void contract_over(const Space& s, const Ints& order, size_t n_out, const Operand& a,
-                   const Operand& b, const Operand& c) {
-  auto view = [&](const Operand& x, size_t n) {
+void contract_over(const Space& s, const Ints& order, size_t n_out, const StridedOperand& a,
+                   const StridedOperand& b, const StridedOperand& c) {
+  auto view = [&](const StridedOperand& x, size_t n) {
     Shape sizes, strides;
     for (size_t i = 0; i < n; ++i) {
       sizes.push_back(s.sizes[size_t(order[i])]);
@@ -236,8 +236,8 @@ void conv_input_forward(OpContext& ctx) {
     if (numel_of(places) > 0) {
       const Space s =
           space_of(axes, y.size(0), groups, w.size(0) / groups, w.size(1), counts, places);
-      Operand vy = over(y, output_strides(s, y)), vw = over(w, weight_strides(s, w)),
-              vx = over(x, input_strides(s, x, stride, dilation));
+      StridedOperand vy = over(y, output_strides(s, y)), vw = over(w, weight_strides(s, w)),
+                     vx = over(x, input_strides(s, x, stride, dilation));
       for (size_t a = 0; a < axes; ++a) {
         const Phase& p = phases[a][at[a]];
         const int64_t before = pads[2 * (axes - 1 - a)], along = y.strides()[2 + a];

@@ -395,7 +395,7 @@ class Told {
   std::map<Where, int64_t> uses_{}, done_{};
 };
 
-int backward_of(lua_State* L) {
+int watched_backward(lua_State* L) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
   Subject subject(L, "audit.backward");
   if (subject.roots.empty())
@@ -416,7 +416,7 @@ void open_audit(lua_State* L) {
   open_type(L, kReport, {{"__tostring", bind<report_text>}});
   const luaL_Reg functions[] = {{"watch", bind<watch_of>}, {"check", bind<check_of>},
                                 {"birth", bind<birth_of>}, {"unreached", bind<unreached_of>},
-                                {"graph", bind<graph_of>}, {"backward", bind<backward_of>},
+                                {"graph", bind<graph_of>}, {"backward", bind<watched_backward>},
                                 {"mark", bind<mark_of>},   {nullptr, nullptr}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

@@ -9,7 +9,7 @@ namespace gradus::inline v1::audit {
 namespace {
 
 constexpr double kHead = 24, kGap = 34, kGradientCell = 62;  // page_draw.js has the same
-constexpr double kLetter = 6.7;
+constexpr double kGroupLetter = 6.7;
 
 using Point = std::pair<double, double>;
 
@@ -94,7 +94,7 @@ std::string picture(const GraphView& v, const Layout& layout, const std::string&
                    "\" height=\"", kHead + g.height, "\" rx=\"6\"/>\n");
     // Above the wires, on a piece of the frame's paper.
     titles += join("<rect class=\"title\" x=\"", x + 4, "\" y=\"", y + 4, "\" width=\"",
-                   double(g.name.size()) * kLetter + 8, "\" height=\"16\"/><text x=\"", x + 8,
+                   double(g.name.size()) * kGroupLetter + 8, "\" height=\"16\"/><text x=\"", x + 8,
                    "\" y=\"", y + 16, "\">", escaped(g.name), "</text>\n");
     for (const Wire& w : g.wires) {
       const Box &a = g.boxes[size_t(w.from)], &b = g.boxes[size_t(w.to)];

@@ -99,7 +99,7 @@ bool is_outside(const GraphView& v, size_t leaf) {
   return v.leaves[leaf].uses == 0 && std::none_of(v.roots.begin(), v.roots.end(), it_is);
 }
 
-std::string quoted(const std::string& s) {
+std::string dot_text(const std::string& s) {
   std::string out = "\"";
   for (const char c : s) {
     if (c == '"' || c == '\\') out += '\\';
@@ -219,7 +219,7 @@ std::string to_dot(const GraphView& v) {
     while (same < open.size() && same < path.size() && open[same] == path[same]) ++same;
     for (; open.size() > same; open.pop_back()) text += "}\n";
     for (; open.size() < path.size(); open.push_back(path[open.size()]))
-      text += join("subgraph cluster_", clusters++, " {\n  label=", quoted(path[open.size()]),
+      text += join("subgraph cluster_", clusters++, " {\n  label=", dot_text(path[open.size()]),
                    "; style=rounded; color=gray;\n");
   };
   for (size_t i = 0; i < v.nodes.size(); ++i) {
@@ -227,17 +227,17 @@ std::string to_dot(const GraphView& v) {
     go_to(n.path);
     std::string label = join("%", int64_t(i), " ", n.op->name);
     for (const Value& y : n.outputs) label += "\n" + type_text(y);
-    text += join("  n", int64_t(i), " [label=", quoted(label), "];\n");
+    text += join("  n", int64_t(i), " [label=", dot_text(label), "];\n");
   }
   go_to({});
   for (size_t i = 0; i < v.leaves.size(); ++i)
     text +=
         join("  leaf", int64_t(i), " [shape=ellipse, style=filled, fillcolor=\"#cfe3f5\", label=",
-             quoted(v.leaves[i].name + "\n" + type_text(v.leaves[i].value)), "];\n");
+             dot_text(v.leaves[i].name + "\n" + type_text(v.leaves[i].value)), "];\n");
   for (size_t i = 0; i < v.constants.size(); ++i)
     if (!v.constants[i].number && !v.constants[i].backward)
       text += join("  const", int64_t(i), " [shape=ellipse, style=dashed, label=",
-                   quoted(v.constants[i].name + "\n" + type_text(v.constants[i].value)), "];\n");
+                   dot_text(v.constants[i].name + "\n" + type_text(v.constants[i].value)), "];\n");
   for (size_t i = 0; i < v.nodes.size(); ++i)
     for (const Source& s : v.nodes[i].inputs) {
       if (s.kind == Source::Kind::node)
