@@ -4,7 +4,7 @@
 
 // GRADUS_CPU_SET(name): of each set that was built, from the plainest to the best.
 #define GRADUS_CPU_SET(name) extern "C" const gradus::cpu::Kernels* gradus_cpu_kernels_##name();
-#include "cpu_sets.inc"
+#include "kernels/cpu/cpu_sets.inc"
 #undef GRADUS_CPU_SET
 
 namespace gradus::inline v1::cpu {
@@ -30,7 +30,7 @@ bool has_neon64() { return true; }
 const Isa* isas() {
 #define GRADUS_CPU_SET(name) {#name, has_##name(), gradus_cpu_kernels_##name},
   static const Isa list[] = {
-#include "cpu_sets.inc"
+#include "kernels/cpu/cpu_sets.inc"
       {nullptr, false, nullptr}};
 #undef GRADUS_CPU_SET
   return list;
