@@ -138,6 +138,7 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     std::string why;
     gd_status status = GD_OK;
     const Isa* isa = find_isa(o.isa, &status, &why);
+    if (!isa && o.isa.empty()) return refuse(e, status, "open", "%s", why.c_str());
     if (!isa) return refuse(e, status, "open", "%s: %s", o.isa_from, why.c_str());
     auto pool = std::make_unique<Pool>(int(o.threads));
     *out =

@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <memory>
-
 #include <set>
 
 using namespace gradus;
@@ -91,6 +91,22 @@ std::string against_oracle(const OpInfo& op, const rows::Row& row, size_t which,
 }
 
 }  // namespace
+
+TEST_CASE("op table: the worst outcome is what failed, then the larger error, NaN above all") {
+  using gradus::rows::Outcome;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto worst_of = [](std::initializer_list<std::pair<double, double>> outcomes) {
+    Outcome worst;
+    for (const auto& [error, tolerance] : outcomes) worst.keep_worst({error, tolerance, "", true});
+    return worst;
+  };
+  CHECK_FALSE(worst_of({{nan, 1}, {0, 1}}).ok());  // a NaN is not forgotten
+  CHECK_FALSE(worst_of({{0, 1}, {nan, 1}, {9, 1}}).ok());
+  CHECK_FALSE(worst_of({{1e-3, 1e-2}, {1e-4, 1e-6}}).ok());  // failed, if with the smaller error
+  CHECK_FALSE(worst_of({{1e-4, 1e-6}, {1e-3, 1e-2}}).ok());
+  CHECK(worst_of({{1e-3, 1e-2}, {1e-7, 1e-6}}).error == 1e-3);
+  CHECK(worst_of({{1e-3, 1e-2}, {1e-7, 1e-6}}).ok());
+}
 
 TEST_CASE("op table: each op has one row and one oracle, and there is no other row") {
   std::set<std::string> ops, rows, known;
