@@ -6,10 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 namespace gradus::inline v1::cli {
@@ -22,11 +21,10 @@ class NetworkReader {
     const auto sizes = network.find("sizes");
     if (sizes == network.end()) return;
     for (size_t l = 0; l < sizes->size() && sizes->is_array(); ++l)
-      sizes_.emplace_back(int64_t(l), &(*sizes)[l]);
+      sizes_.emplace(int64_t(l), &(*sizes)[l]);
     if (sizes->is_object())
       for (const auto& [key, size] : sizes->items())
-        if (const auto label = number_of(key)) sizes_.emplace_back(*label, &size);
-    std::sort(sizes_.begin(), sizes_.end());
+        if (const auto label = number_of(key)) sizes_.emplace(*label, &size);
   }
 
   NetworkFile read() const {
@@ -72,9 +70,8 @@ class NetworkReader {
     return out;
   }
   int64_t extent(int64_t label, const std::string& place) const {
-    const auto at = std::lower_bound(sizes_.begin(), sizes_.end(),
-                                     std::pair(label, static_cast<const Json*>(nullptr)));
-    if (at == sizes_.end() || at->first != label)
+    const auto at = sizes_.find(label);
+    if (at == sizes_.end())
       wrong(place, ": label ", label, " has no extent in \"sizes\"");
     const Json& size = *at->second;
     if (!size.is_number_integer() || size < 0)
@@ -92,7 +89,7 @@ class NetworkReader {
 
   const std::string file_;
   const Json& network_;
-  std::vector<std::pair<int64_t, const Json*>> sizes_;  // of labels, sorted
+  std::unordered_map<int64_t, const Json*> sizes_;  // by label
 };
 
 }  // namespace

@@ -147,7 +147,12 @@ class Greedy {
   void look_at(int k) {
     partners_.clear();
     common_.clear();
-    for (int l : state_.tensors[size_t(k)]) {
+    const LabelSet& labels = state_.tensors[size_t(k)];
+    state_.fetch(labels);
+    for (int l : labels)
+      if (const int other = state_.other_than(k, l); label(l).uses == 2 && other >= 0)
+        __builtin_prefetch(&seen(other));
+    for (int l : labels) {
       const int uses = label(l).uses;
       if (uses == 1) continue;
       if (uses == 2) {
@@ -165,7 +170,7 @@ class Greedy {
       }
     }
     Candidate best{kInf, k, -1};
-    const bool large = state_.tensors[size_t(k)].size() > kLarge;
+    const bool large = labels.size() > kLarge;
     for (int other : partners_) {
       double shared = std::exchange(seen_[size_t(other)].shared, -1);
       if (other == k) continue;
