@@ -38,6 +38,7 @@ void init() {
     register_distances();
     register_linear();
     register_attention();
+    register_linalg();
     register_batching();
   });
 }

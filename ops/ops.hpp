@@ -8,6 +8,7 @@
 #include "ops/shape/creation.hpp"
 #include "ops/index/indexing.hpp"
 #include "ops/shape/join.hpp"
+#include "ops/linalg/linalg.hpp"
 #include "ops/contract/linear.hpp"
 #include "ops/loss/losses.hpp"
 #include "ops/shape/memory.hpp"

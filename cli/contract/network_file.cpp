@@ -71,8 +71,7 @@ class NetworkReader {
   }
   int64_t extent(int64_t label, const std::string& place) const {
     const auto at = sizes_.find(label);
-    if (at == sizes_.end())
-      wrong(place, ": label ", label, " has no extent in \"sizes\"");
+    if (at == sizes_.end()) wrong(place, ": label ", label, " has no extent in \"sizes\"");
     const Json& size = *at->second;
     if (!size.is_number_integer() || size < 0)
       wrong("sizes: the extent of label ", label, " is ", shown(size),

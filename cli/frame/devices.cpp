@@ -61,6 +61,22 @@ Json present(Device& device, const KnownKind& kind) {
           {"score", kind.score}};
 }
 
+// What a run without --device would take; the default where that is wrong, of which search() tells.
+DeviceConfig found_config() {
+  try {
+    return resolve_device_config("");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// A CPU whose config names a library is opened as a run opens it, to say which library that is.
+Device& open_listed(const std::string& name, DeviceConfig config) {
+  if (name != "cpu" || config.lapack_library == "off") return open_device(name);
+  config.device = name;
+  return *open_configured(config).device;
+}
+
 // Where a run's device would come from, which files were found on the way, and where modules are
 // looked for. A config that is wrong is told as what is wrong with it.
 Json search() {
@@ -108,6 +124,7 @@ std::vector<Json> survey_devices() {
     for (const std::string& kind : more)
       if (std::find(modules.begin(), modules.end(), kind) == modules.end()) modules.push_back(kind);
   const std::vector<LoadReport> reports = load_modules(modules);
+  const DeviceConfig own = found_config();
   const std::vector<KnownKind> known = known_kinds();
   std::vector<Json> found;
   for (const KnownKind& kind : known) {
@@ -115,7 +132,7 @@ std::vector<Json> survey_devices() {
     for (int i = 0; i < kind.devices; ++i) {
       const std::string name = i == 0 ? kind.kind : join(kind.kind, ":", i);
       try {
-        found.push_back(present(open_device(name), kind));
+        found.push_back(present(open_listed(name, own), kind));
       } catch (const Error& e) {
         found.push_back(missing(name, e.what()));
       }

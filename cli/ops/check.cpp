@@ -30,6 +30,7 @@ Json error_json(double x) { return std::isfinite(x) ? Json(x) : Json("Infinity")
 
 Json to_json(const rows::CheckResult& result) {
   Json j{{"event", "check"}, {"op", result.op}, {"ok", result.ok()}, {"modes", Json::object()}};
+  if (!result.skipped.empty()) j["skipped"] = result.skipped;
   for (const rows::ModeResult& m : result.modes)
     j["modes"][m.mode] = {{"error", error_json(m.worst.error)},
                           {"tolerance", m.worst.tolerance},
@@ -40,6 +41,10 @@ Json to_json(const rows::CheckResult& result) {
 }
 
 void print(const rows::CheckResult& result, std::ostream& out) {
+  if (!result.skipped.empty()) {
+    out << "skip  " << result.op << ": " << result.skipped << "\n";
+    return;
+  }
   const rows::ModeResult& worst = result.worst();
   const std::string pad(result.op.size() < 18 ? 18 - result.op.size() : 1, ' ');
   out << verdict(result.ok(), result.ok() ? "ok" : "FAIL") << (result.ok() ? "    " : "  ")
@@ -90,7 +95,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
          "--calls names what to run; --record FILE takes what it gives");
   if (!options.record.empty()) return run_record(options, device, out);
   Device& reference = open_device("reference");
-  int ops = 0, primitives = 0, failed = 0;
+  int ops = 0, primitives = 0, failed = 0, skipped = 0;
   const auto start = std::chrono::steady_clock::now();
   for (const OpInfo& op : all_ops()) {
     if (!options.op.empty() && op.name != options.op) continue;
@@ -98,6 +103,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
     ++ops;
     primitives += op.primitive;
     failed += !result.ok();
+    skipped += !result.skipped.empty();
     if (options.json)
       emit(out, to_json(result));
     else
@@ -108,8 +114,8 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
   if (options.json) {
     out << Json{{"event", "result"},        {"ops", ops},
                 {"primitives", primitives}, {"compositions", ops - primitives},
-                {"failed", failed},         {"device", device.name()},
-                {"seconds", took.count()}}
+                {"failed", failed},         {"skipped", skipped},
+                {"device", device.name()},  {"seconds", took.count()}}
                .dump()
         << "\n";
   } else {
@@ -117,7 +123,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err)
         << (ops == 1 ? "1 op" : join(ops, " ops")) << " (" << counted(primitives, "primitive")
         << ", " << counted(ops - primitives, "composition") << ") on " << device.name() << ": "
         << verdict(failed == 0, failed == 0 ? std::string("all passed") : join(failed, " failed"))
-        << "\n";
+        << (skipped > 0 ? join(", ", skipped, " skipped") : "") << "\n";
   }
   return failed == 0 ? 0 : kFailed;
 }

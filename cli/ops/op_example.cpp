@@ -209,10 +209,11 @@ OpExample run(const OpInfo& op, const Row& row, size_t which, int digits, Device
   for (size_t i = 0; i < y.size(); ++i) {
     e.outputs.emplace_back(audit::numbered("y", i, y.size()), y[i].detach());
     if (!is_floating(y[i].dtype())) continue;
-    const Tensor g = rounded(
+    const Tensor drawn = rounded(
         rows::upload(rows::draw_direction(op.name, i, y[i].numel(), is_complex(y[i].dtype())),
                      y[i].sizes(), y[i].dtype(), device),
         2);
+    const Tensor g = rows::cotangent_of(row, y[i], drawn);
     e.cotangents.emplace_back(audit::numbered("g", i, y.size()), g);
     if (!y[i].requires_grad()) continue;
     roots.push_back(y[i]);

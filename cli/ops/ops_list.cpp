@@ -191,8 +191,7 @@ const char* type_name(AttrValue::Type type) {
 
 Names dtype_names(const OpInfo& op) {
   Names names;
-  for (const DType t : rows::dtypes_of(rows::row_of(op.name).dtypes))
-    names.push_back(dtype_name(t));
+  for (const DType t : rows::dtypes_of(rows::row_of(op.name))) names.push_back(dtype_name(t));
   return names;
 }
 

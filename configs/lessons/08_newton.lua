@@ -23,12 +23,9 @@ local p = gradus.tensor({-1.2, 1.0}, {dtype = "f64"})
 for step = 1, 6 do
   local value, g = gradus.func.value_and_grad(f)(p)
   local h = gradus.func.hessian(f)(p)
-  -- H^-1 g for a matrix of two rows, by Cramer's rule; stack makes one tensor of two numbers.
-  local det = h[1][1] * h[2][2] - h[1][2] * h[2][1]
-  local move = {h[2][2] * g[1] - h[1][2] * g[2], h[1][1] * g[2] - h[2][1] * g[1]}
   local row = "step %d  f = %.3e  at (%8.5f, %8.5f)"
   print(row:format(step, value:item(), p[1]:item(), p[2]:item()))
-  p = p - gradus.stack(move, 1) / det
+  p = p - gradus.solve(h, g)
 end
 
 -- A parabola may fit badly far away: f grew twice on the way. Near the minimum each step doubles the

@@ -163,7 +163,7 @@ typedef enum gd_slot {
    * velocity} (NULL when momentum = 0), ints = {first step}. adam/adamw: doubles {beta1, beta2,
    * eps, weight_decay}, out = {param, m, v}. Formulas: ops/optim/optimizer.hpp. Deterministic. */
   GD_OPTIMIZER_STEP,
-  GD_LINALG, /* reserved: factorisations */
+  GD_LINALG, /* factors and spectra of matrices, solving: ops/def/linalg.h */
   /* Sorts each line of in[0] along axis ints[0]; ints[1] = 1: from the largest. out[0] = the values
    * (in's dtype; may be NULL), out[1] = where they stood in the line (i64). Equal sizes; no complex
    * numbers. No overlap. Stable, also downwards; NaN counts as the largest, -0 equals 0. */

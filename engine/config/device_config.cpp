@@ -93,17 +93,22 @@ class Expander {
   void libraries(Json& own, const Source& source) const {
     if (!own.contains("libraries")) return;
     Json& all = own["libraries"];
-    for (const char* name : {"gemm", "tensor"}) {
-      if (!all.contains(name) || all[name] == "auto" || all[name] == "off") continue;
-      const std::string key = std::string("libraries.") + name, path = all[name];
-      if (path.find('/') == std::string::npos && path.find(".so") == std::string::npos)
-        fail(ErrorKind::config, source.origin, key, ": \"", path,
-             "\" is no path; write \"auto\", \"off\" or the path of a shared library");
-      if (source.trusted)
-        all[name] = absolute(path_in(source.folder, path));
-      else
-        ignore(key, all, name, source);
-    }
+    for (const char* name : {"gemm", "tensor"})
+      if (all.contains(name) && all[name] != "auto")
+        library(all, name, source, "\"auto\", \"off\"");
+    if (all.contains("lapack")) library(all, "lapack", source, "\"off\"");
+  }
+  void library(Json& all, const char* name, const Source& source, const char* words) const {
+    if (all[name] == "off") return;
+    const std::string key = std::string("libraries.") + name, path = all[name];
+    const bool has_folder = path.find('/') != std::string::npos;
+    if (!has_folder && path.find(".so") == std::string::npos)
+      fail(ErrorKind::config, source.origin, key, ": \"", path, "\" is no path; write ", words,
+           " or the path of a shared library");
+    if (!source.trusted) return ignore(key, all, name, source);
+    // The system's loader finds a LAPACK by its name alone.
+    if (has_folder || std::string(name) != "lapack")
+      all[name] = absolute(path_in(source.folder, path));
   }
 
   std::vector<std::string>* warnings_;
@@ -170,6 +175,7 @@ DeviceConfig from_layers(const Layered& layers) {
   if (j.contains("libraries")) {
     c.gemm_library = j["libraries"].value("gemm", c.gemm_library);
     c.tensor_library = j["libraries"].value("tensor", c.tensor_library);
+    c.lapack_library = j["libraries"].value("lapack", c.lapack_library);
   }
   using Graph = DeviceConfig::Graph;
   if (j.contains("graph"))
@@ -182,6 +188,10 @@ DeviceConfig from_layers(const Layered& layers) {
   if (!c.isa.empty() && c.device == "reference")
     fail(ErrorKind::config, layers.origin("isa"),
          "isa: the device reference has no instruction sets; \"device\": \"cpu\" has");
+  if (c.lapack_library != "off" && c.device == "reference")
+    fail(ErrorKind::config, layers.origin("libraries.lapack"),
+         "libraries.lapack: the device reference has its own algorithms alone; \"device\": \"cpu\" "
+         "takes a LAPACK");
   if (c.memory_initial > 0) check_sizes(c, layers.origin("memory_initial"));
   return c;
 }
@@ -196,6 +206,7 @@ std::string open_options(const DeviceConfig& config) {
   if (config.graph == DeviceConfig::Graph::force) j["graph"] = "force";
   if (config.gemm_library != "auto") j["libraries"]["gemm"] = config.gemm_library;
   if (config.tensor_library != "auto") j["libraries"]["tensor"] = config.tensor_library;
+  if (config.lapack_library != "off") j["libraries"]["lapack"] = config.lapack_library;
   return j.dump();
 }
 
@@ -286,9 +297,14 @@ Spec device_object_spec() {
                                                            "default")))
       .maybe("libraries",
              Spec::object("a GPU vendor's libraries, for large contractions: auto (the default, "
-                          "where it is found), off, or the path of one, relative to this file")
+                          "where it is found), off, or the path of one, relative to this file; "
+                          "and a LAPACK")
                  .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
-                 .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2")))
+                 .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
+                 .maybe("lapack",
+                        Spec::string("by which a CPU device does linalg of matrices above 32: off "
+                                     "(the default), a path, relative to this file, or a name that "
+                                     "the system's loader finds, such as liblapack.so.3")))
       .maybe("graph", Spec::any_of({Spec::boolean(""), Spec::string("").one_of({"force"})},
                                    "repeat captured steps as a graph of the GPU's own; true by "
                                    "default, which HIP takes for false unless it says \"force\""))

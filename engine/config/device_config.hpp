@@ -32,6 +32,8 @@ struct DeviceConfig {
   // A GPU vendor's libraries of matrix products and of contractions: auto, off, or an absolute
   // path.
   std::string gemm_library = "auto", tensor_library = "auto";
+  // A LAPACK for a CPU device: off, an absolute path, or a name that the system's loader finds.
+  std::string lapack_library = "off";
   std::optional<size_t> memory_cache;  // bytes of freed memory that are kept at most
   size_t memory_initial = 0;           // bytes that are asked of the device at once, and kept
   std::string origin = "default";      // where `device` came from
@@ -62,8 +64,8 @@ struct DeviceSources {
   std::string experiment_file;
   std::string folder = ".";  // where gradus.json is looked for
 };
-// `warnings` receives one line for each thing that was ignored: "modules" and paths of "libraries"
-// in a gradus.json that was merely found are never honoured.
+// `warnings` receives one line for each thing that was ignored: "modules" and the files of
+// "libraries" in a gradus.json that was merely found are never honoured.
 DeviceConfig resolve_device_config(const DeviceSources& sources,
                                    std::vector<std::string>* warnings = nullptr);
 // --device and the real environment; `experiment` may be nullptr.

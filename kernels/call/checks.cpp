@@ -224,6 +224,150 @@ gd_call statement_call(const gd_call& contract) {
   return c;
 }
 
+// ---- linalg
+
+namespace {
+
+// Checks views against the batch of a.
+struct Batch {
+  const Call& call;
+  const gd_view& a;
+
+  void expect(const char* whose, const gd_view& v, DType t, std::vector<int64_t> last) const {
+    std::vector<int64_t> sizes(a.sizes, a.sizes + a.rank - 2);
+    sizes.insert(sizes.end(), last.begin(), last.end());
+    gd_view wanted = a;
+    wanted.rank = int32_t(sizes.size());
+    wanted.sizes = sizes.data();
+    call.expect_sizes(whose, v, wanted);
+    call.expect_dtype(whose, v, t);
+  }
+  const gd_view* out(int k, const char* whose, DType t, std::vector<int64_t> last) const {
+    expect(whose, call.out(k), t, std::move(last));
+    return &call.out(k);
+  }
+  const gd_view* out_if_there(int k, const char* whose, DType t, std::vector<int64_t> last) const {
+    return call.has_out(k) ? out(k, whose, t, std::move(last)) : nullptr;
+  }
+  // How long axis `from_end` of output k is, which may be `thin` or `full`.
+  int64_t thin_or_full(int k, const char* whose, int from_end, int64_t thin, int64_t full) const {
+    if (!call.has_out(k)) return thin;
+    const gd_view& v = call.out(k);
+    const int64_t size = v.rank >= 2 ? v.sizes[v.rank - from_end] : -1;
+    if (size != thin && size != full)
+      call.refuse(GD_INVALID, "%s should have %lld or %lld %s, got %s", whose,
+                  static_cast<long long>(thin), static_cast<long long>(full),
+                  from_end == 1 ? "columns" : "rows", SizesText(v).text);
+    return size;
+  }
+};
+
+int64_t choice(const Call& call, int k, int64_t most) {
+  if (k >= call.n_ints()) return 0;
+  const int64_t x = call.integer(k);
+  if (x < 0 || x > most)
+    call.refuse(GD_INVALID, "ints[%d] should be from 0 to %lld, got %lld", k,
+                static_cast<long long>(most), static_cast<long long>(x));
+  return x;
+}
+
+const gd_view& expect_matrix(Call& call) {
+  constexpr struct {
+    int in, out, ints;
+  } counts[GD_LINALG_COUNT] = {{1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {1, 3, 0}, {2, 1, 3},
+                               {1, 2, 0}, {1, 3, 0}, {1, 4, 0}, {1, 3, 0}};
+  const int32_t op = call.op();
+  if (op < 0 || op >= GD_LINALG_COUNT) call.refuse(GD_INVALID, "no factorisation has code %d", op);
+  call.named(kLinalg[op]);
+  call.expect(counts[op].in, counts[op].out, 0, counts[op].ints);
+  const gd_view& a = call.in(0);
+  const DType t = dtype_of_view(a);
+  if (a.rank < 2) call.refuse(GD_INVALID, "a matrix has two axes, got %s", SizesText(a).text);
+  if (t != DType::f32 && t != DType::f64 && !is_complex(t))
+    call.refuse(GD_UNSUPPORTED, "dtype %s is not read; f32 f64 c64 c128 are", dtype_name(t));
+  const bool any_shape = op == GD_LU || op == GD_QR || op == GD_SVD;
+  if (!any_shape && a.sizes[a.rank - 2] != a.sizes[a.rank - 1])
+    call.refuse(GD_INVALID, "expected square matrices, got %s", SizesText(a).text);
+  return a;
+}
+
+void expect_solve(Call& call, const Batch& batch, LinalgCall& c) {
+  c.b = &call.in(1);
+  const int64_t r = c.b->rank >= 2 ? c.b->sizes[c.b->rank - 1] : 1;
+  const DType t = dtype_of_view(c.a);
+  batch.expect("B", *c.b, t, {c.n, r});
+  c.out[0] = batch.out(0, "X", t, {c.n, r});
+  if (c.op == GD_SOLVE) {
+    c.turned = int(choice(call, 0, 2));
+    return;
+  }
+  c.upper = choice(call, 0, 1) != 0;
+  c.unit = choice(call, 1, 1) != 0;
+  c.turned = int(choice(call, 2, 2));
+}
+
+void expect_qr(Call& call, const Batch& batch, LinalgCall& c) {
+  const int64_t k = c.m < c.n ? c.m : c.n;
+  const int64_t q = call.has_out(0) ? batch.thin_or_full(0, "Q", 1, k, c.m)
+                                    : batch.thin_or_full(1, "R", 2, k, c.m);
+  const DType t = dtype_of_view(c.a);
+  c.out[0] = batch.out_if_there(0, "Q", t, {c.m, q});
+  c.out[1] = batch.out_if_there(1, "R", t, {q, c.n});
+  c.not_negative = choice(call, 0, 1) != 0;
+}
+
+void expect_svd(const Batch& batch, LinalgCall& c) {
+  const int64_t k = c.m < c.n ? c.m : c.n;
+  // One of the two is k either way: they can't differ in kind.
+  const int64_t u = batch.thin_or_full(0, "U", 1, k, c.m);
+  const int64_t v = batch.thin_or_full(2, "Vh", 2, k, c.n);
+  const DType t = dtype_of_view(c.a);
+  c.out[0] = batch.out_if_there(0, "U", t, {c.m, u});
+  c.out[1] = batch.out(1, "s", real_dtype(t), {k});
+  c.out[2] = batch.out_if_there(2, "Vh", t, {v, c.n});
+}
+
+}  // namespace
+
+LinalgCall expect_linalg(Call& call) {
+  const gd_view& a = expect_matrix(call);
+  LinalgCall c{gd_linalg(call.op()), a, nullptr, {},    nullptr, a.rank - 2, a.sizes[a.rank - 2],
+               a.sizes[a.rank - 1],  0, false,   false, false};
+  const Batch batch{call, a};
+  const DType t = dtype_of_view(a),
+              complex = real_dtype(t) == DType::f32 ? DType::c64 : DType::c128;
+  switch (c.op) {
+    case GD_CHOLESKY:
+      c.out[0] = batch.out(0, "L", t, {c.n, c.n});
+      break;
+    case GD_LU:
+      c.out[0] = batch.out(0, "LU", t, {c.m, c.n});
+      c.out[1] = batch.out(1, "rows", DType::i64, {c.m});
+      break;
+    case GD_SOLVE:
+    case GD_SOLVE_TRIANGULAR:
+      expect_solve(call, batch, c);
+      break;
+    case GD_DET:
+      c.out[0] = batch.out_if_there(0, "det", t, {});
+      c.out[1] = batch.out_if_there(1, "sign", t, {});
+      c.out[2] = batch.out_if_there(2, "log |det|", real_dtype(t), {});
+      break;
+    case GD_QR:
+      expect_qr(call, batch, c);
+      break;
+    case GD_SVD:
+      expect_svd(batch, c);
+      break;
+    default:
+      c.out[0] = batch.out(0, "w", c.op == GD_EIG ? complex : real_dtype(t), {c.n});
+      c.out[1] = batch.out_if_there(1, "V", c.op == GD_EIG ? complex : t, {c.n, c.n});
+  }
+  const bool has_info = c.op != GD_DET && c.op != GD_SOLVE_TRIANGULAR && c.op != GD_QR;
+  if (has_info) c.info = batch.out(call.n_out() - 1, "info", DType::i64, {});
+  return c;
+}
+
 // ---- statements
 
 Statement statement(int32_t id) {

@@ -2,6 +2,7 @@
 // that refuse by throwing. Each names what the call asks for, refuses a call that breaks the slot's
 // contract, and gives back its views by name; they belong to the call.
 #pragma once
+#include "ops/def/linalg.h"
 #include "kernels/call/call.hpp"
 
 namespace gradus::inline v1::calls {
@@ -48,6 +49,21 @@ struct SortCall {
   int axis;
 };
 SortCall expect_sort(Call& call);
+
+// Matrices (m, n), batch by batch (ops/def/linalg.h).
+struct LinalgCall {
+  gd_linalg op;
+  const gd_view &a, *b;   // b: null: the op has none
+  const gd_view* out[4];  // as the op lists them, without info; null: left out
+  const gd_view* info;    // null: the op has none
+  int batch_axes;
+  int64_t m, n;
+  int turned;                      // solve, solve_triangular: 0 A, 1 A^T, 2 A^H
+  bool upper, unit, not_negative;  // solve_triangular; qr
+};
+LinalgCall expect_linalg(Call& call);
+inline constexpr const char* kLinalg[GD_LINALG_COUNT] = {
+    "cholesky", "lu", "solve", "det", "solve_triangular", "qr", "eigh", "svd", "eig"};
 
 void expect_index(const Call& call, const gd_view& index);
 // Names the distribution.

@@ -4,8 +4,8 @@
 #include "kernels/call/table.hpp"
 #include "kernels/cpu/call.hpp"
 #include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/opened.hpp"
 #include "kernels/cpu/slots.hpp"
-#include "kernels/cpu/threads.hpp"
 
 #include <cstdlib>
 #include <exception>
@@ -90,7 +90,21 @@ struct Options {
   std::string isa;
   const char* isa_from = "GRADUS_ISA";
   int64_t threads = 0;
+  std::string lapack;  // a path, or a name for the system's loader; "": none
 };
+
+gd_status read_lapack(const nlohmann::json& config, Options& o, gd_error* e) {
+  const auto libraries = config.find("libraries");
+  if (libraries == config.end()) return GD_OK;
+  if (!libraries->is_object())
+    return refuse(e, GD_INVALID, "open", "\"libraries\" should be an object");
+  const auto lapack = libraries->find("lapack");
+  if (lapack == libraries->end() || *lapack == "off") return GD_OK;
+  if (!lapack->is_string() || lapack->get_ref<const std::string&>().empty())
+    return refuse(e, GD_INVALID, "open", "\"libraries.lapack\" should be \"off\" or a library");
+  o.lapack = lapack->get<std::string>();
+  return GD_OK;
+}
 
 gd_status read_options(const char* json, Options& o, gd_error* e) {
   if (const char* isa = std::getenv("GRADUS_ISA")) o.isa = isa;
@@ -116,6 +130,7 @@ gd_status read_options(const char* json, Options& o, gd_error* e) {
         return refuse(e, GD_INVALID, "open", "\"threads\" should be a number from 1");
       o.threads = threads->get<int64_t>();
     }
+    if (gd_status s = read_lapack(config, o, e)) return s;
   }
   if (o.threads == 0) o.threads = int64_t(std::thread::hardware_concurrency());
   if (o.threads == 0) o.threads = 1;
@@ -140,19 +155,21 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     const Isa* isa = find_isa(o.isa, &status, &why);
     if (!isa && o.isa.empty()) return refuse(e, status, "open", "%s", why.c_str());
     if (!isa) return refuse(e, status, "open", "%s: %s", o.isa_from, why.c_str());
-    auto pool = std::make_unique<Pool>(int(o.threads));
-    *out =
-        new gd_device{int32_t(o.threads),
-                      isa->kernels(),
-                      pool.get(),
-                      [](gd_device* d, int64_t tasks, void (*task)(void*, int64_t), void* context) {
-                        static_cast<Pool*>(d->pool)->run(tasks, task, context);
-                      },
-                      scratch,
-                      find_convert,
-                      {cache_size(1), cache_size(2), cache_size(3)},
-                      slot_pointwise};
-    pool.release();
+    std::unique_ptr<LapackLibrary> lapack;
+    if (!o.lapack.empty() && !(lapack = LapackLibrary::open(o.lapack, &why)))
+      return refuse(e, GD_UNSUPPORTED, "open", "libraries.lapack: %s", why.c_str());
+    const gd_device device{
+        int32_t(o.threads),
+        isa->kernels(),
+        nullptr,
+        [](gd_device* d, int64_t tasks, void (*task)(void*, int64_t), void* context) {
+          static_cast<Pool*>(d->pool)->run(tasks, task, context);
+        },
+        scratch,
+        find_convert,
+        {cache_size(1), cache_size(2), cache_size(3)},
+        slot_pointwise};
+    *out = new OpenDevice(device, std::move(lapack));
     return GD_OK;
   } catch (const std::bad_alloc&) {
     return refuse(e, GD_OOM, "open", "no memory");
@@ -161,10 +178,16 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
   }
 }
 
-void close_device(gd_device* d) {
-  if (!d) return;
-  delete static_cast<Pool*>(d->pool);
-  delete d;
+void close_device(gd_device* d) { delete static_cast<OpenDevice*>(d); }
+
+gd_status libraries(gd_device* d, char* text, size_t size, gd_error* e) {
+  try {
+    const auto& lapack = static_cast<OpenDevice*>(d)->lapack;
+    std::snprintf(text, size, "%s", lapack ? (lapack->text() + "\n").c_str() : "");
+    return GD_OK;
+  } catch (const std::bad_alloc&) {
+    return refuse(e, GD_OOM, "libraries", "no memory");
+  }
 }
 
 // ---- information
@@ -247,6 +270,7 @@ gd_table make_table() {
   t.info = device_info;
   t.open = open_device;
   t.close = close_device;
+  t.libraries = libraries;
   t.alloc = allocate;
   t.free = release;
   t.capabilities = [](gd_device* d) -> uint32_t {
@@ -274,6 +298,7 @@ gd_table make_table() {
   t.slot[GD_NORMALIZE] = by_isa<&Kernels::normalize>;
   t.slot[GD_OPTIMIZER_STEP] = by_isa<&Kernels::optimizer_step>;
   t.slot[GD_SORT] = slot_sort;
+  t.slot[GD_LINALG] = slot_linalg;
   t.slot[GD_CHAIN] = slot_chain;
   return t;
 }

@@ -21,5 +21,6 @@ void scatter_add(Call& call);     // gather.cpp
 void normalize(Call& call);       // normalize.cpp
 void optimizer_step(Call& call);  // optimizer.cpp
 void sort(Call& call);            // sort.cpp
+void linalg(Call& call);          // linalg.cpp
 
 }  // namespace gradus::reference

@@ -29,6 +29,7 @@ void register_norms();
 void register_distances();
 void register_linear();
 void register_attention();
+void register_linalg();
 void register_batching();  // after all others
 
 // For views written in place (engine/in_place.hpp).

@@ -120,7 +120,10 @@ Outcome layout_differs(const Row& row, const OpInfo& op, const Attrs& attrs, con
       views.push_back(relaid(plain[k], layout));
       continue;
     }
-    if (plain[k].rank() == 0) return skipped();
+    // A matrix of equal rows has no inverse.
+    const bool matrix =
+        row.operands[std::min(k, row.operands.size() - 1)].kind == Domain::Kind::matrix;
+    if (plain[k].rank() < (matrix ? 3 : 1)) return skipped();
     auto [view, copy] = expanded(plain[k]);
     views.push_back(view);
     copies[k] = copy;
@@ -289,7 +292,7 @@ void note(ModeResult& result, const Outcome& o) {
 std::vector<DType> dtypes_of_case(const Row& row, size_t which_case) {
   if (row.dtypes == 0) return {DType::f32};
   const Case& c = row.cases[which_case];
-  std::vector<DType> dtypes = dtypes_of(row.dtypes & c.dtypes);
+  std::vector<DType> dtypes = dtypes_of(row, c.dtypes);
   if (!c.bytes) std::erase(dtypes, DType::u8);
   return dtypes;
 }
@@ -297,6 +300,10 @@ std::vector<DType> dtypes_of_case(const Row& row, size_t which_case) {
 CheckResult check_op(std::string_view name, Device& device, Device* oracle, Effort effort) {
   const OpInfo& op = get_op(name);
   const Row& row = row_of(name);
+  if (row.slot >= 0 && !device.offers(gd_slot(row.slot)))
+    return {op.name,
+            {},
+            join("device ", device.name(), " has no kernel for slot ", gd_slot_name(row.slot))};
   ModeResult value{"value", {}}, repeats{"repeat", {}}, layouts{"layout", {}}, vjp{"vjp", {}},
       jvp{"jvp", {}}, dot{"dot", {}}, second{"second", {}}, moments{"moments", {}};
   for (size_t c = 0; c < row.cases.size(); ++c) {

@@ -62,8 +62,9 @@ struct ModeResult {
 struct CheckResult {
   std::string op;
   std::vector<ModeResult> modes;
+  std::string skipped = "";  // why nothing ran
   bool ok() const;
-  // The mode that is nearest to its tolerance, or beyond it.
+  // The mode that is nearest to its tolerance, or beyond it; of a result that was not skipped.
   const ModeResult& worst() const;
 };
 // All modes of one op on one device; values are compared with `oracle` if there is one.

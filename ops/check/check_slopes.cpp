@@ -73,13 +73,13 @@ class Problem {
         shapes_(row.cases[which_case].shapes),
         device_(device),
         op_(get_op(row.name)),
+        seen_(row.seen),
         attrs_(attrs_of(op_, row.cases[which_case].attrs)) {
     for (size_t k = 0; k < shapes_.size(); ++k) {
       dtypes_.push_back(operand_dtype(row, k, dtype));
       x_.push_back(draw(row, which_case, k, dtype));
     }
-    for (const Tensor& y : evaluate(op_, at(x_), attrs_))
-      outputs_.push_back({y.sizes(), y.dtype()});
+    for (const Tensor& y : run(at(x_))) outputs_.push_back({y.sizes(), y.dtype()});
   }
 
   const Vectors& x() const { return x_; }
@@ -105,6 +105,7 @@ class Problem {
                               const Vectors& t) const;
 
  private:
+  Tensors run(const Tensors& inputs, bool recorded = false) const;
   Tensors at(const Vectors& x, bool leaves = false) const;
   Tensors as_outputs(const Vectors& w, bool leaves = false) const;
   Tensors pull(const Tensors& leaves, const Tensors& w, bool create_graph) const;
@@ -114,6 +115,7 @@ class Problem {
   const std::vector<Shape>& shapes_;
   Device& device_;
   const OpInfo& op_;
+  Tensors (*const seen_)(const Tensors&);
   Attrs attrs_;
   std::vector<DType> dtypes_;
   Vectors x_;
@@ -137,6 +139,13 @@ Vectors Problem::cotangents(uint64_t stream) const {
   return w;
 }
 
+Tensors Problem::run(const Tensors& inputs, bool recorded) const {
+  const Tensors y = evaluate(op_, inputs, attrs_, recorded);
+  if (!seen_) return y;
+  const Scoped<bool> mode(modes.grad, recorded);
+  return seen_(y);
+}
+
 Tensors Problem::at(const Vectors& x, bool leaves) const {
   Tensors out;
   for (size_t k = 0; k < operands(); ++k) {
@@ -158,13 +167,13 @@ Tensors Problem::as_outputs(const Vectors& w, bool leaves) const {
 
 Vectors Problem::values(const Vectors& x) const {
   Vectors out;
-  for (const Tensor& y : evaluate(op_, at(x), attrs_)) out.push_back(download(y));
+  for (const Tensor& y : run(at(x))) out.push_back(download(y));
   return out;
 }
 
 // One tensor per operand; undefined where nothing flows.
 Tensors Problem::pull(const Tensors& leaves, const Tensors& w, bool create_graph) const {
-  const Tensors y = evaluate(op_, leaves, attrs_, true);
+  const Tensors y = run(leaves, true);
   Tensors roots, seeds, inputs, out(operands());
   for (size_t i = 0; i < y.size(); ++i)
     if (w[i].defined() && y[i].requires_grad()) {
@@ -204,7 +213,7 @@ Vectors Problem::jvp(const Vectors& x, const Vectors& v) const {
   ForwardLevel level;
   const Tensors in = at(x);
   set_tangents(level, in, v);
-  const Tensors y = evaluate(op_, in, attrs_);
+  const Tensors y = run(in);
   Vectors out(outputs());
   for (size_t i = 0; i < outputs(); ++i) {
     if (!is_floating(outputs_[i].second)) continue;

@@ -1,6 +1,8 @@
 // Drawing of inputs from Philox numbers, and the way of host numbers to and from tensors.
 #include "engine/abi/philox.hpp"
 #include "ops/check/rows.hpp"
+#include "engine/modes.hpp"
+#include "ops/pointwise/pointwise.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,6 +65,13 @@ Numbers draw_lattice(const Domain& d, size_t operand, size_t count, size_t large
   return out;
 }
 
+void add_diagonal(double gap, const Shape& shape, Numbers& x) {
+  const int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  for (size_t at = 0; at < x.size(); at += size_t(rows * columns))
+    for (int64_t i = 0; i < std::min(rows, columns); ++i)
+      x[at + size_t(i * (columns + 1))] += gap * double(i + 1);
+}
+
 const Domain& domain_of(const Row& row, size_t operand) {
   return row.operands[std::min(operand, row.operands.size() - 1)];
 }
@@ -77,6 +86,7 @@ Domain lattice(double low, double high) { return {Domain::Kind::lattice, low, hi
 Domain indices() { return {Domain::Kind::index}; }
 Domain masks() { return {Domain::Kind::mask}; }
 Domain signs() { return {Domain::Kind::sign}; }
+Domain matrices(double gap) { return {Domain::Kind::matrix, -0.5, 0.5, {}, 0, gap}; }
 
 DType operand_dtype(const Row& row, size_t k, DType dtype) {
   switch (domain_of(row, k).kind) {
@@ -113,8 +123,11 @@ Numbers draw(const Row& row, size_t which_case, size_t operand, DType run_dtype)
       x = draw_integer(domain, dtype, stream);
     else
       x = draw_real(domain, stream);
-    if (is_complex(dtype)) x.imag(3 * stream.next() - 1.5);
+    if (is_complex(dtype))
+      x.imag(domain.kind == Domain::Kind::matrix ? draw_real(domain, stream)
+                                                 : 3 * stream.next() - 1.5);
   }
+  if (domain.kind == Domain::Kind::matrix) add_diagonal(domain.gap, c.shapes[operand], out);
   return out;
 }
 
@@ -126,6 +139,11 @@ Numbers draw_direction(std::string_view name, uint64_t stream_id, int64_t count,
     if (complex) x.imag(2 * stream.next() - 1);
   }
   return out;
+}
+
+Tensor cotangent_of(const Row& row, const Tensor& y, const Tensor& g) {
+  const NoGrad values;
+  return row.seen && is_complex(y.dtype()) ? mul(y.detach(), real(g)) : g;
 }
 
 Tensors draw_inputs(const Row& row, size_t which_case, DType dtype, Device& device) {

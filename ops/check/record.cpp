@@ -138,7 +138,7 @@ Trial shaken(const OpInfo& op, const Row& row, std::string name, Dice& dice) {
 Tensor operand_of(const Trial& t, size_t k, DType dtype, Device& device) {
   Row row = t.row;
   // Of integers, which the row may not have in mind, its kinks could leave none to draw.
-  const std::vector<DType> known = dtypes_of(row.dtypes);
+  const std::vector<DType> known = dtypes_of(row);
   if (is_integer(dtype) && std::find(known.begin(), known.end(), dtype) == known.end())
     for (Domain& d : row.operands) d.avoid.clear();
   return upload(draw(row, 0, k, dtype), t.its_case().shapes[k], operand_dtype(row, k, dtype),
@@ -169,7 +169,9 @@ Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dt
 bool keep(CaseRecorder& to, const OpInfo& op, const Attrs& attrs, const Tensors& in,
           const char* kind, bool slopes, bool refusals = false) {
   const bool special = std::string_view(kind) == "special" || std::string_view(kind) == "ties";
-  return to.run({op, attrs, in, kind, slopes, !special, refusals, {}, kLargest});
+  // Cotangents of vectors turn with them, so a fixed one has no slope of its own.
+  const bool higher = !special && !row_of(op.name).seen;
+  return to.run({op, attrs, in, kind, slopes, higher, refusals, {}, kLargest});
 }
 
 bool has_slopes(const OpInfo& op, const Trial& t, DType dtype) {

@@ -134,7 +134,8 @@ void CaseRecorder::slopes_of(Json& c, const Recorded& call) {
   for (const Tensor& out : y) {
     w.emplace_back();
     if (!out.requires_grad()) continue;
-    w.back() = direction(out, !second).set_requires_grad(second);
+    w.back() = cotangent_of(row_of(call.op.name), out, direction(out, !second)).detach();
+    w.back().set_requires_grad(second);
     roots.push_back(out);
     seeds.push_back(w.back());
   }

@@ -8,7 +8,7 @@ namespace {
 std::deque<Row> collect() {
   std::deque<Row> all;
   for (auto more : {pointwise_rows(), structured_rows(), model_rows(), sorting_rows(),
-                    rearrange_rows(), window_rows(), norm_rows(), criterion_rows()})
+                    rearrange_rows(), window_rows(), norm_rows(), criterion_rows(), linalg_rows()})
     for (Row& row : more) all.push_back(std::move(row));
   return all;
 }
@@ -96,12 +96,14 @@ Attrs attrs_of(const OpInfo& op, const NamedAttrs& named) {
   return attrs;
 }
 
-std::vector<DType> dtypes_of(unsigned mask) {
+std::vector<DType> dtypes_of(const Row& row, unsigned mask) {
+  mask &= row.dtypes;
   std::vector<DType> out;
   auto add = [&](unsigned bit, std::initializer_list<DType> dtypes) {
     if (mask & bit) out.insert(out.end(), dtypes);
   };
-  add(def::kReal, {DType::f32, DType::f64, DType::f16, DType::bf16});
+  add(def::kReal, {DType::f32, DType::f64});
+  if (row.halves) add(def::kReal, {DType::f16, DType::bf16});
   add(def::kComplex, {DType::c64, DType::c128});
   add(def::kInteger, {DType::i32, DType::i64, DType::u8});
   add(def::kBool, {DType::bool_});

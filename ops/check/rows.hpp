@@ -25,11 +25,13 @@ struct Domain {
     index,    // i64 in [0, extent of the case)
     mask,     // bool
     sign,     // i64, 1 or -1
+    matrix,   // as range, and on the diagonal of the last two axes gap, 2 gap, ... more
   };
   Kind kind = Kind::range;
   double low = -2, high = 2;
   std::vector<double> avoid = {};  // kinks and poles: nothing is drawn nearer than margin
   double margin = 0.05;
+  double gap = 0;  // of a matrix
 };
 Domain between(double low, double high);
 Domain away_from(std::vector<double> kinks, double low = -2, double high = 2);
@@ -37,6 +39,7 @@ Domain lattice(double low = -2, double high = 2);
 Domain indices();
 Domain masks();
 Domain signs();
+Domain matrices(double gap);  // regular, positive definite, spectra without ties
 
 using NamedAttrs = std::vector<std::pair<std::string, AttrValue>>;
 
@@ -76,6 +79,11 @@ struct Row {
   // true: where both operands repeat one row the contract kernel takes a dot product, whose sum has
   // another order and other last bits
   bool may_become_dot = false;
+  bool halves = true;  // false: f16 and bf16 are refused
+  int slot = -1;       // a gd_slot that not every device has: without it nothing is checked there
+  // Derivatives are checked through this function of the outputs: vectors have a phase that a loss
+  // must not depend on.
+  Tensors (*seen)(const Tensors& outputs) = nullptr;
 };
 
 // All rows, in no particular order; row_of throws Error(internal) for a name without a row.
@@ -91,14 +99,15 @@ std::vector<Row> rearrange_rows();
 std::vector<Row> window_rows();
 std::vector<Row> norm_rows();
 std::vector<Row> criterion_rows();
+std::vector<Row> linalg_rows();
 
 // Attributes in the op's order: defaults, overwritten by name. Integers serve as numbers and as
 // lists of one where the op says so. Error(value) for a name or type the op has not, Error(value)
 // for one that must be given.
 Attrs attrs_of(const OpInfo& op, const NamedAttrs& named);
 
-// The dtypes of a mask of def::Dtypes.
-std::vector<DType> dtypes_of(unsigned mask);
+// The dtypes of a row, or those that are in a mask of def::Dtypes, too.
+std::vector<DType> dtypes_of(const Row& row, unsigned mask = ~0u);
 
 // ---- drawing. Deterministic: the same row, case and operand give the same numbers for ever.
 
@@ -112,6 +121,9 @@ Numbers draw_direction(std::string_view name, uint64_t stream, int64_t count, bo
 
 // The dtype in which operand k runs when the row runs in `dtype`.
 DType operand_dtype(const Row& row, size_t k, DType dtype);
+// g as a cotangent of output y: of vectors that have a phase (Row::seen) one that does not depend
+// on it, that of a sum of g's real part times their squared magnitudes.
+Tensor cotangent_of(const Row& row, const Tensor& y, const Tensor& g);
 // All operands of a case as fresh tensors.
 Tensors draw_inputs(const Row& row, size_t which_case, DType dtype, Device& device);
 

@@ -256,6 +256,9 @@ void register_batching() {
       {batch_contract, {"contract"}},
       {batch_conv, {"conv", "conv_input", "conv_weight"}},
       {batch_random, {"uniform", "normal", "bernoulli"}},
+      {batch_broadcasting,
+       {"linear_solve", "triangular_solve", "inv", "det", "slogdet", "cholesky", "lu_factor", "qr",
+        "eigh", "svd", "eig", "pinv", "polar_factors"}},
   };
   for (const auto& [rule, names] : rules)
     for (const char* name : names) const_cast<OpInfo&>(get_op(name)).batch = rule;

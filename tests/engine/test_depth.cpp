@@ -137,7 +137,8 @@ TEST_CASE("whatever an op saves, its vjp reads: every op, every row, each operan
         for (const Tensor& y : out) {
           if (!y.requires_grad()) continue;
           roots.push_back(y);
-          seeds.push_back(Tensor::full(y.sizes(), 1.0, y.dtype(), device));
+          const Tensor ones = Tensor::full(y.sizes(), 1.0, y.dtype(), device);
+          seeds.push_back(rows::cotangent_of(row, y, ones));
         }
         if (roots.empty()) continue;
         backward(roots, seeds, {.retain_graph = true});

@@ -241,6 +241,40 @@ TEST_CASE("device config: a GPU vendor's libraries") {
                            "the file with --device to load code from it");
 }
 
+TEST_CASE("device config: a LAPACK for the CPU") {
+  const TempFolder folder;
+  const std::string file = folder.write("d.json", R"({"libraries": {"lapack": "lib/lapack.so"}})");
+  DeviceConfig c = parse_device_config(file);
+  CHECK(c.lapack_library == folder / "lib/lapack.so");
+  c = resolve_device_config({R"({"libraries": {"gemm": "off"}})", file, nullptr, "", "/none"});
+  CHECK(c.lapack_library == folder / "lib/lapack.so");
+  c = resolve_device_config({R"({"libraries": {"lapack": "off"}})", file, nullptr, "", "/none"});
+  CHECK(c.lapack_library == "off");
+  CHECK(parse_device_config("cpu").lapack_library == "off");
+  // A name is the system's loader's to find.
+  c = parse_device_config(R"({"device": "cpu", "libraries": {"lapack": "liblapack.so.3"}})");
+  CHECK(c.lapack_library == "liblapack.so.3");
+
+  for (const char* word : {"auto", "openblas", ""})
+    CHECK(config_error(R"({"libraries": {"lapack": ")" + std::string(word) + "\"}}") ==
+          "--device: libraries.lapack: \"" + std::string(word) +
+              "\" is no path; write \"off\" or the path of a shared library");
+  CHECK(has(config_error(R"({"libraries": {"lapak": "off"}})"), "did you mean \"lapack\"?"));
+  CHECK(config_error(R"({"device": "reference", "libraries": {"lapack": "/l.so"}})") ==
+        "--device: libraries.lapack: the device reference has its own algorithms alone; "
+        "\"device\": \"cpu\" takes a LAPACK");
+
+  // Never from a file that was merely found, be it a path or a name.
+  for (const char* library : {"./evil.so", "liblapack.so.3"}) {
+    folder.write("gradus.json", R"({"libraries": {"lapack": ")" + std::string(library) + "\"}}");
+    std::vector<std::string> warnings;
+    c = resolve_device_config({"", "", nullptr, "", folder.path()}, &warnings);
+    CHECK(c.lapack_library == "off");
+    REQUIRE(warnings.size() == 1);
+    CHECK(has(warnings[0], ": \"libraries.lapack\" is ignored in a file that was merely found"));
+  }
+}
+
 TEST_CASE("device config: a missing device becomes the CPU with one line, or an error") {
   const TempFolder folder;
   const Variable path("GRADUS_MODULE_PATH", folder.path().c_str());

@@ -40,10 +40,12 @@ inline int64_t pick(int64_t low, int64_t high) {
 struct Device {
   gd_device* d = nullptr;
   std::string name;
-  Device(const std::string& isa, int threads) : name(isa + "/" + std::to_string(threads)) {
+  // `more` goes on with the config: ", \"key\": value".
+  Device(const std::string& isa, int threads, const std::string& more = "")
+      : name(isa + "/" + std::to_string(threads)) {
     gd_error e{};
     const std::string json =
-        "{\"isa\": \"" + isa + "\", \"threads\": " + std::to_string(threads) + "}";
+        "{\"isa\": \"" + isa + "\", \"threads\": " + std::to_string(threads) + more + "}";
     if (cpu::table()->open(0, json.c_str(), &d, &e) != GD_OK) d = nullptr;
   }
   ~Device() {

@@ -25,7 +25,6 @@ TEST_CASE("reference: the table, its device and its memory") {
   CHECK(t->struct_size == sizeof(gd_table));
   CHECK(std::string(t->kind) == "reference");
   CHECK(t->statement_count == def::Statements::size);
-  CHECK(!t->slot[GD_LINALG]);
   gd_error error{};
   int32_t count = 0;
   CHECK(t->probe(&count, &error) == GD_OK);

@@ -1,5 +1,6 @@
-// The experiments of configs/contraction: each verifies itself by another way to the same figure,
-// says so in its last line, and fails once something in it is wrong. Sizes are reduced.
+// The experiments of configs/contraction and configs/linalg: each verifies itself by another way to
+// the same figure, says so in its last line, and fails once something in it is wrong. Sizes are
+// reduced.
 #include "tests/helpers/program_helpers.hpp"
 
 #include <doctest/doctest.h>
@@ -20,6 +21,7 @@ namespace {
 struct Experiment {
   const char *file, *sizes, *verdict;
   const char *right, *wrong, *complaint;  // what a fault put into it makes it say
+  const char* folder = "contraction";
 };
 constexpr Experiment kExperiments[] = {
     {"bayes.lua", "", "verified: 36 marginals by gradient, by summing all cases the same",
@@ -44,9 +46,23 @@ constexpr Experiment kExperiments[] = {
      "ends[bits[q]]", "ends[0]", "an amplitude differs by"},
     {"tccg.lua", "0.3", "verified: 7 contractions, as permute, matmul and permute",
      "local product = x", "local product = (2 * x)", "a value differs from the plain way's by"},
+    {"trg.lua", "8 10",
+     "verified: free energies to 1e-03 by Onsager, the energy to 1e-6 by differences",
+     "\"pea,abq,bct,sce->pstq\"", "\"pae,abq,bct,sce->pstq\"", "the free energy is off by",
+     "linalg"},
+    {"gaussian_process.lua", "20",
+     "verified: value and gradient, by the inverse and the determinant, to 1e-8",
+     "- l:diagonal():log():sum()", "- 2 * l:diagonal():log():sum()",
+     "cholesky and the determinant differ by", "linalg"},
+    {"low_rank.lua", "10",
+     "verified: the gradient, to 6 digits, by differences; the hidden entries, to a twentieth",
+     "local u, s, vh, left_out = gradus.truncated_svd(guess,",
+     "local u, s, vh, left_out = gradus.truncated_svd(guess:detach() + 0 * guess,",
+     "the gradient is off by", "linalg"},
 };
 
-const std::string kFolder = GRADUS_SOURCE_DIR "/configs/contraction/";
+std::string folder_of(const char* name) { return join(GRADUS_SOURCE_DIR, "/configs/", name, "/"); }
+const std::string kFolder = folder_of("contraction");
 
 std::string last_line(std::string text) {
   text.resize(text.find_last_not_of('\n') + 1);
@@ -59,9 +75,8 @@ TEST_CASE("experiments: each ends with its verified figure, and fails where a fa
   const TempFolder folder;
   for (const Experiment& e : kExperiments) {
     CAPTURE(e.file);
-    const std::string text = slurp(kFolder + e.file), right = e.right;
-    const ProgramRun good =
-        run(folder, join("script --device cpu '", kFolder, e.file, "' ", e.sizes));
+    const std::string path = folder_of(e.folder) + e.file, text = slurp(path), right = e.right;
+    const ProgramRun good = run(folder, join("script --device cpu '", path, "' ", e.sizes));
     CHECK(good.code == 0);
     CHECK(good.err == "");
     CHECK(last_line(good.out) == e.verdict);
@@ -91,17 +106,21 @@ TEST_CASE("experiments: those that are a config are verified by contract") {
   }
 }
 
-TEST_CASE("experiments: README tells of each, and nothing else") {
-  const std::string page = slurp(kFolder + "README.md");
-  std::set<std::string> known = {"abcd_cd.json", "chain.json", "shortest_paths.json"};
-  for (const Experiment& e : kExperiments) known.insert(e.file);
-  size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
-    const std::string name = entry.path().filename();
-    if (name == "README.md") continue;
-    ++files;
-    CHECK_MESSAGE(known.contains(name), name, " is tried by nothing");
-    CHECK_MESSAGE(page.find("| `" + name + "`") != std::string::npos, name);
+TEST_CASE("experiments: each README tells of each, and nothing else") {
+  for (const std::string name : {"contraction", "linalg"}) {
+    const std::string folder = folder_of(name.c_str()), page = slurp(folder + "README.md");
+    std::set<std::string> known;
+    if (name == "contraction") known = {"abcd_cd.json", "chain.json", "shortest_paths.json"};
+    for (const Experiment& e : kExperiments)
+      if (name == e.folder) known.insert(e.file);
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string file = entry.path().filename();
+      if (file == "README.md") continue;
+      ++files;
+      CHECK_MESSAGE(known.contains(file), file, " is tried by nothing");
+      CHECK_MESSAGE(page.find("| `" + file + "`") != std::string::npos, file);
+    }
+    CHECK(files == known.size());
   }
-  CHECK(files == known.size());
 }

@@ -50,13 +50,13 @@ std::string without(std::string text, char c) {
 
 }  // namespace
 
-TEST_CASE("lesson: eleven of them, each prints what stands at its end") {
+TEST_CASE("lesson: twelve of them, each prints what stands at its end") {
   const TempFolder folder;
   const ProgramRun all = run(folder, "lesson --json --device cpu");
   CHECK(all.code == 0);
   CHECK(all.err == "");
   const std::vector<Json> got = json_lines(all.out);
-  REQUIRE(got.size() == 11);
+  REQUIRE(got.size() == 12);
   REQUIRE(lessons().size() == 11);
   for (size_t n = 0; n < got.size(); ++n) {
     const Lesson& lesson = lessons()[n];
@@ -119,7 +119,7 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
       "axis, with size 1.\n\nTo change it:  gradus lesson broadcasting --source "
       ">broadcasting.lua, then gradus script broadcasting.lua\nNext:          gradus lesson "
       "the_walk, The graph is data, and one walk goes through it\n"));
-  CHECK(run(folder, "lesson 11 --device cpu").out.find("gradus repl is a prompt") !=
+  CHECK(run(folder, "lesson 12 --device cpu").out.find("gradus repl is a prompt") !=
         std::string::npos);
   CHECK(one.out.find('\1') == std::string::npos);
   CHECK(one.out.find("--[") == std::string::npos);
@@ -132,7 +132,8 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
   }
   const ProgramRun vague = run(folder, "lesson the");
   CHECK(vague.code == 2);
-  CHECK(vague.err.find("\"the\" may be chain_rule, the_walk, contractions, the_order_matters;") !=
+  CHECK(vague.err.find(
+            "\"the\" may be chain_rule, the_walk, contractions, the_order_matters, eigenvalues;") !=
         std::string::npos);
 
   const ProgramRun source = run(folder, "lesson 3 --source");
@@ -144,13 +145,13 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
   CHECK(run(folder, "script mine.lua --device cpu").out == printed);
 
   const ProgramRun list = run(folder, "lesson --list");
-  CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 11);
+  CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 12);
   CHECK(list.out.starts_with(" 1  chain_rule    The chain rule\n"));
-  CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 11);
-  for (const char* wrong : {"lesson 0", "lesson 12", "lesson 3x", "lesson nothing"}) {
+  CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 12);
+  for (const char* wrong : {"lesson 0", "lesson 13", "lesson 3x", "lesson nothing"}) {
     const ProgramRun r = run(folder, wrong);
     CHECK(r.code == 2);
-    CHECK(r.err.find("they are 1 to 11") != std::string::npos);
+    CHECK(r.err.find("they are 1 to 12") != std::string::npos);
   }
   for (const char* alone : {"lesson --source", "lesson --html a.html"}) {
     const ProgramRun r = run(folder, alone);

@@ -143,7 +143,10 @@ Tensors pulled(const Mapped& m, const Tensors& in) {
   const func::Function f = [&](const Tensors& x) {
     Tensors all = in, y;
     for (size_t i = 0; i < x.size(); ++i) all[which[i]] = x[i];
-    for (const Tensor& t : m.op.call(all, m.attrs))
+    const Outputs called = m.op.call(all, m.attrs);
+    Tensors out(called.begin(), called.end());
+    if (const auto seen = rows::row_of(m.op.name).seen) out = seen(out);
+    for (const Tensor& t : out)
       if (is_floating(t.dtype())) y.push_back(t);
     return y;
   };

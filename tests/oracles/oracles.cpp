@@ -159,6 +159,7 @@ const std::map<std::string, Oracle>& oracles() {
     add_window_oracles(to);
     add_norm_oracles(to);
     add_criterion_oracles(to);
+    add_linalg_oracles(to);
     return to;
   }();
   return all;

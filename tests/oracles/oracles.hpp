@@ -63,6 +63,7 @@ void add_window_oracles(std::map<std::string, Oracle>& to);
 void add_norm_oracles(std::map<std::string, Oracle>& to);  // and attention's
 void add_attention_oracles(std::map<std::string, Oracle>& to);
 void add_criterion_oracles(std::map<std::string, Oracle>& to);
+void add_linalg_oracles(std::map<std::string, Oracle>& to);  // and those of spectra
 
 // What a number becomes when it is stored in this dtype: integers wrap, bool is "not zero", complex
 // to real keeps the real part. Floats are left as they are.

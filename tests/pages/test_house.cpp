@@ -52,6 +52,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/conv",
                                                      "ops/random",
                                                      "ops/loss",
+                                                     "ops/linalg",
                                                      "ops/transforms",
                                                      "ops/nn",
                                                      "ops/optim",
@@ -64,6 +65,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/train/data",
                                                      "ops/train",
                                                      "kernels/call",
+                                                     "kernels/linalg",
                                                      "kernels/reference/statements",
                                                      "kernels/reference",
                                                      "kernels/cpu",
@@ -114,7 +116,7 @@ bool may_include(const std::string& path, const std::string& other_path) {
   if (floor_of(other) > floor_of(room)) return false;
   if (room.starts_with("kernels/"))
     return other == "engine/abi" || other == "ops/def" || other == "kernels/call" ||
-           device_of(room) == device_of(other);
+           other == "kernels/linalg" || device_of(room) == device_of(other);
   if (room == "bindings/cpp")  // links in the devices that need no module
     return !other.starts_with("kernels/") || other_path.ends_with("/cpu.hpp") ||
            other_path.ends_with("/reference.hpp");

@@ -1,0 +1,235 @@
+#include "ops/linalg/matrices.hpp"
+
+#include "engine/batch.hpp"
+
+#include "ops/def/statement.hpp"
+#include "ops/index/indexing.hpp"
+#include "ops/index/sorting.hpp"
+
+#include <cmath>
+#include <complex>
+#include <limits>
+
+namespace gradus::inline v1::linalg {
+
+namespace {
+
+using Host = std::vector<std::complex<double>>;
+
+// The values of x, row-major, of all examples where x is batched. Reads the device: what asks for
+// this has an answer to check.
+Host host_values(const Tensor& x) {
+  const NoGrad quiet;
+  const Tensor all = cast(all_examples(x.detach()), DType::c128);
+  Host out(size_t(all.numel()));
+  all.copy_to_host(out.data());
+  return out;
+}
+
+double epsilon(DType t) {
+  const bool wide = t == DType::f64 || t == DType::c128;
+  return wide ? std::numeric_limits<double>::epsilon()
+              : double(std::numeric_limits<float>::epsilon());
+}
+// Two values of n are as good as equal if they differ by less than this times the largest: some
+// rounding errors of the decomposition.
+double tie(const Tensor& values) {
+  return 16 * double(std::max<int64_t>(8, values.size(-1))) * epsilon(values.dtype());
+}
+double largest(const Host& values, size_t from, size_t count) {
+  double most = 0;
+  for (size_t i = 0; i < count; ++i) most = std::max(most, std::abs(values[from + i]));
+  return most;
+}
+// Values in lines of n. Of two that belong together one may have fewer lines, where a vmap maps the
+// other alone: it is repeated.
+struct Lines {
+  Lines(const Tensor& x, int64_t length) : values(host_values(x)), n(size_t(length)) {}
+  size_t count() const { return values.size() / n; }
+  const std::complex<double>* operator[](size_t line) const { return &values[line % count() * n]; }
+  double largest_of(size_t line) const { return largest(values, line % count() * n, n); }
+  Host values;
+  size_t n;
+};
+std::string shown(std::complex<double> z) {
+  return z.imag() == 0 ? join(z.real()) : join(z.real(), z.imag() < 0 ? "" : "+", z.imag(), "i");
+}
+Shape without_last(Shape s) {
+  s.pop_back();
+  return s;
+}
+// What of a cotangent or tangent is its rounding errors. In second order all of it can be: what
+// cancelled there was of the size of numbers near 1, hence the floor.
+double negligible_beside(const Tensor& scale, int64_t n) {
+  const Host x = host_values(scale);
+  return epsilon(scale.dtype()) * double(n) * std::max(16.0, 1e3 * largest(x, 0, x.size()));
+}
+
+}  // namespace
+
+void need_matrices(const char* op, const Tensor& a, const char* name) {
+  const DType t = a.dtype();
+  if (t != DType::f32 && t != DType::f64 && !is_complex(t))
+    fail(ErrorKind::dtype, op, name, " has dtype ", t,
+         ", expected f32, f64, c64 or c128; convert it with cast");
+  if (a.rank() < 2)
+    fail(ErrorKind::shape, op, name, " has shape ", a.sizes(), ", expected (..., m, n)");
+}
+void need_square(const char* op, const Tensor& a, const char* name) {
+  need_matrices(op, a, name);
+  if (a.size(-1) != a.size(-2))
+    fail(ErrorKind::shape, op, name, " has shape ", a.sizes(),
+         ", expected square matrices (..., n, n)");
+}
+void need_dtype(const char* op, DType got, DType wanted) {
+  if (got != wanted)
+    fail(ErrorKind::dtype, op, "A has dtype ", wanted, ", B ", got, "; convert one with cast");
+}
+Shape batch_of(const Tensor& a) {
+  Shape s = a.sizes();
+  s.pop_back();
+  s.pop_back();
+  return s;
+}
+Shape with(Shape batch, std::initializer_list<int64_t> last) {
+  for (const int64_t n : last) batch.push_back(n);
+  return batch;
+}
+DType complex_dtype(DType t) {
+  return t == DType::f32 ? DType::c64 : t == DType::f64 ? DType::c128 : t;
+}
+
+std::string place_in(const Shape& batch, int64_t at) {
+  if (batch.empty()) return "";
+  Shape index = batch;
+  for (size_t i = batch.size(); i-- > 0; at /= batch[i]) index[i] = at % batch[i];
+  return join("batch ", index, ": ");
+}
+Tensor all_examples(const Tensor& x) {
+  return is_batched(x) ? all_examples(x.body()->batch->physical) : x;
+}
+Failure first_failure(const Tensor& info) {
+  std::vector<int64_t> found(size_t(info.numel()));
+  info.copy_to_host(found.data());
+  Failure first;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] > 0) return {int64_t(i), found[i]};
+    if (found[i] < 0 && first.element < 0) first = {int64_t(i), found[i]};
+  }
+  return first;
+}
+
+Tensor lower_half(const Tensor& x) {
+  return sub(tril(x), mul(diag_embed(diagonal_of(x)), number_beside(0.5, x)));
+}
+Tensor identity_like(const Tensor& x) { return eye(x.size(-1), x.size(-1), x.dtype(), x.device()); }
+Tensor imaginary_part(const Tensor& x) {
+  if (!is_complex(x.dtype())) return zeros_like(x);
+  return sub(x, real(x));
+}
+Tensor or_zeros(const Tensor& x, const TensorMeta& like) {
+  return x.defined() ? x : Tensor::zeros(like.sizes, like.dtype, *like.device);
+}
+
+Tensor over(const Tensor& X, const Tensor& R) {
+  return transpose(by_triangle(R, transpose(X, -2, -1), true, false, Form::transposed), -2, -1);
+}
+Tensor over_adjoint(const Tensor& X, const Tensor& R) {
+  return adjoint(by_triangle(R, adjoint(X), true, false, Form::plain));
+}
+Tensor permuted(const Tensor& A, const Tensor& rows) {
+  return gather(A, -2, expand(unsqueeze(rows, -1), A.sizes()));
+}
+Tensor unpermuted(const Tensor& A, const Tensor& rows) { return permuted(A, argsort(rows, -1)); }
+
+void refuse_rank(const char* op, const Tensor& R) {
+  const int64_t n = std::min(R.size(-2), R.size(-1));
+  const Host d = host_values(diagonal_of(R));
+  for (int64_t b = 0; n > 0 && b < int64_t(d.size()) / n; ++b) {
+    const double least = tie(R) * largest(d, size_t(b * n), size_t(n));
+    for (int64_t i = 0; i < n; ++i)
+      if (std::abs(d[size_t(b * n + i)]) <= least)
+        fail(ErrorKind::numeric, op, place_in(batch_of(R), b), "the matrix has not full rank (R[",
+             i, ", ", i, "] is ", std::abs(d[size_t(b * n + i)]),
+             "), its factors have no derivative; use svd or pinv");
+  }
+}
+
+void refuse_phase(const char* op, const Tensor& turn, const Tensor& scale) {
+  if (!is_complex(turn.dtype()) || turn.numel() == 0) return;
+  const int64_t n = turn.size(-1);
+  const Host turns = host_values(diagonal_of(turn));
+  const double tolerance = negligible_beside(scale, n);
+  for (size_t i = 0; i < turns.size(); ++i)
+    if (std::abs(turns[i].imag()) > tolerance)
+      fail(ErrorKind::autograd, op, place_in(batch_of(turn), int64_t(i) / n),
+           "the loss depends on the phase of vector ", int64_t(i) % n, " (by ", turns[i].imag(),
+           " per radian), which no matrix determines; use what does not change with it, such as "
+           "abs(v) or v v^H");
+}
+
+void refuse_ties(const char* op, const Tensor& values, const Tensor& pairs, const Tensor& scale) {
+  const int64_t n = values.size(-1);
+  if (values.numel() == 0 || pairs.numel() == 0) return;
+  const Lines v(values, n), p(pairs, n * n);
+  const double least = negligible_beside(scale, n);
+  for (size_t b = 0; b < std::max(v.count(), p.count()); ++b) {
+    const double near = tie(values) * v.largest_of(b);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = i + 1; j < n; ++j) {
+        const auto x = v[b][i], y = v[b][j];
+        const double counts = std::max(std::abs(p[b][i * n + j]), std::abs(p[b][j * n + i]));
+        if (std::abs(x - y) > near || counts <= least) continue;
+        fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)), "values ",
+             i, " and ", j, " (", shown(x), " and ", shown(y), ") differ by ", std::abs(x - y),
+             ", too little for the derivative of their vectors; use values alone, or "
+             "degenerate=safe, which is approximate");
+      }
+  }
+}
+
+void refuse_zeros(const char* op, const Tensor& values, const Tensor& counts, const Tensor& scale) {
+  const int64_t n = values.size(-1);
+  if (values.numel() == 0 || counts.numel() == 0) return;
+  const Lines v(values, n), c(counts, n);
+  const double least = negligible_beside(scale, n);
+  for (size_t b = 0; b < std::max(v.count(), c.count()); ++b) {
+    const double zero = tie(values) * v.largest_of(b);
+    for (int64_t i = 0; i < n; ++i)
+      if (std::abs(v[b][i]) <= zero && std::abs(c[b][i]) > least)
+        fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)),
+             "singular value ", i, " is 0 (", std::abs(v[b][i]),
+             "), and the derivative of its vectors divides by it; use fewer vectors "
+             "(truncated_svd) or the values alone");
+  }
+}
+
+Tensor negligible(const Tensor& x, const Tensor& values) {
+  if (x.numel() == 0) return ne(x, x);
+  Tensor reach = mul(amax(abs(values.detach()), {-1}, true), tie(values));
+  if (x.rank() > values.rank()) reach = unsqueeze(reach, -1);
+  return le(abs(x.detach()), reach);
+}
+Tensor guarded_reciprocal(const Tensor& x, const Tensor& none) {
+  return where(none, zeros_like(x), reciprocal(where(none, ones_like(x), x)));
+}
+
+Tensor reciprocal_gaps(const Tensor& values, Degenerate mode) {
+  const Tensor gap = sub(unsqueeze(values, -2), unsqueeze(values, -1));
+  if (gap.numel() == 0) return gap;
+  if (mode == Degenerate::exact) return guarded_reciprocal(gap, negligible(gap, values));
+  // conj(gap) / (|gap|^2 + eta), eta beside the precision's square
+  const Tensor most = amax(abs(gap.detach()), {-2, -1}, true);
+  const Tensor eta = square(mul(most, epsilon(values.dtype())));
+  return div(conj(gap), add(real(mul(gap, conj(gap))), add(eta, eq(eta, 0))));
+}
+
+Degenerate degenerate_of(const char* op, const AttrValue& a) {
+  const std::string_view name = a.text;
+  if (name == "exact") return Degenerate::exact;
+  if (name != "safe")
+    fail(ErrorKind::value, op, "degenerate is \"", name, "\"; write exact or safe");
+  return Degenerate::safe;
+}
+
+}  // namespace gradus::linalg

@@ -1,0 +1,261 @@
+// Spectra: eigh, svd, eig, and their values alone, which need no gap. Derivatives: Giles (Oxford
+// NA-08/01) for eigenvalues, Townsend's note and Wan & Zhang (arXiv 1909.02659) for the SVD with
+// its phase term, arXiv 1701.00392 (4.77) for eig. E_ij is the gap between value j and value i.
+#include "ops/linalg/matrices.hpp"
+
+namespace gradus::inline v1 {
+
+namespace linalg {
+namespace {
+
+const OpInfo *eigh_info, *svd_info, *eig_info;
+
+void check_converged(const char* op, const Tensor& info) {
+  const Failure f = first_failure(info);
+  if (f.element < 0) return;
+  fail(ErrorKind::numeric, op, place_in(info.sizes(), f.element),
+       f.info < 0 ? "the matrix has a NaN or an infinity" : "the iteration did not converge");
+}
+Tensor info_of(const Tensor& a) { return Tensor::empty(batch_of(a), DType::i64, a.device()); }
+Tensor with_diagonal(const Tensor& x, const Tensor& diagonal) {
+  return diagonal.defined() ? add(x, diag_embed(diagonal)) : x;
+}
+
+// ---- eigh. attrs: degenerate.
+
+void eigh_forward(OpContext& ctx) {
+  const Tensor& a = ctx.inputs[0];
+  need_square("eigh", a);
+  const Tensor w =
+      Tensor::empty(with(batch_of(a), {a.size(-1)}), real_dtype(a.dtype()), a.device());
+  const Tensor v = Tensor::empty(a.sizes(), a.dtype(), a.device());
+  const Tensor info = info_of(a);
+  KernelCall(GD_LINALG, GD_EIGH).in(a).out(w).out(v).out(info).run();
+  check_converged("eigh", info);
+  ctx.outputs.push_back(w);
+  ctx.outputs.push_back(v);
+  ctx.save_output(0);
+  ctx.save_output(1);
+}
+Tensor eigh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
+  const Tensor w = node.output(0), v = node.output(1), vh = adjoint(v);
+  if (!g[1].defined()) return matmul(by_columns(v, g[0]), vh);
+  const Degenerate mode = degenerate_of("eigh", node.attr(0));
+  const Tensor turn = matmul(vh, g[1]);
+  refuse_phase("eigh", turn, g[1]);
+  if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, g[1]);
+  const Tensor inner = with_diagonal(mul(turn, reciprocal_gaps(w, mode)), g[0]);
+  const Tensor whole = sandwich(v, inner, vh);
+  return mul(sym(whole), number_beside(0.5, whole));
+}
+Tensor eigh_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  const Tensor w = node.output(0), v = node.output(1);
+  const Tensor twice = sandwich(adjoint(v), sym(t[0]), v),
+               turn = mul(twice, number_beside(0.5, twice));
+  if (out == 0) return real(diagonal_of(turn));
+  const Degenerate mode = degenerate_of("eigh", node.attr(0));
+  if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, t[0]);
+  return matmul(v, mul(turn, reciprocal_gaps(w, mode)));
+}
+
+// ---- svd. attrs: full_matrices, degenerate.
+
+void svd_forward(OpContext& ctx) {
+  const Tensor& a = ctx.inputs[0];
+  need_matrices("svd", a);
+  const Shape batch = batch_of(a);
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  const bool full = ctx.attrs[0].integer != 0;
+  const Tensor u = Tensor::empty(with(batch, {m, full ? m : k}), a.dtype(), a.device());
+  const Tensor s = Tensor::empty(with(batch, {k}), real_dtype(a.dtype()), a.device());
+  const Tensor vh = Tensor::empty(with(batch, {full ? n : k, n}), a.dtype(), a.device());
+  const Tensor info = info_of(a);
+  KernelCall(GD_LINALG, GD_SVD).in(a).out(u).out(s).out(vh).out(info).run();
+  check_converged("svd", info);
+  for (const Tensor& t : {u, s, vh}) ctx.outputs.push_back(t);
+  for (const size_t i : {0, 1, 2}) ctx.save_output(i);
+}
+struct Svd {
+  Tensor u, s, v, uh, vh;  // thin
+  int64_t m, n;
+};
+Svd thin(GradFn& node, bool vectors) {
+  const Tensor s = node.output(1);
+  const int64_t k = s.size(-1);
+  const Tensor all_u = node.output(0), all_vh = node.output(2);
+  const int64_t m = all_u.size(-2), n = all_vh.size(-1);
+  if (vectors && node.attr(0).integer && m != n)
+    fail(ErrorKind::autograd, "svd", "full_matrices of (", m, ", ", n,
+         ") has no derivative: the vectors from ", k,
+         " on are not determined; use full_matrices=false");
+  const Tensor u = slice(all_u, -1, 0, k), vh = slice(all_vh, -2, 0, k);
+  return {u, s, adjoint(vh), adjoint(u), vh, m, n};
+}
+// (x / (s_j - s_i) + y / (s_i + s_j)) / 2, the diagonal by 2 s_i alone: the rules in this form keep
+// more digits of close values. At a tie x is 0 for any loss that is smooth there, whatever the
+// limit of its quotient is, so a tie is let pass only where both are 0.
+Tensor divided(const Svd& f, const Tensor& x, const Tensor& y, const Tensor& scale,
+               Degenerate mode) {
+  if (mode == Degenerate::exact) refuse_ties("svd", f.s, add(abs(x), abs(y)), scale);
+  refuse_zeros("svd", f.s, abs(diagonal_of(y)), scale);
+  const Tensor sums = add(unsqueeze(f.s, -1), unsqueeze(f.s, -2));
+  const Tensor both = add(mul(x, reciprocal_gaps(f.s, mode)),
+                          mul(y, guarded_reciprocal(sums, negligible(sums, f.s))));
+  return mul(both, number_beside(0.5, both));
+}
+// x S^-1 for columns x that are left over outside a basis.
+Tensor over_values(const Svd& f, const Tensor& x, const Tensor& scale) {
+  refuse_zeros("svd", f.s, amax(abs(x), {-2}), scale);
+  return by_columns(x, guarded_reciprocal(f.s, negligible(f.s, f.s)));
+}
+Tensor svd_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
+  const bool vectors = g[0].defined() || g[2].defined();
+  const Svd f = thin(node, vectors);
+  if (!vectors) return matmul(by_columns(f.u, g[1]), f.vh);
+  const auto metas = node.output_metas();
+  const Tensor gu = or_zeros(g[0], metas[0]), gv = adjoint(or_zeros(g[2], metas[2]));
+  const Tensor scale = cat({reshape(gu, {-1}), reshape(gv, {-1})});
+  const Tensor turn_u = matmul(f.uh, gu), turn_v = matmul(f.vh, gv);
+  refuse_phase("svd", add(turn_u, turn_v), scale);
+  const Tensor of_u = skew(turn_u), of_v = skew(turn_v);
+  Tensor inner =
+      divided(f, add(of_u, of_v), sub(of_u, of_v), scale, degenerate_of("svd", node.attr(1)));
+  inner = with_diagonal(inner, g[1]);
+  Tensor ga = sandwich(f.u, inner, f.vh);
+  if (f.m > f.n) ga = add(ga, matmul(over_values(f, sub(gu, matmul(f.u, turn_u)), scale), f.vh));
+  if (f.m < f.n)
+    ga = add(ga, matmul(f.u, adjoint(over_values(f, sub(gv, matmul(f.v, turn_v)), scale))));
+  return ga;
+}
+Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  const Svd f = thin(node, out != 1);
+  const Tensor p = sandwich(f.uh, t[0], f.v);
+  if (out == 1) return real(diagonal_of(p));
+  const bool of_u = out == 0;
+  const Tensor y = skew(p);
+  const Tensor turn =
+      divided(f, sym(p), of_u ? y : neg(y), t[0], degenerate_of("svd", node.attr(1)));
+  const Tensor inside = of_u ? f.u : f.v;
+  Tensor d = matmul(inside, turn);
+  if (of_u ? f.m > f.n : f.m < f.n) {
+    const Tensor along = of_u ? matmul(t[0], f.v) : matmul(adjoint(t[0]), f.u);
+    const Tensor rest = sub(along, matmul(inside, matmul(adjoint(inside), along)));
+    d = add(d, over_values(f, rest, t[0]));
+  }
+  return of_u ? d : adjoint(d);
+}
+
+// ---- eig. attrs: degenerate.
+
+void eig_forward(OpContext& ctx) {
+  const Tensor& a = ctx.inputs[0];
+  need_square("eig", a);
+  const DType complex = complex_dtype(a.dtype());
+  const Tensor w = Tensor::empty(with(batch_of(a), {a.size(-1)}), complex, a.device());
+  const Tensor v = Tensor::empty(a.sizes(), complex, a.device());
+  const Tensor info = info_of(a);
+  KernelCall(GD_LINALG, GD_EIG).in(a).out(w).out(v).out(info).run();
+  check_converged("eig", info);
+  ctx.outputs.push_back(w);
+  ctx.outputs.push_back(v);
+  ctx.save_output(0);
+  ctx.save_output(1);
+}
+Tensor eig_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
+  const Tensor w = node.output(0), v = node.output(1), vh = adjoint(v);
+  Tensor inner = g[0].defined() ? diag_embed(g[0]) : Tensor();
+  if (g[1].defined()) {
+    const Degenerate mode = degenerate_of("eig", node.attr(0));
+    const Tensor turn = matmul(vh, g[1]);
+    refuse_phase("eig", turn, g[1]);
+    // Along v itself nothing moves: its norm is 1.
+    const Tensor moved = sub(turn, by_columns(matmul(vh, v), real(diagonal_of(turn))));
+    if (mode == Degenerate::exact) refuse_ties("eig", w, moved, g[1]);
+    const Tensor of_v = mul(moved, conj(reciprocal_gaps(w, mode)));
+    inner = inner.defined() ? add(inner, of_v) : of_v;
+  }
+  const Tensor ga = apply1(get_op("linear_solve"), {vh, matmul(inner, vh)});
+  return is_complex(node.input_metas()[0].dtype) ? ga : real(ga);
+}
+Tensor eig_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  const Tensor w = node.output(0), v = node.output(1);
+  const Tensor inner = apply1(get_op("linear_solve"), {v, matmul(cast(t[0], v.dtype()), v)});
+  if (out == 0) return diagonal_of(inner);
+  const Degenerate mode = degenerate_of("eig", node.attr(0));
+  if (mode == Degenerate::exact) refuse_ties("eig", w, inner, t[0]);
+  const Tensor d = matmul(v, mul(inner, reciprocal_gaps(w, mode)));
+  return sub(d, by_columns(v, real(diagonal_of(matmul(adjoint(v), d)))));
+}
+
+OpInfo spectral_op(std::string name, std::string doc, std::string formula,
+                   std::vector<AttrSpec> attrs) {
+  return new_op(std::move(name), "linalg", std::move(doc), std::move(formula), {{"A"}},
+                std::move(attrs));
+}
+void values_alone(const char* name, const char* doc, const char* formula,
+                  Tensor (*f)(const Tensor&)) {
+  add_composition(name, "linalg", doc, formula, {{"A"}}, {},
+                  [f](Operands in, const Attrs&) { return f(in[0]); });
+}
+
+}  // namespace
+
+void register_spectra() {
+  OpInfo o = spectral_op("eigh", "eigenvalues, ascending, and eigenvectors of a Hermitian matrix",
+                         "A V = V diag(w), of (A + A^H) / 2", {degenerate_attr()});
+  o.forward = eigh_forward;
+  o.vjp = eigh_vjp;
+  o.jvp = eigh_jvp;
+  o.call = [](Operands in, const Attrs& a) { return eigh(in[0], degenerate_of("eigh", a[0])); };
+  eigh_info = &add_op(std::move(o));
+
+  o = spectral_op("svd", "singular values, descending, and vectors: U, S, Vh", "A = U diag(S) Vh",
+                  {bool_attr("full_matrices", true, "U (m, m) and Vh (n, n)"), degenerate_attr()});
+  o.forward = svd_forward;
+  o.vjp = svd_vjp;
+  o.jvp = svd_jvp;
+  o.call = [](Operands in, const Attrs& a) {
+    return svd(in[0], a[0].integer, degenerate_of("svd", a[1]));
+  };
+  svd_info = &add_op(std::move(o));
+
+  o = spectral_op("eig", "eigenvalues and eigenvectors, complex", "A V = V diag(w)",
+                  {degenerate_attr()});
+  o.forward = eig_forward;
+  o.vjp = eig_vjp;
+  o.jvp = eig_jvp;
+  o.call = [](Operands in, const Attrs& a) { return eig(in[0], degenerate_of("eig", a[0])); };
+  eig_info = &add_op(std::move(o));
+
+  values_alone("eigvalsh", "eigenvalues of a Hermitian matrix, ascending", "det(A - y) = 0",
+               eigvalsh);
+  values_alone("svdvals", "singular values, descending", "A = U diag(y) Vh", svdvals);
+  values_alone("eigvals", "eigenvalues, complex", "det(A - y) = 0", eigvals);
+}
+
+}  // namespace linalg
+
+using namespace linalg;
+
+namespace {
+Tensors all_of(const OpInfo& op, const Tensor& A, const Attrs& attrs) {
+  const Tensor in[] = {A};
+  Outputs out = apply(op, in, attrs);
+  return Tensors(out.begin(), out.end());
+}
+}  // namespace
+
+Tensors eigh(const Tensor& A, Degenerate degenerate) {
+  return all_of(*eigh_info, A, {name_of(degenerate)});
+}
+Tensors svd(const Tensor& A, bool full_matrices, Degenerate degenerate) {
+  return all_of(*svd_info, A, {full_matrices, name_of(degenerate)});
+}
+Tensors eig(const Tensor& A, Degenerate degenerate) {
+  return all_of(*eig_info, A, {name_of(degenerate)});
+}
+Tensor eigvalsh(const Tensor& A) { return eigh(A)[0]; }
+Tensor svdvals(const Tensor& A) { return svd(A, false)[1]; }
+Tensor eigvals(const Tensor& A) { return eig(A)[0]; }
+
+}  // namespace gradus
