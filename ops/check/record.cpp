@@ -116,7 +116,9 @@ Trial shaken(const OpInfo& op, const Row& row, std::string name, Dice& dice) {
   NamedAttrs named = c.attrs;
   if (dice.chance(0.3)) {
     const Case& other = any_case();
-    if (other.shapes.size() == c.shapes.size() && other.dtypes == c.dtypes) named = other.attrs;
+    if (other.shapes.size() == c.shapes.size() && other.dtypes == c.dtypes &&
+        other.slopes == c.slopes)
+      named = other.attrs;
   }
   Renaming renamed(dice);
   if (op.group == "pointwise") {

@@ -55,7 +55,10 @@ TEST_CASE("record: every op has row cases, and random ones unless it makes numbe
     std::map<std::string, int> kinds;
     for (const Json& c : record(op.name.c_str()).cases) {
       ++kinds[c["kind"]];
-      CHECK_MESSAGE(!c.contains("failed"), c.dump());
+      // Drawn attributes may ask for factors that are not determined, which is refused in words.
+      const std::string failed = c.value("failed", "");
+      CHECK_MESSAGE((failed.empty() || failed.find("has no derivative: ") != failed.npos),
+                    c.dump());
     }
     CHECK_MESSAGE(kinds["row"] > 0, op.name);
     if (rows::row_of(op.name).dtypes != 0) CHECK_MESSAGE(kinds["random"] >= 4, op.name);
