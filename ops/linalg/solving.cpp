@@ -28,25 +28,37 @@ Tensor vjp_of(GradFn& node, size_t k, std::span<const Tensor> g) {
   return cotangents[k];
 }
 
+// A and B in the shapes of their common batch, and room for X.
+struct System {
+  System(const OpContext& ctx, const char* op) {
+    const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
+    const Shape batch = broadcast_shapes(op, batch_of(a), batch_of(b));
+    of_a = with(batch, {a.size(-2), a.size(-1)});
+    of_b = with(batch, {b.size(-2), b.size(-1)});
+    x = Tensor::empty(of_b, b.dtype(), b.device());
+  }
+  void solved(OpContext& ctx) const {
+    ctx.outputs.push_back(x);
+    ctx.save_input(0);
+    if (ctx.needs(0)) ctx.save_output(0);
+  }
+  Shape of_a, of_b;
+  Tensor x;
+};
+
 // ---- triangles. attrs: upper, unit, form.
 
 void triangular_forward(OpContext& ctx) {
-  const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
-  const Shape batch = broadcast_shapes("solve_triangular", batch_of(a), batch_of(b));
-  const Shape of_a = with(batch, {a.size(-2), a.size(-1)}),
-              of_b = with(batch, {b.size(-2), b.size(-1)});
-  const Tensor x = Tensor::empty(of_b, b.dtype(), b.device());
+  const System s(ctx, "solve_triangular");
   KernelCall(GD_LINALG, GD_SOLVE_TRIANGULAR)
-      .in(a, of_a)
-      .in(b, of_b)
+      .in(ctx.inputs[0], s.of_a)
+      .in(ctx.inputs[1], s.of_b)
       .integer(ctx.attrs[0].integer)
       .integer(ctx.attrs[1].integer)
       .integer(ctx.attrs[2].integer)
-      .out(x)
+      .out(s.x)
       .run();
-  ctx.outputs.push_back(x);
-  ctx.save_input(0);
-  if (ctx.needs(0)) ctx.save_output(0);
+  s.solved(ctx);
 }
 struct Triangle {
   bool upper, unit;
@@ -90,17 +102,12 @@ Tensor triangular_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
 // ---- solve
 
 void solve_forward(OpContext& ctx) {
+  const System s(ctx, "solve");
   const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
-  const Shape batch = broadcast_shapes("solve", batch_of(a), batch_of(b));
-  const Shape of_a = with(batch, {a.size(-2), a.size(-1)}),
-              of_b = with(batch, {b.size(-2), b.size(-1)});
-  const Tensor x = Tensor::empty(of_b, b.dtype(), b.device());
-  const Tensor info = Tensor::empty(batch, DType::i64, b.device());
-  KernelCall(GD_LINALG, GD_SOLVE).in(a, of_a).in(b, of_b).integer(0).out(x).out(info).run();
+  const Tensor info = Tensor::empty(batch_of(s.x), DType::i64, b.device());
+  KernelCall(GD_LINALG, GD_SOLVE).in(a, s.of_a).in(b, s.of_b).integer(0).out(s.x).out(info).run();
   refuse_singular("solve", info, a.size(-1));
-  ctx.outputs.push_back(x);
-  ctx.save_input(0);
-  if (ctx.needs(0)) ctx.save_output(0);
+  s.solved(ctx);
 }
 void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
                 std::span<Tensor> cotangents) {

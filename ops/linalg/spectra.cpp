@@ -23,19 +23,24 @@ Tensor with_diagonal(const Tensor& x, const Tensor& diagonal) {
 
 // ---- eigh. attrs: degenerate.
 
-void eigh_forward(OpContext& ctx) {
+// {w, V} of these dtypes, for eigh and eig.
+void eigen_forward(OpContext& ctx, gd_linalg which, DType of_w, DType of_v) {
+  const char* op = ctx.op.name.c_str();
   const Tensor& a = ctx.inputs[0];
-  need_square("eigh", a);
-  const Tensor w =
-      Tensor::empty(with(batch_of(a), {a.size(-1)}), real_dtype(a.dtype()), a.device());
-  const Tensor v = Tensor::empty(a.sizes(), a.dtype(), a.device());
+  const Tensor w = Tensor::empty(with(batch_of(a), {a.size(-1)}), of_w, a.device());
+  const Tensor v = Tensor::empty(a.sizes(), of_v, a.device());
   const Tensor info = info_of(a);
-  KernelCall(GD_LINALG, GD_EIGH).in(a).out(w).out(v).out(info).run();
-  check_converged("eigh", info);
+  KernelCall(GD_LINALG, which).in(a).out(w).out(v).out(info).run();
+  check_converged(op, info);
   ctx.outputs.push_back(w);
   ctx.outputs.push_back(v);
   ctx.save_output(0);
   ctx.save_output(1);
+}
+void eigh_forward(OpContext& ctx) {
+  need_square("eigh", ctx.inputs[0]);
+  const DType t = ctx.inputs[0].dtype();
+  eigen_forward(ctx, GD_EIGH, real_dtype(t), t);
 }
 Tensor eigh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor w = node.output(0), v = node.output(1), vh = adjoint(v);
@@ -148,18 +153,9 @@ Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
 // ---- eig. attrs: degenerate.
 
 void eig_forward(OpContext& ctx) {
-  const Tensor& a = ctx.inputs[0];
-  need_square("eig", a);
-  const DType complex = complex_dtype(a.dtype());
-  const Tensor w = Tensor::empty(with(batch_of(a), {a.size(-1)}), complex, a.device());
-  const Tensor v = Tensor::empty(a.sizes(), complex, a.device());
-  const Tensor info = info_of(a);
-  KernelCall(GD_LINALG, GD_EIG).in(a).out(w).out(v).out(info).run();
-  check_converged("eig", info);
-  ctx.outputs.push_back(w);
-  ctx.outputs.push_back(v);
-  ctx.save_output(0);
-  ctx.save_output(1);
+  need_square("eig", ctx.inputs[0]);
+  const DType t = complex_dtype(ctx.inputs[0].dtype());
+  eigen_forward(ctx, GD_EIG, t, t);
 }
 Tensor eig_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor w = node.output(0), v = node.output(1), vh = adjoint(v);

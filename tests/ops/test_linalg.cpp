@@ -97,6 +97,8 @@ TEST_CASE("linalg: derivatives of factors and solutions, both modes, both orders
       check_both([](const Tensors& in) { return qr(in[0]); }, {m});
       check_both([](const Tensors& in) { return Tensors{pinv(in[0])}; }, {m});
     }
+    for (const Shape& s : {Shape{3, 3}, Shape{2, 4}})  // as reduced, so Q is determined
+      check_both([](const Tensors& in) { return qr(in[0], "complete"); }, {drawn(s, t, 3)});
     check_both(one(matrix_exp), {a});
   }
 }
@@ -108,6 +110,12 @@ TEST_CASE("linalg: derivatives of spectra, through what has no phase") {
     check_both(one(through_eigh), {a});
     check_both(one(eigvalsh), {a});
     check_both(one(through_eig), {a});
+    check_both(
+        [](const Tensors& in) {
+          const Tensors f = svd(in[0]);  // full, of a square matrix
+          return Tensors{f[1], matmul(by_columns(f[0], square(f[1])), f[2])};
+        },
+        {a});
     for (const Shape& s : {Shape{3, 3}, Shape{4, 2}, Shape{2, 4}}) {
       const Tensor m = drawn(s, t, 5);
       check_both(one(through_svd), {m});
