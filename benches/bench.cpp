@@ -126,17 +126,20 @@ Run::~Run() {
   if (json_) std::fclose(json_);
 }
 
+Device& open_cpu(const std::string& options, const std::string& name) {
+  const gd_table* table = cpu::table();
+  gd_device* handle = nullptr;
+  gd_error e{};
+  if (table->open(0, options.c_str(), &handle, &e) != GD_OK)
+    fail(ErrorKind::device, "bench", e.text);
+  return *new Device(table, 0, handle, name);
+}
+
 Device& Run::device(int threads) {
   Device*& slot = devices_[threads];
-  if (!slot) {
-    const gd_table* table = cpu::table();
-    gd_device* handle = nullptr;
-    gd_error e{};
-    const std::string options = fmt::format("{{\"threads\": {}}}", threads);
-    if (table->open(0, options.c_str(), &handle, &e) != GD_OK)
-      fail(ErrorKind::device, "bench", e.text);
-    slot = new Device(table, 0, handle, fmt::format("cpu with {} threads", threads));
-  }
+  if (!slot)
+    slot = &open_cpu(fmt::format("{{\"threads\": {}}}", threads),
+                     fmt::format("cpu with {} threads", threads));
   return *slot;
 }
 

@@ -120,6 +120,9 @@ class Run {
   std::FILE* json_ = nullptr;
 };
 
+// A cpu device of its own; lives for ever.
+Device& open_cpu(const std::string& options, const std::string& name);
+
 double seconds();  // of a steady clock
 
 // Memory as the cpu device gives it: bounds and peers in this process meet the same pages as ours.

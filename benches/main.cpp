@@ -27,6 +27,7 @@ void steps(Run&);
 void memory_of_steps(Run&);
 void program(Run&);
 void transposes(Run&);
+void factors(Run&);
 void lua_calls(Run&);
 void c_calls(Run&);
 
@@ -52,6 +53,9 @@ const Bench kBenches[] = {
     {"program", "start and size of the program", program},
     {"lua", "calls from a script, against C++", lua_calls},
     {"c", "calls through the C door, against C++", c_calls},
+    {"linalg",
+     "factors and spectra with their gradients against PyTorch, large ones against LAPACK",
+     factors},
     {"transposes", "copies that change the order of axes against memcpy", transposes},
 };
 

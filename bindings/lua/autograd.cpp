@@ -332,6 +332,33 @@ int checkpoint_of(lua_State* L) {
   return int(out.size());
 }
 
+// func.eigsh(f, start [, {k = 1, which = "SA", tol = 0}]): w, V of a Hermitian linear map f of
+// tensors shaped like `start`
+int eigsh_of(lua_State* L) {
+  at_most(L, 3, "eigsh");
+  const func::Function f = function_at(L, 1);
+  Options options(L, 3, "eigsh");
+  int64_t k = 1;
+  double tol = 0;
+  std::string which = "LM";
+  if (options.push("k")) {
+    if (!lua_isinteger(L, -1)) options.wrong("k", "an integer");
+    k = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  options.number("tol", tol);
+  options.text("which", which);
+  options.finish();
+  const LinearMap map = [&](const Tensor& x) {
+    const Tensors y = f({x});
+    if (y.size() != 1)
+      fail(ErrorKind::value, "eigsh", "the map gives ", int64_t(y.size()), " results, expected 1");
+    return y[0];
+  };
+  push(L, eigsh(map, operand_at(L, 2, "eigsh: start"), k, which.c_str(), tol));
+  return 2;
+}
+
 }  // namespace
 
 void open_autograd(lua_State* L) {
@@ -362,6 +389,7 @@ void open_autograd(lua_State* L) {
       {"vjp", bind<vjp_of>},
       {"hvp", bind<hvp_of>},
       {"gradcheck", bind<gradcheck_of>},
+      {"eigsh", bind<eigsh_of>},
       {nullptr, nullptr}};
   lua_newtable(L);
   luaL_setfuncs(L, transforms, 0);

@@ -4,6 +4,8 @@
 #include "cli/contract/contract.hpp"
 #include "cli/contract/expression.hpp"
 #include "cli/frame/parse.hpp"
+#include "cli/frame/redirection.hpp"
+#include "engine/config/device_config.hpp"
 #include "engine/config/layered.hpp"
 #include "ops/ops.hpp"
 

@@ -5,7 +5,8 @@
 -- 120601 (2007)) splits each tensor in two by a truncated SVD and joins four halves around a hole to
 -- one, so that half as many tensors stand for the same lattice. After n steps one tensor stands for
 -- 2^n sites. All of it is made of ops, so one backward pass gives d log Z / d beta, which is minus
--- the energy. Onsager's formula is the judge.
+-- the energy, and a second one the specific heat, beta^2 d^2 log Z / d beta^2. Onsager's formula is
+-- the judge.
 --
 -- gradus script configs/linalg/trg.lua [BOND] [STEPS]
 local bond, steps = tonumber(arg[1]) or 12, tonumber(arg[2]) or 20
@@ -57,6 +58,11 @@ local function slope(beta)
   local b = gradus.tensor(beta, f64):requires_grad_()
   return gradus.grad(log_partition(b), b):item()
 end
+local function heat(beta)
+  local b = gradus.tensor(beta, f64):requires_grad_()
+  local first = gradus.grad(log_partition(b), b, {create_graph = true})
+  return beta^2 * gradus.grad(first, b):item()
+end
 local critical, h = math.log(1 + math.sqrt(2)) / 2, 1e-4
 local worst = 0
 print(string.format("bond %d, 2^%d sites", bond, steps))
@@ -68,6 +74,15 @@ for _, beta in ipairs{0.3, critical, 0.6} do
                       -slope(beta), energy))
   worst = math.max(worst, math.abs(z / exact - 1))
 end
+print("      beta    specific heat    Onsager")
+local heat_off = 0
+for _, beta in ipairs{0.3, 0.6} do  -- at the critical point it is infinite
+  local h = 1e-3
+  local exact = beta^2 * (onsager(beta + h) - 2 * onsager(beta) + onsager(beta - h)) / h^2
+  local c = heat(beta)
+  print(string.format("  %.6f    %.7f        %.7f", beta, c, exact))
+  heat_off = math.max(heat_off, math.abs(c / exact - 1))
+end
 local differences = (8 * (value(critical + h) - value(critical - h)) -
                      (value(critical + 2 * h) - value(critical - 2 * h))) / (12 * h)
 local off = math.abs(slope(critical) / differences - 1)
@@ -75,6 +90,6 @@ print(string.format("the gradient at the critical point differs from differences
 -- A bond of 24 is enough for 1e-5 at the critical point, where it is hardest.
 local allowed = bond >= 24 and 1e-5 or bond >= 12 and 1e-4 or 1e-3
 if not (worst < allowed) then error("the free energy is off by " .. worst) end
+if not (heat_off < 1e-3) then error("the specific heat is off by " .. heat_off) end
 if not (off < 1e-6) then error("the gradient is off by " .. off) end
-print(string.format("verified: free energies to %.0e by Onsager, the energy to 1e-6 by differences",
-                    allowed))
+print(string.format("verified: free energies to %.0e, specific heats to 1e-3 by Onsager", allowed))

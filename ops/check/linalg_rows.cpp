@@ -69,10 +69,50 @@ std::vector<Row> solving_rows() {
        kFields,
        {{{{4, 2}, {4, 4}}}, {{{3, 1}, {2, 3, 3}}, {{"upper", true}}}},
        kSolves},
+      of_two("linear_solve_ex", {{{{4, 4}, {4, 2}}}, {{{2, 3, 3}, {3, 1}}}}),
+      of_two("solve_ex", {{{{4, 4}, {4, 2}}}, {{{2, 3, 3}, {4, 3}}, {{"left", false}}}}),
       of_squares("inv"),
+      of_squares("inv_ex"),
       of_squares("det"),
       of_squares("slogdet"),
       of_two("lstsq", {{{{5, 3}, {5, 2}}}, {{{2, 3, 4}, {2, 3}}}}),
+  };
+}
+
+std::vector<Row> function_rows() {
+  // Computed in f64; a root, a logarithm and Taylor's series lose some digits.
+  constexpr Exactness some{4096, true, 0, "a chain of products and inverses"};
+  const auto of = [&](const char* name, std::vector<Case> cases) {
+    return Row{name, {matrices(4)}, kFields, std::move(cases), some};
+  };
+  const NamedAttrs hermitian{{"hermitian", true}};
+  return {
+      {"matrix_exp",
+       {matrices(1)},
+       kFields,
+       {{{{3, 3}}}, {{{2, 2, 2}}}, {{{8, 8}}}, {{{0, 0}}}, {{{2, 3, 3}}, hermitian}},
+       {4096, true, 0, "squared up to four times"}},
+      {"expm_multiply",
+       {matrices(1), between(-1, 1)},
+       kFields,
+       {{{{3, 3}, {3, 2}}}, {{{2, 3, 3}, {2, 3}}}, {{{4, 4}, {2, 4, 1}}}},
+       some},
+      of("sqrtm", {{{{3, 3}}}, {{{2, 2, 2}}, hermitian}}),
+      of("logm", {{{{3, 3}}}, {{{2, 2, 2}}, hermitian}}),
+      of("matrix_function", {{{{4, 4}}}, {{{2, 3, 3}}, {{"f", "log"}}}, {{{0, 0}}}}),
+      of("hermitian_function", {{{{3, 3}}, {{"f", "exp"}}},
+                                {{{2, 3, 3}}, {{"f", "log"}}},
+                                {{{4, 4}}, {{"f", "sqrt"}}},
+                                {{{0, 0}}}}),
+      by_magnitude({"eigsh",
+                    {matrices(4)},
+                    kFields,
+                    {{{{5, 5}}, {{"k", 2}, {"which", "SA"}}},
+                     {{{2, 4, 4}}, {{"k", 1}}},
+                     {{{4, 4}}, {{"k", 3}, {"which", "LA"}}},
+                     {{{3, 3}}, {{"k", 3}}},
+                     {{{0, 3, 3}}, {{"k", 2}}}},
+                    kSpectra}),
   };
 }
 
@@ -111,10 +151,13 @@ std::vector<Row> tensor_rows() {
 
 std::vector<Row> linalg_rows() {
   std::vector<Row> rows = solving_rows();
+  for (Row& row : function_rows()) rows.push_back(std::move(row));
   for (Row& row : tensor_rows()) rows.push_back(std::move(row));
   for (Row& row : std::vector<Row>{
            with_cases(of_squares("cholesky"), {{{{3, 3}}, {{"upper", true}}}}),
+           with_cases(of_squares("cholesky_ex"), {{{{3, 3}}, {{"upper", true}}}}),
            of_rectangles("lu_factor"),
+           of_rectangles("lu_factor_ex"),
            of_rectangles("lu"),
            with_cases(of_rectangles("qr"), {{{{4, 3}}, {{"positive", true}}},
                                             {{{3, 4}}, {{"mode", "complete"}}, 0, false},
@@ -136,11 +179,6 @@ std::vector<Row> linalg_rows() {
             kFields,
             {{{{3, 3}}, {{"n", 3}}}, {{{2, 3, 3}}, {{"n", -2}}}, {{{3, 3}}, {{"n", 0}}, 0, false}},
             kSolves},
-           {"matrix_exp",
-            {matrices(1)},
-            kFields,
-            {{{{3, 3}}}, {{{2, 2, 2}}}, {{{8, 8}}}, {{{0, 0}}}},
-            {4096, true, 0, "squared up to four times"}},
            with_cases(of_rectangles("matrix_norm", kSpectra),
                       {{{{4, 3}}, {{"ord", "nuc"}}},
                        {{{4, 3}}, {{"ord", "2"}, {"keepdim", true}}},

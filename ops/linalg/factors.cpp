@@ -8,7 +8,7 @@ namespace gradus::inline v1 {
 namespace linalg {
 namespace {
 
-const OpInfo *cholesky_info, *lu_factor_info, *qr_info;
+const OpInfo *cholesky_info, *cholesky_ex_info, *lu_factor_info, *lu_factor_ex_info, *qr_info;
 
 OpInfo factor_op(std::string name, std::string doc, std::string formula,
                  std::vector<AttrSpec> attrs) {
@@ -24,12 +24,15 @@ void cholesky_forward(OpContext& ctx) {
   const Tensor l = Tensor::empty(a.sizes(), a.dtype(), a.device());
   const Tensor info = Tensor::empty(batch_of(a), DType::i64, a.device());
   KernelCall(GD_LINALG, GD_CHOLESKY).in(a).out(l).out(info).run();
-  if (const Failure f = first_failure(info); f.info > 0)  // what is not finite gives NaN
-    fail(ErrorKind::numeric, "cholesky", place_in(batch_of(a), f.element),
-         "the matrix is not positive definite: pivot ", f.info - 1, " of ", a.size(-1),
-         " is not positive");
   ctx.outputs.push_back(ctx.attrs[0].integer ? dense_copy(adjoint(l.detach())) : l);
   ctx.save_output(0);
+  settle(ctx, info, [&] {
+    const Failure f = first_failure(info);
+    if (f.info > 0)  // what is not finite gives NaN
+      fail(ErrorKind::numeric, "cholesky", place_in(batch_of(a), f.element),
+           "the matrix is not positive definite: pivot ", f.info - 1, " of ", a.size(-1),
+           " is not positive");
+  });
 }
 // L, or of L^H asked for its adjoint.
 Tensor lower_of(GradFn& node, const Tensor& factor) {
@@ -42,11 +45,12 @@ Tensor cholesky_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor left = by_triangle(l, inner, false, false, Form::adjoint);  // L^-H ..
   const Tensor both =
       adjoint(by_triangle(l, adjoint(left), false, false, Form::adjoint));  // .. L^-1
-  return mul(sym(both), number_beside(0.5, both));
+  return halved(sym(both));
 }
-Tensor cholesky_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+Tensor cholesky_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  if (out > 0) return {};
   const Tensor l = lower_of(node, node.output(0));
-  const Tensor hermitian = mul(sym(t[0]), number_beside(0.5, t[0]));
+  const Tensor hermitian = halved(sym(t[0]));
   const Tensor left = by_triangle(l, hermitian, false, false, Form::plain);
   const Tensor both = adjoint(by_triangle(l, adjoint(left), false, false, Form::plain));
   return lower_of(node, matmul(l, lower_half(both)));
@@ -60,14 +64,11 @@ void lu_forward(OpContext& ctx) {
   const Shape batch = batch_of(a);
   const Tensor lu = Tensor::empty(a.sizes(), a.dtype(), a.device());
   const Tensor rows = Tensor::empty(with(batch, {a.size(-2)}), DType::i64, a.device());
-  KernelCall(GD_LINALG, GD_LU)
-      .in(a)
-      .out(lu)
-      .out(rows)
-      .out(Tensor::empty(batch, DType::i64, a.device()))
-      .run();
+  const Tensor info = Tensor::empty(batch, DType::i64, a.device());
+  KernelCall(GD_LINALG, GD_LU).in(a).out(lu).out(rows).out(info).run();
   ctx.outputs.push_back(lu);
   ctx.outputs.push_back(rows);
+  settle(ctx, info, [] {});  // the factors of a singular matrix are whole
   ctx.save_output(0);
   ctx.save_output(1);
 }
@@ -112,7 +113,7 @@ Tensor lu_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   return unpermuted(ga, rows);
 }
 Tensor lu_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
-  if (out == 1) return {};
+  if (out > 0) return {};
   const auto [l, u, rows] = lu_of(node);
   const int64_t m = l.size(-2), n = u.size(-1), k = std::min(m, n);
   refuse_rank("lu", left(u, k));
@@ -218,7 +219,9 @@ void register_factors() {
   o.vjp = cholesky_vjp;
   o.jvp = cholesky_jvp;
   o.call = [](Operands in, const Attrs& a) { return cholesky(in[0], a[0].integer); };
-  cholesky_info = &add_op(std::move(o));
+  cholesky_info = &add_op(o);
+  cholesky_ex_info =
+      &add_ex(o, [](Operands in, const Attrs& a) { return cholesky_ex(in[0], a[0].integer); });
 
   o = factor_op("lu_factor", "LU by partial pivoting, packed; and the order of the rows",
                 "A[rows] = L U", {});
@@ -226,7 +229,8 @@ void register_factors() {
   o.vjp = lu_vjp;
   o.jvp = lu_jvp;
   o.call = [](Operands in, const Attrs&) { return lu_factor(in[0]); };
-  lu_factor_info = &add_op(std::move(o));
+  lu_factor_info = &add_op(o);
+  lu_factor_ex_info = &add_ex(o, [](Operands in, const Attrs&) { return lu_factor_ex(in[0]); });
   add_composition("lu", "linalg", "P, L, U: permutation, unit lower and upper factor", "A = P L U",
                   {{"A"}}, {}, [](Operands in, const Attrs&) { return lu(in[0]); });
 
@@ -253,11 +257,9 @@ void register_factors() {
 using namespace linalg;
 
 Tensor cholesky(const Tensor& A, bool upper) { return apply1(*cholesky_info, {A}, {upper}); }
-Tensors lu_factor(const Tensor& A) {
-  const Tensor in[] = {A};
-  Outputs out = apply(*lu_factor_info, in);
-  return {out[0], out[1]};
-}
+Tensors cholesky_ex(const Tensor& A, bool upper) { return all_of(*cholesky_ex_info, {A}, {upper}); }
+Tensors lu_factor(const Tensor& A) { return all_of(*lu_factor_info, {A}); }
+Tensors lu_factor_ex(const Tensor& A) { return all_of(*lu_factor_ex_info, {A}); }
 Tensors lu(const Tensor& A) {
   const Tensors f = lu_factor(A);
   const int64_t m = A.size(-2), k = std::min(m, A.size(-1));
@@ -265,9 +267,7 @@ Tensors lu(const Tensor& A) {
   return {cast(from, A.dtype()), unit_lower(f[0], k), upper_part(f[0], k)};
 }
 Tensors qr(const Tensor& A, const char* mode, bool positive) {
-  const Tensor in[] = {A};
-  Outputs out = apply(*qr_info, in, {mode, positive});
-  return {out[0], out[1]};
+  return all_of(*qr_info, {A}, {mode, positive});
 }
 // With J, which reverses: A J = Q R gives A = (Q J) (J R J).
 Tensors ql(const Tensor& A) {

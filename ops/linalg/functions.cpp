@@ -1,12 +1,10 @@
-// Functions and numbers of a matrix: the pseudo-inverse and what it solves, powers, the
-// exponential, norms. Derivatives of the pseudo-inverse: Golub & Pereyra, SIAM J. Numer. Anal. 10
-// (1973), at constant rank. The exponential: Higham, SIAM J. Matrix Anal. Appl. 26 (2005), Pade
-// approximant of degree 13 with scaling and squaring, made of ops.
+// Functions and numbers of a matrix: the pseudo-inverse and what it solves, powers, norms.
+// Derivatives of the pseudo-inverse: Golub & Pereyra, SIAM J. Numer. Anal. 10 (1973), at constant
+// rank.
 #include "ops/linalg/matrices.hpp"
 #include "ops/reduce/norms.hpp"
 
 #include <cmath>
-#include <limits>
 
 namespace gradus::inline v1 {
 
@@ -18,9 +16,8 @@ const OpInfo* pinv_info;
 // Of singular values s of (m, n) matrices: which of them count.
 Tensor counted(const char* op, const Tensor& s, int64_t m, int64_t n, double atol, double rtol) {
   if (!(atol >= 0)) fail(ErrorKind::value, op, "atol is ", atol, ", expected 0 or more");
-  const double eps = s.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                             : double(std::numeric_limits<float>::epsilon());
-  const double relative = rtol >= 0 ? rtol : atol > 0 ? 0 : eps * double(std::max(m, n));
+  const double usual = epsilon(s.dtype()) * double(std::max(m, n));
+  const double relative = rtol >= 0 ? rtol : atol > 0 ? 0 : usual;
   if (s.numel() == 0) return ne(s, s);
   return gt(s, maximum(mul(amax(s, {-1}, true), relative), atol));
 }
@@ -56,41 +53,6 @@ Tensor pinv_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   const Tensor first = sub(before, matmul(matmul(before, a), y));
   const Tensor second = matmul(outside(matmul(th, yh), y, a), y);
   return add(sub(first, sandwich(y, t[0], y)), second);
-}
-
-// ---- exp
-
-// Sums of |columns|, the largest of all matrices; reads the device.
-double norm_1(const Tensor& a) {
-  const NoGrad quiet;
-  if (a.numel() == 0) return 0;
-  return amax(all_examples(sum(abs(a.detach()), {-2}))).item();
-}
-
-// f(A) for polynomials of even and odd powers: q(A) = even - odd, p(A) = even + odd.
-Tensor pade_13(const Tensor& a) {
-  constexpr double c[] = {64764752532480000.,
-                          32382376266240000.,
-                          7771770303897600.,
-                          1187353796428800.,
-                          129060195264000.,
-                          10559470521600.,
-                          670442572800.,
-                          33522128640.,
-                          1323241920.,
-                          40840800.,
-                          960960.,
-                          16380.,
-                          182.,
-                          1.};
-  const auto times = [&](int k, const Tensor& x) { return mul(x, number_beside(c[k] / c[0], x)); };
-  const Tensor one = identity_like(a), a2 = matmul(a, a), a4 = matmul(a2, a2), a6 = matmul(a4, a2);
-  const auto three = [&](int k) {  // c[k] A^6 + c[k - 2] A^4 + c[k - 4] A^2
-    return add(times(k, a6), add(times(k - 2, a4), times(k - 4, a2)));
-  };
-  const Tensor odd = matmul(a, add(matmul(a6, three(13)), add(three(7), times(1, one))));
-  const Tensor even = add(matmul(a6, three(12)), add(three(6), times(0, one)));
-  return solve(sub(even, odd), add(even, odd));
 }
 
 // ---- numbers
@@ -133,8 +95,6 @@ void register_functions() {
   add_composition("matrix_power", "linalg", "a product of n equal matrices; n < 0: of the inverse",
                   "y = A^n", {{"A"}}, {int_attr("n", "exponent")},
                   [](Operands in, const Attrs& a) { return matrix_power(in[0], a[0].integer); });
-  add_composition("matrix_exp", "linalg", "the exponential of a matrix", "y = sum_k A^k / k!",
-                  {{"A"}}, {}, [](Operands in, const Attrs&) { return matrix_exp(in[0]); });
   add_composition(
       "matrix_norm", "linalg", "norm of each matrix", "y = |A|", {{"A"}},
       {text_attr("ord", "fro", "fro, nuc, 1, -1 (columns), inf, -inf (rows), 2, -2"),
@@ -159,6 +119,8 @@ void register_linalg() {
   register_solving();
   register_spectra();
   register_functions();
+  register_analytic();
+  register_actions();
   register_tensors();
 }
 
@@ -195,18 +157,6 @@ Tensor matrix_power(const Tensor& A, int64_t n) {
     if (n > 1) square = matmul(square, square);
   }
   return result.defined() ? result : clone(expand(identity_like(A), A.sizes()));
-}
-
-Tensor matrix_exp(const Tensor& A) {
-  need_square("matrix_exp", A);
-  constexpr double kReach = 5.371920351148152;  // of degree 13 in f64
-  const double size = norm_1(A);
-  const int squarings =
-      size > kReach && std::isfinite(size) ? int(std::ceil(std::log2(size / kReach))) : 0;
-  const Tensor scaled = mul(A, number_beside(std::ldexp(1.0, -squarings), A));
-  Tensor y = pade_13(scaled);
-  for (int i = 0; i < squarings; ++i) y = matmul(y, y);
-  return y;
 }
 
 Tensor matrix_norm(const Tensor& A, const char* ord, bool keepdim) {

@@ -7,6 +7,8 @@
 #pragma once
 #include "ops/base/ints.hpp"
 
+#include <functional>
+
 namespace gradus::inline v1 {
 
 // What the derivative of a decomposition does where two eigenvalues or singular values coincide:
@@ -47,6 +49,14 @@ Tensors lstsq(const Tensor& A, const Tensor& B, double rcond = -1);
 // max(m, n). Derivative: at constant rank.
 Tensor pinv(const Tensor& A, double atol = 0, double rtol = -1);
 
+// ---- the same without a refusal: {results.., info}, info (batch) i64. 0, or the first pivot that
+// fails, counted from 1; the results of such a matrix are undefined (of lu_factor_ex they are
+// whole).
+Tensors cholesky_ex(const Tensor& A, bool upper = false);
+Tensors lu_factor_ex(const Tensor& A);
+Tensors solve_ex(const Tensor& A, const Tensor& B, bool left = true);
+Tensors inv_ex(const Tensor& A);
+
 // ---- spectra
 // {w, V}: A = V diag(w) V^H of a Hermitian A, read as (A + A^H) / 2; w real, ascending. The largest
 // entry of each column of V is real and positive.
@@ -71,13 +81,32 @@ Tensor eigvals(const Tensor& A);
 
 // ---- functions and numbers of a matrix
 Tensor matrix_power(const Tensor& A, int64_t n);  // n < 0: of the inverse
-Tensor matrix_exp(const Tensor& A);
+// Analytic functions. With hermitian: by eigenvalues, of (A + A^H) / 2; of matrices that are, it is
+// quicker, has a derivative at ties too (of second order without ties), and takes singular ones for
+// the root. Else the root and the logarithm are the principal ones: an eigenvalue on the closed
+// negative real axis is refused.
+Tensor matrix_exp(const Tensor& A, bool hermitian = false);
+Tensor sqrtm(const Tensor& A, bool hermitian = false);
+Tensor logm(const Tensor& A, bool hermitian = false);
 // ord: "fro", "nuc", or a number: 1, -1, inf, -inf (sums of columns, rows), 2, -2 (singular
 // values).
 Tensor matrix_norm(const Tensor& A, const char* ord = "fro", bool keepdim = false);
 Tensor matrix_norm(const Tensor& A, double ord, bool keepdim = false);
 Tensor matrix_rank(const Tensor& A, double atol = 0, double rtol = -1);  // i64, no derivative
 Tensor cond(const Tensor& A);  // largest by smallest singular value
+
+// ---- by products with A alone
+// exp(A) B without exp(A): B of matrices or vectors, as of solve.
+Tensor expm_multiply(const Tensor& A, const Tensor& B);
+// {w (k) ascending, V (n, k)}: k eigenvalues of a Hermitian A by Lanczos steps: which = "LA" the
+// largest, "SA" the smallest, "LM" those of largest magnitude. Columns of V as of eigh. Residuals
+// are below tol * the largest of all values (0: rounding errors).
+Tensors eigsh(const Tensor& A, int64_t k = 6, const char* which = "LM", double tol = 0);
+// The same of a Hermitian map of tensors shaped like `start`, which the steps begin with: {w, V
+// (shape.., k)}. No derivative: of a w that is alone, take that of the sum of conj(v) map(v).
+using LinearMap = std::function<Tensor(const Tensor&)>;
+Tensors eigsh(const LinearMap& A, const Tensor& start, int64_t k = 1, const char* which = "LM",
+              double tol = 0);
 
 Tensor vector_norm(const Tensor& x, double ord = 2, const Ints& dims = {}, bool keepdim = false);
 Tensor multi_dot(const Tensors& matrices);  // the product, in the cheapest order

@@ -14,29 +14,7 @@ namespace gradus::inline v1::linalg {
 
 namespace {
 
-using Host = std::vector<std::complex<double>>;
-
-// The values of x, row-major, of all examples where x is batched. Reads the device: what asks for
-// this has an answer to check.
-Host host_values(const Tensor& x) {
-  const NoGrad quiet;
-  const Tensor all = cast(all_examples(x.detach()), DType::c128);
-  Host out(size_t(all.numel()));
-  all.copy_to_host(out.data());
-  return out;
-}
-
-double epsilon(DType t) {
-  const bool wide = t == DType::f64 || t == DType::c128;
-  return wide ? std::numeric_limits<double>::epsilon()
-              : double(std::numeric_limits<float>::epsilon());
-}
-// Two values of n are as good as equal if they differ by less than this times the largest: some
-// rounding errors of the decomposition.
-double tie(const Tensor& values) {
-  return 16 * double(std::max<int64_t>(8, values.size(-1))) * epsilon(values.dtype());
-}
-double largest(const Host& values, size_t from, size_t count) {
+double largest(const HostValues& values, size_t from, size_t count) {
   double most = 0;
   for (size_t i = 0; i < count; ++i) most = std::max(most, std::abs(values[from + i]));
   return most;
@@ -48,12 +26,9 @@ struct Lines {
   size_t count() const { return values.size() / n; }
   const std::complex<double>* operator[](size_t line) const { return &values[line % count() * n]; }
   double largest_of(size_t line) const { return largest(values, line % count() * n, n); }
-  Host values;
+  HostValues values;
   size_t n;
 };
-std::string shown(std::complex<double> z) {
-  return z.imag() == 0 ? join(z.real()) : join(z.real(), z.imag() < 0 ? "" : "+", z.imag(), "i");
-}
 Shape without_last(Shape s) {
   s.pop_back();
   return s;
@@ -61,11 +36,48 @@ Shape without_last(Shape s) {
 // What of a cotangent or tangent is its rounding errors. In second order all of it can be: what
 // cancelled there was of the size of numbers near 1, hence the floor.
 double negligible_beside(const Tensor& scale, int64_t n) {
-  const Host x = host_values(scale);
+  const HostValues x = host_values(scale);
   return epsilon(scale.dtype()) * double(n) * std::max(16.0, 1e3 * largest(x, 0, x.size()));
 }
 
 }  // namespace
+
+HostValues host_values(const Tensor& x) {
+  const NoGrad quiet;
+  const Tensor all = cast(all_examples(x.detach()), DType::c128);
+  HostValues out(size_t(all.numel()));
+  all.copy_to_host(out.data());
+  return out;
+}
+
+double epsilon(DType t) {
+  const bool wide = t == DType::f64 || t == DType::c128;
+  return wide ? std::numeric_limits<double>::epsilon()
+              : double(std::numeric_limits<float>::epsilon());
+}
+double tie(const Tensor& values) {
+  return 16 * double(std::max<int64_t>(8, values.size(-1))) * epsilon(values.dtype());
+}
+std::string shown(std::complex<double> z) {
+  return z.imag() == 0 ? join(z.real()) : join(z.real(), z.imag() < 0 ? "" : "+", z.imag(), "i");
+}
+bool has_zero(const Tensor& x) {
+  const NoGrad quiet;
+  const Tensor all = all_examples(x.detach());
+  return sum(cast(eq(all, zeros_like(all)), DType::i64)).item_integer() > 0;
+}
+
+Tensors all_of(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs) {
+  Outputs out = apply(op, std::span(in.begin(), in.size()), attrs);
+  return Tensors(out.begin(), out.end());
+}
+const OpInfo& add_ex(const OpInfo& op, OpCall call) {
+  OpInfo ex = op;
+  ex.name += "_ex";
+  ex.doc = op.name + ", and info instead of a refusal: 0, or the pivot that fails, from 1";
+  ex.call = std::move(call);
+  return add_op(std::move(ex));
+}
 
 void need_matrices(const char* op, const Tensor& a, const char* name) {
   const DType t = a.dtype();
@@ -119,13 +131,22 @@ Failure first_failure(const Tensor& info) {
   return first;
 }
 
-Tensor lower_half(const Tensor& x) {
-  return sub(tril(x), mul(diag_embed(diagonal_of(x)), number_beside(0.5, x)));
-}
+Tensor lower_half(const Tensor& x) { return sub(tril(x), halved(diag_embed(diagonal_of(x)))); }
 Tensor identity_like(const Tensor& x) { return eye(x.size(-1), x.size(-1), x.dtype(), x.device()); }
 Tensor imaginary_part(const Tensor& x) {
   if (!is_complex(x.dtype())) return zeros_like(x);
   return sub(x, real(x));
+}
+bool is_vector(const Tensor& a, const Tensor& b) {
+  if (b.rank() == 1) return true;
+  Shape s = a.sizes();
+  s.pop_back();
+  return b.rank() == a.rank() - 1 && b.sizes() == s;
+}
+double norm_1(const Tensor& a) {
+  const NoGrad quiet;
+  if (a.numel() == 0) return 0;
+  return amax(all_examples(sum(abs(a.detach()), {-2}))).item();
 }
 Tensor or_zeros(const Tensor& x, const TensorMeta& like) {
   return x.defined() ? x : Tensor::zeros(like.sizes, like.dtype, *like.device);
@@ -144,7 +165,7 @@ Tensor unpermuted(const Tensor& A, const Tensor& rows) { return permuted(A, args
 
 void refuse_rank(const char* op, const Tensor& R) {
   const int64_t n = std::min(R.size(-2), R.size(-1));
-  const Host d = host_values(diagonal_of(R));
+  const HostValues d = host_values(diagonal_of(R));
   for (int64_t b = 0; n > 0 && b < int64_t(d.size()) / n; ++b) {
     const double least = tie(R) * largest(d, size_t(b * n), size_t(n));
     for (int64_t i = 0; i < n; ++i)
@@ -158,7 +179,7 @@ void refuse_rank(const char* op, const Tensor& R) {
 void refuse_phase(const char* op, const Tensor& turn, const Tensor& scale) {
   if (!is_complex(turn.dtype()) || turn.numel() == 0) return;
   const int64_t n = turn.size(-1);
-  const Host turns = host_values(diagonal_of(turn));
+  const HostValues turns = host_values(diagonal_of(turn));
   const double tolerance = negligible_beside(scale, n);
   for (size_t i = 0; i < turns.size(); ++i)
     if (std::abs(turns[i].imag()) > tolerance)

@@ -15,6 +15,8 @@
 #include "ops/shape/rearrange.hpp"
 #include "ops/shape/views.hpp"
 
+#include <complex>
+
 namespace gradus::inline v1::linalg {
 
 // ---- checks. Errors in the op's name.
@@ -28,6 +30,15 @@ DType complex_dtype(DType t);
 Tensor all_examples(const Tensor& x);
 // "batch (1, 2): " of element `at` of a batch, "" of no batch.
 std::string place_in(const Shape& batch, int64_t at);
+// The values of x, row-major, of all examples where x is batched. Reads the device.
+using HostValues = std::vector<std::complex<double>>;
+HostValues host_values(const Tensor& x);
+std::string shown(std::complex<double> z);
+bool has_zero(const Tensor& x);  // reads the device
+double epsilon(DType t);
+// Two of n values (.., n) are as good as equal if they differ by less than this times the largest:
+// some rounding errors of a decomposition.
+double tie(const Tensor& values);
 // The first failure that a kernel noted: {batch element, info}, info > 0 before a matrix that is
 // not finite (info < 0); {-1, 0} if there is none.
 struct Failure {
@@ -36,11 +47,13 @@ struct Failure {
 Failure first_failure(const Tensor& info);
 
 // ---- words. All record.
+Tensors all_of(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {});
 inline Tensor adjoint(const Tensor& x) { return conj(transpose(x, -2, -1)); }
 inline Tensor by_columns(const Tensor& x, const Tensor& v) { return mul(x, unsqueeze(v, -2)); }
 inline Tensor by_rows(const Tensor& v, const Tensor& x) { return mul(unsqueeze(v, -1), x); }
 inline Tensor diagonal_of(const Tensor& x) { return diagonal(x, 0, -2, -1); }
 inline Tensor sym(const Tensor& x) { return add(x, adjoint(x)); }
+inline Tensor halved(const Tensor& x) { return mul(x, number_beside(0.5, x)); }
 inline Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
 inline Tensor sandwich(const Tensor& left, const Tensor& x, const Tensor& right) {
   return matmul(matmul(left, x), right);
@@ -62,6 +75,23 @@ Tensor over_adjoint(const Tensor& X, const Tensor& R);
 // A[rows], and what undoes it: rows (.., m) i64.
 Tensor permuted(const Tensor& A, const Tensor& rows);
 Tensor unpermuted(const Tensor& A, const Tensor& rows);
+
+// Is B one vector, or a vector for each matrix of A?
+bool is_vector(const Tensor& a, const Tensor& b);
+// Sums of |columns|, the largest of all matrices; reads the device.
+double norm_1(const Tensor& a);
+
+// ---- failures as numbers: OP_ex gives what OP gives, then info, and refuses nothing.
+// The op beside `op`, which shares its functions; `call` gives all outputs.
+const OpInfo& add_ex(const OpInfo& op, OpCall call);
+// Is it such an op that runs? Then info is its last output, else `refuse` judges it.
+template <class Refuse>
+void settle(OpContext& ctx, const Tensor& info, Refuse&& refuse) {
+  if (ctx.op.name.ends_with("_ex"))
+    ctx.outputs.push_back(info);
+  else
+    refuse();
+}
 
 // ---- where a derivative does not exist
 // Of a triangle R that is divided by: Error(numeric) if a diagonal entry is negligible.
@@ -94,6 +124,8 @@ void register_factors();
 void register_solving();
 void register_spectra();
 void register_functions();
+void register_analytic();
+void register_actions();
 void register_tensors();
 
 }  // namespace gradus::linalg

@@ -9,7 +9,8 @@ namespace gradus::inline v1 {
 namespace linalg {
 namespace {
 
-const OpInfo *solve_info, *triangular_info, *inv_info, *det_info, *slogdet_info;
+const OpInfo *solve_info, *solve_ex_info, *triangular_info, *inv_info, *inv_ex_info, *det_info,
+    *slogdet_info;
 
 void refuse_singular(const char* op, const Tensor& info, int64_t n) {
   const Failure f = first_failure(info);
@@ -106,8 +107,8 @@ void solve_forward(OpContext& ctx) {
   const Tensor &a = ctx.inputs[0], &b = ctx.inputs[1];
   const Tensor info = Tensor::empty(batch_of(s.x), DType::i64, b.device());
   KernelCall(GD_LINALG, GD_SOLVE).in(a, s.of_a).in(b, s.of_b).integer(0).out(s.x).out(info).run();
-  refuse_singular("solve", info, a.size(-1));
   s.solved(ctx);
+  settle(ctx, info, [&] { refuse_singular("solve", info, a.size(-1)); });
 }
 void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
                 std::span<Tensor> cotangents) {
@@ -115,7 +116,8 @@ void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tens
   if (wanted[1]) cotangents[1] = gb;
   if (wanted[0]) cotangents[0] = neg(matmul(gb, adjoint(node.output(0))));
 }
-Tensor solve_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+Tensor solve_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  if (out > 0) return {};
   Tensor right = t[1];
   if (t[0].defined()) {
     const Tensor moved = neg(matmul(t[0], node.output(0)));
@@ -139,15 +141,16 @@ void inv_forward(OpContext& ctx) {
       .out(y)
       .out(info)
       .run();
-  refuse_singular("inv", info, n);
   ctx.outputs.push_back(y);
   ctx.save_output(0);
+  settle(ctx, info, [&] { refuse_singular("inv", info, n); });
 }
 Tensor inv_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor y = adjoint(node.output(0));
   return neg(matmul(matmul(y, g[0]), y));
 }
-Tensor inv_jvp(GradFn& node, size_t, std::span<const Tensor> t) {
+Tensor inv_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
+  if (out > 0) return {};
   const Tensor y = node.output(0);
   return neg(matmul(matmul(y, t[0]), y));
 }
@@ -162,12 +165,6 @@ void det_forward(OpContext& ctx) {
   ctx.outputs.push_back(y);
   ctx.save_input(0);
   ctx.save_output(0);
-}
-bool has_zero(const Tensor& x) {
-  const NoGrad quiet;
-  const Tensor all = all_examples(x.detach());
-  const Tensor found = sum(cast(eq(all, zeros_like(all)), DType::i64));
-  return found.item_integer() > 0;
 }
 // The products of all entries of s (.., n) but one, without dividing.
 Tensor products_of_others(const Tensor& s) {
@@ -221,20 +218,13 @@ Tensor slogdet_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   return out == 1 ? real(trace) : mul(imaginary_part(trace), node.output(0));
 }
 
-// B as matrices: one vector, or a vector for each matrix of A, is a column.
-bool is_vector(const Tensor& a, const Tensor& b) {
-  if (b.rank() == 1) return true;
-  Shape s = a.sizes();
-  s.pop_back();
-  return b.rank() == a.rank() - 1 && b.sizes() == s;
-}
 void need_rows(const char* op, const Tensor& a, const Tensor& b, bool left) {
   const int64_t n = left ? a.size(-2) : a.size(-1), got = left ? b.size(-2) : b.size(-1);
   if (n != got)
     fail(ErrorKind::shape, op, "A has shape ", a.sizes(), ", B ", b.sizes(), "; B should have ", n,
          left ? " rows" : " columns");
 }
-// f(A, B) for B as matrices; without `left` by A^T X^T = B^T.
+// f(A, B) for B as matrices: a vector is a column; without `left` by A^T X^T = B^T.
 template <class F>
 Tensor sided(const char* op, const Tensor& a, const Tensor& b, bool left, F&& f) {
   need_square(op, a);
@@ -301,10 +291,17 @@ void register_solving() {
     need_matrices("linear_solve", in[1], "B");
     return solve(in[0], in[1]);
   };
-  solve_info = &add_op(std::move(o));
+  solve_info = &add_op(o);
+  solve_ex_info = &add_ex(o, [](Operands in, const Attrs&) {
+    need_matrices("linear_solve_ex", in[1], "B");
+    return solve_ex(in[0], in[1]);
+  });
   add_composition("solve", "linalg", "solves by LU; B of matrices or vectors", "A y = B",
                   {{"A"}, {"B"}}, {side},
                   [](Operands in, const Attrs& a) { return solve(in[0], in[1], a[0].integer); });
+  add_composition("solve_ex", "linalg", "solve, and info instead of a refusal", "A y = B",
+                  {{"A"}, {"B"}}, {side},
+                  [](Operands in, const Attrs& a) { return solve_ex(in[0], in[1], a[0].integer); });
   add_composition(
       "cholesky_solve", "linalg", "solves A X = B, given the factor of A = L L^H", "L L^H y = B",
       {{"B"}, {"L"}}, {bool_attr("upper", false, "the factor is L^H")},
@@ -315,7 +312,8 @@ void register_solving() {
   o.vjp = inv_vjp;
   o.jvp = inv_jvp;
   o.call = [](Operands in, const Attrs&) { return inv(in[0]); };
-  inv_info = &add_op(std::move(o));
+  inv_info = &add_op(o);
+  inv_ex_info = &add_ex(o, [](Operands in, const Attrs&) { return inv_ex(in[0]); });
   o = new_op("det", "linalg", "the determinant, by LU", "y = det A", {{"A"}});
   o.forward = det_forward;
   o.vjp = det_vjp;
@@ -340,6 +338,15 @@ Tensor solve(const Tensor& A, const Tensor& B, bool left) {
     return apply1(*solve_info, {a, b});
   });
 }
+Tensors solve_ex(const Tensor& A, const Tensor& B, bool left) {
+  Tensor info;
+  const Tensor x = sided("solve_ex", A, B, left, [&](const Tensor& a, const Tensor& b) {
+    const Tensors f = all_of(*solve_ex_info, {a, b});
+    info = f[1];
+    return f[0];
+  });
+  return {x, info};
+}
 Tensor solve_triangular(const Tensor& A, const Tensor& B, bool upper, bool left,
                         bool unitriangular) {
   return sided("solve_triangular", A, B, left, [&](const Tensor& a, const Tensor& b) {
@@ -353,11 +360,8 @@ Tensor cholesky_solve(const Tensor& B, const Tensor& L, bool upper) {
   });
 }
 Tensor inv(const Tensor& A) { return apply1(*inv_info, {A}); }
+Tensors inv_ex(const Tensor& A) { return all_of(*inv_ex_info, {A}); }
 Tensor det(const Tensor& A) { return apply1(*det_info, {A}); }
-Tensors slogdet(const Tensor& A) {
-  const Tensor in[] = {A};
-  Outputs out = apply(*slogdet_info, in);
-  return {out[0], out[1]};
-}
+Tensors slogdet(const Tensor& A) { return all_of(*slogdet_info, {A}); }
 
 }  // namespace gradus

@@ -51,12 +51,11 @@ Tensor eigh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, g[1]);
   const Tensor inner = with_diagonal(mul(turn, reciprocal_gaps(w, mode)), g[0]);
   const Tensor whole = sandwich(v, inner, vh);
-  return mul(sym(whole), number_beside(0.5, whole));
+  return halved(sym(whole));
 }
 Tensor eigh_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Tensor w = node.output(0), v = node.output(1);
-  const Tensor twice = sandwich(adjoint(v), sym(t[0]), v),
-               turn = mul(twice, number_beside(0.5, twice));
+  const Tensor turn = halved(sandwich(adjoint(v), sym(t[0]), v));
   if (out == 0) return real(diagonal_of(turn));
   const Degenerate mode = degenerate_of("eigh", node.attr(0));
   if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, t[0]);
@@ -106,7 +105,7 @@ Tensor divided(const Svd& f, const Tensor& x, const Tensor& y, const Tensor& sca
   const Tensor sums = add(unsqueeze(f.s, -1), unsqueeze(f.s, -2));
   const Tensor both = add(mul(x, reciprocal_gaps(f.s, mode)),
                           mul(y, guarded_reciprocal(sums, negligible(sums, f.s))));
-  return mul(both, number_beside(0.5, both));
+  return halved(both);
 }
 // x S^-1 for columns x that are left over outside a basis.
 Tensor over_values(const Svd& f, const Tensor& x, const Tensor& scale) {
@@ -233,22 +232,14 @@ void register_spectra() {
 
 using namespace linalg;
 
-namespace {
-Tensors all_of(const OpInfo& op, const Tensor& A, const Attrs& attrs) {
-  const Tensor in[] = {A};
-  Outputs out = apply(op, in, attrs);
-  return Tensors(out.begin(), out.end());
-}
-}  // namespace
-
 Tensors eigh(const Tensor& A, Degenerate degenerate) {
-  return all_of(*eigh_info, A, {name_of(degenerate)});
+  return all_of(*eigh_info, {A}, {name_of(degenerate)});
 }
 Tensors svd(const Tensor& A, bool full_matrices, Degenerate degenerate) {
-  return all_of(*svd_info, A, {full_matrices, name_of(degenerate)});
+  return all_of(*svd_info, {A}, {full_matrices, name_of(degenerate)});
 }
 Tensors eig(const Tensor& A, Degenerate degenerate) {
-  return all_of(*eig_info, A, {name_of(degenerate)});
+  return all_of(*eig_info, {A}, {name_of(degenerate)});
 }
 Tensor eigvalsh(const Tensor& A) { return eigh(A)[0]; }
 Tensor svdvals(const Tensor& A) { return svd(A, false)[1]; }

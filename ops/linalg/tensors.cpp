@@ -41,7 +41,7 @@ Tensor polar_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   refuse_no_rank(p);
   const Tensor gu = or_zeros(g[0], node.output_metas()[0]);
   const Tensor gp = or_zeros(g[1], node.output_metas()[1]);
-  const Tensor half = mul(sym(gp), number_beside(0.5, gp)), turn = matmul(uh, gu);
+  const Tensor half = halved(sym(gp)), turn = matmul(uh, gu);
   const Tensor inner = add(half, sylvester(p, skew(sub(turn, matmul(half, p)))));
   const Tensor ga = matmul(u, inner);
   if (u.size(-2) == u.size(-1)) return ga;

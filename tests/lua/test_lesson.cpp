@@ -3,7 +3,7 @@
 #include "cli/teach/lesson.hpp"
 
 #include "engine/base/error.hpp"
-#include "tests/helpers/alike.hpp"
+#include "tests/helpers/texts.hpp"
 #include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/sizes.hpp"
 

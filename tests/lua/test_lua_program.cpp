@@ -1,6 +1,6 @@
 // Lua as the program runs it: the lessons of configs/scripts, ops of a script's own, data sets and
 // experiments, `gradus script` and `gradus repl`.
-#include "tests/helpers/alike.hpp"
+#include "tests/helpers/texts.hpp"
 #include "tests/helpers/lua_helpers.hpp"
 #include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/sizes.hpp"

@@ -1,5 +1,5 @@
 // bindings/lua/manual.md: every block of Lua runs, and prints what stands behind its arrows.
-#include "tests/helpers/alike.hpp"
+#include "tests/helpers/texts.hpp"
 #include "tests/helpers/program_helpers.hpp"
 
 #include <doctest/doctest.h>

@@ -177,6 +177,23 @@ Spectrum eig_of(const Call& c, const Mat& a) {
   return f;
 }
 
+// ---- functions by eigenvalues
+
+using Number = Wide (*)(const Wide&);
+Mat diagonal_times(const Line& w, Number f, const Mat& a) {
+  return made(a.m, a.n, [&](int64_t i, int64_t j) { return f(w[size_t(i)]) * a(i, j); });
+}
+// V f(w) V^-1
+Mat function_of(const Call& c, const Mat& a, bool hermitian, Number f) {
+  const Spectrum s = hermitian ? eigh_of(c, a) : eig_of(c, a);
+  return s.v * diagonal_times(s.w, f, hermitian ? adjoint(s.v) : inverse(s.v));
+}
+Number number_function(const std::string& name) {
+  return name == "exp"   ? Number(std::exp<R>)
+         : name == "log" ? Number(std::log<R>)
+                         : Number(std::sqrt<R>);
+}
+
 // ---- polar factors, {U, P}
 
 // Of R of A = Q R by Newton's iteration.
@@ -306,6 +323,28 @@ void add_vectors(std::map<std::string, Oracle>& to) {
     const Spectrum f = eig_of(c, a);
     return {as_host(f.w), as_host(f.v)};
   });
+  to["eigsh"] = each([](const Call& c, const Mat& a) -> Hosts {
+    const Spectrum f = eigh_of(c, a);
+    const std::string which = c.text("which");
+    auto order = ordered(a.n, [&](int64_t i, int64_t j) {
+      const R x = f.w[size_t(i)].real(), y = f.w[size_t(j)].real();
+      return which == "LA" ? x > y : which == "SA" ? x < y : std::fabs(x) > std::fabs(y);
+    });
+    order.resize(size_t(c.integer("k")));
+    std::sort(order.begin(), order.end());
+    Line w;
+    for (const int64_t i : order) w.push_back(f.w[size_t(i)]);
+    return {as_host(w), as_host(picked(f.v, order))};
+  });
+  for (const auto& [op, f] : {std::pair("matrix_exp", "exp"), {"sqrtm", "sqrt"}, {"logm", "log"}})
+    to[op] = each([f = std::string(f)](const Call& c, const Mat& a) {
+      return Hosts(as_host(function_of(c, a, c.integer("hermitian") != 0, number_function(f))));
+    });
+  for (const bool hermitian : {false, true})
+    to[hermitian ? "hermitian_function" : "matrix_function"] =
+        each([hermitian](const Call& c, const Mat& a) {
+          return Hosts(as_host(function_of(c, a, hermitian, number_function(c.text("f")))));
+        });
   to["truncated_svd"] = [](const Call& c) { return truncated_svd(c, c.in[0]); };
   to["polar_factors"] = each([](const Call&, const Mat& a) { return polar(a, false); });
   to["polar"] = each([](const Call& c, const Mat& a) { return polar(a, c.integer("left") != 0); });

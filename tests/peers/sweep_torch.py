@@ -35,6 +35,7 @@ import compare_torch_ops as ops
 import compare_torch_rules as rules
 import compare_torch_slopes as slopes
 import sweep_torch_calls as calls
+import sweep_torch_linalg as linalg
 import sweep_torch_rules as sweep_rules
 
 SLOPES = (torch.float64, torch.complex128)
@@ -131,6 +132,7 @@ def unaliased(sample):
 def caller(entry, sample, operands, op):
     """f(operands, attrs): PyTorch's own call, with other tensors in the places of the operands."""
     place = {id(x): k for k, x in enumerate(operands) if torch.is_tensor(x)}
+    function = linalg.ALIKE.get(entry.name, entry.op)
 
     def call(inputs, attrs):
         def one(t):
@@ -140,7 +142,7 @@ def caller(entry, sample, operands, op):
             # PyTorch moves running statistics: they are copied for each call.
             return t.clone() if k is None else inputs[k].clone() if op == "batch_norm" else inputs[k]
         parts = [tree_map(one, part) for part in (sample.input, sample.args, sample.kwargs)]
-        y = entry.op(parts[0], *parts[1], **parts[2])
+        y = function(parts[0], *parts[1], **parts[2])
         if y is NotImplemented:  # an operator of Python's refuses
             raise TypeError("unsupported operands")
         if op.startswith(("max_pool", "adaptive_max_pool")) and isinstance(y, tuple):

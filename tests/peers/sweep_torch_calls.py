@@ -5,6 +5,7 @@ import math
 
 import torch
 
+import sweep_torch_linalg as linalg
 from compare_torch_ops import NAMES
 
 
@@ -22,7 +23,7 @@ RENAMED = {
     "clamp_max": "clamp", "clamp_min": "clamp", "concat": "cat", "conj_physical": "conj",
     "constant_pad_nd": "pad", "diagonal_copy": "diagonal", "div|floor_rounding": "floor_divide",
     "expand_as": "expand", "expand_copy": "expand", "true_divide": "div", "linalg.diagonal": "diagonal",
-    "linalg.multi_dot": "chain_matmul", "linalg.vector_norm": "norm", "max|binary": "maximum",
+    "max|binary": "maximum",
     "max|reduction_no_dim": "max", "max|reduction_with_dim": "max", "min|binary": "minimum",
     "min|reduction_no_dim": "min", "min|reduction_with_dim": "min", "narrow_copy": "narrow",
     "nn.functional.dropout2d": "feature_dropout", "nn.functional.dropout3d": "feature_dropout",
@@ -36,8 +37,7 @@ RENAMED = {
     "special.xlog1py": "xlog1py", "special.ndtr": "ndtr",
 }
 # Entries whose last part names another op than that of gradus.
-OTHERS = {"nn.functional.unfold", "norm|nuc", "masked.", "fft.", "signal.", "sparse.", "linalg.norm",
-          "linalg.matrix_norm", "normal", "uniform", "bernoulli", "max_pool2d_with_indices_backward"}
+OTHERS = {"nn.functional.unfold", "norm|nuc", "masked.", "fft.", "signal.", "sparse.", "linalg.norm", "normal", "uniform", "bernoulli", "max_pool2d_with_indices_backward"}
 
 # Names of positional parameters, input first; "*x" takes all that follow, or one list of them.
 PARAMETERS = {
@@ -62,7 +62,7 @@ PARAMETERS = {
     "index_select": "x dim index", "instance_norm": "x running_mean running_var weight bias use_input_stats momentum eps",
     "__getitem__": "x indices", "arange": "start end step", "any": "x dim keepdim", "trapezoid": "y x",
     "layer_norm": "x normalized_shape weight bias eps", "linalg.diagonal": "x offset dim1 dim2",
-    "linalg.vector_norm": "x p dim keepdim", "log_softmax": "x dim dtype", "masked_fill": "x mask value",
+    "log_softmax": "x dim dtype", "masked_fill": "x mask value",
     "max_pool1d": "input kernel_size stride padding dilation ceil_mode return_indices",
     "max_pool2d": "input kernel_size stride padding dilation ceil_mode return_indices",
     "max_pool3d": "input kernel_size stride padding dilation ceil_mode return_indices",
@@ -81,6 +81,8 @@ PARAMETERS = {
     "unique": "x sorted return_inverse return_counts dim", "unique_consecutive": "x return_inverse return_counts dim",
     "var": "x unbiased", "var_mean": "x unbiased", "vstack": "*tensors", "where": "a m b",
 }
+RENAMED.update(linalg.RENAMED)
+PARAMETERS.update(linalg.PARAMETERS)
 PARAMETERS["conv_transpose2d"] = PARAMETERS["conv_transpose3d"] = PARAMETERS["conv_transpose1d"]
 for _name in ("hstack", "dstack", "column_stack"):
     PARAMETERS[_name] = "*tensors"
@@ -467,6 +469,8 @@ def attribute(name, kind, value):
 def read(entry, op, known, sample):
     """(op of gradus, operands, attributes as JSON). Raises Left."""
     params = bound(entry, op, known[op], sample)
+    if entry.name.startswith("linalg.") or entry.name in linalg.PARAMETERS:
+        op, params = linalg.form(op, dict(params), entry, Left)
     if op in FORMS:
         op, params = FORMS[op](op, dict(params), entry)
     info = known[op]
