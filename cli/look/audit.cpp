@@ -130,7 +130,8 @@ class Findings {
                          {"error", number_event(l.error)},
                          {"tolerance", number_event(l.tolerance)},
                          {"condition", number_event(l.condition)},
-                         {"text", l.text}});
+                         {"text", l.text},
+                         {"remark", l.remark}});
     const std::string word = audit::to_text(l.verdict);
     const Tone tone = l.bad()                           ? Tone::bad
                       : l.verdict == audit::Verdict::ok ? Tone::good
@@ -140,7 +141,8 @@ class Findings {
                         l.call->op->name, l.error, l.tolerance,
                         l.condition > 0 ? fmt::format("{:.2g}", l.condition) : "-",
                         l.call->shapes(), l.call->where.empty() ? "" : "  # ", l.call->where);
-    if (!l.text.empty()) out_ << "            " << l.text << "\n";
+    for (const std::string& more : {l.text, l.remark})
+      if (!more.empty()) out_ << "            " << more << "\n";
   }
 
   const AuditOptions& o_;

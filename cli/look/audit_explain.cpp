@@ -147,6 +147,7 @@ void write(const audit::NodeStory& n, const OpInfo& op, std::ostream& out) {
   if (!n.formula.empty()) out << "  " << n.formula << "\n";
   for (const std::string& d : n.derivatives) out << fold("  " + d);
   for (const std::string& b : n.broadcasts) out << fold("  " + b);
+  if (!n.remark.empty()) out << fold("  " + n.remark);
   if (!n.example) return;
   const audit::ElementStory& e = *n.example;
   const std::string at = bracketed(e.element);
@@ -169,7 +170,8 @@ void write_json(int node, const audit::NodeStory& n, const OpInfo& op, std::ostr
           {"where", n.where},
           {"formula", n.formula},
           {"derivatives", n.derivatives},
-          {"broadcasts", n.broadcasts}};
+          {"broadcasts", n.broadcasts},
+          {"remark", n.remark}};
   if (n.example) {
     const auto index = [](const Shape& s) { return std::vector<int64_t>(s.begin(), s.end()); };
     Event operands = Event::array();

@@ -167,7 +167,7 @@ class Lanczos {
     for (int64_t i = 0; i < k_; ++i) w.push_back(w_[size_t(order_[size_t(i)])]);
     return w;
   }
-  // The vectors of the first `count` values, in columns (n, count).
+  // The vectors of these values, in columns.
   Tensor vectors(const std::vector<int64_t>& which) const {
     const Tensor picked =
         index_select(s_, 1, Tensor::from(which, {int64_t(which.size())}, s_.device()));

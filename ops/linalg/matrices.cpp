@@ -131,7 +131,16 @@ Failure first_failure(const Tensor& info) {
   return first;
 }
 
-Tensor lower_half(const Tensor& x) { return sub(tril(x), halved(diag_embed(diagonal_of(x)))); }
+Tensor lower_half(const Tensor& x) {
+  const size_t n = size_t(x.size(-1));
+  std::vector<double> weights(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    std::fill_n(&weights[i * n], i, 1.0);
+    weights[i * n + i] = 0.5;
+  }
+  const Shape sizes{x.size(-1), x.size(-1)};
+  return mul(x, cast(Tensor::constant(weights, sizes, x.device()), real_dtype(x.dtype())));
+}
 Tensor identity_like(const Tensor& x) { return eye(x.size(-1), x.size(-1), x.dtype(), x.device()); }
 Tensor imaginary_part(const Tensor& x) {
   if (!is_complex(x.dtype())) return zeros_like(x);

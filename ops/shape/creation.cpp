@@ -1,4 +1,4 @@
-// Tensors made from nothing but a shape: constants, ranges, the identity. Counting runs on the
+// Tensors made from nothing but a shape: constants, ranges, the identity. Long counts run on the
 // device: a running sum of ones.
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
@@ -10,6 +10,7 @@
 #include "ops/shape/views.hpp"
 
 #include <cmath>
+#include <numeric>
 
 namespace gradus::inline v1 {
 
@@ -96,7 +97,13 @@ Tensor full_like(const Tensor& x, double fill_value) {
   return full(x.sizes(), fill_value, x.dtype(), x.device());
 }
 
-Tensor iota(int64_t n, Device& device) { return sub(cumsum(ones({n}, DType::i64, device), 0), 1); }
+Tensor iota(int64_t n, Device& device) {
+  constexpr int64_t kFew = 1024;  // counted here, and copied: one call instead of three
+  if (n > kFew) return sub(cumsum(ones({n}, DType::i64, device), 0), 1);
+  std::vector<int64_t> numbers(static_cast<size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), int64_t(0));
+  return Tensor::constant(numbers, {n}, device);
+}
 Tensor iota_along(const Tensor& x, int64_t dim) {
   Shape sizes(x.sizes().size(), 1);
   sizes[size_t(dim)] = x.sizes()[size_t(dim)];

@@ -17,13 +17,14 @@ namespace {
 
 AttrSpec axis_attr() { return int_attr("dim", 0, "axis"); }
 
-// A 2-d mask of the last two axes: does column - row compare to `diagonal` like this?
+// x, or 0: does column - diagonal compare to row like this?
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal,
                 Tensor (*compare)(const Tensor&, const Tensor&)) {
   if (x.rank() < 2)
     fail(ErrorKind::shape, op, "x has shape ", x.sizes(), ", expected at least two axes");
   const Tensor rows = iota_along(x, x.rank() - 2), columns = iota_along(x, x.rank() - 1);
-  return where(compare(sub(columns, rows), diagonal), x, zeros({}, x.dtype(), x.device()));
+  const Tensor mask = compare(diagonal == 0 ? columns : sub(columns, diagonal), rows);
+  return where(mask, x, zeros({}, x.dtype(), x.device()));
 }
 
 // At least `rank` axes: new ones behind for "after", else in front.

@@ -9,6 +9,7 @@
 #include "tests/helpers/program_helpers.hpp"
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -293,4 +294,30 @@ TEST_CASE("audit: the command's reports, and its page") {
     "sizes": {"i": 3, "j": 4, "k": 5, "l": 2}})");
   CHECK(run(folder, "audit product.json --ledger --cost").code == 0);
   CHECK(run(folder, "audit none.json --ledger").code == 3);
+}
+
+TEST_CASE("audit: a node of linear algebra says which gap or condition its derivative meets") {
+  const TempFolder folder;
+  folder.write(
+      "step.lua",
+      R"(local function f64(x) return gradus.tensor(x, {dtype = "f64"}):requires_grad_() end
+local w, v = gradus.eigh(f64{{2, 0, 0}, {0, 2.25, 0}, {0, 0, 5}})
+local x = gradus.solve(f64{{8, 0}, {0, 2}}, f64{1, 2})
+gradus.audit.mark((v * v * v):sum() + x:sum())
+)");
+  const auto all = run(folder, "audit step.lua --json");
+  CHECK(all.code == 0);
+  std::map<std::string, std::string> remarks;
+  std::istringstream lines(all.out);
+  for (std::string line; std::getline(lines, line);)
+    if (const Json event = Json::parse(line); event["event"] == "node")
+      remarks[event["op"]] = event["remark"];
+  CHECK(remarks["eigh"] ==
+        "values 0 and 1 (2 and 2.25) are nearest: derivatives of vectors divide "
+        "by the gap 0.25, of values alone by nothing");
+  CHECK(remarks["linear_solve"] ==
+        "the condition of A is 4 (largest by smallest singular value): "
+        "derivatives may lose as much");
+  CHECK(remarks["mul"] == "");
+  CHECK(run(folder, "audit step.lua").out.find("the gap 0.25") != std::string::npos);
 }

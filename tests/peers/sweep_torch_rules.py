@@ -119,6 +119,8 @@ EXPLAINED = [
     ("phase-refused", lambda d: re.search(
         r"depends on the phase of vector|up to multiplication by e\^\{i phi\}", d.text)),
     ("linalg-dtypes", lambda d: d.what == "refuses" and "expected f32, f64, c64 or c128" in d.text),
+    ("unread-triangle", lambda d: d.op == "cholesky_solve" and d.what in SLOPES and (d.what != "grad" or everywhere(
+        d, torch.ones_like(d.got.real).tril(-1).bool() if d.attrs["upper"] else torch.ones_like(d.got.real).triu(1).bool()))),
     ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and bool(d.got.isnan().any()) and everywhere(
         d, beside(d, NAN) & d.got.isnan() | ((d.got - d.expected).abs() < (1e-7 if d.op == "hardsigmoid" else 0)))),
     ("infinite-bound", lambda d: d.op in ("clamp", "hardtanh") and d.what == "grad" and everywhere(

@@ -181,6 +181,7 @@ int check_of(lua_State* L) {
     set_field(L, "tolerance", l.tolerance);
     set_field(L, "condition", l.condition);
     set_field(L, "text", l.text);
+    set_field(L, "remark", l.remark);
     lua_rawseti(L, -2, int64_t(i + 1));
   }
   subject.end_walk(L);

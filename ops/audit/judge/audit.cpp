@@ -3,6 +3,7 @@
 #include "engine/arithmetic.hpp"
 
 #include "ops/audit/watch/run.hpp"
+#include "ops/linalg/remarks.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/ops.hpp"
 #include "ops/check/check.hpp"
@@ -60,6 +61,7 @@ class Audit {
     } catch (const Error& e) {
       note(e.kind() == ErrorKind::shape ? Verdict::shape : Verdict::error, kInfinity, 0, e.what());
     }
+    line_.remark = linalg::remark_on(*line_.call->op, line_.call->inputs, line_.call->outputs);
     return line_;
   }
 

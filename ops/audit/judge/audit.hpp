@@ -48,7 +48,8 @@ struct Line {
   // at random, grows on its way to the cotangents that the vjp gives, at its worst operand: 1 for a
   // sum, up to 3 for a product. 0: not looked at.
   double condition = 0;
-  std::string text{};  // what is wrong, with element, analytic and numeric value
+  std::string text{};    // what is wrong, with element, analytic and numeric value
+  std::string remark{};  // of linear algebra: the nearest gap, or a condition
   bool bad() const { return verdict >= Verdict::differences; }
 };
 struct Report {

@@ -6,6 +6,7 @@
 #include "ops/audit/watch/run.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
 #include "ops/base/dtypes.hpp"
+#include "ops/linalg/remarks.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -93,6 +94,7 @@ NodeStory explain_node(const Stepper& s, int id, const Watch& watch) {
                   node.op().formula,
                   vjp_text(node).words(),
                   {},
+                  {},
                   {}};
   if (node.output_metas().size() == 1 && node.op().statement >= 0)
     for (size_t k = 0; k < node.inputs().size(); ++k) {
@@ -100,7 +102,9 @@ NodeStory explain_node(const Stepper& s, int id, const Watch& watch) {
           operand_label(node.op(), k), node.input_metas()[k].sizes, node.output_metas()[0].sizes);
       if (!text.empty() && s.target(id, int(k))) story.broadcasts.push_back(text);
     }
-  story.example = example_of(s, id, watch.find(&node));
+  const Call* const call = watch.find(&node);
+  if (call) story.remark = linalg::remark_on(node.op(), call->inputs, call->outputs);
+  story.example = example_of(s, id, call);
   return story;
 }
 

@@ -27,6 +27,7 @@ struct NodeStory {
   std::string formula;                   // "y = a + b"
   std::vector<std::string> derivatives;  // "dy/da = 1"
   std::vector<std::string> broadcasts;   // "b (10,) stretches along axis 0 ..."
+  std::string remark;                    // of linear algebra: the nearest gap, or a condition
   std::optional<ElementStory> example;   // none: real numbers only, and no cotangent came
 };
 // `watch` saw the forward pass. The walk of the stepper must have come past the node. Of complex
