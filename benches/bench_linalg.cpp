@@ -133,8 +133,9 @@ void large_rows(Run& run) {
   const auto library = cpu::LapackLibrary::open(kFile, &why);
   if (!library) return run.note("peer missing: LAPACK: " + why);
   run.note("peer: " + library->text());
-  Device& device = open_cpu(fmt::format(R"({{"threads": 1, "libraries": {{"lapack": "{}"}}}})", kFile),
-                            fmt::format("cpu with {}", kFile));
+  Device& device =
+      open_cpu(fmt::format(R"({{"threads": 1, "libraries": {{"lapack": "{}"}}}})", kFile),
+               fmt::format("cpu with {}", kFile));
   const DeviceScope scope(device);
   for (const Large& l : kLarges) {
     const std::string name = fmt::format("{} {}x{}", l.name, kLarge, kLarge);
