@@ -141,7 +141,7 @@ Tensors lstsq(const Tensor& A, const Tensor& B, double rcond) {
   const Tensor rank = sum(cast(counted("lstsq", s, m, n, 0, rcond), DType::i64), {-1});
   const Tensor x = matmul(pinv(A, 0, rcond), b);
   Tensor residuals = Tensor::empty({0}, s.dtype(), s.device());
-  if (m > n && n > 0 && rank.numel() > 0 && amin(all_examples(rank)).item_integer() == n) {
+  if (m > n && rank.numel() > 0 && amin(all_examples(rank)).item_integer() == n) {
     const Tensor off = sub(matmul(A, x), b);
     residuals = sum(real(mul(off, conj(off))), {-2});
   }

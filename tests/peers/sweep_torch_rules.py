@@ -119,6 +119,7 @@ EXPLAINED = [
     ("phase-refused", lambda d: re.search(
         r"depends on the phase of vector|up to multiplication by e\^\{i phi\}", d.text)),
     ("linalg-dtypes", lambda d: d.what == "refuses" and "expected f32, f64, c64 or c128" in d.text),
+    ("lstsq-digits", lambda d: d.op == "lstsq" and d.what in SLOPES and d.error < 1e-6),
     ("unread-triangle", lambda d: d.op == "cholesky_solve" and d.what in SLOPES and (d.what != "grad" or everywhere(
         d, torch.ones_like(d.got.real).tril(-1).bool() if d.attrs["upper"] else torch.ones_like(d.got.real).triu(1).bool()))),
     ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and bool(d.got.isnan().any()) and everywhere(
