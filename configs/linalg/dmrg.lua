@@ -8,7 +8,13 @@
 -- amplitudes.
 --
 -- gradus script configs/linalg/dmrg.lua [SITES] [BOND]
-local sizes, bond = arg[1] and {tonumber(arg[1])} or {8, 10, 12}, tonumber(arg[2]) or 24
+local function whole(text, usual)
+  local n = text and tonumber(text) or usual
+  if n ~= n // 1 or n < 2 then error("expected a whole number from 2, got " .. text) end
+  return n // 1
+end
+local sizes = arg[1] and {whole(arg[1], 0)} or {8, 10, 12}
+local bond = whole(arg[2], 24)
 local function f64(numbers) return gradus.tensor(numbers, {dtype = "f64"}) end
 
 local one, z, nothing = f64{{1, 0}, {0, 1}}, f64{{0.5, 0}, {0, -0.5}}, f64{{0, 0}, {0, 0}}

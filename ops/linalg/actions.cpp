@@ -2,6 +2,7 @@
 // exp(A) B. Lanczos: all vectors are kept orthogonal, and a thick restart (Wu & Simon, SIAM J.
 // Matrix Anal. Appl. 22 (2000)) bounds their number. exp(A) B: Taylor polynomials in steps, Al-Mohy
 // & Higham, SIAM J. Sci. Comput. 33 (2011), table 3.1, of the degrees that cancel little.
+#include "engine/batch.hpp"
 #include "ops/index/indexing.hpp"
 #include "ops/linalg/matrices.hpp"
 #include "ops/reduce/norms.hpp"
@@ -71,13 +72,19 @@ class Lanczos {
   // The next vector joins the basis; A times it, without what lies in the basis, is the one after.
   void step() {
     basis_ = basis_.defined() ? cat({basis_, unsqueeze(next_, 0)}, 0) : unsqueeze(next_, 0);
-    Tensor y = map_(next_);
+    Tensor y = map_(clone(next_));  // which it may write into
+    if (is_batched(y))
+      fail(ErrorKind::autograd, "eigsh",
+           "the map gives a tensor of a vmap; eigsh of a matrix maps");
     if (y.sizes() != next_.sizes() || y.dtype() != next_.dtype())
-      fail(ErrorKind::shape, "eigsh", "the map gives ", y.dtype(), y.sizes(), " for ",
-           next_.dtype(), next_.sizes());
-    y = y.detach();
-    const Tensor along = without_basis(y);
-    const HostValues column = host_values(along);
+      fail(ErrorKind::shape, "eigsh", "the map gives ", y.dtype(), " ", y.sizes(), " for ",
+           next_.dtype(), " ", next_.sizes());
+    const HostValues column = host_values(without_basis(y));
+    if (size() == 2 && !known_hermitian_ &&
+        !(std::abs(column[0] - beta_) <= 1e-3 * std::max(reach_, std::abs(column[0]))))
+      fail(ErrorKind::value, "eigsh", "the map is not Hermitian: <a, A b> is ", shown(column[0]),
+           ", <b, A a> is ", beta_);
+    known_hermitian_ |= size() == 2;
     for (std::vector<std::complex<double>>& row : small_) row.push_back(0);
     small_.emplace_back(column.size());
     for (size_t i = 0; i < column.size(); ++i) {
@@ -101,7 +108,8 @@ class Lanczos {
   void normalise() {
     beta_ = norm(next_).item();
     if (!std::isfinite(beta_))
-      fail(ErrorKind::numeric, "eigsh", "the matrix has a NaN or an infinity");
+      fail(ErrorKind::numeric, "eigsh",
+           "a product with the matrix has a NaN or an infinity, or is too long, or start is");
     if (beta_ > 4 * epsilon(next_.dtype()) * reach_)
       next_ = div(next_, number_beside(beta_, next_));
     else
@@ -154,11 +162,11 @@ class Lanczos {
       restart(k_);
       return false;
     }
-    if (!converged(std::min(k_ + 1, n_), 1e-4)) return false;
+    if (!converged(std::min(k_ + 1, n_), floor_)) return false;
     const std::vector<double> again = best();
     double off = 0;
     for (size_t i = 0; i < again.size(); ++i) off = std::max(off, std::abs(again[i] - found_[i]));
-    if (off <= 1e-6 * std::max(std::abs(w_.front()), std::abs(w_.back()))) return true;
+    if (off <= 64 * floor_ * std::max(std::abs(w_.front()), std::abs(w_.back()))) return true;
     found_.clear();
     return confirmed();
   }
@@ -202,6 +210,7 @@ class Lanczos {
   Tensor s_;
   std::vector<int64_t> order_;
   std::mt19937_64 random_;
+  bool known_hermitian_ = false;
 };
 
 // The largest entry of each column, the first of those equal but for rounding, made real and
@@ -213,15 +222,16 @@ Tensor with_phases(const Tensor& v) {
   const Tensor entry = gather(v, 0, first);
   return mul(v, div(conj(entry), abs(entry)));
 }
-Tensors lanczos(const LinearMap& map, const Tensor& start, int64_t k, const char* which,
-                double tol) {
-  const NoGrad quiet;
-  const int64_t n = start.numel();
-  const End end = end_of(which);
+void check_eigsh(int64_t n, int64_t k, const char* which, double tol) {
+  end_of(which);
   if (k < 1 || k > n)
     fail(ErrorKind::value, "eigsh", "k is ", k, ", expected 1 to ", n, ", the size of the matrix");
   if (!(tol >= 0)) fail(ErrorKind::value, "eigsh", "tol is ", tol, ", expected 0 or more");
-  const Tensors f = Lanczos(map, start, k, end, tol).run();
+}
+Tensors lanczos(const LinearMap& map, const Tensor& start, int64_t k, const char* which,
+                double tol) {
+  const NoGrad quiet;
+  const Tensors f = Lanczos(map, start, k, end_of(which), tol).run();
   return {f[0], with_phases(f[1])};
 }
 
@@ -231,6 +241,7 @@ void eigsh_forward(OpContext& ctx) {
   const Tensor a = ctx.inputs[0].detach();
   need_square("eigsh", a);
   const int64_t n = a.size(-1), k = ctx.attrs[0].integer;
+  check_eigsh(n, k, ctx.attrs[1].text, ctx.attrs[2].number);
   const Tensor each = reshape(a, {-1, n, n});
   Tensors w, v;
   for (int64_t i = 0; i < each.size(0); ++i) {
@@ -260,31 +271,42 @@ Pairs pairs_of(GradFn& node) {
   return {halved(sym(a)), node.output(0), v, adjoint(v)};
 }
 // A value that is left out, as good as equal to one that is not: the vectors of V are not
-// determined.
-void refuse_cut(const Pairs& p, const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0) return;
-  const HostValues of_x = host_values(norm(x.detach(), 2, {-2}));
-  const HostValues of_y = host_values(norm(y.detach(), 2, {-2})), w = host_values(p.w);
+// determined. x and y: lengths (.., k) of what lies outside V, before and after the division by the
+// gaps.
+void refuse_cut(const Pairs& p, const Tensor& x, const Tensor& y, const Failure& singular) {
+  const HostValues of_x = host_values(x), of_y = host_values(y), w = host_values(p.w);
   const double near = tie(p.a) * norm_1(p.a);
   const int64_t k = p.w.size(-1);
-  for (size_t i = 0; i < w.size(); ++i)
-    if (near * std::abs(of_y[i]) > std::abs(of_x[i]))
-      fail(ErrorKind::autograd, "eigsh", place_in(batch_of(p.v), int64_t(i) / k), "value ",
-           int64_t(i) % k, " (", w[i].real(),
-           ") is as good as equal to one that is left out, so its vector has no derivative; take "
-           "another k, or values alone");
+  for (size_t i = 0; i < of_y.size(); ++i) {
+    const double before = std::abs(of_x[i % of_x.size()]), after = std::abs(of_y[i]);
+    const bool divided = near * after > before || !std::isfinite(after);
+    if (before == 0 || (!divided && int64_t(i) != singular.element)) continue;
+    fail(ErrorKind::autograd, "eigsh", place_in(batch_of(p.v), int64_t(i % w.size()) / k), "value ",
+         int64_t(i) % k, " (", w[i % w.size()].real(),
+         ") is as good as equal to one that is left out, so its vector has no derivative; take "
+         "another k, or values alone");
+  }
 }
 // (A - w_i)^-1 of what of column i of x lies outside V: the vectors that are not known have their
-// part in a derivative, too. A + c V V^H is A with the known values out of the way.
+// part in a derivative, too. A + c V V^H is A with the known values out of the way. A column that
+// is rounding errors alone counts as 0, whatever the gap is.
 Tensor beyond(const Pairs& p, const Tensor& x) {
-  const Tensor outside = sub(x, matmul(p.v, matmul(p.vh, x)));
-  const Tensor away = add(mul(amax(sum(abs(p.a.detach()), {-2}), {-1}), 3), 1);
+  Tensor outside = sub(x, matmul(p.v, matmul(p.vh, x)));
+  if (outside.numel() == 0) return outside;
+  const auto lengths = [](const Tensor& t) { return norm(t.detach(), 2, {-2}, true); };
+  const Tensor counts = gt(lengths(outside), mul(lengths(x), tie(p.a)));  // (.., 1, k)
+  outside = where(counts, outside, zeros_like(outside));
+  const Tensor size = amax(sum(abs(p.a.detach()), {-2}), {-1});
+  const Tensor away = where(gt(size, 0), mul(size, 3), ones_like(size));
   const Tensor shifted = add(p.a, mul(matmul(p.v, p.vh), unsqueeze(unsqueeze(away, -1), -1)));
   const Tensor values = unsqueeze(unsqueeze(p.w, -1), -1);  // (.., k, 1, 1)
-  const Tensor systems = sub(unsqueeze(shifted, -3), mul(values, identity_like(p.a)));
+  const Tensor one = identity_like(p.a);
+  const Tensor systems = where(unsqueeze(transpose(counts, -2, -1), -1),
+                               sub(unsqueeze(shifted, -3), mul(values, one)), one);
   const Tensor columns = unsqueeze(transpose(outside, -2, -1), -1);  // (.., k, n, 1)
-  const Tensor y = transpose(squeeze(solve(systems, columns), {-1}), -2, -1);
-  refuse_cut(p, outside, y);
+  const Tensors f = solve_ex(systems, columns);
+  const Tensor y = transpose(squeeze(f[0], {-1}), -2, -1);
+  refuse_cut(p, lengths(outside), lengths(y), first_failure(all_examples(f[1])));
   return y;
 }
 Tensor eigsh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
@@ -314,6 +336,7 @@ struct Taylor {
 };
 constexpr Taylor kTaylor[] = {{5, 2.4e-3}, {10, 1.44e-1}, {15, 6.41e-1},
                               {20, 1.44},  {25, 2.43},    {30, 3.54}};
+constexpr double kLongest = 1180;  // 10000 products
 
 }  // namespace
 
@@ -345,13 +368,25 @@ Tensors eigsh(const Tensor& A, int64_t k, const char* which, double tol) {
   return all_of(*eigsh_info, {A}, {k, which, tol});
 }
 Tensors eigsh(const LinearMap& A, const Tensor& start, int64_t k, const char* which, double tol) {
-  const NoGrad quiet;
+  need_matrices("eigsh", reshape(start.detach(), {1, -1}), "start");
+  check_eigsh(start.numel(), k, which, tol);
   const Shape shape = start.sizes();
+  const bool recording = grad_enabled();
   const LinearMap flat = [&](const Tensor& x) {
-    const Tensor y = A(reshape(x, shape));
+    Tensor y;
+    if (recording) {  // as the caller's own code
+      const EnableGrad on;
+      y = A(reshape(x, shape));
+    } else {
+      y = A(reshape(x, shape));
+    }
     if (y.sizes() != shape)
       fail(ErrorKind::shape, "eigsh", "the map gives shape ", y.sizes(), " for ", shape);
-    return reshape(y, {-1});
+    if (y.requires_grad() || y.tangent().defined())
+      fail(ErrorKind::autograd, "eigsh",
+           "of a map has no derivative, and this one depends on a tensor that requires a gradient; "
+           "detach that, or differentiate the sum of conj(v) map(v)");
+    return reshape(y.detach(), {-1});
   };
   Tensors f = lanczos(flat, reshape(start.detach(), {-1}), k, which, tol);
   f[1] = reshape(f[1], with(shape, {k}));
@@ -370,6 +405,9 @@ Tensor expm_multiply(const Tensor& A, const Tensor& B) {
   const Tensor mean_of = unsqueeze(unsqueeze(mean(diagonal_of(A), {-1}), -1), -1);
   const Tensor a = sub(A, mul(identity_like(A), mean_of));
   const double size = norm_1(a);
+  if (std::isfinite(size) && size > kLongest)
+    fail(ErrorKind::value, "expm_multiply", "the norm of A without its mean is ", size,
+         ", which takes more than 10000 products; use matrix_exp");
   Taylor best{};
   double steps = 0;
   for (const Taylor& t : kTaylor) {

@@ -42,24 +42,24 @@ Tensor pade_13(const Tensor& a) {
 
 // ---- root and logarithm
 
-// No principal root: says why.
-[[noreturn]] void refuse_root(const char* op, const Tensor& a) {
+// In f64: a root near 1 loses what it differs from 1 by.
+Tensor wide(const Tensor& a) { return cast(a, is_complex(a.dtype()) ? DType::c128 : DType::f64); }
+// An eigenvalue below `highest` * norm on the real axis, but for rounding: no principal root.
+void refuse_axis(const char* op, const Tensor& a, double highest = -1e-12) {
   const Tensor w = eigvals(a);
   const HostValues values = host_values(w);
-  const double near = tie(w) * std::max(1.0, norm_1(a));
+  const double size = norm_1(a), near = 64 * tie(w) * size;
   const int64_t n = a.size(-1);
   for (size_t i = 0; i < values.size(); ++i)
-    if (std::abs(values[i].imag()) <= near && values[i].real() <= near)
+    if (std::abs(values[i].imag()) <= near && values[i].real() <= highest * size)
       fail(ErrorKind::numeric, op, place_in(batch_of(a), int64_t(i) / n), "eigenvalue ",
            int64_t(i) % n, " (", shown(values[i]),
            ") is on the closed negative real axis, where there is no principal root; a singular "
            "Hermitian matrix has one with hermitian=true");
-  fail(ErrorKind::numeric, op, "Newton's iteration did not converge");
 }
 // Newton's iteration in product form, (6.29) of the book: X goes to the root, M to 1; scaled by
 // determinants as long as M is far from it. a: f64 or c128.
 Tensor principal_root(const char* op, const Tensor& a) {
-  if (!std::isfinite(norm_1(a))) return mul(a, number_beside(NAN, a));
   const int64_t n = a.size(-1);
   const Tensor one = identity_like(a);
   Tensor m = a, x = a;
@@ -82,7 +82,8 @@ Tensor principal_root(const char* op, const Tensor& a) {
     x = halved(add(x, matmul(x, back)));
     m = halved(add(one, halved(add(m, back))));
   }
-  refuse_root(op, a);
+  refuse_axis(op, a, 1e-12);
+  fail(ErrorKind::numeric, op, "Newton's iteration did not converge");
 }
 // Roots until A is near 1, then the quadrature of Gauss and Legendre with 8 points for the integral
 // over t in [0, 1] of (A - 1) / (1 + t (A - 1)), which is the Pade approximant [8/8]: 2^-53 within
@@ -94,7 +95,6 @@ Tensor principal_log(const char* op, Tensor a) {
       {0.76276620495816449, 0.15685332293894364}, {0.59171732124782490, 0.18134189168918099},
       {0.40828267875217510, 0.18134189168918099}, {0.23723379504183551, 0.15685332293894364},
       {0.10166676129318663, 0.11119051722668724}, {0.01985507175123188, 0.05061426814518813}};
-  if (!std::isfinite(norm_1(a))) return mul(a, number_beside(NAN, a));
   const Tensor one = identity_like(a);
   double scale = 1;
   for (; norm_1(sub(a, one)) > kReach; scale *= 2) a = principal_root(op, a);
@@ -113,16 +113,19 @@ bool is_root(const AttrValue& f) {
   fail(ErrorKind::value, "matrix_function", "f is \"", f.text, "\"; write sqrt or log");
 }
 void principal_forward(OpContext& ctx) {
-  const Tensor& a = ctx.inputs[0];
   const bool root = is_root(ctx.attrs[0]);
   const char* op = root ? "sqrtm" : "logm";
-  need_square(op, a);
-  // In f64, since a root near 1 loses what it differs from 1 by.
-  const Tensor wide = cast(a.detach(), is_complex(a.dtype()) ? DType::c128 : DType::f64);
-  Tensor y = wide;
-  if (a.numel() > 0) y = root ? principal_root(op, wide) : principal_log(op, wide);
-  ctx.outputs.push_back(y.dtype() == a.dtype() ? clone(y) : cast(y, a.dtype()));
+  need_square(op, ctx.inputs[0]);
+  const Tensor given = wide(ctx.inputs[0].detach());
   ctx.save_input(0);
+  if (given.numel() == 0) return ctx.outputs.push_back(clone(ctx.inputs[0].detach()));
+  // What is not finite stays out of it, and is NaN.
+  const Tensor good = isfinite(sum(abs(given), {-2, -1}, true));
+  const Tensor a = where(good, given, identity_like(given));
+  if (is_complex(a.dtype())) refuse_axis(op, a);  // Newton's iteration may miss it by rounding
+  const Tensor y = root ? principal_root(op, a) : principal_log(op, a);
+  const Tensor none = full({}, NAN, y.dtype(), y.device());
+  ctx.outputs.push_back(cast(where(good, y, none), ctx.inputs[0].dtype()));
 }
 // The derivative at A in the direction E, which is made as large as A meanwhile.
 Tensor principal_slope(GradFn& node, const Tensor& a, const Tensor& e) {
@@ -191,30 +194,32 @@ Tensor in_domain(const Spectral& s, const Tensor& w) {
     if (root ? x >= -nothing : x > nothing) continue;
     fail(ErrorKind::numeric, s.op, place_in(batch_of(unsqueeze(w, -1)), int64_t(i) / n),
          "eigenvalue ", int64_t(i) % n, " is ", x, " beside ", most, ", expected ",
-         root ? "none below 0" : "all above 0");
+         root ? "none below 0" : "all above 0 and its rounding errors");
   }
   if (!root) return w;
   const Tensor nothing = le(w, mul(amax(w, {-1}, true), rounding));
   return where(nothing.detach(), zeros_like(w), w);
 }
 void hermitian_forward(OpContext& ctx) {
-  const Tensor a = ctx.inputs[0].detach();
+  const DType dtype = ctx.inputs[0].dtype();
   const Spectral& s = spectral(ctx.attrs[0].text);
-  need_square(s.op, a);
-  const Tensors f = eigh(a);
-  ctx.outputs.push_back(matmul(by_columns(f[1], s.f(in_domain(s, f[0]))), adjoint(f[1])));
+  need_square(s.op, ctx.inputs[0]);
+  const Tensors f = eigh(wide(ctx.inputs[0].detach()));
+  const Tensor y = matmul(by_columns(f[1], s.f(in_domain(s, f[0]))), adjoint(f[1]));
+  ctx.outputs.push_back(cast(y, dtype));
   ctx.save_input(0);
 }
 // The same map for cotangents and tangents: it is its own adjoint.
 Tensor hermitian_slope(GradFn& node, const Tensor& x) {
   const Spectral& s = spectral(node.attr(0).text);
-  const Tensors f = eigh(node.input(0));
+  const Tensors f = eigh(wide(node.input(0)));
   const Tensor w = in_domain(s, f[0]), v = f[1], vh = adjoint(v);
   if (s.f == sqrt && has_zero(w))
     fail(ErrorKind::autograd, s.op, "an eigenvalue is 0, where the root has no derivative");
   const Tensor left = unsqueeze(w, -1), right = unsqueeze(w, -2);
   const Tensor quotients = s.quotient(minimum(left, right), maximum(left, right));
-  return sandwich(v, mul(sandwich(vh, halved(sym(x)), v), quotients), vh);
+  const Tensor inner = sandwich(vh, halved(sym(wide(x))), v);
+  return cast(sandwich(v, mul(inner, quotients), vh), x.dtype());
 }
 Tensor hermitian_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   return hermitian_slope(node, g[0]);

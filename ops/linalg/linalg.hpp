@@ -49,9 +49,9 @@ Tensors lstsq(const Tensor& A, const Tensor& B, double rcond = -1);
 // max(m, n). Derivative: at constant rank.
 Tensor pinv(const Tensor& A, double atol = 0, double rtol = -1);
 
-// ---- the same without a refusal: {results.., info}, info (batch) i64. 0, or the first pivot that
-// fails, counted from 1; the results of such a matrix are undefined (of lu_factor_ex they are
-// whole).
+// ---- the same without a refusal: {results.., info}, info (batch) i64: 0; the first pivot that
+// fails, counted from 1; -1 if the matrix has a NaN or an infinity. The results of such a matrix
+// are undefined (those of lu_factor_ex with a pivot 0 are whole).
 Tensors cholesky_ex(const Tensor& A, bool upper = false);
 Tensors lu_factor_ex(const Tensor& A);
 Tensors solve_ex(const Tensor& A, const Tensor& B, bool left = true);

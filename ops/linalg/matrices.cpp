@@ -212,8 +212,10 @@ void refuse_ties(const char* op, const Tensor& values, const Tensor& pairs, cons
         if (std::abs(x - y) > near || counts <= least) continue;
         fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)), "values ",
              i, " and ", j, " (", shown(x), " and ", shown(y), ") differ by ", std::abs(x - y),
-             ", too little for the derivative of their vectors; use values alone, or "
-             "degenerate=safe, which is approximate");
+             ", too little for the derivative of their vectors; use values alone",
+             get_op(op).attr_index("degenerate") < 0
+                 ? ""
+                 : ", or degenerate=safe, which is approximate");
       }
   }
 }

@@ -35,13 +35,14 @@ std::string condition_of(const Tensor& a) {
   double worst = 0;
   for (size_t line = 0; line < s.size(); line += k)
     worst = std::max(worst, std::abs(s[line] / s[line + k - 1]));
-  return join("the condition of ", "A is ", worst,
+  if (!(worst > 0)) return "";
+  return join("the condition of A is ", worst,
               " (largest by smallest singular value): derivatives may lose as much");
 }
 
 constexpr const char* kBySpectrum[] = {"eigh", "eigsh", "eig", "svd"};
-constexpr const char* kByInverse[] = {"linear_solve", "inv", "slogdet", "cholesky",
-                                      "lu_factor",    "qr",  "pinv",    "polar_factors"};
+constexpr const char* kByInverse[] = {"linear_solve", "inv", "slogdet",      "cholesky",
+                                      "lu_factor",    "qr",  "polar_factors"};
 template <size_t N>
 bool among(const char* const (&names)[N], std::string_view name) {
   return std::any_of(names, names + N, [&](const char* one) {

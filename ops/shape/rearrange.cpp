@@ -23,6 +23,7 @@ Tensor triangle(const char* op, const Tensor& x, int64_t diagonal,
   if (x.rank() < 2)
     fail(ErrorKind::shape, op, "x has shape ", x.sizes(), ", expected at least two axes");
   const Tensor rows = iota_along(x, x.rank() - 2), columns = iota_along(x, x.rank() - 1);
+  diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));
   const Tensor mask = compare(diagonal == 0 ? columns : sub(columns, diagonal), rows);
   return where(mask, x, zeros({}, x.dtype(), x.device()));
 }

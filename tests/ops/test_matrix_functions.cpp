@@ -84,7 +84,20 @@ TEST_CASE("matrix functions: what has none is refused in words") {
   const Tensor root = sqrtm(leaf(singular), true);
   CHECK(close(values(root), std::vector<double>(4, std::sqrt(0.5))));
   CHECK(has(error_of([&] { backward(sum(root)); }), "an eigenvalue is 0"));
-  CHECK(std::isnan(values(sqrtm(f64({NAN, 0, 0, 1}, {2, 2})))[0]));
+  // What is not finite is NaN, and the others of its batch are not.
+  const auto pair_of = [](const Tensor& one) { return stack({one, f64({4, 0, 0, 9}, {2, 2})}); };
+  const auto some = values(sqrtm(pair_of(f64({NAN, 0, 0, 1}, {2, 2}))));
+  CHECK(std::isnan(some[0]));
+  CHECK(some[4] == doctest::Approx(2));
+  // Complex ones are looked at before Newton's iteration, which rounding may lead past the axis.
+  const Tensor q = qr(drawn({5, 5}, DType::c128, 31))[0];
+  const Tensor minus = matmul(by_columns(q, f64({-1, 2, 3, 4, 5}, {5})), adjoint(q));
+  CHECK(has(error_of([&] { sqrtm(minus); }), "on the closed negative real axis"));
+  CHECK(close(values(sqrtm(diag(f32({1e-8f, 1}, {2})), true)), {1e-4, 0, 0, 1}, 1e-9));
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  CHECK(values(triu(ones({2, 2}), kLeast)) == std::vector<double>(4, 1));
+  CHECK(values(tril(ones({2, 2}), kLeast)) == std::vector<double>(4, 0));
+  CHECK(has(error_of([&] { expm_multiply(a * 1e9, ones({2}, DType::f64)); }), "use matrix_exp"));
   CHECK(has(error_of([&] { eigsh(a, 3); }), "k is 3, expected 1 to 2"));
   CHECK(has(error_of([&] { eigsh(a, 1, "SM"); }), "write LA, SA or LM"));
   CHECK(has(error_of([&] { eigsh(f64({NAN, 0, 0, 1}, {2, 2}), 1); }), "has a NaN or an infinity"));
@@ -131,12 +144,62 @@ TEST_CASE("eigsh: a map of tensors of any shape") {
             "the map gives shape () for (3, 4)"));
 }
 
+TEST_CASE("eigsh: wide spectra, small matrices, cuts and maps that are none") {
+  // Three zeros beside 1e5: copies are found at the rounding errors of the largest.
+  std::vector<double> w(60, 0);
+  for (size_t i = 3; i < w.size(); ++i) w[i] = 1 + double(i) / 100;
+  w[59] = 1e5;
+  const Tensor q = qr(drawn({60, 60}, DType::f64, 28))[0];
+  const Tensor a = matmul(by_columns(q, Tensor::from(w, {60})), adjoint(q));
+  for (const double x : values(eigsh(a, 3, "SA")[0])) CHECK(std::fabs(x) < 1e-9);
+  // The derivative of vectors does not depend on the scale.
+  const Tensor b = halved(sym(near_identity(4, DType::f64, 29))),
+               weights = drawn({4}, DType::f64, 30);
+  const auto slope = [&](double scale) {
+    const Tensor x = leaf((b * scale).detach());
+    return grad({sum(square(select(eigsh(x, 2, "SA")[1], 1, 0)) * weights)}, {x})[0] * scale;
+  };
+  for (const double scale : {1e-12, 1e12}) CHECK(distance(slope(scale), slope(1)) < 1e-9);
+  // A loss that needs nothing from beyond a cut through equal values has a derivative; of several
+  // cotangents at once each is looked at.
+  const Tensor d = leaf(diag(f64({1, 3, 3, 4}, {4})));
+  const Tensor v = select(eigsh(d, 2, "SA")[1], 1, 0);
+  CHECK(distance(grad({select(v, 0, 1)}, {d})[0],
+                 grad({select(select(eigh(d)[1], 1, 0), 0, 1)}, {d})[0]) < 1e-12);
+  CHECK(has(error_of([&] {
+              func::jacobian(
+                  [&](const Tensors& in) {
+                    return Tensors{select(eigsh(in[0], 2, "SA")[1], 1, 1) * f64({0, 1, 1, 1}, {4})};
+                  },
+                  {d.detach()});
+            }),
+            "is as good as equal to one that is left out"));
+  const Tensor start = zeros({3}, DType::f64), turn = f64({0, 1, 0, 0, 0, 1, 0, 0, 0}, {3, 3});
+  CHECK(has(error_of([&] { eigsh([&](const Tensor& x) { return matmul(turn, x); }, start); }),
+            "the map is not Hermitian"));
+  const Tensor wanted = leaf(eye(3, 3, DType::f64));
+  CHECK(has(error_of([&] { eigsh([&](const Tensor& x) { return matmul(wanted, x); }, start); }),
+            "depends on a tensor that requires a gradient"));
+  CHECK(has(error_of([&] { eigsh([&](const Tensor& x) { return x; }, cast(start, DType::f16)); }),
+            "expected f32, f64, c64 or c128"));
+  CHECK(has(error_of([&] {
+              func::vmap([&](const Tensors& in) {
+                return Tensors{eigsh([&](const Tensor& x) { return matmul(in[0], x); }, start)[0]};
+              })({stack({eye(3, 3, DType::f64), eye(3, 3, DType::f64)})});
+            }),
+            "a tensor of a vmap"));
+}
+
 TEST_CASE("linalg: failures as numbers") {
   const Tensor good = eye(2, 2, DType::f64);
   const Tensor flat = stack({good, f64({1, 2, 2, 4}, {2, 2}), f64({-1, 0, 0, 1}, {2, 2})});
   on_each_device([&] {
     const Tensor a = to_device(flat, default_device());
     using Infos = std::vector<int64_t>;
+    const Tensor bad = to_device(f64({NAN, 0, 0, 1}, {2, 2}), default_device());
+    for (const Tensor& info :
+         {cholesky_ex(bad)[1], inv_ex(bad)[1], lu_factor_ex(bad)[2], solve_ex(bad, bad)[1]})
+      CHECK(info.item_integer() == -1);
     CHECK(cholesky_ex(a)[1].to_vector<int64_t>() == Infos{0, 2, 1});
     CHECK(inv_ex(a)[1].to_vector<int64_t>() == Infos{0, 2, 0});
     CHECK(lu_factor_ex(a)[2].to_vector<int64_t>() == Infos{0, 2, 0});
