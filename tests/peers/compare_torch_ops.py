@@ -7,6 +7,9 @@ import math
 import torch
 import torch.nn.functional as F
 
+import torch_linalg
+from torch_linalg import Lacks
+
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128,
           "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool,
           "f16": torch.float16, "bf16": torch.bfloat16}
@@ -17,10 +20,6 @@ END = 2**63 - 1
 # or to a hundredth of the largest one, whichever is larger. Of derivatives, in f64 and c128 alone.
 TOLERANCE = {"f64": 1e-11, "c128": 1e-11, "f32": 1e-5, "c64": 1e-5, "f16": 8e-3, "bf16": 6e-2}
 SLOPE_TOLERANCE = 1e-10
-
-
-class Lacks(Exception):
-    """PyTorch has no such form of the op."""
 
 
 # ---- the forms that differ. Each takes the operands x and the attributes a.
@@ -432,9 +431,10 @@ for d in (1, 2, 3):
     for pool in ("avg", "max"):
         name = f"adaptive_{pool}_pool{d}d"
         ADAPTERS[name] = adaptive(getattr(F, name), d)
+ADAPTERS.update(torch_linalg.ADAPTERS)
 NEEDS_CASE = {"dropout", "feature_dropout", "alpha_dropout"}
 # Of gradus alone, or random: PyTorch's numbers come from another generator.
-LACKING = {"embed", "fold", "uniform", "normal", "bernoulli"}
+LACKING = {"embed", "fold", "uniform", "normal", "bernoulli"} | torch_linalg.LACKING
 
 
 def find(info):

@@ -35,7 +35,7 @@ import compare_torch_ops as ops
 import compare_torch_rules as rules
 import compare_torch_slopes as slopes
 import sweep_torch_calls as calls
-import sweep_torch_linalg as linalg
+import torch_linalg as linalg
 import sweep_torch_rules as sweep_rules
 
 SLOPES = (torch.float64, torch.complex128)

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-import sweep_torch_linalg as linalg
+import torch_linalg as linalg
 from compare_torch_ops import NAMES
 
 
@@ -392,12 +392,6 @@ def attention(op, p, entry):
     return op, {k: v for k, v in p.items() if v is not None}
 
 
-def cross(op, p, entry):
-    if p.get("dim") is None and entry.name == "cross":
-        p["dim"] = next((d for d, n in enumerate(p["x"].shape if "x" in p else p["a"].shape) if n == 3), -1)
-    return op, p
-
-
 def embedding(op, p, entry):
     if p.get("padding_idx") is not None and p["padding_idx"] < 0:
         p["padding_idx"] += p["weight"].shape[0]
@@ -419,7 +413,7 @@ FORMS = {
     "conv1d": same_padding, "conv2d": same_padding, "conv3d": same_padding, "tensordot": tensordot, "arange": arange,
     "linspace": linspace, "full": created, "zeros": created, "ones": created, "eye": created, "logit": logit,
     "unique": unique, "unique_consecutive": unique, "round": round_, "diff": diff, "searchsorted": searchsorted,
-    "bucketize": searchsorted, "norm": vector_norm, "scaled_dot_product_attention": attention, "cross": cross,
+    "bucketize": searchsorted, "norm": vector_norm, "scaled_dot_product_attention": attention, "cross": linalg.cross,
     "binary_cross_entropy_with_logits": weighted, "embedding": embedding, "as_strided_scatter": scatter_shape,
 }
 for _d in (1, 2, 3):

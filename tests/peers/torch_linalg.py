@@ -1,6 +1,7 @@
-"""For sweep_torch.py: linear algebra. ALIKE are PyTorch's functions with what gradus settles settled: vectors
-whose largest entry is real and positive, values in order, the Hermitian part of what should be Hermitian,
-permutations as the order of rows. FORMS are calls that gradus writes otherwise."""
+"""Linear algebra for compare_torch.py and sweep_torch.py: PyTorch's functions with what gradus settles settled
+(vectors whose largest entry is real and positive, values in order, the Hermitian part of what should be
+Hermitian, permutations as the order of rows). ADAPTERS take gradus' operands and attributes, ALIKE PyTorch's
+own calls; form() turns those into gradus' attributes."""
 import torch
 
 L = torch.linalg
@@ -31,6 +32,16 @@ def svd(a, full_matrices=True, driver=None):
     return u * by, s, by.mH * vh
 
 
+class Lacks(Exception):
+    """PyTorch has no such form of the op."""
+
+
+def determined_svd(a, full_matrices):
+    if full_matrices and a.shape[-1] != a.shape[-2]:
+        raise Lacks("the vectors beyond the singular values are any")
+    return svd(a, full_matrices)
+
+
 def ascending(w):
     """By real, then imaginary parts; conjugate pairs have one real part."""
     order = w.detach().imag.argsort(dim=-1, stable=True)
@@ -56,7 +67,8 @@ def rows_of(f):
     def call(a, pivot=True, **checks):
         packed, pivots, *info = f(a, **checks)
         p = torch.lu_unpack(packed, pivots, unpack_data=False)[0]
-        return packed, p.mT.real.argmax(-1), *info
+        rows = p.mT.real.argmax(-1) if p.numel() else p.new_zeros(p.shape[:-1], dtype=torch.int64)
+        return packed, rows, *info
     return call
 
 
@@ -76,6 +88,64 @@ ALIKE = {
     "linalg.lu_factor": rows_of(L.lu_factor), "linalg.lu_factor_ex": rows_of(L.lu_factor_ex),
     "linalg.lstsq": lstsq,
 }
+
+
+def qr(a, mode, positive):
+    q, r = L.qr(a, mode=mode)
+    q = a.new_empty(a.shape[:-1] + (0,)) if mode == "r" else q
+    if not positive:
+        return q, r
+    k = min(r.shape[-2:])
+    sign = torch.where(r.diagonal(dim1=-2, dim2=-1).detach().real < 0, -1.0, 1.0).to(a.dtype)
+    by = torch.cat([sign, sign.new_ones(sign.shape[:-1] + (r.shape[-2] - k,))], -1)
+    return (q if mode == "r" else q * by.unsqueeze(-2)), r * by.unsqueeze(-1)
+
+
+def with_columns(f):
+    """Vectors, one or one for each matrix, as columns; PyTorch asks for them as such in places."""
+    def call(x, a):
+        m, b = x
+        if b.dim() > 1 and not (b.dim() == m.dim() - 1 and b.shape == m.shape[:-1]):
+            return f(m, b, a)
+        y = f(m, b.unsqueeze(-1), a)
+        return (y[0].squeeze(-1), *y[1:]) if isinstance(y, tuple) else y.squeeze(-1)
+    return call
+
+
+def triangular(a, b, at):
+    turned = (a, a.mT, a.mH)[at["form"]]
+    return L.solve_triangular(turned, b, upper=at["upper"] != (at["form"] > 0), unitriangular=at["unitriangular"])
+
+
+def number(text):
+    return text if text in ("fro", "nuc") else float(text)
+
+
+def limits(a):
+    """A relative limit below 0 is the usual one, or none where there is an absolute one."""
+    return {"atol": a["atol"], "rtol": a["rtol"] if a["rtol"] >= 0 else None} if a["atol"] or a["rtol"] >= 0 else {}
+
+
+ADAPTERS = {
+    "cholesky": lambda x, a: ALIKE["linalg.cholesky"](*x, **a), "cholesky_ex": lambda x, a: ALIKE["linalg.cholesky_ex"](*x, **a),
+    "lu_factor": lambda x, a: ALIKE["linalg.lu_factor"](*x), "lu_factor_ex": lambda x, a: ALIKE["linalg.lu_factor_ex"](*x),
+    "qr": lambda x, a: qr(*x, **a), "lu": lambda x, a: L.lu(*x),
+    "linear_solve": lambda x, a: L.solve(*x), "linear_solve_ex": lambda x, a: L.solve_ex(*x),
+    "solve": lambda x, a: L.solve(*x, left=a["left"]), "solve_ex": lambda x, a: L.solve_ex(*x, left=a["left"]),
+    "solve_triangular": with_columns(lambda m, b, a: L.solve_triangular(m, b, **a)), "triangular_solve": with_columns(triangular),
+    "inv": lambda x, a: L.inv(*x), "inv_ex": lambda x, a: L.inv_ex(*x), "det": lambda x, a: L.det(*x),
+    "lstsq": with_columns(lambda m, b, a: lstsq(m, b, None if a["rcond"] < 0 else a["rcond"])),
+    "pinv": lambda x, a: L.pinv(*x, **limits(a)), "matrix_rank": lambda x, a: L.matrix_rank(*x, **limits(a)),
+    "eigh": lambda x, a: eigh(*x), "eigvalsh": lambda x, a: ALIKE["linalg.eigvalsh"](*x), "eig": lambda x, a: eig(*x),
+    "eigvals": lambda x, a: eigvals(*x), "svd": lambda x, a: determined_svd(*x, a["full_matrices"]),
+    "matrix_exp": lambda x, a: torch.matrix_exp(hermitian(x[0]) if a["hermitian"] else x[0]),
+    "matrix_norm": lambda x, a: L.matrix_norm(*x, ord=number(a["ord"]), keepdim=a["keepdim"]),
+    "cholesky_solve": lambda x, a: torch.cholesky_solve(x[0], x[1].triu() if a["upper"] else x[1].tril(), upper=a["upper"]),
+    "multi_dot": lambda x, a: L.multi_dot(list(x)), "cond": lambda x, a: L.cond(*x),
+}
+# PyTorch's polar is another function.
+LACKING = {"polar"}
+
 # The op of gradus where the last part of an entry's name is not it; "" for those that gradus leaves out.
 RENAMED = {
     "linalg.matrix_sqrth": "sqrtm", "pinverse": "pinv", "linalg.multi_dot": "multi_dot",
@@ -123,4 +193,10 @@ def form(op, p, entry, left):
         p = {k: v for k, v in p.items() if v is not None}
     if op == "lstsq" and p.get("rcond") is None:
         p.pop("rcond", None)
+    return op, p
+
+
+def cross(op, p, entry):
+    if p.get("dim") is None and entry.name == "cross":
+        p["dim"] = next((d for d, n in enumerate(p["x"].shape if "x" in p else p["a"].shape) if n == 3), -1)
     return op, p
