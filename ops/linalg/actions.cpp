@@ -80,11 +80,11 @@ class Lanczos {
       fail(ErrorKind::shape, "eigsh", "the map gives ", y.dtype(), " ", y.sizes(), " for ",
            next_.dtype(), " ", next_.sizes());
     const HostValues column = host_values(without_basis(y));
-    if (size() == 2 && !known_hermitian_ &&
+    if (size() == 2 && !compared_ &&
         !(std::abs(column[0] - beta_) <= 1e-3 * std::max(reach_, std::abs(column[0]))))
       fail(ErrorKind::value, "eigsh", "the map is not Hermitian: <a, A b> is ", shown(column[0]),
            ", <b, A a> is ", beta_);
-    known_hermitian_ |= size() == 2;
+    compared_ |= size() == 2;
     for (std::vector<std::complex<double>>& row : small_) row.push_back(0);
     small_.emplace_back(column.size());
     for (size_t i = 0; i < column.size(); ++i) {
@@ -210,7 +210,7 @@ class Lanczos {
   Tensor s_;
   std::vector<int64_t> order_;
   std::mt19937_64 random_;
-  bool known_hermitian_ = false;
+  bool compared_ = false;  // <a, A b> with <b, A a>, once
 };
 
 // The largest entry of each column, the first of those equal but for rounding, made real and

@@ -105,6 +105,7 @@ Tensor principal_log(const char* op, Tensor a) {
                    number_beside(weight * scale, off)));
   return y;
 }
+
 // ---- matrix_function. attrs: f, "sqrt" or "log".
 
 bool is_root(const AttrValue& f) {
