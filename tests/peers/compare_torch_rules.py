@@ -54,7 +54,7 @@ def promotes_more(d):
 
 
 MORE_KERNELS = (r"not implemented for|(Integral|Complex) inputs not supported|only supports floating-point dtypes"
-                r"|Expected a floating point or complex tensor")
+                r"|Expected a floating point or complex tensor|Expected floating point type for result tensor")
 
 
 def all_integers(d):
@@ -142,7 +142,8 @@ def f32_constants(d):
     inexact = lambda v: isinstance(v, float) and math.isfinite(v) and float(torch.tensor(v, dtype=torch.float32)) != v
     return d.what != "dtype" and d.error < (1e-6 if d.what == "value" else 1e-5) and (
         d.op == "hardsigmoid" or d.op == "celu" and inexact(d.attrs["alpha"])
-        or d.op in ("norm", "dist", "normalize", "cdist", "pairwise_distance", "triplet_margin_loss") and inexact(d.attrs["p"]))
+        or d.op in ("norm", "dist", "normalize", "cdist", "pairwise_distance", "triplet_margin_loss") and inexact(d.attrs["p"])
+        or d.op == "vector_norm" and inexact(d.attrs["ord"]))
 
 
 # ---- differences element by element, at the edges of numbers
@@ -169,11 +170,12 @@ def everywhere(d, where):
 
 
 def beside(d, holds):
-    """Elements of the result, or of an operand's gradient, beside an operand for which this holds."""
+    """Elements of the result, or of an operand's gradient, beside an operand for which this holds; of an
+    operand that was broadcast, those with such a neighbour anywhere."""
     out = torch.zeros((), dtype=torch.bool)
     for x in d.case.inputs:
         out = out | holds(x if torch.is_tensor(x) else torch.tensor(x))
-    return out
+    return out.double().sum_to_size(d.got.shape) > 0 if out.dim() == d.got.dim() > 0 else out
 
 
 NAN = lambda x: x.isnan()
@@ -189,6 +191,9 @@ POINTS = [
     ("sign-of-nan", ("abs", "sign", "sgn", "softshrink"), lambda x, a, b, y: x.isnan()),
     ("poles", ("digamma", "polygamma"), lambda x, a, b, y: (x <= 0) & (x == x.trunc()) & (a.isinf() | x.isinf())),
     ("outside-domain", ("logit", "acosh"), lambda x, a, b, y: y.isnan() & ~x.isnan()),
+    ("slope-of-nan", IN_PIECES, lambda x, a, b, y: x.isnan() & a.isnan()),
+    ("slope-at-bounds", ("clamp",), lambda x, a, b, y: (y == x) & (a == 0) & (b == 1)),
+    ("slope-at-bounds", ("hardswish",), lambda x, a, b, y: (x == -3) & (a == 0) | (x == 3) & (a == 1)),
     ("trigamma-digits", ("digamma", "polygamma", "lgamma"), lambda x, a, b, y: (a - b).abs() <= 1e-8 * b.abs()),
 ]
 
@@ -213,6 +218,16 @@ def nan_at(d):
     """All that differs comes of NaN operands: an element's slope, or the whole loss."""
     return d.got is not None and any(torch.is_tensor(x) and x.is_floating_point() and x.isnan().any()
                                      for x in d.case.inputs) and bool(d.got[apart(d)].isnan().all())
+
+
+def half_to_each(d):
+    """All to the first operand, or none, where gradus gives half of the cotangent."""
+    if d.op not in ("fmax", "fmin") or d.what != "grad":
+        return False
+    a, b = d.case.inputs
+    half = ((a == b) * d.case.list("w")[0] / 2).sum_to_size(d.got.shape)
+    off = (d.got - d.expected).abs() - half.abs()
+    return everywhere(d, (off.abs() <= 1e-9 * half.abs()) | beside(d, NAN) & d.got.isnan())
 
 
 SLOPES = ("grad", "second", "second_w", "jvp")
@@ -243,6 +258,7 @@ SPECTRAL = ("eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals", "lu_factor",
 EXPLAINED = [
     ("slope-of-nan", lambda d: d.op in IN_PIECES and d.what == "grad" and bool(d.got.isnan().any()) and everywhere(
         d, beside(d, NAN) & d.got.isnan() | ((d.got - d.expected).abs() < (1e-7 if d.op == "hardsigmoid" else 0)))),
+    ("ties-of-fmax", half_to_each),
     ("info-dtype", lambda d: d.op.endswith("_ex") and d.what == "dtype" and d.expected.dtype == torch.int32),
     ("phase-refused", lambda d: re.search(
         r"depends on the phase of vector|up to multiplication by e\^\{i phi\}", d.text)),
@@ -259,7 +275,10 @@ EXPLAINED = [
      and bool(d.expected[apart(d)].isnan().all())),
     ("clamp-unsigned", lambda d: d.op == "clamp" and d.what == "value" and d.dtypes == ["u8"] and d.attrs["min"] < 0
      or d.op == "hardtanh" and "unsigned type with negative limits" in d.text),
+    ("numbers-that-fit", lambda d: d.what == "refuses" and "does not fit into" in d.text),
     ("fractions", fraction),
+    ("solve-of-one", lambda d: d.op == "tensorsolve" and d.what == "slopes" and d.case.inputs[1].shape == (1,)
+     and "invalid gradient" in d.text),
     ("addcdiv-integers", lambda d: d.op == "addcdiv" and "Integer division with addcdiv" in d.text),
     ("pad-to-nothing", lambda d: d.op == "pad" and d.what in ("accepts", "slopes") and "negative output size" in d.text
      and (0 in d.case.list("out")[0].shape or d.what == "slopes")),
