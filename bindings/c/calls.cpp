@@ -49,10 +49,16 @@ Attrs attributes(const OpInfo& op, const gradus_attr* given, size_t n) {
   return rows::attrs_of(op, named);
 }
 // A function of the caller's takes none beside its own.
-const Attrs& attributes_of(const Callee& callee, const gradus_attr* given, size_t n, Attrs& own) {
-  if (!callee.fixed.empty() && n > 0) fail(ErrorKind::value, callee.op.name, "has no attributes");
-  if (n == 0 && (!callee.fixed.empty() || callee.op.attrs.empty())) return callee.fixed;
-  return own = attributes(callee.op, given, n);
+Attrs attributes(const Callee& callee, const gradus_attr* given, size_t n) {
+  if (n == 0 && callee.takes_none()) return callee.fixed;
+  if (!callee.fixed.empty()) fail(ErrorKind::value, callee.op.name, "has no attributes");
+  return attributes(callee.op, given, n);
+}
+// Most calls bring no attributes: those make and copy none.
+Outputs called(const Callee& callee, std::span<const Tensor> in, const gradus_attr* given,
+               size_t n) {
+  if (n == 0 && callee.takes_none()) return callee.op.call(in, callee.fixed);
+  return callee.op.call(in, attributes(callee, given, n));
 }
 
 [[noreturn, gnu::cold]] void refuse_count(const Callee& callee, size_t n) {
@@ -149,9 +155,7 @@ gradus_status gradus_call(gradus_op op, const gradus_tensor* operands, size_t n_
     SmallVector<Tensor, 3> in;
     operands_of(*callee, operands, n_operands, in);
     array(outputs, capacity, "outputs");
-    Attrs own;
-    Outputs results =
-        callee->op.call({in.data(), in.size()}, attributes_of(*callee, attrs, n_attrs, own));
+    Outputs results = called(*callee, {in.data(), in.size()}, attrs, n_attrs);
     if (n_outputs) *n_outputs = results.size();
     if (results.size() > capacity)
       throw Refusal{GRADUS_VALUE, join("room for ", capacity, " outputs, ", callee->op.name,
@@ -170,8 +174,7 @@ gradus_status gradus_call_in_place(gradus_op op, const gradus_tensor* operands, 
     SmallVector<Tensor, 3> in;
     operands_of(*callee, operands, n_operands, in);
     if (in.empty()) throw Refusal{GRADUS_VALUE, "no operand to write to"};
-    Attrs own;
     in_place(callee->op, in[0], {in.data() + 1, in.size() - 1},
-             attributes_of(*callee, attrs, n_attrs, own));
+             attributes(*callee, attrs, n_attrs));
   });
 }

@@ -13,6 +13,7 @@ struct Callee : Object {
   const size_t least, most;  // operands
   // Of a function of the caller's: the attribute that tells the op which one it is.
   Attrs fixed;
+  bool takes_none() const { return !fixed.empty() || op.attrs.empty(); }  // from who calls
 };
 
 }  // namespace gradus::c

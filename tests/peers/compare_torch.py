@@ -28,6 +28,7 @@ except ImportError as error:
     print(f"compare_torch: skipped, PyTorch can't be imported ({error})")
     sys.exit(0)
 
+import compare_torch_edges as edges
 import compare_torch_ops as ops
 import compare_torch_rules as rules
 import compare_torch_slopes as slopes
@@ -70,6 +71,8 @@ def number(value):
 
 
 class Case:
+    entry = None  # of PyTorch's operator database
+
     def __init__(self, record, tensors):
         self.op, self.kind = record["op"], record["kind"]
         self.attrs = {k: number(v) for k, v in record["attrs"].items()}
@@ -129,7 +132,7 @@ def error_of(got, expected, least=0.0):
 
 
 class Difference:
-    """What the rules of compare_torch_rules.EXPLAINED look at."""
+    """What the rules of compare_torch_rules.EXPLAINED and compare_torch_edges.EXPLAINED look at."""
 
     def __init__(self, case, what, text, error=math.inf, got=None, expected=None):
         self.case, self.what, self.text, self.error = case, what, text, error
@@ -209,7 +212,7 @@ def compare_value(report, case, function):
         return False
     got = case.list("out")
     if len(got) != len(expected):
-        report.differences.append(Difference(case, "value", f"{len(got)} outputs, PyTorch has {len(expected)}"))
+        report.differences.append(Difference(case, "outputs", f"{len(got)} outputs, PyTorch has {len(expected)}"))
         return False
     for i, (a, b) in enumerate(zip(got, expected)):
         b = b if torch.is_tensor(b) else torch.tensor(b)
@@ -332,7 +335,7 @@ def compare_op(info, cases):
     report = Report()
     function = ops.find(info)
     for case in cases:
-        here = (lambda inputs, attrs, case=case: function(inputs, attrs, case))
+        here = case.function = (lambda inputs, attrs, case=case: function(inputs, attrs, case))
         if not compare_value(report, case, here):
             continue
         if any(d.case is case and d.what == "value" and d.error == math.inf and "shape" in d.text
@@ -403,7 +406,7 @@ def main():
         report = compare_op(info, by_op[name])
         explained, bad = collections.Counter(), []
         for d in report.differences:
-            why = rules.explanation(d)
+            why = edges.explanation(d)
             for reason in why or ():
                 if reason not in ids:
                     raise SystemExit(f'compare_torch: the id "{reason}" is not in ops/SEMANTICS.md')

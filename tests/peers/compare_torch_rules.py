@@ -49,7 +49,7 @@ def promotes_more(d):
     if d.what == "dtype":
         return d.op in ("prelu", "huber_loss", "cosine_embedding_loss") and d.got.dtype == promoted(d.case.inputs)
     return d.what == "accepts" and re.search(
-        r"can't be cast|expected scalar type|same dtype|should (have|be) the same|must have the same|did not match"
+        r"can't be cast|expected scalar type|same dtype|should (have|be) the same|must (have|be) the same|did not match|Type promoting"
         r"|with different dtypes|expected dtype .* but got|Found dtype|mixed dtype|could not infer output dtype", d.text)
 
 
@@ -181,7 +181,7 @@ def beside(d, holds):
 NAN = lambda x: x.isnan()
 # Functions in pieces.
 IN_PIECES = ("relu", "leaky_relu", "abs", "clamp", "hardtanh", "relu6", "hardsigmoid", "hardswish", "softshrink",
-             "hardshrink", "threshold", "elu", "celu", "selu", "logit", "maximum", "minimum", "fmax", "fmin", "l1_loss", "prelu",
+             "hardshrink", "threshold", "elu", "celu", "selu", "logit", "maximum", "minimum", "fmax", "fmin", "l1_loss", "smooth_l1_loss", "prelu",
              "hinge_embedding_loss", "margin_ranking_loss")
 EDGES = ("special", "sample", "reference")  # the kinds of case that reach them
 
@@ -300,7 +300,7 @@ EXPLAINED = [
     ("real-activations", lambda d: d.what == "refuses" and d.op in ("silu", "softsign", "soft_margin_loss")
      and re.search(r"is not defined for c(64|128)", d.text)),
     ("pool-padding", lambda d: "_pool" in d.op and d.what == "accepts" and (any(d.attrs["padding"]) or d.attrs["ceil_mode"])
-     and re.search("at most half of kernel size|smaller than kernel size", d.text)),
+     and re.search("half of kernel size|smaller than kernel size", d.text)),
     ("empty-batch", lambda d: "_pool" in d.op and d.what == "accepts" and 0 in d.case.inputs[0].shape
      and "optional 0 dim batch size" in d.text),
     ("spread-of-one", lambda d: d.op == "instance_norm" and "Expected more than 1 spatial element" in d.text

@@ -31,12 +31,11 @@ except ImportError as error:
     sys.exit(0)
 
 import compare_torch as compare
+import compare_torch_edges as edges
 import compare_torch_ops as ops
-import compare_torch_rules as rules
 import compare_torch_slopes as slopes
 import sweep_torch_calls as calls
 import torch_linalg as linalg
-import sweep_torch_rules as sweep_rules
 
 SLOPES = (torch.float64, torch.complex128)
 # PyTorch's own derivative fails ("The size of tensor a (0) must match ..."), its alias `narrow` is swept.
@@ -276,10 +275,6 @@ def compare_case(case):
     return report.differences
 
 
-def explanation(d):
-    return sweep_rules.explanation(d) or rules.explanation(d)
-
-
 def known_ops(gradus):
     try:
         done = subprocess.run([gradus, "ops", "--json"], stdout=subprocess.PIPE)
@@ -311,7 +306,7 @@ def account(samples, args, ids, totals, reasons):
         differences = compare_case(case)
         unexplained = []
         for d in differences:
-            why = explanation(d)
+            why = edges.explanation(d)
             for reason in why or ():
                 if reason not in ids:
                     raise SystemExit(f'sweep_torch: the id "{reason}" is not in ops/SEMANTICS.md')
