@@ -13,6 +13,22 @@ namespace gradus::inline v1::cpu {
 namespace {
 // What a thread keeps from call to call, so that it needs no fresh pages each time.
 constexpr uint64_t kKept = uint64_t(16) << 20;
+
+// Groups [begin, end) of small matrices; what a group leaves one by one. Which matrices share a
+// group changes none of their bits.
+void run_groups(gd_device* d, const calls::LinalgCall& call, int64_t begin, int64_t end, int lanes,
+                linalg::Scratch& scratch) {
+  void* const room = d->scratch(kScratchTask, kGroupBytes);
+  if (!room) throw std::bad_alloc();
+  const int64_t all = linalg::count_of_matrices(call);
+  for (int64_t i = begin * lanes; i < std::min(end * lanes, all); i += lanes) {
+    const int count = int(std::min<int64_t>(lanes, all - i));
+    uint64_t left = d->kernels->linalg_group(call, i, count, room);
+    for (int64_t k = i; left; ++k, left >>= 1)
+      if (left & 1) linalg::run(call, k, k + 1, scratch);
+  }
+}
+
 }  // namespace
 
 gd_status slot_linalg(gd_device* d, gd_stream*, const gd_call* raw, gd_error* e) {
@@ -21,12 +37,17 @@ gd_status slot_linalg(gd_device* d, gd_stream*, const gd_call* raw, gd_error* e)
     const calls::LinalgCall c = calls::expect_linalg(call);
     const LapackLibrary* const library = static_cast<OpenDevice*>(d)->lapack.get();
     const linalg::Lapack* const lapack = library ? &library->functions() : nullptr;
+    const int lanes = d->kernels->linalg_lanes(c);
+    const int64_t matrices = linalg::count_of_matrices(c), together = std::max(lanes, 1);
     std::atomic<bool> full{false};
-    parallel_range(d, linalg::count_of_matrices(c), kGrain / linalg::cost_of_matrix(c),
+    parallel_range(d, (matrices + together - 1) / together, kGrain / linalg::cost_of_matrix(c),
                    [&](int64_t begin, int64_t end) {
                      try {
                        thread_local linalg::Scratch scratch;
-                       linalg::run(c, begin, end, scratch, lapack);
+                       if (lanes > 0)
+                         run_groups(d, c, begin, end, lanes, scratch);
+                       else
+                         linalg::run(c, begin, end, scratch, lapack);
                        scratch.shrink(kKept);
                      } catch (const std::bad_alloc&) {
                        full = true;

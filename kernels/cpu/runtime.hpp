@@ -4,6 +4,10 @@
 #pragma once
 #include "engine/abi/kernel_table.h"
 
+namespace gradus::inline v1::calls {
+struct LinalgCall;
+}
+
 namespace gradus::inline v1::cpu {
 
 // One statement on contiguous blocks: in[] as the slot lists them, n a multiple of kPad. Where
@@ -34,6 +38,9 @@ struct Block {
 };
 
 // What one instruction set offers.
+inline constexpr int kLargestInLanes = 16;  // rows and columns
+inline constexpr int64_t kGroupBytes = 6 * 64 * kLargestInLanes * kLargestInLanes;
+
 struct Kernels {
   const char* isa;
   int32_t lanes;                 // f32 lanes of one batch
@@ -41,6 +48,11 @@ struct Kernels {
   const Block* (*f64)(int32_t);
   SlotFn reduce, scan, softmax, normalize, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
+  // Small matrices of a linalg call side by side. How many of them make a group; 0: the call is
+  // none for groups. Then matrices [first, first + count), in room for kGroupBytes at a line of
+  // memory; gives those that are left to be done one by one, as bits.
+  int (*linalg_lanes)(const calls::LinalgCall&);
+  uint64_t (*linalg_group)(const calls::LinalgCall&, int64_t first, int count, void* room);
   TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
   TurnFn (*turn)(int64_t unit);
 };

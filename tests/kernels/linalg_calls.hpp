@@ -22,6 +22,7 @@ struct Machine {
   gd_device* device;
   int threads = 1;
   bool lapack = false;
+  bool another_set = false;  // the one before, but for its instruction set: small matrices tell
 };
 // A LAPACK of this machine, "" if it has none where Debian puts it.
 inline const std::string& lapack_file() {
@@ -38,9 +39,10 @@ inline const std::string& lapack_file() {
 inline const std::vector<Machine>& machines() {
   static const auto list = [] {
     std::vector<Machine> all{{"reference", reference::table(), nullptr}};
-    for (int threads : {1, 3}) {
-      const auto& d = *cpu_test::devices()[threads == 1 ? 0 : 1];
-      all.push_back({d.name, cpu::table(), d.d, threads});
+    int k = 0;
+    for (const auto& d : cpu_test::devices()) {
+      all.push_back({d->name, cpu::table(), d->d, k % 2 == 0 ? 1 : 3, false, k > 1});
+      ++k;
     }
     if (lapack_file().empty()) return all;
     static std::vector<std::unique_ptr<cpu_test::Device>> opened;
@@ -241,6 +243,9 @@ inline const std::vector<Shape>& square_shapes() {
                                        {{2, 3}, 4, 4},
                                        {{0}, 3, 3},
                                        {{2}, 0, 0},
+                                       {{19}, 6, 6},  // groups of lanes, the last not full
+                                       {{2, 5}, 16, 16, kPermuted},
+                                       {{9}, 17, 17},
                                        {{2}, 5, 5, kPermuted},
                                        {{3}, 5, 5, kNegative},
                                        {{2}, 4, 4, kGaps},
@@ -254,6 +259,8 @@ inline const std::vector<Shape>& all_shapes() {
          {std::pair{7, 4}, {4, 7}, {40, 3}, {3, 40}, {0, 3}, {3, 0}, {40, 0}, {60, 40}, {40, 60}})
       all.push_back({{}, m, n});
     all.push_back({{2}, 7, 4, cpu_test::kPermuted});
+    all.push_back({{21}, 16, 11});
+    all.push_back({{21}, 2, 9, cpu_test::kGaps});
     all.push_back({{2, 2}, 3, 5, cpu_test::kNegative});
     return all;
   }();
@@ -268,6 +275,7 @@ void for_all(const std::vector<Shape>& shapes, F&& f) {
       for (const Shape& s : shapes) {
         // Threads share a batch alone; large matrices cost these naive loops much time.
         if (s.m > 50 && machine.threads > 1) continue;
+        if (std::max(s.m, s.n) > 17 && machine.another_set) continue;
         INFO(machine.name << ", " << dtype_name(dtype_of<decltype(t)>) << ", " << s.m << " x "
                           << s.n << ", layout " << int(s.layout));
         f(t, machine, s);

@@ -21,6 +21,8 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_contract,
                                       slot_optimizer_step,
                                       prepare_contract,
+                                      linalg_lanes,
+                                      linalg_group,
                                       find_transpose,
                                       find_turn};
   return &kernels;

@@ -1,0 +1,147 @@
+// Cholesky, LU, triangular systems and QR of matrices side by side: the steps of
+// kernels/linalg/factor.hpp and reflect.hpp without their blocks.
+#pragma once
+#include "kernels/cpu/isa/linalg/lanes.hpp"
+
+namespace gradus::inline v1::cpu {
+
+// a's lower triangle becomes L. Gives 0, or the first pivot, counted from 1, that is not positive.
+template <class T>
+Batch<T> cholesky(LaneMatrix<T> a) {
+  using B = Batch<T>;
+  const B zero(T(0));
+  B failed = zero;
+  for (int i = 0; i < a.rows; ++i)
+    for (int j = 0; j <= i; ++j) {
+      B sum = a(i, j);
+      for (int k = 0; k < j; ++k) sum -= a(i, k) * a(j, k);
+      if (j < i) {
+        a(i, j) = sum / a(j, j);
+        continue;
+      }
+      failed = xsimd::select((sum > zero) | (failed > zero), failed, B(T(i + 1)));
+      a(i, i) = root<T>(sum);
+    }
+  return failed;
+}
+
+template <class T>
+void swap_where(BatchMask<T> where, Batch<T>& x, Batch<T>& y) {
+  const Batch<T> kept = x;
+  x = xsimd::select(where, y, x);
+  y = xsimd::select(where, kept, y);
+}
+
+// a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
+template <class T>
+Batch<T> lu(LaneMatrix<T> a, Batch<T>* order) {
+  using B = Batch<T>;
+  const B zero(T(0));
+  B zero_pivot = zero;
+  for (int i = 0; i < a.rows; ++i) order[i] = B(T(i));
+  for (int k = 0; k < std::min(a.rows, a.cols); ++k) {
+    B most = xsimd::abs(a(k, k)), best = B(T(k));
+    for (int i = k + 1; i < a.rows; ++i) {
+      const B size = xsimd::abs(a(i, k));
+      best = xsimd::select(size > most, B(T(i)), best);
+      most = xsimd::select(size > most, size, most);
+    }
+    for (int i = k + 1; i < a.rows; ++i) {
+      const BatchMask<T> here = best == B(T(i));
+      if (!xsimd::any(here)) continue;
+      for (int j = 0; j < a.cols; ++j) swap_where<T>(here, a(k, j), a(i, j));
+      swap_where<T>(here, order[k], order[i]);
+    }
+    const B pivot = a(k, k);
+    const BatchMask<T> none = pivot == zero;
+    zero_pivot = xsimd::select(none & (zero_pivot == zero), B(T(k + 1)), zero_pivot);
+    for (int i = k + 1; i < a.rows; ++i) {
+      const B by = xsimd::select(none, zero, a(i, k) / pivot);
+      a(i, k) = by;
+      for (int j = k + 1; j < a.cols; ++j) a(i, j) -= by * a(k, j);
+    }
+  }
+  return zero_pivot;
+}
+
+// b becomes X of op(A) X = B with a triangular A, `turned` its transpose.
+template <class T>
+void solve_triangular(LaneMatrix<T> a, bool upper, bool unit, bool turned, LaneMatrix<T> b) {
+  const int n = b.rows;
+  const bool forward = upper == turned;
+  for (int step = 0; step < n; ++step) {
+    const int i = forward ? step : n - 1 - step;
+    for (int k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
+      const Batch<T> by = turned ? a(k, i) : a(i, k);
+      for (int j = 0; j < b.cols; ++j) b(i, j) -= by * b(k, j);
+    }
+    if (unit) continue;
+    const Batch<T> pivot = a(i, i);
+    for (int j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
+  }
+}
+
+// c -= tau v (v^T c) of rows [first, end) and columns [from, end) of c.
+template <class T>
+void reflect_columns(LaneMatrix<T> c, int first, int from, const Batch<T>* v, Batch<T> tau) {
+  for (int j = from; j < c.cols; ++j) {
+    Batch<T> sum(T(0));
+    for (int i = first; i < c.rows; ++i) sum += v[i] * c(i, j);
+    sum *= tau;
+    for (int i = first; i < c.rows; ++i) c(i, j) -= sum * v[i];
+  }
+}
+
+// a (m, n) becomes R in its first rows; q, if it has data, Q. The signs are LAPACK's. v: room for
+// (k, m), tau for k.
+template <class T>
+void qr(LaneMatrix<T> a, LaneMatrix<T> q, LaneMatrix<T> v, Batch<T>* tau) {
+  using B = Batch<T>;
+  const B zero(T(0)), one(T(1));
+  const B back = normalize_scale(a);
+  const int k = std::min(a.rows, a.cols);
+  for (int j = 0; j < k; ++j) {
+    // Divided by its largest entry, a column has a norm that neither overflows nor underflows.
+    B most = zero, rest = zero;
+    for (int i = j; i < a.rows; ++i) {
+      const B size = xsimd::abs(a(i, j));
+      most = xsimd::select(size > most, size, most);
+    }
+    const B unit = one / xsimd::select(most > B(linalg::kTiny<T>), most, one);
+    const B alpha = a(j, j) * unit;
+    for (int i = j + 1; i < a.rows; ++i) {
+      const B x = a(i, j) * unit;
+      v(j, i) = x;
+      rest += x * x;
+      a(i, j) = zero;
+    }
+    const BatchMask<T> none = (rest == zero) | (most <= B(linalg::kTiny<T>));
+    const B beta = -xsimd::copysign(root<T>(alpha * alpha + rest), alpha);
+    const B by = one / xsimd::select(none, one, alpha - beta);
+    tau[j] = xsimd::select(none, zero, (beta - alpha) / xsimd::select(none, one, beta));
+    v(j, j) = one;
+    for (int i = j + 1; i < a.rows; ++i) v(j, i) = xsimd::select(none, zero, v(j, i) * by);
+    a(j, j) = xsimd::select(none, a(j, j), beta / unit);
+    reflect_columns(a, j, j + 1, &v(j, 0), tau[j]);
+  }
+  if (q.data) {
+    set_identity(q);
+    for (int j = k - 1; j >= 0; --j) reflect_columns(q, j, j, &v(j, 0), tau[j]);
+  }
+  for (int i = 0; i < k; ++i)
+    for (int j = i; j < a.cols; ++j) a(i, j) *= back;
+}
+
+// Changes signs so that the diagonal of R is not negative.
+template <class T>
+void make_diagonal_positive(LaneMatrix<T> r, LaneMatrix<T> q) {
+  for (int i = 0; i < std::min(r.rows, r.cols); ++i) {
+    Batch<T> sign;
+    for (int lane = 0; lane < kLanes<T>; ++lane)
+      reinterpret_cast<T*>(&sign)[lane] = std::copysign(T(1), r.number(i, i, lane));
+    for (int j = i; j < r.cols; ++j) r(i, j) *= sign;
+    if (q.data) scale_column(q, i, sign);
+  }
+}
+
+}  // namespace gradus::cpu

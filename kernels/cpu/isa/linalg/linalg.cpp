@@ -1,0 +1,350 @@
+// Small matrices of a checked call in groups, one in each lane: the slot linalg where its dtype is
+// f32 or f64 and nothing in it is larger than kLargestInLanes.
+#include "kernels/cpu/isa/kernels.hpp"
+#include "kernels/cpu/isa/linalg/lanes_factor.hpp"
+#include "kernels/cpu/isa/linalg/lanes_spectra.hpp"
+#include "kernels/call/checks.hpp"
+#include "kernels/linalg/factor.hpp"
+
+namespace gradus::inline v1::cpu {
+
+namespace {
+
+template <class T>
+class Group {
+  using B = Batch<T>;
+
+ public:
+  Group(const calls::LinalgCall& call, void* room) : call_(call), room_(static_cast<B*>(room)) {}
+
+  // Does matrices [first, first + count); gives those that it leaves, as bits.
+  uint64_t run(int64_t first, int count) {
+    first_ = first;
+    count_ = count;
+    switch (call_.op) {
+      case GD_CHOLESKY:
+        return cholesky();
+      case GD_LU:
+        return lu();
+      case GD_SOLVE:
+        return solve();
+      case GD_DET:
+        return det();
+      case GD_SOLVE_TRIANGULAR:
+        return solve_triangular();
+      case GD_QR:
+        return qr();
+      case GD_EIGH:
+        return eigh();
+      default:
+        return svd();
+    }
+  }
+
+ private:
+  // ---- views. Lanes without a matrix repeat the last one.
+
+  template <class E>
+  E* start(const gd_view& v, int lane) const {
+    int64_t at = v.offset, left = first_ + std::min(lane, count_ - 1);
+    for (int d = call_.batch_axes - 1; d > 0; --d) {
+      at += left % v.sizes[d] * v.strides[d];
+      left /= v.sizes[d];
+    }
+    if (call_.batch_axes > 0) at += left * v.strides[0];
+    return static_cast<E*>(v.data) + at;
+  }
+  LaneView<T> view(const gd_view& v, bool turned = false) const {
+    LaneView<T> out{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
+    if (turned) std::swap(out.down, out.by);
+    for (int lane = 0; lane < kLanes<T>; ++lane) out.start[lane] = start<T>(v, lane);
+    return out;
+  }
+  B* take(int n) {
+    B* const p = room_ + used_;
+    used_ += n;
+    return p;
+  }
+  LaneMatrix<T> matrix(int rows, int cols) { return {take(rows * cols), rows, cols}; }
+  LaneMatrix<T> read(const gd_view& v, bool turned = false) {
+    const auto m = int(v.sizes[v.rank - 2]), n = int(v.sizes[v.rank - 1]);
+    const LaneMatrix<T> a = turned ? matrix(n, m) : matrix(m, n);
+    gather(a, view(v, turned));
+    return a;
+  }
+  const gd_view* out(int k) const { return call_.out[k]; }
+
+  // ---- lanes. Sets of them are bits.
+
+  static bool has(uint64_t lanes, int lane) { return lanes >> lane & 1; }
+  static T lane_of(const B& x, int lane) { return cpu::lane_of<T>(x, lane); }
+  uint64_t ours(uint64_t lanes) const { return lanes & ((uint64_t(1) << count_) - 1); }
+
+  void write_info(int lane, int64_t info) const {
+    if (call_.info) *start<int64_t>(*call_.info, lane) = info;
+  }
+  // info of each lane: -1 where the matrix is not finite, else what failed.
+  int64_t info_of(uint64_t finite, const B& failed, int lane) const {
+    const int64_t info = has(finite, lane) ? int64_t(lane_of(failed, lane)) : -1;
+    write_info(lane, info);
+    return info;
+  }
+  void write(int k, LaneMatrix<T> a, int lane, bool spoiled = false) const {
+    if (!out(k)) return;
+    const LaneView<T> to = view(*out(k));
+    if (!spoiled) return scatter(to, a, lane);
+    for (int64_t i = 0; i < out(k)->sizes[out(k)->rank - 2]; ++i)
+      for (int64_t j = 0; j < out(k)->sizes[out(k)->rank - 1]; ++j)
+        to.start[lane][i * to.down + j * to.by] = linalg::not_a_number<T>();
+  }
+  template <class E, class F>
+  void write_vector(int k, int lane, F&& f) const {
+    if (!out(k)) return;
+    const gd_view& v = *out(k);
+    E* const to = start<E>(v, lane);
+    for (int64_t i = 0; i < v.sizes[v.rank - 1]; ++i) to[i * v.strides[v.rank - 1]] = f(int(i));
+  }
+
+  // ---- ops
+
+  uint64_t cholesky() {
+    const LaneMatrix<T> a = read(call_.a);
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    make_symmetric(a);
+    const B failed = cpu::cholesky(a);
+    for (int lane = 0; lane < count_; ++lane) write(0, a, lane, info_of(finite, failed, lane) != 0);
+    return 0;
+  }
+
+  uint64_t lu() {
+    const LaneMatrix<T> a = read(call_.a);
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    B* const order = take(a.rows);
+    const B failed = cpu::lu(a, order);
+    for (int lane = 0; lane < count_; ++lane) {
+      const bool good = info_of(finite, failed, lane) >= 0;
+      write(0, a, lane, !good);
+      write_vector<int64_t>(1, lane, [&](int i) { return good ? row_of(order, i, lane) : i; });
+    }
+    return 0;
+  }
+  static int64_t row_of(const B* order, int i, int lane) {
+    return int64_t(lane_of(order[i], lane));
+  }
+
+  uint64_t solve() {
+    const LaneMatrix<T> a = read(call_.a);
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    B* const order = take(a.rows);
+    const B failed = cpu::lu(a, order);
+    const bool turned = call_.turned != 0;
+    LaneView<T> from = view(*call_.b), to = view(*out(0));
+    const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
+    const int used = used_;
+    for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
+      const LaneMatrix<T> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
+      for (int i = 0; i < x.rows; ++i)
+        for (int lane = 0; lane < kLanes<T>; ++lane) {
+          const int64_t row = turned ? i : row_of(order, i, lane);
+          for (int j = 0; j < x.cols; ++j)
+            x.number(i, j, lane) = from.start[lane][row * from.down + (first + j) * from.by];
+        }
+      cpu::solve_triangular(a, turned, !turned, turned, x);
+      cpu::solve_triangular(a, !turned, turned, turned, x);
+      for (int lane = 0; lane < count_; ++lane) {
+        const bool good = has(finite, lane) && lane_of(failed, lane) == 0;
+        for (int i = 0; i < x.rows; ++i) {
+          const int64_t row = turned && good ? row_of(order, i, lane) : i;
+          for (int j = 0; j < x.cols; ++j)
+            to.start[lane][row * to.down + (first + j) * to.by] =
+                good ? x.number(i, j, lane) : linalg::not_a_number<T>();
+        }
+      }
+    }
+    for (int lane = 0; lane < count_; ++lane) info_of(finite, failed, lane);
+    return 0;
+  }
+
+  uint64_t det() {
+    const LaneMatrix<T> a = read(call_.a);
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    B* const order = take(a.rows);
+    cpu::lu(a, order);
+    for (int lane = 0; lane < count_; ++lane) {
+      int64_t rows[kLargestInLanes];
+      for (int i = 0; i < a.rows; ++i) rows[i] = row_of(order, i, lane);
+      const T nan = linalg::not_a_number<T>();
+      linalg::Determinant<T> d{nan, nan, nan};
+      if (has(finite, lane))
+        d = linalg::determinant(linalg::Strided<T>{a.numbers() + lane, a.rows, a.cols,
+                                                   int64_t(a.cols) * kLanes<T>, kLanes<T>},
+                                rows);
+      const T all[] = {d.value, d.sign, d.log_size};
+      for (int k = 0; k < 3; ++k)
+        if (out(k)) *start<T>(*out(k), lane) = all[k];
+    }
+    return 0;
+  }
+
+  uint64_t solve_triangular() {
+    const LaneMatrix<T> a = read(call_.a);
+    LaneView<T> from = view(*call_.b), to = view(*out(0));
+    const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
+    const int used = used_;
+    for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
+      const LaneMatrix<T> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
+      gather(x, from);
+      cpu::solve_triangular(a, call_.upper, call_.unit, call_.turned != 0, x);
+      for (int lane = 0; lane < count_; ++lane) scatter(to, x, lane);
+      for (int lane = 0; lane < kLanes<T>; ++lane) {
+        from.start[lane] += kLargestInLanes * from.by;
+        to.start[lane] += kLargestInLanes * to.by;
+      }
+    }
+    return 0;
+  }
+
+  uint64_t qr() {
+    const LaneMatrix<T> a = read(call_.a);
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const int k = std::min(a.rows, a.cols);
+    LaneMatrix<T> q;
+    if (out(0)) q = matrix(a.rows, int(out(0)->sizes[out(0)->rank - 1]));
+    const LaneMatrix<T> v = matrix(k, a.rows);
+    cpu::qr(a, q, v, take(k));
+    if (call_.not_negative) make_diagonal_positive(a, q);
+    LaneMatrix<T> r = a;
+    if (out(1)) r.rows = int(out(1)->sizes[out(1)->rank - 2]);
+    for (int lane = 0; lane < count_; ++lane) {
+      write(0, q, lane, !has(finite, lane));
+      write(1, r, lane, !has(finite, lane));
+    }
+    return 0;
+  }
+
+  // What stands at `place` in an order by size, of n numbers of a lane.
+  void sort(const B* x, int n, int lane, bool ascending, int* place) const {
+    for (int i = 0; i < n; ++i) {
+      int j = i;
+      const T here = lane_of(x[i], lane);
+      for (; j > 0; --j) {
+        const T other = lane_of(x[place[j - 1]], lane);
+        if (ascending ? !(here < other) : !(here > other)) break;
+        place[j] = place[j - 1];
+      }
+      place[j] = i;
+    }
+  }
+  // Column j of output k is column place[j] of a; `turned`: row j.
+  void write_columns(int k, LaneMatrix<T> a, int lane, const int* place, int n,
+                     bool turned = false) const {
+    if (!out(k)) return;
+    const LaneView<T> to = view(*out(k), turned);
+    for (int i = 0; i < a.rows; ++i)
+      for (int j = 0; j < n; ++j)
+        to.start[lane][i * to.down + j * to.by] = a.number(i, place[j], lane);
+  }
+
+  uint64_t eigh() {
+    const LaneMatrix<T> a = read(call_.a);
+    const int n = a.rows;
+    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    make_symmetric(a);
+    const B back = normalize_scale(a);
+    const LaneMatrix<T> v = out(1) ? matrix(n, n) : LaneMatrix<T>{};
+    const uint64_t left = bits_of<T>(jacobi_eigh(a, v)) & finite;
+    B* const w = take(n);
+    for (int j = 0; j < n; ++j) {
+      w[j] = a(j, j) * back;
+      if (v.data) scale_column(v, j, sign_of_largest(v, j));
+    }
+    for (int lane = 0; lane < count_; ++lane) {
+      if (has(left, lane)) continue;
+      const bool good = info_of(finite, B(T(0)), lane) == 0;
+      int place[kLargestInLanes];
+      sort(w, n, lane, true, place);
+      write_vector<T>(0, lane, [&](int i) {
+        return good ? lane_of(w[place[i]], lane) : linalg::not_a_number<T>();
+      });
+      good ? write_columns(1, v, lane, place, n) : write(1, v, lane, true);
+    }
+    return ours(left);
+  }
+
+  // Has output k more columns, counted along an axis from its end, than a?
+  bool wider(int k, int axis, LaneMatrix<T> a) const {
+    return out(k) && out(k)->sizes[out(k)->rank - axis] > a.cols;
+  }
+  // A whole orthogonal matrix; columns from a.cols on are orthogonal to a's.
+  LaneMatrix<T> complement(LaneMatrix<T> a) {
+    const LaneMatrix<T> copy = matrix(a.rows, a.cols), q = matrix(a.rows, a.rows),
+                        v = matrix(a.cols, a.rows);
+    std::copy_n(a.data, a.rows * a.cols, copy.data);
+    cpu::qr(copy, q, v, take(a.cols));
+    return q;
+  }
+  void write_rest(int k, LaneMatrix<T> a, int lane, int first, bool turned = false) const {
+    const LaneView<T> to = view(*out(k), turned);
+    for (int i = 0; i < a.rows; ++i)
+      for (int j = first; j < a.cols; ++j)
+        to.start[lane][i * to.down + j * to.by] = a.number(i, j, lane);
+  }
+
+  uint64_t svd() {
+    // Of A or A^T, whichever is not wide: the columns of g become those of U or of V.
+    const bool turned = call_.m < call_.n;
+    const LaneMatrix<T> g = read(call_.a, turned);
+    const int k = g.cols;
+    const uint64_t finite = bits_of<T>(finite_lanes(g));
+    const B back = normalize_scale(g);
+    const bool wanted = out(0) || out(2);
+    const LaneMatrix<T> h = wanted && (turned || out(2)) ? matrix(k, k) : LaneMatrix<T>{};
+    B* const s = take(k);
+    const uint64_t left = bits_of<T>(jacobi_svd(g, s, h)) & finite;
+    const LaneMatrix<T> u = turned ? h : g, v = turned ? g : h;
+    for (int j = 0; j < k && wanted; ++j) {
+      scale_column(g, j, B(T(1)) / s[j]);
+      const B sign = sign_of_largest(u, j);
+      scale_column(u, j, sign);
+      if (v.data) scale_column(v, j, sign);
+    }
+    for (int j = 0; j < k; ++j) s[j] *= back;
+    // Full factors have more columns, orthogonal to those.
+    const LaneMatrix<T> more = wider(0, 1, u) ? complement(u) : wider(2, 2, v) ? complement(v) : u;
+    for (int lane = 0; lane < count_; ++lane) {
+      if (has(left, lane)) continue;
+      const bool good = info_of(finite, B(T(0)), lane) == 0;
+      int place[kLargestInLanes];
+      sort(s, k, lane, false, place);
+      write_vector<T>(1, lane, [&](int i) {
+        return good ? lane_of(s[place[i]], lane) : linalg::not_a_number<T>();
+      });
+      good ? write_columns(0, u, lane, place, k) : write(0, u, lane, true);
+      good ? write_columns(2, v, lane, place, k, true) : write(2, v, lane, true);
+      if (good && wider(0, 1, u)) write_rest(0, more, lane, k);
+      if (good && wider(2, 2, v)) write_rest(2, more, lane, k, true);
+    }
+    return ours(left);
+  }
+
+  const calls::LinalgCall& call_;
+  B* const room_;
+  int64_t first_ = 0;
+  int count_ = 0, used_ = 0;
+};
+
+}  // namespace
+
+int linalg_lanes(const calls::LinalgCall& call) {
+  const bool wide = call.a.dtype == GD_F64;
+  if ((!wide && call.a.dtype != GD_F32) || call.op == GD_EIG) return 0;
+  if (std::min(call.m, call.n) < 1 || std::max(call.m, call.n) > kLargestInLanes) return 0;
+  return wide ? kLanes<double> : kLanes<float>;
+}
+
+uint64_t linalg_group(const calls::LinalgCall& call, int64_t first, int count, void* room) {
+  return call.a.dtype == GD_F64 ? Group<double>(call, room).run(first, count)
+                                : Group<float>(call, room).run(first, count);
+}
+
+}  // namespace gradus::cpu
