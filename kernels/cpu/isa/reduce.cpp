@@ -105,19 +105,22 @@ class Folding {
       for (int64_t o = begin; o < end; o += kStrip) {
         const int64_t n = shorter(end - o, kStrip);
         const T* x = blocks.bring(o, n);
+        // As join_lanes does. Rows without a partner are copied by a loop of their own: a vector
+        // that loads what it does not use is slow where that memory was never touched.
         for (int64_t half = kLanes / 2, count = s_.length; half > 0; half /= 2) {
-          // as join_lanes does
-          for (int64_t l = 0; l < shorter(half, count); ++l) {
-            const bool two = l + half < count;
-            for (int64_t j = 0; j < n; ++j) {
-              const T a = x[l * kStrip + j];
-              lane[l * kStrip + j] = two ? J::join(a, x[(l + half) * kStrip + j]) : a;
-            }
+          if (half >= count) continue;
+          for (int64_t l = 0; l < half; ++l) {
+            T* const to = lane + l * kStrip;
+            const T *const first = x + l * kStrip, *const second = first + half * kStrip;
+            if (l + half < count)
+              for (int64_t j = 0; j < n; ++j) to[j] = J::join(first[j], second[j]);
+            else if (to != first)
+              memcpy(to, first, size_t(n) * sizeof(T));
           }
-          count = shorter(half, count);
+          count = half;
           x = lane;
         }
-        const T* from = lane;
+        const T* from = x;
         for_rows(s_.kept, kOut, o, n, [&](char* p, int64_t run, int64_t step) {
           writer.write(from, p, run, step);
           from += run;
