@@ -117,21 +117,22 @@ inline void copy_row(char* to, int64_t to_step, const char* from, int64_t from_s
   }
 }
 
-// Calls f(pointer into view v, elements, byte step) for the rows that make up [start, start + n).
+// Calls f(pointer into view v, elements, byte step) for the rows that make up [start, start + n) of
+// the first `rank` axes.
 template <class F>
-inline void for_rows(const Walk& w, int v, int64_t start, int64_t n, F&& f) {
-  if (w.rank == 0) {
+inline void for_rows(const Walk& w, int v, int rank, int64_t start, int64_t n, F&& f) {
+  if (rank == 0) {
     if (n > 0) f(w.base[v], n, int64_t(0));
     return;
   }
   int64_t index[kMaxRank];
   char* p = w.base[v];
-  for (int d = w.rank - 1; d >= 0; --d) {
+  for (int d = rank - 1; d >= 0; --d) {
     index[d] = start % w.size[d];
     start /= w.size[d];
     p += index[d] * w.stride[v][d];
   }
-  const int last = w.rank - 1;
+  const int last = rank - 1;
   const int64_t step = w.stride[v][last];
   while (n > 0) {
     const int64_t left = w.size[last] - index[last], run = left < n ? left : n;
@@ -147,6 +148,11 @@ inline void for_rows(const Walk& w, int v, int64_t start, int64_t n, F&& f) {
       index[d] = 0;
     }
   }
+}
+
+template <class F>
+inline void for_rows(const Walk& w, int v, int64_t start, int64_t n, F&& f) {
+  for_rows(w, v, w.rank, start, n, static_cast<F&&>(f));
 }
 
 // As for_rows, for all views at once: calls f(pointers, elements) with w.stride[v][rank - 1] as
@@ -198,9 +204,69 @@ inline void repeat_rows(char* block, const char* p, int64_t start, int64_t n, in
     memcpy(block + have, block, size_t(have < all - have ? have : all - have));
 }
 
+namespace detail {
+template <int B, int64_t Size>
+inline void rows_of(char* to, const char* from, int64_t from_step, int64_t from_row, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, from += from_row, to += Size * B)
+    for (int64_t i = 0; i < Size; ++i) memcpy(to + i * B, from + i * from_step, B);
+}
+// `rows` rows of `size` elements each, one after the other.
+template <int B>
+inline void short_rows(char* to, const char* from, int64_t from_step, int64_t size,
+                       int64_t from_row, int64_t rows) {
+  switch (size) {  // unrolled
+    case 2:
+      return rows_of<B, 2>(to, from, from_step, from_row, rows);
+    case 3:
+      return rows_of<B, 3>(to, from, from_step, from_row, rows);
+    case 4:
+      return rows_of<B, 4>(to, from, from_step, from_row, rows);
+    default:
+      for (int64_t r = 0; r < rows; ++r, to += size * B)
+        strided_copy<B>(to, B, from + r * from_row, from_step, size);
+  }
+}
+}  // namespace detail
+
+inline constexpr int64_t kShortRow =
+    16;  // elements of a row that is too short for a loop of its own
+
+// The rows of [start, start + n) are short, and more than two: whole ones are taken together.
+inline void gather_short_rows(const Walk& w, int v, int64_t start, int64_t n, char* to) {
+  const int last = w.rank - 1;
+  const int64_t item = w.item[v], size = w.size[last], step = w.stride[v][last];
+  const auto part = [&](const char* p, int64_t run, int64_t) {
+    copy_row(to, item, p, step, run, item);
+    to += run * item;
+  };
+  const int64_t first = (start + size - 1) / size, end = (start + n) / size;
+  for_rows(w, v, start, first * size - start, part);
+  for_rows(w, v, last, first, end - first, [&](const char* p, int64_t rows, int64_t row) {
+    switch (item) {
+      case 1:
+        detail::short_rows<1>(to, p, step, size, row, rows);
+        break;
+      case 2:
+        detail::short_rows<2>(to, p, step, size, row, rows);
+        break;
+      case 4:
+        detail::short_rows<4>(to, p, step, size, row, rows);
+        break;
+      case 8:
+        detail::short_rows<8>(to, p, step, size, row, rows);
+        break;
+      default:
+        detail::short_rows<16>(to, p, step, size, row, rows);
+    }
+    to += rows * size * item;
+  });
+  for_rows(w, v, end * size, start + n - end * size, part);
+}
 inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
   char* to = static_cast<char*>(block);
   const int64_t item = w.item[v];
+  if (w.rank > 1 && w.size[w.rank - 1] < kShortRow && n > 2 * w.size[w.rank - 1])
+    return gather_short_rows(w, v, start, n, to);
   for_rows(w, v, start, n, [&](const char* p, int64_t run, int64_t step) {
     copy_row(to, item, p, step, run, item);
     to += run * item;
