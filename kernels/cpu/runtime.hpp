@@ -38,7 +38,7 @@ struct Block {
 };
 
 // What one instruction set offers.
-inline constexpr int kLargestInLanes = 16;  // rows and columns
+inline constexpr int kLargestInLanes = 16, kLargestSpectrumInLanes = 8;  // rows and columns
 inline constexpr int64_t kGroupBytes = 6 * 64 * kLargestInLanes * kLargestInLanes;
 
 struct Kernels {

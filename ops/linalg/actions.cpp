@@ -313,8 +313,10 @@ Tensor eigsh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Pairs p = pairs_of(node);
   if (!g[1].defined()) return matmul(by_columns(p.v, g[0]), p.vh);
   const Tensor turn = matmul(p.vh, g[1]);
-  refuse_phase("eigsh", turn, g[1]);
-  refuse_ties("eigsh", p.w, turn, g[1]);
+  const Lazy scale = [&] { return g[1]; };
+  refuse_phase("eigsh", turn, scale);
+  refuse_ties(
+      "eigsh", p.w, [&] { return turn; }, scale);
   Tensor inner = mul(turn, reciprocal_gaps(p.w, Degenerate::exact));
   if (g[0].defined()) inner = add(inner, diag_embed(g[0]));
   return halved(sym(matmul(sub(matmul(p.v, inner), beyond(p, g[1])), p.vh)));
@@ -323,7 +325,8 @@ Tensor eigsh_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Pairs p = pairs_of(node);
   const Tensor moved = matmul(halved(sym(t[0])), p.v), turn = matmul(p.vh, moved);
   if (out == 0) return real(diagonal_of(turn));
-  refuse_ties("eigsh", p.w, turn, t[0]);
+  refuse_ties(
+      "eigsh", p.w, [&] { return turn; }, [&] { return t[0]; });
   const Tensor inside = mul(turn, reciprocal_gaps(p.w, Degenerate::exact));
   return sub(matmul(p.v, inside), beyond(p, moved));
 }

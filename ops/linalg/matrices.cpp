@@ -14,9 +14,12 @@ namespace gradus::inline v1::linalg {
 
 namespace {
 
+double size_of(std::complex<double> z) {  // of a real one without a root
+  return z.imag() == 0 ? std::fabs(z.real()) : std::abs(z);
+}
 double largest(const HostValues& values, size_t from, size_t count) {
   double most = 0;
-  for (size_t i = 0; i < count; ++i) most = std::max(most, std::abs(values[from + i]));
+  for (size_t i = 0; i < count; ++i) most = std::max(most, size_of(values[from + i]));
   return most;
 }
 // Values in lines of n. Of two that belong together one may have fewer lines, where a vmap maps the
@@ -185,11 +188,11 @@ void refuse_rank(const char* op, const Tensor& R) {
   }
 }
 
-void refuse_phase(const char* op, const Tensor& turn, const Tensor& scale) {
+void refuse_phase(const char* op, const Tensor& turn, const Lazy& scale) {
   if (!is_complex(turn.dtype()) || turn.numel() == 0) return;
   const int64_t n = turn.size(-1);
   const HostValues turns = host_values(diagonal_of(turn));
-  const double tolerance = negligible_beside(scale, n);
+  const double tolerance = negligible_beside(scale(), n);
   for (size_t i = 0; i < turns.size(); ++i)
     if (std::abs(turns[i].imag()) > tolerance)
       fail(ErrorKind::autograd, op, place_in(batch_of(turn), int64_t(i) / n),
@@ -198,42 +201,65 @@ void refuse_phase(const char* op, const Tensor& turn, const Tensor& scale) {
            "abs(v) or v v^H");
 }
 
-void refuse_ties(const char* op, const Tensor& values, const Tensor& pairs, const Tensor& scale) {
+void refuse_ties(const char* op, const Tensor& values, const Lazy& pairs, const Lazy& scale) {
   const int64_t n = values.size(-1);
-  if (values.numel() == 0 || pairs.numel() == 0) return;
-  const Lines v(values, n), p(pairs, n * n);
-  const double least = negligible_beside(scale, n);
-  for (size_t b = 0; b < std::max(v.count(), p.count()); ++b) {
-    const double near = tie(values) * v.largest_of(b);
+  if (values.numel() == 0) return;
+  const Lines v(values, n);
+  // Most have no tie, and need no look at what else there is.
+  struct Pair {
+    size_t line;
+    int64_t i, j;
+  };
+  std::vector<Pair> near;
+  for (size_t line = 0; line < v.count(); ++line) {
+    const std::complex<double>* const x = v[line];
+    const double reach = tie(values) * v.largest_of(line);
     for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = i + 1; j < n; ++j) {
-        const auto x = v[b][i], y = v[b][j];
-        const double counts = std::max(std::abs(p[b][i * n + j]), std::abs(p[b][j * n + i]));
-        if (std::abs(x - y) > near || counts <= least) continue;
-        fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)), "values ",
-             i, " and ", j, " (", shown(x), " and ", shown(y), ") differ by ", std::abs(x - y),
-             ", too little for the derivative of their vectors; use values alone",
-             get_op(op).attr_index("degenerate") < 0
-                 ? ""
-                 : ", or degenerate=safe, which is approximate");
-      }
+      for (int64_t j = i + 1; j < n; ++j)
+        if (size_of(x[i] - x[j]) <= reach) near.push_back({line, i, j});
   }
+  if (near.empty()) return;
+  const Tensor counted = pairs();
+  if (counted.numel() == 0) return;
+  const Lines p(counted, n * n);
+  const double least = negligible_beside(scale(), n);
+  const size_t lines = std::max(v.count(), p.count());
+  for (const auto [line, i, j] : near)
+    for (size_t b = line; b < lines; b += v.count()) {
+      const double counts = std::max(size_of(p[b][i * n + j]), size_of(p[b][j * n + i]));
+      if (counts <= least) continue;
+      const auto x = v[b][i], y = v[b][j];
+      fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)), "values ",
+           i, " and ", j, " (", shown(x), " and ", shown(y), ") differ by ", std::abs(x - y),
+           ", too little for the derivative of their vectors; use values alone",
+           get_op(op).attr_index("degenerate") < 0 ? ""
+                                                   : ", or degenerate=safe, which is approximate");
+    }
 }
 
-void refuse_zeros(const char* op, const Tensor& values, const Tensor& counts, const Tensor& scale) {
+void refuse_zeros(const char* op, const Tensor& values, const Lazy& counts, const Lazy& scale) {
   const int64_t n = values.size(-1);
-  if (values.numel() == 0 || counts.numel() == 0) return;
-  const Lines v(values, n), c(counts, n);
-  const double least = negligible_beside(scale, n);
-  for (size_t b = 0; b < std::max(v.count(), c.count()); ++b) {
-    const double zero = tie(values) * v.largest_of(b);
+  if (values.numel() == 0) return;
+  const Lines v(values, n);
+  const double close = tie(values);
+  const auto zero = [&](size_t line, int64_t i) {
+    return size_of(v[line][i]) <= close * v.largest_of(line);
+  };
+  bool any = false;
+  for (size_t line = 0; line < v.count() && !any; ++line)
+    for (int64_t i = 0; i < n && !any; ++i) any = zero(line, i);
+  if (!any) return;
+  const Tensor counted = counts();
+  if (counted.numel() == 0) return;
+  const Lines c(counted, n);
+  const double least = negligible_beside(scale(), n);
+  for (size_t b = 0; b < std::max(v.count(), c.count()); ++b)
     for (int64_t i = 0; i < n; ++i)
-      if (std::abs(v[b][i]) <= zero && std::abs(c[b][i]) > least)
+      if (zero(b, i) && size_of(c[b][i]) > least)
         fail(ErrorKind::autograd, op, place_in(without_last(values.sizes()), int64_t(b)),
              "singular value ", i, " is 0 (", std::abs(v[b][i]),
              "), and the derivative of its vectors divides by it; use fewer vectors "
              "(truncated_svd) or the values alone");
-  }
 }
 
 Tensor negligible(const Tensor& x, const Tensor& values) {
@@ -243,7 +269,7 @@ Tensor negligible(const Tensor& x, const Tensor& values) {
   return le(abs(x.detach()), reach);
 }
 Tensor guarded_reciprocal(const Tensor& x, const Tensor& none) {
-  return where(none, zeros_like(x), reciprocal(where(none, ones_like(x), x)));
+  return where(none, number_beside(0, x), reciprocal(where(none, number_beside(1, x), x)));
 }
 
 Tensor reciprocal_gaps(const Tensor& values, Degenerate mode) {

@@ -16,6 +16,7 @@
 #include "ops/shape/views.hpp"
 
 #include <complex>
+#include <functional>
 
 namespace gradus::inline v1::linalg {
 
@@ -96,12 +97,14 @@ void settle(OpContext& ctx, const Tensor& info, Refuse&& refuse) {
 // ---- where a derivative does not exist
 // Of a triangle R that is divided by: Error(numeric) if a diagonal entry is negligible.
 void refuse_rank(const char* op, const Tensor& R);
+// What is made only where it is looked at.
+using Lazy = std::function<Tensor()>;
 // Of a loss through vectors: turn(i, i) = what the cotangent says of the phase of vector i, whose
 // imaginary part should vanish beside `scale`. Real dtypes have no phase.
-void refuse_phase(const char* op, const Tensor& turn, const Tensor& scale);
+void refuse_phase(const char* op, const Tensor& turn, const Lazy& scale);
 // values (.., n), pairs (.., n, n) = what the gap of each pair divides. With exact: a pair nearer
 // than the tolerance is refused unless its entries of `pairs` are negligible beside `scale`.
-void refuse_ties(const char* op, const Tensor& values, const Tensor& pairs, const Tensor& scale);
+void refuse_ties(const char* op, const Tensor& values, const Lazy& pairs, const Lazy& scale);
 // The reciprocals of the gaps v_j - v_i: in exact mode 0 for ties, which refuse_ties has let pass;
 // in safe mode damped.
 Tensor reciprocal_gaps(const Tensor& values, Degenerate mode);
@@ -111,7 +114,7 @@ Tensor negligible(const Tensor& x, const Tensor& values);
 // 1 / x, 0 where `none`.
 Tensor guarded_reciprocal(const Tensor& x, const Tensor& none);
 // Refuses if a value is 0 whose entry of `counts` (.., n), which is divided by it, is not.
-void refuse_zeros(const char* op, const Tensor& values, const Tensor& counts, const Tensor& scale);
+void refuse_zeros(const char* op, const Tensor& values, const Lazy& counts, const Lazy& scale);
 
 inline AttrSpec degenerate_attr() {
   return text_attr("degenerate", "exact", "derivative at ties: exact refuses them, safe damps");

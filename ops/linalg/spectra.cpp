@@ -47,8 +47,11 @@ Tensor eigh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   if (!g[1].defined()) return matmul(by_columns(v, g[0]), vh);
   const Degenerate mode = degenerate_of("eigh", node.attr(0));
   const Tensor turn = matmul(vh, g[1]);
-  refuse_phase("eigh", turn, g[1]);
-  if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, g[1]);
+  const Lazy scale = [&] { return g[1]; };
+  refuse_phase("eigh", turn, scale);
+  if (mode == Degenerate::exact)
+    refuse_ties(
+        "eigh", w, [&] { return turn; }, scale);
   const Tensor inner = with_diagonal(mul(turn, reciprocal_gaps(w, mode)), g[0]);
   const Tensor whole = sandwich(v, inner, vh);
   return halved(sym(whole));
@@ -58,7 +61,9 @@ Tensor eigh_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Tensor turn = halved(sandwich(adjoint(v), sym(t[0]), v));
   if (out == 0) return real(diagonal_of(turn));
   const Degenerate mode = degenerate_of("eigh", node.attr(0));
-  if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, t[0]);
+  if (mode == Degenerate::exact)
+    refuse_ties(
+        "eigh", w, [&] { return turn; }, [&] { return t[0]; });
   return matmul(v, mul(turn, reciprocal_gaps(w, mode)));
 }
 
@@ -98,18 +103,21 @@ Svd thin(GradFn& node, bool vectors) {
 // (x / (s_j - s_i) + y / (s_i + s_j)) / 2, the diagonal by 2 s_i alone: the rules in this form keep
 // more digits of close values. At a tie x is 0 for any loss that is smooth there, whatever the
 // limit of its quotient is, so a tie is let pass only where both are 0.
-Tensor divided(const Svd& f, const Tensor& x, const Tensor& y, const Tensor& scale,
-               Degenerate mode) {
-  if (mode == Degenerate::exact) refuse_ties("svd", f.s, add(abs(x), abs(y)), scale);
-  refuse_zeros("svd", f.s, abs(diagonal_of(y)), scale);
+Tensor divided(const Svd& f, const Tensor& x, const Tensor& y, const Lazy& scale, Degenerate mode) {
+  if (mode == Degenerate::exact)
+    refuse_ties(
+        "svd", f.s, [&] { return add(abs(x), abs(y)); }, scale);
+  refuse_zeros(
+      "svd", f.s, [&] { return abs(diagonal_of(y)); }, scale);
   const Tensor sums = add(unsqueeze(f.s, -1), unsqueeze(f.s, -2));
   const Tensor both = add(mul(x, reciprocal_gaps(f.s, mode)),
                           mul(y, guarded_reciprocal(sums, negligible(sums, f.s))));
   return halved(both);
 }
 // x S^-1 for columns x that are left over outside a basis.
-Tensor over_values(const Svd& f, const Tensor& x, const Tensor& scale) {
-  refuse_zeros("svd", f.s, amax(abs(x), {-2}), scale);
+Tensor over_values(const Svd& f, const Tensor& x, const Lazy& scale) {
+  refuse_zeros(
+      "svd", f.s, [&] { return amax(abs(x), {-2}); }, scale);
   return by_columns(x, guarded_reciprocal(f.s, negligible(f.s, f.s)));
 }
 Tensor svd_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
@@ -118,9 +126,9 @@ Tensor svd_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   if (!vectors) return matmul(by_columns(f.u, g[1]), f.vh);
   const auto metas = node.output_metas();
   const Tensor gu = or_zeros(g[0], metas[0]), gv = adjoint(or_zeros(g[2], metas[2]));
-  const Tensor scale = cat({reshape(gu, {-1}), reshape(gv, {-1})});
+  const Lazy scale = [&] { return cat({reshape(gu, {-1}), reshape(gv, {-1})}); };
   const Tensor turn_u = matmul(f.uh, gu), turn_v = matmul(f.vh, gv);
-  refuse_phase("svd", add(turn_u, turn_v), scale);
+  if (is_complex(turn_u.dtype())) refuse_phase("svd", add(turn_u, turn_v), scale);
   const Tensor of_u = skew(turn_u), of_v = skew(turn_v);
   Tensor inner =
       divided(f, add(of_u, of_v), sub(of_u, of_v), scale, degenerate_of("svd", node.attr(1)));
@@ -137,14 +145,15 @@ Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out == 1) return real(diagonal_of(p));
   const bool of_u = out == 0;
   const Tensor y = skew(p);
+  const Lazy scale = [&] { return t[0]; };
   const Tensor turn =
-      divided(f, sym(p), of_u ? y : neg(y), t[0], degenerate_of("svd", node.attr(1)));
+      divided(f, sym(p), of_u ? y : neg(y), scale, degenerate_of("svd", node.attr(1)));
   const Tensor inside = of_u ? f.u : f.v;
   Tensor d = matmul(inside, turn);
   if (of_u ? f.m > f.n : f.m < f.n) {
     const Tensor along = of_u ? matmul(t[0], f.v) : matmul(adjoint(t[0]), f.u);
     const Tensor rest = sub(along, matmul(inside, matmul(adjoint(inside), along)));
-    d = add(d, over_values(f, rest, t[0]));
+    d = add(d, over_values(f, rest, scale));
   }
   return of_u ? d : adjoint(d);
 }
@@ -162,10 +171,13 @@ Tensor eig_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   if (g[1].defined()) {
     const Degenerate mode = degenerate_of("eig", node.attr(0));
     const Tensor turn = matmul(vh, g[1]);
-    refuse_phase("eig", turn, g[1]);
+    const Lazy scale = [&] { return g[1]; };
+    refuse_phase("eig", turn, scale);
     // Along v itself nothing moves: its norm is 1.
     const Tensor moved = sub(turn, by_columns(matmul(vh, v), real(diagonal_of(turn))));
-    if (mode == Degenerate::exact) refuse_ties("eig", w, moved, g[1]);
+    if (mode == Degenerate::exact)
+      refuse_ties(
+          "eig", w, [&] { return moved; }, scale);
     const Tensor of_v = mul(moved, conj(reciprocal_gaps(w, mode)));
     inner = inner.defined() ? add(inner, of_v) : of_v;
   }
@@ -177,7 +189,9 @@ Tensor eig_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Tensor inner = apply1(get_op("linear_solve"), {v, matmul(cast(t[0], v.dtype()), v)});
   if (out == 0) return diagonal_of(inner);
   const Degenerate mode = degenerate_of("eig", node.attr(0));
-  if (mode == Degenerate::exact) refuse_ties("eig", w, inner, t[0]);
+  if (mode == Degenerate::exact)
+    refuse_ties(
+        "eig", w, [&] { return inner; }, [&] { return t[0]; });
   const Tensor d = matmul(v, mul(inner, reciprocal_gaps(w, mode)));
   return sub(d, by_columns(v, real(diagonal_of(matmul(adjoint(v), d)))));
 }

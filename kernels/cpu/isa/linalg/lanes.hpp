@@ -7,91 +7,113 @@
 
 namespace gradus::inline v1::cpu {
 
-template <class T>
-inline constexpr int kLanes = int(Batch<T>::size);
+// B is a batch: that of the instruction set, or a narrower one for few matrices.
+template <class B>
+using NumberOf = typename B::value_type;
+template <class B>
+using MaskOf = typename B::batch_bool_type;
+template <class B>
+inline constexpr int kLanes = int(B::size);
 
-template <class T>
-T lane_of(const Batch<T>& x, int lane) {
+template <class B>
+B root_of(B x) {
+  if constexpr (std::is_same_v<B, Batch<NumberOf<B>>>)
+    return root<NumberOf<B>>(x);
+  else
+    return xsimd::sqrt(x);
+}
+
+template <class B>
+NumberOf<B> lane_of(const B& x, int lane) {
+  using T = NumberOf<B>;
   return reinterpret_cast<const T*>(&x)[lane];
 }
-template <class T>
-uint64_t bits_of(BatchMask<T> mask) {
-  const Batch<T> ones = xsimd::select(mask, Batch<T>(T(1)), Batch<T>(T(0)));
+template <class B>
+uint64_t bits_of(MaskOf<B> mask) {
+  using T = NumberOf<B>;
+  const B ones = xsimd::select(mask, B(T(1)), B(T(0)));
   uint64_t bits = 0;
-  for (int lane = 0; lane < kLanes<T>; ++lane)
-    bits |= uint64_t(lane_of<T>(ones, lane) != T(0)) << lane;
+  for (int lane = 0; lane < kLanes<B>; ++lane)
+    bits |= uint64_t(lane_of(ones, lane) != T(0)) << lane;
   return bits;
 }
 
 // A matrix of each lane, by rows.
-template <class T>
+template <class B>
 struct LaneMatrix {
-  Batch<T>* data = nullptr;
+  using T = NumberOf<B>;
+  B* data = nullptr;
   int rows = 0, cols = 0;
 
-  Batch<T>& operator()(int i, int j) const { return data[i * cols + j]; }
+  B& operator()(int i, int j) const { return data[i * cols + j]; }
   T* numbers() const { return reinterpret_cast<T*>(data); }
   // Entry (i, j) of the matrix in one lane.
-  T& number(int i, int j, int lane) const { return numbers()[(i * cols + j) * kLanes<T> + lane]; }
+  T& number(int i, int j, int lane) const { return numbers()[(i * cols + j) * kLanes<B> + lane]; }
 };
 
 // Where the matrices of a group begin, and the steps to the next row and column.
-template <class T>
+template <class B>
 struct LaneView {
-  T* start[kLanes<T>];
+  using T = NumberOf<B>;
+  T* start[kLanes<B>];
   int64_t down, by;
 };
 
-template <class T>
-void gather(LaneMatrix<T> to, const LaneView<T>& from) {
+template <class B>
+void gather(LaneMatrix<B> to, const LaneView<B>& from) {
+  using T = NumberOf<B>;
   T* out = to.numbers();
   for (int i = 0; i < to.rows; ++i)
-    for (int j = 0; j < to.cols; ++j, out += kLanes<T>)
-      for (int lane = 0; lane < kLanes<T>; ++lane)
+    for (int j = 0; j < to.cols; ++j, out += kLanes<B>)
+      for (int lane = 0; lane < kLanes<B>; ++lane)
         out[lane] = from.start[lane][i * from.down + j * from.by];
 }
-template <class T>
-void scatter(const LaneView<T>& to, LaneMatrix<T> from, int lane) {
+template <class B>
+void scatter(const LaneView<B>& to, LaneMatrix<B> from, int lane) {
   for (int i = 0; i < from.rows; ++i)
     for (int j = 0; j < from.cols; ++j)
       to.start[lane][i * to.down + j * to.by] = from.number(i, j, lane);
 }
 
 // 0 x is 0 of a finite x alone.
-template <class T>
-BatchMask<T> finite_lanes(LaneMatrix<T> a) {
-  Batch<T> sum(T(0));
-  for (int i = 0; i < a.rows * a.cols; ++i) sum += Batch<T>(T(0)) * a.data[i];
-  return sum == Batch<T>(T(0));
+template <class B>
+MaskOf<B> finite_lanes(LaneMatrix<B> a) {
+  using T = NumberOf<B>;
+  B sum(T(0));
+  for (int i = 0; i < a.rows * a.cols; ++i) sum += B(T(0)) * a.data[i];
+  return sum == B(T(0));
 }
-template <class T>
-void set_identity(LaneMatrix<T> a) {
+template <class B>
+void set_identity(LaneMatrix<B> a) {
+  using T = NumberOf<B>;
   for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < a.cols; ++j) a(i, j) = Batch<T>(T(i == j));
+    for (int j = 0; j < a.cols; ++j) a(i, j) = B(T(i == j));
 }
 // What the lower triangle of (A + A^T) / 2 has; 0 above it.
-template <class T>
-void make_symmetric(LaneMatrix<T> a) {
-  const Batch<T> half(T(0.5));
+template <class B>
+void make_symmetric(LaneMatrix<B> a) {
+  using T = NumberOf<B>;
+  const B half(T(0.5));
   for (int i = 0; i < a.rows; ++i)
     for (int j = 0; j <= i; ++j) {
       a(i, j) = half * a(i, j) + half * a(j, i);
-      if (j < i) a(j, i) = Batch<T>(T(0));
+      if (j < i) a(j, i) = B(T(0));
     }
 }
 
 // Brings the largest entry of each near 1 by a power of two; gives what undoes it.
-template <class T>
-Batch<T> normalize_scale(LaneMatrix<T> a) {
-  Batch<T> most(T(0));
+template <class B>
+B normalize_scale(LaneMatrix<B> a) {
+  using T = NumberOf<B>;
+  B most(T(0));
   for (int i = 0; i < a.rows * a.cols; ++i) {
-    const Batch<T> size = xsimd::abs(a.data[i]);
+    const B size = xsimd::abs(a.data[i]);
     most = xsimd::select(size > most, size, most);
   }
-  Batch<T> by, back;
-  for (int lane = 0; lane < kLanes<T>; ++lane) {
+  B by, back;
+  for (int lane = 0; lane < kLanes<B>; ++lane) {
     constexpr int kMost = std::numeric_limits<T>::max_exponent - 4;
-    const T size = lane_of<T>(most, lane);
+    const T size = lane_of(most, lane);
     int exponent = 0;
     if (std::isfinite(size)) std::frexp(size, &exponent);
     exponent = std::clamp(exponent, -kMost, kMost);
@@ -104,20 +126,21 @@ Batch<T> normalize_scale(LaneMatrix<T> a) {
 
 // -1 where the largest entry of column j is negative, the first of those that are as large but for
 // rounding; else 1.
-template <class T>
-Batch<T> sign_of_largest(LaneMatrix<T> a, int j) {
-  Batch<T> most(T(0)), pick(T(0));
+template <class B>
+B sign_of_largest(LaneMatrix<B> a, int j) {
+  using T = NumberOf<B>;
+  B most(T(0)), pick(T(0));
   for (int i = 0; i < a.rows; ++i) {
-    const Batch<T> size = xsimd::abs(a(i, j));
+    const B size = xsimd::abs(a(i, j));
     most = xsimd::select(size > most, size, most);
   }
-  const Batch<T> enough = most * Batch<T>(1 - 256 * linalg::kEpsilon<T>);
+  const B enough = most * B(1 - 256 * linalg::kEpsilon<T>);
   for (int i = a.rows - 1; i >= 0; --i)
     pick = xsimd::select(xsimd::abs(a(i, j)) >= enough, a(i, j), pick);
-  return xsimd::select(pick < Batch<T>(T(0)), Batch<T>(T(-1)), Batch<T>(T(1)));
+  return xsimd::select(pick < B(T(0)), B(T(-1)), B(T(1)));
 }
-template <class T>
-void scale_column(LaneMatrix<T> a, int j, Batch<T> by) {
+template <class B>
+void scale_column(LaneMatrix<B> a, int j, B by) {
   for (int i = 0; i < a.rows; ++i) a(i, j) *= by;
 }
 

@@ -6,9 +6,9 @@
 namespace gradus::inline v1::cpu {
 
 // a's lower triangle becomes L. Gives 0, or the first pivot, counted from 1, that is not positive.
-template <class T>
-Batch<T> cholesky(LaneMatrix<T> a) {
-  using B = Batch<T>;
+template <class B>
+B cholesky(LaneMatrix<B> a) {
+  using T = NumberOf<B>;
   const B zero(T(0));
   B failed = zero;
   for (int i = 0; i < a.rows; ++i)
@@ -20,22 +20,22 @@ Batch<T> cholesky(LaneMatrix<T> a) {
         continue;
       }
       failed = xsimd::select((sum > zero) | (failed > zero), failed, B(T(i + 1)));
-      a(i, i) = root<T>(sum);
+      a(i, i) = root_of(sum);
     }
   return failed;
 }
 
-template <class T>
-void swap_where(BatchMask<T> where, Batch<T>& x, Batch<T>& y) {
-  const Batch<T> kept = x;
+template <class B>
+void swap_where(MaskOf<B> where, B& x, B& y) {
+  const B kept = x;
   x = xsimd::select(where, y, x);
   y = xsimd::select(where, kept, y);
 }
 
 // a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
-template <class T>
-Batch<T> lu(LaneMatrix<T> a, Batch<T>* order) {
-  using B = Batch<T>;
+template <class B>
+B lu(LaneMatrix<B> a, B* order) {
+  using T = NumberOf<B>;
   const B zero(T(0));
   B zero_pivot = zero;
   for (int i = 0; i < a.rows; ++i) order[i] = B(T(i));
@@ -47,13 +47,13 @@ Batch<T> lu(LaneMatrix<T> a, Batch<T>* order) {
       most = xsimd::select(size > most, size, most);
     }
     for (int i = k + 1; i < a.rows; ++i) {
-      const BatchMask<T> here = best == B(T(i));
+      const MaskOf<B> here = best == B(T(i));
       if (!xsimd::any(here)) continue;
-      for (int j = 0; j < a.cols; ++j) swap_where<T>(here, a(k, j), a(i, j));
-      swap_where<T>(here, order[k], order[i]);
+      for (int j = 0; j < a.cols; ++j) swap_where(here, a(k, j), a(i, j));
+      swap_where(here, order[k], order[i]);
     }
     const B pivot = a(k, k);
-    const BatchMask<T> none = pivot == zero;
+    const MaskOf<B> none = pivot == zero;
     zero_pivot = xsimd::select(none & (zero_pivot == zero), B(T(k + 1)), zero_pivot);
     for (int i = k + 1; i < a.rows; ++i) {
       const B by = xsimd::select(none, zero, a(i, k) / pivot);
@@ -65,27 +65,28 @@ Batch<T> lu(LaneMatrix<T> a, Batch<T>* order) {
 }
 
 // b becomes X of op(A) X = B with a triangular A, `turned` its transpose.
-template <class T>
-void solve_triangular(LaneMatrix<T> a, bool upper, bool unit, bool turned, LaneMatrix<T> b) {
+template <class B>
+void solve_triangular(LaneMatrix<B> a, bool upper, bool unit, bool turned, LaneMatrix<B> b) {
   const int n = b.rows;
   const bool forward = upper == turned;
   for (int step = 0; step < n; ++step) {
     const int i = forward ? step : n - 1 - step;
     for (int k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
-      const Batch<T> by = turned ? a(k, i) : a(i, k);
+      const B by = turned ? a(k, i) : a(i, k);
       for (int j = 0; j < b.cols; ++j) b(i, j) -= by * b(k, j);
     }
     if (unit) continue;
-    const Batch<T> pivot = a(i, i);
+    const B pivot = a(i, i);
     for (int j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
   }
 }
 
 // c -= tau v (v^T c) of rows [first, end) and columns [from, end) of c.
-template <class T>
-void reflect_columns(LaneMatrix<T> c, int first, int from, const Batch<T>* v, Batch<T> tau) {
+template <class B>
+void reflect_columns(LaneMatrix<B> c, int first, int from, const B* v, B tau) {
+  using T = NumberOf<B>;
   for (int j = from; j < c.cols; ++j) {
-    Batch<T> sum(T(0));
+    B sum(T(0));
     for (int i = first; i < c.rows; ++i) sum += v[i] * c(i, j);
     sum *= tau;
     for (int i = first; i < c.rows; ++i) c(i, j) -= sum * v[i];
@@ -94,9 +95,9 @@ void reflect_columns(LaneMatrix<T> c, int first, int from, const Batch<T>* v, Ba
 
 // a (m, n) becomes R in its first rows; q, if it has data, Q. The signs are LAPACK's. v: room for
 // (k, m), tau for k.
-template <class T>
-void qr(LaneMatrix<T> a, LaneMatrix<T> q, LaneMatrix<T> v, Batch<T>* tau) {
-  using B = Batch<T>;
+template <class B>
+void qr(LaneMatrix<B> a, LaneMatrix<B> q, LaneMatrix<B> v, B* tau) {
+  using T = NumberOf<B>;
   const B zero(T(0)), one(T(1));
   const B back = normalize_scale(a);
   const int k = std::min(a.rows, a.cols);
@@ -115,8 +116,8 @@ void qr(LaneMatrix<T> a, LaneMatrix<T> q, LaneMatrix<T> v, Batch<T>* tau) {
       rest += x * x;
       a(i, j) = zero;
     }
-    const BatchMask<T> none = (rest == zero) | (most <= B(linalg::kTiny<T>));
-    const B beta = -xsimd::copysign(root<T>(alpha * alpha + rest), alpha);
+    const MaskOf<B> none = (rest == zero) | (most <= B(linalg::kTiny<T>));
+    const B beta = -xsimd::copysign(root_of(alpha * alpha + rest), alpha);
     const B by = one / xsimd::select(none, one, alpha - beta);
     tau[j] = xsimd::select(none, zero, (beta - alpha) / xsimd::select(none, one, beta));
     v(j, j) = one;
@@ -133,11 +134,12 @@ void qr(LaneMatrix<T> a, LaneMatrix<T> q, LaneMatrix<T> v, Batch<T>* tau) {
 }
 
 // Changes signs so that the diagonal of R is not negative.
-template <class T>
-void make_diagonal_positive(LaneMatrix<T> r, LaneMatrix<T> q) {
+template <class B>
+void make_diagonal_positive(LaneMatrix<B> r, LaneMatrix<B> q) {
+  using T = NumberOf<B>;
   for (int i = 0; i < std::min(r.rows, r.cols); ++i) {
-    Batch<T> sign;
-    for (int lane = 0; lane < kLanes<T>; ++lane)
+    B sign;
+    for (int lane = 0; lane < kLanes<B>; ++lane)
       reinterpret_cast<T*>(&sign)[lane] = std::copysign(T(1), r.number(i, i, lane));
     for (int j = i; j < r.cols; ++j) r(i, j) *= sign;
     if (q.data) scale_column(q, i, sign);

@@ -1,5 +1,5 @@
 // Small matrices of a checked call in groups, one in each lane: the slot linalg where its dtype is
-// f32 or f64 and nothing in it is larger than kLargestInLanes.
+// f32 or f64 and its matrices are small.
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/linalg/lanes_factor.hpp"
 #include "kernels/cpu/isa/linalg/lanes_spectra.hpp"
@@ -10,9 +10,16 @@ namespace gradus::inline v1::cpu {
 
 namespace {
 
-template <class T>
+// For few matrices: roots and quotients of wide vectors take longer.
+#if defined(__SSE2__)
+using Narrow = xsimd::sse2;
+#else
+using Narrow = Arch;
+#endif
+
+template <class B>
 class Group {
-  using B = Batch<T>;
+  using T = NumberOf<B>;
 
  public:
   Group(const calls::LinalgCall& call, void* room) : call_(call), room_(static_cast<B*>(room)) {}
@@ -54,10 +61,10 @@ class Group {
     if (call_.batch_axes > 0) at += left * v.strides[0];
     return static_cast<E*>(v.data) + at;
   }
-  LaneView<T> view(const gd_view& v, bool turned = false) const {
-    LaneView<T> out{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
+  LaneView<B> view(const gd_view& v, bool turned = false) const {
+    LaneView<B> out{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
     if (turned) std::swap(out.down, out.by);
-    for (int lane = 0; lane < kLanes<T>; ++lane) out.start[lane] = start<T>(v, lane);
+    for (int lane = 0; lane < kLanes<B>; ++lane) out.start[lane] = start<T>(v, lane);
     return out;
   }
   B* take(int n) {
@@ -65,10 +72,10 @@ class Group {
     used_ += n;
     return p;
   }
-  LaneMatrix<T> matrix(int rows, int cols) { return {take(rows * cols), rows, cols}; }
-  LaneMatrix<T> read(const gd_view& v, bool turned = false) {
+  LaneMatrix<B> matrix(int rows, int cols) { return {take(rows * cols), rows, cols}; }
+  LaneMatrix<B> read(const gd_view& v, bool turned = false) {
     const auto m = int(v.sizes[v.rank - 2]), n = int(v.sizes[v.rank - 1]);
-    const LaneMatrix<T> a = turned ? matrix(n, m) : matrix(m, n);
+    const LaneMatrix<B> a = turned ? matrix(n, m) : matrix(m, n);
     gather(a, view(v, turned));
     return a;
   }
@@ -77,7 +84,7 @@ class Group {
   // ---- lanes. Sets of them are bits.
 
   static bool has(uint64_t lanes, int lane) { return lanes >> lane & 1; }
-  static T lane_of(const B& x, int lane) { return cpu::lane_of<T>(x, lane); }
+  static T lane_of(const B& x, int lane) { return cpu::lane_of(x, lane); }
   uint64_t ours(uint64_t lanes) const { return lanes & ((uint64_t(1) << count_) - 1); }
 
   void write_info(int lane, int64_t info) const {
@@ -89,9 +96,9 @@ class Group {
     write_info(lane, info);
     return info;
   }
-  void write(int k, LaneMatrix<T> a, int lane, bool spoiled = false) const {
+  void write(int k, LaneMatrix<B> a, int lane, bool spoiled = false) const {
     if (!out(k)) return;
-    const LaneView<T> to = view(*out(k));
+    const LaneView<B> to = view(*out(k));
     if (!spoiled) return scatter(to, a, lane);
     for (int64_t i = 0; i < out(k)->sizes[out(k)->rank - 2]; ++i)
       for (int64_t j = 0; j < out(k)->sizes[out(k)->rank - 1]; ++j)
@@ -108,8 +115,8 @@ class Group {
   // ---- ops
 
   uint64_t cholesky() {
-    const LaneMatrix<T> a = read(call_.a);
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const LaneMatrix<B> a = read(call_.a);
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     make_symmetric(a);
     const B failed = cpu::cholesky(a);
     for (int lane = 0; lane < count_; ++lane) write(0, a, lane, info_of(finite, failed, lane) != 0);
@@ -117,8 +124,8 @@ class Group {
   }
 
   uint64_t lu() {
-    const LaneMatrix<T> a = read(call_.a);
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const LaneMatrix<B> a = read(call_.a);
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     const B failed = cpu::lu(a, order);
     for (int lane = 0; lane < count_; ++lane) {
@@ -133,18 +140,18 @@ class Group {
   }
 
   uint64_t solve() {
-    const LaneMatrix<T> a = read(call_.a);
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const LaneMatrix<B> a = read(call_.a);
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     const B failed = cpu::lu(a, order);
     const bool turned = call_.turned != 0;
-    LaneView<T> from = view(*call_.b), to = view(*out(0));
+    LaneView<B> from = view(*call_.b), to = view(*out(0));
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
-      const LaneMatrix<T> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
+      const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       for (int i = 0; i < x.rows; ++i)
-        for (int lane = 0; lane < kLanes<T>; ++lane) {
+        for (int lane = 0; lane < kLanes<B>; ++lane) {
           const int64_t row = turned ? i : row_of(order, i, lane);
           for (int j = 0; j < x.cols; ++j)
             x.number(i, j, lane) = from.start[lane][row * from.down + (first + j) * from.by];
@@ -166,8 +173,8 @@ class Group {
   }
 
   uint64_t det() {
-    const LaneMatrix<T> a = read(call_.a);
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const LaneMatrix<B> a = read(call_.a);
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     cpu::lu(a, order);
     for (int lane = 0; lane < count_; ++lane) {
@@ -177,7 +184,7 @@ class Group {
       linalg::Determinant<T> d{nan, nan, nan};
       if (has(finite, lane))
         d = linalg::determinant(linalg::Strided<T>{a.numbers() + lane, a.rows, a.cols,
-                                                   int64_t(a.cols) * kLanes<T>, kLanes<T>},
+                                                   int64_t(a.cols) * kLanes<B>, kLanes<B>},
                                 rows);
       const T all[] = {d.value, d.sign, d.log_size};
       for (int k = 0; k < 3; ++k)
@@ -187,16 +194,16 @@ class Group {
   }
 
   uint64_t solve_triangular() {
-    const LaneMatrix<T> a = read(call_.a);
-    LaneView<T> from = view(*call_.b), to = view(*out(0));
+    const LaneMatrix<B> a = read(call_.a);
+    LaneView<B> from = view(*call_.b), to = view(*out(0));
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
-      const LaneMatrix<T> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
+      const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       gather(x, from);
       cpu::solve_triangular(a, call_.upper, call_.unit, call_.turned != 0, x);
       for (int lane = 0; lane < count_; ++lane) scatter(to, x, lane);
-      for (int lane = 0; lane < kLanes<T>; ++lane) {
+      for (int lane = 0; lane < kLanes<B>; ++lane) {
         from.start[lane] += kLargestInLanes * from.by;
         to.start[lane] += kLargestInLanes * to.by;
       }
@@ -205,15 +212,15 @@ class Group {
   }
 
   uint64_t qr() {
-    const LaneMatrix<T> a = read(call_.a);
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const LaneMatrix<B> a = read(call_.a);
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     const int k = std::min(a.rows, a.cols);
-    LaneMatrix<T> q;
+    LaneMatrix<B> q;
     if (out(0)) q = matrix(a.rows, int(out(0)->sizes[out(0)->rank - 1]));
-    const LaneMatrix<T> v = matrix(k, a.rows);
+    const LaneMatrix<B> v = matrix(k, a.rows);
     cpu::qr(a, q, v, take(k));
     if (call_.not_negative) make_diagonal_positive(a, q);
-    LaneMatrix<T> r = a;
+    LaneMatrix<B> r = a;
     if (out(1)) r.rows = int(out(1)->sizes[out(1)->rank - 2]);
     for (int lane = 0; lane < count_; ++lane) {
       write(0, q, lane, !has(finite, lane));
@@ -236,23 +243,23 @@ class Group {
     }
   }
   // Column j of output k is column place[j] of a; `turned`: row j.
-  void write_columns(int k, LaneMatrix<T> a, int lane, const int* place, int n,
+  void write_columns(int k, LaneMatrix<B> a, int lane, const int* place, int n,
                      bool turned = false) const {
     if (!out(k)) return;
-    const LaneView<T> to = view(*out(k), turned);
+    const LaneView<B> to = view(*out(k), turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = 0; j < n; ++j)
         to.start[lane][i * to.down + j * to.by] = a.number(i, place[j], lane);
   }
 
   uint64_t eigh() {
-    const LaneMatrix<T> a = read(call_.a);
+    const LaneMatrix<B> a = read(call_.a);
     const int n = a.rows;
-    const uint64_t finite = bits_of<T>(finite_lanes(a));
+    const uint64_t finite = bits_of<B>(finite_lanes(a));
     make_symmetric(a);
     const B back = normalize_scale(a);
-    const LaneMatrix<T> v = out(1) ? matrix(n, n) : LaneMatrix<T>{};
-    const uint64_t left = bits_of<T>(jacobi_eigh(a, v)) & finite;
+    const LaneMatrix<B> v = out(1) ? matrix(n, n) : LaneMatrix<B>{};
+    const uint64_t left = bits_of<B>(jacobi_eigh(a, v)) & finite;
     B* const w = take(n);
     for (int j = 0; j < n; ++j) {
       w[j] = a(j, j) * back;
@@ -272,19 +279,19 @@ class Group {
   }
 
   // Has output k more columns, counted along an axis from its end, than a?
-  bool wider(int k, int axis, LaneMatrix<T> a) const {
+  bool wider(int k, int axis, LaneMatrix<B> a) const {
     return out(k) && out(k)->sizes[out(k)->rank - axis] > a.cols;
   }
   // A whole orthogonal matrix; columns from a.cols on are orthogonal to a's.
-  LaneMatrix<T> complement(LaneMatrix<T> a) {
-    const LaneMatrix<T> copy = matrix(a.rows, a.cols), q = matrix(a.rows, a.rows),
+  LaneMatrix<B> complement(LaneMatrix<B> a) {
+    const LaneMatrix<B> copy = matrix(a.rows, a.cols), q = matrix(a.rows, a.rows),
                         v = matrix(a.cols, a.rows);
     std::copy_n(a.data, a.rows * a.cols, copy.data);
     cpu::qr(copy, q, v, take(a.cols));
     return q;
   }
-  void write_rest(int k, LaneMatrix<T> a, int lane, int first, bool turned = false) const {
-    const LaneView<T> to = view(*out(k), turned);
+  void write_rest(int k, LaneMatrix<B> a, int lane, int first, bool turned = false) const {
+    const LaneView<B> to = view(*out(k), turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = first; j < a.cols; ++j)
         to.start[lane][i * to.down + j * to.by] = a.number(i, j, lane);
@@ -293,15 +300,15 @@ class Group {
   uint64_t svd() {
     // Of A or A^T, whichever is not wide: the columns of g become those of U or of V.
     const bool turned = call_.m < call_.n;
-    const LaneMatrix<T> g = read(call_.a, turned);
+    const LaneMatrix<B> g = read(call_.a, turned);
     const int k = g.cols;
-    const uint64_t finite = bits_of<T>(finite_lanes(g));
+    const uint64_t finite = bits_of<B>(finite_lanes(g));
     const B back = normalize_scale(g);
     const bool wanted = out(0) || out(2);
-    const LaneMatrix<T> h = wanted && (turned || out(2)) ? matrix(k, k) : LaneMatrix<T>{};
+    const LaneMatrix<B> h = wanted && (turned || out(2)) ? matrix(k, k) : LaneMatrix<B>{};
     B* const s = take(k);
-    const uint64_t left = bits_of<T>(jacobi_svd(g, s, h)) & finite;
-    const LaneMatrix<T> u = turned ? h : g, v = turned ? g : h;
+    const uint64_t left = bits_of<B>(jacobi_svd(g, s, h)) & finite;
+    const LaneMatrix<B> u = turned ? h : g, v = turned ? g : h;
     for (int j = 0; j < k && wanted; ++j) {
       scale_column(g, j, B(T(1)) / s[j]);
       const B sign = sign_of_largest(u, j);
@@ -310,7 +317,7 @@ class Group {
     }
     for (int j = 0; j < k; ++j) s[j] *= back;
     // Full factors have more columns, orthogonal to those.
-    const LaneMatrix<T> more = wider(0, 1, u) ? complement(u) : wider(2, 2, v) ? complement(v) : u;
+    const LaneMatrix<B> more = wider(0, 1, u) ? complement(u) : wider(2, 2, v) ? complement(v) : u;
     for (int lane = 0; lane < count_; ++lane) {
       if (has(left, lane)) continue;
       const bool good = info_of(finite, B(T(0)), lane) == 0;
@@ -338,13 +345,21 @@ class Group {
 int linalg_lanes(const calls::LinalgCall& call) {
   const bool wide = call.a.dtype == GD_F64;
   if ((!wide && call.a.dtype != GD_F32) || call.op == GD_EIG) return 0;
-  if (std::min(call.m, call.n) < 1 || std::max(call.m, call.n) > kLargestInLanes) return 0;
-  return wide ? kLanes<double> : kLanes<float>;
+  // Rotations take n^3 a sweep: beyond that a matrix alone has its spectrum sooner by reduction.
+  const bool spectrum = call.op == GD_EIGH || call.op == GD_SVD;
+  const int64_t most = spectrum ? kLargestSpectrumInLanes : kLargestInLanes;
+  if (std::min(call.m, call.n) < 1 || std::max(call.m, call.n) > most) return 0;
+  return wide ? kLanes<Batch<double>> : kLanes<Batch<float>>;
 }
 
 uint64_t linalg_group(const calls::LinalgCall& call, int64_t first, int count, void* room) {
-  return call.a.dtype == GD_F64 ? Group<double>(call, room).run(first, count)
-                                : Group<float>(call, room).run(first, count);
+  const auto run = [&](auto lanes) { return Group<decltype(lanes)>(call, room).run(first, count); };
+  if (call.a.dtype == GD_F64) {
+    using Few = xsimd::batch<double, Narrow>;
+    return count <= kLanes<Few> ? run(Few()) : run(Batch<double>());
+  }
+  using Few = xsimd::batch<float, Narrow>;
+  return count <= kLanes<Few> ? run(Few()) : run(Batch<float>());
 }
 
 }  // namespace gradus::cpu
