@@ -1,11 +1,13 @@
 // Pointwise statements through the C table: words on arrays held in L2 against PyTorch and numpy,
-// add, mul and sums beyond the caches against the bandwidth of this run, broadcast operands, small
-// calls.
+// add, mul and sums beyond the caches against the bandwidth of this run, broadcast operands, short
+// rows, small calls.
 #include "benches/peers.hpp"
 #include "engine/abi/dtype.hpp"
+#include "engine/random.hpp"
 #include "ops/def/statements.hpp"
 #include "ops/ops.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -165,6 +167,30 @@ void broadcast(Run& run) {
   }
 }
 
+// Batches of small matrices: rows too short for a loop of their own.
+void short_rows(Run& run) {
+  const DeviceScope scope(run.device(1));
+  const Shape shape{10000, 4, 4};
+  const Tensor x = uniform(shape, -1, 1, DType::f64), y = uniform(shape, -1, 1, DType::f64);
+  const Tensor mask = lt(x, y), columns = uniform({10000, 4}, -1, 1, DType::f64);
+  const struct {
+    const char *name, *torch;
+    std::function<void()> ours;
+  } kinds[] = {{"sum of rows", "a.sum(-1)", [&] { sum(x, {-1}); }},
+               {"amax of columns", "a.amax(-2)", [&] { amax(x, {-2}); }},
+               {"where", "torch.where(m, a, b)", [&] { where(mask, x, y); }},
+               {"lt", "a < b", [&] { lt(x, y); }},
+               {"add its transpose", "a + a.mT", [&] { add(x, transpose(x, -2, -1)); }},
+               {"times columns", "a * c.unsqueeze(-2)", [&] { mul(x, unsqueeze(columns, -2)); }}};
+  const std::string setup =
+      "a, b = (torch.rand(10000, 4, 4, dtype=torch.float64) * 2 - 1 for _ in range(2))\n"
+      "m = a < b\nc = torch.rand(10000, 4, dtype=torch.float64)";
+  for (const auto& kind : kinds) {
+    const Work work{std::string(kind.name) + ", 10000x4x4 f64"};
+    if (run.wants(work.name)) run.compare(work, kind.ours, torch_peers(1, setup, kind.torch));
+  }
+}
+
 }  // namespace
 
 void pointwise(Run& run) {
@@ -175,6 +201,7 @@ void pointwise(Run& run) {
     sums(run, threads);
   }
   broadcast(run);
+  short_rows(run);
   const Work small{"add of 16 f32, the slot"};
   if (run.wants(small.name))
     compare(run, small, Call("add", {16}, {{1}, {1}, {1}}), {bound("limit", 40e-9)});

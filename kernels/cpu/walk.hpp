@@ -23,7 +23,15 @@ struct Walk {
     for (int d = 0; d < rank; ++d) n *= size[d];
     return n;
   }
-  bool contiguous(int v) const { return count() < 2 || (rank == 1 && stride[v][0] == item[v]); }
+  // In the order of the walk, without gaps.
+  bool contiguous(int v) const {
+    int64_t step = item[v];
+    for (int d = rank - 1; d >= 0; --d) {
+      if (stride[v][d] != step && size[d] != 1) return false;
+      step *= size[d];
+    }
+    return true;
+  }
   bool scalar(int v) const {
     for (int d = 0; d < rank; ++d)
       if (stride[v][d] != 0) return false;
@@ -231,42 +239,57 @@ inline void short_rows(char* to, const char* from, int64_t from_step, int64_t si
 inline constexpr int64_t kShortRow =
     16;  // elements of a row that is too short for a loop of its own
 
-// The rows of [start, start + n) are short, and more than two: whole ones are taken together.
+// The rows of [start, start + n) are short, and more than two: whole ones are taken together, and
+// planes of few rows, too.
+template <int B>
 inline void gather_short_rows(const Walk& w, int v, int64_t start, int64_t n, char* to) {
   const int last = w.rank - 1;
-  const int64_t item = w.item[v], size = w.size[last], step = w.stride[v][last];
-  const auto part = [&](const char* p, int64_t run, int64_t) {
-    copy_row(to, item, p, step, run, item);
-    to += run * item;
+  const int64_t size = w.size[last], step = w.stride[v][last];
+  const auto parts = [&](int64_t from, int64_t end) {
+    for_rows(w, v, from, end - from, [&](const char* p, int64_t run, int64_t) {
+      detail::strided_copy<B>(to, B, p, step, run);
+      to += run * B;
+    });
+  };
+  const auto rows = [&](int64_t from, int64_t end) {
+    for_rows(w, v, last, from, end - from, [&](const char* p, int64_t run, int64_t row) {
+      detail::short_rows<B>(to, p, step, size, row, run);
+      to += run * size * B;
+    });
   };
   const int64_t first = (start + size - 1) / size, end = (start + n) / size;
-  for_rows(w, v, start, first * size - start, part);
-  for_rows(w, v, last, first, end - first, [&](const char* p, int64_t rows, int64_t row) {
-    switch (item) {
-      case 1:
-        detail::short_rows<1>(to, p, step, size, row, rows);
-        break;
-      case 2:
-        detail::short_rows<2>(to, p, step, size, row, rows);
-        break;
-      case 4:
-        detail::short_rows<4>(to, p, step, size, row, rows);
-        break;
-      case 8:
-        detail::short_rows<8>(to, p, step, size, row, rows);
-        break;
-      default:
-        detail::short_rows<16>(to, p, step, size, row, rows);
-    }
-    to += rows * size * item;
-  });
-  for_rows(w, v, end * size, start + n - end * size, part);
+  const int64_t in_plane = last > 1 && w.size[last - 1] < kShortRow ? w.size[last - 1] : 1;
+  parts(start, first * size);
+  const int64_t plane = (first + in_plane - 1) / in_plane, planes = end / in_plane - plane;
+  if (in_plane > 1 && planes > 0) {
+    const int64_t row = w.stride[v][last - 1];
+    rows(first, plane * in_plane);
+    for_rows(w, v, last - 1, plane, planes, [&](const char* p, int64_t run, int64_t by) {
+      for (int64_t i = 0; i < run; ++i, to += in_plane * size * B)
+        detail::short_rows<B>(to, p + i * by, step, size, row, in_plane);
+    });
+    rows((plane + planes) * in_plane, end);
+  } else {
+    rows(first, end);
+  }
+  parts(end * size, start + n);
 }
+
 inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
   char* to = static_cast<char*>(block);
   const int64_t item = w.item[v];
-  if (w.rank > 1 && w.size[w.rank - 1] < kShortRow && n > 2 * w.size[w.rank - 1])
-    return gather_short_rows(w, v, start, n, to);
+  if (w.rank > 1 && w.size[w.rank - 1] < kShortRow && n > 2 * w.size[w.rank - 1]) switch (item) {
+      case 1:
+        return gather_short_rows<1>(w, v, start, n, to);
+      case 2:
+        return gather_short_rows<2>(w, v, start, n, to);
+      case 4:
+        return gather_short_rows<4>(w, v, start, n, to);
+      case 8:
+        return gather_short_rows<8>(w, v, start, n, to);
+      default:
+        return gather_short_rows<16>(w, v, start, n, to);
+    }
   for_rows(w, v, start, n, [&](const char* p, int64_t run, int64_t step) {
     copy_row(to, item, p, step, run, item);
     to += run * item;
