@@ -1,6 +1,6 @@
-// The slot linalg: the algorithms of kernels/linalg, or a LAPACK library where the device config
-// names one; the matrices dealt out to the threads. One of them is one thread's, so results don't
-// depend on how many there are.
+// The slot linalg: small matrices in groups, side by side; others by the algorithms of
+// kernels/linalg, or by a LAPACK library where the device config names one; dealt out to the
+// threads. One of them is one thread's, so results don't depend on how many there are.
 #include "kernels/linalg/batch.hpp"
 #include "kernels/cpu/call.hpp"
 #include "kernels/cpu/opened.hpp"

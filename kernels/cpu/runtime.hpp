@@ -37,10 +37,11 @@ struct Block {
   int32_t arity, params;
 };
 
-// What one instruction set offers.
-inline constexpr int kLargestInLanes = 16, kLargestSpectrumInLanes = 8;  // rows and columns
+// Matrices that are done side by side: at most so many rows and columns, in so much room.
+inline constexpr int kLargestInLanes = 16, kLargestSpectrumInLanes = 8;
 inline constexpr int64_t kGroupBytes = 6 * 64 * kLargestInLanes * kLargestInLanes;
 
+// What one instruction set offers.
 struct Kernels {
   const char* isa;
   int32_t lanes;                 // f32 lanes of one batch

@@ -98,20 +98,26 @@ void step(const Run<R>& t, Rotations<R>& rows) {
 // matrix of its vectors. False: no convergence.
 template <class R>
 bool solve_tridiagonal(int64_t n, R* d, R* e, Rotations<R>& rows) {
+  // What is left of entries that are nearly equal may be the rounding errors of a step: after many
+  // steps for one eigenvalue some more of them count as nothing.
+  constexpr int kMany = 20;
+  int steps = 0;
   const auto negligible = [&](int64_t i) {
-    const R size = std::fabs(e[i]);
-    return size <= kEpsilon<R> * std::sqrt(std::fabs(d[i])) * std::sqrt(std::fabs(d[i + 1])) ||
+    const R size = std::fabs(e[i]), small = steps < kMany ? kEpsilon<R> : 8 * kEpsilon<R>;
+    return size <= small * std::sqrt(std::fabs(d[i])) * std::sqrt(std::fabs(d[i + 1])) ||
            size <= kNothing<R>;
   };
   int64_t steps_left = 60 * n;
   for (int64_t last = n - 1; last > 0;) {
     if (negligible(last - 1)) {
       e[--last] = 0;
+      steps = 0;
       continue;
     }
     int64_t first = last - 1;
     while (first > 0 && !negligible(first - 1)) --first;
     if (steps_left-- == 0) return false;
+    ++steps;
     // It ends when either end comes off: the last index goes down alone, a first one is found.
     detail::step(Run<R>{d, e, first, last, std::fabs(d[first]) < std::fabs(d[last])}, rows);
   }

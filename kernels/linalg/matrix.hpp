@@ -16,9 +16,9 @@ inline constexpr R kEpsilon = std::numeric_limits<R>::epsilon();
 template <class R>
 inline constexpr R kTiny = std::numeric_limits<R>::min() / kEpsilon<R>;
 
-// What is nothing beside numbers near 1, and has a square.
+// What is nothing beside numbers near 1, and has a square: the root of the least normal number.
 template <class R>
-inline const R kNothing = std::sqrt(std::numeric_limits<R>::min());
+inline constexpr R kNothing = R(sizeof(R) == 4 ? 0x1p-63 : 0x1p-511);
 
 template <class T>
 struct Matrix {

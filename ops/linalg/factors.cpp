@@ -38,10 +38,11 @@ void cholesky_forward(OpContext& ctx) {
 Tensor lower_of(GradFn& node, const Tensor& factor) {
   return node.attr(0).integer ? adjoint(factor) : factor;
 }
-// dL = L Phi(L^-1 dA L^-H); its transpose is the vjp.
+// dL = L Phi(L^-1 dA L^-H); its transpose is the vjp. The lower half of L^H g has nothing of g's
+// upper one.
 Tensor cholesky_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor l = lower_of(node, node.output(0));
-  const Tensor inner = lower_half(matmul(adjoint(l), tril(lower_of(node, g[0]))));
+  const Tensor inner = lower_half(matmul(adjoint(l), lower_of(node, g[0])));
   const Tensor left = by_triangle(l, inner, false, false, Form::adjoint);  // L^-H ..
   const Tensor both =
       adjoint(by_triangle(l, adjoint(left), false, false, Form::adjoint));  // .. L^-1
@@ -90,27 +91,31 @@ Tensor rest_of_rows(const Tensor& x, int64_t k) { return slice(x, -2, k); }
 Tensor left(const Tensor& x, int64_t k) { return slice(x, -1, 0, k); }
 Tensor rest_of_columns(const Tensor& x, int64_t k) { return slice(x, -1, k); }
 
+// The packed factors are read as triangles where they are divided by.
 Tensor lu_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
-  const auto [l, u, rows] = lu_of(node);
-  const int64_t m = l.size(-2), n = u.size(-1), k = std::min(m, n);
-  refuse_rank("lu", left(u, k));
-  const Tensor gl = tril(left(g[0], k), -1), gu = triu(top(g[0], k));
-  const Tensor of_l = matmul(adjoint(l), gl), of_u = matmul(gu, adjoint(u));
-  const Tensor l1 = top(l, k), u1 = left(u, k);
+  const Tensor lu = node.output(0), rows = node.output(1);
+  const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
+  const Tensor square = top(left(lu, k), k);
+  refuse_rank("lu", square);
   const auto under = [&](const Tensor& x) {
-    return by_triangle(l1, x, false, true, Form::adjoint);
+    return by_triangle(square, x, false, true, Form::adjoint);
   };
-  Tensor ga;
+  const Tensor l = tril(left(lu, k), -1), u = triu(top(lu, k));  // L without its ones
+  const auto of_l = [&](const Tensor& x) { return add(top(x, k), matmul(adjoint(l), x)); };
+  const auto of_u = [&](const Tensor& x) { return matmul(x, adjoint(u)); };
   if (m == n) {
-    ga = over_adjoint(under(add(tril(of_l, -1), triu(of_u))), u);
-  } else if (m < n) {
-    const Tensor first = add(left(gu, k), over_adjoint(sub(tril(of_l, -1), tril(of_u, -1)), u1));
-    ga = under(cat({first, rest_of_columns(gu, k)}, -1));
-  } else {
-    const Tensor first = add(top(gl, k), under(sub(triu(of_u), triu(of_l))));
-    ga = over_adjoint(cat({first, rest_of_rows(gl, k)}, -2), u);
+    // Below the diagonal L^H g has what is below g's alone, above it g U^H what is above.
+    const Tensor below = triangle_mask(n, n, -1, true, lu.device());
+    return unpermuted(over_adjoint(under(where(below, of_l(g[0]), of_u(g[0]))), square), rows);
   }
-  return unpermuted(ga, rows);
+  const Tensor gl = tril(left(g[0], k), -1), gu = triu(top(g[0], k));
+  const Tensor apart = sub(of_l(gl), of_u(gu));
+  if (m < n) {
+    const Tensor first = add(left(gu, k), over_adjoint(tril(apart, -1), square));
+    return unpermuted(under(cat({first, rest_of_columns(gu, k)}, -1)), rows);
+  }
+  const Tensor first = sub(top(gl, k), under(triu(apart)));
+  return unpermuted(over_adjoint(cat({first, rest_of_rows(gl, k)}, -2), square), rows);
 }
 Tensor lu_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out > 0) return {};
@@ -169,26 +174,28 @@ void refuse_undetermined(GradFn& node) {
                     n, " on are not determined"),
          "; use mode reduced");
 }
-// W + W^H, but the diagonal's real part once.
-Tensor shared(const Tensor& w) { return sub(sym(w), diag_embed(real(diagonal_of(w)))); }
-
 Tensor qr_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor q = node.output(0), r = node.output(1);
   refuse_undetermined(node);
   const int64_t k = q.size(-1), n = r.size(-1);
   const Tensor u = left(r, k);
   refuse_rank("qr", u);
-  const Tensor gr = triu(or_zeros(g[1], node.output_metas()[1]));
-  Tensor gq = or_zeros(g[0], node.output_metas()[0]);
-  const Tensor gu = left(gr, k);
-  Tensor rest;
+  const Tensor gr = g[1].defined() ? triu(g[1]) : Tensor();
+  Tensor gq = g[0], rest;
   if (n > k) {  // A = [X Y], R = [U V]: Y = Q V
-    const Tensor gv = rest_of_columns(gr, k);
+    const Tensor gv = rest_of_columns(or_zeros(gr, node.output_metas()[1]), k);
     rest = matmul(q, gv);
-    gq = add(gq, matmul(matmul(q, rest_of_columns(r, k)), adjoint(gv)));
+    const Tensor more = matmul(matmul(q, rest_of_columns(r, k)), adjoint(gv));
+    gq = gq.defined() ? add(gq, more) : more;
   }
-  const Tensor w = shared(triu(sub(matmul(gu, adjoint(u)), matmul(adjoint(q), gq))));
-  const Tensor gx = over_adjoint(add(gq, matmul(q, w)), u);
+  Tensor w = gr.defined() ? matmul(left(gr, k), adjoint(u)) : Tensor();
+  if (gq.defined()) {
+    const Tensor of_q = neg(matmul(adjoint(q), gq));
+    w = w.defined() ? add(w, of_q) : of_q;
+  }
+  // W + W^H of its upper half, the diagonal's real part once.
+  const Tensor turned = matmul(q, sym(lower_half(adjoint(w))));
+  const Tensor gx = over_adjoint(gq.defined() ? add(gq, turned) : turned, u);
   return n > k ? cat({gx, rest}, -1) : gx;
 }
 Tensor qr_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {

@@ -47,9 +47,15 @@ double negligible_beside(const Tensor& scale, int64_t n) {
 
 HostValues host_values(const Tensor& x) {
   const NoGrad quiet;
-  const Tensor all = cast(all_examples(x.detach()), DType::c128);
+  const bool of_parts = is_complex(x.dtype());
+  const Tensor all = cast(all_examples(x.detach()), of_parts ? DType::c128 : DType::f64);
   HostValues out(size_t(all.numel()));
-  all.copy_to_host(out.data());
+  if (of_parts) {
+    all.copy_to_host(out.data());
+  } else {
+    const std::vector<double> numbers = all.to_vector<double>();
+    std::copy(numbers.begin(), numbers.end(), out.begin());
+  }
   return out;
 }
 

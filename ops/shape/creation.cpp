@@ -112,7 +112,11 @@ Tensor iota_along(const Tensor& x, int64_t dim) {
 
 Tensor eye(int64_t n, int64_t m, DType dtype, Device& device) {
   if (n < 0 || m < 0) fail(ErrorKind::shape, "eye", "negative size in ", Shape{n, m});
-  return cast(eq(reshape(iota(n, device), {n, 1}), iota(m, device)), dtype);
+  constexpr int64_t kFew = 4096;  // made here, and copied
+  if (n * m > kFew) return cast(eq(reshape(iota(n, device), {n, 1}), iota(m, device)), dtype);
+  std::vector<double> numbers(static_cast<size_t>(n * m));
+  for (int64_t i = 0; i < std::min(n, m); ++i) numbers[size_t(i * m + i)] = 1;
+  return cast(Tensor::constant(numbers, {n, m}, device), dtype);
 }
 
 Tensor arange(double start, double end, double step, DType dtype, Device& device) {

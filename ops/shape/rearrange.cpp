@@ -17,15 +17,13 @@ namespace {
 
 AttrSpec axis_attr() { return int_attr("dim", 0, "axis"); }
 
-// x, or 0: does column - diagonal compare to row like this?
-Tensor triangle(const char* op, const Tensor& x, int64_t diagonal,
-                Tensor (*compare)(const Tensor&, const Tensor&)) {
+Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   if (x.rank() < 2)
     fail(ErrorKind::shape, op, "x has shape ", x.sizes(), ", expected at least two axes");
-  const Tensor rows = iota_along(x, x.rank() - 2), columns = iota_along(x, x.rank() - 1);
-  diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));
-  const Tensor mask = compare(diagonal == 0 ? columns : sub(columns, diagonal), rows);
-  return where(mask, x, zeros({}, x.dtype(), x.device()));
+  const int64_t m = x.size(-2), n = x.size(-1);
+  diagonal = std::clamp(diagonal, -m, n);
+  return where(triangle_mask(m, n, diagonal, lower, x.device()), x,
+               zeros({}, x.dtype(), x.device()));
 }
 
 // At least `rank` axes: new ones behind for "after", else in front.
@@ -259,8 +257,21 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Ints& sizes) {
   return reshape(x, out);
 }
 
-Tensor tril(const Tensor& x, int64_t diagonal) { return triangle("tril", x, diagonal, le); }
-Tensor triu(const Tensor& x, int64_t diagonal) { return triangle("triu", x, diagonal, ge); }
+Tensor triangle_mask(int64_t rows, int64_t columns, int64_t diagonal, bool lower, Device& device) {
+  constexpr int64_t kFew = 4096;  // made here, and copied: one call instead of four
+  if (rows * columns > kFew) {
+    const Tensor row = unsqueeze(iota(rows, device), -1), column = iota(columns, device);
+    const Tensor from = diagonal == 0 ? column : sub(column, diagonal);
+    return lower ? le(from, row) : ge(from, row);
+  }
+  std::vector<char> mask;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      mask.push_back(lower ? j - diagonal <= i : j - diagonal >= i);
+  return Tensor::from_host(mask.data(), {rows, columns}, DType::bool_, device, true);
+}
+Tensor tril(const Tensor& x, int64_t diagonal) { return triangle("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, int64_t diagonal) { return triangle("triu", x, diagonal, false); }
 
 Tensor diag(const Tensor& x, int64_t diagonal) {
   if (x.rank() == 1) return diag_embed(x, diagonal);

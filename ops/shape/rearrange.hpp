@@ -10,6 +10,8 @@ Tensor movedim(const Tensor& x, const Ints& source, const Ints& destination);
 Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
 Tensor unflatten(const Tensor& x, int64_t dim, const Ints& sizes);  // one -1 is inferred
 
+// Which entries of (rows, columns) have column - diagonal <= row (lower), or >= row?
+Tensor triangle_mask(int64_t rows, int64_t columns, int64_t diagonal, bool lower, Device& device);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 Tensor diag(const Tensor& x, int64_t diagonal = 0);  // of a vector a matrix, of a matrix a vector

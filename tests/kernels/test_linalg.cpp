@@ -234,6 +234,30 @@ TEST_CASE("linalg: info names the pivot") {
   }
 }
 
+namespace {
+template <class T>
+void check_small_columns(const std::vector<double>& numbers, int64_t m,
+                         const std::vector<double>& expected) {
+  for (const Machine& machine : machines()) {
+    INFO(machine.name);
+    Array<T> a({m, 2}), r({2, 2});
+    for (int64_t i = 0; i < 2 * m; ++i) a.at({i / 2, i % 2}) = T(numbers[size_t(i)]);
+    linalg(machine, GD_QR, {a.view()}, {kAbsent, r.view()}, {0});
+    for (int64_t i = 0; i < 4; ++i)
+      CHECK(std::fabs(double(r.at({i / 2, i % 2})) - expected[size_t(i)]) <=
+            1e-6 * std::fabs(expected[size_t(i)]));
+  }
+}
+}  // namespace
+
+TEST_CASE("linalg qr: columns that are small beside others are reduced like these") {
+  check_small_columns<float>({1, 2, 1e-24, 3}, 2, {-1, -2, 0, 3});
+  check_small_columns<double>({1, 2, 1e-170, 3}, 2, {-1, -2, 0, 3});
+  check_small_columns<float>({3e-33, 1, 4e-33, 0}, 2, {-5e-33, -0.6, 0, -0.8});
+  check_small_columns<float>({1, 3e-33, 0, 3e-33, 0, 4e-33}, 3, {1, 3e-33, 0, -5e-33});
+  check_small_columns<double>({3e-300, 1, 4e-300, 0}, 2, {-5e-300, -0.6, 0, -0.8});
+}
+
 TEST_CASE("linalg: pivots whose reciprocals overflow") {
   for_all({{{}, 5, 5}, {{}, 40, 40}}, [](auto t, auto& machine, auto& s) {
     using T = decltype(t);

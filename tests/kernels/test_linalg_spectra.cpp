@@ -246,22 +246,76 @@ TEST_CASE("linalg: what is not finite gives info -1 and NaN, and ends") {
   });
 }
 
-TEST_CASE(
-    "linalg: the bits depend neither on threads nor on the batch nor on the instruction set") {
-  const auto a = random_array<double>({50, 9, 9});
-  std::vector<std::vector<double>> seen;
+namespace {
+// What an op gives for `batch` matrices (n, n), its outputs one after the other.
+template <class T>
+std::vector<std::vector<T>> outputs_of(const Machine& m, int op, const Array<T>& a, int64_t batch,
+                                       int64_t n, const Index& ints) {
+  Array<T> first({batch, n, n}), values({batch, n}), last({batch, n, n});
+  Array<int64_t> info({batch}), rows({batch, n});
+  switch (op) {
+    case GD_SVD:
+      linalg(m, op, {a.view()}, {first.view(), values.view(), last.view(), info.view()});
+      break;
+    case GD_EIGH:
+      linalg(m, op, {a.view()}, {values.view(), first.view(), info.view()});
+      break;
+    case GD_QR:
+      linalg(m, op, {a.view()}, {first.view(), last.view()}, ints);
+      break;
+    case GD_LU:
+      linalg(m, op, {a.view()}, {first.view(), rows.view(), info.view()});
+      break;
+    case GD_CHOLESKY:
+      linalg(m, op, {a.view()}, {first.view(), info.view()});
+      break;
+    default:
+      linalg(m, op, {a.view(), a.view()}, {first.view(), info.view()}, ints);
+  }
+  return {first.values(), values.values(), last.values()};
+}
+template <class T>
+void check_bits(int op, int64_t n, const Index& ints = {}) {
+  constexpr int64_t kBatch = 19;
+  Array<T> a({kBatch, n, n}), alone({1, n, n});
+  for (int64_t i = 0; i < kBatch * n * n; ++i)
+    a.at({i / (n * n), i / n % n, i % n}) = random_number<T>() + (i / n % n == i % n ? T(n) : T(0));
+  std::vector<std::vector<T>> seen;
   for (const Machine& m : machines()) {
     if (m.name == "reference") continue;  // has no groups
-    Array<double> u({50, 9, 9}), s({50, 9}), vh({50, 9, 9}), one({9, 9}), w({9});
-    Array<int64_t> info({50}), none({});
-    linalg(m, GD_SVD, {a.view()}, {u.view(), s.view(), vh.view(), info.view()});
-    seen.push_back(u.values());
-    CHECK(cpu_test::same_bits(seen.back(), seen.front()));
-    for (int64_t at : {0, 7, 49}) {
-      Array<double> alone({9, 9});
-      for (int64_t i = 0; i < 81; ++i) alone.at({i / 9, i % 9}) = a.at({at, i / 9, i % 9});
-      linalg(m, GD_SVD, {alone.view()}, {one.view(), w.view(), kAbsent, none.view()});
-      for (int64_t i = 0; i < 81; ++i) CHECK(one.at({i / 9, i % 9}) == u.at({at, i / 9, i % 9}));
+    INFO(m.name << ", op " << op << ", n " << n);
+    const auto all = outputs_of(m, op, a, kBatch, n, ints);
+    if (seen.empty()) seen = all;
+    for (size_t k = 0; k < all.size(); ++k) CHECK(cpu_test::same_bits(all[k], seen[k]));
+    for (const int64_t at : {int64_t(0), int64_t(7), kBatch - 1}) {
+      for (int64_t i = 0; i < n * n; ++i) alone.at({0, i / n, i % n}) = a.at({at, i / n, i % n});
+      const auto one = outputs_of(m, op, alone, 1, n, ints);
+      for (size_t k = 0; k < one.size(); ++k) {
+        const auto from = all[k].begin() + at * int64_t(one[k].size());
+        CHECK(cpu_test::same_bits(one[k], std::vector<T>(from, from + int64_t(one[k].size()))));
+      }
+    }
+  }
+}
+}  // namespace
+
+TEST_CASE("linalg: bits depend neither on threads nor on the batch nor on the instruction set") {
+  for (const int64_t n : {2, 7, 8, 9}) {
+    check_bits<double>(GD_SVD, n);
+    check_bits<float>(GD_SVD, n);
+    check_bits<double>(GD_EIGH, n);
+    check_bits<float>(GD_EIGH, n);
+  }
+  for (const int64_t n : {3, 11, 16, 17}) {
+    check_bits<double>(GD_CHOLESKY, n);
+    check_bits<float>(GD_CHOLESKY, n);
+    check_bits<double>(GD_QR, n, {0});
+    check_bits<float>(GD_QR, n, {1});
+    check_bits<double>(GD_LU, n);
+    check_bits<float>(GD_LU, n);
+    for (const int64_t turned : {0, 1}) {
+      check_bits<double>(GD_SOLVE, n, {turned});
+      check_bits<float>(GD_SOLVE, n, {turned});
     }
   }
 }
@@ -279,6 +333,38 @@ TEST_CASE("linalg: the bits of LAPACK depend neither on our threads nor on the b
     const auto last = from(matrix(a, {6}));
     linalg(m, GD_SVD, {last.view()}, {one_u.view(), one_s.view(), kAbsent, one_info.view()});
     CHECK(cpu_test::same_bits(one_u.values(), from(matrix(u, {6})).values()));
+  }
+}
+
+TEST_CASE("linalg eigh: eigenvalues that differ by rounding errors converge") {
+  // I and some noise; the lower triangle by rows.
+  const float lower[] = {
+      0x1p+0F,          -0x1.b856b8p-24F, 0x1.fffffep-1F,   0x1.2d287p-24F,   0x1.25724ep-25F,
+      0x1.000004p+0F,   -0x1.f91cbep-24F, -0x1.1619c2p-24F, 0x1.46aa5p-24F,   0x1p+0F,
+      -0x1.f013fp-25F,  -0x1.09acf8p-25F, -0x1.96ffa2p-26F, 0x1.628c1cp-26F,  0x1p+0F,
+      0x1.a3a8a6p-25F,  -0x1.209ae2p-23F, 0x1.1ee92ep-23F,  0x1.a040a4p-24F,  -0x1.b347eep-25F,
+      0x1p+0F,          -0x1.07521ap-22F, -0x1.52b35ap-23F, -0x1.1c9bdep-23F, 0x1.4eaa54p-23F,
+      -0x1.ca6de4p-25F, -0x1.9014b6p-25F, 0x1p+0F,          -0x1.28d99ep-25F, -0x1.4149a8p-24F,
+      0x1.5ac3cp-28F,   0x1.77d64ep-25F,  -0x1.e1ed34p-25F, 0x1.0e631p-24F,   0x1.559cd6p-25F,
+      0x1.000002p+0F,   -0x1.8fd2dap-23F, -0x1.5c9f8ap-25F, 0x1.472724p-24F,  -0x1.425bb4p-24F,
+      0x1.41e1dp-27F,   0x1.fab7c4p-24F,  -0x1.651b0ep-26F, 0x1.bfa434p-24F,  0x1.fffffep-1F,
+      -0x1.faa288p-24F, -0x1.08d6eap-24F, -0x1.bedcecp-24F, 0x1.b2858cp-24F,  0x1.7bf38ep-26F,
+      0x1.7f7434p-24F,  -0x1.b11d16p-24F, -0x1.2b01fp-26F,  -0x1.ec12bap-24F, 0x1.fffffep-1F,
+      -0x1.1e304cp-23F, -0x1.258518p-26F, 0x1.d6ed82p-24F,  0x1.33e61ep-26F,  -0x1.982a28p-25F,
+      -0x1.69ca4ep-25F, -0x1.9a0c0cp-25F, 0x1.564e2ep-28F,  0x1.62ca76p-24F,  -0x1.588906p-23F,
+      0x1.fffffcp-1F,   -0x1.bf04fcp-24F, 0x1.960d4cp-28F,  -0x1.8d0f84p-24F, 0x1.9e41b8p-25F,
+      -0x1.d02774p-24F, 0x1.553cecp-25F,  0x1.0a0e74p-24F,  -0x1.270e52p-23F, -0x1.2eb6c2p-23F,
+      -0x1.5cb29ap-29F, -0x1.1b7de8p-23F, 0x1.fffffep-1F};
+  for (const Machine& m : machines()) {
+    Array<float> a({12, 12}), w({12}), v({12, 12});
+    Array<int64_t> info({});
+    const float* next = lower;
+    for (int64_t i = 0; i < 12; ++i)
+      for (int64_t j = 0; j <= i; ++j) a.at({i, j}) = a.at({j, i}) = *next++;
+    linalg(m, GD_EIGH, {a.view()}, {w.view(), v.view(), info.view()});
+    INFO(m.name);
+    CHECK(info.at({}) == 0);
+    for (int64_t i = 0; i < 12; ++i) CHECK(std::fabs(w.at({i}) - 1) < 3e-6F);
   }
 }
 

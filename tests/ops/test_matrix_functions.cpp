@@ -104,6 +104,26 @@ TEST_CASE("matrix functions: what has none is refused in words") {
   CHECK(has(error_of([&] { expm_multiply(a, f64({1, 2, 3}, {3})); }), "B should have 2 rows"));
 }
 
+TEST_CASE("triangles and unit matrices: small ones are made on the host, large ones by kernels") {
+  for (const Shape& s : {Shape{3, 5}, Shape{5, 3}, Shape{64, 64}, Shape{65, 64}, Shape{0, 3}})
+    for (const int64_t d : {-70, -2, 0, 1, 70}) {
+      CAPTURE(s);
+      CAPTURE(d);
+      const Tensor x = uniform(s, 1, 2, DType::f64);
+      const auto all = values(x), lower = values(tril(x, d)), upper = values(triu(x, d));
+      const auto unit = values(eye(s[0], s[1], DType::f64));
+      int wrong = 0;
+      for (int64_t i = 0; i < s[0]; ++i)
+        for (int64_t j = 0; j < s[1]; ++j) {
+          const auto at = size_t(i * s[1] + j);
+          wrong += lower[at] != (j - d <= i ? all[at] : 0);
+          wrong += upper[at] != (j - d >= i ? all[at] : 0);
+          wrong += unit[at] != (i == j);
+        }
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("eigsh: the ends of a spectrum, with all copies of equal eigenvalues") {
   constexpr int64_t n = 120;
   for (const DType t : kFields) {

@@ -112,8 +112,8 @@ EXPLAINED = [
         "of a tensor with 0 axes" in d.text or d.op == "index_add" and "outside [0, 0)" in d.text or d.op == "batch_norm" and "x has shape (0,)" in d.text)),
     ("real-activations", lambda d: d.what == "refuses" and d.op == "alpha_dropout"
      and re.search(r"is not defined for c(64|128)", d.text)),
-    ("bool-arithmetic", lambda d: d.op in ("addr", "pow") and d.what in ("dtype", "value")
-     and d.expected.dtype == torch.bool),
+    ("bool-arithmetic", lambda d: d.what == "dtype" and d.op in ("addr", "pow") and d.expected.dtype == torch.bool),
+    ("bool-arithmetic", lambda d: d.op == "addr" and d.what == "value" and d.expected.dtype == torch.bool),
     ("empty-index", lambda d: d.what == "refuses" and re.search("the index is (u8|f32|f64|bool)", d.text)
      and any(torch.is_tensor(x) and x.numel() == 0 for x in d.case.inputs[1:])),
     ("order-of-equals", lambda d: d.op in ("argsort", "sort", "msort") and not d.attrs.get("stable")

@@ -185,16 +185,19 @@ IN_PIECES = ("relu", "leaky_relu", "abs", "clamp", "hardtanh", "relu6", "hardsig
              "hinge_embedding_loss", "margin_ranking_loss")
 EDGES = ("special", "sample", "reference")  # the kinds of case that reach them
 
-# id, ops (all if none), where (of the operand x, gradus' a, PyTorch's b, the value y)
+# id, ops (all if none), where (of the operand x, gradus' a, PyTorch's b, the value y, the difference d)
 POINTS = [
-    ("limits", (), lambda x, a, b, y: (x.abs() >= 1e3) & (b.isnan() | (a * b == 0) & (a.abs() < 1e-160))),
-    ("sign-of-nan", ("abs", "sign", "sgn", "softshrink"), lambda x, a, b, y: x.isnan()),
-    ("poles", ("digamma", "polygamma"), lambda x, a, b, y: (x <= 0) & (x == x.trunc()) & (a.isinf() | x.isinf())),
-    ("outside-domain", ("logit", "acosh"), lambda x, a, b, y: y.isnan() & ~x.isnan()),
-    ("slope-of-nan", IN_PIECES, lambda x, a, b, y: x.isnan() & a.isnan()),
-    ("slope-at-bounds", ("clamp",), lambda x, a, b, y: (y == x) & (a == 0) & (b == 1)),
-    ("slope-at-bounds", ("hardswish",), lambda x, a, b, y: (x == -3) & (a == 0) | (x == 3) & (a == 1)),
-    ("trigamma-digits", ("digamma", "polygamma", "lgamma"), lambda x, a, b, y: (a - b).abs() <= 1e-8 * b.abs()),
+    ("limits", (), lambda x, a, b, y, d: (x.abs() >= 1e3) & (b.isnan() | (a * b == 0) & (a.abs() < 1e-160))),
+    ("sign-of-nan", ("abs", "sign", "sgn", "softshrink"), lambda x, a, b, y, d: x.isnan()),
+    ("poles", ("digamma", "polygamma"), lambda x, a, b, y, d: (x <= 0) & (x == x.trunc()) & (a.isinf() | x.isinf())),
+    ("outside-domain", ("logit", "acosh"), lambda x, a, b, y, d: y.isnan() & ~x.isnan()),
+    ("slope-of-nan", IN_PIECES, lambda x, a, b, y, d: x.isnan() & a.isnan() & (d.what == "grad")),
+    ("slope-at-bounds", ("clamp",), lambda x, a, b, y, d: (a == 0) & (d.what == "grad") & (
+        (x == (math.inf if d.attrs["max"] is None else d.attrs["max"]))
+        | (x == (-math.inf if d.attrs["min"] is None else d.attrs["min"])))),
+    ("slope-at-bounds", ("hardswish",), lambda x, a, b, y, d: (d.what == "grad") & (
+        (x == -3) & (a == 0) | (x == 3) & (a == 1))),
+    ("trigamma-digits", ("digamma", "polygamma", "lgamma"), lambda x, a, b, y, d: (a - b).abs() <= 1e-8 * b.abs()),
 ]
 
 
@@ -207,7 +210,7 @@ def at_points(d):
     left, ids = apart(d), []
     for name, names, where in POINTS:
         if not names or d.op in names:
-            here = left & where(d.case.inputs[0], d.got, d.expected, d.case.list("out")[0])
+            here = left & where(d.case.inputs[0], d.got, d.expected, d.case.list("out")[0], d)
             if here.any():
                 ids.append(name)
                 left = left & ~here
@@ -221,13 +224,14 @@ def nan_at(d):
 
 
 def half_to_each(d):
-    """All to the first operand, or none, where gradus gives half of the cotangent."""
+    """All of a tie's cotangent to the first operand, none to the other, where gradus gives half to each."""
     if d.op not in ("fmax", "fmin") or d.what != "grad":
         return False
     a, b = d.case.inputs
-    half = ((a == b) * d.case.list("w")[0] / 2).sum_to_size(d.got.shape)
-    off = (d.got - d.expected).abs() - half.abs()
-    return everywhere(d, (off.abs() <= 1e-9 * half.abs()) | beside(d, NAN) & d.got.isnan())
+    first = d.got.shape == a.shape and torch.equal(d.case.list("grads")[0].nan_to_num(), d.got.nan_to_num())
+    tie = ((a == b) * d.case.list("w")[0]).sum_to_size(d.got.shape)
+    ours = d.expected + (-tie / 2 if first else tie / 2)
+    return everywhere(d, ((d.got - ours).abs() <= 1e-9 * tie.abs()) | beside(d, NAN) & d.got.isnan())
 
 
 SLOPES = ("grad", "second", "second_w", "jvp")

@@ -102,27 +102,34 @@ void qr(LaneMatrix<B> a, LaneMatrix<B> q, LaneMatrix<B> v, B* tau) {
   const B back = normalize_scale(a);
   const int k = std::min(a.rows, a.cols);
   for (int j = 0; j < k; ++j) {
-    // Divided by its largest entry, a column has a norm that neither overflows nor underflows.
-    B most = zero, rest = zero;
-    for (int i = j; i < a.rows; ++i) {
-      const B size = xsimd::abs(a(i, j));
-      most = xsimd::select(size > most, size, most);
-    }
-    const B unit = one / xsimd::select(most > B(linalg::kTiny<T>), most, one);
-    const B alpha = a(j, j) * unit;
+    // Divided by its largest entry, a column has a norm that neither overflows nor underflows. One
+    // whose reciprocal would overflow is made larger first.
+    B tail = zero, rest = zero;
     for (int i = j + 1; i < a.rows; ++i) {
-      const B x = a(i, j) * unit;
+      const B size = xsimd::abs(a(i, j));
+      tail = xsimd::select(size > tail, size, tail);
+    }
+    const MaskOf<B> none = tail == zero;
+    B most = xsimd::abs(a(j, j));
+    most = xsimd::select(tail > most, tail, most);
+    const MaskOf<B> small = most < B(linalg::kTiny<T>);
+    const B up = xsimd::select(small, B(1 / linalg::kTiny<T>), one),
+            down = xsimd::select(small, B(linalg::kTiny<T>), one);
+    most = xsimd::select(none, one, most * up);
+    const B unit = one / most;
+    const B alpha = a(j, j) * up * unit;
+    for (int i = j + 1; i < a.rows; ++i) {
+      const B x = a(i, j) * up * unit;
       v(j, i) = x;
       rest += x * x;
       a(i, j) = zero;
     }
-    const MaskOf<B> none = (rest == zero) | (most <= B(linalg::kTiny<T>));
     const B beta = -xsimd::copysign(root_of(alpha * alpha + rest), alpha);
     const B by = one / xsimd::select(none, one, alpha - beta);
     tau[j] = xsimd::select(none, zero, (beta - alpha) / xsimd::select(none, one, beta));
     v(j, j) = one;
     for (int i = j + 1; i < a.rows; ++i) v(j, i) = xsimd::select(none, zero, v(j, i) * by);
-    a(j, j) = xsimd::select(none, a(j, j), beta / unit);
+    a(j, j) = xsimd::select(none, a(j, j), beta * most * down);
     reflect_columns(a, j, j + 1, &v(j, 0), tau[j]);
   }
   if (q.data) {

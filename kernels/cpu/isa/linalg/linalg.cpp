@@ -28,6 +28,9 @@ class Group {
   uint64_t run(int64_t first, int count) {
     first_ = first;
     count_ = count;
+    for (int k = 0; k < 3; ++k)
+      if (out(k)) find_starts(*out(k), out_[k]);
+    if (call_.info) find_starts(*call_.info, info_);
     switch (call_.op) {
       case GD_CHOLESKY:
         return cholesky();
@@ -51,21 +54,41 @@ class Group {
  private:
   // ---- views. Lanes without a matrix repeat the last one.
 
-  template <class E>
-  E* start(const gd_view& v, int lane) const {
-    int64_t at = v.offset, left = first_ + std::min(lane, count_ - 1);
-    for (int d = call_.batch_axes - 1; d > 0; --d) {
-      at += left % v.sizes[d] * v.strides[d];
+  // Where v has the matrix of each lane: elements from v's data on.
+  void find_starts(const gd_view& v, int64_t* starts) const {
+    int64_t index[kMaxRank], at = v.offset, left = first_;
+    for (int d = call_.batch_axes - 1; d >= 0; --d) {
+      index[d] = d > 0 ? left % v.sizes[d] : left;
       left /= v.sizes[d];
+      at += index[d] * v.strides[d];
     }
-    if (call_.batch_axes > 0) at += left * v.strides[0];
-    return static_cast<E*>(v.data) + at;
+    for (int lane = 0; lane < kLanes<B>; ++lane) {
+      starts[lane] = at;
+      if (lane + 1 >= count_) continue;
+      for (int d = call_.batch_axes - 1; d >= 0; --d) {
+        at += v.strides[d];
+        if (++index[d] < v.sizes[d]) break;
+        at -= index[d] * v.strides[d];
+        index[d] = 0;
+      }
+    }
   }
-  LaneView<B> view(const gd_view& v, bool turned = false) const {
-    LaneView<B> out{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
-    if (turned) std::swap(out.down, out.by);
-    for (int lane = 0; lane < kLanes<B>; ++lane) out.start[lane] = start<T>(v, lane);
-    return out;
+  static LaneView<B> view(const gd_view& v, const int64_t* starts, bool turned = false) {
+    LaneView<B> all{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
+    if (turned) std::swap(all.down, all.by);
+    for (int lane = 0; lane < kLanes<B>; ++lane)
+      all.start[lane] = static_cast<T*>(v.data) + starts[lane];
+    return all;
+  }
+  LaneView<B> input(const gd_view& v, bool turned = false) const {
+    int64_t starts[kLanes<B>];
+    find_starts(v, starts);
+    return view(v, starts, turned);
+  }
+  LaneView<B> output(int k, bool turned = false) const { return view(*out(k), out_[k], turned); }
+  template <class E>
+  E* place(int k, int lane) const {
+    return static_cast<E*>(out(k)->data) + out_[k][lane];
   }
   B* take(int n) {
     B* const p = room_ + used_;
@@ -76,7 +99,7 @@ class Group {
   LaneMatrix<B> read(const gd_view& v, bool turned = false) {
     const auto m = int(v.sizes[v.rank - 2]), n = int(v.sizes[v.rank - 1]);
     const LaneMatrix<B> a = turned ? matrix(n, m) : matrix(m, n);
-    gather(a, view(v, turned));
+    gather(a, input(v, turned));
     return a;
   }
   const gd_view* out(int k) const { return call_.out[k]; }
@@ -88,7 +111,7 @@ class Group {
   uint64_t ours(uint64_t lanes) const { return lanes & ((uint64_t(1) << count_) - 1); }
 
   void write_info(int lane, int64_t info) const {
-    if (call_.info) *start<int64_t>(*call_.info, lane) = info;
+    if (call_.info) static_cast<int64_t*>(call_.info->data)[info_[lane]] = info;
   }
   // info of each lane: -1 where the matrix is not finite, else what failed.
   int64_t info_of(uint64_t finite, const B& failed, int lane) const {
@@ -98,7 +121,7 @@ class Group {
   }
   void write(int k, LaneMatrix<B> a, int lane, bool spoiled = false) const {
     if (!out(k)) return;
-    const LaneView<B> to = view(*out(k));
+    const LaneView<B> to = output(k);
     if (!spoiled) return scatter(to, a, lane);
     for (int64_t i = 0; i < out(k)->sizes[out(k)->rank - 2]; ++i)
       for (int64_t j = 0; j < out(k)->sizes[out(k)->rank - 1]; ++j)
@@ -108,7 +131,7 @@ class Group {
   void write_vector(int k, int lane, F&& f) const {
     if (!out(k)) return;
     const gd_view& v = *out(k);
-    E* const to = start<E>(v, lane);
+    E* const to = place<E>(k, lane);
     for (int64_t i = 0; i < v.sizes[v.rank - 1]; ++i) to[i * v.strides[v.rank - 1]] = f(int(i));
   }
 
@@ -145,8 +168,10 @@ class Group {
     B* const order = take(a.rows);
     const B failed = cpu::lu(a, order);
     const bool turned = call_.turned != 0;
-    LaneView<B> from = view(*call_.b), to = view(*out(0));
+    for (int lane = 0; lane < count_; ++lane) info_of(finite, failed, lane);
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
+    if (columns == 0) return 0;
+    const LaneView<B> from = input(*call_.b), to = output(0);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
@@ -168,7 +193,6 @@ class Group {
         }
       }
     }
-    for (int lane = 0; lane < count_; ++lane) info_of(finite, failed, lane);
     return 0;
   }
 
@@ -188,15 +212,16 @@ class Group {
                                 rows);
       const T all[] = {d.value, d.sign, d.log_size};
       for (int k = 0; k < 3; ++k)
-        if (out(k)) *start<T>(*out(k), lane) = all[k];
+        if (out(k)) *place<T>(k, lane) = all[k];
     }
     return 0;
   }
 
   uint64_t solve_triangular() {
-    const LaneMatrix<B> a = read(call_.a);
-    LaneView<B> from = view(*call_.b), to = view(*out(0));
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
+    if (columns == 0) return 0;
+    const LaneMatrix<B> a = read(call_.a);
+    LaneView<B> from = input(*call_.b), to = output(0);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
@@ -246,7 +271,7 @@ class Group {
   void write_columns(int k, LaneMatrix<B> a, int lane, const int* place, int n,
                      bool turned = false) const {
     if (!out(k)) return;
-    const LaneView<B> to = view(*out(k), turned);
+    const LaneView<B> to = output(k, turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = 0; j < n; ++j)
         to.start[lane][i * to.down + j * to.by] = a.number(i, place[j], lane);
@@ -291,7 +316,7 @@ class Group {
     return q;
   }
   void write_rest(int k, LaneMatrix<B> a, int lane, int first, bool turned = false) const {
-    const LaneView<B> to = view(*out(k), turned);
+    const LaneView<B> to = output(k, turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = first; j < a.cols; ++j)
         to.start[lane][i * to.down + j * to.by] = a.number(i, j, lane);
@@ -338,6 +363,7 @@ class Group {
   B* const room_;
   int64_t first_ = 0;
   int count_ = 0, used_ = 0;
+  int64_t out_[3][kLanes<B>], info_[kLanes<B>];  // find_starts of the outputs
 };
 
 }  // namespace
@@ -353,6 +379,13 @@ int linalg_lanes(const calls::LinalgCall& call) {
 }
 
 uint64_t linalg_group(const calls::LinalgCall& call, int64_t first, int count, void* room) {
+  // What eliminates gives the same bits one by one, and sooner where it is one, or where few have
+  // so many columns that these are vectors by themselves.
+  const bool eliminates = call.op == GD_LU || call.op == GD_SOLVE || call.op == GD_DET ||
+                          call.op == GD_SOLVE_TRIANGULAR;
+  const int64_t columns = call.b ? call.b->sizes[call.b->rank - 1] : 0;
+  if (eliminates && (count == 1 || (count <= 4 && columns >= 16)))
+    return (uint64_t(1) << count) - 1;
   const auto run = [&](auto lanes) { return Group<decltype(lanes)>(call, room).run(first, count); };
   if (call.a.dtype == GD_F64) {
     using Few = xsimd::batch<double, Narrow>;
