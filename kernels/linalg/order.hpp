@@ -95,6 +95,16 @@ void copy(Strided<T> to, Strided<T> from, Part part) {
   }
 }
 
+// The lower triangle of `to` becomes that of `from`, of the same size.
+template <class T>
+void mirror(Strided<T> to, Strided<T> from) {
+  using detail::kTile;
+  for (int64_t i0 = 0; i0 < to.rows; i0 += kTile)
+    for (int64_t j0 = 0; j0 <= i0; j0 += kTile)
+      for (int64_t i = i0; i < std::min(i0 + kTile, to.rows); ++i)
+        for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j) to(i, j) = from(i, j);
+}
+
 namespace detail {
 template <class T>
 void hermitian_tile(T* __restrict a, const T* __restrict other, int64_t stride) {
