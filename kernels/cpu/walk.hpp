@@ -234,66 +234,70 @@ inline void short_rows(char* to, const char* from, int64_t from_step, int64_t si
         strided_copy<B>(to, B, from + r * from_row, from_step, size);
   }
 }
+// `planes` of them.
+template <int B>
+inline char* short_planes(char* to, const char* from, int64_t from_step, int64_t size,
+                          int64_t from_row, int64_t rows, int64_t from_plane, int64_t planes) {
+  for (int64_t p = 0; p < planes; ++p, from += from_plane, to += rows * size * B)
+    short_rows<B>(to, from, from_step, size, from_row, rows);
+  return to;
+}
 }  // namespace detail
 
 inline constexpr int64_t kShortRow =
     16;  // elements of a row that is too short for a loop of its own
 
-// The rows of [start, start + n) are short, and more than two: whole ones are taken together, and
-// planes of few rows, too.
-template <int B>
-inline void gather_short_rows(const Walk& w, int v, int64_t start, int64_t n, char* to) {
-  const int last = w.rank - 1;
-  const int64_t size = w.size[last], step = w.stride[v][last];
-  const auto parts = [&](int64_t from, int64_t end) {
-    for_rows(w, v, from, end - from, [&](const char* p, int64_t run, int64_t) {
-      detail::strided_copy<B>(to, B, p, step, run);
-      to += run * B;
-    });
-  };
-  const auto rows = [&](int64_t from, int64_t end) {
-    for_rows(w, v, last, from, end - from, [&](const char* p, int64_t run, int64_t row) {
-      detail::short_rows<B>(to, p, step, size, row, run);
-      to += run * size * B;
-    });
-  };
-  const int64_t first = (start + size - 1) / size, end = (start + n) / size;
-  const int64_t in_plane = last > 1 && w.size[last - 1] < kShortRow ? w.size[last - 1] : 1;
-  parts(start, first * size);
-  const int64_t plane = (first + in_plane - 1) / in_plane, planes = end / in_plane - plane;
-  if (in_plane > 1 && planes > 0) {
-    const int64_t row = w.stride[v][last - 1];
-    rows(first, plane * in_plane);
-    for_rows(w, v, last - 1, plane, planes, [&](const char* p, int64_t run, int64_t by) {
-      for (int64_t i = 0; i < run; ++i, to += in_plane * size * B)
-        detail::short_rows<B>(to, p + i * by, step, size, row, in_plane);
-    });
-    rows((plane + planes) * in_plane, end);
-  } else {
-    rows(first, end);
-  }
-  parts(end * size, start + n);
-}
-
-inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
-  char* to = static_cast<char*>(block);
+// Row by row; gives the end of what was written.
+inline char* gather_rows(const Walk& w, int v, int64_t start, int64_t n, char* to) {
   const int64_t item = w.item[v];
-  if (w.rank > 1 && w.size[w.rank - 1] < kShortRow && n > 2 * w.size[w.rank - 1]) switch (item) {
-      case 1:
-        return gather_short_rows<1>(w, v, start, n, to);
-      case 2:
-        return gather_short_rows<2>(w, v, start, n, to);
-      case 4:
-        return gather_short_rows<4>(w, v, start, n, to);
-      case 8:
-        return gather_short_rows<8>(w, v, start, n, to);
-      default:
-        return gather_short_rows<16>(w, v, start, n, to);
-    }
   for_rows(w, v, start, n, [&](const char* p, int64_t run, int64_t step) {
     copy_row(to, item, p, step, run, item);
     to += run * item;
   });
+  return to;
+}
+// Where rows are short whole ones are taken together and, if they are few, whole planes of them.
+[[gnu::noinline]] inline void gather_short_rows(const Walk& w, int v, int64_t start, int64_t n,
+                                                char* to) {
+  const int last = w.rank - 1;
+  const int64_t item = w.item[v], size = w.size[last], step = w.stride[v][last],
+                row = w.stride[v][last - 1];
+  const bool planes = last > 1 && w.size[last - 1] < kShortRow;
+  const int64_t rows = planes ? w.size[last - 1] : 1, unit = rows * size;
+  const int64_t first = (start + unit - 1) / unit, end = (start + n) / unit;
+  if (first >= end) {
+    gather_rows(w, v, start, n, to);
+    return;
+  }
+  to = gather_rows(w, v, start, first * unit - start, to);
+  for_rows(
+      w, v, planes ? last - 1 : last, first, end - first,
+      [&](const char* p, int64_t run, int64_t by) {
+        // Rows are planes of one, as far as the loops go.
+        const int64_t inner = planes ? rows : run, inner_step = planes ? row : by;
+        const int64_t outer = planes ? run : 1, outer_step = planes ? by : 0;
+        switch (item) {
+          case 4:
+            to = detail::short_planes<4>(to, p, step, size, inner_step, inner, outer_step, outer);
+            break;
+          case 8:
+            to = detail::short_planes<8>(to, p, step, size, inner_step, inner, outer_step, outer);
+            break;
+          default:
+            for (int64_t i = 0; i < outer; ++i)
+              for (int64_t r = 0; r < inner; ++r, to += size * item)
+                copy_row(to, item, p + i * outer_step + r * inner_step, step, size, item);
+        }
+      });
+  gather_rows(w, v, end * unit, start + n - end * unit, to);
+}
+
+inline void gather_block(const Walk& w, int v, int64_t start, int64_t n, void* block) {
+  char* const to = static_cast<char*>(block);
+  if (w.rank > 1 && w.size[w.rank - 1] < kShortRow && n > 2 * w.size[w.rank - 1])
+    gather_short_rows(w, v, start, n, to);
+  else
+    gather_rows(w, v, start, n, to);
 }
 inline void scatter_block(const Walk& w, int v, int64_t start, int64_t n, const void* block) {
   const char* from = static_cast<const char*>(block);

@@ -7,7 +7,7 @@
 
 namespace gradus::inline v1::cpu {
 
-// B is a batch: that of the instruction set, or a narrower one for few matrices.
+// B is a batch of the instruction set.
 template <class B>
 using NumberOf = typename B::value_type;
 template <class B>
@@ -17,10 +17,7 @@ inline constexpr int kLanes = int(B::size);
 
 template <class B>
 B root_of(B x) {
-  if constexpr (std::is_same_v<B, Batch<NumberOf<B>>>)
-    return root<NumberOf<B>>(x);
-  else
-    return xsimd::sqrt(x);
+  return root<NumberOf<B>>(x);
 }
 
 template <class B>

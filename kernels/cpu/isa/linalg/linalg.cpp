@@ -10,13 +10,6 @@ namespace gradus::inline v1::cpu {
 
 namespace {
 
-// For few matrices: roots and quotients of wide vectors take longer.
-#if defined(__SSE2__)
-using Narrow = xsimd::sse2;
-#else
-using Narrow = Arch;
-#endif
-
 template <class B>
 class Group {
   using T = NumberOf<B>;
@@ -386,13 +379,8 @@ uint64_t linalg_group(const calls::LinalgCall& call, int64_t first, int count, v
   const int64_t columns = call.b ? call.b->sizes[call.b->rank - 1] : 0;
   if (eliminates && (count == 1 || (count <= 4 && columns >= 16)))
     return (uint64_t(1) << count) - 1;
-  const auto run = [&](auto lanes) { return Group<decltype(lanes)>(call, room).run(first, count); };
-  if (call.a.dtype == GD_F64) {
-    using Few = xsimd::batch<double, Narrow>;
-    return count <= kLanes<Few> ? run(Few()) : run(Batch<double>());
-  }
-  using Few = xsimd::batch<float, Narrow>;
-  return count <= kLanes<Few> ? run(Few()) : run(Batch<float>());
+  return call.a.dtype == GD_F64 ? Group<Batch<double>>(call, room).run(first, count)
+                                : Group<Batch<float>>(call, room).run(first, count);
 }
 
 }  // namespace gradus::cpu
