@@ -260,10 +260,19 @@ class Group {
       place[j] = i;
     }
   }
-  // Column j of output k is column place[j] of a; `turned`: row j.
-  void write_columns(int k, LaneMatrix<B> a, int lane, const int* place, int n,
+  // Output k becomes the n numbers x of a lane in order, NaN where spoiled; `place` is that order.
+  void write_sorted(int k, const B* x, int n, int lane, bool ascending, bool spoiled,
+                    int* place) const {
+    sort(x, n, lane, ascending, place);
+    write_vector<T>(k, lane, [&](int i) {
+      return spoiled ? linalg::not_a_number<T>() : lane_of(x[place[i]], lane);
+    });
+  }
+  // Column j of output k is column place[j] of a; `turned`: row j. NaN where spoiled.
+  void write_columns(int k, LaneMatrix<B> a, int lane, const int* place, int n, bool spoiled,
                      bool turned = false) const {
     if (!out(k)) return;
+    if (spoiled) return write(k, a, lane, true);
     const LaneView<B> to = output(k, turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = 0; j < n; ++j)
@@ -285,13 +294,10 @@ class Group {
     }
     for (int lane = 0; lane < count_; ++lane) {
       if (has(left, lane)) continue;
-      const bool good = info_of(finite, B(T(0)), lane) == 0;
+      const bool spoiled = info_of(finite, B(T(0)), lane) != 0;
       int place[kLargestInLanes];
-      sort(w, n, lane, true, place);
-      write_vector<T>(0, lane, [&](int i) {
-        return good ? lane_of(w[place[i]], lane) : linalg::not_a_number<T>();
-      });
-      good ? write_columns(1, v, lane, place, n) : write(1, v, lane, true);
+      write_sorted(0, w, n, lane, true, spoiled, place);
+      write_columns(1, v, lane, place, n, spoiled);
     }
     return ours(left);
   }
@@ -338,16 +344,13 @@ class Group {
     const LaneMatrix<B> more = wider(0, 1, u) ? complement(u) : wider(2, 2, v) ? complement(v) : u;
     for (int lane = 0; lane < count_; ++lane) {
       if (has(left, lane)) continue;
-      const bool good = info_of(finite, B(T(0)), lane) == 0;
+      const bool spoiled = info_of(finite, B(T(0)), lane) != 0;
       int place[kLargestInLanes];
-      sort(s, k, lane, false, place);
-      write_vector<T>(1, lane, [&](int i) {
-        return good ? lane_of(s[place[i]], lane) : linalg::not_a_number<T>();
-      });
-      good ? write_columns(0, u, lane, place, k) : write(0, u, lane, true);
-      good ? write_columns(2, v, lane, place, k, true) : write(2, v, lane, true);
-      if (good && wider(0, 1, u)) write_rest(0, more, lane, k);
-      if (good && wider(2, 2, v)) write_rest(2, more, lane, k, true);
+      write_sorted(1, s, k, lane, false, spoiled, place);
+      write_columns(0, u, lane, place, k, spoiled);
+      write_columns(2, v, lane, place, k, spoiled, true);
+      if (!spoiled && wider(0, 1, u)) write_rest(0, more, lane, k);
+      if (!spoiled && wider(2, 2, v)) write_rest(2, more, lane, k, true);
     }
     return ours(left);
   }
