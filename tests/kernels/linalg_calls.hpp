@@ -50,8 +50,9 @@ inline const std::vector<Machine>& machines() {
       const std::string isa = all[1].name.substr(0, all[1].name.find('/'));
       opened.push_back(std::make_unique<cpu_test::Device>(
           isa, threads, ", \"libraries\": {\"lapack\": \"" + lapack_file() + "\"}"));
-      all.push_back(
-          {opened.back()->name + " LAPACK", cpu::table(), opened.back()->d, threads, true});
+      if (opened.back()->d)  // else it is one of another processor
+        all.push_back(
+            {opened.back()->name + " LAPACK", cpu::table(), opened.back()->d, threads, true});
     }
     return all;
   }();
