@@ -274,10 +274,10 @@ int64_t choice(const Call& call, int k, int64_t most) {
 const gd_view& expect_matrix(Call& call) {
   constexpr struct {
     int in, out, ints;
-  } counts[GD_LINALG_COUNT] = {{1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {1, 3, 0}, {2, 1, 3},
-                               {1, 2, 0}, {1, 3, 0}, {1, 4, 0}, {1, 3, 0}};
+  } counts[GD_FORMULA] = {{1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {1, 3, 0}, {2, 1, 3},
+                          {1, 2, 0}, {1, 3, 0}, {1, 4, 0}, {1, 3, 0}};
   const int32_t op = call.op();
-  if (op < 0 || op >= GD_LINALG_COUNT) call.refuse(GD_INVALID, "no factorisation has code %d", op);
+  if (op < 0 || op >= GD_FORMULA) call.refuse(GD_INVALID, "no factorisation has code %d", op);
   call.named(kLinalg[op]);
   call.expect(counts[op].in, counts[op].out, 0, counts[op].ints);
   const gd_view& a = call.in(0);

@@ -63,7 +63,28 @@ struct LinalgCall {
 };
 LinalgCall expect_linalg(Call& call);
 inline constexpr const char* kLinalg[GD_LINALG_COUNT] = {
-    "cholesky", "lu", "solve", "det", "solve_triangular", "qr", "eigh", "svd", "eig"};
+    "cholesky", "lu", "solve", "det", "solve_triangular", "qr", "eigh", "svd", "eig", "formula"};
+
+// GD_FORMULA: its values have these sizes, first those of the inputs.
+struct FormulaCall {
+  struct Step {
+    gd_step code;
+    int a, b, flags;
+  };
+  struct Size {
+    int64_t rows, cols;
+  };
+  const gd_view* in;
+  const gd_view& out;
+  int n_in, batch_axes, steps;
+  Step step[GD_MOST_STEPS];
+  Size size[GD_MOST_STEPS + 8];
+  int64_t room, cost;  // numbers in all values; about how many multiplications
+
+  int values() const { return n_in + steps; }
+  bool is_vector(int k) const { return in[k].rank < out.rank; }
+};
+FormulaCall expect_formula(Call& call);
 
 void expect_index(const Call& call, const gd_view& index);
 // Names the distribution.

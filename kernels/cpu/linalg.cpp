@@ -29,31 +29,54 @@ void run_groups(gd_device* d, const calls::LinalgCall& call, int64_t begin, int6
   }
 }
 
+// Runs work(begin, end, scratch) of `count` pieces on the threads.
+template <class F>
+void deal_out(gd_device* d, int64_t count, int64_t cost, F&& work) {
+  std::atomic<bool> full{false};
+  parallel_range(d, count, kGrain / cost, [&](int64_t begin, int64_t end) {
+    try {
+      thread_local linalg::Scratch scratch;
+      work(begin, end, scratch);
+      scratch.shrink(kKept);
+    } catch (const std::bad_alloc&) {
+      full = true;
+    }
+  });
+  if (full) throw std::bad_alloc();
+}
+
+// One matrix alone has the same bits, and sooner, without lanes.
+void run_formula(gd_device* d, const calls::FormulaCall& f) {
+  const int64_t matrices = linalg::count_of_matrices(f);
+  const int lanes = matrices > 1 ? d->kernels->formula_lanes(f) : 0;
+  const int64_t together = std::max(lanes, 1);
+  deal_out(d, (matrices + together - 1) / together, f.cost,
+           [&](int64_t begin, int64_t end, linalg::Scratch& scratch) {
+             if (lanes == 0) return linalg::run(f, begin, end, scratch);
+             void* const room = d->scratch(kScratchTask, kGroupBytes);
+             if (!room) throw std::bad_alloc();
+             d->kernels->formula_groups(f, begin * lanes, std::min(end * lanes, matrices), room);
+           });
+}
+
 }  // namespace
 
 gd_status slot_linalg(gd_device* d, gd_stream*, const gd_call* raw, gd_error* e) {
   return calls::guarded("cpu", e, [&] {
     calls::Call call(*raw, calls::Device{"cpu", kMaxRank}, "linalg");
+    if (call.op() == GD_FORMULA) return run_formula(d, calls::expect_formula(call));
     const calls::LinalgCall c = calls::expect_linalg(call);
     const LapackLibrary* const library = static_cast<OpenDevice*>(d)->lapack.get();
     const linalg::Lapack* const lapack = library ? &library->functions() : nullptr;
     const int lanes = d->kernels->linalg_lanes(c);
     const int64_t matrices = linalg::count_of_matrices(c), together = std::max(lanes, 1);
-    std::atomic<bool> full{false};
-    parallel_range(d, (matrices + together - 1) / together, kGrain / linalg::cost_of_matrix(c),
-                   [&](int64_t begin, int64_t end) {
-                     try {
-                       thread_local linalg::Scratch scratch;
-                       if (lanes > 0)
-                         run_groups(d, c, begin, end, lanes, scratch);
-                       else
-                         linalg::run(c, begin, end, scratch, lapack);
-                       scratch.shrink(kKept);
-                     } catch (const std::bad_alloc&) {
-                       full = true;
-                     }
-                   });
-    if (full) throw std::bad_alloc();
+    deal_out(d, (matrices + together - 1) / together, linalg::cost_of_matrix(c),
+             [&](int64_t begin, int64_t end, linalg::Scratch& scratch) {
+               if (lanes > 0)
+                 run_groups(d, c, begin, end, lanes, scratch);
+               else
+                 linalg::run(c, begin, end, scratch, lapack);
+             });
   });
 }
 

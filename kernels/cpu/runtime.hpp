@@ -5,6 +5,7 @@
 #include "engine/abi/kernel_table.h"
 
 namespace gradus::inline v1::calls {
+struct FormulaCall;
 struct LinalgCall;
 }
 
@@ -54,6 +55,9 @@ struct Kernels {
   // memory; gives those that are left to be done one by one, as bits.
   int (*linalg_lanes)(const calls::LinalgCall&);
   uint64_t (*linalg_group)(const calls::LinalgCall&, int64_t first, int count, void* room);
+  // The same of formulas; groups of matrices [begin, end), none of which is left.
+  int (*formula_lanes)(const calls::FormulaCall&);
+  void (*formula_groups)(const calls::FormulaCall&, int64_t begin, int64_t end, void* room);
   TransposeFn (*transpose)(int64_t unit);  // of 1, 2, 4, 8 or 16 bytes
   TurnFn (*turn)(int64_t unit);
 };

@@ -12,7 +12,7 @@ int64_t count_of_matrices(const calls::LinalgCall& call) {
 
 int64_t cost_of_matrix(const calls::LinalgCall& call) {
   // In n^3, with all vectors.
-  constexpr int64_t kTimes[GD_LINALG_COUNT] = {1, 1, 1, 1, 1, 4, 12, 24, 40};
+  constexpr int64_t kTimes[GD_FORMULA] = {1, 1, 1, 1, 1, 4, 12, 24, 40};
   const int64_t k = std::min(call.m, call.n), columns = call.b ? call.b->sizes[call.a.rank - 1] : 0;
   const double products = double(call.m) * double(call.n) * double(k + columns);
   return int64_t(std::min(products * double(kTimes[call.op]), 1e15)) + 16;

@@ -16,7 +16,11 @@ int64_t cost_of_matrix(const calls::LinalgCall& call);
 void run(const calls::LinalgCall& call, int64_t begin, int64_t end, Scratch& scratch,
          const Lapack* lapack = nullptr);
 
-// The same for elements of type T: batch_<dtype>.cpp.
+// The same for formulas.
+int64_t count_of_matrices(const calls::FormulaCall& call);
+void run(const calls::FormulaCall& call, int64_t begin, int64_t end, Scratch& scratch);
+
+// Matrices of elements of type T: batch_<dtype>.cpp.
 template <class T>
 void run_as(const calls::LinalgCall& call, int64_t begin, int64_t end, Scratch& scratch,
             const Lapack* lapack);

@@ -5,8 +5,12 @@
 namespace gradus::inline v1::reference {
 
 void linalg(Call& call) {
-  const LinalgCall c = expect_linalg(call);
   linalg::Scratch scratch;
+  if (call.op() == GD_FORMULA) {
+    const FormulaCall f = expect_formula(call);
+    return linalg::run(f, 0, linalg::count_of_matrices(f), scratch);
+  }
+  const LinalgCall c = expect_linalg(call);
   linalg::run(c, 0, linalg::count_of_matrices(c), scratch);
 }
 

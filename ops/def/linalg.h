@@ -45,7 +45,39 @@ typedef enum gd_linalg {
    * n)}; out = {w (n), V (n, n) or NULL, info}, w and V complex; w in ascending order of their
    * real, then their imaginary parts. info as of GD_EIGH. */
   GD_EIG,
+  /* A formula of small matrices in one pass, real dtypes alone. in = {matrices, or vectors, which
+   * have an axis less than out and count as (1, n); all of out's dtype but what GD_STEP_ROWS_BACK
+   * reads, which is i64}; out = {what the last step gives}. ints = {steps}, at most GD_MOST_STEPS,
+   * each code | a << 8 | b << 16 | flags << 24, with a gd_step and the numbers of two values: those
+   * of the inputs, then of the steps in their order. */
+  GD_FORMULA,
   GD_LINALG_COUNT
 } gd_linalg;
+
+enum { GD_MOST_STEPS = 40 };
+
+/* What a step makes of the values a and b. Some have only a. What reciprocals divide by counts as
+ * 0, and gives 0, if it is at most 16 max(n, 8) eps times the largest |a_i|. */
+typedef enum gd_step {
+  GD_STEP_PRODUCT = 0,     /* a b; flags as bits: 1 a^T, 2 b^T */
+  GD_STEP_DIVIDED,         /* X of op(a) X = b with a triangular a; flags as bits: 1 upper, 2 the
+                            * diagonal counts as ones, 4 op(a) = a^T */
+  GD_STEP_TURNED,          /* a^T */
+  GD_STEP_SUM,             /* a + b */
+  GD_STEP_DIFFERENCE,      /* a - b */
+  GD_STEP_TIMES,           /* entry by entry; where b is (1, n), each row of a times b */
+  GD_STEP_NEGATIVE,        /* -a */
+  GD_STEP_HALF,            /* a / 2 */
+  GD_STEP_LOWER,           /* what of a is on and below the diagonal; flags 1: below it alone */
+  GD_STEP_UPPER,           /* what of a is on and above the diagonal */
+  GD_STEP_HALF_LOWER,      /* GD_STEP_LOWER with its diagonal halved */
+  GD_STEP_BELOW,           /* a below the diagonal, b on and above it */
+  GD_STEP_WITH_DIAGONAL,   /* a with b (1, n) added to its diagonal */
+  GD_STEP_RECIPROCAL_GAPS, /* of a (1, n): 1 / (a_j - a_i) */
+  GD_STEP_RECIPROCAL_SUMS, /* of a (1, n): 1 / (a_i + a_j) */
+  GD_STEP_RECIPROCALS,     /* of a (1, n): 1 / a_j */
+  GD_STEP_ROWS_BACK,       /* row b_i becomes row i of a; b (1, m) */
+  GD_STEP_COUNT
+} gd_step;
 
 #endif

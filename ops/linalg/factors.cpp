@@ -1,7 +1,7 @@
 // Factors of a matrix: cholesky, lu, qr. Their derivatives: Seeger et al., "Auto-differentiating
 // linear algebra" (arXiv 1710.08717), and for rectangular LU the same steps block by block. A
 // cotangent counts only where a factor can be other than 0.
-#include "ops/linalg/matrices.hpp"
+#include "ops/linalg/formula.hpp"
 
 namespace gradus::inline v1 {
 
@@ -41,12 +41,14 @@ Tensor lower_of(GradFn& node, const Tensor& factor) {
 // dL = L Phi(L^-1 dA L^-H); its transpose is the vjp. The lower half of L^H g has nothing of g's
 // upper one.
 Tensor cholesky_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
-  const Tensor l = lower_of(node, node.output(0));
-  const Tensor inner = lower_half(matmul(adjoint(l), lower_of(node, g[0])));
-  const Tensor left = by_triangle(l, inner, false, false, Form::adjoint);  // L^-H ..
-  const Tensor both =
-      adjoint(by_triangle(l, adjoint(left), false, false, Form::adjoint));  // .. L^-1
-  return halved(sym(both));
+  return evaluate(
+      [](const auto& l, const auto& gl) {
+        const auto inner = lower_half(matmul(adjoint(l), gl));
+        const auto left = by_triangle(l, inner, false, false, Form::adjoint);          // L^-H ..
+        const auto both = by_triangle(l, adjoint(left), false, false, Form::adjoint);  // .. L^-1
+        return halved(sym(both));
+      },
+      lower_of(node, node.output(0)), lower_of(node, g[0]));
 }
 Tensor cholesky_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out > 0) return {};
@@ -91,23 +93,31 @@ Tensor rest_of_rows(const Tensor& x, int64_t k) { return slice(x, -2, k); }
 Tensor left(const Tensor& x, int64_t k) { return slice(x, -1, 0, k); }
 Tensor rest_of_columns(const Tensor& x, int64_t k) { return slice(x, -1, k); }
 
-// The packed factors are read as triangles where they are divided by.
+// The packed factors are read as triangles where they are divided by. Below the diagonal L^H g has
+// what is below g's alone, above it g U^H what is above.
+Tensor square_lu_vjp(const Tensor& packed, const Tensor& order, const Tensor& g) {
+  return evaluate(
+      [](const auto& lu, const auto& gr, const auto& rows) {
+        const auto of_l = add(gr, matmul(adjoint(strictly_lower(lu)), gr));
+        const auto of_u = matmul(gr, adjoint(triu(lu)));
+        const auto under =
+            by_triangle(lu, strictly_lower_else(of_l, of_u), false, true, Form::adjoint);
+        return unpermuted(over_adjoint(under, lu), rows);
+      },
+      packed, g, order);
+}
 Tensor lu_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const Tensor lu = node.output(0), rows = node.output(1);
   const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
   const Tensor square = top(left(lu, k), k);
   refuse_rank("lu", square);
+  if (m == n) return square_lu_vjp(lu, rows, g[0]);
   const auto under = [&](const Tensor& x) {
     return by_triangle(square, x, false, true, Form::adjoint);
   };
   const Tensor l = tril(left(lu, k), -1), u = triu(top(lu, k));  // L without its ones
   const auto of_l = [&](const Tensor& x) { return add(top(x, k), matmul(adjoint(l), x)); };
   const auto of_u = [&](const Tensor& x) { return matmul(x, adjoint(u)); };
-  if (m == n) {
-    // Below the diagonal L^H g has what is below g's alone, above it g U^H what is above.
-    const Tensor below = triangle_mask(n, n, -1, true, lu.device());
-    return unpermuted(over_adjoint(under(where(below, of_l(g[0]), of_u(g[0]))), square), rows);
-  }
   const Tensor gl = tril(left(g[0], k), -1), gu = triu(top(g[0], k));
   const Tensor apart = sub(of_l(gl), of_u(gu));
   if (m < n) {
@@ -180,22 +190,24 @@ Tensor qr_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const int64_t k = q.size(-1), n = r.size(-1);
   const Tensor u = left(r, k);
   refuse_rank("qr", u);
-  const Tensor gr = g[1].defined() ? triu(g[1]) : Tensor();
-  Tensor gq = g[0], rest;
+  Tensor of_q = g[0], of_r = g[1], rest;
   if (n > k) {  // A = [X Y], R = [U V]: Y = Q V
-    const Tensor gv = rest_of_columns(or_zeros(gr, node.output_metas()[1]), k);
+    const Tensor whole = or_zeros(g[1], node.output_metas()[1]), gv = rest_of_columns(whole, k);
+    of_r = left(whole, k);
     rest = matmul(q, gv);
     const Tensor more = matmul(matmul(q, rest_of_columns(r, k)), adjoint(gv));
-    gq = gq.defined() ? add(gq, more) : more;
+    of_q = of_q.defined() ? add(of_q, more) : more;
   }
-  Tensor w = gr.defined() ? matmul(left(gr, k), adjoint(u)) : Tensor();
-  if (gq.defined()) {
-    const Tensor of_q = neg(matmul(adjoint(q), gq));
-    w = w.defined() ? add(w, of_q) : of_q;
-  }
-  // W + W^H of its upper half, the diagonal's real part once.
-  const Tensor turned = matmul(q, sym(lower_half(adjoint(w))));
-  const Tensor gx = over_adjoint(gq.defined() ? add(gq, turned) : turned, u);
+  const Tensor gx = evaluate(
+      [](const auto& q, const auto& u, const auto& gq, const auto& gu) {
+        // W + W^H of its upper half, the diagonal's real part once.
+        const auto turned = [&](const auto& w) { return matmul(q, sym(lower_half(adjoint(w)))); };
+        const auto of = [&] { return matmul(triu(gu), adjoint(u)); };
+        if (!gq.defined()) return over_adjoint(turned(of()), u);
+        const auto along = matmul(adjoint(q), gq);
+        return over_adjoint(add(gq, turned(gu.defined() ? sub(of(), along) : neg(along))), u);
+      },
+      q, u, of_q, of_r);
   return n > k ? cat({gx, rest}, -1) : gx;
 }
 Tensor qr_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {

@@ -277,6 +277,13 @@ Tensor negligible(const Tensor& x, const Tensor& values) {
 Tensor guarded_reciprocal(const Tensor& x, const Tensor& none) {
   return where(none, number_beside(0, x), reciprocal(where(none, number_beside(1, x), x)));
 }
+Tensor reciprocal_sums(const Tensor& values) {
+  const Tensor sums = add(unsqueeze(values, -1), unsqueeze(values, -2));
+  return guarded_reciprocal(sums, negligible(sums, values));
+}
+Tensor reciprocals(const Tensor& values) {
+  return guarded_reciprocal(values, negligible(values, values));
+}
 
 Tensor reciprocal_gaps(const Tensor& values, Degenerate mode) {
   const Tensor gap = sub(unsqueeze(values, -2), unsqueeze(values, -1));

@@ -59,6 +59,14 @@ inline Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
 inline Tensor sandwich(const Tensor& left, const Tensor& x, const Tensor& right) {
   return matmul(matmul(left, x), right);
 }
+inline Tensor with_diagonal(const Tensor& x, const Tensor& diagonal) {
+  return diagonal.defined() ? add(x, diag_embed(diagonal)) : x;
+}
+inline Tensor strictly_lower(const Tensor& x) { return tril(x, -1); }
+// x below the diagonal, y on and above it.
+inline Tensor strictly_lower_else(const Tensor& x, const Tensor& y) {
+  return where(triangle_mask(x.size(-2), x.size(-1), -1, true, x.device()), x, y);
+}
 // The lower triangle with its diagonal halved.
 Tensor lower_half(const Tensor& x);
 Tensor identity_like(const Tensor& x);  // (n, n), broadcasts over a batch
@@ -113,6 +121,9 @@ Tensor reciprocal_gaps(const Tensor& values, Degenerate mode);
 Tensor negligible(const Tensor& x, const Tensor& values);
 // 1 / x, 0 where `none`.
 Tensor guarded_reciprocal(const Tensor& x, const Tensor& none);
+// 1 / (v_i + v_j) and 1 / v_j, 0 where that is negligible.
+Tensor reciprocal_sums(const Tensor& values);
+Tensor reciprocals(const Tensor& values);
 // Refuses if a value is 0 whose entry of `counts` (.., n), which is divided by it, is not.
 void refuse_zeros(const char* op, const Tensor& values, const Lazy& counts, const Lazy& scale);
 

@@ -1,6 +1,6 @@
 // What solves: triangles, LU, and what follows from them. Derivatives: Giles, "An extended
 // collection of matrix derivative results" (Oxford NA-08/01).
-#include "ops/linalg/matrices.hpp"
+#include "ops/linalg/formula.hpp"
 
 #include "ops/index/indexing.hpp"
 
@@ -118,7 +118,10 @@ void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tens
                 std::span<Tensor> cotangents) {
   const Tensor gb = solved_as(node, adjoint(node.input(0)), g[0]);
   if (wanted[1]) cotangents[1] = gb;
-  if (wanted[0]) cotangents[0] = neg(matmul(gb, adjoint(node.output(0))));
+  if (wanted[0])
+    cotangents[0] =
+        evaluate([](const auto& g, const auto& x) { return neg(matmul(g, adjoint(x))); }, gb,
+                 node.output(0));
 }
 Tensor solve_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out > 0) return {};
@@ -150,8 +153,9 @@ void inv_forward(OpContext& ctx) {
   settle(ctx, info, [&] { refuse_singular("inv", info, n); });
 }
 Tensor inv_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
-  const Tensor y = adjoint(node.output(0));
-  return neg(matmul(matmul(y, g[0]), y));
+  return evaluate(
+      [](const auto& y, const auto& gy) { return neg(sandwich(adjoint(y), gy, adjoint(y))); },
+      node.output(0), g[0]);
 }
 Tensor inv_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out > 0) return {};

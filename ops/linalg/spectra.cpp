@@ -1,7 +1,7 @@
 // Spectra: eigh, svd, eig, and their values alone, which need no gap. Derivatives: Giles (Oxford
 // NA-08/01) for eigenvalues, Townsend's note and Wan & Zhang (arXiv 1909.02659) for the SVD with
 // its phase term, arXiv 1701.00392 (4.77) for eig. E_ij is the gap between value j and value i.
-#include "ops/linalg/matrices.hpp"
+#include "ops/linalg/formula.hpp"
 
 namespace gradus::inline v1 {
 
@@ -17,8 +17,10 @@ void check_converged(const char* op, const Tensor& info) {
        f.info < 0 ? "the matrix has a NaN or an infinity" : "the iteration did not converge");
 }
 Tensor info_of(const Tensor& a) { return Tensor::empty(batch_of(a), DType::i64, a.device()); }
-Tensor with_diagonal(const Tensor& x, const Tensor& diagonal) {
-  return diagonal.defined() ? add(x, diag_embed(diagonal)) : x;
+// In safe mode what divides is damped, for which formulas have no step.
+template <class F, class... In>
+Tensor evaluate_in(Degenerate mode, F&& f, const In&... in) {
+  return mode == Degenerate::exact ? evaluate(f, in...) : f(in...);
 }
 
 // ---- eigh. attrs: degenerate.
@@ -43,18 +45,23 @@ void eigh_forward(OpContext& ctx) {
   eigen_forward(ctx, GD_EIGH, real_dtype(t), t);
 }
 Tensor eigh_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
-  const Tensor w = node.output(0), v = node.output(1), vh = adjoint(v);
-  if (!g[1].defined()) return matmul(by_columns(v, g[0]), vh);
+  const Tensor w = node.output(0), v = node.output(1);
+  if (!g[1].defined())
+    return evaluate(
+        [](const auto& v, const auto& gw) { return matmul(by_columns(v, gw), adjoint(v)); }, v,
+        g[0]);
   const Degenerate mode = degenerate_of("eigh", node.attr(0));
-  const Tensor turn = matmul(vh, g[1]);
-  const Lazy scale = [&] { return g[1]; };
-  refuse_phase("eigh", turn, scale);
-  if (mode == Degenerate::exact)
-    refuse_ties(
-        "eigh", w, [&] { return turn; }, scale);
-  const Tensor inner = with_diagonal(mul(turn, reciprocal_gaps(w, mode)), g[0]);
-  const Tensor whole = sandwich(v, inner, vh);
-  return halved(sym(whole));
+  const Lazy turn = [&] { return matmul(adjoint(v), g[1]); }, scale = [&] { return g[1]; };
+  if (is_complex(v.dtype())) refuse_phase("eigh", turn(), scale);
+  if (mode == Degenerate::exact) refuse_ties("eigh", w, turn, scale);
+  return evaluate_in(
+      mode,
+      [&](const auto& v, const auto& w, const auto& gw, const auto& gv) {
+        const auto turn = matmul(adjoint(v), gv);
+        const auto inner = with_diagonal(mul(turn, reciprocal_gaps(w, mode)), gw);
+        return halved(sym(sandwich(v, inner, adjoint(v))));
+      },
+      v, w, g[0], g[1]);
 }
 Tensor eigh_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Tensor w = node.output(0), v = node.output(1);
@@ -103,57 +110,81 @@ Svd thin(GradFn& node, bool vectors) {
 // (x / (s_j - s_i) + y / (s_i + s_j)) / 2, the diagonal by 2 s_i alone: the rules in this form keep
 // more digits of close values. At a tie x is 0 for any loss that is smooth there, whatever the
 // limit of its quotient is, so a tie is let pass only where both are 0.
-Tensor divided(const Svd& f, const Tensor& x, const Tensor& y, const Lazy& scale, Degenerate mode) {
+constexpr auto divided = [](const auto& s, const auto& x, const auto& y, Degenerate mode) {
+  return halved(add(mul(x, reciprocal_gaps(s, mode)), mul(y, reciprocal_sums(s))));
+};
+void refuse_divided(const Svd& f, const Lazy& x, const Lazy& y, const Lazy& scale,
+                    Degenerate mode) {
   if (mode == Degenerate::exact)
     refuse_ties(
-        "svd", f.s, [&] { return add(abs(x), abs(y)); }, scale);
+        "svd", f.s, [&] { return add(abs(x()), abs(y())); }, scale);
   refuse_zeros(
-      "svd", f.s, [&] { return abs(diagonal_of(y)); }, scale);
-  const Tensor sums = add(unsqueeze(f.s, -1), unsqueeze(f.s, -2));
-  const Tensor both = add(mul(x, reciprocal_gaps(f.s, mode)),
-                          mul(y, guarded_reciprocal(sums, negligible(sums, f.s))));
-  return halved(both);
+      "svd", f.s, [&] { return abs(diagonal_of(y())); }, scale);
 }
-// x S^-1 for columns x that are left over outside a basis.
-Tensor over_values(const Svd& f, const Tensor& x, const Lazy& scale) {
+// Of columns x that are left over outside a basis, and divided by S.
+void refuse_rest(const Svd& f, const Lazy& x, const Lazy& scale) {
   refuse_zeros(
-      "svd", f.s, [&] { return amax(abs(x), {-2}); }, scale);
-  return by_columns(x, guarded_reciprocal(f.s, negligible(f.s, f.s)));
+      "svd", f.s, [&] { return amax(abs(x()), {-2}); }, scale);
 }
 Tensor svd_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   const bool vectors = g[0].defined() || g[2].defined();
   const Svd f = thin(node, vectors);
-  if (!vectors) return matmul(by_columns(f.u, g[1]), f.vh);
+  if (!vectors)
+    return evaluate(
+        [](const auto& u, const auto& gs, const auto& vh) { return matmul(by_columns(u, gs), vh); },
+        f.u, g[1], f.vh);
   const auto metas = node.output_metas();
-  const Tensor gu = or_zeros(g[0], metas[0]), gv = adjoint(or_zeros(g[2], metas[2]));
-  const Lazy scale = [&] { return cat({reshape(gu, {-1}), reshape(gv, {-1})}); };
-  const Tensor turn_u = matmul(f.uh, gu), turn_v = matmul(f.vh, gv);
-  if (is_complex(turn_u.dtype())) refuse_phase("svd", add(turn_u, turn_v), scale);
-  const Tensor of_u = skew(turn_u), of_v = skew(turn_v);
-  Tensor inner =
-      divided(f, add(of_u, of_v), sub(of_u, of_v), scale, degenerate_of("svd", node.attr(1)));
-  inner = with_diagonal(inner, g[1]);
-  Tensor ga = sandwich(f.u, inner, f.vh);
-  if (f.m > f.n) ga = add(ga, matmul(over_values(f, sub(gu, matmul(f.u, turn_u)), scale), f.vh));
-  if (f.m < f.n)
-    ga = add(ga, matmul(f.u, adjoint(over_values(f, sub(gv, matmul(f.v, turn_v)), scale))));
-  return ga;
+  const Tensor gu = or_zeros(g[0], metas[0]), gvh = or_zeros(g[2], metas[2]);
+  const Lazy scale = [&] { return cat({reshape(gu, {-1}), reshape(gvh, {-1})}); };
+  const Lazy turn_u = [&] { return matmul(f.uh, gu); },
+             turn_v = [&] { return matmul(f.vh, adjoint(gvh)); };
+  if (is_complex(f.u.dtype())) refuse_phase("svd", add(turn_u(), turn_v()), scale);
+  const Degenerate mode = degenerate_of("svd", node.attr(1));
+  refuse_divided(
+      f, [&] { return skew(add(turn_u(), turn_v())); },
+      [&] { return skew(sub(turn_u(), turn_v())); }, scale, mode);
+  const bool tall = f.m > f.n, wide = f.m < f.n;
+  if (tall)
+    refuse_rest(
+        f, [&] { return sub(gu, matmul(f.u, turn_u())); }, scale);
+  if (wide)
+    refuse_rest(
+        f, [&] { return sub(adjoint(gvh), matmul(f.v, turn_v())); }, scale);
+  return evaluate_in(
+      mode,
+      [&](const auto& u, const auto& s, const auto& vh, const auto& gu, const auto& gs,
+          const auto& gvh) {
+        const auto gv = adjoint(gvh), v = adjoint(vh);
+        const auto turn_u = matmul(adjoint(u), gu), turn_v = matmul(vh, gv);
+        const auto of_u = skew(turn_u), of_v = skew(turn_v);
+        const auto inner = with_diagonal(divided(s, add(of_u, of_v), sub(of_u, of_v), mode), gs);
+        const auto ga = sandwich(u, inner, vh);
+        const auto over_values = [&](const auto& x) { return by_columns(x, reciprocals(s)); };
+        if (tall) return add(ga, matmul(over_values(sub(gu, matmul(u, turn_u))), vh));
+        if (wide) return add(ga, matmul(u, adjoint(over_values(sub(gv, matmul(v, turn_v))))));
+        return ga;
+      },
+      f.u, f.s, f.vh, gu, g[1], gvh);
 }
 Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Svd f = thin(node, out != 1);
   const Tensor p = sandwich(f.uh, t[0], f.v);
   if (out == 1) return real(diagonal_of(p));
   const bool of_u = out == 0;
-  const Tensor y = skew(p);
+  const Tensor x = sym(p), y = of_u ? skew(p) : neg(skew(p));
   const Lazy scale = [&] { return t[0]; };
-  const Tensor turn =
-      divided(f, sym(p), of_u ? y : neg(y), scale, degenerate_of("svd", node.attr(1)));
+  const Degenerate mode = degenerate_of("svd", node.attr(1));
+  refuse_divided(
+      f, [&] { return x; }, [&] { return y; }, scale, mode);
+  const Tensor turn = divided(f.s, x, y, mode);
   const Tensor inside = of_u ? f.u : f.v;
   Tensor d = matmul(inside, turn);
   if (of_u ? f.m > f.n : f.m < f.n) {
     const Tensor along = of_u ? matmul(t[0], f.v) : matmul(adjoint(t[0]), f.u);
     const Tensor rest = sub(along, matmul(inside, matmul(adjoint(inside), along)));
-    d = add(d, over_values(f, rest, scale));
+    refuse_rest(
+        f, [&] { return rest; }, scale);
+    d = add(d, by_columns(rest, reciprocals(f.s)));
   }
   return of_u ? d : adjoint(d);
 }

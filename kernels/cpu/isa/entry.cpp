@@ -23,6 +23,8 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       prepare_contract,
                                       linalg_lanes,
                                       linalg_group,
+                                      formula_lanes,
+                                      formula_groups,
                                       find_transpose,
                                       find_turn};
   return &kernels;

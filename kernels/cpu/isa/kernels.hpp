@@ -18,6 +18,8 @@ gd_status prepare_contract(const gd_call*, void** plan, gd_error*);
 gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);
 int linalg_lanes(const calls::LinalgCall&);
 uint64_t linalg_group(const calls::LinalgCall&, int64_t first, int count, void* room);
+int formula_lanes(const calls::FormulaCall&);
+void formula_groups(const calls::FormulaCall&, int64_t begin, int64_t end, void* room);
 TransposeFn find_transpose(int64_t unit);
 TurnFn find_turn(int64_t unit);
 

@@ -56,6 +56,28 @@ struct LaneView {
   int64_t down, by;
 };
 
+// Where v has matrices [first, first + count) of its batch: elements from v's data on. Lanes
+// without a matrix repeat the last one.
+template <class B>
+void find_starts(const gd_view& v, int batch_axes, int64_t first, int count, int64_t* starts) {
+  int64_t index[kMaxRank], at = v.offset, left = first;
+  for (int d = batch_axes - 1; d >= 0; --d) {
+    index[d] = d > 0 ? left % v.sizes[d] : left;
+    left /= v.sizes[d];
+    at += index[d] * v.strides[d];
+  }
+  for (int lane = 0; lane < kLanes<B>; ++lane) {
+    starts[lane] = at;
+    if (lane + 1 >= count) continue;
+    for (int d = batch_axes - 1; d >= 0; --d) {
+      at += v.strides[d];
+      if (++index[d] < v.sizes[d]) break;
+      at -= index[d] * v.strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
 template <class B>
 void gather(LaneMatrix<B> to, const LaneView<B>& from) {
   using T = NumberOf<B>;

@@ -64,23 +64,6 @@ B lu(LaneMatrix<B> a, B* order) {
   return zero_pivot;
 }
 
-// b becomes X of op(A) X = B with a triangular A, `turned` its transpose.
-template <class B>
-void solve_triangular(LaneMatrix<B> a, bool upper, bool unit, bool turned, LaneMatrix<B> b) {
-  const int n = b.rows;
-  const bool forward = upper == turned;
-  for (int step = 0; step < n; ++step) {
-    const int i = forward ? step : n - 1 - step;
-    for (int k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
-      const B by = turned ? a(k, i) : a(i, k);
-      for (int j = 0; j < b.cols; ++j) b(i, j) -= by * b(k, j);
-    }
-    if (unit) continue;
-    const B pivot = a(i, i);
-    for (int j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
-  }
-}
-
 // c -= tau v (v^T c) of rows [first, end) and columns [from, end) of c.
 template <class B>
 void reflect_columns(LaneMatrix<B> c, int first, int from, const B* v, B tau) {

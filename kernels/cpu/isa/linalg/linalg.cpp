@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa/linalg/lanes_spectra.hpp"
 #include "kernels/call/checks.hpp"
 #include "kernels/linalg/factor.hpp"
+#include "kernels/linalg/formula.hpp"
 
 namespace gradus::inline v1::cpu {
 
@@ -47,24 +48,8 @@ class Group {
  private:
   // ---- views. Lanes without a matrix repeat the last one.
 
-  // Where v has the matrix of each lane: elements from v's data on.
   void find_starts(const gd_view& v, int64_t* starts) const {
-    int64_t index[kMaxRank], at = v.offset, left = first_;
-    for (int d = call_.batch_axes - 1; d >= 0; --d) {
-      index[d] = d > 0 ? left % v.sizes[d] : left;
-      left /= v.sizes[d];
-      at += index[d] * v.strides[d];
-    }
-    for (int lane = 0; lane < kLanes<B>; ++lane) {
-      starts[lane] = at;
-      if (lane + 1 >= count_) continue;
-      for (int d = call_.batch_axes - 1; d >= 0; --d) {
-        at += v.strides[d];
-        if (++index[d] < v.sizes[d]) break;
-        at -= index[d] * v.strides[d];
-        index[d] = 0;
-      }
-    }
+    cpu::find_starts<B>(v, call_.batch_axes, first_, count_, starts);
   }
   static LaneView<B> view(const gd_view& v, const int64_t* starts, bool turned = false) {
     LaneView<B> all{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
@@ -174,8 +159,8 @@ class Group {
           for (int j = 0; j < x.cols; ++j)
             x.number(i, j, lane) = from.start[lane][row * from.down + (first + j) * from.by];
         }
-      cpu::solve_triangular(a, turned, !turned, turned, x);
-      cpu::solve_triangular(a, !turned, turned, turned, x);
+      linalg::solve_small_triangle(a, turned, !turned, turned, x);
+      linalg::solve_small_triangle(a, !turned, turned, turned, x);
       for (int lane = 0; lane < count_; ++lane) {
         const bool good = has(finite, lane) && lane_of(failed, lane) == 0;
         for (int i = 0; i < x.rows; ++i) {
@@ -219,7 +204,7 @@ class Group {
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       gather(x, from);
-      cpu::solve_triangular(a, call_.upper, call_.unit, call_.turned != 0, x);
+      linalg::solve_small_triangle(a, call_.upper, call_.unit, call_.turned != 0, x);
       for (int lane = 0; lane < count_; ++lane) scatter(to, x, lane);
       for (int lane = 0; lane < kLanes<B>; ++lane) {
         from.start[lane] += kLargestInLanes * from.by;
