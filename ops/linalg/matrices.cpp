@@ -187,7 +187,7 @@ void refuse_rank(const char* op, const Tensor& R) {
   for (int64_t b = 0; n > 0 && b < int64_t(d.size()) / n; ++b) {
     const double least = tie(R) * largest(d, size_t(b * n), size_t(n));
     for (int64_t i = 0; i < n; ++i)
-      if (std::abs(d[size_t(b * n + i)]) <= least)
+      if (size_of(d[size_t(b * n + i)]) <= least)
         fail(ErrorKind::numeric, op, place_in(batch_of(R), b), "the matrix has not full rank (R[",
              i, ", ", i, "] is ", std::abs(d[size_t(b * n + i)]),
              "), its factors have no derivative; use svd or pinv");

@@ -7,18 +7,17 @@ namespace gradus::inline v1::cpu {
 
 namespace {
 
-// Entry by entry of all lanes.
-template <class B, class From>
-void gather_into(linalg::Small<B> to, const gd_view& v, bool vector, const int64_t* starts) {
+template <class B>
+void gather_whole(LaneMatrix<B> row, const gd_view& v, const int64_t* starts) {
   using T = NumberOf<B>;
-  const int64_t by = v.strides[v.rank - 1], down = vector ? 0 : v.strides[v.rank - 2];
-  const From* from[kLanes<B>];
-  for (int lane = 0; lane < kLanes<B>; ++lane)
-    from[lane] = static_cast<const From*>(v.data) + starts[lane];
-  T* out = reinterpret_cast<T*>(to.data);
-  for (int i = 0; i < to.rows; ++i)
-    for (int j = 0; j < to.cols; ++j, out += kLanes<B>)
-      for (int lane = 0; lane < kLanes<B>; ++lane) out[lane] = T(from[lane][i * down + j * by]);
+  for (int j = 0; j < row.cols; ++j)
+    for (int lane = 0; lane < kLanes<B>; ++lane)
+      row.number(0, j, lane) =
+          T(static_cast<const int64_t*>(v.data)[starts[lane] + j * v.strides[v.rank - 1]]);
+}
+template <class B>
+LaneMatrix<B> lanes_of(const linalg::Small<B>& m) {
+  return {m.data, m.rows, m.cols};
 }
 
 template <class B>
@@ -31,20 +30,15 @@ void run_groups(const calls::FormulaCall& call, int64_t begin, int64_t end, void
     for (int k = 0; k < call.n_in; ++k) {
       const gd_view& v = call.in[k];
       find_starts<B>(v, call.batch_axes, first, count, starts);
+      const LaneMatrix<B> to = lanes_of(formula.value(k));
       if (v.dtype == GD_I64)
-        gather_into<B, int64_t>(formula.value(k), v, call.is_vector(k), starts);
+        gather_whole(to, v, starts);
       else
-        gather_into<B, T>(formula.value(k), v, call.is_vector(k), starts);
+        gather(to, view_of<B>(v, starts, call.is_vector(k)));
     }
     formula.run();
-    const gd_view& v = call.out;
-    find_starts<B>(v, call.batch_axes, first, count, starts);
-    const linalg::Small<B> from = formula.result();
-    LaneView<B> to{{}, v.strides[v.rank - 2], v.strides[v.rank - 1]};
-    for (int lane = 0; lane < count; ++lane) {
-      to.start[lane] = static_cast<T*>(v.data) + starts[lane];
-      scatter(to, LaneMatrix<B>{from.data, from.rows, from.cols}, lane);
-    }
+    find_starts<B>(call.out, call.batch_axes, first, count, starts);
+    scatter(view_of<B>(call.out, starts), lanes_of(formula.result()), count);
   }
 }
 

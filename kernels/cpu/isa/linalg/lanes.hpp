@@ -2,6 +2,7 @@
 // done to one of them depends on none of the others: choices are lanes of a mask, and a loop that
 // goes on for its neighbours' sake leaves it as it is.
 #pragma once
+#include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 #include "kernels/linalg/matrix.hpp"
 
@@ -17,7 +18,10 @@ inline constexpr int kLanes = int(B::size);
 
 template <class B>
 B root_of(B x) {
-  return root<NumberOf<B>>(x);
+  if constexpr (std::is_same_v<B, Batch<NumberOf<B>>>)
+    return root<NumberOf<B>>(x);
+  else
+    return xsimd::sqrt(x);
 }
 
 template <class B>
@@ -60,6 +64,11 @@ struct LaneView {
 // without a matrix repeat the last one.
 template <class B>
 void find_starts(const gd_view& v, int batch_axes, int64_t first, int count, int64_t* starts) {
+  if (batch_axes == 1) {
+    for (int lane = 0; lane < kLanes<B>; ++lane)
+      starts[lane] = v.offset + (first + std::min(lane, count - 1)) * v.strides[0];
+    return;
+  }
   int64_t index[kMaxRank], at = v.offset, left = first;
   for (int d = batch_axes - 1; d >= 0; --d) {
     index[d] = d > 0 ? left % v.sizes[d] : left;
@@ -78,20 +87,60 @@ void find_starts(const gd_view& v, int batch_axes, int64_t first, int count, int
   }
 }
 
+// The matrices, or vectors as rows, that begin there in v.
+template <class B>
+LaneView<B> view_of(const gd_view& v, const int64_t* starts, bool vector = false) {
+  LaneView<B> all{{}, vector ? 0 : v.strides[v.rank - 2], v.strides[v.rank - 1]};
+  for (int lane = 0; lane < kLanes<B>; ++lane)
+    all.start[lane] = static_cast<NumberOf<B>*>(v.data) + starts[lane];
+  return all;
+}
+
+// Lines of neighbours in memory are turned in registers.
 template <class B>
 void gather(LaneMatrix<B> to, const LaneView<B>& from) {
   using T = NumberOf<B>;
+  constexpr int64_t kSize = sizeof(T);
+  if (from.by == 1 || from.down == 1) {
+    const bool by_rows = from.by == 1;
+    const int64_t lines = by_rows ? to.rows : to.cols, step = by_rows ? from.down : from.by,
+                  to_line = by_rows ? to.cols : 1, to_next = by_rows ? 1 : to.cols;
+    int64_t length = by_rows ? to.cols : to.rows, at[kLanes<B>];
+    for (int lane = 0; lane < kLanes<B>; ++lane)
+      at[lane] = (from.start[lane] - from.start[0]) * kSize;
+    const TransposeFn transpose = find_transpose(kSize);
+    const bool joined = by_rows && step == length;
+    if (joined) length *= lines;
+    for (int64_t k = 0; k < (joined ? 1 : lines); ++k)
+      transpose(reinterpret_cast<char*>(to.data + k * to_line), to_next * kLanes<B> * kSize,
+                reinterpret_cast<const char*>(from.start[0] + k * step), at, kLanes<B>, length);
+    return;
+  }
   T* out = to.numbers();
   for (int i = 0; i < to.rows; ++i)
     for (int j = 0; j < to.cols; ++j, out += kLanes<B>)
       for (int lane = 0; lane < kLanes<B>; ++lane)
         out[lane] = from.start[lane][i * from.down + j * from.by];
 }
+// Of the first `count` lanes.
 template <class B>
-void scatter(const LaneView<B>& to, LaneMatrix<B> from, int lane) {
-  for (int i = 0; i < from.rows; ++i)
-    for (int j = 0; j < from.cols; ++j)
-      to.start[lane][i * to.down + j * to.by] = from.number(i, j, lane);
+void scatter(const LaneView<B>& to, LaneMatrix<B> from, int count) {
+  using T = NumberOf<B>;
+  constexpr int64_t kSize = sizeof(T), kMost = 16 * 16;
+  const int64_t apart = to.start[1] - to.start[0], n = int64_t(from.rows) * from.cols;
+  bool even = to.by == 1 && to.down == from.cols && apart >= n && n <= kMost;
+  for (int lane = 1; lane < count; ++lane) even &= to.start[lane] - to.start[lane - 1] == apart;
+  if (even && count > 1) {
+    int64_t at[kMost];
+    for (int64_t k = 0; k < n; ++k) at[k] = k * kLanes<B> * kSize;
+    find_transpose(kSize)(reinterpret_cast<char*>(to.start[0]), apart * kSize,
+                          reinterpret_cast<const char*>(from.data), at, n, count);
+    return;
+  }
+  for (int lane = 0; lane < count; ++lane)
+    for (int i = 0; i < from.rows; ++i)
+      for (int j = 0; j < from.cols; ++j)
+        to.start[lane][i * to.down + j * to.by] = from.number(i, j, lane);
 }
 
 // 0 x is 0 of a finite x alone.
