@@ -112,6 +112,14 @@ class Formula {
   }
   static void multiply(M a, bool turn_a, M b, bool turn_b, M y) {
     const int inner = turn_a ? a.rows : a.cols;
+    if constexpr (std::is_same_v<E, T>)  // the same sums, of whole rows at a time
+      if (!turn_b) {
+        std::fill_n(y.data, y.count(), T(0));
+        for (int i = 0; i < y.rows; ++i)
+          for (int k = 0; k < inner; ++k)
+            add_multiple(y.cols, turn_a ? a(k, i) : a(i, k), &b(k, 0), &y(i, 0));
+        return;
+      }
     const int a_row = turn_a ? 1 : a.cols, a_step = turn_a ? a.cols : 1;
     const int b_col = turn_b ? b.cols : 1, b_step = turn_b ? 1 : b.cols;
     for (int i = 0; i < y.rows; ++i)

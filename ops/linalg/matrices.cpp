@@ -181,15 +181,38 @@ Tensor permuted(const Tensor& A, const Tensor& rows) {
 }
 Tensor unpermuted(const Tensor& A, const Tensor& rows) { return permuted(A, argsort(rows, -1)); }
 
+namespace {
+
+// The sizes of all diagonal entries; those of real matrices in the host's memory where they lie.
+std::vector<double> diagonal_sizes(const Tensor& R) {
+  std::vector<double> out;
+  const auto read = [&](const auto* at, int64_t n) {
+    out.reserve(size_t(R.numel() / n));
+    for (int64_t first = 0; first < R.numel(); first += n * n)
+      for (int64_t i = 0; i < n; ++i) out.push_back(std::fabs(double(at[first + i * (n + 1)])));
+  };
+  const int64_t n = R.size(-1);
+  if (!is_batched(R) && R.device().host_memory() && R.is_contiguous() && R.size(-2) == n && n > 0) {
+    const void* const data = R.storage().data();
+    if (R.dtype() == DType::f64) return read(static_cast<const double*>(data) + R.offset(), n), out;
+    if (R.dtype() == DType::f32) return read(static_cast<const float*>(data) + R.offset(), n), out;
+  }
+  for (const std::complex<double> z : host_values(diagonal_of(R))) out.push_back(size_of(z));
+  return out;
+}
+
+}  // namespace
+
 void refuse_rank(const char* op, const Tensor& R) {
   const int64_t n = std::min(R.size(-2), R.size(-1));
-  const HostValues d = host_values(diagonal_of(R));
-  for (int64_t b = 0; n > 0 && b < int64_t(d.size()) / n; ++b) {
-    const double least = tie(R) * largest(d, size_t(b * n), size_t(n));
+  const std::vector<double> d = diagonal_sizes(R);
+  const double close = tie(R);
+  for (size_t first = 0; first < d.size(); first += size_t(n)) {
+    const double least = close * *std::max_element(&d[first], &d[first] + n);
     for (int64_t i = 0; i < n; ++i)
-      if (size_of(d[size_t(b * n + i)]) <= least)
-        fail(ErrorKind::numeric, op, place_in(batch_of(R), b), "the matrix has not full rank (R[",
-             i, ", ", i, "] is ", std::abs(d[size_t(b * n + i)]),
+      if (d[first + size_t(i)] <= least)
+        fail(ErrorKind::numeric, op, place_in(batch_of(R), int64_t(first) / n),
+             "the matrix has not full rank (R[", i, ", ", i, "] is ", d[first + size_t(i)],
              "), its factors have no derivative; use svd or pinv");
   }
 }

@@ -98,6 +98,66 @@ TEST_CASE("linalg: derivatives of spectra, through what has no phase") {
   }
 }
 
+TEST_CASE("linalg: derivatives of small matrices in one call equal those made of ops") {
+  // Without a graph of it a small derivative is a formula (ops/linalg/formula.hpp); with one, and
+  // on tensors that take part in a vmap, it is made of ops.
+  const struct {
+    const char* name;
+    Tensors (*f)(const Tensor&);
+    bool square, definite;
+  } cases[] = {
+      {"cholesky", [](const Tensor& a) { return Tensors{cholesky(a)}; }, true, true},
+      {"cholesky upper", [](const Tensor& a) { return Tensors{cholesky(a, true)}; }, true, true},
+      {"lu_factor", [](const Tensor& a) { return Tensors{lu_factor(a)[0]}; }, false, false},
+      {"qr", [](const Tensor& a) { return qr(a); }, false, false},
+      {"q", [](const Tensor& a) { return Tensors{qr(a)[0]}; }, false, false},
+      {"r", [](const Tensor& a) { return Tensors{qr(a)[1]}; }, false, false},
+      {"inv", [](const Tensor& a) { return Tensors{inv(a)}; }, true, false},
+      {"solve", [](const Tensor& a) { return Tensors{solve(a, a.detach())}; }, true, false},
+      {"eigvalsh", [](const Tensor& a) { return Tensors{eigvalsh(a)}; }, true, true},
+      {"eigh", [](const Tensor& a) { return eigh(a); }, true, true},
+      {"svd", [](const Tensor& a) { return svd(a, false); }, false, false},
+      {"U", [](const Tensor& a) { return Tensors{svd(a, false)[0]}; }, false, false},
+      {"Vh", [](const Tensor& a) { return Tensors{svd(a, false)[2]}; }, false, false},
+      {"svdvals", [](const Tensor& a) { return Tensors{svdvals(a)}; }, false, false},
+  };
+  struct Formulas : KernelWrapper {
+    int calls = 0;
+    gd_status call(const gd_call& c, Next next, gd_error& e) override {
+      calls += c.slot == GD_LINALG && c.op == GD_FORMULA;
+      return next(e);
+    }
+  } formulas;
+  const WrapperScope counting(default_device(), formulas);
+  manual_seed(4);
+  for (const auto& c : cases)
+    for (const DType t : {DType::f32, DType::f64})
+      for (const Shape& s : {Shape{1, 1}, Shape{4, 4}, Shape{3, 5, 5}, Shape{2, 9, 16, 16},
+                             Shape{6, 3}, Shape{11, 3, 5}, Shape{17, 17}}) {
+        const int64_t m = s[s.size() - 2], n = s.back();
+        if (c.square && m != n) continue;
+        INFO(std::string(c.name) << join(" ", s));
+        Tensor a = normal(s, 0, 1, t);
+        if (m == n) a = add(a, diag(arange(1, double(n) + 1, 1, t)));
+        if (c.definite) a = matmul(a, transpose(a, -2, -1));
+        a = a.detach().set_requires_grad();
+        const Tensors y = c.f(a);
+        Tensors seeds;
+        for (const Tensor& x : y) seeds.push_back(normal(x.sizes(), 0, 1, t));
+        BackwardOptions kept, recorded;
+        kept.retain_graph = true;
+        recorded.create_graph = true;
+        formulas.calls = 0;
+        const Tensor quick = grad(y, {a}, seeds, kept)[0];
+        if (m == n && m <= 16) CHECK(formulas.calls == 1);
+        const Tensor slow = grad(y, {a}, seeds, recorded)[0];
+        const double most = amax(abs(slow)).item(), off = amax(abs(sub(quick, slow))).item();
+        // Two ways of the same sums, whose factors divide by gaps and pivots of some thousandths.
+        const double close = 2e4 * epsilon(t) * std::max(1.0, most);
+        CHECK(off <= close);
+      }
+}
+
 TEST_CASE("linalg: planted errors are found") {
   const Tensor square = near_identity(3, DType::c128), tall = drawn({4, 2}, DType::c128, 6);
   const Function of_qr = [](const Tensors& in) { return qr(in[0]); };

@@ -6,6 +6,8 @@
 #include "kernels/cpu/isa/words/simd.hpp"
 #include "kernels/linalg/matrix.hpp"
 
+#include <bit>
+
 namespace gradus::inline v1::cpu {
 
 // B is a batch of the instruction set.
@@ -169,6 +171,19 @@ void make_symmetric(LaneMatrix<B> a) {
     }
 }
 
+// The least power of two above a finite x > 0, or the nearest one that has a normal reciprocal; 1
+// for what is 0 or not finite.
+template <class T>
+T power_above(T x) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  using Limits = std::numeric_limits<T>;
+  constexpr int kMost = Limits::max_exponent - 4, kBias = Limits::max_exponent - 1,
+                kPlace = Limits::digits - 1;
+  if (!(x > 0) || !(x <= Limits::max())) return T(1);
+  const int exponent = int(std::bit_cast<Bits>(x) >> kPlace) - (kBias - 1);
+  return std::bit_cast<T>(Bits(std::clamp(exponent, -kMost, kMost) + kBias) << kPlace);
+}
+
 // Brings the largest entry of each near 1 by a power of two; gives what undoes it.
 template <class B>
 B normalize_scale(LaneMatrix<B> a) {
@@ -180,13 +195,9 @@ B normalize_scale(LaneMatrix<B> a) {
   }
   B by, back;
   for (int lane = 0; lane < kLanes<B>; ++lane) {
-    constexpr int kMost = std::numeric_limits<T>::max_exponent - 4;
-    const T size = lane_of(most, lane);
-    int exponent = 0;
-    if (std::isfinite(size)) std::frexp(size, &exponent);
-    exponent = std::clamp(exponent, -kMost, kMost);
-    reinterpret_cast<T*>(&by)[lane] = std::ldexp(T(1), -exponent);
-    reinterpret_cast<T*>(&back)[lane] = std::ldexp(T(1), exponent);
+    const T power = power_above(lane_of(most, lane));
+    reinterpret_cast<T*>(&by)[lane] = T(1) / power;
+    reinterpret_cast<T*>(&back)[lane] = power;
   }
   for (int i = 0; i < a.rows * a.cols; ++i) a.data[i] *= by;
   return back;
