@@ -10,11 +10,12 @@ namespace {
 // Larger ones are sooner done by products of their own.
 constexpr int64_t kMostRows = 16;
 
-bool quiet(const Tensor& t) {
-  return !(grad_enabled() && t.requires_grad()) && !(forward_mode() && t.tangent().defined());
-}
-
 }  // namespace
+
+bool is_quiet(const Tensor& t) {
+  return !is_batched(t) && !(grad_enabled() && t.requires_grad()) &&
+         !(forward_mode() && t.tangent().defined());
+}
 
 bool Steps::take(std::initializer_list<const Tensor*> inputs) {
   const Tensor& matrix = **inputs.begin();
@@ -23,7 +24,7 @@ bool Steps::take(std::initializer_list<const Tensor*> inputs) {
   if (!device.host_memory() || !device.offers(GD_LINALG) || matrix.numel() == 0) return false;
   for (const Tensor* const t : inputs) {
     if (!t->defined()) continue;
-    if (is_batched(*t) || !quiet(*t) || t->size(-1) > kMostRows) return false;
+    if (!is_quiet(*t) || t->size(-1) > kMostRows) return false;
     if (t->rank() == matrix.rank() && t->size(-2) > kMostRows) return false;
   }
   return true;

@@ -8,6 +8,9 @@
 
 namespace gradus::inline v1::linalg {
 
+// Can no derivative of what is made of it be asked for, and is it no example of a vmap?
+bool is_quiet(const Tensor& t);
+
 class Steps;
 
 // A value of a formula: a matrix (rows, cols), a vector counts as (1, n). Undefined, as a Tensor

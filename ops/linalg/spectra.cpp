@@ -16,6 +16,10 @@ void check_converged(const char* op, const Tensor& info) {
   fail(ErrorKind::numeric, op, place_in(info.sizes(), f.element),
        f.info < 0 ? "the matrix has a NaN or an infinity" : "the iteration did not converge");
 }
+// Room for n real numbers of each matrix.
+Tensor vectors_for(const Tensor& a, int64_t n) {
+  return Tensor::empty(with(batch_of(a), {n}), real_dtype(a.dtype()), a.device());
+}
 Tensor info_of(const Tensor& a) { return Tensor::empty(batch_of(a), DType::i64, a.device()); }
 // In safe mode what divides is damped, for which formulas have no step.
 template <class F, class... In>
@@ -83,7 +87,7 @@ void svd_forward(OpContext& ctx) {
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
   const bool full = ctx.attrs[0].integer != 0;
   const Tensor u = Tensor::empty(with(batch, {m, full ? m : k}), a.dtype(), a.device());
-  const Tensor s = Tensor::empty(with(batch, {k}), real_dtype(a.dtype()), a.device());
+  const Tensor s = vectors_for(a, k);
   const Tensor vh = Tensor::empty(with(batch, {full ? n : k, n}), a.dtype(), a.device());
   const Tensor info = info_of(a);
   KernelCall(GD_LINALG, GD_SVD).in(a).out(u).out(s).out(vh).out(info).run();
@@ -286,8 +290,25 @@ Tensors svd(const Tensor& A, bool full_matrices, Degenerate degenerate) {
 Tensors eig(const Tensor& A, Degenerate degenerate) {
   return all_of(*eig_info, {A}, {name_of(degenerate)});
 }
-Tensor eigvalsh(const Tensor& A) { return eigh(A)[0]; }
-Tensor svdvals(const Tensor& A) { return svd(A, false)[1]; }
+// Vectors are made where a derivative may be asked for, which needs them.
+Tensor eigvalsh(const Tensor& A) {
+  need_square("eigvalsh", A);
+  if (!is_quiet(A)) return eigh(A)[0];
+  const CurrentOp now("eigvalsh");
+  const Tensor w = vectors_for(A, A.size(-1)), info = info_of(A);
+  KernelCall(GD_LINALG, GD_EIGH).in(A).out(w).out_none().out(info).run();
+  check_converged("eigvalsh", info);
+  return w;
+}
+Tensor svdvals(const Tensor& A) {
+  need_matrices("svdvals", A);
+  if (!is_quiet(A)) return svd(A, false)[1];
+  const CurrentOp now("svdvals");
+  const Tensor s = vectors_for(A, std::min(A.size(-2), A.size(-1))), info = info_of(A);
+  KernelCall(GD_LINALG, GD_SVD).in(A).out_none().out(s).out_none().out(info).run();
+  check_converged("svdvals", info);
+  return s;
+}
 Tensor eigvals(const Tensor& A) { return eig(A)[0]; }
 
 }  // namespace gradus

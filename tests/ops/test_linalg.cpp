@@ -3,6 +3,7 @@
 #include "ops/linalg/matrices.hpp"
 #include "tests/helpers/matrices.hpp"
 
+#include <array>
 #include <limits>
 
 using namespace gradus;
@@ -200,6 +201,60 @@ TEST_CASE("linalg: planted errors are found") {
     return neg(matmul(matmul(y, g[0]), y));
   };
   check_planted("inv", not_conjugated, one(inv), square);
+}
+
+TEST_CASE("linalg: planted errors of functions of a matrix and of parts of a spectrum are found") {
+  const Tensor real = near_identity(3, DType::f64, 8), complex = near_identity(3, DType::c128, 9);
+  // The tangent's map where its adjoint belongs.
+  const auto not_adjoint = [](GradFn& node, size_t, std::span<const Tensor> g) {
+    return node.op().jvp(node, 0, g);
+  };
+  for (const Tensor& a : {real, complex}) {
+    check_planted(
+        "matrix_function", not_adjoint, [](const Tensors& in) { return Tensors{sqrtm(in[0])}; }, a);
+    check_planted(
+        "matrix_function", not_adjoint, [](const Tensors& in) { return Tensors{logm(in[0])}; }, a);
+  }
+  // The slopes of eigenvalues alone, as if vectors stood still.
+  const auto values_alone = [](GradFn& node, size_t, std::span<const Tensor> g) {
+    const Tensors f = eigh(node.input(0));
+    const Tensor inner = diagonal_of(sandwich(adjoint(f[1]), g[0], f[1]));
+    return matmul(by_columns(f[1], mul(inner, cast(exp(f[0]), inner.dtype()))), adjoint(f[1]));
+  };
+  for (const Tensor& a : {real, complex})
+    check_planted(
+        "hermitian_function", values_alone,
+        [](const Tensors& in) { return Tensors{matrix_exp(in[0], true)}; }, a);
+  // What lies beyond the vectors that are known.
+  const auto inside_alone = [](GradFn& node, size_t k, std::span<const Tensor> g) {
+    const Tensor v = node.output(1);
+    return Planted::right(node, k, std::array{g[0], matmul(v, matmul(adjoint(v), g[1]))});
+  };
+  const Function projector = [](const Tensors& in) {
+    const Tensor v = eigsh(in[0], 2, "LA")[1];
+    return Tensors{matmul(v, adjoint(v))};
+  };
+  for (const DType t : kFields) {
+    const Tensor x = near_identity(5, t, 10);
+    check_planted("eigsh", inside_alone, projector,
+                  add(sym(x), cast(diag(arange(0, 5, 1, DType::f64)), t)));
+  }
+}
+
+TEST_CASE("linalg: values alone are those beside vectors") {
+  for (const DType t : {DType::f32, DType::f64, DType::c64, DType::c128})
+    for (const Shape& s : {Shape{4, 4}, Shape{7, 3, 3}, Shape{40, 40}}) {
+      const Tensor a = drawn(s, t, 12), h = sym(a);
+      const double close = 64 * epsilon(t);
+      CHECK(distance(eigvalsh(h), eigh(h)[0]) <= close);
+      CHECK(distance(svdvals(a), svd(a, false)[1]) <= close);
+      CHECK(svdvals(a).grad_fn() == nullptr);
+    }
+  const Tensor wide = drawn({3, 5}, DType::f64);
+  CHECK(distance(svdvals(wide), svd(wide)[1]) <= 1e-13);
+  CHECK(error_of([&] { eigvalsh(wide); }) ==
+        "eigvalsh: A has shape (3, 5), expected square matrices (..., n, n)");
+  CHECK(has(error_of([] { svdvals(f64({NAN, 0, 0, 1}, {2, 2})); }), "has a NaN or an infinity"));
 }
 
 TEST_CASE("linalg: a tie is refused where its gap counts, with both values; safe damps it") {
