@@ -65,11 +65,11 @@ Numbers draw_lattice(const Domain& d, size_t operand, size_t count, size_t large
   return out;
 }
 
-void add_diagonal(double gap, const Shape& shape, Numbers& x) {
+void add_diagonal(const Domain& d, const Shape& shape, Numbers& x) {
   const int64_t rows = shape[shape.size() - 2], columns = shape.back();
   for (size_t at = 0; at < x.size(); at += size_t(rows * columns))
     for (int64_t i = 0; i < std::min(rows, columns); ++i)
-      x[at + size_t(i * (columns + 1))] += gap * double(i + 1);
+      x[at + size_t((d.reversed ? rows - 1 - i : i) * columns + i)] += d.gap * double(i + 1);
 }
 
 const Domain& domain_of(const Row& row, size_t operand) {
@@ -87,6 +87,11 @@ Domain indices() { return {Domain::Kind::index}; }
 Domain masks() { return {Domain::Kind::mask}; }
 Domain signs() { return {Domain::Kind::sign}; }
 Domain matrices(double gap) { return {Domain::Kind::matrix, -0.5, 0.5, {}, 0, gap}; }
+Domain reversed_matrices(double gap) {
+  Domain d = matrices(gap);
+  d.reversed = true;
+  return d;
+}
 
 DType operand_dtype(const Row& row, size_t k, DType dtype) {
   switch (domain_of(row, k).kind) {
@@ -127,7 +132,7 @@ Numbers draw(const Row& row, size_t which_case, size_t operand, DType run_dtype)
       x.imag(domain.kind == Domain::Kind::matrix ? draw_real(domain, stream)
                                                  : 3 * stream.next() - 1.5);
   }
-  if (domain.kind == Domain::Kind::matrix) add_diagonal(domain.gap, c.shapes[operand], out);
+  if (domain.kind == Domain::Kind::matrix) add_diagonal(domain, c.shapes[operand], out);
   return out;
 }
 

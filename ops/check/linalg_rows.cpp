@@ -38,6 +38,11 @@ Row of_squares(const char* name, Exactness exactness = kSolves, NamedAttrs attrs
 Row of_rectangles(const char* name, Exactness exactness = kSolves, NamedAttrs attrs = {}) {
   return {name, {matrices(4)}, kFields, rectangles(std::move(attrs)), exactness};
 }
+Row pivoted(const char* name) {
+  Row row = of_rectangles(name);
+  row.operands = {reversed_matrices(4)};
+  return row;
+}
 Row with_cases(Row row, std::vector<Case> cases) {
   for (Case& c : cases) row.cases.push_back(std::move(c));
   return row;
@@ -156,9 +161,9 @@ std::vector<Row> linalg_rows() {
   for (Row& row : std::vector<Row>{
            with_cases(of_squares("cholesky"), {{{{3, 3}}, {{"upper", true}}}}),
            with_cases(of_squares("cholesky_ex"), {{{{3, 3}}, {{"upper", true}}}}),
-           of_rectangles("lu_factor"),
-           of_rectangles("lu_factor_ex"),
-           of_rectangles("lu"),
+           pivoted("lu_factor"),
+           pivoted("lu_factor_ex"),
+           pivoted("lu"),
            with_cases(of_rectangles("qr"), {{{{4, 3}}, {{"positive", true}}},
                                             {{{3, 4}}, {{"mode", "complete"}}, 0, false},
                                             {{{4, 3}}, {{"mode", "complete"}}, 0, false},

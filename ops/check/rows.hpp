@@ -31,7 +31,8 @@ struct Domain {
   double low = -2, high = 2;
   std::vector<double> avoid = {};  // kinks and poles: nothing is drawn nearer than margin
   double margin = 0.05;
-  double gap = 0;  // of a matrix
+  double gap = 0;         // of a matrix
+  bool reversed = false;  // its rows from the last to the first
 };
 Domain between(double low, double high);
 Domain away_from(std::vector<double> kinks, double low = -2, double high = 2);
@@ -39,7 +40,8 @@ Domain lattice(double low = -2, double high = 2);
 Domain indices();
 Domain masks();
 Domain signs();
-Domain matrices(double gap);  // regular, positive definite, spectra without ties
+Domain matrices(double gap);           // regular, positive definite, spectra without ties
+Domain reversed_matrices(double gap);  // in whose LU all rows change places
 
 using NamedAttrs = std::vector<std::pair<std::string, AttrValue>>;
 
