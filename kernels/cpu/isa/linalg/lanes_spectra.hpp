@@ -13,12 +13,15 @@ inline constexpr int kMostSweeps = 40;
 template <class F>
 void for_pairs(int n, F&& f) {
   const int rounds = n % 2 ? n : n - 1;
-  for (int round = 0; round < rounds; ++round)
-    for (int i = n % 2; i <= rounds / 2; ++i) {
-      const int a = (round + i) % rounds;
-      const int b = i == 0 ? n - 1 : (round + rounds - i) % rounds;
+  for (int round = 0; round < rounds; ++round) {
+    if (n % 2 == 0) f(round, n - 1);
+    int a = round, b = round;
+    for (int i = 1; i <= rounds / 2; ++i) {
+      a = a + 1 < rounds ? a + 1 : 0;
+      b = b > 0 ? b - 1 : rounds - 1;
       f(std::min(a, b), std::max(a, b));
     }
+  }
 }
 
 // The rotation of a pair (p, q) that makes `off` 0: c, s of (x, y) -> (c x - s y, s x + c y), and
@@ -28,7 +31,7 @@ struct LaneRotation {
   B c, s, t;
 };
 template <class B>
-LaneRotation<B> jacobi_rotation(B p, B off, B q, MaskOf<B> wanted) {
+[[gnu::always_inline]] inline LaneRotation<B> jacobi_rotation(B p, B off, B q, MaskOf<B> wanted) {
   using T = NumberOf<B>;
   const B one(T(1)), most(1 / linalg::kNothing<T>);  // has a square
   const B half = (q - p) / xsimd::select(wanted, off + off, one);
@@ -78,6 +81,17 @@ MaskOf<B> jacobi_eigh(LaneMatrix<B> a, LaneMatrix<B> v) {
   return going;
 }
 
+// The sum of x[i step] y[i step], i < m <= 8, as a tree.
+template <class B>
+B short_dot(const B* x, const B* y, int step, int m) {
+  B sum[4];
+  for (int i = 0; i < std::min(m, 4); ++i) sum[i] = x[i * step] * y[i * step];
+  for (int i = 4; i < m; ++i) sum[i - 4] += x[i * step] * y[i * step];
+  if (m > 2) sum[0] += sum[2];
+  if (m > 3) sum[1] += sum[3];
+  return m > 1 ? sum[0] + sum[1] : sum[0];
+}
+
 // g (m, n), m >= n, becomes U diag(s), s its norms; v, if it has data, V. Gives the lanes that have
 // not converged, or have a singular value of 0, and no vector in U for it.
 template <class B>
@@ -90,12 +104,8 @@ MaskOf<B> jacobi_svd(LaneMatrix<B> g, B* s, LaneMatrix<B> v) {
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     going = MaskOf<B>(false);
     for_pairs(n, [&](int p, int q) {
-      B pp = zero, pq = zero, qq = zero;
-      for (int i = 0; i < m; ++i) {
-        pp += g(i, p) * g(i, p);
-        pq += g(i, p) * g(i, q);
-        qq += g(i, q) * g(i, q);
-      }
+      const B *x = &g(0, p), *y = &g(0, q);
+      const B pp = short_dot(x, x, n, m), pq = short_dot(x, y, n, m), qq = short_dot(y, y, n, m);
       const MaskOf<B> wanted = xsimd::abs(pq) > small * (root_of(pp) * root_of(qq));
       if (!xsimd::any(wanted)) return;
       going = going | wanted;
@@ -108,8 +118,7 @@ MaskOf<B> jacobi_svd(LaneMatrix<B> g, B* s, LaneMatrix<B> v) {
   }
   MaskOf<B> left = going;
   for (int j = 0; j < n; ++j) {
-    B sum = zero;
-    for (int i = 0; i < m; ++i) sum += g(i, j) * g(i, j);
+    const B sum = short_dot(&g(0, j), &g(0, j), n, m);
     s[j] = root_of(sum);
     left = left | !(sum > B(linalg::kTiny<T>));
   }

@@ -2,7 +2,7 @@
 // f32 or f64 and its matrices are small.
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/linalg/lanes_factor.hpp"
-#include "kernels/cpu/isa/linalg/lanes_spectra.hpp"
+#include "kernels/cpu/isa/linalg/spectrum_alone.hpp"
 #include "kernels/call/checks.hpp"
 #include "kernels/linalg/factor.hpp"
 #include "kernels/linalg/formula.hpp"
@@ -303,7 +303,8 @@ class Group {
     make_symmetric(a);
     const B back = normalize_scale(a);
     const LaneMatrix<B> v = out(1) ? matrix(n, n) : LaneMatrix<B>{};
-    const uint64_t left = bits_of<B>(jacobi_eigh(a, v)) & finite;
+    const uint64_t left =
+        (count_ == 1 ? uint64_t(jacobi_eigh_alone(a, v)) : bits_of<B>(jacobi_eigh(a, v))) & finite;
     B* const w = take(n);
     for (int j = 0; j < n; ++j) {
       w[j] = a(j, j) * back;
@@ -348,7 +349,9 @@ class Group {
     const bool wanted = out(0) || out(2);
     const LaneMatrix<B> h = wanted && (turned || out(2)) ? matrix(k, k) : LaneMatrix<B>{};
     B* const s = take(k);
-    const uint64_t left = bits_of<B>(jacobi_svd(g, s, h)) & finite;
+    const uint64_t left =
+        (count_ == 1 ? uint64_t(jacobi_svd_alone(g, s, h)) : bits_of<B>(jacobi_svd(g, s, h))) &
+        finite;
     const LaneMatrix<B> u = turned ? h : g, v = turned ? g : h;
     for (int j = 0; j < k && wanted; ++j) {
       scale_column(g, j, B(T(1)) / s[j]);
