@@ -36,7 +36,7 @@ gd_status slot_linalg(gd_device* d, gd_stream*, const gd_call* raw, gd_error* e)
     calls::Call call(*raw, calls::Device{"cpu", kMaxRank}, "linalg");
     const calls::LinalgCall c = calls::expect_linalg(call);
     const LapackLibrary* const library = static_cast<OpenDevice*>(d)->lapack.get();
-    const linalg::Lapack* const lapack = library ? &library->functions() : nullptr;
+    const linalg::Lapack* const lapack = library ? &library->functions : nullptr;
     const int lanes = d->kernels->linalg_lanes(c);
     const int64_t matrices = linalg::count_of_matrices(c), together = std::max(lanes, 1);
     std::atomic<bool> full{false};

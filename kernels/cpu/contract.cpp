@@ -1,0 +1,213 @@
+// The slot contract: large products of matrices by a BLAS where the device has one, all else by the
+// kernels of the instruction set.
+#include "kernels/cpu/call.hpp"
+#include "kernels/cpu/opened.hpp"
+#include "kernels/cpu/slots.hpp"
+#include "ops/def/statements.hpp"
+
+#include <cstdlib>
+#include <limits>
+
+namespace gradus::inline v1::cpu {
+namespace {
+
+// Below these a call of the library, or one row or column that it packs like a matrix, gains
+// nothing: sides, and multiplications of one product.
+constexpr int64_t kLeastSide = 8, kLeastWork = 64 * 64 * 64;
+// A product is cut into pieces of out, by its sizes alone, so that threads share it; each is
+// packed by itself.
+constexpr int64_t kPiece = 384, kPieceStep = 48;
+
+enum Place { kA, kB, kOut, kPlaces };
+
+// Several axes as one: each goes to its neighbour if all views step evenly through both.
+struct Axis {
+  int64_t size = 1, by[kPlaces] = {};
+
+  bool add(const Axis& x) {
+    if (size == 1) return *this = x, true;
+    const Axis &outer = x.by[kOut] > by[kOut] || x.by[kA] > by[kA] ? x : *this,
+               &inner = &outer == &x ? *this : x;
+    for (int v = 0; v < kPlaces; ++v)
+      if (outer.by[v] != inner.by[v] * inner.size) return false;
+    const int64_t all = size * x.size;
+    *this = inner;
+    size = all;
+    return true;
+  }
+};
+
+// A matrix as CBLAS takes it in row-major order.
+struct Matrix {
+  int trans = kNoTrans;
+  int64_t ld = 0;
+
+  bool set(int64_t rows, int64_t row_by, int64_t columns, int64_t column_by, bool conj) {
+    const bool turned = column_by != 1;
+    if (turned && row_by != 1) return false;
+    trans = !turned ? kNoTrans : conj ? kConjTrans : kTrans;
+    ld = turned ? column_by : row_by;
+    return ld >= (turned ? rows : columns) && ld <= std::numeric_limits<int>::max() &&
+           (turned || !conj);  // CBLAS conjugates what it turns alone
+  }
+};
+
+// A call as products of matrices, one for each index of the batch.
+struct Products {
+  Axis m, n, k, batch[kMaxRank];
+  int batch_axes = 0;
+  int64_t count = 1;
+  Matrix a, b;
+  int64_t out_ld = 0;
+  bool swapped = false;  // out has its neighbours along m: it is the product of b and a, turned
+
+  bool sort_axes(const gd_call& c) {
+    const int64_t n_out = c.ints[0];
+    for (int d = 0; d < c.in[0].rank; ++d) {
+      const Axis x{c.in[0].sizes[d],
+                   {c.in[0].strides[d], c.in[1].strides[d], d < n_out ? c.out[0].strides[d] : 0}};
+      if (x.size == 1) continue;
+      if (d >= n_out || x.by[kA] == 0 || x.by[kB] == 0) {
+        if (!(d >= n_out ? k : x.by[kB] == 0 ? m : n).add(x)) return false;
+      } else {
+        batch[batch_axes++] = x;
+        count *= x.size;
+      }
+    }
+    return true;
+  }
+
+  bool set(const gd_call& c, bool complex) {
+    if (!sort_axes(c)) return false;
+    constexpr int64_t kMost = std::numeric_limits<int>::max();
+    for (const Axis* x : {&m, &n, &k})
+      if (x->size < kLeastSide || x->size > kMost) return false;
+    if (double(m.size) * double(n.size) * double(k.size) < double(kLeastWork)) return false;
+    swapped = n.by[kOut] != 1;
+    const Axis &rows = swapped ? n : m, &columns = swapped ? m : n;
+    const Place left = swapped ? kB : kA, right = swapped ? kA : kB;
+    out_ld = rows.by[kOut];
+    return count > 0 && columns.by[kOut] == 1 && out_ld >= columns.size && out_ld <= kMost &&
+           a.set(rows.size, rows.by[left], k.size, k.by[left], complex && c.ints[2 + left]) &&
+           b.set(k.size, k.by[right], columns.size, columns.by[right],
+                 complex && c.ints[2 + right]);
+  }
+  int64_t offset(int64_t i, Place v) const {
+    int64_t at = 0;
+    for (int d = batch_axes - 1; d >= 0; --d) {
+      at += i % batch[d].size * batch[d].by[v];
+      i /= batch[d].size;
+    }
+    return at;
+  }
+};
+
+int64_t pieces_of(int64_t size) { return (size + kPiece - 1) / kPiece; }
+// Where piece i of `size` begins.
+int64_t start_of_piece(int64_t size, int64_t i) {
+  const int64_t n = pieces_of(size), each = (size + n - 1) / n;
+  return std::min(size, i * ((each + kPieceStep - 1) / kPieceStep * kPieceStep));
+}
+
+template <class T, class Function>
+void multiply(gd_device* d, const BlasLibrary& blas, Function gemm, const gd_call& c,
+              const Products& p) {
+  const Axis &rows = p.swapped ? p.n : p.m, &columns = p.swapped ? p.m : p.n;
+  const Place left = p.swapped ? kB : kA, right = p.swapped ? kA : kB;
+  const T* const a = start_as<T>(c.in[left]);
+  const T* const b = start_as<T>(c.in[right]);
+  T* const out = start_as<T>(c.out[0]);
+  const auto number = [&](int at) {
+    if constexpr (is_complex_v<T>)
+      return T(real_of<T>(c.doubles[at]), real_of<T>(c.doubles[at + 1]));
+    else
+      return T(c.doubles[at]);
+  };
+  const T alpha = number(0), beta = number(2);
+  const auto handed = [](const T& x) {
+    if constexpr (is_complex_v<T>)
+      return static_cast<const void*>(&x);
+    else
+      return x;
+  };
+  const int64_t down = pieces_of(rows.size), across = pieces_of(columns.size);
+  const double work = double(rows.size) * double(columns.size) * double(p.k.size);
+  const int64_t together = int64_t(double(kLeastWork) * 4 * double(down * across) / work);
+  parallel_range(d, p.count * down * across, together, [&](int64_t begin, int64_t end) {
+    if (blas.set_threads) blas.set_threads(1);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t element = i / (down * across), row = i / across % down, column = i % across;
+      const int64_t r = start_of_piece(rows.size, row), s = start_of_piece(columns.size, column);
+      gemm(kRowMajor, p.a.trans, p.b.trans, int(start_of_piece(rows.size, row + 1) - r),
+           int(start_of_piece(columns.size, column + 1) - s), int(p.k.size), handed(alpha),
+           a + p.offset(element, left) + r * rows.by[left], int(p.a.ld),
+           b + p.offset(element, right) + s * columns.by[right], int(p.b.ld), handed(beta),
+           out + p.offset(element, kOut) + r * p.out_ld + s, int(p.out_ld));
+    }
+  });
+}
+
+// What follows the sums, with the bits of calls of their own: a bias, a statement.
+gd_status finish(gd_device* d, const gd_call& c, gd_error* e) {
+  if (c.n_in == 3 && c.in[2].data) {
+    const gd_view sum[] = {c.out[0], c.in[2]};
+    const gd_call add{sizeof(gd_call),
+                      GD_POINTWISE,
+                      def::id_of<def::add>(),
+                      2,
+                      1,
+                      0,
+                      0,
+                      sum,
+                      c.out,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      0,
+                      nullptr};
+    if (gd_status s = d->pointwise(d, nullptr, &add, e)) return s;
+  }
+  if (c.n_ints < 5) return GD_OK;
+  const gd_call statement{
+      sizeof(gd_call), GD_POINTWISE, int32_t(c.ints[4]), 1,       1,       c.n_doubles - 4, 0,
+      c.out,           c.out,        c.doubles + 4,      nullptr, nullptr, nullptr,         0,
+      nullptr};
+  return d->pointwise(d, nullptr, &statement, e);
+}
+
+// Worth a look: large, of a dtype that CBLAS has, not to be done in some other way.
+bool may_be_large(const gd_call* c) {
+  if (!c || c->struct_size < sizeof(gd_call) || c->op != 0 || c->n_in < 2 || c->n_out != 1 ||
+      c->n_ints < 4 || c->n_doubles < 4 || !c->in || !c->ints || !c->doubles ||
+      c->ints[1] != GD_STANDARD || !has_shape(c->in[0]) || c->in[0].rank > kMaxRank)
+    return false;
+  const int32_t t = c->in[0].dtype;
+  if (t != GD_F32 && t != GD_F64 && t != GD_C64 && t != GD_C128) return false;
+  double work = 1;
+  for (int k = 0; k < c->in[0].rank; ++k) work *= double(c->in[0].sizes[k]);
+  // With alpha = 0 BLAS does not read a and b, whose NaN counts.
+  return work >= double(kLeastWork) && (c->doubles[0] != 0 || c->doubles[1] != 0);
+}
+
+}  // namespace
+
+gd_status slot_contract_with_blas(gd_device* d, gd_stream* s, const gd_call* c, gd_error* e) {
+  const BlasLibrary* const blas = static_cast<OpenDevice*>(d)->blas.get();
+  if (!blas || !may_be_large(c)) return d->kernels->contract(d, s, c, e);
+  if (!c->plan) {  // else it was checked before
+    void* plan = nullptr;
+    if (gd_status bad = d->kernels->prepare_contract(c, &plan, e)) return bad;
+    std::free(plan);
+  }
+  Products p;
+  const int32_t t = c->in[0].dtype;
+  if (!p.set(*c, t == GD_C64 || t == GD_C128)) return d->kernels->contract(d, s, c, e);
+  if (t == GD_F32) multiply<float>(d, *blas, blas->sgemm, *c, p);
+  if (t == GD_F64) multiply<double>(d, *blas, blas->dgemm, *c, p);
+  if (t == GD_C64) multiply<c64>(d, *blas, blas->cgemm, *c, p);
+  if (t == GD_C128) multiply<c128>(d, *blas, blas->zgemm, *c, p);
+  return finish(d, *c, e);
+}
+
+}  // namespace gradus::cpu
