@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kLeastSide = 8, kLeastWork = 64 * 64 * 64;
 // A product is cut into pieces of out, by its sizes alone, so that threads share it; each is
 // packed by itself.
-constexpr int64_t kPiece = 384, kPieceStep = 48;
+constexpr int64_t kPiece = 256, kPieceStep = 32;
 
 enum Place { kA, kB, kOut, kPlaces };
 

@@ -33,7 +33,7 @@ void (*Library::find_set_threads() const)(int) {
   return set_threads;
 }
 
-std::string Library::name() const { return handle_ ? file_ : "what the program gives"; }
+std::string Library::name() const { return handle_ ? file_ : "the program's library"; }
 
 std::string Library::hint() const {
   if (file_.empty()) return "";

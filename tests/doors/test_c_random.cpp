@@ -225,6 +225,7 @@ Calls all_calls() {
        often(gradus_operation_execute, cref(f.operation), f.squares.data(), 2, nullptr, 0, 0)},
       {"gradus_use_device", any(gradus_use_device)},
       {"gradus_use_default_device", any(gradus_use_default_device)},
+      {"gradus_give_library", any(gradus_give_library)},
       {"gradus_current_device", any(gradus_current_device)},
       {"gradus_device_count", any(gradus_device_count)},
       {"gradus_find_device", any(gradus_find_device)},
