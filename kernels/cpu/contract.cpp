@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 namespace gradus::inline v1::cpu {
 namespace {
@@ -61,18 +62,22 @@ struct Products {
   int64_t out_ld = 0;
   bool swapped = false;  // out has its neighbours along m: it is the product of b and a, turned
 
+  // An axis of out is a batch axis if both operands have it, or if it does not go with the others.
   bool sort_axes(const gd_call& c) {
     const int64_t n_out = c.ints[0];
     for (int d = 0; d < c.in[0].rank; ++d) {
-      const Axis x{c.in[0].sizes[d],
-                   {c.in[0].strides[d], c.in[1].strides[d], d < n_out ? c.out[0].strides[d] : 0}};
+      const bool summed = d >= n_out;
+      Axis x{c.in[0].sizes[d],
+             {c.in[0].strides[d], c.in[1].strides[d], summed ? 0 : c.out[0].strides[d]}};
       if (x.size == 1) continue;
-      if (d >= n_out || x.by[kA] == 0 || x.by[kB] == 0) {
-        if (!(d >= n_out ? k : x.by[kB] == 0 ? m : n).add(x)) return false;
-      } else {
-        batch[batch_axes++] = x;
-        count *= x.size;
+      if (summed || x.by[kA] == 0 || x.by[kB] == 0) {
+        Axis& side = summed ? k : x.by[kB] == 0 ? m : n;
+        if (side.add(x)) continue;
+        if (summed) return false;
+        if (x.by[kOut] < side.by[kOut]) std::swap(x, side);
       }
+      batch[batch_axes++] = x;
+      count *= x.size;
     }
     return true;
   }
