@@ -6,10 +6,25 @@
 
 namespace gradus::inline v1::cpu {
 
+namespace {
+
+// By value integers of either width are handed over alike. So cblas_dscal is called as if it had 64
+// bits, with a length that is 1 in its lower half and, as a whole, negative, which is nothing to
+// do.
+#if defined(__clang__)
+[[clang::no_sanitize("function")]]  // which looks for calls by another type
+#endif
+bool reads_64_bits(Function dscal) {
+  const auto scale = reinterpret_cast<void (*)(int64_t, double, double*, int64_t)>(dscal);
+  double x = 1;
+  scale(1 - (int64_t(1) << 32), 2, &x, 1);
+  return x == 1;
+}
+
+}  // namespace
+
 std::string BlasLibrary::get() {
-  // By value integers of either width are read alike, so this is called as if it had 64 bits, by a
-  // length that is 1 in the lower half and negative, that is nothing to do, as a whole.
-  void (*scale)(int64_t n, double by, double* x, int64_t step) = nullptr;
+  Function scale = nullptr;
   for (const char* name : {"cblas_dgemm_64", "cblas_dgemm64_"})
     if (library.find(name, scale) && !library.find("cblas_dgemm", scale))
       return "has integers of 64 bits (" + std::string(name) + "); they should have 32";
@@ -26,9 +41,7 @@ std::string BlasLibrary::get() {
   set_threads = library.find_set_threads();
   if (set_threads) set_threads(1);
 
-  double x = 1;
-  scale(-(int64_t(1) << 32) + 1, 2, &x, 1);
-  if (x == 1) return "has integers of 64 bits; they should have 32";
+  if (reads_64_bits(scale)) return "has integers of 64 bits; they should have 32";
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8}, zeros[4] = {};
   double c[] = {nan, nan, nan, nan};

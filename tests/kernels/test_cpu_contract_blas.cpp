@@ -35,8 +35,8 @@ const std::vector<Blas>& all_blas() {
     std::vector<Blas> all;
     CHECK(cpu::give_library("blas", {counted_blas::functions(), "loops 1.0"}) == "");
     all.emplace_back();
-    for (const char* file : kFiles)
-      if (::access(file, R_OK) == 0) all.push_back({file, {}});
+    for (const std::string& file : kFiles)
+      if (::access(file.c_str(), R_OK) == 0) all.push_back({file, {}});
     if (all.size() == 1)
       MESSAGE("there is no BLAS here: `apt-get install libopenblas0-pthread libblas3`");
     for (Blas& b : all)
