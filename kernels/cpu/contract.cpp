@@ -58,9 +58,8 @@ struct Products {
   Axis m, n, k, batch[kMaxRank];
   int batch_axes = 0;
   int64_t count = 1;
+  Place left = kA, right = kB;
   Matrix a, b;
-  int64_t out_ld = 0;
-  bool swapped = false;  // out has its neighbours along m: it is the product of b and a, turned
 
   // An axis of out is a batch axis if both operands have it, or if it does not go with the others.
   bool sort_axes(const gd_call& c) {
@@ -88,14 +87,13 @@ struct Products {
     for (const Axis* x : {&m, &n, &k})
       if (x->size < kLeastSide || x->size > kMost) return false;
     if (double(m.size) * double(n.size) * double(k.size) < double(kLeastWork)) return false;
-    swapped = n.by[kOut] != 1;
-    const Axis &rows = swapped ? n : m, &columns = swapped ? m : n;
-    const Place left = swapped ? kB : kA, right = swapped ? kA : kB;
-    out_ld = rows.by[kOut];
-    return count > 0 && columns.by[kOut] == 1 && out_ld >= columns.size && out_ld <= kMost &&
-           a.set(rows.size, rows.by[left], k.size, k.by[left], complex && c.ints[2 + left]) &&
-           b.set(k.size, k.by[right], columns.size, columns.by[right],
-                 complex && c.ints[2 + right]);
+    if (n.by[kOut] != 1) {  // out has its neighbours along m: turned, it is the product of b and a
+      std::swap(m, n);
+      std::swap(left, right);
+    }
+    return count > 0 && n.by[kOut] == 1 && m.by[kOut] >= n.size && m.by[kOut] <= kMost &&
+           a.set(m.size, m.by[left], k.size, k.by[left], complex && c.ints[2 + left]) &&
+           b.set(k.size, k.by[right], n.size, n.by[right], complex && c.ints[2 + right]);
   }
   int64_t offset(int64_t i, Place v) const {
     int64_t at = 0;
@@ -117,11 +115,6 @@ int64_t start_of_piece(int64_t size, int64_t i) {
 template <class T, class Function>
 void multiply(gd_device* d, const BlasLibrary& blas, Function gemm, const gd_call& c,
               const Products& p) {
-  const Axis &rows = p.swapped ? p.n : p.m, &columns = p.swapped ? p.m : p.n;
-  const Place left = p.swapped ? kB : kA, right = p.swapped ? kA : kB;
-  const T* const a = start_as<T>(c.in[left]);
-  const T* const b = start_as<T>(c.in[right]);
-  T* const out = start_as<T>(c.out[0]);
   const auto number = [&](int at) {
     if constexpr (is_complex_v<T>)
       return T(real_of<T>(c.doubles[at]), real_of<T>(c.doubles[at + 1]));
@@ -135,50 +128,45 @@ void multiply(gd_device* d, const BlasLibrary& blas, Function gemm, const gd_cal
     else
       return x;
   };
-  const int64_t down = pieces_of(rows.size), across = pieces_of(columns.size);
-  const double work = double(rows.size) * double(columns.size) * double(p.k.size);
+  const auto start = [&](const gd_view& view, Place v, int64_t element) {
+    return start_as<T>(view) + p.offset(element, v);
+  };
+  const int64_t down = pieces_of(p.m.size), across = pieces_of(p.n.size);
+  const double work = double(p.m.size) * double(p.n.size) * double(p.k.size);
   const int64_t together = int64_t(double(kLeastWork) * 4 * double(down * across) / work);
   parallel_range(d, p.count * down * across, together, [&](int64_t begin, int64_t end) {
     if (blas.set_threads) blas.set_threads(1);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t element = i / (down * across), row = i / across % down, column = i % across;
-      const int64_t r = start_of_piece(rows.size, row), s = start_of_piece(columns.size, column);
-      gemm(kRowMajor, p.a.trans, p.b.trans, int(start_of_piece(rows.size, row + 1) - r),
-           int(start_of_piece(columns.size, column + 1) - s), int(p.k.size), handed(alpha),
-           a + p.offset(element, left) + r * rows.by[left], int(p.a.ld),
-           b + p.offset(element, right) + s * columns.by[right], int(p.b.ld), handed(beta),
-           out + p.offset(element, kOut) + r * p.out_ld + s, int(p.out_ld));
+      const int64_t r = start_of_piece(p.m.size, row), s = start_of_piece(p.n.size, column);
+      gemm(kRowMajor, p.a.trans, p.b.trans, int(start_of_piece(p.m.size, row + 1) - r),
+           int(start_of_piece(p.n.size, column + 1) - s), int(p.k.size), handed(alpha),
+           start(c.in[p.left], p.left, element) + r * p.m.by[p.left], int(p.a.ld),
+           start(c.in[p.right], p.right, element) + s * p.n.by[p.right], int(p.b.ld), handed(beta),
+           start(c.out[0], kOut, element) + r * p.m.by[kOut] + s, int(p.m.by[kOut]));
     }
   });
 }
 
 // What follows the sums, with the bits of calls of their own: a bias, a statement.
 gd_status finish(gd_device* d, const gd_call& c, gd_error* e) {
-  if (c.n_in == 3 && c.in[2].data) {
-    const gd_view sum[] = {c.out[0], c.in[2]};
-    const gd_call add{sizeof(gd_call),
-                      GD_POINTWISE,
-                      def::id_of<def::add>(),
-                      2,
-                      1,
-                      0,
-                      0,
-                      sum,
-                      c.out,
-                      nullptr,
-                      nullptr,
-                      nullptr,
-                      nullptr,
-                      0,
-                      nullptr};
-    if (gd_status s = d->pointwise(d, nullptr, &add, e)) return s;
-  }
+  const gd_view sum_and_bias[] = {c.out[0], c.n_in == 3 ? c.in[2] : gd_view{}};
+  gd_call then{};
+  then.struct_size = sizeof then;
+  then.slot = GD_POINTWISE;
+  then.in = sum_and_bias;
+  then.out = c.out;
+  then.n_out = 1;
+  then.n_in = 2;
+  then.op = def::id_of<def::add>();
+  if (sum_and_bias[1].data)
+    if (gd_status s = d->pointwise(d, nullptr, &then, e)) return s;
   if (c.n_ints < 5) return GD_OK;
-  const gd_call statement{
-      sizeof(gd_call), GD_POINTWISE, int32_t(c.ints[4]), 1,       1,       c.n_doubles - 4, 0,
-      c.out,           c.out,        c.doubles + 4,      nullptr, nullptr, nullptr,         0,
-      nullptr};
-  return d->pointwise(d, nullptr, &statement, e);
+  then.n_in = 1;
+  then.op = int32_t(c.ints[4]);
+  then.doubles = c.doubles + 4;
+  then.n_doubles = c.n_doubles - 4;
+  return d->pointwise(d, nullptr, &then, e);
 }
 
 // Worth a look: large, of a dtype that CBLAS has, not to be done in some other way.
