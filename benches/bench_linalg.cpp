@@ -130,7 +130,7 @@ const Large kLarges[] = {
 void large_rows(Run& run) {
   constexpr const char* kFile = "liblapack.so.3";
   std::string why;
-  const auto library = cpu::LapackLibrary::open(kFile, &why);
+  const auto library = cpu::open_library<cpu::LapackLibrary>(kFile, &why);
   if (!library) return run.note("peer missing: LAPACK: " + why);
   run.note("peer: " + library->text());
   Device& device =
@@ -141,7 +141,7 @@ void large_rows(Run& run) {
     const std::string name = fmt::format("{} {}x{}", l.name, kLarge, kLarge);
     if (!run.wants(name)) continue;
     const Tensor a = regular({kLarge, kLarge});
-    Direct direct(std::get<Functions>(library->functions().functions), a.to_vector<double>());
+    Direct direct(std::get<Functions>(library->functions.functions), a.to_vector<double>());
     run.compare({name, 1}, [&] { l.ours(a); },
                 {peer(
                     "LAPACK", [&] { (direct.*l.direct)(); }, at_most_time(1.1))});

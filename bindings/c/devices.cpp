@@ -99,6 +99,17 @@ gradus_status gradus_use_default_device(void) {
     for (const std::string& line : said) notice(line);
   });
 }
+gradus_status gradus_give_library(const char* key, const gradus_library* library) {
+  return door("gradus_give_library", [&] {
+    const gradus_library given = struct_at(library, "library");
+    const auto names = array(given.names, given.n_functions, "names");
+    const auto functions = array(given.functions, given.n_functions, "functions");
+    LibraryFunctions all;
+    for (size_t i = 0; i < names.size(); ++i)
+      all.emplace_back(&need(names[i], "names[i]"), functions[i]);
+    give_library(&need(key, "key"), all, given.text ? given.text : "");
+  });
+}
 gradus_status gradus_current_device(int32_t* out) {
   return result("gradus_current_device", out, [&] { return number_of(default_device()); });
 }

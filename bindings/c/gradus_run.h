@@ -42,6 +42,27 @@ GRADUS_API gradus_status gradus_cuda(gradus_tensor t,
                                      gradus_tensor* out); /* the first CUDA device */
 GRADUS_API gradus_status gradus_synchronize(int32_t device);
 
+/* Functions of a LAPACK or a BLAS that the program has, to do what such a library does that a
+ * device config names ("libraries": {"blas": FILE}), where it names none. key: "lapack" or "blas".
+ * "blas" has cblas_sgemm, cblas_dgemm, cblas_cgemm, cblas_zgemm and cblas_dscal, with integers of
+ * 32 bits. "lapack", by Fortran's interface with integers of 32 bits and lengths of texts (size_t)
+ * at the end: of s, d, c and z each potrf_, getrf_, getrs_, trtrs_, geqrf_, orgqr_, syevd_, gesdd_
+ * and geev_ (spotrf_, dpotrf_, ...), where c and z call two of them ungqr_ and heevd_. Either may
+ * bring openblas_set_num_threads, which is told 1, openblas_get_config and ilaver_. Before the
+ * first tensor: once the CPU is in use it is GRADUS_DEVICE. GRADUS_VALUE if a function is missing
+ * or computes something else. Names and text are copied; the functions stay for as long as the
+ * program. Several threads call them at once; they should begin none, so that bits don't depend on
+ * their number. With n_functions 0 the CPU does all by itself again. */
+typedef void (*gradus_any_function)(void); /* cast from its own type */
+typedef struct gradus_library {
+  uint32_t struct_size;
+  uint32_t n_functions;
+  const char* const* names; /* as many as functions */
+  const gradus_any_function* functions;
+  const char* text; /* who made it, which version; may be NULL */
+} gradus_library;
+GRADUS_API gradus_status gradus_give_library(const char* key, const gradus_library* library);
+
 typedef struct gradus_memory {
   uint32_t struct_size;
   uint32_t unused;

@@ -39,4 +39,15 @@ Device& use_device_from_environment(std::vector<std::string>* notices) {
   return *opened.device;
 }
 
+void give_library(const std::string& key, const LibraryFunctions& functions,
+                  const std::string& text) {
+  start();
+  for (Device* device : open_devices())
+    if (device->kind() == "cpu")
+      fail(ErrorKind::device, "give_library",
+           "the device cpu is open already; give its libraries before anything is made on it");
+  if (const std::string why = cpu::give_library(key, {functions, text}); !why.empty())
+    fail(ErrorKind::value, "give_library", key, ": ", why);
+}
+
 }  // namespace gradus

@@ -72,7 +72,8 @@ DeviceConfig found_config() {
 
 // A CPU whose config names a library is opened as a run opens it, to say which library that is.
 Device& open_listed(const std::string& name, DeviceConfig config) {
-  if (name != "cpu" || config.lapack_library == "off") return open_device(name);
+  const bool plain = config.lapack_library == "off" && config.blas_library == "off";
+  if (name != "cpu" || plain) return open_device(name);
   config.device = name;
   return *open_configured(config).device;
 }
@@ -117,6 +118,13 @@ void write(std::ostream& out, const Json& said) {
 }
 
 }  // namespace
+
+std::string libraries_of(Device& device) {
+  std::string out;
+  if (device.kind() == "cpu")
+    for (const std::string& line : lines(device.libraries())) out += ", " + line;
+  return out;
+}
 
 std::vector<Json> survey_devices() {
   std::vector<std::string> modules;

@@ -3,7 +3,12 @@
 #pragma once
 #include <iosfwd>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
+
+namespace gradus::inline v1 {
+class Device;
+}
 
 namespace gradus::inline v1::cli {
 
@@ -13,6 +18,10 @@ struct DevicesOptions {
 
 // One object per device, as --json prints it, or one that says why the kind has none.
 std::vector<nlohmann::json> survey_devices();
+
+// For records of runs: what a CPU computes with beside its own kernels, ", NAME VERSION, FILE"
+// each.
+std::string libraries_of(Device& device);
 
 int run_devices(const DevicesOptions& options, std::ostream& out, std::ostream& err);
 

@@ -2,6 +2,7 @@
 #include "cli/report/report_page.hpp"
 
 #include "cli/report/curves.hpp"
+#include "cli/frame/devices.hpp"
 #include "cli/frame/events.hpp"
 #include "ops/train/outputs.hpp"
 #include "cli/frame/progress.hpp"
@@ -139,7 +140,8 @@ std::string headline(const Json& summary, const Metrics& m) {
 
 std::string text_of(Device& device) {
   const gd_info info = device.info();
-  return join(device.name(), info.arch[0] ? ", " : "", info.arch, ", ", device.table().build);
+  return join(device.name(), info.arch[0] ? ", " : "", info.arch, ", ", device.table().build,
+              libraries_of(device));
 }
 
 Predictions predict(nn::Sequential& network, const nn::Loss& loss, const Form& form,

@@ -1,6 +1,7 @@
 // Epochs, events and checkpoints.
 #include "cli/train/train_loop.hpp"
 
+#include "cli/frame/devices.hpp"
 #include "cli/train/health.hpp"
 #include "cli/frame/interrupt.hpp"
 #include "cli/train/provenance.hpp"
@@ -19,10 +20,11 @@ double since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
 
-// What bits depend on: instruction set and build.
+// What bits depend on: instruction set, build, libraries.
 std::string maker(Device& device) {
   const gd_info info = device.info();
-  return join(device.kind(), info.arch[0] ? " " : "", info.arch, ", ", device.table().build);
+  return join(device.kind(), info.arch[0] ? " " : "", info.arch, ", ", device.table().build,
+              libraries_of(device));
 }
 
 std::string entry(const Metadata& m, const char* key) {

@@ -21,6 +21,8 @@ constexpr int kMaxFiles = 8;  // device JSONs that name one another
 
 // Words that are device kinds even where their module is not installed.
 constexpr const char* kKinds[] = {"cpu", "reference", "refmod", "cuda", "hip", "emu"};
+// Libraries of a CPU device.
+constexpr const char* kOfCpu[] = {"lapack", "blas"};
 
 bool ends_with_json(const std::string& s) {
   return s.size() > 5 && s.compare(s.size() - 5, 5, ".json") == 0;
@@ -96,7 +98,8 @@ class Expander {
     for (const char* name : {"gemm", "tensor"})
       if (all.contains(name) && all[name] != "auto")
         library(all, name, source, "\"auto\", \"off\"");
-    if (all.contains("lapack")) library(all, "lapack", source, "\"off\"");
+    for (const char* name : kOfCpu)
+      if (all.contains(name)) library(all, name, source, "\"off\"");
   }
   void library(Json& all, const char* name, const Source& source, const char* words) const {
     if (all[name] == "off") return;
@@ -106,8 +109,9 @@ class Expander {
       fail(ErrorKind::config, source.origin, key, ": \"", path, "\" is no path; write ", words,
            " or the path of a shared library");
     if (!source.trusted) return ignore(key, all, name, source);
-    // The system's loader finds a LAPACK by its name alone.
-    if (has_folder || std::string(name) != "lapack")
+    // The system's loader finds those of a CPU by their names alone.
+    if (has_folder ||
+        std::find(std::begin(kOfCpu), std::end(kOfCpu), std::string(name)) == std::end(kOfCpu))
       all[name] = absolute(path_in(source.folder, path));
   }
 
@@ -176,6 +180,7 @@ DeviceConfig from_layers(const Layered& layers) {
     c.gemm_library = j["libraries"].value("gemm", c.gemm_library);
     c.tensor_library = j["libraries"].value("tensor", c.tensor_library);
     c.lapack_library = j["libraries"].value("lapack", c.lapack_library);
+    c.blas_library = j["libraries"].value("blas", c.blas_library);
   }
   using Graph = DeviceConfig::Graph;
   if (j.contains("graph"))
@@ -188,10 +193,13 @@ DeviceConfig from_layers(const Layered& layers) {
   if (!c.isa.empty() && c.device == "reference")
     fail(ErrorKind::config, layers.origin("isa"),
          "isa: the device reference has no instruction sets; \"device\": \"cpu\" has");
-  if (c.lapack_library != "off" && c.device == "reference")
-    fail(ErrorKind::config, layers.origin("libraries.lapack"),
-         "libraries.lapack: the device reference has its own algorithms alone; \"device\": \"cpu\" "
-         "takes a LAPACK");
+  if (c.device == "reference")
+    for (const auto& [key, file] :
+         {std::pair("lapack", c.lapack_library), std::pair("blas", c.blas_library)})
+      if (file != "off")
+        fail(ErrorKind::config, layers.origin(join("libraries.", key)), "libraries.", key,
+             ": the device reference has its own algorithms alone; \"device\": \"cpu\" takes a ",
+             std::string(key) == "lapack" ? "LAPACK" : "BLAS");
   if (c.memory_initial > 0) check_sizes(c, layers.origin("memory_initial"));
   return c;
 }
@@ -207,6 +215,7 @@ std::string open_options(const DeviceConfig& config) {
   if (config.gemm_library != "auto") j["libraries"]["gemm"] = config.gemm_library;
   if (config.tensor_library != "auto") j["libraries"]["tensor"] = config.tensor_library;
   if (config.lapack_library != "off") j["libraries"]["lapack"] = config.lapack_library;
+  if (config.blas_library != "off") j["libraries"]["blas"] = config.blas_library;
   return j.dump();
 }
 
@@ -298,9 +307,13 @@ Spec device_object_spec() {
       .maybe("libraries",
              Spec::object("a GPU vendor's libraries, for large contractions: auto (the default, "
                           "where it is found), off, or the path of one, relative to this file; "
-                          "and a LAPACK")
+                          "and a LAPACK and a BLAS")
                  .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
                  .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
+                 .maybe("blas",
+                        Spec::string("by which a CPU device does large products of matrices: off "
+                                     "(the default), a path, relative to this file, or a name that "
+                                     "the system's loader finds, such as libblas.so.3"))
                  .maybe("lapack",
                         Spec::string("by which a CPU device does linalg of matrices above 32: off "
                                      "(the default), a path, relative to this file, or a name that "

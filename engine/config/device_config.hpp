@@ -32,8 +32,9 @@ struct DeviceConfig {
   // A GPU vendor's libraries of matrix products and of contractions: auto, off, or an absolute
   // path.
   std::string gemm_library = "auto", tensor_library = "auto";
-  // A LAPACK for a CPU device: off, an absolute path, or a name that the system's loader finds.
-  std::string lapack_library = "off";
+  // A LAPACK and a BLAS for a CPU device: off, an absolute path, or a name that the system's loader
+  // finds.
+  std::string lapack_library = "off", blas_library = "off";
   std::optional<size_t> memory_cache;  // bytes of freed memory that are kept at most
   size_t memory_initial = 0;           // bytes that are asked of the device at once, and kept
   std::string origin = "default";      // where `device` came from

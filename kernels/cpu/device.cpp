@@ -11,6 +11,7 @@
 #include <exception>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <sys/mman.h>
@@ -90,20 +91,55 @@ struct Options {
   std::string isa;
   const char* isa_from = "GRADUS_ISA";
   int64_t threads = 0;
-  std::string lapack;  // a path, or a name for the system's loader; "": none
+  std::string lapack, blas;  // a path, or a name for the system's loader; "": none
 };
 
-gd_status read_lapack(const nlohmann::json& config, Options& o, gd_error* e) {
+gd_status read_libraries(const nlohmann::json& config, Options& o, gd_error* e) {
   const auto libraries = config.find("libraries");
   if (libraries == config.end()) return GD_OK;
   if (!libraries->is_object())
     return refuse(e, GD_INVALID, "open", "\"libraries\" should be an object");
-  const auto lapack = libraries->find("lapack");
-  if (lapack == libraries->end() || *lapack == "off") return GD_OK;
-  if (!lapack->is_string() || lapack->get_ref<const std::string&>().empty())
-    return refuse(e, GD_INVALID, "open", "\"libraries.lapack\" should be \"off\" or a library");
-  o.lapack = lapack->get<std::string>();
+  for (const auto& [key, file] : {std::pair("lapack", &o.lapack), std::pair("blas", &o.blas)}) {
+    const auto said = libraries->find(key);
+    if (said == libraries->end() || *said == "off") continue;
+    if (!said->is_string() || said->get_ref<const std::string&>().empty())
+      return refuse(e, GD_INVALID, "open", "\"libraries.%s\" should be \"off\" or a library", key);
+    *file = said->get<std::string>();
+  }
   return GD_OK;
+}
+
+// What the program has given.
+struct Given {
+  std::mutex mutex;
+  Libraries libraries;
+};
+Given& given() {
+  static Given* const all = new Given;
+  return *all;
+}
+
+// The one that the config names, else what is given.
+template <class L>
+gd_status open_library(const char* key, const std::string& file, std::shared_ptr<const L>& library,
+                       gd_error* e) {
+  std::string why;
+  if (file.empty() || (library = cpu::open_library<L>(file, &why))) return GD_OK;
+  return refuse(e, GD_UNSUPPORTED, "open", "libraries.%s: %s", key, why.c_str());
+}
+
+template <class L>
+std::string take(const GivenLibrary& functions, std::shared_ptr<const L>& to) {
+  std::shared_ptr<const L> made;
+  std::string why;
+  if (!functions.functions.empty()) {
+    Library library;
+    library.take(functions);
+    if (!(made = use_library<L>(std::move(library), &why))) return why;
+  }
+  const std::lock_guard lock(given().mutex);
+  to = std::move(made);
+  return "";
 }
 
 gd_status read_options(const char* json, Options& o, gd_error* e) {
@@ -130,7 +166,7 @@ gd_status read_options(const char* json, Options& o, gd_error* e) {
         return refuse(e, GD_INVALID, "open", "\"threads\" should be a number from 1");
       o.threads = threads->get<int64_t>();
     }
-    if (gd_status s = read_lapack(config, o, e)) return s;
+    if (gd_status s = read_libraries(config, o, e)) return s;
   }
   if (o.threads == 0) o.threads = int64_t(std::thread::hardware_concurrency());
   if (o.threads == 0) o.threads = 1;
@@ -155,9 +191,11 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
     const Isa* isa = find_isa(o.isa, &status, &why);
     if (!isa && o.isa.empty()) return refuse(e, status, "open", "%s", why.c_str());
     if (!isa) return refuse(e, status, "open", "%s: %s", o.isa_from, why.c_str());
-    std::unique_ptr<LapackLibrary> lapack;
-    if (!o.lapack.empty() && !(lapack = LapackLibrary::open(o.lapack, &why)))
-      return refuse(e, GD_UNSUPPORTED, "open", "libraries.lapack: %s", why.c_str());
+    std::unique_lock lock(given().mutex);
+    Libraries libraries = given().libraries;
+    lock.unlock();
+    if (gd_status s = open_library("lapack", o.lapack, libraries.lapack, e)) return s;
+    if (gd_status s = open_library("blas", o.blas, libraries.blas, e)) return s;
     const gd_device device{
         int32_t(o.threads),
         isa->kernels(),
@@ -169,7 +207,7 @@ gd_status open_device(int32_t index, const char* json, gd_device** out, gd_error
         find_convert,
         {cache_size(1), cache_size(2), cache_size(3)},
         slot_pointwise};
-    *out = new OpenDevice(device, std::move(lapack));
+    *out = new OpenDevice(device, libraries);
     return GD_OK;
   } catch (const std::bad_alloc&) {
     return refuse(e, GD_OOM, "open", "no memory");
@@ -182,8 +220,11 @@ void close_device(gd_device* d) { delete static_cast<OpenDevice*>(d); }
 
 gd_status libraries(gd_device* d, char* text, size_t size, gd_error* e) {
   try {
-    const auto& lapack = static_cast<OpenDevice*>(d)->lapack;
-    std::snprintf(text, size, "%s", lapack ? (lapack->text() + "\n").c_str() : "");
+    const auto* const device = static_cast<OpenDevice*>(d);
+    std::string lines;
+    if (device->lapack) lines += device->lapack->text() + "\n";
+    if (device->blas) lines += device->blas->text() + "\n";
+    std::snprintf(text, size, "%s", lines.c_str());
     return GD_OK;
   } catch (const std::bad_alloc&) {
     return refuse(e, GD_OOM, "libraries", "no memory");
@@ -290,7 +331,7 @@ gd_table make_table() {
   t.slot[GD_POINTWISE_VJP] = slot_pointwise_vjp;
   t.slot[GD_REDUCE] = by_isa<&Kernels::reduce>;
   t.slot[GD_SCAN] = by_isa<&Kernels::scan>;
-  t.slot[GD_CONTRACT] = by_isa<&Kernels::contract>;
+  t.slot[GD_CONTRACT] = slot_contract_with_blas;
   t.slot[GD_GATHER] = slot_gather;
   t.slot[GD_SCATTER_ADD] = slot_scatter_add;
   t.slot[GD_RANDOM] = slot_random;
@@ -304,6 +345,12 @@ gd_table make_table() {
 }
 
 }  // namespace
+
+std::string give_library(const std::string& key, const GivenLibrary& functions) {
+  if (key == "lapack") return take(functions, given().libraries.lapack);
+  if (key == "blas") return take(functions, given().libraries.blas);
+  return "\"" + key + "\" is no library of the cpu device; it takes \"lapack\" and \"blas\"";
+}
 
 const gd_table* table() {
   static const gd_table t = make_table();

@@ -67,7 +67,7 @@ gd_status slot_linalg(gd_device* d, gd_stream*, const gd_call* raw, gd_error* e)
     if (call.op() == GD_FORMULA) return run_formula(d, calls::expect_formula(call));
     const calls::LinalgCall c = calls::expect_linalg(call);
     const LapackLibrary* const library = static_cast<OpenDevice*>(d)->lapack.get();
-    const linalg::Lapack* const lapack = library ? &library->functions() : nullptr;
+    const linalg::Lapack* const lapack = library ? &library->functions : nullptr;
     const int lanes = d->kernels->linalg_lanes(c);
     const int64_t matrices = linalg::count_of_matrices(c), together = std::max(lanes, 1);
     deal_out(d, (matrices + together - 1) / together, linalg::cost_of_matrix(c),

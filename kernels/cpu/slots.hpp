@@ -17,6 +17,7 @@ gd_status slot_chain(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status prepare_chain(gd_device*, const gd_call*, void** plan, gd_error*);
 gd_status slot_sort(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_linalg(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_contract_with_blas(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
 struct Walk;
 // The elements of view v of w, row by row, to contiguous memory.

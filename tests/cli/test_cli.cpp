@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unistd.h>
 
 using namespace gradus;
 using gradus::test::check_has;
@@ -345,6 +346,34 @@ TEST_CASE("cli: check runs one op, on each instruction set") {
   }
   check_has(run(folder, "check --op exp --device reference").out,
             "1 op (1 primitive, 0 compositions) on reference: all passed");
+}
+
+TEST_CASE(
+    "cli: a run's record says which BLAS it multiplied with, and a resumed one what changed") {
+  const std::string file = "/usr/lib/x86_64-linux-gnu/libblas.so.3";
+  if (::access(file.c_str(), R_OK) != 0) {
+    MESSAGE("there is no BLAS here: `apt-get install libblas3`");
+    return;
+  }
+  const TempFolder folder;
+  folder.write("c.json",
+               R"({"experiment": "mlp", "data": {"name": "digits", "train": 64, "test": 8},
+      "model": {"layers": [{"linear": 10}]}, "batch_size": 64, "epochs": 1})");
+  const std::string device = R"({"device": "cpu", "libraries": {"blas": ")" + file + "\"}}";
+  Run r = run(folder, "train c.json --out run --device '" + device + "'");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  check_has(slurp(folder / "run/report.html"), "BLAS");
+  check_has(run(folder, "devices", "GRADUS_DEVICE='" + device + "'").out, "\n            BLAS");
+  r = run(folder, "train c.json --out run --resume --set epochs=2 --device cpu");
+  check_has(r.err, ", BLAS");
+  check_has(r.err, ": the last bits may differ from an uninterrupted run");
+
+  // Nothing is opened for a file that was merely found.
+  folder.write("gradus.json", device);
+  r = run(folder, "train c.json --out found");
+  CHECK_MESSAGE(r.code == 0, r.err);
+  check_has(r.err, "\"libraries.blas\" is ignored in a file that was merely found");
+  CHECK(!gradus::test::has(slurp(folder / "found/report.html"), "BLAS"));
 }
 
 TEST_CASE("cli: a device's config chooses its instruction set, above GRADUS_ISA") {

@@ -105,6 +105,8 @@ class Arguments {
   std::array<const int64_t*, kEntries> number_lists_{};
   std::array<gradus_attr, 8> attrs_{};
   gradus_function function_{};
+  gradus_library library_{};
+  std::array<const char*, 4> names_{};
   std::array<gradus_operand, 4> operands_{};
   gradus_operation_desc operation_{};
   std::array<char, 4096> text_{};
@@ -309,6 +311,15 @@ const gradus_attr* Arguments::draw() {
          draw<const int64_t*>(),
          draw<size_t>()};
   return chance(7) ? nullptr : attrs_.data();
+}
+template <>
+const gradus_library* Arguments::draw() {
+  static const gradus_any_function functions[4] = {};  // the CPU is in use: nobody calls them
+  for (const char*& name : names_) name = draw<const char*>();
+  library_ = {chance(90) ? uint32_t(sizeof library_) : draw<uint32_t>(),
+              chance(95) ? uint32_t(below(5)) : UINT32_MAX, chance(90) ? names_.data() : nullptr,
+              chance(90) ? functions : nullptr, draw<const char*>()};
+  return chance(5) ? nullptr : &library_;
 }
 template <>
 const gradus_function* Arguments::draw() {

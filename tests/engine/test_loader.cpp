@@ -241,38 +241,50 @@ TEST_CASE("device config: a GPU vendor's libraries") {
                            "the file with --device to load code from it");
 }
 
-TEST_CASE("device config: a LAPACK for the CPU") {
+TEST_CASE("device config: a LAPACK and a BLAS for the CPU") {
   const TempFolder folder;
-  const std::string file = folder.write("d.json", R"({"libraries": {"lapack": "lib/lapack.so"}})");
-  DeviceConfig c = parse_device_config(file);
-  CHECK(c.lapack_library == folder / "lib/lapack.so");
-  c = resolve_device_config({R"({"libraries": {"gemm": "off"}})", file, nullptr, "", "/none"});
-  CHECK(c.lapack_library == folder / "lib/lapack.so");
-  c = resolve_device_config({R"({"libraries": {"lapack": "off"}})", file, nullptr, "", "/none"});
-  CHECK(c.lapack_library == "off");
-  CHECK(parse_device_config("cpu").lapack_library == "off");
-  // A name is the system's loader's to find.
-  c = parse_device_config(R"({"device": "cpu", "libraries": {"lapack": "liblapack.so.3"}})");
-  CHECK(c.lapack_library == "liblapack.so.3");
+  for (const auto& [key, standard, member] :
+       {std::tuple(std::string("lapack"), "LAPACK", &DeviceConfig::lapack_library),
+        std::tuple(std::string("blas"), "BLAS", &DeviceConfig::blas_library)}) {
+    const auto libraries = [&key = key](const std::string& text, const std::string& more = "") {
+      return "{" + more + "\"libraries\": {\"" + key + "\": \"" + text + "\"}}";
+    };
+    const std::string file = folder.write(key + ".json", libraries("lib/its.so"));
+    DeviceConfig c = parse_device_config(file);
+    CHECK(c.*member == folder / "lib/its.so");
+    c = resolve_device_config({R"({"libraries": {"gemm": "off"}})", file, nullptr, "", "/none"});
+    CHECK(c.*member == folder / "lib/its.so");
+    c = resolve_device_config({libraries("off"), file, nullptr, "", "/none"});
+    CHECK(c.*member == "off");
+    CHECK(parse_device_config("cpu").*member == "off");
+    // A name is the system's loader's to find.
+    c = parse_device_config(libraries("libits.so.3", R"("device": "cpu", )"));
+    CHECK(c.*member == "libits.so.3");
+    CHECK((c.lapack_library == "off") == (key != "lapack"));
+    CHECK((c.blas_library == "off") == (key != "blas"));
 
-  for (const char* word : {"auto", "openblas", ""})
-    CHECK(config_error(R"({"libraries": {"lapack": ")" + std::string(word) + "\"}}") ==
-          "--device: libraries.lapack: \"" + std::string(word) +
-              "\" is no path; write \"off\" or the path of a shared library");
-  CHECK(has(config_error(R"({"libraries": {"lapak": "off"}})"), "did you mean \"lapack\"?"));
-  CHECK(config_error(R"({"device": "reference", "libraries": {"lapack": "/l.so"}})") ==
-        "--device: libraries.lapack: the device reference has its own algorithms alone; "
-        "\"device\": \"cpu\" takes a LAPACK");
+    for (const char* word : {"auto", "openblas", ""})
+      CHECK(config_error(libraries(word)) ==
+            "--device: libraries." + key + ": \"" + word +
+                "\" is no path; write \"off\" or the path of a shared library");
+    CHECK(config_error(libraries("/l.so", R"("device": "reference", )")) ==
+          "--device: libraries." + key +
+              ": the device reference has its own algorithms alone; \"device\": \"cpu\" takes a " +
+              standard);
 
-  // Never from a file that was merely found, be it a path or a name.
-  for (const char* library : {"./evil.so", "liblapack.so.3"}) {
-    folder.write("gradus.json", R"({"libraries": {"lapack": ")" + std::string(library) + "\"}}");
-    std::vector<std::string> warnings;
-    c = resolve_device_config({"", "", nullptr, "", folder.path()}, &warnings);
-    CHECK(c.lapack_library == "off");
-    REQUIRE(warnings.size() == 1);
-    CHECK(has(warnings[0], ": \"libraries.lapack\" is ignored in a file that was merely found"));
+    // Never from a file that was merely found, be it a path or a name.
+    for (const char* library : {"./evil.so", "liblapack.so.3"}) {
+      folder.write("gradus.json", libraries(library));
+      std::vector<std::string> warnings;
+      c = resolve_device_config({"", "", nullptr, "", folder.path()}, &warnings);
+      CHECK(c.*member == "off");
+      REQUIRE(warnings.size() == 1);
+      CHECK(has(warnings[0],
+                ": \"libraries." + key + "\" is ignored in a file that was merely found"));
+    }
   }
+  CHECK(has(config_error(R"({"libraries": {"lapak": "off"}})"), "did you mean \"lapack\"?"));
+  CHECK(has(config_error(R"({"libraries": {"blass": "off"}})"), "did you mean \"blas\"?"));
 }
 
 TEST_CASE("device config: a missing device becomes the CPU with one line, or an error") {

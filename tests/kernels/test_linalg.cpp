@@ -327,7 +327,8 @@ TEST_CASE("linalg: a LAPACK that can't be used is refused in words, one that can
     return std::string(e.text);
   };
   const std::string hint =
-      "; `apt-get install libopenblas0-pthread` brings /usr/lib/x86_64-linux-gnu/liblapack.so.3";
+      "; `apt-get install libopenblas0-pthread` brings /usr/lib/x86_64-linux-gnu/liblapack.so.3 "
+      "and libblas.so.3";
   CHECK(refused(R"("/no/lapack.so")") ==
         "cpu open: libraries.lapack: /no/lapack.so: cannot open shared object file: No such file "
         "or directory" +
