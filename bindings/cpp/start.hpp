@@ -39,9 +39,8 @@ Device& use_device_from_environment(std::vector<std::string>* notices = nullptr)
 //
 // "blas": cblas_sgemm, cblas_dgemm, cblas_cgemm, cblas_zgemm and cblas_dscal, with integers of 32
 // bits. "lapack", by Fortran's interface, integers of 32 bits and lengths of texts at the end: of
-// s, d, c and z each potrf_, getrf_, getrs_, trtrs_, geqrf_, orgqr_, syevd_, gesdd_, geev_
-// (spotrf_,
-// ...), where c and z call two of them ungqr_ and heevd_. Either may bring
+// s, d, c and z each potrf_, getrf_, getrs_, trtrs_, geqrf_, orgqr_, syevd_, gesdd_ and geev_, the
+// first of them spotrf_, where c and z call two of them ungqr_ and heevd_. Either may bring
 // openblas_set_num_threads, which is told 1, openblas_get_config and ilaver_. Error(value) if one
 // is missing or they compute something else, Error(device) if "cpu" is open.
 using LibraryFunctions = std::vector<std::pair<std::string, void (*)()>>;

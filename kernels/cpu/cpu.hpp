@@ -12,11 +12,10 @@ namespace gradus::inline v1::cpu {
 // The table of kind "cpu", score 1. Lives as long as the program; safe from any thread.
 //
 // open() takes a JSON object or NULL: {"isa": "sse2" | "avx2" | "avx512", "threads": N,
-// "libraries":
-// {"lapack": FILE, "blas": FILE}}; other keys are not its business. Without "isa": environment
-// GRADUS_ISA, else the best that the processor has. Without "threads": GRADUS_THREADS, else one per
-// processor. A device may be used from several threads at once: one call has the pool, the others
-// run on their own thread.
+// "libraries": {"lapack": FILE, "blas": FILE}}; other keys are not its business. Without "isa":
+// environment GRADUS_ISA, else the best that the processor has. Without "threads": GRADUS_THREADS,
+// else one per processor. A device may be used from several threads at once: one call has the pool,
+// the others run on their own thread.
 const gd_table* table();
 
 // Functions of a LAPACK or a BLAS that the program has, by their names there, and a text for

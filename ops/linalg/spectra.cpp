@@ -96,7 +96,7 @@ void svd_forward(OpContext& ctx) {
   for (const size_t i : {0, 1, 2}) ctx.save_output(i);
 }
 struct Svd {
-  Tensor u, s, v, uh, vh;  // thin
+  Tensor u, s, vh;  // thin
   int64_t m, n;
 };
 Svd thin(GradFn& node, bool vectors) {
@@ -108,8 +108,17 @@ Svd thin(GradFn& node, bool vectors) {
     fail(ErrorKind::autograd, "svd", "full_matrices of (", m, ", ", n,
          ") has no derivative: the vectors from ", k,
          " on are not determined; use full_matrices=false");
-  const Tensor u = slice(all_u, -1, 0, k), vh = slice(all_vh, -2, 0, k);
-  return {u, s, adjoint(vh), adjoint(u), vh, m, n};
+  return {all_u.size(-1) == k ? all_u : slice(all_u, -1, 0, k), s,
+          all_vh.size(-2) == k ? all_vh : slice(all_vh, -2, 0, k), m, n};
+}
+// Of which one may be undefined, and 0.
+template <class M>
+M sum_of(const M& x, const M& y) {
+  return !x.defined() ? y : !y.defined() ? x : add(x, y);
+}
+template <class M>
+M difference_of(const M& x, const M& y) {
+  return !x.defined() ? neg(y) : !y.defined() ? x : sub(x, y);
 }
 // (x / (s_j - s_i) + y / (s_i + s_j)) / 2, the diagonal by 2 s_i alone: the rules in this form keep
 // more digits of close values. At a tie x is 0 for any loss that is smooth there, whatever the
@@ -137,42 +146,58 @@ Tensor svd_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
     return evaluate(
         [](const auto& u, const auto& gs, const auto& vh) { return matmul(by_columns(u, gs), vh); },
         f.u, g[1], f.vh);
-  const auto metas = node.output_metas();
-  const Tensor gu = or_zeros(g[0], metas[0]), gvh = or_zeros(g[2], metas[2]);
-  const Lazy scale = [&] { return cat({reshape(gu, {-1}), reshape(gvh, {-1})}); };
-  const Lazy turn_u = [&] { return matmul(f.uh, gu); },
-             turn_v = [&] { return matmul(f.vh, adjoint(gvh)); };
-  if (is_complex(f.u.dtype())) refuse_phase("svd", add(turn_u(), turn_v()), scale);
+  const Tensor gu = g[0], gvh = g[2];
+  const Lazy scale = [&] {
+    Tensors parts;
+    for (const Tensor& t : {gu, gvh})
+      if (t.defined()) parts.push_back(reshape(t, {-1}));
+    return cat(parts);
+  };
+  // What the cotangents turn the vectors by.
+  const auto turn_u = [](const auto& u, const auto& gu) { return matmul(adjoint(u), gu); };
+  const auto turn_v = [](const auto& vh, const auto& gvh) { return matmul(vh, adjoint(gvh)); };
+  const auto turns = [&](const auto& u, const auto& vh, const auto& gu, const auto& gvh) {
+    return std::pair(gu.defined() ? skew(turn_u(u, gu)) : gu,
+                     gvh.defined() ? skew(turn_v(vh, gvh)) : gvh);
+  };
   const Degenerate mode = degenerate_of("svd", node.attr(1));
-  refuse_divided(
-      f, [&] { return skew(add(turn_u(), turn_v())); },
-      [&] { return skew(sub(turn_u(), turn_v())); }, scale, mode);
-  const bool tall = f.m > f.n, wide = f.m < f.n;
+  const Lazy sums = [&] { return std::apply(sum_of<Tensor>, turns(f.u, f.vh, gu, gvh)); };
+  const Lazy differences = [&] {
+    return std::apply(difference_of<Tensor>, turns(f.u, f.vh, gu, gvh));
+  };
+  if (is_complex(f.u.dtype())) refuse_phase("svd", halved(sums()), scale);
+  refuse_divided(f, sums, differences, scale, mode);
+  const bool tall = f.m > f.n && gu.defined(), wide = f.m < f.n && gvh.defined();
+  const auto outside_u = [&](const auto& u, const auto& gu) {
+    return sub(gu, matmul(u, turn_u(u, gu)));
+  };
+  const auto outside_v = [&](const auto& vh, const auto& gvh) {
+    return sub(adjoint(gvh), matmul(adjoint(vh), turn_v(vh, gvh)));
+  };
   if (tall)
     refuse_rest(
-        f, [&] { return sub(gu, matmul(f.u, turn_u())); }, scale);
+        f, [&] { return outside_u(f.u, gu); }, scale);
   if (wide)
     refuse_rest(
-        f, [&] { return sub(adjoint(gvh), matmul(f.v, turn_v())); }, scale);
+        f, [&] { return outside_v(f.vh, gvh); }, scale);
   return evaluate_in(
       mode,
       [&](const auto& u, const auto& s, const auto& vh, const auto& gu, const auto& gs,
           const auto& gvh) {
-        const auto gv = adjoint(gvh), v = adjoint(vh);
-        const auto turn_u = matmul(adjoint(u), gu), turn_v = matmul(vh, gv);
-        const auto of_u = skew(turn_u), of_v = skew(turn_v);
-        const auto inner = with_diagonal(divided(s, add(of_u, of_v), sub(of_u, of_v), mode), gs);
+        const auto [of_u, of_v] = turns(u, vh, gu, gvh);
+        const auto inner =
+            with_diagonal(divided(s, sum_of(of_u, of_v), difference_of(of_u, of_v), mode), gs);
         const auto ga = sandwich(u, inner, vh);
-        const auto over_values = [&](const auto& x) { return by_columns(x, reciprocals(s)); };
-        if (tall) return add(ga, matmul(over_values(sub(gu, matmul(u, turn_u))), vh));
-        if (wide) return add(ga, matmul(u, adjoint(over_values(sub(gv, matmul(v, turn_v))))));
+        if (tall) return add(ga, matmul(by_columns(outside_u(u, gu), reciprocals(s)), vh));
+        if (wide)
+          return add(ga, matmul(u, adjoint(by_columns(outside_v(vh, gvh), reciprocals(s)))));
         return ga;
       },
       f.u, f.s, f.vh, gu, g[1], gvh);
 }
 Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   const Svd f = thin(node, out != 1);
-  const Tensor p = sandwich(f.uh, t[0], f.v);
+  const Tensor p = sandwich(adjoint(f.u), t[0], adjoint(f.vh));
   if (out == 1) return real(diagonal_of(p));
   const bool of_u = out == 0;
   const Tensor x = sym(p), y = of_u ? skew(p) : neg(skew(p));
@@ -181,10 +206,10 @@ Tensor svd_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   refuse_divided(
       f, [&] { return x; }, [&] { return y; }, scale, mode);
   const Tensor turn = divided(f.s, x, y, mode);
-  const Tensor inside = of_u ? f.u : f.v;
+  const Tensor inside = of_u ? f.u : adjoint(f.vh);
   Tensor d = matmul(inside, turn);
   if (of_u ? f.m > f.n : f.m < f.n) {
-    const Tensor along = of_u ? matmul(t[0], f.v) : matmul(adjoint(t[0]), f.u);
+    const Tensor along = of_u ? matmul(t[0], adjoint(f.vh)) : matmul(adjoint(t[0]), f.u);
     const Tensor rest = sub(along, matmul(inside, matmul(adjoint(inside), along)));
     refuse_rest(
         f, [&] { return rest; }, scale);
