@@ -132,7 +132,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
-  auto step = [&] {
+  auto step = [&]() GRADUS_INLINE {
     B line[V];
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
@@ -144,14 +144,17 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     a += a_k;
     b += b_k;
   };
-  const int64_t fetches = t.k < t.fetch_steps ? t.k : t.fetch_steps;
+  // One loop, so that there is one step, which is inlined.
   const void* const* fetch = t.fetch;
-  for (int64_t k = fetches; k > 0; --k, fetch += 2) {
-    __builtin_prefetch(fetch[0], 1);
-    __builtin_prefetch(fetch[1], 1);
+  const void* const* const fetch_end = fetch + 2 * t.fetch_steps;
+  for (int64_t k = t.k; k > 0; --k) {
+    if (fetch != fetch_end) {
+      __builtin_prefetch(fetch[0], 1);
+      __builtin_prefetch(fetch[1], 1);
+      fetch += 2;
+    }
     step();
   }
-  for (int64_t k = t.k - fetches; k > 0; --k) step();
   const T* const bias = static_cast<const T*>(t.bias);
   auto more = [&](size_t v) GRADUS_INLINE {
     const T* const p = bias + v * size_t(kWidth);
