@@ -93,7 +93,7 @@ class Expander {
   void libraries(Json& own, const Source& source) const {
     if (!own.contains("libraries")) return;
     Json& all = own["libraries"];
-    for (const char* name : {"gemm", "tensor"})
+    for (const char* name : {"gemm", "tensor", "solver"})
       if (all.contains(name) && all[name] != "auto")
         library(all, name, source, "\"auto\", \"off\"");
     if (all.contains("lapack")) library(all, "lapack", source, "\"off\"");
@@ -175,6 +175,7 @@ DeviceConfig from_layers(const Layered& layers) {
   if (j.contains("libraries")) {
     c.gemm_library = j["libraries"].value("gemm", c.gemm_library);
     c.tensor_library = j["libraries"].value("tensor", c.tensor_library);
+    c.solver_library = j["libraries"].value("solver", c.solver_library);
     c.lapack_library = j["libraries"].value("lapack", c.lapack_library);
   }
   using Graph = DeviceConfig::Graph;
@@ -206,6 +207,7 @@ std::string open_options(const DeviceConfig& config) {
   if (config.graph == DeviceConfig::Graph::force) j["graph"] = "force";
   if (config.gemm_library != "auto") j["libraries"]["gemm"] = config.gemm_library;
   if (config.tensor_library != "auto") j["libraries"]["tensor"] = config.tensor_library;
+  if (config.solver_library != "auto") j["libraries"]["solver"] = config.solver_library;
   if (config.lapack_library != "off") j["libraries"]["lapack"] = config.lapack_library;
   return j.dump();
 }
@@ -296,11 +298,13 @@ Spec device_object_spec() {
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
       .maybe("libraries",
-             Spec::object("a GPU vendor's libraries, for large contractions: auto (the default, "
-                          "where it is found), off, or the path of one, relative to this file; "
-                          "and a LAPACK")
+             Spec::object("a GPU vendor's libraries, for large contractions and for linalg: auto "
+                          "(the default, where it is found), off, or the path of one, relative to "
+                          "this file; and a LAPACK")
                  .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
                  .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
+                 .maybe("solver", Spec::string("without which a GPU has no linalg: cuSOLVER or "
+                                               "hipSOLVER"))
                  .maybe("lapack",
                         Spec::string("by which a CPU device does linalg of matrices above 32: off "
                                      "(the default), a path, relative to this file, or a name that "
@@ -402,13 +406,15 @@ OpenedDevice open_configured(const DeviceConfig& config) {
     out.notice = join("gradus: ", said, said.back() == '.' ? "" : ".",
                       " Using cpu. Set \"fallback\": \"error\" to fail instead.");
   }
-  const bool names = config.gemm_library.find('/') == 0 || config.tensor_library.find('/') == 0;
+  const auto named = [](const std::string& library) { return library.starts_with('/'); };
+  const bool names =
+      named(config.gemm_library) || named(config.tensor_library) || named(config.solver_library);
   if (names && !out.device->lacks().empty()) {
     const std::string said = join(out.device->name(), ": ", out.device->lacks());
     if (config.fallback == DeviceConfig::Fallback::error) fail(ErrorKind::device, "", said);
     out.notice +=
         join(out.notice.empty() ? "" : "\n", "gradus: ", said,
-             ". Its own kernels do the work. Set \"fallback\": \"error\" to fail instead.");
+             ". The device goes on without it. Set \"fallback\": \"error\" to fail instead.");
   }
   Pool& pool = out.device->pool();
   if (config.memory_limit > 0) pool.set_limit(config.memory_limit);

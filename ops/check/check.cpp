@@ -297,13 +297,26 @@ std::vector<DType> dtypes_of_case(const Row& row, size_t which_case) {
   return dtypes;
 }
 
+std::string why_absent(const Row& row, Device& device) {
+  if (row.slot < 0) return "";
+  if (!device.offers(gd_slot(row.slot)))
+    return join("device ", device.name(), " has no kernel for slot ", gd_slot_name(row.slot));
+  const NoGrad quiet;
+  const DeviceScope scope(device);
+  const OpInfo& op = get_op(row.name);
+  try {
+    evaluate(op, draw_inputs(row, 0, dtypes_of_case(row, 0).front(), device),
+             attrs_of(op, row.cases[0].attrs));
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::device) return e.what();
+  }
+  return "";
+}
+
 CheckResult check_op(std::string_view name, Device& device, Device* oracle, Effort effort) {
   const OpInfo& op = get_op(name);
   const Row& row = row_of(name);
-  if (row.slot >= 0 && !device.offers(gd_slot(row.slot)))
-    return {op.name,
-            {},
-            join("device ", device.name(), " has no kernel for slot ", gd_slot_name(row.slot))};
+  if (std::string why = why_absent(row, device); !why.empty()) return {op.name, {}, std::move(why)};
   ModeResult value{"value", {}}, repeats{"repeat", {}}, layouts{"layout", {}}, vjp{"vjp", {}},
       jvp{"jvp", {}}, dot{"dot", {}}, second{"second", {}}, moments{"moments", {}};
   for (size_t c = 0; c < row.cases.size(); ++c) {

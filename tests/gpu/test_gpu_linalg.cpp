@@ -1,29 +1,18 @@
 // The slot linalg of the GPU modules against the reference. On the emulator a fake of cuSOLVER does
 // the work on the host and looks at all it is given; another module takes the library that is
 // there.
-#include "ops/def/linalg.h"
-#include "tests/helpers/gpu_libraries.hpp"
+#include "tests/gpu/linalg_calls.hpp"
 
 #include <limits>
 
-using namespace gpu_test;
-using library_test::Library;
+using namespace gpu_linalg_test;
 
 namespace {
-
-const Library& fake(const std::string& name) {
-  static std::map<std::string, Library> all;
-  return all.try_emplace(name, name).first->second;
-}
-bool emulates() { return std::string(emulator().kind) == "emu"; }
-std::string solver(const std::string& path) {
-  return R"({"libraries": {"solver": ")" + path + "\"}}";
-}
 
 // Devices with a solver library; none where a GPU's machine has none.
 const std::vector<gd_device*>& solving() {
   static const std::vector<gd_device*> all = [] {
-    if (emulates()) return open_emulators(solver(fake("cusolver").path).c_str());
+    if (emulates()) return open_emulators(solver(fake_library("cusolver").path).c_str());
     std::vector<gd_device*> list = open_emulators("{}");
     Array<double> a({1, 1}), l({1, 1});
     Array<int64_t> info({});
@@ -37,120 +26,27 @@ const std::vector<gd_device*>& solving() {
   return all;
 }
 
-struct Shape {
-  Index batch;
-  int64_t m, n;
-  Layout layout = kPlain;
-};
-Index with(Index batch, std::initializer_list<int64_t> last) {
-  batch.insert(batch.end(), last);
-  return batch;
-}
-
-// What is close to the reference's answer; NaN where it has NaN.
-template <class T>
-void check_near(const Array<T>& got, const Array<T>& want, double tolerance) {
-  size_t wrong = 0;
-  each(want.sizes, [&](const Index& i) {
-    const T g = got.at(i), w = want.at(i);
-    if constexpr (is_complex_v<T>)
-      wrong += w.re != w.re ? g.re == g.re : !near(g, w, tolerance);
-    else
-      wrong += !near(g, wide(w), tolerance);
-  });
-  CHECK(wrong == 0);
-}
-
-// Outputs of one call: of T, of real numbers, of complex ones, whole numbers.
-template <class T>
-struct Outputs {
-  using R = real_of<T>;
-  std::vector<Array<T>> own;
-  std::vector<Array<R>> real;
-  std::vector<Array<Complex<R>>> complex;
-  std::vector<Array<int64_t>> whole;
-  std::vector<gd_view> views;
-
-  // Letters: t, r, c and i for those, - for an output that is left out.
-  Outputs(const std::string& kinds, const std::vector<Index>& sizes, Layout layout) {
-    for (size_t k = 0; k < kinds.size(); ++k) {
-      if (kinds[k] == 't') own.emplace_back(sizes[k], layout);
-      if (kinds[k] == 'r') real.emplace_back(sizes[k], layout);
-      if (kinds[k] == 'c') complex.emplace_back(sizes[k], layout);
-      if (kinds[k] == 'i') whole.emplace_back(sizes[k], layout);
-    }
-    views.assign(kinds.size(), kAbsent);  // once no array moves any more
-    size_t at[4] = {};
-    for (size_t k = 0; k < kinds.size(); ++k) {
-      if (kinds[k] == 't') views[k] = own[at[0]++].view();
-      if (kinds[k] == 'r') views[k] = real[at[1]++].view();
-      if (kinds[k] == 'c') views[k] = complex[at[2]++].view();
-      if (kinds[k] == 'i') views[k] = whole[at[3]++].view();
-    }
-  }
-};
-
 template <class T>
 void agree(int op, const std::vector<gd_view>& in, const std::string& kinds,
            const std::vector<Index>& sizes, const Index& ints = {}, double loss = 1) {
-  CAPTURE(op);
-  CAPTURE(int(dtype_of<T>));
-  CAPTURE(kinds);
-  gradus::Device& reference = open_device("reference");
-  Outputs<T> want(kinds, sizes, kPlain);
-  run(reference.table(), reference.handle(), GD_LINALG, op, in, want.views, {}, ints);
-  const double tolerance = loss * 50 * cpu_test::tolerance<T>();
-  size_t turn = 0;
-  for (gd_device* device : solving()) {
-    Outputs<T> got(kinds, sizes, turn++ % 2 ? kPermuted : kGaps);
-    run(emulator(), device, GD_LINALG, op, in, got.views, {}, ints);
-    for (size_t k = 0; k < got.own.size(); ++k) check_near(got.own[k], want.own[k], tolerance);
-    for (size_t k = 0; k < got.real.size(); ++k) check_near(got.real[k], want.real[k], tolerance);
-    for (size_t k = 0; k < got.complex.size(); ++k)
-      check_near(got.complex[k], want.complex[k], tolerance);
-    for (size_t k = 0; k < got.whole.size(); ++k)
-      CHECK(got.whole[k].values() == want.whole[k].values());
-  }
-  if (emulates()) CHECK(std::string(fake("cusolver").state->first_wrong) == "");
+  gpu_linalg_test::agree<T>(solving(), emulates() ? &fake_library("cusolver") : nullptr, op, in,
+                            kinds, sizes, ints, loss);
 }
 
-template <class F>
-void for_dtypes(F&& f) {
-  f(float{});
-  f(double{});
-  f(c64{});
-  f(c128{});
-}
-
-// Numbers between -1 and 1, and a diagonal that keeps eigenvalues and singular values apart.
-template <class T>
-Array<T> matrices(const Shape& s, bool positive = false) {
-  Array<T> a(with(s.batch, {s.m, s.n}), s.layout);
-  rng().seed(5);
-  a.fill([] { return small_number<T>() * T(real_of<T>(0.2)); });
-  each(a.sizes, [&](const Index& i) {
-    const int64_t r = i[i.size() - 2], c = i.back();
-    if (r != c) return;
-    const int64_t far = 2 * (r + 1) * (!positive && r % 2 ? -1 : 1);
-    a.at(i) = a.at(i) + T(real_of<T>(positive ? 6 * s.n + far : far));
-  });
-  return a;
-}
-
-const std::vector<Shape>& squares() {
-  static const std::vector<Shape> list{{{}, 1, 1},
-                                       {{}, 5, 5},
-                                       {{3}, 9, 9, kPermuted},
-                                       {{2, 2}, 4, 4, kNegative},
-                                       {{2}, 6, 6, kGaps},
-                                       {{}, 0, 0},
-                                       {{3}, 0, 0},
-                                       {{0}, 3, 3}};
+const std::vector<BatchShape>& squares() {
+  static const std::vector<BatchShape> list{{{}, 1, 1},
+                                            {{}, 5, 5},
+                                            {{3}, 9, 9, kPermuted},
+                                            {{2, 2}, 4, 4, kNegative},
+                                            {{2}, 6, 6, kGaps},
+                                            {{}, 0, 0},
+                                            {{3}, 0, 0},
+                                            {{0}, 3, 3}};
   return list;
 }
-const std::vector<Shape>& rectangles() {
+const std::vector<BatchShape>& rectangles() {
   static const auto list = [] {
-    std::vector<Shape> all = squares();
+    std::vector<BatchShape> all = squares();
     for (auto [m, n] : {std::pair{7, 4}, {4, 7}, {1, 6}, {6, 1}, {0, 3}, {3, 0}})
       all.push_back({{2}, m, n, m > n ? kPermuted : kPlain});
     return all;
@@ -158,9 +54,9 @@ const std::vector<Shape>& rectangles() {
   return list;
 }
 template <class F>
-void for_shapes(const std::vector<Shape>& shapes, F&& f) {
+void for_shapes(const std::vector<BatchShape>& shapes, F&& f) {
   for_dtypes([&](auto t) {
-    for (const Shape& s : shapes) {
+    for (const BatchShape& s : shapes) {
       CAPTURE(s.m);
       CAPTURE(s.n);
       CAPTURE(int(s.layout));
@@ -172,12 +68,12 @@ void for_shapes(const std::vector<Shape>& shapes, F&& f) {
 }  // namespace
 
 TEST_CASE("gpu: linalg cholesky and lu") {
-  for_shapes(squares(), [](auto t, const Shape& s) {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     agree<T>(GD_CHOLESKY, {matrices<T>(s, true).view()}, "ti",
              {with(s.batch, {s.n, s.n}), s.batch});
   });
-  for_shapes(rectangles(), [](auto t, const Shape& s) {
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     agree<T>(GD_LU, {matrices<T>(s).view()}, "tii",
              {with(s.batch, {s.m, s.n}), with(s.batch, {s.m}), s.batch});
@@ -185,7 +81,7 @@ TEST_CASE("gpu: linalg cholesky and lu") {
 }
 
 TEST_CASE("gpu: linalg solve, in all three forms, and det") {
-  for_shapes(squares(), [](auto t, const Shape& s) {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     const auto a = matrices<T>(s);
     for (int64_t turned : {0, 1, 2})
@@ -201,9 +97,9 @@ TEST_CASE("gpu: linalg solve, in all three forms, and det") {
 }
 
 TEST_CASE("gpu: linalg solve_triangular, which needs no library") {
-  const std::vector<Shape> more{{{}, 33, 33}, {{2}, 70, 70, kPermuted}};
+  const std::vector<BatchShape> more{{{}, 33, 33}, {{2}, 70, 70, kPermuted}};
   for (const auto* shapes : {&squares(), &more})
-    for_shapes(*shapes, [](auto t, const Shape& s) {
+    for_shapes(*shapes, [](auto t, const BatchShape& s) {
       using T = decltype(t);
       for (int64_t code = 0; code < 12; ++code)
         for (int64_t r : {1, 3, 40}) {
@@ -229,7 +125,7 @@ TEST_CASE("gpu: linalg solve_triangular, which needs no library") {
 }
 
 TEST_CASE("gpu: linalg qr, thin and full, R alone, both conventions of signs") {
-  for_shapes(rectangles(), [](auto t, const Shape& s) {
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     const auto a = matrices<T>(s);
     const int64_t k = std::min(s.m, s.n);
@@ -244,7 +140,7 @@ TEST_CASE("gpu: linalg qr, thin and full, R alone, both conventions of signs") {
 }
 
 TEST_CASE("gpu: linalg eigh and eig") {
-  for_shapes(squares(), [](auto t, const Shape& s) {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     const auto a = matrices<T>(s);
     const std::vector<Index> sizes = {with(s.batch, {s.n}), with(s.batch, {s.n, s.n}), s.batch};
@@ -265,7 +161,7 @@ TEST_CASE("gpu: linalg eigh and eig") {
 }
 
 TEST_CASE("gpu: linalg svd, thin and full, values alone, one side alone") {
-  for_shapes(rectangles(), [](auto t, const Shape& s) {
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
     using T = decltype(t);
     const auto a = matrices<T>(s);
     const int64_t k = std::min(s.m, s.n);

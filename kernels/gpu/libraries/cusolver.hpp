@@ -48,7 +48,7 @@ using GesvdSize = int (*)(Handle, int m, int n, int* length);
 using Gesvd = int (*)(Handle, signed char job_u, signed char job_vh, int m, int n, void* a, int lda,
                       void* s, void* u, int ldu, void* vh, int ldvh, void* work, int length,
                       void* real_work, int* info);
-// Of CUDA 12.6 and later. For all types; `type` stands before each operand.
+// Of CUDA 12.6 Update 2 and later. For all types; `type` stands before each operand.
 using GeevSize = int (*)(Handle, Params, int job_left, int job_right, int64_t n, int type,
                          const void* a, int64_t lda, int type_w, const void* w, int type_left,
                          const void* left, int64_t ld_left, int type_right, const void* right,

@@ -81,7 +81,7 @@ void SolverLibrary::get(Functions& f, int32_t dtype) {
 std::string SolverLibrary::lacks(Step::Function f) const {
   if (f != Step::kGeev || library_.has(hip_ ? "hipsolverDnXgeev" : "cusolverDnXgeev")) return "";
   return hip_ ? "this hipSOLVER has no hipsolverDnXgeev"
-              : "this cuSOLVER has no cusolverDnXgeev; that of CUDA 12.6 has";
+              : "this cuSOLVER has no cusolverDnXgeev; that of CUDA 12.6 Update 2 has";
 }
 
 std::string SolverLibrary::name(const Step& s) const {

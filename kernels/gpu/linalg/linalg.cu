@@ -298,7 +298,7 @@ class Batch {
   void do_eig() {
     solve({Step::kGeev});
     C* const ordered = w_ + count_ * n_;
-    to_.order_eigen(w_, vectors_ ? b_ : nullptr, whole(), ordered, v_);
+    to_.order_eigen(w_, b_, whole(), ordered, vectors_ ? v_ : nullptr);
     give_values(0, ordered, n_);
     if (vectors_) give(1, v_, n_, n_, false);
   }
