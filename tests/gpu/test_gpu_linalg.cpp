@@ -47,7 +47,7 @@ const std::vector<BatchShape>& squares() {
 const std::vector<BatchShape>& rectangles() {
   static const auto list = [] {
     std::vector<BatchShape> all = squares();
-    for (auto [m, n] : {std::pair{7, 4}, {4, 7}, {1, 6}, {6, 1}, {0, 3}, {3, 0}})
+    for (auto [m, n] : {std::pair{7, 4}, {4, 7}, {1, 6}, {6, 1}, {4, 3}, {3, 4}, {0, 3}, {3, 0}})
       all.push_back({{2}, m, n, m > n ? kPermuted : kPlain});
     return all;
   }();
@@ -166,7 +166,7 @@ TEST_CASE("gpu: linalg svd, thin and full, values alone, one side alone") {
     const auto a = matrices<T>(s);
     const int64_t k = std::min(s.m, s.n);
     for (bool full : {false, true}) {
-      // Of the vectors beyond k only the space is known: those are for the next test.
+      // Of several vectors beyond k only the space is known: those are for the next test.
       if (full && s.m != s.n && k > 0 && std::max(s.m, s.n) > k + 1) continue;
       const std::vector<Index> sizes = {with(s.batch, {s.m, full ? s.m : k}), with(s.batch, {k}),
                                         with(s.batch, {full ? s.n : k, s.n}), s.batch};

@@ -290,6 +290,8 @@ class Batch {
       to_.set_phases(other, count_, k_, n_, tall, m_);
     else
       to_.set_phases(tall, count_, k_, m_, other, n_);
+    const Columns<T> others{u_ + m_ * n_, m_ * columns_, 1, m_};
+    to_.set_phases(others, count_, columns_ - n_, m_, {}, 0);
     give(turned_ ? 2 : 0, u_, m_, columns_, turned_);
     give_values(1, values_, n_);
     give(turned_ ? 0 : 2, b_, n_, n_, turned_);
