@@ -1,6 +1,6 @@
 // The slot linalg: matrices go by columns into scratch memory, a solver library works on them
 // there, kernels bring what it gives to the conventions, and copies put it where the views say.
-#include "kernels/gpu/linalg/linalg.hpp"
+#include "kernels/gpu/linalg/conventions.hpp"
 
 namespace gradus::inline v1::gpu {
 namespace {
@@ -62,7 +62,7 @@ class Batch {
   using Step = SolverStep;
 
   Batch(const Run& run, const LinalgCall& c)
-      : run_(run), c_(c), to_{run}, m_(c.m), n_(c.n), k_(c.m < c.n ? c.m : c.n) {
+      : run_(run), c_(c), m_(c.m), n_(c.n), k_(c.m < c.n ? c.m : c.n) {
     for (int d = 0; d < c.batch_axes; ++d) count_ *= c.a.sizes[d];
   }
 
@@ -81,11 +81,11 @@ class Batch {
     switch (c_.op) {
       case GD_CHOLESKY:
         solve({Step::kPotrf});
-        to_.keep(a_, whole(), Triangle::kLower);
+        each_element(run_, whole().elements(), kernel<keep_triangle<T>>(), a_, whole(), true);
         return give(0, a_, m_, n_, false);
       case GD_LU:
         solve({Step::kGetrf});
-        to_.rows_of(pivots_, whole(), rows_);
+        each_element(run_, count_, kernel<order_rows>(), pivots_, whole(), k_, rows_);
         give(0, a_, m_, n_, false);
         return copy_view(run_, BatchView(c_, DType::i64, rows_, m_, {{m_, 1}}).view(), *c_.out[1]);
       case GD_SOLVE:
@@ -93,7 +93,8 @@ class Batch {
         return give(0, b_, n_, columns_, false);
       case GD_DET:
         solve({Step::kGetrf});
-        to_.determinants(a_, pivots_, whole(), faults_, b_, b_ + count_, values_);
+        each_element(run_, count_, kernel<multiply_pivots<T>>(), a_, pivots_, whole(),
+                     faults_.not_finite, b_, b_ + count_, values_);
         give_number(0, b_);
         give_number(1, b_ + count_);
         return give_number(2, values_);
@@ -101,7 +102,7 @@ class Batch {
         return do_qr();
       case GD_EIGH:
         solve({Step::kSyevd});
-        if (vectors_) to_.set_phases({a_, n_ * n_, 1, n_}, count_, n_, n_, {}, 0);
+        if (vectors_) set_phases({a_, n_ * n_, 1, n_}, n_, n_, {}, 0);
         give_values(0, values_, n_);
         return vectors_ ? give(1, a_, n_, n_, false) : void();
       case GD_SVD:
@@ -214,7 +215,7 @@ class Batch {
       solve_step(run_, *solver_, s);
     }
     if (!c_.info) return;
-    give_info(run_, faults_, count_, c_.op >= GD_EIGH, info_);
+    each_element(run_, count_, kernel<write_info>(), faults_, count_, c_.op >= GD_EIGH, info_);
     copy_view(run_, BatchView(c_, DType::i64, info_, 1, {}).view(), *c_.info);
   }
 
@@ -227,19 +228,24 @@ class Batch {
               "a fill");
     const std::pair<int64_t, int64_t> down{c_.m, turned_ ? m_ : 1}, by{c_.n, turned_ ? 1 : m_};
     copy_view(run_, c_.a, BatchView(c_, dtype_of<T>, a_, m_ * n_, {down, by}).view());
-    to_.find_not_finite(a_, whole(), faults_.not_finite);
+    each_element(run_, whole().elements(), kernel<mark_not_finite<T>>(), a_, whole(),
+                 faults_.not_finite);
     const bool hermitian = c_.op == GD_CHOLESKY || c_.op == GD_EIGH;
-    to_.prepare(a_, whole(), faults_.not_finite, hermitian, turned_ && is_complex_v<T>);
+    each_element(run_, whole().elements(), kernel<prepare_matrices<T>>(), a_, whole(),
+                 faults_.not_finite, hermitian, turned_);
     if (c_.b)
       copy_view(run_, *c_.b,
                 BatchView(c_, dtype_of<T>, b_, n_ * columns_, {{n_, 1}, {columns_, n_}}).view());
+  }
+  template <class E>
+  void spoil(E* x, MatrixBatch b, bool by_info) const {
+    each_element(run_, b.elements(), kernel<spoil_matrices<E>>(), x, b, faults_, by_info);
   }
   // x, matrices (rows, columns), to output `k`; by columns, or `transposed`.
   template <class E>
   void give(int k, E* x, int64_t rows, int64_t columns, bool transposed) {
     if (!c_.out[k]) return;
-    Conventions<E>{run_}.spoil(x, {count_, rows, columns}, faults_,
-                               c_.op != GD_LU && c_.op != GD_QR);
+    spoil(x, {count_, rows, columns}, c_.op != GD_LU && c_.op != GD_QR);
     const gd_view& to = *c_.out[k];
     const int64_t m = to.sizes[c_.batch_axes], n = to.sizes[c_.batch_axes + 1];
     copy_view(run_,
@@ -250,7 +256,7 @@ class Batch {
   }
   template <class E>
   void give_values(int k, E* x, int64_t n) {
-    Conventions<E>{run_}.spoil(x, {count_, n, 1}, faults_, true);
+    spoil(x, {count_, n, 1}, true);
     copy_view(run_, BatchView(c_, dtype_of<E>, x, n, {{n, 1}}).view(), *c_.out[k]);
   }
   template <class E>
@@ -258,20 +264,33 @@ class Batch {
     if (c_.out[k]) copy_view(run_, BatchView(c_, dtype_of<E>, x, 1, {}).view(), *c_.out[k]);
   }
 
+  void set_phases(Columns<T> c, int64_t columns, int64_t length, Columns<T> partner,
+                  int64_t width) const {
+    each_block(run_, count_ * columns, kernel<set_column_phases<T>>(), c, count_, columns, length,
+               partner, width);
+  }
+  void conjugate(T* x, MatrixBatch b) const {
+    if constexpr (is_complex_v<T>)
+      each_element(run_, b.elements(), kernel<conjugate_elements<T>>(), x, b);
+  }
+
   // ---- ops of more than one step
 
   void do_qr() {
-    if (k_ == 0) {  // nothing was reflected
-      to_.set_identity(b_, {count_, m_, columns_});
+    const MatrixBatch all{count_, m_, columns_};  // of Q
+    if (k_ == 0) {                                // nothing was reflected
+      each_element(run_, all.elements(), kernel<fill_identity<T>>(), b_, all);
       return give(0, b_, m_, columns_, false);
     }
     solve({Step::kGeqrf});
     if (columns_ > 0) {
-      to_.take_reflections(a_, whole(), k_, b_, columns_);
+      each_element(run_, all.elements(), kernel<copy_reflections<T>>(), a_, whole(), k_, b_,
+                   columns_);
       solve({Step::kOrgqr});
     }
-    to_.keep(a_, whole(), Triangle::kUpper);
-    to_.make_diagonal_real(a_, whole(), columns_ > 0 ? b_ : nullptr, columns_, c_.not_negative);
+    each_element(run_, whole().elements(), kernel<keep_triangle<T>>(), a_, whole(), false);
+    each_block(run_, count_ * k_, kernel<set_real_diagonal<T>>(), a_, whole(),
+               columns_ > 0 ? b_ : nullptr, columns_, k_, c_.not_negative);
     give(0, b_, m_, columns_, false);
     give(1, a_, m_, n_, false);
   }
@@ -279,19 +298,20 @@ class Batch {
   void do_svd() {
     solve({Step::kGesvd});
     if (!vectors_) return give_values(1, values_, n_);
+    const MatrixBatch all{count_, m_, columns_};  // of the taller side
     if (k_ == 0) {
-      to_.set_identity(u_, {count_, m_, columns_});
+      each_element(run_, all.elements(), kernel<fill_identity<T>>(), u_, all);
     } else if (turned_) {  // A = (U S Vh)^H: what is U there is V here
-      to_.conjugate(u_, {count_, m_, columns_});
-      to_.conjugate(b_, {count_, n_, n_});
+      conjugate(u_, all);
+      conjugate(b_, {count_, n_, n_});
     }
     const Columns<T> tall{u_, m_ * columns_, 1, m_}, other{b_, n_ * n_, n_, 1};
     if (turned_)
-      to_.set_phases(other, count_, k_, n_, tall, m_);
+      set_phases(other, k_, n_, tall, m_);
     else
-      to_.set_phases(tall, count_, k_, m_, other, n_);
+      set_phases(tall, k_, m_, other, n_);
     const Columns<T> others{u_ + m_ * n_, m_ * columns_, 1, m_};
-    to_.set_phases(others, count_, columns_ - n_, m_, {}, 0);
+    set_phases(others, columns_ - n_, m_, {}, 0);
     give(turned_ ? 2 : 0, u_, m_, columns_, turned_);
     give_values(1, values_, n_);
     give(turned_ ? 0 : 2, b_, n_, n_, turned_);
@@ -300,14 +320,14 @@ class Batch {
   void do_eig() {
     solve({Step::kGeev});
     C* const ordered = w_ + count_ * n_;
-    to_.order_eigen(w_, b_, whole(), ordered, vectors_ ? v_ : nullptr);
+    each_block(run_, count_ * n_, kernel<order_eigenvectors<T>>(), w_, b_, whole(), ordered,
+               vectors_ ? v_ : nullptr);
     give_values(0, ordered, n_);
     if (vectors_) give(1, v_, n_, n_, false);
   }
 
   const Run& run_;
   const LinalgCall& c_;
-  const Conventions<T> to_;
   const SolverLibrary* solver_ = nullptr;
   int64_t count_ = 1, m_, n_, k_;
   int64_t columns_ = 0;  // of B, of Q, or of the taller one of U and V
