@@ -104,14 +104,15 @@ void for_dtypes(F&& f) {
   f(c128{});
 }
 
-// Numbers between -1 and 1, and a diagonal that keeps eigenvalues and singular values apart.
+// Numbers between -1 and 1, and a diagonal that keeps eigenvalues and singular values apart. It may
+// stand a row lower, the last entry first: then pivots are found there.
 template <class T>
-Array<T> matrices(const BatchShape& s, bool positive = false) {
+Array<T> matrices(const BatchShape& s, bool positive = false, int64_t lower = 0) {
   Array<T> a(with(s.batch, {s.m, s.n}), s.layout);
   rng().seed(5);
   a.fill([] { return small_number<T>() * T(real_of<T>(0.2)); });
   each(a.sizes, [&](const Index& i) {
-    const int64_t r = i[i.size() - 2], c = i.back();
+    const int64_t r = (i[i.size() - 2] + s.m - lower) % s.m, c = i.back();
     if (r != c) return;
     const int64_t far = 2 * (r + 1) * (!positive && r % 2 ? -1 : 1);
     a.at(i) = a.at(i) + T(real_of<T>(positive ? 6 * s.n + far : far));
