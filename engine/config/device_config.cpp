@@ -95,7 +95,7 @@ class Expander {
   void libraries(Json& own, const Source& source) const {
     if (!own.contains("libraries")) return;
     Json& all = own["libraries"];
-    for (const char* name : {"gemm", "tensor"})
+    for (const char* name : {"gemm", "tensor", "solver"})
       if (all.contains(name) && all[name] != "auto")
         library(all, name, source, "\"auto\", \"off\"");
     for (const char* name : kOfCpu)
@@ -179,6 +179,7 @@ DeviceConfig from_layers(const Layered& layers) {
   if (j.contains("libraries")) {
     c.gemm_library = j["libraries"].value("gemm", c.gemm_library);
     c.tensor_library = j["libraries"].value("tensor", c.tensor_library);
+    c.solver_library = j["libraries"].value("solver", c.solver_library);
     c.lapack_library = j["libraries"].value("lapack", c.lapack_library);
     c.blas_library = j["libraries"].value("blas", c.blas_library);
   }
@@ -214,6 +215,7 @@ std::string open_options(const DeviceConfig& config) {
   if (config.graph == DeviceConfig::Graph::force) j["graph"] = "force";
   if (config.gemm_library != "auto") j["libraries"]["gemm"] = config.gemm_library;
   if (config.tensor_library != "auto") j["libraries"]["tensor"] = config.tensor_library;
+  if (config.solver_library != "auto") j["libraries"]["solver"] = config.solver_library;
   if (config.lapack_library != "off") j["libraries"]["lapack"] = config.lapack_library;
   if (config.blas_library != "off") j["libraries"]["blas"] = config.blas_library;
   return j.dump();
@@ -305,11 +307,13 @@ Spec device_object_spec() {
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
       .maybe("libraries",
-             Spec::object("a GPU vendor's libraries, for large contractions: auto (the default, "
-                          "where it is found), off, or the path of one, relative to this file; "
-                          "and a LAPACK and a BLAS")
+             Spec::object("a GPU vendor's libraries, for large contractions and for linalg: auto "
+                          "(the default, where it is found), off, or the path of one, relative to "
+                          "this file; and a LAPACK and a BLAS")
                  .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
                  .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
+                 .maybe("solver", Spec::string("without which a GPU has no linalg: cuSOLVER or "
+                                               "hipSOLVER"))
                  .maybe("blas",
                         Spec::string("by which a CPU device does large products of matrices: off "
                                      "(the default), a path, relative to this file, or a name that "
@@ -415,13 +419,15 @@ OpenedDevice open_configured(const DeviceConfig& config) {
     out.notice = join("gradus: ", said, said.back() == '.' ? "" : ".",
                       " Using cpu. Set \"fallback\": \"error\" to fail instead.");
   }
-  const bool names = config.gemm_library.find('/') == 0 || config.tensor_library.find('/') == 0;
+  const auto named = [](const std::string& library) { return library.starts_with('/'); };
+  const bool names =
+      named(config.gemm_library) || named(config.tensor_library) || named(config.solver_library);
   if (names && !out.device->lacks().empty()) {
     const std::string said = join(out.device->name(), ": ", out.device->lacks());
     if (config.fallback == DeviceConfig::Fallback::error) fail(ErrorKind::device, "", said);
     out.notice +=
         join(out.notice.empty() ? "" : "\n", "gradus: ", said,
-             ". Its own kernels do the work. Set \"fallback\": \"error\" to fail instead.");
+             ". The device goes on without it. Set \"fallback\": \"error\" to fail instead.");
   }
   Pool& pool = out.device->pool();
   if (config.memory_limit > 0) pool.set_limit(config.memory_limit);

@@ -29,9 +29,9 @@ struct DeviceConfig {
       Graph::on;       // a GPU's own graphs for captured steps; force: where they are young too
   bool tuning = true;  // contract in the ways that `gradus tune` found, kept in ...
   std::string tuning_file;  // "": the default file
-  // A GPU vendor's libraries of matrix products and of contractions: auto, off, or an absolute
-  // path.
-  std::string gemm_library = "auto", tensor_library = "auto";
+  // A GPU vendor's libraries of matrix products, of contractions and of linalg: auto, off, or an
+  // absolute path.
+  std::string gemm_library = "auto", tensor_library = "auto", solver_library = "auto";
   // A LAPACK and a BLAS for a CPU device: off, an absolute path, or a name that the system's loader
   // finds.
   std::string lapack_library = "off", blas_library = "off";

@@ -20,6 +20,7 @@ Options parse_options(const char* json, const char* device) {
     const auto libraries = all.value("libraries", nlohmann::json::object());
     o.gemm_library = libraries.value("gemm", o.gemm_library);
     o.tensor_library = libraries.value("tensor", o.tensor_library);
+    o.solver_library = libraries.value("solver", o.solver_library);
   } catch (const nlohmann::json::exception& e) {
     calls::refuse(GD_INVALID, 0, "%s: the device config can't be read: %s", device, e.what());
   }

@@ -9,8 +9,8 @@ struct Options {
   bool tf32 = false;  // may products of f32 be rounded to 10 bits of mantissa on tensor cores?
   enum class Graph { off, on, force };
   Graph graph = Graph::on;  // force: on HIP too
-  // Of matrix products and of contractions: "auto", "off", or the path of one.
-  std::string gemm_library = "auto", tensor_library = "auto";
+  // Of matrix products, of contractions and of linalg: "auto", "off", or the path of one.
+  std::string gemm_library = "auto", tensor_library = "auto", solver_library = "auto";
 };
 
 // Keys that are not a GPU's are not read. Refusal(GD_INVALID) for text that is no JSON object.

@@ -22,6 +22,7 @@ inline constexpr int kMaxViewRank = 64;
 
 class GemmLibrary;
 class TensorLibrary;
+class SolverLibrary;
 
 // Throws a Refusal with the library's name and number for e, unless it is success. `what` is the
 // work that failed. A sticky error marks the device as lost.
@@ -52,9 +53,10 @@ struct gd_device {
   bool capturing = false;
   std::thread::id capturer;              // whose calls go into the graph
   std::condition_variable captured_all;  // others wait for its end
-  // Null until a contraction asks for them (contract_libraries.cu).
+  // Null until a call asks for them (contract/contract_libraries.cu, linalg/solver.cu).
   gradus::gpu::GemmLibrary* gemm_library = nullptr;
   gradus::gpu::TensorLibrary* tensor_library = nullptr;
+  gradus::gpu::SolverLibrary* solver_library = nullptr;
   // Set once, by lose(); the text does not change after.
   std::atomic<bool> lost = false;
   char why_lost[200] = "";
@@ -183,6 +185,7 @@ void softmax(Run&);
 void normalize(Run&);
 void optimizer_step(Run&);
 void sort(Run&);
+void linalg(Run&);
 void chain(Run&);
 
 }  // namespace gradus::gpu

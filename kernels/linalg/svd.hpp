@@ -206,7 +206,7 @@ bool svd_tall(Matrix<T> a, Matrix<T> u, real_of<T>* s, Matrix<T> v, Scratch& scr
   return true;
 }
 
-// The columns of u get their phases, and the first ones of v those of u.
+// The columns of u get their phases, the first ones of v those of u, its others their own.
 template <class T>
 void normalize_phases(Strided<T> u, Matrix<T> v, int64_t count) {
   for (int64_t k = 0; k < count; ++k) {
@@ -214,6 +214,8 @@ void normalize_phases(Strided<T> u, Matrix<T> v, int64_t count) {
     if (v.data && phase != T(1))
       for (int64_t i = 0; i < v.rows; ++i) v(i, k) *= phase;
   }
+  for (int64_t k = count; k < u.cols; ++k) normalize_phase(u, k);
+  for (int64_t k = count; k < v.cols; ++k) normalize_phase(strided(v), k);
 }
 
 }  // namespace gradus::linalg

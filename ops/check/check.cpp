@@ -43,6 +43,7 @@ Outcome guarded(const Row& row, size_t which_case, DType dtype, Body&& body) {
   try {
     o = body();
   } catch (const Error& e) {
+    if (is_absence(row, e)) throw;
     o = different(e.what());
   }
   if (!o.where.empty()) {
@@ -297,13 +298,13 @@ std::vector<DType> dtypes_of_case(const Row& row, size_t which_case) {
   return dtypes;
 }
 
-CheckResult check_op(std::string_view name, Device& device, Device* oracle, Effort effort) {
-  const OpInfo& op = get_op(name);
-  const Row& row = row_of(name);
-  if (row.slot >= 0 && !device.offers(gd_slot(row.slot)))
-    return {op.name,
-            {},
-            join("device ", device.name(), " has no kernel for slot ", gd_slot_name(row.slot))};
+bool is_absence(const Row& row, const Error& e) {
+  return row.slot >= 0 && e.kind() == ErrorKind::device;
+}
+
+namespace {
+CheckResult check_modes(const OpInfo& op, const Row& row, Device& device, Device* oracle,
+                        Effort effort) {
   ModeResult value{"value", {}}, repeats{"repeat", {}}, layouts{"layout", {}}, vjp{"vjp", {}},
       jvp{"jvp", {}}, dot{"dot", {}}, second{"second", {}}, moments{"moments", {}};
   for (size_t c = 0; c < row.cases.size(); ++c) {
@@ -322,10 +323,22 @@ CheckResult check_op(std::string_view name, Device& device, Device* oracle, Effo
     note(dot, check_dot(row, c, device));
     note(second, check_second_order(row, c, device));
   }
-  CheckResult result{std::string(name), {}};
+  CheckResult result{op.name, {}};
   for (const ModeResult& m : {value, repeats, layouts, vjp, jvp, dot, second, moments})
     if (m.ran > 0) result.modes.push_back(m);
   return result;
+}
+}  // namespace
+
+CheckResult check_op(std::string_view name, Device& device, Device* oracle, Effort effort) {
+  const OpInfo& op = get_op(name);
+  const Row& row = row_of(name);
+  try {
+    return check_modes(op, row, device, oracle, effort);
+  } catch (const Error& e) {
+    if (!is_absence(row, e)) throw;
+    return {op.name, {}, e.what()};
+  }
 }
 
 }  // namespace gradus::rows

@@ -67,6 +67,9 @@ struct CheckResult {
   // The mode that is nearest to its tolerance, or beyond it; of a result that was not skipped.
   const ModeResult& worst() const;
 };
+// Does the error say that the device lacks what the row's slot needs: the kernel, or a library?
+// Outcomes pass it on, and a result of all modes is skipped with it.
+bool is_absence(const Row& row, const Error&);
 // All modes of one op on one device; values are compared with `oracle` if there is one.
 CheckResult check_op(std::string_view name, Device& device, Device* oracle,
                      Effort effort = Effort::full);

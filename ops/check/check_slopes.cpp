@@ -282,6 +282,7 @@ Outcome in_each_dtype(const Row& row, size_t which_case, Device& device,
       if (!problem.can_move()) continue;
       o = body(problem);
     } catch (const Error& e) {
+      if (is_absence(row, e)) throw;
       o.error = HUGE_VAL;
       o.where = e.what();
     }

@@ -38,8 +38,9 @@ typedef enum gd_linalg {
    * those that are equal but for rounding) is real and positive. info = 1: no convergence. */
   GD_EIGH,
   /* A = U diag(s) Vh; s descends and is not negative. in = {A (m, n)}; out = {U (m, u) or NULL, s
-   * (k) real, Vh (v, n) or NULL, info}, u and v both k, or m and n. The largest entry of each of
-   * the first k columns of U is real and positive. info as of GD_EIGH. */
+   * (k) real, Vh (v, n) or NULL, info}, u and v both k, or m and n. The largest entry of each
+   * column of U is real and positive, and so is that of each row of Vh beyond k. info as of
+   * GD_EIGH. */
   GD_SVD,
   /* A V = V diag(w), columns of norm 1, the largest entry of each real and positive. in = {A (n,
    * n)}; out = {w (n), V (n, n) or NULL, info}, w and V complex; w in ascending order of their

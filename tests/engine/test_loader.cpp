@@ -223,6 +223,14 @@ TEST_CASE("device config: a GPU vendor's libraries") {
   c = parse_device_config("cuda");
   CHECK(c.gemm_library == "auto");
   CHECK(c.tensor_library == "auto");
+  CHECK(c.solver_library == "auto");
+  c = parse_device_config(folder.write("s.json", R"({"libraries": {"solver": "lib/solver.so"}})"));
+  CHECK(c.solver_library == folder / "lib/solver.so");
+  CHECK(c.gemm_library == "auto");
+  CHECK(parse_device_config(R"({"libraries": {"solver": "off"}})").solver_library == "off");
+  CHECK(config_error(R"({"libraries": {"solver": "no"}})") ==
+        "--device: libraries.solver: \"no\" is no path; write \"auto\", \"off\" or the path of a "
+        "shared library");
 
   CHECK(config_error(R"({"libraries": {"gemm": "of"}})") ==
         "--device: libraries.gemm: \"of\" is no path; write \"auto\", \"off\" or the path of a "

@@ -1,9 +1,11 @@
-// Our own declarations of cuBLASLt against NVIDIA's header, where the toolkit is installed:
-// numbers, the sizes of structures, and the sizes of every function's parameters.
+// Our own declarations of cuBLASLt and cuSOLVER against NVIDIA's headers, where the toolkit is
+// installed: numbers, the sizes of structures, and the sizes of every function's parameters.
 #include "kernels/gpu/libraries/cublaslt.hpp"
+#include "kernels/gpu/libraries/cusolver.hpp"
 
-#if __has_include(<cublasLt.h>)
+#if __has_include(<cublasLt.h>) && __has_include(<cusolverDn.h>)
 #include <cublasLt.h>
+#include <cusolverDn.h>
 #include <type_traits>
 
 namespace {
@@ -62,5 +64,37 @@ static_assert(same<PreferenceDestroy, decltype(&cublasLtMatmulPreferenceDestroy)
 static_assert(same<PreferenceSet, decltype(&cublasLtMatmulPreferenceSetAttribute)>);
 static_assert(same<GetHeuristic, decltype(&cublasLtMatmulAlgoGetHeuristic)>);
 static_assert(same<Matmul, decltype(&cublasLtMatmul)>);
+
+// Of one letter: the functions of all four differ by what pointers point to.
+namespace solver = gradus::gpu::cusolver;
+static_assert(solver::kCuda.plain == int(CUBLAS_OP_N) && solver::kCuda.adjoint == int(CUBLAS_OP_C));
+static_assert(solver::kCuda.transposed == int(CUBLAS_OP_T));
+static_assert(solver::kCuda.lower == int(CUBLAS_FILL_MODE_LOWER));
+static_assert(solver::kCuda.no_vectors == int(CUSOLVER_EIG_MODE_NOVECTOR));
+static_assert(solver::kCuda.vectors == int(CUSOLVER_EIG_MODE_VECTOR));
+static_assert(same<solver::Create, decltype(&cusolverDnCreate)>);
+static_assert(same<solver::SetStream, decltype(&cusolverDnSetStream)>);
+static_assert(same<solver::CreateParams, decltype(&cusolverDnCreateParams)>);
+static_assert(same<solver::PotrfSize, decltype(&cusolverDnDpotrf_bufferSize)>);
+static_assert(same<solver::Potrf, decltype(&cusolverDnDpotrf)>);
+static_assert(same<solver::GetrfSize, decltype(&cusolverDnDgetrf_bufferSize)>);
+static_assert(same<solver::Getrf, decltype(&cusolverDnDgetrf)>);
+static_assert(same<solver::Getrs, decltype(&cusolverDnDgetrs)>);
+static_assert(same<solver::GeqrfSize, decltype(&cusolverDnDgeqrf_bufferSize)>);
+static_assert(same<solver::Geqrf, decltype(&cusolverDnDgeqrf)>);
+static_assert(same<solver::OrgqrSize, decltype(&cusolverDnDorgqr_bufferSize)>);
+static_assert(same<solver::Orgqr, decltype(&cusolverDnDorgqr)>);
+static_assert(same<solver::OrgqrSize, decltype(&cusolverDnZungqr_bufferSize)>);
+static_assert(same<solver::Orgqr, decltype(&cusolverDnZungqr)>);
+static_assert(same<solver::SyevdSize, decltype(&cusolverDnDsyevd_bufferSize)>);
+static_assert(same<solver::Syevd, decltype(&cusolverDnDsyevd)>);
+static_assert(same<solver::SyevdSize, decltype(&cusolverDnZheevd_bufferSize)>);
+static_assert(same<solver::Syevd, decltype(&cusolverDnZheevd)>);
+static_assert(same<solver::GesvdSize, decltype(&cusolverDnDgesvd_bufferSize)>);
+static_assert(same<solver::Gesvd, decltype(&cusolverDnDgesvd)>);
+#if CUSOLVER_VERSION >= 11701  // CUDA 12.6 Update 2
+static_assert(same<solver::GeevSize, decltype(&cusolverDnXgeev_bufferSize)>);
+static_assert(same<solver::Geev, decltype(&cusolverDnXgeev)>);
+#endif
 }  // namespace
 #endif

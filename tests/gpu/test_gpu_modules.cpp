@@ -151,7 +151,7 @@ TEST_CASE(
   Run r = contract(R"({"device": "emu", "libraries": {"gemm": "/no/blas.so"}})");
   CHECK(r.code == 0);
   CHECK(has(r.err, "gradus: " + reason +
-                       ". Its own kernels do the work. Set \"fallback\": "
+                       ". The device goes on without it. Set \"fallback\": "
                        "\"error\" to fail instead.\n"));
   r = contract(R"({"device": "emu", "libraries": {"gemm": "/no/blas.so"}, "fallback": "error"})");
   CHECK(r.code == 4);

@@ -76,8 +76,9 @@ void check_svd(const Machine& machine, const Array<T>& a, const Index& batch) {
       for (int64_t j = 0; j < k; ++j) {
         for (int64_t i = 0; i < m; ++i) us(i, j) = U(i, j) * T(values(j, 0));
         for (int64_t i = 0; i < n; ++i) vk(i, j) = V(i, j);
-        check_phase(U, j);
       }
+      for (int64_t j = 0; j < left; ++j) check_phase(U, j);
+      for (int64_t j = k; j < right; ++j) check_phase(V, j);
       check_close("U S V^H", us * adjoint(vk), d, norm(d));
     });
   }

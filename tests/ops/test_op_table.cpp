@@ -141,14 +141,13 @@ TEST_CASE("op table: values agree with the oracles on every device") {
     for (const OpInfo& op : all_ops()) {
       if (op.user) continue;
       const rows::Row& row = rows::row_of(op.name);
-      if (row.slot >= 0 && !device->offers(gd_slot(row.slot))) continue;
       for (size_t c = 0; c < cases_of(row); ++c)
         for (const DType dtype : rows::dtypes_of_case(row, c)) {
           std::string wrong;
           try {
             wrong = against_oracle(op, row, c, dtype, *device);
           } catch (const Error& e) {
-            wrong = e.what();
+            if (!rows::is_absence(row, e)) wrong = e.what();
           }
           CHECK_MESSAGE(wrong == "", join(op.name, " on ", device->name(), ", case ", c, ", ",
                                           dtype, ": ", wrong));

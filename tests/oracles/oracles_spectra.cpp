@@ -126,6 +126,9 @@ Svd svd_of(const Call& c, const Mat& a, bool full = false) {
     turn_column(f.u, j, phase);
     turn_column(f.v, j, phase);
   }
+  for (Mat* side : {&f.u, &f.v})
+    for (int64_t j = int64_t(f.s.size()); j < side->n; ++j)
+      turn_column(*side, j, phase_of(c, column(*side, j)));
   return f;
 }
 Line values_of(const Mat& a) { return tall_svd(a.m >= a.n ? a : adjoint(a)).s; }

@@ -1,6 +1,7 @@
 // Contractions by a vendor's library: is it one for the library, and then the call.
 #include "kernels/gpu/contract/contract.hpp"
 #include "kernels/gpu/libraries/gemm_library.hpp"
+#include "kernels/gpu/libraries/solver_library.hpp"
 #include "kernels/gpu/libraries/tensor_library.hpp"
 
 #include <cstdlib>
@@ -220,11 +221,14 @@ std::string named_libraries_lack(gd_device& d) {
     lack = "libraries.gemm: " + gemm_library(d).why();
   if (named(d.options.tensor_library) && !tensor_library(d).why().empty())
     lack += (lack.empty() ? "" : "; ") + ("libraries.tensor: " + tensor_library(d).why());
+  if (named(d.options.solver_library) && !solver_library(d).why().empty())
+    lack += (lack.empty() ? "" : "; ") + ("libraries.solver: " + solver_library(d).why());
   return lack;
 }
 
 std::string libraries_text(gd_device& d) {
-  return gemm_library(d).text() + "\n" + tensor_library(d).text() + "\n";
+  return gemm_library(d).text() + "\n" + tensor_library(d).text() + "\n" +
+         solver_library(d).text() + "\n";
 }
 
 std::string library_refuses(const Run& run, const Contraction& c, const Scales& s, int32_t way) {

@@ -100,10 +100,13 @@ void Library::refuse(const std::string& why) {
 }
 
 std::string Library::text(const char* version_symbol) const {
+  void* const symbol = symbol_at(version_symbol);
+  return text(symbol ? reinterpret_cast<size_t (*)()>(symbol)() : 0);
+}
+
+std::string Library::text(size_t version) const {
   if (!why_.empty()) return why_;
-  std::string out = title_;
-  if (void* const symbol = symbol_at(version_symbol))
-    out += " " + std::to_string(reinterpret_cast<size_t (*)()>(symbol)());
+  const std::string out = title_ + (version > 0 ? " " + std::to_string(version) : "");
   const link_map* map = nullptr;
   const bool found = ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 && map && *map->l_name;
   return out + ", " + (found ? map->l_name : path_.c_str());

@@ -33,6 +33,7 @@ class Library {
   const std::string& why() const { return why_; }
   // A line for people: title, version as the vendor counts and file, or why().
   std::string text(const char* version_symbol) const;
+  std::string text(size_t version) const;  // 0: it is not known
   bool has(const char* symbol) const { return symbol_at(symbol) != nullptr; }
   // What is missing becomes why().
   void refuse(const std::string& why);

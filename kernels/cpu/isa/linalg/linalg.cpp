@@ -330,6 +330,7 @@ class Group {
                         v = matrix(a.cols, a.rows);
     std::copy_n(a.data, a.rows * a.cols, copy.data);
     cpu::qr(copy, q, v, take(a.cols));
+    for (int j = a.cols; j < a.rows; ++j) scale_column(q, j, sign_of_largest(q, j));
     return q;
   }
   void write_rest(int k, LaneMatrix<B> a, int lane, int first, bool turned = false) const {

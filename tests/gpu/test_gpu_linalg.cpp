@@ -1,0 +1,277 @@
+// The slot linalg of the GPU modules against the reference. On the emulator a fake of cuSOLVER does
+// the work on the host and looks at all it is given; another module takes the library that is
+// there.
+#include "tests/gpu/linalg_calls.hpp"
+
+#include <limits>
+
+using namespace gpu_linalg_test;
+
+namespace {
+
+// Devices with a solver library; none where a GPU's machine has none.
+const std::vector<gd_device*>& solving() {
+  static const std::vector<gd_device*> all = [] {
+    if (emulates()) return open_emulators(solver(fake_library("cusolver").path).c_str());
+    std::vector<gd_device*> list = open_emulators("{}");
+    Array<double> a({1, 1}), l({1, 1});
+    Array<int64_t> info({});
+    gd_error e{};
+    if (try_call(emulator(), list[0], GD_LINALG, GD_CHOLESKY, {a.view()}, {l.view(), info.view()},
+                 {}, {}, e) == GD_OK)
+      return list;
+    MESSAGE("skipped: " << e.text);
+    return std::vector<gd_device*>{};
+  }();
+  return all;
+}
+
+template <class T>
+void agree(int op, const std::vector<gd_view>& in, const std::string& kinds,
+           const std::vector<Index>& sizes, const Index& ints = {}, double loss = 1) {
+  gpu_linalg_test::agree<T>(solving(), emulates() ? &fake_library("cusolver") : nullptr, op, in,
+                            kinds, sizes, ints, loss);
+}
+
+const std::vector<BatchShape>& squares() {
+  static const std::vector<BatchShape> list{{{}, 1, 1},
+                                            {{}, 5, 5},
+                                            {{3}, 9, 9, kPermuted},
+                                            {{2, 2}, 4, 4, kNegative},
+                                            {{2}, 6, 6, kGaps},
+                                            {{}, 0, 0},
+                                            {{3}, 0, 0},
+                                            {{0}, 3, 3}};
+  return list;
+}
+const std::vector<BatchShape>& rectangles() {
+  static const auto list = [] {
+    std::vector<BatchShape> all = squares();
+    for (auto [m, n] : {std::pair{7, 4}, {4, 7}, {1, 6}, {6, 1}, {4, 3}, {3, 4}, {0, 3}, {3, 0}})
+      all.push_back({{2}, m, n, m > n ? kPermuted : kPlain});
+    return all;
+  }();
+  return list;
+}
+template <class F>
+void for_shapes(const std::vector<BatchShape>& shapes, F&& f) {
+  for_dtypes([&](auto t) {
+    for (const BatchShape& s : shapes) {
+      CAPTURE(s.m);
+      CAPTURE(s.n);
+      CAPTURE(int(s.layout));
+      f(t, s);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("gpu: linalg cholesky and lu") {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    agree<T>(GD_CHOLESKY, {matrices<T>(s, true).view()}, "ti",
+             {with(s.batch, {s.n, s.n}), s.batch});
+  });
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    agree<T>(GD_LU, {matrices<T>(s, false, 1).view()}, "tii",
+             {with(s.batch, {s.m, s.n}), with(s.batch, {s.m}), s.batch});
+  });
+}
+
+TEST_CASE("gpu: linalg solve, in all three forms, and det") {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    const auto a = matrices<T>(s, false, 1);
+    for (int64_t turned : {0, 1, 2})
+      for (int64_t r : {0, 1, 3}) {
+        Array<T> b(with(s.batch, {s.n, r}), kPermuted);
+        b.fill(small_number<T>);
+        agree<T>(GD_SOLVE, {a.view(), b.view()}, "ti", {with(s.batch, {s.n, r}), s.batch},
+                 {turned});
+      }
+    agree<T>(GD_DET, {a.view()}, "ttr", {s.batch, s.batch, s.batch});
+    agree<T>(GD_DET, {a.view()}, "-t-", {s.batch, s.batch, s.batch});
+  });
+}
+
+TEST_CASE("gpu: linalg solve_triangular, which needs no library") {
+  const std::vector<BatchShape> more{{{}, 33, 33}, {{2}, 70, 70, kPermuted}};
+  for (const auto* shapes : {&squares(), &more})
+    for_shapes(*shapes, [](auto t, const BatchShape& s) {
+      using T = decltype(t);
+      for (int64_t code = 0; code < 12; ++code)
+        for (int64_t r : {1, 3, 40}) {
+          if (r > 3 && code % 5 != 0) continue;
+          auto a = matrices<T>({s.batch, s.m, s.n, s.layout}, true);
+          each(a.sizes, [&](const Index& i) {  // ones for a diagonal would make large numbers
+            if (i.back() != i[i.size() - 2]) a.at(i) = a.at(i) * T(real_of<T>(0.125));
+          });
+          Array<T> b(with(s.batch, {s.n, r}), kPermuted);
+          b.fill(small_number<T>);
+          const Index ints{code & 1, code >> 1 & 1, code >> 2};
+          agree<T>(GD_SOLVE_TRIANGULAR, {a.view(), b.view()}, "t", {with(s.batch, {s.n, r})}, ints);
+        }
+    });
+  // What the other triangle holds counts for nothing; a zero divides as it does.
+  Array<float> a({2, 2}), b({2, 1}), x({2, 1});
+  const float numbers[] = {2, NAN, 4, 0};
+  for (int64_t i = 0; i < 4; ++i) a.at({i / 2, i % 2}) = numbers[i];
+  b.at({0, 0}) = 6;
+  run(emulator(), emulated()[0], GD_LINALG, GD_SOLVE_TRIANGULAR, {a.view(), b.view()}, {x.view()},
+      {}, {0, 0, 0});
+  CHECK(x.values() == std::vector<float>{3, -INFINITY});
+}
+
+TEST_CASE("gpu: linalg qr, thin and full, R alone, both conventions of signs") {
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    const auto a = matrices<T>(s);
+    const int64_t k = std::min(s.m, s.n);
+    for (int64_t q : {k, s.m})
+      for (int64_t positive : {0, 1}) {
+        const std::vector<Index> sizes = {with(s.batch, {s.m, q}), with(s.batch, {q, s.n})};
+        agree<T>(GD_QR, {a.view()}, "tt", sizes, {positive});
+        agree<T>(GD_QR, {a.view()}, "-t", sizes, {positive});
+        agree<T>(GD_QR, {a.view()}, "t-", sizes, {positive});
+      }
+  });
+}
+
+TEST_CASE("gpu: linalg eigh and eig") {
+  for_shapes(squares(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    const auto a = matrices<T>(s);
+    const std::vector<Index> sizes = {with(s.batch, {s.n}), with(s.batch, {s.n, s.n}), s.batch};
+    for (const char* v : {"t", "-"})
+      agree<T>(GD_EIGH, {a.view()}, std::string("r") + v + "i", sizes, {}, 8);
+    for (const char* v : {"c", "-"})
+      agree<T>(GD_EIG, {a.view()}, std::string("c") + v + "i", sizes, {}, 8);
+  });
+  // Pairs of a real matrix: rotations, of different angles.
+  Array<double> turns({5, 5});
+  const double parts[] = {1, 2, 3};
+  for (int64_t k : {0, 2}) {
+    turns.at({k, k}) = turns.at({k + 1, k + 1}) = parts[k];
+    turns.at({k, k + 1}) = -parts[k / 2], turns.at({k + 1, k}) = parts[k / 2] + 1;
+  }
+  turns.at({4, 4}) = turns.at({4, 0}) = 0.5;
+  agree<double>(GD_EIG, {turns.view()}, "cci", {{5}, {5, 5}, {}});
+}
+
+TEST_CASE("gpu: linalg svd, thin and full, values alone, one side alone") {
+  for_shapes(rectangles(), [](auto t, const BatchShape& s) {
+    using T = decltype(t);
+    const auto a = matrices<T>(s);
+    const int64_t k = std::min(s.m, s.n);
+    for (bool full : {false, true}) {
+      // Of several vectors beyond k only the space is known: those are for the next test.
+      if (full && s.m != s.n && k > 0 && std::max(s.m, s.n) > k + 1) continue;
+      const std::vector<Index> sizes = {with(s.batch, {s.m, full ? s.m : k}), with(s.batch, {k}),
+                                        with(s.batch, {full ? s.n : k, s.n}), s.batch};
+      for (const char* kinds : {"trti", "-r-i", "tr-i", "-rti"})
+        agree<T>(GD_SVD, {a.view()}, kinds, sizes, {}, 8);
+    }
+  });
+}
+
+TEST_CASE("gpu: linalg svd, the whole of the larger side is unitary") {
+  for_dtypes([](auto t) {
+    using T = decltype(t);
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{9, 4}, {4, 9}})
+      for (gd_device* device : solving()) {
+        const auto a = matrices<T>({{}, m, n});
+        Array<T> u({m, m}), vh({n, n});
+        Array<real_of<T>> s({4});
+        Array<int64_t> info({});
+        run(emulator(), device, GD_LINALG, GD_SVD, {a.view()},
+            {u.view(), s.view(), vh.view(), info.view()}, {}, {});
+        const auto off = [](const Array<T>& x) {
+          double most = 0;
+          each(x.sizes, [&](const Index& at) {
+            T sum(real_of<T>(at[0] == at[1] ? -1 : 0));
+            for (int64_t k = 0; k < x.sizes[0]; ++k)
+              sum += conj_of(x.at({k, at[0]})) * x.at({k, at[1]});
+            const c128 wrong(sum);
+            most = std::max(most, std::hypot(wrong.re, wrong.im));
+          });
+          return most;
+        };
+        CHECK(off(u) <= 30 * tolerance<T>());
+        CHECK(off(vh) <= 30 * tolerance<T>());
+      }
+  });
+}
+
+namespace {
+// {ok, bad, ok}: the neighbours of a matrix that is not finite are worked on all the same.
+template <class T>
+void check_not_finite(real_of<T> bad) {
+  auto a = matrices<T>({{3}, 4, 4}, true);
+  a.at({1, 2, 0}) = T(bad);
+  const Index b{3}, v{3, 4}, m{3, 4, 4};
+  Array<T> right(m);
+  right.fill(small_number<T>);
+  agree<T>(GD_CHOLESKY, {a.view()}, "ti", {m, b});
+  agree<T>(GD_LU, {a.view()}, "tii", {m, v, b});
+  agree<T>(GD_SOLVE, {a.view(), right.view()}, "ti", {m, b});
+  agree<T>(GD_DET, {a.view()}, "ttr", {b, b, b}, {}, 10);
+  agree<T>(GD_QR, {a.view()}, "tt", {m, m}, {1});
+  agree<T>(GD_EIGH, {a.view()}, "rti", {v, m, b}, {}, 8);
+  agree<T>(GD_SVD, {a.view()}, "trti", {m, v, m, b}, {}, 8);
+  agree<T>(GD_EIG, {a.view()}, "cci", {v, m, b}, {}, 8);
+}
+}  // namespace
+
+TEST_CASE("gpu: linalg of what is not finite, singular or indefinite") {
+  for_dtypes([](auto t) {
+    using T = decltype(t);
+    using R = real_of<T>;
+    for (R bad : {R(NAN), R(INFINITY), R(-INFINITY)}) check_not_finite<T>(bad);
+    // The second of three is singular, the third has a negative pivot.
+    Array<T> a({3, 3, 3});
+    const float numbers[] = {4, 0, 0, 0, 5, 0, 0, 0, 6, 4, 2, 0, 2, 1,
+                             0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, -1};
+    for (int64_t i = 0; i < 27; ++i) a.at({i / 9, i / 3 % 3, i % 3}) = T(R(numbers[i]));
+    for (gd_device* device : solving()) {
+      Array<T> x({3, 3, 3}), y({3, 3, 3}), det({3}), sign({3});
+      Array<R> log({3});
+      Array<int64_t> info({3}), rows({3, 3});
+      const auto call = [&](int op, const std::vector<gd_view>& in,
+                            const std::vector<gd_view>& out) {
+        run(emulator(), device, GD_LINALG, op, in, out, {}, {});
+      };
+      call(GD_CHOLESKY, {a.view()}, {x.view(), info.view()});
+      CHECK(info.values() == Index{0, 2, 3});
+      call(GD_SOLVE, {a.view(), y.view()}, {x.view(), info.view()});
+      CHECK(info.values() == Index{0, 2, 0});
+      call(GD_LU, {a.view()}, {x.view(), rows.view(), info.view()});
+      CHECK(info.values() == Index{0, 2, 0});
+      CHECK(x.at({1, 2, 2}) == T(R(1)));  // the factors are whole all the same
+      call(GD_DET, {a.view()}, {det.view(), sign.view(), log.view()});
+      CHECK(near(det.at({0}), wide(T(R(120))), tolerance<T>()));
+      CHECK(det.at({1}) == T(R(0)));
+      CHECK(sign.at({1}) == T(R(0)));
+      CHECK(log.at({1}) == -std::numeric_limits<R>::infinity());
+      CHECK(sign.at({2}) == T(R(-1)));
+    }
+  });
+  // A determinant beyond the range of its factors.
+  for (gd_device* device : solving()) {
+    Array<double> a({4, 4}), det({});
+    const double diagonal[] = {1e200, -1e200, 1e-200, 1e-200};
+    for (int64_t i = 0; i < 4; ++i) a.at({i, i}) = diagonal[i];
+    run(emulator(), device, GD_LINALG, GD_DET, {a.view()}, {det.view(), kAbsent, kAbsent}, {}, {});
+    CHECK(near(det.at({}), -1.0, 1e-13));
+  }
+}
+
+TEST_CASE("gpu: linalg refuses as the reference does") {
+  Array<float> a({2, 3, 4}), l({2, 3, 3});
+  Array<int32_t> whole({2, 3, 3});
+  Array<int64_t> info({2});
+  same_refusal(GD_LINALG, GD_CHOLESKY, {a.view()}, {l.view(), info.view()}, {}, {});
+  same_refusal(GD_LINALG, GD_CHOLESKY, {whole.view()}, {l.view(), info.view()}, {}, {});
+  same_refusal(GD_LINALG, GD_LINALG_COUNT, {l.view()}, {l.view(), info.view()}, {}, {});
+}
