@@ -114,7 +114,7 @@ class Batch {
 
  private:
   // The first of the functions that an op needs; those of older libraries may lack one of GD_EIG.
-  static constexpr Step::Function kFirst[GD_LINALG_COUNT] = {
+  static constexpr Step::Function kFirst[GD_FORMULA] = {
       Step::kPotrf, Step::kGetrf, Step::kGetrf, Step::kGetrf, Step::kPotrf,
       Step::kGeqrf, Step::kSyevd, Step::kGesvd, Step::kGeev};
 
