@@ -1,6 +1,8 @@
 // GD_FORMULA's contract: what each step takes, and the sizes of what it gives.
 #include "kernels/call/checks.hpp"
 
+#include <algorithm>
+
 namespace gradus::inline v1::calls {
 
 namespace {
@@ -11,6 +13,13 @@ using Step = FormulaCall::Step;
 bool equal(const Size& x, const Size& y) { return x.rows == y.rows && x.cols == y.cols; }
 bool square(const Size& x) { return x.rows == x.cols; }
 Size turned(const Size& x, bool really) { return really ? Size{x.cols, x.rows} : x; }
+
+// What is larger is not meant; all sizes of a formula can be counted then.
+constexpr int64_t kMostSide = 1 << 14;
+
+int most_flags(int code) {
+  return code == GD_STEP_PRODUCT ? 3 : code == GD_STEP_DIVIDED ? 7 : code == GD_STEP_LOWER ? 1 : 0;
+}
 
 // What the step gives; {-1, 0} of sizes that it doesn't take. `cost`: its multiplications.
 Size size_of_step(const Step& s, const Size& a, const Size& b, int64_t* cost) {
@@ -64,7 +73,7 @@ FormulaCall expect_formula(Call& call) {
     call.refuse(GD_INVALID, "expected at most 8 inputs and %d steps, got %d and %d", GD_MOST_STEPS,
                 c.n_in, c.steps);
   c.batch_axes = c.out.rank - 2;
-  uint32_t whole = 0;  // inputs of i64
+  uint64_t whole = 0;  // inputs of i64
   for (int k = 0; k < c.n_in; ++k) {
     const gd_view& v = call.in(k);
     bool right = v.rank == c.out.rank || v.rank == c.out.rank - 1;
@@ -73,10 +82,14 @@ FormulaCall expect_formula(Call& call) {
       call.refuse(GD_INVALID, "input %d has sizes %s, out %s: expected the same batch", k,
                   SizesText(v).text, SizesText(c.out).text);
     if (v.dtype == GD_I64)
-      whole |= 1u << k;
+      whole |= uint64_t(1) << k;
     else
       call.expect_dtype("an input", v, t);
     c.size[k] = {v.rank == c.out.rank ? v.sizes[v.rank - 2] : 1, v.sizes[v.rank - 1]};
+    if (std::max(c.size[k].rows, c.size[k].cols) > kMostSide)
+      call.refuse(GD_UNSUPPORTED,
+                  "input %d has sizes %s: sides above %lld are none of a small matrix", k,
+                  SizesText(v).text, static_cast<long long>(kMostSide));
     c.room += c.size[k].rows * c.size[k].cols;
   }
   for (int k = 0; k < c.steps; ++k) {
@@ -86,7 +99,7 @@ FormulaCall expect_formula(Call& call) {
     s = {gd_step(code), int(word >> 8 & 255), int(word >> 16 & 255), int(word >> 24 & 255)};
     const bool reads_rows = code == GD_STEP_ROWS_BACK;
     if (code >= GD_STEP_COUNT || s.a >= known || s.b >= known || (word >> 32) != 0 ||
-        (whole >> s.a & 1) || bool(whole >> s.b & 1) != reads_rows)
+        s.flags > most_flags(code) || (whole >> s.a & 1) || bool(whole >> s.b & 1) != reads_rows)
       call.refuse(GD_INVALID, "step %d is malformed", k);
     int64_t cost = 0;
     const Size &a = c.size[s.a], &b = c.size[s.b];

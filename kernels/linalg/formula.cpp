@@ -6,6 +6,16 @@ namespace gradus::inline v1::linalg {
 
 namespace {
 
+// Where matrix `index` of a batch begins in v: elements from v's data on.
+int64_t start_in_batch(const gd_view& v, int batch_axes, int64_t index) {
+  int64_t at = v.offset;
+  for (int d = batch_axes - 1; d >= 0; --d) {
+    at += index % v.sizes[d] * v.strides[d];
+    index /= v.sizes[d];
+  }
+  return at;
+}
+
 template <class T>
 void read(const calls::FormulaCall& call, int k, int64_t index, Small<T> to) {
   const gd_view& v = call.in[k];

@@ -171,14 +171,4 @@ class Formula {
   M value_[GD_MOST_STEPS + 8];
 };
 
-// Where matrix `index` of a batch begins in v: elements from v's data on.
-inline int64_t start_in_batch(const gd_view& v, int batch_axes, int64_t index) {
-  int64_t at = v.offset;
-  for (int d = batch_axes - 1; d >= 0; --d) {
-    at += index % v.sizes[d] * v.strides[d];
-    index /= v.sizes[d];
-  }
-  return at;
-}
-
 }  // namespace gradus::linalg

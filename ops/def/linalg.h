@@ -5,8 +5,8 @@
  * n). The dtype is f32, f64, c64 or c128; "real" is the dtype of its parts. `info`, an i64 view
  * over the batch, says 0 for a matrix that was factored and else what failed; what the other
  * outputs hold of such a matrix is undefined. Of a matrix A with NaN or infinity they hold NaN, and
- * info is -1; no call loops for ever. Right-hand sides and GD_SOLVE_TRIANGULAR follow IEEE
- * arithmetic. Outputs overlap nothing. Results do not depend on the thread count.
+ * info is -1; no call loops for ever. Right-hand sides, GD_SOLVE_TRIANGULAR and GD_FORMULA follow
+ * IEEE arithmetic. Outputs overlap nothing. Results do not depend on the thread count.
  */
 #ifndef GRADUS_LINALG_H
 #define GRADUS_LINALG_H
@@ -46,11 +46,12 @@ typedef enum gd_linalg {
    * n)}; out = {w (n), V (n, n) or NULL, info}, w and V complex; w in ascending order of their
    * real, then their imaginary parts. info as of GD_EIGH. */
   GD_EIG,
-  /* A formula of small matrices in one pass, real dtypes alone. in = {matrices, or vectors, which
-   * have an axis less than out and count as (1, n); all of out's dtype but what GD_STEP_ROWS_BACK
-   * reads, which is i64}; out = {what the last step gives}. ints = {steps}, at most GD_MOST_STEPS,
-   * each code | a << 8 | b << 16 | flags << 24, with a gd_step and the numbers of two values: those
-   * of the inputs, then of the steps in their order. */
+  /* A formula of small matrices in one pass, real dtypes alone. in = {up to 8 matrices, or vectors,
+   * which have an axis less than out and count as (1, n); all of out's dtype but what
+   * GD_STEP_ROWS_BACK reads, which is i64}; out = {what the last step gives}. ints = {steps}, at
+   * most GD_MOST_STEPS, each code | a << 8 | b << 16 | flags << 24, with a gd_step and the numbers
+   * of two values: those of the inputs, then of the steps in their order. Devices whose memory is
+   * the host's have it if they have the slot; others need not. */
   GD_FORMULA,
   GD_LINALG_COUNT
 } gd_linalg;
@@ -77,7 +78,8 @@ typedef enum gd_step {
   GD_STEP_RECIPROCAL_GAPS, /* of a (1, n): 1 / (a_j - a_i) */
   GD_STEP_RECIPROCAL_SUMS, /* of a (1, n): 1 / (a_i + a_j) */
   GD_STEP_RECIPROCALS,     /* of a (1, n): 1 / a_j */
-  GD_STEP_ROWS_BACK,       /* row b_i becomes row i of a; b (1, m) */
+  GD_STEP_ROWS_BACK,       /* row b_i becomes row i of a; b (1, m). A place outside of it is left
+                            * out, a row that none names is 0 */
   GD_STEP_COUNT
 } gd_step;
 

@@ -183,21 +183,18 @@ Tensor unpermuted(const Tensor& A, const Tensor& rows) { return permuted(A, args
 
 namespace {
 
-// The sizes of all diagonal entries; those of real matrices in the host's memory where they lie.
+// The sizes of all diagonal entries.
 std::vector<double> diagonal_sizes(const Tensor& R) {
   std::vector<double> out;
-  const auto read = [&](const auto* at, int64_t n) {
-    out.reserve(size_t(R.numel() / n));
-    for (int64_t first = 0; first < R.numel(); first += n * n)
-      for (int64_t i = 0; i < n; ++i) out.push_back(std::fabs(double(at[first + i * (n + 1)])));
+  const auto read = [&](const auto& numbers) {
+    out.reserve(numbers.size());
+    for (const auto x : numbers) out.push_back(std::fabs(double(x)));
   };
-  const int64_t n = R.size(-1);
-  if (!is_batched(R) && R.device().host_memory() && R.is_contiguous() && R.size(-2) == n && n > 0) {
-    const void* const data = R.storage().data();
-    if (R.dtype() == DType::f64) return read(static_cast<const double*>(data) + R.offset(), n), out;
-    if (R.dtype() == DType::f32) return read(static_cast<const float*>(data) + R.offset(), n), out;
-  }
-  for (const std::complex<double> z : host_values(diagonal_of(R))) out.push_back(size_of(z));
+  const NoGrad quiet;
+  const Tensor d = diagonal_of(R.detach());
+  if (!is_batched(R) && R.dtype() == DType::f64) return read(d.to_vector<double>()), out;
+  if (!is_batched(R) && R.dtype() == DType::f32) return read(d.to_vector<float>()), out;
+  for (const std::complex<double> z : host_values(d)) out.push_back(size_of(z));
   return out;
 }
 

@@ -186,6 +186,20 @@ TEST_CASE("audit: why a parameter gets no gradient") {
   CHECK(unreached(watch, {p[5]}, {p[5]}).empty());  // a root itself
 }
 
+TEST_CASE("audit: values of a matrix are seen where nothing asks for their derivative") {
+  const Tensor p = leaf(f64({2, 1, 1, 3}, {2, 2})), q = leaf(f64({2, 1, 1, 3}, {2, 2}));
+  const Watch watch;
+  {
+    const NoGrad off;
+    svdvals(p);
+  }
+  const Tensor loss = sum(eigvalsh(q.detach()));
+  const auto cut = unreached(watch, {loss}, {p, q});
+  REQUIRE(cut.size() == 2);
+  CHECK(cut[0].why.starts_with("cut by no_grad, in svd"));
+  CHECK(cut[1].why.starts_with("cut by a detach, before eigh"));
+}
+
 TEST_CASE("audit: who makes a gradient of zeros") {
   const Tensor dead = leaf(f64({-1, -2}, {2})), below = leaf(f64({0.5, 1}, {2})),
                twice = leaf(f64({3, 4}, {2})), alive = leaf(f64({1, 2}, {2})),

@@ -340,3 +340,15 @@ TEST_CASE("capture: a ledger counts the calls of a replay") {
   CHECK(floats(step.replay()[0]) == plain);
   CHECK(ledger.total().calls == step.calls());
 }
+
+TEST_CASE("capture: a derivative that looks at the rank of its matrix is no step") {
+  for (const DType t : {DType::f32, DType::f64, DType::c128})
+    for (const Shape& shape : {Shape{4, 4}, Shape{3, 5}, Shape{6, 4}}) {
+      manual_seed(5);
+      const Tensor a = cast(normal(shape, 0, 1, DType::f64), t).set_requires_grad();
+      const auto slope = [&] { return Tensors{grad({sum(abs(qr(a)[1]))}, {a})[0]}; };
+      const Captured step = capture(default_device(), slope);
+      CHECK(!step);
+      CHECK(step.why_not().find("read on the host") != std::string::npos);
+    }
+}

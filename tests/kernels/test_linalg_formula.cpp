@@ -123,7 +123,8 @@ void check_step(const OneStep& s, const Index& batch, Layout layout) {
   std::vector<T> bits;
   for (const Machine& m : machines()) {
     INFO(m.name);
-    Array<T> y(with(batch, {first.m, first.n}));
+    Array<T> y(with(batch, {first.m, first.n}),
+               layout == cpu_test::kBroadcast ? cpu_test::kPlain : layout);
     linalg(m, GD_FORMULA, in, {y.view()}, {word(s.code, 0, s.b.empty() ? 0 : 1, s.flags)});
     cpu_test::each(batch, [&](const Index& at) {
       const Dense<T> right = want(at), got = matrix(y, at);
@@ -139,7 +140,8 @@ void check_step(const OneStep& s, const Index& batch, Layout layout) {
 TEST_CASE("linalg formula: each step is what it says, with the same bits everywhere") {
   for (const OneStep& s : kSteps)
     for (const Index& batch : {Index{}, Index{1}, Index{19}, Index{2, 3}})
-      for (const Layout layout : {cpu_test::kPlain, cpu_test::kPermuted, cpu_test::kNegative}) {
+      for (const Layout layout : {cpu_test::kPlain, cpu_test::kPermuted, cpu_test::kNegative,
+                                  cpu_test::kGaps, cpu_test::kBroadcast}) {
         check_step<float>(s, batch, layout);
         check_step<double>(s, batch, layout);
       }
@@ -172,6 +174,19 @@ TEST_CASE("linalg formula: triangles and the order of rows") {
         CHECK(bits == y.values());
       }
     }
+}
+
+TEST_CASE("linalg formula: as many steps as there may be") {
+  const auto a = random_array<double>({3, 4, 4});
+  Array<int64_t> rows({3, 4});
+  Index steps;
+  for (int k = 0; k < GD_MOST_STEPS; ++k)
+    steps.push_back(word(GD_STEP_NEGATIVE, k == 0 ? 0 : k + 1, 0));
+  for (const Machine& m : machines()) {
+    Array<double> y({3, 4, 4});
+    linalg(m, GD_FORMULA, {a.view(), rows.view()}, {y.view()}, steps);
+    CHECK(y.values() == a.values());
+  }
 }
 
 TEST_CASE("linalg formula: values that count as 0 have no reciprocal") {
@@ -216,6 +231,13 @@ TEST_CASE("linalg formula: refusals name the step") {
     CHECK(text({A, B}, Y, {word(GD_STEP_PRODUCT, 1, 0)}) == "step 0: (4, 4) and (3, 4) don't fit");
     CHECK(text({A, B}, Y, {copy, word(GD_STEP_SUM, 2, 3)}) == "step 1 is malformed");
     CHECK(text({A}, Y, {GD_STEP_COUNT}) == "step 0 is malformed");
+    CHECK(text({A}, Y, {word(GD_STEP_LOWER, 0, 0, 2)}) == "step 0 is malformed");
+    gd_view wide = A;
+    const int64_t sizes[] = {2, 3, 1 << 15}, strides[] = {0, 0, 0};
+    wide.sizes = sizes;
+    wide.strides = strides;
+    CHECK(text({wide}, Y, {copy}) ==
+          "input 0 has sizes (2, 3, 32768): sides above 16384 are none of a small matrix");
     CHECK(text({A, rows.view()}, Y, {word(GD_STEP_SUM, 0, 1)}) == "step 0 is malformed");
     CHECK(text({A}, Y, {word(GD_STEP_ROWS_BACK, 0, 0)}) == "step 0 is malformed");
     CHECK(text({A, B}, Y, {word(GD_STEP_NEGATIVE, 1, 0)}) ==
