@@ -1,5 +1,6 @@
 // Linear algebra where the op table cannot look: losses that do not depend on a phase, of real and
 // complex matrices; errors planted in each rule; ties, phases, rank and what is refused of them.
+#include "engine/random.hpp"
 #include "ops/linalg/matrices.hpp"
 #include "tests/helpers/matrices.hpp"
 

@@ -114,9 +114,9 @@ class Batch {
 
  private:
   // The first of the functions that an op needs; those of older libraries may lack one of GD_EIG.
-  static constexpr Step::Function kFirst[GD_FORMULA] = {
-      Step::kPotrf, Step::kGetrf, Step::kGetrf, Step::kGetrf, Step::kPotrf,
-      Step::kGeqrf, Step::kSyevd, Step::kGesvd, Step::kGeev};
+  static constexpr Step::Function kFirst[GD_FORMULA] = {Step::kPotrf, Step::kGetrf, Step::kGetrf,
+                                                        Step::kGetrf, Step::kPotrf, Step::kGeqrf,
+                                                        Step::kSyevd, Step::kGesvd, Step::kGeev};
 
   MatrixBatch whole() const { return {count_, m_, n_}; }
 
