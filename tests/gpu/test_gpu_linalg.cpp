@@ -11,7 +11,8 @@ namespace {
 
 // Devices with a solver library; none where a GPU's machine has none.
 const std::vector<gd_device*>& solving() {
-  static const std::vector<gd_device*> all = [] {
+  // Kept, as devices live for ever.
+  static const auto* const all = new auto([] {
     if (emulates()) return open_emulators(solver(fake_library("cusolver").path).c_str());
     std::vector<gd_device*> list = open_emulators("{}");
     Array<double> a({1, 1}), l({1, 1});
@@ -22,8 +23,8 @@ const std::vector<gd_device*>& solving() {
       return list;
     MESSAGE("skipped: " << e.text);
     return std::vector<gd_device*>{};
-  }();
-  return all;
+  }());
+  return *all;
 }
 
 template <class T>

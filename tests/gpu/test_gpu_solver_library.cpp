@@ -7,12 +7,19 @@
 #include "tests/gpu/linalg_calls.hpp"
 #include "tests/helpers/emulated_devices.hpp"
 
+#include <list>
 #include <set>
 
 using namespace gpu_linalg_test;
 using library_test::open;
 
 namespace {
+
+// A library is never closed, and keeps what it has made.
+const gpu::SolverLibrary& kept(const gpu::LibrarySearch& search) {
+  static auto* const all = new std::list<gpu::SolverLibrary>;
+  return all->emplace_back(search);
+}
 
 // What a call of an op says on a device, "" if it works.
 std::string said(gd_device* device, int op, gd_status* status = nullptr, int64_t n = 3) {
@@ -89,26 +96,26 @@ TEST_CASE("gpu solver library: without one the op, the reason and the remedy are
   CHECK(said(open(solver("/no/solver.so")), GD_QR) ==
         "emu linalg qr: " + kHint + "cuSOLVER or hipSOLVER: can't be opened; tried /no/solver.so");
   const std::string other = library_test::cutensor().path;
-  gpu::SolverLibrary lacking(library_test::only(other));
+  const gpu::SolverLibrary& lacking = kept(library_test::only(other));
   CHECK(lacking.why() == "cuSOLVER or hipSOLVER (" + other + "): it has no cusolverDnCreate");
 
   const Library& library = fake_library("cusolver");
   library.state->fail_create = 1;
-  gpu::SolverLibrary broken(library_test::only(library.path));
+  const gpu::SolverLibrary& broken = kept(library_test::only(library.path));
   library.state->fail_create = 0;
   CHECK(broken.why() == "cuSOLVER or hipSOLVER (" + library.path +
                             "): cusolverDnCreate failed: NOT_INITIALIZED (1)");
   CHECK(broken.status_text(77) == "status (77)");
-  const gpu::SolverLibrary whole(library_test::only(library.path));
+  const gpu::SolverLibrary& whole = kept(library_test::only(library.path));
   CHECK(whole.why() == "");
   CHECK(whole.text().starts_with("cuSOLVER or hipSOLVER 12345, "));
-  const gpu::SolverLibrary hip(library_test::only(fake_library("hipsolver").path));
+  const gpu::SolverLibrary& hip = kept(library_test::only(fake_library("hipsolver").path));
   CHECK(hip.status_text(6) == "INTERNAL_ERROR (6)");
   CHECK(whole.status_text(6) == "EXECUTION_FAILED (6)");
 
   // Named by its path, it is missed when the device is opened; and listed.
   gd_error e{};
-  gd_device* device = nullptr;
+  static gd_device* device = nullptr;  // kept
   REQUIRE(emulator().open(0, solver("/no/solver.so").c_str(), &device, &e) == GD_OK);
   CHECK(std::string(e.text) ==
         "libraries.solver: cuSOLVER or hipSOLVER: can't be opened; tried /no/solver.so");
@@ -164,7 +171,7 @@ TEST_CASE("gpu solver library: NVIDIA's own has all that is called") {
   s.names = {"libcusolver.so.12", "libcusolver.so.11"};
   s.folders = {"/usr/local/cuda/lib64"};
   s.variable = "GRADUS_TEST_LIBRARY";
-  const gpu::SolverLibrary library(s);
+  const gpu::SolverLibrary& library = kept(s);
   if (has(library.why(), "can't be opened")) {
     MESSAGE("skipped: no cuSOLVER here");
     return;
