@@ -53,6 +53,20 @@ struct Device {
   }
 };
 
+// What opening a device says that is to have this library ("lapack" or "blas"), which it can't
+// have. `file` is JSON.
+inline std::string refused_library(const std::string& key, const std::string& file) {
+  gd_device* d = nullptr;
+  gd_error e{};
+  const std::string json = "{\"libraries\": {\"" + key + "\": " + file + "}}";
+  CHECK(cpu::table()->open(0, json.c_str(), &d, &e) != GD_OK);
+  CHECK(d == nullptr);
+  return e.text;
+}
+inline const std::string kLibraryHint =
+    "; `apt-get install libopenblas0-pthread` brings /usr/lib/x86_64-linux-gnu/liblapack.so.3 "
+    "and libblas.so.3";
+
 // All instruction sets, each with one thread and with three.
 inline const std::vector<std::unique_ptr<Device>>& devices() {
   static const auto list = [] {

@@ -289,23 +289,14 @@ TEST_CASE("cpu contract by a BLAS: a call that is wrong is refused as without on
 }
 
 TEST_CASE("cpu: a BLAS that can't be used is refused in words, one that can is told of") {
-  const auto refused = [](const std::string& library) {
-    gd_device* d = nullptr;
-    gd_error e{};
-    const std::string json = R"({"libraries": {"blas": )" + library + "}}";
-    CHECK(cpu::table()->open(0, json.c_str(), &d, &e) != GD_OK);
-    CHECK(d == nullptr);
-    return std::string(e.text);
-  };
-  const std::string hint =
-      "; `apt-get install libopenblas0-pthread` brings /usr/lib/x86_64-linux-gnu/liblapack.so.3 "
-      "and libblas.so.3";
+  using cpu_test::kLibraryHint;
+  const auto refused = [](const char* file) { return cpu_test::refused_library("blas", file); };
   CHECK(refused(R"("/no/blas.so")") ==
         "cpu open: libraries.blas: /no/blas.so: cannot open shared object file: No such file or "
         "directory" +
-            hint);
+            kLibraryHint);
   CHECK(refused(R"("libc.so.6")") ==
-        "cpu open: libraries.blas: libc.so.6 is no CBLAS: it has no cblas_sgemm" + hint);
+        "cpu open: libraries.blas: libc.so.6 is no CBLAS: it has no cblas_sgemm" + kLibraryHint);
   CHECK(refused("1") == "cpu open: \"libraries.blas\" should be \"off\" or a library");
 
   for (const Blas& blas : all_blas())

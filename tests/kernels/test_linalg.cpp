@@ -318,23 +318,14 @@ TEST_CASE("linalg: refusals name the op and what was expected") {
 }
 
 TEST_CASE("linalg: a LAPACK that can't be used is refused in words, one that can is told of") {
-  const auto refused = [](const std::string& library) {
-    gd_device* d = nullptr;
-    gd_error e{};
-    const std::string json = R"({"libraries": {"lapack": )" + library + "}}";
-    CHECK(cpu::table()->open(0, json.c_str(), &d, &e) != GD_OK);
-    CHECK(d == nullptr);
-    return std::string(e.text);
-  };
-  const std::string hint =
-      "; `apt-get install libopenblas0-pthread` brings /usr/lib/x86_64-linux-gnu/liblapack.so.3 "
-      "and libblas.so.3";
+  using cpu_test::kLibraryHint;
+  const auto refused = [](const char* file) { return cpu_test::refused_library("lapack", file); };
   CHECK(refused(R"("/no/lapack.so")") ==
         "cpu open: libraries.lapack: /no/lapack.so: cannot open shared object file: No such file "
         "or directory" +
-            hint);
+            kLibraryHint);
   CHECK(refused(R"("libc.so.6")") ==
-        "cpu open: libraries.lapack: libc.so.6 is no LAPACK: it has no spotrf_" + hint);
+        "cpu open: libraries.lapack: libc.so.6 is no LAPACK: it has no spotrf_" + kLibraryHint);
   CHECK(refused("1") == "cpu open: \"libraries.lapack\" should be \"off\" or a library");
   for (const Machine& m : machines()) {
     if (m.table != cpu::table()) continue;
