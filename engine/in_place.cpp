@@ -51,7 +51,7 @@ void need_row_major(const Tensor& base, const char* op) {
 // Is this all of its storage, in row-major order? Lent memory is neither left nor shared.
 bool is_whole(const Tensor& x) {
   return x.offset() == 0 && x.is_contiguous() && x.bytes() == x.storage().bytes() &&
-         !x.storage().buffer()->lent;
+         !x.storage().buffer()->shown;
 }
 
 void write_values(const Tensor& x, Tensor y, const char* op) {

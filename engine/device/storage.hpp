@@ -23,6 +23,9 @@ struct Buffer : RefCounted {
   Buffer(Device& device, void* data, size_t bytes, std::function<void()> release);
   ~Buffer();
   const bool lent = false;
+  // Others may read and write this memory (it is lent, or was given to them): writes in place go to
+  // it, and copies are copies. Set by who gives it away, once nothing shares it.
+  std::atomic<bool> shown{lent};
   Device* device;
   size_t bytes;
   std::atomic<struct BufferUses*> uses{nullptr};  // null: the pool's, and the default stream's

@@ -134,6 +134,7 @@ OpInfo op_of(const UserFunction& f) {
   op.forward = checked_forward;
   op.vjp = !f.vjp ? no_vjp : f.once_differentiable ? vjp_once : f.vjp;
   op.jvp = f.jvp ? f.jvp : no_jvp;
+  if (!f.once_differentiable) op.vjps = f.vjps;
   op.cost = f.cost;
   return op;
 }

@@ -43,6 +43,8 @@ struct UserFunction {
   // As in OpInfo. Left out, a derivative that is asked for is an error then, not before.
   Tensor (*vjp)(GradFn& node, size_t k, std::span<const Tensor> g) = nullptr;
   Tensor (*jvp)(GradFn& node, size_t out, std::span<const Tensor> t) = nullptr;
+  void (*vjps)(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
+               std::span<Tensor> cotangents) = nullptr;  // beside vjp; not if once_differentiable
   Cost (*cost)(const OpContext& ctx) = nullptr;
   // The vjp is right but not made of ops: its result can't be differentiated again, and that is
   // refused.
