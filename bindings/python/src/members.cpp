@@ -208,11 +208,14 @@ void open_members(nb::module_& m) {
       },
       nb::arg("src"), "The elements of another tensor, in place; broadcasts and casts.");
   method("_cast", [](const Tensor& t, DType dtype) { return cast(t, dtype); });
-  method("_to_device", [](const Tensor& t, nb::handle device) {
-    Device& d = device_at(device.ptr());
-    const Unlocked unlocked;
-    return to_device(t, d);
-  });
+  method(
+      "_to_device",
+      [](const Tensor& t, nb::handle device) {
+        Device& d = device_at(device.ptr());
+        const Unlocked unlocked;
+        return to_device(t, d);
+      },
+      nb::arg().none());
   m.def(
       "tensor",
       [](nb::handle data, std::optional<DType> dtype, nb::handle device, bool requires_grad) {
@@ -225,11 +228,14 @@ void open_members(nb::module_& m) {
       "A tensor of numbers, nested lists or arrays, with memory of its own. Without a dtype "
       "integers are int64,\n"
       "other real numbers float32, complex ones complex64; arrays keep theirs.");
-  m.def("_from_bytes", [](nb::bytes bytes, const Shape& shape, DType dtype, nb::handle device) {
-    if (size_t(numel_of(shape)) * itemsize(dtype) != bytes.size())
-      fail(ErrorKind::value, "unpickle", "the shape does not fit the bytes");
-    return Tensor::from_host(bytes.c_str(), shape, dtype, device_at(device.ptr()));
-  });
+  m.def(
+      "_from_bytes",
+      [](nb::bytes bytes, const Shape& shape, DType dtype, nb::handle device) {
+        if (size_t(numel_of(shape)) * itemsize(dtype) != bytes.size())
+          fail(ErrorKind::value, "unpickle", "the shape does not fit the bytes");
+        return Tensor::from_host(bytes.c_str(), shape, dtype, device_at(device.ptr()));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("result_type", [](const Tensors& operands) { return result_dtype(operands); });
   m.def(
       "empty",

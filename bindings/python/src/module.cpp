@@ -19,11 +19,11 @@ NB_MODULE(_gradus, m) {
   open_ops(m);
   open_exchange(m);
   open_autograd(m);
-  // open_functions(m);
-  // open_transforms(m);
-  // open_run(m);
-  // open_train(m);
-  // open_contract(m);
-  // open_audit(m);
-  // open_program(m);
+  open_functions(m);
+  open_transforms(m);
+  open_run(m);
+  open_train(m);
+  open_contract(m);
+  open_audit(m);
+  open_program(m);
 }

@@ -1,0 +1,123 @@
+"""gradus.compile: a step that is recorded once and repeated without Python, graph or allocation."""
+import functools
+import threading
+
+from . import _gradus
+from ._gradus import Tensor
+
+_here = threading.local()
+
+
+def recorder():
+    """The recording under way in this thread, or None: optimisers tell it what to prepare."""
+    return getattr(_here, "recorder", None)
+
+
+class _Recorder:
+    """Which optimisers a step advances. What they say of the step on the host (learning rate, bias
+    corrections) is prepared before it; the step itself does the rest."""
+
+    def __init__(self):
+        self.prepares, self.recording = [], False
+
+    def __enter__(self):
+        self._outer, _here.recorder = recorder(), self
+        return self
+
+    def __exit__(self, *_):
+        _here.recorder = self._outer
+
+
+class _Entry:
+    def __init__(self):
+        self.statics, self.step, self.build, self.prepares = [], None, None, []
+        self.warm = False
+
+
+class Compiled:
+    """What gradus.compile gives. `why_not` says why steps run as they are, "" if they are replayed."""
+
+    def __init__(self, function, device=None):
+        functools.update_wrapper(self, function)
+        self._function, self._device = function, device
+        self._entries = {}
+        self.why_not, self.replays = "", 0
+
+    def __call__(self, *args, **kwargs):
+        from .func import _flatten
+        leaves = []
+        build = _flatten((args, kwargs), leaves)
+        fixed = _fixed((args, kwargs))
+        key = (tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves), fixed)
+        try:
+            entry = self._entries.setdefault(key, _Entry())
+        except TypeError:  # an argument without a hash
+            self.why_not = "an argument is neither a tensor nor hashable"
+            return self._function(*args, **kwargs)
+        if entry.step is not None:
+            return self._replay(entry, leaves)
+        if not entry.warm or self.why_not:
+            with _Recorder() as r:
+                out = self._function(*args, **kwargs)
+            entry.prepares, entry.warm = r.prepares, True
+            return out
+        return self._record(entry, leaves, build)
+
+    def _record(self, entry, leaves, build):
+        from .func import _flatten
+        entry.statics = [t.detach().clone() for t in leaves]
+        for s, t in zip(entry.statics, leaves):
+            if t.requires_grad:
+                self.why_not = "an argument requires a gradient"
+                args, kwargs = build(iter(leaves))
+                return self._function(*args, **kwargs)
+        args, kwargs = build(iter(entry.statics))
+
+        def run():
+            outputs = []
+            entry.build = _flatten(self._function(*args, **kwargs), outputs)
+            return outputs
+
+        for prepare in entry.prepares:
+            prepare()
+        with _Recorder() as r:
+            r.recording = True
+            step = _gradus._capture(run, self._device)
+        if step.why_not:
+            self.why_not = step.why_not
+        else:
+            entry.step = step
+        return entry.build(iter([t.clone() for t in step.outputs]))
+
+    def _replay(self, entry, leaves):
+        for s, t in zip(entry.statics, leaves):
+            s.copy_(t)
+        for prepare in entry.prepares:
+            prepare()
+        entry.step.replay()
+        self.replays += 1
+        return entry.build(iter([t.clone() for t in entry.step.outputs]))
+
+
+def _fixed(tree):
+    """What of the arguments is no tensor, hashable."""
+    if isinstance(tree, Tensor):
+        return "tensor"
+    if isinstance(tree, dict):
+        return tuple((k, _fixed(v)) for k, v in tree.items())
+    if isinstance(tree, (list, tuple)):
+        return tuple(_fixed(v) for v in tree)
+    return tree
+
+
+def compile(function=None, *, device=None):
+    """The function, whose kernel calls are written down at its second call with some shapes and then
+    repeated: no graph, no allocation, the same bits. Reading values inside (item, branches on
+    numbers) can't be repeated; then it goes on running as it is, and .why_not says why. Results are
+    detached.
+
+        step = gradus.compile(step)
+    """
+    if function is None:
+        return lambda f: Compiled(f, device)
+    return Compiled(function, device)

@@ -1,0 +1,261 @@
+"""What Tensor has beside its ops: conversions, numpy's protocol, pickling, random tensors."""
+import builtins
+import operator
+
+from . import _gradus
+from ._gradus import Tensor, dtype, from_dlpack, tensor
+
+_g = _gradus
+
+
+def as_tensor(data, *, dtype=None, device=None):
+    """The data as a tensor: itself, over the same memory (arrays), or made of its numbers."""
+    if isinstance(data, Tensor):
+        out = data
+    elif hasattr(data, "__dlpack__") and getattr(data, "shape", ()) != ():
+        out = from_dlpack(data)
+    else:
+        return tensor(data, dtype=dtype, device=device)
+    return out.to(dtype=dtype, device=device)
+
+
+def from_numpy(array):
+    """A tensor over the memory of a numpy array; writes are seen on both sides."""
+    return from_dlpack(array)
+
+
+def asarray(data, *, dtype=None, device=None, copy=None):
+    """as_tensor, with copy=True for memory of its own and copy=False for an error if that is needed."""
+    if copy is True:
+        return tensor(data, dtype=dtype, device=device)
+    out = as_tensor(data, dtype=dtype, device=device)
+    if copy is False and not _shares(out, data):
+        raise ValueError("asarray: this needs a copy, which copy=False forbids")
+    return out
+
+
+def _shares(out, data):
+    if isinstance(data, Tensor):
+        return out.data_ptr() == data.data_ptr()
+    pointer = getattr(data, "__array_interface__", {}).get("data", (None,))[0]
+    return pointer is None or pointer == out.data_ptr()
+
+
+# ---- methods
+
+def _to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
+    """x.to(dtype), x.to(device), x.to(other), x.to(device=..., dtype=...)."""
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, _g.dtype) or a in (float, int, bool, complex):
+            dtype = a
+        elif isinstance(a, bool):
+            copy = a
+        elif isinstance(a, str) and _is_dtype(a):
+            dtype = a
+        else:
+            device = a
+    out = self
+    if dtype is not None:
+        out = out._cast(dtype)
+    if device is not None and str(device) != out.device:
+        out = out._to_device(device)
+    return out.clone() if copy and out.data_ptr() == self.data_ptr() else out
+
+
+def _is_dtype(text):
+    return isinstance(getattr(_g, text, None), _g.dtype)
+
+
+def _numpy(self, *, force=False):
+    """A numpy array over the same memory; force=True also of tensors elsewhere or with history."""
+    import numpy
+    if force:
+        return numpy.asarray(self.detach().cpu())
+    return self.__array__()
+
+
+def _array(self, dtype=None, copy=None):
+    import numpy
+    if self.requires_grad and _g.is_grad_enabled():
+        raise TypeError("a tensor that requires a gradient is no array: x.detach() gives one that "
+                        "shares its memory")
+    if self.device != "cpu":
+        raise TypeError(f"the tensor is on {self.device}; x.cpu() copies it")
+    if self.dtype == _g.bfloat16:
+        raise TypeError("numpy has no bfloat16; cast it first: x.float()")
+    out = numpy.asarray(memoryview(self))
+    if dtype is not None and out.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"another dtype than {out.dtype} needs a copy, which copy=False forbids")
+        return out.astype(dtype)
+    return out.copy() if copy else out
+
+
+def _reduce(self):
+    if self.grad_fn is not None:
+        raise _g.AutogradError("pickle: a tensor with history can't be stored; detach() it first")
+    return _rebuild, (self._bytes(), tuple(self.shape), self.dtype, self.device, self.requires_grad)
+
+
+def _rebuild(data, shape, dtype, device, requires_grad):
+    out = _g._from_bytes(data, shape, dtype, device if device == "cpu" else None)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _deepcopy(self, memo):
+    if self.grad_fn is not None:
+        raise _g.AutogradError("deepcopy: of leaves alone; this tensor has history, detach() it first")
+    out = self.detach().clone()
+    if self.requires_grad:
+        out.requires_grad_()
+    memo[id(self)] = out
+    return out
+
+
+def _contains(self, element):
+    return bool((self == element).any())
+
+
+def _new(name):
+    def make(self, *size, dtype=None, device=None, requires_grad=False):
+        if len(size) == 1 and not isinstance(size[0], int):
+            size = tuple(size[0])
+        return getattr(_g, name)(size, dtype=dtype or self.dtype, device=device or self.device,
+                                 requires_grad=requires_grad)
+    return make
+
+
+def _view(self, *shape):
+    """reshape without a copy: an error where the strides don't allow it."""
+    if len(shape) == 1 and (isinstance(shape[0], (_g.dtype, str))):
+        raise TypeError("view: of shapes alone; x.to(dtype) converts")
+    out = self.reshape(*shape)
+    if out.numel() and out.data_ptr() != self.data_ptr():
+        raise ValueError(f"view: the shape {tuple(self.shape)} with strides {self.stride()} can't be "
+                         f"seen as {tuple(out.shape)} without a copy; reshape() makes one")
+    return out
+
+
+def _split(self, split_size_or_sections, dim=0):
+    return _g.split(self, split_size_or_sections, dim)
+
+
+def _add(self, other, *, alpha=1):
+    return self + (other if alpha == 1 else alpha * other)
+
+
+def _sub(self, other, *, alpha=1):
+    return self - (other if alpha == 1 else alpha * other)
+
+
+def _type_as(self, other):
+    return self._cast(other.dtype)
+
+
+def _round(self, decimals=0):
+    return _g.round(self) if decimals == 0 else _g.round(self * 10.0 ** decimals) / 10.0 ** decimals
+
+
+for _name, _f in {
+        "to": _to, "numpy": _numpy, "__array__": _array, "__reduce__": _reduce,
+        "__deepcopy__": _deepcopy, "__contains__": _contains, "view": _view, "type_as": _type_as,
+        "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"),
+        "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
+        "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),
+        "int": lambda self: self._cast(_g.int32), "long": lambda self: self._cast(_g.int64),
+        "bool": lambda self: self._cast(_g.bool), "cpu": lambda self: self.to(device="cpu"),
+        "cuda": lambda self, index=0: self.to(device=f"cuda:{index}"),
+        "__copy__": lambda self: self.detach().requires_grad_(self.requires_grad),
+        "is_floating_point": lambda self: self.dtype.is_floating_point,
+        "is_complex": lambda self: self.dtype.is_complex,
+        "element_size": lambda self: self.itemsize, "nelement": Tensor.numel,
+        "ndimension": Tensor.dim, "t": lambda self: self.T, "zero_": lambda self: self.fill_(0),
+        "view_as": lambda self, other: _view(self, *other.shape),
+        "reshape_as": lambda self, other: self.reshape(other.shape),
+        "expand_as": lambda self, other: self.expand(other.shape),
+        "swapaxes": Tensor.transpose, "swapdims": Tensor.transpose,
+        "uniform_": lambda self, low=0.0, high=1.0: self.copy_(
+            _g.uniform(self.shape, low, high, self.dtype)),
+        "normal_": lambda self, mean=0.0, std=1.0: self.copy_(
+            _g.normal(self.shape, mean, std, self.dtype)),
+}.items():
+    setattr(Tensor, _name, _f)
+for _alias, _op in {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract": "sub",
+                    "negative": "neg", "absolute": "abs", "concat": "cat", "greater": "gt",
+                    "less": "lt", "clip": "clamp", "arctan2": "atan2", "moveaxis": "movedim"}.items():
+    setattr(_g, _alias, getattr(_g, _op))
+    if _op != "cat":
+        setattr(Tensor, _alias, getattr(_g, _op))
+
+
+# ---- random tensors, from the thread's generator
+
+def _size(size):
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+def _drawn(out, requires_grad):
+    return out.requires_grad_() if requires_grad else out
+
+
+def rand(*size, dtype=_g.float32, device=None, requires_grad=False):
+    """Uniform numbers from [0, 1)."""
+    return _g.uniform(_size(size), 0, 1, dtype, device=device, requires_grad=requires_grad)
+
+
+def randn(*size, dtype=_g.float32, device=None, requires_grad=False):
+    """Standard normal numbers."""
+    return _g.normal(_size(size), 0, 1, dtype, device=device, requires_grad=requires_grad)
+
+
+def rand_like(x, *, dtype=None):
+    return rand(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+
+
+def randn_like(x, *, dtype=None):
+    return randn(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+
+
+def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
+    """Integers from low up to, without, high: randint(high, size) or randint(low, high, size)."""
+    if size is None:
+        low, high, size = 0, low, high
+    if high <= low:
+        raise ValueError(f"randint: low {low} is not below high {high}")
+    drawn = _g.uniform(tuple(size), low, high, _g.float64, device=device)
+    return drawn.floor().clamp(low, high - 1)._cast(dtype)
+
+
+def randperm(n, *, dtype=_g.int64, device=None):
+    """0 .. n - 1 in random order."""
+    return _g.argsort(_g.uniform((n,), 0, 1, _g.float64, device=device))._cast(dtype)
+
+
+def get_rng_state():
+    """(seed, position) of this thread's generator."""
+    return _g._generator_state()
+
+
+def set_rng_state(state):
+    _g._set_generator_state(*state)
+
+
+# ---- comparisons of whole tensors
+
+def equal(a, b):
+    """Have they the same shape and the same elements?"""
+    return tuple(a.shape) == tuple(b.shape) and builtins.bool((a == b).all())
+
+
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Is |a - b| <= atol + rtol |b| everywhere?"""
+    same = _g.isclose(a, b, rtol=rtol, atol=atol)
+    if equal_nan:
+        same = same | (_g.isnan(a) & _g.isnan(b))
+    return builtins.bool(same.all())
+
+
+Tensor.equal = equal
+Tensor.allclose = allclose

@@ -1,0 +1,128 @@
+"""Functions of each element. Most are one line of a table: the op, and the dtypes it takes."""
+from .. import _gradus as op
+from . import _base
+from ._base import (ALL, COMPLEX, FLOATING, INTEGRAL, NUMERIC, REAL, Tensor, bool, int32, int64,
+                    float64, of_kind, together)
+
+_REALS = INTEGRAL + REAL
+_BITS = (bool,) + INTEGRAL
+_BOOL = (bool,)
+
+# name in the standard -> op (None: the same name), dtypes
+_UNARY = {
+    "abs": (None, NUMERIC), "acos": (None, FLOATING), "acosh": (None, FLOATING),
+    "asin": (None, FLOATING), "asinh": (None, FLOATING), "atan": (None, FLOATING),
+    "atanh": (None, FLOATING), "bitwise_invert": ("bitwise_not", _BITS), "ceil": (None, _REALS),
+    "conj": (None, NUMERIC), "cos": (None, FLOATING), "cosh": (None, FLOATING),
+    "exp": (None, FLOATING), "expm1": (None, FLOATING), "floor": (None, _REALS),
+    "imag": (None, COMPLEX), "isfinite": (None, NUMERIC), "isinf": (None, NUMERIC),
+    "isnan": (None, NUMERIC), "log": (None, FLOATING), "log10": (None, FLOATING),
+    "log1p": (None, FLOATING), "log2": (None, FLOATING), "logical_not": (None, _BOOL),
+    "negative": ("neg", NUMERIC), "positive": ("clone", NUMERIC), "real": (None, NUMERIC),
+    "reciprocal": (None, FLOATING), "sign": ("sgn", NUMERIC), "signbit": (None, REAL),
+    "sin": (None, FLOATING), "sinh": (None, FLOATING), "sqrt": (None, FLOATING),
+    "square": (None, NUMERIC), "tan": (None, FLOATING), "tanh": (None, FLOATING),
+    "trunc": (None, _REALS),
+}
+_BINARY = {
+    "add": (None, NUMERIC), "atan2": (None, REAL), "bitwise_and": (None, _BITS),
+    "bitwise_or": (None, _BITS), "bitwise_xor": (None, _BITS), "copysign": (None, REAL),
+    "divide": ("div", NUMERIC), "equal": ("eq", ALL), "floor_divide": (None, _REALS),
+    "greater": ("gt", _REALS), "greater_equal": ("ge", _REALS), "hypot": (None, REAL),
+    "less": ("lt", _REALS), "less_equal": ("le", _REALS), "logaddexp": (None, REAL),
+    "logical_and": (None, _BOOL), "logical_or": (None, _BOOL), "logical_xor": (None, _BOOL),
+    "maximum": (None, _REALS), "minimum": (None, _REALS), "multiply": ("mul", NUMERIC),
+    "not_equal": ("ne", ALL), "pow": (None, NUMERIC), "remainder": (None, _REALS),
+    "subtract": ("sub", NUMERIC),
+}
+__all__ = ["bitwise_left_shift", "bitwise_right_shift", "clip", "nextafter", "round", *_UNARY,
+           *_BINARY]
+
+
+def _named(f, name, call):
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = call.__doc__.split("\n\n")[1] + ", as the standard has it."
+    return f
+
+
+def _unary(name, op_name, dtypes):
+    call = getattr(op, op_name or name)
+
+    def f(x, /):
+        return call(of_kind(x, dtypes, name))
+    return _named(f, name, call)
+
+
+def _binary(name, op_name, dtypes):
+    call = getattr(op, op_name or name)
+
+    def f(x1, x2, /):
+        return call(*together(x1, x2, name, dtypes))
+    return _named(f, name, call)
+
+
+for _name, _row in _UNARY.items():
+    globals()[_name] = _unary(_name, *_row)
+for _name, _row in _BINARY.items():
+    globals()[_name] = _binary(_name, *_row)
+
+
+def clip(x, /, min=None, max=None):
+    """x, no lower than min and no higher than max; each may be an array."""
+    y = of_kind(x, _REALS, "clip")
+    for bound, call in ((min, op.maximum), (max, op.minimum)):
+        if bound is not None:
+            if isinstance(bound, Tensor) and bound.dtype != x.dtype:
+                bound = op.cast(bound, _base.promoted(x.dtype, bound.dtype))
+            y = call(*together(y, bound, "clip", _REALS))
+    return y if y.dtype == x.dtype else op.cast(y, x.dtype)
+
+
+def round(x, /):
+    """The nearest whole number; of two, the even one."""
+    if of_kind(x, NUMERIC, "round").dtype in COMPLEX:
+        return _complex(op.round(op.real(x)), op.round(op.imag(x)), x.dtype)
+    return op.round(x)
+
+
+def _complex(real, imag, dtype):
+    return _base.reinterpreted(op.stack([real, imag], dim=-1), dtype, real.shape)
+
+
+def _powers(n, dtype):
+    return op.cast(op.pow(2, op.cast(n, int64)), dtype)
+
+
+def _shift(x1, x2, name):
+    """The operands of a shift, the second one as two halves: a power of 2 must fit."""
+    x, n = together(x1, x2, name, INTEGRAL)
+    n = op.clamp(op.cast(n, int64), 0, 8 * x.itemsize)
+    half = op.floor_divide(n, 2)
+    return x, half, n - half
+
+
+def bitwise_left_shift(x1, x2, /):
+    """x1's bits, x2 places to the left; zeros come in."""
+    x, a, b = _shift(x1, x2, "bitwise_left_shift")
+    return op.mul(op.mul(x, _powers(a, x.dtype)), _powers(b, x.dtype))
+
+
+def bitwise_right_shift(x1, x2, /):
+    """x1's bits, x2 places to the right; the sign comes in."""
+    x, a, b = _shift(x1, x2, "bitwise_right_shift")
+    return op.floor_divide(op.floor_divide(x, _powers(a, x.dtype)), _powers(b, x.dtype))
+
+
+def nextafter(x1, x2, /):
+    """The number after x1 on the way to x2."""
+    a, b = op.broadcast_tensors(*together(x1, x2, "nextafter", (_base.float32, float64)))
+    whole = int64 if a.dtype == float64 else int32
+    one = op.tensor(1, dtype=whole)
+    bits = _base.reinterpreted(a, whole, a.shape)
+    # Away from 0 the bits count up, whatever the sign.
+    y = op.where(op.eq(op.gt(b, a), op.gt(a, 0)), bits + one, bits - one)
+    y = _base.reinterpreted(y, a.dtype, a.shape)
+    least = op.copysign(_base.reinterpreted(one, a.dtype, ()), b)
+    y = op.where(op.eq(a, 0), least, y)
+    y = op.where(op.eq(a, b), b, y)
+    return op.where(op.logical_or(op.isnan(a), op.isnan(b)), a + b, y)
