@@ -5,6 +5,7 @@
 #include "ops/audit/judge/explain.hpp"
 #include "ops/audit/step/graph_view.hpp"
 #include "ops/audit/step/stepper.hpp"
+#include "ops/check/rows.hpp"
 
 namespace gradus::inline v1::py {
 
@@ -212,6 +213,40 @@ void open_audit(nb::module_& m) {
           out.push_back(w.stepper->call_text(int(i)));
         return out;
       });
+  // What `gradus check` draws for an op: for each case its operands in f64, the attributes by name,
+  // and whether derivatives are to be compared there.
+  m.def("_rows", [](const std::string& name) {
+    const rows::Row& row = rows::row_of(name);
+    const std::vector<DType> dtypes = rows::dtypes_of(row);
+    const bool real = std::find(dtypes.begin(), dtypes.end(), DType::f64) != dtypes.end();
+    nb::list out;
+    for (size_t i = 0; i < row.cases.size(); ++i) {
+      nb::dict attrs;
+      for (const auto& [key, value] : row.cases[i].attrs) {
+        using Type = AttrValue::Type;
+        nb::object o = nb::none();
+        if (value.type == Type::integer) o = nb::cast(value.integer);
+        if (value.type == Type::number) o = nb::cast(value.number);
+        if (value.type == Type::boolean) o = nb::cast(value.integer != 0);
+        if (value.type == Type::text) o = nb::cast(std::string(value.text));
+        if (value.type == Type::dtype) o = nb::cast(value.dtype());
+        if (value.type == Type::integers) o = nb::cast(value.integers);
+        attrs[key.c_str()] = o;
+      }
+      out.append(nb::make_tuple(rows::draw_inputs(row, i,
+                                                  real             ? DType::f64
+                                                  : dtypes.empty() ? DType::f32
+                                                                   : dtypes[0],
+                                                  open_device("cpu")),
+                                attrs, row.cases[i].slopes));
+    }
+    return out;
+  });
+  // Of outputs with a phase or sign of their own: what a loss may depend on.
+  m.def("_seen", [](const std::string& name, const Tensors& outputs) {
+    const rows::Row& row = rows::row_of(name);
+    return row.seen ? row.seen(outputs) : outputs;
+  });
 }
 
 }  // namespace gradus::py

@@ -41,7 +41,8 @@ __all__ = ["bitwise_left_shift", "bitwise_right_shift", "clip", "nextafter", "ro
 
 def _named(f, name, call):
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = call.__doc__.split("\n\n")[1] + ", as the standard has it."
+    said = call.__doc__.split("\n\n")[1]
+    f.__doc__ = said[0].upper() + said[1:] + "."
     return f
 
 

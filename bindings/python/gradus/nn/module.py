@@ -51,25 +51,24 @@ class Module:
 
     def __setattr__(self, name, value):
         own = self.__dict__
-        kind = (1 if isinstance(value, Module) else 0) if isinstance(value, (Module, Parameter)) \
-            else None
-        if kind is None:
-            for k in _KINDS:
-                if name in own.get(k, ()):
-                    if not (value is None or k == "_buffers" and isinstance(value, Tensor)):
-                        raise TypeError(f"{type(self).__name__}.{name} is one of its {k[1:]}, "
-                                        f"a {type(value).__name__} can't replace it")
-                    own[k][name] = value
-                    return
-            super().__setattr__(name, value)
+        kind = ("_modules" if isinstance(value, Module) else
+                "_parameters" if isinstance(value, Parameter) else None)
+        if kind is not None:
+            if kind not in own:
+                raise AttributeError(f"{type(self).__name__}: super().__init__() comes before the "
+                                     f"first parameter or module")
+            for holder in (own, *(own[k] for k in _KINDS if k != kind)):
+                holder.pop(name, None)
+            own[kind][name] = value
             return
-        if "_modules" not in own:
-            raise AttributeError(f"{type(self).__name__}: super().__init__() comes before the "
-                                 f"first parameter or module")
-        own.pop(name, None)
         for k in _KINDS:
-            own[k].pop(name, None) if k != ("_parameters", "_modules")[kind] else None
-        own[("_parameters", "_modules")[kind]][name] = value
+            if name in own.get(k, ()):
+                if not (value is None or k == "_buffers" and isinstance(value, Tensor)):
+                    raise TypeError(f"{type(self).__name__}.{name} is one of its {k[1:]}, "
+                                    f"a {type(value).__name__} can't replace it")
+                own[k][name] = value
+                return
+        super().__setattr__(name, value)
 
     def __getattr__(self, name):
         for kind in _KINDS:

@@ -1,0 +1,156 @@
+"""Prints gradus/__init__.pyi from the op list: python -m gradus._stubs > __init__.pyi.
+
+Every op is a function there and, if it takes a tensor, a method; docstrings say shapes, formula
+and derivative.
+"""
+import inspect
+import sys
+
+from . import _gradus
+from . import _tensor, _compile, _files, _modes, autograd, func
+
+_HEAD = '''"""Made by gradus._stubs from the op list; changes here are lost."""
+from __future__ import annotations
+import typing as _t
+from types import EllipsisType as _Ellipsis
+_Number = _t.Union[int, float, complex, bool]
+_Operand = _t.Union["Tensor", _Number]
+_Index = _t.Union[int, slice, None, _Ellipsis, "Tensor", list, tuple]
+_DType = _t.Union["dtype", str, type]
+__version__: str
+op_names: tuple[str, ...]
+'''
+_TYPES = {1: "int", 2: "float", 3: "bool", 4: "int | _t.Sequence[int]", 5: "str", 6: "_DType"}
+_WORDS = {"true": "True", "false": "False", "inf": "float('inf')", "-inf": "float('-inf')"}
+
+
+def _default(kind, text, optional):
+    if text is None:
+        return " | None = None" if optional else ""
+    if kind == 5:
+        return f" = {text!r}"
+    if kind == 6:
+        return " = ..."
+    if kind == 4:
+        return f" = ({text.strip('[]()')},)" if text.strip("[]()") else " = ()"
+    return f" = {_WORDS.get(text, text)}"
+
+
+def _results(name):
+    """How many tensors an op gives, by running what `gradus check` draws for it."""
+    counts = set()
+    try:
+        for inputs, attrs, _ in _gradus._rows(name)[:4]:
+            out = getattr(_gradus, name)(*[t for t in inputs], **attrs)
+            counts.add(len(out) if isinstance(out, tuple) else 1)
+    except _gradus.Error:
+        pass
+    if counts <= {1}:
+        return "Tensor"
+    if len(counts) == 1:
+        return "tuple[" + ", ".join(["Tensor"] * counts.pop()) + "]"
+    return "tuple[Tensor, ...]" if 1 not in counts else "Tensor | tuple[Tensor, ...]"
+
+
+def _op(name, results, method=False):
+    about = _gradus.describe(name)
+    parts = []
+    listed = False
+    for i, (operand, variadic, optional) in enumerate(about["operands"]):
+        if method and i == 0:
+            parts.append("self")
+        elif variadic:
+            parts.append(f"*{operand}: _Operand | _t.Sequence[_Operand]")
+            listed = True
+        else:
+            parts.append(f"{operand}: _Operand" + (" | None = None" if optional else ""))
+    texts = [(n, k, d, o) for n, k, d, o, _ in about["attrs"] if k == 5 and d is None and not o]
+    required = any("=" in p for p in parts)
+    for attr, kind, default, optional, _ in about["attrs"]:
+        value = _default(kind, default, optional)
+        if not value and required and not listed:
+            value = " = ..."
+        required = required or "=" in value
+        part = f"{attr}: {_TYPES.get(kind, '_t.Any')}{value}"
+        if (attr, kind, default, optional) in texts and listed and not method:
+            parts.insert(0, part)  # einsum's equation stands first
+        else:
+            parts.append(part)
+    if not about["operands"]:
+        parts += ["*", "device: str | None = None", "requires_grad: bool = False"]
+    pad = "    " if method else ""
+    doc = about["doc"] + (f"\n{pad}        {about['formula']}" if about["formula"] else "")
+    doc = doc.replace("\\", "\\\\")
+    return f'{pad}def {name}({", ".join(parts)}) -> {results}:\n{pad}    """{doc}"""\n'
+
+
+def _signature(f):
+    try:
+        return str(inspect.signature(f))
+    except (TypeError, ValueError):
+        return "(*args, **kwargs)"
+
+
+def text():
+    out = [_HEAD]
+    out.append("class dtype:\n    name: str\n    itemsize: int\n    is_floating_point: bool\n"
+               "    is_complex: bool\n")
+    for name in dir(_gradus):
+        if isinstance(getattr(_gradus, name), _gradus.dtype):
+            out.append(f"{name}: dtype\n")
+    results = {name: _results(name) for name in _gradus.op_names}
+    out.append("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
+               "    ndim: int\n    itemsize: int\n    nbytes: int\n    requires_grad: bool\n"
+               "    is_leaf: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
+               "    data: Tensor\n    T: Tensor\n    mT: Tensor\n    mH: Tensor\n    version: int\n"
+               "    def __init__(self, data: _t.Any = ...) -> None: ...\n"
+               "    def __getitem__(self, key: _Index) -> Tensor: ...\n"
+               "    def __setitem__(self, key: _Index, value: _t.Any) -> None: ...\n"
+               "    def __len__(self) -> int: ...\n"
+               "    def __iter__(self) -> _t.Iterator[Tensor]: ...\n")
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+        for prefix in ("", "r", "i"):
+            out.append(f"    def __{prefix}{op}__(self, other: _t.Any) -> Tensor: ...\n")
+    for op in ("neg", "pos", "abs", "invert"):
+        out.append(f"    def __{op}__(self) -> Tensor: ...\n")
+    for op in ("lt", "le", "gt", "ge"):
+        out.append(f"    def __{op}__(self, other: _t.Any) -> Tensor: ...\n")
+    for op in ("eq", "ne"):
+        out.append(f"    def __{op}__(self, other: _t.Any) -> Tensor: ...  # type: ignore[override]\n")
+    for op, kind in (("bool", "bool"), ("int", "int"), ("float", "float"), ("index", "int")):
+        out.append(f"    def __{op}__(self) -> {kind}: ...\n")
+    written = set()
+    for name in sorted(vars(_gradus.Tensor)):
+        if name.startswith("_") or isinstance(vars(_gradus.Tensor)[name], property):
+            continue
+        written.add(name)
+        if name in results:
+            out.append(_op(name, results[name], method=True))
+        else:
+            out.append(f"    def {name}(self, *args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")
+    out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
+               "    def name(self) -> str: ...\n")
+    for name in _gradus.op_names:
+        out.append(_op(name, results[name]))
+    for name, kind in vars(_gradus).items():
+        if isinstance(kind, type) and issubclass(kind, _gradus.Error):
+            base = "Exception" if name == "Error" else f"Error, {kind.__bases__[1].__name__}"
+            base = base.replace(f", {name}", f", _builtins.{name}")
+            out.append(f"class {name}({base}):\n    op: str\n")
+    out.insert(1, "import builtins as _builtins\n")
+    from . import (load, save, compile, no_grad, enable_grad, inference_mode, set_grad_enabled)
+    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "empty", "rand", "randn",
+                 "rand_like", "randn_like", "randint", "randperm", "manual_seed", "equal", "allclose",
+                 "checkpoint", "vmap", "save", "load", "grad", "backward", "devices",
+                 "set_default_device", "get_default_device", "synchronize", "is_grad_enabled",
+                 "get_rng_state", "set_rng_state", "result_type", "compile"):
+        out.append(f"def {name}(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")
+    for name in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"):
+        out.append(f"class {name}:\n    def __init__(self, mode: _t.Any = ...) -> None: ...\n"
+                   "    def __enter__(self) -> _t.Any: ...\n    def __exit__(self, *error: _t.Any) -> None: ...\n"
+                   "    def __call__(self, function: _t.Any) -> _t.Any: ...\n")
+    return "".join(out)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

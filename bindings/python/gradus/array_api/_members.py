@@ -1,0 +1,66 @@
+"""What the standard asks of an array that gradus.Tensor has not by itself, added to it."""
+from . import _elementwise
+from ._base import Tensor
+
+VERSION = "2024.12"
+
+
+class Size(int):
+    """How many elements there are, as the standard has it; called, the shape, as in PyTorch."""
+    def __new__(cls, x):
+        self = super().__new__(cls, x.numel())
+        self._of = x.shape
+        return self
+
+    def __call__(self, dim=None):
+        return self._of if dim is None else self._of[dim]
+
+    def __reduce__(self):
+        return int, (int(self),)
+
+
+def namespace(self, /, *, api_version=None):
+    """The module of the array standard's functions."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", VERSION):
+        raise ValueError(f"__array_namespace__: version {api_version!r}; this is {VERSION}")
+    from .. import array_api
+    return array_api
+
+
+def to_device(self, device, /, *, stream=None):
+    """x on another device."""
+    if stream is not None:
+        raise ValueError("to_device: streams can't be given")
+    return self if device == self.device else self._to_device(device)
+
+
+def as_complex(self):
+    """The one element as a complex number of Python."""
+    return complex(self.item())
+
+
+def _operator(f, swapped=False):
+    def g(self, other, /):
+        if not isinstance(other, (int, Tensor)):
+            return NotImplemented
+        return f(other, self) if swapped else f(self, other)
+    return g
+
+
+def _in_place(f):
+    def g(self, other, /):
+        return self.copy_(f(self, other))
+    return g
+
+
+def attach():
+    """Adds the members that are missing."""
+    left, right = _elementwise.bitwise_left_shift, _elementwise.bitwise_right_shift
+    members = {"__array_namespace__": namespace, "to_device": to_device, "__complex__": as_complex,
+               "__lshift__": _operator(left), "__rlshift__": _operator(left, True),
+               "__ilshift__": _in_place(left), "__rshift__": _operator(right),
+               "__rrshift__": _operator(right, True), "__irshift__": _in_place(right)}
+    for name, member in members.items():
+        if not hasattr(Tensor, name):
+            setattr(Tensor, name, member)
+    Tensor.size = property(Size, doc=Size.__doc__)

@@ -1,0 +1,21 @@
+"""Networks: modules with parameters, layers, losses, first values; names are PyTorch's.
+
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
+    loss = nn.functional.cross_entropy(model(x), y)
+
+First values are drawn from this thread's generator in the order of the layers, each layer's weight
+before its bias, as the engine's own layers draw them: a seed fixes a network, there and here alike.
+"""
+from . import functional, init, utils
+from .activation import *
+from .attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+from .containers import ModuleDict, ModuleList, Sequential
+from .conv import *
+from .layers import (AlphaDropout, Bilinear, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding,
+                     Flatten, Identity, Linear, OpModule, Unflatten)
+from .loss import *
+from .module import Module
+from .normalization import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d,
+                            InstanceNorm2d, LayerNorm, LocalResponseNorm, RMSNorm)
+from .parameter import Parameter
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell

@@ -1,0 +1,108 @@
+"""Layers without state, by PyTorch's names: ops as they are, or with PyTorch's order of arguments."""
+from .. import _gradus as _g
+from .._gradus import (
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
+    adaptive_max_pool2d, adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, bilinear, celu,
+    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+    cosine_embedding_loss, cosine_similarity, cross_entropy, elu, gaussian_nll_loss, gelu, glu,
+    hardshrink, hardsigmoid, hardswish, hardtanh, hinge_embedding_loss, huber_loss, kl_div, l1_loss,
+    leaky_relu, linear, local_response_norm, log_softmax, logsigmoid, margin_ranking_loss,
+    max_pool1d, max_pool2d, max_pool3d, mish, mse_loss, multi_margin_loss,
+    multilabel_soft_margin_loss, nll_loss, normalize, one_hot, pairwise_distance,
+    poisson_nll_loss, prelu, relu, relu6, scaled_dot_product_attention, selu, sigmoid, silu,
+    smooth_l1_loss, soft_margin_loss, softmax, softmin, softplus, softshrink, softsign, tanh,
+    tanhshrink, threshold, triplet_margin_loss, binary_cross_entropy,
+    binary_cross_entropy_with_logits)
+from .._modes import no_grad
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """While training, zeroes with probability p; the rest is scaled by 1 / (1 - p)."""
+    return _g.dropout(input, p, training)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """dropout of whole channels (axis 1)."""
+    return _g.feature_dropout(input, p, training)
+
+
+dropout1d = dropout3d = feature_dropout = dropout2d
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    return _g.alpha_dropout(input, p, training)
+
+
+def embedding(input, weight, padding_idx=None):
+    """Rows of weight (count, dim) for integers (...): (..., dim). padding_idx has no gradient."""
+    if padding_idx is None:
+        return _g.embedding(weight, input)
+    return _g.embedding(weight, input, padding_idx % weight.shape[0])
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return _g.layer_norm(input, weight, bias, normalized_shape=normalized_shape, eps=eps)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Without eps: the spacing of the input's numbers at 1."""
+    if eps is None:
+        eps = {"float64": 2.0 ** -52, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}.get(
+            str(input.dtype).rpartition(".")[2], 2.0 ** -23)
+    return _g.rms_norm(input, weight, normalized_shape=normalized_shape, eps=eps)
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    return _g.group_norm(input, weight, bias, num_groups=num_groups, eps=eps)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False,
+               momentum=0.1, eps=1e-5):
+    """Each channel (axis 1) to mean 0 and variance 1, by the batch's statistics when training; then
+    the running ones move by momentum towards them, in place, the variance with n - 1."""
+    if not training:
+        if running_mean is None or running_var is None:
+            raise _g.ValueError("batch_norm: needs running_mean and running_var when not training")
+        return _g.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    if input.ndim < 2 or input.numel() == input.shape[1]:
+        raise _g.ShapeError(f"batch_norm: the input has shape {tuple(input.shape)}: training needs "
+                            f"(n, channels, ...) and more than one value per channel")
+    shape = (1, input.shape[1]) + (1,) * (input.ndim - 2)
+    y, mean, var = _g.standardize(
+        input, weight if weight is None else weight.reshape(shape),
+        bias if bias is None else bias.reshape(shape),
+        dim=(0, *range(2, input.ndim)), eps=eps)
+    if running_mean is not None and input.numel() > 0:
+        n = input.numel() // input.shape[1]
+        with no_grad():
+            for running, now in ((running_mean, mean), (running_var, var.detach() * (n / (n - 1)))):
+                running.copy_(running * (1 - momentum) + now.reshape(running.shape) * momentum)
+    return y.to(input.dtype)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None,
+                  use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Each channel of each sample to mean 0 and variance 1; no running statistics."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise _g.ValueError("instance_norm: running statistics are not kept")
+    return _g.instance_norm(input, weight, bias, eps=eps)
+
+
+def pad(input, pad, mode="constant", value=0.0):
+    """A border around the last axes: (before, after) of the last, then of the one before, ..."""
+    if mode != "constant":
+        raise _g.ValueError(f"pad: the mode is {mode!r}, there is constant")
+    return _g.pad(input, pad, 0.0 if value is None else value)
+
+
+def gumbel_softmax(logits, tau=1.0, hard=False, dim=-1):
+    """softmax of logits with Gumbel noise over tau; hard: a one-hot with softmax's gradient."""
+    noise = -_g.log(-_g.log(_g.uniform(logits.shape, 1e-10, 1, logits.dtype, device=logits.device)))
+    soft = _g.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    with no_grad():
+        places = _g.arange(0, soft.shape[dim], device=soft.device)
+        top = soft.movedim(dim, -1).argmax(-1, keepdim=True)
+        rest = (places == top).to(soft.dtype).movedim(-1, dim) - soft.detach()
+    return soft + rest
