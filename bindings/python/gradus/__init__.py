@@ -26,7 +26,7 @@ from ._files import load, save
 from .autograd import checkpoint
 from .func import vmap
 
-_later = ("array_api", "audit", "contract", "data", "fx", "linalg", "nn", "optim", "torch", "train")
+_later = ("array_api", "audit", "contraction", "data", "fx", "linalg", "nn", "optim", "torch", "train")
 
 
 def __getattr__(name):

@@ -3,6 +3,7 @@
 #include "bindings/python/src/python.hpp"
 #include "bindings/cpp/start.hpp"
 #include "engine/config/device_config.hpp"
+#include "engine/files/file.hpp"
 #include "ops/train/trainer.hpp"
 
 #include <nlohmann/json.hpp>
@@ -13,11 +14,12 @@ using namespace training;
 
 namespace {
 
-// A dict or a list of Python, by its own json; a text as it is.
+// A dict or a list of Python, by its own json; a file; a text as it is.
 Json json_of(nb::handle o, const char* name) {
   if (!PyUnicode_Check(o.ptr()))
     return parse_json(nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(o)), name);
   const std::string text = nb::cast<std::string>(o);
+  if (text.ends_with(".json")) return parse_json(read_file(text), text);
   return !text.empty() && (text[0] == '{' || text[0] == '[') ? parse_json(text, name) : Json(text);
 }
 

@@ -10,7 +10,10 @@ from . import functional, init, utils
 from .activation import *
 from .attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
 from .containers import ModuleDict, ModuleList, Sequential
-from .conv import *
+from .conv import (AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d,
+                   AdaptiveMaxPool2d, AvgPool1d, AvgPool2d, AvgPool3d, Conv1d, Conv2d, Conv3d,
+                   ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, MaxPool1d, MaxPool2d,
+                   MaxPool3d)
 from .layers import (AlphaDropout, Bilinear, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding,
                      Flatten, Identity, Linear, OpModule, Unflatten)
 from .loss import *

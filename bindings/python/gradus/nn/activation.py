@@ -5,8 +5,11 @@ from .layers import REQUIRED, OpModule
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["PReLU"]
+
 
 def _activation(name, op, doc, **options):
+    __all__.append(name)
     return type(name, (OpModule,), {"op": staticmethod(op), "options": options, "__doc__": doc,
                                     "__module__": __name__})
 

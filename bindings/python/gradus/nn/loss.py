@@ -2,8 +2,11 @@
 from . import functional as F
 from .layers import OpModule
 
+__all__ = []
+
 
 def _loss(name, op, doc, **options):
+    __all__.append(name)
     return type(name, (OpModule,), {
         "op": staticmethod(op), "options": {**options, "reduction": "mean"}, "unused": (),
         "__doc__": doc, "__module__": __name__})

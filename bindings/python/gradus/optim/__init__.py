@@ -1,0 +1,13 @@
+"""Optimisers: they move parameters by their gradients, in place; names and rules are PyTorch's.
+
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+SGD, Adam and AdamW are the engine's own steps, one kernel for each parameter; the others are ops.
+"""
+from . import lr_scheduler
+from .fused import SGD, Adam, AdamW
+from .optimizer import Optimizer
+from .rules import Adagrad, RMSprop

@@ -1,0 +1,182 @@
+"""Learning rates over time: call scheduler.step() after each epoch, or each step, as you count."""
+import math
+
+
+class LRScheduler:
+    """Sets group["lr"] of an optimiser. A schedule derives from it and defines _next(group, base, t):
+    the rate at t from the present one and the first one, so that several schedules can act on one
+    optimiser."""
+
+    def __init__(self, optimizer, last_epoch=-1):
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for group in optimizer.param_groups:
+            if last_epoch == -1:
+                group["initial_lr"] = group["lr"]
+            elif "initial_lr" not in group:
+                raise ValueError(f"{type(self).__name__}: to go on at {last_epoch} the groups need "
+                                 f"\"initial_lr\"")
+        self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
+        self.step()
+
+    def step(self):
+        self.last_epoch += 1
+        for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs)):
+            self._group = i
+            group["lr"] = self._next(group["lr"], base, self.last_epoch)
+        self._last_lr = [g["lr"] for g in self.optimizer.param_groups]
+
+    def _next(self, lr, base, t):
+        raise NotImplementedError(f"{type(self).__name__} has no _next()")
+
+    def get_last_lr(self):
+        return self._last_lr
+
+    def state_dict(self):
+        return {k: v for k, v in self.__dict__.items()
+                if k != "optimizer" and not (k == "lr_lambdas")}
+
+    def load_state_dict(self, state_dict):
+        self.__dict__.update(state_dict)
+
+
+class LambdaLR(LRScheduler):
+    """The first rate times lr_lambda(t); a list holds one function for each group."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        several = isinstance(lr_lambda, (list, tuple))
+        self.lr_lambdas = list(lr_lambda) if several else [lr_lambda] * len(optimizer.param_groups)
+        if len(self.lr_lambdas) != len(optimizer.param_groups):
+            raise ValueError(f"LambdaLR: {len(self.lr_lambdas)} functions for "
+                             f"{len(optimizer.param_groups)} groups")
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, lr, base, t):
+        return base * self.lr_lambdas[self._group](t)
+
+
+class StepLR(LRScheduler):
+    """Times gamma at each step_size."""
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, lr, base, t):
+        return lr * self.gamma if t > 0 and t % self.step_size == 0 else lr
+
+
+class MultiStepLR(LRScheduler):
+    """Times gamma at each milestone."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, lr, base, t):
+        return lr * self.gamma ** self.milestones.count(t)
+
+
+class ExponentialLR(LRScheduler):
+    """Times gamma each time."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _next(self, lr, base, t):
+        return lr * self.gamma if t > 0 else lr
+
+
+class LinearLR(LRScheduler):
+    """The first rate times a factor that goes from start_factor to end_factor in total_iters."""
+
+    def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
+                 last_epoch=-1):
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise ValueError(f"LinearLR: the factors are {start_factor} and {end_factor}, expected "
+                             f"from 0 to 1, the first above 0")
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t):
+        part = min(t, self.total_iters) / self.total_iters
+        return self.start_factor + (self.end_factor - self.start_factor) * part
+
+    def _next(self, lr, base, t):
+        if t == 0:
+            return lr * self.start_factor
+        return lr * self._factor(t) / self._factor(t - 1) if t <= self.total_iters else lr
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the first rate to eta_min in T_max along half a cosine, and back in as many
+    (Loshchilov & Hutter, ICLR 2017)."""
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self, t):
+        return (1 + math.cos(math.pi * t / self.T_max)) / 2
+
+    def _next(self, lr, base, t):
+        if t == 0:
+            return lr
+        if (t - 1) % (2 * self.T_max) == self.T_max:  # from the bottom there is no factor upwards
+            return self.eta_min + (base - self.eta_min) * self._height(t)
+        return self.eta_min + (lr - self.eta_min) * self._height(t) / self._height(t - 1)
+
+
+class ReduceLROnPlateau:
+    """Times factor when a number has not become better for more than `patience` steps:
+    step(metric)."""
+
+    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4,
+                 threshold_mode="rel", cooldown=0, min_lr=0.0, eps=1e-8):
+        if factor >= 1:
+            raise ValueError(f"ReduceLROnPlateau: factor is {factor}, expected below 1")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"ReduceLROnPlateau: mode is {mode!r} and threshold_mode "
+                             f"{threshold_mode!r}, expected min or max, rel or abs")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode = threshold, threshold_mode
+        self.cooldown, self.min_lr, self.eps = cooldown, min_lr, eps
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = [g["lr"] for g in optimizer.param_groups]
+
+    def _is_better(self, x):
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "abs":
+            return sign * x < sign * self.best - self.threshold
+        if math.isinf(self.best):
+            return sign * x < sign * self.best
+        return sign * x < sign * self.best * (1 - sign * self.threshold)
+
+    def step(self, metrics):
+        self.last_epoch += 1
+        x = float(metrics)
+        if self._is_better(x):
+            self.best, self.num_bad_epochs = x, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = [g["lr"] for g in self.optimizer.param_groups]
+
+    def _reduce(self):
+        groups = self.optimizer.param_groups
+        several = isinstance(self.min_lr, (list, tuple))
+        for group, least in zip(groups, self.min_lr if several else [self.min_lr] * len(groups)):
+            new = max(group["lr"] * self.factor, least)
+            if group["lr"] - new > self.eps:
+                group["lr"] = new
+
+    get_last_lr = LRScheduler.get_last_lr
+    state_dict = LRScheduler.state_dict
+    load_state_dict = LRScheduler.load_state_dict
