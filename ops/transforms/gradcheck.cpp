@@ -87,6 +87,13 @@ class Check {
     }
     if (!same_bits(parts_of(out_.tensors), parts_of(values(in_.tensors))))
       fail(ErrorKind::value, op_, "the function gave other values when it ran again");
+    f_ = [f = std::move(f_), op, n = out_.tensors.size()](const Tensors& in) {
+      Tensors out = f(in);
+      if (out.size() != n)
+        fail(ErrorKind::value, op, "the function gave ", int64_t(out.size()), " outputs, before ",
+             int64_t(n));
+      return out;
+    };
   }
 
   void run() const {

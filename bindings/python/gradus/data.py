@@ -27,7 +27,7 @@ class TensorDataset:
 def read(data):
     """The training and the test part of a data set, as `gradus train` reads it: a built-in name
     ("digits"), or the object "data" of a config as a dict."""
-    a, b, c, d = _gradus._read_data(data)
+    a, b, c, d = _gradus._read_data({"name": data} if isinstance(data, str) else data)
     return TensorDataset(a, b), TensorDataset(c, d)
 
 

@@ -217,10 +217,10 @@ void open_audit(nb::module_& m) {
   // and whether derivatives are to be compared there.
   m.def("_rows", [](const std::string& name) {
     const rows::Row& row = rows::row_of(name);
-    const std::vector<DType> dtypes = rows::dtypes_of(row);
-    const bool real = std::find(dtypes.begin(), dtypes.end(), DType::f64) != dtypes.end();
     nb::list out;
     for (size_t i = 0; i < row.cases.size(); ++i) {
+      const std::vector<DType> dtypes = rows::dtypes_of(row, row.cases[i].dtypes);
+      const bool real = std::find(dtypes.begin(), dtypes.end(), DType::f64) != dtypes.end();
       nb::dict attrs;
       for (const auto& [key, value] : row.cases[i].attrs) {
         using Type = AttrValue::Type;

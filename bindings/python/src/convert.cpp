@@ -93,7 +93,9 @@ bool dtype_at(PyObject* o, DType& out) {
 }
 
 bool is_integer_like(PyObject* o) {
-  return PyLong_CheckExact(o) || (!PyBool_Check(o) && !PyFloat_Check(o) && PyIndex_Check(o));
+  if (PyLong_CheckExact(o)) return true;
+  if (is_tensor(o)) return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype());
+  return PyIndex_Check(o) && !PyBool_Check(o) && !PySequence_Check(o);  // arrays have __index__, too
 }
 int64_t integer_at(PyObject* o, std::string_view who) {
   const nb::object n = nb::steal(PyNumber_Index(o));

@@ -163,6 +163,17 @@ Shape places(const Picked& p, int64_t rank, int64_t picked_rank, bool back) {
   return order;
 }
 
+// An index that only the kernel found to be outside is Python's IndexError, too.
+template <class F>
+auto with_index_errors(F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::value || e.message().find("is outside") == std::string::npos) throw;
+    throw Error(ErrorKind::index, "index", e.message());
+  }
+}
+
 }  // namespace
 
 PyObject* subscript(PyObject* self, PyObject* key) {
@@ -172,7 +183,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
     const Picked p = picked(x, key);
     if (p.picks.empty()) return wrap(p.view.same_body(x) ? slice(x, 0, 0) : p.view);
     const Front f = to_front(p);
-    const Tensor y = index(f.view, f.picks);
+    const Tensor y = with_index_errors([&] { return index(f.view, f.picks); });
     const int64_t n = rank_of(f.picks);
     return wrap(p.together && p.picks[0].first > 0 ? permute(y, places(p, y.rank(), n, true)) : y);
   });
@@ -218,7 +229,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
         }
         Tensors others{v};
         others.insert(others.end(), f.picks.begin(), f.picks.end());
-        in_place(get_op("index_put"), f.view, others);
+        with_index_errors([&] { return in_place("index_put", f.view, others); });
         return 0;
       },
       -1);

@@ -25,13 +25,11 @@ class _Fused(Optimizer):
         if made_of != wanted:
             engines = self._made(rule, parameters)
             self._engines[id(group)] = (wanted, engines)
-        gradients = [p.grad for p in parameters] if group["maximize"] else ()
-        for p, g in zip(parameters, gradients):
-            p.grad = -g
+        gain = None
+        if group["maximize"]:
+            gain = _gradus.full((1,), -1.0, device=parameters[0].device)
         for engine, _ in engines:
-            engine.step(float(group["lr"]))
-        for p, g in zip(parameters, gradients):
-            p.grad = g
+            engine.step(float(group["lr"]), gain)
         for p in parameters:
             self.state[p]["step"] += 1
 

@@ -1,0 +1,327 @@
+"""gradus.optim: trajectories against PyTorch's, the engine's bits, state, schedules."""
+import copy
+import math
+
+import numpy as np
+import pytest
+
+import gradus
+from gradus import nn, optim
+
+RULES = {
+    "SGD": dict(lr=0.1),
+    "SGD momentum": dict(lr=0.05, momentum=0.9, weight_decay=0.01),
+    "SGD dampening": dict(lr=0.05, momentum=0.8, dampening=0.3),
+    "SGD nesterov": dict(lr=0.05, momentum=0.9, nesterov=True),
+    "SGD maximize": dict(lr=0.001, momentum=0.9, weight_decay=0.1, maximize=True),
+    "Adam": dict(lr=0.1),
+    "Adam decay": dict(lr=0.05, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1),
+    "Adam maximize": dict(lr=0.01, weight_decay=0.1, maximize=True),
+    "AdamW": dict(lr=0.1),
+    "AdamW decay": dict(lr=0.05, betas=(0.5, 0.9), weight_decay=0.2),
+    "RMSprop": dict(lr=0.02),
+    "RMSprop centered": dict(lr=0.02, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.1),
+    "RMSprop maximize": dict(lr=0.001, maximize=True),
+    "Adagrad": dict(lr=0.3),
+    "Adagrad decay": dict(lr=0.3, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5),
+    "Adagrad maximize": dict(lr=0.01, maximize=True),
+}
+
+
+def start():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=s) for s in ((3, 4), (4,), (2, 2, 2))]
+
+
+class Ours:
+    parameter, optim = staticmethod(lambda x: nn.Parameter(gradus.tensor(x))), optim
+
+    def __init__(self, values=None):
+        self.params = [self.parameter(x) for x in (start() if values is None else values)]
+
+    def make(self, name, **options):
+        self.optimizer = getattr(self.optim, name.split()[0])(self.params, **options)
+        return self
+
+    def loss(self):
+        return sum(((p - 0.5) ** 2 * p.cos()).sum() for p in self.params)
+
+    def steps(self, n, without=()):
+        for _ in range(n):
+            self.optimizer.zero_grad()
+            self.loss().backward()
+            for i in without:
+                self.params[i].grad = None
+            self.optimizer.step()
+        return self
+
+    def values(self):
+        return [p.detach().numpy().copy() for p in self.params]
+
+
+class Theirs(Ours):
+    def __init__(self, values=None):
+        torch = pytest.importorskip("torch")
+        self.optim, self.parameter = torch.optim, lambda x: torch.nn.Parameter(torch.tensor(x))
+        super().__init__(values)
+
+
+def assert_close(a, b):
+    for x, y in zip(a.values(), b.values()):
+        np.testing.assert_allclose(x, y, 1e-9, 1e-9)
+
+
+def assert_equal(a, b):
+    for x, y in zip(a.values(), b.values()):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_trajectories_agree_with_torch(rule):
+    ours, theirs = (kind().make(rule, **RULES[rule]) for kind in (Ours, Theirs))
+    assert_close(ours.steps(20), theirs.steps(20))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_gradients_that_come_and_go(rule):
+    ours, theirs = (kind().make(rule, **RULES[rule]) for kind in (Ours, Theirs))
+    for side in (ours, theirs):
+        side.steps(3, without=[1]).steps(3).steps(2, without=[0, 2]).steps(1, [0, 1, 2]).steps(3)
+    assert_close(ours, theirs)
+
+
+def test_groups_and_options_that_change():
+    sides = []
+    for side in (Ours(), Theirs()):
+        a, b, c = side.params
+        side.optimizer = side.optim.AdamW([{"params": [a, b], "weight_decay": 0.0},
+                                           {"params": c, "lr": 0.3}], lr=0.05)
+        side.steps(4)
+        side.optimizer.param_groups[0]["lr"] = 0.01
+        side.optimizer.param_groups[0]["betas"] = (0.5, 0.5)
+        sides.append(side.steps(4))
+    assert_close(*sides)
+    assert [g["weight_decay"] for g in sides[0].optimizer.param_groups] == [0.0, 1e-2]
+    sides = []
+    for side in (Ours(), Theirs()):
+        side.optimizer = side.optim.SGD(side.params[:1], lr=0.1, momentum=0.9)
+        side.optimizer.add_param_group({"params": side.params[1:], "momentum": 0.0})
+        sides.append(side.steps(5))
+    assert_close(*sides)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_state_dict_goes_on_where_it_was(rule):
+    whole = Ours().make(rule, **RULES[rule]).steps(8)
+    first = Ours().make(rule, **RULES[rule]).steps(5)
+    state = copy.deepcopy(first.optimizer.state_dict())
+    second = Ours(first.values()).make(rule, lr=1.0)
+    second.optimizer.load_state_dict(state)
+    assert second.optimizer.param_groups[0]["lr"] == RULES[rule]["lr"]
+    assert_equal(whole, second.steps(3))
+    assert_equal(Ours().make(rule, **RULES[rule]).steps(8), whole)
+
+
+@pytest.mark.parametrize("rule", ["SGD momentum", "SGD dampening", "Adam", "AdamW", "Adagrad",
+                                  "RMSprop centered"])
+def test_state_of_torch_is_taken(rule):
+    theirs = Theirs().make(rule, **RULES[rule]).steps(5)
+    ours = Ours(theirs.values()).make(rule, **RULES[rule])
+    state = copy.deepcopy(theirs.optimizer.state_dict())
+    for held in state["state"].values():
+        held.update({k: v.numpy() for k, v in held.items() if v is not None})
+    ours.optimizer.load_state_dict(state)
+    assert_close(ours.steps(5), theirs.steps(5))
+
+
+def test_state_is_where_torch_has_it():
+    ours = Ours().make("Adam").steps(3)
+    held = ours.optimizer.state[ours.params[0]]
+    assert held["step"] == 3 and sorted(held) == ["exp_avg", "exp_avg_sq", "step"]
+    before = held["exp_avg"].tolist()
+    ours.steps(1)
+    assert ours.optimizer.state[ours.params[0]]["exp_avg"].tolist() != before
+    state = ours.optimizer.state_dict()
+    assert sorted(state["state"]) == [0, 1, 2] and state["param_groups"][0]["params"] == [0, 1, 2]
+
+
+def test_steps_are_the_engines_bit_for_bit():
+    values = [x.astype(np.float32) for x in start()]
+    for name, rule in (("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
+                       ("Adam", {"weight_decay": 0.1}), ("AdamW", {"weight_decay": 0.1})):
+        ours, other = Ours(values).make(name, lr=0.05, **rule), Ours(values)
+        engine = gradus._gradus.Optimizer(
+            [(str(i), p) for i, p in enumerate(other.params)], {"name": name.lower(), **rule})
+        for _ in range(20):
+            ours.steps(1)
+            engine.zero_grad()
+            other.loss().backward()
+            engine.step(0.05)
+        assert_equal(ours, other)
+
+
+def test_closure_and_zero_grad():
+    ours = Ours().make("SGD", lr=0.1)
+
+    def closure():
+        ours.optimizer.zero_grad()
+        loss = ours.loss()
+        loss.backward()
+        return loss
+    with gradus.no_grad():
+        losses = [ours.optimizer.step(closure).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    ours.optimizer.zero_grad(set_to_none=False)
+    assert ours.params[1].grad.tolist() == [0] * 4
+    ours.optimizer.zero_grad()
+    assert ours.params[1].grad is None
+    assert "group 0: 3 parameters, lr=0.1" in repr(ours.optimizer)
+
+
+def test_a_network_learns_and_a_seed_fixes_it():
+    def losses():
+        gradus.manual_seed(7)
+        model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2))
+        optimizer = optim.AdamW(model.named_parameters(), lr=0.05)
+        x = gradus.uniform((64, 2), -1, 1)
+        y = (x[:, 0] * x[:, 1] > 0).long()
+        out = []
+        for _ in range(60):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            out.append(loss.item())
+        return out
+    a = losses()
+    assert a[-1] < 0.2 < a[0] and a == losses()
+
+
+def test_errors():
+    p = nn.Parameter(gradus.ones((2,)))
+    for words, make in (
+            ("no parameters", lambda: optim.SGD([])),
+            ("given twice", lambda: optim.Adam([p, p])),
+            ("no leaf", lambda: optim.Adam([p * 2])),
+            ("has no option 'momentum'", lambda: optim.Adam([{"params": [p], "momentum": 1}])),
+            ("lr is -1", lambda: optim.RMSprop([p], lr=-1)),
+            ("Adam: betas are", lambda: optim.Adam([p], betas=(0.9, 1.0))),
+            ("Adam: amsgrad is not there", lambda: optim.Adam([p], amsgrad=True)),
+            ("nesterov needs", lambda: optim.SGD([p], nesterov=True)),
+            (r"groups have \[1\] parameters, those of the state \[2\]",
+             lambda: optim.SGD([p]).load_state_dict(
+                 {"state": {}, "param_groups": [{"params": [0, 1]}]})),
+            (r"exp_avg has shape \(3,\), its parameter \(2,\)",
+             lambda: optim.Adam([p]).load_state_dict(
+                 {"state": {0: {"exp_avg": np.ones(3)}}, "param_groups": [{"params": [0]}]}))):
+        with pytest.raises(ValueError, match=words):
+            make()
+    with pytest.raises(TypeError, match="not one tensor"):
+        optim.SGD(p)
+
+
+# ---- schedules
+
+SCHEDULES = {
+    "StepLR": lambda s, o: s.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 5, 5], 0.5),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 6, 0.01),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.2, 0.9, 4),
+    "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda t: 0.9 ** t, lambda t: 1 / (t + 1)]),
+    "two": lambda s, o: (s.ExponentialLR(o, 0.9), s.StepLR(o, 4, 0.5)),
+}
+
+
+def rates(side, make, n=16):
+    side.optimizer = side.optim.SGD([{"params": side.params[:2]},
+                                     {"params": side.params[2:], "lr": 0.3}], lr=0.1)
+    made = make(side.optim.lr_scheduler, side.optimizer)
+    out = []
+    for _ in range(n):
+        side.steps(1)
+        for scheduler in made if isinstance(made, tuple) else (made,):
+            scheduler.step()
+        out.append([g["lr"] for g in side.optimizer.param_groups])
+    return np.array(out)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_agree_with_torch(name):
+    np.testing.assert_allclose(*(rates(side, SCHEDULES[name]) for side in (Ours(), Theirs())),
+                               1e-10, 1e-12)
+
+
+def test_schedule_goes_on_from_its_state():
+    side = Ours().make("SGD", lr=0.1)
+    a = optim.lr_scheduler.CosineAnnealingLR(side.optimizer, 8)
+    for _ in range(3):
+        a.step()
+    again = Ours().make("SGD", lr=0.5)
+    b = optim.lr_scheduler.CosineAnnealingLR(again.optimizer, 8)
+    again.optimizer.load_state_dict(side.optimizer.state_dict())
+    b.load_state_dict(a.state_dict())
+    a.step()
+    b.step()
+    assert b.get_last_lr() == a.get_last_lr() and b.last_epoch == 4
+    assert math.isclose(a.get_last_lr()[0], 0.05)
+
+
+@pytest.mark.parametrize("options", [
+    dict(patience=1), dict(mode="max", patience=0, factor=0.5), dict(patience=0, cooldown=2),
+    dict(patience=0, threshold=0.3, threshold_mode="abs", min_lr=0.02)])
+def test_plateau_agrees_with_torch(options):
+    numbers = [1.0, 0.9, 0.95, 0.94, 0.93, 0.92, 0.91, 0.5, 0.6, 0.7, 0.5, 0.49999, 0.8, 0.4]
+    out = []
+    for side in (Ours(), Theirs()):
+        side.make("SGD", lr=0.1)
+        scheduler = side.optim.lr_scheduler.ReduceLROnPlateau(side.optimizer, **options)
+        out.append([])
+        for x in numbers:
+            scheduler.step(x)
+            out[-1].append(side.optimizer.param_groups[0]["lr"])
+    np.testing.assert_allclose(*out)
+
+
+# ---- the program's trainer
+
+def flat(n):
+    return n.Sequential(n.Linear(784, 16), n.ReLU(), n.Linear(16, 10))
+
+
+def convolved(n):
+    return n.Sequential(n.Unflatten(1, (1, 28, 28)), n.Conv2d(1, 4, 5, stride=2),
+                        n.BatchNorm2d(4), n.Tanh(), n.MaxPool2d(2), n.Flatten(),
+                        n.Linear(144, 10), n.LayerNorm(10))
+
+
+@pytest.mark.parametrize("make, layers, rule", [
+    (flat, [{"linear": 16}, "relu", {"linear": 10}], {"name": "adam", "lr": 2e-3}),
+    (flat, [{"linear": 16}, "relu", {"linear": 10}], {"name": "sgd", "lr": 0.1, "momentum": 0.9,
+                                                      "weight_decay": 1e-3}),
+    (convolved, [{"unflatten": [1, 28, 28]},
+                 {"conv2d": {"out_channels": 4, "kernel_size": 5, "stride": 2}}, "batch_norm",
+                 "tanh", {"max_pool2d": {"kernel_size": 2}}, "flatten", {"linear": 10},
+                 "layer_norm"], {"name": "adamw", "lr": 1e-2, "weight_decay": 0.1})])
+def test_losses_are_the_programs_bit_for_bit(make, layers, rule):
+    data = {"name": "digits", "train": 160, "test": 16}
+    trainer = gradus._gradus.Trainer({
+        "experiment": "network", "seed": 3, "data": data, "model": {"layers": layers},
+        "loss": "cross_entropy", "optimizer": rule, "epochs": 2, "batch_size": 64})
+    gradus.manual_seed(3)
+    model = make(nn)
+    options = {k: v for k, v in rule.items() if k != "name"}
+    kind = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}[rule["name"]]
+    optimizer = kind(model.parameters(), **options)
+    inputs, targets = gradus._gradus._read_data(data)[:2]
+    for epoch in range(2):
+        order = gradus._gradus.epoch_order(160, 3, epoch)
+        for at in range(0, 160, 64):
+            batch = order[at:at + 64]
+            loss = nn.functional.cross_entropy(model(inputs[batch]), targets[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            trainer.step()
+            assert loss.item() == trainer.last_loss
+        trainer.finish_epoch()
