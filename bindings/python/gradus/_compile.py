@@ -17,8 +17,13 @@ class _Recorder:
     """Which optimisers a step advances. What they say of the step on the host (learning rate, bias
     corrections) is prepared before it; the step itself does the rest."""
 
-    def __init__(self):
-        self.prepares, self.recording = [], False
+    def __init__(self, prepared=()):
+        self.prepares, self._prepared = [], [engine for engine, _ in prepared]
+
+    def advances(self, engine, prepare):
+        """Notes what to do before each repetition. True if it is done for this run already."""
+        self.prepares.append((engine, prepare))
+        return any(engine is e for e in self._prepared)
 
     def __enter__(self):
         self._outer, _here.recorder = recorder(), self
@@ -78,10 +83,9 @@ class Compiled:
             entry.build = _flatten(self._function(*args, **kwargs), outputs)
             return outputs
 
-        for prepare in entry.prepares:
+        for _, prepare in entry.prepares:
             prepare()
-        with _Recorder() as r:
-            r.recording = True
+        with _Recorder(entry.prepares):
             step = _gradus._capture(run, self._device)
         if step.why_not:
             self.why_not = step.why_not
@@ -92,7 +96,7 @@ class Compiled:
     def _replay(self, entry, leaves):
         for s, t in zip(entry.statics, leaves):
             s.copy_(t)
-        for prepare in entry.prepares:
+        for _, prepare in entry.prepares:
             prepare()
         entry.step.replay()
         self.replays += 1

@@ -169,17 +169,19 @@ class Program:
                 call = f"{constant(s.function)}({', '.join(args)})"
             free = "; " + "; ".join(f"v{i} = None" for i in s.free) if s.free else ""
             body.append(f"  v{s.out} = {call}{free}")
-        slots = ", ".join(f"v{i}" for i in range(len(self.inputs) + len(self.attributes)))
+        slots = "".join(f"v{i}, " for i in range(len(self.inputs) + len(self.attributes)))
         body.append(f"  return {text(self.result)}")
-        source = f"def program({slots}):\n" + "\n".join(body) + "\n"
+        taken = f"{slots}= values; " if slots else ""
+        source = f"def program(values):\n  {taken}values.clear()\n" + "\n".join(body) + "\n"
         space = {f"c{i}": c for i, c in enumerate(constants)}
         exec(compile(source, "<gradus program>", "exec"), space)
         return space["program"]
 
-    def __call__(self, *values):
-        """Inputs, then attributes, all in the domain that the program was made for."""
+    def __call__(self, values):
+        """A list of the inputs, then the attributes, in the domain that the program was made for.
+        The list is emptied, so that memory is free after its last use."""
         try:
-            return self._call(*values)
+            return self._call(values)
         except Exception as e:
             node = self._failed(e)
             if node is None or getattr(e, "node", None):
@@ -191,7 +193,7 @@ class Program:
         code = self._call.__code__
         while at:
             if at.tb_frame.f_code is code:
-                place = at.tb_lineno - 2
+                place = at.tb_lineno - 3
                 return self.steps[place].node if 0 <= place < len(self.steps) else None
             at = at.tb_next
         return None
@@ -347,7 +349,7 @@ class Compiled:
                             f"({names}), got {len(inputs)}")
         from .torch import from_torch
         values = [from_torch(x) if isinstance(x, torch.Tensor) else x for x in inputs]
-        return self.program(*values, *map(self._attribute, self.program.attributes))
+        return self.program([*values, *map(self._attribute, self.program.attributes)])
 
 
 _known = weakref.WeakKeyDictionary()

@@ -7,18 +7,24 @@ First values are drawn from this thread's generator in the order of the layers, 
 before its bias, as the engine's own layers draw them: a seed fixes a network, there and here alike.
 """
 from . import functional, init, utils
-from .activation import *
+from .activation import (CELU, ELU, GELU, GLU, SELU, CosineSimilarity, Hardshrink, Hardsigmoid,
+                         Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish,
+                         PairwiseDistance, PReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin,
+                         Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold)
 from .attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
 from .containers import ModuleDict, ModuleList, Sequential
 from .conv import (AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d,
                    AdaptiveMaxPool2d, AvgPool1d, AvgPool2d, AvgPool3d, Conv1d, Conv2d, Conv3d,
                    ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, MaxPool1d, MaxPool2d,
                    MaxPool3d)
-from .layers import (AlphaDropout, Bilinear, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding,
-                     Flatten, Identity, Linear, OpModule, Unflatten)
-from .loss import *
+from .layers import (AlphaDropout, Dropout, Dropout1d, Dropout2d, Embedding, Flatten, Identity,
+                     Linear, OpModule, Unflatten)
+from .loss import (BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss,
+                   GaussianNLLLoss, HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss,
+                   MarginRankingLoss, MSELoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss,
+                   SmoothL1Loss, SoftMarginLoss, TripletMarginLoss)
 from .module import Module
 from .normalization import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm1d,
-                            InstanceNorm2d, LayerNorm, LocalResponseNorm, RMSNorm)
+                            InstanceNorm2d, LayerNorm, RMSNorm)
 from .parameter import Parameter
-from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .recurrent import GRU, LSTM, GRUCell, LSTMCell

@@ -1,19 +1,11 @@
 """Activations as modules. `inplace` is taken where PyTorch has it, and changes nothing."""
 from .. import _gradus
 from . import functional as F
-from .layers import REQUIRED, OpModule
+from .layers import REQUIRED, op_module
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["PReLU"]
-
-
-def _activation(name, op, doc, **options):
-    __all__.append(name)
-    return type(name, (OpModule,), {"op": staticmethod(op), "options": options, "__doc__": doc,
-                                    "__module__": __name__})
-
-
+_activation = op_module(__name__)
 ReLU = _activation("ReLU", F.relu, "max(x, 0)")
 ReLU6 = _activation("ReLU6", F.relu6, "min(max(x, 0), 6)")
 LeakyReLU = _activation("LeakyReLU", F.leaky_relu, "x, below 0 times negative_slope",

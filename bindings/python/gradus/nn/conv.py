@@ -3,7 +3,7 @@ import math
 
 from . import functional as F
 from . import init
-from .layers import REQUIRED, OpModule, new_parameter, tuple_of
+from .layers import REQUIRED, OpModule, new_parameter, op_module, tuple_of
 from .module import Module, error
 
 
@@ -80,21 +80,6 @@ class _Conv(Module):
         return text + ("" if self.bias is not None else ", bias=False")
 
 
-class Conv1d(_Conv):
-    __doc__ = _Conv.__doc__
-    axes, op = 1, staticmethod(F.conv1d)
-
-
-class Conv2d(_Conv):
-    __doc__ = _Conv.__doc__
-    axes, op = 2, staticmethod(F.conv2d)
-
-
-class Conv3d(_Conv):
-    __doc__ = _Conv.__doc__
-    axes, op = 3, staticmethod(F.conv3d)
-
-
 class _ConvTranspose(_Conv):
     __doc__ = _Conv.__doc__
     transposed = True
@@ -110,86 +95,54 @@ class _ConvTranspose(_Conv):
                              self.output_padding, self.groups, self.dilation)
 
 
-class ConvTranspose1d(_ConvTranspose):
-    __doc__ = _Conv.__doc__
-    axes, op = 1, staticmethod(F.conv_transpose1d)
+def _conv(name, base, axes, op):
+    return type(name, (base,), {"axes": axes, "op": staticmethod(op), "__module__": __name__,
+                                "__doc__": _Conv.__doc__})
 
 
-class ConvTranspose2d(_ConvTranspose):
-    __doc__ = _Conv.__doc__
-    axes, op = 2, staticmethod(F.conv_transpose2d)
+Conv1d = _conv("Conv1d", _Conv, 1, F.conv1d)
+Conv2d = _conv("Conv2d", _Conv, 2, F.conv2d)
+Conv3d = _conv("Conv3d", _Conv, 3, F.conv3d)
+ConvTranspose1d = _conv("ConvTranspose1d", _ConvTranspose, 1, F.conv_transpose1d)
+ConvTranspose2d = _conv("ConvTranspose2d", _ConvTranspose, 2, F.conv_transpose2d)
+ConvTranspose3d = _conv("ConvTranspose3d", _ConvTranspose, 3, F.conv_transpose3d)
 
 
-class ConvTranspose3d(_ConvTranspose):
-    __doc__ = _Conv.__doc__
-    axes, op = 3, staticmethod(F.conv_transpose3d)
+def _pool(name, op):
+    rest = {"dilation": 1, "ceil_mode": False} if name.startswith("Max") else \
+        {"ceil_mode": False, "count_include_pad": True}
+    what = "largest number" if name.startswith("Max") else "mean"
+    return op_module(__name__, ignored=())(
+        name, op, f"The {what} of each window, over the last axes; the stride is kernel_size "
+        f"unless given.", kernel_size=REQUIRED, stride=None, padding=0, **rest)
 
 
-_MAX = {"kernel_size": REQUIRED, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False}
-_AVG = {"kernel_size": REQUIRED, "stride": None, "padding": 0, "ceil_mode": False,
-        "count_include_pad": True}
-
-
-class MaxPool1d(OpModule):
-    """The largest number of each window: (n, c, w). The stride is the kernel's size unless given."""
-    op, options = staticmethod(F.max_pool1d), _MAX
-
-
-class MaxPool2d(OpModule):
-    """The largest number of each window: (n, c, h, w)."""
-    op, options = staticmethod(F.max_pool2d), _MAX
-
-
-class MaxPool3d(OpModule):
-    """The largest number of each window: (n, c, d, h, w)."""
-    op, options = staticmethod(F.max_pool3d), _MAX
-
-
-class AvgPool1d(OpModule):
-    """The mean of each window: (n, c, w)."""
-    op, options = staticmethod(F.avg_pool1d), _AVG
-
-
-class AvgPool2d(OpModule):
-    """The mean of each window: (n, c, h, w)."""
-    op, options = staticmethod(F.avg_pool2d), _AVG
-
-
-class AvgPool3d(OpModule):
-    """The mean of each window: (n, c, d, h, w)."""
-    op, options = staticmethod(F.avg_pool3d), _AVG
+MaxPool1d = _pool("MaxPool1d", F.max_pool1d)
+MaxPool2d = _pool("MaxPool2d", F.max_pool2d)
+MaxPool3d = _pool("MaxPool3d", F.max_pool3d)
+AvgPool1d = _pool("AvgPool1d", F.avg_pool1d)
+AvgPool2d = _pool("AvgPool2d", F.avg_pool2d)
+AvgPool3d = _pool("AvgPool3d", F.avg_pool3d)
 
 
 class _Adaptive(OpModule):
-    """Means, or maxima, over output_size windows that cover each axis; None keeps an axis."""
-    axes, options = 1, {"output_size": REQUIRED}
+    """output_size windows that cover each axis, of each its mean or maximum; None keeps an axis."""
+
+    ignored = ()
 
     def forward(self, x):
-        sizes = tuple_of(self.output_size, self.axes)
+        axes = int(type(self).__name__[-2])
+        sizes = tuple_of(self.output_size, axes)
         return type(self).op(x, tuple(n if size is None else size
-                                      for size, n in zip(sizes, x.shape[-self.axes:])))
+                                      for size, n in zip(sizes, x.shape[-axes:])))
 
 
-class AdaptiveAvgPool1d(_Adaptive):
-    __doc__ = _Adaptive.__doc__
-    axes, op = 1, staticmethod(F.adaptive_avg_pool1d)
+def _adaptive(name, op):
+    return op_module(__name__, _Adaptive)(name, op, _Adaptive.__doc__, output_size=REQUIRED)
 
 
-class AdaptiveAvgPool2d(_Adaptive):
-    __doc__ = _Adaptive.__doc__
-    axes, op = 2, staticmethod(F.adaptive_avg_pool2d)
-
-
-class AdaptiveAvgPool3d(_Adaptive):
-    __doc__ = _Adaptive.__doc__
-    axes, op = 3, staticmethod(F.adaptive_avg_pool3d)
-
-
-class AdaptiveMaxPool1d(_Adaptive):
-    __doc__ = _Adaptive.__doc__
-    axes, op = 1, staticmethod(F.adaptive_max_pool1d)
-
-
-class AdaptiveMaxPool2d(_Adaptive):
-    __doc__ = _Adaptive.__doc__
-    axes, op = 2, staticmethod(F.adaptive_max_pool2d)
+AdaptiveAvgPool1d = _adaptive("AdaptiveAvgPool1d", F.adaptive_avg_pool1d)
+AdaptiveAvgPool2d = _adaptive("AdaptiveAvgPool2d", F.adaptive_avg_pool2d)
+AdaptiveAvgPool3d = _adaptive("AdaptiveAvgPool3d", F.adaptive_avg_pool3d)
+AdaptiveMaxPool1d = _adaptive("AdaptiveMaxPool1d", F.adaptive_max_pool1d)
+AdaptiveMaxPool2d = _adaptive("AdaptiveMaxPool2d", F.adaptive_max_pool2d)

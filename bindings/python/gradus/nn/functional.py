@@ -93,16 +93,3 @@ def pad(input, pad, mode="constant", value=0.0):
     if mode != "constant":
         raise _g.ValueError(f"pad: the mode is {mode!r}, there is constant")
     return _g.pad(input, pad, 0.0 if value is None else value)
-
-
-def gumbel_softmax(logits, tau=1.0, hard=False, dim=-1):
-    """softmax of logits with Gumbel noise over tau; hard: a one-hot with softmax's gradient."""
-    noise = -_g.log(-_g.log(_g.uniform(logits.shape, 1e-10, 1, logits.dtype, device=logits.device)))
-    soft = _g.softmax((logits + noise) / tau, dim)
-    if not hard:
-        return soft
-    with no_grad():
-        places = _g.arange(0, soft.shape[dim], device=soft.device)
-        top = soft.movedim(dim, -1).argmax(-1, keepdim=True)
-        rest = (places == top).to(soft.dtype).movedim(-1, dim) - soft.detach()
-    return soft + rest

@@ -40,11 +40,6 @@ def ones_(tensor):
     return constant_(tensor, 1.0)
 
 
-def eye_(tensor):
-    """The identity, of a matrix."""
-    return _write(tensor, _gradus.eye(*tensor.shape))
-
-
 def calculate_gain(nonlinearity, param=None):
     """The factor that makes up for what an activation takes of the variance."""
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}

@@ -21,22 +21,19 @@ def tuple_of(value, n):
 
 
 class OpModule(Module):
-    """A function with options that stay: class ELU(OpModule): op = F.elu; options = {...}.
+    """A function with options that stay: class ELU(OpModule): op = F.elu; options = {"alpha": 1.0}.
 
-    Options are given by place or name and are attributes; `unused` ones are PyTorch's, and taken
-    without effect."""
+    Options are given by place or name, and are attributes, a tensor among them a buffer."""
 
-    op = None
-    options = {}
-    unused = ("inplace",)
+    op, options = None, {}
+    ignored = ("inplace",)  # taken, and without effect
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        names = [inspect.Parameter(n, kind, default=d) for n, d in cls.options.items()]
-        names += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None)
-                  for n in cls.unused if n not in cls.options]
-        cls.__signature__ = inspect.Signature(names)
+        made = inspect.Parameter
+        cls.__signature__ = inspect.Signature(
+            [made(n, made.POSITIONAL_OR_KEYWORD, default=d) for n, d in cls.options.items()]
+            + [made(n, made.KEYWORD_ONLY, default=False) for n in cls.ignored])
 
     def __init__(self, *args, **kwargs):
         super().__init__()
@@ -45,21 +42,28 @@ class OpModule(Module):
         except TypeError as e:
             raise TypeError(f"{type(self).__name__}: {e}") from None
         given.apply_defaults()
-        for name, value in given.arguments.items():
+        for name in self.options:
+            value = given.arguments[name]
             if isinstance(value, _gradus.Tensor):
                 self.register_buffer(name, value)
-            elif name not in self.unused:
+            else:
                 setattr(self, name, value)
 
-    def _arguments(self):
-        return {n: getattr(self, n) for n in self.options if n not in self.unused}
-
     def forward(self, *inputs):
-        return type(self).op(*inputs, **self._arguments())
+        return type(self).op(*inputs, **{n: getattr(self, n) for n in self.options})
 
     def extra_repr(self):
-        return ", ".join(f"{n}={v!r}" for n, v in self._arguments().items()
-                         if not isinstance(v, _gradus.Tensor) and v is not None)
+        values = ((n, getattr(self, n)) for n in self.options)
+        return ", ".join(f"{n}={v!r}" for n, v in values
+                         if v is not None and not isinstance(v, _gradus.Tensor))
+
+
+def op_module(home, base=OpModule, **fixed):
+    """What makes such classes for a file: made(name, function, doc, option=default, ...)."""
+    def made(name, op, doc, **options):
+        return type(name, (base,), {"op": staticmethod(op), "options": options, "__doc__": doc,
+                                    "__module__": home, **fixed})
+    return made
 
 
 class Identity(Module):
@@ -100,30 +104,6 @@ class Linear(Module):
                 f"bias={self.bias is not None}")
 
 
-class Bilinear(Module):
-    """y_o = x1 W_o x2 + b_o: (..., in1), (..., in2) -> (..., out)."""
-
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None,
-                 dtype=None):
-        super().__init__()
-        made = {"dtype": dtype, "device": device}
-        self.in1_features, self.in2_features = in1_features, in2_features
-        self.out_features = out_features
-        self.weight = new_parameter(out_features, in1_features, in2_features, **made)
-        self.register_parameter("bias", new_parameter(out_features, **made) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        init.layer_uniform_(self, self.in1_features)
-
-    def forward(self, x1, x2):
-        return F.bilinear(x1, x2, self.weight, self.bias)
-
-    def extra_repr(self):
-        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-                f"out_features={self.out_features}, bias={self.bias is not None}")
-
-
 class Embedding(Module):
     """Row i of a table for each integer i: (...) -> (..., embedding_dim)."""
 
@@ -142,13 +122,6 @@ class Embedding(Module):
         self.weight = new_parameter(num_embeddings, embedding_dim, dtype=dtype, device=device)
         self.reset_parameters()
 
-    @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
-        """Of a table (count, dim), which is shared."""
-        made = cls(*embeddings.shape, padding_idx=padding_idx)
-        made.weight = Parameter(embeddings, not freeze)
-        return made
-
     def reset_parameters(self):
         init.normal_(self.weight)
         if self.padding_idx is not None:
@@ -164,56 +137,28 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{rest}"
 
 
-class _Dropout(Module):
-    """While training, zeroes with probability p and scales the rest by 1 / (1 - p)."""
-
-    op = None
-
-    def __init__(self, p=0.5, inplace=False):
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise error("ValueError", self, f"p is {p}, expected a number from 0 to 1")
-        self.p = p
+class _Dropout(OpModule):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if not 0 <= self.p <= 1:
+            raise error("ValueError", self, f"p is {self.p}, expected a number from 0 to 1")
 
     def forward(self, x):
-        return type(self).op(x, self.p, self.training) if self.training else x
-
-    def extra_repr(self):
-        return f"p={self.p}"
+        return type(self).op(x, self.p, True) if self.training else x
 
 
-class Dropout(_Dropout):
-    __doc__ = _Dropout.__doc__
-    op = staticmethod(F.dropout)
+_dropout = op_module(__name__, _Dropout)
+Dropout = _dropout("Dropout", F.dropout, "While training, zeroes with probability p and scales the "
+                   "rest by 1 / (1 - p).", p=0.5)
+Dropout1d = _dropout("Dropout1d", F.dropout1d, "Dropout of whole channels (axis 1).", p=0.5)
+Dropout2d = _dropout("Dropout2d", F.dropout2d, "Dropout of whole channels (axis 1).", p=0.5)
+AlphaDropout = _dropout("AlphaDropout", F.alpha_dropout,
+                        "Dropout to selu's lower limit: keeps mean 0 and variance 1.", p=0.5)
 
-
-class Dropout2d(_Dropout):
-    """Dropout of whole channels (axis 1)."""
-    op = staticmethod(F.dropout2d)
-
-
-class Dropout1d(Dropout2d):
-    __doc__ = Dropout2d.__doc__
-
-
-class Dropout3d(Dropout2d):
-    __doc__ = Dropout2d.__doc__
-
-
-class AlphaDropout(_Dropout):
-    """Dropout to selu's lower limit, which keeps mean 0 and variance 1."""
-    op = staticmethod(F.alpha_dropout)
-
-
-class Flatten(OpModule):
-    """The axes from start_dim to end_dim as one: (n, a, b) -> (n, a b)."""
-    op = staticmethod(_gradus.flatten)
-    options = {"start_dim": 1, "end_dim": -1}
-
-
-class Unflatten(OpModule):
-    """Axis dim as several, whose extents are unflattened_size: (n, a b) -> (n, a, b)."""
-    options = {"dim": REQUIRED, "unflattened_size": REQUIRED}
-
-    def forward(self, x):
-        return _gradus.unflatten(x, self.dim, self.unflattened_size)
+_shape = op_module(__name__, ignored=())
+Flatten = _shape("Flatten", _gradus.flatten, "The axes from start_dim to end_dim as one: "
+                 "(n, a, b) -> (n, a b).", start_dim=1, end_dim=-1)
+Unflatten = _shape(
+    "Unflatten", lambda x, dim, unflattened_size: _gradus.unflatten(x, dim, unflattened_size),
+    "Axis dim as several of these sizes: (n, a b) -> (n, a, b).", dim=REQUIRED,
+    unflattened_size=REQUIRED)

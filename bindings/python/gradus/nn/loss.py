@@ -1,15 +1,12 @@
 """Losses as modules: module(input, target). reduction is "mean", "sum" or "none"."""
 from . import functional as F
-from .layers import OpModule
+from .layers import op_module
 
-__all__ = []
+_made = op_module(__name__, ignored=())
 
 
 def _loss(name, op, doc, **options):
-    __all__.append(name)
-    return type(name, (OpModule,), {
-        "op": staticmethod(op), "options": {**options, "reduction": "mean"}, "unused": (),
-        "__doc__": doc, "__module__": __name__})
+    return _made(name, op, doc, **options, reduction="mean")
 
 
 MSELoss = _loss("MSELoss", F.mse_loss, "(input - target)^2")

@@ -89,27 +89,27 @@ class Module:
 
     def register_parameter(self, name, param):
         """A parameter, or None for one that this module could have."""
-        self._check_new(name)
-        self._parameters[name] = param
+        self._register("_parameters", Parameter, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
         """A tensor of the state that no optimiser moves; state_dict() holds persistent ones."""
-        self._check_new(name)
-        self._buffers[name] = tensor
-        if not persistent:
-            self._unsaved.add(name)
+        self._register("_buffers", Tensor, name, tensor)
+        (self._unsaved.discard if persistent else self._unsaved.add)(name)
 
     def add_module(self, name, module):
-        self._check_new(name)
-        self._modules[name] = module
+        self._register("_modules", Module, name, module)
 
     register_module = add_module
 
-    def _check_new(self, name):
+    def _register(self, kind, wanted, name, value):
+        who = type(self).__name__
         if not isinstance(name, str) or not name or "." in name:
-            raise KeyError(f"{type(self).__name__}: {name!r} is no name for an attribute")
+            raise KeyError(f"{who}: {name!r} is no name for an attribute")
         if hasattr(self, name) and not any(name in self.__dict__[k] for k in _KINDS):
-            raise KeyError(f"{type(self).__name__}: there is an attribute {name!r} already")
+            raise KeyError(f"{who}: there is an attribute {name!r} already")
+        if value is not None and not isinstance(value, wanted):
+            raise TypeError(f"{who}: {name} should be a {wanted.__name__}, got {value!r}")
+        self.__dict__[kind][name] = value
 
     # ---- what is inside
 
@@ -148,11 +148,11 @@ class Module:
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self, recurse=True):
-        return (p for _, p in self.named_parameters(recurse=recurse))
-
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
     def buffers(self, recurse=True):
         return (b for _, b in self.named_buffers(recurse=recurse))
@@ -260,18 +260,6 @@ class Module:
                         held[name] = memo[id(tensor)]
         return self
 
-    def float(self):
-        return self.to(dtype=_gradus.float32)
-
-    def double(self):
-        return self.to(dtype=_gradus.float64)
-
-    def half(self):
-        return self.to(dtype=_gradus.float16)
-
-    def bfloat16(self):
-        return self.to(dtype=_gradus.bfloat16)
-
     def cpu(self):
         return self.to(device="cpu")
 
@@ -283,16 +271,18 @@ class Module:
     def extra_repr(self):
         return ""
 
-    def _get_name(self):
-        return type(self).__name__
-
     def __repr__(self):
         lines = [line for line in [self.extra_repr()] if line]
         for name, module in self._modules.items():
             lines.append(f"({name}): " + repr(module).replace("\n", "\n  "))
         if not self._modules:
-            return f"{self._get_name()}({', '.join(lines)})"
-        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+            return f"{type(self).__name__}({', '.join(lines)})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+for _name, _dtype in (("float", "float32"), ("double", "float64"), ("half", "float16"),
+                      ("bfloat16", "bfloat16")):
+    setattr(Module, _name, lambda self, _to=getattr(_gradus, _dtype): self.to(dtype=_to))
 
 
 def clear_gradient(p, set_to_none):

@@ -23,19 +23,11 @@ def _gru_step(a, state, b):
     return (n + F.sigmoid(az + bz) * (state[0] - n),)
 
 
-def _tanh_step(a, state, b):
-    return (F.tanh(a + b),)
-
-
-def _relu_step(a, state, b):
-    return (F.relu(a + b),)
-
-
 class _Recurrent(Module):
     """What cells and layers share: the weights of each layer and direction, and their first values,
     uniform on +-1 / sqrt(hidden_size)."""
 
-    gates, states, step = 1, 1, staticmethod(_tanh_step)
+    gates, states, step = 1, 1, None
 
     def _add_weights(self, suffix, inputs, hidden, bias, made):
         for name, *size in (("weight_ih", self.gates * hidden, inputs),
@@ -100,21 +92,6 @@ class LSTMCell(_Cell):
 class GRUCell(_Cell):
     """h of the next step: cell(input, h)."""
     gates, step = 3, staticmethod(_gru_step)
-
-
-class RNNCell(_Cell):
-    """h of the next step, by tanh or relu: cell(input, h)."""
-
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None,
-                 dtype=None):
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.step = _simple(self, nonlinearity)
-
-
-def _simple(layer, nonlinearity):
-    if nonlinearity not in ("tanh", "relu"):
-        raise error("ValueError", layer, f"nonlinearity is {nonlinearity!r}, expected tanh or relu")
-    return _tanh_step if nonlinearity == "tanh" else _relu_step
 
 
 class _Layers(_Recurrent):
@@ -192,13 +169,3 @@ class LSTM(_Layers):
 class GRU(_Layers):
     __doc__ = _Layers.__doc__
     gates, step = 3, staticmethod(_gru_step)
-
-
-class RNN(_Layers):
-    __doc__ = _Layers.__doc__
-
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
-                         bidirectional, device, dtype)
-        self.step = _simple(self, nonlinearity)

@@ -1,6 +1,6 @@
 """SGD, Adam, AdamW: the engine's optimiser step, which reads a parameter, its gradient and its
 state once and writes them once."""
-from .. import _gradus
+from .. import _compile, _gradus
 from .optimizer import Optimizer
 
 
@@ -28,10 +28,19 @@ class _Fused(Optimizer):
         gain = None
         if group["maximize"]:
             gain = _gradus.full((1,), -1.0, device=parameters[0].device)
-        for engine, _ in engines:
-            engine.step(float(group["lr"]), gain)
-        for p in parameters:
-            self.state[p]["step"] += 1
+        for engine, some in engines:
+            self._advance(group, engine, some, gain)
+
+    def _advance(self, group, engine, parameters, gain):
+        def prepare():  # what the host says of a step
+            engine.prepare(float(group["lr"]))
+            for p in parameters:
+                self.state[p]["step"] += 1
+
+        recorder = _compile.recorder()
+        if recorder is None or not recorder.advances(engine, prepare):
+            prepare()
+        engine.apply(gain)
 
     def _made(self, rule, parameters):
         by_steps = {}

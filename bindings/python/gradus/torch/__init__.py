@@ -25,7 +25,7 @@ def to_torch(t):
     return made.requires_grad_() if t.requires_grad else made
 
 
-from ._backend import backend, last  # noqa: E402
+from ._backend import backend, history  # noqa: E402
 from ._check import check  # noqa: E402
 
-__all__ = ["backend", "check", "from_torch", "fx", "last", "to_torch"]
+__all__ = ["backend", "check", "from_torch", "fx", "history", "to_torch"]

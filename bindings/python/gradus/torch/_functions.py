@@ -192,7 +192,7 @@ def _div(x, other, *, rounding_mode=None, out=None):
     return Call(gradus.floor_divide if rounding_mode else gradus.div, x, other)
 
 
-@directly(torch.ops.prims.fma.default)
+@directly("prims.fma.default")
 def _fma(a, b, c):
     return Call(gradus.addcmul, c, a, b)
 
@@ -417,13 +417,12 @@ def multi_head_attention(query, key, value, size, heads, in_weight, in_bias, bia
     for m in (attn_mask, key_padding_mask):
         if m is None:
             continue
-        if str(m.dtype).endswith("bool"):
-            m = gradus.where(m, like(q, torch.tensor(-math.inf)), like(q, torch.tensor(0.0)))
-        if m is key_padding_mask or m.ndim == 2 and tuple(m.shape) == (batch, k.shape[2]) and \
-                mask is not attn_mask and key_padding_mask is not None and attn_mask is None:
+        if m is key_padding_mask:
             m = gradus.reshape(m, (batch, 1, 1, -1))
         elif m.ndim == 3:
             m = gradus.reshape(m, (batch, heads, length, -1))
+        if str(m.dtype).endswith("bool"):
+            m = gradus.where(m, like(q, torch.tensor(-math.inf)), like(q, torch.tensor(0.0)))
         mask = m if mask is None else mask + m
     y, share = attention(q, k, v, mask, dropout_p if training else 0.0, False, None, True)
     y = gradus.reshape(gradus.permute(y, (2, 0, 1, 3)), (length, batch, -1))
@@ -520,6 +519,8 @@ def find(target, method=False):
         found = FUNCTIONS.get(target)
     except TypeError:
         return None
+    if found is None and isinstance(target, torch._ops.OpOverload):
+        return METHODS.get(str(target))
     if found is None and getattr(torch.Tensor, getattr(target, "__name__", ""), None) is target:
         return METHODS.get(target.__name__)
     return found

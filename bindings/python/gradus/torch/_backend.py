@@ -1,0 +1,438 @@
+"""torch.compile(..., backend="gradus"), in one of two ways.
+
+B: the whole graph is one program of gradus inside one autograd.Function; gradus differentiates.
+A: AOT autograd's graphs of aten ops; what gradus lacks runs in PyTorch on the same memory.
+B is taken where every call has a rule and the program gave PyTorch's results and gradients when it
+was compiled, else A. Logger "gradus.torch" says which way and why; `history` keeps it.
+"""
+import copy
+import logging
+import operator
+
+import torch
+from torch._dynamo import register_backend
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+import gradus
+from gradus import _gradus
+from .. import fx
+from . import _aten, _functions
+
+log = logging.getLogger("gradus.torch")
+history = []  # of each graph: {"way", "why", "steps", "by_torch"}
+
+_modes = _gradus._set_modes
+_in = gradus.from_dlpack
+_out = torch.from_dlpack
+_keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
+
+
+class Refused(Exception):
+    """Way B is not for this graph."""
+
+
+def _told(way, why, steps, by_torch=()):
+    history.append({"way": way, "why": why, "steps": steps, "by_torch": tuple(by_torch)})
+    del history[:-100]
+    log.info("graph of %d steps: way %s: %s%s", steps, way, why,
+             f"; run by torch: {', '.join(by_torch)}" if by_torch else "")
+
+
+# ---- what is written to
+
+_VIEWS = set("""view reshape flatten permute transpose t squeeze unsqueeze expand expand_as select
+    narrow getitem unbind split chunk detach contiguous to float double half bfloat16 type type_as
+    movedim moveaxis swapaxes swapdims view_as reshape_as unflatten real diagonal unfold dropout
+    getattr ravel tensor_split slice as_strided T mT""".split())
+_WRITES = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
+           operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor,
+           operator.setitem}
+
+
+def _writes(node):
+    """The arguments that a call writes to."""
+    if node.op not in ("call_function", "call_method"):
+        return ()
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    if name == "batch_norm" and (node.args[5:6] or [node.kwargs.get("training", False)])[0]:
+        return [a for a in node.args[1:3] if isinstance(a, torch.fx.Node)]
+    if node.kwargs.get("out") is not None:
+        raise Refused(f"{fx.describe(node)} writes to out=")
+    if (node.target in _WRITES or node.kwargs.get("inplace") is True or name == "dropout"
+            and node.args[3:4] == (True,) or name.endswith("_") and not name.endswith("__")
+            and name != "requires_grad_" and node.op + name != "call_functionand_"):
+        return [node.args[0]]
+    return ()
+
+
+def _examined(gm, needs):
+    """The inputs and attributes that are written to, by name or target."""
+    roots, written, training = {}, [], any(needs.values())
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            roots[node] = node
+            continue
+        if node.op == "output":
+            for a in node.all_input_nodes:
+                if roots.get(a) is not None and isinstance(a.meta.get("example_value", a),
+                                                           torch.Tensor):
+                    raise Refused(f"the output {a.name} is a view of {roots[a].name}")
+            continue
+        changed = _writes(node)
+        for a in changed:
+            root = roots.get(a)
+            if root is None:
+                continue
+            others = [n for n in node.all_input_nodes if n is not a]
+            if training and (needs.get(root) or others and "batch_norm" not in str(node.target)):
+                raise Refused(f"{fx.describe(node)} writes to {root.name}\n  at {fx.line_of(node)}")
+            if root not in written:
+                written.append(root)
+        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+        first = node.args[0] if node.args and isinstance(node.args[0], torch.fx.Node) else None
+        roots[node] = roots.get(first) if (name in _VIEWS or changed and first in changed) else None
+    return written
+
+
+# ---- way B
+
+class _Stage(torch.autograd.Function):
+    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results). Its backward is
+    gradus's; where that is to be differentiated itself, it is a stage again."""
+
+    @staticmethod
+    def forward(ctx, compute, *tensors):
+        leaves, ys, saved = compute(tensors)
+        ctx.leaves, ctx.ys = leaves, ys
+        ctx.set_materialize_grads(False)
+        out, fixed = [], []
+        for y in ys:
+            if type(y) is not gradus.Tensor:
+                out.append(y)
+                continue
+            t = _out(y.detach())
+            out.append(t)
+            if not y.requires_grad:
+                fixed.append(t)
+        if fixed:
+            ctx.mark_non_differentiable(*fixed)
+        ctx.count = len(saved)
+        ctx.save_for_backward(*saved, *[t for t in out if isinstance(t, torch.Tensor)])
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        tensors = ctx.saved_tensors[:ctx.count]  # complains where one was changed since
+        ys, leaves = ctx.ys, ctx.leaves
+        keep = _keep_graph()
+        if torch.is_grad_enabled():
+            return None, *_derived(ys, leaves, tensors, gradients)
+        roots, seeds = [], []
+        for y, g in zip(ys, gradients):
+            if g is not None:
+                roots.append(y)
+                seeds.append(_in(g))
+        wanted = [x for x in leaves if x is not None]
+        if not roots or not wanted:
+            return (None,) * (len(leaves) + 1)
+        found = gradus.grad(roots, wanted, seeds, keep, False, True)
+        if not keep:
+            ctx.ys = ctx.leaves = None
+        result, at, places = [None], 0, {s.data_ptr() for s in seeds}
+        for x in leaves:
+            g = None
+            if x is not None:
+                g = found[at]
+                at += 1
+                if g is not None:
+                    place = g.data_ptr()
+                    if place in places:  # torch may add into a gradient: none shares another's memory
+                        g = g.clone()
+                        place = g.data_ptr()
+                    places.add(place)
+                    g = _out(g)
+            result.append(g)
+        return tuple(result)
+
+
+def _derived(ys, leaves, tensors, gradients):
+    def compute(given):
+        seeds = [None if g is None else _in(g.detach()).requires_grad_() for g in gradients]
+        pairs = [(y, s) for y, s in zip(ys, seeds) if s is not None]
+        wanted = [x for x in leaves if x is not None]
+        found = iter(gradus.grad([y for y, _ in pairs], wanted, [s for _, s in pairs],
+                                 retain_graph=True, create_graph=True, allow_unused=True))
+        return ([*leaves, *seeds], [None if x is None else next(found) for x in leaves], given)
+    return _Stage.apply(compute, *tensors, *gradients)
+
+
+class Whole:
+    """A graph as one program of gradus (way B)."""
+
+    def __init__(self, gm, examples):
+        self.gm = gm
+        try:
+            self.program = fx.flatten(gm, _functions.lookup, "g")
+        except fx.Unknown as e:
+            raise Refused(str(e)) from None
+        values = self.values(gm, examples)
+        holes = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        seen = {n.target: n for n in gm.graph.nodes if n.op == "get_attr"}
+        nodes = holes + [seen[t] for t in self.program.attributes]
+        for t in values:
+            if isinstance(t, torch.Tensor) and (t.device.type != "cpu" or t.layout != torch.strided
+                                                or type(t) not in (torch.Tensor,
+                                                                   torch.nn.Parameter)):
+                raise Refused(f"an input is a {type(t).__name__} on {t.device}, {t.layout}")
+        grad = torch.is_grad_enabled()
+        self.needs = [grad and isinstance(t, torch.Tensor) and t.requires_grad for t in values]
+        self.training = any(self.needs)
+        written = _examined(gm, dict(zip(nodes, self.needs)))
+        self.written = [i for i, n in enumerate(nodes) if n in written]
+        self.tensor = [isinstance(t, torch.Tensor) for t in values]
+        self.scalar = [i for i, t in enumerate(self.tensor) if not t]
+        self.verify(examples)
+
+    def values(self, gm, inputs):
+        return [*inputs, *(fx.attribute(gm, a) for a in self.program.attributes)]
+
+    def compute(self, tensors):
+        values = [_in(t) if is_tensor else t for t, is_tensor in zip(tensors, self.tensor)]
+        leaves = [v.requires_grad_() if n else None for v, n in zip(values, self.needs)]
+        before = _modes(True, False, False)
+        try:
+            ys = self.program(values)
+        finally:
+            _modes(*before)
+        if self.written or self.scalar:
+            saved = list(tensors)
+            for i in self.scalar:
+                saved[i] = None
+            for i in self.written:
+                saved[i] = None
+            self.bump(tensors)
+            return leaves, ys, saved
+        return leaves, ys, tensors
+
+    def bump(self, tensors):
+        if self.written and not torch.is_inference_mode_enabled():
+            torch.autograd.graph.increment_version([tensors[i] for i in self.written])
+
+    def call(self, values):
+        if self.training:
+            return _Stage.apply(self.compute, *values)
+        before = _modes(False, False, False)
+        try:
+            ys = self.program([_in(t) if is_tensor else t
+                               for t, is_tensor in zip(values, self.tensor)])
+        finally:
+            _modes(*before)
+        self.bump(values)
+        return tuple([_out(y) if type(y) is gradus.Tensor else y for y in ys])
+
+    def __call__(self, *inputs):
+        return self.call(self.values(self.gm, inputs) if self.program.attributes else inputs)
+
+    def verify(self, examples):
+        """Runs the graph in torch and in gradus, on copies: results, what is written to and
+        gradients are to be the same."""
+        state = torch.get_rng_state()
+        try:
+            theirs, ours = self._ran(True, examples), None
+            torch.set_rng_state(state)
+            try:
+                ours = self._ran(False, examples)
+            except Exception as e:
+                raise Refused(f"gradus failed: {e}") from e
+        finally:
+            torch.set_rng_state(state)
+        for what, a, b in zip(("result", "written value", "gradient"), ours, theirs):
+            for i, (x, y) in enumerate(zip(a, b)):
+                wrong = differ(x, y)
+                if wrong:
+                    raise Refused(f"{what} {i} is not torch's: {wrong}")
+
+    def _ran(self, by_torch, examples):
+        gm, state = self.gm, torch.get_rng_state()
+        if by_torch and self.program.attributes:
+            gm = copy.deepcopy(gm)
+        values = self.values(gm, examples)
+        values = [t.detach().clone().requires_grad_(t.requires_grad)
+                  if isinstance(t, torch.Tensor) and not (by_torch and i >= len(examples))
+                  else t for i, t in enumerate(values)]
+        torch.set_rng_state(state)
+        with torch.set_grad_enabled(self.training):
+            ys = gm(*values[:len(examples)]) if by_torch else self.call(values)
+            ys = ys if isinstance(ys, (tuple, list)) else (ys,)
+            after = [values[i].detach().clone() for i in self.written]
+            roots = [y for y in ys if isinstance(y, torch.Tensor) and y.requires_grad]
+            grads = ()
+            if roots:
+                wanted = [t for t, n in zip(values, self.needs) if n]
+                seeds = [torch.linspace(0.5, 1.5, y.numel(), dtype=torch.float64).reshape(y.shape)
+                         .to(y.dtype) for y in roots]
+                grads = torch.autograd.grad(roots, wanted, seeds, allow_unused=True)
+        return ys, after, grads
+
+
+_LIMIT = {torch.float64: 1e-7, torch.float16: 3e-2, torch.bfloat16: 1e-1, torch.complex128: 1e-7}
+
+
+def differ(x, y, limit=None):
+    """Why x (ours) is not y (torch's), or None. A missing gradient is 0."""
+    if not isinstance(y, torch.Tensor) and not isinstance(x, torch.Tensor):
+        return None if x == y else f"{x}, torch has {y}"
+    if x is None or y is None:
+        other = y if x is None else x
+        return None if not other.any() else "there is no gradient"
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return f"{tuple(x.shape)} {x.dtype}, torch has {tuple(y.shape)} {y.dtype}"
+    x, y = x.detach(), y.detach()
+    if not (y.is_floating_point() or y.is_complex()):
+        return None if torch.equal(x, y) else "other whole numbers"
+    limit = limit or _LIMIT.get(y.dtype, 1e-3)
+    good = torch.isfinite(y)
+    if not torch.equal(good, torch.isfinite(x)):
+        return "NaN or infinity at other places"
+    if not good.any():
+        return None
+    x, y = x[good], y[good]
+    wide = torch.complex128 if y.is_complex() else torch.float64
+    off = (x.to(wide) - y.to(wide)).abs()
+    size = y.abs().max().item()
+    worst = off.max().item()
+    return None if worst <= limit * max(size, 1e-3) else f"off by {worst:.3g}, the size is {size:.3g}"
+
+
+# ---- way A
+
+class Parts:
+    """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
+    or where it gives something else, stay with torch."""
+
+    def __init__(self, gm, fakes, what):
+        self.gm, self.what, self.program = gm, what, None
+        self.output = next(n for n in gm.graph.nodes if n.op == "output")
+        self.strides = [self.stride(a) for a in self.output.args[0]]
+
+    @staticmethod
+    def stride(node):
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor):
+            return None
+        stride = value.stride()
+        return stride if all(isinstance(s, int) for s in stride) else None
+
+    def __call__(self, args):
+        if self.program is None:
+            return self.first(args)
+        if self.names:
+            args.extend(fx.attribute(self.gm, n) for n in self.names)
+        before = _modes(False, False, False)
+        try:
+            ys = self.program(args)
+        finally:
+            _modes(*before)
+        return [self.laid(y, s) if s is not None and y.stride() != s else y
+                for y, s in zip(ys, self.strides)]
+
+    @staticmethod
+    def laid(y, stride):
+        if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
+            return y
+        return torch.empty_strided(y.shape, stride, dtype=y.dtype).copy_(y)
+
+    def first(self, args):
+        env, by_torch = {}, {}
+        given = iter(list(args))
+        args.clear()
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(given)
+            elif node.op == "get_attr":
+                env[node] = fx.attribute(self.gm, node.target)
+            elif node.op == "output":
+                result = torch.fx.node.map_arg(node.args[0], lambda n: env[n])
+            else:
+                a, k = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
+                env[node] = self.tried(node, a, k, by_torch)
+        self.build(by_torch)
+        return list(result)
+
+    def tried(self, node, args, kwargs, by_torch):
+        found = _aten.find(node.target)
+        if found is None or node.target is operator.getitem:
+            return node.target(*args, **kwargs)
+        try:
+            function, a, k = _functions.bound(found, *fx._mapped((args, kwargs), _aten.taken))
+            before = _modes(False, False, False)
+            try:
+                ours = fx._mapped(function(*a, **k), _aten.given)
+            finally:
+                _modes(*before)
+            ours = fx._mapped(ours, lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
+            why = None
+        except Exception as e:
+            ours, why = None, str(e) or type(e).__name__
+        theirs = node.target(*args, **kwargs)
+        if why is None:
+            pairs = zip(ours, theirs) if isinstance(theirs, (tuple, list)) else [(ours, theirs)]
+            why = next((w for w in (differ(x, y) for x, y in pairs) if w), None)
+        if why:
+            by_torch[node] = why
+        return theirs
+
+    def build(self, refused):
+        def lookup(node, args, kwargs):
+            found = None if node in refused else _aten.find(node.target)
+            if found is None:
+                if node.op != "call_function":
+                    raise fx.Unknown(f"a {node.op}")
+                plain = not isinstance(node.target, torch._ops.OpOverload)
+                if not plain:
+                    name = str(node.target)
+                    listed[name] = listed.get(name) or refused.get(node, "")
+                return node.target, args, kwargs, "n" if plain else "t"
+            where = "n" if found in _aten.NUMBERS else "g"
+            return (*_functions.bound(found, args, kwargs), where)
+
+        listed = {}
+        self.program = fx.flatten(self.gm, lookup, "t", {("t", "g"): _aten.taken,
+                                                         ("g", "t"): _aten.given})
+        self.names = self.program.attributes
+        _told("A", self.what, len(self.program.steps),
+              [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])
+
+
+def _parts(what):
+    def compiler(gm, fakes):
+        made = Parts(gm, fakes, what)
+
+        def run(args):
+            return made(args)
+        run._boxed_call = True
+        return run
+    return compiler
+
+
+@register_backend(name="gradus")
+def backend(gm, example_inputs, *, options=None, **_):
+    """The backend. options={"way": "A"} or {"way": "B"} asks for one way."""
+    way = (options or {}).get("way")
+    if way != "A":
+        try:
+            with unset_fake_temporarily():
+                made = Whole(gm, [e.node.hint if isinstance(e, torch.SymInt) else e
+                                  for e in example_inputs])
+            _told("B", "every call has a rule; results and gradients are torch's",
+                  len(made.program.steps))
+            return made
+        except Refused as e:
+            if way == "B":
+                raise
+            why = str(e)
+    else:
+        why = "asked for"
+    from torch._dynamo.backends.common import aot_autograd
+    return aot_autograd(fw_compiler=_parts(f"forward; {why}"), bw_compiler=_parts("backward"),
+                        inference_compiler=_parts(f"inference; {why}"))(gm, example_inputs)
