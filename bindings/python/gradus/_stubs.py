@@ -67,6 +67,8 @@ def _op(name, results, method=False):
     texts = [(n, k, d, o) for n, k, d, o, _ in about["attrs"] if k == 5 and d is None and not o]
     required = any("=" in p for p in parts)
     for attr, kind, default, optional, _ in about["attrs"]:
+        if any(attr == operand for operand, _, _ in about["operands"]):
+            continue  # a name that means both: the attribute has it by position alone
         value = _default(kind, default, optional)
         if not value and required and not listed:
             value = " = ..."

@@ -505,3 +505,37 @@ def test_functional_names_match_torch():
     assert len(ours) > 80
     assert ours <= set(dir(torch.nn.functional)) | set(dir(torch))
     assert F.pad(gradus.ones((1, 2)), (1, 0), value=3.0).tolist() == [[3, 1, 1]]
+
+
+def test_functional_call():
+    from gradus.func import grad, vmap
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 1)).double()
+    x, state = gradus.tensor(drawn(5, 3)), model.state_dict()
+    shifted = {n: t + 1 for n, t in state.items()}
+    y = nn.utils.functional_call(model, shifted, x)
+    assert model[0].weight is model.get_parameter("0.weight")
+    other = copy.deepcopy(model)
+    other.load_state_dict(shifted)
+    assert gradus.equal(y, other(x))
+
+    def loss(state, sample):
+        return nn.utils.functional_call(model, state, (sample,)).square().sum()
+    each = vmap(grad(loss), (None, 0))(state, x)
+    for i in range(5):
+        model.zero_grad()
+        model(x[i]).square().sum().backward()
+        for n, p in model.named_parameters():
+            close_arrays(each[n][i], p.grad)
+    with pytest.raises(ValueError, match="no '9.weight'"):
+        nn.utils.functional_call(model, {"9.weight": x}, x)
+
+
+def close_arrays(a, b):
+    np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-9, 1e-12)
+
+
+def test_what_is_no_module():
+    with pytest.raises(TypeError, match="Sequential: 0 should be a Module, got <class"):
+        nn.Sequential(nn.ReLU)
+    with pytest.raises(TypeError, match="should be a Parameter"):
+        nn.Module().register_parameter("w", gradus.ones((2,)))

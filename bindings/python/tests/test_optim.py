@@ -325,3 +325,31 @@ def test_losses_are_the_programs_bit_for_bit(make, layers, rule):
             trainer.step()
             assert loss.item() == trainer.last_loss
         trainer.finish_epoch()
+
+
+@pytest.mark.parametrize("rule", ["SGD nesterov", "AdamW", "RMSprop centered", "Adagrad decay"])
+def test_recorded_steps_follow_the_rate(rule):
+    sides = []
+    for compiled in (False, True):
+        gradus.manual_seed(2)
+        model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2))
+        optimizer = getattr(optim, rule.split()[0])(model.parameters(), **RULES[rule])
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+            return loss
+        run = gradus.compile(step) if compiled else step
+        losses = []
+        for i in range(8):
+            x = gradus.uniform((16, 3), -1, 1)
+            losses.append(run(x, (x[:, 0] > 0).long()).item())
+            scheduler.step()
+        sides.append((losses, [t.tolist() for t in model.state_dict().values()]))
+        if compiled:
+            assert run.why_not == "" and run.replays == 6
+    assert sides[0] == sides[1]

@@ -1,4 +1,4 @@
-"""Gradients held back, and the parameters as one vector."""
+"""Gradients held back, the parameters as one vector, modules as functions of their parameters."""
 import math
 
 from .. import _gradus
@@ -66,3 +66,21 @@ def vector_to_parameters(vec, parameters):
         for p in parameters:
             p.copy_(vec[at:at + p.numel()].reshape(p.shape))
             at += p.numel()
+
+
+def functional_call(module, parameters_and_buffers, args=(), kwargs=None):
+    """module(*args, **kwargs) with tensors in the place of its own, by name; the module stays as it
+    was. So gradus.func can take derivatives by what is in it, also one for each sample."""
+    args = args if isinstance(args, tuple) else (args,)
+    places = {name: (holder, key) for name, holder, key in module._places()}
+    unknown = [n for n in parameters_and_buffers if n not in places]
+    if unknown:
+        raise _gradus.ValueError(f"functional_call: {type(module).__name__} has no {unknown[0]!r}")
+    before = {name: places[name][0][places[name][1]] for name in parameters_and_buffers}
+    try:
+        for name, tensor in parameters_and_buffers.items():
+            places[name][0][places[name][1]] = tensor
+        return module(*args, **(kwargs or {}))
+    finally:
+        for name, tensor in before.items():
+            places[name][0][places[name][1]] = tensor

@@ -1,19 +1,42 @@
 """Rules made of ops: each reads as its formula."""
-from .. import _gradus
+from .. import _compile, _gradus
 from .optimizer import Optimizer
 
 
-def _gradient(group, p):
-    """The gradient of what is minimised, with the decay of the weights."""
-    g = -p.grad if group["maximize"] else p.grad.detach()
-    return g + group["weight_decay"] * p if group["weight_decay"] else g
+class _ByOps(Optimizer):
+    def __init__(self, params, defaults):
+        self._rates = {}  # of each parameter: a tensor, so that recorded steps follow the rate too
+        super().__init__(params, defaults)
+
+    def _lr(self, group, step):
+        return float(group["lr"])
+
+    def _begin(self, group, p, names, value=0.0):
+        """(gradient with the decay of the weights, rate, tensors of the state) for one step of p."""
+        held = self.state.setdefault(p, {"step": 0})
+        for name in names:
+            if name not in held:
+                held[name] = _gradus.full(p.shape, value, dtype=p.dtype, device=p.device)
+        if id(p) not in self._rates:
+            self._rates[id(p)] = _gradus.zeros((), dtype=p.dtype, device=p.device)
+        rate = self._rates[id(p)]
+
+        def prepare():  # what the host says of a step
+            held["step"] += 1
+            rate.fill_(self._lr(group, held["step"]))
+        recorder = _compile.recorder()
+        if recorder is None or not recorder.advances(rate, prepare):
+            prepare()
+        g = -p.grad if group["maximize"] else p.grad.detach()
+        if group["weight_decay"]:
+            g = g + group["weight_decay"] * p
+        return g, rate, [held[name] for name in names]
+
+    def __getstate__(self):
+        return {**self.__dict__, "_rates": {}}
 
 
-def _zeros(p, value=0.0):
-    return _gradus.full(p.shape, value, dtype=p.dtype, device=p.device)
-
-
-class RMSprop(Optimizer):
+class RMSprop(_ByOps):
     """v = alpha v + (1 - alpha) g^2; p -= lr g / (sqrt(v) + eps). centered: v less the squared mean
     of g; momentum: the quotients are summed up as SGD's gradients are."""
 
@@ -24,27 +47,23 @@ class RMSprop(Optimizer):
                                   "centered": centered, "maximize": maximize})
 
     def _update(self, group, parameters):
-        alpha, lr = group["alpha"], float(group["lr"])
+        alpha = group["alpha"]
+        names = ["square_avg"] + ["grad_avg"] * bool(group["centered"]) \
+            + ["momentum_buffer"] * bool(group["momentum"])
         for p in parameters:
-            g, held = _gradient(group, p), self.state.setdefault(p, {"step": 0})
-            held["step"] += 1
-            square = held.setdefault("square_avg", _zeros(p))
+            g, rate, (square, *more) = self._begin(group, p, names)
             square.mul_(alpha).addcmul_(g, g, value=1 - alpha)
             root = square
             if group["centered"]:
-                mean = held.setdefault("grad_avg", _zeros(p))
-                mean.lerp_(g, 1 - alpha)
+                mean = more[0].lerp_(g, 1 - alpha)
                 root = square - mean * mean
-            root = root.sqrt() + group["eps"]
+            move = g / (root.sqrt() + group["eps"])
             if group["momentum"]:
-                velocity = held.setdefault("momentum_buffer", _zeros(p))
-                velocity.mul_(group["momentum"]).addcdiv_(g, root)
-                p.sub_(velocity * lr)
-            else:
-                p.addcdiv_(g, root, value=-lr)
+                move = more[-1].mul_(group["momentum"]).add_(move)
+            p.sub_(rate * move)
 
 
-class Adagrad(Optimizer):
+class Adagrad(_ByOps):
     """s += g^2; p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps) (Duchi et al., JMLR 2011)."""
 
     def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0,
@@ -53,12 +72,11 @@ class Adagrad(Optimizer):
                                   "initial_accumulator_value": initial_accumulator_value,
                                   "eps": eps, "maximize": maximize})
 
+    def _lr(self, group, step):
+        return float(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+
     def _update(self, group, parameters):
         for p in parameters:
-            g, held = _gradient(group, p), self.state.setdefault(p, {"step": 0})
-            held["step"] += 1
-            if "sum" not in held:
-                held["sum"] = _zeros(p, group["initial_accumulator_value"])
-            held["sum"].addcmul_(g, g)
-            lr = float(group["lr"]) / (1 + (held["step"] - 1) * group["lr_decay"])
-            p.addcdiv_(g, held["sum"].sqrt() + group["eps"], value=-lr)
+            g, rate, (total,) = self._begin(group, p, ["sum"], group["initial_accumulator_value"])
+            total.addcmul_(g, g)
+            p.sub_(rate * g / (total.sqrt() + group["eps"]))
