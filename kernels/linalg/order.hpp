@@ -113,53 +113,46 @@ void copy(Strided<T> to, Strided<T> from, Part part) {
   }
 }
 
-// The lower triangle of `to` becomes that of `from`, of the same size.
-template <class T>
-void mirror(Strided<T> to, Strided<T> from) {
-  using detail::kTile;
-  for (int64_t i0 = 0; i0 < to.rows; i0 += kTile)
-    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-      const bool whole = j0 < i0 && i0 + kTile <= to.rows;
-      if (whole && from.by == 1 && to.down == 1) {
-        detail::turn_tile(&to(i0, j0), to.by, &from(i0, j0), from.down);
-        continue;
-      }
-      if (whole && from.down == 1 && to.by == 1) {
-        detail::turn_tile(&to(i0, j0), to.down, &from(i0, j0), from.by);
-        continue;
-      }
-      for (int64_t i = i0; i < std::min(i0 + kTile, to.rows); ++i)
-        for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j) to(i, j) = from(i, j);
-    }
-}
-
 namespace detail {
 template <class T>
-void hermitian_tile(T* __restrict a, const T* __restrict other, int64_t stride) {
+void hermitian_tile(Strided<T> to, const T* a, const T* other, int64_t stride) {
   const real_of<T> half(0.5);
   T tile[kTile][kTile];
   turn_tile(tile[0], kTile, other, stride);
   for (int64_t i = 0; i < kTile; ++i)
     for (int64_t j = 0; j < kTile; ++j)
-      a[i * stride + j] = times(half, a[i * stride + j]) + times(half, conj_of(tile[i][j]));
+      tile[i][j] = times(half, a[i * stride + j]) + times(half, conj_of(tile[i][j]));
+  if (to.down == 1) return turn_tile(to.data, to.by, tile[0], kTile);
+  for (int64_t i = 0; i < kTile; ++i) std::copy_n(tile[i], kTile, to.data + i * to.down);
 }
 }  // namespace detail
 
-// The lower triangle of a becomes that of (A + A^H) / 2.
+// The lower triangle of `to` becomes that of (A + A^H) / 2; they may be the same.
 template <class T>
-void make_hermitian(Matrix<T> a) {
+void copy_hermitian(Strided<T> to, Strided<T> a) {
   using detail::kTile;
   const real_of<T> half(0.5);
+  const bool in_tiles = a.by == 1 && (to.by == 1 || to.down == 1);
   for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
     for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-      if (j0 < i0 && i0 + kTile <= a.rows) {
-        detail::hermitian_tile(&a(i0, j0), &a(j0, i0), a.stride);
+      if (in_tiles && j0 < i0 && i0 + kTile <= a.rows) {
+        const Strided<T> tile{&to(i0, j0), kTile, kTile, to.down, to.by};
+        detail::hermitian_tile(tile, &a(i0, j0), &a(j0, i0), a.down);
         continue;
       }
       for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
         for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j)
-          a(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
+          to(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
     }
+}
+
+template <class T>
+bool finite_lower(Strided<T> a) {
+  bool all = true;
+  for (int64_t k = 0; k < a.rows; ++k)
+    all &= a.by == 1 ? finite(Matrix<T>{&a(k, 0), 1, k + 1, 0})
+                     : finite(Matrix<T>{&a(k, k), 1, a.rows - k, 0});
+  return all;
 }
 
 }  // namespace gradus::linalg
