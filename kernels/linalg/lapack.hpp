@@ -28,15 +28,11 @@ class ByLapack {
   }
   bool gave_up() { return std::exchange(gave_up_, false); }
 
-  // By columns, where its loops are the faster ones: what is below the diagonal goes above it by
-  // rows, and comes back.
-  int64_t cholesky(Matrix<T> a) {
+  // Of the lower triangle: its loops are the faster ones.
+  int64_t cholesky(Held<T> a) {
     const Int n = size(a.rows), ld = size(a.stride);
-    const Strided<T> rows = strided(a);
-    mirror(turned(rows), rows);
     f_.potrf("L", &n, a.data, &ld, &info_, 1);
-    mirror(rows, turned(rows));
-    for (int64_t i = 0; i < n; ++i) std::fill_n(a[i] + i + 1, n - i - 1, T(0));
+    for (int64_t j = 0; j < n; ++j) std::fill_n(a.column(j), j, T(0));
     return done_if(info_ >= 0), info_;
   }
 

@@ -89,7 +89,7 @@ class OneMatrix {
   Matrix<T> read_hermitian() {
     const Matrix<T> a = scratch_.matrix<T>(call_.n, call_.n);
     copy(strided(a), matrix_in<T>(call_.a));
-    make_hermitian(a);
+    copy_hermitian(strided(a), strided(a));
     return a;
   }
 
@@ -138,8 +138,9 @@ class OneMatrix {
   static constexpr int64_t kNotFinite = -1, kNoConvergence = 1;
 
   void run_cholesky() {
-    const Matrix<T> a = read_hermitian();
-    const int64_t info = finite(a) ? solver_.cholesky(a) : kNotFinite;
+    const Held<T> a = make<T>(call_.n, call_.n);
+    copy_hermitian(strided(a), matrix_in<T>(call_.a));
+    const int64_t info = finite_lower(strided(a)) ? solver_.cholesky(a) : kNotFinite;
     set_info(info);
     info == 0 ? write_matrix(0, a) : spoil<T>(0);
   }

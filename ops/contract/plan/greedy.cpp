@@ -8,8 +8,9 @@
 
 #include "ops/contract/plan/state.hpp"
 
+#include <array>
+#include <bit>
 #include <queue>
-#include <tuple>
 #include <unordered_map>
 
 namespace gradus::inline v1::plan {
@@ -28,6 +29,23 @@ constexpr double kUnitsPerPair = 0.06, kUnitsPerStep = 1;
 struct Holders {
   SmallVector<int, 4> near;
   std::vector<int> far;
+};
+
+// A pair that may be contracted next; the least comes first. Ties are many, so nothing branches on
+// them.
+struct Candidate {
+  double score;
+  int tensor, partner;
+  bool operator<(const Candidate& o) const {
+    return bool(int(score < o.score) | (int(score == o.score) & int(pair() < o.pair())));
+  }
+
+ private:
+  uint64_t pair() const { return uint64_t(uint32_t(tensor)) << 32 | uint32_t(partner); }
+};
+
+struct Later {
+  bool operator()(const Candidate& x, const Candidate& y) const { return y < x; }
 };
 
 class Greedy {
@@ -50,10 +68,16 @@ class Greedy {
       if (h.near.size() > 2 * kHolders) split(h);
   }
   SsaPath search() {
-    for (size_t k = 0; k < state_.alive.size(); ++k) look_at(int(k));
+    constexpr size_t kAhead = 8;
+    for (size_t k = 0, n = state_.alive.size(); k < n; ++k) {
+      if (k + 2 * kAhead < n) state_.fetch(state_.tensors[k + 2 * kAhead]);
+      if (k + kAhead < n) fetch_partners(int(k + kAhead));
+      look_at(int(k));
+    }
     while (!heap_.empty() && budget_.any()) {
       const auto [score, a, b] = heap_.top();
       heap_.pop();
+      fetch_next();
       if (!state_.alive[size_t(a)]) continue;
       if (!state_.alive[size_t(b)])
         look_again(a);
@@ -137,11 +161,27 @@ class Greedy {
     const auto kept = next_.find(k);
     if (kept == next_.end()) return look_at(k);
     auto& list = kept->second;
-    while (!list.empty() && gone(std::get<2>(list.back()))) list.pop_back();
+    while (!list.empty() && gone(list.front().partner)) drop_first(list);
     if (list.empty()) return look_at(k);
-    heap_.push(list.back());
-    list.pop_back();
+    heap_.push(list.front());
+    drop_first(list);
     budget_.spend(kUnitsPerPair);
+  }
+  static void drop_first(std::vector<Candidate>& heap) {
+    std::pop_heap(heap.begin(), heap.end(), Later());
+    heap.pop_back();
+  }
+  // In large networks almost each read is a miss: what is read soon is asked for before.
+  void fetch_partners(int k) const {
+    for (int l : state_.tensors[size_t(k)])
+      if (const int other = state_.other_than(k, l); label(l).uses == 2 && other >= 0)
+        __builtin_prefetch(&seen(other));
+  }
+  void fetch_next() const {
+    if (heap_.empty()) return;
+    const Candidate& next = heap_.top();
+    __builtin_prefetch(&state_.tensors[size_t(next.tensor)]);
+    __builtin_prefetch(&state_.tensors[size_t(next.partner)]);
   }
   // Puts the best partner of k on the heap; a tensor that has none is done.
   void look_at(int k) {
@@ -149,9 +189,7 @@ class Greedy {
     common_.clear();
     const LabelSet& labels = state_.tensors[size_t(k)];
     state_.fetch(labels);
-    for (int l : labels)
-      if (const int other = state_.other_than(k, l); label(l).uses == 2 && other >= 0)
-        __builtin_prefetch(&seen(other));
+    fetch_partners(k);
     for (int l : labels) {
       const int uses = label(l).uses;
       if (uses == 1) continue;
@@ -177,24 +215,27 @@ class Greedy {
       for (int l : common_)
         if (has(other, l)) shared += lost(l);
       const Candidate c{score(k, other, shared), k, other};
-      if (std::get<2>(best) < 0 || c < best) best = c;
+      if (best.partner < 0 || c < best) best = c;
       if (large) all_.push_back(c);
     }
     if (large) keep_next(k);
     budget_.spend(kUnitsPerPair * double(1 + partners_.size() * (1 + common_.size())));
-    if (std::get<2>(best) >= 0)
+    if (best.partner >= 0)
       heap_.push(best);
     else
       done_.emplace(seen(k).size, k);
   }
-  // The best candidates of all_ but the first, the best one last.
+  // The best candidates of all_ but `best`, as a heap with the best one on top.
   void keep_next(int k) {
-    const size_t n = std::min(all_.size(), kKept + 1);
-    std::partial_sort(all_.begin(), all_.begin() + std::ptrdiff_t(n), all_.end());
+    if (all_.size() > kKept + 1) {
+      std::nth_element(all_.begin(), all_.begin() + kKept, all_.end());
+      all_.resize(kKept + 1);
+    }
     auto& list = next_[k];
-    list.clear();
-    for (size_t i = n; i-- > 1;) list.push_back(all_[i]);
+    list.assign(all_.begin(), all_.end());
+    std::make_heap(list.begin(), list.end(), Later());
     all_.clear();
+    if (!list.empty()) drop_first(list);
   }
   Seen& meet(int other) {
     Seen& met = seen_[size_t(other)];
@@ -210,15 +251,23 @@ class Greedy {
     const LabelSet& labels = state_.tensors[size_t(k)];
     return std::binary_search(labels.begin(), labels.end(), label);
   }
-  double score(int k, int other, double shared) const {
+  double score(int k, int other, double shared) {
     const double result = seen(k).stays + seen(other).stays - shared;
-    // sign(s) log2(1 + |s|) for s = result - alpha (a + b), without the powers, which can overflow.
     const double a = seen(k).size, b = seen(other).size;
+    const uint64_t bits = std::bit_cast<uint64_t>(result) * 3 + std::bit_cast<uint64_t>(a) * 5 +
+                          std::bit_cast<uint64_t>(b) * 7;
+    Known& known = known_[bits * 0x9e3779b97f4a7c15 >> 56];
+    if (known.result != result || known.a != a || known.b != b)
+      known = {result, a, b, score_of(result, a, b)};
+    return known.score + (options_.temperature > 0 ? noise(k, other) : 0);
+  }
+  double score_of(double result, double a, double b) const {
+    // sign(s) log2(1 + |s|) for s = result - alpha (a + b), without the powers, which can overflow.
     const double most = std::max({result, a, b});
     const double s =
         std::exp2(result - most) - options_.alpha * (std::exp2(a - most) + std::exp2(b - most));
     const double size = s == 0 ? 0 : log2_add(0, std::log2(std::abs(s)) + most);
-    return std::copysign(size, s) + (options_.temperature > 0 ? noise(k, other) : 0);
+    return std::copysign(size, s);
   }
   // Gumbel noise, which makes the least score a draw from the Boltzmann distribution. It depends on
   // the pair alone: a pair that is looked at twice gets no second chance.
@@ -228,8 +277,12 @@ class Greedy {
     return options_.temperature * std::log(-std::log(random.uniform() + 0x1p-54));
   }
 
-  using Candidate = std::tuple<double, int, int>;  // score, tensor, partner
+  // Scores by the sizes they were made of, of which few occur in most networks.
+  struct Known {
+    double result = std::numeric_limits<double>::quiet_NaN(), a = 0, b = 0, score = 0;
+  };
   State state_;
+  std::array<Known, 256> known_;
   const GreedyOptions& options_;
   Budget& budget_;
   std::vector<Seen> seen_;  // by tensor
@@ -238,7 +291,7 @@ class Greedy {
   std::vector<int> partners_, common_;  // within a look; labels that very many have
   std::vector<Candidate> all_;          // within a look at a large tensor
   std::unordered_map<int, std::vector<Candidate>> next_;  // by large tensor
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
+  std::priority_queue<Candidate, std::vector<Candidate>, Later> heap_;
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>
       done_;  // size, tensor
 };
