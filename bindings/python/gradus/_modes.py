@@ -1,6 +1,4 @@
 """Modes of a thread for the length of a block: with gradus.no_grad(): ..., or a decorator."""
-import functools
-
 from . import _gradus
 from ._gradus import is_grad_enabled
 
@@ -22,6 +20,8 @@ class _Mode:
         _gradus._set_modes(*self._before.pop())
 
     def __call__(self, function):
+        import functools
+
         @functools.wraps(function)
         def inside(*args, **kwargs):
             with type(self).__new__(type(self))._copy(self):

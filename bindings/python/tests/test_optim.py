@@ -283,50 +283,6 @@ def test_plateau_agrees_with_torch(options):
     np.testing.assert_allclose(*out)
 
 
-# ---- the program's trainer
-
-def flat(n):
-    return n.Sequential(n.Linear(784, 16), n.ReLU(), n.Linear(16, 10))
-
-
-def convolved(n):
-    return n.Sequential(n.Unflatten(1, (1, 28, 28)), n.Conv2d(1, 4, 5, stride=2),
-                        n.BatchNorm2d(4), n.Tanh(), n.MaxPool2d(2), n.Flatten(),
-                        n.Linear(144, 10), n.LayerNorm(10))
-
-
-@pytest.mark.parametrize("make, layers, rule", [
-    (flat, [{"linear": 16}, "relu", {"linear": 10}], {"name": "adam", "lr": 2e-3}),
-    (flat, [{"linear": 16}, "relu", {"linear": 10}], {"name": "sgd", "lr": 0.1, "momentum": 0.9,
-                                                      "weight_decay": 1e-3}),
-    (convolved, [{"unflatten": [1, 28, 28]},
-                 {"conv2d": {"out_channels": 4, "kernel_size": 5, "stride": 2}}, "batch_norm",
-                 "tanh", {"max_pool2d": {"kernel_size": 2}}, "flatten", {"linear": 10},
-                 "layer_norm"], {"name": "adamw", "lr": 1e-2, "weight_decay": 0.1})])
-def test_losses_are_the_programs_bit_for_bit(make, layers, rule):
-    data = {"name": "digits", "train": 160, "test": 16}
-    trainer = gradus._gradus.Trainer({
-        "experiment": "network", "seed": 3, "data": data, "model": {"layers": layers},
-        "loss": "cross_entropy", "optimizer": rule, "epochs": 2, "batch_size": 64})
-    gradus.manual_seed(3)
-    model = make(nn)
-    options = {k: v for k, v in rule.items() if k != "name"}
-    kind = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}[rule["name"]]
-    optimizer = kind(model.parameters(), **options)
-    inputs, targets = gradus._gradus._read_data(data)[:2]
-    for epoch in range(2):
-        order = gradus._gradus.epoch_order(160, 3, epoch)
-        for at in range(0, 160, 64):
-            batch = order[at:at + 64]
-            loss = nn.functional.cross_entropy(model(inputs[batch]), targets[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            trainer.step()
-            assert loss.item() == trainer.last_loss
-        trainer.finish_epoch()
-
-
 @pytest.mark.parametrize("rule", ["SGD nesterov", "AdamW", "RMSprop centered", "Adagrad decay"])
 def test_recorded_steps_follow_the_rate(rule):
     sides = []

@@ -11,16 +11,6 @@ from .module import Module, error
 from .normalization import LayerNorm
 
 
-class _Projection(Linear):
-    """A Linear whose bias starts as 0, and draws no numbers for it."""
-
-    def reset_parameters(self):
-        bound = 1 / math.sqrt(self.in_features)
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
-
 class MultiheadAttention(Module):
     """Each place of query looks at the places of key, in num_heads ways at once.
 
@@ -41,7 +31,9 @@ class MultiheadAttention(Module):
         self.register_parameter("in_proj_bias", new_parameter(3 * embed_dim, **made) if bias
                                 else None)
         init.xavier_uniform_(self.in_proj_weight)
-        self.out_proj = _Projection(embed_dim, embed_dim, bias, **made)
+        self.out_proj = Linear(embed_dim, embed_dim, bias=False, **made)
+        if bias:  # starts as 0, and draws no numbers
+            self.out_proj.bias = new_parameter(embed_dim, **made)
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):
@@ -107,7 +99,8 @@ class MultiheadAttention(Module):
     def _weights(self, q, k, mask, causal):
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         if causal:
-            mask = _gradus.full(scores.shape[-2:], -math.inf, dtype=q.dtype, device=q.device).triu(1)
+            mask = _gradus.full(scores.shape[-2:], -math.inf, dtype=q.dtype, device=q.device)
+            mask = mask.triu(1)
         return F.softmax(scores if mask is None else scores + mask, -1)
 
     def extra_repr(self):

@@ -1,4 +1,4 @@
-"""Layers without state, by PyTorch's names: ops as they are, or with PyTorch's order of arguments."""
+"""Layers without state, by PyTorch's names: ops as they are, or with its order of arguments."""
 from .. import _gradus as _g
 from .._gradus import (
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,

@@ -54,7 +54,7 @@ def calculate_gain(nonlinearity, param=None):
 
 
 def fans(tensor):
-    """(fan_in, fan_out) of a weight (out, in, ...): how many numbers meet in one, and come of one."""
+    """(fan_in, fan_out) of a weight (out, in, ...): how many numbers meet in one, and leave one."""
     if tensor.ndim < 2:
         raise ValueError(f"init: a weight of two axes or more is expected, got {tensor.shape}")
     places = math.prod(tensor.shape[2:])

@@ -15,6 +15,13 @@ def new_parameter(*size, dtype=None, device=None):
     return Parameter(_gradus.zeros(size, dtype=dtype, device=device))
 
 
+def signature_of(options):
+    """What a function of these options takes, by place or name: {name: default or REQUIRED}."""
+    made = inspect.Parameter
+    return inspect.Signature([made(name, made.POSITIONAL_OR_KEYWORD, default=value)
+                              for name, value in options.items()])
+
+
 def tuple_of(value, n):
     """n whole numbers: one stands for all."""
     return (value,) * n if isinstance(value, int) else tuple(value)
@@ -30,10 +37,7 @@ class OpModule(Module):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        made = inspect.Parameter
-        cls.__signature__ = inspect.Signature(
-            [made(n, made.POSITIONAL_OR_KEYWORD, default=d) for n, d in cls.options.items()]
-            + [made(n, made.KEYWORD_ONLY, default=False) for n in cls.ignored])
+        cls.__signature__ = signature_of({**cls.options, **dict.fromkeys(cls.ignored, False)})
 
     def __init__(self, *args, **kwargs):
         super().__init__()

@@ -6,7 +6,7 @@ _made = op_module(__name__, ignored=())
 
 
 def _loss(name, op, doc, **options):
-    return _made(name, op, doc, **options, reduction="mean")
+    return _made(name, op, doc, **{**options, "reduction": "mean"})
 
 
 MSELoss = _loss("MSELoss", F.mse_loss, "(input - target)^2")
@@ -14,7 +14,8 @@ L1Loss = _loss("L1Loss", F.l1_loss, "|input - target|")
 SmoothL1Loss = _loss("SmoothL1Loss", F.smooth_l1_loss,
                      "d^2 / (2 beta) for |d| < beta, else |d| - beta / 2", beta=1.0)
 HuberLoss = _loss("HuberLoss", F.huber_loss,
-                  "d^2 / 2 for |d| < delta, else delta (|d| - delta / 2)", delta=1.0)
+                  "d^2 / 2 for |d| < delta, else delta (|d| - delta / 2)", reduction="mean",
+                  delta=1.0)
 CrossEntropyLoss = _loss(
     "CrossEntropyLoss", F.cross_entropy,
     "-log softmax at the target: logits (n, classes, ...), target (n, ...) of integers, or "

@@ -43,8 +43,10 @@ class Module:
         failed = e.__dict__.setdefault("_module", self)
         for name, module in self.named_modules():
             if module is failed and name:
-                if hasattr(e, "add_note"):
-                    e.__notes__ = [f'in "{name}" of {type(self).__name__}: {failed!r}']
+                text = repr(failed)
+                text = type(failed).__name__ if "\n" in text else text
+                others = [n for n in getattr(e, "__notes__", ()) if not n.startswith('in "')]
+                e.__notes__ = [*others, f'in "{name}" of {type(self).__name__}: {text}']
                 break
 
     # ---- attributes

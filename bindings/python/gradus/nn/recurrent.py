@@ -64,7 +64,7 @@ class _Recurrent(Module):
 
 
 class _Cell(_Recurrent):
-    """One step: input (n, input_size) or (input_size,), state (n, hidden_size) or (hidden_size,)."""
+    """One step: input (n, input_size) and state (n, hidden_size), or both without n."""
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
         super().__init__()

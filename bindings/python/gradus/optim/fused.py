@@ -5,8 +5,8 @@ from .optimizer import Optimizer
 
 
 class _Fused(Optimizer):
-    """The engine keeps one optimiser for the parameters of a group that are equally far; those whose
-    gradients came later, or were not there in every step, get one of their own. The truth is
+    """The engine keeps one optimiser for the parameters of a group that are equally far; those
+    whose gradients came later, or were not there in every step, get one of their own. The truth is
     state[p], whose tensors are the engine's: an engine can be made anew from it at any time."""
 
     names = {}  # of the state: the engine's, PyTorch's
@@ -96,8 +96,9 @@ class SGD(_Fused):
 
 
 class Adam(_Fused):
-    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr m' / (sqrt(v') + eps), m' and v' being
-    m / (1 - b1^t) and v / (1 - b2^t); before that g += weight_decay p (Kingma & Ba, ICLR 2015)."""
+    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr m' / (sqrt(v') + eps), where
+    m' = m / (1 - b1^t), v' = v / (1 - b2^t); before that g += weight_decay p (Kingma & Ba, ICLR
+    2015)."""
 
     names = {"m": "exp_avg", "v": "exp_avg_sq"}
     rule, weight_decay = "adam", 0.0

@@ -1,22 +1,35 @@
 """Learning rates over time: call scheduler.step() after each epoch, or each step, as you count."""
 import math
 
+from ..nn.layers import REQUIRED, signature_of
+
 
 class LRScheduler:
-    """Sets group["lr"] of an optimiser. A schedule derives from it and defines _next(group, base, t):
-    the rate at t from the present one and the first one, so that several schedules can act on one
-    optimiser."""
+    """Sets group["lr"] of an optimiser. A schedule derives from it, names its options, and defines
+    _next(lr, base, t): the rate at t from the present one and the first one, so that several
+    schedules can act on one optimiser."""
 
-    def __init__(self, optimizer, last_epoch=-1):
-        self.optimizer, self.last_epoch = optimizer, last_epoch
-        for group in optimizer.param_groups:
-            if last_epoch == -1:
+    options = {}
+
+    def __init_subclass__(cls):
+        cls.__signature__ = signature_of({"optimizer": REQUIRED, **cls.options, "last_epoch": -1})
+
+    def __init__(self, *args, **kwargs):
+        given = self.__signature__.bind(*args, **kwargs)
+        given.apply_defaults()
+        self.__dict__.update(given.arguments)
+        self._check()
+        for group in self.optimizer.param_groups:
+            if self.last_epoch == -1:
                 group["initial_lr"] = group["lr"]
             elif "initial_lr" not in group:
-                raise ValueError(f"{type(self).__name__}: to go on at {last_epoch} the groups need "
-                                 f"\"initial_lr\"")
-        self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
+                raise ValueError(f"{type(self).__name__}: to go on at {self.last_epoch} the groups "
+                                 f"need \"initial_lr\"")
+        self.base_lrs = [g["initial_lr"] for g in self.optimizer.param_groups]
         self.step()
+
+    def _check(self):
+        """Options that make no sense are errors."""
 
     def step(self):
         self.last_epoch += 1
@@ -32,8 +45,7 @@ class LRScheduler:
         return self._last_lr
 
     def state_dict(self):
-        return {k: v for k, v in self.__dict__.items()
-                if k != "optimizer" and not (k == "lr_lambdas")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambda")}
 
     def load_state_dict(self, state_dict):
         self.__dict__.update(state_dict)
@@ -41,25 +53,22 @@ class LRScheduler:
 
 class LambdaLR(LRScheduler):
     """The first rate times lr_lambda(t); a list holds one function for each group."""
+    options = {"lr_lambda": REQUIRED}
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
-        several = isinstance(lr_lambda, (list, tuple))
-        self.lr_lambdas = list(lr_lambda) if several else [lr_lambda] * len(optimizer.param_groups)
-        if len(self.lr_lambdas) != len(optimizer.param_groups):
-            raise ValueError(f"LambdaLR: {len(self.lr_lambdas)} functions for "
-                             f"{len(optimizer.param_groups)} groups")
-        super().__init__(optimizer, last_epoch)
+    def _check(self):
+        n = len(self.optimizer.param_groups)
+        if not isinstance(self.lr_lambda, (list, tuple)):
+            self.lr_lambda = [self.lr_lambda] * n
+        if len(self.lr_lambda) != n:
+            raise ValueError(f"LambdaLR: {len(self.lr_lambda)} functions for {n} groups")
 
     def _next(self, lr, base, t):
-        return base * self.lr_lambdas[self._group](t)
+        return base * self.lr_lambda[self._group](t)
 
 
 class StepLR(LRScheduler):
     """Times gamma at each step_size."""
-
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        self.step_size, self.gamma = step_size, gamma
-        super().__init__(optimizer, last_epoch)
+    options = {"step_size": REQUIRED, "gamma": 0.1}
 
     def _next(self, lr, base, t):
         return lr * self.gamma if t > 0 and t % self.step_size == 0 else lr
@@ -67,21 +76,15 @@ class StepLR(LRScheduler):
 
 class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
-
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
-        self.milestones, self.gamma = sorted(milestones), gamma
-        super().__init__(optimizer, last_epoch)
+    options = {"milestones": REQUIRED, "gamma": 0.1}
 
     def _next(self, lr, base, t):
-        return lr * self.gamma ** self.milestones.count(t)
+        return lr * self.gamma ** list(self.milestones).count(t)
 
 
 class ExponentialLR(LRScheduler):
     """Times gamma each time."""
-
-    def __init__(self, optimizer, gamma, last_epoch=-1):
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
+    options = {"gamma": REQUIRED}
 
     def _next(self, lr, base, t):
         return lr * self.gamma if t > 0 else lr
@@ -89,19 +92,15 @@ class ExponentialLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """The first rate times a factor that goes from start_factor to end_factor in total_iters."""
+    options = {"start_factor": 1 / 3, "end_factor": 1.0, "total_iters": 5}
 
-    def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5,
-                 last_epoch=-1):
-        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: the factors are {start_factor} and {end_factor}, expected "
-                             f"from 0 to 1, the first above 0")
-        self.start_factor, self.end_factor = start_factor, end_factor
-        self.total_iters = total_iters
-        super().__init__(optimizer, last_epoch)
+    def _check(self):
+        if not 0 < self.start_factor <= 1 or not 0 <= self.end_factor <= 1:
+            raise ValueError(f"LinearLR: the factors are {self.start_factor} and "
+                             f"{self.end_factor}, expected from 0 to 1, the first above 0")
 
     def _factor(self, t):
-        part = min(t, self.total_iters) / self.total_iters
-        return self.start_factor + (self.end_factor - self.start_factor) * part
+        return self.start_factor + (self.end_factor - self.start_factor) * t / self.total_iters
 
     def _next(self, lr, base, t):
         if t == 0:
@@ -112,10 +111,7 @@ class LinearLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """From the first rate to eta_min in T_max along half a cosine, and back in as many
     (Loshchilov & Hutter, ICLR 2017)."""
-
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        self.T_max, self.eta_min = T_max, eta_min
-        super().__init__(optimizer, last_epoch)
+    options = {"T_max": REQUIRED, "eta_min": 0.0}
 
     def _height(self, t):
         return (1 + math.cos(math.pi * t / self.T_max)) / 2

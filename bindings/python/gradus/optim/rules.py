@@ -12,7 +12,7 @@ class _ByOps(Optimizer):
         return float(group["lr"])
 
     def _begin(self, group, p, names, value=0.0):
-        """(gradient with the decay of the weights, rate, tensors of the state) for one step of p."""
+        """(gradient with the weights' decay, rate, tensors of the state) for one step of p."""
         held = self.state.setdefault(p, {"step": 0})
         for name in names:
             if name not in held:
