@@ -95,7 +95,8 @@ bool dtype_at(PyObject* o, DType& out) {
 bool is_integer_like(PyObject* o) {
   if (PyLong_CheckExact(o)) return true;
   if (is_tensor(o)) return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype());
-  return PyIndex_Check(o) && !PyBool_Check(o) && !PySequence_Check(o);  // arrays have __index__, too
+  return PyIndex_Check(o) && !PyBool_Check(o) &&
+         !PySequence_Check(o);  // arrays have __index__, too
 }
 int64_t integer_at(PyObject* o, std::string_view who) {
   const nb::object n = nb::steal(PyNumber_Index(o));

@@ -21,6 +21,13 @@ def test_readme(tmp_path):
     assert "[1. 1. 1.] True" in out.stdout and "log gives" in out.stdout
 
 
+def test_front_page():
+    page = (HERE.parents[1] / "README.md").read_text()
+    block, = re.findall(r"```python\n(.*?)```", page, re.S)
+    out = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True)
+    assert out.stdout.strip() == block.rsplit("# ", 1)[1].strip(), out.stderr
+
+
 @pytest.mark.parametrize("example", sorted((HERE / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_example(example):
     first = example.read_text().splitlines()[0]
