@@ -43,6 +43,11 @@ def is_scalar(x):
     return isinstance(x, (int, float, complex))
 
 
+def number(value, dtype, device=None):
+    """A number of Python as an array without axes."""
+    return op.reshape(op.tensor([value], dtype=dtype, device=device), ())
+
+
 def array(x, who):
     """x, if it is an array."""
     if not isinstance(x, Tensor):
@@ -85,11 +90,12 @@ def promoted(a, b):
     raise TypeError(f"{a.name} and {b.name} are of different kinds; astype() says which is meant")
 
 
-def beside(number, dtype):
+def beside(value, dtype):
     """The dtype of an array and a number of Python beside it."""
-    if dtype not in BESIDE[type(number)]:
-        raise TypeError(f"the number {number!r} beside an array of {dtype.name}: of another kind")
-    return complex_of(dtype) if isinstance(number, complex) and dtype in REAL else dtype
+    kind = next(k for k in BESIDE if isinstance(value, k))
+    if dtype not in BESIDE[kind]:
+        raise TypeError(f"the number {value!r} beside an array of {dtype.name}: of another kind")
+    return complex_of(dtype) if kind is complex and dtype in REAL else dtype
 
 
 def common(*operands):
@@ -121,8 +127,8 @@ def together(x1, x2, who, dtypes=ALL):
         if isinstance(x, Tensor) and is_scalar(other):
             t = beside(other, of_kind(x, dtypes, who).dtype)
             x = x if x.dtype == t else op.cast(x, t)
-            number = op.tensor(other, dtype=t, device=x.device)
-            return (x, number) if other is x2 else (number, x)
+            n = number(other, t, x.device)
+            return (x, n) if other is x2 else (n, x)
     raise TypeError(f"{who}: expected arrays, or an array and a number, got "
                     f"{type(x1).__name__} and {type(x2).__name__}")
 
@@ -133,6 +139,11 @@ def to_common(arrays, who):
         raise ValueError(f"{who}: expected at least one array")
     t = common(*(array(x, who) for x in arrays))
     return [x if x.dtype == t else op.cast(x, t) for x in arrays]
+
+
+def several(result):
+    """What an op gave that gives one tensor or more: a tuple."""
+    return (result,) if isinstance(result, Tensor) else tuple(result)
 
 
 def one_axis(axis, ndim, who):

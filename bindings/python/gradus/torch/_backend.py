@@ -97,12 +97,13 @@ def _examined(gm, needs):
 # ---- way B
 
 class _Stage(torch.autograd.Function):
-    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results). Its backward is
-    gradus's; where that is to be differentiated itself, it is a stage again."""
+    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results; what is saved; is
+    the graph another stage's too?). Its backward is gradus's; where that is to be differentiated
+    itself, it is a stage again."""
 
     @staticmethod
     def forward(ctx, compute, *tensors):
-        leaves, ys, saved = compute(tensors)
+        leaves, ys, saved, ctx.shared = compute(tensors)
         ctx.leaves, ctx.ys = leaves, ys
         ctx.set_materialize_grads(False)
         out, fixed = [], []
@@ -124,8 +125,9 @@ class _Stage(torch.autograd.Function):
     def backward(ctx, *gradients):
         tensors = ctx.saved_tensors[:ctx.count]  # complains where one was changed since
         ys, leaves = ctx.ys, ctx.leaves
-        keep = _keep_graph()
+        keep = ctx.shared or _keep_graph()
         if torch.is_grad_enabled():
+            ctx.shared = True
             return None, *_derived(ys, leaves, tensors, gradients)
         roots, seeds = [], []
         for y, g in zip(ys, gradients):
@@ -162,7 +164,8 @@ def _derived(ys, leaves, tensors, gradients):
         wanted = [x for x in leaves if x is not None]
         found = iter(gradus.grad([y for y, _ in pairs], wanted, [s for _, s in pairs],
                                  retain_graph=True, create_graph=True, allow_unused=True))
-        return ([*leaves, *seeds], [None if x is None else next(found) for x in leaves], given)
+        return ([*leaves, *seeds], [None if x is None else next(found) for x in leaves], given,
+                True)
     return _Stage.apply(compute, *tensors, *gradients)
 
 
@@ -191,12 +194,16 @@ class Whole:
         self.written = [i for i, n in enumerate(nodes) if n in written]
         self.tensor = [isinstance(t, torch.Tensor) for t in values]
         self.scalar = [i for i, t in enumerate(self.tensor) if not t]
+        self.native = None if self.written or self.scalar else self.program.native()
         self.verify(examples)
 
     def values(self, gm, inputs):
         return [*inputs, *(fx.attribute(gm, a) for a in self.program.attributes)]
 
     def compute(self, tensors):
+        if self.native:
+            ys, leaves = self.native.recorded(tensors, self.needs)
+            return [x if n else None for x, n in zip(leaves, self.needs)], ys, tensors, False
         values = [_in(t) if is_tensor else t for t, is_tensor in zip(tensors, self.tensor)]
         leaves = [v.requires_grad_() if n else None for v, n in zip(values, self.needs)]
         before = _modes(True, False, False)
@@ -211,8 +218,8 @@ class Whole:
             for i in self.written:
                 saved[i] = None
             self.bump(tensors)
-            return leaves, ys, saved
-        return leaves, ys, tensors
+            return leaves, ys, saved, False
+        return leaves, ys, tensors, False
 
     def bump(self, tensors):
         if self.written and not torch.is_inference_mode_enabled():
@@ -223,7 +230,7 @@ class Whole:
             return _Stage.apply(self.compute, *values)
         before = _modes(False, False, False)
         try:
-            ys = self.program([_in(t) if is_tensor else t
+            ys = self.native(values) if self.native else self.program([_in(t) if is_tensor else t
                                for t, is_tensor in zip(values, self.tensor)])
         finally:
             _modes(*before)

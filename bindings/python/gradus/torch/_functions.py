@@ -139,6 +139,13 @@ for _name in ("add sub mul truediv floordiv mod pow matmul neg pos abs invert an
               "ne gt ge getitem setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor "
               "index not_ contains").split():
     FUNCTIONS[getattr(operator, _name)] = getattr(operator, _name)
+for _name in ("add sub mul truediv floordiv mod pow matmul and or xor lt le eq ne gt ge getitem "
+              "setitem neg abs invert pos iadd isub imul itruediv").split():
+    METHODS[f"__{_name}__"] = getattr(operator, f"__{_name}__")
+for _name in "add sub mul truediv pow matmul div".split():
+    METHODS[f"__r{_name}__"] = direct(
+        lambda a, b, _f=getattr(operator, f"__{_name.replace('div', 'truediv')}__"
+                                if _name == "div" else f"__{_name}__"): Call(_f, b, a))
 for _f in (getattr, max, min, int, float, bool, math.sqrt, math.floor, math.ceil, math.prod, sum,
            len, round):
     FUNCTIONS[_f] = _f
@@ -258,6 +265,11 @@ def _t(x):
     return Call(lambda a: a if a.ndim < 2 else gradus.transpose(a, 0, 1), x)
 
 
+for _f in (torch.Tensor.T, torch.Tensor.mT):
+    FUNCTIONS[_f.__get__] = lambda x: gradus.permute(x, tuple(range(x.ndim))[::-1])
+FUNCTIONS[torch.Tensor.mT.__get__] = lambda x: gradus.transpose(x, -2, -1)
+
+
 @rule("to")
 def _to(x, *args, dtype=None, device=None, **idle):
     for a in (*args, dtype):
@@ -346,7 +358,12 @@ def like(x, tensor):
 def noise(x, p):
     if p >= 1:
         return like(x, torch.zeros(tuple(x.shape), dtype=torch_dtype(x.dtype)))
-    kept = torch.empty(tuple(x.shape), dtype=torch_dtype(x.dtype))
+    shape, dtype = tuple(x.shape), torch_dtype(x.dtype)
+    if x.is_contiguous():
+        kept = torch.empty(shape, dtype=dtype)
+    else:  # PyTorch fills in the order of the memory
+        kept = torch.empty_like(torch.empty_strided(shape, x.stride(), dtype=dtype, device="meta"),
+                                device="cpu")
     return like(x, kept.bernoulli_(1 - p).div_(1 - p))
 
 
@@ -454,9 +471,13 @@ RANDOM |= {F.dropout, torch.dropout, F.multi_head_attention_forward,
 
 # ---- cells
 
+def _state(x, weight):
+    return gradus.zeros((x.shape[0], weight.shape[1]), x.dtype, device=str(x.device))
+
+
 @rule(torch.lstm_cell)
 def lstm_cell(x, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    h, c = hx if hx is not None else (gradus.zeros((x.shape[0], w_hh.shape[1]), x.dtype),) * 2
+    h, c = hx if hx is not None else (_state(x, w_hh),) * 2
     gates = gradus.linear(x, w_ih, b_ih) + gradus.linear(h, w_hh, b_hh)
     i, f, g, o = gradus.chunk(gates, 4, -1)
     c = gradus.sigmoid(f) * c + gradus.sigmoid(i) * gradus.tanh(g)
@@ -465,7 +486,7 @@ def lstm_cell(x, hx, w_ih, w_hh, b_ih=None, b_hh=None):
 
 @rule(torch.gru_cell)
 def gru_cell(x, h, w_ih, w_hh, b_ih=None, b_hh=None):
-    h = gradus.zeros((x.shape[0], w_hh.shape[1]), x.dtype) if h is None else h
+    h = _state(x, w_hh) if h is None else h
     ri, zi, ni = gradus.chunk(gradus.linear(x, w_ih, b_ih), 3, -1)
     rh, zh, nh = gradus.chunk(gradus.linear(h, w_hh, b_hh), 3, -1)
     z, n = gradus.sigmoid(zi + zh), gradus.tanh(ni + gradus.sigmoid(ri + rh) * nh)
@@ -500,7 +521,20 @@ def _mha(graph, m, tensor, args, kwargs):
          *out, m.training), dict(given, batch_first=m.batch_first))
 
 
+def _batch_norm(graph, m, tensor, args, kwargs):
+    batch = m.training or m.running_mean is None
+    names = ("running_mean", "running_var", "weight", "bias")
+    if m.training and m.num_batches_tracked is not None:
+        graph.call_method("add_", (tensor("num_batches_tracked"), 1))
+    if m.momentum is None and m.training:
+        raise Unknown("batch_norm with momentum=None")
+    given = [None if getattr(m, n) is None else tensor(n) for n in names]
+    return graph.call_function(F.batch_norm, (args[0], *given, batch, m.momentum or 0.0, m.eps))
+
+
 MODULES[torch.nn.MultiheadAttention] = _mha
+for _m in (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d):
+    MODULES[_m] = _batch_norm
 
 
 @rule(torch._C._set_grad_enabled, torch.set_grad_enabled)
