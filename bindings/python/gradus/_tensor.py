@@ -167,7 +167,7 @@ for _name, _f in {
         "int": lambda self: self._cast(_g.int32), "long": lambda self: self._cast(_g.int64),
         "bool": lambda self: self._cast(_g.bool), "cpu": lambda self: self.to(device="cpu"),
         "cuda": lambda self, index=0: self.to(device=f"cuda:{index}"),
-        "__copy__": lambda self: self.detach().requires_grad_(self.requires_grad),
+        "__copy__": lambda self: type(self)(self.detach()).requires_grad_(self.requires_grad),
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex,
         "element_size": lambda self: self.itemsize, "nelement": Tensor.numel,

@@ -64,9 +64,8 @@ def _sinh(a, b):
 
 def _tanh(a, b):
     end = op.isinf(a)
-    turn = op.where(_strange(b), 0., op.copysign(0., op.sin(op.mul(b, 2.))))
     re = op.where(op.logical_or(end, op.logical_or(_is0(a), _is0(b))), op.tanh(a), _NAN)
-    return re, op.where(end, turn, op.where(_is0(b), b, _NAN))
+    return re, op.where(end, op.copysign(0., b), op.where(_is0(b), b, _NAN))
 
 
 def _log(a, b):
