@@ -258,7 +258,7 @@ def _parted(name, args, kwargs):
     for i, (attr, kind, *_) in enumerate(attrs):
         if not rest:
             break
-        if kind == 4 and isinstance(rest[0], int) and len(rest) > 1 and isinstance(rest[1], int) \
+        if kind == 4 and type(rest[0]) is int and len(rest) > 1 and type(rest[1]) is int \
                 and (i + 1 == len(attrs) or attrs[i + 1][1] not in (1, 4)):
             rest = [rest]
         given[attr] = rest.pop(0)

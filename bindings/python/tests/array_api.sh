@@ -18,7 +18,7 @@ export ARRAY_API_TESTS_MODULE=gradus.array_api ARRAY_API_TESTS_VERSION=2024.12
 export ARRAY_API_TESTS_SKIP_DTYPES=int8,int16,uint16,uint32,uint64
 options=(-p no:cacheprovider -q --tb=short --max-examples 20 --derandomize --disable-deadline
          --disable-extension fft --ignore array_api_tests/test_fft.py -k "not fft-"
-         --xfails-file "$xfails")
+         --rootdir=. "--xfails-file=$xfails")
 said=$("${PYTHON:-python3}" -m pytest "${options[@]}" array_api_tests "$@" 2>&1) && rc=0 || rc=$?
 [[ $rc == 0 ]] || printf '%s\n' "$said"
 count() { grep -oE "[0-9]+ $1" <<<"$(tail -n 1 <<<"$said")" | head -n 1 | cut -d' ' -f1 || true; }

@@ -235,6 +235,42 @@ def test_retained_graph_and_changed_inputs():
         y.backward()
 
 
+def gradients(model, loss):
+    model.zero_grad()
+    loss().backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("way", ["A", "B"])
+def test_recorded_graphs_are_not_seen(way):
+    """From the second call on small graphs are recorded: other data, other memory of parameters, a
+    second forward before the backward, results that are kept."""
+    model = mlp()
+    call = torch.compile(model, backend="gradus", options={"way": way})
+    kept = []
+    for i in range(6):
+        x, z = torch.randn(6, 8), torch.randn(6, 8)
+        if i == 3:
+            for p in model.parameters():
+                p.data = p.data.clone() * 1.1
+        y = call(x)
+        kept.append((y, model(x).detach()))
+        for f in (lambda c: c(x).square().sum(), lambda c: (c(x) * c(z)).sum(),
+                  lambda c: c(x + z)[0].sum() - c(x).exp().mean()):
+            found, expected = (gradients(model, lambda: f(c)) for c in (call, model))
+            assert all(torch.allclose(a, b, 1e-4, 1e-5) for a, b in zip(found, expected)), i
+    for y, expected in kept:
+        assert torch.allclose(y, expected, 1e-5, 1e-6)
+
+
+def test_double_backward_of_a_recorded_graph():
+    w = torch.randn(4, requires_grad=True)
+    call = torch.compile(lambda w: (w ** 3).sum(), backend="gradus")
+    for _ in range(4):
+        g, = torch.autograd.grad(call(w), w, create_graph=True)
+        assert torch.allclose(torch.autograd.grad(g.sum(), w)[0], 6 * w, 1e-4, 1e-5)
+
+
 def test_gradients_share_no_memory():
     a, b = (torch.randn(3, requires_grad=True) for _ in range(2))
     call = torch.compile(lambda a, b: a + b, backend="gradus")

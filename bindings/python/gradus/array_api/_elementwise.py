@@ -1,13 +1,12 @@
 """Functions of each element. Most are one line of a table: the op, and the dtypes it takes."""
 from .. import _gradus as op
 from . import _base
+from ._base import (ALL, BOOL, COMPLEX, FLOATING, INTEGRAL, NUMERIC, REAL, Tensor, float32, float64,
+                    int32, int64, of_kind, together)
 from ._complex import completed, of_parts
-from ._base import (ALL, COMPLEX, FLOATING, INTEGRAL, NUMERIC, REAL, Tensor, bool, int32, int64,
-                    float64, of_kind, together)
 
-_REALS = INTEGRAL + REAL
-_BITS = (bool,) + INTEGRAL
-_BOOL = (bool,)
+_REALS = INTEGRAL | REAL
+_BITS = BOOL | INTEGRAL
 
 # name in the standard -> op (None: the same name), dtypes
 _UNARY = {
@@ -18,7 +17,7 @@ _UNARY = {
     "exp": (None, FLOATING), "expm1": (None, FLOATING), "floor": (None, _REALS),
     "imag": (None, COMPLEX), "isfinite": (None, NUMERIC), "isinf": (None, NUMERIC),
     "isnan": (None, NUMERIC), "log": (None, FLOATING), "log10": (None, FLOATING),
-    "log1p": (None, FLOATING), "log2": (None, FLOATING), "logical_not": (None, _BOOL),
+    "log1p": (None, FLOATING), "log2": (None, FLOATING), "logical_not": (None, BOOL),
     "negative": ("neg", NUMERIC), "positive": ("clone", NUMERIC), "real": (None, NUMERIC),
     "reciprocal": (None, FLOATING), "signbit": (None, REAL),
     "sin": (None, FLOATING), "sinh": (None, FLOATING), "sqrt": (None, FLOATING),
@@ -31,7 +30,7 @@ _BINARY = {
     "divide": ("div", NUMERIC), "equal": ("eq", ALL),
     "greater": ("gt", _REALS), "greater_equal": ("ge", _REALS), "hypot": (None, REAL),
     "less": ("lt", _REALS), "less_equal": ("le", _REALS), "logaddexp": (None, REAL),
-    "logical_and": (None, _BOOL), "logical_or": (None, _BOOL), "logical_xor": (None, _BOOL),
+    "logical_and": (None, BOOL), "logical_or": (None, BOOL), "logical_xor": (None, BOOL),
     "maximum": (None, _REALS), "minimum": (None, _REALS), "multiply": ("mul", NUMERIC),
     "not_equal": ("ne", ALL), "pow": (None, NUMERIC), "subtract": ("sub", NUMERIC),
 }
@@ -58,7 +57,7 @@ def _binary(name, op_name, dtypes):
     call = getattr(op, op_name or name)
 
     def f(x1, x2, /):
-        return call(*together(x1, x2, name, dtypes))
+        return call(*together(x1, x2, name, dtypes, weak=True))
     return _named(f, name, call)
 
 
@@ -99,7 +98,7 @@ def remainder(x1, x2, /):
 def sign(x, /):
     """-1, 0 or 1 with x's sign; of complex numbers x / |x|."""
     y = op.sgn(of_kind(x, NUMERIC, "sign"))
-    return op.add(y, 0) if y.dtype in REAL else y  # no -0
+    return op.add(y, 0) if y.dtype in FLOATING else y  # no -0
 
 
 def round(x, /):
@@ -135,7 +134,7 @@ def bitwise_right_shift(x1, x2, /):
 
 def nextafter(x1, x2, /):
     """The number after x1 on the way to x2."""
-    a, b = op.broadcast_tensors(*together(x1, x2, "nextafter", (_base.float32, float64)))
+    a, b = op.broadcast_tensors(*together(x1, x2, "nextafter", {float32, float64}))
     whole = int64 if a.dtype == float64 else int32
     one = op.tensor(1, dtype=whole)
     bits = _base.reinterpreted(a, whole, a.shape)

@@ -9,7 +9,7 @@ from ._creation import asarray
 __all__ = ["argmax", "argmin", "argsort", "count_nonzero", "nonzero", "searchsorted", "sort",
            "unique_all", "unique_counts", "unique_inverse", "unique_values", "where"]
 
-_REALS = _base.INTEGRAL + _base.REAL
+_REALS = _base.INTEGRAL | _base.REAL
 
 
 def _place(call, x, axis, keepdims, who):

@@ -303,14 +303,21 @@ def gelu_backward(g, x, *, approximate="none"):
     return pulled(lambda t: gradus.gelu(t, approximate), x, g)
 
 
+def _no_divisor(attrs):
+    if attrs[5:] not in ((), (None,)):
+        raise gradus.ValueError("avg_pool2d with a divisor of its own")
+    return attrs[:5]
+
+
 @rule("avg_pool2d_backward")
 def avg_pool2d_backward(g, x, *attrs):
+    attrs = _no_divisor(attrs)
     return pulled(lambda t: gradus.avg_pool2d(t, *attrs), x, g)
 
 
 @directly("avg_pool2d")
 def _avg_pool2d(x, *attrs):
-    return Call(gradus.avg_pool2d, x, *attrs)
+    return Call(gradus.avg_pool2d, x, *_no_divisor(attrs))
 
 
 @rule("native_dropout_backward")

@@ -17,6 +17,7 @@ import gradus
 from gradus import _gradus
 from .. import fx
 from . import _aten, _functions
+from ._plan import Plan, Planned
 
 log = logging.getLogger("gradus.torch")
 history = []  # of each graph: {"way", "why", "steps", "by_torch"}
@@ -171,6 +172,7 @@ def _derived(ys, leaves, tensors, gradients):
 
 class Whole:
     """A graph as one program of gradus (way B)."""
+    passed = ()
 
     def __init__(self, gm, examples):
         self.gm = gm
@@ -194,8 +196,13 @@ class Whole:
         self.written = [i for i, n in enumerate(nodes) if n in written]
         self.tensor = [isinstance(t, torch.Tensor) for t in values]
         self.scalar = [i for i, t in enumerate(self.tensor) if not t]
+        self.count = sum(t.numel() for t in values if isinstance(t, torch.Tensor))
         self.native = None if self.written or self.scalar else self.program.native()
+        self.plan = None
         self.verify(examples)
+        self.plan = Plan(self)
+        if self.plan.off:
+            self.plan = None
 
     def values(self, gm, inputs):
         return [*inputs, *(fx.attribute(gm, a) for a in self.program.attributes)]
@@ -225,7 +232,18 @@ class Whole:
         if self.written and not torch.is_inference_mode_enabled():
             torch.autograd.graph.increment_version([tensors[i] for i in self.written])
 
+    def derived(self, tensors, gradients):
+        """The differentiable derivative, for a call that kept no graph: the graph is run again."""
+        leaves, ys, *_ = self.compute(tensors)
+        return _derived(ys, leaves, tensors, gradients)
+
     def call(self, values):
+        plan = self.plan
+        if plan is not None and plan.ready(values):
+            if self.training:
+                return Planned.apply(plan, *values)
+            self.bump(values)
+            return tuple(plan.outputs())
         if self.training:
             return _Stage.apply(self.compute, *values)
         before = _modes(False, False, False)
@@ -316,9 +334,10 @@ def differ(x, y, limit=None):
 class Parts:
     """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
     or where it gives something else, stay with torch."""
+    training, written = False, ()
 
     def __init__(self, gm, fakes, what):
-        self.gm, self.what, self.program = gm, what, None
+        self.gm, self.what, self.program, self.plan = gm, what, None, None
         self.output = next(n for n in gm.graph.nodes if n.op == "output")
         self.strides = [self.stride(a) for a in self.output.args[0]]
 
@@ -335,11 +354,21 @@ class Parts:
             return self.first(args)
         if self.names:
             args.extend(fx.attribute(self.gm, n) for n in self.names)
-        before = _modes(False, False, False)
-        try:
-            ys = self.program(args)
-        finally:
-            _modes(*before)
+        passed = [(i, args[k]) for i, k in self.passed.items()]
+        if self.plan is not None and self.plan.ready(args):
+            ys = self.plan.outputs()
+        else:
+            if self.pure:
+                args = [_aten.taken(t) for t in args]
+            before = _modes(False, False, False)
+            try:
+                ys = list(self.program(args))
+            finally:
+                _modes(*before)
+            if self.pure:
+                ys = [_aten.given(y) for y in ys]
+        for i, t in passed:
+            ys[i] = t
         return [self.laid(y, s) if s is not None and y.stride() != s else y
                 for y, s in zip(ys, self.strides)]
 
@@ -351,6 +380,8 @@ class Parts:
 
     def first(self, args):
         env, by_torch = {}, {}
+        self.scalar = [a for a in args if not isinstance(a, torch.Tensor)]
+        self.count = sum(a.numel() for a in args if isinstance(a, torch.Tensor))
         given = iter(list(args))
         args.clear()
         for node in self.gm.graph.nodes:
@@ -406,7 +437,15 @@ class Parts:
         listed = {}
         self.program = fx.flatten(self.gm, lookup, "t", {("t", "g"): _aten.taken,
                                                          ("g", "t"): _aten.given})
+        self.pure = not listed
+        if self.pure:
+            self.program = fx.flatten(self.gm, lookup, "g")
+        self.passed = {i: r.index for i, r in enumerate(self.program.result)
+                       if isinstance(r, fx.Slot) and r.index < len(self.program.inputs)}
         self.names = self.program.attributes
+        self.needs = [False] * (len(self.program.inputs) + len(self.names))
+        plan = Plan(self)
+        self.plan = plan if self.pure and not plan.off else None
         _told("A", self.what, len(self.program.steps),
               [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])
 

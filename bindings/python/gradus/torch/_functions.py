@@ -543,6 +543,16 @@ def _grad_mode(on):
     gradus._gradus._set_modes(on, inference, anomaly)
 
 
+_ON_HOST = {dropout, FUNCTIONS[torch.dropout], attention, multi_head_attention, like, int, float,
+            bool, _grad_mode} | {FUNCTIONS[f] for f in RANDOM if not isinstance(FUNCTIONS[f], direct)}
+_ON_HOST |= {METHODS[n] for n in ("item", "tolist", "new_full")}
+
+
+def on_host(function):
+    """Does it read values, draw PyTorch's random numbers or change a mode, as no kernel does?"""
+    return function in _ON_HOST
+
+
 # ---- asking
 
 def find(target, method=False):
