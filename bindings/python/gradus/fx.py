@@ -189,42 +189,6 @@ class Program:
                 raise
             raise node_error(e, node) from e
 
-    def lines(self):
-        """The steps as _gradus.Program takes them, or None: where a step is no op of gradus, or an
-        attribute is only known at run time."""
-        alias, lines = {}, []
-        for s in self.steps:
-            if s.function is operator.getitem and s.args[0].index in alias:
-                several, i = alias[s.args[0].index], s.args[1]
-                if not isinstance(i, int) or not 0 <= i < len(several):
-                    return None
-                several[i] = s.out
-                continue
-            name = _OPERATORS.get(s.function) or (
-                s.function.__name__ if type(s.function) is gradus.Op else "")
-            parted = _parted(name, s.args, s.kwargs) if name in _OPS else None
-            if parted is None:
-                return None
-            out = [s.out]
-            uses = [t for t in self.steps if s.out in t.slots()]
-            if uses and all(t.function is operator.getitem and t.args[0].index == s.out
-                            for t in uses) and type(s.node.meta.get("example_value")) in (
-                                tuple, list):
-                out = alias[s.out] = [-1] * len(s.node.meta["example_value"])
-            lines.append((name, *parted, out, f"{describe(s.node)}\n  at {line_of(s.node)}"))
-        if not isinstance(self.result, (tuple, list)) or not all(
-                isinstance(r, Slot) for r in self.result):
-            return None
-        return lines
-
-    def native(self):
-        """The same program as one call of C++, or None."""
-        lines = self.lines()
-        if not lines or not hasattr(gradus._gradus, "Program"):
-            return None
-        return gradus._gradus.Program(len(self.inputs) + len(self.attributes), lines,
-                                      [r.index for r in self.result])
-
     def _failed(self, error):
         at = error.__traceback__
         code = self._call.__code__
@@ -234,52 +198,6 @@ class Program:
                 return self.steps[place].node if 0 <= place < len(self.steps) else None
             at = at.tb_next
         return None
-
-
-_OPS = set(gradus.op_names)
-_OPERATORS = {getattr(operator, n): n.replace("truediv", "div") for n in
-              "add sub mul truediv pow matmul neg abs lt le eq ne gt ge".split()}
-
-
-def _parted(name, args, kwargs):
-    """A call's operands (slots, numbers as floats, None) and attributes, or None."""
-    about = gradus.describe(name)
-    names, attrs = [o[0] for o in about["operands"]], about["attrs"]
-    operands, given, rest = [], {}, list(args)
-    if about["operands"] and about["operands"][0][1]:
-        if rest and isinstance(rest[0], (list, tuple)):
-            operands = list(rest.pop(0))
-    while rest and len(operands) < len(names) and not about["operands"][0][1]:
-        optional = about["operands"][len(operands)][2]
-        if not isinstance(rest[0], Slot) and rest[0] is not None and (
-                optional or not isinstance(rest[0], (int, float))):
-            break
-        operands.append(rest.pop(0))
-    for i, (attr, kind, *_) in enumerate(attrs):
-        if not rest:
-            break
-        if kind == 4 and type(rest[0]) is int and len(rest) > 1 and type(rest[1]) is int \
-                and (i + 1 == len(attrs) or attrs[i + 1][1] not in (1, 4)):
-            rest = [rest]
-        given[attr] = rest.pop(0)
-    known = {a[0] for a in attrs}
-    for key, value in kwargs.items():
-        if key in known:
-            given[key] = value
-        elif key in names and names.index(key) == len(operands):
-            operands.append(value)
-        else:
-            return None
-    if rest or _slots(given) or any(isinstance(a, bool) for a in operands):
-        return None
-    floats = [a for a in operands if isinstance(a, Slot)]
-    for i, a in enumerate(operands):
-        if isinstance(a, int):  # a whole number beside floats alone is one too
-            if not all(s.real for s in floats):
-                return None
-            operands[i] = float(a)
-    numbers = [a.index if isinstance(a, Slot) else a for a in operands]
-    return numbers, {k: v for k, v in given.items() if v is not None}
 
 
 def attribute(module, target):
@@ -357,7 +275,7 @@ def trace(module):
 def _inlined(gm):
     """The graph without call_module: each leaf opened by the rule of its type, or by the graph of
     its own forward."""
-    from .torch._functions import MODULES
+    from .torch._layers import MODULES
     if all(n.op != "call_module" for n in gm.graph.nodes):
         return gm
     graph = torch.fx.Graph()
@@ -406,7 +324,7 @@ class Compiled:
     torch's: `parameters` has them by name, and gradients gather in their .grad."""
 
     def __init__(self, graph_module):
-        from .torch import _functions
+        from .torch import _functions, _layers  # noqa: F401 - which adds its rules
         self.module = _inlined(graph_module)
         try:
             self.program = flatten(self.module, _functions.lookup, "g")

@@ -6,21 +6,21 @@ B is taken where every call has a rule and the program gave PyTorch's results an
 was compiled, else A. Logger "gradus.torch" says which way and why; `history` keeps it.
 """
 import copy
-import logging
+import inspect
 import operator
 
 import torch
-from torch._dynamo import register_backend
+from torch._dynamo.backends import registry
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 import gradus
 from gradus import _gradus
 from .. import fx
-from . import _aten, _functions
+from . import _functions
+from ._compare import differ, history, told
+from ._native import native
+from ._parts import Parts
 from ._plan import Plan, Planned
-
-log = logging.getLogger("gradus.torch")
-history = []  # of each graph: {"way", "why", "steps", "by_torch"}
 
 _modes = _gradus._set_modes
 _in = gradus.from_dlpack
@@ -30,13 +30,6 @@ _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 class Refused(Exception):
     """Way B is not for this graph."""
-
-
-def _told(way, why, steps, by_torch=()):
-    history.append({"way": way, "why": why, "steps": steps, "by_torch": tuple(by_torch)})
-    del history[:-100]
-    log.info("graph of %d steps: way %s: %s%s", steps, way, why,
-             f"; run by torch: {', '.join(by_torch)}" if by_torch else "")
 
 
 # ---- what is written to
@@ -59,9 +52,16 @@ def _writes(node):
         return [a for a in node.args[1:3] if isinstance(a, torch.fx.Node)]
     if node.kwargs.get("out") is not None:
         raise Refused(f"{fx.describe(node)} writes to out=")
-    if (node.target in _WRITES or node.kwargs.get("inplace") is True or name == "dropout"
-            and node.args[3:4] == (True,) or name.endswith("_") and not name.endswith("__")
-            and name != "requires_grad_" and node.op + name != "call_functionand_"):
+    module = getattr(node.target, "__module__", "")
+    inplace = node.kwargs.get("inplace")
+    if module == "torch.nn.functional" and inspect.isfunction(node.target):
+        try:
+            given = inspect.signature(node.target).bind(*node.args, **node.kwargs)
+            inplace = given.arguments.get("inplace")
+        except TypeError:
+            pass
+    named = name.endswith("_") and not name.endswith("__") and name != "requires_grad_"
+    if node.target in _WRITES or inplace is True or named and module != "_operator":
         return [node.args[0]]
     return ()
 
@@ -98,9 +98,9 @@ def _examined(gm, needs):
 # ---- way B
 
 class _Stage(torch.autograd.Function):
-    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results; what is saved; is
-    the graph another stage's too?). Its backward is gradus's; where that is to be differentiated
-    itself, it is a stage again."""
+    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results; what is saved;
+    is the graph another stage's too?). Its backward is gradus's; where that is to be
+    differentiated itself, it is a stage again."""
 
     @staticmethod
     def forward(ctx, compute, *tensors):
@@ -149,7 +149,7 @@ class _Stage(torch.autograd.Function):
                 at += 1
                 if g is not None:
                     place = g.data_ptr()
-                    if place in places:  # torch may add into a gradient: none shares another's memory
+                    if place in places:  # torch adds into gradients: each has its own memory
                         g = g.clone()
                         place = g.data_ptr()
                     places.add(place)
@@ -197,7 +197,7 @@ class Whole:
         self.tensor = [isinstance(t, torch.Tensor) for t in values]
         self.scalar = [i for i, t in enumerate(self.tensor) if not t]
         self.count = sum(t.numel() for t in values if isinstance(t, torch.Tensor))
-        self.native = None if self.written or self.scalar else self.program.native()
+        self.native = None if self.written or self.scalar else native(self.program)
         self.plan = None
         self.verify(examples)
         self.plan = Plan(self)
@@ -300,156 +300,6 @@ class Whole:
         return ys, after, grads
 
 
-_LIMIT = {torch.float64: 1e-7, torch.float16: 3e-2, torch.bfloat16: 1e-1, torch.complex128: 1e-7}
-
-
-def differ(x, y, limit=None):
-    """Why x (ours) is not y (torch's), or None. A missing gradient is 0."""
-    if not isinstance(y, torch.Tensor) and not isinstance(x, torch.Tensor):
-        return None if x == y else f"{x}, torch has {y}"
-    if x is None or y is None:
-        other = y if x is None else x
-        return None if not other.any() else "there is no gradient"
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return f"{tuple(x.shape)} {x.dtype}, torch has {tuple(y.shape)} {y.dtype}"
-    x, y = x.detach(), y.detach()
-    if not (y.is_floating_point() or y.is_complex()):
-        return None if torch.equal(x, y) else "other whole numbers"
-    limit = limit or _LIMIT.get(y.dtype, 1e-3)
-    good = torch.isfinite(y)
-    if not torch.equal(good, torch.isfinite(x)):
-        return "NaN or infinity at other places"
-    if not good.any():
-        return None
-    x, y = x[good], y[good]
-    wide = torch.complex128 if y.is_complex() else torch.float64
-    off = (x.to(wide) - y.to(wide)).abs()
-    size = y.abs().max().item()
-    worst = off.max().item()
-    return None if worst <= limit * max(size, 1e-3) else f"off by {worst:.3g}, the size is {size:.3g}"
-
-
-# ---- way A
-
-class Parts:
-    """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
-    or where it gives something else, stay with torch."""
-    training, written = False, ()
-
-    def __init__(self, gm, fakes, what):
-        self.gm, self.what, self.program, self.plan = gm, what, None, None
-        self.output = next(n for n in gm.graph.nodes if n.op == "output")
-        self.strides = [self.stride(a) for a in self.output.args[0]]
-
-    @staticmethod
-    def stride(node):
-        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-        if not isinstance(value, torch.Tensor):
-            return None
-        stride = value.stride()
-        return stride if all(isinstance(s, int) for s in stride) else None
-
-    def __call__(self, args):
-        if self.program is None:
-            return self.first(args)
-        if self.names:
-            args.extend(fx.attribute(self.gm, n) for n in self.names)
-        passed = [(i, args[k]) for i, k in self.passed.items()]
-        if self.plan is not None and self.plan.ready(args):
-            ys = self.plan.outputs()
-        else:
-            if self.pure:
-                args = [_aten.taken(t) for t in args]
-            before = _modes(False, False, False)
-            try:
-                ys = list(self.program(args))
-            finally:
-                _modes(*before)
-            if self.pure:
-                ys = [_aten.given(y) for y in ys]
-        for i, t in passed:
-            ys[i] = t
-        return [self.laid(y, s) if s is not None and y.stride() != s else y
-                for y, s in zip(ys, self.strides)]
-
-    @staticmethod
-    def laid(y, stride):
-        if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
-            return y
-        return torch.empty_strided(y.shape, stride, dtype=y.dtype).copy_(y)
-
-    def first(self, args):
-        env, by_torch = {}, {}
-        self.scalar = [a for a in args if not isinstance(a, torch.Tensor)]
-        self.count = sum(a.numel() for a in args if isinstance(a, torch.Tensor))
-        given = iter(list(args))
-        args.clear()
-        for node in self.gm.graph.nodes:
-            if node.op == "placeholder":
-                env[node] = next(given)
-            elif node.op == "get_attr":
-                env[node] = fx.attribute(self.gm, node.target)
-            elif node.op == "output":
-                result = torch.fx.node.map_arg(node.args[0], lambda n: env[n])
-            else:
-                a, k = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
-                env[node] = self.tried(node, a, k, by_torch)
-        self.build(by_torch)
-        return list(result)
-
-    def tried(self, node, args, kwargs, by_torch):
-        found = _aten.find(node.target)
-        if found is None or node.target is operator.getitem:
-            return node.target(*args, **kwargs)
-        try:
-            function, a, k = _functions.bound(found, *fx._mapped((args, kwargs), _aten.taken))
-            before = _modes(False, False, False)
-            try:
-                ours = fx._mapped(function(*a, **k), _aten.given)
-            finally:
-                _modes(*before)
-            ours = fx._mapped(ours, lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
-            why = None
-        except Exception as e:
-            ours, why = None, str(e) or type(e).__name__
-        theirs = node.target(*args, **kwargs)
-        if why is None:
-            pairs = zip(ours, theirs) if isinstance(theirs, (tuple, list)) else [(ours, theirs)]
-            why = next((w for w in (differ(x, y) for x, y in pairs) if w), None)
-        if why:
-            by_torch[node] = why
-        return theirs
-
-    def build(self, refused):
-        def lookup(node, args, kwargs):
-            found = None if node in refused else _aten.find(node.target)
-            if found is None:
-                if node.op != "call_function":
-                    raise fx.Unknown(f"a {node.op}")
-                plain = not isinstance(node.target, torch._ops.OpOverload)
-                if not plain:
-                    name = str(node.target)
-                    listed[name] = listed.get(name) or refused.get(node, "")
-                return node.target, args, kwargs, "n" if plain else "t"
-            where = "n" if found in _aten.NUMBERS else "g"
-            return (*_functions.bound(found, args, kwargs), where)
-
-        listed = {}
-        self.program = fx.flatten(self.gm, lookup, "t", {("t", "g"): _aten.taken,
-                                                         ("g", "t"): _aten.given})
-        self.pure = not listed
-        if self.pure:
-            self.program = fx.flatten(self.gm, lookup, "g")
-        self.passed = {i: r.index for i, r in enumerate(self.program.result)
-                       if isinstance(r, fx.Slot) and r.index < len(self.program.inputs)}
-        self.names = self.program.attributes
-        self.needs = [False] * (len(self.program.inputs) + len(self.names))
-        plan = Plan(self)
-        self.plan = plan if self.pure and not plan.off else None
-        _told("A", self.what, len(self.program.steps),
-              [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])
-
-
 def _parts(what):
     def compiler(gm, fakes):
         made = Parts(gm, fakes, what)
@@ -461,7 +311,6 @@ def _parts(what):
     return compiler
 
 
-@register_backend(name="gradus")
 def backend(gm, example_inputs, *, options=None, **_):
     """The backend. options={"way": "A"} or {"way": "B"} asks for one way."""
     way = (options or {}).get("way")
@@ -470,7 +319,7 @@ def backend(gm, example_inputs, *, options=None, **_):
             with unset_fake_temporarily():
                 made = Whole(gm, [e.node.hint if isinstance(e, torch.SymInt) else e
                                   for e in example_inputs])
-            _told("B", "every call has a rule; results and gradients are torch's",
+            told("B", "every call has a rule; results and gradients are torch's",
                   len(made.program.steps))
             return made
         except Refused as e:
@@ -482,3 +331,14 @@ def backend(gm, example_inputs, *, options=None, **_):
     from torch._dynamo.backends.common import aot_autograd
     return aot_autograd(fw_compiler=_parts(f"forward; {why}"), bw_compiler=_parts("backward"),
                         inference_compiler=_parts(f"inference; {why}"))(gm, example_inputs)
+
+
+class _Here:
+    """What the package's entry point is to torch, for a gradus that was not installed."""
+
+    @staticmethod
+    def load():
+        return backend
+
+
+registry._BACKENDS.setdefault("gradus", _Here)

@@ -11,16 +11,18 @@ import gradus
 from gradus import _gradus
 from ..fx import Unknown, _mapped
 from . import _functions
-from ._backend import _LIMIT, differ
+from ._layers import RANDOM
+from ._compare import LIMIT, differ
 
 _OWN = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)))
 # Calls that compute nothing that could be wrong.
-_PLAIN = set("""size dim numel item tolist stride backward requires_grad_ register_hook is_contiguous
-    data_ptr storage_offset is_floating_point is_complex element_size cpu detach detach_ __repr__
-    __format__ __len__ __bool__ __int__ __float__ __index__ numpy retain_grad type_as contiguous
-    get_device ndimension nelement is_nonzero __hash__ __contains__ is_same_size equal allclose
-    manual_seed new_zeros new_ones new_full new_empty empty_like zeros_like ones_like full_like
-    copy_ zero_ fill_ normal_ uniform_ is_tensor __array__ __iter__ clone to float double""".split())
+_PLAIN = set("""size dim numel item tolist stride backward requires_grad_ register_hook
+    is_contiguous data_ptr storage_offset is_floating_point is_complex element_size cpu detach
+    detach_ __repr__ __format__ __len__ __bool__ __int__ __float__ __index__ numpy retain_grad
+    type_as contiguous get_device ndimension nelement is_nonzero __hash__ __contains__
+    is_same_size equal allclose manual_seed new_zeros new_ones new_full new_empty empty_like
+    zeros_like ones_like full_like copy_ zero_ fill_ normal_ uniform_ is_tensor __array__
+    __iter__ clone to float double""".split())
 
 
 class Difference:
@@ -167,7 +169,7 @@ class _Watch(TorchFunctionMode):
         return y
 
     def compared(self, func, name, found, args, kwargs):
-        line, random = _line(), func in _functions.RANDOM
+        line, random = _line(), func in RANDOM
         pair = _Pair(args, kwargs)
         before = torch.get_rng_state() if random else None
         y = func(*args, **kwargs)
@@ -209,7 +211,7 @@ class _Watch(TorchFunctionMode):
         if theirs is None and ours is not None and ours.any():
             return "PyTorch gives no gradient, gradus one that is not 0"
         kind = theirs if theirs is not None else ours
-        limit = None if kind is None else self.tolerance or _LIMIT.get(kind.dtype, 2e-4)
+        limit = None if kind is None else self.tolerance or LIMIT.get(kind.dtype, 2e-4)
         wrong = differ(ours, theirs, limit)
         return wrong.replace("torch has", "PyTorch has") if wrong else None
 

@@ -1,5 +1,5 @@
-"""Small graphs of way B, recorded: the kernel calls of the forward and of the backward are written
-down once and repeated. Tensors that stay where they are (parameters) are read in place, the others
+"""Small graphs, recorded: the kernel calls of the forward and of the backward are written down once
+and repeated. Tensors that stay where they are (parameters) are read in place, the others
 are copied into fixed ones; results are copied out, so nothing of a plan is seen outside.
 
 Between a forward and its backward a plan is held; a second forward in between runs unrecorded.
@@ -8,7 +8,8 @@ import torch
 
 import gradus
 from gradus import _gradus
-from . import _functions
+from ._functions import torch_dtype
+from ._layers import on_host
 
 _in, _out = gradus.from_dlpack, torch.from_dlpack
 _modes = _gradus._set_modes
@@ -40,8 +41,10 @@ class Plan:
 
     def possible(self):
         w = self.whole
-        return not (not hasattr(_gradus, "_capture") or w.scalar or w.training and w.written or w.count > SMALL
-                    or any(_functions.on_host(s.function) for s in w.program.steps))
+        if not hasattr(_gradus, "_capture") or w.scalar or w.count > SMALL:
+            return False
+        return not (w.training and w.written) and not any(on_host(s.function)
+                                                          for s in w.program.steps)
 
     def ready(self, tensors):
         """Can this call be a repetition? The second call records."""
@@ -90,7 +93,7 @@ class Plan:
             self.seeds, found = [], []
             if w.training and not steps[0].why_not:
                 roots = [y for y, r in zip(ys, self.real) if r]
-                self.seeds = [(i, torch.ones(tuple(y.shape), dtype=_functions.torch_dtype(y.dtype)))
+                self.seeds = [(i, torch.ones(tuple(y.shape), dtype=torch_dtype(y.dtype)))
                               for i, y in enumerate(ys) if self.real[i]]
                 seeds = [_in(s) for _, s in self.seeds]
 
