@@ -94,7 +94,8 @@ bool dtype_at(PyObject* o, DType& out) {
 
 bool is_integer_like(PyObject* o) {
   if (PyLong_CheckExact(o)) return true;
-  if (is_tensor(o)) return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype()) &&
+  if (is_tensor(o))
+    return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype()) &&
            tensor_in(o).dtype() != DType::bool_;
   return PyIndex_Check(o) && !PyBool_Check(o) &&
          !PySequence_Check(o);  // arrays have __index__, too
@@ -278,11 +279,13 @@ void open_dtypes(nb::module_& m) {
              return join("gradus.", int(d.dtype) < GD_DTYPE_COUNT ? kLongNames[int(d.dtype)]
                                                                   : dtype_name(d.dtype));
            })
-      .def("__eq__",
-           [](const DTypeObject& d, nb::handle other) {
-             DType o;
-             return !other.is_none() && dtype_at(other.ptr(), o) && o == d.dtype;
-           }, nb::arg("other").none())
+      .def(
+          "__eq__",
+          [](const DTypeObject& d, nb::handle other) {
+            DType o;
+            return !other.is_none() && dtype_at(other.ptr(), o) && o == d.dtype;
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const DTypeObject& d) { return size_t(d.dtype) + 7919; })
       .def("__reduce__", [](const DTypeObject& d) { return std::string(kLongNames[int(d.dtype)]); })
       .def_prop_ro("name",

@@ -424,20 +424,49 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Layout*>(view->internal); }
 
 namespace {
-// An array of another library, over the tensor's memory, by that library's own table.
-nb::object exported(nb::handle tensor, nb::handle type) {
+// Arrays of another library, over the tensors' memory or over copies, by that library's own table.
+const dl::ExchangeTable& foreign_table(nb::handle type) {
   const dl::ExchangeTable* const t = table_of(reinterpret_cast<PyTypeObject*>(type.ptr()));
   if (!t || !t->to_object)
     fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
-  dl::ManagedVersioned* const m = &array_of(tensor_in(tensor.ptr()), false)->versioned;
+  return *t;
+}
+PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied) {
   void* out = nullptr;
-  if (t->to_object(m, &out) != 0) nb::raise_python_error();
-  return nb::steal(static_cast<PyObject*>(out));
+  if (table.to_object(&array_of(t, copied)->versioned, &out) != 0) nb::raise_python_error();
+  return static_cast<PyObject*>(out);
+}
+nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
+  const dl::ExchangeTable& table = foreign_table(type);
+  nb::object all = nb::steal(PyTuple_New(PyList_GET_SIZE(tensors.ptr())));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors.ptr()); ++i) {
+    PyObject* const o = PyList_GET_ITEM(tensors.ptr(), i);
+    PyObject* made = nullptr;
+    if (o == Py_None) {
+      made = nb::none().release().ptr();
+    } else if (!is_tensor(o)) {
+      fail(ErrorKind::dtype, "export", "no gradus.Tensor: ", Py_TYPE(o)->tp_name);
+    } else if (copied) {
+      const Tensor& t = tensor_in(o);
+      const Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+      const NoGrad off;
+      copy_(own, t);
+      made = exported(table, own, true);
+    } else {
+      made = exported(table, tensor_in(o), false);
+    }
+    PyTuple_SET_ITEM(all.ptr(), i, made);
+  }
+  return nb::borrow<nb::tuple>(all);
 }
 }  // namespace
 
 void open_exchange(nb::module_& m) {
-  m.def("_export", &exported);
+  m.def("_export", [](nb::handle tensor, nb::handle type) {
+    if (!is_tensor(tensor.ptr())) fail(ErrorKind::dtype, "export", "expected a gradus.Tensor");
+    return nb::steal(exported(foreign_table(type), tensor_in(tensor.ptr()), false));
+  });
+  m.def("_export_all", &all_exported);
   const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
   type.attr("__dlpack_c_exchange_api__") =
       checked(PyCapsule_New(&table, "dlpack_exchange_api", nullptr));

@@ -24,7 +24,12 @@ from ._plan import Plan, Planned
 
 _modes = _gradus._set_modes
 _in = gradus.from_dlpack
-_out = torch.from_dlpack
+
+
+def _out(t):
+    return gradus._gradus._export(t, torch.Tensor)
+
+
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 

@@ -11,7 +11,7 @@ from gradus import _gradus
 from ._functions import torch_dtype
 from ._layers import on_host
 
-_in, _out = gradus.from_dlpack, torch.from_dlpack
+_in, _out = gradus.from_dlpack, _gradus._export_all
 _modes = _gradus._set_modes
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
@@ -105,11 +105,11 @@ class Plan:
                 steps.append(_gradus._capture(backward, None))
         finally:
             _modes(*before)
-        self.results = [None if y is None or i in w.passed else _out(y.detach())
+        self.results = [None if y is None or i in w.passed else y.detach()
                         for i, y in enumerate(ys)]
         grads = iter(found)
         self.grads = [next(grads) if n and found else None for n in w.needs]
-        self.grads = [None if g is None else _out(g.detach()) for g in self.grads]
+        self.grads = [None if g is None else g.detach() for g in self.grads]
         self.kept = ys, values  # whose graph the recording of the backward reads
         self.steps, self.off = steps, any(s.why_not for s in steps)
         return not self.off or not w.training  # what ran once is not to run again
@@ -124,7 +124,7 @@ class Plan:
                     f"expected version {v}")
 
     def outputs(self):
-        return [None if y is None else y.clone() for y in self.results]
+        return list(_out(self.results, torch.Tensor, True))
 
 
 class Planned(torch.autograd.Function):
@@ -160,7 +160,7 @@ class Planned(torch.autograd.Function):
         plan.steps[1].replay()
         if not _keep_graph():
             ctx.tensors = None
-        result = (None, *[None if g is None else g.clone() for g in plan.grads])
+        result = (None, *_out(plan.grads, torch.Tensor, True))
         if ctx.tensors is None:
             ctx.held = None
         return result
