@@ -37,6 +37,7 @@ class _Recorder:
 class _Entry:
     def __init__(self):
         self.statics, self.step, self.build, self.prepares = [], None, None, []
+        self.written = []  # arguments that the step writes to
         self.warm = False
 
 
@@ -46,15 +47,19 @@ class Compiled:
     def __init__(self, function, device=None):
         functools.update_wrapper(self, function)
         self._function, self._device = function, device
-        self._entries = {}
+        self._entries, self._lock = {}, threading.RLock()
         self.why_not, self.replays = "", 0
 
     def __call__(self, *args, **kwargs):
+        with self._lock:  # what a step reads and writes belongs to one call at a time
+            return self._call(args, kwargs)
+
+    def _call(self, args, kwargs):
         from .func import _flatten
         leaves = []
         build = _flatten((args, kwargs), leaves)
         fixed = _fixed((args, kwargs))
-        key = (tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves), fixed)
+        key = (_gradus.is_grad_enabled(), tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves), fixed)
         try:
             entry = self._entries.setdefault(key, _Entry())
         except TypeError:  # an argument without a hash
@@ -88,8 +93,12 @@ class Compiled:
 
         for _, prepare, _ in entry.prepares:
             prepare()
+        versions = [s.version for s in entry.statics]
         with _Recorder(entry.prepares):
             step = _gradus._capture(run, self._device)
+        entry.written = [i for i, s in enumerate(entry.statics) if s.version != versions[i]]
+        for i in entry.written:
+            leaves[i].copy_(entry.statics[i])
         if step.why_not:
             self.why_not = step.why_not
         else:
@@ -102,6 +111,8 @@ class Compiled:
         for _, prepare, _ in entry.prepares:
             prepare()
         entry.step.replay()
+        for i in entry.written:
+            leaves[i].copy_(entry.statics[i])
         self.replays += 1
         return entry.build(iter([t.clone() for t in entry.step.outputs]))
 
@@ -109,19 +120,20 @@ class Compiled:
 def _fixed(tree):
     """What of the arguments is no tensor, hashable."""
     if isinstance(tree, Tensor):
-        return "tensor"
+        return Tensor
     if isinstance(tree, dict):
         return tuple((k, _fixed(v)) for k, v in tree.items())
     if isinstance(tree, (list, tuple)):
         return tuple(_fixed(v) for v in tree)
-    return tree
+    return type(tree), repr(tree) if isinstance(tree, (float, complex)) else tree
 
 
 def compile(function=None, *, device=None):
     """The function, whose kernel calls are written down at its second call with some shapes and then
     repeated: no graph, no allocation, the same bits. Reading values inside (item, branches on
     numbers) can't be repeated; then it goes on running as it is, and .why_not says why. Results are
-    detached.
+    detached. Arguments that are no tensors are part of the recording, as is all else that Python
+    does: a repetition does not see that a module went to eval(), or has another parameter.
 
         step = gradus.compile(step)
     """

@@ -21,6 +21,8 @@ def save(tensors, path, metadata=None):
 
 def _names(tree, prefix, out):
     if isinstance(tree, Tensor):
+        if prefix in out:
+            raise _gradus.ValueError(f"save: two tensors would be called {prefix!r}")
         out[prefix] = tree
     elif isinstance(tree, dict):
         for k, v in tree.items():

@@ -62,6 +62,12 @@ class set_grad_enabled(_Mode):
         self.__enter__()
         self._entered = True
 
+    def __call__(self, function):
+        if self._entered:  # a decorator changes nothing outside of the function
+            self.__exit__()
+            self._entered = False
+        return super().__call__(function)
+
     def __enter__(self):
         if getattr(self, "_entered", False):
             self._entered = False

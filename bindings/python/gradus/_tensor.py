@@ -48,7 +48,7 @@ def _to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
     for a in args:
         if isinstance(a, Tensor):
             dtype, device = a.dtype, a.device
-        elif isinstance(a, _g.dtype) or a in (float, int, bool, complex):
+        elif isinstance(a, (_g.dtype, type)) or hasattr(a, "itemsize"):
             dtype = a
         elif isinstance(a, bool):
             copy = a
@@ -65,7 +65,8 @@ def _to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
 
 
 def _is_dtype(text):
-    return isinstance(getattr(_g, text, None), _g.dtype)
+    return isinstance(getattr(_g, text, None), _g.dtype) or text in ("f16", "f32", "f64", "bf16", "c64",
+                                                                     "c128", "i32", "i64", "u8")
 
 
 def _numpy(self, *, force=False):
@@ -110,8 +111,14 @@ def _deepcopy(self, memo):
     out = self.detach().clone()
     if self.requires_grad:
         out.requires_grad_()
+    if self.grad is not None:
+        out.grad = self.grad.clone()
     memo[id(self)] = out
     return out
+
+
+def _format(self, spec):
+    return format(self.item(), spec) if spec and self.numel() == 1 else format(repr(self), spec)
 
 
 def _contains(self, element):
@@ -120,8 +127,7 @@ def _contains(self, element):
 
 def _new(name):
     def make(self, *size, dtype=None, device=None, requires_grad=False):
-        if len(size) == 1 and not isinstance(size[0], int):
-            size = tuple(size[0])
+        size = _size(size)
         return getattr(_g, name)(size, dtype=dtype or self.dtype, device=device or self.device,
                                  requires_grad=requires_grad)
     return make
@@ -166,7 +172,7 @@ def _array_namespace(self, *, api_version=None):
 for _name, _f in {
         "__array_namespace__": _array_namespace,
         "to": _to, "numpy": _numpy, "__array__": _array, "__reduce__": _reduce,
-        "__deepcopy__": _deepcopy, "__contains__": _contains, "view": _view, "type_as": _type_as,
+        "__deepcopy__": _deepcopy, "__contains__": _contains, "__format__": _format, "view": _view, "type_as": _type_as,
         "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"),
         "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
         "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),
@@ -199,7 +205,8 @@ for _alias, _op in {"multiply": "mul", "divide": "div", "true_divide": "div", "s
 # ---- random tensors, from the thread's generator
 
 def _size(size):
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    one = len(size) == 1 and (hasattr(size[0], "__len__") or not hasattr(size[0], "__index__"))
+    return tuple(size[0]) if one else size
 
 
 def _drawn(out, requires_grad):

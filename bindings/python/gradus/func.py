@@ -27,6 +27,8 @@ def _split(args, argnums):
     """The tensors to differentiate by, what puts others in their place, and the form of the result."""
     one = isinstance(argnums, int)
     numbers = [argnums] if one else list(argnums)
+    if len({n % max(len(args), 1) for n in numbers}) < len(numbers):
+        raise _gradus.ValueError(f"argnums: {argnums} names an argument twice")
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise _gradus.ValueError(f"argnums: {n} of {len(args)} arguments")

@@ -7,6 +7,8 @@
 #include "ops/audit/step/stepper.hpp"
 #include "ops/check/rows.hpp"
 
+#include <thread>
+
 namespace gradus::inline v1::py {
 
 namespace {
@@ -14,6 +16,7 @@ namespace {
 struct Watching {
   std::unique_ptr<audit::Watch> watch;
   std::unique_ptr<audit::GraphRecorder> recorder;
+  std::thread::id thread = std::this_thread::get_id();
   const audit::Watch& open() const {
     if (!watch) fail(ErrorKind::value, "audit", "the watch is over; ask it inside its with block");
     return *watch;
@@ -63,6 +66,8 @@ void open_audit(nb::module_& m) {
            })
       .def("close",
            [](Watching& w) {
+             if (w.thread != std::this_thread::get_id())
+               fail(ErrorKind::value, "audit.watch", "ends in the thread in which it began");
              w.recorder.reset();
              w.watch.reset();
            })

@@ -21,7 +21,7 @@ class Interruptible : public KernelWrapper {
 
  private:
   void look() {
-    const nb::gil_scoped_acquire locked;
+    const Locked locked;
     if (PyErr_CheckSignals() != 0) throw Error(ErrorKind::interrupted, "", "interrupted");
     due_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   }
@@ -66,7 +66,7 @@ struct Node {
 
 TensorHook tensor_hook(nb::handle f) {
   return [kept = std::make_shared<Kept>(f)](const Tensor& g) {
-    const nb::gil_scoped_acquire locked;
+    const Locked locked;
     const nb::object out = kept->get()(g);
     return out.is_none() ? Tensor() : operand_at(out.ptr(), "hook", "result");
   };
@@ -143,7 +143,7 @@ void open_autograd(nb::module_& m) {
       [](const Tensor& t, nb::handle hook) {
         return Removable{register_post_accumulate_grad_hook(
             t, [kept = std::make_shared<Kept>(hook)](const Tensor& leaf) {
-              const nb::gil_scoped_acquire locked;
+              const Locked locked;
               kept->get()(leaf);
             })};
       },

@@ -19,7 +19,7 @@ PathOptions path_of(nb::handle optimize, double budget, uint64_t seed, Algebra a
   o.seed = seed;
   o.sum_alone = sums_alone(algebra);
   o.watch = [](double, double, double) {  // Ctrl-C ends a search
-    const nb::gil_scoped_acquire locked;
+    const Locked locked;
     if (PyErr_CheckSignals() != 0) throw Error(ErrorKind::interrupted, "", "interrupted");
   };
   if (PyUnicode_Check(optimize.ptr())) {

@@ -31,10 +31,13 @@ bool numpy_number(PyObject* o, Tensor& out) {
 // The numbers of nested lists, row by row.
 struct Numbers {
   Shape shape;
-  std::vector<PyObject*> leaves;  // borrowed from the lists
+  std::vector<PyObject*> leaves;  // borrowed from ...
+  std::vector<nb::object> held;
   void read(PyObject* o, size_t depth) {
     if (PyList_Check(o) || PyTuple_Check(o)) {
-      const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+      held.push_back(checked(PySequence_Tuple(o)));  // the list may change meanwhile
+      o = held.back().ptr();
+      const Py_ssize_t n = PyTuple_GET_SIZE(o);
       if (depth == shape.size()) {
         if (!leaves.empty()) refuse(depth);
         shape.push_back(n);
@@ -124,13 +127,12 @@ bool shape_at(PyObject* o, Shape& out) {
     return true;
   };
   if (PyLong_Check(o)) return add(o);
-  if (PyTuple_Check(o) || PyList_Check(o)) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    for (Py_ssize_t i = 0; i < n; ++i)
-      if (!add(PySequence_Fast_GET_ITEM(o, i))) return false;
+  if (PyTuple_Check(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      if (!add(PyTuple_GET_ITEM(o, i))) return false;
     return true;
   }
-  if (PyIndex_Check(o)) return add(o);
+  if (PyIndex_Check(o) && !PyList_Check(o)) return add(o);
   if (PyUnicode_Check(o) || !PySequence_Check(o)) return false;
   const nb::object list = nb::steal(PySequence_Tuple(o));
   if (!list.is_valid()) {
@@ -149,6 +151,13 @@ Device& device_at(PyObject* o) {
     name = nb::cast<std::string>(nb::str(nb::handle(o)));  // torch.device
   }
   return open_device(name);
+}
+
+const Tensor& self_in(nb::handle self) {
+  if (!is_tensor(self.ptr()))
+    fail(ErrorKind::dtype, "Tensor", "a method of tensors was called on a ",
+         Py_TYPE(self.ptr())->tp_name);
+  return tensor_in(self.ptr());
 }
 
 bool operand_at(PyObject* o, Tensor& out) {
@@ -205,6 +214,7 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
              Py_TYPE(data)->tp_name);
       return tensor_from(checked(PySequence_List(data)).ptr(), dtype, device);
     }
+    if (t.is_number() && dtype) check_holds("tensor", *dtype, t);
     if (t.is_number())
       return materialise(t,
                          dtype                     ? *dtype
@@ -240,6 +250,9 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
     for (int64_t i = 1; i < all.rank(); ++i) shape.push_back(all.size(i));
     return reshape(all, shape);
   }
+  if (any_complex && dtype && !is_complex(*dtype))
+    fail(ErrorKind::dtype, "tensor", "complex numbers as ", *dtype,
+         " would lose their imaginary part");
   if (any_complex) {
     std::vector<c128> values;
     for (PyObject* o : numbers.leaves)
@@ -256,6 +269,8 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
   std::vector<int64_t> values;
   for (PyObject* o : numbers.leaves) values.push_back(PyLong_AsLongLong(o));
   if (PyErr_Occurred()) nb::raise_python_error();
+  if (dtype && *dtype != DType::bool_ && is_integer(*dtype))
+    for (const int64_t n : values) check_holds("tensor", *dtype, Tensor(n));
   const DType own = all_bool ? DType::bool_ : DType::i64;
   return finished(cast(Tensor::from(values, numbers.shape, device), dtype.value_or(own)));
 }

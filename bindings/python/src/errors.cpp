@@ -96,7 +96,7 @@ Kept::~Kept() {
 
 Function function_of(nb::handle callable) {
   return [kept = std::make_shared<Kept>(callable)](const Tensors& in) {
-    const nb::gil_scoped_acquire locked;
+    const Locked locked;
     nb::object arguments = nb::steal(PyTuple_New(Py_ssize_t(in.size())));
     for (size_t i = 0; i < in.size(); ++i)
       PyTuple_SET_ITEM(arguments.ptr(), Py_ssize_t(i), wrap(in[i]));

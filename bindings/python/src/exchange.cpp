@@ -118,8 +118,9 @@ Tensor lent(const dl::Array& a, Release release) {
     int64_t low = 0, high = 0;
     for (int i = 0; i < a.ndim; ++i) {
       if (sizes[i] == 0) {
+        const Tensor none = Tensor::empty(sizes, dtype, device);
         release();
-        return Tensor::empty(sizes, dtype, device);
+        return none;
       }
       (strides[i] < 0 ? low : high) += strides[i] * (sizes[i] - 1);
     }
@@ -289,6 +290,13 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
       }));
 }
 
+Tensor transposed(const Tensor& t) {
+  const Shape sizes(std::reverse_iterator(t.sizes().end()),
+                    std::reverse_iterator(t.sizes().begin()));
+  const Shape strides(std::reverse_iterator(t.strides().end()),
+                      std::reverse_iterator(t.strides().begin()));
+  return t.alias(sizes, strides, t.offset());
+}
 // What a buffer points to as long as it is used.
 struct Layout {
   Shape shape, strides;
@@ -320,6 +328,7 @@ bool import_buffer(PyObject* o, Tensor& out) {
   if (format == "q") format = "l";
   for (int i = 0; i < GD_DTYPE_COUNT; ++i) {
     if (!kFormats[i] || format != kFormats[i]) continue;
+    if (v.suboffsets || size_t(v.itemsize) != itemsize(DType(i))) break;
     Shape sizes(v.shape, v.shape + v.ndim), strides;
     bool whole = true;
     for (int k = 0; k < v.ndim; ++k) {
@@ -333,10 +342,30 @@ bool import_buffer(PyObject* o, Tensor& out) {
     if (v.readonly) out = out.clone_data();
     return true;
   }
+  const Py_ssize_t size = v.itemsize;
+  const std::string kept(format);  // the buffer's own text goes with it
+  format = kept;
   release();
-  fail(ErrorKind::dtype, "tensor", "a buffer of format \"", format, "\" has no dtype here");
+  fail(ErrorKind::dtype, "tensor", "a buffer of format \"", format, "\", items of ", int64_t(size),
+       " bytes and this layout can't be a tensor; copy it into an array of numbers");
 }
 
+}  // namespace
+
+namespace {
+// torch conjugates and negates lazily, by a bit that its table does not tell. Conjugates are
+// complex, negations are imaginary parts, which are strided, or one number.
+void check_resolved(PyObject* o, const Tensor& t) {
+  const bool complex = is_complex(t.dtype());
+  if (!complex && t.numel() > 1 && t.strides() == contiguous_strides(t.sizes())) return;
+  for (const char* bit : {"is_conj", "is_neg"}) {
+    if (!PyObject_HasAttrString(o, bit)) continue;
+    if (nb::cast<bool>(checked(PyObject_CallMethod(o, bit, nullptr))))
+      fail(ErrorKind::value, "from_dlpack",
+           "the tensor is conjugated or negated lazily, its memory is not ",
+           "its values; x.resolve_conj().resolve_neg() makes a copy that is");
+  }
+}
 }  // namespace
 
 bool import_array(PyObject* o, Tensor& out) {
@@ -344,6 +373,7 @@ bool import_array(PyObject* o, Tensor& out) {
     dl::ManagedVersioned* m = nullptr;
     if (t->from_object(o, &m) != 0) nb::raise_python_error();
     out = taken(m);
+    check_resolved(o, out);
     return true;
   }
   // numpy's own buffers are the shorter way; what they can't say, its __dlpack__ may.
@@ -394,8 +424,14 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
           return refuse(
               "a tensor that requires a gradient is not exported: x.detach() gives one that shares "
               "its memory");
-        if (!(flags & PyBUF_STRIDES) && !t.is_contiguous())
-          return refuse("the tensor is not row-major");
+        const auto asked = [flags](int bits) { return (flags & bits) == bits; };
+        const bool rows = t.is_contiguous();
+        const bool columns = t.rank() <= 1 ? rows : transposed(t).is_contiguous();
+        if ((!asked(PyBUF_STRIDES) && !rows) || (asked(PyBUF_C_CONTIGUOUS) && !rows) ||
+            (asked(PyBUF_F_CONTIGUOUS) && !columns) ||
+            (asked(PyBUF_ANY_CONTIGUOUS) && !rows && !columns))
+          return refuse(
+              "the tensor's memory is not laid out as asked for: x.contiguous() is row-major");
         const bool writable = show_as(t);
         if ((flags & PyBUF_WRITABLE) && !writable)
           return refuse(
@@ -410,10 +446,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->len = Py_ssize_t(t.bytes());
         view->readonly = !writable;
         view->itemsize = Py_ssize_t(itemsize(t.dtype()));
-        view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
-        view->ndim = int(t.rank());
-        view->shape = flags & PyBUF_ND ? layout->shape.data() : nullptr;
-        view->strides = flags & PyBUF_STRIDES ? layout->strides.data() : nullptr;
+        view->format = asked(PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+        view->ndim = asked(PyBUF_ND) ? int(t.rank()) : 1;
+        view->shape = asked(PyBUF_ND) ? layout->shape.data() : nullptr;
+        view->strides = asked(PyBUF_STRIDES) ? layout->strides.data() : nullptr;
         view->suboffsets = nullptr;
         view->internal = layout.release();
         view->obj = nb::borrow(self).release().ptr();
@@ -473,14 +509,14 @@ void open_exchange(nb::module_& m) {
   nb::cpp_function_def(
       [](nb::handle self, nb::handle stream, nb::handle max_version, nb::handle dl_device,
          nb::handle copy) {
-        return dlpack(tensor_in(self.ptr()), stream, max_version, dl_device, copy, self.ptr());
+        return dlpack(self_in(self), stream, max_version, dl_device, copy, self.ptr());
       },
       nb::scope(type), nb::name("__dlpack__"), nb::is_method(), nb::kw_only(),
       nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
       nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none());
   nb::cpp_function_def(
       [](nb::handle self) {
-        const dl::Device d = device_of(tensor_in(self.ptr()));
+        const dl::Device d = device_of(self_in(self));
         return nb::make_tuple(d.type, d.id);
       },
       nb::scope(type), nb::name("__dlpack_device__"), nb::is_method());

@@ -2,6 +2,7 @@
 // number of inputs are one op, and which call a node stands for is its attribute: the graph stays
 // data. What the call holds (its Python functions) lives as long as the node's saved tensors.
 #include "bindings/python/src/python.hpp"
+#include "engine/hooks.hpp"
 #include "ops/check/user.hpp"
 
 #include <map>
@@ -12,7 +13,9 @@ namespace gradus::inline v1::py {
 namespace {
 
 struct Called {
+  ~Called();
   Kept forward, backward, jvp;
+  int64_t number;
 };
 struct All {
   std::mutex mutex;
@@ -24,18 +27,24 @@ All& all() {
   static All* const made = new All;
   return *made;
 }
+Called::~Called() {
+  const std::lock_guard lock(all().mutex);
+  all().alive.erase(number);
+}
 std::shared_ptr<Called> called_by(const OpInfo& op, const AttrValue& number) {
   const std::lock_guard lock(all().mutex);
   const auto at = all().alive.find(number.integer);
   auto called = at == all().alive.end() ? nullptr : at->second.lock();
-  if (!called) fail(ErrorKind::autograd, op.name, "this call's graph was freed");
+  if (!called)
+    fail(ErrorKind::autograd, op.name,
+         "the graph of this call was freed; backward(retain_graph=True) keeps it");
   return called;
 }
 
 void forward(OpContext& ctx) {
   const auto called = called_by(ctx.op, ctx.attrs[0]);
   {
-    const nb::gil_scoped_acquire locked;
+    const Locked locked;
     nb::list inputs, needs;
     for (size_t k = 0; k < ctx.inputs.size(); ++k) {
       inputs.append(nb::cast(ctx.inputs[k]));
@@ -71,7 +80,7 @@ nb::list saved_of(GradFn& node) {
 Tensors asked(GradFn& node, std::span<const Tensor> given, Kept Called::*function, size_t results,
               const char* what) {
   const auto called = called_by(node.op(), node.attr(0));
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   nb::list list;
   for (const Tensor& g : given) list.append(nb::cast(g));
   if ((called.get()->*function).get().is_none())
@@ -121,17 +130,20 @@ void open_functions(nb::module_& m) {
       "_call_function",
       [](const std::string& name, nb::handle f, nb::handle backward, nb::handle jvp, bool once,
          const Tensors& inputs) {
-        const auto called = std::shared_ptr<Called>(new Called{Kept(f), Kept(backward), Kept(jvp)});
         const OpInfo& op = op_of(name, inputs.size(), once);
-        int64_t number = 0;
+        std::shared_ptr<Called> called;
         {
           const std::lock_guard lock(all().mutex);
-          std::erase_if(all().alive, [](const auto& a) { return a.second.expired(); });
-          number = all().next++;
-          all().alive[number] = called;
+          called.reset(new Called{Kept(f), Kept(backward), Kept(jvp), all().next++});
+          all().alive[called->number] = called;
         }
         const PythonLine line;
-        return Tensors(op.call(inputs, {AttrValue(number)}));
+        Tensors out = op.call(inputs, {AttrValue(called->number)});
+        // Saved-tensor hooks, a checkpoint's, may let go of what the node saved: a hook holds on.
+        if (GradFn* const node = out.empty() ? nullptr : out[0].grad_fn();
+            node && &node->op() == &op)
+          register_prehook(*node, [called](Tensors&) {});
+        return out;
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }

@@ -2,6 +2,7 @@
 #include "bindings/python/src/python.hpp"
 #include "engine/hooks.hpp"
 #include "engine/in_place.hpp"
+#include "ops/base/shape.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::inline v1::py {
@@ -124,12 +125,12 @@ void open_members(nb::module_& m) {
       "data", [](const Tensor& t) { return t.detach(); }, "The same memory without history.",
       nb::cpp_function(
           [](nb::handle self, const Tensor& v) {
-            Tensor& t = reinterpret_cast<PyTensor*>(self.ptr())->tensor;
-            if (v.sizes() == t.sizes() && v.dtype() == t.dtype() && &v.device() == &t.device())
-              return copy_(t.detach(), v);
-            const bool asked = t.is_leaf() && t.requires_grad();
-            t = v.detach();
-            if (asked) t.set_requires_grad();
+            const Tensor& t = self_in(self);
+            if (v.sizes() != t.sizes() || v.dtype() != t.dtype() || &v.device() != &t.device())
+              fail(ErrorKind::value, "data", "takes ", t.dtype(), " ", t.sizes(), " on ",
+                   t.device().name(), ", got ", v.dtype(), " ", v.sizes(), " on ",
+                   v.device().name(), "; make a new tensor or Parameter instead");
+            copy_(t.detach(), v);
           },
           nb::is_method()));
   property(
@@ -155,7 +156,7 @@ void open_members(nb::module_& m) {
   method(
       "stride",
       [](const Tensor& t, std::optional<int64_t> dim) {
-        return dim ? nb::cast(t.strides()[size_t(*dim < 0 ? *dim + t.rank() : *dim)])
+        return dim ? nb::cast(t.strides()[size_t(normal_axis("stride", *dim, t.rank()))])
                    : nb::cast(t.strides());
       },
       nb::arg("dim") = nb::none(), "The strides, in elements.");
@@ -182,7 +183,7 @@ void open_members(nb::module_& m) {
   method(
       "requires_grad_",
       [](nb::object self, bool on) {
-        Tensor(tensor_in(self.ptr())).set_requires_grad(on);
+        Tensor(self_in(self)).set_requires_grad(on);
         return self;
       },
       nb::arg("requires_grad") = true, "Asks for a gradient; gives the tensor itself.");
@@ -192,20 +193,20 @@ void open_members(nb::module_& m) {
   method(
       "detach", [](const Tensor& t) { return t.detach(); }, "The same memory without history.");
   method("detach_", [](nb::object self) {
-    Tensor(tensor_in(self.ptr())).detach_();
+    Tensor(self_in(self)).detach_();
     return self;
   });
   method(
       "fill_",
       [](nb::object self, const Tensor& value) {
-        fill_(tensor_in(self.ptr()), value);
+        fill_(self_in(self), value);
         return self;
       },
       nb::arg("value"), "One value everywhere, in place.");
   method(
       "copy_",
       [](nb::object self, const Tensor& src) {
-        const Tensor& t = tensor_in(self.ptr());
+        const Tensor& t = self_in(self);
         copy_(t,
               &src.device() == &t.device() || src.is_number() ? src : to_device(src, t.device()));
         return self;

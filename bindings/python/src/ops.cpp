@@ -31,6 +31,11 @@ struct PyOp {
 };
 PyTypeObject* op_type = nullptr;
 
+bool is_true(PyObject* o) {
+  const int yes = PyObject_IsTrue(o);
+  if (yes < 0) nb::raise_python_error();
+  return yes == 1;
+}
 bool is_integers(AttrValue::Type t) {
   return t == AttrValue::Type::integer || t == AttrValue::Type::integers;
 }
@@ -56,8 +61,7 @@ AttrValue attribute_at(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
       break;
     case Type::boolean:
       if (PyBool_Check(o)) return o == Py_True;
-      if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
-        return PyObject_IsTrue(o) == 1;
+      if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool")) return is_true(o);
       break;
     case Type::text:
       if (PyUnicode_Check(o)) return nb::cast<std::string_view>(nb::handle(o));
@@ -108,6 +112,9 @@ class Call {
  private:
   void set(size_t i, PyObject* o) {
     if (own_.empty()) own_ = callee_.defaults;
+    if (i < 64 && given_ >> i & 1)
+      fail(ErrorKind::dtype, op_.name, op_.attrs[i].name, " is given twice");
+    given_ |= i < 64 ? uint64_t(1) << i : 0;
     own_[i] = o == Py_None ? callee_.defaults[i] : attribute_at(o, op_, op_.attrs[i]);
   }
   void operands() {
@@ -200,8 +207,7 @@ class Call {
           (k == 1 && text == "other"))
         return operand(k, value);
     if (callee_.creates && text == "device") return void(device = &device_at(value));
-    if (callee_.creates && text == "requires_grad")
-      return void(requires_grad = PyObject_IsTrue(value) == 1);
+    if (callee_.creates && text == "requires_grad") return void(requires_grad = is_true(value));
     std::vector<std::string> known;
     for (const OperandSpec& s : op_.operands) known.push_back(s.name);
     for (const AttrSpec& s : op_.attrs) known.push_back(s.name);
@@ -224,6 +230,7 @@ class Call {
   PyObject* const* args_;
   size_t n_, at_ = 0, a_ = 0;
   Attrs own_;
+  uint64_t given_ = 0;  // a bit for each attribute
 };
 
 // Most calls: as many tensors as the op takes, and nothing else.
@@ -341,7 +348,8 @@ PyType_Slot slots[] = {SLOT(Py_tp_call, PyVectorcall_Call),
                        {0, nullptr}};
 #undef SLOT
 PyType_Spec spec = {"gradus.Op", sizeof(PyOp), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                        Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
 const Callee& callee_of(const OpInfo& op) {

@@ -21,7 +21,7 @@ struct Line {
   std::string where;
 };
 struct Program {
-  int slots = 0;
+  int inputs = 0, slots = 0;
   std::vector<Line> lines;
   std::vector<int> results;
 };
@@ -50,6 +50,8 @@ AttrValue value_of(nb::handle o, const OpInfo& op, const AttrSpec& spec) {
 }
 
 Tensors run(const Program& p, const Tensors& inputs) {
+  if (inputs.size() != size_t(p.inputs))
+    fail(ErrorKind::value, "Program", "takes ", p.inputs, " inputs, got ", int64_t(inputs.size()));
   Tensors values(size_t(p.slots));
   for (size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
   SmallVector<Tensor, 4> in;
@@ -86,7 +88,8 @@ void open_program(nb::module_& m) {
           "__init__",
           [](Program* self, int inputs, nb::list lines, const std::vector<int>& results) {
             Program p;
-            p.slots = inputs;
+            if (inputs < 0) fail(ErrorKind::value, "Program", "inputs is ", inputs);
+            p.inputs = p.slots = inputs;
             std::vector<int> last;  // use of each slot
             for (nb::handle given : lines) {
               const nb::tuple t = nb::cast<nb::tuple>(given);
@@ -106,13 +109,15 @@ void open_program(nb::module_& m) {
                   s.slot = nb::cast<int>(o);
                 else if (!o.is_none())
                   s.number = operand_at(o.ptr(), op.name, "operand");
-                if (s.slot >= p.slots)
+                if (s.slot >= p.slots || s.slot < -1)
                   fail(ErrorKind::value, op.name, "slot ", s.slot, " is read before it is written");
                 line.in.push_back(std::move(s));
               }
               while (!line.in.empty() && line.in.back().slot < 0 &&
                      !line.in.back().number.defined())
                 line.in.pop_back();
+              for (const int o : line.out)
+                if (o < -1 || o > 1 << 24) fail(ErrorKind::value, op.name, "slot ", o);
               for (const int o : line.out) p.slots = std::max(p.slots, o + 1);
               p.lines.push_back(std::move(line));
             }

@@ -13,6 +13,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 namespace gradus::inline v1::py {
 
@@ -30,8 +31,9 @@ inline bool is_tensor(PyObject* o) {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
 }
 inline const Tensor& tensor_in(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->tensor; }
-PyObject* wrap(Tensor t);         // None for an undefined one
-PyObject* wrap(Outputs outputs);  // one by itself, several as a tuple
+const Tensor& self_in(nb::handle self);  // Error(dtype) where it is no tensor
+PyObject* wrap(Tensor t);                // None for an undefined one
+PyObject* wrap(Outputs outputs);         // one by itself, several as a tuple
 // A tensor, a Python or numpy number (weak: it takes the dtype of the tensors beside it), an array
 // that shares its memory (numpy's, or whatever has __dlpack__). False: it is none of these.
 bool operand_at(PyObject* o, Tensor& out);
@@ -75,12 +77,39 @@ inline nb::object checked(PyObject* o) {  // of the C API: null is an error
 
 // ---- the lock
 
+// Is the interpreter ending? Then its objects are left alone.
+inline bool at_end() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
+// Who wants the lock then waits for the end of the process.
+inline void stay_at_end() {
+  while (at_end()) pause();
+}
+class Locked {
+ public:
+  Locked() {
+    stay_at_end();
+    state_ = PyGILState_Ensure();
+  }
+  ~Locked() { PyGILState_Release(state_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
 // Without the lock while it lives, if `let`; longer work looks for Ctrl-C (interrupts.cpp).
 class Unlocked {
  public:
   explicit Unlocked(bool let = true) : state_(let ? PyEval_SaveThread() : nullptr) {}
   ~Unlocked() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (!state_) return;
+    stay_at_end();
+    PyEval_RestoreThread(state_);
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
@@ -94,14 +123,6 @@ inline bool is_long(Operands in) {
   for (const Tensor& t : in)
     if (t.defined() && !t.is_number()) n += t.numel();
   return n > 16384;
-}
-// Is the interpreter ending? Then its objects are left alone.
-inline bool at_end() {
-#if PY_VERSION_HEX >= 0x030d0000
-  return Py_IsFinalizing();
-#else
-  return !Py_IsInitialized() || _Py_IsFinalizing();
-#endif
 }
 // A Python object that C++ holds, also in other threads and to the end: taken and dropped with the
 // lock; at the interpreter's end it is left alone.
@@ -180,7 +201,11 @@ template <>
 struct type_caster<gradus::Shape> {
   NB_TYPE_CASTER(gradus::Shape, const_name("tuple[int, ...]"))
   bool from_python(handle src, uint32_t, cleanup_list*) noexcept {
-    return gradus::py::shape_at(src.ptr(), value);
+    try {
+      return gradus::py::shape_at(src.ptr(), value);
+    } catch (...) {
+      return false;
+    }
   }
   static handle from_cpp(const gradus::Shape& s, rv_policy, cleanup_list*) noexcept {
     PyObject* const tuple = PyTuple_New(Py_ssize_t(s.size()));
@@ -193,7 +218,11 @@ template <>
 struct type_caster<gradus::DType> {
   NB_TYPE_CASTER(gradus::DType, const_name("dtype"))
   bool from_python(handle src, uint32_t, cleanup_list*) noexcept {
-    return gradus::py::dtype_at(src.ptr(), value);
+    try {
+      return gradus::py::dtype_at(src.ptr(), value);
+    } catch (...) {
+      return false;
+    }
   }
   static handle from_cpp(gradus::DType t, rv_policy, cleanup_list*) noexcept {
     return gradus::py::wrap(t);

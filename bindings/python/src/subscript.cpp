@@ -1,4 +1,5 @@
-// x[...] as numpy has it: whole numbers, slices, None, ..., masks, arrays of numbers.
+// x[...] as numpy has it: whole numbers, slices, None, ..., masks, arrays of numbers. As in PyTorch
+// a whole number beside an array picks its axis first, and moves no other one.
 #include "bindings/python/src/python.hpp"
 #include "engine/in_place.hpp"
 #include "ops/ops.hpp"
@@ -27,7 +28,10 @@ bool pick_at(PyObject* o, Tensor& out, Device& device) {
   } else if (PyBool_Check(o)) {
     out = tensor_from(o, std::nullopt, device);
   } else {
-    return operand_at(o, out) && !out.is_number();
+    if (!operand_at(o, out)) return false;
+    if (out.is_number() && out.dtype() == DType::bool_)  // numpy's True
+      out = materialise(out, DType::bool_, device);
+    return !out.is_number();
   }
   return true;
 }

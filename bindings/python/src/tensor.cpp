@@ -41,8 +41,13 @@ void dealloc(PyObject* self) {
 }
 
 // Tensor(x): x's memory under a type, which may be one derived from Tensor; without history.
-PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* make(PyTypeObject* type, PyObject* args, PyObject* named) {
   return guarded([&] {
+    if (type == tensor_type &&
+        (PyTuple_GET_SIZE(args) > 1 || (named && PyDict_GET_SIZE(named) > 0)))
+      fail(ErrorKind::dtype, "Tensor",
+           "takes the data alone; gradus.tensor() takes dtype and device, ",
+           "gradus.empty(2, 3) a shape");
     Tensor t;
     if (PyTuple_GET_SIZE(args) > 0) {
       PyObject* const data = PyTuple_GET_ITEM(args, 0);
@@ -169,7 +174,10 @@ PyObject* as_int(PyObject* x) {
 }
 PyObject* as_index(PyObject* x) {
   return guarded([&] {
-    const Tensor& t = one(x, "index");
+    const Tensor& t = tensor_in(x);
+    if (t.rank() > 0)
+      fail(ErrorKind::dtype, "index",
+           "only integer tensors without axes are an index, the shape is ", t.sizes());
     if (!is_integer(t.dtype()) || t.dtype() == DType::bool_)
       fail(ErrorKind::dtype, "index", "only integer tensors of one element are an index, this is ",
            t.dtype());

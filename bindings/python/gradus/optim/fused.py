@@ -38,7 +38,8 @@ class _Fused(Optimizer):
                 self.state[p]["step"] += 1
 
         def alive():
-            return any(engine is e for e, _ in self._engines.get(id(group), (0, ()))[1])
+            made_of, engines = self._engines.get(id(group), ((None,), ()))
+            return made_of[0] == self._rule(group) and any(engine is e for e, _ in engines)
 
         recorder = _compile.recorder()
         if recorder is None or not recorder.advances(engine, prepare, alive):

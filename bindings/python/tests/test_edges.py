@@ -1,0 +1,182 @@
+"""What went wrong once: wrong arguments, odd memory, edges of compile, Function and checkpoint."""
+import copy
+import io
+import subprocess
+import sys
+import threading
+
+import gradus
+import pytest
+
+np = pytest.importorskip("numpy")
+
+
+def test_wrong_arguments_are_errors():
+    class Odd:
+        itemsize = 4
+
+        def __str__(self):
+            raise RuntimeError("no name")
+    x = gradus.ones(2)
+    for call in (lambda: x.stride(10**9), lambda: x.stride(-3), lambda: gradus.empty(2, dtype="\ud800"),
+                 lambda: gradus.empty(2, dtype=Odd()), lambda: gradus.Tensor.detach_(3),
+                 lambda: gradus.Tensor.fill_("a", 1), lambda: gradus.Tensor.requires_grad_(2),
+                 lambda: gradus.Tensor.data.fset("a", x), lambda: gradus.Tensor.__dlpack__(len),
+                 lambda: gradus.Tensor.__dlpack_device__(1), lambda: gradus.Op(),
+                 lambda: gradus.Program(1, [("neg", [0], {}, [1], "")], [1])([x] * 9),
+                 lambda: gradus.Program(1, [("neg", [-7], {}, [1], "")], [1]),
+                 lambda: gradus.Tensor(2, 3), lambda: x.sum(0, dim=0), lambda: x.sum(dim=0, axis=0),
+                 lambda: gradus.func.grad(lambda a, b: a.sum(), argnums=(0, 0))(x, x),
+                 lambda: gradus.zeros(2, requires_grad=np.array([1, 2])),
+                 lambda: gradus.tensor(300, dtype=gradus.uint8), lambda: gradus.tensor([1, -1], dtype="uint8"),
+                 lambda: gradus.tensor([1j], dtype=gradus.float32), lambda: gradus.tensor(2**63),
+                 lambda: setattr(x, "data", gradus.ones(3))):
+        with pytest.raises((gradus.Error, TypeError, ValueError, RuntimeError)):
+            call()
+
+
+def test_buffers_are_as_asked_for():
+    x = gradus.tensor([[0, 1, 2], [3, 4, 5]], dtype=gradus.uint8)
+    for view in (x.T, x[:, ::2], gradus.ones(1, dtype=gradus.uint8).expand(50_000_000)):
+        with pytest.raises(BufferError):
+            io.BytesIO().write(view)
+        assert np.asarray(view).shape == view.shape
+    out = io.BytesIO()
+    out.write(x)
+    assert out.getvalue() == bytes(range(6)) == bytes(x)
+    with pytest.raises(gradus.Error):
+        gradus.from_dlpack(np.empty((0, 2**31, 2**31), np.uint8))
+
+
+def test_lists_that_change_while_they_are_read():
+    items = [gradus.ones(1)]
+
+    class Clears:
+        def __index__(self):
+            items.clear()
+            return 0
+    items.extend([Clears(), Clears()])
+    with pytest.raises((gradus.Error, TypeError)):
+        gradus.tensor(items)
+    dims = [0]
+    dims[0] = type("D", (), {"__index__": lambda self: dims.clear() or 0})()
+    assert gradus.ones(2, 2).sum(dims).shape == (2,)
+
+
+def test_threads_at_the_end():
+    code = """
+import gradus, threading
+x = gradus.ones(64, 64, requires_grad=True)
+x.register_hook(lambda g: g)
+def work():
+    while True: (x @ x).sum().backward()
+threading.Thread(target=work, daemon=True).start()
+import time; time.sleep(0.3)
+"""
+    for _ in range(3):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert out.returncode == 0 and not out.stderr, out.stderr
+    w = gradus.audit.watch()
+    w.__enter__()
+    said = []
+
+    def leave():
+        try:
+            w.__exit__()
+        except gradus.Error as e:
+            said.append(e)
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join()
+    w.__exit__()
+    assert said and (gradus.ones(1) * 2).item() == 2
+
+
+def test_compile_tells_values_apart():
+    f = gradus.compile(lambda x, k: x * k)
+    x = gradus.tensor([1, 2])
+    for k in (2, 2, 2, 2.0, True, -0.0, 0.0):
+        for _ in range(3):
+            eager = x * k
+            assert f(x, k).dtype is eager.dtype and f(x, k).tolist() == eager.tolist()
+
+    def add(x):
+        x.add_(1)
+        return x.sum()
+    g, y, z = gradus.compile(add), gradus.zeros(2), gradus.zeros(2)
+    for _ in range(5):
+        assert g(y).item() == add(z).item()
+    assert y.tolist() == [5, 5]
+    w = gradus.ones(2, requires_grad=True)
+
+    def step(x):
+        loss = (w * x).sum()
+        if gradus.is_grad_enabled():
+            loss.backward()
+        return loss
+    h = gradus.compile(step)
+    for _ in range(3):
+        h(gradus.ones(2))
+    before = w.grad.tolist()
+    with gradus.no_grad():
+        h(gradus.ones(2))
+    assert w.grad.tolist() == before
+
+
+def test_compile_in_threads():
+    f = gradus.compile(lambda x: (x * 2 + 1).sum())
+    wrong = []
+
+    def work(k):
+        for _ in range(200):
+            if f(gradus.full((8,), float(k))).item() != 8 * (2 * k + 1):
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
+def test_modes_as_decorators():
+    @gradus.set_grad_enabled(False)
+    def f():
+        return gradus.is_grad_enabled()
+    assert gradus.is_grad_enabled() and not f() and gradus.is_grad_enabled()
+
+
+def test_function_in_checkpoint():
+    class Double(gradus.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+    x = gradus.tensor([1.0, 3.0], requires_grad=True)
+    gradus.checkpoint(lambda t: Double.apply(t).sum(), x).backward()
+    assert x.grad.tolist() == [2, 6]
+    each = gradus.vmap(gradus.func.grad(lambda t: Double.apply(t)))(x.detach())
+    assert each.tolist() == [2, 6]
+
+
+def test_small_conveniences():
+    x = gradus.tensor(2.5)
+    assert f"{x:.2f}" == "2.50" and gradus.ones(3)[np.True_].shape == (1, 3)
+    w = gradus.ones(2, requires_grad=True)
+    (w * 3).sum().backward()
+    assert copy.deepcopy(w).grad.tolist() == [3, 3]
+    assert x.to(np.float64).dtype is x.to("f64").dtype is gradus.float64
+    assert gradus.rand(np.int64(3)).shape == (3,) and x.new_zeros(np.int64(2)).shape == (2,)
+    with pytest.raises(gradus.ValueError, match="two tensors"):
+        gradus.save({"a.b": x, "a": {"b": x}}, "never.safetensors")
+
+
+def test_lazy_conjugates_of_torch():
+    torch = pytest.importorskip("torch")
+    z = torch.tensor([1 + 2j])
+    for lazy in (z.conj(), z.conj().imag):
+        with pytest.raises(gradus.ValueError, match="resolve_conj"):
+            gradus.from_dlpack(lazy)
+        assert gradus.from_dlpack(lazy.resolve_conj().resolve_neg()).tolist() == lazy.tolist()
