@@ -177,8 +177,9 @@ Tensor Tensor::clone_data() const {
   Shape once = sizes();
   for (size_t i = 0; i < once.size(); ++i)
     if (once[i] > 1 && strides()[i] == 0) once[i] = 1;
-  if (storage().buffer()->shown || (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
-                                   !overlaps_itself(once, strides()))) {
+  if (storage().buffer()->shown ||
+      (size_t(numel_of(once)) * itemsize(dtype()) < storage().bytes() &&
+       !overlaps_itself(once, strides()))) {
     const Tensor dense = dense_copy(alias(once, strides(), offset()));
     body->storage = dense.body_->storage;
     for (size_t i = 0; i < once.size(); ++i)
