@@ -1,6 +1,7 @@
 """Functional transforms, with PyTorch's names: they take a function and give one, and nest.
 
-Arguments and results may be tensors, or dicts, lists and tuples of them.
+Arguments and results may be tensors, or dicts, lists and tuples of them. What a function captures is
+a constant to its gradient: whoever wants a second derivative by it gives it as an argument.
 """
 from . import _gradus
 from ._gradus import Tensor

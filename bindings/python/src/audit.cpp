@@ -36,6 +36,14 @@ nb::object birth_of(const audit::Birth& b, bool backward) {
   return d;
 }
 
+std::string written(const audit::GraphView& view, const std::string& kind) {
+  return kind == "html"   ? audit::to_html(view)
+         : kind == "svg"  ? audit::to_svg(view)
+         : kind == "dot"  ? audit::to_dot(view)
+         : kind == "json" ? audit::to_json(view)
+                          : audit::to_text(view);
+}
+
 struct Walk {
   std::shared_ptr<audit::Stepper> stepper;
 };
@@ -157,21 +165,13 @@ void open_audit(nb::module_& m) {
                        const std::string& kind, const std::string& title) {
         audit::GraphView view = audit::read_graph(roots, names, w.recorder.get());
         view.title = title;
-        return kind == "html"   ? audit::to_html(view)
-               : kind == "svg"  ? audit::to_svg(view)
-               : kind == "dot"  ? audit::to_dot(view)
-               : kind == "json" ? audit::to_json(view)
-                                : audit::to_text(view);
+        return written(view, kind);
       });
   m.def("_graph", [](const Tensors& roots, const NamedTensors& names, const std::string& kind,
                      const std::string& title) {
     audit::GraphView view = audit::read_graph(roots, names);
     view.title = title;
-    return kind == "html"   ? audit::to_html(view)
-           : kind == "svg"  ? audit::to_svg(view)
-           : kind == "dot"  ? audit::to_dot(view)
-           : kind == "json" ? audit::to_json(view)
-                            : audit::to_text(view);
+    return written(view, kind);
   });
   nb::class_<Walk>(m, "_Stepper")
       .def("__init__",
