@@ -1,17 +1,14 @@
-// Memory that is shared with others, both ways: DLPack's exchange table and capsules, the buffer
-// protocol. What comes in keeps its owner alive; what goes out keeps the tensor's memory.
+// Memory that is shared with others, both ways, by DLPack's exchange table and capsules. What comes
+// in keeps its owner alive; what goes out keeps the tensor's memory.
 //
 // Others write without telling us. So a tensor is given away writable only if nothing else can hold
 // its values: no history, no gradient asked for, no graph, view or clone that shares them. Else it
 // goes out read-only, or not at all where the taker's protocol can't say so.
-#include "bindings/python/src/dlpack.hpp"
-#include "bindings/python/src/python.hpp"
+#include "bindings/python/src/exchange.hpp"
 #include "engine/batch.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::inline v1::py {
-
-namespace {
 
 dl::DataType type_of(DType t) {
   const auto bits = uint8_t(8 * itemsize(t));
@@ -20,6 +17,9 @@ dl::DataType type_of(DType t) {
   if (t == DType::u8) return {dl::kUInt, 8, 1};
   return {is_complex(t) ? dl::kComplex : is_integer(t) ? dl::kInt : dl::kFloat, bits, 1};
 }
+
+namespace {
+
 DType dtype_of_array(dl::DataType t) {
   if (t.lanes == 1)
     for (int i = 0; i < GD_DTYPE_COUNT; ++i)
@@ -49,10 +49,14 @@ dl::Device device_of(const Tensor& t) {
   return {dl::kCpu, 0};
 }
 
+}  // namespace
+
 void* address(const Tensor& t) {
   auto* const first = static_cast<char*>(t.storage().data());
   return first ? first + t.offset() * int64_t(itemsize(t.dtype())) : first;
 }
+
+namespace {
 
 // May others write to it?
 bool alone(const Tensor& t) {
@@ -69,12 +73,15 @@ void show(const Tensor& t, bool writable) {
   if (writable && storage.buffer()->use_count() > 1) storage.write("export");
   storage.buffer()->shown = true;
 }
-// `held` counts the handles of the caller's on the tensor's body beside Python's.
+}  // namespace
+
 bool show_as(const Tensor& t) {
   const bool writable = alone(t);
   show(t, writable);
   return writable;
 }
+
+namespace {
 
 struct Out {
   dl::ManagedVersioned versioned{};
@@ -105,9 +112,9 @@ Out* array_of(const Tensor& t, bool copied) {
   return out;
 }
 
-// Foreign memory. `release` is called once, also if this throws.
-template <class Release>
-Tensor lent(const dl::Array& a, Release release) {
+}  // namespace
+
+Tensor lent(const dl::Array& a, const std::function<void()>& release) {
   try {
     const DType dtype = dtype_of_array(a.dtype);
     Device& device = device_of(a.device);
@@ -136,8 +143,11 @@ Tensor lent(const dl::Array& a, Release release) {
     throw;
   }
 }
+
+namespace {
+
 template <class M>
-Tensor lent(M* m) {
+Tensor of_managed(M* m) {
   return lent(m->array, [m] {
     if (!m->deleter || at_end()) return;
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -154,7 +164,7 @@ Tensor taken(dl::ManagedVersioned* m) {
          " of DLPack, 1 is known here");
   }
   const bool read_only = m->flags & dl::kReadOnly;
-  const Tensor t = lent(m);
+  const Tensor t = of_managed(m);
   return read_only ? t.clone_data() : t;
 }
 Tensor taken(PyObject* capsule) {
@@ -167,7 +177,7 @@ Tensor taken(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     auto* const m = static_cast<dl::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
     PyCapsule_SetName(capsule, "used_dltensor");
-    return lent(m);
+    return of_managed(m);
   }
   const char* const name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
   fail(ErrorKind::value, "from_dlpack",
@@ -290,69 +300,6 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
       }));
 }
 
-Tensor transposed(const Tensor& t) {
-  const Shape sizes(std::reverse_iterator(t.sizes().end()),
-                    std::reverse_iterator(t.sizes().begin()));
-  const Shape strides(std::reverse_iterator(t.strides().end()),
-                      std::reverse_iterator(t.strides().begin()));
-  return t.alias(sizes, strides, t.offset());
-}
-// What a buffer points to as long as it is used.
-struct Layout {
-  Shape shape, strides;
-  Tensor tensor;
-};
-static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
-constexpr const char* kFormats[] = {"f", "d", "Zf", "Zd", "i",
-                                    "l", "B", "?",  "e",  nullptr};  // by dtype
-
-// The buffer protocol, of what has no __dlpack__: bytes, array.array, memoryview.
-bool import_buffer(PyObject* o, Tensor& out) {
-  if (!PyObject_CheckBuffer(o)) return false;
-  auto view = std::make_unique<Py_buffer>();
-  const bool writable = PyObject_GetBuffer(o, view.get(), PyBUF_FULL) == 0;
-  if (!writable) {
-    PyErr_Clear();
-    if (PyObject_GetBuffer(o, view.get(), PyBUF_FULL_RO) != 0) nb::raise_python_error();
-  }
-  Py_buffer& v = *view.release();
-  const auto release = [held = &v] {
-    if (at_end()) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(held);
-    PyGILState_Release(state);
-    delete held;
-  };
-  std::string_view format = v.format ? v.format : "B";
-  if (!format.empty() && (format[0] == '@' || format[0] == '=')) format.remove_prefix(1);
-  if (format == "q") format = "l";
-  for (int i = 0; i < GD_DTYPE_COUNT; ++i) {
-    if (!kFormats[i] || format != kFormats[i]) continue;
-    if (v.suboffsets || size_t(v.itemsize) != itemsize(DType(i))) break;
-    Shape sizes(v.shape, v.shape + v.ndim), strides;
-    bool whole = true;
-    for (int k = 0; k < v.ndim; ++k) {
-      whole &= v.strides[k] % v.itemsize == 0;
-      strides.push_back(v.strides[k] / v.itemsize);
-    }
-    if (!whole) break;
-    const dl::Array a{v.buf,        {dl::kCpu, 0},  v.ndim, type_of(DType(i)),
-                      sizes.data(), strides.data(), 0};
-    out = lent(a, release);
-    if (v.readonly) out = out.clone_data();
-    return true;
-  }
-  const Py_ssize_t size = v.itemsize;
-  const std::string kept(format);  // the buffer's own text goes with it
-  format = kept;
-  release();
-  fail(ErrorKind::dtype, "tensor", "a buffer of format \"", format, "\", items of ", int64_t(size),
-       " bytes and this layout can't be a tensor; copy it into an array of numbers");
-}
-
-}  // namespace
-
-namespace {
 // torch conjugates and negates lazily, by a bit that its table does not tell. Conjugates are
 // complex, negations are imaginary parts, which are strided, or one number.
 void check_resolved(PyObject* o, const Tensor& t) {
@@ -405,59 +352,6 @@ bool import_array(PyObject* o, Tensor& out) {
   }
   return import_buffer(o, out);
 }
-
-int get_buffer(PyObject* self, Py_buffer* view, int flags) {
-  view->obj = nullptr;
-  return guarded(
-      [&] {
-        const Tensor& t = tensor_in(self);
-        const char* const format =
-            int(t.dtype()) < GD_DTYPE_COUNT ? kFormats[int(t.dtype())] : nullptr;
-        const auto refuse = [](const std::string& text) {
-          PyErr_SetString(PyExc_BufferError, text.c_str());
-          return -1;
-        };
-        if (!format) return refuse("bfloat16 has no buffer format; cast it first: x.float()");
-        if (!t.device().host_memory())
-          return refuse("the tensor is on " + t.device().name() + "; x.cpu() copies it");
-        if (t.requires_grad() && grad_enabled())
-          return refuse(
-              "a tensor that requires a gradient is not exported: x.detach() gives one that shares "
-              "its memory");
-        const auto asked = [flags](int bits) { return (flags & bits) == bits; };
-        const bool rows = t.is_contiguous();
-        const bool columns = t.rank() <= 1 ? rows : transposed(t).is_contiguous();
-        if ((!asked(PyBUF_STRIDES) && !rows) || (asked(PyBUF_C_CONTIGUOUS) && !rows) ||
-            (asked(PyBUF_F_CONTIGUOUS) && !columns) ||
-            (asked(PyBUF_ANY_CONTIGUOUS) && !rows && !columns))
-          return refuse(
-              "the tensor's memory is not laid out as asked for: x.contiguous() is row-major");
-        const bool writable = show_as(t);
-        if ((flags & PyBUF_WRITABLE) && !writable)
-          return refuse(
-              "the tensor may only be read: a graph, a view or a clone shares its values");
-        t.device().synchronize();
-        auto layout = std::make_unique<Layout>();
-        layout->shape = t.sizes();
-        layout->tensor = t.detach();
-        for (const int64_t s : t.strides())
-          layout->strides.push_back(s * int64_t(itemsize(t.dtype())));
-        view->buf = address(t);
-        view->len = Py_ssize_t(t.bytes());
-        view->readonly = !writable;
-        view->itemsize = Py_ssize_t(itemsize(t.dtype()));
-        view->format = asked(PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
-        view->ndim = asked(PyBUF_ND) ? int(t.rank()) : 1;
-        view->shape = asked(PyBUF_ND) ? layout->shape.data() : nullptr;
-        view->strides = asked(PyBUF_STRIDES) ? layout->strides.data() : nullptr;
-        view->suboffsets = nullptr;
-        view->internal = layout.release();
-        view->obj = nb::borrow(self).release().ptr();
-        return 0;
-      },
-      -1);
-}
-void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Layout*>(view->internal); }
 
 namespace {
 // Arrays of another library, over the tensors' memory or over copies, by that library's own table.

@@ -1,0 +1,16 @@
+// What the ways in and out share: DLPack (exchange.cpp) and the buffer protocol (buffers.cpp).
+#pragma once
+#include "bindings/python/src/dlpack.hpp"
+#include "bindings/python/src/python.hpp"
+
+namespace gradus::inline v1::py {
+
+dl::DataType type_of(DType t);
+void* address(const Tensor& t);  // of the first element
+// From here on others see the memory, which stays where it is. May they write to it?
+bool show_as(const Tensor& t);
+// Foreign memory as a tensor. `release` is called once, also if this throws.
+Tensor lent(const dl::Array& a, const std::function<void()>& release);
+bool import_buffer(PyObject* o, Tensor& out);
+
+}  // namespace gradus::py
