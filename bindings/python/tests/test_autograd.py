@@ -1,6 +1,4 @@
 """Derivatives from Python: backward, grad, modes, hooks, Function, checkpoint, func, Ctrl-C, threads."""
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -302,4 +300,3 @@ def test_exit_is_clean():
             "x.register_hook(lambda g: g); y = (x * 2).sum(); b = numpy.asarray(gradus.ones(2))")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.returncode == 0 and not out.stderr
-    assert os.name == "posix" and signal.SIGINT
