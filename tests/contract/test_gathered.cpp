@@ -5,6 +5,7 @@
 #include "tests/helpers/texts.hpp"
 
 #include "kernels/reference/reference.hpp"
+#include "ops/contract/einsum.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;
