@@ -36,22 +36,22 @@ bool is_number(const c128& x, double re) { return x.re == re && x.im == 0; }
 // Halves are rounded once, at the end.
 Tensor operand(const gd_view& v, bool conj, bool widen) {
   Tensor t = read(v);
-  if (conj) t = call("conj", "", {value(std::move(t))});
+  if (conj) t = aten("conj", "", {value(std::move(t))});
   return widen ? cast(t, DType::f32) : std::move(t);
 }
 
 Tensor times(Tensor&& t, const c128& x, bool complex) {
-  return call("mul", "Tensor", {value(std::move(t)), value(number(x, complex))});
+  return aten("mul", "Tensor", {value(std::move(t)), value(number(x, complex))});
 }
 
 }  // namespace
 
-bool contract(Call& call_) {
-  const ContractCall c = calls::expect_contract(call_);
+bool contract(Call& call) {
+  const ContractCall c = calls::expect_contract(call);
   const DType t = DType(c.out.dtype);
   const bool complex = is_complex(t), half = t == DType::f16 || t == DType::bf16;
-  if ((call_.op() & GD_WAY_ONLY) && (call_.op() & 0xff))
-    call_.refuse(GD_UNSUPPORTED, "way %d is not one of libtorch's", call_.op() & 0xff);
+  if ((call.op() & GD_WAY_ONLY) && (call.op() & 0xff))
+    call.refuse(GD_UNSUPPORTED, "way %d is not one of libtorch's", call.op() & 0xff);
   const bool scaled = !is_number(c.alpha, 1), added = !is_number(c.beta, 0);
   if (c.algebra != GD_STANDARD || !is_floating(t) || c.a.rank > int(kLetters.size())) return false;
 
@@ -62,7 +62,7 @@ bool contract(Call& call_) {
   operands.push_back(operand(a.view, c.conj_a, half));
   operands.push_back(operand(b.view, c.conj_b, half));
   Tensor y =
-      call("einsum", "",
+      aten("einsum", "",
            {value(a.letters + "," + b.letters + "->" + out), value(std::move(operands)), kNone});
   if (scaled) y = times(std::move(y), c.alpha, complex);
   if (added) y = add(y, times(operand(c.out, false, half), c.beta, complex));

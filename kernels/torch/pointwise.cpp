@@ -12,19 +12,19 @@ namespace {
 
 using calls::Statement;
 
-struct Aten {
+struct Entry {
   std::string_view statement;
   const char *name, *overload = "";
 };
 
 // Unary statements that aten has under another name, or, of name null, not at all or with fewer
 // digits (its ndtr below -2).
-constexpr Aten kUnary[] = {
+constexpr Entry kUnary[] = {
     {"logsigmoid", "log_sigmoid"}, {"ndtr", nullptr},        {"gelu", nullptr},
     {"gelu_tanh", nullptr},        {"cbrt", nullptr},        {"softsign", nullptr},
     {"tanhshrink", nullptr},       {"bounded_log", nullptr},
 };
-constexpr Aten kBinary[] = {
+constexpr Entry kBinary[] = {
     {"add", "add"},
     {"sub", "sub"},
     {"mul", "mul", "Tensor"},
@@ -52,10 +52,10 @@ constexpr Aten kBinary[] = {
 };
 
 // The op for a statement without parameters; of name null: there is none.
-Aten aten_of(const Statement& s) {
-  const auto listed = [&](const auto& list, Aten otherwise) {
+Entry entry_of(const Statement& s) {
+  const auto listed = [&](const auto& list, Entry otherwise) {
     const auto at = std::find_if(std::begin(list), std::end(list),
-                                 [&](const Aten& a) { return a.statement == s.name; });
+                                 [&](const Entry& a) { return a.statement == s.name; });
     return at == std::end(list) ? otherwise : *at;
   };
   if (s.has_mask) return {s.name, s.name, "self"};
@@ -64,13 +64,13 @@ Aten aten_of(const Statement& s) {
 
 }  // namespace
 
-bool pointwise(Call& call_) {
-  const Statement s = calls::named_statement(call_);
-  call_.expect(s.arity, 1, s.params, 0);
-  const gd_view& out = call_.out(0);
-  const DType t = DType(call_.in(s.arity - 1).dtype), y = DType(out.dtype);
-  const Aten op = aten_of(s);
-  const def::StatementText& text = def::statement_info(call_.op());
+bool pointwise(Call& call) {
+  const Statement s = calls::named_statement(call);
+  call.expect(s.arity, 1, s.params, 0);
+  const gd_view& out = call.out(0);
+  const DType t = DType(call.in(s.arity - 1).dtype), y = DType(out.dtype);
+  const Entry op = entry_of(s);
+  const def::StatementText& text = def::statement_info(call.op());
   const bool reads = (is_real_float(t) && (text.dtypes & def::kReal)) ||
                      (is_complex(t) && (text.dtypes & def::kComplex));
   const DType wanted = text.kind == def::Kind::comparison ? DType::bool_ : t;
@@ -79,16 +79,16 @@ bool pointwise(Call& call_) {
     return false;
 
   std::vector<Tensor> x;
-  for (int k = 0; k < s.arity; ++k) x.push_back(read(calls::operand(call_, s, k, k, t, out)));
+  for (int k = 0; k < s.arity; ++k) x.push_back(read(calls::operand(call, s, k, k, t, out)));
   const auto in = [&](size_t k) { return value(std::move(x[k])); };
   if (op.statement == "add" || op.statement == "sub")
     write(out, op.statement == "add" ? add(x[0], x[1]) : sub(x[0], x[1]));
   else if (s.arity == 1)
-    write(out, call(op.name, op.overload, {in(0)}));
+    write(out, aten(op.name, op.overload, {in(0)}));
   else if (s.arity == 2)
-    write(out, call(op.name, op.overload, {in(0), in(1)}));
+    write(out, aten(op.name, op.overload, {in(0), in(1)}));
   else
-    write(out, call(op.name, op.overload, {in(0), in(1), in(2)}));
+    write(out, aten(op.name, op.overload, {in(0), in(1), in(2)}));
   return true;
 }
 

@@ -62,18 +62,13 @@ Value some(Value v) {
   return bits(out);
 }
 
-Tensor call(const char* name, const char* overload, std::initializer_list<Value> arguments,
-            Tensor* more) {
+Tensor aten(const char* name, const char* overload, std::initializer_list<Value> arguments) {
   Value stack[16] = {};
   std::copy(arguments.begin(), arguments.end(), stack);
   check(library().call((std::string("aten::") + name).c_str(), overload, stack, kTarget), name);
-  const auto result = [&](int k) {
-    TensorHandle h = nullptr;
-    std::memcpy(&h, &stack[k], sizeof h);
-    return Tensor(h);
-  };
-  if (more) *more = result(1);
-  return result(0);
+  TensorHandle result = nullptr;
+  std::memcpy(&result, stack, sizeof result);
+  return Tensor(result);
 }
 
 namespace {
@@ -108,20 +103,20 @@ Memory memory_of(const gd_view& v) {
 Tensor read(const gd_view& v) {
   Memory m = memory_of(v);
   if (m.turned.empty()) return std::move(m.tensor);
-  return call("flip", "", {value(std::move(m.tensor)), value(m.turned)});
+  return aten("flip", "", {value(std::move(m.tensor)), value(m.turned)});
 }
 
 void write(const gd_view& out, const Tensor& y) {
   const Memory m = memory_of(out);
   Value from = value(y);
-  if (!m.turned.empty()) from = value(call("flip", "", {from, value(m.turned)}));
-  call("copy_", "", {value(m.tensor), from, value(false)});
+  if (!m.turned.empty()) from = value(aten("flip", "", {from, value(m.turned)}));
+  aten("copy_", "", {value(m.tensor), from, value(false)});
 }
 
 Tensor number(const c128& x, bool complex) {
   // A copy: the argument does not outlive the call.
   double parts[] = {x.re, x.im};
-  return call(
+  return aten(
       "clone", "",
       {value(from_blob(parts, 0, nullptr, nullptr, complex ? DType::c128 : DType::f64)), kNone});
 }
@@ -137,7 +132,7 @@ Tensor add(const Tensor& a, const Tensor& b) { return subtracted(a, b, -1); }
 Tensor sub(const Tensor& a, const Tensor& b) { return subtracted(a, b, 1); }
 
 Tensor cast(const Tensor& t, DType dtype) {
-  return call("to", "dtype",
+  return aten("to", "dtype",
               {value(t), Value(library().dtype[int(dtype)]()), value(false), value(false), kNone});
 }
 

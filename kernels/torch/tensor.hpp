@@ -43,9 +43,8 @@ Value value(std::vector<Tensor>&& tensors);
 Value some(Value v);  // of an optional parameter
 inline constexpr Value kNone = 0;
 
-// aten::NAME.OVERLOAD of all arguments of its schema; its first result, and `more` for the second.
-Tensor call(const char* name, const char* overload, std::initializer_list<Value> arguments,
-            Tensor* more = nullptr);
+// The op NAME.OVERLOAD of all arguments of its schema; its first result.
+Tensor aten(const char* name, const char* overload, std::initializer_list<Value> arguments);
 
 // The very memory of a view. libtorch has no negative strides: such axes run upwards in it, and
 // `turned` names them.
