@@ -32,7 +32,7 @@ struct Exception {
   const char* why;
 };
 const Exception kExceptions[] = {
-    {R"((\./dev|build/release/gradus) ?(demo|test|bench|lint|races|neon64|carry|cpus|hipcc|build|package|)"
+    {R"((\./dev|build/release/gradus) ?(demo|test|bench|lint|races|neon64|carry|cpus|hipcc|build|package|python|)"
      "consumers).*",
      "\"$SOURCE\"/dev 2>&1 | grep -q '\\./dev $2 '", 0,
      "builds, for minutes; that the script has it is looked at"},

@@ -18,11 +18,12 @@ class _Recorder:
     corrections) is prepared before it; the step itself does the rest."""
 
     def __init__(self, prepared=()):
-        self.prepares, self._prepared = [], [engine for engine, _ in prepared]
+        self.prepares, self._prepared = [], [p[0] for p in prepared]
 
-    def advances(self, engine, prepare):
-        """Notes what to do before each repetition. True if it is done for this run already."""
-        self.prepares.append((engine, prepare))
+    def advances(self, engine, prepare, alive=lambda: True):
+        """Notes what to do before each repetition, as long as the engine is alive. True if it is
+        done for this run already."""
+        self.prepares.append((engine, prepare, alive))
         return any(engine is e for e in self._prepared)
 
     def __enter__(self):
@@ -59,6 +60,8 @@ class Compiled:
         except TypeError:  # an argument without a hash
             self.why_not = "an argument is neither a tensor nor hashable"
             return self._function(*args, **kwargs)
+        if entry.step is not None and not all(alive() for _, _, alive in entry.prepares):
+            entry = self._entries[key] = _Entry()  # an optimiser has loaded another state
         if entry.step is not None:
             return self._replay(entry, leaves)
         if not entry.warm or self.why_not:
@@ -83,7 +86,7 @@ class Compiled:
             entry.build = _flatten(self._function(*args, **kwargs), outputs)
             return outputs
 
-        for _, prepare in entry.prepares:
+        for _, prepare, _ in entry.prepares:
             prepare()
         with _Recorder(entry.prepares):
             step = _gradus._capture(run, self._device)
@@ -96,7 +99,7 @@ class Compiled:
     def _replay(self, entry, leaves):
         for s, t in zip(entry.statics, leaves):
             s.copy_(t)
-        for _, prepare in entry.prepares:
+        for _, prepare, _ in entry.prepares:
             prepare()
         entry.step.replay()
         self.replays += 1

@@ -158,7 +158,13 @@ def _round(self, decimals=0):
     return _g.round(self) if decimals == 0 else _g.round(self * 10.0 ** decimals) / 10.0 ** decimals
 
 
+def _array_namespace(self, *, api_version=None):
+    from .array_api import _members
+    return _members.namespace(self, api_version=api_version)
+
+
 for _name, _f in {
+        "__array_namespace__": _array_namespace,
         "to": _to, "numpy": _numpy, "__array__": _array, "__reduce__": _reduce,
         "__deepcopy__": _deepcopy, "__contains__": _contains, "view": _view, "type_as": _type_as,
         "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"),
@@ -167,7 +173,7 @@ for _name, _f in {
         "int": lambda self: self._cast(_g.int32), "long": lambda self: self._cast(_g.int64),
         "bool": lambda self: self._cast(_g.bool), "cpu": lambda self: self.to(device="cpu"),
         "cuda": lambda self, index=0: self.to(device=f"cuda:{index}"),
-        "__copy__": lambda self: self.detach().requires_grad_(self.requires_grad),
+        "__copy__": lambda self: type(self)(self.detach()).requires_grad_(self.requires_grad),
         "is_floating_point": lambda self: self.dtype.is_floating_point,
         "is_complex": lambda self: self.dtype.is_complex,
         "element_size": lambda self: self.itemsize, "nelement": Tensor.numel,

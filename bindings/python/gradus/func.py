@@ -195,3 +195,9 @@ def vmap(f, in_dims=0, out_dims=0, randomness="error"):
         outputs = _gradus._vmap(one, flat, outs, randomness, leaves)
         return said["build"](iter(outputs))
     return inside
+
+
+def functional_call(module, parameters, args, kwargs=None):
+    """module(*args) with other parameters, by their names: a function of them for grad and vmap."""
+    from .nn.utils import functional_call as call
+    return call(module, parameters, args, kwargs)

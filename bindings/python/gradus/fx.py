@@ -26,10 +26,11 @@ class Unknown(Exception):
 
 class Slot:
     """The value of an earlier step."""
-    __slots__ = ("index", "domain")
+    __slots__ = ("index", "domain", "real")
 
-    def __init__(self, index, domain):
-        self.index = index
+    def __init__(self, index, domain, node=None):
+        value = node.meta.get("example_value") if node is not None else None
+        self.index, self.real = index, isinstance(value, torch.Tensor) and value.is_floating_point()
         self.domain = domain  # "g": gradus tensors, "t": torch's, "n": neither
 
     def __repr__(self):
@@ -216,7 +217,7 @@ def flatten(graph_module, lookup, domain, convert=None):
             names[n.target] = len(names)
     env, steps, size = {}, [], len(inputs) + len(names)
     for i, n in enumerate(inputs):
-        env[n] = Slot(i, domain)
+        env[n] = Slot(i, domain, n)
     attributes = {t: Slot(len(inputs) + i, domain) for t, i in names.items()}
     also = {}  # slot, domain -> its copy there
 
@@ -224,7 +225,7 @@ def flatten(graph_module, lookup, domain, convert=None):
         nonlocal size
         steps.append(Step(function, args, kwargs, size, node))
         size += 1
-        return Slot(size - 1, where)
+        return Slot(size - 1, where, node)
 
     def into(value, where, node):
         if not isinstance(value, Slot) or value.domain in (where, "n") or not convert:
@@ -274,7 +275,7 @@ def trace(module):
 def _inlined(gm):
     """The graph without call_module: each leaf opened by the rule of its type, or by the graph of
     its own forward."""
-    from .torch._functions import MODULES
+    from .torch._layers import MODULES
     if all(n.op != "call_module" for n in gm.graph.nodes):
         return gm
     graph = torch.fx.Graph()
@@ -323,7 +324,7 @@ class Compiled:
     torch's: `parameters` has them by name, and gradients gather in their .grad."""
 
     def __init__(self, graph_module):
-        from .torch import _functions
+        from .torch import _functions, _layers  # noqa: F401 - which adds its rules
         self.module = _inlined(graph_module)
         try:
             self.program = flatten(self.module, _functions.lookup, "g")

@@ -18,6 +18,10 @@ PathOptions path_of(nb::handle optimize, double budget, uint64_t seed, Algebra a
   o.budget = budget;
   o.seed = seed;
   o.sum_alone = sums_alone(algebra);
+  o.watch = [](double, double, double) {  // Ctrl-C ends a search
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw Error(ErrorKind::interrupted, "", "interrupted");
+  };
   if (PyUnicode_Check(optimize.ptr())) {
     o.kind = parse_path_kind(nb::cast<std::string>(optimize));
   } else {

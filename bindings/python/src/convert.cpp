@@ -94,7 +94,9 @@ bool dtype_at(PyObject* o, DType& out) {
 
 bool is_integer_like(PyObject* o) {
   if (PyLong_CheckExact(o)) return true;
-  if (is_tensor(o)) return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype());
+  if (is_tensor(o))
+    return tensor_in(o).rank() == 0 && is_integer(tensor_in(o).dtype()) &&
+           tensor_in(o).dtype() != DType::bool_;
   return PyIndex_Check(o) && !PyBool_Check(o) &&
          !PySequence_Check(o);  // arrays have __index__, too
 }
@@ -172,10 +174,8 @@ bool operand_at(PyObject* o, Tensor& out) {
   if (PyComplex_Check(o)) {
     const std::complex<double> z(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
     // In c64 where that holds it; beside f64 it becomes c128.
-    out = Tensor::full({}, z, DType::c64);
-    if (std::complex<double>(std::complex<float>(z)) != z && std::isfinite(z.real()) &&
-        std::isfinite(z.imag()))
-      out = Tensor::full({}, z, DType::c128);
+    const auto fits = [](double x) { return !std::isfinite(x) || double(float(x)) == x; };
+    out = Tensor::full({}, z, fits(z.real()) && fits(z.imag()) ? DType::c64 : DType::c128);
     return true;
   }
   if (o == Py_None || PyUnicode_Check(o) || PyList_Check(o) || PyTuple_Check(o)) return false;
@@ -198,6 +198,7 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
   };
   if (!PyList_Check(data) && !PyTuple_Check(data)) {
     Tensor t;
+    if (PyLong_CheckExact(data)) integer_at(data, "tensor");  // one that 64 bits hold
     if (!operand_at(data, t)) {
       if (PyUnicode_Check(data) || !PySequence_Check(data))
         fail(ErrorKind::dtype, "tensor", "expected numbers, lists of them or an array, got ",
@@ -278,11 +279,13 @@ void open_dtypes(nb::module_& m) {
              return join("gradus.", int(d.dtype) < GD_DTYPE_COUNT ? kLongNames[int(d.dtype)]
                                                                   : dtype_name(d.dtype));
            })
-      .def("__eq__",
-           [](const DTypeObject& d, nb::handle other) {
-             DType o;
-             return !other.is_none() && dtype_at(other.ptr(), o) && o == d.dtype;
-           })
+      .def(
+          "__eq__",
+          [](const DTypeObject& d, nb::handle other) {
+            DType o;
+            return !other.is_none() && dtype_at(other.ptr(), o) && o == d.dtype;
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const DTypeObject& d) { return size_t(d.dtype) + 7919; })
       .def("__reduce__", [](const DTypeObject& d) { return std::string(kLongNames[int(d.dtype)]); })
       .def_prop_ro("name",

@@ -88,11 +88,7 @@ void open_errors(nb::module_& m) {
 }
 
 Kept::~Kept() {
-#if PY_VERSION_HEX >= 0x030d0000
-  if (Py_IsFinalizing()) return;
-#else
-  if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
-#endif
+  if (at_end()) return;
   const PyGILState_STATE state = PyGILState_Ensure();
   Py_DECREF(object_);
   PyGILState_Release(state);

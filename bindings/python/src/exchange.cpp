@@ -31,7 +31,8 @@ DType dtype_of_array(dl::DataType t) {
        "complex64/128 first");
 }
 Device& device_of(dl::Device d) {
-  if (d.type == dl::kCpu || d.type == dl::kCudaHost) return open_device("cpu");
+  static Device& cpu = open_device("cpu");
+  if (d.type == dl::kCpu || d.type == dl::kCudaHost) return cpu;
   const char* const kind = d.type == dl::kCuda ? "cuda:" : d.type == dl::kRocm ? "hip:" : nullptr;
   if (!kind)
     fail(ErrorKind::device, "from_dlpack", "an array on a device of DLPack's type ", d.type,
@@ -105,42 +106,43 @@ Out* array_of(const Tensor& t, bool copied) {
 }
 
 // Foreign memory. `release` is called once, also if this throws.
-Tensor lent(const dl::Array& a, std::shared_ptr<void> owner) {
-  Shape sizes(a.shape, a.shape + a.ndim), strides;
-  const DType dtype = dtype_of_array(a.dtype);
-  strides = a.strides ? Shape(a.strides, a.strides + a.ndim) : contiguous_strides(sizes);
-  // From the lowest to the highest address that is reached.
-  int64_t low = 0, high = 0;
-  bool any = true;
-  for (int i = 0; i < a.ndim; ++i) {
-    any &= sizes[i] > 0;
-    (strides[i] < 0 ? low : high) += strides[i] * (sizes[i] - 1);
+template <class Release>
+Tensor lent(const dl::Array& a, Release release) {
+  try {
+    const DType dtype = dtype_of_array(a.dtype);
+    Device& device = device_of(a.device);
+    const Shape sizes(a.shape, a.shape + a.ndim);
+    const Shape strides =
+        a.strides ? Shape(a.strides, a.strides + a.ndim) : contiguous_strides(sizes);
+    // From the lowest to the highest address that is reached.
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < a.ndim; ++i) {
+      if (sizes[i] == 0) {
+        release();
+        return Tensor::empty(sizes, dtype, device);
+      }
+      (strides[i] < 0 ? low : high) += strides[i] * (sizes[i] - 1);
+    }
+    const size_t item = itemsize(dtype), align = is_complex(dtype) ? item / 2 : item;
+    char* const first = static_cast<char*>(a.data) + a.byte_offset + low * int64_t(item);
+    if (reinterpret_cast<uintptr_t>(first) % align != 0)
+      fail(ErrorKind::value, "from_dlpack", "the array's memory is not aligned to ", int64_t(align),
+           " bytes, as ", dtype, " has to be; copy it first");
+    return Tensor::lend(first, size_t(high - low + 1) * item, sizes, strides, -low, dtype, device,
+                        release);
+  } catch (...) {
+    release();
+    throw;
   }
-  const size_t item = itemsize(dtype);
-  char* const first = static_cast<char*>(a.data) + a.byte_offset + (any ? low * int64_t(item) : 0);
-  if (!any) return Tensor::empty(sizes, dtype, device_of(a.device));
-  const size_t align = is_complex(dtype) ? item / 2 : item;
-  Device& device = device_of(a.device);
-  if (reinterpret_cast<uintptr_t>(first) % align != 0)
-    fail(ErrorKind::value, "from_dlpack", "the array's memory is not aligned to ", int64_t(align),
-         " bytes, as ", dtype, " has to be; copy it first");
-  return Tensor::lend(first, size_t(high - low + 1) * item, sizes, strides, -low, dtype, device,
-                      [owner] {});
 }
 template <class M>
 Tensor lent(M* m) {
-  return lent(m->array, std::shared_ptr<void>(m, [](void* p) {
-                auto* const managed = static_cast<M*>(p);
-                if (!managed->deleter) return;
-#if PY_VERSION_HEX >= 0x030d0000
-                if (Py_IsFinalizing()) return;
-#else
-    if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
-#endif
-                const PyGILState_STATE state = PyGILState_Ensure();
-                managed->deleter(managed);
-                PyGILState_Release(state);
-              }));
+  return lent(m->array, [m] {
+    if (!m->deleter || at_end()) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    m->deleter(m);
+    PyGILState_Release(state);
+  });
 }
 // Read-only memory is copied: nothing here knows tensors that can't be written.
 Tensor taken(dl::ManagedVersioned* m) {
@@ -305,13 +307,14 @@ bool import_buffer(PyObject* o, Tensor& out) {
     PyErr_Clear();
     if (PyObject_GetBuffer(o, view.get(), PyBUF_FULL_RO) != 0) nb::raise_python_error();
   }
-  const std::shared_ptr<void> owner(view.get(), [](void* p) {
-    const std::unique_ptr<Py_buffer> held(static_cast<Py_buffer*>(p));
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(held.get());
-    PyGILState_Release(state);
-  });
   Py_buffer& v = *view.release();
+  const auto release = [held = &v] {
+    if (at_end()) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyBuffer_Release(held);
+    PyGILState_Release(state);
+    delete held;
+  };
   std::string_view format = v.format ? v.format : "B";
   if (!format.empty() && (format[0] == '@' || format[0] == '=')) format.remove_prefix(1);
   if (format == "q") format = "l";
@@ -326,10 +329,11 @@ bool import_buffer(PyObject* o, Tensor& out) {
     if (!whole) break;
     const dl::Array a{v.buf,        {dl::kCpu, 0},  v.ndim, type_of(DType(i)),
                       sizes.data(), strides.data(), 0};
-    out = lent(a, owner);
+    out = lent(a, release);
     if (v.readonly) out = out.clone_data();
     return true;
   }
+  release();
   fail(ErrorKind::dtype, "tensor", "a buffer of format \"", format, "\" has no dtype here");
 }
 
@@ -342,6 +346,13 @@ bool import_array(PyObject* o, Tensor& out) {
     out = taken(m);
     return true;
   }
+  // numpy's own buffers are the shorter way; what they can't say, its __dlpack__ may.
+  static PyTypeObject* numpy_array = nullptr;
+  if (!numpy_array && std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray") {
+    numpy_array = Py_TYPE(o);
+    Py_INCREF(numpy_array);
+  }
+  if (Py_TYPE(o) == numpy_array && PyObject_CheckBuffer(o)) return import_buffer(o, out);
   if (PyObject_HasAttrString(o, "__dlpack__")) {
     const nb::handle object(o);
     nb::object capsule;
@@ -412,7 +423,50 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Layout*>(view->internal); }
 
+namespace {
+// Arrays of another library, over the tensors' memory or over copies, by that library's own table.
+const dl::ExchangeTable& foreign_table(nb::handle type) {
+  const dl::ExchangeTable* const t = table_of(reinterpret_cast<PyTypeObject*>(type.ptr()));
+  if (!t || !t->to_object)
+    fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
+  return *t;
+}
+PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied) {
+  void* out = nullptr;
+  if (table.to_object(&array_of(t, copied)->versioned, &out) != 0) nb::raise_python_error();
+  return static_cast<PyObject*>(out);
+}
+nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
+  const dl::ExchangeTable& table = foreign_table(type);
+  nb::object all = nb::steal(PyTuple_New(PyList_GET_SIZE(tensors.ptr())));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors.ptr()); ++i) {
+    PyObject* const o = PyList_GET_ITEM(tensors.ptr(), i);
+    PyObject* made = nullptr;
+    if (o == Py_None) {
+      made = nb::none().release().ptr();
+    } else if (!is_tensor(o)) {
+      fail(ErrorKind::dtype, "export", "no gradus.Tensor: ", Py_TYPE(o)->tp_name);
+    } else if (copied) {
+      const Tensor& t = tensor_in(o);
+      const Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+      const NoGrad off;
+      copy_(own, t);
+      made = exported(table, own, true);
+    } else {
+      made = exported(table, tensor_in(o), false);
+    }
+    PyTuple_SET_ITEM(all.ptr(), i, made);
+  }
+  return nb::borrow<nb::tuple>(all);
+}
+}  // namespace
+
 void open_exchange(nb::module_& m) {
+  m.def("_export", [](nb::handle tensor, nb::handle type) {
+    if (!is_tensor(tensor.ptr())) fail(ErrorKind::dtype, "export", "expected a gradus.Tensor");
+    return nb::steal(exported(foreign_table(type), tensor_in(tensor.ptr()), false));
+  });
+  m.def("_export_all", &all_exported);
   const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
   type.attr("__dlpack_c_exchange_api__") =
       checked(PyCapsule_New(&table, "dlpack_exchange_api", nullptr));

@@ -123,9 +123,13 @@ void open_members(nb::module_& m) {
   property(
       "data", [](const Tensor& t) { return t.detach(); }, "The same memory without history.",
       nb::cpp_function(
-          [](const Tensor& t, const Tensor& v) {
-            const NoGrad off;
-            copy_(t.detach(), v);
+          [](nb::handle self, const Tensor& v) {
+            Tensor& t = reinterpret_cast<PyTensor*>(self.ptr())->tensor;
+            if (v.sizes() == t.sizes() && v.dtype() == t.dtype() && &v.device() == &t.device())
+              return copy_(t.detach(), v);
+            const bool asked = t.is_leaf() && t.requires_grad();
+            t = v.detach();
+            if (asked) t.set_requires_grad();
           },
           nb::is_method()));
   property(

@@ -21,6 +21,7 @@ struct Callee {
   bool required = false;                   // must any attribute be given?
   bool range = false;                      // arange
   bool dim_first = false;                  // PyTorch's gather(x, dim, index)
+  bool lists = false;                      // a tuple also of one result
   bool creates = false;                    // no operands: device=, requires_grad=
 };
 struct PyOp {
@@ -241,6 +242,11 @@ Outputs run(const Callee& callee, Operands in, const Attrs& attrs) {
   return op.call(in, attrs);
 }
 
+PyObject* result_of(const Callee& callee, Outputs ys) {
+  PyObject* const one = ys.size() == 1 ? wrap(std::move(ys[0])) : nullptr;
+  if (!one) return wrap(std::move(ys));
+  return callee.lists ? Py_BuildValue("(N)", one) : one;
+}
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
   return guarded([&]() -> PyObject* {
     const auto& o = *reinterpret_cast<PyOp*>(self);
@@ -256,17 +262,17 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
       return nb::borrow(args[0]).release().ptr();
     }
     if (plain(callee, args, n, names)) {
-      if (n == 1) return wrap(run(callee, {&tensor_in(args[0]), 1}, callee.defaults));
+      if (n == 1) return result_of(callee, run(callee, {&tensor_in(args[0]), 1}, callee.defaults));
       SmallVector<Tensor, 3> in;
       for (size_t k = 0; k < n; ++k) in.push_back(tensor_in(args[k]));
-      return wrap(run(callee, {in.data(), n}, callee.defaults));
+      return result_of(callee, run(callee, {in.data(), n}, callee.defaults));
     }
     const Call call(callee, args, n, names);
     std::optional<DeviceScope> scope;
     if (call.device) scope.emplace(*call.device);
     Outputs ys = run(callee, {call.in.data(), call.in.size()}, call.attrs());
     if (call.requires_grad) ys[0].set_requires_grad();
-    return wrap(std::move(ys));
+    return result_of(callee, std::move(ys));
   });
 }
 
@@ -347,6 +353,8 @@ const Callee& callee_of(const OpInfo& op) {
     c.attrs.push_back(PyUnicode_InternFromString(s.name.c_str()));
     c.required |= s.default_value.is_none() && !s.optional;
   }
+  for (const char* name : {"unbind", "split", "chunk", "meshgrid", "broadcast_tensors"})
+    c.lists |= op.name == name;
   c.range = op.name == "arange";
   c.creates = op.operands.empty();
   c.dim_first =

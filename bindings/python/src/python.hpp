@@ -95,6 +95,14 @@ inline bool is_long(Operands in) {
     if (t.defined() && !t.is_number()) n += t.numel();
   return n > 16384;
 }
+// Is the interpreter ending? Then its objects are left alone.
+inline bool at_end() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
 // A Python object that C++ holds, also in other threads and to the end: taken and dropped with the
 // lock; at the interpreter's end it is left alone.
 class Kept {

@@ -181,7 +181,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
     const PythonLine line;
     const Tensor& x = tensor_in(self);
     const Picked p = picked(x, key);
-    if (p.picks.empty()) return wrap(p.view.same_body(x) ? slice(x, 0, 0) : p.view);
+    if (p.picks.empty()) return wrap(p.view.same_body(x) ? expand(x, x.sizes()) : p.view);
     const Front f = to_front(p);
     const Tensor y = with_index_errors([&] { return index(f.view, f.picks); });
     const int64_t n = rank_of(f.picks);

@@ -33,9 +33,11 @@ def step_of(**options):
     start = time.perf_counter()
     made = torch.compile(loss, **options) if options else loss
 
+    parameters = list(model.parameters())
+
     def step():
         made().backward()
-        for p in model.parameters():
+        for p in parameters:
             p.grad = None
 
     for _ in range(3):

@@ -214,6 +214,12 @@ def test_compile_repeats_the_same_bits():
         x = gradus.randn(16, 8)
         assert compiled(x).item() == step(v, ref, x).item()
     assert gradus.equal(w, v) and compiled.replays == 4 and compiled.why_not == ""
+    before, values = opt.state_dict(), w.detach().clone()
+    opt.load_state_dict(before)  # a new engine: the step is recorded anew
+    for i in range(4):
+        compiled(gradus.ones(16, 8))
+        step(v, ref, gradus.ones(16, 8))
+    assert gradus.equal(w, v) and not gradus.equal(w, values)
     reads = gradus.compile(lambda x: x * x.sum().item())
     for _ in range(3):
         assert reads(gradus.ones(2)).tolist() == [2, 2]

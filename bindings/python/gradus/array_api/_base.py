@@ -15,17 +15,21 @@ uint8, int32, int64 = op.uint8, op.int32, op.int64
 float32, float64 = op.float32, op.float64
 complex64, complex128 = op.complex64, op.complex128
 
-UNSIGNED = (uint8,)
-SIGNED = (int32, int64)
-INTEGRAL = UNSIGNED + SIGNED
-REAL = (op.float16, op.bfloat16, float32, float64)
-COMPLEX = (complex64, complex128)
-FLOATING = REAL + COMPLEX
-NUMERIC = INTEGRAL + FLOATING
-ALL = (bool,) + NUMERIC
+BITS = {uint8: 8, int32: 32, int64: 64, op.float16: 16, op.bfloat16: 16, float32: 32, float64: 64,
+        complex64: 64, complex128: 128}
+
+BOOL = frozenset({bool})
+UNSIGNED = frozenset({uint8})
+SIGNED = frozenset({int32, int64})
+INTEGRAL = UNSIGNED | SIGNED
+REAL = frozenset({op.float16, op.bfloat16, float32, float64})
+COMPLEX = frozenset({complex64, complex128})
+FLOATING = REAL | COMPLEX
+NUMERIC = INTEGRAL | FLOATING
+ALL = BOOL | NUMERIC
 
 KINDS = {
-    "bool": (bool,),
+    "bool": BOOL,
     "signed integer": SIGNED,
     "unsigned integer": UNSIGNED,
     "integral": INTEGRAL,
@@ -34,13 +38,17 @@ KINDS = {
     "numeric": NUMERIC,
 }
 # What a number of Python may stand beside.
-BESIDE = {type(True): (bool,), int: NUMERIC, float: FLOATING, complex: FLOATING}
-BITS = {op.float16: 16, op.bfloat16: 16, float32: 32, float64: 64, complex64: 64, complex128: 128}
+BESIDE = {type(True): BOOL, int: NUMERIC, float: FLOATING, complex: FLOATING}
 
 
 def is_scalar(x):
     """Is it a number of Python?"""
     return isinstance(x, (int, float, complex))
+
+
+def number(value, dtype, device=None):
+    """A number of Python as an array without axes."""
+    return op.reshape(op.tensor([value], dtype=dtype, device=device), ())
 
 
 def array(x, who):
@@ -58,7 +66,7 @@ def of_kind(x, dtypes, who):
 
 
 def names(dtypes):
-    return ", ".join(t.name for t in dtypes)
+    return ", ".join(sorted(t.name for t in dtypes))
 
 
 def real_of(dtype):
@@ -75,7 +83,7 @@ def promoted(a, b):
     if a == b:
         return a
     if a in INTEGRAL and b in INTEGRAL:
-        return max(a, b, key=INTEGRAL.index)
+        return max(a, b, key=BITS.get)
     if a in FLOATING and b in FLOATING:
         if a in COMPLEX or b in COMPLEX:
             return complex128 if float64 in (a, b) or complex128 in (a, b) else complex64
@@ -85,11 +93,14 @@ def promoted(a, b):
     raise TypeError(f"{a.name} and {b.name} are of different kinds; astype() says which is meant")
 
 
-def beside(number, dtype):
+def beside(value, dtype):
     """The dtype of an array and a number of Python beside it."""
-    if dtype not in BESIDE[type(number)]:
-        raise TypeError(f"the number {number!r} beside an array of {dtype.name}: of another kind")
-    return complex_of(dtype) if isinstance(number, complex) and dtype in REAL else dtype
+    kind = type(value)
+    if kind not in BESIDE:  # a type derived from one of these
+        kind = next(k for k in BESIDE if isinstance(value, k))
+    if dtype not in BESIDE[kind]:
+        raise TypeError(f"the number {value!r} beside an array of {dtype.name}: of another kind")
+    return complex_of(dtype) if kind is complex and dtype in REAL else dtype
 
 
 def common(*operands):
@@ -107,11 +118,12 @@ def common(*operands):
     return found
 
 
-def together(x1, x2, who, dtypes=ALL):
-    """Two operands in one dtype: arrays, or one of them a number of Python."""
+def together(x1, x2, who, dtypes=ALL, weak=False):
+    """Two operands in one dtype: arrays, or one of them a number of Python, which stays one if weak
+    and the op takes it as the array's dtype."""
     if isinstance(x1, Tensor) and isinstance(x2, Tensor):
         a, b = x1.dtype, x2.dtype
-        if a == b:
+        if a is b:
             if a not in dtypes:
                 of_kind(x1, dtypes, who)
             return x1, x2
@@ -120,9 +132,11 @@ def together(x1, x2, who, dtypes=ALL):
     for x, other in ((x1, x2), (x2, x1)):
         if isinstance(x, Tensor) and is_scalar(other):
             t = beside(other, of_kind(x, dtypes, who).dtype)
-            x = x if x.dtype == t else op.cast(x, t)
-            number = op.tensor(other, dtype=t, device=x.device)
-            return (x, number) if other is x2 else (number, x)
+            same = x.dtype is t
+            stays = weak and same and not isinstance(other, complex)
+            x = x if same else op.cast(x, t)
+            n = other if stays else number(other, t, x.device)
+            return (x, n) if other is x2 else (n, x)
     raise TypeError(f"{who}: expected arrays, or an array and a number, got "
                     f"{type(x1).__name__} and {type(x2).__name__}")
 
@@ -133,6 +147,11 @@ def to_common(arrays, who):
         raise ValueError(f"{who}: expected at least one array")
     t = common(*(array(x, who) for x in arrays))
     return [x if x.dtype == t else op.cast(x, t) for x in arrays]
+
+
+def several(result):
+    """What an op gave that gives one tensor or more: a tuple."""
+    return (result,) if isinstance(result, Tensor) else tuple(result)
 
 
 def one_axis(axis, ndim, who):

@@ -57,9 +57,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
                        copy=False if copy is False else None)
     if copy is False:
         raise ValueError("asarray: numbers and lists are copied; copy=False forbids it")
-    if isinstance(obj, int) and not isinstance(obj, bool) and not -2 ** 63 <= obj < 2 ** 63:
-        if dtype is None or dtype in _base.INTEGRAL:
-            raise OverflowError(f"asarray: {obj} does not fit into int64")
+    if _base.is_scalar(obj):
+        return _base.number(obj, dtype or _default(obj), device)
     return op.tensor(obj, dtype=dtype, device=device)
 
 
@@ -101,7 +100,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     wide = _base.complex128 if is_complex else _base.float64
     places = op.cast(op.arange(num, dtype=_base.int64, device=device), wide)
     steps = num - 1 if endpoint else num
-    first, last = op.tensor(start, dtype=wide), op.tensor(stop, dtype=wide)
+    first, last = (_base.number(v, wide, device) for v in (start, stop))
     y = first + places * ((last - first) / max(steps, 1))
     if endpoint and num > 1:
         y[-1] = last
@@ -115,7 +114,7 @@ def empty(shape, *, dtype=None, device=None):
 
 def full(shape, fill_value, *, dtype=None, device=None):
     """One number everywhere."""
-    one = op.tensor(fill_value, dtype=dtype or _default(fill_value), device=device)
+    one = _base.number(fill_value, dtype or _default(fill_value), device)
     return op.contiguous(op.expand(one, _shape(shape)))
 
 
@@ -170,4 +169,4 @@ def triu(x, /, *, k=0):
 
 def meshgrid(*arrays, indexing="xy"):
     """The coordinates of a grid from those of its axes, a list."""
-    return list(op.meshgrid(*arrays, indexing=indexing)) if arrays else []
+    return list(_base.several(op.meshgrid(*arrays, indexing=indexing))) if arrays else []

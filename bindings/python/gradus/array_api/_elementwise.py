@@ -1,12 +1,12 @@
 """Functions of each element. Most are one line of a table: the op, and the dtypes it takes."""
 from .. import _gradus as op
 from . import _base
-from ._base import (ALL, COMPLEX, FLOATING, INTEGRAL, NUMERIC, REAL, Tensor, bool, int32, int64,
-                    float64, of_kind, together)
+from ._base import (ALL, BOOL, COMPLEX, FLOATING, INTEGRAL, NUMERIC, REAL, Tensor, float32, float64,
+                    int32, int64, of_kind, together)
+from ._complex import completed, of_parts
 
-_REALS = INTEGRAL + REAL
-_BITS = (bool,) + INTEGRAL
-_BOOL = (bool,)
+_REALS = INTEGRAL | REAL
+_BITS = BOOL | INTEGRAL
 
 # name in the standard -> op (None: the same name), dtypes
 _UNARY = {
@@ -17,9 +17,9 @@ _UNARY = {
     "exp": (None, FLOATING), "expm1": (None, FLOATING), "floor": (None, _REALS),
     "imag": (None, COMPLEX), "isfinite": (None, NUMERIC), "isinf": (None, NUMERIC),
     "isnan": (None, NUMERIC), "log": (None, FLOATING), "log10": (None, FLOATING),
-    "log1p": (None, FLOATING), "log2": (None, FLOATING), "logical_not": (None, _BOOL),
+    "log1p": (None, FLOATING), "log2": (None, FLOATING), "logical_not": (None, BOOL),
     "negative": ("neg", NUMERIC), "positive": ("clone", NUMERIC), "real": (None, NUMERIC),
-    "reciprocal": (None, FLOATING), "sign": ("sgn", NUMERIC), "signbit": (None, REAL),
+    "reciprocal": (None, FLOATING), "signbit": (None, REAL),
     "sin": (None, FLOATING), "sinh": (None, FLOATING), "sqrt": (None, FLOATING),
     "square": (None, NUMERIC), "tan": (None, FLOATING), "tanh": (None, FLOATING),
     "trunc": (None, _REALS),
@@ -27,16 +27,15 @@ _UNARY = {
 _BINARY = {
     "add": (None, NUMERIC), "atan2": (None, REAL), "bitwise_and": (None, _BITS),
     "bitwise_or": (None, _BITS), "bitwise_xor": (None, _BITS), "copysign": (None, REAL),
-    "divide": ("div", NUMERIC), "equal": ("eq", ALL), "floor_divide": (None, _REALS),
+    "divide": ("div", NUMERIC), "equal": ("eq", ALL),
     "greater": ("gt", _REALS), "greater_equal": ("ge", _REALS), "hypot": (None, REAL),
     "less": ("lt", _REALS), "less_equal": ("le", _REALS), "logaddexp": (None, REAL),
-    "logical_and": (None, _BOOL), "logical_or": (None, _BOOL), "logical_xor": (None, _BOOL),
+    "logical_and": (None, BOOL), "logical_or": (None, BOOL), "logical_xor": (None, BOOL),
     "maximum": (None, _REALS), "minimum": (None, _REALS), "multiply": ("mul", NUMERIC),
-    "not_equal": ("ne", ALL), "pow": (None, NUMERIC), "remainder": (None, _REALS),
-    "subtract": ("sub", NUMERIC),
+    "not_equal": ("ne", ALL), "pow": (None, NUMERIC), "subtract": ("sub", NUMERIC),
 }
-__all__ = ["bitwise_left_shift", "bitwise_right_shift", "clip", "nextafter", "round", *_UNARY,
-           *_BINARY]
+__all__ = ["bitwise_left_shift", "bitwise_right_shift", "clip", "floor_divide", "nextafter",
+           "remainder", "round", "sign", *_UNARY, *_BINARY]
 
 
 def _named(f, name, call):
@@ -50,7 +49,7 @@ def _unary(name, op_name, dtypes):
     call = getattr(op, op_name or name)
 
     def f(x, /):
-        return call(of_kind(x, dtypes, name))
+        return completed(name, x, call(of_kind(x, dtypes, name)))
     return _named(f, name, call)
 
 
@@ -58,7 +57,7 @@ def _binary(name, op_name, dtypes):
     call = getattr(op, op_name or name)
 
     def f(x1, x2, /):
-        return call(*together(x1, x2, name, dtypes))
+        return call(*together(x1, x2, name, dtypes, weak=True))
     return _named(f, name, call)
 
 
@@ -79,15 +78,34 @@ def clip(x, /, min=None, max=None):
     return y if y.dtype == x.dtype else op.cast(y, x.dtype)
 
 
+def floor_divide(x1, x2, /):
+    """x1 / x2, rounded down; at zeros and infinities that of the quotient itself."""
+    a, b = together(x1, x2, "floor_divide", _REALS)
+    y = op.floor_divide(a, b)
+    if a.dtype in INTEGRAL:
+        return y
+    plain = op.logical_or(op.logical_or(op.isinf(a), op.isinf(b)), op.eq(a, 0))
+    return op.where(plain, op.floor(op.div(a, b)), y)
+
+
+def remainder(x1, x2, /):
+    """What floor_divide() leaves of x1, with the sign of x2, also where it is 0."""
+    a, b = together(x1, x2, "remainder", _REALS)
+    y = op.remainder(a, b)
+    return y if a.dtype in INTEGRAL else op.where(op.eq(y, 0), op.copysign(y, b), y)
+
+
+def sign(x, /):
+    """-1, 0 or 1 with x's sign; of complex numbers x / |x|."""
+    y = op.sgn(of_kind(x, NUMERIC, "sign"))
+    return op.add(y, 0) if y.dtype in FLOATING else y  # no -0
+
+
 def round(x, /):
     """The nearest whole number; of two, the even one."""
     if of_kind(x, NUMERIC, "round").dtype in COMPLEX:
-        return _complex(op.round(op.real(x)), op.round(op.imag(x)), x.dtype)
+        return of_parts(op.round(op.real(x)), op.round(op.imag(x)), x.dtype)
     return op.round(x)
-
-
-def _complex(real, imag, dtype):
-    return _base.reinterpreted(op.stack([real, imag], dim=-1), dtype, real.shape)
 
 
 def _powers(n, dtype):
@@ -116,7 +134,7 @@ def bitwise_right_shift(x1, x2, /):
 
 def nextafter(x1, x2, /):
     """The number after x1 on the way to x2."""
-    a, b = op.broadcast_tensors(*together(x1, x2, "nextafter", (_base.float32, float64)))
+    a, b = op.broadcast_tensors(*together(x1, x2, "nextafter", {float32, float64}))
     whole = int64 if a.dtype == float64 else int32
     one = op.tensor(1, dtype=whole)
     bits = _base.reinterpreted(a, whole, a.shape)

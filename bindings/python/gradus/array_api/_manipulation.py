@@ -1,7 +1,7 @@
 """Shapes and places: joining, moving, repeating, picking by index."""
 from .. import _gradus as op
 from . import _base
-from ._base import array, axes_of, one_axis, to_common
+from ._base import array, axes_of, one_axis, several, to_common
 
 __all__ = ["broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
            "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "take",
@@ -10,7 +10,7 @@ __all__ = ["broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", 
 
 def broadcast_arrays(*arrays):
     """The arrays in their common shape, a list."""
-    return list(op.broadcast_tensors(*arrays)) if arrays else []
+    return list(several(op.broadcast_tensors(*arrays))) if arrays else []
 
 
 def broadcast_to(x, /, shape):
@@ -34,7 +34,7 @@ def stack(arrays, /, *, axis=0):
 
 def unstack(x, /, *, axis=0):
     """The arrays that lie along an axis, a tuple."""
-    return tuple(op.unbind(x, one_axis(axis, x.ndim, "unstack")))
+    return several(op.unbind(x, one_axis(axis, x.ndim, "unstack")))
 
 
 def expand_dims(x, /, axis):

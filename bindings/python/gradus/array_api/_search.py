@@ -4,11 +4,12 @@ from typing import NamedTuple as _NamedTuple
 from .. import _gradus as op
 from . import _base
 from ._base import one_axis, together
+from ._creation import asarray
 
 __all__ = ["argmax", "argmin", "argsort", "count_nonzero", "nonzero", "searchsorted", "sort",
            "unique_all", "unique_counts", "unique_inverse", "unique_values", "where"]
 
-_REALS = _base.INTEGRAL + _base.REAL
+_REALS = _base.INTEGRAL | _base.REAL
 
 
 def _place(call, x, axis, keepdims, who):
@@ -40,7 +41,7 @@ def nonzero(x, /):
     """Where the elements are that are not 0: the indices along each axis, a tuple."""
     if x.ndim == 0:
         raise ValueError("nonzero: the array has no axes")
-    return tuple(op.unbind(op.nonzero(x), 1))
+    return _base.several(op.unbind(op.nonzero(x), 1))
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
@@ -56,7 +57,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 def where(condition, x1, x2, /):
     """x1 where the condition holds, else x2."""
     if _base.is_scalar(x1) and _base.is_scalar(x2):
-        x1 = op.tensor(x1, device=condition.device)
+        x1 = asarray(x1, device=condition.device)
     return op.where(condition, *together(x1, x2, "where"))
 
 

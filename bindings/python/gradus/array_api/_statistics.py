@@ -6,10 +6,12 @@ from ._base import FLOATING, REAL, axes_of, of_kind, one_axis
 __all__ = ["all", "any", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod",
            "std", "sum", "var"]
 
-_REALS = _base.INTEGRAL + REAL
+_REALS = _base.INTEGRAL | REAL
 
 
 def _reduced(call, x, axis, keepdims, who, **attrs):
+    if axis is None:
+        return call(x, keepdim=keepdims, **attrs)
     axes = axes_of(axis, x.ndim, who)
     if not axes:  # each element by itself: over an axis of extent 1
         return call(op.unsqueeze(x, -1), dim=(x.ndim,), keepdim=False, **attrs)

@@ -57,7 +57,11 @@ def tensordot(x1, x2, /, *, axes=2):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """The inner product of vectors along an axis; of complex ones, the first conjugated."""
-    return op.vecdot(*together(x1, x2, "vecdot", NUMERIC), dim=axis)
+    x1, x2 = together(x1, x2, "vecdot", NUMERIC)
+    n = [x.shape[one_axis(axis, x.ndim, "vecdot")] for x in (x1, x2)]
+    if n[0] != n[1]:
+        raise ValueError(f"vecdot: vectors of {n[0]} and {n[1]} elements")
+    return op.vecdot(x1, x2, dim=axis)
 
 
 def outer(x1, x2, /):

@@ -37,8 +37,11 @@ class _Fused(Optimizer):
             for p in parameters:
                 self.state[p]["step"] += 1
 
+        def alive():
+            return any(engine is e for e, _ in self._engines.get(id(group), (0, ()))[1])
+
         recorder = _compile.recorder()
-        if recorder is None or not recorder.advances(engine, prepare):
+        if recorder is None or not recorder.advances(engine, prepare, alive):
             prepare()
         engine.apply(gain)
 

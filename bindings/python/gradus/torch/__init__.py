@@ -21,7 +21,7 @@ def from_torch(t):
 
 def to_torch(t):
     """A torch tensor over the memory of a gradus tensor, likewise."""
-    made = torch.from_dlpack(t.detach())
+    made = gradus._gradus._export(t.detach(), torch.Tensor)
     return made.requires_grad_() if t.requires_grad else made
 
 

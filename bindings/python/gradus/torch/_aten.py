@@ -1,4 +1,4 @@
-"""What gradus has for the aten ops of AOT autograd's graphs, theirs arguments kept. There is no
+"""What gradus has for the aten ops of AOT autograd's graphs, their arguments kept. There is no
 differentiation here: the *_backward ops are written out."""
 import torch
 
@@ -42,14 +42,14 @@ def find(target):
     return _TABLE.get(f"{name}.{overload}") or _TABLE.get(name)
 
 
-for _name in """mul neg reciprocal sqrt rsqrt exp log erf abs relu sigmoid tanh silu gelu where clamp
-        lerp addcmul addcdiv pow eq ne lt le gt ge logical_and logical_or logical_not bitwise_and
-        bitwise_or bitwise_not any all mm bmm addmm baddbmm cat stack permute transpose
-        unbind unsqueeze select select_scatter slice_scatter masked_fill tril triu sum mean
-        amax amin argmax argmin gather sin cos floor ceil sign minimum maximum cumsum flip
+for _name in """mul neg reciprocal sqrt rsqrt exp log erf abs relu sigmoid tanh silu gelu where
+        clamp lerp addcmul addcdiv pow eq ne lt le gt ge logical_and logical_or logical_not
+        bitwise_and bitwise_or bitwise_not any all mm bmm addmm baddbmm cat stack permute
+        transpose unbind unsqueeze select select_scatter slice_scatter masked_fill tril triu sum
+        mean amax amin argmax argmin gather sin cos floor ceil sign minimum maximum cumsum flip
         leaky_relu log1p expm1 logsumexp square repeat isnan isinf sort topk var softplus
-        index_select scatter_add hardtanh elu mv dot outer scatter atan2 remainder roll
-        diagonal hardswish hardsigmoid nonzero""".split():
+        index_select scatter_add hardtanh elu mv dot outer scatter atan2 remainder roll diagonal
+        hardswish hardsigmoid nonzero""".split():
     if _name in gradus.op_names:
         _TABLE[_name] = same(_name)
 for _name in ("add", "sub", "rsub", "div", "zeros_like", "ones_like", "new_zeros", "new_ones",
@@ -303,14 +303,21 @@ def gelu_backward(g, x, *, approximate="none"):
     return pulled(lambda t: gradus.gelu(t, approximate), x, g)
 
 
+def _no_divisor(attrs):
+    if attrs[5:] not in ((), (None,)):
+        raise gradus.ValueError("avg_pool2d with a divisor of its own")
+    return attrs[:5]
+
+
 @rule("avg_pool2d_backward")
 def avg_pool2d_backward(g, x, *attrs):
+    attrs = _no_divisor(attrs)
     return pulled(lambda t: gradus.avg_pool2d(t, *attrs), x, g)
 
 
 @directly("avg_pool2d")
 def _avg_pool2d(x, *attrs):
-    return Call(gradus.avg_pool2d, x, *attrs)
+    return Call(gradus.avg_pool2d, x, *_no_divisor(attrs))
 
 
 @rule("native_dropout_backward")

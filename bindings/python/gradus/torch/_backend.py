@@ -6,36 +6,35 @@ B is taken where every call has a rule and the program gave PyTorch's results an
 was compiled, else A. Logger "gradus.torch" says which way and why; `history` keeps it.
 """
 import copy
-import logging
+import inspect
 import operator
 
 import torch
-from torch._dynamo import register_backend
+from torch._dynamo.backends import registry
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 import gradus
 from gradus import _gradus
 from .. import fx
-from . import _aten, _functions
-
-log = logging.getLogger("gradus.torch")
-history = []  # of each graph: {"way", "why", "steps", "by_torch"}
+from . import _functions
+from ._compare import differ, history, told
+from ._native import native
+from ._parts import Parts
+from ._plan import Plan, Planned
 
 _modes = _gradus._set_modes
 _in = gradus.from_dlpack
-_out = torch.from_dlpack
+
+
+def _out(t):
+    return gradus._gradus._export(t, torch.Tensor)
+
+
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 class Refused(Exception):
     """Way B is not for this graph."""
-
-
-def _told(way, why, steps, by_torch=()):
-    history.append({"way": way, "why": why, "steps": steps, "by_torch": tuple(by_torch)})
-    del history[:-100]
-    log.info("graph of %d steps: way %s: %s%s", steps, way, why,
-             f"; run by torch: {', '.join(by_torch)}" if by_torch else "")
 
 
 # ---- what is written to
@@ -58,9 +57,16 @@ def _writes(node):
         return [a for a in node.args[1:3] if isinstance(a, torch.fx.Node)]
     if node.kwargs.get("out") is not None:
         raise Refused(f"{fx.describe(node)} writes to out=")
-    if (node.target in _WRITES or node.kwargs.get("inplace") is True or name == "dropout"
-            and node.args[3:4] == (True,) or name.endswith("_") and not name.endswith("__")
-            and name != "requires_grad_" and node.op + name != "call_functionand_"):
+    module = getattr(node.target, "__module__", "")
+    inplace = node.kwargs.get("inplace")
+    if module == "torch.nn.functional" and inspect.isfunction(node.target):
+        try:
+            given = inspect.signature(node.target).bind(*node.args, **node.kwargs)
+            inplace = given.arguments.get("inplace")
+        except TypeError:
+            pass
+    named = name.endswith("_") and not name.endswith("__") and name != "requires_grad_"
+    if node.target in _WRITES or inplace is True or named and module != "_operator":
         return [node.args[0]]
     return ()
 
@@ -97,12 +103,13 @@ def _examined(gm, needs):
 # ---- way B
 
 class _Stage(torch.autograd.Function):
-    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results). Its backward is
-    gradus's; where that is to be differentiated itself, it is a stage again."""
+    """compute(tensors) -> (leaves of gradus, one or None for each tensor; results; what is saved;
+    is the graph another stage's too?). Its backward is gradus's; where that is to be
+    differentiated itself, it is a stage again."""
 
     @staticmethod
     def forward(ctx, compute, *tensors):
-        leaves, ys, saved = compute(tensors)
+        leaves, ys, saved, ctx.shared = compute(tensors)
         ctx.leaves, ctx.ys = leaves, ys
         ctx.set_materialize_grads(False)
         out, fixed = [], []
@@ -124,8 +131,9 @@ class _Stage(torch.autograd.Function):
     def backward(ctx, *gradients):
         tensors = ctx.saved_tensors[:ctx.count]  # complains where one was changed since
         ys, leaves = ctx.ys, ctx.leaves
-        keep = _keep_graph()
+        keep = ctx.shared or _keep_graph()
         if torch.is_grad_enabled():
+            ctx.shared = True
             return None, *_derived(ys, leaves, tensors, gradients)
         roots, seeds = [], []
         for y, g in zip(ys, gradients):
@@ -146,7 +154,7 @@ class _Stage(torch.autograd.Function):
                 at += 1
                 if g is not None:
                     place = g.data_ptr()
-                    if place in places:  # torch may add into a gradient: none shares another's memory
+                    if place in places:  # torch adds into gradients: each has its own memory
                         g = g.clone()
                         place = g.data_ptr()
                     places.add(place)
@@ -162,12 +170,14 @@ def _derived(ys, leaves, tensors, gradients):
         wanted = [x for x in leaves if x is not None]
         found = iter(gradus.grad([y for y, _ in pairs], wanted, [s for _, s in pairs],
                                  retain_graph=True, create_graph=True, allow_unused=True))
-        return ([*leaves, *seeds], [None if x is None else next(found) for x in leaves], given)
+        return ([*leaves, *seeds], [None if x is None else next(found) for x in leaves], given,
+                True)
     return _Stage.apply(compute, *tensors, *gradients)
 
 
 class Whole:
     """A graph as one program of gradus (way B)."""
+    passed = ()
 
     def __init__(self, gm, examples):
         self.gm = gm
@@ -191,12 +201,21 @@ class Whole:
         self.written = [i for i, n in enumerate(nodes) if n in written]
         self.tensor = [isinstance(t, torch.Tensor) for t in values]
         self.scalar = [i for i, t in enumerate(self.tensor) if not t]
+        self.count = sum(t.numel() for t in values if isinstance(t, torch.Tensor))
+        self.native = None if self.written or self.scalar else native(self.program)
+        self.plan = None
         self.verify(examples)
+        self.plan = Plan(self)
+        if self.plan.off:
+            self.plan = None
 
     def values(self, gm, inputs):
         return [*inputs, *(fx.attribute(gm, a) for a in self.program.attributes)]
 
     def compute(self, tensors):
+        if self.native:
+            ys, leaves = self.native.recorded(tensors, self.needs)
+            return [x if n else None for x, n in zip(leaves, self.needs)], ys, tensors, False
         values = [_in(t) if is_tensor else t for t, is_tensor in zip(tensors, self.tensor)]
         leaves = [v.requires_grad_() if n else None for v, n in zip(values, self.needs)]
         before = _modes(True, False, False)
@@ -211,19 +230,30 @@ class Whole:
             for i in self.written:
                 saved[i] = None
             self.bump(tensors)
-            return leaves, ys, saved
-        return leaves, ys, tensors
+            return leaves, ys, saved, False
+        return leaves, ys, tensors, False
 
     def bump(self, tensors):
         if self.written and not torch.is_inference_mode_enabled():
             torch.autograd.graph.increment_version([tensors[i] for i in self.written])
 
+    def derived(self, tensors, gradients):
+        """The differentiable derivative, for a call that kept no graph: the graph is run again."""
+        leaves, ys, *_ = self.compute(tensors)
+        return _derived(ys, leaves, tensors, gradients)
+
     def call(self, values):
+        plan = self.plan
+        if plan is not None and plan.ready(values):
+            if self.training:
+                return Planned.apply(plan, *values)
+            self.bump(values)
+            return tuple(plan.outputs())
         if self.training:
             return _Stage.apply(self.compute, *values)
         before = _modes(False, False, False)
         try:
-            ys = self.program([_in(t) if is_tensor else t
+            ys = self.native(values) if self.native else self.program([_in(t) if is_tensor else t
                                for t, is_tensor in zip(values, self.tensor)])
         finally:
             _modes(*before)
@@ -275,135 +305,6 @@ class Whole:
         return ys, after, grads
 
 
-_LIMIT = {torch.float64: 1e-7, torch.float16: 3e-2, torch.bfloat16: 1e-1, torch.complex128: 1e-7}
-
-
-def differ(x, y, limit=None):
-    """Why x (ours) is not y (torch's), or None. A missing gradient is 0."""
-    if not isinstance(y, torch.Tensor) and not isinstance(x, torch.Tensor):
-        return None if x == y else f"{x}, torch has {y}"
-    if x is None or y is None:
-        other = y if x is None else x
-        return None if not other.any() else "there is no gradient"
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return f"{tuple(x.shape)} {x.dtype}, torch has {tuple(y.shape)} {y.dtype}"
-    x, y = x.detach(), y.detach()
-    if not (y.is_floating_point() or y.is_complex()):
-        return None if torch.equal(x, y) else "other whole numbers"
-    limit = limit or _LIMIT.get(y.dtype, 1e-3)
-    good = torch.isfinite(y)
-    if not torch.equal(good, torch.isfinite(x)):
-        return "NaN or infinity at other places"
-    if not good.any():
-        return None
-    x, y = x[good], y[good]
-    wide = torch.complex128 if y.is_complex() else torch.float64
-    off = (x.to(wide) - y.to(wide)).abs()
-    size = y.abs().max().item()
-    worst = off.max().item()
-    return None if worst <= limit * max(size, 1e-3) else f"off by {worst:.3g}, the size is {size:.3g}"
-
-
-# ---- way A
-
-class Parts:
-    """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
-    or where it gives something else, stay with torch."""
-
-    def __init__(self, gm, fakes, what):
-        self.gm, self.what, self.program = gm, what, None
-        self.output = next(n for n in gm.graph.nodes if n.op == "output")
-        self.strides = [self.stride(a) for a in self.output.args[0]]
-
-    @staticmethod
-    def stride(node):
-        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-        if not isinstance(value, torch.Tensor):
-            return None
-        stride = value.stride()
-        return stride if all(isinstance(s, int) for s in stride) else None
-
-    def __call__(self, args):
-        if self.program is None:
-            return self.first(args)
-        if self.names:
-            args.extend(fx.attribute(self.gm, n) for n in self.names)
-        before = _modes(False, False, False)
-        try:
-            ys = self.program(args)
-        finally:
-            _modes(*before)
-        return [self.laid(y, s) if s is not None and y.stride() != s else y
-                for y, s in zip(ys, self.strides)]
-
-    @staticmethod
-    def laid(y, stride):
-        if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
-            return y
-        return torch.empty_strided(y.shape, stride, dtype=y.dtype).copy_(y)
-
-    def first(self, args):
-        env, by_torch = {}, {}
-        given = iter(list(args))
-        args.clear()
-        for node in self.gm.graph.nodes:
-            if node.op == "placeholder":
-                env[node] = next(given)
-            elif node.op == "get_attr":
-                env[node] = fx.attribute(self.gm, node.target)
-            elif node.op == "output":
-                result = torch.fx.node.map_arg(node.args[0], lambda n: env[n])
-            else:
-                a, k = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
-                env[node] = self.tried(node, a, k, by_torch)
-        self.build(by_torch)
-        return list(result)
-
-    def tried(self, node, args, kwargs, by_torch):
-        found = _aten.find(node.target)
-        if found is None or node.target is operator.getitem:
-            return node.target(*args, **kwargs)
-        try:
-            function, a, k = _functions.bound(found, *fx._mapped((args, kwargs), _aten.taken))
-            before = _modes(False, False, False)
-            try:
-                ours = fx._mapped(function(*a, **k), _aten.given)
-            finally:
-                _modes(*before)
-            ours = fx._mapped(ours, lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
-            why = None
-        except Exception as e:
-            ours, why = None, str(e) or type(e).__name__
-        theirs = node.target(*args, **kwargs)
-        if why is None:
-            pairs = zip(ours, theirs) if isinstance(theirs, (tuple, list)) else [(ours, theirs)]
-            why = next((w for w in (differ(x, y) for x, y in pairs) if w), None)
-        if why:
-            by_torch[node] = why
-        return theirs
-
-    def build(self, refused):
-        def lookup(node, args, kwargs):
-            found = None if node in refused else _aten.find(node.target)
-            if found is None:
-                if node.op != "call_function":
-                    raise fx.Unknown(f"a {node.op}")
-                plain = not isinstance(node.target, torch._ops.OpOverload)
-                if not plain:
-                    name = str(node.target)
-                    listed[name] = listed.get(name) or refused.get(node, "")
-                return node.target, args, kwargs, "n" if plain else "t"
-            where = "n" if found in _aten.NUMBERS else "g"
-            return (*_functions.bound(found, args, kwargs), where)
-
-        listed = {}
-        self.program = fx.flatten(self.gm, lookup, "t", {("t", "g"): _aten.taken,
-                                                         ("g", "t"): _aten.given})
-        self.names = self.program.attributes
-        _told("A", self.what, len(self.program.steps),
-              [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])
-
-
 def _parts(what):
     def compiler(gm, fakes):
         made = Parts(gm, fakes, what)
@@ -415,7 +316,6 @@ def _parts(what):
     return compiler
 
 
-@register_backend(name="gradus")
 def backend(gm, example_inputs, *, options=None, **_):
     """The backend. options={"way": "A"} or {"way": "B"} asks for one way."""
     way = (options or {}).get("way")
@@ -424,7 +324,7 @@ def backend(gm, example_inputs, *, options=None, **_):
             with unset_fake_temporarily():
                 made = Whole(gm, [e.node.hint if isinstance(e, torch.SymInt) else e
                                   for e in example_inputs])
-            _told("B", "every call has a rule; results and gradients are torch's",
+            told("B", "every call has a rule; results and gradients are torch's",
                   len(made.program.steps))
             return made
         except Refused as e:
@@ -436,3 +336,14 @@ def backend(gm, example_inputs, *, options=None, **_):
     from torch._dynamo.backends.common import aot_autograd
     return aot_autograd(fw_compiler=_parts(f"forward; {why}"), bw_compiler=_parts("backward"),
                         inference_compiler=_parts(f"inference; {why}"))(gm, example_inputs)
+
+
+class _Here:
+    """What the package's entry point is to torch, for a gradus that was not installed."""
+
+    @staticmethod
+    def load():
+        return backend
+
+
+registry._BACKENDS.setdefault("gradus", _Here)

@@ -1,0 +1,131 @@
+"""Way A: graphs of aten ops from AOT autograd."""
+import operator
+
+import torch
+
+from gradus import _gradus
+from .. import fx
+from . import _aten, _functions
+from ._compare import differ, told
+from ._plan import Plan
+
+_modes = _gradus._set_modes
+
+
+class Parts:
+    """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
+    or where it gives something else, stay with torch."""
+    training, written = False, ()
+
+    def __init__(self, gm, fakes, what):
+        self.gm, self.what, self.program, self.plan = gm, what, None, None
+        self.output = next(n for n in gm.graph.nodes if n.op == "output")
+        self.strides = [self.stride(a) for a in self.output.args[0]]
+
+    @staticmethod
+    def stride(node):
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor):
+            return None
+        stride = value.stride()
+        return stride if all(isinstance(s, int) for s in stride) else None
+
+    def __call__(self, args):
+        if self.program is None:
+            return self.first(args)
+        if self.names:
+            args.extend(fx.attribute(self.gm, n) for n in self.names)
+        passed = [(i, args[k]) for i, k in self.passed.items()]
+        if self.plan is not None and self.plan.ready(args):
+            ys = self.plan.outputs()
+        else:
+            if self.pure:
+                args = [_aten.taken(t) for t in args]
+            before = _modes(False, False, False)
+            try:
+                ys = list(self.program(args))
+            finally:
+                _modes(*before)
+            if self.pure:
+                ys = [_aten.given(y) for y in ys]
+        for i, t in passed:
+            ys[i] = t
+        return [self.laid(y, s) if s is not None and y.stride() != s else y
+                for y, s in zip(ys, self.strides)]
+
+    @staticmethod
+    def laid(y, stride):
+        if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
+            return y
+        return torch.empty_strided(y.shape, stride, dtype=y.dtype).copy_(y)
+
+    def first(self, args):
+        env, by_torch = {}, {}
+        self.scalar = [a for a in args if not isinstance(a, torch.Tensor)]
+        self.count = sum(a.numel() for a in args if isinstance(a, torch.Tensor))
+        given = iter(list(args))
+        args.clear()
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(given)
+            elif node.op == "get_attr":
+                env[node] = fx.attribute(self.gm, node.target)
+            elif node.op == "output":
+                result = torch.fx.node.map_arg(node.args[0], lambda n: env[n])
+            else:
+                a, k = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
+                env[node] = self.tried(node, a, k, by_torch)
+        self.build(by_torch)
+        return list(result)
+
+    def tried(self, node, args, kwargs, by_torch):
+        found = _aten.find(node.target)
+        if found is None or node.target is operator.getitem:
+            return node.target(*args, **kwargs)
+        try:
+            function, a, k = _functions.bound(found, *fx._mapped((args, kwargs), _aten.taken))
+            before = _modes(False, False, False)
+            try:
+                ours = fx._mapped(function(*a, **k), _aten.given)
+            finally:
+                _modes(*before)
+            ours = fx._mapped(ours, lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
+            why = None
+        except Exception as e:
+            ours, why = None, str(e) or type(e).__name__
+        theirs = node.target(*args, **kwargs)
+        if why is None:
+            pairs = zip(ours, theirs) if isinstance(theirs, (tuple, list)) else [(ours, theirs)]
+            why = next((w for w in (differ(x, y) for x, y in pairs) if w), None)
+        if why:
+            by_torch[node] = why
+        return theirs
+
+    def build(self, refused):
+        def lookup(node, args, kwargs):
+            found = None if node in refused else _aten.find(node.target)
+            if found is None:
+                if node.op != "call_function":
+                    raise fx.Unknown(f"a {node.op}")
+                plain = not isinstance(node.target, torch._ops.OpOverload)
+                if not plain:
+                    name = str(node.target)
+                    listed[name] = listed.get(name) or refused.get(node, "")
+                return node.target, args, kwargs, "n" if plain else "t"
+            where = "n" if found in _aten.NUMBERS else "g"
+            return (*_functions.bound(found, args, kwargs), where)
+
+        listed = {}
+        self.program = fx.flatten(self.gm, lookup, "t", {("t", "g"): _aten.taken,
+                                                         ("g", "t"): _aten.given})
+        self.pure = not listed
+        if self.pure:
+            self.program = fx.flatten(self.gm, lookup, "g")
+        self.passed = {i: r.index for i, r in enumerate(self.program.result)
+                       if isinstance(r, fx.Slot) and r.index < len(self.program.inputs)}
+        self.names = self.program.attributes
+        self.needs = [False] * (len(self.program.inputs) + len(self.names))
+        plan = Plan(self)
+        self.plan = plan if self.pure and not plan.off else None
+        told("A", self.what, len(self.program.steps),
+              [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])
