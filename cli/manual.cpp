@@ -108,7 +108,7 @@ std::vector<std::string> op_names() {
   return names;
 }
 const std::vector<std::string> kDevices = {"auto",   "cpu",   "reference", "refmod",
-                                           "cuda:0", "hip:0", "emu:0"};
+                                           "cuda:0", "hip:0", "emu:0",     "torch"};
 
 // Words that may stand behind an option or as an argument of a command, as far as they are few.
 std::vector<std::string> words_for(const std::string& command, const Described& d) {

@@ -23,7 +23,8 @@ namespace {
 using Json = nlohmann::json;
 
 // Kinds that people may ask for, whether or not a module for them is installed.
-const std::vector<std::string> kExpected{"cpu", "reference", "refmod", "cuda", "hip", "emu"};
+const std::vector<std::string> kExpected{"cpu", "reference", "refmod", "cuda",
+                                         "hip", "emu",       "torch"};
 
 std::string bytes_text(int64_t bytes) {
   if (bytes < 0) return "unknown";
@@ -70,11 +71,14 @@ DeviceConfig found_config() {
   }
 }
 
-// A CPU whose config names a library is opened as a run opens it, to say which library that is.
+// What names a library in its config is opened as a run opens it, to say which library that is.
 Device& open_listed(const std::string& name, DeviceConfig config) {
-  const bool plain = config.lapack_library == "off" && config.blas_library == "off";
-  if (name != "cpu" || plain) return open_device(name);
+  const bool named = name == "cpu" ? config.lapack_library != "off" || config.blas_library != "off"
+                     : name == "torch" ? config.torch_library != "auto"
+                                       : false;
+  if (!named) return open_device(name);
   config.device = name;
+  config.fallback = DeviceConfig::Fallback::error;
   return *open_configured(config).device;
 }
 

@@ -264,8 +264,17 @@ typedef struct gd_info {
  * PINNED they return at once: the host's side is of alloc_pinned and stays till their end. */
 enum { GD_HOST_TO_DEVICE = 0, GD_DEVICE_TO_HOST = 1, GD_ON_DEVICE = 2, GD_FROM_PEER = 3 };
 enum { GD_PINNED_TO_DEVICE = 4, GD_DEVICE_TO_PINNED = 5 };
-/* THREADS: several cores, so that calls from several threads at once end sooner. */
-enum { GD_CAP_GRAPH = 1, GD_CAP_HOST_MEMORY = 2, GD_CAP_THREADS = 4, GD_CAP_EMULATED = 32 };
+/* THREADS: several cores, so that calls from several threads at once end sooner. GATHERS: a
+ * contraction that has one operand here has the others brought here. ROUNDS_BY_LAYOUT: against what
+ * the slots say, the last bits depend on strides and positions. */
+enum {
+  GD_CAP_GRAPH = 1,
+  GD_CAP_HOST_MEMORY = 2,
+  GD_CAP_THREADS = 4,
+  GD_CAP_EMULATED = 32,
+  GD_CAP_GATHERS = 64,
+  GD_CAP_ROUNDS_BY_LAYOUT = 128
+};
 
 /* The table. What is not marked "required" may be NULL: not offered. Functions return a status and
  * fill *error (never NULL) unless it is GD_OK; none throws, prints or exits. Any thread calls. */

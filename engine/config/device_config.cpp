@@ -20,7 +20,7 @@ namespace {
 constexpr int kMaxFiles = 8;  // device JSONs that name one another
 
 // Words that are device kinds even where their module is not installed.
-constexpr const char* kKinds[] = {"cpu", "reference", "refmod", "cuda", "hip", "emu"};
+constexpr const char* kKinds[] = {"cpu", "reference", "refmod", "cuda", "hip", "emu", "torch"};
 // Libraries of a CPU device.
 constexpr const char* kOfCpu[] = {"lapack", "blas"};
 
@@ -100,6 +100,12 @@ class Expander {
         library(all, name, source, "\"auto\", \"off\"");
     for (const char* name : kOfCpu)
       if (all.contains(name)) library(all, name, source, "\"off\"");
+    if (all.contains("torch") && all["torch"] != "auto") {
+      if (all["torch"] == "off")
+        fail(ErrorKind::config, source.origin,
+             "libraries.torch: a device torch is nothing without it; write \"auto\" or a path");
+      library(all, "torch", source, "\"auto\"");
+    }
   }
   void library(Json& all, const char* name, const Source& source, const char* words) const {
     if (all[name] == "off") return;
@@ -182,6 +188,7 @@ DeviceConfig from_layers(const Layered& layers) {
     c.solver_library = j["libraries"].value("solver", c.solver_library);
     c.lapack_library = j["libraries"].value("lapack", c.lapack_library);
     c.blas_library = j["libraries"].value("blas", c.blas_library);
+    c.torch_library = j["libraries"].value("torch", c.torch_library);
   }
   using Graph = DeviceConfig::Graph;
   if (j.contains("graph"))
@@ -218,6 +225,7 @@ std::string open_options(const DeviceConfig& config) {
   if (config.solver_library != "auto") j["libraries"]["solver"] = config.solver_library;
   if (config.lapack_library != "off") j["libraries"]["lapack"] = config.lapack_library;
   if (config.blas_library != "off") j["libraries"]["blas"] = config.blas_library;
+  if (config.torch_library != "auto") j["libraries"]["torch"] = config.torch_library;
   return j.dump();
 }
 
@@ -278,10 +286,11 @@ std::string device_of_number(int64_t n, std::vector<KnownKind> kinds) {
 
 Spec device_object_spec() {
   return Spec::object("a device and how it is used")
-      .maybe("device", Spec::any_of({Spec::string("name or .json file"), Spec::integer("number")},
-                                    "auto (the default), cpu, reference, refmod, cuda:N, hip:N, "
-                                    "emu:N, a number (below 0 the CPU, N the N-th GPU), or a .json "
-                                    "file with this object"))
+      .maybe("device",
+             Spec::any_of({Spec::string("name or .json file"), Spec::integer("number")},
+                          "auto (the default), cpu, reference, refmod, cuda:N, hip:N, "
+                          "emu:N, torch, a number (below 0 the CPU, N the N-th GPU), or a "
+                          ".json file with this object"))
       .maybe("fallback",
              Spec::string("what happens when the device is not there: cpu (say so and "
                           "go on, the default) or error; check, tune and audit --against "
@@ -306,22 +315,27 @@ Spec device_object_spec() {
       .maybe("precision", Spec::object("how exactly a GPU multiplies")
                               .maybe("tf32", Spec::boolean("f32 products in tf32; false by "
                                                            "default")))
-      .maybe("libraries",
-             Spec::object("a GPU vendor's libraries, for large contractions and for linalg: auto "
-                          "(the default, where it is found), off, or the path of one, relative to "
-                          "this file; and a LAPACK and a BLAS")
-                 .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
-                 .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
-                 .maybe("solver", Spec::string("without which a GPU has no linalg: cuSOLVER or "
-                                               "hipSOLVER"))
-                 .maybe("blas",
-                        Spec::string("by which a CPU device does large products of matrices: off "
-                                     "(the default), a path, relative to this file, or a name that "
-                                     "the system's loader finds, such as libblas.so.3"))
-                 .maybe("lapack",
-                        Spec::string("by which a CPU device does linalg of matrices above 32: off "
-                                     "(the default), a path, relative to this file, or a name that "
-                                     "the system's loader finds, such as liblapack.so.3")))
+      .maybe(
+          "libraries",
+          Spec::object("a GPU vendor's libraries, for large contractions and for linalg: auto "
+                       "(the default, where it is found), off, or the path of one, relative to "
+                       "this file; and a LAPACK, a BLAS and libtorch")
+              .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
+              .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
+              .maybe("solver", Spec::string("without which a GPU has no linalg: cuSOLVER or "
+                                            "hipSOLVER"))
+              .maybe("blas",
+                     Spec::string("by which a CPU device does large products of matrices: off "
+                                  "(the default), a path, relative to this file, or a name that "
+                                  "the system's loader finds, such as libblas.so.3"))
+              .maybe("lapack",
+                     Spec::string("by which a CPU device does linalg of matrices above 32: off "
+                                  "(the default), a path, relative to this file, or a name that "
+                                  "the system's loader finds, such as liblapack.so.3"))
+              .maybe("torch",
+                     Spec::string("where the device torch has libtorch from, 2.11 or newer: auto "
+                                  "(the default: the one that the process has already, else "
+                                  "LIBTORCH), or its file or folder, relative to this file")))
       .maybe("graph", Spec::any_of({Spec::boolean(""), Spec::string("").one_of({"force"})},
                                    "repeat captured steps as a graph of the GPU's own; true by "
                                    "default, which HIP takes for false unless it says \"force\""))

@@ -35,6 +35,8 @@ struct DeviceConfig {
   // A LAPACK and a BLAS for a CPU device: off, an absolute path, or a name that the system's loader
   // finds.
   std::string lapack_library = "off", blas_library = "off";
+  // Where libtorch is: auto, or the absolute path of its file or folder.
+  std::string torch_library = "auto";
   std::optional<size_t> memory_cache;  // bytes of freed memory that are kept at most
   size_t memory_initial = 0;           // bytes that are asked of the device at once, and kept
   std::string origin = "default";      // where `device` came from

@@ -66,7 +66,7 @@ std::string why_not_opened(const std::string& path, const std::string& text) {
 // How a module that is missing comes to be, of those that can be built here.
 std::string how_built(const std::string& kind) {
   const std::string build = "; `./dev build release gradus_" + kind + "` builds it";
-  if (kind == "emu" || kind == "refmod") return build;
+  if (kind == "emu" || kind == "refmod" || kind == "torch") return build;
   if (kind == "cuda") return build + " where nvcc is found";
   if (kind == "hip") return build + " where hipcc is found (./dev hipcc)";
   return "";

@@ -10,6 +10,7 @@
 #include "ops/base/shape.hpp"
 #include "ops/contract/composed.hpp"
 #include "ops/contract/contraction.hpp"
+#include "ops/contract/gathered.hpp"
 #include "ops/contract/primitive.hpp"
 #include "ops/index/indexing.hpp"
 #include "ops/shape/memory.hpp"
@@ -356,6 +357,11 @@ Algebra algebra_of(const Attrs& a) {
 
 Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
                 Algebra algebra, const Tensor& bias) {
+  if (live_apart(a, b) || (bias.defined() && live_apart(a, bias))) {
+    const Tensor all[] = {a, b, bias};
+    const Tensors here = gathered("contract", {all, bias.defined() ? size_t(3) : size_t(2)});
+    return contract(here[0], la, here[1], lb, out, algebra, bias.defined() ? here[2] : bias);
+  }
   if (algebra == Algebra::standard && fits(a, la, b, lb, out, bias))
     return primitive(a, la, b, lb, out, algebra, bias);
   if (algebra != Algebra::standard && bias.defined())

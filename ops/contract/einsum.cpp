@@ -6,6 +6,7 @@
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
 #include "engine/device/storage.hpp"
+#include "ops/contract/gathered.hpp"
 #include "ops/contract/labelled.hpp"
 #include "ops/contract/network.hpp"
 #include "ops/base/ints.hpp"
@@ -196,6 +197,7 @@ Tensors ready_operands(const EinsumPlan& plan, const Tensors& operands, Algebra 
 }
 
 Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
+  if (live_apart(operands)) return einsum(plan, gathered("einsum", operands), algebra);
   if (algebra == Algebra::standard && is_direct(plan, operands)) return direct(plan, operands);
   const Tensors ready = ready_operands(plan, operands, algebra);
   if (as_one_node(plan, ready[0].dtype(), algebra)) return contract_network(plan, ready);

@@ -40,6 +40,31 @@ bool copy_from_peer(const Tensor& to, const Tensor& x, const void* from) {
     fail(ErrorKind::device, "copy", "from ", peer.name(), " to ", device.name(), ": ", error.text);
   return true;
 }
+// Between devices whose memory is the host's: one copy, whatever x's strides. False: nothing was
+// done.
+bool copy_in_host(const Tensor& to, const Tensor& x) {
+  Device &device = to.device(), &peer = x.device();
+  if (!device.host_memory() || !peer.host_memory() || is_user(x.dtype())) return false;
+  for (Device* d : {&peer, &device})
+    for (KernelWrapper* w : d->wrappers())
+      w->unseen(join("values go from ", peer.name(), " to ", device.name()).c_str());
+  if (streams_used) in_order(*x.storage().buffer(), false);
+  peer.synchronize();
+  const auto view = [](const Tensor& t) {
+    return gd_view{t.storage().buffer_id(), t.storage().data(), int32_t(t.dtype()),
+                   int32_t(t.rank()),       t.offset(),         t.sizes().data(),
+                   t.strides().data()};
+  };
+  const gd_view in = view(x), out = view(to);
+  gd_call call{};
+  call.struct_size = sizeof call;
+  call.slot = GD_COPY;
+  call.n_in = call.n_out = 1;
+  call.in = &in;
+  call.out = &out;
+  if (x.numel() > 0) device.run(call);
+  return true;
+}
 bool has_nan(const Tensor& x) {
   if (is_batched(x)) return has_nan(x.body()->batch->physical);
   const NoGrad off;
@@ -117,22 +142,27 @@ Tensor cast(const Tensor& x, DType dtype) {
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply1(contiguous_op(), {x}); }
 Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
 
+namespace {
+void copy_past_host(const Tensor& y, const Tensor& x) {
+  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x);
+  const auto* from = static_cast<const char*>(source.storage().data()) +
+                     source.offset() * int64_t(itemsize(x.dtype()));
+  if (copy_from_peer(y, source, from)) return;
+  std::vector<char> host(x.bytes());
+  source.copy_to_host(host.data());
+  y.device().copy_in(y.storage().data(), host.data(), y.bytes());
+}
+}  // namespace
+
 Tensor to_device(const Tensor& x, Device& device) {
   if (&x.device() == &device) return x;
   if (!x.is_leaf() &&
       ((grad_enabled() && x.requires_grad()) || (forward_mode() && x.tangent().defined())))
     fail(ErrorKind::autograd, "to_device", "the history of a tensor ends at its device, ",
          x.device().name(), "; detach it, or move the leaves before the step");
-  const Tensor source = x.is_number() || x.is_contiguous() ? x : dense_copy(x);
   Tensor y = Tensor::empty(x.sizes(), x.dtype(), device);
   y.storage().announce_used();
-  const auto* from = static_cast<const char*>(source.storage().data()) +
-                     source.offset() * int64_t(itemsize(x.dtype()));
-  if (!copy_from_peer(y, source, from)) {
-    std::vector<char> host(x.bytes());
-    source.copy_to_host(host.data());
-    device.copy_in(y.storage().data(), host.data(), y.bytes());
-  }
+  if (x.is_number() || !copy_in_host(y, x)) copy_past_host(y, x);
   if (x.is_leaf() && x.requires_grad()) y.set_requires_grad();
   return y;
 }

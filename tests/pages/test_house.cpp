@@ -31,7 +31,8 @@ std::string output_of(const std::string& command) {
 }
 
 // Rooms from the ground up: each is a folder, and includes of those that stand before it alone.
-// A device's rooms stand by themselves on the plain headers, the statements and kernels/call.
+// A device's rooms stand by themselves on the plain headers, the statements and kernels/call; torch,
+// on the reference, too.
 const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/def",
                                                      "engine/base",
@@ -68,6 +69,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "kernels/linalg",
                                                      "kernels/reference/statements",
                                                      "kernels/reference",
+                                                     "kernels/torch",
                                                      "kernels/cpu",
                                                      "kernels/cpu/isa/words",
                                                      "kernels/cpu/isa",
@@ -119,7 +121,8 @@ bool may_include(const std::string& path, const std::string& other_path) {
   if (floor_of(other) > floor_of(room)) return false;
   if (room.starts_with("kernels/"))
     return other == "engine/abi" || other == "ops/def" || other == "kernels/call" ||
-           other == "kernels/linalg" || device_of(room) == device_of(other);
+           other == "kernels/linalg" || device_of(room) == device_of(other) ||
+           (room == "kernels/torch" && other_path == "kernels/reference/reference.hpp");
   if (room == "bindings/cpp")  // links in the devices that need no module
     return !other.starts_with("kernels/") || other_path.ends_with("/cpu.hpp") ||
            other_path.ends_with("/reference.hpp");
