@@ -19,7 +19,7 @@ extern "C" {
 
 #define GD_MAGIC 0x73756461u /* "adus" */
 #define GD_MAJOR 3u
-#define GD_MINOR 0u
+#define GD_MINOR 1u
 
 /* ---- dtypes. Codes from 64 up are users' types, and their bits from 12 up hold the
  * size of an element. The reference has kernels for those registered with it, other tables none. */
@@ -176,6 +176,18 @@ typedef enum gd_slot {
    * + k is the result of step k, -1 is left out. An out view may be the very view of an in that no
    * later step reads. The same bits as the calls one by one. */
   GD_CHAIN,
+  /* Blocks of whole buffers, op = gd_grouped. All views have one axis, stride 1 and one dtype; out
+   * overlaps no input. Every element of out that a job names is written; others stay.
+   * products: in = {a, b}, ints = {conj_a, conj_b, then gd_block_product after gd_block_product}.
+   * Jobs of one block of out follow one another and are summed in this order; blocks of out do not
+   * overlap. The order of a product's sum follows from its sizes alone, as in GD_CONTRACT.
+   * copies: in = {a}, ints = {add, rank, then for each block {sign, offset in a, offset in out,
+   * rank sizes, rank strides in a, rank strides in out}}: out[..] = sign * a[..], sign 1, -1, or 0
+   * (zeros, a is not read); with add = 1, out[..] += sign * a[..] in the order of blocks and
+   * elements, and strides in out may be 0. Without add no element of out is named twice. Strides
+   * are not negative. Offsets and strides that leave the buffers are GD_INVALID. Bits never depend
+   * on threads. */
+  GD_GROUPED,
   GD_SLOT_COUNT
 } gd_slot;
 
@@ -186,7 +198,7 @@ static inline const char* gd_slot_name(int32_t slot) {
   static const char* const names[GD_SLOT_COUNT] = {
       "copy",           "fill",   "pointwise",   "pointwise_vjp", "reduce",  "scan",
       "contract",       "gather", "scatter_add", "random",        "softmax", "normalize",
-      "optimizer_step", "linalg", "sort",        "chain"};
+      "optimizer_step", "linalg", "sort",        "chain",         "grouped"};
   return slot >= 0 && slot < GD_SLOT_COUNT ? names[slot] : "unknown";
 }
 
@@ -227,6 +239,17 @@ typedef enum gd_way {
   GD_WAY_ONLY = 0x10000
 } gd_way;
 typedef enum gd_normalization { GD_NORM_VALUE = 0, GD_NORM_GIVEN, GD_NORM_VJP } gd_normalization;
+typedef enum gd_grouped { GD_BLOCK_PRODUCTS = 0, GD_BLOCK_COPIES } gd_grouped;
+/* c[i, m, n] = (first) or += sign * SUM_k a[i, m, k] * b[i, k, n], i of a batch. k may be 0.
+ * Offsets and strides in elements; strides are not negative, those of c above 0 where its size is
+ * above 1. */
+typedef struct gd_block_product {
+  int64_t first, sign; /* first: 1 in the first job of a block of c, else 0; sign: 1 or -1 */
+  int64_t batch, m, n, k;
+  int64_t a, a_batch, a_m, a_k;
+  int64_t b, b_batch, b_k, b_n;
+  int64_t c, c_batch, c_m, c_n;
+} gd_block_product;
 typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
 typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
 
