@@ -42,17 +42,18 @@ void KernelCall::run() {
       views_[k].strides = kept;
       kept += views_[k].rank;
     }
+  if (!given_.data()) given_ = {ints_.data(), ints_.size()};
   gd_call call{sizeof(gd_call),
                slot_,
                op_,
                n_in_,
                n_out_,
                int32_t(doubles_.size()),
-               int32_t(ints_.size()),
+               int32_t(given_.size()),
                views_,
                views_ + n_in_,
                doubles_.data(),
-               ints_.data(),
+               given_.data(),
                nullptr,
                nullptr,
                0,

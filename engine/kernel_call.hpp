@@ -48,6 +48,11 @@ class KernelCall {
     ints_.push_back(x);
     return *this;
   }
+  // All of them; they must outlive the call.
+  KernelCall& integers(std::span<const int64_t> all) {
+    given_ = all;
+    return *this;
+  }
   // On the device of the operands, which must be one.
   void run();
 
@@ -67,7 +72,8 @@ class KernelCall {
   gd_view views_[kMax];
   SmallVector<int64_t, 48> strides_;  // of views that are not a tensor's own, one after the other
   SmallVector<double, 12> doubles_;
-  SmallVector<int64_t, 80> ints_;  // of a chain of nine statements
+  SmallVector<int64_t, 80> ints_;   // of a chain of nine statements
+  std::span<const int64_t> given_;  // instead
 };
 
 // Values alone, without history. from, which broadcasts to `to`, is cast to its dtype.

@@ -39,6 +39,8 @@ void init() {
     register_linear();
     register_attention();
     register_linalg();
+    register_block_copy();
+    register_grouped();
     register_batching();
   });
 }

@@ -156,7 +156,7 @@ Portrait portrait_of(const OpInfo& op, const OpExample& e) {
   derive(op, e, p);
   observe(op, p);
   for (const KnownKind& kind : known_kinds()) {
-    if (kind.devices == 0) continue;
+    if (kind.devices == 0 || kind.score < 0) continue;  // the last are opened where they are named
     const Device& device = open_device(kind.kind);
     bool all = true;
     for (int slot = 0; slot < GD_SLOT_COUNT; ++slot)

@@ -151,7 +151,7 @@ void set_statements(const StatementSide& side);
 
 struct KnownKind {
   std::string kind, source, build;
-  int score;
+  int score;            // below 0: opened only where it is named
   int devices;          // how many there are
   std::string missing;  // why there are none
 };

@@ -30,6 +30,8 @@ void register_distances();
 void register_linear();
 void register_attention();
 void register_linalg();
+void register_block_copy();
+void register_grouped();
 void register_batching();  // after all others
 
 // For views written in place (engine/in_place.hpp).

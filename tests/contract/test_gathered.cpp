@@ -1,6 +1,6 @@
 // Operands on several devices: a contraction runs where one of them gathers, with one copy of each
 // operand that lives elsewhere; every other op refuses them.
-#include "tests/helpers/copies.hpp"
+#include "tests/helpers/kinds.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/texts.hpp"
 

@@ -3,7 +3,7 @@
 #include "engine/config/device_config.hpp"
 #include "engine/config/loader.hpp"
 #include "ops/contract/einsum.hpp"
-#include "tests/helpers/copies.hpp"
+#include "tests/helpers/kinds.hpp"
 #include "tests/helpers/helpers.hpp"
 #include "tests/helpers/program_helpers.hpp"
 #include "tests/helpers/texts.hpp"

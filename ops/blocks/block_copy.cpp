@@ -1,0 +1,212 @@
+#include "ops/blocks/block_copy.hpp"
+
+#include "engine/kernel_call.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/base/registry.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/shape/views.hpp"
+
+namespace gradus::inline v1 {
+
+namespace {
+
+const OpInfo* copy_info;
+enum { kSize, kTable, kFrom, kTo, kWhat };
+
+// The table, as the slot takes it: {add, rank, then each block}.
+constexpr size_t kHead = 2;
+size_t entry_size(int64_t rank) { return size_t(3 + 3 * rank); }
+
+Ints table_of(const std::vector<StridedBlock>& blocks, Covers to) {
+  const int64_t rank = blocks.empty() ? 0 : int64_t(blocks[0].sizes.size());
+  Ints t;
+  t.reserve(kHead + blocks.size() * entry_size(rank));
+  t.push_back(to == Covers::several);
+  t.push_back(rank);
+  for (const StridedBlock& b : blocks) {
+    t.push_back(b.sign);
+    t.push_back(b.from);
+    t.push_back(b.to);
+    for (const Shape* s : {&b.sizes, &b.from_strides, &b.to_strides})
+      t.append(s->data(), s->size());
+  }
+  return t;
+}
+
+// Attributes of the list the other way round. Blocks of zeros have nothing to give back.
+Attrs reversed(const Attrs& attrs, int64_t from_size) {
+  const Ints& t = attrs[kTable].integers;
+  const auto rank = size_t(t[1]), each = entry_size(t[1]);
+  Ints r;
+  r.reserve(t.size());
+  r.push_back(attrs[kFrom].integer == int64_t(Covers::several));
+  r.push_back(t[1]);
+  bool zeros = false;
+  for (size_t i = kHead; i < t.size(); i += each) {
+    const int64_t* const e = t.data() + i;
+    if (e[0] == 0) {
+      zeros = true;
+      continue;
+    }
+    for (const int64_t x : {e[0], e[2], e[1]}) r.push_back(x);
+    r.append(e + 3, rank);
+    r.append(e + 3 + 2 * rank, rank);
+    r.append(e + 3 + rank, rank);
+  }
+  const bool whole = attrs[kTo].integer == int64_t(Covers::all);
+  return {from_size, std::move(r),
+          AttrValue(zeros && whole ? int64_t(Covers::some) : attrs[kTo].integer), attrs[kFrom],
+          attrs[kWhat]};
+}
+
+// One copy for each block, where the device has no slot for all.
+void copy_one_by_one(const Tensor& x, const Tensor& y, const Ints& t) {
+  const auto rank = size_t(t[1]);
+  for (size_t i = kHead; i < t.size(); i += entry_size(t[1])) {
+    const int64_t* const e = t.data() + i;
+    const Shape sizes(e + 3, e + 3 + rank), from(e + 3 + rank, e + 3 + 2 * rank),
+        to(e + 3 + 2 * rank, e + 3 + 3 * rank);
+    if (numel_of(sizes) == 0) continue;
+    const Tensor source = x.alias(sizes, from, x.offset() + e[1]);
+    const Tensor block = e[0] < 0 ? neg(source) : source;
+    if (t[0]) {  // sums over strides of 0: element by element of them
+      Shape kept = sizes, summed;
+      std::vector<size_t> axes;
+      for (size_t d = 0; d < rank; ++d)
+        if (to[d] == 0 && sizes[d] > 1) {
+          axes.push_back(d);
+          summed.push_back(sizes[d]);
+          kept[d] = 1;
+        }
+      for (int64_t n = 0; n < numel_of(summed); ++n) {
+        int64_t at = block.offset(), left = n;
+        for (size_t d = axes.size(); d-- > 0; left /= summed[d])
+          at += left % summed[d] * block.strides()[axes[d]];
+        const Tensor part = block.alias(kept, block.strides(), at);
+        const Tensor into = y.alias(kept, to, y.offset() + e[2]);
+        copy_values(add(into, part), into);
+      }
+    } else if (e[0] == 0) {
+      fill_values(y.alias(sizes, to, y.offset() + e[2]), 0, 0);
+    } else {
+      copy_values(block, y.alias(sizes, to, y.offset() + e[2]));
+    }
+  }
+}
+
+void forward(OpContext& ctx) {
+  const Tensor& x = ctx.inputs[0];
+  const Ints& table = ctx.attrs[kTable].integers;
+  const int64_t size = ctx.attrs[kSize].integer;
+  const bool whole = ctx.attrs[kTo].integer == int64_t(Covers::all);
+  const Tensor y = whole ? Tensor::empty({size}, x.dtype(), x.device())
+                         : Tensor::zeros({size}, x.dtype(), x.device());
+  if (table.size() > kHead && size > 0) {
+    if (x.device().offers(GD_GROUPED)) {
+      KernelCall(GD_GROUPED, GD_BLOCK_COPIES)
+          .integers({table.data(), table.size()})
+          .in(x)
+          .out(y)
+          .run();
+    } else {
+      NoGrad off;
+      copy_one_by_one(x.detach(), y, table);
+    }
+  }
+  ctx.outputs.push_back(y);
+}
+
+Tensor call(const Tensor& x, const Attrs& attrs) { return apply1(*copy_info, {x}, attrs); }
+
+Cost cost(const OpContext& ctx) {
+  const Ints& t = ctx.attrs[kTable].integers;
+  double n = 0;
+  for (size_t i = kHead; i < t.size(); i += entry_size(t[1])) {
+    double block = 1;
+    for (int64_t d = 0; d < t[1]; ++d) block *= double(t[i + 3 + size_t(d)]);
+    n += block;
+  }
+  return {0, 2 * n * double(itemsize(ctx.inputs[0].dtype()))};
+}
+
+// Of a list that somebody else wrote.
+void check_table(const Tensor& x, const Attrs& a) {
+  const char* const op = "block_copy";
+  const Ints& t = a[kTable].integers;
+  if (x.rank() != 1) fail(ErrorKind::shape, op, "x has shape ", x.sizes(), ", expected one axis");
+  if (a[kSize].integer < 0) fail(ErrorKind::value, op, "size is ", a[kSize].integer);
+  for (const int k : {kFrom, kTo})
+    if (a[size_t(k)].integer < 0 || a[size_t(k)].integer > 2)
+      fail(ErrorKind::value, op, k == kFrom ? "covers_x" : "covers_y", " is ", a[size_t(k)].integer,
+           ", expected 0 (all elements), 1 (some) or 2 (some several times)");
+  if (t.size() < kHead || t[1] < 0 || t[1] > 64 || (t.size() - kHead) % entry_size(t[1]))
+    fail(ErrorKind::value, op,
+         "blocks is {add, rank, then for each block sign, offsets in x and y, sizes, strides in x "
+         "and in y}");
+  const auto rank = size_t(t[1]);
+  if ((t[0] == 1) != (a[kTo].integer == int64_t(Covers::several)) || (t[0] | 1) != 1)
+    fail(ErrorKind::value, op, "add is ", t[0], "; it is 1 where covers_y is 2, else 0");
+  for (size_t i = kHead; i < t.size(); i += entry_size(t[1])) {
+    const int64_t* const e = t.data() + i;
+    __extension__ typedef __int128 Wide;
+    Wide last[2] = {e[1], e[2]};
+    bool empty = false;
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t n = e[3 + d];
+      empty |= n == 0;
+      for (size_t side = 0; side < 2; ++side) {
+        const int64_t stride = e[3 + (1 + side) * rank + d];
+        if (n < 0 || stride < 0)
+          fail(ErrorKind::value, op, "block ", (i - kHead) / entry_size(t[1]),
+               " has a negative size or stride");
+        last[side] += Wide(stride) * (n - 1);
+      }
+    }
+    if (e[0] < -1 || e[0] > 1) fail(ErrorKind::value, op, "a sign is ", e[0]);
+    if (!empty && (e[1] < 0 || e[2] < 0 || last[0] >= x.numel() || last[1] >= a[kSize].integer))
+      fail(ErrorKind::index, op, "block ", (i - kHead) / entry_size(t[1]), " leaves x (", x.numel(),
+           " elements) or y (", a[kSize].integer, ")");
+  }
+}
+
+}  // namespace
+
+BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
+                         const std::vector<StridedBlock>& blocks, Covers from, Covers to)
+    : from_size_(from_size),
+      count_(int64_t(blocks.size())),
+      attrs_{to_size, table_of(blocks, to), int64_t(from), int64_t(to), AttrValue(what)} {}
+
+Tensor BlockCopies::operator()(const Tensor& x) const { return call(contiguous(x), attrs_); }
+Tensor BlockCopies::transposed(const Tensor& y) const {
+  return call(contiguous(y), reversed(attrs_, from_size_));
+}
+
+void register_block_copy() {
+  OpInfo o = new_op(
+      "block_copy", "blocks", "strided blocks of x, put into a buffer of zeros",
+      "y = 0; for each block: y[offset_y + i * strides_y] (+)= sign * x[offset_x + i * strides_x]",
+      {{"x"}},
+      {int_attr("size", "elements of y"),
+       ints_attr("blocks",
+                 "add, rank; of each block: sign, offset in x, in y, sizes, strides in x, in y"),
+       int_attr("covers_x", 1,
+                "0: blocks name each element of x once, 1: some, 2: some several times"),
+       int_attr("covers_y", 1, "the same of y; 2: sums"), text_attr("what", "", "what it is for")});
+  o.forward = forward;
+  o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
+    return call(contiguous(g[0]), reversed(node.attrs(), node.input_metas()[0].sizes[0]));
+  };
+  o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
+    return call(contiguous(t[0]), node.attrs());
+  };
+  o.cost = cost;
+  o.call = [](Operands in, const Attrs& a) {
+    check_table(in[0], a);
+    return call(contiguous(in[0]), a);
+  };
+  copy_info = &add_op(std::move(o));
+}
+
+}  // namespace gradus

@@ -1,0 +1,40 @@
+// block_copy: strided blocks of one buffer to another in one call, the op behind all that moves
+// blocks about: permute, fuse, split, slice, to_dense, from_dense, trace. Linear; its derivative is
+// the list the other way round. Runs in the slot grouped, or as copies where a device lacks it.
+#pragma once
+#include "ops/base/ints.hpp"
+
+#include <string_view>
+
+namespace gradus::inline v1 {
+
+// y[to + i * to_strides] = sign * x[from + i * from_strides] for all i below sizes. sign 0: zeros.
+struct StridedBlock {
+  int64_t sign = 1, from = 0, to = 0;
+  Shape sizes, from_strides, to_strides;
+};
+
+// How a list covers the elements of a buffer.
+enum class Covers : int64_t {
+  all,     // each of them once
+  some,    // some of them, once; the others of a result are 0
+  several  // some of them more than once: a result is their sum
+};
+
+// A list, ready to be called again and again.
+class BlockCopies {
+ public:
+  // x of `from_size` elements, y of `to_size`. what: "permute", for graphs and texts. All blocks
+  // have one rank.
+  BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
+              const std::vector<StridedBlock>& blocks, Covers from, Covers to);
+  Tensor operator()(const Tensor& x) const;  // x, y: one axis
+  Tensor transposed(const Tensor& y) const;  // the list the other way round
+  int64_t count() const { return count_; }
+
+ private:
+  int64_t from_size_, count_;
+  Attrs attrs_;
+};
+
+}  // namespace gradus

@@ -1,0 +1,284 @@
+#include "ops/blocks/contraction.hpp"
+
+#include "ops/base/dtypes.hpp"
+#include "ops/blocks/plan_cache.hpp"
+#include "ops/contract/plan.hpp"
+#include "ops/shape/memory.hpp"
+
+#include <algorithm>
+
+namespace gradus::inline v1 {
+
+namespace {
+
+struct Operand {
+  BlockTensor x;
+  Labels labels;
+};
+
+bool has(const Labels& labels, int64_t l) {
+  return std::find(labels.begin(), labels.end(), l) != labels.end();
+}
+
+// Labels that stand twice become traces.
+void take_traces(Operand& t) {
+  for (size_t i = 0; i < t.labels.size(); ++i)
+    for (size_t j = i + 1; j < t.labels.size(); ++j)
+      if (t.labels[i] == t.labels[j]) {
+        check_joins("einsum", label_text(t.labels[i]), t.x.structure.legs()[i],
+                    t.x.structure.legs()[j]);
+        t.x = trace(t.x, int64_t(i), int64_t(j));
+        t.labels.erase(j);
+        t.labels.erase(i);
+        return take_traces(t);
+      }
+}
+
+// Neutral legs that nobody else has are summed.
+template <class Needed>
+void sum_alone(const char* op, Operand& t, Needed&& needed) {
+  for (size_t i = t.labels.size(); i-- > 0;) {
+    if (needed(t.labels[i])) continue;
+    if (!t.x.structure.legs()[i].is_neutral())
+      fail(ErrorKind::value, op, label_text(t.labels[i]),
+           " is in one operand alone and not in the output; a leg that carries charge (",
+           t.x.structure.legs()[i].text(), ") can't be summed alone");
+    t.x = sum(t.x, int64_t(i));
+    t.labels.erase(i);
+  }
+}
+
+BlockTensor contract_ready(const Operand& a, const Operand& b, const Labels& out, const char* op) {
+  const Tensor both[] = {a.x.data, b.x.data};
+  const DType dtype = result_dtype(both);
+  const auto plan = plan_pair(op, a.x.structure, a.labels, b.x.structure, b.labels, out);
+  Tensor x = cast(a.x.data, dtype), y = cast(b.x.data, dtype);
+  if (plan->pack_a) x = (*plan->pack_a)(x);
+  if (plan->pack_b) y = (*plan->pack_b)(y);
+  Tensor z = plan->products(x, y);
+  if (plan->unpack) z = (*plan->unpack)(z);
+  return {z, plan->result};
+}
+
+// ---- einsum
+
+struct Terms {
+  std::vector<Labels> inputs;
+  Labels output;
+};
+
+Terms read_terms(std::string_view text, const std::vector<BlockStructure>& operands) {
+  const Equation e = parse_equation(text);
+  Terms t;
+  if (e.inputs.size() != operands.size())
+    fail(ErrorKind::value, "einsum", '"', e.text, "\" has ", e.inputs.size(), " terms, got ",
+         operands.size(), " operands");
+  std::map<int64_t, int> count;  // in operands
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Equation::Term& term = e.inputs[k];
+    if (term.ellipsis >= 0)
+      fail(ErrorKind::value, "einsum", "block tensors take no \"...\": name the legs of ",
+           term.text);
+    if (term.letters.size() != operands[k].rank())
+      fail(ErrorKind::shape, "einsum", "operand ", k, " has ", operands[k].rank(), " legs, \"",
+           term.text, "\" names ", term.letters.size());
+    t.inputs.push_back(term.letters);
+    for (const int64_t l : term.letters) ++count[l];
+  }
+  if (e.output)
+    t.output = e.output->letters;
+  else
+    for (const auto& [l, n] : count)
+      if (n == 1) t.output.push_back(l);
+  for (size_t k = 0; k < operands.size(); ++k)
+    for (size_t i = 0; i < t.inputs[k].size(); ++i) {
+      const int64_t l = t.inputs[k][i];
+      const Leg& leg = operands[k].legs()[i];
+      if (!leg.is_neutral() && count[l] + has(t.output, l) > 2)
+        fail(ErrorKind::value, "einsum", label_text(l), " stands ", count[l] + has(t.output, l),
+             " times: a leg that carries charge (", leg.text(),
+             ") joins two; only neutral ones are hyperedges");
+    }
+  return t;
+}
+
+// The legs that a contraction of two leaves open.
+Labels open_labels(const Labels& a, const Labels& b, const auto& needed) {
+  Labels open;
+  for (const Labels* side : {&a, &b})
+    for (const int64_t l : *side)
+      if (needed(l) && !has(open, l)) open.push_back(l);
+  return open;
+}
+
+// ---- the order of least work
+
+double products_of(const BlockStructure& a, const Labels& la, const BlockStructure& b,
+                   const Labels& lb, const Labels& out, int64_t* pairs = nullptr) {
+  const auto plan = plan_pair("einsum", a, la, b, lb, out);
+  if (pairs) *pairs += plan->pairs;
+  return plan->flops;
+}
+
+struct Value {
+  BlockStructure s;
+  Labels labels;
+  double flops = 0;
+  size_t left = 0, right = 0;  // of which subsets
+};
+
+constexpr size_t kMostSubsets = 7;  // operands whose orders are all tried
+
+// By dynamic programming over subsets; pairs in the order of a tree's steps.
+std::vector<std::pair<int, int>> best_order(const Terms& t,
+                                            const std::vector<BlockStructure>& operands) {
+  const size_t n = operands.size(), all = size_t(1) << n;
+  std::vector<std::optional<Value>> best(all);
+  for (size_t k = 0; k < n; ++k) best[size_t(1) << k] = Value{operands[k], t.inputs[k]};
+  for (size_t set = 1; set < all; ++set) {
+    if (!(set & (set - 1))) continue;
+    const auto needed = [&](int64_t l) {
+      if (has(t.output, l)) return true;
+      for (size_t k = 0; k < n; ++k)
+        if (!(set >> k & 1) && has(t.inputs[k], l)) return true;
+      return false;
+    };
+    for (size_t left = (set - 1) & set; left > (set ^ left); left = (left - 1) & set) {
+      const auto &x = best[left], &y = best[set ^ left];
+      const Labels out = open_labels(x->labels, y->labels, needed);
+      const double flops = x->flops + y->flops + products_of(x->s, x->labels, y->s, y->labels, out);
+      if (best[set] && flops >= best[set]->flops) continue;
+      best[set] = Value{plan_pair("einsum", x->s, x->labels, y->s, y->labels, out)->result, out,
+                        flops, left, set ^ left};
+    }
+  }
+  // The tree as positions in a shrinking list.
+  std::vector<size_t> list;
+  for (size_t k = 0; k < n; ++k) list.push_back(size_t(1) << k);
+  std::vector<std::pair<int, int>> pairs;
+  const auto steps = [&](const auto& self, size_t set) -> void {
+    if (!(set & (set - 1))) return;
+    self(self, best[set]->left);
+    self(self, best[set]->right);
+    const auto at = [&](size_t s) {
+      return int(std::find(list.begin(), list.end(), s) - list.begin());
+    };
+    const int i = at(best[set]->left), j = at(best[set]->right);
+    pairs.emplace_back(i, j);
+    list.erase(list.begin() + std::max(i, j));
+    list.erase(list.begin() + std::min(i, j));
+    list.push_back(set);
+  };
+  steps(steps, all - 1);
+  return pairs;
+}
+
+// Carries out an order on anything that has labels: step(a, b, out labels) makes a value of two.
+template <class T, class Step>
+T carry_out(std::vector<T> list, const std::vector<std::pair<int, int>>& pairs,
+            const Labels& output, Step&& step) {
+  for (const auto& [i, j] : pairs) {
+    const T a = list[size_t(i)], b = list[size_t(j)];
+    list.erase(list.begin() + std::max(i, j));
+    list.erase(list.begin() + std::min(i, j));
+    const auto needed = [&](int64_t l) {
+      if (has(output, l)) return true;
+      return std::any_of(list.begin(), list.end(), [&](const T& x) { return has(x.labels, l); });
+    };
+    list.push_back(step(a, b, list.empty() ? output : open_labels(a.labels, b.labels, needed)));
+  }
+  return list[0];
+}
+
+BlockPath make_path(const Terms& t, const std::vector<BlockStructure>& operands) {
+  BlockPath path;
+  if (operands.size() > kMostSubsets) {  // more than can be tried: the order of the dense network
+    std::vector<Shape> shapes;
+    for (const BlockStructure& s : operands) shapes.push_back(s.dense_sizes());
+    for (const auto& [i, j] : plan_einsum(t.inputs, t.output, shapes).path)
+      path.pairs.emplace_back(i, j);
+  } else if (operands.size() > 1) {
+    path.pairs = best_order(t, operands);
+  }
+  std::vector<Value> list;
+  for (size_t k = 0; k < operands.size(); ++k) list.push_back({operands[k], t.inputs[k]});
+  carry_out(list, path.pairs, t.output, [&](const Value& a, const Value& b, const Labels& out) {
+    path.flops += products_of(a.s, a.labels, b.s, b.labels, out, &path.block_pairs);
+    double dense = 2;
+    for (const Leg& leg : a.s.legs()) dense *= double(leg.size());
+    for (size_t i = 0; i < b.labels.size(); ++i)
+      if (!has(a.labels, b.labels[i])) dense *= double(b.s.legs()[i].size());
+    path.dense_flops += dense;
+    return Value{plan_pair("einsum", a.s, a.labels, b.s, b.labels, out)->result, out};
+  });
+  return path;
+}
+
+// The operands of an einsum as its pairs want them, and the order of these.
+struct Ready {
+  std::vector<Operand> operands;
+  Labels output;
+  std::shared_ptr<const BlockPath> path;
+};
+Ready ready(std::string_view equation, const std::vector<BlockTensor>& operands) {
+  if (operands.empty()) fail(ErrorKind::value, "einsum", "no operands");
+  std::vector<BlockStructure> structures;
+  for (const BlockTensor& x : operands) structures.push_back(x.structure);
+  Terms t = read_terms(equation, structures);
+  Ready r;
+  r.output = t.output;
+  PlanKey key;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    Operand x{operands[k], t.inputs[k]};
+    take_traces(x);
+    sum_alone("einsum", x, [&](int64_t l) {
+      if (has(t.output, l)) return true;
+      for (size_t i = 0; i < t.inputs.size(); ++i)
+        if (i != k && has(t.inputs[i], l)) return true;
+      return false;
+    });
+    t.inputs[k] = x.labels;
+    structures[k] = x.x.structure;
+    key.push_back(int64_t(structures[k].id()));
+    key.append(x.labels.data(), x.labels.size());
+    r.operands.push_back(std::move(x));
+  }
+  key.append(t.output.data(), t.output.size());
+  static auto& known = *new PlanCache<BlockPath>;
+  r.path = known.get(key, [&] { return make_path(t, structures); });
+  return r;
+}
+
+}  // namespace
+
+BlockTensor contract(const BlockTensor& a, const Labels& la, const BlockTensor& b, const Labels& lb,
+                     const Labels& out) {
+  Operand x{a, la}, y{b, lb};
+  if (la.size() != a.rank() || lb.size() != b.rank())
+    fail(ErrorKind::value, "contract", la.size(), " and ", lb.size(), " labels for operands with ",
+         a.rank(), " and ", b.rank(), " legs");
+  for (auto [t, other] : {std::pair(&x, &lb), {&y, &la}}) {
+    take_traces(*t);
+    sum_alone("contract", *t, [&](int64_t l) { return has(*other, l) || has(out, l); });
+  }
+  return contract_ready(x, y, out, "contract");
+}
+
+BlockPath plan_block_einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
+  NoGrad off;
+  return *ready(equation, operands).path;
+}
+
+BlockTensor einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
+  const Ready r = ready(equation, operands);
+  const Operand last = carry_out(r.operands, r.path->pairs, r.output,
+                                 [](const Operand& a, const Operand& b, const Labels& out) {
+                                   return Operand{contract_ready(a, b, out, "einsum"), out};
+                                 });
+  Ints order;
+  for (const int64_t l : r.output)
+    order.push_back(std::find(last.labels.begin(), last.labels.end(), l) - last.labels.begin());
+  return permute(last.x, order, Crossing::signs);
+}
+
+}  // namespace gradus

@@ -1,0 +1,314 @@
+#include "ops/blocks/factors.hpp"
+
+#include "engine/arithmetic.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/base/shape.hpp"
+#include "ops/blocks/contraction.hpp"
+#include "ops/blocks/moves.hpp"
+#include "ops/blocks/sectors.hpp"
+#include "ops/linalg/matrices.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/reduce/reductions.hpp"
+#include "ops/shape/creation.hpp"
+#include "ops/shape/join.hpp"
+#include "ops/shape/memory.hpp"
+#include "ops/shape/views.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace gradus::inline v1 {
+
+namespace {
+
+Ints count_up(size_t from, size_t to) {
+  Ints axes;
+  for (size_t i = from; i < to; ++i) axes.push_back(int64_t(i));
+  return axes;
+}
+
+// A tensor whose first axes are the rows, as matrices.
+class Matrices {
+ public:
+  Matrices(const char* op, const BlockTensor& x, const Ints& left) : rows(left.size()) {
+    Ints order;
+    for (const int64_t d : left) {
+      order.push_back(normal_axis(op, d, int64_t(x.rank())));
+      for (size_t i = 0; i + 1 < order.size(); ++i)
+        if (order[i] == order.back()) fail(ErrorKind::value, op, "axis ", d, " is named twice");
+    }
+    for (size_t i = 0; i < x.rank(); ++i)
+      if (std::find(order.begin(), order.end(), int64_t(i)) == order.end())
+        order.push_back(int64_t(i));
+    tensor = permute(x, order, Crossing::signs);
+    const Parting parting{{}, count_up(0, rows), count_up(rows, x.rank())};
+    all = sector_matrices(tensor->structure, parting);
+    packed = pack_all(tensor->structure, parting, all);
+    const Tensor buffer = BlockCopies("pack", tensor->structure.elements(), packed.offsets.back(),
+                                      packed.blocks, Covers::all, Covers::all)(tensor->data);
+    for (size_t i = 0; i < all.size(); ++i)
+      matrices.push_back(reshape(slice(buffer, 0, packed.offsets[i], packed.offsets[i + 1]),
+                                 {all[i].row_size, all[i].column_size}));
+  }
+  static PackedSectors pack_all(const BlockStructure& s, const Parting& parting,
+                                const std::vector<SectorMatrix>& all) {
+    return pack(s, all, parting, std::vector<char>(all.size(), 1), {});
+  }
+  const BlockStructure& structure() const { return tensor->structure; }
+  // Sum over the rows' legs of arrow * charge in matrix i.
+  Charge row_charge(size_t i) const {
+    Charge q = structure().charge();
+    structure().symmetry().add(q, all[i].charge, -1);
+    return q;
+  }
+  Legs row_legs() const {
+    return {structure().legs().begin(), structure().legs().begin() + int64_t(rows)};
+  }
+  Legs column_legs() const {
+    return {structure().legs().begin() + int64_t(rows), structure().legs().end()};
+  }
+
+  size_t rows;
+  std::optional<BlockTensor> tensor;
+  std::vector<SectorMatrix> all;
+  PackedSectors packed;
+  Tensors matrices;
+};
+
+// The tensor of these legs whose matrix with column charge q is matrix_of(q): all are there.
+template <class MatrixOf>
+BlockTensor assembled(const Legs& legs, const Charge& charge, size_t rows, DType dtype,
+                      Device& device, MatrixOf&& matrix_of) {
+  const BlockStructure s(legs[0].symmetry(), legs, charge);
+  const Parting parting{{}, count_up(0, rows), count_up(rows, legs.size())};
+  const std::vector<SectorMatrix> all = sector_matrices(s, parting);
+  const PackedSectors p = Matrices::pack_all(s, parting, all);
+  Tensors parts{Tensor::empty({0}, dtype, device)};
+  for (const SectorMatrix& m : all) parts.push_back(reshape(matrix_of(m), {-1}));
+  return {BlockCopies("pack", s.elements(), p.offsets.back(), p.blocks, Covers::all, Covers::all)
+              .transposed(cat(parts, 0)),
+          s};
+}
+
+// What a sector gives: factors of its matrix, by the new leg's charge.
+struct Factored {
+  Charge charge;
+  Tensor left, values, right;
+  int64_t kept = 0;
+};
+
+bool by_charge(const Factored& a, const Factored& b) { return less(a.charge, b.charge); }
+
+const Factored& of_charge(const std::vector<Factored>& all, const Charge& q) {
+  const auto it =
+      std::lower_bound(all.begin(), all.end(), q,
+                       [](const Factored& f, const Charge& c) { return less(f.charge, c); });
+  return *it;
+}
+
+// The charge of the new leg where that of the rows' legs is q.
+Charge bond_charge(const char* op, const Matrices& m, TakesCharge takes, size_t i) {
+  const Symmetry& g = m.structure().symmetry();
+  const Charge& total = m.structure().charge();
+  if (!(total == g.neutral()) && takes == TakesCharge::none)
+    fail(ErrorKind::value, op, "the tensor has charge ", to_text(total),
+         "; say which factor takes it, left or right");
+  Charge q = m.row_charge(i);
+  if (takes == TakesCharge::left) g.add(q, total, -1);
+  return q;
+}
+
+// How many values each sector keeps.
+double cut(std::vector<Factored>& all, const Truncation& t) {
+  if (!t.sizes.empty()) {
+    for (Factored& f : all) {
+      const auto it = std::find_if(t.sizes.begin(), t.sizes.end(),
+                                   [&](const Sector& x) { return x.charge == f.charge; });
+      f.kept = it == t.sizes.end() ? 0 : std::min(it->size, f.values.numel());
+    }
+    return 0;
+  }
+  if (t.rank <= 0 && t.atol <= 0 && t.rtol <= 0) return 0;
+  struct Value {
+    double value;
+    size_t sector;
+    int64_t place;
+  };
+  std::vector<Value> values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<double> s = cast(all[i].values.detach(), DType::f64).to_vector<double>();
+    for (size_t k = 0; k < s.size(); ++k) values.push_back({s[k], i, int64_t(k)});
+  }
+  std::stable_sort(values.begin(), values.end(),
+                   [](const Value& a, const Value& b) { return a.value > b.value; });
+  if (values.empty()) return 0;
+  const double tie = 64 * linalg::epsilon(all[0].values.dtype()) * values[0].value,
+               least = std::max(t.atol, t.rtol * values[0].value);
+  size_t keep = t.rank > 0 ? std::min(size_t(t.rank), values.size()) : values.size();
+  while (keep > 0 && values[keep - 1].value <= least && least > 0) --keep;
+  while (t.whole_multiplets && keep > 0 && keep < values.size() && values[keep].value > least &&
+         values[keep - 1].value - values[keep].value <= tie)
+    ++keep;
+  double discarded = 0;
+  for (Factored& f : all) f.kept = std::min(t.least, f.values.numel());
+  for (size_t i = 0; i < keep; ++i)
+    all[values[i].sector].kept = std::max(all[values[i].sector].kept, values[i].place + 1);
+  for (const Value& v : values)
+    if (v.place >= all[v.sector].kept) discarded += v.value * v.value;
+  return discarded;
+}
+
+// Factors put together, with the first `kept` columns and rows of each.
+BlockFactors joined(const char* op, const Matrices& m, std::vector<Factored> all, TakesCharge takes,
+                    double discarded) {
+  const BlockStructure& s = m.structure();
+  const Symmetry& g = s.symmetry();
+  std::sort(all.begin(), all.end(), by_charge);
+  std::vector<Sector> sectors;
+  Tensors values;
+  for (const Factored& f : all) {
+    if (f.kept == 0) continue;
+    sectors.push_back({f.charge, f.kept});
+    if (f.values.defined()) values.push_back(slice(f.values, 0, 0, f.kept));
+  }
+  const Leg bond(g, 1, sectors, op);
+  const DType dtype = m.tensor->data.dtype();
+  Device& device = m.tensor->data.device();
+  Legs left = m.row_legs(), right = m.column_legs();
+  left.push_back(bond.reversed());
+  right.insert(right.begin(), bond);
+  const Charge none = g.neutral();
+  const bool to_left = takes == TakesCharge::left;
+  BlockTensor l = assembled(left, to_left ? s.charge() : none, m.rows, dtype, device,
+                            [&](const SectorMatrix& x) {
+                              Charge q = none;  // columns: the new leg, turned
+                              g.add(q, x.charge, -1);
+                              const Factored& f = of_charge(all, q);
+                              return slice(f.left, 1, 0, f.kept);
+                            });
+  BlockTensor r =
+      assembled(right, to_left ? none : s.charge(), 1, dtype, device, [&](const SectorMatrix& x) {
+        Charge q = to_left ? none : s.charge();
+        g.add(q, x.charge, -1);
+        const Factored& f = of_charge(all, q);
+        return slice(f.right, 0, 0, f.kept);
+      });
+  Tensor w = values.empty() ? Tensor::zeros({0}, real_dtype(dtype), device) : cat(values, 0);
+  return {std::move(l), std::move(w), std::move(r), bond, discarded};
+}
+
+bool is_empty(const Tensor& x) { return x.numel() == 0; }
+
+}  // namespace
+
+BlockFactors svd(const BlockTensor& x, const Ints& left, const Truncation& t, TakesCharge takes,
+                 Degenerate degenerate) {
+  const Matrices m("svd", x, left);
+  std::vector<Factored> all;
+  for (size_t i = 0; i < m.all.size(); ++i) {
+    if (is_empty(m.matrices[i])) continue;
+    const Tensors f = svd(m.matrices[i], false, degenerate);
+    all.push_back({bond_charge("svd", m, takes, i), f[0], f[1], f[2], f[1].numel()});
+  }
+  std::sort(all.begin(), all.end(), by_charge);
+  const double discarded = cut(all, t);
+  return joined("svd", m, std::move(all), takes, discarded);
+}
+
+BlockFactors qr(const BlockTensor& x, const Ints& left, bool positive, TakesCharge takes) {
+  const Matrices m("qr", x, left);
+  std::vector<Factored> all;
+  for (size_t i = 0; i < m.all.size(); ++i) {
+    if (is_empty(m.matrices[i])) continue;
+    const Tensors f = qr(m.matrices[i], "reduced", positive);
+    all.push_back({bond_charge("qr", m, takes, i), f[0], {}, f[1], f[0].size(1)});
+  }
+  return joined("qr", m, std::move(all), takes, 0);
+}
+
+namespace {
+
+void check_square(const char* op, const Matrices& m) {
+  for (const SectorMatrix& x : m.all)
+    if (x.row_size != x.column_size)
+      fail(ErrorKind::shape, op, "the matrix of sector ", to_text(x.charge), " has ", x.row_size,
+           " rows and ", x.column_size, " columns; expected square ones");
+}
+void check_neutral(const char* op, const Matrices& m) {
+  if (!(m.structure().charge() == m.structure().symmetry().neutral()))
+    fail(ErrorKind::value, op, "the map has charge ", to_text(m.structure().charge()),
+         ", expected 0");
+}
+
+}  // namespace
+
+BlockFactors eigh(const BlockTensor& x, const Ints& left, Degenerate degenerate) {
+  const Matrices m("eigh", x, left);
+  check_neutral("eigh", m);
+  const Legs rows = m.row_legs(), columns = m.column_legs();
+  if (rows.size() != columns.size())
+    fail(ErrorKind::shape, "eigh", rows.size(), " legs of rows and ", columns.size(),
+         " of columns");
+  for (size_t i = 0; i < rows.size(); ++i)
+    check_joins("eigh", join("leg ", i, " of the rows and of the columns"), rows[i], columns[i]);
+  std::vector<Factored> all;
+  for (size_t i = 0; i < m.all.size(); ++i) {
+    if (is_empty(m.matrices[i])) continue;
+    const Tensors f = eigh(m.matrices[i], degenerate);
+    all.push_back({bond_charge("eigh", m, TakesCharge::none, i), f[1], f[0], linalg::adjoint(f[1]),
+                   f[0].numel()});
+  }
+  return joined("eigh", m, std::move(all), TakesCharge::none, 0);
+}
+
+BlockTensor inv(const BlockTensor& x, const Ints& left) {
+  const Matrices m("inv", x, left);
+  if (m.structure().symmetry().is_fermionic())
+    fail(ErrorKind::value, "inv",
+         "of fermions a map's legs close with signs; invert the matrices of "
+         "its sectors, or solve by svd");
+  check_square("inv", m);
+  const Symmetry& g = m.structure().symmetry();
+  Legs legs;
+  for (const Legs& side : {m.column_legs(), m.row_legs()})
+    for (const Leg& leg : side) legs.push_back(leg.reversed());
+  Charge charge = g.neutral();
+  g.add(charge, m.structure().charge(), -1);
+  // Its columns are x's rows, turned.
+  return assembled(legs, charge, x.rank() - m.rows, m.tensor->data.dtype(), m.tensor->data.device(),
+                   [&](const SectorMatrix& y) {
+                     for (size_t i = 0; i < m.all.size(); ++i) {
+                       Charge q = m.row_charge(i);
+                       g.add(q, y.charge, 1);
+                       if (q == g.neutral()) return inv(m.matrices[i]);
+                     }
+                     fail(ErrorKind::numeric, "inv", "sector ", to_text(y.charge),
+                          " has no matrix: the map is singular");
+                   });
+}
+
+Tensor det(const BlockTensor& x, const Ints& left) {
+  const Matrices m("det", x, left);
+  check_square("det", m);
+  check_neutral("det", m);
+  Tensor product = Tensor::full({}, 1, m.tensor->data.dtype(), m.tensor->data.device());
+  for (const Tensor& a : m.matrices)
+    if (!is_empty(a)) product = mul(product, det(a));
+  return product;
+}
+
+BlockTensor solve(const BlockTensor& a, const Ints& left, const BlockTensor& b) {
+  const BlockTensor inverse = inv(a, left);
+  const size_t rows = left.size(), columns = a.rank() - rows;
+  if (b.rank() < rows)
+    fail(ErrorKind::shape, "solve", "b has ", b.rank(), " legs, the rows of the map ", rows);
+  Labels of_inverse, of_b, out;
+  for (size_t i = 0; i < columns + rows; ++i) of_inverse.push_back(int64_t(i));
+  for (size_t i = 0; i < columns; ++i) out.push_back(int64_t(i));
+  for (size_t i = 0; i < b.rank(); ++i) of_b.push_back(int64_t(columns + i));
+  for (size_t i = rows; i < b.rank(); ++i) out.push_back(int64_t(columns + i));
+  return contract(inverse, of_inverse, b, of_b, out);
+}
+
+}  // namespace gradus

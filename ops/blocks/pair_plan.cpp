@@ -1,0 +1,332 @@
+// How two block-sparse tensors are contracted. Both are matrices by sectors of the charge that
+// flows through the summed legs. Pair by pair, or sector by sector after blocks were copied
+// together: what takes less by a small model of time. An operand is copied only if its blocks do
+// not lie as the products want them. Signs of fermions: facts of each block of a, b and c, so
+// constants of the plan.
+#include "ops/base/shape.hpp"
+#include "ops/blocks/contraction.hpp"
+#include "ops/blocks/moves.hpp"
+#include "ops/blocks/sectors.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace gradus::inline v1 {
+
+namespace {
+
+bool has(const Labels& labels, int64_t l) {
+  return std::find(labels.begin(), labels.end(), l) != labels.end();
+}
+int64_t place(const Labels& labels, int64_t l) {
+  return std::find(labels.begin(), labels.end(), l) - labels.begin();
+}
+Ints places(const Labels& labels, const Labels& wanted) {
+  Ints axes;
+  for (const int64_t l : wanted) axes.push_back(place(labels, l));
+  return axes;
+}
+
+// One of a, b and c: its matrices, and where the products find them.
+class Side {
+ public:
+  Side(const BlockStructure& s, Parting parting)
+      : s_(s), parting_(std::move(parting)), matrices_(sector_matrices(s, parting_)) {
+    wanted_.assign(matrices_.size(), 0);
+    steps_.resize(s.count());
+    for (size_t b = 0; b < s.count(); ++b) {
+      const Shape sizes = s.sizes(b), strides = contiguous_strides(sizes);
+      in_place_ = merged(sizes, strides, parting_.batch, &steps_[b].batch) &
+                  merged(sizes, strides, parting_.rows, &steps_[b].row) &
+                  merged(sizes, strides, parting_.columns, &steps_[b].column) & in_place_;
+    }
+  }
+  const std::vector<SectorMatrix>& matrices() const { return matrices_; }
+  const Parting& parting() const { return parting_; }
+  void want(size_t i) { wanted_[i] = 1; }
+  bool wants_all() const { return std::find(wanted_.begin(), wanted_.end(), 0) == wanted_.end(); }
+  // Can products read (write) it without a copy: block by block, or matrix by matrix?
+  bool lies(bool by_pairs) const {
+    if (!in_place_) return false;
+    for (size_t i = 0; i < matrices_.size() && !by_pairs; ++i)
+      if (wanted_[i] && matrices_[i].blocks.size() != 1) return false;
+    return true;
+  }
+  // Nanoseconds, about.
+  double copy_time() const {
+    double t = 200;
+    for (size_t i = 0; i < matrices_.size(); ++i)
+      if (wanted_[i])
+        t += 15 * double(matrices_[i].blocks.size()) + 0.8 * double(matrices_[i].elements());
+    return t;
+  }
+
+  std::vector<int> signs;  // of each block; none: all are +1
+
+  void settle(bool by_pairs) {
+    copied_ = !lies(by_pairs);
+    if (copied_) packed_ = pack(s_, matrices_, parting_, wanted_, signs);
+  }
+  bool copied() const { return copied_; }
+  const PackedSectors& packed() const { return packed_; }
+  int64_t buffer_size() const { return copied_ ? packed_.offsets.back() : s_.elements(); }
+
+  struct Spot {
+    int64_t offset, batch, row, column;
+    int sign;
+  };
+  // Block (r, c) of matrix i, or all of it.
+  Spot block(size_t i, size_t r, size_t c) const {
+    const SectorMatrix& m = matrices_[i];
+    if (copied_)
+      return {packed_.offsets[i] + m.rows[r].start * m.column_size + m.columns[c].start,
+              m.row_size * m.column_size, m.column_size, 1, 1};
+    const size_t b = m.block(r, c);
+    return {s_.offset(b), steps_[b].batch, steps_[b].row, steps_[b].column,
+            signs.empty() ? 1 : signs[b]};
+  }
+
+ private:
+  struct Steps {
+    int64_t batch = 0, row = 0, column = 0;
+  };
+  // Do these axes step as one?
+  static bool merged(const Shape& sizes, const Shape& strides, const Ints& axes, int64_t* step) {
+    int64_t expected = 0;
+    for (size_t k = axes.size(); k-- > 0;) {
+      const auto a = size_t(axes[k]);
+      if (sizes[a] == 1) continue;
+      if (expected == 0)
+        *step = expected = strides[a];
+      else if (strides[a] != expected)
+        return false;
+      expected *= sizes[a];
+    }
+    return true;
+  }
+
+  const BlockStructure& s_;
+  const Parting parting_;
+  const std::vector<SectorMatrix> matrices_;
+  std::vector<Steps> steps_;
+  std::vector<char> wanted_;
+  PackedSectors packed_;
+  bool in_place_ = true, copied_ = false;
+};
+
+struct Parted {
+  Labels batch, free_a, free_b, summed;
+};
+
+Parted part(const char* op, const BlockStructure& a, const Labels& la, const BlockStructure& b,
+            const Labels& lb, const Labels& out) {
+  Parted p;
+  if (la.size() != a.rank() || lb.size() != b.rank())
+    fail(ErrorKind::value, op, la.size(), " and ", lb.size(), " labels for operands with ",
+         a.rank(), " and ", b.rank(), " legs");
+  for (const int64_t l : out)
+    if (!has(la, l) && !has(lb, l))
+      fail(ErrorKind::value, op, "output ", label_text(l), " is in no operand");
+  for (const int64_t l : la) {
+    if (!has(lb, l)) {
+      p.free_a.push_back(l);
+      continue;
+    }
+    const Leg &x = a.legs()[size_t(place(la, l))], &y = b.legs()[size_t(place(lb, l))];
+    if (!has(out, l)) {
+      check_joins(op, label_text(l), x, y);
+      p.summed.push_back(l);
+    } else if (!x.is_neutral() || !y.is_neutral()) {
+      fail(ErrorKind::value, op, label_text(l),
+           " of both operands stands in the output, too: "
+           "charge would be counted twice; it may where all charges are 0");
+    } else {
+      p.batch.push_back(l);
+    }
+  }
+  for (const int64_t l : lb)
+    if (!has(la, l)) p.free_b.push_back(l);
+  for (const Labels* free : {&p.free_a, &p.free_b})
+    for (const int64_t l : *free)
+      if (!has(out, l))
+        fail(ErrorKind::value, op, label_text(l), " is in one operand alone and not in the output");
+  return p;
+}
+
+// Signs of bringing a's summed legs to its end and b's, in reverse, to its front; of closing them;
+// and of bringing the result's legs into order.
+void fermion_signs(const BlockStructure& a, const Labels& la, const BlockStructure& b,
+                   const Labels& lb, const BlockStructure& c, const Labels& out, const Parted& p,
+                   Side& of_a, Side& of_b, Side& of_c) {
+  const auto joined = [](const Labels& x, const Labels& y, const Labels& z) {
+    Labels all = x;
+    all.append(y.data(), y.size());
+    all.append(z.data(), z.size());
+    return all;
+  };
+  const auto each = [](const BlockStructure& s, const Ints& order, const Ints& closed) {
+    std::vector<int> signs(s.count(), 1);
+    for (size_t i = 0; i < s.count(); ++i) {
+      signs[i] = crossing_sign(s.legs(), s.at(i), order);
+      for (const int64_t axis : closed)
+        if (s.legs()[size_t(axis)].arrow() > 0 &&
+            s.legs()[size_t(axis)].odd(size_t(s.at(i)[size_t(axis)])))
+          signs[i] = -signs[i];
+    }
+    return signs;
+  };
+  Labels backwards = p.summed;
+  std::reverse(backwards.begin(), backwards.end());
+  of_a.signs = each(a, places(la, joined(p.batch, p.free_a, p.summed)), places(la, p.summed));
+  of_b.signs = each(b, places(lb, joined(p.batch, backwards, p.free_b)), {});
+  of_c.signs = each(c, places(out, joined(p.batch, p.free_a, p.free_b)), {});
+}
+
+// What the summed legs of a matrix carry in a's arrows, by its batch.
+using Flow = SmallVector<int64_t, 8>;
+Flow flow(const SectorMatrix& m, const Symmetry& g, const Charge& minus) {
+  Charge q = m.charge;
+  g.add(q, minus, -1);
+  Flow f(m.batch.begin(), m.batch.end());
+  f.append(q.data(), q.size());
+  return f;
+}
+struct Before {
+  bool operator()(const Flow& a, const Flow& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+  }
+};
+
+PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
+                   const BlockStructure& b, const Labels& lb, const Labels& out) {
+  const Parted p = part(op, a, la, b, lb, out);
+  const Symmetry& g = a.symmetry();
+  if (!(g == b.symmetry()))
+    fail(ErrorKind::value, op, "operands of ", g.text(), " and of ", b.symmetry().text());
+  for (const BlockStructure* s : {&a, &b})
+    if (g.is_fermionic() && g.is_odd(s->charge()))
+      fail(ErrorKind::value, op, "a fermionic operand has the odd charge ", to_text(s->charge()),
+           "; give it a leg of size 1 with that charge, so that it is even");
+  Legs legs;
+  for (const int64_t l : out)
+    legs.push_back(has(la, l) ? a.legs()[size_t(place(la, l))] : b.legs()[size_t(place(lb, l))]);
+  Charge charge = a.charge();
+  g.add(charge, b.charge(), 1);
+  const BlockStructure c(g, legs, charge, op);
+
+  const auto side = [&](const BlockStructure& s, const Labels& l, const Labels& rows,
+                        const Labels& columns) {
+    return Side(s, {places(l, p.batch), places(l, rows), places(l, columns)});
+  };
+  Side A = side(a, la, p.free_a, p.summed), B = side(b, lb, p.summed, p.free_b),
+       C = side(c, out, p.free_a, p.free_b);
+  if (g.is_fermionic()) fermion_signs(a, la, b, lb, c, out, p, A, B, C);
+
+  // Which matrices meet: those through whose summed legs the same charge flows.
+  std::map<Flow, size_t, Before> of_a, of_b;
+  for (size_t i = 0; i < A.matrices().size(); ++i)
+    of_a.emplace(flow(A.matrices()[i], g, g.neutral()), i);
+  for (size_t i = 0; i < B.matrices().size(); ++i)
+    of_b.emplace(flow(B.matrices()[i], g, b.charge()), i);
+  struct Meeting {
+    size_t a, b, c;
+  };
+  std::vector<Meeting> meetings;
+  std::vector<size_t> empty;  // matrices of c that are sums of nothing
+  int64_t pairs = 0;
+  for (size_t i = 0; i < C.matrices().size(); ++i) {
+    const Flow f = flow(C.matrices()[i], g, b.charge());
+    const auto x = of_a.find(f), y = of_b.find(f);
+    if (x == of_a.end() || y == of_b.end()) {
+      empty.push_back(i);
+      continue;
+    }
+    meetings.push_back({x->second, y->second, i});
+    A.want(x->second);
+    B.want(y->second);
+    C.want(i);
+    for (const Combination& k : A.matrices()[x->second].columns)
+      pairs += k.size > 0 ? int64_t(C.matrices()[i].blocks.size()) : 0;
+  }
+
+  const auto time = [&](bool by_pairs) {
+    double t = 40 * double(by_pairs ? pairs : int64_t(meetings.size()));
+    for (const Side* s : {&A, &B, &C})
+      if (!s->lies(by_pairs)) t += s->copy_time();
+    return t;
+  };
+  const bool by_pairs = time(true) <= time(false);
+  for (Side* s : {&A, &B, &C}) s->settle(by_pairs);
+
+  std::vector<gd_block_product> jobs;
+  const auto add_job = [&](bool first, const Side::Spot& x, const Side::Spot& y,
+                           const Side::Spot& z, int64_t batch, int64_t m, int64_t n, int64_t k) {
+    jobs.push_back({first, x.sign * y.sign * z.sign, batch, m, n, k, x.offset, x.batch, x.row,
+                    x.column, y.offset, y.batch, y.row, y.column, z.offset, z.batch, z.row,
+                    z.column});
+  };
+  for (const Meeting& meet : meetings) {
+    const SectorMatrix &ma = A.matrices()[meet.a], &mb = B.matrices()[meet.b],
+                       &mc = C.matrices()[meet.c];
+    if (!by_pairs) {
+      add_job(true, A.block(meet.a, 0, 0), B.block(meet.b, 0, 0), C.block(meet.c, 0, 0),
+              mc.batch_size, mc.row_size, mc.column_size, ma.column_size);
+      continue;
+    }
+    for (size_t r = 0; r < mc.rows.size(); ++r)
+      for (size_t n = 0; n < mc.columns.size(); ++n)
+        for (size_t k = 0; k < ma.columns.size(); ++k)
+          add_job(k == 0, A.block(meet.a, r, k), B.block(meet.b, k, n), C.block(meet.c, r, n),
+                  mc.batch_size, mc.rows[r].size, mb.columns[n].size, ma.columns[k].size);
+  }
+  std::vector<StridedBlock> back;  // from matrices of c to c
+  if (C.copied()) {
+    back = C.packed().blocks;
+    for (StridedBlock& x : back) {
+      std::swap(x.from, x.to);
+      std::swap(x.from_strides, x.to_strides);
+    }
+  }
+  for (const size_t i : empty)
+    for (const size_t block : C.matrices()[i].blocks) {
+      const int64_t n = c.size(block), at = c.offset(block);
+      if (C.copied())
+        back.push_back(
+            {0, 0, at, c.sizes(block), Shape(c.rank(), 0), contiguous_strides(c.sizes(block))});
+      else if (n > 0)
+        add_job(true, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}, {at, 0, n, 1, 1}, 1, 1, n, 0);
+    }
+
+  PairPlan plan{c,
+                GroupedProducts(C.buffer_size(), jobs, A.copied() || A.wants_all(),
+                                B.copied() || B.wants_all(), true),
+                {},
+                {},
+                {},
+                pairs,
+                0};
+  plan.flops = plan.products.flops();
+  const auto packing = [](const Side& s, const BlockStructure& of) -> std::optional<BlockCopies> {
+    if (!s.copied()) return {};
+    return BlockCopies("pack", of.elements(), s.buffer_size(), s.packed().blocks,
+                       s.wants_all() ? Covers::all : Covers::some, Covers::all);
+  };
+  plan.pack_a = packing(A, a);
+  plan.pack_b = packing(B, b);
+  if (C.copied())
+    plan.unpack.emplace("unpack", C.buffer_size(), c.elements(), back, Covers::all, Covers::all);
+  return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const PairPlan> plan_pair(const char* op, const BlockStructure& a, const Labels& la,
+                                          const BlockStructure& b, const Labels& lb,
+                                          const Labels& out) {
+  static auto& known = *new PlanCache<PairPlan>;
+  PlanKey key{int64_t(a.id()), int64_t(b.id()), int64_t(la.size()), int64_t(lb.size())};
+  for (const Labels* l : {&la, &lb, &out}) key.append(l->data(), l->size());
+  return known.get(key, [&] { return make_plan(op, a, la, b, lb, out); });
+}
+
+}  // namespace gradus

@@ -1,0 +1,157 @@
+#include "ops/blocks/structure.hpp"
+
+#include "ops/blocks/interned.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace gradus::inline v1 {
+
+struct BlockStructure::Data {
+  Symmetry symmetry;
+  Legs legs;
+  Charge charge;
+  std::vector<Coordinates> at;
+  std::vector<int64_t> offsets{0};  // of each block, then the end
+  uint64_t id = 0;
+};
+
+namespace {
+
+bool before(const Coordinates& a, const Coordinates& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
+// All legs but the last run through their sectors; the charge that is left is looked up in the
+// last.
+template <class Found>
+void enumerate(const Symmetry& g, const Legs& legs, const Charge& charge, Found&& found) {
+  if (legs.empty()) {
+    if (charge == g.neutral()) found(Coordinates());
+    return;
+  }
+  const Leg& last = legs.back();
+  const auto less_charge = [](const Charge& a, const Charge& b) { return less(a, b); };
+  std::map<Charge, std::vector<int32_t>, decltype(less_charge)> of_charge(less_charge);
+  for (size_t i = 0; i < last.count(); ++i)
+    of_charge[last.sectors()[i].charge].push_back(int32_t(i));
+  Coordinates at(legs.size(), 0);
+  const auto walk = [&](const auto& self, size_t axis, const Charge& left) -> void {
+    if (axis + 1 == legs.size()) {
+      Charge q = g.neutral();
+      g.add(q, left, last.arrow());
+      const auto it = of_charge.find(q);
+      if (it == of_charge.end()) return;
+      for (const int32_t i : it->second) {
+        at[axis] = i;
+        found(at);
+      }
+      return;
+    }
+    for (size_t i = 0; i < legs[axis].count(); ++i) {
+      at[axis] = int32_t(i);
+      Charge rest = left;
+      g.add(rest, legs[axis].sectors()[i].charge, -legs[axis].arrow());
+      self(self, axis + 1, rest);
+    }
+  };
+  walk(walk, 0, charge);
+}
+
+const Symmetry& symmetry_of(const Legs& legs, const char* op) {
+  if (legs.empty()) fail(ErrorKind::value, op, "a tensor without legs needs the symmetry's groups");
+  return legs[0].symmetry();
+}
+
+}  // namespace
+
+BlockStructure::BlockStructure(Legs legs, Charge charge, const char* op)
+    : BlockStructure(symmetry_of(legs, op), legs, std::move(charge), op) {}
+
+BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charge, const char* op) {
+  static auto& all = *new Interned<Data>;
+  symmetry.check(op);
+  charge = symmetry.normal(op, charge);
+  InternKey key;
+  for (const Leg& leg : legs) {
+    if (!(leg.symmetry() == symmetry))
+      fail(ErrorKind::value, op, "legs of ", symmetry.text(), " and of ", leg.symmetry().text());
+    key.push_back(int64_t(leg.id()));
+  }
+  if (legs.empty())  // with its symmetry told by numbers below all of a leg's
+    for (const Ints* list : {&symmetry.mods, &symmetry.parity}) {
+      key.push_back(-1 - int64_t(list->size()));
+      for (const int64_t x : *list) key.push_back(-1 - x);
+    }
+  key.push_back(0);
+  key.insert(key.end(), charge.begin(), charge.end());
+  data_ = all.get(key, [&](uint64_t id) {
+    Data d;
+    d.id = id;
+    d.symmetry = symmetry;
+    enumerate(symmetry, legs, charge, [&](const Coordinates& at) {
+      int64_t size = 1;
+      for (size_t i = 0; i < at.size(); ++i)
+        if (__builtin_mul_overflow(size, legs[i].sectors()[size_t(at[i])].size, &size))
+          fail(ErrorKind::memory, op, "a block has more than 2^63 elements");
+      if (__builtin_add_overflow(size, d.offsets.back(), &size))
+        fail(ErrorKind::memory, op, "the blocks have more than 2^63 elements");
+      d.at.push_back(at);
+      d.offsets.push_back(size);
+    });
+    d.legs = std::move(legs);
+    d.charge = std::move(charge);
+    return d;
+  });
+}
+
+const Symmetry& BlockStructure::symmetry() const { return data_->symmetry; }
+const Legs& BlockStructure::legs() const { return data_->legs; }
+const Charge& BlockStructure::charge() const { return data_->charge; }
+size_t BlockStructure::count() const { return data_->at.size(); }
+int64_t BlockStructure::elements() const { return data_->offsets.back(); }
+const Coordinates& BlockStructure::at(size_t block) const { return data_->at[block]; }
+int64_t BlockStructure::offset(size_t block) const { return data_->offsets[block]; }
+uint64_t BlockStructure::id() const { return data_->id; }
+
+Shape BlockStructure::dense_sizes() const {
+  Shape s;
+  for (const Leg& leg : legs()) s.push_back(leg.size());
+  return s;
+}
+
+Shape BlockStructure::sizes(size_t block) const {
+  Shape s;
+  const Coordinates& c = at(block);
+  for (size_t i = 0; i < rank(); ++i) s.push_back(legs()[i].sectors()[size_t(c[i])].size);
+  return s;
+}
+
+int64_t BlockStructure::find(const Coordinates& at) const {
+  const auto& all = data_->at;
+  const auto it = std::lower_bound(all.begin(), all.end(), at, before);
+  return it != all.end() && *it == at ? it - all.begin() : -1;
+}
+
+std::string BlockStructure::text() const {
+  double dense = 1;
+  for (const Leg& leg : legs()) dense *= double(leg.size());
+  std::string s = join(elements(), elements() == 1 ? " element of " : " elements of ", dense,
+                       " in ", count(), count() == 1 ? " block" : " blocks", ", ",
+                       symmetry().text(), ", charge ", to_text(charge()));
+  for (size_t i = 0; i < rank(); ++i) {
+    s += join("\n  leg ", i, ": ", legs()[i].text());
+    for (size_t k = 0; k < legs()[i].parts().size(); ++k)
+      s += join(k ? " x " : "  of ", legs()[i].parts()[k].text());
+  }
+  return s;
+}
+
+Charge charge_at(const BlockStructure& s, const Coordinates& at) {
+  Charge q = s.symmetry().neutral();
+  for (size_t i = 0; i < at.size(); ++i)
+    s.symmetry().add(q, s.legs()[i].sectors()[size_t(at[i])].charge, s.legs()[i].arrow());
+  return q;
+}
+
+}  // namespace gradus
