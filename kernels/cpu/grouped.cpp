@@ -90,7 +90,7 @@ void multiply(gd_device* d, const gd_call* c, const GroupedCall& g) {
 
 constexpr int kOut = 0, kIn = 1;
 constexpr int64_t kCopyJob = 512, kCopyTask = 4 * kGrain;  // bytes, as above
-constexpr int64_t kByTiles = 64 << 10,
+constexpr int64_t kByTiles = 1 << 20,
                   kLargeCopy = 1 << 20;  // a block that copy.cpp does, and when
 
 Walk walk_of(const GroupedCall& g, const BlockCopy& c) {
@@ -126,19 +126,21 @@ void copy_rows(const Walk& w, int64_t unit) {
   });
 }
 
-void turn_planes(TransposeFn turn, Walk& w, int down) {
-  constexpr int64_t kColumns = 64;
+// Planes of axis `down`, along which the input is dense, and the last one, along which out is: some
+// rows of out at a time, so that it is written in few streams.
+void turn_planes(TransposeFn turn, Walk& w, int down, int64_t unit) {
+  constexpr int64_t kColumns = 256, kRowBytes = 128;
   move_axis(w, down, w.rank - 2);
   w.rank -= 2;
-  const int64_t rows = w.size[w.rank], columns = w.size[w.rank + 1];
-  const int64_t to_row = w.stride[kOut][w.rank], to_column = w.stride[kOut][w.rank + 1],
-                from_column = w.stride[kIn][w.rank + 1];
+  const int64_t rows = w.size[w.rank], columns = w.size[w.rank + 1], some = kRowBytes / unit;
+  const int64_t to_row = w.stride[kOut][w.rank], from_column = w.stride[kIn][w.rank + 1];
   int64_t at[kColumns];
-  for (int64_t j = 0; j < kColumns; ++j) at[j] = j * from_column;
+  for (int64_t j = 0; j < std::min(kColumns, columns); ++j) at[j] = j * from_column;
   each_place(w, [&](char* to, const char* from) {
     for (int64_t j = 0; j < columns; j += kColumns)
-      turn(to + j * to_column, to_row, from + j * from_column, at, std::min(kColumns, columns - j),
-           rows);
+      for (int64_t i = 0; i < rows; i += some)
+        turn(to + i * to_row + j * unit, to_row, from + i * unit + j * from_column, at,
+             std::min(kColumns, columns - j), std::min(some, rows - i));
   });
 }
 
@@ -156,7 +158,7 @@ void copy_block(gd_device* d, Walk& w) {
   if (w.rank == 0) return void(memcpy(w.base[kOut], w.base[kIn], size_t(unit)));
   if (dense(kOut, w.rank - 1))
     for (int k = w.rank - 2; k >= 0; --k)
-      if (dense(kIn, k)) return turn_planes(d->kernels->transpose(unit), w, k);
+      if (dense(kIn, k)) return turn_planes(d->kernels->transpose(unit), w, k, unit);
   copy_rows(w, unit);
 }
 
