@@ -89,9 +89,8 @@ void multiply(gd_device* d, const gd_call* c, const GroupedCall& g) {
 // ---- copies
 
 constexpr int kOut = 0, kIn = 1;
-constexpr int64_t kCopyJob = 512, kCopyTask = 4 * kGrain;  // bytes, as above
-constexpr int64_t kByTiles = 1 << 20,
-                  kLargeCopy = 1 << 20;  // a block that copy.cpp does, and when
+// In bytes: what a block costs beside its own, what is worth a task, and what copy.cpp does.
+constexpr int64_t kCopyJob = 512, kCopyTask = 4 * kGrain, kLargeCopy = 1 << 20;
 
 Walk walk_of(const GroupedCall& g, const BlockCopy& c) {
   Walk w;
@@ -129,13 +128,24 @@ void copy_rows(const Walk& w, int64_t unit) {
 // Planes of axis `down`, along which the input is dense, and the last one, along which out is: some
 // rows of out at a time, so that it is written in few streams.
 void turn_planes(TransposeFn turn, Walk& w, int down, int64_t unit) {
-  constexpr int64_t kColumns = 256, kRowBytes = 128;
+  constexpr int64_t kColumns = 256, kRowBytes = 128, kStaged = 8 << 10;
   move_axis(w, down, w.rank - 2);
   w.rank -= 2;
   const int64_t rows = w.size[w.rank], columns = w.size[w.rank + 1], some = kRowBytes / unit;
   const int64_t to_row = w.stride[kOut][w.rank], from_column = w.stride[kIn][w.rank + 1];
   int64_t at[kColumns];
   for (int64_t j = 0; j < std::min(kColumns, columns); ++j) at[j] = j * from_column;
+  // By way of the first cache: a long run is written without being read first.
+  if (columns <= kColumns && to_row == columns * unit && rows * to_row >= kStaged) {
+    alignas(64) char block[kColumns * kRowBytes];
+    return each_place(w, [&](char* to, const char* from) {
+      for (int64_t i = 0; i < rows; i += some) {
+        const int64_t n = std::min(some, rows - i);
+        turn(block, to_row, from + i * unit, at, columns, n);
+        memcpy(to + i * to_row, block, size_t(n * to_row));
+      }
+    });
+  }
   each_place(w, [&](char* to, const char* from) {
     for (int64_t j = 0; j < columns; j += kColumns)
       for (int64_t i = 0; i < rows; i += some)
@@ -147,7 +157,7 @@ void turn_planes(TransposeFn turn, Walk& w, int down, int64_t unit) {
 void copy_block(gd_device* d, Walk& w) {
   int64_t unit = w.item[kOut];
   sort_axes(w, kOut);
-  if (w.count() * unit >= kByTiles) return copy_same(d, w);
+  if (w.count() * unit >= kLargeCopy) return copy_same(d, w);
   const auto dense = [&](int v, int k) { return w.stride[v][k] == unit; };
   if (w.rank > 0 && dense(kOut, w.rank - 1) && dense(kIn, w.rank - 1)) {
     const int64_t run = unit * w.size[--w.rank];
