@@ -31,8 +31,10 @@ template <class Next, class Run>
 void deal_out(gd_device* d, int64_t jobs, double task, Next&& next, Run&& run) {
   if (d->threads == 1) return run(int64_t(0), jobs);
   double total = 0;
+  bool all_small = true;
   for (int64_t i = 0; i < jobs;) {
     const Chain c = next(i);
+    all_small &= !c.large;
     if (c.large)
       run(i, c.end);
     else
@@ -42,6 +44,7 @@ void deal_out(gd_device* d, int64_t jobs, double task, Next&& next, Run&& run) {
   constexpr int64_t kMost = 256;
   const int64_t tasks =
       std::clamp(int64_t(total / task), int64_t(1), std::min(kMost, int64_t(8) * d->threads));
+  if (all_small && tasks == 1) return run(int64_t(0), jobs);
   int64_t begin[kMost + 1], k = 0;
   double done = 0;
   for (int64_t i = 0; i < jobs;) {
@@ -52,6 +55,7 @@ void deal_out(gd_device* d, int64_t jobs, double task, Next&& next, Run&& run) {
   }
   for (; k <= tasks; ++k) begin[k] = jobs;
   parallel(d, tasks, [&](int64_t t) {
+    if (all_small) return run(begin[t], begin[t + 1]);
     for (int64_t i = begin[t]; i < begin[t + 1];) {
       const Chain c = next(i);
       if (!c.large) run(i, c.end);
