@@ -30,6 +30,7 @@ void transposes(Run&);
 void factors(Run&);
 void lua_calls(Run&);
 void c_calls(Run&);
+void structured(Run&);
 
 namespace {
 struct Bench {
@@ -57,6 +58,8 @@ const Bench kBenches[] = {
      "factors and spectra with their gradients against PyTorch, large ones against LAPACK",
      factors},
     {"transposes", "copies that change the order of axes against memcpy", transposes},
+    {"structured", "block-sparse tensors against the products of their sectors and memcpy",
+     structured},
 };
 
 int run(int argc, char** argv) {
