@@ -2,6 +2,7 @@
 // contraction timed, its gradients, the report.
 #include "cli/contract/contract.hpp"
 
+#include "cli/contract/block_contract.hpp"
 #include "cli/contract/contract_config.hpp"
 #include "cli/contract/contract_verify.hpp"
 #include "cli/contract/expression.hpp"
@@ -474,7 +475,8 @@ Contraction drawn_contraction(const std::string& file, Device& device) {
 }
 
 int run_contract(const ContractOptions& options, std::ostream& out, std::ostream& err) {
-  return ContractRun(options, out, err).run();
+  return takes_blocks(options) ? run_block_contract(options, out, err)
+                               : ContractRun(options, out, err).run();
 }
 
 }  // namespace gradus::cli
