@@ -34,6 +34,7 @@ class MergedLabels {
     leaders_.resize(parent_.size(), kNobody);
   }
   int64_t extent(size_t set) const { return extents_[set]; }
+  bool fits(int64_t label, int64_t extent) const { return extents_[number_.at(label)] == extent; }
   size_t sets() const { return parent_.size(); }
 
   Place find(int64_t label) const {
@@ -119,8 +120,8 @@ class Merger {
     return dtype;
   }
 
-  // The axes of each class get one label: that of an axis in order, if there is one. An extent of
-  // 1 says nothing: its axes are broadcast, each by itself.
+  // The axes of each class get one label: that of an axis in order, if there is one. Where axes of
+  // extent 1 are broadcast, each is so by itself.
   void merge_classes(size_t k) {
     const ClassedTensor& x = in_[k];
     Ints& lead = leads_.emplace_back(Ints(x.extents.size(), kNone));
@@ -131,7 +132,10 @@ class Merger {
     }
     for (size_t axis = 0; axis < x.classes.size(); ++axis) {
       const auto first = size_t(lead[size_t(x.classes[axis])]);
-      if (axis == first || x.size(axis) == 1) continue;
+      if (axis == first) continue;
+      if (!labels_.fits(terms_[k][axis], x.size(axis)) ||
+          !labels_.fits(terms_[k][first], x.size(first)))
+        continue;
       auto [set, mask] = labels_.merge(terms_[k][axis], terms_[k][first],
                                        composed(x.index(axis), inverse_of(x.index(first))));
       if (mask.defined()) masks_.emplace_back(set, mask);
