@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <unordered_map>
 
 namespace gradus::inline v1 {
 
@@ -88,38 +90,56 @@ class MergedLabels {
   std::vector<size_t> leaders_;  // of sets
 };
 
+// What is done with operands of given structures. Of those without indices nothing in it is of
+// this call alone.
+struct Recipe {
+  struct Factor {
+    size_t operand;
+    Ints ones;        // axes of its payload that hold one value
+    Tensors indices;  // of its axes; empty: all in order
+    Labels labels;    // of those that are left
+  };
+  std::vector<Factor> factors;
+  std::vector<std::pair<int64_t, Tensor>> masks;  // of merged labels: the values that a loop lets
+  int64_t loops = 1;                              // how often what is left counts
+  Hyperedges net;                                 // without operands
+  mutable std::shared_ptr<const EinsumPlan> plan;
+};
+
+Device& device_of(const ClassedTensor& x) { return x.device ? *x.device : default_device(); }
+
+// Copy tensors follow what they meet.
+DType common_dtype(const ClassedTensors& in) {
+  Tensors payloads;
+  for (const ClassedTensor& x : in)
+    if (!x.is_copy()) payloads.push_back(x.payload);
+  if (!payloads.empty()) return result_dtype(payloads);
+  DType dtype = in[0].ones;
+  for (const ClassedTensor& x : in) dtype = promote(dtype, x.ones);
+  return dtype;
+}
+
 constexpr int64_t kNone = -1;
 
 class Merger {
  public:
-  Merger(const BoundEquation& bound, const Labels& output, const ClassedTensors& operands)
-      : terms_(bound.terms), output_(output), in_(operands), labels_(bound.sizes) {
-    dtype_ = common_dtype();
+  Merger(const BoundEquation& bound, const ClassedTensors& operands)
+      : terms_(bound.terms), output_(bound.output), in_(operands), labels_(bound.sizes) {
     for (size_t k = 0; k < in_.size(); ++k) merge_classes(k);
     for (const int64_t label : output_) labels_.lead(label);
     for (size_t k = 0; k < in_.size(); ++k)
       if (!in_[k].is_copy()) add_payload(k);
     for (const auto& [before, mask] : masks_) {
       const auto [set, values] = labels_.moved(before, mask);
-      add(cast(values, dtype_), {int64_t(set)});
+      recipe.masks.emplace_back(int64_t(set), values);
+      recipe.net.terms.push_back({int64_t(set)});
     }
     add_result();
-    sum_what_none_has();
+    count_loops();
   }
-  Hyperedges out;
+  Recipe recipe;
 
  private:
-  // Copy tensors follow what they meet.
-  DType common_dtype() const {
-    Tensors payloads;
-    for (const ClassedTensor& x : in_)
-      if (!x.is_copy()) payloads.push_back(x.payload);
-    if (!payloads.empty()) return result_dtype(payloads);
-    DType dtype = in_[0].ones;
-    for (const ClassedTensor& x : in_) dtype = promote(dtype, x.ones);
-    return dtype;
-  }
-
   // The axes of each class get one label: that of an axis in order, if there is one. Where axes of
   // extent 1 are broadcast, each is so by itself.
   void merge_classes(size_t k) {
@@ -142,88 +162,90 @@ class Merger {
     }
   }
 
-  void add(const Tensor& x, const Labels& labels) {
-    out.operands.push_back(x);
-    out.terms.push_back(labels);
-  }
   void add_payload(size_t k) {
     const ClassedTensor& x = in_[k];
-    Tensor payload = x.payload;
-    Labels labels;
-    Ints ones;
+    Recipe::Factor factor{k, {}, Tensors(x.extents.size()), {}};
+    bool in_order = true;
     for (size_t c = 0; c < x.extents.size(); ++c) {
-      if (payload.size(int64_t(c)) == 1) {
-        ones.push_back(int64_t(c));
+      if (x.payload.size(int64_t(c)) == 1) {
+        factor.ones.push_back(int64_t(c));
         continue;
       }
       const auto axis = size_t(leads_[k][c]);
       const MergedLabels::Place place = labels_.find(terms_[k][axis]);
-      const Tensor index = composed(inverse_of(x.index(axis)), place.index);
-      payload = reindexed(payload, int64_t(c), index);
-      labels.push_back(int64_t(place.set));
+      factor.indices[c] = composed(inverse_of(x.index(axis)), place.index);
+      in_order = in_order && !factor.indices[c].defined();
+      factor.labels.push_back(int64_t(place.set));
     }
-    add(ones.empty() ? payload : squeeze(payload, ones), labels);
+    if (in_order) factor.indices.clear();
+    recipe.net.terms.push_back(factor.labels);
+    recipe.factors.push_back(std::move(factor));
   }
 
   void add_result() {
-    Ints sets;
+    Hyperedges& net = recipe.net;
     bool in_order = true;
     for (const int64_t label : output_) {
       const MergedLabels::Place place = labels_.find(label);
       const int64_t set = int64_t(place.set);
-      int64_t at = place_of(sets, set);
+      int64_t at = place_of(sets_of_result_, set);
       if (at < 0) {
-        at = int64_t(sets.size());
-        sets.push_back(set);
-        out.result.extents.push_back(labels_.extent(place.set));
-        out.held.push_back(held(set));
-        if (held(set)) out.output.push_back(set);
+        at = int64_t(sets_of_result_.size());
+        sets_of_result_.push_back(set);
+        net.result.extents.push_back(labels_.extent(place.set));
+        net.held.push_back(held(set));
+        if (held(set)) net.output.push_back(set);
       }
-      out.result.classes.push_back(at);
-      out.result.indices.push_back(place.index);
+      net.result.classes.push_back(at);
+      net.result.indices.push_back(place.index);
       in_order = in_order && !place.index.defined();
     }
-    if (in_order) out.result.indices.clear();
-    out.result.ones = dtype_;
-    out.result.device = in_[0].is_copy() ? in_[0].device : nullptr;
-    sets_of_result_ = sets;
+    if (in_order) net.result.indices.clear();
   }
   bool held(int64_t set) const {
-    return std::any_of(out.terms.begin(), out.terms.end(),
+    return std::any_of(recipe.net.terms.begin(), recipe.net.terms.end(),
                        [&](const Labels& term) { return place_of(term, set) >= 0; });
   }
 
   // A merged label that neither an operand nor the result has is a closed loop: the factor n.
-  void sum_what_none_has() {
-    int64_t loops = 1;
+  void count_loops() {
     std::vector<char> seen(labels_.sets(), 0);
     for (const Labels& term : terms_)
       for (const int64_t label : term) {
         const size_t set = labels_.find(label).set;
-        if (seen[set]++ || held(int64_t(set)) || place_of(sets_of_result_, int64_t(set)) >= 0)
-          continue;
-        loops *= labels_.extent(set);
+        if (!seen[set]++ && !held(int64_t(set)) && place_of(sets_of_result_, int64_t(set)) < 0)
+          recipe.loops *= labels_.extent(set);
       }
-    if (loops == 1) return;
-    if (out.operands.empty())
-      return add(Tensor::full_integer({}, loops, dtype_,
-                                      in_[0].device ? *in_[0].device : default_device()),
-                 {});
-    const auto least =
-        std::min_element(out.operands.begin(), out.operands.end(),
-                         [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
-    *least = mul(*least, Tensor(loops));
+    if (recipe.loops != 1 && recipe.net.terms.empty()) recipe.net.terms.push_back({});
   }
 
   const std::vector<Labels>& terms_;
   const Labels& output_;
   const ClassedTensors& in_;
-  DType dtype_;
   MergedLabels labels_;
   std::vector<Ints> leads_;  // of each operand and class: the axis whose label is the class's
   std::vector<std::pair<size_t, Tensor>> masks_;
-  Ints sets_of_result_;
+  Labels sets_of_result_;
 };
+
+Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
+  Tensors operands;
+  for (const Recipe::Factor& factor : recipe.factors) {
+    Tensor payload = in[factor.operand].payload;
+    for (size_t c = 0; c < factor.indices.size(); ++c)
+      payload = reindexed(payload, int64_t(c), factor.indices[c]);
+    operands.push_back(factor.ones.empty() ? payload : squeeze(payload, factor.ones));
+  }
+  for (const auto& [set, mask] : recipe.masks) operands.push_back(cast(mask, common_dtype(in)));
+  if (recipe.loops == 1) return operands;
+  if (operands.empty())
+    return {Tensor::full_integer({}, recipe.loops, common_dtype(in), device_of(in[0]))};
+  const auto least =
+      std::min_element(operands.begin(), operands.end(),
+                       [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
+  *least = mul(*least, Tensor(recipe.loops));
+  return operands;
+}
 
 std::vector<Shape> dense_sizes(const ClassedTensors& operands) {
   std::vector<Shape> sizes;
@@ -231,54 +253,133 @@ std::vector<Shape> dense_sizes(const ClassedTensors& operands) {
   return sizes;
 }
 
+// Recipes of this thread's latest einsums of structures without indices. One key is written at a
+// time.
+class RecipeKey {
+ public:
+  explicit RecipeKey(const ClassedTensors& in) {
+    text_.clear();
+    add(int64_t(in.size()));
+    for (const ClassedTensor& x : in) {
+      add(x.classes);
+      add(x.extents);
+      add(int64_t(x.is_copy()));
+      if (!x.is_copy()) add(x.payload.sizes());
+      in_order_ = in_order_ && x.indices.empty();
+    }
+  }
+  void add(int64_t n) { text_.append(reinterpret_cast<const char*>(&n), sizeof n); }
+  void add(const auto& list) {
+    add(int64_t(list.size()));
+    text_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof *list.data());
+  }
+  std::shared_ptr<const Recipe> find(const auto& make) const {
+    if (!in_order_) return std::make_shared<const Recipe>(make());
+    constexpr size_t kMost = 128;
+    thread_local std::unordered_map<std::string, std::shared_ptr<const Recipe>> known;
+    if (const auto it = known.find(text_); it != known.end()) return it->second;
+    std::string key = text_;  // of this call, whatever make() does
+    auto recipe = std::make_shared<const Recipe>(make());
+    if (known.size() >= kMost) known.clear();
+    known.emplace(std::move(key), recipe);
+    return recipe;
+  }
+
+ private:
+  static thread_local std::string text_;  // it keeps its memory
+  bool in_order_ = true;
+};
+thread_local std::string RecipeKey::text_;
+
+using RecipeRef = std::shared_ptr<const Recipe>;
+RecipeRef recipe_of(std::string_view equation, const ClassedTensors& in) {
+  RecipeKey key(in);
+  key.add(equation);
+  return key.find([&] {
+    const Equation parsed = parse_equation(equation, RepeatedOutput::allowed);
+    return Merger(bind_equation(parsed, dense_sizes(in)), in).recipe;
+  });
+}
+RecipeRef recipe_of(const ClassedTensors& in, const std::vector<Labels>& labels,
+                    const Labels& output) {
+  RecipeKey key(in);
+  for (const Labels& term : labels) key.add(term);
+  key.add(output);
+  return key.find([&] {
+    const BoundEquation bound =
+        bind_labels(labels, output, dense_sizes(in), RepeatedOutput::allowed);
+    return Merger(bound, in).recipe;
+  });
+}
+
+EinsumPlan plan_of(const Hyperedges& net, const Tensors& operands, const PathOptions& options) {
+  std::vector<Shape> shapes;
+  for (const Tensor& x : operands) shapes.push_back(x.sizes());
+  return plan_einsum(net.terms, net.output, shapes, options);
+}
+
+// y has the merged labels of `output` alone: of the others of the result it has one value.
+ClassedTensor with_value(const Hyperedges& net, const Tensor& y) {
+  ClassedTensor x = net.result;
+  x.payload = y;
+  if (net.output.size() == x.extents.size()) return x;
+  Shape sizes;
+  size_t at = 0;
+  for (const char held : net.held) sizes.push_back(held ? y.sizes()[at++] : 1);
+  x.payload = reshape(y, sizes);
+  return x;
+}
+// Of copy tensors alone.
+ClassedTensor with_ones(const Hyperedges& net, const ClassedTensors& in) {
+  ClassedTensor x = net.result;
+  x.ones = common_dtype(in);
+  x.device = &device_of(in[0]);
+  return x;
+}
+
+ClassedTensor contracted(const Recipe& recipe, const ClassedTensors& in) {
+  if (recipe.net.terms.empty()) return with_ones(recipe.net, in);
+  const Tensors operands = operands_of(recipe, in);
+  if (!recipe.plan)
+    recipe.plan = std::make_shared<const EinsumPlan>(plan_of(recipe.net, operands, {}));
+  return with_value(recipe.net, einsum(*recipe.plan, operands));
+}
+
+Hyperedges with_operands(const Recipe& recipe, const ClassedTensors& in) {
+  Hyperedges net = recipe.net;
+  net.operands = operands_of(recipe, in);
+  if (net.terms.empty()) net.result = with_ones(net, in);
+  return net;
+}
+
 }  // namespace
 
 Hyperedges hyperedges(std::string_view equation, const ClassedTensors& operands) {
-  const BoundEquation bound =
-      bind_equation(parse_equation(equation, RepeatedOutput::allowed), dense_sizes(operands));
-  return Merger(bound, bound.output, operands).out;
+  return with_operands(*recipe_of(equation, operands), operands);
 }
 Hyperedges hyperedges(const ClassedTensors& operands, const std::vector<Labels>& labels,
                       const Labels& output) {
-  const BoundEquation bound =
-      bind_labels(labels, output, dense_sizes(operands), RepeatedOutput::allowed);
-  return Merger(bound, bound.output, operands).out;
+  return with_operands(*recipe_of(operands, labels, output), operands);
 }
 
 EinsumPlan Hyperedges::plan(const PathOptions& options) const {
   if (operands.empty())
     fail(ErrorKind::value, "einsum", "copy tensors alone leave nothing to contract, and no plan");
-  std::vector<Shape> shapes;
-  for (const Tensor& x : operands) shapes.push_back(x.sizes());
-  return plan_einsum(terms, output, shapes, options);
-}
-
-// y has the merged labels of `output` alone: of the others of the result it has one value.
-ClassedTensor Hyperedges::with_value(const Tensor& y) const {
-  ClassedTensor x = result;
-  if (output.size() == result.extents.size()) {
-    x.payload = y;
-    return x;
-  }
-  Shape sizes;
-  size_t at = 0;
-  for (size_t c = 0; c < result.extents.size(); ++c) sizes.push_back(held[c] ? y.sizes()[at++] : 1);
-  x.payload = reshape(y, sizes);
-  return x;
+  return plan_of(*this, operands, options);
 }
 ClassedTensor Hyperedges::contracted() const {
-  return operands.empty() ? result : with_value(einsum(operands, terms, output));
+  return operands.empty() ? result : with_value(*this, einsum(operands, terms, output));
 }
 ClassedTensor Hyperedges::contracted(const EinsumPlan& plan) const {
-  return operands.empty() ? result : with_value(einsum(plan, operands));
+  return operands.empty() ? result : with_value(*this, einsum(plan, operands));
 }
 
 ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands) {
-  return hyperedges(equation, operands).contracted();
+  return contracted(*recipe_of(equation, operands), operands);
 }
 ClassedTensor einsum_classed(const ClassedTensors& operands, const std::vector<Labels>& labels,
                              const Labels& output) {
-  return hyperedges(operands, labels, output).contracted();
+  return contracted(*recipe_of(operands, labels, output), operands);
 }
 ClassedTensor contract(const ClassedTensor& a, const Labels& labels_a, const ClassedTensor& b,
                        const Labels& labels_b, const Labels& labels_out) {

@@ -20,9 +20,6 @@ struct Hyperedges {
   ClassedTensor contracted(const EinsumPlan& plan) const;
   // Error(value) where no operand is left: copy tensors alone cost nothing.
   EinsumPlan plan(const PathOptions& options = {}) const;
-
- private:
-  ClassedTensor with_value(const Tensor& y) const;
 };
 
 Hyperedges hyperedges(std::string_view equation, const ClassedTensors& operands);
