@@ -17,14 +17,15 @@ void check_classes(const char* op, const Tensor& payload, const Ints& classes) {
   for (size_t axis = 0; axis < classes.size(); ++axis) {
     const int64_t c = classes[axis];
     if (c < 0 || c >= payload.rank())
-      fail(ErrorKind::value, op, "axis ", int64_t(axis), " has class ", c, ", but x of shape ",
+      fail(ErrorKind::index, op, "axis ", int64_t(axis), " has class ", c, ", but x of shape ",
            payload.sizes(), " has ", payload.rank(), payload.rank() == 1 ? " axis" : " axes");
     ++axes[size_t(c)];
   }
   for (size_t c = 0; c < axes.size(); ++c)
     if (axes[c] == 0)
-      fail(ErrorKind::value, op, "classes ", to_text(classes), " leave out axis ", int64_t(c),
-           " of x of shape ", payload.sizes(), "; each axis of x is a class of one or more axes");
+      fail(ErrorKind::index, op, "axis ", int64_t(c), " of x of shape ", payload.sizes(),
+           " is in none of the classes ", to_text(classes),
+           "; each axis of x is a class of one axis or more");
 }
 
 Tensor inverse_of(const Tensor& index) { return index.defined() ? argsort(index) : Tensor(); }
@@ -49,11 +50,13 @@ bool ClassedTensor::is_dense() const {
     if (classes[axis] != int64_t(axis) || index(axis).defined()) return false;
   return payload.defined() && payload.sizes() == extents;
 }
-std::string ClassedTensor::to_string() const {
+std::string ClassedTensor::to_string(int64_t first) const {
+  Ints shown;
+  for (const int64_t c : classes) shown.push_back(c + first);
   std::string text = join(is_copy() ? "copy tensor " : "classed tensor ", sizes(), " ", dtype(),
-                          ", classes ", to_text(classes));
+                          ", classes ", to_text(shown));
   for (size_t axis = 0; axis < classes.size(); ++axis)
-    if (index(axis).defined()) text += join(", an index on axis ", int64_t(axis));
+    if (index(axis).defined()) text += join(", an index on axis ", int64_t(axis) + first);
   if (!is_copy()) text += join(", payload ", payload.sizes());
   return text;
 }

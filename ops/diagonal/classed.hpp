@@ -42,12 +42,13 @@ struct ClassedTensor {
   bool is_copy() const { return !payload.defined(); }
   // Is every axis a class of its own, in order? Then to_dense() costs nothing.
   bool is_dense() const;
-  std::string to_string() const;  // what it is, without its values
+  std::string to_string(
+      int64_t first = 0) const;  // what it is, its classes from `first`; no values
 };
 using ClassedTensors = std::vector<ClassedTensor>;
 
 // ---- what makes them
-// One class for each axis of the payload, each at least once. Error(value).
+// One class for each axis of the payload, each at least once. Error(index).
 ClassedTensor diagonal_tensor(const Tensor& payload, const Ints& classes = {0, 0});
 // 1 where all `order` indices are equal, each below n.
 ClassedTensor copy_tensor(int64_t n, int64_t order, DType dtype = DType::f32,

@@ -4,7 +4,7 @@
 
 namespace gradus::inline v1 {
 
-// Error(value) unless the classes are those of the payload's axes, each at least once.
+// Error(index) unless the classes are those of the payload's axes, each at least once.
 void check_classes(const char* op, const Tensor& payload, const Ints& classes);
 // The elements of a dense tensor along classes: a view of its diagonals, an axis for each class.
 Tensor along_classes(const Tensor& dense, const Ints& classes);

@@ -133,12 +133,11 @@ TEST_CASE("classed: words on diagonal matrices") {
 TEST_CASE("classed: refusals say what to do") {
   const Tensor a = f64({1, 0, -3}, {3}), m = ones({2, 3}, DType::f64);
   const ClassedTensor x = diagonal_tensor(a), cube = diagonal_tensor(a, {0, 0, 0});
-  CHECK(
-      error_of([&] {
-        diagonal_tensor(m, {0, 0});
-      }) ==
-      "diagonal_tensor: classes (0, 0) leave out axis 1 of x of shape (2, 3); each axis of x is a "
-      "class of one or more axes");
+  CHECK(error_of([&] {
+          diagonal_tensor(m, {0, 0});
+        }) ==
+        "diagonal_tensor: axis 1 of x of shape (2, 3) is in none of the classes (0, 0); each axis "
+        "of x is a class of one axis or more");
   CHECK(error_of([&] {
           diagonal_tensor(a, {0, 1});
         }) == "diagonal_tensor: axis 1 has class 1, but x of shape (3,) has 1 axis");
