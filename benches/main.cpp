@@ -21,6 +21,7 @@ void pointwise(Run&);
 void overhead(Run&);
 void layers(Run&);
 void einsums(Run&);
+void diagonals(Run&);
 void networks(Run&);
 void orders(Run&);
 void steps(Run&);
@@ -46,6 +47,7 @@ const Bench kBenches[] = {
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},
     {"einsum", "TCCG's contractions and batches that lie last, against torch.einsum", einsums},
+    {"diagonal", "products with diagonals and copy tensors against vectors by hand", diagonals},
     {"networks", "contractions of many tensors: a step's overhead, gradients beside the value",
      networks},
     {"orders", "contraction orders of published networks against the best known", orders},

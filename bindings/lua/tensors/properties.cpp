@@ -8,7 +8,6 @@ namespace gradus::inline v1::lua {
 namespace {
 
 // A table that prints as it is meant, and equals another of the same numbers.
-constexpr const char* kSizes = "gradus.Sizes";
 void push_sizes(lua_State* L, const Shape& sizes) {
   lua_createtable(L, int(sizes.size()), 0);
   luaL_setmetatable(L, kSizes);
