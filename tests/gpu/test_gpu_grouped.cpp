@@ -1,6 +1,6 @@
 // Work on many blocks in one call, on the GPU modules against the reference: tables that fill
 // several launches, additions that meet in one place, a captured graph that outlives its table.
-#include "tests/helpers/block_jobs.hpp"
+#include "tests/kernels/block_jobs.hpp"
 #include "tests/helpers/gpu_emulator.hpp"
 
 using namespace gpu_test;

@@ -1,7 +1,7 @@
 // The slot grouped: the reference against naive loops, every instruction set against the reference,
 // one thread and three bit for bit; what is refused.
 #include "kernels/reference/reference.hpp"
-#include "tests/helpers/block_jobs.hpp"
+#include "tests/kernels/block_jobs.hpp"
 
 using namespace cpu_test;
 
