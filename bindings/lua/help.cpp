@@ -40,6 +40,7 @@ constexpr Line kLines[] = {
     {"checkpoint", "gradus.checkpoint(f, x, ...): f(x, ...), which backward runs once more"},
     {"capture", "gradus.capture(f [, {required = true}]): f as a step, recorded and replayed"},
     {"einsum_plan", "gradus.einsum_plan(\"ij,jk->ik\", a, b): order and cost; plan(a, b) runs it"},
+    {"blocks", "gradus.blocks.leg zeros rand randn from_dense plan is: tensors with a symmetry"},
     {"op", "gradus.op{name = n, value = f, slope = g}: an op of your own"},
     {"nn", "gradus.nn({{linear = 8}, \"relu\"}, {1, 4}), gradus.nn.Linear(4, 8), nn.Sequential"},
     {"optim", "gradus.optim.adam(parameters, {lr = 1e-3}), adamw, sgd: step(), zero_grad(), lr"},
