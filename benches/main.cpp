@@ -21,6 +21,7 @@ void pointwise(Run&);
 void overhead(Run&);
 void layers(Run&);
 void einsums(Run&);
+void diagonals(Run&);
 void networks(Run&);
 void orders(Run&);
 void steps(Run&);
@@ -30,6 +31,7 @@ void transposes(Run&);
 void factors(Run&);
 void lua_calls(Run&);
 void c_calls(Run&);
+void structured(Run&);
 
 namespace {
 struct Bench {
@@ -45,6 +47,7 @@ const Bench kBenches[] = {
     {"overhead", "ops on 16 numbers, backward per node", overhead},
     {"layers", "ops of networks, forward and backward, against PyTorch", layers},
     {"einsum", "TCCG's contractions and batches that lie last, against torch.einsum", einsums},
+    {"diagonal", "products with diagonals and copy tensors against vectors by hand", diagonals},
     {"networks", "contractions of many tensors: a step's overhead, gradients beside the value",
      networks},
     {"orders", "contraction orders of published networks against the best known", orders},
@@ -57,6 +60,8 @@ const Bench kBenches[] = {
      "factors and spectra with their gradients against PyTorch, large ones against LAPACK",
      factors},
     {"transposes", "copies that change the order of axes against memcpy", transposes},
+    {"structured", "block-sparse tensors against the products of their sectors and memcpy",
+     structured},
 };
 
 int run(int argc, char** argv) {

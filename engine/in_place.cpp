@@ -2,7 +2,6 @@
 #include "engine/arithmetic.hpp"
 #include "engine/in_place.hpp"
 #include "engine/kernel_call.hpp"
-
 #include "engine/graph.hpp"
 #include "engine/base/lock.hpp"
 
@@ -78,7 +77,7 @@ Tensor in_place(const OpInfo& op, const Tensor& x, std::span<const Tensor> other
     const Tensor before = records ? snapshot(x) : x;
     Tensors in{before};
     for (const Tensor& t : others) in.push_back(t.same_body(x) ? before : t);
-    Tensors out = op.call(in, attrs);
+    Tensors out = op.call(in, op.completed(attrs));
     if (out.size() != 1)
       fail(ErrorKind::value, name, "an op of ", int64_t(out.size()),
            " outputs has no in-place form");

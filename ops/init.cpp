@@ -4,6 +4,7 @@
 #include "ops/contract/einsum.hpp"
 #include "ops/base/registry.hpp"
 #include "ops/contract/contraction.hpp"
+#include "ops/diagonal/classed.hpp"
 
 #include <mutex>
 
@@ -23,6 +24,7 @@ void init() {
     register_network();
     register_products();
     register_einsum();
+    register_to_dense();
     register_indexing();
     register_softmax();
     register_losses();

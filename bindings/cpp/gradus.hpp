@@ -24,6 +24,7 @@
 #include "engine/streams/stream.hpp"
 #include "ops/check/user.hpp"
 #include "ops/contract/einsum.hpp"
+#include "ops/diagonal/hyperedges.hpp"
 #include "ops/nn/attention.hpp"
 #include "ops/nn/conv.hpp"
 #include "ops/nn/layers.hpp"

@@ -8,9 +8,9 @@ namespace gradus::inline v1::lua {
 bool is_axis(const OpInfo& op, const AttrSpec& spec) {
   if (spec.name == "dims" && (op.name == "tensordot" || op.name == "tile"))
     return false;  // how many
-  constexpr const char* names[] = {"dim",       "dims",        "dim0",     "dim1",      "dim2",
-                                   "dimension", "dims_a",      "dims_b",   "start_dim", "end_dim",
-                                   "source",    "destination", "left_dims"};
+  constexpr const char* names[] = {"dim",       "dims",        "dim0",      "dim1",      "dim2",
+                                   "dimension", "dims_a",      "dims_b",    "start_dim", "end_dim",
+                                   "source",    "destination", "left_dims", "classes"};
   return (spec.type == AttrValue::Type::integer || spec.type == AttrValue::Type::integers) &&
          std::find(std::begin(names), std::end(names), spec.name) != std::end(names);
 }

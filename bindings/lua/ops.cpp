@@ -1,6 +1,7 @@
 // Every op of the op list as gradus.NAME(...) and t:NAME(...): operands first, then attributes in
 // their order or by name in a last table: gradus.sum(x, {dim = {1, 2}, keepdim = true}).
 // Attributes that are axes count from 1; all other numbers are as in C++.
+#include "bindings/lua/classed.hpp"
 #include "bindings/lua/labels.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/shape/in_place.hpp"
@@ -274,6 +275,7 @@ int run_op(lua_State* L) {
   const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
   if (callee.labelled && says_blocks(L)) return einsum_of_blocks(L);
+  if (callee.labelled && classed_einsum(L)) return 1;
   if (callee.labelled && says_labels(L)) return einsum_by_labels(L);
   if (callee.labelled && says_sublists(L)) return einsum_by_sublists(L);
   Room room;

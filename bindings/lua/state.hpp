@@ -145,6 +145,7 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 inline constexpr char kBlockTensor[] = "gradus.BlockTensor";  // bindings/lua/blocks
+constexpr const char* kSizes = "gradus.Sizes";                // a table that prints as sizes do
 struct Stepping;                                              // captured.hpp
 
 // What is asked at every call, at the front of every Script::State.
@@ -247,6 +248,7 @@ void open_device_names(lua_State* L);          // device, available, synchronize
 void open_capture(lua_State* L);               // gradus.capture
 void open_plans(lua_State* L);                 // gradus.einsum_plan
 void open_blocks(lua_State* L);                // gradus.blocks
+void open_classed(lua_State* L);               // gradus.diagonal_tensor, copy_tensor, ...
 void open_functional(lua_State* L);            // gradus.nn.functional, and words for other globals
 void open_optim(lua_State* L);                 // sgd, adam, adamw
 void open_own_ops(lua_State* L);               // gradus.op

@@ -2,6 +2,7 @@
 // contraction timed, its gradients, the report.
 #include "cli/contract/contract.hpp"
 
+#include "cli/contract/block_contract.hpp"
 #include "cli/contract/contract_config.hpp"
 #include "cli/contract/contract_verify.hpp"
 #include "cli/contract/expression.hpp"
@@ -110,6 +111,7 @@ class ContractRun {
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     PathOptions path = path_options(config_["path"], c_.algebra);
     Expression expression(config_, path);
+    c_.repeated = expression.repeated_in(c_.algebra);
     path_name_ = path_kind_name(path.kind);
     memory_ = config_.contains("memory_limit") ? size_t(byte_size(config_["memory_limit"])) : 0;
     limit_.emplace(device_.pool(), memory_);
@@ -313,12 +315,14 @@ class ContractRun {
                    {"memory", join("about ", bytes_text(bytes_needed()), " of ", dtype_)}}));
   }
   void write() const {
-    if (!o_.out.empty()) write_npy(o_.out, value_);
+    if (!o_.out.empty()) write_npy(o_.out, dense_value());
     if (!o_.winners.empty())
       write_npy(o_.winners, einsum_winners(c_.plan, c_.operands, c_.algebra).winners);
     for (size_t k = 0; k < o_.grads.size(); ++k)
       if (o_.grads[k] != "-") write_npy(o_.grads[k], grads_[k]);
   }
+
+  Tensor dense_value() const { return c_.repeated ? on_diagonals(value_, *c_.repeated) : value_; }
 
   // ---- reports
 
@@ -408,11 +412,15 @@ class ContractRun {
                         shortened(expression_), dtype_name(value_.dtype()), to_text(value_.sizes()),
                         seconds_text(seconds_), config_["repeat"].get<int64_t>(), gflops(),
                         bytes_text(peak), device_.name());
+    const Tensor value = dense_value();
+    if (c_.repeated)
+      out_ << fmt::format("its output repeats a label: made dense, {}, 0 off the diagonals\n",
+                          to_text(value.sizes()));
     if (wants_grads_)
       out_ << fmt::format("gradients: {} (value and gradients)\n", seconds_text(grad_seconds_));
     if (checked)
       out_ << verdict(checked->passed(), checked->passed() ? "verified" : "NOT verified") << "\n";
-    if (o_.out.empty() && value_.numel() <= kMostPrinted) out_ << value_.to_string() << "\n";
+    if (o_.out.empty() && value.numel() <= kMostPrinted) out_ << value.to_string() << "\n";
   }
   void result_json(const std::optional<Verification>& checked, double peak) const {
     nlohmann::ordered_json result{{"event", "result"}, {"expression", expression_}};
@@ -425,7 +433,8 @@ class ContractRun {
     result["device"] = device_.name();
     result["dtype"] = dtype_name(dtype_);
     result["algebra"] = algebra_name(c_.algebra);
-    if (ran) result["shape"] = std::vector<int64_t>(value_.sizes().begin(), value_.sizes().end());
+    const Shape shape = ran ? dense_value().sizes() : Shape();
+    if (ran) result["shape"] = std::vector<int64_t>(shape.begin(), shape.end());
     if (ran && wants_grads_) result["grad_seconds"] = grad_seconds_;
     if (checked) {
       result["verified"] = checked->passed();
@@ -466,6 +475,7 @@ Contraction drawn_contraction(const std::string& file, Device& device) {
   const PathOptions path = path_options(config["path"], c.algebra);
   Expression expression(config, path);
   expression.take_sizes(config);
+  c.repeated = expression.repeated_in(c.algebra);
   c.plan = expression.plan(path, config).plan;
   manual_seed(config["seed"].get<uint64_t>());
   for (const Shape& shape : expression.shapes)
@@ -474,7 +484,8 @@ Contraction drawn_contraction(const std::string& file, Device& device) {
 }
 
 int run_contract(const ContractOptions& options, std::ostream& out, std::ostream& err) {
-  return ContractRun(options, out, err).run();
+  return takes_blocks(options) ? run_block_contract(options, out, err)
+                               : ContractRun(options, out, err).run();
 }
 
 }  // namespace gradus::cli

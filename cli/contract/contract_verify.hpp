@@ -15,6 +15,8 @@ struct Contraction {
   EinsumPlan plan;
   Algebra algebra = Algebra::standard;
   Tensors operands;  // of one dtype, on one device
+  // The output, if it repeats labels; the plan's has each once, and what is 0 beside is not made.
+  std::optional<Equation::Term> repeated;
 };
 
 struct Verification {

@@ -2,7 +2,9 @@
 #include "cli/contract/expression.hpp"
 
 #include "engine/files/file.hpp"
+#include "ops/contract/labelled.hpp"
 #include "ops/contract/plan_file.hpp"
+#include "ops/diagonal/classed.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -40,6 +42,27 @@ std::vector<Shape> shapes_from_sizes(const Equation& equation, const Json& sizes
   return shapes;
 }
 
+// Different letters of a term, in order, and how many of them stand before the ellipsis.
+struct Different {
+  explicit Different(const Equation::Term& term) : before(-1) {
+    for (size_t i = 0; i <= term.letters.size(); ++i) {
+      if (int(i) == term.ellipsis) before = int64_t(letters.size());
+      if (i < term.letters.size() && place_of(letters, term.letters[i]) < 0)
+        letters.push_back(term.letters[i]);
+    }
+  }
+  std::string text() const {
+    std::string s;
+    for (size_t i = 0; i <= letters.size(); ++i) {
+      if (int64_t(i) == before) s += "...";
+      if (i < letters.size()) s += letter_text(letters[i]);
+    }
+    return s;
+  }
+  Labels letters;
+  int64_t before;
+};
+
 bool needs_no_sizes(const Equation& equation) {
   return std::all_of(equation.inputs.begin(), equation.inputs.end(),
                      [](const auto& t) { return t.letters.empty() && t.ellipsis < 0; });
@@ -66,10 +89,38 @@ Expression::Expression(const Json& config, const PathOptions& options) {
     network = read_network(config["network"]);
     shapes = network.shapes;
   } else if (config.contains("expression")) {
-    equation = parse_equation(config["expression"].get<std::string>());
+    const std::string text = config["expression"];
+    equation = parse_equation(text, RepeatedOutput::allowed);
+    if (!equation->output) return;
+    const Different different(*equation->output);
+    if (different.letters.size() == equation->output->letters.size()) return;
+    repeated = equation->output;
+    equation = parse_equation(text.substr(0, text.find("->") + 2) + different.text());
   } else {
     shapes = given->shapes;
   }
+}
+
+Tensor on_diagonals(const Tensor& value, const Equation::Term& output) {
+  const Different different(output);
+  const int64_t dots = value.rank() - int64_t(different.letters.size());
+  Ints classes;
+  for (size_t i = 0; i <= output.letters.size(); ++i) {
+    if (int(i) == output.ellipsis)
+      for (int64_t k = 0; k < dots; ++k) classes.push_back(different.before + k);
+    if (i == output.letters.size()) break;
+    const int64_t at = place_of(different.letters, output.letters[i]);
+    classes.push_back(output.ellipsis >= 0 && at >= different.before ? at + dots : at);
+  }
+  return to_dense(value, classes);
+}
+
+std::optional<Equation::Term> Expression::repeated_in(Algebra algebra) const {
+  if (repeated && algebra != Algebra::standard)
+    fail(ErrorKind::value, kOp, "the output \"", repeated->text,
+         "\" repeats a label; what lies off the diagonals is 0 in the standard algebra, not in ",
+         algebra_name(algebra));
+  return repeated;
 }
 
 std::vector<std::string> Expression::names() const {

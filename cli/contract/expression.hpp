@@ -2,6 +2,8 @@
 #pragma once
 #include "cli/contract/network_file.hpp"
 #include "engine/config/options.hpp"
+#include "engine/tensor.hpp"
+#include "ops/contract/algebra.hpp"
 #include "ops/contract/plan.hpp"
 
 #include <optional>
@@ -18,6 +20,10 @@ struct FoundPlan {
   bool timed = false;  // was the budget cut for the timeout?
 };
 
+// A value whose axes are the different labels of an output, as the dense tensor of that output,
+// which repeats some: 0 where their indices differ (ops/diagonal).
+Tensor on_diagonals(const Tensor& value, const Equation::Term& output);
+
 struct Expression {
   // "expression", "network" or "plan"; the last two have their shapes. Of `options`, what a plan
   // from a file takes.
@@ -30,10 +36,14 @@ struct Expression {
   // next one is expected to end in time.
   FoundPlan plan(PathOptions options, const Json& config) const;
 
+  // `repeated`, if any; Error(value) if what lies off its diagonals is not 0 in the algebra.
+  std::optional<Equation::Term> repeated_in(Algebra algebra) const;
+
   // Of the operands in a file of tensors: the network's, or "0", "1", ...
   std::vector<std::string> names() const;
 
   std::optional<Equation> equation;
+  std::optional<Equation::Term> repeated;  // the output, if it repeats labels; equation's does not
   NetworkFile network;
   std::vector<Shape> shapes;
   std::optional<EinsumPlan> given;  // by a file

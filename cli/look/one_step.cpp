@@ -4,6 +4,7 @@
 #include "ops/train/batches.hpp"
 #include "cli/contract/contract.hpp"
 #include "cli/contract/contract_verify.hpp"
+#include "cli/contract/expression.hpp"
 #include "ops/train/experiment.hpp"
 #include "cli/look/one_step_script.hpp"
 #include "cli/runs/run_files.hpp"
@@ -77,7 +78,8 @@ OneStep contraction_step(const OneStepConfig& config, Device& device,
   for (size_t k = 0; k < c.operands.size(); ++k)
     step.leaves.emplace_back(join("operand", int64_t(k)), c.operands[k].set_requires_grad());
   ready();
-  step.roots.push_back(einsum(c.plan, c.operands, c.algebra));
+  const Tensor value = einsum(c.plan, c.operands, c.algebra);
+  step.roots.push_back(c.repeated ? on_diagonals(value, *c.repeated) : value);
   return step;
 }
 

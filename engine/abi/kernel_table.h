@@ -146,15 +146,7 @@ typedef enum gd_slot {
   /* Softmax along axis ints[0] (rank 0: a line of one); ints[1] = 1 gives its logarithm. Equal
    * sizes, f32 f64 f16 bf16. out may be in. Max and sum in the fixed order of GD_REDUCE. */
   GD_SOFTMAX,
-  /* x brought to mean 0 and variance 1 over the axes where mean's size is 1 and x's may be
-   * anything; equal rank; n = elements of one mean; h = (x - mean) / sqrt(var + eps). doubles =
-   * {eps}, ints = {1: mean is taken as 0}; op = gd_normalization. value: in = {x, weight, bias},
-   * out = {y, mean, var (biased)}, y = h weight + bias. given: in = {x, weight, bias, mean, var},
-   * out = {y}. vjp: in = {x, weight, g, mean, var} as value found them, out = {the cotangent of x
-   * from y's g alone}. weight, bias may be NULL. x, weight, bias, g, out[0] have x's sizes and f32
-   * f64 f16 or bf16; mean and var are f32, with f64 f64; out[0] may have their dtype. Of nothing,
-   * mean and var are NaN. Outputs overlap nothing. Sums in one fixed order of the n elements. */
-  GD_NORMALIZE,
+  GD_NORMALIZE, /* lines brought to mean 0 and variance 1: ops/def/normalize.h */
   /* One optimiser update, op = gd_optimizer, in place. in = {grad, hyper, gain}; out = {param,
    * state...}; all contiguous or alike. hyper and gain are f64 or f32, of one axis or none: hyper
    * has the step's values, sgd {lr}, adam/adamw {lr, 1 - beta1^t, 1 - beta2^t}; gain is one number
@@ -176,18 +168,7 @@ typedef enum gd_slot {
    * + k is the result of step k, -1 is left out. An out view may be the very view of an in that no
    * later step reads. The same bits as the calls one by one. */
   GD_CHAIN,
-  /* Blocks of whole buffers, op = gd_grouped. All views have one axis, stride 1 and one dtype; out
-   * overlaps no input. Every element of out that a job names is written; others stay.
-   * products: in = {a, b}, ints = {conj_a, conj_b, then gd_block_product after gd_block_product}.
-   * Jobs of one block of out follow one another and are summed in this order; blocks of out do not
-   * overlap. The order of a product's sum follows from its sizes alone, as in GD_CONTRACT.
-   * copies: in = {a}, ints = {add, rank, then for each block {sign, offset in a, offset in out,
-   * rank sizes, rank strides in a, rank strides in out}}: out[..] = sign * a[..], sign 1, -1, or 0
-   * (zeros, a is not read); with add = 1, out[..] += sign * a[..] in the order of blocks and
-   * elements, and strides in out may be 0. Without add no element of out is named twice. Strides
-   * are not negative. Offsets and strides that leave the buffers are GD_INVALID. Bits never depend
-   * on threads. */
-  GD_GROUPED,
+  GD_GROUPED, /* blocks of whole buffers, copied or multiplied: ops/def/grouped.h */
   GD_SLOT_COUNT
 } gd_slot;
 
@@ -238,18 +219,6 @@ typedef enum gd_way {
   GD_WAY_COUNT,
   GD_WAY_ONLY = 0x10000
 } gd_way;
-typedef enum gd_normalization { GD_NORM_VALUE = 0, GD_NORM_GIVEN, GD_NORM_VJP } gd_normalization;
-typedef enum gd_grouped { GD_BLOCK_PRODUCTS = 0, GD_BLOCK_COPIES } gd_grouped;
-/* c[i, m, n] = (first) or += sign * SUM_k a[i, m, k] * b[i, k, n], i of a batch. k may be 0.
- * Offsets and strides in elements; strides are not negative, those of c above 0 where its size is
- * above 1. */
-typedef struct gd_block_product {
-  int64_t first, sign; /* first: 1 in the first job of a block of c, else 0; sign: 1 or -1 */
-  int64_t batch, m, n, k;
-  int64_t a, a_batch, a_m, a_k;
-  int64_t b, b_batch, b_k, b_n;
-  int64_t c, c_batch, c_m, c_n;
-} gd_block_product;
 typedef enum gd_random { GD_UNIFORM = 0, GD_NORMAL, GD_BERNOULLI } gd_random;
 typedef enum gd_optimizer { GD_SGD = 0, GD_ADAM, GD_ADAMW } gd_optimizer;
 

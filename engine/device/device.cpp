@@ -203,14 +203,6 @@ void set_statements(const StatementSide& side) {
   registry().side = side;
 }
 
-namespace {
-void need_entry(bool there, const char* name, const std::string& source) {
-  if (!there)
-    fail(ErrorKind::device, source, "its table has no ", name,
-         ", which every device must offer; rebuild the module");
-}
-}  // namespace
-
 void register_table(const gd_table* table, const std::string& source) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
@@ -219,23 +211,27 @@ void register_table(const gd_table* table, const std::string& source) {
   if (table->major != GD_MAJOR)
     fail(ErrorKind::device, source, "speaks device interface ", table->major, ".", table->minor,
          ", this program speaks ", GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
-  need_entry(table->kind && *table->kind, "kind", source);
-  need_entry(table->build, "build", source);
   // What version 3.0 has; slots that come later may be missing.
   constexpr size_t needed = offsetof(gd_table, slot) + (GD_CHAIN + 1) * sizeof(gd_table::slot[0]);
   if (table->struct_size < needed)
     fail(ErrorKind::device, source, "its table has ", table->struct_size,
-         " bytes, this program needs ", needed, " (built by ", table->build,
-         "); rebuild the module");
-  need_entry(table->statement_text, "statement_text", source);
+         " bytes, this program needs ", needed, "; rebuild the module");
+  const std::pair<bool, const char*> entries[] = {
+      {table->kind && *table->kind, "kind"},
+      {table->build != nullptr, "build"},
+      {table->statement_text != nullptr, "statement_text"},
+      {table->probe != nullptr, "probe"},
+      {table->open != nullptr, "open"},
+      {table->alloc != nullptr, "alloc"},
+      {table->free != nullptr, "free"},
+      {table->copy != nullptr, "copy"}};
+  for (const auto& [there, name] : entries)
+    if (!there)
+      fail(ErrorKind::device, source, "its table has no ", name,
+           ", which every device must offer; rebuild the module");
   if (r.side.text && table->statements != r.side.hash)
     fail(ErrorKind::device, source, "was built from other statements: ", difference(table, r.side),
          " (built by ", table->build, "); rebuild the module");
-  need_entry(table->probe, "probe", source);
-  need_entry(table->open, "open", source);
-  need_entry(table->alloc, "alloc", source);
-  need_entry(table->free, "free", source);
-  need_entry(table->copy, "copy", source);
   if (table->prepare && !table->unprepare)
     fail(ErrorKind::device, source, "its table has prepare and no unprepare; rebuild the module");
   for (const Registered& known : r.tables)
@@ -312,9 +308,7 @@ Device& open_best_device(const std::string& options) {
   fail(ErrorKind::device, "device", "no device table is registered");
 }
 
-namespace {
-std::atomic<Device*> default_everywhere{nullptr};
-}
+static std::atomic<Device*> default_everywhere{nullptr};
 Device& default_device() {
   if (default_here) return *default_here;
   if (Device* d = default_everywhere.load()) return *d;

@@ -2,7 +2,9 @@
 // that refuse by throwing. Each names what the call asks for, refuses a call that breaks the slot's
 // contract, and gives back its views by name; they belong to the call.
 #pragma once
+#include "ops/def/grouped.h"
 #include "ops/def/linalg.h"
+#include "ops/def/normalize.h"
 #include "kernels/call/call.hpp"
 
 namespace gradus::inline v1::calls {
@@ -85,6 +87,26 @@ struct FormulaCall {
   bool is_vector(int k) const { return in[k].rank < out.rank; }
 };
 FormulaCall expect_formula(Call& call);
+
+// GD_GROUPED: whole buffers, and the table of jobs, each checked against them.
+struct BlockCopy {
+  int64_t sign, in, out;
+  const int64_t *sizes, *in_by, *out_by;
+};
+struct GroupedCall {
+  const gd_view &a, *b, &out;  // b: null: copies
+  int64_t jobs;
+  const gd_block_product* products;
+  bool conj_a, conj_b, add;
+  int rank;  // of the blocks that are copied
+  const int64_t* copies;
+
+  BlockCopy copy(int64_t job) const {
+    const int64_t* const at = copies + job * (3 + 3 * rank);
+    return {at[0], at[1], at[2], at + 3, at + 3 + rank, at + 3 + 2 * rank};
+  }
+};
+GroupedCall expect_grouped(Call& call);
 
 void expect_index(const Call& call, const gd_view& index);
 // Names the distribution.

@@ -306,6 +306,22 @@ void plan_tiles(gd_device* d, Walk& w, int64_t unit, Tiling& t) {
   t.direct = t.out_run == t.columns.count && (!t.streamed || by_lines(t));
 }
 
+void copy_converted(gd_device* d, const Walk& w, ConvertFn convert) {
+  const bool plain_in = w.contiguous(kIn), plain_out = w.contiguous(kOut);
+  parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
+    alignas(64) char from[kBlock * 16], to[kBlock * 16];
+    for (int64_t i = begin; i < end; i += kBlock) {
+      const int64_t n = end - i < kBlock ? end - i : kBlock;
+      if (!plain_in) gather_block(w, kIn, i, n, from);
+      const char* source = plain_in ? w.base[kIn] + i * w.item[kIn] : from;
+      convert(source, plain_out ? w.base[kOut] + i * w.item[kOut] : to, n);
+      if (!plain_out) scatter_block(w, kOut, i, n, to);
+    }
+  });
+}
+
+}  // namespace
+
 void copy_same(gd_device* d, Walk& w) {
   int64_t unit = w.item[kOut];
   if (w.rank > 0 && w.stride[kOut][w.rank - 1] == unit && w.stride[kIn][w.rank - 1] == unit) {
@@ -330,22 +346,6 @@ void copy_same(gd_device* d, Walk& w) {
   plan_tiles(d, w, unit, t);
   copy_tiles(d, t);
 }
-
-void copy_converted(gd_device* d, const Walk& w, ConvertFn convert) {
-  const bool plain_in = w.contiguous(kIn), plain_out = w.contiguous(kOut);
-  parallel_range(d, w.count(), kGrain, [&](int64_t begin, int64_t end) {
-    alignas(64) char from[kBlock * 16], to[kBlock * 16];
-    for (int64_t i = begin; i < end; i += kBlock) {
-      const int64_t n = end - i < kBlock ? end - i : kBlock;
-      if (!plain_in) gather_block(w, kIn, i, n, from);
-      const char* source = plain_in ? w.base[kIn] + i * w.item[kIn] : from;
-      convert(source, plain_out ? w.base[kOut] + i * w.item[kOut] : to, n);
-      if (!plain_out) scatter_block(w, kOut, i, n, to);
-    }
-  });
-}
-
-}  // namespace
 
 void copy_dense(gd_device* d, const Walk& w, int v, char* to) {
   Walk pair;

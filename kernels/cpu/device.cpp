@@ -341,6 +341,7 @@ gd_table make_table() {
   t.slot[GD_SORT] = slot_sort;
   t.slot[GD_LINALG] = slot_linalg;
   t.slot[GD_CHAIN] = slot_chain;
+  t.slot[GD_GROUPED] = slot_grouped;
   return t;
 }
 

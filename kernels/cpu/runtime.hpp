@@ -50,6 +50,9 @@ struct Kernels {
   const Block* (*f64)(int32_t);
   SlotFn reduce, scan, softmax, normalize, contract, optimizer_step;
   gd_status (*prepare_contract)(const gd_call*, void** plan, gd_error*);  // a malloc'd block
+  // Jobs [begin, end) of a call of GD_GROUPED that is checked, large ones by `contract`.
+  gd_status (*block_products)(gd_device*, SlotFn contract, const gd_call*, int64_t begin,
+                              int64_t end, gd_error*);
   // Small matrices of a linalg call side by side. How many of them make a group; 0: the call is
   // none for groups. Then matrices [first, first + count), in room for kGroupBytes at a line of
   // memory; gives those that are left to be done one by one, as bits.

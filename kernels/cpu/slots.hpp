@@ -18,10 +18,13 @@ gd_status prepare_chain(gd_device*, const gd_call*, void** plan, gd_error*);
 gd_status slot_sort(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_linalg(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_contract_with_blas(gd_device*, gd_stream*, const gd_call*, gd_error*);
+gd_status slot_grouped(gd_device*, gd_stream*, const gd_call*, gd_error*);
 
 struct Walk;
 // The elements of view v of w, row by row, to contiguous memory.
 void copy_dense(gd_device*, const Walk& w, int v, char* to);
+// View 1 of w, sorted by view 0 and merged, to view 0 of the same dtype; w is taken apart.
+void copy_same(gd_device*, Walk& w);
 
 ConvertFn find_convert(int32_t from, int32_t to);
 

@@ -187,5 +187,6 @@ void optimizer_step(Run&);
 void sort(Run&);
 void linalg(Run&);
 void chain(Run&);
+void grouped(Run&);
 
 }  // namespace gradus::gpu

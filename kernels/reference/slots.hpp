@@ -22,5 +22,6 @@ void normalize(Call& call);       // normalize.cpp
 void optimizer_step(Call& call);  // optimizer.cpp
 void sort(Call& call);            // sort.cpp
 void linalg(Call& call);          // linalg.cpp
+void grouped(Call& call);         // grouped.cpp
 
 }  // namespace gradus::reference

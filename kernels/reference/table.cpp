@@ -85,6 +85,7 @@ gd_table make_table() {
   t.slot[GD_OPTIMIZER_STEP] = run<GD_OPTIMIZER_STEP, optimizer_step>;
   t.slot[GD_SORT] = run<GD_SORT, sort>;
   t.slot[GD_LINALG] = run<GD_LINALG, linalg>;
+  t.slot[GD_GROUPED] = run<GD_GROUPED, grouped>;
   return t;
 }
 

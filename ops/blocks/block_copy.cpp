@@ -3,6 +3,7 @@
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
+#include "ops/def/grouped.h"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/shape/views.hpp"

@@ -67,38 +67,46 @@ struct Terms {
   Labels output;
 };
 
-Terms read_terms(std::string_view text, const std::vector<BlockStructure>& operands) {
-  const Equation e = parse_equation(text);
-  Terms t;
-  if (e.inputs.size() != operands.size())
-    fail(ErrorKind::value, "einsum", '"', e.text, "\" has ", e.inputs.size(), " terms, got ",
+void check_terms(const Terms& t, const std::vector<BlockTensor>& operands) {
+  if (operands.empty()) fail(ErrorKind::value, "einsum", "no operands");
+  if (t.inputs.size() != operands.size())
+    fail(ErrorKind::value, "einsum", "the expression has ", t.inputs.size(), " terms, got ",
          operands.size(), " operands");
-  std::map<int64_t, int> count;  // in operands
+  std::map<int64_t, int> count;
   for (size_t k = 0; k < operands.size(); ++k) {
-    const Equation::Term& term = e.inputs[k];
-    if (term.ellipsis >= 0)
-      fail(ErrorKind::value, "einsum", "block tensors take no \"...\": name the legs of ",
-           term.text);
-    if (term.letters.size() != operands[k].rank())
-      fail(ErrorKind::shape, "einsum", "operand ", k, " has ", operands[k].rank(), " legs, \"",
-           term.text, "\" names ", term.letters.size());
-    t.inputs.push_back(term.letters);
-    for (const int64_t l : term.letters) ++count[l];
+    if (t.inputs[k].size() != operands[k].rank())
+      fail(ErrorKind::shape, "einsum", "operand ", k, " has ", operands[k].rank(),
+           " legs, its term names ", t.inputs[k].size());
+    for (const int64_t l : t.inputs[k]) ++count[l];
   }
-  if (e.output)
-    t.output = e.output->letters;
-  else
-    for (const auto& [l, n] : count)
-      if (n == 1) t.output.push_back(l);
+  for (const int64_t l : t.output)
+    if (!count[l]++)
+      fail(ErrorKind::value, "einsum", "output ", label_text(l), " is in no operand");
   for (size_t k = 0; k < operands.size(); ++k)
     for (size_t i = 0; i < t.inputs[k].size(); ++i) {
       const int64_t l = t.inputs[k][i];
-      const Leg& leg = operands[k].legs()[i];
-      if (!leg.is_neutral() && count[l] + has(t.output, l) > 2)
-        fail(ErrorKind::value, "einsum", label_text(l), " stands ", count[l] + has(t.output, l),
+      const Leg& leg = operands[k].structure.legs()[i];
+      if (!leg.is_neutral() && count[l] > 2)
+        fail(ErrorKind::value, "einsum", label_text(l), " stands ", count[l],
              " times: a leg that carries charge (", leg.text(),
              ") joins two; only neutral ones are hyperedges");
     }
+}
+
+Terms read_terms(std::string_view text) {
+  const Equation e = parse_equation(text);
+  Terms t;
+  std::map<int64_t, int> count;
+  for (const Equation::Term& term : e.inputs) {
+    if (term.ellipsis >= 0)
+      fail(ErrorKind::value, "einsum", "block tensors take no \"...\": name the legs of ",
+           term.text);
+    t.inputs.push_back(term.letters);
+    for (const int64_t l : term.letters) ++count[l];
+  }
+  if (e.output) t.output = e.output->letters;
+  for (const auto& [l, n] : count)
+    if (!e.output && n == 1) t.output.push_back(l);
   return t;
 }
 
@@ -220,21 +228,21 @@ struct Ready {
   Labels output;
   std::shared_ptr<const BlockPath> path;
 };
-Ready ready(std::string_view equation, const std::vector<BlockTensor>& operands) {
-  if (operands.empty()) fail(ErrorKind::value, "einsum", "no operands");
+Ready ready(Terms t, const std::vector<BlockTensor>& operands) {
+  check_terms(t, operands);
   std::vector<BlockStructure> structures;
   for (const BlockTensor& x : operands) structures.push_back(x.structure);
-  Terms t = read_terms(equation, structures);
   Ready r;
   r.output = t.output;
   PlanKey key;
+  const std::vector<Labels> as_given = t.inputs;
   for (size_t k = 0; k < operands.size(); ++k) {
     Operand x{operands[k], t.inputs[k]};
     take_traces(x);
     sum_alone("einsum", x, [&](int64_t l) {
       if (has(t.output, l)) return true;
-      for (size_t i = 0; i < t.inputs.size(); ++i)
-        if (i != k && has(t.inputs[i], l)) return true;
+      for (size_t i = 0; i < as_given.size(); ++i)
+        if (i != k && has(as_given[i], l)) return true;
       return false;
     });
     t.inputs[k] = x.labels;
@@ -266,11 +274,16 @@ BlockTensor contract(const BlockTensor& a, const Labels& la, const BlockTensor& 
 
 BlockPath plan_block_einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
   NoGrad off;
-  return *ready(equation, operands).path;
+  return *ready(read_terms(equation), operands).path;
+}
+BlockPath plan_block_einsum(const std::vector<BlockTensor>& operands,
+                            const std::vector<Labels>& labels, const Labels& output) {
+  NoGrad off;
+  return *ready({labels, output}, operands).path;
 }
 
-BlockTensor einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
-  const Ready r = ready(equation, operands);
+namespace {
+BlockTensor contracted(const Ready& r) {
   const Operand last = carry_out(r.operands, r.path->pairs, r.output,
                                  [](const Operand& a, const Operand& b, const Labels& out) {
                                    return Operand{contract_ready(a, b, out, "einsum"), out};
@@ -279,6 +292,15 @@ BlockTensor einsum(std::string_view equation, const std::vector<BlockTensor>& op
   for (const int64_t l : r.output)
     order.push_back(std::find(last.labels.begin(), last.labels.end(), l) - last.labels.begin());
   return permute(last.x, order, Crossing::signs);
+}
+}  // namespace
+
+BlockTensor einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
+  return contracted(ready(read_terms(equation), operands));
+}
+BlockTensor einsum(const std::vector<BlockTensor>& operands, const std::vector<Labels>& labels,
+                   const Labels& output) {
+  return contracted(ready({labels, output}, operands));
 }
 
 }  // namespace gradus

@@ -38,8 +38,12 @@ struct BlockPath {
   double flops = 0, dense_flops = 0;       // of block pairs; of the same order without structure
   int64_t block_pairs = 0;
 };
+// numpy's syntax, without ellipsis; or any integers as labels, one for each leg.
 BlockPath plan_block_einsum(std::string_view equation, const std::vector<BlockTensor>& operands);
-// numpy's syntax, without ellipsis.
+BlockPath plan_block_einsum(const std::vector<BlockTensor>& operands,
+                            const std::vector<Labels>& labels, const Labels& output);
 BlockTensor einsum(std::string_view equation, const std::vector<BlockTensor>& operands);
+BlockTensor einsum(const std::vector<BlockTensor>& operands, const std::vector<Labels>& labels,
+                   const Labels& output);
 
 }  // namespace gradus

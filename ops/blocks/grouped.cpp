@@ -50,6 +50,7 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
   std::vector<gd_block_product> jobs;
   jobs.reserve(jobs_in(t));
   bool zeros = false;  // is a block of c the sum of nothing?
+  int64_t dropped = 0;
   for (size_t i = 0; i < jobs_in(t); ++i) {
     const gd_block_product j = job(t, i);
     if (j.k == 0) {
@@ -63,6 +64,10 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
                : gd_block_product{0,     j.sign,    j.batch, j.k,       j.n,   j.m,
                                   j.a,   j.a_batch, j.a_k,   j.a_m,     j.c,   j.c_batch,
                                   j.c_m, j.c_n,     j.b,     j.b_batch, j.b_k, j.b_n};
+    if (r.batch == 0 || r.m == 0 || r.n == 0) {  // it may begin where another block does
+      dropped = kRestA | kRestB;
+      continue;
+    }
     if (r.c_batch || r.batch <= 1) {
       jobs.push_back(r);
       continue;
@@ -79,7 +84,7 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
   const int64_t side = k == 0 ? rest & kRestB : rest & kRestA;
   const bool of_own = own, of_other = other != own;
   return {size, table_of(k == 0 ? of_own : of_other, k == 0 ? of_other : of_own, jobs),
-          c | result | side};
+          c | result | side | dropped};
 }
 
 void product_by_product(const Tensor& a, const Tensor& b, const Tensor& c, const Ints& t) {

@@ -2,8 +2,8 @@
 // (the slot grouped; products one by one where a device lacks it). Its derivatives are such calls
 // again, with the roles exchanged.
 #pragma once
-#include "engine/abi/kernel_table.h"
 #include "ops/base/ints.hpp"
+#include "ops/def/grouped.h"
 
 namespace gradus::inline v1 {
 

@@ -110,11 +110,55 @@ Row network_row() {
           kContracts};
 }
 
+// Two blocks change places, one of them turned and one with its sign; the diagonal's sum; a number
+// for many; a block among zeros, which stand in the list or do not; nothing.
+Row block_copy_row() {
+  const auto copy = [](int64_t n, int64_t size, Ints blocks, int64_t covers_x, int64_t covers_y) {
+    return Case{{{n}},
+                {{"size", size},
+                 {"blocks", std::move(blocks)},
+                 {"covers_x", covers_x},
+                 {"covers_y", covers_y}}};
+  };
+  return {"block_copy",
+          {kPlain},
+          kProducts,
+          {copy(12, 12, {0, 2, 1, 0, 6, 2, 3, 3, 1, 1, 2, -1, 6, 0, 2, 3, 3, 1, 3, 1}, 0, 0),
+           copy(9, 1, {1, 1, 1, 0, 0, 3, 4, 0}, 1, 2), copy(1, 4, {0, 1, 1, 0, 0, 4, 0, 1}, 2, 0),
+           copy(3, 5, {0, 1, 1, 0, 2, 3, 1, 1}, 0, 1),
+           copy(2, 6, {0, 1, 0, 0, 0, 4, 0, 1, 1, 0, 4, 2, 1, 1}, 0, 0), copy(0, 0, {0, 0}, 0, 0)},
+          kContracts};
+}
+
+// One product; two into one block, and a block of nothing; batches, one operand the same for all;
+// conjugates; elements that no job names.
+Row grouped_row() {
+  const auto grouped = [](int64_t a, int64_t b, int64_t size, Ints jobs, int64_t rest = 0) {
+    return Case{{{a}, {b}}, {{"size", size}, {"jobs", std::move(jobs)}, {"rest", rest}}};
+  };
+  return {"grouped_contract",
+          {between(0.1, 2)},
+          kProducts,
+          {grouped(6, 6, 4, {0, 0, 1, 1, 1, 2, 2, 3, 0, 0, 3, 1, 0, 0, 2, 1, 0, 0, 2, 1}),
+           grouped(8, 8, 6, {0, 0, 1,  1, 1, 2, 2, 2, 0, 0, 2, 1, 0, 0, 2, 1, 0, 0, 2,
+                             1, 0, -1, 1, 2, 2, 2, 4, 0, 2, 1, 4, 0, 2, 1, 0, 0, 2, 1,
+                             1, 1, 1,  1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 2, 1}),
+           grouped(4, 4, 2, {0, 0, 1, 1, 2, 1, 1, 2, 0, 2, 2, 1, 0, 2, 1, 1, 0, 1, 1, 1}),
+           grouped(4, 2, 2, {0, 0, 1, 1, 2, 1, 1, 2, 0, 2, 2, 1, 0, 0, 1, 1, 0, 1, 1, 1}),
+           grouped(6, 6, 4, {1, 0, 1, 1, 1, 2, 2, 3, 0, 0, 3, 1, 0, 0, 2, 1, 0, 0, 2, 1}),
+           grouped(6, 6, 4, {1, 1, 1, 1, 1, 2, 2, 3, 0, 0, 3, 1, 0, 0, 2, 1, 0, 0, 2, 1}),
+           grouped(4, 5, 5, {0, 0, 1, 1, 1, 1, 2, 2, 0, 0, 2, 1, 1, 0, 2, 1, 2, 0, 2, 1}, 7),
+           grouped(0, 0, 0, {0, 0})},
+          kContracts};
+}
+
 std::vector<Row> contraction_rows() {
   return {
       contract_row(),
       einsum_row(),
       network_row(),
+      block_copy_row(),
+      grouped_row(),
       product("matmul", {{{{3, 5}, {5, 4}}},
                          {{{5}, {5}}},
                          {{{3, 5}, {5}}},

@@ -54,9 +54,11 @@ std::string count_text(size_t n, const char* noun) {
 }
 std::string axes_text(size_t n) { return join(int64_t(n), n == 1 ? " axis" : " axes"); }
 
+constexpr char kClassed[] = "; einsum_classed gives such a tensor, by what is not 0";
+
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  Scanner(std::string_view text, RepeatedOutput repeated) : text_(text), repeated_(repeated) {}
 
   Equation scan() {
     Equation equation;
@@ -86,16 +88,20 @@ class Scanner {
   }
 
  private:
-  template <class... P>
-  [[noreturn]] void bad_at(const P&... parts) const {
+  std::string place() const {
     int64_t characters = 0;  // those before at_, by their first bytes
     for (const char c : text_.substr(0, at_)) characters += (c & 0xc0) != 0x80;
-    bad_value(parts..., " (position ", characters, " of \"", text_, "\")");
+    return join(" (position ", characters, " of \"", text_, "\")");
+  }
+  template <class... P>
+  [[noreturn]] void bad_at(const P&... parts) const {
+    bad_value(parts..., place());
   }
 
   void letter(Equation::Term& term, Letter l) {
     if (in_output_) {
-      if (contains(term.letters, l.code)) bad_at("output ", label_text(l.code), " is repeated");
+      if (repeated_ == RepeatedOutput::refused && contains(term.letters, l.code))
+        bad_value("output ", label_text(l.code), " is repeated", place(), kClassed);
       output_positions_.push_back(int64_t(at_));
     }
     term.letters.push_back(l.code);
@@ -138,6 +144,7 @@ class Scanner {
   }
 
   std::string_view text_;
+  RepeatedOutput repeated_;
   size_t at_ = 0, term_start_ = 0;
   bool in_output_ = false;
   Labels output_positions_;  // where each letter of the output stands
@@ -255,7 +262,9 @@ std::string label_text(int64_t label) {
   return join("axis ", kEllipsisLabel - label - 1, " of the ellipsis");
 }
 
-Equation parse_equation(std::string_view text) { return Scanner(text).scan(); }
+Equation parse_equation(std::string_view text, RepeatedOutput repeated) {
+  return Scanner(text, repeated).scan();
+}
 
 BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& shapes) {
   if (shapes.empty()) bad_value("no operands: \"", equation.text, "\" needs at least one");
@@ -278,14 +287,14 @@ BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& 
 }
 
 BoundEquation bind_labels(std::vector<Labels> terms, std::optional<Labels> output,
-                          const std::vector<Shape>& shapes) {
+                          const std::vector<Shape>& shapes, RepeatedOutput repeated) {
   for (Labels& term : terms) take_numbers(term);
   if (output) take_numbers(*output);
-  return bind_terms(std::move(terms), std::move(output), shapes);
+  return bind_terms(std::move(terms), std::move(output), shapes, repeated);
 }
 
 BoundEquation bind_terms(std::vector<Labels> terms, std::optional<Labels> output,
-                         const std::vector<Shape>& shapes) {
+                         const std::vector<Shape>& shapes, RepeatedOutput repeated) {
   if (shapes.empty() || shapes.size() != terms.size())
     bad_value("labels for ", count_text(terms.size(), "operand"), ", got ",
               count_text(shapes.size(), "operand"));
@@ -301,8 +310,9 @@ BoundEquation bind_terms(std::vector<Labels> terms, std::optional<Labels> output
   for (size_t i = 0; i < bound.output.size(); ++i) {
     const int64_t label = bound.output[i];
     if (!bound.sizes.contains(label)) bad_value("output ", label_text(label), " is in no operand");
-    if (std::find(&bound.output[i] + 1, bound.output.end(), label) != bound.output.end())
-      bad_value("output ", label_text(label), " is repeated");
+    if (repeated == RepeatedOutput::refused &&
+        std::find(&bound.output[i] + 1, bound.output.end(), label) != bound.output.end())
+      bad_value("output ", label_text(label), " is repeated", kClassed);
   }
   return bound;
 }

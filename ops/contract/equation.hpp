@@ -37,9 +37,11 @@ struct Equation {
   std::vector<Term> inputs;
   std::optional<Term> output;  // absent: implicit
 };
+// May a label stand in the output repeatedly? The result is 0 off its diagonal (ops/diagonal).
+enum class RepeatedOutput { refused, allowed };
 // Error(value): invalid character, malformed or doubled ellipsis, two arrows, output label repeated
 // or in no input; each with its position in the text.
-Equation parse_equation(std::string_view text);
+Equation parse_equation(std::string_view text, RepeatedOutput repeated = RepeatedOutput::refused);
 
 // The equation with one label per axis and one extent per label. Error(shape) for extents that
 // differ and for ranks that do not fit; Error(value) for a wrong number of operands. An ellipsis
@@ -54,9 +56,11 @@ BoundEquation bind_equation(const Equation& equation, const std::vector<Shape>& 
 // The same of numbers instead of letters: terms[k] has one for each axis of operand k. The same
 // errors; Error(value) for a number beyond 32 bits.
 BoundEquation bind_labels(std::vector<Labels> terms, std::optional<Labels> output,
-                          const std::vector<Shape>& shapes);
+                          const std::vector<Shape>& shapes,
+                          RepeatedOutput repeated = RepeatedOutput::refused);
 // The terms and the output of a bound equation, with other shapes.
 BoundEquation bind_terms(std::vector<Labels> terms, std::optional<Labels> output,
-                         const std::vector<Shape>& shapes);
+                         const std::vector<Shape>& shapes,
+                         RepeatedOutput repeated = RepeatedOutput::refused);
 
 }  // namespace gradus

@@ -14,6 +14,7 @@
 #include "ops/reduce/reductions.hpp"
 #include "ops/shape/views.hpp"
 #include "ops/shape/creation.hpp"
+#include "ops/def/normalize.h"
 
 namespace gradus::inline v1 {
 

@@ -85,8 +85,8 @@ inline BlockTensor random_blocks(const BlockStructure& s, std::mt19937& gen, DTy
   for (int64_t i = 0; i < n; ++i) values.push_back(double(int(gen() % 9)) - 4);
   Tensor x = Tensor::from(values, {n});
   if (is_complex(dtype)) {
-    std::vector<std::complex<double>> z;
-    for (int64_t i = 0; i < n; i += 2) z.emplace_back(values[size_t(i)], values[size_t(i) + 1]);
+    std::vector<c128> z;
+    for (int64_t i = 0; i < n; i += 2) z.push_back({values[size_t(i)], values[size_t(i) + 1]});
     x = Tensor::from(z, {s.elements()});
   }
   return {cast(x, dtype), s};

@@ -1,6 +1,7 @@
 // The slot normalize of the GPU modules, on the emulator, against the reference: lines beyond a
 // chunk, several chunks in a block and in several launches, every layout and operand left out.
 #include "tests/helpers/gpu_emulator.hpp"
+#include "ops/def/normalize.h"
 
 using namespace gpu_test;
 

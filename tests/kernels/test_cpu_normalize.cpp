@@ -1,6 +1,7 @@
 // The slot normalize of the cpu device: values, given statistics and cotangents against loops in
 // long double, in every layout, on every instruction set; long lines, numbers far from 0, refusals.
 #include "tests/helpers/cpu_device.hpp"
+#include "ops/def/normalize.h"
 
 using namespace cpu_test;
 

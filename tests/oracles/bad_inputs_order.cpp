@@ -167,6 +167,13 @@ void add_rearrange_bad_inputs(std::vector<BadInput>& to) {
       {"tril", {{f32, {3}}}, {}, K::shape, "tril: x has shape (3,), expected at least two axes"},
       {"diag", {{f32, {}}}, {}, K::shape, "diag: x has shape (), expected one or two axes"},
       {"diag_embed", {{f32, {3}}}, {{"dim1", 1}}, K::index, "diag_embed: both axes are 1"},
+      {"to_dense",
+       {{f32, {3, 2}}},
+       {{"classes", Ints{1, 1}}},
+       K::index,
+       "to_dense: axis 0 of x of shape (3, 2) is in none of the classes (1, 1); each axis of x is "
+       "a "
+       "class of one axis or more"},
       {"trace", {{f32, {3}}}, {}, K::shape, "trace: x has shape (3,), expected two axes"},
       {"repeat", {{f32, {3, 2}}}, {{"repeats", Ints{2}}}, K::shape, "repeat: 1 repeats for 2 axes"},
       {"tile", {{f32, {3}}}, {{"dims", Ints{-1}}}, K::value, "negative number in (-1,)"},

@@ -47,6 +47,21 @@ Host embed(const Call& c) {
   return y;
 }
 
+Host to_dense(const Call& c) {
+  const Ints& classes = c.ints("classes");
+  Shape sizes;
+  for (const int64_t k : classes) sizes.push_back(c.in[0].sizes[size_t(k)]);
+  return build(sizes, [&](const Shape& i) {
+    Shape at(c.in[0].sizes.size(), -1);
+    for (size_t a = 0; a < i.size(); ++a) {
+      int64_t& k = at[size_t(classes[a])];
+      if (k >= 0 && k != i[a]) return Wide(0);
+      k = i[a];
+    }
+    return c.in[0].at(at);
+  });
+}
+
 Host reshape(const Call& c) {
   Shape sizes = c.ints("shape");
   int64_t known = 1;
@@ -319,6 +334,7 @@ void add_structured_oracles(std::map<std::string, Oracle>& to) {
   to["as_strided"] = as_strided;
   to["as_strided_scatter"] = as_strided_scatter;
   to["embed"] = embed;
+  to["to_dense"] = to_dense;
   to["reshape"] = reshape;
   to["permute"] = permute;
   to["transpose"] = transpose;

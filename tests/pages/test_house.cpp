@@ -31,8 +31,8 @@ std::string output_of(const std::string& command) {
 }
 
 // Rooms from the ground up: each is a folder, and includes of those that stand before it alone.
-// A device's rooms stand by themselves on the plain headers, the statements and kernels/call; torch,
-// on the reference, too.
+// A device's rooms stand by themselves on the plain headers, the statements and kernels/call;
+// torch, on the reference, too.
 const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/def",
                                                      "engine/base",
@@ -50,6 +50,7 @@ const std::vector<std::string> from_the_ground_up = {"engine/abi",
                                                      "ops/contract/plan",
                                                      "ops/contract",
                                                      "ops/contract/operations",
+                                                     "ops/diagonal",
                                                      "ops/conv",
                                                      "ops/random",
                                                      "ops/loss",

@@ -434,7 +434,7 @@ for d in (1, 2, 3):
 ADAPTERS.update(torch_linalg.ADAPTERS)
 NEEDS_CASE = {"dropout", "feature_dropout", "alpha_dropout"}
 # Of gradus alone, or random: PyTorch's numbers come from another generator.
-LACKING = {"embed", "fold", "uniform", "normal", "bernoulli"} | torch_linalg.LACKING
+LACKING = {"embed", "block_copy", "grouped_contract", "fold", "uniform", "normal", "bernoulli"} | torch_linalg.LACKING
 
 
 def find(info):

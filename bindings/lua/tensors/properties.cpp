@@ -8,7 +8,6 @@ namespace gradus::inline v1::lua {
 namespace {
 
 // A table that prints as it is meant, and equals another of the same numbers.
-constexpr const char* kSizes = "gradus.Sizes";
 int sizes_text(lua_State* L) {
   lua_pushstring(L, to_text(sizes_at(L, 1, "shape")).c_str());
   return 1;

@@ -1,4 +1,5 @@
 // The type gradus.Tensor: a userdata that holds one handle, and its operators.
+#include "bindings/lua/classed.hpp"
 #include "bindings/lua/userdata.hpp"
 #include "bindings/lua/words.hpp"
 #include "engine/graph.hpp"
@@ -98,6 +99,11 @@ int length(lua_State* L) {
   return 1;
 }
 
+// The sign of those that classed tensors have, too.
+template <Tensor (*Op)(const Tensor&, const Tensor&)>
+constexpr char sign_of() {
+  return Op == add ? '+' : Op == sub ? '-' : Op == mul ? '*' : Op == div ? '/' : 0;
+}
 // Operators: ops of two operands, in the order they were written; a number may stand on the left.
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
@@ -107,6 +113,7 @@ int binary(lua_State* L) {
     push(L, with_room(L, [&] { return Op(*x, *y); }));
     return 1;
   }
+  if (sign_of<Op>() && classed_operator(L, sign_of<Op>())) return 1;
   const Tensor a = operand_at(L, 1, "left operand"), b = operand_at(L, 2, "right operand");
   push(L, with_room(L, [&] { return Op(a, b); }));
   return 1;

@@ -21,6 +21,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       slot_contract,
                                       slot_optimizer_step,
                                       prepare_contract,
+                                      block_products,
                                       linalg_lanes,
                                       linalg_group,
                                       formula_lanes,

@@ -15,6 +15,8 @@ gd_status slot_softmax(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_normalize(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status slot_contract(gd_device*, gd_stream*, const gd_call*, gd_error*);
 gd_status prepare_contract(const gd_call*, void** plan, gd_error*);
+gd_status block_products(gd_device*, SlotFn contract, const gd_call*, int64_t begin, int64_t end,
+                         gd_error*);
 gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);
 int linalg_lanes(const calls::LinalgCall&);
 uint64_t linalg_group(const calls::LinalgCall&, int64_t first, int count, void* room);

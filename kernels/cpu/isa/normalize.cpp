@@ -6,6 +6,7 @@
 // same sums in the same order.
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/normalize_lines.hpp"
+#include "ops/def/normalize.h"
 
 #include <limits>
 

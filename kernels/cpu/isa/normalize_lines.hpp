@@ -1,6 +1,7 @@
 // Normalisation line by line, in vectors that run along the line.
 #pragma once
 #include "kernels/cpu/isa/normalize_parts.hpp"
+#include "ops/def/normalize.h"
 
 #include <cmath>
 

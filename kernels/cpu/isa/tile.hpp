@@ -96,7 +96,7 @@ struct TileCall {
   const int64_t* c_at = nullptr;
   const Run* run = nullptr;
   const Run* run_end[2] = {};
-  bool add = false;            // to what c holds, which lies in runs
+  bool add = false;            // to what c holds
   const void* bias = nullptr;  // a line to be added to each finished row
   // Addresses to be fetched for writing, two at each of the first steps of k.
   const void* const* fetch = nullptr;
@@ -189,8 +189,15 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     if constexpr (V > 1) put_runs(std::integral_constant<size_t, 1>());
     return;
   }
-  if (bias) ((sum[I] = sum[I] + more(I % V)), ...);
   const int64_t c_row = t.c_row;
+  if (t.add) {
+    auto old = [&](size_t i) GRADUS_INLINE {
+      const T* const p = c + int64_t(i / V) * c_row + int64_t(i % V) * kWidth;
+      return kPart && i % V == V - 1 ? some.load(p) : B::load_unaligned(p);
+    };
+    ((sum[I] = sum[I] + old(I)), ...);
+  }
+  if (bias) ((sum[I] = sum[I] + more(I % V)), ...);
   (put(I, c + int64_t(I / V) * c_row + int64_t(I % V) * kWidth), ...);
 }
 

@@ -193,7 +193,8 @@ class Large {
     const bool first = k0_ == 0;
     const R* const bias = k0_ + kc_ == x_.k.count ? bias_ : nullptr;  // the last block's
     // Sums that are only stored, or added, may go to out at once.
-    const bool plain = alpha_ == R(1) && (!first || beta_ == R(0)) && (!bias || one_line_);
+    const bool adds = !first || beta_ == R(1);
+    const bool plain = alpha_ == R(1) && (adds || beta_ == R(0)) && (!bias || one_line_);
     int64_t out_at[kRowsAtOnce], bias_at[kRowsAtOnce];
     const int64_t row_first = row0_ + p0 * rows_,
                   row_count = least(m_ - row_first, (p1 - p0) * rows_);
@@ -205,7 +206,6 @@ class Large {
     const void* fetch[kFetch];
     TileCall t;
     t.fetch = fetch;
-    t.add = !first;
     t.k = kc_;
     t.a_row = (x_.direct_a ? a_m : 1) * kBytes;
     t.a_k = (x_.direct_a ? a_k : rows_) * kBytes;
@@ -228,7 +228,8 @@ class Large {
         const bool even = end - run == v && (v == 1 || run[1].at == run->at + kWidth),
                    direct = plain && end - run <= kRunsOfTile;
         t.c_at = nullptr;
-        if (direct && even && first && x_.m.even()) {
+        t.add = direct && adds;
+        if (direct && even && x_.m.even()) {
           t.c = out_ + out_row[0] + run->at;
           t.c_row = x_.m.step(kOut);
         } else if (direct) {
@@ -243,7 +244,7 @@ class Large {
         }
         t.bias = direct && bias ? columns.bias_line + j * kNr : nullptr;
         // The processor foresees long rows, no short runs and no sums that are to be added to.
-        const bool foreseen = first && even && columns.long_rows;
+        const bool foreseen = !adds && even && columns.long_rows;
         int64_t n_fetch = 0;
         for (const Run* r = run; !foreseen && r < end && n_fetch + 2 * nr <= kFetch; ++r) {
           for (int64_t q = 0; q < nr; ++q) fetch[n_fetch++] = out_ + out_row[q] + r->at;

@@ -43,7 +43,9 @@ struct HalfVector {
     const T* const bias = static_cast<const T*>(t.bias);
     const Batch<T> more = bias ? some.load(bias) : Batch<T>(T(0));
     const auto put = [&](int i, Batch<T> x) {
-      some.store(static_cast<T*>(t.c) + i * t.c_row, bias ? x + more : x);
+      T* const to = static_cast<T*>(t.c) + i * t.c_row;
+      if (t.add) x = x + some.load(to);
+      some.store(to, bias ? x + more : x);
     };
     if constexpr (sizeof(T) == 4) {
       __m256 sum[kRows] = {};
@@ -115,9 +117,9 @@ struct Small {
   static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
 
   static void run(const SmallProduct& x, const Operands& o) {
-    // What the tiles write at once: sums, and a bias that is one line.
-    const bool plain =
-        o.alpha.re == 1 && o.beta.re == 0 && (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
+    // What the tiles write at once: sums, also of what is there, and a bias that is one line.
+    const bool plain = o.alpha.re == 1 && (o.beta.re == 0 || o.beta.re == 1) &&
+                       (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
     if (x.pack || !plain) return run_by_buffers(x, o, plain);
     const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB),
                    *bias = o.start<const R>(kBias);
@@ -125,6 +127,7 @@ struct Small {
     const int64_t b_k = x.b_k * kBytes;
     TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k,
                b_k,     x.k,     nullptr,        x.out_m,        0};
+    t.add = o.beta.re == 1;
     for (int64_t left = x.n; left > 0;) {
       const Block block(x, left);
       t.a = bytes(a);
@@ -157,6 +160,7 @@ struct Small {
     const R alpha = R(o.alpha.re), beta = R(o.beta.re);
     const int64_t b_k = x.b_k * kBytes;
     TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k, b_k, x.k, sums, x.out_m, 0};
+    t.add = plain && beta == R(1);
     for (int64_t column = 0; column < x.n;) {
       const Block block(x, x.n - column);
       t.b = bytes(b + column * x.b_n);

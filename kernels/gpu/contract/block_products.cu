@@ -1,0 +1,181 @@
+// Products of blocks (GD_GROUPED): one launch for as many jobs as kernel parameters hold, so that a
+// captured graph holds them too. A block of threads makes one tile of a block of out, by all the
+// jobs that add to it, one after the other.
+#include "kernels/gpu/contract/block_products.hpp"
+#include "kernels/gpu/contract/contract.hpp"
+
+namespace gradus::inline v1::gpu {
+namespace {
+
+constexpr int kSide = 32, kHalf = kSide / 2, kDeep = 16;  // of a tile; terms at a time
+
+// gd_block_product in few bytes. Steps along axes of one element are 0.
+struct Job {
+  int64_t a, b, c;
+  int64_t tile;  // the first one of its block of out
+  uint32_t batch, m, n, k;
+  uint32_t a_batch, a_m, a_k, b_batch, b_k, b_n, c_batch, c_m, c_n;
+  bool first, minus;
+
+  GRADUS_HD uint32_t down() const { return (m + kSide - 1) / kSide; }
+  GRADUS_HD uint32_t across() const { return (n + kSide - 1) / kSide; }
+};
+constexpr int kMostJobs = 40;
+struct Jobs {
+  Job at[kMostJobs];
+  int32_t count;
+  int32_t dtype;
+  int64_t tiles;
+  char *a, *b, *c;
+};
+
+// kDeep terms of kSide lines to shared memory, line beside line; 0 beyond the ends. Threads go
+// along whichever axis lies denser.
+template <class T>
+__device__ void bring(T* to, const char* from, int64_t at, int32_t dtype, uint32_t lines,
+                      uint32_t line_by, uint32_t terms, uint32_t term_by) {
+  const bool by_lines = line_by <= term_by && line_by > 0;
+  for (int i = thread(); i < kSide * kDeep; i += kBlockThreads) {
+    const uint32_t line = uint32_t(by_lines ? i % kSide : i / kDeep),
+                   term = uint32_t(by_lines ? i / kSide : i % kDeep);
+    T x(0);
+    if (line < lines && term < terms)
+      x = load_number<T>(from, at + int64_t(line) * line_by + int64_t(term) * term_by, dtype);
+    to[term * (kSide + 1) + line] = x;
+  }
+}
+
+template <class T>
+GPU_KERNEL multiply_blocks(Jobs jobs, Standard<T> algebra) {
+  GPU_SHARED(T, a, kDeep * (kSide + 1));
+  GPU_SHARED(T, b, kDeep * (kSide + 1));
+  for (int64_t tile = block(); tile < jobs.tiles; tile += blocks()) {
+    int job = 0;
+    for (int i = 1; i < jobs.count; ++i)
+      if (jobs.at[i].tile <= tile && jobs.at[i].tile != jobs.at[job].tile) job = i;
+    for (const int64_t chain = jobs.at[job].tile; job < jobs.count && jobs.at[job].tile == chain;
+         ++job) {
+      const Job& p = jobs.at[job];
+      const uint32_t place = uint32_t(tile - chain), across = p.across(), down = p.down();
+      const uint32_t row = place / across % down * kSide, column = place % across * kSide,
+                     batch = place / across / down;
+      const int64_t from_a = p.a + int64_t(batch) * p.a_batch + int64_t(row) * p.a_m,
+                    from_b = p.b + int64_t(batch) * p.b_batch + int64_t(column) * p.b_n;
+      const bool turned = p.c_m < p.c_n && p.m > 1;
+      const int x = thread() % kHalf, y = thread() / kHalf, r = turned ? x : y, s = turned ? y : x;
+      T sums[2][2] = {{T(0), T(0)}, {T(0), T(0)}};
+      for (uint32_t k = 0; k < p.k; k += kDeep) {
+        bring(a, jobs.a, from_a + int64_t(k) * p.a_k, jobs.dtype, p.m - row, p.a_m, p.k - k, p.a_k);
+        bring(b, jobs.b, from_b + int64_t(k) * p.b_k, jobs.dtype, p.n - column, p.b_n, p.k - k,
+              p.b_k);
+        barrier();
+        for (int t = 0; t < kDeep; ++t) {
+          const T *const left = a + t * (kSide + 1) + r, *const right = b + t * (kSide + 1) + s;
+          for (int i = 0; i < 2; ++i)
+            for (int j = 0; j < 2; ++j)
+              algebra.add(sums[i][j], algebra.read(kA, left[i * kHalf]),
+                          algebra.read(kB, right[j * kHalf]), 0);
+        }
+        barrier();
+      }
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) {
+          const uint32_t m = row + uint32_t(r + i * kHalf), n = column + uint32_t(s + j * kHalf);
+          if (m >= p.m || n >= p.n) continue;
+          const int64_t at =
+              p.c + int64_t(batch) * p.c_batch + int64_t(m) * p.c_m + int64_t(n) * p.c_n;
+          T sum = p.minus ? T(0) - sums[i][j] : sums[i][j];
+          if (!p.first) sum = load_number<T>(jobs.c, at, jobs.dtype) + sum;
+          store_number(jobs.c, at, jobs.dtype, sum);
+        }
+    }
+  }
+}
+
+template <class T>
+void launch_jobs(const Run& run, const Jobs& jobs, const Scales& scales) {
+  if (jobs.count > 0)
+    run.grid(Threads::together, run.blocks_for(jobs.tiles, 1), kBlockThreads,
+             kernel<multiply_blocks<T>>(), jobs, standard<T>(scales));
+}
+
+Job job_of(const Call& call, const gd_block_product& p) {
+  const auto narrow = [&](int64_t x) {
+    if (x > kMostElements)
+      call.refuse(GD_UNSUPPORTED, "sizes and strides above %lld",
+                  static_cast<long long>(kMostElements));
+    return uint32_t(x);
+  };
+  const auto step = [&](int64_t size, int64_t by) { return size > 1 ? narrow(by) : 0; };
+  return {p.a,
+          p.b,
+          p.c,
+          0,
+          narrow(p.batch),
+          narrow(p.m),
+          narrow(p.n),
+          narrow(p.k),
+          step(p.batch, p.a_batch),
+          step(p.m, p.a_m),
+          step(p.k, p.a_k),
+          step(p.batch, p.b_batch),
+          step(p.k, p.b_k),
+          step(p.n, p.b_n),
+          step(p.batch, p.c_batch),
+          step(p.m, p.c_m),
+          step(p.n, p.c_n),
+          p.first != 0,
+          p.sign < 0};
+}
+
+}  // namespace
+
+void block_products(const Run& run, const GroupedCall& g) {
+  static_assert(sizeof(Jobs) + sizeof(Standard<c128>) <= 4096 - 64, "kernel parameters");
+  for (int64_t job = 0; job < g.jobs; ++job) job_of(run.call, g.products[job]);  // or refuses
+  Jobs jobs{};
+  jobs.dtype = g.out.dtype;
+  jobs.a = start_of(g.a);
+  jobs.b = start_of(*g.b);
+  jobs.c = start_of(g.out);
+  const Scales scales{c128(1), c128(0), g.conj_a, g.conj_b, false};
+  const auto finish = [&] {
+    switch (DType(g.out.dtype)) {
+      case DType::f64:
+        launch_jobs<double>(run, jobs, scales);
+        break;
+      case DType::c64:
+        launch_jobs<c64>(run, jobs, scales);
+        break;
+      case DType::c128:
+        launch_jobs<c128>(run, jobs, scales);
+        break;
+      case DType::i32:
+      case DType::i64:
+      case DType::u8:
+        launch_jobs<uint64_t>(run, jobs, scales);
+        break;
+      default:
+        launch_jobs<float>(run, jobs, scales);
+    }
+    jobs.count = 0;
+    jobs.tiles = 0;
+  };
+  for (int64_t k = 0; k < g.jobs; ++k) {
+    Job job = job_of(run.call, g.products[k]);
+    if (job.batch == 0 || job.m == 0 || job.n == 0) continue;
+    const int64_t tiles = int64_t(job.batch) * job.down() * job.across();
+    if (tiles > kMostElements) run.call.refuse(GD_UNSUPPORTED, "a block of too many tiles");
+    if (jobs.count == kMostJobs) finish();
+    if (job.first || jobs.count == 0) {
+      job.tile = jobs.tiles;
+      jobs.tiles += tiles;
+    } else {
+      job.tile = jobs.at[jobs.count - 1].tile;
+    }
+    jobs.at[jobs.count++] = job;
+  }
+  finish();
+}
+
+}  // namespace gradus::gpu

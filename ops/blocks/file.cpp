@@ -1,0 +1,225 @@
+#include "ops/blocks/file.hpp"
+
+#include "engine/arithmetic.hpp"
+#include "engine/files/json_text.hpp"
+#include "ops/base/dtypes.hpp"
+#include "ops/pointwise/pointwise.hpp"
+#include "ops/shape/memory.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace gradus::inline v1 {
+
+namespace {
+
+constexpr const char* kFormat = "gradus.block";
+constexpr int64_t kVersion = 1;
+
+template <class List>
+Json list_json(const List& list) {
+  return Json(std::vector<int64_t>(list.begin(), list.end()));
+}
+Json leg_json(const Leg& leg) {
+  Json sectors = Json::array();
+  for (const Sector& s : leg.sectors()) {
+    sectors.push_back(list_json(s.charge));
+    sectors.back().push_back(s.size);
+  }
+  Json j{{"arrow", leg.arrow()}, {"sectors", sectors}};
+  for (const Leg& part : leg.parts()) j["parts"].push_back(leg_json(part));
+  return j;
+}
+
+// What stands in a file under one name, checked.
+class BlockReader {
+ public:
+  BlockReader(const Safetensors& file, const std::string& path, std::string name, const Json& json)
+      : file_(file), path_(path), name_(std::move(name)), json_(json) {}
+
+  NamedBlocks read() const try {
+    if (json_.value("version", int64_t(0)) != kVersion)
+      wrong("is of version ", json_.value("version", int64_t(0)), ", this program reads ",
+            kVersion);
+    const Symmetry g{integers<Ints>(json_, "mods"), integers<Ints>(json_, "parity")};
+    const Ints arrows = integers<Ints>(json_, "arrows");
+    Legs legs;
+    for (size_t k = 0; k < arrows.size(); ++k) legs.push_back(leg(g, k, arrows[k]));
+    const BlockStructure s(g, legs, integers<Charge>(json_, "charge"), "safetensors");
+    check_blocks(s);
+    const Tensor data = buffer();
+    if (data.rank() != 1 || data.numel() != s.elements())
+      wrong("has a buffer of shape ", data.sizes(), ", its legs and charge allow ", s.elements(),
+            " elements");
+    return {name_, {data, s}};
+  } catch (const nlohmann::json::exception& e) {
+    wrong("has metadata that can't be read: ", e.what());
+  }
+
+ private:
+  template <class... A>
+  [[noreturn]] void wrong(const A&... words) const {
+    fail(ErrorKind::io, path_, "block tensor \"", name_, "\" ", words...);
+  }
+  template <class List>
+  List integers(const Json& json, const char* key) const {
+    List list;
+    for (const Json& x : json.at(key)) list.push_back(x.get<int64_t>());
+    return list;
+  }
+  const Tensor* entry(const std::string& suffix) const {
+    for (const auto& [name, tensor] : file_.tensors)
+      if (name == name_ + suffix) return &tensor;
+    return nullptr;
+  }
+  // A table of whole numbers, row by row.
+  std::vector<int64_t> table(const std::string& suffix, int64_t columns) const {
+    const Tensor* const t = entry(suffix);
+    if (!t) wrong("lacks \"", name_, suffix, "\"");
+    if (t->dtype() != DType::i64 || t->rank() != 2 || t->size(1) != columns)
+      wrong("has \"", name_, suffix, "\" of ", t->dtype(), " and shape ", t->sizes(),
+            ", expected i64 with ", columns, " columns");
+    return t->to_vector<int64_t>();
+  }
+  Leg leg(const Symmetry& g, size_t k, int64_t arrow) const {
+    const size_t each = g.mods.size() + 1;
+    const std::vector<int64_t> rows = table(join(".leg.", k), int64_t(each));
+    std::vector<Sector> sectors;
+    for (size_t i = 0; i < rows.size(); i += each)
+      sectors.push_back({Charge(rows.begin() + int64_t(i), rows.begin() + int64_t(i + each - 1)),
+                         rows[i + each - 1]});
+    const Leg leg(g, int(arrow), sectors, "safetensors");
+    const Json parts = json_.value("parts", Json::object()).value(std::to_string(k), Json::array());
+    if (parts.empty()) return leg;
+    const Leg fused = fused_of(g, parts, int(arrow));
+    if (!fused.has_sectors_of(leg)) wrong("has leg ", k, " whose parts do not make its sectors");
+    return fused;
+  }
+  Leg part_of(const Symmetry& g, const Json& j) const {
+    if (j.contains("parts")) return fused_of(g, j["parts"], j.at("arrow").get<int>());
+    std::vector<Sector> sectors;
+    for (const Json& row : j.at("sectors")) {
+      Sector s{{}, 0};
+      for (const Json& x : row) s.charge.push_back(x.get<int64_t>());
+      if (s.charge.empty()) wrong("has a sector without a size");
+      s.size = s.charge.back();
+      s.charge.pop_back();
+      sectors.push_back(s);
+    }
+    return Leg(g, j.at("arrow").get<int>(), sectors, "safetensors");
+  }
+  Leg fused_of(const Symmetry& g, const Json& parts, int arrow) const {
+    Legs legs;
+    for (const Json& p : parts) legs.push_back(part_of(g, p));
+    return Leg::fused(legs, arrow, "safetensors");
+  }
+  // The list of blocks is what the legs and the charge allow, in this order.
+  void check_blocks(const BlockStructure& s) const {
+    const size_t each = s.rank() + 1;
+    const std::vector<int64_t> rows = table(".blocks", int64_t(each));
+    if (rows.size() != s.count() * each)
+      wrong("lists ", rows.size() / each, " blocks, its legs and charge allow ", s.count());
+    for (size_t b = 0; b < s.count(); ++b) {
+      const int64_t* const row = rows.data() + b * each;
+      for (size_t i = 0; i < s.rank(); ++i)
+        if (row[i] != s.at(b)[i])
+          wrong("has sector ", row[i], " of leg ", i, " in block ", b, ", expected ", s.at(b)[i]);
+      if (row[s.rank()] != s.offset(b))
+        wrong("has block ", b, " at ", row[s.rank()], ", expected ", s.offset(b));
+    }
+  }
+  Tensor buffer() const {
+    if (const Tensor* const data = entry("")) return *data;
+    const Tensor *const re = entry(".re"), *const im = entry(".im");
+    if (!re || !im) wrong("has no buffer \"", name_, "\"");
+    if (re->dtype() != DType::f64 || im->dtype() != DType::f64 || !(re->sizes() == im->sizes()))
+      wrong("has parts of different shape or not of f64");
+    NoGrad off;
+    return add(cast(*re, DType::c128),
+               mul(cast(*im, DType::c128), Tensor::full({}, {0, 1}, DType::c128, im->device())));
+  }
+
+  const Safetensors& file_;
+  const std::string& path_;
+  const std::string name_;
+  const Json& json_;
+};
+
+// The metadata of a block tensor; null for anything else.
+Json block_metadata(const std::string& text) {
+  if (text.empty() || text[0] != '{') return nullptr;
+  const Json j = Json::parse(text, nullptr, false);
+  if (!j.is_object() || j.value("format", Json()) != kFormat) return nullptr;
+  return j;
+}
+
+}  // namespace
+
+void to_entries(const NamedBlocks& x, NamedTensors& tensors, Metadata& metadata) {
+  NoGrad off;
+  const BlockStructure& s = x.tensor.structure;
+  const Tensor data = contiguous(x.tensor.data.detach());
+  if (data.dtype() == DType::c128) {
+    tensors.emplace_back(x.name + ".re", contiguous(real(data)));
+    tensors.emplace_back(x.name + ".im", contiguous(imag(data)));
+  } else {
+    tensors.emplace_back(x.name, data);
+  }
+  std::vector<int64_t> blocks;
+  for (size_t b = 0; b < s.count(); ++b) {
+    blocks.insert(blocks.end(), s.at(b).begin(), s.at(b).end());
+    blocks.push_back(s.offset(b));
+  }
+  Device& device = data.device();
+  tensors.emplace_back(x.name + ".blocks",
+                       Tensor::from(blocks, {int64_t(s.count()), int64_t(s.rank()) + 1}, device));
+  Json j{{"format", kFormat},
+         {"version", kVersion},
+         {"charge", list_json(s.charge())},
+         {"mods", list_json(s.symmetry().mods)},
+         {"parity", list_json(s.symmetry().parity)},
+         {"arrows", Json::array()}};
+  for (size_t k = 0; k < s.rank(); ++k) {
+    const Leg& leg = s.legs()[k];
+    j["arrows"].push_back(leg.arrow());
+    std::vector<int64_t> rows;
+    for (const Sector& sector : leg.sectors()) {
+      rows.insert(rows.end(), sector.charge.begin(), sector.charge.end());
+      rows.push_back(sector.size);
+    }
+    tensors.emplace_back(
+        join(x.name, ".leg.", k),
+        Tensor::from(rows, {int64_t(leg.count()), int64_t(s.symmetry().mods.size()) + 1}, device));
+    for (const Leg& part : leg.parts()) j["parts"][std::to_string(k)].push_back(leg_json(part));
+  }
+  metadata[x.name] = j.dump();
+}
+
+void write_blocks(const std::string& path, const std::vector<NamedBlocks>& all) {
+  NamedTensors tensors;
+  Metadata metadata;
+  for (const NamedBlocks& x : all) to_entries(x, tensors, metadata);
+  write_safetensors(path, tensors, metadata);
+}
+
+bool has_blocks(const Metadata& metadata) {
+  return std::any_of(metadata.begin(), metadata.end(),
+                     [](const auto& entry) { return !block_metadata(entry.second).is_null(); });
+}
+
+std::vector<NamedBlocks> blocks_of(const Safetensors& file, const std::string& path) {
+  std::vector<NamedBlocks> all;
+  for (const auto& [name, text] : file.metadata)
+    if (const Json j = block_metadata(text); !j.is_null())
+      all.push_back(BlockReader(file, path, name, j).read());
+  return all;
+}
+
+std::vector<NamedBlocks> read_blocks(const std::string& path, Device& device) {
+  std::vector<NamedBlocks> all = blocks_of(read_safetensors(path, device), path);
+  if (all.empty())
+    fail(ErrorKind::io, path, "holds no block tensor (no metadata of format \"", kFormat, "\")");
+  return all;
+}
+
+}  // namespace gradus

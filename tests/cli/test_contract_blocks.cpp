@@ -1,0 +1,67 @@
+// gradus contract of block-sparse tensors in files.
+#include "tests/blocks/block_helpers.hpp"
+#include "tests/helpers/io_helpers.hpp"
+#include "tests/helpers/program_helpers.hpp"
+#include "tests/helpers/texts.hpp"
+
+#include "ops/blocks/file.hpp"
+
+#include <sstream>
+#include <nlohmann/json.hpp>
+
+using namespace gradus;
+using namespace gradus::test;
+
+namespace {
+
+// The two-site tensor of a matrix product state, from its two sites.
+std::string two_sites(const TempFolder& folder) {
+  const ContractionCase& c = contraction_cases()[3];
+  const std::string path = folder / "mps.safetensors";
+  write_blocks(path, {{"0", filled(structure_of(c.mods, c.legs, c.a), c.a.fill)},
+                      {"1", filled(structure_of(c.mods, c.legs, c.b), c.b.fill)}});
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("cli: contract takes block tensors, says what blocks save, and verifies them") {
+  const TempFolder folder;
+  const std::string path = two_sites(folder),
+                    start = "contract --einsum lpm,mqr->lpqr --tensors " + path;
+  const ProgramRun r = run(folder, start + " --verify --grads a.safetensors - --out y.safetensors");
+  CHECK(r.code == 0);
+  CHECK(has(r.err, "25 elements of 60 in 4 blocks"));
+  CHECK(has(r.err, "pairs of blocks"));
+  CHECK(has(r.err, "leg 2: - {-2: 1, 0: 4, 2: 1}"));
+  CHECK(has(r.out, "verified"));
+  const BlockTensor y = read_blocks(folder / "y.safetensors")[0].tensor;
+  check_sums(y, contraction_cases()[3].value);
+  CHECK(read_blocks(folder / "a.safetensors")[0].tensor.structure.count() == 4);
+
+  // The same as a network of labels.
+  folder.write("net.json", R"({"labels": [[0, 1, 2], [2, 3, 4]], "sizes": [5, 2, 6, 2, 5],
+                               "output": [0, 1, 3, 4]})");
+  const ProgramRun n = run(folder, "contract --network net.json --json --verify --tensors " + path);
+  CHECK(n.code == 0);
+  std::istringstream lines(n.out);
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
+  CHECK(last["event"] == "result");
+  CHECK(last["verified"] == true);
+  CHECK(last["blocks"] == 6);
+  CHECK(last["elements"] == 37);
+
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const ProgramRun p = run(folder, arguments);
+    CHECK(p.code != 0);
+    CHECK_MESSAGE(has(p.err, why), p.err);
+  };
+  refused(start + " --svg x.svg", "--svg is for dense operands");
+  refused(start + " --algebra max-plus", "another algebra is for dense operands");
+  refused("contract --einsum lpm,mqr,rst->lpqst --tensors " + path, "has no block tensor \"2\"");
+  refused("contract --einsum lpm,pqr->lmqr --tensors " + path, "label \"p\"");
+  folder.write("bad.json", R"({"labels": [[0, 1, 2], [2, 3, 4]], "sizes": [5, 2, 7, 2, 5],
+                               "output": [0, 1, 3, 4]})");
+  refused("contract --network bad.json --tensors " + path, "the network says (5, 2, 7)");
+}
