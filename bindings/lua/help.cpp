@@ -40,6 +40,7 @@ constexpr Line kLines[] = {
     {"checkpoint", "gradus.checkpoint(f, x, ...): f(x, ...), which backward runs once more"},
     {"capture", "gradus.capture(f [, {required = true}]): f as a step, recorded and replayed"},
     {"einsum_plan", "gradus.einsum_plan(\"ij,jk->ik\", a, b): order and cost; plan(a, b) runs it"},
+    {"blocks", "gradus.blocks.leg zeros rand randn from_dense plan is: tensors with a symmetry"},
     {"diagonal_tensor",
      "gradus.diagonal_tensor(payload [, {1, 1}]): 0 but where axes run together"},
     {"copy_tensor",

@@ -274,6 +274,7 @@ int run_op(lua_State* L) {
   const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
   const OpInfo& op = callee.op;
   if (run_statement(L, op)) return 1;
+  if (callee.labelled && says_blocks(L)) return einsum_of_blocks(L);
   if (callee.labelled && classed_einsum(L)) return 1;
   if (callee.labelled && says_labels(L)) return einsum_by_labels(L);
   if (callee.labelled && says_sublists(L)) return einsum_by_sublists(L);

@@ -394,6 +394,7 @@ Script::Script(const ScriptOptions& options) : state_(std::make_unique<State>())
     open_names(L);
     open_capture(L);
     open_plans(L);
+    open_blocks(L);
     open_classed(L);
     open_nn(L, own.options.network);
     open_doors(L, own.options.doors);

@@ -144,8 +144,9 @@ inline void call(lua_State* L, int arguments, int results) {
 // ---- tensors
 
 constexpr const char* kTensor = "gradus.Tensor";
-constexpr const char* kSizes = "gradus.Sizes";  // a table that prints as sizes do
-struct Stepping;  // captured.hpp
+inline constexpr char kBlockTensor[] = "gradus.BlockTensor";  // bindings/lua/blocks
+constexpr const char* kSizes = "gradus.Sizes";                // a table that prints as sizes do
+struct Stepping;                                              // captured.hpp
 
 // What is asked at every call, at the front of every Script::State.
 struct Types {
@@ -246,6 +247,7 @@ void open_random(lua_State* L);                // rand, randn, seed, ...
 void open_device_names(lua_State* L);          // device, available, synchronize
 void open_capture(lua_State* L);               // gradus.capture
 void open_plans(lua_State* L);                 // gradus.einsum_plan
+void open_blocks(lua_State* L);                // gradus.blocks
 void open_classed(lua_State* L);               // gradus.diagonal_tensor, copy_tensor, ...
 void open_functional(lua_State* L);            // gradus.nn.functional, and words for other globals
 void open_optim(lua_State* L);                 // sgd, adam, adamw
@@ -259,6 +261,10 @@ void open_doors(lua_State* L, const std::map<std::string, Door>& doors);
 void push_methods(lua_State* L);  // the table of tensors' methods
 std::vector<const char*> tensor_properties();
 bool push_property(lua_State* L, const Tensor& t, std::string_view name);  // false: no such one
+void push_sizes(lua_State* L, const Shape& sizes);  // a table that prints as a shape does
+// gradus.einsum of block tensors (bindings/lua/blocks): are there any among the arguments?
+bool says_blocks(lua_State* L);
+int einsum_of_blocks(lua_State* L);
 // In the metatable of a type whose __index is a function: a table whose keys are its properties and
 // methods, for completion.
 constexpr const char* kNames = "gradus.names";

@@ -64,8 +64,8 @@ BlockTensor sum(const BlockTensor& x, int64_t dim);
 // Blocks multiplied along an axis by one number for each of its indices (size of the leg).
 BlockTensor scale(const BlockTensor& x, int64_t dim, const Tensor& numbers);
 
-// ---- texts
-std::string summary(const BlockTensor& x);    // legs, sectors, blocks: the structure
-std::string to_string(const BlockTensor& x);  // and the numbers of each block
+// ---- texts; legs count from `first`
+std::string summary(const BlockTensor& x, int64_t first = 0);    // legs, sectors, how many blocks
+std::string to_string(const BlockTensor& x, int64_t first = 0);  // and the numbers of each block
 
 }  // namespace gradus

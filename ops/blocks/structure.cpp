@@ -133,14 +133,14 @@ int64_t BlockStructure::find(const Coordinates& at) const {
   return it != all.end() && *it == at ? it - all.begin() : -1;
 }
 
-std::string BlockStructure::text() const {
+std::string BlockStructure::text(int64_t first) const {
   double dense = 1;
   for (const Leg& leg : legs()) dense *= double(leg.size());
   std::string s = join(elements(), elements() == 1 ? " element of " : " elements of ", dense,
                        " in ", count(), count() == 1 ? " block" : " blocks", ", ",
                        symmetry().text(), ", charge ", to_text(charge()));
   for (size_t i = 0; i < rank(); ++i) {
-    s += join("\n  leg ", i, ": ", legs()[i].text());
+    s += join("\n  leg ", first + int64_t(i), ": ", legs()[i].text());
     for (size_t k = 0; k < legs()[i].parts().size(); ++k)
       s += join(k ? " x " : "  of ", legs()[i].parts()[k].text());
   }

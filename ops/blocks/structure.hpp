@@ -33,8 +33,8 @@ class BlockStructure {
   friend bool operator==(const BlockStructure& a, const BlockStructure& b) {
     return a.data_ == b.data_;
   }
-  // "37 elements of 100 in 6 blocks, charge 0", then a line for each leg.
-  std::string text() const;
+  // "37 elements of 100 in 6 blocks, charge 0", then a line for each leg, counted from `first`.
+  std::string text(int64_t first = 0) const;
 
  private:
   struct Data;

@@ -50,14 +50,14 @@ std::string without(std::string text, char c) {
 
 }  // namespace
 
-TEST_CASE("lesson: twelve of them, each prints what stands at its end") {
+TEST_CASE("lesson: thirteen of them, each prints what stands at its end") {
   const TempFolder folder;
   const ProgramRun all = run(folder, "lesson --json --device cpu");
   CHECK(all.code == 0);
   CHECK(all.err == "");
   const std::vector<Json> got = json_lines(all.out);
-  REQUIRE(got.size() == 12);
-  REQUIRE(lessons().size() == 12);
+  REQUIRE(got.size() == 13);
+  REQUIRE(lessons().size() == 13);
   for (size_t n = 0; n < got.size(); ++n) {
     const Lesson& lesson = lessons()[n];
     CAPTURE(lesson.name);
@@ -119,7 +119,7 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
       "axis, with size 1.\n\nTo change it:  gradus lesson broadcasting --source "
       ">broadcasting.lua, then gradus script broadcasting.lua\nNext:          gradus lesson "
       "the_walk, The graph is data, and one walk goes through it\n"));
-  CHECK(run(folder, "lesson 12 --device cpu").out.find("gradus repl is a prompt") !=
+  CHECK(run(folder, "lesson 13 --device cpu").out.find("gradus repl is a prompt") !=
         std::string::npos);
   CHECK(one.out.find('\1') == std::string::npos);
   CHECK(one.out.find("--[") == std::string::npos);
@@ -145,13 +145,13 @@ TEST_CASE("lesson: one of them, for people; its source is a script of its own") 
   CHECK(run(folder, "script mine.lua --device cpu").out == printed);
 
   const ProgramRun list = run(folder, "lesson --list");
-  CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 12);
+  CHECK(std::count(list.out.begin(), list.out.end(), '\n') == 13);
   CHECK(list.out.starts_with(" 1  chain_rule    The chain rule\n"));
-  CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 12);
-  for (const char* wrong : {"lesson 0", "lesson 13", "lesson 3x", "lesson nothing"}) {
+  CHECK(json_lines(run(folder, "lesson --list --json").out).size() == 13);
+  for (const char* wrong : {"lesson 0", "lesson 14", "lesson 3x", "lesson nothing"}) {
     const ProgramRun r = run(folder, wrong);
     CHECK(r.code == 2);
-    CHECK(r.err.find("they are 1 to 12") != std::string::npos);
+    CHECK(r.err.find("they are 1 to 13") != std::string::npos);
   }
   for (const char* alone : {"lesson --source", "lesson --html a.html"}) {
     const ProgramRun r = run(folder, alone);

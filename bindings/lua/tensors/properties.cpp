@@ -8,14 +8,6 @@ namespace gradus::inline v1::lua {
 namespace {
 
 // A table that prints as it is meant, and equals another of the same numbers.
-void push_sizes(lua_State* L, const Shape& sizes) {
-  lua_createtable(L, int(sizes.size()), 0);
-  luaL_setmetatable(L, kSizes);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    lua_pushinteger(L, sizes[i]);
-    lua_rawseti(L, -2, int64_t(i + 1));
-  }
-}
 int sizes_text(lua_State* L) {
   lua_pushstring(L, to_text(sizes_at(L, 1, "shape")).c_str());
   return 1;
@@ -67,6 +59,15 @@ constexpr Property kProperties[] = {
      }}};
 
 }  // namespace
+
+void push_sizes(lua_State* L, const Shape& sizes) {
+  lua_createtable(L, int(sizes.size()), 0);
+  luaL_setmetatable(L, kSizes);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    lua_pushinteger(L, sizes[i]);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+}
 
 std::vector<const char*> tensor_properties() {
   std::vector<const char*> names;

@@ -22,9 +22,9 @@ Tensor complex_of(const Tensor& re, const Tensor& im) {
   return add(re, mul(im, Tensor::full({}, {0, 1}, dtype, re.device())));
 }
 
-// A complex number has a part of its own for each axis of the plane. A normal one has variance 1 in
-// both together, as in PyTorch; a uniform one lies in the unit square.
-Tensor random(const Shape& sizes, DType dtype, bool normal) {
+}  // namespace
+
+Tensor random_numbers(const Shape& sizes, DType dtype, bool normal) {
   const char* const op = normal ? "normal" : "uniform";
   if (!is_complex(dtype)) return drawn(op, sizes, dtype, 0, 1);
   const NoGrad off;
@@ -33,11 +33,15 @@ Tensor random(const Shape& sizes, DType dtype, bool normal) {
   const Tensor re = drawn(op, sizes, part, 0, width);
   return complex_of(re, drawn(op, sizes, part, 0, width));
 }
+
+namespace {
+
 template <bool Normal>
 int random_of(lua_State* L) {
   const Asked a(L, Normal ? "randn" : "rand");
   push(L, with_room(L, [&] {
-         return a.wanted.finish(random(a.sizes, a.wanted.dtype.value_or(DType::f32), Normal));
+         return a.wanted.finish(
+             random_numbers(a.sizes, a.wanted.dtype.value_or(DType::f32), Normal));
        }));
   return 1;
 }
@@ -50,7 +54,7 @@ int random_like(lua_State* L) {
   const Wanted wanted(L, 2, who);
   const DeviceScope scope(x.device());
   push(L, with_room(L, [&] {
-         return wanted.finish(random(x.sizes(), wanted.dtype.value_or(x.dtype()), Normal));
+         return wanted.finish(random_numbers(x.sizes(), wanted.dtype.value_or(x.dtype()), Normal));
        }));
   return 1;
 }

@@ -254,6 +254,7 @@ std::string kind_at(lua_State* L, int index) {
   const std::string name = luaL_typename(L, index);
   if (name == "nil") return name;
   if (tensor_at(L, index)) return "a tensor";
+  if (luaL_testudata(L, index, kBlockTensor)) return "a block tensor (its numbers are x.data)";
   const bool late = luaL_testudata(L, index, kTensor) != nullptr;
   return late ? "an argument that slope kept and did not look at" : "a " + name;
 }

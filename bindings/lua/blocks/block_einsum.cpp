@@ -1,0 +1,114 @@
+// gradus.einsum of block tensors, and gradus.blocks.plan: what it costs.
+#include "bindings/lua/blocks/blocks.hpp"
+#include "ops/blocks/contraction.hpp"
+
+#include <cstdio>
+
+namespace gradus::inline v1::lua {
+
+namespace {
+
+constexpr const char* kPlan = "gradus.BlockPlan";
+
+struct Call {
+  std::string equation;
+  std::vector<BlockTensor> operands{};
+};
+
+// einsum("ij,jk->ik", a, b), or the operands in a table
+Call call_at(lua_State* L, const char* who) {
+  if (lua_type(L, 1) != LUA_TSTRING)
+    fail(ErrorKind::value, who, "expected an equation such as \"ij,jk->ik\", got ", kind_at(L, 1));
+  Call c{lua_tostring(L, 1)};
+  const auto add = [&](int index) {
+    const auto k = c.operands.size() + 1;
+    if (!is_blocks(L, index) && tensor_at(L, index))
+      fail(ErrorKind::value, who, "operand ", k,
+           " is a dense tensor beside block tensors; gradus.blocks.from_dense(x, legs) gives it "
+           "legs");
+    c.operands.push_back(blocks_at(L, index, who, join("operand ", k).c_str()));
+  };
+  if (lua_istable(L, 2)) {
+    at_most(L, 2, who);
+    each_of(L, 2, [&] { add(lua_gettop(L)); });
+  } else {
+    for (int i = 2; i <= lua_gettop(L); ++i) add(i);
+  }
+  return c;
+}
+
+int plan(lua_State* L) {
+  const Call c = call_at(L, "blocks.plan");
+  const BlockPath path =
+      saying_legs_from_one([&] { return plan_block_einsum(c.equation, c.operands); });
+  lua_createtable(L, 0, 5);
+  luaL_setmetatable(L, kPlan);
+  lua_pushstring(L, c.equation.c_str());
+  lua_setfield(L, -2, "equation");
+  lua_pushnumber(L, path.flops);
+  lua_setfield(L, -2, "flops");
+  lua_pushnumber(L, path.dense_flops);
+  lua_setfield(L, -2, "dense_flops");
+  lua_pushinteger(L, path.block_pairs);
+  lua_setfield(L, -2, "pairs");
+  lua_createtable(L, int(path.pairs.size()), 0);
+  for (size_t i = 0; i < path.pairs.size(); ++i) {
+    lua_createtable(L, 2, 0);
+    lua_pushinteger(L, path.pairs[i].first + 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushinteger(L, path.pairs[i].second + 1);
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+  lua_setfield(L, -2, "order");
+  return 1;
+}
+
+int plan_text(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const auto number = [&](const char* field) {
+    lua_getfield(L, 1, field);
+    const double x = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return x;
+  };
+  lua_getfield(L, 1, "equation");
+  const char* const equation = lua_tostring(L, -1);
+  lua_getfield(L, 1, "order");
+  const auto steps = int64_t(lua_istable(L, -1) ? lua_rawlen(L, -1) : 0);
+  char text[160];
+  std::snprintf(text, sizeof text,
+                ": %lld step%s, %.0f pairs of blocks, %.4g flops; of dense tensors %.4g",
+                static_cast<long long>(steps), steps == 1 ? "" : "s", number("pairs"),
+                number("flops"), number("dense_flops"));
+  lua_pushstring(L, join(equation ? equation : "", text).c_str());
+  return 1;
+}
+
+}  // namespace
+
+bool says_blocks(lua_State* L) {
+  if (lua_type(L, 1) != LUA_TSTRING) return false;
+  if (!lua_istable(L, 2)) {
+    for (int i = lua_gettop(L); i > 1; --i)
+      if (is_blocks(L, i)) return true;
+    return false;
+  }
+  lua_rawgeti(L, 2, 1);
+  const bool any = is_blocks(L, -1);
+  lua_pop(L, 1);
+  return any;
+}
+
+int einsum_of_blocks(lua_State* L) {
+  const Call c = call_at(L, "einsum");
+  return push_result(L, [&] { return einsum(c.equation, c.operands); });
+}
+
+void add_block_einsum(lua_State* L) {
+  open_type(L, kPlan, {{"__tostring", bind<plan_text>}});
+  lua_pushcfunction(L, bind<plan>);
+  lua_setfield(L, -2, "plan");
+}
+
+}  // namespace gradus::lua
