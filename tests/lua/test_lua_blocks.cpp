@@ -1,5 +1,6 @@
 // gradus.blocks: legs, block tensors, einsum of them, decompositions, captured steps, and what is
 // refused, in words that a script can use.
+#include "tests/helpers/io_helpers.hpp"
 #include "tests/helpers/lua_helpers.hpp"
 
 #include <doctest/doctest.h>
@@ -167,6 +168,16 @@ TEST_CASE("lua blocks: decompositions") {
              "local y = b.randn({i, i:reversed()}, {charge = 1, dtype = 'f64'}) local u, s, "
              "vh = y:svd({charge = 'left'}) print(u.charge, vh.charge) u, s, vh = "
              "y:svd({1}, {charge = 'right'}) print(u.charge, vh.charge)") == "1\t0|0\t1");
+}
+
+TEST_CASE("lua blocks: files") {
+  const gradus::test::TempFolder folder;
+  const std::string path = folder / "x.safetensors";
+  CHECK(says(kBegin + "b.save('" + path + "', {x = x, y = x:conj()}) local t = b.load('" + path +
+             "') print((t.x.data - x.data):norm():item(), t.y.legs[1] == x.legs[1]:reversed())") ==
+        "0.0\ttrue");
+  refused("b.save('" + path + "', {x.data})", {"names"});
+  refused("b.save('x.npy', {x = x})", {"ends in .safetensors"});
 }
 
 TEST_CASE("lua blocks: fermions") {

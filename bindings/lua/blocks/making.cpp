@@ -1,7 +1,11 @@
-// gradus.blocks.zeros, rand, randn (legs [, options]), from_dense(tensor, legs [, options]).
+// gradus.blocks.zeros, rand, randn (legs [, options]), from_dense(tensor, legs [, options]),
+// load(path), save(path, {name = block tensor}).
 #include "bindings/lua/blocks/blocks.hpp"
 #include "bindings/lua/tensors/creation.hpp"
+#include "ops/blocks/file.hpp"
 #include "ops/ops.hpp"
+
+#include <map>
 
 namespace gradus::inline v1::lua {
 
@@ -83,6 +87,36 @@ int take_dense(lua_State* L) {
   });
 }
 
+int load(lua_State* L) {
+  at_most(L, 1, "load");
+  const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::read);
+  lua_newtable(L);
+  for (const NamedBlocks& x : with_room(L, [&] { return read_blocks(path, device_of(L)); })) {
+    push_blocks(L, x.tensor);
+    lua_setfield(L, -2, x.name.c_str());
+  }
+  return 1;
+}
+
+int save(lua_State* L) {
+  at_most(L, 2, "save");
+  const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::write);
+  if (!path.ends_with(".safetensors") || !lua_istable(L, 2))
+    fail(ErrorKind::io, path,
+         "block tensors go to a file that ends in .safetensors, as a table {name = x}");
+  std::map<std::string, BlockTensor> sorted;
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "save", "block tensors need names");
+    sorted.emplace(lua_tostring(L, -2), blocks_at(L, -1, "save", lua_tostring(L, -2)));
+  }
+  std::vector<NamedBlocks> all;
+  for (const auto& [name, x] : sorted) all.push_back({name, x});
+  write_blocks(path, all);
+  return 0;
+}
+
 int is(lua_State* L) {
   lua_pushboolean(L, is_blocks(L, 1));
   return 1;
@@ -95,6 +129,8 @@ void add_making(lua_State* L) {
                                 {"rand", bind<make<Numbers::uniform>>},
                                 {"randn", bind<make<Numbers::normal>>},
                                 {"from_dense", bind<take_dense>},
+                                {"load", bind<load>},
+                                {"save", bind<save>},
                                 {"is", bind<is>},
                                 {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
