@@ -2,6 +2,7 @@
 // views, reductions, contractions and indexing, with gradients; equality is ==, never near.
 #include "kernels/reference/exact.hpp"
 #include "engine/forward.hpp"
+#include "engine/kernel_call.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/check/exact.hpp"
 #include "tests/helpers/helpers.hpp"
@@ -229,4 +230,30 @@ TEST_CASE("scalars: polynomial ops are proven exactly; a wrong derivative is fou
   };
   CHECK(rows::check_exact(kept, types().mod, ref()).verdict == Verdict::wrong);
   CHECK(rows::check_exact(kept, types().rational, ref(), 2).verdict == Verdict::wrong);
+}
+
+TEST_CASE("scalars: work on blocks of whole buffers") {
+  types();
+  const Tensor x = fractions({{1, 2}, {1, 3}, {-3, 4}, {2, 1}}, {4}),
+               y = fractions({{9, 1}, {9, 1}, {9, 1}, {9, 1}}, {4});
+  const auto run = [&](gd_grouped op, std::initializer_list<int64_t> ints) {
+    KernelCall call(GD_GROUPED, op);
+    call.in(x);
+    if (op == GD_BLOCK_PRODUCTS) call.in(x);
+    call.out(y);
+    for (const int64_t i : ints) call.integer(i);
+    call.run();
+    return parts(y);
+  };
+  // The first two beside each other, turned; the third with its sign changed; a zero.
+  CHECK(run(GD_BLOCK_COPIES,
+            {0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, -1, 2, 2, 1, 1, 1, 0, 0, 3, 1, 1, 1}) ==
+        std::vector<int64_t>{1, 3, 1, 2, 3, 4, 0, 1});
+  // All four are taken from the second.
+  CHECK(run(GD_BLOCK_COPIES, {1, 1, -1, 0, 1, 4, 1, 0}) ==
+        std::vector<int64_t>{1, 3, -19, 12, 3, 4, 0, 1});
+  // x0 x2 + x1 x3, less x0 x0.
+  CHECK(run(GD_BLOCK_PRODUCTS, {0, 0, 1,  1, 1, 1, 1, 2, 0, 0, 0, 1, 2, 0, 1, 0, 3, 0, 0,
+                                0, 0, -1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0}) ==
+        std::vector<int64_t>{1, 3, -19, 12, 3, 4, 1, 24});
 }
