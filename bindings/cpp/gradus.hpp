@@ -1,5 +1,5 @@
 // gradus from C++: tensors, ops, autograd, functions of functions, networks, optimisers, einsum,
-// captured steps, devices, and ops of your own, in one include.
+// block-sparse tensors, captured steps, devices, and ops of your own, in one include.
 //
 //   #include <gradus.hpp>
 //   gradus::Tensor x = gradus::Tensor::from(std::vector{0.5, -1.0, 2.0}, {3});
@@ -22,6 +22,9 @@
 #include "engine/random.hpp"
 #include "engine/streams/pinned.hpp"
 #include "engine/streams/stream.hpp"
+#include "ops/blocks/contraction.hpp"
+#include "ops/blocks/factors.hpp"
+#include "ops/blocks/file.hpp"
 #include "ops/check/user.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/diagonal/hyperedges.hpp"
