@@ -145,7 +145,7 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 constexpr const char* kSizes = "gradus.Sizes";  // a table that prints as sizes do
-struct Stepping;  // captured.hpp
+struct Stepping;                                // captured.hpp
 
 // What is asked at every call, at the front of every Script::State.
 struct Types {

@@ -6,6 +6,8 @@
 #include "tests/diagonal/structures.hpp"
 #include "tests/helpers/sizes.hpp"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 using namespace gradus;
@@ -227,6 +229,22 @@ TEST_CASE("hyperedges: permutations move the operands that they meet") {
   CHECK(same(to_dense(einsum_classed("ij,jk->ik", {m, p})), matmul(m, to_dense(p))));
   CHECK(same(to_dense(einsum_classed("ij,jk->ik", {p, p})), matmul(to_dense(p), to_dense(p))));
   CHECK(same(to_dense(einsum_classed("ij,kj->ik", {p, p})), eye(4, 4, DType::f64)));
+}
+
+TEST_CASE("hyperedges: long chains of copy tensors and permutations") {
+  ClassedTensors in{f64({1, 2, 3}, {3})};
+  std::vector<Labels> terms{{0}};
+  const Tensor swap = i64({1, 0, 2}, {3});
+  for (int64_t k = 0; k < 2000; ++k) {
+    in.push_back(k % 500 == 0 ? permutation(swap, DType::f64) : identity(3, DType::f64));
+    terms.push_back({k, k + 1});
+  }
+  CHECK(same(einsum_classed(in, terms, {2000}).payload, f64({1, 2, 3}, {3})));
+  CHECK(einsum_classed(in, terms, {}).payload.item() == 6);
+  std::shuffle(terms.begin() + 1, terms.end(), std::mt19937(3));
+  const ClassedTensor y = einsum_classed(in, terms, {0, 2000});
+  CHECK(y.classes == Ints{0, 0});
+  CHECK(same(to_dense(y), diag(f64({1, 2, 3}, {3}))));
 }
 
 TEST_CASE("hyperedges: nothing dense is made, and the ledger says what is") {
