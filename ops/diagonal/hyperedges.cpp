@@ -106,7 +106,7 @@ struct Recipe {
   };
   std::vector<Factor> factors;
   std::vector<std::pair<int64_t, Tensor>> masks;  // of merged labels: the values that a loop lets
-  int64_t loops = 1;                              // how often what is left counts
+  double loops = 1;                               // how often what is left counts
   Hyperedges net;                                 // without operands
   mutable std::shared_ptr<const EinsumPlan> plan;
 };
@@ -217,7 +217,7 @@ class Merger {
     for (const Labels& term : terms_)
       for (const int64_t label : term) {
         const size_t set = labels_.find(label).set;
-        if (!seen[set]) recipe.loops *= labels_.extent(set);
+        if (!seen[set]) recipe.loops *= double(labels_.extent(set));
         seen[set] = 1;
       }
     if (recipe.loops != 1 && recipe.net.terms.empty()) recipe.net.terms.push_back({});
@@ -243,12 +243,17 @@ Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
   }
   for (const auto& [set, mask] : recipe.masks) operands.push_back(cast(mask, common_dtype(in)));
   if (recipe.loops == 1) return operands;
-  if (operands.empty())
-    return {Tensor::full_integer({}, recipe.loops, common_dtype(in), device_of(in[0]))};
+  const bool whole = recipe.loops < 0x1p53;  // and exact
+  const DType dtype = common_dtype(in);
+  if (!whole && !is_floating(dtype))
+    fail(ErrorKind::value, "einsum", "closed loops count ", recipe.loops, " times, too often for ",
+         dtype);
+  const Tensor times = whole ? Tensor(int64_t(recipe.loops)) : Tensor(recipe.loops);
+  if (operands.empty()) return {materialise(times, dtype, device_of(in[0]))};
   const auto least =
       std::min_element(operands.begin(), operands.end(),
                        [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
-  *least = mul(*least, Tensor(recipe.loops));
+  *least = mul(*least, times);
   return operands;
 }
 

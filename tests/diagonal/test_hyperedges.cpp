@@ -184,6 +184,14 @@ TEST_CASE("hyperedges: loops, copies of copies, and derivatives of both") {
              Tensor::full({}, 16, DType::f64)));
   const Tensor x = f64({1, 2, 3, 4}, {4});
   CHECK(same(einsum_classed("i,jk,kj->i", {x, one, one}).payload, mul(x, Tensor(4))));
+  ClassedTensors many(40, one);
+  std::vector<Labels> loops;
+  for (int64_t k = 0; k < 40; ++k) loops.push_back({k, k});
+  CHECK(einsum_classed(many, loops, {}).payload.item() == 0x1p80);
+  many.push_back(i64({1}, {1}));
+  loops.push_back({40});
+  CHECK(error_of([&] { einsum_classed(many, loops, {}); }) ==
+        "einsum: closed loops count 1.2089258196146292e+24 times, too often for i64");
   // s times an identity: the gradient of the scalar is one.
   const Tensor s = f64({3}, {}).set_requires_grad();
   const Tensor m = reshape(arange(0, 16, 1, DType::f64), {4, 4});
