@@ -104,13 +104,13 @@ int permuted(lua_State* L) {
   return push_classed(L, saying_from_one([&] { return permute(x, dims); }));
 }
 int mapped(lua_State* L) {
-  const ClassedTensor x = self_of(L, "map");
-  at_most(L, 2, "map");
+  const ClassedTensor x = self_of(L, "map_values");
+  at_most(L, 2, "map_values");
   if (lua_type(L, 2) != LUA_TSTRING)
-    fail(ErrorKind::value, "map", "expected the name of an op such as \"sin\", got ",
+    fail(ErrorKind::value, "map_values", "expected the name of an op such as \"sin\", got ",
          kind_at(L, 2));
   const std::string op = lua_tostring(L, 2);
-  return push_classed(L, with_room(L, [&] { return map(op, x); }));
+  return push_classed(L, with_room(L, [&] { return map_values(op, x); }));
 }
 int solved(lua_State* L) {
   const ClassedTensor x = self_of(L, "solve");
@@ -123,7 +123,7 @@ int solved(lua_State* L) {
 constexpr luaL_Reg kMethods[] = {{"to_dense", bind<tensor_of<to_dense>>},
                                  {"conj", bind<classed_of<conj>>},
                                  {"permute", bind<permuted>},
-                                 {"map", bind<mapped>},
+                                 {"map_values", bind<mapped>},
                                  {"trace", bind<tensor_of<trace>>},
                                  {"det", bind<tensor_of<det>>},
                                  {"inv", bind<classed_of<inv>>},
@@ -131,9 +131,9 @@ constexpr luaL_Reg kMethods[] = {{"to_dense", bind<tensor_of<to_dense>>},
                                  {"matrix_exp", bind<classed_of<matrix_exp>>},
                                  {"sqrtm", bind<classed_of<sqrtm>>},
                                  {"logm", bind<classed_of<logm>>}};
-constexpr const char* kFields[] = {"payload", "classes", "shape", "dtype",      "to_dense",
-                                   "conj",    "permute", "map",   "trace",      "det",
-                                   "inv",     "solve",   "sqrtm", "matrix_exp", "logm"};
+constexpr const char* kFields[] = {"payload", "classes", "shape",      "dtype",      "to_dense",
+                                   "conj",    "permute", "map_values", "trace",      "det",
+                                   "inv",     "solve",   "sqrtm",      "matrix_exp", "logm"};
 
 int push_numbers(lua_State* L, const Shape& numbers, int64_t from) {
   lua_createtable(L, int(numbers.size()), 0);

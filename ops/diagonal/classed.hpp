@@ -17,6 +17,7 @@
 #include "ops/base/ints.hpp"
 #include "ops/contract/equation.hpp"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -77,7 +78,7 @@ ClassedTensor add(const ClassedTensor& a, const ClassedTensor& b);
 ClassedTensor sub(const ClassedTensor& a, const ClassedTensor& b);
 // An op of one tensor, element by element, by its name: "sin", "sqrt", "relu". Error(value) unless
 // it gives 0 of 0.
-ClassedTensor map(std::string_view op, const ClassedTensor& x, const Attrs& attrs = {});
+ClassedTensor map_values(std::string_view op, const ClassedTensor& x, const Attrs& attrs = {});
 
 // ---- contractions: einsum of any number of operands, copy tensors among them (hyperedges.hpp).
 // The equation is einsum's (ops/contract/equation.hpp), and its output may have a label repeatedly:

@@ -64,15 +64,15 @@ ClassedTensor sub(const ClassedTensor& a, const ClassedTensor& b) {
   return with_payload(a, sub(stored(a), payload_as("sub", b, a)));
 }
 
-ClassedTensor map(std::string_view name, const ClassedTensor& x, const Attrs& attrs) {
+ClassedTensor map_values(std::string_view name, const ClassedTensor& x, const Attrs& attrs) {
   const OpInfo& op = get_op(name);
   if (op.group != "pointwise" || op.operands.size() != 1)
-    fail(ErrorKind::value, "map", op.name, " is no op of one tensor, element by element");
+    fail(ErrorKind::value, "map_values", op.name, " is no op of one tensor, element by element");
   const Attrs whole = op.completed(attrs);
   const Tensor payload = stored(x), zero = Tensor::zeros({}, payload.dtype(), payload.device());
   const Tensor at_zero = op.call(Tensors{zero}, whole)[0];
   if (!x.is_dense() && ne(at_zero, 0).item_integer() != 0)
-    fail(ErrorKind::value, "map", op.name, "(0) is ", at_zero.to_string(),
+    fail(ErrorKind::value, "map_values", op.name, "(0) is ", at_zero.to_string(),
          ": the result is dense; use to_dense()");
   return with_payload(x, op.call(Tensors{payload}, whole)[0]);
 }

@@ -18,8 +18,7 @@ namespace gradus::inline v1 {
 
 namespace {
 
-// Labels that have to be equal, up to permutations: the value of a label is index[value of its
-// set].
+// Labels that have to be equal, up to permutations. A label has the value index[that of its set].
 class MergedLabels {
  public:
   struct Place {
@@ -74,19 +73,25 @@ class MergedLabels {
 
  private:
   static constexpr size_t kNobody = size_t(-1);
-  // The index of a root is that of its set's leader, backwards.
+  // The index of a root is that of its set's leader, backwards. What lies on the way to the root
+  // gets it as its parent.
   Place place_of_root(size_t at) const {
-    Tensor index = index_[at];
-    for (; parent_[at] != at; at = parent_[at]) index = composed(index, index_[parent_[at]]);
-    return {at, index};
+    std::vector<size_t> way;
+    for (; parent_[at] != at; at = parent_[at]) way.push_back(at);
+    if (way.empty()) return {at, index_[at]};
+    for (size_t i = way.size() - 1; i-- > 0;) {
+      index_[way[i]] = composed(index_[way[i]], index_[way[i + 1]]);
+      parent_[way[i]] = at;
+    }
+    return {at, composed(index_[way[0]], index_[at])};
   }
   Tensor in_full(const Tensor& index, size_t set, Device& device) const {
     return index.defined() ? index : iota(extents_[set], device);
   }
   std::map<int64_t, size_t> number_;
-  std::vector<size_t> parent_;
+  mutable std::vector<size_t> parent_;
   std::vector<int64_t> extents_;
-  Tensors index_;
+  mutable Tensors index_;
   std::vector<size_t> leaders_;  // of sets
 };
 
@@ -101,7 +106,7 @@ struct Recipe {
   };
   std::vector<Factor> factors;
   std::vector<std::pair<int64_t, Tensor>> masks;  // of merged labels: the values that a loop lets
-  int64_t loops = 1;                              // how often what is left counts
+  double loops = 1;                               // how often what is left counts
   Hyperedges net;                                 // without operands
   mutable std::shared_ptr<const EinsumPlan> plan;
 };
@@ -134,6 +139,9 @@ class Merger {
       recipe.masks.emplace_back(int64_t(set), values);
       recipe.net.terms.push_back({int64_t(set)});
     }
+    held_.resize(labels_.sets(), 0);
+    for (const Labels& term : recipe.net.terms)
+      for (const int64_t set : term) held_[size_t(set)] = 1;
     add_result();
     count_loops();
   }
@@ -193,8 +201,8 @@ class Merger {
         at = int64_t(sets_of_result_.size());
         sets_of_result_.push_back(set);
         net.result.extents.push_back(labels_.extent(place.set));
-        net.held.push_back(held(set));
-        if (held(set)) net.output.push_back(set);
+        net.held.push_back(held_[place.set]);
+        if (held_[place.set]) net.output.push_back(set);
       }
       net.result.classes.push_back(at);
       net.result.indices.push_back(place.index);
@@ -202,19 +210,15 @@ class Merger {
     }
     if (in_order) net.result.indices.clear();
   }
-  bool held(int64_t set) const {
-    return std::any_of(recipe.net.terms.begin(), recipe.net.terms.end(),
-                       [&](const Labels& term) { return place_of(term, set) >= 0; });
-  }
-
   // A merged label that neither an operand nor the result has is a closed loop: the factor n.
   void count_loops() {
-    std::vector<char> seen(labels_.sets(), 0);
+    std::vector<char> seen = held_;
+    for (const int64_t set : sets_of_result_) seen[size_t(set)] = 1;
     for (const Labels& term : terms_)
       for (const int64_t label : term) {
         const size_t set = labels_.find(label).set;
-        if (!seen[set]++ && !held(int64_t(set)) && place_of(sets_of_result_, int64_t(set)) < 0)
-          recipe.loops *= labels_.extent(set);
+        if (!seen[set]) recipe.loops *= double(labels_.extent(set));
+        seen[set] = 1;
       }
     if (recipe.loops != 1 && recipe.net.terms.empty()) recipe.net.terms.push_back({});
   }
@@ -225,6 +229,7 @@ class Merger {
   MergedLabels labels_;
   std::vector<Ints> leads_;  // of each operand and class: the axis whose label is the class's
   std::vector<std::pair<size_t, Tensor>> masks_;
+  std::vector<char> held_;  // does an operand have this merged label?
   Labels sets_of_result_;
 };
 
@@ -238,12 +243,17 @@ Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
   }
   for (const auto& [set, mask] : recipe.masks) operands.push_back(cast(mask, common_dtype(in)));
   if (recipe.loops == 1) return operands;
-  if (operands.empty())
-    return {Tensor::full_integer({}, recipe.loops, common_dtype(in), device_of(in[0]))};
+  const bool whole = recipe.loops < 0x1p53;  // and exact
+  const DType dtype = common_dtype(in);
+  if (!whole && !is_floating(dtype))
+    fail(ErrorKind::value, "einsum", "closed loops count ", recipe.loops, " times, too often for ",
+         dtype);
+  const Tensor times = whole ? Tensor(int64_t(recipe.loops)) : Tensor(recipe.loops);
+  if (operands.empty()) return {materialise(times, dtype, device_of(in[0]))};
   const auto least =
       std::min_element(operands.begin(), operands.end(),
                        [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
-  *least = mul(*least, Tensor(recipe.loops));
+  *least = mul(*least, times);
   return operands;
 }
 

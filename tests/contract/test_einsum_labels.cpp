@@ -75,8 +75,9 @@ TEST_CASE("einsum labels: numbers, in lists or behind each operand") {
         }) == "einsum: output label 2 is in no operand");
   CHECK(error_of([] {
           einsum({left()}, {{0, 1}}, {1, 1});
-        }) == "einsum: output label 1 is repeated; einsum_classed gives such a tensor, by what is "
-                 "not 0");
+        }) ==
+        "einsum: output label 1 is repeated; einsum_classed gives such a tensor, by what is "
+        "not 0");
   CHECK(error_of([] {
           einsum({left()}, {{0, 1}, {1}});
         }) == "einsum: labels for 2 operands, got 1 operand");

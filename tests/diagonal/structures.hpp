@@ -5,6 +5,7 @@
 #include "ops/diagonal/hyperedges.hpp"
 #include "tests/helpers/helpers.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <random>
 

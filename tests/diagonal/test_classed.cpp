@@ -57,8 +57,9 @@ TEST_CASE("classed: element by element") {
     CHECK(same(to_dense(mul(x, y)), mul(dx, dy)));
     CHECK(same(to_dense(mul(x, Tensor(3))), mul(dx, Tensor(3))));
     CHECK(same(to_dense(div(x, Tensor(2))), div(dx, Tensor(2))));
-    CHECK(same(to_dense(map("square", x)), square(dx)));
-    CHECK(same(to_dense(map("leaky_relu", s.of(real(a)), {0.5})), leaky_relu(real(dx), 0.5)));
+    CHECK(same(to_dense(map_values("square", x)), square(dx)));
+    CHECK(
+        same(to_dense(map_values("leaky_relu", s.of(real(a)), {0.5})), leaky_relu(real(dx), 0.5)));
     Ints back;
     for (int64_t axis = x.rank(); axis-- > 0;) back.push_back(axis);
     CHECK(same(to_dense(permute(x, back)), permute(dx, back)));
@@ -150,9 +151,10 @@ TEST_CASE("classed: refusals say what to do") {
           permutation(i64({0, 3}, {2}));
         }) == "permutation: index has 3, expected numbers from 0 to 1");
   CHECK(error_of([&] { permutation(a); }) == "permutation: index is f64, expected i64");
-  CHECK(error_of([&] { map("exp", x); }) ==
-        "map: exp(0) is 1: the result is dense; use to_dense()");
-  CHECK(error_of([&] { map("add", x); }) == "map: add is no op of one tensor, element by element");
+  CHECK(error_of([&] { map_values("exp", x); }) ==
+        "map_values: exp(0) is 1: the result is dense; use to_dense()");
+  CHECK(error_of([&] { map_values("add", x); }) ==
+        "map_values: add is no op of one tensor, element by element");
   CHECK(error_of([&] {
           add(x, diagonal_tensor(ones({3, 3}, DType::f64), {0, 1}));
         }) ==

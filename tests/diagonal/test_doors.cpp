@@ -31,13 +31,14 @@ TEST_CASE("lua: classed tensors have arithmetic with each other, tensors and num
                       "gradus.einsum({d, d}, {{1}, {1}}, {1, 1}).classes, "
                       "gradus.einsum('ii->', {gradus.identity(4)}):item())") ==
         "18.0\t(1, 1)\t4.0");
-  CHECK(says(kBegin + "print(D:map('square').payload, D:conj(), D:solve(d))") ==
+  CHECK(says(kBegin + "print(D:map_values('square').payload, D:conj(), D:solve(d))") ==
         "[1, 4, 9]|f64 (3,)\tclassed tensor (3, 3) f64, classes (1, 1), payload (3,)\t[1, 1, 1]|"
         "f64 (3,)");
 }
 
 TEST_CASE("lua: what classed tensors refuse") {
-  CHECK(has(fails(kBegin + "D:map('exp')"), "exp(0) is 1: the result is dense; use to_dense()"));
+  CHECK(has(fails(kBegin + "D:map_values('exp')"),
+            "exp(0) is 1: the result is dense; use to_dense()"));
   CHECK(has(fails(kBegin + "print(D.foo)"), "classed tensor: has no \"foo\""));
   CHECK(has(fails(kBegin + "gradus.einsum('ij,jk->ik', D, M, 'max-plus')"),
             "what is 0 in a classed tensor is not so in max-plus; use to_dense()"));

@@ -6,6 +6,8 @@
 #include "tests/diagonal/structures.hpp"
 #include "tests/helpers/sizes.hpp"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 using namespace gradus;
@@ -182,6 +184,14 @@ TEST_CASE("hyperedges: loops, copies of copies, and derivatives of both") {
              Tensor::full({}, 16, DType::f64)));
   const Tensor x = f64({1, 2, 3, 4}, {4});
   CHECK(same(einsum_classed("i,jk,kj->i", {x, one, one}).payload, mul(x, Tensor(4))));
+  ClassedTensors many(40, one);
+  std::vector<Labels> loops;
+  for (int64_t k = 0; k < 40; ++k) loops.push_back({k, k});
+  CHECK(einsum_classed(many, loops, {}).payload.item() == 0x1p80);
+  many.push_back(i64({1}, {1}));
+  loops.push_back({40});
+  CHECK(error_of([&] { einsum_classed(many, loops, {}); }) ==
+        "einsum: closed loops count 1.2089258196146292e+24 times, too often for i64");
   // s times an identity: the gradient of the scalar is one.
   const Tensor s = f64({3}, {}).set_requires_grad();
   const Tensor m = reshape(arange(0, 16, 1, DType::f64), {4, 4});
@@ -227,6 +237,22 @@ TEST_CASE("hyperedges: permutations move the operands that they meet") {
   CHECK(same(to_dense(einsum_classed("ij,jk->ik", {m, p})), matmul(m, to_dense(p))));
   CHECK(same(to_dense(einsum_classed("ij,jk->ik", {p, p})), matmul(to_dense(p), to_dense(p))));
   CHECK(same(to_dense(einsum_classed("ij,kj->ik", {p, p})), eye(4, 4, DType::f64)));
+}
+
+TEST_CASE("hyperedges: long chains of copy tensors and permutations") {
+  ClassedTensors in{f64({1, 2, 3}, {3})};
+  std::vector<Labels> terms{{0}};
+  const Tensor swap = i64({1, 0, 2}, {3});
+  for (int64_t k = 0; k < 2000; ++k) {
+    in.push_back(k % 500 == 0 ? permutation(swap, DType::f64) : identity(3, DType::f64));
+    terms.push_back({k, k + 1});
+  }
+  CHECK(same(einsum_classed(in, terms, {2000}).payload, f64({1, 2, 3}, {3})));
+  CHECK(einsum_classed(in, terms, {}).payload.item() == 6);
+  std::shuffle(terms.begin() + 1, terms.end(), std::mt19937(3));
+  const ClassedTensor y = einsum_classed(in, terms, {0, 2000});
+  CHECK(y.classes == Ints{0, 0});
+  CHECK(same(to_dense(y), diag(f64({1, 2, 3}, {3}))));
 }
 
 TEST_CASE("hyperedges: nothing dense is made, and the ledger says what is") {
