@@ -150,7 +150,7 @@ local function dmrg(n)
     for i = 1, n - 2 do step(i, true, steps) end
     for i = n - 1, 2, -1 do step(i, false, steps) end
     if n == 2 then step(1, false, steps) end
-    print(string.format("  %5d  %5d  %5d   %.12f   %9.1e  %8.3f", n, sweep, widest, energy, discarded,
+    print(string.format("  %5d  %5d  %5d   %.12f   %9.1e     %8.3f", n, sweep, widest, energy, discarded,
                         os.clock() - begin))
     if before and math.abs(energy - before) < 1e-12 * n then return energy end
   end
@@ -158,7 +158,7 @@ local function dmrg(n)
 end
 
 print(string.format("bond up to %d", bond))
-print("  sites  sweep   bond    energy            discarded   seconds")
+print("  sites  sweep   bond    energy            discarded   CPU seconds")
 local worst, most = 0, 0
 gradus.no_grad(function()
   for _, n in ipairs(sizes) do

@@ -42,13 +42,24 @@ h:block(2, 2):copy_(gradus.tensor({{4, 1}, {1, 4}}, f64))
 h:requires_grad_()
 local w, v = h:eigh()
 print(w)
-local function largest(vectors) return vectors[1][2] ^ 3 end
-print(gradus.grad(largest(v:to_dense()), h.data))
+local weights = gradus.randn(4, 4, f64)
+local slope = gradus.grad((v:to_dense() * weights):sum(), h.data)
+print("by blocks:", slope.shape, slope:isfinite():all():item())
 local same = h:to_dense():detach():requires_grad_()
-print(pcall(function() return gradus.grad(largest(select(2, same:eigh())), same) end) and "?" or
-      "dense: no derivative")
+ok, message = pcall(function() return gradus.grad((select(2, same:eigh()) * weights):sum(), same) end)
+print("dense:", ok, (message:gsub("^.-%d: ", ""):gsub(", too.*", "")))
 
 -- Exercise: with charges modulo 2 (symmetry = "Z2") and two sectors of 50, how many of the 100^4
 -- numbers of `four` are left? And how many if a charge of its own is added to each side?
 --[==[ prints
+(100, 100)	4400 numbers in 3 blocks
+ij,jk->ik: 1 step, 3 pairs of blocks, 4.64e+05 flops; of dense tensors 2e+06
+four legs: 31 % of the numbers
+abcd,de->abce: 1 step, 19 pairs of blocks, 2.976e+09 flops; of dense tensors 2e+10
+false	add: a number beside a block tensor: add would fill the blocks that must be 0, so the result is dense
+gradient:	3	blocks, dense the same:	true
+[1, 3, 3, 5]
+f64 (4,), grad_fn = cat
+by blocks:	(8,)	true
+dense:	false	eigh: values 1 and 2 (3 and 3) differ by 0
 ]==]
