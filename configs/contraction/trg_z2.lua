@@ -4,8 +4,9 @@
 -- written in even and odd functions of a spin. Turning all spins round changes nothing, so only
 -- blocks with an even number of odd legs are there: Z2. The SVD is one of each sector, cut over both,
 -- and never mixes them, so values that are equal in both (at low temperatures all are) do no harm to
--- its derivative: the gradient of ln Z by 1/T is minus the energy. The judges are the exact ln Z of the endless lattice (at the critical point
--- ln(2)/2 + 2 G/pi, with Catalan's G) and values of another program at the same bond.
+-- its derivative: the gradient of ln Z by 1/T is minus the energy. The judges are the exact values of
+-- the endless lattice (at the critical point ln Z is ln(2)/2 + 2 G/pi, with Catalan's G) and ln Z of
+-- another program at the same bond.
 --
 -- gradus script configs/contraction/trg_z2.lua [BOND] [STEPS]
 local bond, steps = tonumber(arg[1]) or 16, tonumber(arg[2]) or 30

@@ -1,8 +1,8 @@
 -- What symmetry saves
 --
 -- Charge is conserved: what flows in must flow out. So does spin, and the number of particles. Give
--- each index of a matrix a charge, and let it lead from a charge to the same one alone: then it is 0
--- wherever row and column differ. Sort the indices, and it falls into blocks. A leg says which
+-- each index of a matrix a charge, and let it lead from a charge to the same one alone: then it is
+-- 0 wherever row and column differ. Sort the indices, and it falls into blocks. A leg says which
 -- charges there are and how often, and by its arrow (1 or -1) whether they flow in or out.
 local blocks, f64 = gradus.blocks, {dtype = "f64"}
 gradus.seed(13)
@@ -32,8 +32,8 @@ dense:matmul(dense):square():sum():backward()
 print("gradient:", x.grad.count, "blocks, dense the same:",
       (x.grad:to_dense() - dense.grad):norm():item() < 1e-9 * dense.grad:norm():item())
 
--- Lesson 12 met two equal eigenvalues, whose vectors have no derivative. Symmetry is what makes most
--- of them equal: below, 3 is a value of charge 0 and of charge 1. No change that respects the
+-- Lesson 12 met two equal eigenvalues, whose vectors have no derivative. Symmetry is what makes
+-- most of them equal: below, 3 is a value of charge 0 and of charge 1. No change that respects the
 -- symmetry mixes the two, so by blocks nothing is undefined. Dense, it is an error.
 local small = blocks.leg(1, {{0, 2}, {1, 2}})
 local h = blocks.zeros({small, small:reversed()}, f64)
@@ -46,7 +46,8 @@ local weights = gradus.randn(4, 4, f64)
 local slope = gradus.grad((v:to_dense() * weights):sum(), h.data)
 print("by blocks:", slope.shape, slope:isfinite():all():item())
 local same = h:to_dense():detach():requires_grad_()
-ok, message = pcall(function() return gradus.grad((select(2, same:eigh()) * weights):sum(), same) end)
+local _, vectors = same:eigh()
+ok, message = pcall(function() return gradus.grad((vectors * weights):sum(), same) end)
 print("dense:", ok, (message:gsub("^.-%d: ", ""):gsub(", too.*", "")))
 
 -- Exercise: with charges modulo 2 (symmetry = "Z2") and two sectors of 50, how many of the 100^4
