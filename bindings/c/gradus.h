@@ -114,6 +114,7 @@ typedef int64_t gradus_step; /* a captured step */
 typedef int64_t gradus_optimizer;
 typedef int64_t gradus_tensors; /* tensors by name: a file, a network's state, a data set */
 typedef int64_t gradus_network;
+typedef int64_t gradus_blocks; /* how the numbers of a block-sparse tensor lie */
 typedef int64_t gradus_trainer;
 
 GRADUS_API gradus_status gradus_retain(int64_t handle);

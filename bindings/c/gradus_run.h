@@ -139,6 +139,48 @@ GRADUS_API gradus_status gradus_zero_grad(gradus_optimizer optimizer);
 /* The optimiser's own tensors (moments); the same handles, not copies. */
 GRADUS_API gradus_status gradus_optimizer_state(gradus_optimizer optimizer, gradus_tensors* out);
 
+/* ---- block-sparse tensors: a description, and as its numbers a plain tensor of one axis, whose
+ * gradient has the same description. An element may differ from 0 where the sum over the legs of
+ * arrow * charge is the charge of the tensor; all blocks that this allows are there, packed,
+ * row-major, in lexicographic order of their sectors. mods: 0 is U(1), n is Z_n, one charge each.
+ * parity: the charges whose sum makes a leg odd (fermions), or none. */
+typedef struct gradus_leg {
+  uint32_t struct_size;
+  int32_t arrow; /* 1 or -1 */
+  size_t n_sectors;
+  const int64_t* charges; /* of each sector n_mods */
+  const int64_t* sizes;   /* of each sector */
+} gradus_leg;
+GRADUS_API gradus_status gradus_blocks_new(const int64_t* mods, size_t n_mods,
+                                           const int64_t* parity, size_t n_parity,
+                                           const gradus_leg* legs, size_t n_legs,
+                                           const int64_t* charge, gradus_blocks* out);
+typedef struct gradus_blocks_info {
+  uint32_t struct_size;
+  uint32_t n_legs;
+  uint64_t n_blocks;
+  int64_t elements; /* of the tensor of numbers */
+} gradus_blocks_info;
+GRADUS_API gradus_status gradus_blocks_describe(gradus_blocks blocks, gradus_blocks_info* out);
+/* Sector and size by leg of block `block`, and where it begins; sectors and sizes may be NULL. */
+GRADUS_API gradus_status gradus_blocks_block(gradus_blocks blocks, size_t block, int64_t* sectors,
+                                             int64_t* sizes, int64_t* offset);
+GRADUS_API gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
+                                                gradus_tensor* out);
+/* GRADUS_VALUE if an element outside of the blocks is larger than tolerance. */
+GRADUS_API gradus_status gradus_blocks_from_dense(gradus_blocks blocks, gradus_tensor dense,
+                                                  double tolerance, gradus_tensor* out);
+/* By gradus_einsum's equations; the description and the numbers of the result. */
+GRADUS_API gradus_status gradus_blocks_einsum(const char* equation, const gradus_blocks* blocks,
+                                              const gradus_tensor* numbers, size_t n,
+                                              gradus_blocks* out_blocks, gradus_tensor* out);
+/* x = left diag(values) right: the legs `rows` against the others, sector by sector, at most `rank`
+ * values (0: all), none up to cutoff * the largest. The charge of x goes to `right`. */
+GRADUS_API gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor numbers,
+                                           const int64_t* rows, size_t n_rows, int64_t rank,
+                                           double cutoff, gradus_blocks out_blocks[2],
+                                           gradus_tensor out[3]); /* left, values, right */
+
 /* ---- networks, by the JSON of model.layers: [{"linear": 128}, "relu", {"linear": 10}], for inputs
  * of this shape and dtype (a batch of one). Initial numbers come from this thread's generator. */
 GRADUS_API gradus_status gradus_network_new(const char* layers, const int64_t* shape, size_t ndim,

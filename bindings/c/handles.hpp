@@ -23,7 +23,8 @@ enum class Kind : uint8_t {
   tensors,
   network,
   trainer,
-  operation
+  operation,
+  blocks
 };
 
 // What stands behind a handle that is no tensor. A call that uses it holds it, so that another

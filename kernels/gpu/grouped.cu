@@ -2,8 +2,6 @@
 // Copies travel as kernel parameters, so that a captured graph holds them; a thread makes one
 // element of out, adding up all that its block gives to it. What blocks add to the same elements
 // goes into launches that follow each other.
-#include "kernels/gpu/contract/block_products.hpp"
-#include "kernels/gpu/contract/contract.hpp"
 #include "kernels/gpu/walk.hpp"
 
 #include <algorithm>
@@ -24,7 +22,7 @@ struct Block {
   uint16_t axis, named, summed;
   int16_t sign;
 };
-constexpr int kMostBlocks = 40, kMostAxes = 112;
+constexpr int kMostBlocks = 40, kMostAxes = 128;
 struct Blocks {
   Block at[kMostBlocks];
   Axis axes[kMostAxes];
@@ -54,9 +52,11 @@ GPU_KERNEL move_blocks(Blocks blocks) {
     const Block& b = blocks.block_of(uint32_t(i));
     int64_t from = b.from, to = b.to;
     blocks.places(uint32_t(i) - b.first, b.axis, b.named, from, to);
-    E x{};
-    if (b.sign != 0) x = reinterpret_cast<const E*>(blocks.from)[from];
-    reinterpret_cast<E*>(blocks.to)[to] = x;
+    E* const out = reinterpret_cast<E*>(blocks.to) + to;
+    if (b.sign != 0)
+      *out = reinterpret_cast<const E*>(blocks.from)[from];
+    else
+      *out = E{};
   }
 }
 
@@ -71,10 +71,10 @@ GPU_KERNEL add_blocks(Blocks blocks) {
       int64_t term = from, same = to;
       blocks.places(k, b.axis + b.named, b.summed, term, same);
       T x(0);
-      if (b.sign != 0) x = load_number<T>(blocks.from, term, blocks.dtype);
+      if (b.sign != 0) x = load_near<T>(blocks.from, term, blocks.dtype);
       if (b.sign < 0) x = T(0) - x;
-      if (blocks.add) x = load_number<T>(blocks.to, to, blocks.dtype) + x;
-      store_number(blocks.to, to, blocks.dtype, x);
+      if (blocks.add) x = load_near<T>(blocks.to, to, blocks.dtype) + x;
+      store_near(blocks.to, to, blocks.dtype, x);
     }
   }
 }
@@ -160,7 +160,7 @@ class Launch {
   bool fits(const Plan& p) const {
     bool apart = true;  // in out
     for (int b = 0; b < blocks_.count && blocks_.add; ++b)
-      apart = apart && (p.last < reach_[b].first || reach_[b].second < p.first);
+      apart = apart && (p.last < reach_[b].first || reach_[b].last < p.first);
     return apart && blocks_.count < kMostBlocks && blocks_.used + int(p.axes.size()) <= kMostAxes &&
            int64_t(blocks_.elements) + p.elements <= kMostElements;
   }
@@ -195,14 +195,16 @@ class Launch {
       case DType::bf16:
         return grid(kernel<add_blocks<float>>());
       default:
-        return grid(kernel<add_blocks<uint64_t>>());
+        return grid(kernel<add_blocks<int64_t>>());
     }
   }
 
   const Run& run_;
   bool adds_ = false;  // or changes signs
   Blocks blocks_{};
-  std::pair<int64_t, int64_t> reach_[kMostBlocks];
+  struct Reach {
+    int64_t first, last;
+  } reach_[kMostBlocks];
 };
 
 }  // namespace

@@ -188,5 +188,6 @@ void sort(Run&);
 void linalg(Run&);
 void chain(Run&);
 void grouped(Run&);
+void block_products(Run&, const GroupedCall&);  // of grouped: a call that is checked
 
 }  // namespace gradus::gpu

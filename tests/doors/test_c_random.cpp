@@ -42,6 +42,7 @@ struct Fitting {
   gradus_op add = 0, softmax = 0;
   gradus_plan plan = 0;
   gradus_operation operation = 0;
+  gradus_blocks blocks = 0;
   gradus_network network = 0;
   gradus_tensors parameters = 0, state = 0, list = 0;
   gradus_stream stream = 0;
@@ -69,6 +70,13 @@ struct Fitting {
                             "add",
                             nullptr,
                             "relu"};
+  std::array<int64_t, 2 * kEntries> charges{0, 1};
+  std::array<int64_t, kEntries> none{}, single{1, 1};
+  gradus_leg rows{sizeof(gradus_leg), 1, 2, charges.data(), single.data()},
+      columns{sizeof(gradus_leg), -1, 2, charges.data(), single.data()};
+  std::array<gradus_leg, kEntries> legs{rows, columns};
+  std::array<gradus_blocks, kEntries> described{};
+  std::array<gradus_tensor, kEntries> numbers{};
 } fitting;
 
 gradus_status one_square(void*, gradus_tensor* outputs, size_t, size_t* n) {
@@ -99,6 +107,12 @@ void keep_good_ones(Arguments& a) {
   f.plan = kept(
       gradus_plan_equation("ij,jk->ik", f.shapes.data(), f.ndims.data(), 2, nullptr, 0, &h), h);
   f.operation = kept(gradus_operation_create(&f.sum, &h), h);
+  f.blocks = kept(
+      gradus_blocks_new(f.none.data(), 1, f.none.data(), 0, f.legs.data(), 2, f.none.data(), &h),
+      h);
+  f.described[0] = f.described[1] = f.blocks;
+  for (gradus_tensor* t : {&f.numbers[0], &f.numbers[1]})
+    *t = kept(gradus_ones(&row[1], 1, GRADUS_F64, &h), h);
   f.network = kept(gradus_network_new("[{\"linear\": 2}, \"relu\"]", row, 2, GRADUS_F32, &h), h);
   f.state = kept(gradus_network_state(f.network, &h), h);
   f.parameters = kept(gradus_network_parameters(f.network, &h), h);
@@ -223,6 +237,17 @@ Calls all_calls() {
       {"gradus_operation_describe", often(gradus_operation_describe, cref(f.operation))},
       {"gradus_operation_execute",
        often(gradus_operation_execute, cref(f.operation), f.squares.data(), 2, nullptr, 0, 0)},
+      {"gradus_blocks_new", often(gradus_blocks_new, f.none.data(), 1, f.none.data(), 0,
+                                  f.legs.data(), 2, f.none.data())},
+      {"gradus_blocks_describe", often(gradus_blocks_describe, cref(f.blocks))},
+      {"gradus_blocks_block", often(gradus_blocks_block, cref(f.blocks), 1)},
+      {"gradus_blocks_to_dense", often(gradus_blocks_to_dense, cref(f.blocks), cref(f.numbers[0]))},
+      {"gradus_blocks_from_dense",
+       often(gradus_blocks_from_dense, cref(f.blocks), cref(f.squares[0]), 9.0)},
+      {"gradus_blocks_einsum",
+       often(gradus_blocks_einsum, "ij,jk->ik", f.described.data(), f.numbers.data(), 2)},
+      {"gradus_blocks_svd",
+       often(gradus_blocks_svd, cref(f.blocks), cref(f.numbers[0]), f.none.data(), 1, 0, 0.0)},
       {"gradus_use_device", any(gradus_use_device)},
       {"gradus_use_default_device", any(gradus_use_default_device)},
       {"gradus_give_library", any(gradus_give_library)},

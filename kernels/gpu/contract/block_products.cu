@@ -1,7 +1,6 @@
 // Products of blocks (GD_GROUPED): one launch for as many jobs as kernel parameters hold, so that a
 // captured graph holds them too. A block of threads makes one tile of a block of out, by all the
 // jobs that add to it, one after the other.
-#include "kernels/gpu/contract/block_products.hpp"
 #include "kernels/gpu/contract/contract.hpp"
 
 namespace gradus::inline v1::gpu {
@@ -20,7 +19,7 @@ struct Job {
   GRADUS_HD uint32_t down() const { return (m + kSide - 1) / kSide; }
   GRADUS_HD uint32_t across() const { return (n + kSide - 1) / kSide; }
 };
-constexpr int kMostJobs = 40;
+constexpr int kMostJobs = 44;
 struct Jobs {
   Job at[kMostJobs];
   int32_t count;
@@ -130,7 +129,7 @@ Job job_of(const Call& call, const gd_block_product& p) {
 
 }  // namespace
 
-void block_products(const Run& run, const GroupedCall& g) {
+void block_products(Run& run, const GroupedCall& g) {
   static_assert(sizeof(Jobs) + sizeof(Standard<c128>) <= 4096 - 64, "kernel parameters");
   for (int64_t job = 0; job < g.jobs; ++job) job_of(run.call, g.products[job]);  // or refuses
   Jobs jobs{};

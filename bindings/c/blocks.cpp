@@ -1,0 +1,139 @@
+// Block-sparse tensors: descriptions as handles, numbers as tensors.
+#include "ops/blocks/contraction.hpp"
+#include "ops/blocks/factors.hpp"
+
+#include "bindings/c/door.hpp"
+
+using namespace gradus;
+using namespace gradus::c;
+
+namespace {
+
+constexpr size_t kMostSectors = 1 << 20, kMostOperands = 1 << 10;
+
+struct Described : Object {
+  explicit Described(BlockStructure s) : structure(std::move(s)) {}
+  BlockStructure structure;
+};
+
+gradus_blocks new_blocks(BlockStructure s) {
+  return new_handle(Kind::blocks, std::make_shared<Described>(std::move(s)));
+}
+const BlockStructure structure_at(gradus_blocks blocks) {
+  return object_at<Described>(Kind::blocks, blocks)->structure;
+}
+template <class List>
+List list_at(const int64_t* numbers, size_t n, const char* name) {
+  const auto all = array(numbers, n, name, kMostSectors);
+  return List(all.begin(), all.end());
+}
+
+Leg leg_at(const Symmetry& g, const gradus_leg* given, size_t k) {
+  const gradus_leg leg = struct_at(given + k, "gradus_leg");
+  const size_t each = g.mods.size();
+  const auto sizes = array(leg.sizes, leg.n_sectors, "legs[k].sizes", kMostSectors);
+  const auto charges = array(leg.charges, leg.n_sectors * each, "legs[k].charges", kMostSectors);
+  std::vector<Sector> sectors;
+  for (size_t i = 0; i < leg.n_sectors; ++i)
+    sectors.push_back(
+        {Charge(charges.begin() + int64_t(i * each), charges.begin() + int64_t((i + 1) * each)),
+         sizes[i]});
+  return Leg(g, leg.arrow, sectors);
+}
+
+BlockTensor blocks_at(gradus_blocks blocks, gradus_tensor numbers, Argument argument) {
+  BlockTensor x{tensor_of(numbers, argument), structure_at(blocks)};
+  if (!(x.data.sizes() == Shape{x.structure.elements()}))
+    throw Refusal{GRADUS_SHAPE, join("the numbers have shape ", to_text(x.data.sizes()),
+                                     ", the blocks have ", x.structure.elements(), " elements")};
+  return x;
+}
+
+}  // namespace
+
+gradus_status gradus_blocks_new(const int64_t* mods, size_t n_mods, const int64_t* parity,
+                                size_t n_parity, const gradus_leg* legs, size_t n_legs,
+                                const int64_t* charge, gradus_blocks* out) {
+  return result("gradus_blocks_new", out, [&] {
+    const Symmetry g{list_at<Ints>(mods, n_mods, "mods"),
+                     list_at<Ints>(parity, n_parity, "parity")};
+    g.check("blocks");
+    Legs all;
+    for (size_t k = 0; k < array(legs, n_legs, "legs", GRADUS_MAX_DIMS).size(); ++k)
+      all.push_back(leg_at(g, legs, k));
+    return new_blocks(BlockStructure(g, all, list_at<Charge>(charge, n_mods, "charge")));
+  });
+}
+
+gradus_status gradus_blocks_describe(gradus_blocks blocks, gradus_blocks_info* out) {
+  return door("gradus_blocks_describe", [&] {
+    const BlockStructure s = structure_at(blocks);
+    gradus_blocks_info info{};
+    info.n_legs = uint32_t(s.rank());
+    info.n_blocks = s.count();
+    info.elements = s.elements();
+    give_struct(out, info, "gradus_blocks_info");
+  });
+}
+
+gradus_status gradus_blocks_block(gradus_blocks blocks, size_t block, int64_t* sectors,
+                                  int64_t* sizes, int64_t* offset) {
+  return door("gradus_blocks_block", [&] {
+    const BlockStructure s = structure_at(blocks);
+    need(offset, "offset");
+    if (block >= s.count()) throw Refusal{GRADUS_INDEX, join("block ", block, " of ", s.count())};
+    for (size_t i = 0; i < s.rank(); ++i) {
+      if (sectors) sectors[i] = s.at(block)[i];
+      if (sizes) sizes[i] = s.sizes(block)[i];
+    }
+    *offset = s.offset(block);
+  });
+}
+
+gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
+                                     gradus_tensor* out) {
+  return result("gradus_blocks_to_dense", out,
+                [&] { return handle_of(to_dense(blocks_at(blocks, numbers, "numbers"))); });
+}
+
+gradus_status gradus_blocks_from_dense(gradus_blocks blocks, gradus_tensor dense, double tolerance,
+                                       gradus_tensor* out) {
+  return result("gradus_blocks_from_dense", out, [&] {
+    return handle_of(from_dense(tensor_of(dense, "dense"), structure_at(blocks), tolerance).data);
+  });
+}
+
+gradus_status gradus_blocks_einsum(const char* equation, const gradus_blocks* blocks,
+                                   const gradus_tensor* numbers, size_t n,
+                                   gradus_blocks* out_blocks, gradus_tensor* out) {
+  return result("gradus_blocks_einsum", out, [&] {
+    need(out_blocks, "out_blocks");
+    const auto described = array(blocks, n, "blocks", kMostOperands);
+    const auto given = array(numbers, n, "numbers", kMostOperands);
+    std::vector<BlockTensor> operands;
+    for (size_t k = 0; k < n; ++k)
+      operands.push_back(blocks_at(described[k], given[k], {"numbers", k}));
+    BlockTensor y = einsum(&need(equation, "equation"), operands);
+    const gradus_tensor made = handle_of(std::move(y.data));
+    *out_blocks = new_blocks(std::move(y.structure));
+    return made;
+  });
+}
+
+gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor numbers, const int64_t* rows,
+                                size_t n_rows, int64_t rank, double cutoff,
+                                gradus_blocks out_blocks[2], gradus_tensor out[3]) {
+  return door("gradus_blocks_svd", [&] {
+    need(out_blocks, "out_blocks");
+    need(out, "out");
+    Truncation cut;
+    cut.rank = rank;
+    cut.rtol = cutoff;
+    BlockFactors f = svd(blocks_at(blocks, numbers, "numbers"), list_at<Ints>(rows, n_rows, "rows"),
+                         cut, TakesCharge::right);
+    const Tensor found[] = {f.left.data, f.values, f.right.data};
+    give(found, out);
+    out_blocks[0] = new_blocks(f.left.structure);
+    out_blocks[1] = new_blocks(f.right.structure);
+  });
+}

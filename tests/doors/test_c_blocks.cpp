@@ -1,0 +1,56 @@
+// Block-sparse tensors through the C door.
+#include "tests/helpers/c_door.hpp"
+
+#include <doctest/doctest.h>
+
+namespace c_door {
+
+TEST_CASE("c blocks: a contraction, its gradient and a decomposition, beside the dense tensors") {
+  const std::vector<int64_t> u1{0}, charges{-1, 0, 1}, sizes{1, 2, 1};
+  const gradus_leg out_leg{sizeof(gradus_leg), 1, 3, charges.data(), sizes.data()},
+      in_leg{sizeof(gradus_leg), -1, 3, charges.data(), sizes.data()};
+  const gradus_leg legs[] = {out_leg, in_leg};
+  const int64_t neutral = 0;
+  Own blocks;
+  ok(gradus_blocks_new(u1.data(), 1, nullptr, 0, legs, 2, &neutral, blocks.out()));
+  gradus_blocks_info info{sizeof info, 0, 0, 0};
+  ok(gradus_blocks_describe(blocks, &info));
+  CHECK(info.n_legs == 2);
+  CHECK(info.n_blocks == 3);
+  CHECK(info.elements == 6);
+  int64_t sectors[2], extents[2], offset = -1;
+  ok(gradus_blocks_block(blocks, 1, sectors, extents, &offset));
+  CHECK(sectors[0] == 1);
+  CHECK(extents[1] == 2);
+  CHECK(offset == 1);
+
+  const Own a = leaf({2, 1, 2, 3, 4, 5}, {6}), b = tensor({1, 0, 1, 1, 0, 2}, {6});
+  const gradus_blocks both[] = {blocks, blocks};
+  const gradus_tensor numbers[] = {a, b};
+  Own c_blocks, c, dense, back, sum;
+  ok(gradus_blocks_einsum("ij,jk->ik", both, numbers, 2, c_blocks.out(), c.out()));
+  CHECK(values(c) == Doubles{2, 2, 1, 4, 3, 10});
+  ok(gradus_blocks_to_dense(c_blocks, c, dense.out()));
+  CHECK(values(dense) == Doubles{2, 0, 0, 0, 0, 2, 1, 0, 0, 4, 3, 0, 0, 0, 0, 10});
+  ok(gradus_blocks_from_dense(c_blocks, dense, 0, back.out()));
+  CHECK(values(back) == values(c));
+  ok(gradus_sum(c, nullptr, 0, 0, sum.out()));
+  const gradus_tensor roots[] = {sum};
+  ok(gradus_backward(roots, nullptr, 1, 0));
+  Own g;
+  ok(gradus_grad(a, g.out()));
+  CHECK(values(g) == Doubles{1, 1, 1, 1, 1, 2});
+
+  const int64_t rows = 0;
+  gradus_blocks of[2] = {0, 0};
+  gradus_tensor factors[3] = {0, 0, 0};
+  ok(gradus_blocks_svd(blocks, b, &rows, 1, 2, 0, of, factors));
+  const Own left_blocks(of[0]), right_blocks(of[1]), left(factors[0]), kept(factors[1]),
+      right(factors[2]);
+  CHECK(shape_of(kept) == Shape64{2});
+  CHECK(gradus_blocks_to_dense(blocks, kept, dense.out()) == GRADUS_SHAPE);
+  const std::string why = gradus_last_error_text();
+  CHECK(why.find("have 6 elements") != std::string::npos);
+}
+
+}  // namespace c_door
