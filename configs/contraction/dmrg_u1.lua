@@ -131,7 +131,7 @@ local function dmrg(n)
       return einsum("bpqyr,rye->bpqe", y, R).data
     end
     local v
-    energy, v = lowest(map, pair.data, steps, 1e-9)
+    energy, v = lowest(map, pair.data, steps, 1e-7)
     local u, s, vh, out, new = pair:with_data(v):svd({1, 2}, {rank = bond, rtol = 1e-10})
     discarded, widest = math.max(discarded, out), math.max(widest, new.size)
     s = s / s:norm()

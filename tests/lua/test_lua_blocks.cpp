@@ -124,6 +124,8 @@ TEST_CASE("lua blocks: einsum, its plan, derivatives, captured steps") {
   CHECK(says(kBegin + "x:requires_grad_() gradus.einsum('ij,jk->ik', x, x).data:sum():backward() "
                       "print(x.grad.elements, x.grad.legs[1] == i) print(gradus.no_grad(function() "
                       "return (x * 2).requires_grad end))") == "17\ttrue|false");
+  CHECK(says(kBegin + "local w = b.randn(x.legs):requires_grad_() print(gradus.audit.health("
+                      "function() return w:norm() end).parameters[1].name)") == "w");
   // A step that contracts blocks, replayed: the same bits, and the optimiser's steps count.
   CHECK(
       says(kBegin +
@@ -168,6 +170,22 @@ TEST_CASE("lua blocks: decompositions") {
              "local y = b.randn({i, i:reversed()}, {charge = 1, dtype = 'f64'}) local u, s, "
              "vh = y:svd({charge = 'left'}) print(u.charge, vh.charge) u, s, vh = "
              "y:svd({1}, {charge = 'right'}) print(u.charge, vh.charge)") == "1\t0|0\t1");
+}
+
+TEST_CASE("lua blocks: files, and maps of block tensors") {
+  const gradus::test::TempFolder folder;
+  const std::string file = "'" + (folder / "a.safetensors") + "'";
+  CHECK(says(kBegin + "b.save(" + file + ", {x = x, y = x:fuse(1, 2)}) local t = b.load(" + file +
+                 ") print(t.x.data:equal(x.data), t.x.legs[1] == i, t.y:split(1).rank)",
+             gradus::test::writing_in(folder)) == "true\ttrue\t2");
+  check_has(
+      fails(kBegin + "b.save(" + file + ", x)", ErrorKind::value, gradus::test::writing_in(folder)),
+      "expected a table {name = block tensor}, got a block tensor");
+  check_has(fails("gradus.blocks.load('/etc/hostname')", ErrorKind::io), "hostname");
+  CHECK(says(kBegin + "local h = x + x:permute(2, 1):conj() local function map(d) return "
+                      "gradus.einsum('ij,jk->ik', h, x:with_data(d)).data end local w = "
+                      "gradus.func.eigsh(map, b.randn(x.legs, f64).data, {which = 'SA'}) "
+                      "print((w[1] - h:eigh():amin()):abs():item() < 1e-9)") == "true");
 }
 
 TEST_CASE("lua blocks: fermions") {

@@ -1,7 +1,10 @@
 // gradus.blocks.zeros, rand, randn (legs [, options]), from_dense(tensor, legs [, options]).
 #include "bindings/lua/blocks/blocks.hpp"
 #include "bindings/lua/tensors/creation.hpp"
+#include "ops/blocks/file.hpp"
 #include "ops/ops.hpp"
+
+#include <map>
 
 namespace gradus::inline v1::lua {
 
@@ -83,6 +86,42 @@ int take_dense(lua_State* L) {
   });
 }
 
+// gradus.blocks.save("x.safetensors", {name = x}), load("x.safetensors"), which gives the table
+int save(lua_State* L) {
+  constexpr const char* who = "blocks.save";
+  at_most(L, 2, who);
+  const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::write);
+  if (!lua_istable(L, 2))
+    fail(ErrorKind::value, who, "expected a table {name = block tensor}, got ", kind_at(L, 2));
+  std::map<std::string, BlockTensor> sorted;
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    look_at_clock(L);
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, who, "tensors need names");
+    const char* const name = lua_tostring(L, -2);
+    const BlockTensor x = blocks_at(L, lua_gettop(L), who, name);
+    sorted.emplace(name, with_data(x, x.data.detach()));
+  }
+  std::vector<NamedBlocks> all;
+  for (const auto& [name, x] : sorted) all.push_back({name, x});
+  write_blocks(path, all);
+  return 0;
+}
+int load(lua_State* L) {
+  constexpr const char* who = "blocks.load";
+  at_most(L, 1, who);
+  const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::read);
+  const std::vector<NamedBlocks> all =
+      with_room(L, [&] { return read_blocks(path, device_of(L)); });
+  lua_createtable(L, 0, int(all.size()));
+  for (const NamedBlocks& x : all) {
+    push_blocks(L, x.tensor);
+    lua_setfield(L, -2, x.name.c_str());
+  }
+  return 1;
+}
+
 int is(lua_State* L) {
   lua_pushboolean(L, is_blocks(L, 1));
   return 1;
@@ -95,6 +134,8 @@ void add_making(lua_State* L) {
                                 {"rand", bind<make<Numbers::uniform>>},
                                 {"randn", bind<make<Numbers::normal>>},
                                 {"from_dense", bind<take_dense>},
+                                {"save", bind<save>},
+                                {"load", bind<load>},
                                 {"is", bind<is>},
                                 {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
