@@ -42,9 +42,8 @@ local W = operator()
 local two = einsum("wxps,xyqt->wypqst", W, W)  -- of two neighbours
 
 -- The end of the chain: one element of the operator's bond counts there.
-local function boundary(at, middle)
-  local one = blocks.leg(1, {{0, 1}})
-  local e = blocks.zeros({one, middle, one:reversed()}, f64)
+local function boundary(at, legs)
+  local e = blocks.zeros(legs, f64)
   e.data[at] = 1
   return e
 end
@@ -103,22 +102,25 @@ local function chain(n)
     a[i].data:fill_(1)
     total = total + turn
   end
-  left[1], right[n] = boundary(1, carried:reversed()), boundary(3, carried)
+  local one = blocks.leg(1, {{0, 1}})
+  left[1] = boundary(1, {one, carried:reversed(), one:reversed()})
+  right[n] = boundary(3, {carried, one, one:reversed()})
   return a, left, right
 end
 
 local function dmrg(n)
   local a, left, right = chain(n)
-  -- L[b, w, l], R[r, y, e]: what lies left and right of a pair, with H and both states.
+  -- L[b, w, l], R[y, r, e]: what lies left and right of a pair, with H and both states. In this order
+  -- of legs their blocks are matrices for the contractions below, and need not be copied.
   local function grow_left(i)
     local x = einsum("bwl,lsr->bwsr", left[i], a[i])
     x = einsum("bwsr,wxps->bpxr", x, W)
     left[i + 1] = einsum("bpe,bpxr->exr", a[i]:conj(), x)
   end
   local function grow_right(i)
-    local x = einsum("lsr,rxe->lsxe", a[i], right[i])
-    x = einsum("lsxe,wxps->lwpe", x, W)
-    right[i - 1] = einsum("lwpe,bpe->lwb", x, a[i]:conj())
+    local x = einsum("lsr,xre->lsxe", a[i], right[i])
+    x = einsum("lsxe,wxps->wlpe", x, W)
+    right[i - 1] = einsum("wlpe,bpe->wlb", x, a[i]:conj())
   end
   for i = n, 3, -1 do grow_right(i) end
   local energy, discarded, widest
@@ -128,10 +130,10 @@ local function dmrg(n)
     local function map(x)
       local y = einsum("bwl,lstr->bwstr", L, pair:with_data(x))
       y = einsum("bwstr,wypqst->bpqyr", y, two)
-      return einsum("bpqyr,rye->bpqe", y, R).data
+      return einsum("bpqyr,yre->bpqe", y, R).data
     end
     local v
-    energy, v = lowest(map, pair.data, steps, 1e-9)
+    energy, v = lowest(map, pair.data, steps, 1e-7)
     local u, s, vh, out, new = pair:with_data(v):svd({1, 2}, {rank = bond, rtol = 1e-10})
     discarded, widest = math.max(discarded, out), math.max(widest, new.size)
     s = s / s:norm()
@@ -150,7 +152,7 @@ local function dmrg(n)
     for i = 1, n - 2 do step(i, true, steps) end
     for i = n - 1, 2, -1 do step(i, false, steps) end
     if n == 2 then step(1, false, steps) end
-    print(string.format("  %5d  %5d  %5d   %.12f   %9.1e  %8.3f", n, sweep, widest, energy, discarded,
+    print(string.format("  %5d  %5d  %5d   %.12f   %9.1e     %8.3f", n, sweep, widest, energy, discarded,
                         os.clock() - begin))
     if before and math.abs(energy - before) < 1e-12 * n then return energy end
   end
@@ -158,7 +160,7 @@ local function dmrg(n)
 end
 
 print(string.format("bond up to %d", bond))
-print("  sites  sweep   bond    energy            discarded   seconds")
+print("  sites  sweep   bond    energy            discarded   CPU seconds")
 local worst, most = 0, 0
 gradus.no_grad(function()
   for _, n in ipairs(sizes) do

@@ -56,6 +56,11 @@ class Finder {
   void visit(const std::string& name, int depth) {
     if (++visited_ > kMost) return;
     if (const Tensor* const t = tensor_at(L_, -1)) return add(name, *t);
+    if (luaL_testudata(L_, -1, kBlockTensor)) {
+      lua_getiuservalue(L_, -1, 1);
+      if (const Tensor* const t = tensor_at(L_, -1)) add(name, *t);
+      return lua_pop(L_, 1);
+    }
     if (const nn::Sequential* const network = network_at(L_, -1))
       for (const auto& [field, t] : network->parameters()) add(name + "." + field, t);
     if (lua_istable(L_, -1) && depth < kDeep && tables_.insert(lua_topointer(L_, -1)).second)

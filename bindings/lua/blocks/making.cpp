@@ -1,5 +1,4 @@
-// gradus.blocks.zeros, rand, randn (legs [, options]), from_dense(tensor, legs [, options]),
-// load(path), save(path, {name = block tensor}).
+// gradus.blocks.zeros, rand, randn (legs [, options]), from_dense(tensor, legs [, options]).
 #include "bindings/lua/blocks/blocks.hpp"
 #include "bindings/lua/tensors/creation.hpp"
 #include "ops/blocks/file.hpp"
@@ -87,34 +86,40 @@ int take_dense(lua_State* L) {
   });
 }
 
-int load(lua_State* L) {
-  at_most(L, 1, "load");
-  const std::string path = luaL_checkstring(L, 1);
-  check_path(L, path, Access::read);
-  lua_newtable(L);
-  for (const NamedBlocks& x : with_room(L, [&] { return read_blocks(path, device_of(L)); })) {
-    push_blocks(L, x.tensor);
-    lua_setfield(L, -2, x.name.c_str());
-  }
-  return 1;
-}
-
+// gradus.blocks.save("x.safetensors", {name = x}), load("x.safetensors"), which gives the table
 int save(lua_State* L) {
-  at_most(L, 2, "save");
+  constexpr const char* who = "blocks.save";
+  at_most(L, 2, who);
   const std::string path = luaL_checkstring(L, 1);
   check_path(L, path, Access::write);
-  if (!path.ends_with(".safetensors") || !lua_istable(L, 2))
-    fail(ErrorKind::io, path,
-         "block tensors go to a file that ends in .safetensors, as a table {name = x}");
+  if (!lua_istable(L, 2))
+    fail(ErrorKind::value, who, "expected a table {name = block tensor}, got ", kind_at(L, 2));
   std::map<std::string, BlockTensor> sorted;
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, "save", "block tensors need names");
-    sorted.emplace(lua_tostring(L, -2), blocks_at(L, -1, "save", lua_tostring(L, -2)));
+    look_at_clock(L);
+    if (lua_type(L, -2) != LUA_TSTRING) fail(ErrorKind::value, who, "tensors need names");
+    const char* const name = lua_tostring(L, -2);
+    const BlockTensor x = blocks_at(L, lua_gettop(L), who, name);
+    sorted.emplace(name, with_data(x, x.data.detach()));
   }
   std::vector<NamedBlocks> all;
   for (const auto& [name, x] : sorted) all.push_back({name, x});
   write_blocks(path, all);
   return 0;
+}
+int load(lua_State* L) {
+  constexpr const char* who = "blocks.load";
+  at_most(L, 1, who);
+  const std::string path = luaL_checkstring(L, 1);
+  check_path(L, path, Access::read);
+  const std::vector<NamedBlocks> all =
+      with_room(L, [&] { return read_blocks(path, device_of(L)); });
+  lua_createtable(L, 0, int(all.size()));
+  for (const NamedBlocks& x : all) {
+    push_blocks(L, x.tensor);
+    lua_setfield(L, -2, x.name.c_str());
+  }
+  return 1;
 }
 
 int is(lua_State* L) {
@@ -129,8 +134,8 @@ void add_making(lua_State* L) {
                                 {"rand", bind<make<Numbers::uniform>>},
                                 {"randn", bind<make<Numbers::normal>>},
                                 {"from_dense", bind<take_dense>},
-                                {"load", bind<load>},
                                 {"save", bind<save>},
+                                {"load", bind<load>},
                                 {"is", bind<is>},
                                 {nullptr, nullptr}};
   luaL_setfuncs(L, functions, 0);
