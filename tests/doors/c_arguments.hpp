@@ -109,6 +109,7 @@ class Arguments {
   std::array<const char*, 4> names_{};
   std::array<gradus_operand, 4> operands_{};
   gradus_operation_desc operation_{};
+  std::array<gradus_leg, kEntries> legs_{};
   std::array<char, 4096> text_{};
   union {
     uint32_t struct_size;
@@ -360,6 +361,14 @@ const gradus_operation_desc* Arguments::draw() {
                 chance(70) ? nullptr : draw<const char*>()};
   return chance(7) ? nullptr : &operation_;
 }
+template <>
+const gradus_leg* Arguments::draw() {
+  const uint32_t size = chance(95) ? uint32_t(sizeof(gradus_leg)) : uint32_t(below(200));
+  for (size_t k = 0; k < 4; ++k)
+    legs_[k] = {size, chance(90) ? (chance(50) ? 1 : -1) : draw<int32_t>(),
+                chance(97) ? below(4) : SIZE_MAX, draw<const int64_t*>(), draw<const int64_t*>()};
+  return chance(7) ? nullptr : legs_.data();
+}
 // A struct that the call fills, of a right or a wrong size.
 template <class T>
 T* record(Arguments& a, char (&bytes)[256], uint32_t& size) {
@@ -382,6 +391,10 @@ gradus_plan_info* Arguments::draw() {
 template <>
 gradus_operation_info* Arguments::draw() {
   return record<gradus_operation_info>(*this, record_.bytes, record_.struct_size);
+}
+template <>
+gradus_blocks_info* Arguments::draw() {
+  return record<gradus_blocks_info>(*this, record_.bytes, record_.struct_size);
 }
 template <>
 gradus_memory* Arguments::draw() {
