@@ -211,27 +211,27 @@ void register_table(const gd_table* table, const std::string& source) {
   if (table->major != GD_MAJOR)
     fail(ErrorKind::device, source, "speaks device interface ", table->major, ".", table->minor,
          ", this program speaks ", GD_MAJOR, ".", GD_MINOR, "; rebuild the module");
-  // What version 3.0 has; slots that come later may be missing.
+  // As of version 3.0; later slots may be missing.
   constexpr size_t needed = offsetof(gd_table, slot) + (GD_CHAIN + 1) * sizeof(gd_table::slot[0]);
   if (table->struct_size < needed)
     fail(ErrorKind::device, source, "its table has ", table->struct_size,
-         " bytes, this program needs ", needed, "; rebuild the module");
-  const std::pair<bool, const char*> entries[] = {
-      {table->kind && *table->kind, "kind"},
-      {table->build != nullptr, "build"},
-      {table->statement_text != nullptr, "statement_text"},
-      {table->probe != nullptr, "probe"},
-      {table->open != nullptr, "open"},
-      {table->alloc != nullptr, "alloc"},
-      {table->free != nullptr, "free"},
-      {table->copy != nullptr, "copy"}};
+         " bytes, this program needs ", needed, " (built by ",
+         table->build ? table->build : "nobody", "); rebuild the module");
+  if (table->statement_text && r.side.text && table->statements != r.side.hash)
+    fail(ErrorKind::device, source, "was built from other statements: ", difference(table, r.side),
+         " (built by ", table->build, "); rebuild the module");
+  const std::pair<bool, const char*> entries[] = {{table->kind && *table->kind, "kind"},
+                                                  {!!table->build, "build"},
+                                                  {!!table->statement_text, "statement_text"},
+                                                  {!!table->probe, "probe"},
+                                                  {!!table->open, "open"},
+                                                  {!!table->alloc, "alloc"},
+                                                  {!!table->free, "free"},
+                                                  {!!table->copy, "copy"}};
   for (const auto& [there, name] : entries)
     if (!there)
       fail(ErrorKind::device, source, "its table has no ", name,
            ", which every device must offer; rebuild the module");
-  if (r.side.text && table->statements != r.side.hash)
-    fail(ErrorKind::device, source, "was built from other statements: ", difference(table, r.side),
-         " (built by ", table->build, "); rebuild the module");
   if (table->prepare && !table->unprepare)
     fail(ErrorKind::device, source, "its table has prepare and no unprepare; rebuild the module");
   for (const Registered& known : r.tables)

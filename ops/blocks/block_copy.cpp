@@ -8,6 +8,8 @@
 #include "ops/shape/memory.hpp"
 #include "ops/shape/views.hpp"
 
+#include <algorithm>
+
 namespace gradus::inline v1 {
 
 namespace {
@@ -33,6 +35,86 @@ Ints table_of(const std::vector<StridedBlock>& blocks, Covers to) {
       t.append(s->data(), s->size());
   }
   return t;
+}
+
+// ---- shorter lists
+
+// Without axes of one index; neighbours that step as one in both buffers are one.
+StridedBlock joined(const StridedBlock& b) {
+  StridedBlock j{b.sign, b.from, b.to, {}, {}, {}};
+  for (size_t d = 0; d < b.sizes.size(); ++d) {
+    if (b.sizes[d] == 1) continue;
+    const size_t last = j.sizes.size() - 1;  // of none: not looked at
+    if (!j.sizes.empty() && j.from_strides[last] == b.from_strides[d] * b.sizes[d] &&
+        j.to_strides[last] == b.to_strides[d] * b.sizes[d]) {
+      j.sizes[last] *= b.sizes[d];
+      j.from_strides[last] = b.from_strides[d];
+      j.to_strides[last] = b.to_strides[d];
+    } else {
+      j.sizes.push_back(b.sizes[d]);
+      j.from_strides.push_back(b.from_strides[d]);
+      j.to_strides.push_back(b.to_strides[d]);
+    }
+  }
+  return j;
+}
+
+// Runs of blocks that are alike and evenly apart become blocks with one more axis.
+std::vector<StridedBlock> with_runs_joined(const std::vector<StridedBlock>& blocks) {
+  std::vector<StridedBlock> out;
+  for (size_t i = 0; i < blocks.size();) {
+    const StridedBlock& b = blocks[i];
+    const auto alike = [&](const StridedBlock& o) {
+      return o.sign == b.sign && o.sizes == b.sizes && o.from_strides == b.from_strides &&
+             o.to_strides == b.to_strides;
+    };
+    int64_t from = 0, to = 0;
+    size_t end = i + 1;
+    for (; end < blocks.size() && alike(blocks[end]); ++end) {
+      const int64_t by = blocks[end].from - blocks[end - 1].from,
+                    by_to = blocks[end].to - blocks[end - 1].to;
+      if (by < 0 || by_to < 0 || (end > i + 1 && (by != from || by_to != to))) break;
+      from = by;
+      to = by_to;
+    }
+    out.push_back(b);
+    if (end > i + 1) {
+      out.back().sizes.insert(0, int64_t(end - i));
+      out.back().from_strides.insert(0, from);
+      out.back().to_strides.insert(0, to);
+      out.back() = joined(out.back());
+    }
+    i = end;
+  }
+  return out;
+}
+
+// The same copies in fewer blocks, all of one rank. Lists that add keep their order.
+std::vector<StridedBlock> shortened(std::vector<StridedBlock> blocks, bool adds) {
+  std::erase_if(blocks, [](const StridedBlock& b) { return numel_of(b.sizes) == 0; });
+  for (StridedBlock& b : blocks) {
+    if (b.sign == 0) {
+      b.from = 0;
+      b.from_strides = Shape(b.sizes.size(), 0);
+    }
+    b = joined(b);
+  }
+  if (!adds)
+    std::stable_sort(blocks.begin(), blocks.end(),
+                     [](const StridedBlock& a, const StridedBlock& b) { return a.to < b.to; });
+  for (size_t before = blocks.size() + 1; blocks.size() < before;) {
+    before = blocks.size();
+    blocks = with_runs_joined(blocks);
+  }
+  size_t rank = 0;
+  for (const StridedBlock& b : blocks) rank = std::max(rank, b.sizes.size());
+  for (StridedBlock& b : blocks)
+    while (b.sizes.size() < rank) {
+      b.sizes.insert(0, 1);
+      b.from_strides.insert(0, 0);
+      b.to_strides.insert(0, 0);
+    }
+  return blocks;
 }
 
 // Attributes of the list the other way round. Blocks of zeros have nothing to give back.
@@ -177,7 +259,8 @@ BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_si
                          const std::vector<StridedBlock>& blocks, Covers from, Covers to)
     : from_size_(from_size),
       count_(int64_t(blocks.size())),
-      attrs_{to_size, table_of(blocks, to), int64_t(from), int64_t(to), AttrValue(what)} {}
+      attrs_{to_size, table_of(shortened(blocks, to == Covers::several), to), int64_t(from),
+             int64_t(to), AttrValue(what)} {}
 
 Tensor BlockCopies::operator()(const Tensor& x) const { return call(contiguous(x), attrs_); }
 Tensor BlockCopies::transposed(const Tensor& y) const {

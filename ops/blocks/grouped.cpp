@@ -87,6 +87,25 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
           c | result | side | dropped};
 }
 
+// The same, of tables that this thread has seen lately: the gradient of a kept plan looks once.
+const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
+  struct Kept {
+    uint64_t hash = 0;
+    Ints table;
+    int64_t rest = 0, size = -1;
+    Attrs attrs;
+  };
+  thread_local Kept kept[64];
+  const Ints& table = attrs[kTable].integers;
+  uint64_t hash = table.size() * 2 + k;
+  for (const int64_t x : table) hash = (hash ^ uint64_t(x)) * 0x9e3779b97f4a7c15u;
+  hash ^= hash >> 32;
+  Kept& at = kept[hash % 64];
+  if (at.hash != hash || at.size != size || at.rest != attrs[kRest].integer || !(at.table == table))
+    at = {hash, table, attrs[kRest].integer, size, attrs_of_cotangent(attrs, k, size)};
+  return at.attrs;
+}
+
 void product_by_product(const Tensor& a, const Tensor& b, const Tensor& c, const Ints& t) {
   for (size_t i = 0; i < jobs_in(t); ++i) {
     const gd_block_product j = job(t, i);
@@ -129,7 +148,7 @@ Tensor call(const Tensor& a, const Tensor& b, const Attrs& attrs) {
 }
 
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
-  const Attrs attrs = attrs_of_cotangent(node.attrs(), k, node.input_metas()[k].sizes[0]);
+  const Attrs& attrs = kept_attrs_of_cotangent(node.attrs(), k, node.input_metas()[k].sizes[0]);
   const Tensor cotangent = contiguous(g[0]);
   return k == 0 ? call(cotangent, node.input(1), attrs) : call(node.input(0), cotangent, attrs);
 }
