@@ -1,5 +1,6 @@
 #include "ops/blocks/block_copy.hpp"
 
+#include "engine/batch.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
@@ -253,6 +254,68 @@ void check_table(const Tensor& x, const Attrs& a) {
   }
 }
 
+// How blocks of a user's list cover a buffer: side 0 x, 1 y. The engine's own lists know it.
+Covers coverage(const Ints& t, int64_t size, size_t side) {
+  const auto rank = size_t(t[1]);
+  std::vector<uint8_t> named(size_t(size), 0);
+  bool several = false;
+  double work = 0;
+  for (size_t i = kHead; i < t.size(); i += entry_size(t[1])) {
+    const int64_t* const e = t.data() + i;
+    if (side == 0 && e[0] == 0) continue;
+    const Shape sizes(e + 3, e + 3 + rank);
+    double n = 1;
+    for (const int64_t s : sizes) n *= double(s);
+    if ((work += n) > 1e9)
+      fail(ErrorKind::memory, "block_copy", "the blocks name more than 1e9 elements");
+    Shape at(rank, 0);
+    for (int64_t left = int64_t(n); left > 0; --left) {
+      int64_t place = e[1 + side];
+      for (size_t d = 0; d < rank; ++d) place += at[d] * e[3 + (1 + side) * rank + d];
+      several |= named[size_t(place)]++ > 0;
+      for (size_t d = rank; d-- > 0 && ++at[d] == sizes[d];) at[d] = 0;
+    }
+  }
+  if (several) return Covers::several;
+  return std::find(named.begin(), named.end(), 0) == named.end() ? Covers::all : Covers::some;
+}
+// A user's call, with the coverage counted.
+Attrs counted(const Tensor& x, Attrs a) {
+  check_table(x, a);
+  const Ints& t = a[kTable].integers;
+  const Covers from = coverage(t, x.numel(), 0), to = coverage(t, a[kSize].integer, 1);
+  if (to == Covers::several && t[0] == 0)
+    fail(ErrorKind::value, "block_copy", "blocks name an element of y twice; add = 1 sums them");
+  a[kFrom] = int64_t(from);
+  a[kTo] = int64_t(t[0] ? Covers::several : to);
+  return a;
+}
+
+// All examples at once: each block has the batch as its first axis.
+Outputs batch(const BatchCall& c) {
+  const Tensor& x = c.in[0];
+  const int64_t examples = x.size(0), n = x.size(1), size = c.attrs[kSize].integer;
+  const Ints& t = c.attrs[kTable].integers;
+  const auto rank = size_t(t[1]);
+  Ints all;
+  all.push_back(t[0]);
+  all.push_back(t[1] + 1);
+  for (size_t i = kHead; i < t.size(); i += entry_size(t[1])) {
+    const int64_t* const e = t.data() + i;
+    all.append(e, 3);
+    all.push_back(examples);
+    all.append(e + 3, rank);
+    all.push_back(e[0] == 0 ? 0 : n);
+    all.append(e + 3 + rank, rank);
+    all.push_back(size);
+    all.append(e + 3 + 2 * rank, rank);
+  }
+  const Tensor y =
+      call(contiguous(reshape(x, {examples * n})),
+           {examples * size, std::move(all), c.attrs[kFrom], c.attrs[kTo], c.attrs[kWhat]});
+  return reshape(y, {examples, size});
+}
+
 }  // namespace
 
 BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
@@ -286,10 +349,8 @@ void register_block_copy() {
     return call(contiguous(t[0]), node.attrs());
   };
   o.cost = cost;
-  o.call = [](Operands in, const Attrs& a) {
-    check_table(in[0], a);
-    return call(contiguous(in[0]), a);
-  };
+  o.batch = batch;
+  o.call = [](Operands in, const Attrs& a) { return call(contiguous(in[0]), counted(in[0], a)); };
   copy_info = &add_op(std::move(o));
 }
 

@@ -49,14 +49,17 @@ MovedRef dense_moves(const BlockStructure& s) {
 
 std::string charge_text(const BlockStructure& s) { return to_text(s.charge()); }
 
-void refuse_forbidden(const Tensor& x, const Tensor& kept, const BlockStructure& s,
-                      double tolerance) {
+void refuse_forbidden(const Tensor& x, const BlockStructure& s, double tolerance) {
   NoGrad off;
-  const Tensor rest = abs(sub(x.detach(), kept.detach()));
-  if (rest.numel() == 0) return;
-  const Tensor worst = amax(rest);
-  const double largest = cast(worst, DType::f64).item();
-  if (!(largest > tolerance) && !std::isnan(largest)) return;
+  if (!(tolerance >= 0))
+    fail(ErrorKind::value, "from_dense", "the tolerance is ", tolerance, ", expected 0 or more");
+  if (x.numel() == 0) return;
+  const Tensor inside = to_dense({Tensor::full({s.elements()}, 1, DType::bool_, x.device()), s});
+  const DType wide = is_complex(x.dtype()) ? DType::c128 : DType::f64;
+  const Tensor rest =
+      abs(cast(where(inside, Tensor::zeros({}, x.dtype(), x.device()), x.detach()), wide));
+  const double largest = amax(rest).item();
+  if (largest <= tolerance) return;
   int64_t at = argmax(reshape(rest, {-1})).item_integer();
   Shape index(s.rank(), 0);
   Coordinates sectors(s.rank(), 0);
@@ -81,12 +84,8 @@ BlockTensor from_dense(const Tensor& x, const BlockStructure& structure, double 
   if (!(x.sizes() == structure.dense_sizes()))
     fail(ErrorKind::shape, "from_dense", "x has shape ", x.sizes(), ", the legs have ",
          structure.dense_sizes());
-  const BlockTensor y{dense_moves(structure)->copies.transposed(reshape(x, {-1})), structure};
-  {
-    NoGrad off;
-    refuse_forbidden(x, to_dense({y.data.detach(), structure}), structure, tolerance);
-  }
-  return y;
+  refuse_forbidden(x, structure, tolerance);
+  return {dense_moves(structure)->copies.transposed(reshape(x, {-1})), structure};
 }
 
 size_t block_at(const char* op, const BlockStructure& s, const Coordinates& at) {
@@ -115,6 +114,10 @@ BlockTensor set_block(const BlockTensor& x, const Coordinates& at, const Tensor&
   if (!(block.sizes() == s.sizes(b)))
     fail(ErrorKind::shape, "set_block", "the block has shape ", block.sizes(),
          ", its sectors have ", s.sizes(b));
+  const Tensor both[] = {x.data, block};
+  if (result_dtype(both) != x.data.dtype())
+    fail(ErrorKind::dtype, "set_block", "the block is ", block.dtype(),
+         ", which does not fit into ", x.data.dtype());
   return with_data(
       x, cat({slice(x.data, 0, 0, s.offset(b)), cast(reshape(block, {-1}), x.data.dtype()),
               slice(x.data, 0, s.offset(b + 1), s.elements())},
@@ -137,6 +140,10 @@ void check_alike(const char* op, const BlockTensor& x, const BlockTensor& y) {
     if (p.arrow() != q.arrow())
       fail(ErrorKind::value, op, "axis ", i, " has arrow ", p.arrow(), " in one and ", q.arrow(),
            " in the other");
+    if (!p.parts().empty() && !q.parts().empty() && !(p == q) && p.has_sectors_of(q))
+      fail(ErrorKind::value, op, "axis ", i,
+           " was fused of other legs in one tensor than in the other: ", parts_text(p), " and ",
+           parts_text(q));
     if (!p.has_sectors_of(q))
       fail(ErrorKind::shape, op, "axis ", i, " is ", p.text(), " and ", q.text());
   }

@@ -40,7 +40,7 @@ BlockTensor sub(const BlockTensor& x, const BlockTensor& y);
 BlockTensor mul(const BlockTensor& x, const Tensor& number);  // one number
 BlockTensor neg(const BlockTensor& x);
 // Complex conjugate; turns arrows and charge. Of fermions with the signs that make
-// contract(conj(x), x) over all legs the sum of |x|^2; fused legs are split first.
+// contract(conj(x), x) over all legs the sum of |x|^2; of even tensors.
 BlockTensor conj(const BlockTensor& x);
 // A pointwise op by its name, if it keeps 0 at 0; else Error(value): the result is dense.
 BlockTensor map(const char* op, const BlockTensor& x);
@@ -59,6 +59,8 @@ BlockTensor slice(const BlockTensor& x, int64_t dim,
                   const std::vector<std::pair<int64_t, int64_t>>& ranges);
 // The sum of the elements whose two indices are equal.
 BlockTensor trace(const BlockTensor& x, int64_t dim0, int64_t dim1);
+// Where two neutral legs have one index: they become one, in the place of dim0.
+BlockTensor diagonal(const BlockTensor& x, int64_t dim0, int64_t dim1);
 // The sum over a leg whose charges are all 0.
 BlockTensor sum(const BlockTensor& x, int64_t dim);
 // Blocks multiplied along an axis by one number for each of its indices (size of the leg).

@@ -20,18 +20,20 @@ bool has(const Labels& labels, int64_t l) {
   return std::find(labels.begin(), labels.end(), l) != labels.end();
 }
 
-// Labels that stand twice become traces.
-void take_traces(Operand& t) {
+// Labels that stand twice become traces, or where others need them, diagonals.
+template <class Needed>
+void take_repeated(const char* op, Operand& t, Needed&& needed) {
   for (size_t i = 0; i < t.labels.size(); ++i)
-    for (size_t j = i + 1; j < t.labels.size(); ++j)
-      if (t.labels[i] == t.labels[j]) {
-        check_joins("einsum", label_text(t.labels[i]), t.x.structure.legs()[i],
-                    t.x.structure.legs()[j]);
-        t.x = trace(t.x, int64_t(i), int64_t(j));
-        t.labels.erase(j);
-        t.labels.erase(i);
-        return take_traces(t);
-      }
+    for (size_t j = i + 1; j < t.labels.size(); ++j) {
+      const int64_t l = t.labels[i];
+      if (l != t.labels[j]) continue;
+      const bool stays = needed(l) || std::count(t.labels.begin(), t.labels.end(), l) > 2;
+      check_joins(op, label_text(l), t.x.structure.legs()[i], t.x.structure.legs()[j]);
+      t.x = stays ? diagonal(t.x, int64_t(i), int64_t(j)) : trace(t.x, int64_t(i), int64_t(j));
+      t.labels.erase(j);
+      if (!stays) t.labels.erase(i);
+      return take_repeated(op, t, needed);
+    }
 }
 
 // Neutral legs that nobody else has are summed.
@@ -51,6 +53,7 @@ void sum_alone(const char* op, Operand& t, Needed&& needed) {
 BlockTensor contract_ready(const Operand& a, const Operand& b, const Labels& out, const char* op) {
   const Tensor both[] = {a.x.data, b.x.data};
   const DType dtype = result_dtype(both);
+  if (dtype == DType::bool_) fail(ErrorKind::dtype, op, "operands are bool; expected numbers");
   const auto plan = plan_pair(op, a.x.structure, a.labels, b.x.structure, b.labels, out);
   Tensor x = cast(a.x.data, dtype), y = cast(b.x.data, dtype);
   if (plan->pack_a) x = (*plan->pack_a)(x);
@@ -121,19 +124,16 @@ Labels open_labels(const Labels& a, const Labels& b, const auto& needed) {
 
 // ---- the order of least work
 
-double products_of(const BlockStructure& a, const Labels& la, const BlockStructure& b,
-                   const Labels& lb, const Labels& out, int64_t* pairs = nullptr) {
-  const auto plan = plan_pair("einsum", a, la, b, lb, out);
-  if (pairs) *pairs += plan->pairs;
-  return plan->flops;
-}
-
 struct Value {
   BlockStructure s;
   Labels labels;
   double flops = 0;
   size_t left = 0, right = 0;  // of which subsets
 };
+
+bool share_label(const Labels& a, const Labels& b) {
+  return std::any_of(a.begin(), a.end(), [&](int64_t l) { return has(b, l); });
+}
 
 constexpr size_t kMostSubsets = 7;  // operands whose orders are all tried
 
@@ -151,13 +151,21 @@ std::vector<std::pair<int, int>> best_order(const Terms& t,
         if (!(set >> k & 1) && has(t.inputs[k], l)) return true;
       return false;
     };
+    // Does the rest of the network share no label with it? Only then outer products are formed.
+    bool alone = true;
+    for (size_t k = 0; k < n; ++k)
+      for (size_t i = 0; i < n; ++i)
+        if ((set >> k & 1) && !(set >> i & 1)) alone &= !share_label(t.inputs[k], t.inputs[i]);
     for (size_t left = (set - 1) & set; left > (set ^ left); left = (left - 1) & set) {
       const auto &x = best[left], &y = best[set ^ left];
+      if (!x || !y || !(alone || share_label(x->labels, y->labels))) continue;
+      const double before = x->flops + y->flops;
+      if (best[set] && before >= best[set]->flops) continue;
       const Labels out = open_labels(x->labels, y->labels, needed);
-      const double flops = x->flops + y->flops + products_of(x->s, x->labels, y->s, y->labels, out);
+      const double flops = before + pair_flops("einsum", x->s, x->labels, y->s, y->labels, out);
       if (best[set] && flops >= best[set]->flops) continue;
-      best[set] = Value{plan_pair("einsum", x->s, x->labels, y->s, y->labels, out)->result, out,
-                        flops, left, set ^ left};
+      best[set] = Value{pair_result("einsum", x->s, x->labels, y->s, y->labels, out), out, flops,
+                        left, set ^ left};
     }
   }
   // The tree as positions in a shrinking list.
@@ -211,13 +219,15 @@ BlockPath make_path(const Terms& t, const std::vector<BlockStructure>& operands)
   std::vector<Value> list;
   for (size_t k = 0; k < operands.size(); ++k) list.push_back({operands[k], t.inputs[k]});
   carry_out(list, path.pairs, t.output, [&](const Value& a, const Value& b, const Labels& out) {
-    path.flops += products_of(a.s, a.labels, b.s, b.labels, out, &path.block_pairs);
+    const auto plan = plan_pair("einsum", a.s, a.labels, b.s, b.labels, out);
+    path.flops += plan->flops;
+    path.block_pairs += plan->pairs;
     double dense = 2;
     for (const Leg& leg : a.s.legs()) dense *= double(leg.size());
     for (size_t i = 0; i < b.labels.size(); ++i)
       if (!has(a.labels, b.labels[i])) dense *= double(b.s.legs()[i].size());
     path.dense_flops += dense;
-    return Value{plan_pair("einsum", a.s, a.labels, b.s, b.labels, out)->result, out};
+    return Value{plan->result, out};
   });
   return path;
 }
@@ -238,13 +248,14 @@ Ready ready(Terms t, const std::vector<BlockTensor>& operands) {
   const std::vector<Labels> as_given = t.inputs;
   for (size_t k = 0; k < operands.size(); ++k) {
     Operand x{operands[k], t.inputs[k]};
-    take_traces(x);
-    sum_alone("einsum", x, [&](int64_t l) {
+    const auto needed = [&](int64_t l) {
       if (has(t.output, l)) return true;
       for (size_t i = 0; i < as_given.size(); ++i)
         if (i != k && has(as_given[i], l)) return true;
       return false;
-    });
+    };
+    take_repeated("einsum", x, needed);
+    sum_alone("einsum", x, needed);
     t.inputs[k] = x.labels;
     structures[k] = x.x.structure;
     key.push_back(int64_t(structures[k].id()));
@@ -266,8 +277,9 @@ BlockTensor contract(const BlockTensor& a, const Labels& la, const BlockTensor& 
     fail(ErrorKind::value, "contract", la.size(), " and ", lb.size(), " labels for operands with ",
          a.rank(), " and ", b.rank(), " legs");
   for (auto [t, other] : {std::pair(&x, &lb), {&y, &la}}) {
-    take_traces(*t);
-    sum_alone("contract", *t, [&](int64_t l) { return has(*other, l) || has(out, l); });
+    const auto needed = [&, o = other](int64_t l) { return has(*o, l) || has(out, l); };
+    take_repeated("contract", *t, needed);
+    sum_alone("contract", *t, needed);
   }
   return contract_ready(x, y, out, "contract");
 }

@@ -15,8 +15,8 @@
 #include "ops/shape/views.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <cmath>
+#include <map>
 
 namespace gradus::inline v1 {
 
@@ -77,14 +77,15 @@ class Matrices {
 };
 
 // The tensor of these legs whose matrix with column charge q is matrix_of(q): all are there.
+// `like` has its dtype and device, and its history where nothing else has one.
 template <class MatrixOf>
-BlockTensor assembled(const Legs& legs, const Charge& charge, size_t rows, DType dtype,
-                      Device& device, MatrixOf&& matrix_of) {
-  const BlockStructure s(legs[0].symmetry(), legs, charge);
+BlockTensor assembled(const Symmetry& symmetry, const Legs& legs, const Charge& charge, size_t rows,
+                      const Tensor& like, MatrixOf&& matrix_of) {
+  const BlockStructure s(symmetry, legs, charge);
   const Parting parting{{}, count_up(0, rows), count_up(rows, legs.size())};
   const std::vector<SectorMatrix> all = sector_matrices(s, parting);
   const PackedSectors p = Matrices::pack_all(s, parting, all);
-  Tensors parts{Tensor::empty({0}, dtype, device)};
+  Tensors parts{slice(like, 0, 0, 0)};
   for (const SectorMatrix& m : all) parts.push_back(reshape(matrix_of(m), {-1}));
   return {BlockCopies("pack", s.elements(), p.offsets.back(), p.blocks, Covers::all, Covers::all)
               .transposed(cat(parts, 0)),
@@ -120,14 +121,29 @@ Charge bond_charge(const char* op, const Matrices& m, TakesCharge takes, size_t 
 }
 
 // How many values each sector keeps.
-double cut(std::vector<Factored>& all, const Truncation& t) {
+double cut(const Symmetry& g, std::vector<Factored>& all, const Truncation& t) {
+  if (!(t.atol >= 0) || !(t.rtol >= 0) || t.rank < 0 || t.least < 0)
+    fail(ErrorKind::value, "svd", "a cut by rank ", t.rank, ", atol ", t.atol, ", rtol ", t.rtol,
+         " and least ", t.least, "; none may be negative");
   if (!t.sizes.empty()) {
-    for (Factored& f : all) {
-      const auto it = std::find_if(t.sizes.begin(), t.sizes.end(),
-                                   [&](const Sector& x) { return x.charge == f.charge; });
-      f.kept = it == t.sizes.end() ? 0 : std::min(it->size, f.values.numel());
+    if (t.rank > 0 || t.atol > 0 || t.rtol > 0 || t.least > 0)
+      fail(ErrorKind::value, "svd",
+           "sizes say all of the cut; rank, atol, rtol and least are not "
+           "for beside them");
+    for (Factored& f : all) f.kept = 0;
+    for (const Sector& given : t.sizes) {
+      const Charge q = g.normal("svd", given.charge);
+      const auto it =
+          std::find_if(all.begin(), all.end(), [&](const Factored& f) { return f.charge == q; });
+      if (it == all.end() || given.size < 0 || given.size > it->values.numel() || it->kept > 0)
+        fail(ErrorKind::value, "svd", "sizes ask for ", given.size, " values of charge ",
+             to_text(q),
+             it == all.end() ? ", a charge that the new leg has not"
+             : it->kept > 0  ? ", named twice"
+                             : join(", which has ", it->values.numel()).c_str());
+      it->kept = given.size;
     }
-    return 0;
+    return std::nan("");  // not read from the device
   }
   if (t.rank <= 0 && t.atol <= 0 && t.rtol <= 0) return 0;
   struct Value {
@@ -146,10 +162,14 @@ double cut(std::vector<Factored>& all, const Truncation& t) {
   const double tie = 64 * linalg::epsilon(all[0].values.dtype()) * values[0].value,
                least = std::max(t.atol, t.rtol * values[0].value);
   size_t keep = t.rank > 0 ? std::min(size_t(t.rank), values.size()) : values.size();
-  while (keep > 0 && values[keep - 1].value <= least && least > 0) --keep;
-  while (t.whole_multiplets && keep > 0 && keep < values.size() && values[keep].value > least &&
-         values[keep - 1].value - values[keep].value <= tie)
-    ++keep;
+  const bool below = t.atol > 0 || t.rtol > 0;
+  while (keep > 0 && below && !(values[keep - 1].value > least)) --keep;
+  // Values as small as rounding errors are no multiplet.
+  if (t.whole_multiplets && keep > 0)
+    for (const double edge = values[keep - 1].value; keep < values.size() &&
+                                                     values[keep].value > std::max(least, tie) &&
+                                                     edge - values[keep].value <= tie;)
+      ++keep;
   double discarded = 0;
   for (Factored& f : all) f.kept = std::min(t.least, f.values.numel());
   for (size_t i = 0; i < keep; ++i)
@@ -173,28 +193,28 @@ BlockFactors joined(const char* op, const Matrices& m, std::vector<Factored> all
     if (f.values.defined()) values.push_back(slice(f.values, 0, 0, f.kept));
   }
   const Leg bond(g, 1, sectors, op);
-  const DType dtype = m.tensor->data.dtype();
-  Device& device = m.tensor->data.device();
+  const Tensor& like = m.tensor->data;
   Legs left = m.row_legs(), right = m.column_legs();
   left.push_back(bond.reversed());
   right.insert(right.begin(), bond);
   const Charge none = g.neutral();
   const bool to_left = takes == TakesCharge::left;
-  BlockTensor l = assembled(left, to_left ? s.charge() : none, m.rows, dtype, device,
-                            [&](const SectorMatrix& x) {
-                              Charge q = none;  // columns: the new leg, turned
-                              g.add(q, x.charge, -1);
-                              const Factored& f = of_charge(all, q);
-                              return slice(f.left, 1, 0, f.kept);
-                            });
+  BlockTensor l =
+      assembled(g, left, to_left ? s.charge() : none, m.rows, like, [&](const SectorMatrix& x) {
+        Charge q = none;  // columns: the new leg, turned
+        g.add(q, x.charge, -1);
+        const Factored& f = of_charge(all, q);
+        return slice(f.left, 1, 0, f.kept);
+      });
   BlockTensor r =
-      assembled(right, to_left ? none : s.charge(), 1, dtype, device, [&](const SectorMatrix& x) {
+      assembled(g, right, to_left ? none : s.charge(), 1, like, [&](const SectorMatrix& x) {
         Charge q = to_left ? none : s.charge();
         g.add(q, x.charge, -1);
         const Factored& f = of_charge(all, q);
         return slice(f.right, 0, 0, f.kept);
       });
-  Tensor w = values.empty() ? Tensor::zeros({0}, real_dtype(dtype), device) : cat(values, 0);
+  Tensor w =
+      values.empty() ? cast(real(slice(like, 0, 0, 0)), real_dtype(like.dtype())) : cat(values, 0);
   return {std::move(l), std::move(w), std::move(r), bond, discarded};
 }
 
@@ -212,7 +232,7 @@ BlockFactors svd(const BlockTensor& x, const Ints& left, const Truncation& t, Ta
     all.push_back({bond_charge("svd", m, takes, i), f[0], f[1], f[2], f[1].numel()});
   }
   std::sort(all.begin(), all.end(), by_charge);
-  const double discarded = cut(all, t);
+  const double discarded = cut(m.structure().symmetry(), all, t);
   return joined("svd", m, std::move(all), takes, discarded);
 }
 
@@ -229,11 +249,47 @@ BlockFactors qr(const BlockTensor& x, const Ints& left, bool positive, TakesChar
 
 namespace {
 
-void check_square(const char* op, const Matrices& m) {
-  for (const SectorMatrix& x : m.all)
-    if (x.row_size != x.column_size)
-      fail(ErrorKind::shape, op, "the matrix of sector ", to_text(x.charge), " has ", x.row_size,
-           " rows and ", x.column_size, " columns; expected square ones");
+// How many indices some legs have together of each charge, by arrow * charge.
+using Space = std::map<Charge, int64_t, decltype(&less)>;
+Space space_of(const Symmetry& g, const Legs& legs) {
+  Space space(&less);
+  if (legs.empty()) {
+    space[g.neutral()] = 1;
+    return space;
+  }
+  const std::vector<Sector> sectors =
+      legs.size() > 1 ? Leg::fused(legs, 1).sectors() : legs[0].sectors();
+  for (const Sector& s : sectors) {
+    Charge q = g.neutral();
+    g.add(q, s.charge, legs.size() > 1 ? 1 : legs[0].arrow());
+    if (s.size > 0) space[q] += s.size;
+  }
+  return space;
+}
+
+// Has each sector of the map as many rows as columns? Error(shape) if rows and columns are not
+// equally many in all; `singular` if they are.
+bool is_square(const char* op, const Matrices& m) {
+  const Symmetry& g = m.structure().symmetry();
+  Space rows = space_of(g, m.row_legs()), columns(&less);
+  int64_t row_size = 0, column_size = 0;
+  for (const auto& [q, n] : space_of(g, m.column_legs())) {
+    Charge other = m.structure().charge();
+    g.add(other, q, -1);
+    columns[other] = n;
+    column_size += n;
+    rows.try_emplace(other, 0);
+  }
+  for (const auto& [q, n] : rows) row_size += n;
+  for (const auto& [q, n] : rows) {
+    const auto it = columns.find(q);
+    const int64_t c = it == columns.end() ? 0 : it->second;
+    if (n == c) continue;
+    if (row_size == column_size) return false;
+    fail(ErrorKind::shape, op, "the matrix of sector ", to_text(q), " has ", n, " rows and ", c,
+         " columns; expected square ones");
+  }
+  return true;
 }
 void check_neutral(const char* op, const Matrices& m) {
   if (!(m.structure().charge() == m.structure().symmetry().neutral()))
@@ -268,7 +324,10 @@ BlockTensor inv(const BlockTensor& x, const Ints& left) {
     fail(ErrorKind::value, "inv",
          "of fermions a map's legs close with signs; invert the matrices of "
          "its sectors, or solve by svd");
-  check_square("inv", m);
+  if (!is_square("inv", m))
+    fail(ErrorKind::numeric, "inv",
+         "a sector has more rows than columns, another fewer: the map is "
+         "singular");
   const Symmetry& g = m.structure().symmetry();
   Legs legs;
   for (const Legs& side : {m.column_legs(), m.row_legs()})
@@ -276,22 +335,22 @@ BlockTensor inv(const BlockTensor& x, const Ints& left) {
   Charge charge = g.neutral();
   g.add(charge, m.structure().charge(), -1);
   // Its columns are x's rows, turned.
-  return assembled(legs, charge, x.rank() - m.rows, m.tensor->data.dtype(), m.tensor->data.device(),
-                   [&](const SectorMatrix& y) {
-                     for (size_t i = 0; i < m.all.size(); ++i) {
-                       Charge q = m.row_charge(i);
-                       g.add(q, y.charge, 1);
-                       if (q == g.neutral()) return inv(m.matrices[i]);
-                     }
-                     fail(ErrorKind::numeric, "inv", "sector ", to_text(y.charge),
-                          " has no matrix: the map is singular");
-                   });
+  return assembled(g, legs, charge, x.rank() - m.rows, m.tensor->data, [&](const SectorMatrix& y) {
+    for (size_t i = 0; i < m.all.size(); ++i) {
+      Charge q = m.row_charge(i);
+      g.add(q, y.charge, 1);
+      if (q == g.neutral()) return inv(m.matrices[i]);
+    }
+    fail(ErrorKind::numeric, "inv", "sector ", to_text(y.charge),
+         " has no matrix: the map is singular");
+  });
 }
 
 Tensor det(const BlockTensor& x, const Ints& left) {
   const Matrices m("det", x, left);
-  check_square("det", m);
+  const bool square = is_square("det", m);
   check_neutral("det", m);
+  if (!square) return sum(slice(m.tensor->data, 0, 0, 0));
   Tensor product = Tensor::full({}, 1, m.tensor->data.dtype(), m.tensor->data.device());
   for (const Tensor& a : m.matrices)
     if (!is_empty(a)) product = mul(product, det(a));

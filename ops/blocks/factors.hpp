@@ -24,11 +24,12 @@ struct Truncation {
 };
 
 struct BlockFactors {
-  BlockTensor left;      // legs of the rows, then the new one
-  Tensor values;         // of svd and eigh, real: one for each index of the new leg
-  BlockTensor right;     // the new leg, then legs of the columns
-  Leg bond;              // as `right` has it
-  double discarded = 0;  // of svd: the sum of squares of the values left out
+  BlockTensor left;   // legs of the rows, then the new one
+  Tensor values;      // of svd and eigh, real: one for each index of the new leg
+  BlockTensor right;  // the new leg, then legs of the columns
+  Leg bond;           // as `right` has it
+  double discarded =
+      0;  // of svd: the sum of squares of the values left out; NaN where sizes say all
 };
 
 // x = left diag(values) right; each sector's values descend. The derivative knows what was cut.

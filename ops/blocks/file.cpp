@@ -1,6 +1,6 @@
 #include "ops/blocks/file.hpp"
 
-#include "engine/arithmetic.hpp"
+#include "engine/abi/complex.hpp"
 #include "engine/files/json_text.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/pointwise/pointwise.hpp"
@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kFormat = "gradus.block";
 constexpr int64_t kVersion = 1;
+constexpr int kDeepest = 16;  // legs fused of fused ones
 
 template <class List>
 Json list_json(const List& list) {
@@ -45,8 +46,10 @@ class BlockReader {
     const Ints arrows = integers<Ints>(json_, "arrows");
     Legs legs;
     for (size_t k = 0; k < arrows.size(); ++k) legs.push_back(leg(g, k, arrows[k]));
-    const BlockStructure s(g, legs, integers<Charge>(json_, "charge"), "safetensors");
-    check_blocks(s);
+    const std::vector<int64_t> rows = table(".blocks", int64_t(legs.size()) + 1);
+    const BlockStructure s(g, legs, integers<Charge>(json_, "charge"), "safetensors",
+                           rows.size() / (legs.size() + 1));
+    check_blocks(s, rows);
     const Tensor data = buffer();
     if (data.rank() != 1 || data.numel() != s.elements())
       wrong("has a buffer of shape ", data.sizes(), ", its legs and charge allow ", s.elements(),
@@ -54,6 +57,9 @@ class BlockReader {
     return {name_, {data, s}};
   } catch (const nlohmann::json::exception& e) {
     wrong("has metadata that can't be read: ", e.what());
+  } catch (const Error& e) {
+    if (e.op() != "safetensors") throw;
+    wrong("can't be: ", e.message());
   }
 
  private:
@@ -64,8 +70,20 @@ class BlockReader {
   template <class List>
   List integers(const Json& json, const char* key) const {
     List list;
-    for (const Json& x : json.at(key)) list.push_back(x.get<int64_t>());
+    if (!json.at(key).is_array())
+      wrong("has \"", key, "\": ", shown(json.at(key)), ", expected a list");
+    for (const Json& x : json.at(key)) list.push_back(whole(x, key));
     return list;
+  }
+  int64_t whole(const Json& x, const char* key) const {
+    if (!x.is_number_integer() || x.get<double>() > 9e18)
+      wrong("has ", shown(x), " in \"", key, "\", expected a whole number");
+    return x.get<int64_t>();
+  }
+  int arrow_at(const Json& j) const {
+    const int64_t arrow = whole(j.at("arrow"), "arrow");
+    if (arrow != 1 && arrow != -1) wrong("has the arrow ", arrow, ", expected 1 or -1");
+    return int(arrow);
   }
   const Tensor* entry(const std::string& suffix) const {
     for (const auto& [name, tensor] : file_.tensors)
@@ -88,35 +106,36 @@ class BlockReader {
     for (size_t i = 0; i < rows.size(); i += each)
       sectors.push_back({Charge(rows.begin() + int64_t(i), rows.begin() + int64_t(i + each - 1)),
                          rows[i + each - 1]});
+    if (arrow != 1 && arrow != -1) wrong("has the arrow ", arrow, ", expected 1 or -1");
     const Leg leg(g, int(arrow), sectors, "safetensors");
     const Json parts = json_.value("parts", Json::object()).value(std::to_string(k), Json::array());
     if (parts.empty()) return leg;
-    const Leg fused = fused_of(g, parts, int(arrow));
+    const Leg fused = fused_of(g, parts, int(arrow), kDeepest);
     if (!fused.has_sectors_of(leg)) wrong("has leg ", k, " whose parts do not make its sectors");
     return fused;
   }
-  Leg part_of(const Symmetry& g, const Json& j) const {
-    if (j.contains("parts")) return fused_of(g, j["parts"], j.at("arrow").get<int>());
+  Leg part_of(const Symmetry& g, const Json& j, int deepest) const {
+    if (j.contains("parts")) return fused_of(g, j["parts"], arrow_at(j), deepest - 1);
     std::vector<Sector> sectors;
     for (const Json& row : j.at("sectors")) {
       Sector s{{}, 0};
-      for (const Json& x : row) s.charge.push_back(x.get<int64_t>());
+      for (const Json& x : row) s.charge.push_back(whole(x, "sectors"));
       if (s.charge.empty()) wrong("has a sector without a size");
       s.size = s.charge.back();
       s.charge.pop_back();
       sectors.push_back(s);
     }
-    return Leg(g, j.at("arrow").get<int>(), sectors, "safetensors");
+    return Leg(g, arrow_at(j), sectors, "safetensors");
   }
-  Leg fused_of(const Symmetry& g, const Json& parts, int arrow) const {
+  Leg fused_of(const Symmetry& g, const Json& parts, int arrow, int deepest) const {
+    if (deepest == 0) wrong("has legs fused of fused ones more than ", kDeepest, " times");
     Legs legs;
-    for (const Json& p : parts) legs.push_back(part_of(g, p));
+    for (const Json& p : parts) legs.push_back(part_of(g, p, deepest));
     return Leg::fused(legs, arrow, "safetensors");
   }
   // The list of blocks is what the legs and the charge allow, in this order.
-  void check_blocks(const BlockStructure& s) const {
+  void check_blocks(const BlockStructure& s, const std::vector<int64_t>& rows) const {
     const size_t each = s.rank() + 1;
-    const std::vector<int64_t> rows = table(".blocks", int64_t(each));
     if (rows.size() != s.count() * each)
       wrong("lists ", rows.size() / each, " blocks, its legs and charge allow ", s.count());
     for (size_t b = 0; b < s.count(); ++b) {
@@ -134,9 +153,10 @@ class BlockReader {
     if (!re || !im) wrong("has no buffer \"", name_, "\"");
     if (re->dtype() != DType::f64 || im->dtype() != DType::f64 || !(re->sizes() == im->sizes()))
       wrong("has parts of different shape or not of f64");
-    NoGrad off;
-    return add(cast(*re, DType::c128),
-               mul(cast(*im, DType::c128), Tensor::full({}, {0, 1}, DType::c128, im->device())));
+    const std::vector<double> a = re->to_vector<double>(), b = im->to_vector<double>();
+    std::vector<c128> both;
+    for (size_t i = 0; i < a.size(); ++i) both.push_back({a[i], b[i]});
+    return Tensor::from(both, re->sizes(), re->device());
   }
 
   const Safetensors& file_;

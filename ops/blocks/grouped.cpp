@@ -1,12 +1,15 @@
 #include "ops/blocks/grouped.hpp"
 
+#include "engine/batch.hpp"
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/memory.hpp"
+#include "ops/shape/views.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace gradus::inline v1 {
@@ -220,6 +223,82 @@ void check_table(Operands in, const Attrs& a) {
   }
 }
 
+// A user's table: which elements of each buffer jobs name, and whether blocks that differ overlap,
+// whose gradients would be written over each other.
+int64_t counted_rest(Operands in, const Attrs& a) {
+  const char* const op = "grouped_contract";
+  const Ints& t = a[kTable].integers;
+  const int64_t sizes[] = {in[0].numel(), in[1].numel(), a[kSize].integer};
+  constexpr const char* kWhose[] = {"a", "b", "the result"};
+  constexpr int64_t kBits[] = {kRestA, kRestB, kRestC};
+  int64_t rest = 0;
+  double work = 0;
+  for (size_t v = 0; v < 3; ++v) {
+    std::vector<int32_t> owner(size_t(sizes[v]), -1);
+    std::vector<std::array<int64_t, 7>> blocks;
+    for (size_t i = 0; i < jobs_in(t); ++i) {
+      const gd_block_product j = job(t, i);
+      const std::array<int64_t, 7> all[] = {{j.a, j.batch, j.a_batch, j.m, j.a_m, j.k, j.a_k},
+                                            {j.b, j.batch, j.b_batch, j.k, j.b_k, j.n, j.b_n},
+                                            {j.c, j.batch, j.c_batch, j.m, j.c_m, j.n, j.c_n}};
+      const auto& b = all[v];
+      if (b[1] * b[3] * b[5] == 0 || (v < 2 && j.k == 0)) continue;
+      work += double(b[1]) * double(b[3]) * double(b[5]) +
+              double(j.batch) * double(j.m) * double(j.n) * double(j.k) / 1e3;
+      if (work > 1e9) fail(ErrorKind::memory, op, "the jobs name more than 1e9 elements");
+      auto it = std::find(blocks.begin(), blocks.end(), b);
+      const bool fresh = it == blocks.end();
+      if (fresh) it = blocks.insert(blocks.end(), b);
+      const auto number = int32_t(it - blocks.begin());
+      for (int64_t x = 0; x < b[1]; ++x)
+        for (int64_t y = 0; y < b[3]; ++y)
+          for (int64_t z = 0; z < b[5]; ++z) {
+            int32_t& who = owner[size_t(b[0] + x * b[2] + y * b[4] + z * b[6])];
+            if (who >= 0 && who != number)
+              fail(ErrorKind::value, op, "job ", i, ": its block of ", kWhose[v],
+                   " overlaps another one");
+            who = number;
+          }
+    }
+    if (std::find(owner.begin(), owner.end(), -1) != owner.end()) rest |= kBits[v];
+  }
+  return rest;
+}
+
+// All examples at once: each job has the batch, or where jobs have batches, is there for each.
+Outputs batch(const BatchCall& c) {
+  const Ints& t = c.attrs[kTable].integers;
+  const int64_t examples = c.scope.level.size, size = c.attrs[kSize].integer;
+  int64_t by[2] = {0, 0};
+  Tensor in[2];
+  for (size_t k = 0; k < 2; ++k) {
+    in[k] = c.in[k];
+    if (!c.batched[k]) continue;
+    by[k] = in[k].size(1);
+    in[k] = contiguous(reshape(in[k], {examples * by[k]}));
+  }
+  bool plain = true;
+  for (size_t i = 0; i < jobs_in(t); ++i) plain &= job(t, i).batch == 1;
+  std::vector<gd_block_product> jobs;
+  for (int64_t e = 0; e < (plain ? 1 : examples); ++e)
+    for (size_t i = 0; i < jobs_in(t); ++i) {
+      gd_block_product j = job(t, i);
+      if (plain) {
+        j.batch = examples;
+        j.a_batch = by[0];
+        j.b_batch = by[1];
+        j.c_batch = size;
+      } else {
+        j.a += e * by[0];
+        j.b += e * by[1];
+        j.c += e * size;
+      }
+      jobs.push_back(j);
+    }
+  return reshape(call(in[0], in[1], {examples * size, table_of(t[0], t[1], jobs), c.attrs[kRest]}),
+                 {examples, size});
+}
+
 }  // namespace
 
 GroupedProducts::GroupedProducts(int64_t c_size, const std::vector<gd_block_product>& jobs,
@@ -248,9 +327,12 @@ void register_grouped() {
   o.vjp = vjp;
   o.jvp = jvp;
   o.cost = cost;
+  o.batch = batch;
   o.call = [](Operands in, const Attrs& a) {
     check_table(in, a);
-    return call(contiguous(in[0]), contiguous(in[1]), a);
+    Attrs own = a;
+    own[kRest] = counted_rest(in, a);
+    return call(contiguous(in[0]), contiguous(in[1]), own);
   };
   grouped_info = &add_op(std::move(o));
 }

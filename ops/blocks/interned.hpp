@@ -12,14 +12,21 @@ using InternKey = std::vector<int64_t>;
 template <class T>
 class Interned {
  public:
-  // make(id): the object of a key that is new, or that nobody holds any more.
+  // make(id): the object of a key that is new, or that nobody holds any more. Runs unlocked: of two
+  // threads that make one at once, the second takes the first's.
   template <class Make>
   std::shared_ptr<const T> get(const InternKey& key, Make&& make) {
+    if (auto there = known(key)) return there;
+    uint64_t id;
+    {
+      const std::lock_guard lock(mutex_);
+      id = ++last_;
+    }
+    auto made = std::make_shared<const T>(make(id));
     const std::lock_guard lock(mutex_);
-    std::weak_ptr<const T>& known = all_[key];
-    if (auto there = known.lock()) return there;
-    auto made = std::make_shared<const T>(make(++last_));
-    known = made;
+    std::weak_ptr<const T>& place = all_[key];
+    if (auto there = place.lock()) return there;
+    place = made;
     if (all_.size() > limit_) {
       std::erase_if(all_, [](const auto& entry) { return entry.second.expired(); });
       limit_ = 2 * all_.size() + 1024;
@@ -28,6 +35,11 @@ class Interned {
   }
 
  private:
+  std::shared_ptr<const T> known(const InternKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto it = all_.find(key);
+    return it == all_.end() ? nullptr : it->second.lock();
+  }
   std::mutex mutex_;
   std::map<InternKey, std::weak_ptr<const T>> all_;
   size_t limit_ = 1024;

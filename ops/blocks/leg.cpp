@@ -25,6 +25,7 @@ Leg Leg::interned(Data data) {
     key.push_back(int64_t(list->size()));
     key.insert(key.end(), list->begin(), list->end());
   }
+  key.push_back(int64_t(data.sectors.size()));
   for (const Sector& s : data.sectors) {
     key.push_back(s.size);
     key.insert(key.end(), s.charge.begin(), s.charge.end());
@@ -55,7 +56,8 @@ Leg::Leg(const Symmetry& symmetry, int arrow, std::vector<Sector> sectors, const
   for (Sector& s : sectors) {
     s.charge = symmetry.normal(op, s.charge);
     if (s.size < 0 || __builtin_add_overflow(size, s.size, &size))
-      fail(ErrorKind::value, op, "sector ", to_text(s.charge), " has size ", s.size);
+      fail(ErrorKind::value, op, "the sector of charge ", to_text(s.charge), " has size ", s.size,
+           s.size < 0 ? "" : ", and all sectors more than 2^63 indices");
   }
   Data d;
   d.symmetry = symmetry;
@@ -92,12 +94,15 @@ Leg Leg::fused(const std::vector<Leg>& parts, int arrow, const char* op) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const Sector& s = parts[i].sectors()[at[i]];
       d.symmetry.add(q, s.charge, arrow * parts[i].arrow());
-      size *= s.size;
+      if (__builtin_mul_overflow(size, s.size, &size)) size = -1;
+      if (size < 0) fail(ErrorKind::memory, op, "a sector would have more than 2^63 indices");
     }
+    q = d.symmetry.normal(op, q);
     int64_t& sum = sizes[q];
     d.places.push_back({0, sum, size});
     charges.push_back(q);
-    sum += size;
+    if (__builtin_add_overflow(sum, size, &sum))
+      fail(ErrorKind::memory, op, "a sector would have more than 2^63 indices");
     size_t i = parts.size();
     while (i > 0 && ++at[i - 1] == parts[i - 1].count()) at[--i] = 0;
     if (i == 0) break;
@@ -149,6 +154,12 @@ std::string sector_text(const Leg& leg, size_t i) {
 }
 }  // namespace
 
+std::string parts_text(const Leg& leg) {
+  std::string s;
+  for (const Leg& p : leg.parts()) s += join(s.empty() ? "" : " x ", p.text());
+  return s;
+}
+
 bool Leg::has_sectors_of(const Leg& o) const {
   if (data_ == o.data_) return true;
   return symmetry() == o.symmetry() && count() == o.count() &&
@@ -167,7 +178,7 @@ void check_joins(const char* op, const std::string& label, const Leg& a, const L
   if (!(a.symmetry() == b.symmetry()))
     fail(ErrorKind::value, op, label, " is a leg of ", a.symmetry().text(), " and one of ",
          b.symmetry().text());
-  if (a.arrow() == b.arrow())
+  if (a.arrow() == b.arrow() && !(a.is_neutral() && b.is_neutral()))
     fail(ErrorKind::value, op, label, " has arrows ", arrow(a), " and ", arrow(b),
          "; legs that are summed over have opposite ones (conj turns them)");
   if (!a.has_sectors_of(b)) {
@@ -175,6 +186,10 @@ void check_joins(const char* op, const std::string& label, const Leg& a, const L
     fail(ErrorKind::shape, op, label, ": sector ", i, " is ", sector_text(a, i), " and ",
          sector_text(b, i), " (charges, sizes and their order must be equal)");
   }
+  if (!a.parts().empty() && !b.parts().empty() && !(a == b) && !(a == b.reversed()))
+    fail(ErrorKind::value, op, label,
+         " was fused of other legs in one operand than in the other: ", parts_text(a), " and ",
+         parts_text(b));
 }
 
 }  // namespace gradus

@@ -55,8 +55,9 @@ class Leg {
   std::shared_ptr<const Data> data_;
 };
 
+std::string parts_text(const Leg& leg);  // "+ {0: 1} x - {1: 2}"
 // Can two legs be summed over? Error of `op` else: names `label`, and both arrows, or both groups,
-// or the first sector that differs.
+// or the first sector that differs, or what they were fused of. Arrows of neutral legs are free.
 void check_joins(const char* op, const std::string& label, const Leg& a, const Leg& b);
 
 }  // namespace gradus

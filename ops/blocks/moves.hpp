@@ -10,6 +10,7 @@ namespace gradus::inline v1 {
 struct Moved {
   BlockStructure structure;
   BlockCopies copies;
+  size_t bytes() const { return structure.bytes() + copies.bytes(); }
 };
 using MovedRef = std::shared_ptr<const Moved>;
 

@@ -148,9 +148,17 @@ struct Parted {
 Parted part(const char* op, const BlockStructure& a, const Labels& la, const BlockStructure& b,
             const Labels& lb, const Labels& out) {
   Parted p;
+  if (!(a.symmetry() == b.symmetry()))
+    fail(ErrorKind::value, op, "operands of ", a.symmetry().text(), " and of ",
+         b.symmetry().text());
   if (la.size() != a.rank() || lb.size() != b.rank())
     fail(ErrorKind::value, op, la.size(), " and ", lb.size(), " labels for operands with ",
          a.rank(), " and ", b.rank(), " legs");
+  for (const Labels* labels : {&la, &lb, &out})
+    for (size_t i = 0; i < labels->size(); ++i)
+      if (place(*labels, (*labels)[i]) != int64_t(i))
+        fail(ErrorKind::value, op, label_text((*labels)[i]), " stands twice in ",
+             labels == &out ? "the output" : "one operand");
   for (const int64_t l : out)
     if (!has(la, l) && !has(lb, l))
       fail(ErrorKind::value, op, "output ", label_text(l), " is in no operand");
@@ -168,6 +176,7 @@ Parted part(const char* op, const BlockStructure& a, const Labels& la, const Blo
            " of both operands stands in the output, too: "
            "charge would be counted twice; it may where all charges are 0");
     } else {
+      check_joins(op, label_text(l), x, y);
       p.batch.push_back(l);
     }
   }
@@ -224,22 +233,46 @@ struct Before {
   }
 };
 
-PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
-                   const BlockStructure& b, const Labels& lb, const Labels& out) {
-  const Parted p = part(op, a, la, b, lb, out);
+}  // namespace
+
+BlockStructure pair_result(const char* op, const BlockStructure& a, const Labels& la,
+                           const BlockStructure& b, const Labels& lb, const Labels& out) {
   const Symmetry& g = a.symmetry();
-  if (!(g == b.symmetry()))
-    fail(ErrorKind::value, op, "operands of ", g.text(), " and of ", b.symmetry().text());
-  for (const BlockStructure* s : {&a, &b})
-    if (g.is_fermionic() && g.is_odd(s->charge()))
-      fail(ErrorKind::value, op, "a fermionic operand has the odd charge ", to_text(s->charge()),
-           "; give it a leg of size 1 with that charge, so that it is even");
   Legs legs;
   for (const int64_t l : out)
     legs.push_back(has(la, l) ? a.legs()[size_t(place(la, l))] : b.legs()[size_t(place(lb, l))]);
   Charge charge = a.charge();
   g.add(charge, b.charge(), 1);
-  const BlockStructure c(g, legs, charge, op);
+  return {g, legs, charge, op};
+}
+
+double pair_flops(const char* op, const BlockStructure& a, const Labels& la,
+                  const BlockStructure& b, const Labels& lb, const Labels& out) {
+  const Parted p = part(op, a, la, b, lb, out);
+  const Symmetry& g = a.symmetry();
+  std::map<Flow, double, Before> columns;  // of b, by what flows
+  for (const SectorMatrix& m :
+       sector_matrices(b, {places(lb, p.batch), places(lb, p.summed), places(lb, p.free_b)}))
+    columns[flow(m, g, b.charge())] += double(m.column_size);
+  double flops = 0;
+  for (const SectorMatrix& m :
+       sector_matrices(a, {places(la, p.batch), places(la, p.free_a), places(la, p.summed)}))
+    if (const auto it = columns.find(flow(m, g, g.neutral())); it != columns.end())
+      flops += 2.0 * double(m.elements()) * it->second;
+  return flops;
+}
+
+namespace {
+
+PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
+                   const BlockStructure& b, const Labels& lb, const Labels& out) {
+  const Parted p = part(op, a, la, b, lb, out);
+  const Symmetry& g = a.symmetry();
+  for (const BlockStructure* s : {&a, &b})
+    if (g.is_fermionic() && g.is_odd(s->charge()))
+      fail(ErrorKind::value, op, "a fermionic operand has the odd charge ", to_text(s->charge()),
+           "; give it a leg of size 1 with that charge, so that it is even");
+  const BlockStructure c = pair_result(op, a, la, b, lb, out);
 
   const auto side = [&](const BlockStructure& s, const Labels& l, const Labels& rows,
                         const Labels& columns) {

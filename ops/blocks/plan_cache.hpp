@@ -1,7 +1,8 @@
-// Plans by a key of integers, the last few thousand. Threads: any.
+// Plans by a key of integers: those used last, up to a number of bytes. Threads: any.
 #pragma once
 #include "engine/base/small_vector.hpp"
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -10,6 +11,7 @@ namespace gradus::inline v1 {
 
 using PlanKey = SmallVector<int64_t, 24>;
 
+// T says its bytes().
 template <class T>
 class PlanCache {
  public:
@@ -17,16 +19,27 @@ class PlanCache {
   std::shared_ptr<const T> get(const PlanKey& key, Make&& make) {
     {
       const std::lock_guard lock(mutex_);
-      if (const auto it = known_.find(key); it != known_.end()) return it->second;
+      if (const auto it = places_.find(key); it != places_.end()) {
+        plans_.splice(plans_.begin(), plans_, it->second);
+        return it->second->plan;
+      }
     }
     auto made = std::make_shared<const T>(make());
     const std::lock_guard lock(mutex_);
-    if (known_.size() >= kMost) known_.clear();
-    return known_.emplace(key, std::move(made)).first->second;
+    if (const auto it = places_.find(key); it != places_.end()) return it->second->plan;
+    plans_.push_front({key, made});
+    places_.emplace(key, plans_.begin());
+    bytes_ += made->bytes() + kEach;
+    while (bytes_ > kMost && plans_.size() > 1) {
+      bytes_ -= plans_.back().plan->bytes() + kEach;
+      places_.erase(plans_.back().key);
+      plans_.pop_back();
+    }
+    return made;
   }
 
  private:
-  static constexpr size_t kMost = 4096;
+  static constexpr size_t kMost = size_t(48) << 20, kEach = 1024;
   struct Hash {
     size_t operator()(const PlanKey& key) const {
       uint64_t h = key.size();
@@ -34,8 +47,14 @@ class PlanCache {
       return size_t(h);
     }
   };
+  struct Kept {
+    PlanKey key;
+    std::shared_ptr<const T> plan;
+  };
   std::mutex mutex_;
-  std::unordered_map<PlanKey, std::shared_ptr<const T>, Hash> known_;
+  std::list<Kept> plans_;  // the last one used first
+  std::unordered_map<PlanKey, typename std::list<Kept>::iterator, Hash> places_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace gradus

@@ -78,41 +78,20 @@ BlockTensor permute(const BlockTensor& x, const Ints& dims, Crossing crossing) {
   return {move->copies(x.data), move->structure};
 }
 
-BlockTensor conj(const BlockTensor& x) {
-  const BlockStructure& s = x.structure;
-  Legs legs;
-  for (const Leg& leg : s.legs()) legs.push_back(leg.reversed());
-  Charge charge = s.symmetry().neutral();
-  s.symmetry().add(charge, s.charge(), -1);
-  const BlockStructure to(s.symmetry(), legs, charge);
-  const Tensor y = is_complex(x.data.dtype()) ? conj(x.data) : x.data;
-  if (!s.symmetry().is_fermionic()) return {y, to};
-  for (size_t i = 0; i < s.rank(); ++i)
-    if (!s.legs()[i].parts().empty())
-      fail(ErrorKind::value, "conj", "leg ", i,
-           " is fused, and the parts of a fermionic leg turn round: split it first");
-  const MovedRef move = moves("conj", s, {}, [&] {
-    // The legs in reverse order, and those whose loops will close with a sign.
-    Ints reversed;
-    for (size_t i = s.rank(); i-- > 0;) reversed.push_back(int64_t(i));
-    return Moved{to, BlockCopies("conj", s.elements(), s.elements(),
-                                 copies_of(s,
-                                           [&](size_t b, StridedBlock& copy) {
-                                             copy.sign = crossing_sign(s.legs(), s.at(b), reversed);
-                                             for (size_t i = 0; i < s.rank(); ++i)
-                                               if (s.legs()[i].arrow() < 0 &&
-                                                   s.legs()[i].odd(size_t(s.at(b)[i])))
-                                                 copy.sign = -copy.sign;
-                                             copy.to = copy.from;
-                                             copy.to_strides = copy.from_strides;
-                                             return true;
-                                           }),
-                                 Covers::all, Covers::all)};
-  });
-  return {move->copies(y), to};
-}
-
 namespace {
+
+// Of bringing n odd legs into the reverse order, and of closing those that enter: what turns with a
+// leg of fermions. A fused leg carries it where its arrow is +1, so that a contraction over it is
+// the one over its parts.
+int turning_sign(const BlockStructure& s, const Coordinates& at, size_t first, size_t n) {
+  Ints reversed;
+  int sign = 1;
+  for (size_t i = first + n; i-- > first;) {
+    reversed.push_back(int64_t(i));
+    if (s.legs()[i].arrow() < 0 && s.legs()[i].odd(size_t(at[i]))) sign = -sign;
+  }
+  return sign * crossing_sign(s.legs(), at, reversed);
+}
 
 // Axes first .. first + n - 1 of s as one.
 MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
@@ -140,6 +119,7 @@ MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
           contiguous_strides(Shape(copy.sizes.begin() + first, copy.sizes.begin() + first + n));
       for (const int64_t stride : inner) copy.to_strides.push_back(stride * there[first]);
       copy.to_strides.append(there.data() + first + 1, there.size() - first - 1);
+      if (arrow > 0) copy.sign = turning_sign(s, from, first, n);
       return true;
     });
     return Moved{to,
@@ -148,6 +128,31 @@ MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
 }
 
 }  // namespace
+
+BlockTensor conj(const BlockTensor& x) {
+  const BlockStructure& s = x.structure;
+  Legs legs;
+  for (const Leg& leg : s.legs()) legs.push_back(leg.reversed());
+  Charge charge = s.symmetry().neutral();
+  s.symmetry().add(charge, s.charge(), -1);
+  const BlockStructure to(s.symmetry(), legs, charge);
+  const Tensor y = is_complex(x.data.dtype()) ? conj(x.data) : x.data;
+  if (!s.symmetry().is_fermionic()) return {y, to};
+  if (s.symmetry().is_odd(s.charge()))
+    fail(ErrorKind::value, "conj", "a fermionic tensor has the odd charge ", to_text(s.charge()),
+         "; give it a leg of size 1 with that charge, so that it is even");
+  const MovedRef move = moves("conj", s, {}, [&] {
+    const auto list = copies_of(s, [&](size_t b, StridedBlock& copy) {
+      copy.sign = turning_sign(s, s.at(b), 0, s.rank());
+      copy.to = copy.from;
+      copy.to_strides = copy.from_strides;
+      return true;
+    });
+    return Moved{to,
+                 BlockCopies("conj", s.elements(), s.elements(), list, Covers::all, Covers::all)};
+  });
+  return {move->copies(y), to};
+}
 
 BlockTensor fuse(const BlockTensor& x, int64_t dim, int64_t n, int arrow) {
   const size_t first = axis_of("fuse", x, dim);
@@ -212,6 +217,35 @@ BlockTensor slice(const BlockTensor& x, int64_t dim,
     return Moved{
         to, BlockCopies("slice", s.elements(), to.elements(), list,
                         to.elements() == s.elements() ? Covers::all : Covers::some, Covers::all)};
+  });
+  return {move->copies(x.data), move->structure};
+}
+
+BlockTensor diagonal(const BlockTensor& x, int64_t dim0, int64_t dim1) {
+  const BlockStructure& s = x.structure;
+  const size_t a = axis_of("diagonal", x, dim0), b = axis_of("diagonal", x, dim1);
+  if (a == b) fail(ErrorKind::value, "diagonal", "axis ", a, " with itself");
+  check_joins("diagonal", join("the pair of axes ", a, " and ", b), s.legs()[a], s.legs()[b]);
+  if (!s.legs()[a].is_neutral())
+    fail(ErrorKind::value, "diagonal", "axis ", a, " (", s.legs()[a].text(),
+         ") carries charge; of neutral legs alone the diagonal is a leg");
+  const MovedRef move = moves("diagonal", s, {int64_t(a), int64_t(b)}, [&] {
+    Legs legs = s.legs();
+    legs.erase(legs.begin() + int64_t(b));
+    const BlockStructure to(s.symmetry(), legs, s.charge());
+    const auto list = copies_of(s, [&](size_t block, StridedBlock& copy) {
+      Coordinates at = s.at(block);
+      if (at[a] != at[b]) return false;
+      at.erase(b);
+      copy.from_strides[a] += copy.from_strides[b];
+      copy.from_strides.erase(b);
+      copy.sizes.erase(b);
+      copy.to = to.offset(size_t(to.find(at)));
+      copy.to_strides = contiguous_strides(copy.sizes);
+      return true;
+    });
+    return Moved{
+        to, BlockCopies("diagonal", s.elements(), to.elements(), list, Covers::some, Covers::all)};
   });
   return {move->copies(x.data), move->structure};
 }

@@ -21,7 +21,7 @@ bool before(const Coordinates& a, const Coordinates& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
-constexpr size_t kMostBlocks = size_t(1) << 22, kMostCharges = size_t(1) << 20;
+constexpr size_t kMostCharges = size_t(1) << 18;
 
 bool less_charge(const Charge& a, const Charge& b) { return less(a, b); }
 using Charges = std::vector<Charge>;  // sorted, all different
@@ -75,7 +75,8 @@ const Symmetry& symmetry_of(const Legs& legs, const char* op) {
 BlockStructure::BlockStructure(Legs legs, Charge charge, const char* op)
     : BlockStructure(symmetry_of(legs, op), legs, std::move(charge), op) {}
 
-BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charge, const char* op) {
+BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charge, const char* op,
+                               size_t most_blocks) {
   static auto& all = *new Interned<Data>;
   symmetry.check(op);
   charge = symmetry.normal(op, charge);
@@ -97,8 +98,8 @@ BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charg
     d.id = id;
     d.symmetry = symmetry;
     enumerate(symmetry, legs, charge, op, [&](const Coordinates& at) {
-      if (d.at.size() == kMostBlocks)
-        fail(ErrorKind::memory, op, "the legs allow more than ", kMostBlocks, " blocks");
+      if (d.at.size() == most_blocks)
+        fail(ErrorKind::memory, op, "the legs allow more than ", most_blocks, " blocks");
       int64_t size = 1;
       for (size_t i = 0; i < at.size(); ++i)
         if (__builtin_mul_overflow(size, legs[i].sectors()[size_t(at[i])].size, &size))
@@ -122,6 +123,10 @@ int64_t BlockStructure::elements() const { return data_->offsets.back(); }
 const Coordinates& BlockStructure::at(size_t block) const { return data_->at[block]; }
 int64_t BlockStructure::offset(size_t block) const { return data_->offsets[block]; }
 uint64_t BlockStructure::id() const { return data_->id; }
+
+size_t BlockStructure::bytes() const {
+  return count() * (sizeof(Coordinates) + sizeof(int64_t)) + rank() * sizeof(Leg);
+}
 
 Shape BlockStructure::dense_sizes() const {
   Shape s;

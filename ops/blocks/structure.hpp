@@ -12,9 +12,11 @@ using Coordinates = SmallVector<int32_t, 6>;  // a sector of each leg
 
 class BlockStructure {
  public:
+  static constexpr size_t kMostBlocks = size_t(1) << 22;
   // A tensor without legs needs the symmetry. Error(value) of `op`: legs of different groups, a
-  // charge that does not fit.
-  BlockStructure(const Symmetry& symmetry, Legs legs, Charge charge, const char* op = "blocks");
+  // charge that does not fit. Error(memory): more than `most_blocks`.
+  BlockStructure(const Symmetry& symmetry, Legs legs, Charge charge, const char* op = "blocks",
+                 size_t most_blocks = kMostBlocks);
   BlockStructure(Legs legs, Charge charge, const char* op = "blocks");  // one leg or more
 
   const Symmetry& symmetry() const;
@@ -28,6 +30,7 @@ class BlockStructure {
   int64_t offset(size_t block) const;
   int64_t size(size_t block) const { return offset(block + 1) - offset(block); }
   Shape sizes(size_t block) const;
+  size_t bytes() const;                       // of the description
   int64_t find(const Coordinates& at) const;  // the block; -1 if there is none
   uint64_t id() const;                        // never given twice
   friend bool operator==(const BlockStructure& a, const BlockStructure& b) {

@@ -40,7 +40,8 @@ const std::vector<Device*>& devices() {
     std::vector<Device*> list{&open_device("reference"), &open_device("cpu"), &open_device("emu"),
                               &open_device("emu:3")};
     for (const KnownKind& kind : known_kinds())
-      if (kind.devices > 0 && kind.kind != "reference" && kind.kind != "cpu" && kind.kind != "emu")
+      if (kind.devices > 0 && kind.score >= 0 && kind.kind != "reference" && kind.kind != "cpu" &&
+          kind.kind != "emu")
         list.push_back(&open_device(kind.kind));
     for (const char* isa : {"sse2", "avx2", "avx512", "neon64"})
       if (effort() == rows::Effort::full || std::string_view(isa) != open_device("cpu").info().arch)
