@@ -129,6 +129,7 @@ gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor numbers, con
     Truncation cut;
     cut.rank = rank;
     cut.rtol = cutoff;
+    cut.whole_multiplets = false;
     BlockFactors f = svd(blocks_at(blocks, numbers, "numbers"), list_at<Ints>(rows, n_rows, "rows"),
                          cut, TakesCharge::right);
     const Tensor found[] = {f.left.data, f.values, f.right.data};

@@ -175,7 +175,8 @@ GRADUS_API gradus_status gradus_blocks_einsum(const char* equation, const gradus
                                               const gradus_tensor* numbers, size_t n,
                                               gradus_blocks* out_blocks, gradus_tensor* out);
 /* x = left diag(values) right: the legs `rows` against the others, sector by sector, at most `rank`
- * values (0: all), none up to cutoff * the largest. The charge of x goes to `right`. */
+ * values (0: all; of equal ones those of the lower charges), none up to cutoff * the largest. The
+ * charge of x goes to `right`. */
 GRADUS_API gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor numbers,
                                            const int64_t* rows, size_t n_rows, int64_t rank,
                                            double cutoff, gradus_blocks out_blocks[2],

@@ -60,10 +60,10 @@ Slot& slot_at(uint32_t i) {
   return table().blocks[i / kBlock].load(std::memory_order_acquire)[i % kBlock];
 }
 
-constexpr const char* kNames[] = {"nothing",      "a tensor",          "an op",     "a hook",
-                                  "a plan",       "a stream",          "an event",  "a step",
-                                  "an optimizer", "a list of tensors", "a network", "a trainer",
-                                  "an operation"};
+constexpr const char* kNames[] = {
+    "nothing",   "a tensor",  "an op",        "a hook",       "a plan",
+    "a stream",  "an event",  "a step",       "an optimizer", "a list of tensors",
+    "a network", "a trainer", "an operation", "blocks"};
 
 [[noreturn, gnu::cold]] void refuse(Kind wanted, int64_t handle, const Argument& argument) {
   std::string said = argument.name;

@@ -65,7 +65,7 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
                                   j.a,   j.a_batch, j.a_k,   j.a_m,     j.c,   j.c_batch,
                                   j.c_m, j.c_n,     j.b,     j.b_batch, j.b_k, j.b_n};
     if (r.batch == 0 || r.m == 0 || r.n == 0) {  // it may begin where another block does
-      dropped = kRestA | kRestB;
+      dropped = kRestA | kRestB | kRestC;
       continue;
     }
     if (r.c_batch || r.batch <= 1) {

@@ -78,6 +78,12 @@ Leg Leg::fused(const std::vector<Leg>& parts, int arrow, const char* op) {
   std::map<Charge, int64_t, decltype(before)> sizes(before);
   std::vector<Charge> charges;  // of each combination
   std::vector<size_t> at(parts.size(), 0);
+  constexpr double kMost = 1 << 22;
+  double all = 1;
+  for (const Leg& p : parts) all *= double(p.count());
+  if (all > kMost)
+    fail(ErrorKind::memory, op, "the legs have ", all, " combinations of sectors, at most ", kMost,
+         " can be fused");
   const bool none =
       std::any_of(parts.begin(), parts.end(), [](const Leg& p) { return !p.count(); });
   while (!none) {

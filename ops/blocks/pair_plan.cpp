@@ -34,12 +34,31 @@ class Side {
       : s_(s), parting_(std::move(parting)), matrices_(sector_matrices(s, parting_)) {
     wanted_.assign(matrices_.size(), 0);
     steps_.resize(s.count());
-    for (size_t b = 0; b < s.count(); ++b) {
-      const Shape sizes = s.sizes(b), strides = contiguous_strides(sizes);
-      in_place_ = merged(sizes, strides, parting_.batch, &steps_[b].batch) &
-                  merged(sizes, strides, parting_.rows, &steps_[b].row) &
-                  merged(sizes, strides, parting_.columns, &steps_[b].column) & in_place_;
+    split(Outer::none, 0);
+  }
+  // The first `outer` axes of the rows, or of the columns, step by themselves: products are made
+  // for each of their indices, as of a batch.
+  enum class Outer { none, rows, columns };
+  void split(Outer of, size_t outer) {
+    outer_ = of;
+    Ints first = parting_.batch, rows = parting_.rows, columns = parting_.columns;
+    if (of != Outer::none) {
+      Ints& from = of == Outer::rows ? rows : columns;
+      first = Ints(from.begin(), from.begin() + outer);
+      from = Ints(from.begin() + outer, from.end());
     }
+    in_place_ = true;
+    for (size_t b = 0; b < s_.count(); ++b) {
+      const Shape sizes = s_.sizes(b), strides = contiguous_strides(sizes);
+      Steps& steps = steps_[b] = {};
+      in_place_ = merged(sizes, strides, first, &steps.batch) &
+                  merged(sizes, strides, rows, &steps.row) &
+                  merged(sizes, strides, columns, &steps.column) & in_place_;
+      for (const int64_t a : first) steps.batch_size *= sizes[size_t(a)];
+    }
+  }
+  int64_t batch_size(size_t i, size_t r, size_t c) const {
+    return steps_[matrices_[i].block(r, c)].batch_size;
   }
   const std::vector<SectorMatrix>& matrices() const { return matrices_; }
   const Parting& parting() const { return parting_; }
@@ -78,17 +97,24 @@ class Side {
   // Block (r, c) of matrix i, or all of it.
   Spot block(size_t i, size_t r, size_t c) const {
     const SectorMatrix& m = matrices_[i];
-    if (copied_)
-      return {packed_.offsets[i] + m.rows[r].start * m.column_size + m.columns[c].start,
-              m.row_size * m.column_size, m.column_size, 1, 1};
     const size_t b = m.block(r, c);
+    if (copied_) {
+      const int64_t inner = steps_[b].batch_size,
+                    batch = outer_ == Outer::rows
+                                ? m.rows[r].size / std::max<int64_t>(inner, 1) * m.column_size
+                            : outer_ == Outer::columns
+                                ? m.columns[c].size / std::max<int64_t>(inner, 1)
+                                : m.row_size * m.column_size;
+      return {packed_.offsets[i] + m.rows[r].start * m.column_size + m.columns[c].start, batch,
+              m.column_size, 1, 1};
+    }
     return {s_.offset(b), steps_[b].batch, steps_[b].row, steps_[b].column,
             signs.empty() ? 1 : signs[b]};
   }
 
  private:
   struct Steps {
-    int64_t batch = 0, row = 0, column = 0;
+    int64_t batch = 0, row = 0, column = 0, batch_size = 1;
   };
   // Do these axes step as one?
   static bool merged(const Shape& sizes, const Shape& strides, const Ints& axes, int64_t* step) {
@@ -111,6 +137,7 @@ class Side {
   std::vector<Steps> steps_;
   std::vector<char> wanted_;
   PackedSectors packed_;
+  Outer outer_ = Outer::none;
   bool in_place_ = true, copied_ = false;
 };
 
@@ -255,7 +282,32 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
       if (!s->lies(by_pairs)) t += s->copy_time();
     return t;
   };
-  const bool by_pairs = time(true) <= time(false);
+  bool by_pairs = time(true) <= time(false);
+  double best = std::min(time(true), time(false));
+  // Free legs of one operand that the result has in two places.
+  Side::Outer outer = Side::Outer::none;
+  size_t first = 0;
+  const auto split = [&](Side::Outer of, size_t n) {
+    (of == Side::Outer::columns ? A : B).split(Side::Outer::none, 0);
+    (of == Side::Outer::columns ? B : A).split(of, n);
+    C.split(of, n);
+  };
+  if (p.batch.empty() && !(A.lies(true) && B.lies(true) && C.lies(true)))
+    for (const auto& [of, n] : {std::pair(Side::Outer::rows, p.free_a.size()),
+                                std::pair(Side::Outer::columns, p.free_b.size())}) {
+      for (size_t k = 1; k < n; ++k) {
+        split(of, k);
+        double batches = 0;
+        for (const Meeting& meet : meetings)
+          for (size_t r = 0; r < C.matrices()[meet.c].rows.size(); ++r)
+            for (size_t c = 0; c < C.matrices()[meet.c].columns.size(); ++c)
+              batches +=
+                  double(C.batch_size(meet.c, r, c)) * double(A.matrices()[meet.a].columns.size());
+        if (const double t = time(true) + 30 * batches; t < best)
+          best = t, by_pairs = true, outer = of, first = k;
+      }
+    }
+  if (p.batch.empty()) split(outer, first);
   for (Side* s : {&A, &B, &C}) s->settle(by_pairs);
 
   std::vector<gd_block_product> jobs;
@@ -275,9 +327,16 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
     }
     for (size_t r = 0; r < mc.rows.size(); ++r)
       for (size_t n = 0; n < mc.columns.size(); ++n)
-        for (size_t k = 0; k < ma.columns.size(); ++k)
-          add_job(k == 0, A.block(meet.a, r, k), B.block(meet.b, k, n), C.block(meet.c, r, n),
-                  mc.batch_size, mc.rows[r].size, mb.columns[n].size, ma.columns[k].size);
+        for (size_t k = 0; k < ma.columns.size(); ++k) {
+          const int64_t batch = C.batch_size(meet.c, r, n), inner = std::max<int64_t>(batch, 1);
+          Side::Spot x = A.block(meet.a, r, k), y = B.block(meet.b, k, n);
+          if (outer == Side::Outer::rows) y.batch = 0;
+          if (outer == Side::Outer::columns) x.batch = 0;
+          add_job(k == 0, x, y, C.block(meet.c, r, n), batch,
+                  mc.rows[r].size / (outer == Side::Outer::rows ? inner : 1),
+                  mb.columns[n].size / (outer == Side::Outer::columns ? inner : 1),
+                  ma.columns[k].size);
+        }
   }
   std::vector<StridedBlock> back;  // from matrices of c to c
   if (C.copied()) {

@@ -3,7 +3,6 @@
 #include "ops/blocks/interned.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace gradus::inline v1 {
 
@@ -22,32 +21,40 @@ bool before(const Coordinates& a, const Coordinates& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// All legs but the last run through their sectors; the charge that is left is looked up in the
-// last.
-template <class Found>
-void enumerate(const Symmetry& g, const Legs& legs, const Charge& charge, Found&& found) {
-  if (legs.empty()) {
-    if (charge == g.neutral()) found(Coordinates());
-    return;
+constexpr size_t kMostBlocks = size_t(1) << 22, kMostCharges = size_t(1) << 20;
+
+bool less_charge(const Charge& a, const Charge& b) { return less(a, b); }
+using Charges = std::vector<Charge>;  // sorted, all different
+
+// Which sums of arrow * charge the legs from `axis` on can have, for each axis.
+std::vector<Charges> sums_from(const Symmetry& g, const Legs& legs, const char* op) {
+  std::vector<Charges> sums(legs.size() + 1);
+  sums.back() = {g.neutral()};
+  for (size_t axis = legs.size(); axis-- > 0;) {
+    Charges& here = sums[axis];
+    for (const Sector& s : legs[axis].sectors())
+      for (const Charge& rest : sums[axis + 1]) {
+        here.push_back(rest);
+        g.add(here.back(), s.charge, legs[axis].arrow());
+        if (here.size() > 4 * kMostCharges)
+          fail(ErrorKind::memory, op, "the legs have more than ", kMostCharges, " sums of charges");
+      }
+    std::sort(here.begin(), here.end(), less_charge);
+    here.erase(std::unique(here.begin(), here.end()), here.end());
   }
-  const Leg& last = legs.back();
-  const auto less_charge = [](const Charge& a, const Charge& b) { return less(a, b); };
-  std::map<Charge, std::vector<int32_t>, decltype(less_charge)> of_charge(less_charge);
-  for (size_t i = 0; i < last.count(); ++i)
-    of_charge[last.sectors()[i].charge].push_back(int32_t(i));
+  return sums;
+}
+
+// Leg by leg, as long as the charge that is left can be had from the legs that follow.
+template <class Found>
+void enumerate(const Symmetry& g, const Legs& legs, const Charge& charge, const char* op,
+               Found&& found) {
+  const std::vector<Charges> sums = sums_from(g, legs, op);
   Coordinates at(legs.size(), 0);
   const auto walk = [&](const auto& self, size_t axis, const Charge& left) -> void {
-    if (axis + 1 == legs.size()) {
-      Charge q = g.neutral();
-      g.add(q, left, last.arrow());
-      const auto it = of_charge.find(q);
-      if (it == of_charge.end()) return;
-      for (const int32_t i : it->second) {
-        at[axis] = i;
-        found(at);
-      }
-      return;
-    }
+    const Charges& can = sums[axis];
+    if (!std::binary_search(can.begin(), can.end(), left, less_charge)) return;
+    if (axis == legs.size()) return found(at);
     for (size_t i = 0; i < legs[axis].count(); ++i) {
       at[axis] = int32_t(i);
       Charge rest = left;
@@ -89,7 +96,9 @@ BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charg
     Data d;
     d.id = id;
     d.symmetry = symmetry;
-    enumerate(symmetry, legs, charge, [&](const Coordinates& at) {
+    enumerate(symmetry, legs, charge, op, [&](const Coordinates& at) {
+      if (d.at.size() == kMostBlocks)
+        fail(ErrorKind::memory, op, "the legs allow more than ", kMostBlocks, " blocks");
       int64_t size = 1;
       for (size_t i = 0; i < at.size(); ++i)
         if (__builtin_mul_overflow(size, legs[i].sectors()[size_t(at[i])].size, &size))

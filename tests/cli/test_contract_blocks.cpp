@@ -28,7 +28,7 @@ std::string two_sites(const TempFolder& folder) {
 TEST_CASE("cli: contract takes block tensors, says what blocks save, and verifies them") {
   const TempFolder folder;
   const std::string path = two_sites(folder),
-                    start = "contract --einsum lpm,mqr->lpqr --tensors " + path;
+                    start = "contract --einsum 'lpm,mqr->lpqr' --tensors " + path;
   const ProgramRun r = run(folder, start + " --verify --grads a.safetensors - --out y.safetensors");
   CHECK(r.code == 0);
   CHECK(has(r.err, "25 elements of 60 in 4 blocks"));
@@ -59,8 +59,8 @@ TEST_CASE("cli: contract takes block tensors, says what blocks save, and verifie
   };
   refused(start + " --svg x.svg", "--svg is for dense operands");
   refused(start + " --algebra max-plus", "another algebra is for dense operands");
-  refused("contract --einsum lpm,mqr,rst->lpqst --tensors " + path, "has no block tensor \"2\"");
-  refused("contract --einsum lpm,pqr->lmqr --tensors " + path, "label \"p\"");
+  refused("contract --einsum 'lpm,mqr,rst->lpqst' --tensors " + path, "has no block tensor \"2\"");
+  refused("contract --einsum 'lpm,pqr->lmqr' --tensors " + path, "label \"p\"");
   folder.write("bad.json", R"({"labels": [[0, 1, 2], [2, 3, 4]], "sizes": [5, 2, 7, 2, 5],
                                "output": [0, 1, 3, 4]})");
   refused("contract --network bad.json --tensors " + path, "the network says (5, 2, 7)");

@@ -110,6 +110,7 @@ class Arguments {
   std::array<gradus_operand, 4> operands_{};
   gradus_operation_desc operation_{};
   std::array<gradus_leg, kEntries> legs_{};
+  std::array<int64_t, 2 * kEntries> charges_{};  // of two sectors, for as many groups as drawn
   std::array<char, 4096> text_{};
   union {
     uint32_t struct_size;
@@ -363,10 +364,11 @@ const gradus_operation_desc* Arguments::draw() {
 }
 template <>
 const gradus_leg* Arguments::draw() {
-  const uint32_t size = chance(95) ? uint32_t(sizeof(gradus_leg)) : uint32_t(below(200));
-  for (size_t k = 0; k < 4; ++k)
-    legs_[k] = {size, chance(90) ? (chance(50) ? 1 : -1) : draw<int32_t>(),
-                chance(97) ? below(4) : SIZE_MAX, draw<const int64_t*>(), draw<const int64_t*>()};
+  const uint32_t size = chance(95) ? uint32_t(sizeof(gradus_leg)) : uint32_t(below(5000));
+  for (int64_t& q : charges_) q = int64_t(below(3)) - 1;
+  for (gradus_leg& leg : legs_)
+    leg = {size, chance(95) ? (chance(50) ? 1 : -1) : draw<int32_t>(), below(3),
+           chance(95) ? charges_.data() : nullptr, draw<const int64_t*>()};
   return chance(7) ? nullptr : legs_.data();
 }
 // A struct that the call fills, of a right or a wrong size.
@@ -389,12 +391,12 @@ gradus_plan_info* Arguments::draw() {
   return record<gradus_plan_info>(*this, record_.bytes, record_.struct_size);
 }
 template <>
-gradus_operation_info* Arguments::draw() {
-  return record<gradus_operation_info>(*this, record_.bytes, record_.struct_size);
-}
-template <>
 gradus_blocks_info* Arguments::draw() {
   return record<gradus_blocks_info>(*this, record_.bytes, record_.struct_size);
+}
+template <>
+gradus_operation_info* Arguments::draw() {
+  return record<gradus_operation_info>(*this, record_.bytes, record_.struct_size);
 }
 template <>
 gradus_memory* Arguments::draw() {
