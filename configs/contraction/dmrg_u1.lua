@@ -48,31 +48,38 @@ local function boundary(at, legs)
   return e
 end
 
--- The lowest value of a Hermitian map and its vector, from v: at most `steps` Lanczos steps, fewer
--- if the rest is small. `like` is a block tensor of their structure.
+-- The lowest value and vector of the matrix with `alpha` on its diagonal and `beta` beside it.
+local function ground(alpha, beta)
+  if #alpha == 1 then return alpha[1], {1} end
+  local rows = {}
+  for i = 1, #alpha do
+    rows[i] = {}
+    for j = 1, #alpha do rows[i][j] = i == j and alpha[i] or math.abs(i - j) == 1 and beta[math.min(i, j)] or 0 end
+  end
+  local values, vectors = gradus.tensor(rows, f64):eigh()
+  return values[1]:item(), vectors:select(2, 0):totable()
+end
+
+-- The lowest value of a Hermitian map and its vector, from v, which has length 1: at most `steps`
+-- Lanczos steps, fewer once the rest, whose square is the error of the value, is small.
 local function lowest(map, v, steps, enough)
   local basis, alpha, beta = {v}, {}, {}
   local value, weights
   for k = 1, steps do
     local w = map(basis[k])
     alpha[k] = w:dot(basis[k]):item()
-    local rows = {}
-    for i = 1, k do
-      rows[i] = {}
-      for j = 1, k do rows[i][j] = i == j and alpha[i] or math.abs(i - j) == 1 and beta[math.min(i, j)] or 0 end
-    end
-    local values, vectors = gradus.tensor(rows, f64):eigh()
-    value, weights = values[1]:item(), vectors[{{}, 1}]:totable()
+    value, weights = ground(alpha, beta)
     if k == steps then break end
-    w = w - alpha[k] * basis[k]
-    if k > 1 then w = w - beta[k - 1] * basis[k - 1] end
+    w:sub_(alpha[k] * basis[k])
+    if k > 1 then w:sub_(beta[k - 1] * basis[k - 1]) end
     beta[k] = w:norm():item()
     if beta[k] * math.abs(weights[k]) < enough then break end
-    basis[k + 1] = w / beta[k]
+    basis[k + 1] = w:div_(beta[k])
   end
+  if #weights == 1 then return value, v end
   local sum = weights[1] * basis[1]
-  for k = 2, #weights do sum = sum + weights[k] * basis[k] end
-  return value, sum / sum:norm()
+  for k = 2, #weights do sum:add_(weights[k] * basis[k]) end
+  return value, sum
 end
 
 -- All amplitudes: h acts on two neighbours after another.
@@ -133,7 +140,7 @@ local function dmrg(n)
       return einsum("bpqyr,yre->bpqe", y, R).data
     end
     local v
-    energy, v = lowest(map, pair.data, steps, 1e-7)
+    energy, v = lowest(map, pair.data, steps, 1e-6)
     local u, s, vh, out, new = pair:with_data(v):svd({1, 2}, {rank = bond, rtol = 1e-10})
     discarded, widest = math.max(discarded, out), math.max(widest, new.size)
     s = s / s:norm()
