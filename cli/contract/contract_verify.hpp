@@ -16,7 +16,7 @@ struct Contraction {
   Algebra algebra = Algebra::standard;
   Tensors operands;  // of one dtype, on one device
   // The output, if it repeats labels; the plan's has each once, and what is 0 beside is not made.
-  std::optional<Equation::Term> repeated;
+  std::optional<Equation::Term> repeated{};
 };
 
 struct Verification {

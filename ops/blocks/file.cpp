@@ -39,9 +39,9 @@ class BlockReader {
       : file_(file), path_(path), name_(std::move(name)), json_(json) {}
 
   NamedBlocks read() const try {
-    if (json_.value("version", int64_t(0)) != kVersion)
-      wrong("is of version ", json_.value("version", int64_t(0)), ", this program reads ",
-            kVersion);
+    const Json version = json_.value("version", Json(nullptr));
+    if (!version.is_number_integer() || version.get<int64_t>() != kVersion)
+      wrong("is of version ", shown(version), ", this program reads ", kVersion);
     const Symmetry g{integers<Ints>(json_, "mods"), integers<Ints>(json_, "parity")};
     const Ints arrows = integers<Ints>(json_, "arrows");
     Legs legs;

@@ -1,0 +1,201 @@
+// Block tensors at their edges: equal keys, repeated labels, fused fermions, maps that are not
+// square, ties among rounding errors, hostile files, networks whose outer products would fill
+// memory.
+#include "tests/blocks/block_helpers.hpp"
+
+#include "ops/blocks/factors.hpp"
+#include "ops/blocks/file.hpp"
+#include "ops/contract/einsum.hpp"
+#include "ops/transforms/vmap.hpp"
+#include "tests/helpers/io_helpers.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace gradus;
+using namespace gradus::test;
+using gradus::testing::close;
+using gradus::testing::error_of;
+using gradus::testing::f64;
+using gradus::testing::values;
+
+namespace {
+
+const Symmetry u1{{0}, {}};
+std::mt19937 gen(5);
+
+BlockTensor drawn(const Legs& legs, const Charge& charge = {0}) {
+  return random_blocks(BlockStructure(legs, charge), gen, DType::f64);
+}
+void says(const std::string& text, std::initializer_list<const char*> words) {
+  for (const char* w : words) CHECK_MESSAGE(text.find(w) != std::string::npos, text);
+}
+
+}  // namespace
+
+TEST_CASE("blocks: legs that look alike to a list of numbers are told apart") {
+  const Leg p(u1, 1, {{{0}, 1}}), q(u1, 1, {{{1}, 1}}), plain(u1, 1, {{{1}, 1}, {{2}, 1}});
+  const BlockTensor x = drawn({p, q}, {1});
+  const BlockTensor y = fuse(x, 0, 2, 1);
+  CHECK(y.structure.legs()[0].parts().size() == 2);
+  CHECK(plain.parts().empty());
+  CHECK(values(split(y, 0).data) == values(x.data));
+  CHECK_FALSE(Leg(u1, 1, {{{1}, 1}, {{2}, 1}}) == y.structure.legs()[0]);
+}
+
+TEST_CASE("blocks: neutral legs are hyperedges, diagonals where the output keeps them") {
+  const Leg n(u1, 1, {{{0}, 2}, {{0}, 1}}), other(u1, 1, {{{0}, 1}, {{0}, 2}}),
+      i(u1, 1, {{{-1}, 2}, {{1}, 1}});
+  const BlockTensor x = drawn({n, n.reversed()}), y = drawn({n, i, i.reversed()}),
+                    z = drawn({n, i, i.reversed()}), w = drawn({other, i, i.reversed()});
+  const auto same = [](const char* equation, const std::vector<BlockTensor>& in) {
+    Tensors dense;
+    for (const BlockTensor& t : in) dense.push_back(to_dense(t));
+    CAPTURE(equation);
+    CHECK(values(to_dense(einsum(equation, in))) == values(einsum(equation, dense)));
+  };
+  same("ii->i", {x});
+  same("ii,ijk->ijk", {x, y});
+  same("ii,ijk->jk", {x, y});
+  same("ii->", {x});
+  same("bij,bjk->bik", {y, z});
+  same("bij,bij->b", {y, conj(z)});
+  same("aij,ajk,akl->il", {y, z, y});
+  says(error_of([&] { einsum("bij,bjk->bik", {y, w}); }), {"\"b\"", "sector 0"});
+  says(error_of([&] { contract(y, {0, 1, 2}, z, {0, 2, 3}, {0, 1, 3, 3}); }), {"twice", "output"});
+}
+
+TEST_CASE("blocks: a leg of fermions may be fused without a change of what contracts over it") {
+  const Symmetry g{{2}, {0}};
+  const std::vector<Sector> s{{{0}, 2}, {{1}, 1}};
+  for (int arrows = 0; arrows < 16; ++arrows) {
+    CAPTURE(arrows);
+    const auto arrow = [&](int bit) { return arrows >> bit & 1 ? 1 : -1; };
+    const Leg a(g, arrow(2), s), i(g, arrow(0), s), j(g, arrow(1), s);
+    const BlockTensor x = drawn({a, i, j}), y = drawn({i.reversed(), j.reversed(), a.reversed()});
+    const BlockTensor wanted = einsum("aij,ijb->ab", {x, y});
+    const int to = arrow(3);
+    const BlockTensor found = einsum("af,fb->ab", {fuse(x, 1, 2, to), fuse(y, 0, 2, -to)});
+    CHECK(values(found.data) == values(wanted.data));
+    CHECK(values(split(conj(fuse(x, 1, 2, to)), 1).data) == values(conj(x).data));
+    CHECK(values(conj(conj(x)).data) == values(x.data));
+  }
+  says(error_of([&] { conj(drawn({Leg(g, 1, s), Leg(g, 1, s)}, {1})); }), {"odd charge 1"});
+}
+
+TEST_CASE("blocks: determinants and inverses of maps whose sectors do not pair") {
+  const Leg rows(u1, 1, {{{0}, 2}, {{1}, 1}}), columns(u1, -1, {{{0}, 2}, {{2}, 1}}),
+      fewer(u1, -1, {{{0}, 2}});
+  BlockTensor x = drawn({rows, columns});
+  x.data.set_requires_grad();
+  CHECK(det(x, {0}).item() == 0);
+  CHECK(values(grad({det(x, {0})}, {x.data})[0]) == std::vector<double>{0, 0, 0, 0});
+  says(error_of([&] { inv(x, {0}); }), {"inv", "singular"});
+  says(error_of([&] { det(drawn({rows, fewer}), {0}); }), {"sector 1", "1 rows and 0 columns"});
+  const BlockTensor number{f64({4}, {1}), BlockStructure(u1, {}, {0})};
+  CHECK(inv(number, {}).data.item() == 0.25);
+  CHECK(det(number, {}).item() == 4);
+}
+
+TEST_CASE("blocks: a cut counts no rounding errors as a multiplet, and says what it can't do") {
+  const Leg i(u1, 1, {{{-1}, 4}, {{0}, 8}, {{1}, 4}});
+  const Leg two(u1, 1, {{{0}, 1}, {{1}, 1}});
+  const BlockTensor low =
+      contract(drawn({i, two.reversed()}), {0, 1}, drawn({two, i.reversed()}), {1, 2}, {0, 2});
+  CHECK(svd(low, {0}, {.rank = 4}).bond.size() == 4);
+  BlockTensor zero = zeros_of(low.structure, DType::f64);
+  zero.data.set_requires_grad();
+  const BlockFactors none = svd(zero, {0}, {.rtol = 1e-10});
+  CHECK(none.bond.count() == 0);
+  CHECK(none.left.data.requires_grad());
+  const Truncation sized{.sizes = {{{0}, 2}, {{1}, 1}}};
+  CHECK(svd(low, {0}, sized).bond.text() == "+ {0: 2, 1: 1}");
+  CHECK(std::isnan(svd(low, {0}, sized).discarded));
+  says(error_of([&] { svd(low, {0}, {.sizes = {{{7}, 1}}}); }), {"charge 7", "has not"});
+  says(error_of([&] { svd(low, {0}, {.sizes = {{{0}, 9}}}); }), {"9 values", "has 8"});
+  says(error_of([&] { svd(low, {0}, {.rank = 1, .sizes = {{{0}, 1}}}); }), {"beside"});
+  says(error_of([&] { svd(low, {0}, {.rtol = std::nan("")}); }), {"rtol", "nan"});
+}
+
+TEST_CASE("blocks: what is dense or of another dtype is not lost on its way in") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Leg i(u1, 1, {{{0}, 1}, {{1}, 1}});
+  const BlockStructure s({i, i.reversed()}, {0});
+  CHECK(std::isinf(values(from_dense(f64({inf, 0, 0, std::nan("")}, {2, 2}), s).data)[0]));
+  says(error_of([&] { from_dense(f64({1, std::nan(""), 0, 1}, {2, 2}), s); }), {"(0, 1)", "nan"});
+  says(error_of([&] {
+         from_dense(f64({1, 0, 0, 1}, {2, 2}), s, std::nan(""));
+       }),
+       {"tolerance is nan"});
+  const BlockTensor x = zeros_of(s, DType::f64);
+  says(error_of([&] {
+         set_block(x, {0, 0}, Tensor::zeros({1, 1}, DType::c128));
+       }),
+       {"c128", "f64"});
+  const Leg p(u1, 1, {{{0}, 1}, {{1}, 2}}), q(u1, 1, {{{0}, 2}, {{1}, 1}});
+  const BlockTensor pq = fuse(drawn({p, q}, {1}), 0, 2, 1), qp = fuse(drawn({q, p}, {1}), 0, 2, 1);
+  if (pq.structure.legs()[0].has_sectors_of(qp.structure.legs()[0]))
+    says(error_of([&] { add(pq, qp); }), {"fused of other legs"});
+}
+
+TEST_CASE("blocks: files of others: bits, depth, numbers that are none") {
+  const TempFolder folder;
+  const std::string path = folder / "x.safetensors";
+  const Leg i(u1, 1, {{{0}, 1}, {{1}, 1}});
+  const BlockStructure s({i, i.reversed()}, {0});
+  const double inf = std::numeric_limits<double>::infinity();
+  const BlockTensor x{Tensor::from(std::vector<c128>{{-0.0, inf}, {1, -0.0}}, {2}), s};
+  write_blocks(path, {{"x", x}});
+  const auto back = read_blocks(path)[0].tensor.data.to_vector<c128>();
+  CHECK(std::signbit(back[0].re));
+  CHECK(std::isinf(back[0].im));
+  CHECK(std::signbit(back[1].im));
+
+  NamedTensors tensors;
+  Metadata metadata;
+  to_entries({"y", zeros_of(s, DType::f64)}, tensors, metadata);
+  const std::string plain = metadata["y"];
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string text = plain;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    metadata["y"] = text.replace(at, from.size(), to);
+    write_safetensors(path, tensors, metadata);
+    return error_of([&] { read_blocks(path); });
+  };
+  says(refusal("\"version\":1", "\"version\":1.7"), {"\"y\"", "1.7"});
+  says(refusal("[1,-1]", "[1,4294967295]"), {"\"y\"", "arrow"});
+  says(refusal("[1,-1]", "[1.5,-1]"), {"whole number"});
+  says(refusal("\"mods\":[0]", "\"mods\":{}"), {"mods", "expected a list"});
+  std::string deep = "{\"arrow\":1,\"sectors\":[[0,1]]}";
+  for (int k = 0; k < 3000; ++k) deep = "{\"arrow\":1,\"parts\":[" + deep + "]}";
+  says(refusal("\"mods\":[0]", "\"mods\":[0],\"parts\":{\"0\":[" + deep + "]}"), {"\"y\""});
+}
+
+TEST_CASE("blocks: a ring with many sectors is planned without its outer products") {
+  std::vector<Sector> many;
+  for (int64_t q = -4; q <= 4; ++q) many.push_back({{q}, 1});
+  const Leg i(u1, 1, many);
+  const BlockTensor x = drawn({i, i, i.reversed(), i.reversed()});
+  const double value = to_dense(einsum("abcd,cdef,efgh,ghab->", {x, x, x, x})).item();
+  const Tensor d = to_dense(x);
+  CHECK(value == einsum("abcd,cdef,efgh,ghab->", {d, d, d, d}).item());
+  std::vector<Sector> equal(3000, {{0}, 1});
+  const Leg wide(u1, 1, equal);
+  says(error_of([&] { BlockStructure({wide, wide}, {0}); }), {"more than"});
+  says(error_of([&] { Leg::fused({wide, wide}, 1); }), {"combinations"});
+}
+
+TEST_CASE("blocks: their ops over batches") {
+  const Leg i(u1, 1, {{{-1}, 2}, {{0}, 3}, {{1}, 2}});
+  const BlockTensor x = drawn({i, i.reversed()}), y = drawn({i, i.reversed()});
+  const Tensor batch = stack({x.data, y.data, mul(x.data, Tensor(2.0))}, 0);
+  const auto f = [&](const Tensors& in) {
+    const BlockTensor t = permute({in[0], x.structure}, {1, 0});
+    return Tensors{
+        add(contract({in[0], x.structure}, {0, 1}, y, {1, 2}, {0, 2}).data, conj(t).data)};
+  };
+  const Tensor all = func::vmap(f)({batch})[0];
+  for (int64_t e = 0; e < 3; ++e)
+    CHECK(values(select(all, 0, e)) == values(f({select(batch, 0, e)})[0]));
+}
