@@ -22,12 +22,6 @@ namespace gradus::inline v1 {
 
 namespace {
 
-Ints count_up(size_t from, size_t to) {
-  Ints axes;
-  for (size_t i = from; i < to; ++i) axes.push_back(int64_t(i));
-  return axes;
-}
-
 // A tensor whose first axes are the rows, as matrices.
 class Matrices {
  public:
@@ -42,18 +36,12 @@ class Matrices {
       if (std::find(order.begin(), order.end(), int64_t(i)) == order.end())
         order.push_back(int64_t(i));
     tensor = permute(x, order, Crossing::signs);
-    const Parting parting{{}, count_up(0, rows), count_up(rows, x.rank())};
-    all = sector_matrices(tensor->structure, parting);
-    packed = pack_all(tensor->structure, parting, all);
-    const Tensor buffer = BlockCopies("pack", tensor->structure.elements(), packed.offsets.back(),
-                                      packed.blocks, Covers::all, Covers::all)(tensor->data);
+    const auto packed = packing(tensor->structure, rows);
+    all = *packed->matrices;
+    const Tensor buffer = packed->copies(tensor->data);
     for (size_t i = 0; i < all.size(); ++i)
-      matrices.push_back(reshape(slice(buffer, 0, packed.offsets[i], packed.offsets[i + 1]),
+      matrices.push_back(reshape(slice(buffer, 0, packed->offsets[i], packed->offsets[i + 1]),
                                  {all[i].row_size, all[i].column_size}));
-  }
-  static PackedSectors pack_all(const BlockStructure& s, const Parting& parting,
-                                const std::vector<SectorMatrix>& all) {
-    return pack(s, all, parting, std::vector<char>(all.size(), 1), {});
   }
   const BlockStructure& structure() const { return tensor->structure; }
   // Sum over the rows' legs of arrow * charge in matrix i.
@@ -71,8 +59,7 @@ class Matrices {
 
   size_t rows;
   std::optional<BlockTensor> tensor;
-  std::vector<SectorMatrix> all;
-  PackedSectors packed;
+  SectorMatrices all;
   Tensors matrices;
 };
 
@@ -82,14 +69,10 @@ template <class MatrixOf>
 BlockTensor assembled(const Symmetry& symmetry, const Legs& legs, const Charge& charge, size_t rows,
                       const Tensor& like, MatrixOf&& matrix_of) {
   const BlockStructure s(symmetry, legs, charge);
-  const Parting parting{{}, count_up(0, rows), count_up(rows, legs.size())};
-  const std::vector<SectorMatrix> all = sector_matrices(s, parting);
-  const PackedSectors p = Matrices::pack_all(s, parting, all);
+  const auto packed = packing(s, rows);
   Tensors parts{slice(like, 0, 0, 0)};
-  for (const SectorMatrix& m : all) parts.push_back(reshape(matrix_of(m), {-1}));
-  return {BlockCopies("pack", s.elements(), p.offsets.back(), p.blocks, Covers::all, Covers::all)
-              .transposed(cat(parts, 0)),
-          s};
+  for (const SectorMatrix& m : *packed->matrices) parts.push_back(reshape(matrix_of(m), {-1}));
+  return {packed->copies.transposed(cat(parts, 0)), s};
 }
 
 // What a sector gives: factors of its matrix, by the new leg's charge.

@@ -31,7 +31,10 @@ Ints places(const Labels& labels, const Labels& wanted) {
 class Side {
  public:
   Side(const BlockStructure& s, Parting parting)
-      : s_(s), parting_(std::move(parting)), matrices_(sector_matrices(s, parting_)) {
+      : s_(s),
+        parting_(std::move(parting)),
+        kept_(sector_matrices(s, parting_)),
+        matrices_(*kept_) {
     wanted_.assign(matrices_.size(), 0);
     steps_.resize(s.count());
     split(Outer::none, 0);
@@ -133,7 +136,8 @@ class Side {
 
   const BlockStructure& s_;
   const Parting parting_;
-  const std::vector<SectorMatrix> matrices_;
+  const std::shared_ptr<const SectorMatrices> kept_;
+  const SectorMatrices& matrices_;
   std::vector<Steps> steps_;
   std::vector<char> wanted_;
   PackedSectors packed_;
@@ -250,13 +254,14 @@ double pair_flops(const char* op, const BlockStructure& a, const Labels& la,
                   const BlockStructure& b, const Labels& lb, const Labels& out) {
   const Parted p = part(op, a, la, b, lb, out);
   const Symmetry& g = a.symmetry();
+  const auto of_a = sector_matrices(
+                 a, {places(la, p.batch), places(la, p.free_a), places(la, p.summed)}),
+             of_b = sector_matrices(
+                 b, {places(lb, p.batch), places(lb, p.summed), places(lb, p.free_b)});
   std::map<Flow, double, Before> columns;  // of b, by what flows
-  for (const SectorMatrix& m :
-       sector_matrices(b, {places(lb, p.batch), places(lb, p.summed), places(lb, p.free_b)}))
-    columns[flow(m, g, b.charge())] += double(m.column_size);
+  for (const SectorMatrix& m : *of_b) columns[flow(m, g, b.charge())] += double(m.column_size);
   double flops = 0;
-  for (const SectorMatrix& m :
-       sector_matrices(a, {places(la, p.batch), places(la, p.free_a), places(la, p.summed)}))
+  for (const SectorMatrix& m : *of_a)
     if (const auto it = columns.find(flow(m, g, g.neutral())); it != columns.end())
       flops += 2.0 * double(m.elements()) * it->second;
   return flops;

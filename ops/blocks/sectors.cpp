@@ -1,5 +1,7 @@
 #include "ops/blocks/sectors.hpp"
 
+#include "ops/blocks/plan_cache.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -46,9 +48,7 @@ size_t place_in(const std::vector<Combination>& all, const Coordinates& at) {
   return size_t(it - all.begin());
 }
 
-}  // namespace
-
-std::vector<SectorMatrix> sector_matrices(const BlockStructure& s, const Parting& parting) {
+SectorMatrices make_matrices(const BlockStructure& s, const Parting& parting) {
   struct Making {
     Coordinates batch;
     Charge charge;
@@ -75,7 +75,7 @@ std::vector<SectorMatrix> sector_matrices(const BlockStructure& s, const Parting
     }
     m.blocks.push_back(b);
   }
-  std::vector<SectorMatrix> all;
+  SectorMatrices all;
   for (auto& [key, m] : making) {
     SectorMatrix x;
     x.batch = m.batch;
@@ -92,6 +92,39 @@ std::vector<SectorMatrix> sector_matrices(const BlockStructure& s, const Parting
   return all;
 }
 
+}  // namespace
+
+size_t SectorMatrices::bytes() const {
+  size_t n = 0;
+  for (const SectorMatrix& m : *this)
+    n += sizeof m + (m.rows.size() + m.columns.size()) * sizeof(Combination) +
+         m.blocks.size() * sizeof(size_t);
+  return n;
+}
+
+std::shared_ptr<const SectorMatrices> sector_matrices(const BlockStructure& s,
+                                                      const Parting& parting) {
+  static auto& known = *new PlanCache<SectorMatrices>;
+  PlanKey key{int64_t(s.id()), int64_t(parting.batch.size()), int64_t(parting.rows.size())};
+  for (const Ints* axes : {&parting.batch, &parting.rows, &parting.columns})
+    key.append(axes->data(), axes->size());
+  return known.get(key, [&] { return make_matrices(s, parting); });
+}
+
+std::shared_ptr<const SectorPacking> packing(const BlockStructure& s, size_t rows) {
+  static auto& known = *new PlanCache<SectorPacking>;
+  return known.get({int64_t(s.id()), int64_t(rows)}, [&] {
+    Parting parting;
+    for (size_t i = 0; i < s.rank(); ++i)
+      (i < rows ? parting.rows : parting.columns).push_back(int64_t(i));
+    auto matrices = sector_matrices(s, parting);
+    PackedSectors p = pack(s, *matrices, parting, {}, {});
+    return SectorPacking{
+        std::move(matrices), p.offsets,
+        BlockCopies("pack", s.elements(), p.offsets.back(), p.blocks, Covers::all, Covers::all)};
+  });
+}
+
 PackedSectors pack(const BlockStructure& s, const std::vector<SectorMatrix>& matrices,
                    const Parting& parting, const std::vector<char>& wanted,
                    const std::vector<int>& signs) {
@@ -100,8 +133,9 @@ PackedSectors pack(const BlockStructure& s, const std::vector<SectorMatrix>& mat
   for (size_t i = 0; i < matrices.size(); ++i) {
     const SectorMatrix& m = matrices[i];
     const int64_t start = p.offsets.back();
-    p.offsets.push_back(start + (wanted[i] ? m.elements() : 0));
-    for (size_t r = 0; wanted[i] && r < m.rows.size(); ++r)
+    const bool here = wanted.empty() || wanted[i];
+    p.offsets.push_back(start + (here ? m.elements() : 0));
+    for (size_t r = 0; here && r < m.rows.size(); ++r)
       for (size_t c = 0; c < m.columns.size(); ++c) {
         const size_t b = m.block(r, c);
         const Shape sizes = s.sizes(b);

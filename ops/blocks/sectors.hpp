@@ -27,17 +27,31 @@ struct SectorMatrix {
 struct Parting {
   Ints batch, rows, columns;
 };
-// Sorted by batch and charge. The axes are all of s, each once; batch legs are neutral.
-std::vector<SectorMatrix> sector_matrices(const BlockStructure& s, const Parting& parting);
+// Sorted by batch and charge.
+struct SectorMatrices : std::vector<SectorMatrix> {
+  size_t bytes() const;
+};
+// The axes are all of s, each once; batch legs are neutral. Kept by structure and parting.
+std::shared_ptr<const SectorMatrices> sector_matrices(const BlockStructure& s,
+                                                      const Parting& parting);
 
 // Matrices one after the other, row-major, a batch of them side by side.
 struct PackedSectors {
   std::vector<int64_t> offsets;  // of each matrix, then the end
   std::vector<StridedBlock> blocks;
 };
-// The given ones of `matrices`; signs: of each block of s.
+// The given ones of `matrices` (none: all); signs: of each block of s.
 PackedSectors pack(const BlockStructure& s, const std::vector<SectorMatrix>& matrices,
                    const Parting& parting, const std::vector<char>& wanted,
                    const std::vector<int>& signs);
+
+// All of them, the first `rows` axes being the rows, as a list that is kept.
+struct SectorPacking {
+  std::shared_ptr<const SectorMatrices> matrices;
+  std::vector<int64_t> offsets;
+  BlockCopies copies;
+  size_t bytes() const { return copies.bytes() + offsets.size() * sizeof(int64_t); }
+};
+std::shared_ptr<const SectorPacking> packing(const BlockStructure& s, size_t rows);
 
 }  // namespace gradus
