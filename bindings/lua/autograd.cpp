@@ -178,7 +178,8 @@ int push_blocks(lua_State* L, const func::Blocks& blocks) {
 // The arguments from `first` on.
 Tensors inputs_from(lua_State* L, int first, const char* who = "func") {
   Tensors in;
-  for (int i = first; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, "input"));
+  const std::string what = join(who, ": input");
+  for (int i = first; i <= lua_gettop(L); ++i) in.push_back(operand_at(L, i, what.c_str()));
   if (in.empty()) fail(ErrorKind::value, who, "needs at least one input");
   return in;
 }

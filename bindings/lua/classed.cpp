@@ -12,7 +12,6 @@ namespace gradus::inline v1::lua {
 
 namespace {
 
-constexpr char kClassed[] = "gradus.ClassedTensor";
 using Classed = Userdata<ClassedTensor, kClassed>;
 
 // A result: a tensor where it is one. The collector hears of a payload's bytes by a tensor beside.
@@ -243,12 +242,17 @@ int by_equation(lua_State* L) {
 
 bool classed_operator(lua_State* L, char sign) {
   if (!Classed::at(L, 1) && !Classed::at(L, 2)) return false;
-  const ClassedTensor a = classed_at(L, 1, "left operand");
+  const std::string name = sign == '+'   ? "add"
+                           : sign == '-' ? "sub"
+                           : sign == '*' ? "mul"
+                                         : "div",
+                    right = name + ": right operand";
+  const ClassedTensor a = classed_at(L, 1, (name + ": left operand").c_str());
   if (sign == '/') {
-    const Tensor b = operand_at(L, 2, "right operand");
+    const Tensor b = operand_at(L, 2, right.c_str());
     return push_classed(L, with_room(L, [&] { return div(a, b); }));
   }
-  const ClassedTensor b = classed_at(L, 2, "right operand");
+  const ClassedTensor b = classed_at(L, 2, right.c_str());
   return push_classed(L, with_room(L, [&] {
                         return sign == '+' ? add(a, b) : sign == '-' ? sub(a, b) : mul(a, b);
                       }));

@@ -145,6 +145,7 @@ inline void call(lua_State* L, int arguments, int results) {
 
 constexpr const char* kTensor = "gradus.Tensor";
 inline constexpr char kBlockTensor[] = "gradus.BlockTensor";  // bindings/lua/blocks
+inline constexpr char kLeg[] = "gradus.Leg";                  // the same
 constexpr const char* kSizes = "gradus.Sizes";                // a table that prints as sizes do
 struct Stepping;                                              // captured.hpp
 

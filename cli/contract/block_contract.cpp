@@ -40,9 +40,11 @@ class BlockRun {
                  o.config) {
     refuse_what_is_dense();
     const Expression expression(config_, {});
+    refuse_repeated(expression);
     equation_ = expression.equation ? expression.equation->text : "";
     labels_ = expression.network.terms;
     output_ = expression.network.output;
+    for (const Labels& term : labels_) numbers_.push_back(as_numbers(term));
     const std::vector<NamedBlocks> all = read_blocks(o.tensors, session_.device());
     for (const std::string& name : expression.names()) {
       const auto at = std::find_if(all.begin(), all.end(),
@@ -65,22 +67,22 @@ class BlockRun {
 
   int run() {
     const auto began = std::chrono::steady_clock::now();
-    path_ = equation_.empty() ? plan_block_einsum(operands_, labels_, output_)
+    path_ = equation_.empty() ? plan_block_einsum(operands_, numbers_, as_numbers(output_))
                               : plan_block_einsum(equation_, operands_);
     plan_seconds_ = seconds_since(began);
     report_plan();
     if (o_.plan_only) return 0;
     contract();
     if (wants_grads_) differentiate();
-    if (!o_.out.empty()) write_blocks(o_.out, {{"value", *value_}});
-    for (size_t k = 0; k < o_.grads.size(); ++k)
-      if (o_.grads[k] != "-") write_blocks(o_.grads[k], {{"grad", grads_[k]}});
     const bool checks = config_["verify"].get<bool>();
     const bool right = !checks || verify();
     report_result(checks, right);
     if (!right)
       fail(ErrorKind::numeric, kOp,
            "verification failed: ", fmt::format("{:.3g} beside the dense tensors", error_));
+    if (!o_.out.empty()) write_blocks(o_.out, {{"value", *value_}});
+    for (size_t k = 0; k < o_.grads.size(); ++k)
+      if (o_.grads[k] != "-") write_blocks(o_.grads[k], {{"grad", grads_[k]}});
     return 0;
   }
 
@@ -90,25 +92,45 @@ class BlockRun {
   }
   // What is said for dense operands alone.
   void refuse_what_is_dense() const {
+    const auto said = [&](const char* key) { return config_.contains(key); };
+    const Json& path = config_["path"];
     const std::pair<const char*, bool> options[] = {
         {"--in", !o_.in.empty()},
-        {"--sizes", !o_.sizes.empty()},
+        {"--sizes", said("sizes")},
         {"--winners", !o_.winners.empty()},
-        {"--plan-in", !o_.plan_in.empty()},
+        {"--path", !o_.path.empty() || !(path == "auto" || path == Json{{"kind", "auto"}})},
+        {"--budget", said("budget")},
+        {"--timeout", said("timeout")},
+        {"--plan-cache", said("plan_cache")},
+        {"--plan-in", said("plan")},
         {"--plan-out", !o_.plan_out.empty()},
         {"--svg", !o_.svg.empty()},
         {"--html", !o_.html.empty()},
-        {"--cost", !o_.cost.empty()},
-        {"--memory", !o_.memory.empty()},
-        {"--dtype", !o_.dtype.empty()},
+        {"--cost", said("cost")},
+        {"--memory", said("memory_limit")},
+        {"--dtype", said("dtype")},
         {"another algebra", config_["algebra"] != "standard"}};
     for (const auto& [name, given] : options)
       if (given)
         fail(ErrorKind::config, kOp, name, " is for dense operands; ", o_.tensors,
              " holds block tensors");
   }
+  // Off the diagonals of an output that repeats a label the charges need not fit.
+  static void refuse_repeated(const Expression& expression) {
+    if (!expression.repeated) return;
+    const Labels& letters = expression.repeated->letters;
+    for (size_t i = 1; i < letters.size(); ++i)
+      if (std::find(letters.begin(), letters.begin() + i, letters[i]) != letters.begin() + i)
+        fail(ErrorKind::value, kOp, "the output \"", expression.repeated->text, "\" repeats ",
+             label_text(letters[i]), ", which no block tensor can; that is for dense operands");
+  }
+  // As messages tell labels of a network from letters.
+  static Labels as_numbers(Labels labels) {
+    for (int64_t& label : labels) label += kNumberLabel;
+    return labels;
+  }
   BlockTensor value_of(const std::vector<BlockTensor>& in) const {
-    return equation_.empty() ? einsum(in, labels_, output_) : einsum(equation_, in);
+    return equation_.empty() ? einsum(in, numbers_, as_numbers(output_)) : einsum(equation_, in);
   }
   Tensor dense_of(const Tensors& in) const {
     return equation_.empty() ? einsum(in, labels_, output_) : einsum(equation_, in);
@@ -248,7 +270,7 @@ class BlockRun {
   const Json config_;
   const Session session_;
   std::string equation_;
-  std::vector<Labels> labels_;
+  std::vector<Labels> labels_, numbers_;
   Labels output_;
   std::vector<BlockTensor> operands_, grads_;
   std::optional<BlockTensor> value_;

@@ -72,7 +72,7 @@ GPU_KERNEL add_blocks(Blocks blocks) {
       blocks.places(k, b.axis + b.named, b.summed, term, same);
       T x(0);
       if (b.sign != 0) x = load_near<T>(blocks.from, term, blocks.dtype);
-      if (b.sign < 0) x = T(0) - x;
+      if (b.sign < 0) x = -x;
       if (blocks.add) x = load_near<T>(blocks.to, to, blocks.dtype) + x;
       store_near(blocks.to, to, blocks.dtype, x);
     }

@@ -106,7 +106,8 @@ struct Recipe {
   };
   std::vector<Factor> factors;
   std::vector<std::pair<int64_t, Tensor>> masks;  // of merged labels: the values that a loop lets
-  double loops = 1;                               // how often what is left counts
+  double loops = 1;                               // how often what is left counts,
+  uint64_t wrapped = 1;                           // as integers do
   Hyperedges net;                                 // without operands
   mutable std::shared_ptr<const EinsumPlan> plan;
 };
@@ -217,7 +218,10 @@ class Merger {
     for (const Labels& term : terms_)
       for (const int64_t label : term) {
         const size_t set = labels_.find(label).set;
-        if (!seen[set]) recipe.loops *= double(labels_.extent(set));
+        if (!seen[set]) {
+          recipe.loops *= double(labels_.extent(set));
+          recipe.wrapped *= uint64_t(labels_.extent(set));
+        }
         seen[set] = 1;
       }
     if (recipe.loops != 1 && recipe.net.terms.empty()) recipe.net.terms.push_back({});
@@ -233,6 +237,18 @@ class Merger {
   Labels sets_of_result_;
 };
 
+// How often what is left counts, as a number for tensors of this dtype.
+Tensor times_of(const Recipe& recipe, DType dtype) {
+  if (dtype == DType::i64) return int64_t(recipe.wrapped);
+  if (dtype == DType::i32) return int64_t(int32_t(recipe.wrapped));
+  if (dtype == DType::u8) return int64_t(uint8_t(recipe.wrapped));
+  const bool whole = recipe.loops < 0x1p53;  // and exact
+  if (!whole && !is_floating(dtype))
+    fail(ErrorKind::value, "einsum", "closed loops count ", recipe.loops, " times, too often for ",
+         dtype);
+  return whole ? Tensor(int64_t(recipe.loops)) : Tensor(recipe.loops);
+}
+
 Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
   Tensors operands;
   for (const Recipe::Factor& factor : recipe.factors) {
@@ -243,17 +259,13 @@ Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
   }
   for (const auto& [set, mask] : recipe.masks) operands.push_back(cast(mask, common_dtype(in)));
   if (recipe.loops == 1) return operands;
-  const bool whole = recipe.loops < 0x1p53;  // and exact
   const DType dtype = common_dtype(in);
-  if (!whole && !is_floating(dtype))
-    fail(ErrorKind::value, "einsum", "closed loops count ", recipe.loops, " times, too often for ",
-         dtype);
-  const Tensor times = whole ? Tensor(int64_t(recipe.loops)) : Tensor(recipe.loops);
+  const Tensor times = times_of(recipe, dtype);
   if (operands.empty()) return {materialise(times, dtype, device_of(in[0]))};
   const auto least =
       std::min_element(operands.begin(), operands.end(),
                        [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
-  *least = mul(*least, times);
+  *least = mul(cast(*least, dtype), times);
   return operands;
 }
 

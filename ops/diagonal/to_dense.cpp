@@ -54,10 +54,10 @@ Tensor to_dense(const Tensor& payload, const Ints& classes) {
 }
 
 void register_to_dense() {
-  OpInfo o = new_op("to_dense", "view",
-                    "zeros, and x where the axes of a class have one index: x on diagonals",
-                    "y[i0, i1, ..] = x[k0, k1, ..] if every i_a = k_classes[a], else 0", {{"x"}},
-                    {ints_attr("classes", "of each axis of y, which axis of x it runs along")});
+  OpInfo o = new_op(
+      "to_dense", "view", "zeros, and x where the axes of a class have one index: x on diagonals",
+      "y[i0, i1, ..] = x[k0, k1, ..] if every i_a = k_classes[a], else 0", {{"x"}},
+      {ints_attr("classes", {}, "of each axis of y, which axis of x it runs along; none: y is x")});
   o.forward = forward;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
     return along_classes(g[0], node.attrs()[0].integers);
@@ -66,7 +66,9 @@ void register_to_dense() {
     return apply1(*to_dense_info, {t[0]}, node.attrs());
   };
   o.batch = batch;
-  o.call = [](Operands in, const Attrs& a) { return to_dense(in[0], a[0].integers); };
+  o.call = [](Operands in, const Attrs& a) -> Tensor {
+    return a[0].integers.empty() ? in[0] : to_dense(in[0], a[0].integers);
+  };
   to_dense_info = &add_op(std::move(o));
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/blocks/file.hpp"
 
+#include <filesystem>
 #include <sstream>
 #include <nlohmann/json.hpp>
 
@@ -64,4 +65,33 @@ TEST_CASE("cli: contract takes block tensors, says what blocks save, and verifie
   folder.write("bad.json", R"({"labels": [[0, 1, 2], [2, 3, 4]], "sizes": [5, 2, 7, 2, 5],
                                "output": [0, 1, 3, 4]})");
   refused("contract --network bad.json --tensors " + path, "the network says (5, 2, 7)");
+
+  // What no order of blocks heeds is not ignored, from a config neither.
+  for (const char* option : {"--path greedy", "--path auto", "--budget 100", "--timeout 2",
+                             "--plan-cache cache", "--sizes l=5", "--memory 1MiB"}) {
+    const std::string said(option);
+    refused(start + " " + said, said.substr(0, said.find(' ')) + " is for dense operands");
+  }
+  folder.write("budget.json", R"({"experiment": "contraction", "expression": "lpm,mqr->lpqr",
+                                  "budget": 100})");
+  refused("contract budget.json --tensors " + path, "--budget is for dense operands");
+  refused("contract --einsum 'lpm,mqr->lpqrr' --verify --tensors " + path,
+          "the output \"lpqrr\" repeats label \"r\"");
+  folder.write("odd.json", R"({"labels": [[0, 1, 2], [2, 1, 4]], "sizes": [5, 2, 6, 2, 5],
+                               "output": [0, 4]})");
+  refused("contract --network odd.json --tensors " + path, "label 1");
+}
+
+TEST_CASE("cli: contract writes of block tensors only what its check let pass") {
+  const TempFolder folder;
+  const Leg odd({{2}, {0}}, 1, {{{0}, 1}, {{1}, 1}}, "leg");
+  const BlockStructure s({odd, odd.reversed()}, {0}, "test");
+  write_blocks(folder / "f.safetensors", {{"0", BlockTensor{Tensor::full({2}, 1, DType::f64), s}}});
+  const ProgramRun r = run(folder,
+                           "contract --einsum 'ij->ij' --tensors f.safetensors --verify --out "
+                           "y.safetensors --grads g.safetensors");
+  CHECK(r.code != 0);
+  CHECK_MESSAGE(has(r.err, "no signs of fermions"), r.err);
+  CHECK(!std::filesystem::exists(folder / "y.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "g.safetensors"));
 }

@@ -31,6 +31,9 @@ TEST_CASE("lua: classed tensors have arithmetic with each other, tensors and num
                       "gradus.einsum({d, d}, {{1}, {1}}, {1, 1}).classes, "
                       "gradus.einsum('ii->', {gradus.identity(4)}):item())") ==
         "18.0\t(1, 1)\t4.0");
+  CHECK(says("local s = gradus.diagonal_tensor(gradus.tensor(3.0), {}) print(s:to_dense():item(), "
+             "gradus.ones(2):to_dense().shape, gradus.ones(2):to_dense({1, 1}).shape)") ==
+        "3.0\t(2,)\t(2, 2)");
   CHECK(says(kBegin + "print(D:map_values('square').payload, D:conj(), D:solve(d))") ==
         "[1, 4, 9]|f64 (3,)\tclassed tensor (3, 3) f64, classes (1, 1), payload (3,)\t[1, 1, 1]|"
         "f64 (3,)");
@@ -43,7 +46,7 @@ TEST_CASE("lua: what classed tensors refuse") {
   CHECK(has(fails(kBegin + "gradus.einsum('ij,jk->ik', D, M, 'max-plus')"),
             "what is 0 in a classed tensor is not so in max-plus; use to_dense()"));
   CHECK(has(fails(kBegin + "gradus.einsum('ij->ii', M, {algebra = 'max-plus'})"), "not so in"));
-  CHECK(has(fails(kBegin + "return D + {}"), "right operand"));
+  CHECK(has(fails(kBegin + "return D + {}"), "add: right operand"));
   CHECK(has(fails("gradus.diagonal_tensor(gradus.ones(2), {0})"), "0"));
   CHECK(has(fails("gradus.diagonal_tensor(gradus.ones(2), {1, 2})", ErrorKind::index),
             "axis 1 has class 1, but x of shape (2,) has 1 axis; here axes count from 0, in Lua "

@@ -57,6 +57,16 @@ TEST_CASE("gpu: copies of blocks of every dtype") {
   for (const bool add : {false, true}) check<double>(random_copies(120, 3, add));
 }
 
+TEST_CASE("gpu: 0 of the other sign is -0, as on the host") {
+  for (gd_device* device : emulated()) {
+    const Array<double> a({3});
+    Array<double> out({3});
+    run(emulator(), device, GD_GROUPED, GD_BLOCK_COPIES, {a.view()}, {out.view()}, {},
+        {0, 1, -1, 0, 0, 3, 1, 1});
+    for (const double x : out.values()) CHECK((x == 0 && std::signbit(x)));
+  }
+}
+
 TEST_CASE("gpu: tables that are refused, as the reference refuses them") {
   const Array<double> a({6}), out({4});
   const auto refused = [&](int32_t op, const Index& ints) {

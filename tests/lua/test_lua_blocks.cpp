@@ -49,6 +49,14 @@ TEST_CASE("lua blocks: legs") {
   refused("b.leg(1, {}, {symetry = 'Z2'})", {"did you mean \"symmetry\"?"});
   refused("b.leg(1, {}, {mods = {2}, parity = {2}})", {"component 2", "count from 1"});
   refused("return i.siz", {"did you mean \"size\"?"});
+  refused("b.leg(2, {{0, 1}})", {"got 2"});
+  refused("b.leg(1, {[-1] = 2, [0] = 3})", {"{{charge, size}, ...}", "with the key "});
+  refused("b.leg(1, {{0, 1}, size = 3})", {"with the key size"});
+  refused("b.leg(1, {}, {symmetry = 'Z3', parity = {1}})",
+          {"component 0 is of Z_3", "count from 0, in Lua from 1"});
+  refused("i.size = 3", {"a leg stays as it is"});
+  refused("return #i", {"leg.count"});
+  CHECK(fails(kBegin + "b.leg(1, {{0, -1}})").find("in Lua from 1") == std::string::npos);
 }
 
 TEST_CASE("lua blocks: made, printed, taken apart") {
@@ -151,6 +159,17 @@ TEST_CASE("lua blocks: decompositions") {
            "r).data, x.data)) local one = gradus.einsum('ij,jk->ik', x:inv(), x) "
            "print(near(one:to_dense(), gradus.eye(7, 7, f64)), near(x:det(), x:to_dense():det()), "
            "near(x:solve(x).data, one.data))") == "true\t0.0\t7\t(7,)|true|true\ttrue\ttrue");
+  // Of no rows there is one value, the norm.
+  CHECK(says(kBegin + "local u, s, vh = x:svd({}) print(u.rank, s.shape, vh.rank, (s - "
+                      "x:norm()):abs():amax():item() < 1e-12, #x:svd({1}, {}).legs)") ==
+        "1\t(1,)\t3\ttrue\t2");
+  // Of fermions the adjoint has signs that the conjugate lacks: eigh gives it.
+  CHECK(
+      says("local b = gradus.blocks local f = b.leg(1, {{0, 2}, {1, 2}}, {symmetry = 'fZ2'}) "
+           "local x = b.randn({f, f:reversed()}, {dtype = 'f64'}) local h = x + "
+           "b.from_dense(x:to_dense():t(), x.legs) local w, v, right = h:eigh() "
+           "print((gradus.einsum('ij,jk->ik', v:scale(2, w), right) - h):norm():item() < 1e-12)") ==
+      "true");
   CHECK(says(kBegin + same +
              "local h = x + x:permute(2, 1):conj() local w, v = h:eigh() print(w.shape, "
              "near(gradus.einsum('ij,kj->ik', v:scale(2, w), v:conj()).data, h.data))") ==
@@ -254,6 +273,57 @@ TEST_CASE("lua blocks: what is refused, and in which words") {
   refused_as(ErrorKind::index, "x:permute(0, 1)", {"Lua counts from 1"});
   refused_as(ErrorKind::index, "x:trace(1, 3)", {"in Lua from 1"});
   refused_as(ErrorKind::index, "x:block(1, 4)", {"leg 1 has no sector 3", "in Lua from 1"});
+}
+
+TEST_CASE("lua blocks: what options may be, and which op says so") {
+  refused("x:svd{rtol = -1}", {"svd: rtol: expected 0 or more, got -1"});
+  refused("x:svd{atol = -0.5}", {"svd: atol: expected 0 or more, got -0.5"});
+  refused("x:svd{rtol = 0/0}", {"svd: rtol: expected 0 or more, got "});
+  refused("x:svd{rank = -2}", {"svd: rank: expected 0 or more, got -2"});
+  refused("x:svd{rank = 1.5}", {"svd: rank: expected a whole number, got 1.5"});
+  refused("x:svd{ties = 'both'}", {"svd: ties: expected widen or index, got \"both\""});
+  refused("x:qr{charge = 'up'}", {"qr: charge: expected left or right, got \"up\""});
+  refused("x:eigh{degenerate = 'up'}", {"eigh: degenerate: expected exact or safe"});
+  refused("x:svd{sizes = {[0] = 1}}", {"svd: sizes: expected a list", "the key 0"});
+  refused("b.from_dense(x:to_dense(), x.legs, {tolerance = -1})", {"from_dense: tolerance"});
+  CHECK(fails(kBegin + "x:svd{sizes = {{0, -2}}}").find("in Lua from 1") == std::string::npos);
+}
+
+TEST_CASE("lua blocks: messages count as they say, and know what was given") {
+  refused("x:permute(1, 1)", {"dims (0, 0)", "in Lua from 1"});
+  refused_as(ErrorKind::index, "x:slice(1, {{-1, 1}, {}, {}})",
+             {"range 0 is [-1", "in Lua from 1"});
+  refused_as(ErrorKind::shape, "gradus.einsum('i,jk->ik', x, x)",
+             {"operand 0 has 2 legs", "in Lua from 1"});
+  refused("local f = b.leg(1, {{0, 1}, {1, 1}}, {symmetry = 'fZ2'}) b.zeros({f, f}):permute(2, 1)",
+          {"in block 1", "in Lua from 1"});
+  refused("b.plan('ij,kj->ik', x, x)", {"test.lua:1: blocks.plan: label \"j\""});
+  refused("b.zeros(i)", {"expected a table of legs, got a leg"});
+  refused("return x * gradus.identity(7)", {"got a classed tensor"});
+  refused("return gradus.identity(7) * x", {"mul: right operand", "got a block tensor"});
+  refused("return gradus.checkpoint(function(y) return y end, x)",
+          {"checkpoint: input: expected a tensor", "got a block tensor"});
+  refused_as(ErrorKind::shape, "return gradus.ones(7, 7) * x", {"mul: ", "(7, 7)"});
+  refused("return gradus.ones(7, 7) - x", {"sub: left operand: expected a block tensor"});
+  refused("return gradus.ones(7, 7) ^ x", {"x:with_data(x.data ^ 2)"});
+  CHECK(says(kBegin + "print((gradus.tensor(3.0) * x).data:sum():item())") == "459.0");
+  refused("return gradus.einsum('ij,jk->ik', {gradus.ones(7, 7), x})",
+          {"operand 1 is a dense tensor beside block tensors"});
+  for (const char* text : {"return x ^ 2", "return x % 2", "return x // 2"})
+    refused(text, {"x:with_data(x.data ^ 2)"});
+  refused("return #x", {"x.rank legs"});
+  refused("x.a = 1", {"\"a\" can't be set", "x:with_data(t)"});
+  refused("x[1] = 1", {"x:set_block({1, 2}, t)"});
+  CHECK(says(kBegin + "x.requires_grad = true print(x.requires_grad) x:norm():backward() "
+                      "x.grad = nil print(x.grad)") == "true|nil");
+  CHECK(fails(kBegin + "return x.foo").find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("lua blocks: blocks hold numbers, not bool") {
+  refused_as(ErrorKind::dtype, "b.zeros({i}, {dtype = 'bool'})", {"zeros: dtype", "not bool"});
+  refused_as(ErrorKind::dtype, "x:to('bool')", {"not bool"});
+  refused_as(ErrorKind::dtype, "x:with_data(x.data:gt(3))", {"not bool"});
+  refused_as(ErrorKind::dtype, "b.from_dense(x:to_dense():gt(3), x.legs)", {"not bool"});
 }
 
 TEST_CASE("lua blocks: names continue, help has a line") {

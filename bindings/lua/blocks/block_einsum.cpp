@@ -39,8 +39,13 @@ Call call_at(lua_State* L, const char* who) {
 
 int plan(lua_State* L) {
   const Call c = call_at(L, "blocks.plan");
-  const BlockPath path =
-      saying_legs_from_one([&] { return plan_block_einsum(c.equation, c.operands); });
+  const BlockPath path = [&] {
+    try {
+      return saying_legs_from_one([&] { return plan_block_einsum(c.equation, c.operands); });
+    } catch (const Error& e) {
+      fail(e.kind(), "blocks.plan", e.message());
+    }
+  }();
   lua_createtable(L, 0, 5);
   luaL_setmetatable(L, kPlan);
   lua_pushstring(L, c.equation.c_str());
@@ -94,9 +99,8 @@ bool says_blocks(lua_State* L) {
       if (is_blocks(L, i)) return true;
     return false;
   }
-  lua_rawgeti(L, 2, 1);
-  const bool any = is_blocks(L, -1);
-  lua_pop(L, 1);
+  bool any = false;
+  each_of(L, 2, [&] { any = any || is_blocks(L, -1); });
   return any;
 }
 

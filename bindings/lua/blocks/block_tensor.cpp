@@ -61,6 +61,18 @@ int quotient(lua_State* L) {
     return with_data(x, div(x.data, number.is_number() ? number : reshape(number, {})));
   });
 }
+// x ^ 2, x % 2, x // 2
+int no_operator(lua_State*) {
+  fail(ErrorKind::value, "block tensor",
+       "has + - * / alone; number by number it is x:with_data(x.data ^ 2), and x:square() or "
+       "another function of which f(0) is 0");
+}
+int length(lua_State* L) {
+  self_blocks(L, "#");
+  fail(ErrorKind::value, "#",
+       "of a block tensor: x.rank legs, x.count blocks, x.elements numbers; x.shape[1] is the size "
+       "of the first leg");
+}
 int negated(lua_State* L) {
   const BlockTensor x = self_blocks(L, "neg");
   return push_result(L, [&] { return neg(x); });
@@ -166,6 +178,10 @@ int get(lua_State* L) {
     push_methods_of_blocks(L);
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) known.emplace_back(lua_tostring(L, -2));
     std::sort(known.begin(), known.end());
+    // Of "foo" no more than a letter of "to" is left.
+    std::erase_if(known, [&](const std::string& k) {
+      return 2 * edit_distance(name, k) > std::max(name.size(), k.size());
+    });
     hint = did_you_mean(name, known);
   }
   fail(ErrorKind::value, "block tensor", "has no \"", name.substr(0, 100), "\"", hint);
@@ -177,6 +193,20 @@ int method_or_get(lua_State* L) {
     lua_pop(L, 1);
   }
   return bind<get>(L);
+}
+
+int set(lua_State* L) {
+  self_blocks(L, "block tensor");
+  const std::string name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (name == "requires_grad") return numbers_of(L, 1)->set_requires_grad(lua_toboolean(L, 3)), 0;
+  if (name == "grad" && lua_isnil(L, 3)) return numbers_of(L, 1)->set_grad(Tensor()), 0;
+  if (name.empty())
+    fail(ErrorKind::value, "block tensor",
+         "x[...] can't be set: x:set_block({1, 2}, t) is another tensor, x:block(1, 2):copy_(t) "
+         "writes to this one");
+  fail(ErrorKind::value, "block tensor", "\"", name.substr(0, 100),
+       "\" can't be set; x:with_data(t) is another tensor of these blocks, x.data:copy_(t) writes "
+       "to this one");
 }
 
 int text(lua_State* L) {
@@ -247,7 +277,25 @@ int walk_back(lua_State* L) {
 
 }  // namespace
 
+bool counts_from_zero(std::string_view message) {
+  const auto counted = [&](std::string_view word) {
+    for (size_t at = 0; (at = message.find(word, at)) != message.npos;) {
+      const size_t digits = at += word.size();
+      while (at < message.size() && message[at] >= '0' && message[at] <= '9') ++at;
+      // "sector 1 has size -2" says a charge, "has no sector 3" and "sector 1 is" a place.
+      if (at > digits && (word != "sector " || message.substr(at).starts_with(" is "))) return true;
+    }
+    return false;
+  };
+  for (const char* word : {"leg ", "axis ", "axes ", "sector ", "component ", "range ", "dims (",
+                           "block ", "operand ", "no sector "})
+    if (counted(word)) return true;
+  return false;
+}
+
 void push_blocks(lua_State* L, const BlockTensor& x) {
+  if (x.data.dtype() == DType::bool_)
+    fail(ErrorKind::dtype, "block tensor", "blocks hold numbers, not bool");
   BlocksUserdata::push(L, x.structure, 1);
   push(L, x.data);
   lua_setiuservalue(L, -2, 1);
@@ -274,6 +322,11 @@ void open_block_type(lua_State* L) {
              {"__sub", bind<sum_of<sub, true>>},
              {"__mul", bind<product>},
              {"__div", bind<quotient>},
+             {"__pow", bind<no_operator>},
+             {"__mod", bind<no_operator>},
+             {"__idiv", bind<no_operator>},
+             {"__len", bind<length>},
+             {"__newindex", bind<set>},
              {"__unm", bind<negated>}});
   push_methods_of_blocks(L);
   add_moves(L);

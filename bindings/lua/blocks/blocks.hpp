@@ -1,7 +1,7 @@
 // Legs and block tensors on Lua's stack. A block tensor is a userdata that knows its structure; its
 // numbers are a tensor of Lua beside it, so that the collector knows of their bytes.
 //
-// Errors of ops/blocks count legs, axes and sectors from 0: saying_legs_from_one tells that.
+// Errors of ops/blocks count legs, axes, sectors, operands from 0: saying_legs_from_one tells that.
 #pragma once
 #include "bindings/lua/options.hpp"
 #include "bindings/lua/userdata.hpp"
@@ -9,8 +9,6 @@
 #include "ops/blocks/factors.hpp"
 
 namespace gradus::inline v1::lua {
-
-inline constexpr char kLeg[] = "gradus.Leg";
 
 void push_leg(lua_State* L, const Leg& leg);
 const Leg* leg_at(lua_State* L, int index);  // nullptr if something else stands there
@@ -28,18 +26,16 @@ int64_t axis_at(lua_State* L, int index, const char* who);  // from 1, or from t
 // A table of axes at `index`; of a matrix, nothing is its first.
 Ints row_axes(lua_State* L, int index, const char* who, size_t rank);
 
-// f(), whose errors about legs and axes say how both count.
+// Does a message of ops/blocks count something?
+bool counts_from_zero(std::string_view message);
+// f(), whose errors about what is counted say how both count.
 template <class F>
 auto saying_legs_from_one(F&& f) {
   try {
     return f();
   } catch (const Error& e) {
-    for (const char* word : {"leg ", "axis ", "sector ", "axes ", "component "})
-      if (const size_t at = e.message().find(word); at != std::string::npos) {
-        const size_t digit = at + std::string_view(word).size();
-        if (digit < e.message().size() && e.message()[digit] >= '0' && e.message()[digit] <= '9')
-          fail(e.kind(), e.op(), e.message(), "; here they count from 0, in Lua from 1");
-      }
+    if (counts_from_zero(e.message()))
+      fail(e.kind(), e.op(), e.message(), "; here they count from 0, in Lua from 1");
     throw;
   }
 }

@@ -15,21 +15,24 @@ struct Asking {
 
 void whole_number(lua_State* L, Options& options, const char* name, int64_t& to) {
   if (!options.push(name)) return;
-  if (lua_type(L, -1) != LUA_TNUMBER) options.wrong(name, "a whole number");
-  to = integer_at(L, -1, name);
-  if (to < 0) options.wrong(name, "0 or more");
+  to = integer_at(L, -1, join("svd: ", name).c_str());
+  if (to < 0) fail(ErrorKind::value, "svd", name, ": expected 0 or more, got ", to);
   lua_pop(L, 1);
 }
+void limit(Options& options, const char* name, double& to) {
+  options.number(name, to);
+  if (!(to >= 0)) fail(ErrorKind::value, "svd", name, ": expected 0 or more, got ", to);
+}
 
-// One of two words; `otherwise` where nothing is said.
+// One of two words; `to` stays where nothing is said.
 template <class T>
-void word(Options& options, const char* name, std::pair<const char*, T> a,
+void word(Options& options, const char* who, const char* name, std::pair<const char*, T> a,
           std::pair<const char*, T> b, T& to) {
   std::string said;
   options.text(name, said);
   if (said.empty()) return;
   if (said != a.first && said != b.first)
-    fail(ErrorKind::value, name, "expected ", a.first, " or ", b.first, ", got \"",
+    fail(ErrorKind::value, who, name, ": expected ", a.first, " or ", b.first, ", got \"",
          said.substr(0, 100), "\"");
   to = said == a.first ? a.second : b.second;
 }
@@ -37,24 +40,32 @@ void word(Options& options, const char* name, std::pair<const char*, T> a,
 void cut_options(lua_State* L, Options& options, Truncation& t) {
   whole_number(L, options, "rank", t.rank);
   whole_number(L, options, "least", t.least);
-  options.number("atol", t.atol);
-  options.number("rtol", t.rtol);
-  word(options, "ties", {"widen", true}, {"index", false}, t.whole_multiplets);
+  limit(options, "atol", t.atol);
+  limit(options, "rtol", t.rtol);
+  word(options, "svd", "ties", {"widen", true}, {"index", false}, t.whole_multiplets);
   if (options.push("sizes")) {
     if (!lua_istable(L, -1)) options.wrong("sizes", "sectors {{charge, size}, ...}");
     t.sizes = sectors_at(L, -1, "svd: sizes");
     lua_pop(L, 1);
   }
 }
-void charge_option(Options& options, TakesCharge& to) {
-  word(options, "charge", {"left", TakesCharge::left}, {"right", TakesCharge::right}, to);
+void charge_option(Options& options, const char* who, TakesCharge& to) {
+  word(options, who, "charge", {"left", TakesCharge::left}, {"right", TakesCharge::right}, to);
 }
-void degenerate_option(Options& options, Degenerate& to) {
-  word(options, "degenerate", {"exact", Degenerate::exact}, {"safe", Degenerate::safe}, to);
+void degenerate_option(Options& options, const char* who, Degenerate& to) {
+  word(options, who, "degenerate", {"exact", Degenerate::exact}, {"safe", Degenerate::safe}, to);
 }
 
+// A table that names something. {} is a list of no rows.
+bool names_options(lua_State* L, int index) {
+  if (!is_options(L, index)) return false;
+  lua_pushnil(L);
+  const bool any = lua_next(L, index) != 0;
+  if (any) lua_pop(L, 2);
+  return any;
+}
 // Where the options stand: behind the axes, or in their place.
-int options_place(lua_State* L) { return is_options(L, 2) ? 2 : 3; }
+int options_place(lua_State* L) { return names_options(L, 2) ? 2 : 3; }
 
 template <class F>
 auto factored(lua_State* L, F&& f) {
@@ -68,8 +79,8 @@ int svd_of(lua_State* L) {
   Asking asked;
   Options options(L, options_place(L), "svd");
   cut_options(L, options, asked.cut);
-  charge_option(options, asked.charge);
-  degenerate_option(options, asked.degenerate);
+  charge_option(options, "svd", asked.charge);
+  degenerate_option(options, "svd", asked.degenerate);
   options.finish();
   const Ints left = row_axes(L, 2, "svd", x.rank());
   const BlockFactors f =
@@ -88,7 +99,7 @@ int qr_of(lua_State* L) {
   Asking asked;
   Options options(L, options_place(L), "qr");
   options.boolean("positive", asked.positive);
-  charge_option(options, asked.charge);
+  charge_option(options, "qr", asked.charge);
   options.finish();
   const Ints left = row_axes(L, 2, "qr", x.rank());
   const BlockFactors f = factored(L, [&] { return qr(x, left, asked.positive, asked.charge); });
@@ -96,19 +107,20 @@ int qr_of(lua_State* L) {
   push_blocks(L, f.right);
   return 2;
 }
-// w, v
+// w, v, right
 int eigh_of(lua_State* L) {
   const BlockTensor x = self_blocks(L, "eigh");
   at_most(L, 3, "eigh: with the tensor");
   Asking asked;
   Options options(L, options_place(L), "eigh");
-  degenerate_option(options, asked.degenerate);
+  degenerate_option(options, "eigh", asked.degenerate);
   options.finish();
   const Ints left = row_axes(L, 2, "eigh", x.rank());
   const BlockFactors f = factored(L, [&] { return eigh(x, left, asked.degenerate); });
   push(L, f.values);
   push_blocks(L, f.left);
-  return 2;
+  push_blocks(L, f.right);
+  return 3;
 }
 
 int inv_of(lua_State* L) {
@@ -136,7 +148,7 @@ int solve_of(lua_State* L) {
 }  // namespace
 
 Ints row_axes(lua_State* L, int index, const char* who, size_t rank) {
-  const bool given = !lua_isnoneornil(L, index) && !is_options(L, index);
+  const bool given = !lua_isnoneornil(L, index) && !names_options(L, index);
   if (!given && rank == 2) return {0};
   if (!given)
     fail(ErrorKind::value, who, "which axes are the rows? Of ", rank,

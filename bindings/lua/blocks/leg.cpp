@@ -84,8 +84,11 @@ int make_leg(lua_State* L) {
     fail(ErrorKind::value, "leg", "expected gradus.blocks.leg(1, {{charge, size}, ...}), got ",
          kind_at(L, 2), " for the sectors");
   const int64_t arrow = integer_at(L, 1, "leg: arrow");
+  if (arrow != 1 && arrow != -1)
+    fail(ErrorKind::value, "leg", "an arrow is 1 (charges count as they are) or -1, got ", arrow);
   const Symmetry g = symmetry_at(L, 3);
-  push_leg(L, Leg(g, arrow == 1 || arrow == -1 ? int(arrow) : 0, sectors_at(L, 2, "leg"), "leg"));
+  std::vector<Sector> sectors = sectors_at(L, 2, "leg");
+  push_leg(L, saying_legs_from_one([&] { return Leg(g, int(arrow), std::move(sectors), "leg"); }));
   return 1;
 }
 
@@ -131,6 +134,17 @@ int get(lua_State* L) {
        did_you_mean(std::string(name), known));
 }
 
+int set(lua_State* L) {
+  leg_self(L);
+  fail(ErrorKind::value, "leg", "a leg stays as it is; gradus.blocks.leg makes another");
+}
+int length(lua_State* L) {
+  leg_self(L);
+  fail(ErrorKind::value, "#",
+       "of a leg: leg.count is how many sectors it has, leg.size how many "
+       "indices");
+}
+
 int text(lua_State* L) {
   const Leg& leg = leg_self(L);
   lua_pushstring(L, join("leg ", leg.text(), ", ", leg.symmetry().text()).c_str());
@@ -166,6 +180,19 @@ void push_charge(lua_State* L, const Charge& q) {
 
 std::vector<Sector> sectors_at(lua_State* L, int index, const std::string& what) {
   std::vector<Sector> sectors;
+  const int table = lua_absindex(L, index);
+  const auto length = int64_t(lua_rawlen(L, table));
+  for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {  // {[-1] = 2} lists nothing
+    look_at_clock(L);
+    if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= length)
+      continue;
+    lua_pushvalue(L, -2);
+    const std::string key = lua_tostring(L, -1) ? lua_tostring(L, -1) : kind_at(L, -1);
+    fail(ErrorKind::value, what,
+         "expected a list of sectors {{charge, size}, ...}, got a table "
+         "with the key ",
+         key.substr(0, 100));
+  }
   each_of(L, index, [&] {
     const std::string which = join(what, ": sector ", sectors.size() + 1);
     if (!lua_istable(L, -1) || lua_rawlen(L, -1) != 2)
@@ -186,6 +213,8 @@ void add_leg(lua_State* L) {
             {{"__index", bind<get>},
              {"__tostring", bind<text>},
              {"__eq", bind<same>},
+             {"__len", bind<length>},
+             {"__newindex", bind<set>},
              {"__gc", LegUserdata::collect}},
             {}, kFields);
   lua_pushcfunction(L, bind<make_leg>);

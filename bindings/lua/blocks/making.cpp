@@ -30,6 +30,10 @@ struct Asking {
     else
       options.text("device", device);
     options.finish();
+    if (!(tolerance >= 0))
+      fail(ErrorKind::value, who, "tolerance: expected 0 or more, got ", tolerance);
+    if (wanted.dtype == DType::bool_)
+      fail(ErrorKind::dtype, who, "dtype: blocks hold numbers, not bool");
     if (!device.empty()) wanted.device = &device_named(L, device, who);
   }
   BlockStructure structure(const Legs& legs, const char* who) const {

@@ -77,7 +77,7 @@ int fused(lua_State* L) {
   const int64_t at = axis < 0 ? axis + int64_t(x.rank()) : axis;
   int64_t arrow = at >= 0 && at < int64_t(x.rank()) ? x.structure.legs()[size_t(at)].arrow() : 1;
   if (!lua_isnoneornil(L, 4)) arrow = integer_at(L, 4, "fuse: arrow");
-  if (arrow != 1 && arrow != -1) fail(ErrorKind::value, "fuse", "an arrow is 1 or -1");
+  if (arrow != 1 && arrow != -1) fail(ErrorKind::value, "fuse", "an arrow is 1 or -1, got ", arrow);
   return push_result(L, [&] { return fuse(x, axis, n, int(arrow)); });
 }
 int parted(lua_State* L) {

@@ -104,6 +104,21 @@ template <Tensor (*Op)(const Tensor&, const Tensor&)>
 constexpr char sign_of() {
   return Op == add ? '+' : Op == sub ? '-' : Op == mul ? '*' : Op == div ? '/' : 0;
 }
+// What block tensors have for this operator, where one stands beside a tensor.
+bool block_operator(lua_State* L, char sign) {
+  const int side = luaL_testudata(L, 2, kBlockTensor) ? 2 : 1;
+  if (!luaL_testudata(L, side, kBlockTensor)) return false;
+  luaL_getmetafield(L, side,
+                    sign == '+'   ? "__add"
+                    : sign == '-' ? "__sub"
+                    : sign == '*' ? "__mul"
+                    : sign == '/' ? "__div"
+                                  : "__pow");
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  call(L, 2, 1);
+  return true;
+}
 // Operators: ops of two operands, in the order they were written; a number may stand on the left.
 template <Tensor (*Op)(const Tensor&, const Tensor&)>
 int binary(lua_State* L) {
@@ -114,6 +129,7 @@ int binary(lua_State* L) {
     return 1;
   }
   if (sign_of<Op>() && classed_operator(L, sign_of<Op>())) return 1;
+  if (block_operator(L, sign_of<Op>())) return 1;
   const Tensor a = operand_at(L, 1, "left operand"), b = operand_at(L, 2, "right operand");
   push(L, with_room(L, [&] { return Op(a, b); }));
   return 1;
@@ -255,6 +271,8 @@ std::string kind_at(lua_State* L, int index) {
   if (name == "nil") return name;
   if (tensor_at(L, index)) return "a tensor";
   if (luaL_testudata(L, index, kBlockTensor)) return "a block tensor (its numbers are x.data)";
+  if (luaL_testudata(L, index, kLeg)) return "a leg";
+  if (luaL_testudata(L, index, kClassed)) return "a classed tensor (x:to_dense() is the dense one)";
   const bool late = luaL_testudata(L, index, kTensor) != nullptr;
   return late ? "an argument that slope kept and did not look at" : "a " + name;
 }
