@@ -36,7 +36,7 @@ const Exception kExceptions[] = {
      "consumers).*",
      "\"$SOURCE\"/dev 2>&1 | grep -q '\\./dev $2 '", 0,
      "builds, for minutes; that the script has it is looked at"},
-    {R"(python3 (tests/peers/\w+\.py).*)", "test -f \"$SOURCE\"/$1", 0, "needs PyTorch"},
+    {R"(python3 ((?:tests/peers|benches)/\w+\.py).*)", "test -f \"$SOURCE\"/$1", 0, "needs a peer's package"},
     {R"((LIBTORCH=\S+ )?gradus (audit|check) .*torch:0)", "true", 0,
      "needs libtorch; test_torch_device.cpp runs it where there is one"},
     {R"(benches/gpu/run.*)", "test -x \"$SOURCE\"/benches/gpu/run", 0,
