@@ -297,6 +297,9 @@ TEST_CASE("lua blocks: messages count as they say, and know what was given") {
              {"operand 0 has 2 legs", "in Lua from 1"});
   refused("local f = b.leg(1, {{0, 1}, {1, 1}}, {symmetry = 'fZ2'}) b.zeros({f, f}):permute(2, 1)",
           {"in block 1", "in Lua from 1"});
+  refused("gradus.einsum('ij,jk->ikk', x, x)",
+          {"einsum: output label \"k\" is repeated", "block tensors have no such diagonals"});
+  refused("b.plan('ij,jk->ikk', x, x)", {"blocks.plan: output label \"k\"", "no such diagonals"});
   refused("b.plan('ij,kj->ik', x, x)", {"test.lua:1: blocks.plan: label \"j\""});
   refused("b.zeros(i)", {"expected a table of legs, got a leg"});
   refused("return x * gradus.identity(7)", {"got a classed tensor"});

@@ -37,15 +37,23 @@ Call call_at(lua_State* L, const char* who) {
   return c;
 }
 
+// f(), whose errors are `who`'s. No block tensor repeats a label in the output.
+template <class F>
+auto as_said_by(const char* who, F&& f) {
+  try {
+    return saying_legs_from_one(f);
+  } catch (const Error& e) {
+    const size_t other = e.message().find("; einsum_classed gives such a tensor");
+    if (e.op() != "einsum") throw;
+    fail(e.kind(), who, e.message().substr(0, other),
+         other == std::string::npos ? "" : "; block tensors have no such diagonals");
+  }
+}
+
 int plan(lua_State* L) {
   const Call c = call_at(L, "blocks.plan");
-  const BlockPath path = [&] {
-    try {
-      return saying_legs_from_one([&] { return plan_block_einsum(c.equation, c.operands); });
-    } catch (const Error& e) {
-      fail(e.kind(), "blocks.plan", e.message());
-    }
-  }();
+  const BlockPath path =
+      as_said_by("blocks.plan", [&] { return plan_block_einsum(c.equation, c.operands); });
   lua_createtable(L, 0, 5);
   luaL_setmetatable(L, kPlan);
   lua_pushstring(L, c.equation.c_str());
@@ -106,7 +114,10 @@ bool says_blocks(lua_State* L) {
 
 int einsum_of_blocks(lua_State* L) {
   const Call c = call_at(L, "einsum");
-  return push_result(L, [&] { return einsum(c.equation, c.operands); });
+  push_blocks(L, as_said_by("einsum", [&] {
+                return with_room(L, [&] { return einsum(c.equation, c.operands); });
+              }));
+  return 1;
 }
 
 void add_block_einsum(lua_State* L) {
