@@ -42,7 +42,7 @@ TEST_CASE("lua blocks: legs") {
              "{2}}))") == "leg - {(0, 1): 2, (1, 0): 1}, U(1) x Z2 (odd)");
   refused("b.leg(2, {{0, 1}})", {"arrow is 1", "or -1"});
   refused("b.leg(1, {{0, 1, 2}})", {"leg: sector 1: expected {charge, size}"});
-  refused("b.leg(1, {{0, -1}})", {"sector 0 has size -1"});
+  refused("b.leg(1, {{0, -1}})", {"the sector of charge 0 has size -1"});
   refused("b.leg(1, {{0.5, 1}})", {"sector 1: expected a whole number, got 0.5"});
   refused("b.leg(1, {}, {symmetry = 'SU(2)'})", {"\"SU(2)\" is none", "fU(1)"});
   refused("b.leg(1, {}, {symmetry = 'Z1'})", {"is none"});
