@@ -67,7 +67,8 @@ TEST_CASE("torch: contractions of every dtype and their gradients, against the r
                                              {DType::bf16, 0.04}, {DType::f16, 0.01}};
   for (const char* equation :
        {"ij,jk->ik", "bij,bjk->bik", "ij,jk->ki", "ij,ij->", "i,j->ij", "ijk,jl->il", "ij,k->i"})
-    for (const auto& [dtype, tolerance] : dtypes) {
+    for (const auto& [of, tolerance] : dtypes) {
+      const DType dtype = of;  // clang lets no lambda capture a structured binding
       CAPTURE(equation);
       CAPTURE(dtype_name(dtype));
       const auto run = [&](Device& d, Tensors& grads) {
