@@ -16,6 +16,9 @@ struct SaidLabels {
 };
 SaidLabels labels_of(lua_State* L, const char* who);
 
+// The order of a contraction as {{1, 2}, {1, 2}}: positions among what is left, from 1.
+void push_order(lua_State* L, const std::vector<std::pair<int, int>>& pairs);
+
 // gradus.einsum(operands, labels [, output [, algebra]])
 int einsum_by_labels(lua_State* L);
 // gradus.einsum(a, its labels, b, its labels, ... [, output [, algebra]])

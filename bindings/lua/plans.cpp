@@ -156,17 +156,6 @@ void push_steps(lua_State* L, const EinsumPlan& plan) {
     lua_rawseti(L, -2, int64_t(i + 1));
   }
 }
-void push_order(lua_State* L, const EinsumPlan& plan) {
-  lua_createtable(L, int(plan.path.size()), 0);
-  for (size_t i = 0; i < plan.path.size(); ++i) {
-    lua_createtable(L, 2, 0);
-    lua_pushinteger(L, plan.path[i].first + 1);
-    lua_rawseti(L, -2, 1);
-    lua_pushinteger(L, plan.path[i].second + 1);
-    lua_rawseti(L, -2, 2);
-    lua_rawseti(L, -2, int64_t(i + 1));
-  }
-}
 int get(lua_State* L) {
   const Plan& p = plan_at(L);
   const std::string_view name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -174,7 +163,7 @@ int get(lua_State* L) {
   if (name == "flops") return lua_pushnumber(L, p.plan.flops), 1;
   if (name == "largest") return lua_pushnumber(L, p.plan.largest_intermediate), 1;
   if (name == "bytes") return lua_pushnumber(L, p.bytes), 1;
-  if (name == "order") return push_order(L, p.plan), 1;
+  if (name == "order") return push_order(L, p.plan.path), 1;
   if (name == "steps") return push_steps(L, p.plan), 1;
   if (name == "algebra") return lua_pushstring(L, algebra_name(p.algebra)), 1;
   if (name == "winners") return lua_pushcfunction(L, bind<winners>), 1;
@@ -204,6 +193,18 @@ int text(lua_State* L) {
 }
 
 }  // namespace
+
+void push_order(lua_State* L, const std::vector<std::pair<int, int>>& path) {
+  lua_createtable(L, int(path.size()), 0);
+  for (size_t i = 0; i < path.size(); ++i) {
+    lua_createtable(L, 2, 0);
+    lua_pushinteger(L, path[i].first + 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushinteger(L, path[i].second + 1);
+    lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, int64_t(i + 1));
+  }
+}
 
 void open_plans(lua_State* L) {
   open_type(L, kPlan,

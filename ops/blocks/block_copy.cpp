@@ -180,6 +180,9 @@ void copy_one_by_one(const Tensor& x, const Tensor& y, const Ints& t) {
 }
 
 void forward(OpContext& ctx) {
+  // Ledger and errors say what it is for: "to_dense", "permute".
+  const char* const what = ctx.attrs[kWhat].text;
+  const CurrentOp now(*what ? what : ctx.op.name.c_str());
   const Tensor& x = ctx.inputs[0];
   const Ints& table = ctx.attrs[kTable].integers;
   const int64_t size = ctx.attrs[kSize].integer;
@@ -321,7 +324,6 @@ Outputs batch(const BatchCall& c) {
 BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
                          const std::vector<StridedBlock>& blocks, Covers from, Covers to)
     : from_size_(from_size),
-      count_(int64_t(blocks.size())),
       attrs_{to_size, table_of(shortened(blocks, to == Covers::several), to), int64_t(from),
              int64_t(to), AttrValue(what)} {}
 

@@ -30,11 +30,10 @@ class BlockCopies {
               const std::vector<StridedBlock>& blocks, Covers from, Covers to);
   Tensor operator()(const Tensor& x) const;  // x, y: one axis
   Tensor transposed(const Tensor& y) const;  // the list the other way round
-  int64_t count() const { return count_; }
   size_t bytes() const { return attrs_[1].integers.size() * sizeof(int64_t); }
 
  private:
-  int64_t from_size_, count_;
+  int64_t from_size_;
   Attrs attrs_;
 };
 

@@ -156,8 +156,9 @@ std::vector<std::pair<int, int>> best_order(const Terms& t,
     for (size_t k = 0; k < n; ++k)
       for (size_t i = 0; i < n; ++i)
         if ((set >> k & 1) && !(set >> i & 1)) alone &= !share_label(t.inputs[k], t.inputs[i]);
-    for (size_t left = (set - 1) & set; left > (set ^ left); left = (left - 1) & set) {
-      const auto &x = best[left], &y = best[set ^ left];
+    for (size_t right = (set - 1) & set; right > (set ^ right); right = (right - 1) & set) {
+      const size_t left = set ^ right;  // right has the last operand of both
+      const auto &x = best[left], &y = best[right];
       if (!x || !y || !(alone || share_label(x->labels, y->labels))) continue;
       const double before = x->flops + y->flops;
       if (best[set] && before >= best[set]->flops) continue;
@@ -165,7 +166,7 @@ std::vector<std::pair<int, int>> best_order(const Terms& t,
       const double flops = before + pair_flops("einsum", x->s, x->labels, y->s, y->labels, out);
       if (best[set] && flops >= best[set]->flops) continue;
       best[set] = Value{pair_result("einsum", x->s, x->labels, y->s, y->labels, out), out, flops,
-                        left, set ^ left};
+                        left, right};
     }
   }
   // The tree as positions in a shrinking list.

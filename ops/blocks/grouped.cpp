@@ -17,7 +17,7 @@ namespace gradus::inline v1 {
 namespace {
 
 const OpInfo* grouped_info;
-enum { kSize, kTable, kRest };
+enum { kSize, kTable, kRest, kWhat };
 // The table as the slot takes it: {conj_a, conj_b, jobs}.
 constexpr size_t kHead = 2, kEach = sizeof(gd_block_product) / sizeof(int64_t);
 // Bits of the attribute `rest`: not every element of this buffer is written, where it is the
@@ -87,7 +87,7 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
   const int64_t side = k == 0 ? rest & kRestB : rest & kRestA;
   const bool of_own = own, of_other = other != own;
   return {size, table_of(k == 0 ? of_own : of_other, k == 0 ? of_other : of_own, jobs),
-          c | result | side | dropped};
+          c | result | side | dropped, attrs[kWhat]};
 }
 
 // The same, of tables that this thread has seen lately: the gradient of a kept plan looks once.
@@ -96,6 +96,7 @@ const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size)
     uint64_t hash = 0;
     Ints table;
     int64_t rest = 0, size = -1;
+    const char* what = nullptr;
     Attrs attrs;
   };
   thread_local Kept kept[64];
@@ -104,8 +105,14 @@ const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size)
   for (const int64_t x : table) hash = (hash ^ uint64_t(x)) * 0x9e3779b97f4a7c15u;
   hash ^= hash >> 32;
   Kept& at = kept[hash % 64];
-  if (at.hash != hash || at.size != size || at.rest != attrs[kRest].integer || !(at.table == table))
-    at = {hash, table, attrs[kRest].integer, size, attrs_of_cotangent(attrs, k, size)};
+  if (at.hash != hash || at.size != size || at.rest != attrs[kRest].integer ||
+      at.what != attrs[kWhat].text || !(at.table == table))
+    at = {hash,
+          table,
+          attrs[kRest].integer,
+          size,
+          attrs[kWhat].text,
+          attrs_of_cotangent(attrs, k, size)};
   return at.attrs;
 }
 
@@ -295,16 +302,20 @@ Outputs batch(const BatchCall& c) {
       }
       jobs.push_back(j);
     }
-  return reshape(call(in[0], in[1], {examples * size, table_of(t[0], t[1], jobs), c.attrs[kRest]}),
-                 {examples, size});
+  return reshape(
+      call(in[0], in[1],
+           {examples * size, table_of(t[0], t[1], jobs), c.attrs[kRest], c.attrs[kWhat]}),
+      {examples, size});
 }
 
 }  // namespace
 
-GroupedProducts::GroupedProducts(int64_t c_size, const std::vector<gd_block_product>& jobs,
-                                 bool covers_a, bool covers_b, bool covers_c)
+GroupedProducts::GroupedProducts(std::string_view what, int64_t c_size,
+                                 const std::vector<gd_block_product>& jobs, bool covers_a,
+                                 bool covers_b, bool covers_c)
     : attrs_{c_size, table_of(false, false, jobs),
-             int64_t(covers_c ? 0 : kRestC) | (covers_a ? 0 : kRestA) | (covers_b ? 0 : kRestB)} {
+             int64_t(covers_c ? 0 : kRestC) | (covers_a ? 0 : kRestA) | (covers_b ? 0 : kRestB),
+             AttrValue(what)} {
   for (const gd_block_product& j : jobs)
     flops_ += 2.0 * double(j.batch) * double(j.m) * double(j.n) * double(j.k);
 }
@@ -322,7 +333,8 @@ void register_grouped() {
        ints_attr("jobs",
                  "conj_a, conj_b; of each job: first, sign, batch, m, n, k, offset in a and "
                  "strides of batch, m, k, in b of batch, k, n, in c of batch, m, n"),
-       int_attr("rest", 7, "add 1, 2, 4: jobs leave elements of c, of a, of b untouched")});
+       int_attr("rest", 7, "add 1, 2, 4: jobs leave elements of c, of a, of b untouched"),
+       text_attr("what", "", "which contraction it is: \"ij,jk->ik\"")});
   o.forward = forward;
   o.vjp = vjp;
   o.jvp = jvp;

@@ -5,15 +5,18 @@
 #include "ops/base/ints.hpp"
 #include "ops/def/grouped.h"
 
+#include <string_view>
+
 namespace gradus::inline v1 {
 
 // A table of jobs, ready to be called again and again.
 class GroupedProducts {
  public:
-  // Jobs as gd_block_product has them; those of one block of c stand together. covers_a, covers_b:
-  // is every element in some job of k > 0 ...? covers_c: is every element of c written?
-  GroupedProducts(int64_t c_size, const std::vector<gd_block_product>& jobs, bool covers_a,
-                  bool covers_b, bool covers_c);
+  // what: "ij,jk->ik", for graphs. Jobs as gd_block_product has them; those of one block of c stand
+  // together. covers_a, covers_b: is every element in some job of k > 0 ...? covers_c: is every
+  // element of c written?
+  GroupedProducts(std::string_view what, int64_t c_size, const std::vector<gd_block_product>& jobs,
+                  bool covers_a, bool covers_b, bool covers_c);
   Tensor operator()(const Tensor& a, const Tensor& b) const;  // buffers of one axis and one dtype
   double flops() const { return flops_; }
   size_t bytes() const { return attrs_[1].integers.size() * sizeof(int64_t); }

@@ -27,6 +27,24 @@ Ints places(const Labels& labels, const Labels& wanted) {
   return axes;
 }
 
+// "ij,jk->ik"; of labels that are no letters "(0 1),(1 2)->(0 2)".
+std::string text_of(const Labels& la, const Labels& lb, const Labels& out) {
+  std::string text;
+  for (const Labels* labels : {&la, &lb, &out}) {
+    text += labels == &la ? "" : labels == &lb ? "," : "->";
+    const bool letters = std::all_of(labels->begin(), labels->end(),
+                                     [](int64_t l) { return l >= 'A' && l < kEllipsisLabel; });
+    std::string numbers;
+    for (const int64_t l : *labels)
+      if (letters)
+        text += letter_text(l);
+      else
+        numbers += join(numbers.empty() ? "" : " ", is_number_label(l) ? l - kNumberLabel : l);
+    if (!letters) text += "(" + numbers + ")";
+  }
+  return text;
+}
+
 // One of a, b and c: its matrices, and where the products find them.
 class Side {
  public:
@@ -64,7 +82,6 @@ class Side {
     return steps_[matrices_[i].block(r, c)].batch_size;
   }
   const std::vector<SectorMatrix>& matrices() const { return matrices_; }
-  const Parting& parting() const { return parting_; }
   void want(size_t i) { wanted_[i] = 1; }
   bool wants_all() const { return std::find(wanted_.begin(), wanted_.end(), 0) == wanted_.end(); }
   // Can products read (write) it without a copy: block by block, or matrix by matrix?
@@ -395,8 +412,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
     }
 
   PairPlan plan{c,
-                GroupedProducts(C.buffer_size(), jobs, A.copied() || A.wants_all(),
-                                B.copied() || B.wants_all(), true),
+                GroupedProducts(text_of(la, lb, out), C.buffer_size(), jobs,
+                                A.copied() || A.wants_all(), B.copied() || B.wants_all(), true),
                 {},
                 {},
                 {},

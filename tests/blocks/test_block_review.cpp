@@ -3,6 +3,7 @@
 // memory.
 #include "tests/blocks/block_helpers.hpp"
 
+#include "engine/capture/ledger.hpp"
 #include "ops/blocks/factors.hpp"
 #include "ops/blocks/file.hpp"
 #include "ops/contract/einsum.hpp"
@@ -134,8 +135,8 @@ TEST_CASE("blocks: what is dense or of another dtype is not lost on its way in")
        {"c128", "f64"});
   const Leg p(u1, 1, {{{0}, 1}, {{1}, 2}}), q(u1, 1, {{{0}, 2}, {{1}, 1}});
   const BlockTensor pq = fuse(drawn({p, q}, {1}), 0, 2, 1), qp = fuse(drawn({q, p}, {1}), 0, 2, 1);
-  if (pq.structure.legs()[0].has_sectors_of(qp.structure.legs()[0]))
-    says(error_of([&] { add(pq, qp); }), {"fused of other legs"});
+  REQUIRE(pq.structure.legs()[0].has_sectors_of(qp.structure.legs()[0]));
+  says(error_of([&] { add(pq, qp); }), {"fused of other legs"});
 }
 
 TEST_CASE("blocks: files of others: bits, depth, numbers that are none") {
@@ -184,6 +185,21 @@ TEST_CASE("blocks: a ring with many sectors is planned without its outer product
   const Leg wide(u1, 1, equal);
   says(error_of([&] { BlockStructure({wide, wide}, {0}); }), {"more than"});
   says(error_of([&] { Leg::fused({wide, wide}, 1); }), {"combinations"});
+}
+
+TEST_CASE("blocks: graph and ledger say which contraction it is, and what is made dense") {
+  const Leg i(u1, 1, {{{-1}, 2}, {{0}, 3}});
+  BlockTensor x = drawn({i, i.reversed()});
+  x.data.set_requires_grad();
+  Ledger ledger(x.data.device());
+  const BlockTensor y = einsum("ij,jk->ik", {x, x});
+  CHECK_FALSE(ledger.by_op().contains("to_dense"));
+  const Tensor dense = to_dense(y);
+  CHECK(ledger.by_op().at("to_dense").calls == 2);  // zeros, then the blocks
+  CHECK_FALSE(ledger.by_op().contains("block_copy"));
+  const auto what = [](GradFn& node) { return std::string(node.attrs().back().text); };
+  CHECK(what(*y.data.grad_fn()) == "ij,jk->ik");
+  CHECK(what(*dense.grad_fn()->inputs()[0].fn) == "to_dense");
 }
 
 TEST_CASE("blocks: their ops over batches") {

@@ -1,5 +1,6 @@
 // gradus.einsum of block tensors, and gradus.blocks.plan: what it costs.
 #include "bindings/lua/blocks/blocks.hpp"
+#include "bindings/lua/labels.hpp"
 #include "ops/blocks/contraction.hpp"
 
 #include <cstdio>
@@ -64,15 +65,7 @@ int plan(lua_State* L) {
   lua_setfield(L, -2, "dense_flops");
   lua_pushinteger(L, path.block_pairs);
   lua_setfield(L, -2, "pairs");
-  lua_createtable(L, int(path.pairs.size()), 0);
-  for (size_t i = 0; i < path.pairs.size(); ++i) {
-    lua_createtable(L, 2, 0);
-    lua_pushinteger(L, path.pairs[i].first + 1);
-    lua_rawseti(L, -2, 1);
-    lua_pushinteger(L, path.pairs[i].second + 1);
-    lua_rawseti(L, -2, 2);
-    lua_rawseti(L, -2, int64_t(i + 1));
-  }
+  push_order(L, path.pairs);
   lua_setfield(L, -2, "order");
   return 1;
 }
