@@ -81,7 +81,7 @@ struct Truth {
   }
 };
 
-struct Job {
+struct ReduceJob {
   Team team;
   bool runs;              // as load_eight has it
   bool whole;             // a team folds all chunks of its line, at most 8
@@ -93,7 +93,7 @@ struct Job {
 
 // lines: in, out. terms: in.
 template <class F>
-__global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, Job job, F f) {
+__global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, ReduceJob job, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
@@ -130,7 +130,8 @@ __global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, Job
 }
 
 template <class F>
-void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1>& terms, Job job) {
+void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1>& terms,
+                  ReduceJob job) {
   in_pieces(lines, [&](const Walk<2>& piece) {
     job.blocks = parts(piece.count, job.team.lines());
     run.grid(job.team.kind(), run.blocks_for(job.blocks * (job.whole ? 1 : job.chunks), 1),
@@ -143,7 +144,7 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
                const Axes& terms) {
   const int64_t n_lines = lines.count(), length = terms.count();
   const bool across = n_lines > 1 && lines.least() < terms.least();
-  Job job{};
+  ReduceJob job{};
   job.team = Team(n_lines, length, across);
   job.chunk = chunk_of(length);
   job.chunks = length > 0 ? parts(length, job.chunk) : 1;

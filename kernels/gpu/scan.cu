@@ -15,7 +15,7 @@ constexpr int kGroup = 16;  // eights
 constexpr int64_t kCut = 8192, kMostCuts = 512;
 constexpr int64_t kAlone = 1 << 14;  // so many lines give every thread one of its own
 
-struct Job {
+struct ScanJob {
   Team team;
   bool runs[2];  // of in, of out, as load_eight has it
   bool cut;      // chunks are worked on apart
@@ -51,7 +51,7 @@ __device__ inline Before<Acc> exchange(const F& f, const Team& team, Acc total, 
 
 // carries: [chunk][line], what the chunks up to this one give.
 template <class F>
-__global__ void GPU_BLOCK(kThreads) scan_lines(Walk<2> lines, Job job, void* memory, F f) {
+__global__ void GPU_BLOCK(kThreads) scan_lines(Walk<2> lines, ScanJob job, void* memory, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared_eights, kThreads);
   GPU_SHARED(Acc, shared_groups, kThreads);
@@ -137,7 +137,7 @@ __global__ void GPU_BLOCK(kThreads) carry_chunks(int64_t lines, int64_t chunks, 
 }
 
 template <class F>
-void scan_axes(const Run& run, const F& f, const Walk<2>& lines, Job job) {
+void scan_axes(const Run& run, const F& f, const Walk<2>& lines, ScanJob job) {
   using Acc = typename F::Acc;
   const auto launch = [&](const Walk<2>& piece, void* carries) {
     const int64_t units = piece.count * (job.cut ? job.chunks : 1);
@@ -167,7 +167,7 @@ void scan(Run& run) {
   for (int d = 0; d < in.rank; ++d)
     if (d != axis) axes.add(in.sizes[d], {in.strides[d], out.strides[d]});
   axes.sort();
-  Job job{};
+  ScanJob job{};
   job.length = in.sizes[axis];
   gd_view from = axes.view(0, in), to = axes.view(1, out);
   job.step[0] = in.strides[axis];

@@ -9,7 +9,7 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-struct Job {
+struct SoftmaxJob {
   Team team;
   bool runs[2];  // of in, of out, as load_eight has it
   bool logarithm;
@@ -17,7 +17,7 @@ struct Job {
 };
 
 template <class T>
-__global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, Job job) {
+__global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, SoftmaxJob job) {
   GPU_SHARED(T, shared, kThreads);
   const Team team = job.team;
   const int64_t tasks = (lines.count + team.lines() - 1) / team.lines(), length = job.length,
@@ -77,7 +77,7 @@ void softmax(Run& run) {
   for (int d = 0; d < in.rank; ++d)
     if (d != axis) lines.add(in.sizes[d], {in.strides[d], out.strides[d]});
   lines.sort();
-  Job job{};
+  SoftmaxJob job{};
   job.length = axis < 0 ? 1 : in.sizes[axis];
   job.step[0] = axis < 0 ? 1 : in.strides[axis];
   job.step[1] = axis < 0 ? 1 : out.strides[axis];

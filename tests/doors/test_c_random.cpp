@@ -332,7 +332,7 @@ TEST_CASE(
   REQUIRE(gradus_find_device("reference", &reference) == GRADUS_OK);
   REQUIRE(gradus_memory_limit(reference, kLimit) == GRADUS_OK);
 
-  const int64_t rounds = gradus::test::small_sizes() ? 50'000 : 1'000'000;
+  const int64_t rounds = gradus::test::small_sizes() ? 20'000 : 1'000'000;
   std::map<std::string, std::array<int64_t, 2>> seen;  // refused, done
   std::set<gradus_status> statuses;
   for (int64_t i = 0; i < rounds; ++i) {

@@ -262,7 +262,8 @@ TEST_CASE("gpu: contract on tensor cores") {
   How how;
   how.tf32 = true;
   // With runs of 16 bytes in either operand, and without.
-  for (const Labels& l : {matmul(33, 72, 80, 40), matmul(34, 67, 71, 45)}) {
+  for (const Labels& l : {matmul(34, 67, 71, 45), matmul(33, 72, 80, 40)}) {
+    if (test::small_sizes() && l.sizes.front() == 33) continue;
     check<Half>(l);
     check<BFloat16>(l);
     check<float>(l, how);

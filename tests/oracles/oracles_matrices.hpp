@@ -169,15 +169,22 @@ inline Mat solved(Mat a, Mat b) {
 }
 inline Mat inverse(const Mat& a) { return solved(a, one(a.m)); }
 
-// By the first row.
-inline Wide determinant(const Mat& a) {
-  Wide sum = a.n == 0;
+// The product of what is left on the diagonal, each step with the largest entry of its column.
+inline Wide determinant(Mat a) {
+  Wide product = 1;
   for (int64_t k = 0; k < a.n; ++k) {
-    const Mat minor =
-        made(a.n - 1, a.n - 1, [&](int64_t i, int64_t j) { return a(i + 1, j < k ? j : j + 1); });
-    sum += (k % 2 ? R(-1) : R(1)) * a(0, k) * determinant(minor);
+    int64_t p = k;
+    for (int64_t i = k + 1; i < a.n; ++i)
+      if (std::abs(a(i, k)) > std::abs(a(p, k))) p = i;
+    if (a(p, k) == Wide(0)) return 0;
+    product *= p == k ? a(p, k) : -a(p, k);
+    for (int64_t j = k; j < a.n; ++j) std::swap(a(p, j), a(k, j));
+    for (int64_t i = k + 1; i < a.n; ++i) {
+      const Wide by = a(i, k) / a(k, k);
+      for (int64_t j = k; j < a.n; ++j) a(i, j) -= by * a(k, j);
+    }
   }
-  return sum;
+  return product;
 }
 
 // Of full rank, by the smaller of A^H A and A A^H.

@@ -141,19 +141,23 @@ int64_t count_above(const Line& s, R least) {
 // ---- eigenvalues
 
 Mat minus(const Mat& a, Wide z) { return a + -z * one(a.n); }
-// All roots of det(z - A) at once.
+// All roots of det(z - A) at once, by steps of Durand and Kerner until none moves.
 Line roots(const Mat& a) {
   R bound = 1;
   for (const Wide& x : a.x) bound += std::abs(x);
   Line z;
   for (int64_t k = 0; k < a.n; ++k) z.push_back(std::polar(bound, 1 + R(2.4L) * R(k)));
-  for (int step = 0; step < 200; ++step)
+  bool moved = true;
+  for (int step = 0; step < 200 && moved; ++step) {
+    moved = false;
     for (size_t k = 0; k < z.size(); ++k) {
       Wide by = determinant(R(-1) * minus(a, z[k]));
       for (size_t j = 0; j < z.size(); ++j)
         if (j != k) by /= z[k] - z[j];
       z[k] -= by;
+      moved |= std::abs(by) > R(1e-18L) * std::abs(z[k]);
     }
+  }
   return z;
 }
 // What Cayley and Hamilton leave of A but one eigenvalue: each column is a vector of it.
