@@ -1,6 +1,7 @@
 // Contraction orders of published networks against the best that is known of each and against what
 // planners for Python find, in as much time as ours takes. The networks lie beside the repository
-// (../shared/cases/networks.json); without them nothing is measured.
+// (../shared/cases/networks.json); without them this part is left out. And how the time of the
+// greedy search grows with the network.
 #include "benches/bench.hpp"
 #include "benches/peers.hpp"
 #include "engine/config/options.hpp"
@@ -28,9 +29,63 @@ plan::Network network_of(const Json& instance) {
   return net;
 }
 
-}  // namespace
+// A network of labels of extent 2, each held by two tensors, from pairs of tensors.
+plan::Network network_of(int tensors, const std::vector<std::pair<int, int>>& pairs) {
+  plan::Network net;
+  net.tensors.resize(size_t(tensors));
+  for (const auto& [a, b] : pairs) {
+    if (a == b) continue;
+    for (const int t : {a, b}) net.tensors[size_t(t)].push_back(int(net.open.size()));
+    net.log2_extent.push_back(1);
+    net.open.push_back(false);
+  }
+  return net;
+}
+plan::Network chain(int tensors) {
+  std::vector<std::pair<int, int>> pairs;
+  for (int k = 1; k < tensors; ++k) pairs.emplace_back(k - 1, k);
+  return network_of(tensors, pairs);
+}
+plan::Network grid(int tensors) {
+  const int side = int(std::sqrt(tensors));
+  std::vector<std::pair<int, int>> pairs;
+  for (int k = 0; k < side * side; ++k) {
+    if (k % side) pairs.emplace_back(k - 1, k);
+    if (k >= side) pairs.emplace_back(k - side, k);
+  }
+  return network_of(side * side, pairs);
+}
+// A random graph in which each tensor has three neighbours, most of them: nothing is near.
+plan::Network expander(int tensors) {
+  plan::Random random(2);
+  std::vector<int> ends;
+  for (int k = 0; k < 3 * tensors; ++k) ends.push_back(k / 3);
+  for (size_t i = ends.size() - 1; i > 0; --i)
+    std::swap(ends[i], ends[size_t(random.below(int(i + 1)))]);
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i + 1 < ends.size(); i += 2) pairs.emplace_back(ends[i], ends[i + 1]);
+  return network_of(tensors, pairs);
+}
 
-void orders(Run& run) {
+void growth(Run& run) {
+  const struct {
+    const char* name;
+    plan::Network (*of)(int);
+  } families[] = {{"chain", chain}, {"grid", grid}, {"3-regular graph", expander}};
+  for (const auto& family : families)
+    for (const int n : {1'000, 10'000}) {
+      const std::string name = fmt::format("greedy order of a {}, {} tensors", family.name, 10 * n);
+      if (!run.wants(name)) continue;
+      const plan::Network small = family.of(n), large = family.of(10 * n);
+      const auto of = [](const plan::Network& net) {
+        return [&net] { plan::find_order(net, plan::Family::greedy, 0, 1e9); };
+      };
+      run.compare({name, 1}, of(large),
+                  {peer(fmt::format("10 x {}", n), of(small), at_most_time(1.2), 0.1)});
+    }
+}
+
+void published(Run& run) {
   const std::string file = GRADUS_BENCHES_DIR "/../../shared/cases/networks.json";
   if (!std::filesystem::exists(file)) return run.note("not there: " + file);
   run.note(fmt::format("{:46} {:>11} {:>10} {:>7}   {}", "log2 of multiplications", "found",
@@ -59,6 +114,13 @@ void orders(Run& run) {
                            peer.log2_mults, "", peer.log2_mults - found, peer.seconds));
   }
   run.note(fmt::format("{} of {} within 0.05 of the best known", near, known));
+}
+
+}  // namespace
+
+void orders(Run& run) {
+  growth(run);
+  published(run);
 }
 
 }  // namespace gradus::bench

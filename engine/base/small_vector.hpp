@@ -71,7 +71,7 @@ class SmallVector {
   template <class... A>
   void emplace_back(A&&... args) {
     if (size_ == capacity_) [[unlikely]]
-      grow(2 * capacity_);
+      grow(2 * size());
     new (data_ + size_++) T{std::forward<A>(args)...};
   }
   void append(const T* from, size_t n) {
@@ -81,7 +81,7 @@ class SmallVector {
     } else {
       for (size_t i = 0; i < n; ++i) new (data_ + size_ + i) T(from[i]);
     }
-    size_ += n;
+    size_ += uint32_t(n);
   }
   void pop_back() { data_[--size_].~T(); }
   void resize(size_t n, const T& value = T()) {
@@ -120,7 +120,7 @@ class SmallVector {
     }
     free_heap();
     data_ = to;
-    capacity_ = n;
+    capacity_ = uint32_t(n);
   }
   void free_heap() {
     if (capacity_ > N) ::operator delete(data_, std::align_val_t(alignof(T)));
@@ -150,7 +150,7 @@ class SmallVector {
 
   alignas(T) unsigned char buffer_[N * sizeof(T)];
   T* data_ = inline_data();
-  size_t size_ = 0, capacity_ = N;
+  uint32_t size_ = 0, capacity_ = N;  // of 32 bits: a Shape is one line of the cache
 };
 
 }  // namespace gradus

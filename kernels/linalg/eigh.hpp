@@ -148,6 +148,7 @@ bool eigh(Matrix<T> a, real_of<T>* w, Matrix<T> v, Scratch& scratch) {
             [&](int64_t i, int64_t j) { return d[i] < d[j] || (d[i] == d[j] && i < j); });
   for (int64_t i = 0; i < n; ++i) w[i] = scale_by_power(d[order[i]], -scaled);
   if (!v.data) return true;
+  const NoTinyNumbers mode;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) v(i, j) = T(z(order[j], i));
   apply_reflections(reflections, tau, true, v, scratch);

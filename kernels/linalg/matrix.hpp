@@ -1,7 +1,7 @@
 // Dense matrices in scratch memory, rows contiguous, and what all algorithms of the room are made
 // of: products and sums over contiguous rows, lengths that neither overflow nor underflow.
 #pragma once
-#include "engine/abi/complex.hpp"
+#include "kernels/linalg/rows.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -135,31 +135,9 @@ T not_a_number() {
 
 // ---- rows
 
-// y += a x
-template <class T>
-void add_multiple(int64_t n, T a, const T* x, T* __restrict y) {
-  for (int64_t j = 0; j < n; ++j) y[j] += a * x[j];
-}
 template <class T>
 void scale_row(int64_t n, T a, T* x) {
   for (int64_t j = 0; j < n; ++j) x[j] = a * x[j];
-}
-// The sum of x[j] y[j]. Its partial sums are independent, so that they can be lanes of a vector.
-template <class T>
-T dot(int64_t n, const T* x, const T* y) {
-  constexpr int64_t kSums = is_complex_v<T> ? 4 : 8;
-  T sum{};
-  int64_t j = 0;
-  if (n >= kSums) {
-    T part[kSums] = {};
-    for (; j + kSums <= n; j += kSums)
-      for (int64_t k = 0; k < kSums; ++k) part[k] += x[j + k] * y[j + k];
-    for (int64_t k = kSums / 2; k > 0; k /= 2)
-      for (int64_t i = 0; i < k; ++i) part[i] += part[i + k];
-    sum = part[0];
-  }
-  for (; j < n; ++j) sum += x[j] * y[j];
-  return sum;
 }
 template <class T>
 real_of<T> largest_size(int64_t n, const T* x) {
@@ -245,27 +223,20 @@ int normalize_scale(Matrix<T> a) {
 }
 
 namespace detail {
-// `Rows` rows of c += a b over `Depth` rows of b, for columns [0, n).
+// `Rows` rows of c += a b or -= a b over `Depth` rows of b.
 template <int Rows, int Depth, bool Minus, class T>
-void add_rows(int64_t n, T* __restrict c, int64_t c_stride, Factor<T> a, const T* b,
-              int64_t b_stride) {
-  T x[Rows][Depth];
+void add_rows(Matrix<T> c, Factor<T> a, const T* b, int64_t b_stride) {
+  Strip<T> strip{c.cols, c.data, c.stride, b, b_stride, {}};
   for (int r = 0; r < Rows; ++r)
-    for (int k = 0; k < Depth; ++k) x[r][k] = Minus ? -a(r, k) : a(r, k);
-  for (int64_t j = 0; j < n; ++j)
-    for (int r = 0; r < Rows; ++r) {
-      T sum = c[r * c_stride + j];
-      for (int k = 0; k < Depth; ++k) sum += x[r][k] * b[k * b_stride + j];
-      c[r * c_stride + j] = sum;
-    }
+    for (int k = 0; k < Depth; ++k) strip.x[r][k] = Minus ? -a(r, k) : a(r, k);
+  add_strip<Rows, Depth>(strip);
 }
 template <int Rows, bool Minus, class T>
-void add_strip(Matrix<T> c, Factor<T> a, Matrix<T> b) {
+void add_depth(Matrix<T> c, Factor<T> a, Matrix<T> b) {
   int64_t k = 0;
   for (; k + 4 <= b.rows; k += 4)
-    add_rows<Rows, 4, Minus>(c.cols, c.data, c.stride, a.block(0, k, Rows, 4), b[k], b.stride);
-  for (; k < b.rows; ++k)
-    add_rows<Rows, 1, Minus>(c.cols, c.data, c.stride, a.block(0, k, Rows, 1), b[k], b.stride);
+    add_rows<Rows, 4, Minus>(c, a.block(0, k, Rows, 4), b[k], b.stride);
+  for (; k < b.rows; ++k) add_rows<Rows, 1, Minus>(c, a.block(0, k, Rows, 1), b[k], b.stride);
 }
 }  // namespace detail
 
@@ -279,9 +250,9 @@ void add_product(Matrix<T> c, Factor<T> a, Matrix<T> b) {
       const Matrix<T> part = b.block(k, j, depth, width);
       int64_t i = 0;
       for (; i + 2 <= c.rows; i += 2)
-        detail::add_strip<2, Minus>(c.block(i, j, 2, width), a.block(i, k, 2, depth), part);
+        detail::add_depth<2, Minus>(c.block(i, j, 2, width), a.block(i, k, 2, depth), part);
       if (i < c.rows)
-        detail::add_strip<1, Minus>(c.block(i, j, 1, width), a.block(i, k, 1, depth), part);
+        detail::add_depth<1, Minus>(c.block(i, j, 1, width), a.block(i, k, 1, depth), part);
     }
 }
 template <class T>

@@ -61,10 +61,7 @@ void apply_group(Matrix<T> v, const T* tau, bool inverse, Matrix<T> c, Scratch& 
   const Matrix<T> s = scratch.zeros<T>(k, k);
   T* const with_earlier = scratch.take<T>(k);
   for (int64_t j = 0; j < k; ++j) {
-    const Matrix<T> last{with_earlier, j, 1, 1};
-    fill(last, T(0));
-    for (int64_t i = 0; i < j; ++i)
-      for (int64_t l = 0; l < v.cols; ++l) last(i, 0) += conj_of(v(i, l)) * v(j, l);
+    for (int64_t i = 0; i < j; ++i) with_earlier[i] = dot<true>(v.cols, v[i], v[j]);
     s(j, j) = tau[j];
     for (int64_t i = 0; i < j; ++i) s(i, j) = -(tau[j] * dot(j - i, &s(i, i), with_earlier + i));
   }
@@ -104,12 +101,10 @@ class Rotations {
   }
   void apply() {
     constexpr int64_t kLeast = 256 / int64_t(sizeof(R)), kCache = 131072 / int64_t(sizeof(R));
+    const NoTinyNumbers mode;
     const int64_t width = std::max(kLeast, kCache / std::max<int64_t>(a_.rows, 1) / 16 * 16);
     for (int64_t j = 0; j < a_.cols; j += width)
-      for (int64_t k = 0; k < count_; ++k) {
-        const Kept& r = list_[k];
-        rotate(std::min(width, a_.cols - j), a_[r.row] + j, a_[r.row + 1] + j, r.c, r.s);
-      }
+      for (int64_t k = 0; k < count_;) k += apply_some(k, j, std::min(width, a_.cols - j));
     count_ = 0;
   }
 
@@ -118,12 +113,19 @@ class Rotations {
     int64_t row;
     R c, s;
   };
-  static void rotate(int64_t n, R* __restrict x, R* __restrict y, R c, R s) {
-    for (int64_t j = 0; j < n; ++j) {
-      const R a = x[j], b = y[j];
-      x[j] = c * a + s * b;
-      y[j] = c * b - s * a;
+  // Rotation k and up to three that follow it row by row, up or down, on columns [j, j + n).
+  int apply_some(int64_t k, int64_t j, int64_t n) {
+    const Kept* const r = list_ + k;
+    const int64_t way = k + 1 < count_ && r[1].row == r[0].row - 1 ? -1 : 1;
+    R c[4], s[4];
+    int count = 0;
+    for (; count < 4 && k + count < count_ && r[count].row == r[0].row + way * count; ++count) {
+      c[count] = r[count].c;
+      s[count] = R(way) * r[count].s;  // turned, x and y change places
     }
+    R* const first = a_[r[0].row + (way < 0)] + j;
+    linalg::rotate(n, first, way * a_.stride, count, c, s);
+    return count;
   }
 
   Matrix<R> a_;

@@ -161,6 +161,7 @@ namespace detail {
 template <class T>
 void form_vectors(Matrix<real_of<T>> z, const int64_t* order, Matrix<T> reflections, const T* tau,
                   Matrix<T> c, Scratch& scratch) {
+  const NoTinyNumbers mode;
   set_identity(c);
   for (int64_t i = 0; i < z.rows; ++i)
     for (int64_t j = 0; j < z.rows; ++j) c(i, j) = T(z(order[j], i));

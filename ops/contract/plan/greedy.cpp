@@ -6,11 +6,11 @@
 // by label while its partners are found, so a look reads the tensor's own labels alone.
 #include "ops/contract/plan/greedy.hpp"
 
+#include "ops/contract/plan/heap.hpp"
 #include "ops/contract/plan/state.hpp"
 
 #include <array>
 #include <bit>
-#include <queue>
 #include <unordered_map>
 
 namespace gradus::inline v1::plan {
@@ -58,9 +58,12 @@ class Greedy {
       if (state_.labels[l].uses > 2) list_[l] = lists++;
     holders_.resize(size_t(lists));
     for (size_t k = 0; k < state_.tensors.size(); ++k) {
-      Seen& seen = seen_.emplace_back(state_.log2_size[k], state_.log2_size[k]);
+      seen_.emplace_back(state_.log2_size[k]);
       for (int l : state_.tensors[k]) {
-        if (label(l).uses == 1) seen.stays -= label(l).log2_extent;
+        if (label(l).uses == 1) {
+          own_.resize(state_.tensors.size());
+          own_[k] += label(l).log2_extent;
+        }
         if (label(l).uses > 2) list_of(l).near.push_back(int(k));
       }
     }
@@ -96,11 +99,15 @@ class Greedy {
 
  private:
   struct Seen {
-    double size, stays;  // log2: of the tensor, and without the labels that it alone has
+    double size;         // log2
     double shared = -1;  // within a look: what it shares; -1: not met
-    Seen(double all, double others) : size(all), stays(others) {}
+    explicit Seen(double all) : size(all) {}
   };
   const Seen& seen(int k) const { return seen_[size_t(k)]; }
+  // The log2 of its size without the labels that it alone has.
+  double stays(int k) const {
+    return size_t(k) < own_.size() ? seen(k).size - own_[size_t(k)] : seen(k).size;
+  }
 
   bool smaller(int a, int b) const {
     return std::pair(seen(a).size, a) < std::pair(seen(b).size, b);
@@ -117,7 +124,7 @@ class Greedy {
     if (!next_.empty()) next_.erase(a), next_.erase(b);
     if (state_.log2_work > options_.stop_above) return false;
     budget_.spend(kUnitsPerStep);
-    seen_.emplace_back(state_.log2_size.back(), state_.log2_size.back());  // its labels all go on
+    seen_.emplace_back(state_.log2_size.back());
     for (int l : state_.tensors[size_t(id)])
       if (label(l).uses > 2) add(list_of(l), id);
     look_at(id);
@@ -179,15 +186,18 @@ class Greedy {
   }
   void fetch_next() const {
     if (heap_.empty()) return;
-    const Candidate& next = heap_.top();
-    __builtin_prefetch(&state_.tensors[size_t(next.tensor)]);
-    __builtin_prefetch(&state_.tensors[size_t(next.partner)]);
+    for (const Candidate& soon : heap_.first()) {
+      __builtin_prefetch(&state_.tensors[size_t(soon.tensor)]);
+      __builtin_prefetch(&state_.tensors[size_t(soon.partner)]);
+    }
+    state_.fetch(state_.tensors[size_t(heap_.top().tensor)]);
+    state_.fetch(state_.tensors[size_t(heap_.top().partner)]);
   }
   // Puts the best partner of k on the heap; a tensor that has none is done.
   void look_at(int k) {
     partners_.clear();
     common_.clear();
-    const LabelSet& labels = state_.tensors[size_t(k)];
+    const State::Held& labels = state_.tensors[size_t(k)];
     state_.fetch(labels);
     fetch_partners(k);
     for (int l : labels) {
@@ -223,7 +233,7 @@ class Greedy {
     if (best.partner >= 0)
       heap_.push(best);
     else
-      done_.emplace(seen(k).size, k);
+      done_.push({seen(k).size, k});
   }
   // The best candidates of all_ but `best`, as a heap with the best one on top.
   void keep_next(int k) {
@@ -248,11 +258,11 @@ class Greedy {
   // What a label that both of a pair have takes off the sum of their sizes.
   double lost(int l) const { return (label(l).uses == 2 ? 2 : 1) * label(l).log2_extent; }
   bool has(int k, int label) const {
-    const LabelSet& labels = state_.tensors[size_t(k)];
+    const State::Held& labels = state_.tensors[size_t(k)];
     return std::binary_search(labels.begin(), labels.end(), label);
   }
   double score(int k, int other, double shared) {
-    const double result = seen(k).stays + seen(other).stays - shared;
+    const double result = stays(k) + stays(other) - shared;
     const double a = seen(k).size, b = seen(other).size;
     const uint64_t bits = std::bit_cast<uint64_t>(result) * 3 + std::bit_cast<uint64_t>(a) * 5 +
                           std::bit_cast<uint64_t>(b) * 7;
@@ -285,15 +295,16 @@ class Greedy {
   std::array<Known, 256> known_;
   const GreedyOptions& options_;
   Budget& budget_;
-  std::vector<Seen> seen_;  // by tensor
-  std::vector<int> list_;   // by label: its place in holders_, -1: two uses at most
+  std::vector<Seen> seen_;   // by tensor
+  std::vector<double> own_;  // by tensor, empty if none: labels that it alone has, log2; results
+                             // have none, since their labels all go on
+  std::vector<int> list_;  // by label: its place in holders_, -1: two uses at most
   std::vector<Holders> holders_;
   std::vector<int> partners_, common_;  // within a look; labels that very many have
   std::vector<Candidate> all_;          // within a look at a large tensor
   std::unordered_map<int, std::vector<Candidate>> next_;  // by large tensor
-  std::priority_queue<Candidate, std::vector<Candidate>, Later> heap_;
-  std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>
-      done_;  // size, tensor
+  Heap<Candidate> heap_;
+  Heap<std::pair<double, int>> done_;  // size, tensor
 };
 
 }  // namespace

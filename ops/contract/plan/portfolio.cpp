@@ -46,9 +46,6 @@ class Search {
         if (best_.empty()) try_all({task(Family::greedy, 0, kNoLimit)});
         anneal_best(1);
         break;
-      case Family::greedy:
-        try_all({task(family, 0, kNoLimit)});
-        break;
       case Family::random_greedy:
         try_all({task(family, 0, budget_)});
         if (best_.empty()) try_all({task(Family::greedy, 0, kNoLimit)});
@@ -191,6 +188,13 @@ Order find_order(const Network& network, Family family, uint64_t seed, double bu
     const Cost cost = cost_of(network, path);
     return Order{std::move(path), cost, by, units};
   };
+  if (family == Family::greedy) {  // one search, with whose order no other is compared
+    Budget left(kNoLimit);
+    Order order = whole(greedy(simple.network, {}, left), family, 0);
+    order.units = kNoLimit - left.left();
+    if (watch) watch(order.units, order.cost);
+    return order;
+  }
   double exact_units = 0;
   const bool counts_products = !network.time;  // as the exact search does
   if (family == Family::portfolio && counts_products && n > 1 && n <= kExactTensors) {

@@ -1,10 +1,9 @@
 // One heap of candidate pairs, least work first; entries with a tensor that is gone are skipped.
 #include "ops/contract/plan/simplify.hpp"
 
+#include "ops/contract/plan/heap.hpp"
 #include "ops/contract/plan/state.hpp"
 
-#include <compare>
-#include <queue>
 #include <tuple>
 
 namespace gradus::inline v1::plan {
@@ -50,9 +49,13 @@ class Simplifier {
   struct Candidate {
     double work, result;  // log2
     int part, whole;
-    auto operator<=>(const Candidate&) const = default;
+    bool operator<(const Candidate& o) const {
+      if (work != o.work) return work < o.work;
+      if (result != o.result) return result < o.result;
+      return part != o.part ? part < o.part : whole < o.whole;
+    }
   };
-  const LabelSet& labels(int k) const { return state_.tensors[size_t(k)]; }
+  const State::Held& labels(int k) const { return state_.tensors[size_t(k)]; }
   bool is_subset(int a, int b) const {
     if (bits_[size_t(a)] & ~bits_[size_t(b)]) return false;
     return std::includes(labels(b).begin(), labels(b).end(), labels(a).begin(), labels(a).end());
@@ -243,7 +246,7 @@ class Simplifier {
   std::vector<uint64_t> bits_;  // by tensor: one of 64 for each label
   std::vector<int> list_;       // by label: of its holders, -1: it has two uses at most
   std::vector<std::vector<int>> holders_;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap_;
+  Heap<Candidate> heap_;
   std::vector<int> scalars_;
 };
 

@@ -1,6 +1,7 @@
 // A network while it is being contracted: what tensors are left, what they hold, and what the steps
 // so far cost. The searches that make pairs one after another, simplify and greedy, stand on it.
 #pragma once
+#include "engine/base/small_vector.hpp"
 #include "ops/contract/plan/network.hpp"
 
 #include <limits>
@@ -16,17 +17,22 @@ struct State {
     uint32_t holders;  // the exclusive or of their numbers + 1
   };
 
+  // The labels of a tensor, sorted; those of most stand where it does.
+  using Held = SmallVector<int, 4>;
+
   // Labels of extent 1 are left out: they change nothing.
   explicit State(const Network& network)
-      : tensors(network.tensors), alive(tensors.size(), 1), labels(network.open.size()) {
+      : alive(network.tensors.size(), 1), labels(network.open.size()) {
     for (size_t l = 0; l < labels.size(); ++l)
       labels[l] = {network.log2_extent[l], network.open[l] != 0, 0};
-    tensors.reserve(2 * tensors.size());
-    for (size_t k = 0; k < tensors.size(); ++k) {
-      std::erase_if(tensors[k], [&](int l) { return !(labels[size_t(l)].log2_extent > 0); });
+    tensors.reserve(2 * network.tensors.size());
+    for (size_t k = 0; k < network.tensors.size(); ++k) {
+      Held& held = tensors.emplace_back();
       double size = 0;
-      for (int l : tensors[k]) {
+      for (int l : network.tensors[k]) {
         Label& label = labels[size_t(l)];
+        if (!(label.log2_extent > 0)) continue;
+        held.push_back(l);
         size += label.log2_extent;
         ++label.uses;
         label.holders ^= uint32_t(k + 1);
@@ -39,17 +45,16 @@ struct State {
     return int(labels[size_t(label)].holders ^ uint32_t(k + 1)) - 1;
   }
   // Asks for the entries of labels that are read next: large networks do not fit into caches.
-  void fetch(const LabelSet& of) const {
+  void fetch(const Held& of) const {
     for (int l : of) __builtin_prefetch(&labels[size_t(l)]);
   }
   // Contracts two tensors that are alive and returns the number of the result. Tensors that are
   // gone keep no labels.
   int contract(int a, int b) {
-    LabelSet x = std::exchange(tensors[size_t(a)], {}), y = std::exchange(tensors[size_t(b)], {});
+    Held x = std::exchange(tensors[size_t(a)], {}), y = std::exchange(tensors[size_t(b)], {});
     fetch(x), fetch(y);
     const int id = int(tensors.size());
-    LabelSet& result = result_;
-    result.clear();
+    result_.clear();
     double work = 0, size = 0;
     for (size_t i = 0, j = 0; i < x.size() || j < y.size();) {
       const bool in_x = j == y.size() || (i < x.size() && x[i] <= y[j]);
@@ -65,21 +70,22 @@ struct State {
         ++label.uses;
         label.holders ^= uint32_t(id + 1);
         size += label.log2_extent;
-        result.push_back(l);
+        result_.push_back(l);
       }
     }
     log2_work = log2_add(log2_work, work);
     log2_size.push_back(size);
     alive[size_t(a)] = alive[size_t(b)] = 0;
     alive.push_back(1);
-    LabelSet& kept = x.capacity() < y.capacity() ? y : x;  // large sets are not allocated anew
-    kept.assign(result.begin(), result.end());
+    Held& kept = x.size() < y.size() ? y : x;  // large sets are not allocated anew
+    kept.clear();
+    kept.append(result_.data(), result_.size());
     tensors.push_back(std::move(kept));
     path.emplace_back(std::min(a, b), std::max(a, b));
     return id;
   }
 
-  std::vector<LabelSet> tensors;  // by SSA number, as are the next two
+  std::vector<Held> tensors;  // by SSA number, as are the next two
   std::vector<char> alive;
   std::vector<double> log2_size;
   std::vector<Label> labels;
