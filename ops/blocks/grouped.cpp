@@ -90,6 +90,18 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
           c | result | side | dropped, attrs[kWhat]};
 }
 
+// Four chains side by side: one alone would take longer than a small product.
+uint64_t hash_of(const Ints& table) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
+  uint64_t h[4] = {1, 2, 3, 4};
+  size_t i = 0;
+  for (; i + 4 <= table.size(); i += 4)
+    for (size_t k = 0; k < 4; ++k) h[k] = (h[k] ^ uint64_t(table[i + k])) * kFactor;
+  for (; i < table.size(); ++i) h[0] = (h[0] ^ uint64_t(table[i])) * kFactor;
+  for (size_t k = 1; k < 4; ++k) h[0] = (h[0] ^ (h[k] >> 32) ^ h[k]) * kFactor;
+  return h[0] ^ h[0] >> 32;
+}
+
 // The same, of tables that this thread has seen lately: the gradient of a kept plan looks once.
 const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
   struct Kept {
@@ -101,12 +113,14 @@ const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size)
   };
   thread_local Kept kept[64];
   const Ints& table = attrs[kTable].integers;
-  uint64_t hash = table.size() * 2 + k;
-  for (const int64_t x : table) hash = (hash ^ uint64_t(x)) * 0x9e3779b97f4a7c15u;
-  hash ^= hash >> 32;
+  const uint64_t hash = hash_of(table) ^ k;
+  const auto same = [&](const Ints& other) {
+    return other.size() == table.size() &&
+           std::memcmp(other.data(), table.data(), table.size() * sizeof(int64_t)) == 0;
+  };
   Kept& at = kept[hash % 64];
   if (at.hash != hash || at.size != size || at.rest != attrs[kRest].integer ||
-      at.what != attrs[kWhat].text || !(at.table == table))
+      at.what != attrs[kWhat].text || !same(at.table))
     at = {hash,
           table,
           attrs[kRest].integer,

@@ -1,6 +1,7 @@
-// Products of blocks (GD_GROUPED), job by job: tiny ones in plain loops, small ones of f32 and f64
-// straight to what contract_small.cpp does with them, all others as calls of the slot contract. A
-// job's sizes alone say which, and so in which order its terms are added.
+// Products of blocks (GD_GROUPED): outer products of one block together, row by row; the others job
+// by job: tiny ones in plain loops, small ones of f32 and f64 straight to what contract_small.cpp
+// does with them, all others as calls of the slot contract. Sizes and steps alone say which, and so
+// in which order terms are added.
 #include "kernels/cpu/isa/contract/contraction.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
 #include "ops/def/grouped.h"
@@ -82,6 +83,85 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
+// Outer products (k = 1) of one block of c, along which c and one operand are dense: a large result
+// is written once, while its rows are in registers.
+template <class T>
+struct OuterProducts {
+  // Rows are longer, since what follows is as quick with short ones; terms are no more.
+  static constexpr int64_t kShort = 56, kMost = 4;
+  struct Term {
+    const T *row, *factor;
+    int64_t row_batch, factor_batch, factor_step;
+    bool minus;
+  };
+  Term terms[kMost];
+  int64_t count = 0, length, rows, batch, c_batch, c_step;
+  T* c;
+  bool keep, conj;
+
+  // The first jobs from `first` on that are of this kind: count, 0 if there is none.
+  OuterProducts(const Jobs& jobs, const gd_block_product* first, const gd_block_product* end) {
+    const gd_block_product& p = *first;
+    const bool by_m = p.c_m == 1 && p.m > kShort, by_n = !by_m && p.c_n == 1 && p.n > kShort;
+    conj = is_complex_v<T> && (by_m ? jobs.conj_b : jobs.conj_a);
+    if (p.k != 1 || !(by_m || by_n) || (is_complex_v<T> && (by_m ? jobs.conj_a : jobs.conj_b)))
+      return;
+    const T *const a = start_as<const T>(*jobs.a), *const b = start_as<const T>(*jobs.b);
+    for (const gd_block_product* q = first; q != end && count < kMost; ++q) {
+      if (q != first &&
+          (q->first || q->c != p.c || q->k != 1 || q->batch != p.batch || q->m != p.m ||
+           q->n != p.n || q->c_batch != p.c_batch || q->c_m != p.c_m || q->c_n != p.c_n))
+        break;
+      if ((by_m ? q->a_m : q->b_n) != 1) break;
+      terms[count++] = by_m ? Term{a + q->a, b + q->b, q->a_batch, q->b_batch, q->b_n, q->sign < 0}
+                            : Term{b + q->b, a + q->a, q->b_batch, q->a_batch, q->a_m, q->sign < 0};
+    }
+    length = by_m ? p.m : p.n;
+    rows = by_m ? p.n : p.m;
+    c_step = by_m ? p.c_n : p.c_m;
+    batch = p.batch;
+    c_batch = p.c_batch;
+    c = start_as<T>(*jobs.c) + p.c;
+    keep = !p.first;
+  }
+  void run(gd_device* d) const {
+    parallel_range(d, batch, kGrain / (length * rows) + 1, [&](int64_t begin, int64_t end) {
+      switch (count) {
+        case 1:
+          return run_some<1>(begin, end);
+        case 2:
+          return run_some<2>(begin, end);
+        case 3:
+          return run_some<3>(begin, end);
+        default:
+          run_some<4>(begin, end);
+      }
+    });
+  }
+  template <int Terms>
+  void run_some(int64_t begin, int64_t end) const {
+    for (int64_t e = begin; e < end; ++e)
+      for (int64_t i = 0; i < rows; ++i) {
+        T* const __restrict to = c + e * c_batch + i * c_step;
+        const T* x[Terms];
+        T f[Terms];
+        for (int t = 0; t < Terms; ++t) {
+          const Term& term = terms[t];
+          x[t] = term.row + e * term.row_batch;
+          f[t] = term.factor[e * term.factor_batch + i * term.factor_step];
+          if (conj) f[t] = conj_of(f[t]);
+          if (term.minus) f[t] = T(-f[t]);
+        }
+#pragma GCC ivdep
+        for (int64_t j = 0; j < length; ++j) {
+          T sum = keep ? T(to[j] + f[0] * x[0][j]) : T(f[0] * x[0][j]);
+          for (int t = 1; t < Terms; ++t) sum = T(sum + f[t] * x[t][j]);
+          to[j] = sum;
+        }
+      }
+  }
+};
+
 gd_status multiply_by_call(const Jobs& jobs, const gd_block_product& p, gd_error* e) {
   const int64_t sizes[] = {p.batch, p.m, p.n, p.k}, a_by[] = {p.a_batch, p.a_m, 0, p.a_k},
                 b_by[] = {p.b_batch, 0, p.b_n, p.b_k}, c_by[] = {p.c_batch, p.c_m, p.c_n};
@@ -109,6 +189,12 @@ gd_status multiply_all(const Jobs& jobs, const gd_block_product* first, const gd
       multiply_tiny<T>(jobs, *p);
       continue;
     }
+    if constexpr (std::is_floating_point_v<T> || is_complex_v<T>)
+      if (const OuterProducts<T> outer(jobs, p, end); outer.count > 0) {
+        outer.run(jobs.d);
+        p += outer.count - 1;
+        continue;
+      }
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
       if ((p->batch == 1 || work * p->batch <= kSmallBatch) && multiply_small<T>(jobs, *p))
         continue;
