@@ -48,12 +48,19 @@ struct Dense {
 
   Dense(int64_t rows, int64_t columns, int64_t terms)
       : m(rows), n(columns), k(terms), a(m * k), b(k * n), c(m * n) {}
+  double flops() const { return 2 * double(m) * double(n) * double(k); }
   void run(const Caller& call) const {
     Table t;
     t.add({1, 1, 1, m, n, k, 0, 0, k, 1, 0, 0, n, 1, 0, 0, n, 1});
     t.run_alone(call, a, b, c);
   }
 };
+
+// How much more it multiplies is what equally good products can save.
+std::string dense_name(double products) {
+  return fmt::format("dense: {:.1f} x the flops", products);
+}
+constexpr double kAgainstDense[] = {3.5, 10, 18, 22};
 
 void theta_row(Run& run, const Bonds& bonds, int threads) {
   Work work{fmt::format("theta, bond {}", bonds.states), threads, 0, "GFLOP/s"};
@@ -69,7 +76,10 @@ void theta_row(Run& run, const Bonds& bonds, int threads) {
                   "sector by sector", [&] { t.table.run_alone(call, a, b, theta); },
                   at_most_time(bonds.products))});
   // For itself, since it leaves nothing of ours in the caches.
-  run.compare(work, ours, {peer("dense", [&] { dense.run(call); })});
+  run.compare(work, ours,
+              {peer(
+                  dense_name(dense.flops() / work.amount), [&] { dense.run(call); },
+                  at_least(kAgainstDense[&bonds - kBonds]))});
 }
 
 void env_row(Run& run, const Bonds& bonds, int threads) {
@@ -93,7 +103,7 @@ void env_row(Run& run, const Bonds& bonds, int threads) {
                     env.second.run_alone(call, a, t, out);
                   },
                   at_most_time(bonds.products))});
-  run.compare(work, ours, {peer("dense", [&] {
+  run.compare(work, ours, {peer(dense_name((first.flops() + second.flops()) / work.amount), [&] {
                 first.run(call);
                 second.run(call);
               })});
