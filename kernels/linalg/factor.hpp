@@ -5,8 +5,8 @@
 
 namespace gradus::inline v1::linalg {
 
-// The lower triangle of a becomes L with a = L L^H, row by row, what is above it 0. Gives 0, or the
-// first pivot, counted from 1, that is not positive. The rows that make it are whole then.
+// The lower triangle of a becomes L with a = L L^H, row by row; the rest is not touched. Gives 0,
+// or the first pivot, counted from 1, that is not positive. The rows that make it are whole then.
 template <class T>
 int64_t cholesky(Matrix<T> a, Scratch& scratch) {
   const int64_t n = a.rows;
@@ -20,7 +20,6 @@ int64_t cholesky(Matrix<T> a, Scratch& scratch) {
     const auto pivot = real_part(row[i]) - real_part(dot(i, row, conj[i]));
     if (!(pivot > 0)) return i + 1;
     row[i] = T(std::sqrt(pivot));
-    std::fill(row + i + 1, row + n, T(0));
   }
   return 0;
 }

@@ -32,7 +32,6 @@ class ByLapack {
   int64_t cholesky(Held<T> a) {
     const Int n = size(a.rows), ld = size(a.stride);
     f_.potrf("L", &n, a.data, &ld, &info_, 1);
-    for (int64_t j = 0; j < n; ++j) std::fill_n(a.column(j), j, T(0));
     return done_if(info_ >= 0), info_;
   }
 

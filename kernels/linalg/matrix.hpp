@@ -178,22 +178,15 @@ void set_identity(Matrix<T> a) {
   fill(a, T(0));
   for (int64_t i = 0; i < std::min(a.rows, a.cols); ++i) a(i, i) = T(1);
 }
-// 0 x is 0 of a finite x alone. The sums are lanes of a vector.
+// 0 x is 0 of a finite x alone.
 template <class T>
 bool finite(Matrix<T> a) {
   using R = real_of<T>;
-  constexpr int64_t kSums = 8;
   const int64_t numbers = a.cols * int64_t(sizeof(T) / sizeof(R));
-  R sum[kSums] = {};
-  for (int64_t i = 0; i < a.rows; ++i) {
-    const R* const row = reinterpret_cast<const R*>(a[i]);
-    int64_t j = 0;
-    for (; j + kSums <= numbers; j += kSums)
-      for (int64_t k = 0; k < kSums; ++k) sum[k] += R(0) * row[j + k];
-    for (; j < numbers; ++j) sum[0] += R(0) * row[j];
-  }
-  for (int64_t k = 1; k < kSums; ++k) sum[0] += sum[k];
-  return sum[0] == 0;
+  R sum = 0;
+  for (int64_t i = 0; i < a.rows; ++i)
+    sum += wide::zero_times(numbers, reinterpret_cast<const R*>(a[i]));
+  return sum == 0;
 }
 // 2^by x
 template <class T>

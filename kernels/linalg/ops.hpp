@@ -109,9 +109,9 @@ class OneMatrix {
       for (int64_t j = 0; j < n; ++j) f(to[i * down + j * by], i, j);
   }
   template <class M>
-  void write_matrix(int k, M a) const {
+  void write_matrix(int k, M a, Part part = Part::kAll) const {
     using E = std::remove_reference_t<decltype(a(0, 0))>;
-    if (out(k)) copy(matrix_in<E>(*out(k)), strided(a));
+    if (out(k)) copy(matrix_in<E>(*out(k)), strided(a), part);
   }
   template <class E>
   void write(int k, const E* a) const {
@@ -142,7 +142,7 @@ class OneMatrix {
     copy_hermitian(strided(a), matrix_in<T>(call_.a));
     const int64_t info = finite_lower(strided(a)) ? solver_.cholesky(a) : kNotFinite;
     set_info(info);
-    info == 0 ? write_matrix(0, a) : spoil<T>(0);
+    info == 0 ? write_matrix(0, a, Part::kLower) : spoil<T>(0);
   }
 
   void run_lu() {

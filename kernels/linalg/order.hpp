@@ -46,24 +46,14 @@ enum class Part { kAll, kLower, kUpper };
 
 namespace detail {
 
-// Tiles of that size, each a line of memory wide, are read whole before they are written: what lies
-// along rows here and along columns there costs no more than a copy, whatever the strides.
-inline constexpr int64_t kTile = 8, kPage = 4096;
+// What lies along rows here and along columns there costs no more than a copy if it is done in
+// tiles, whatever the strides.
+inline constexpr int64_t kPage = 4096;
+using linalg::kTile;
 
-// Two numbers of 8 bytes at a time, a square of four turned in registers.
-inline void turn_tile(double* __restrict to, int64_t by, const double* __restrict from,
-                      int64_t down) {
-  using Pair [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = double;
-  for (int64_t j = 0; j < kTile; j += 2)
-    for (int64_t i = 0; i < kTile; i += 2) {
-      const Pair x = *reinterpret_cast<const Pair*>(from + i * down + j);
-      const Pair y = *reinterpret_cast<const Pair*>(from + (i + 1) * down + j);
-      *reinterpret_cast<Pair*>(to + j * by + i) = Pair{x[0], y[0]};
-      *reinterpret_cast<Pair*>(to + (j + 1) * by + i) = Pair{x[1], y[1]};
-    }
-}
 template <class T>
 void turn_tile(T* __restrict to, int64_t by, const T* __restrict from, int64_t down) {
+  if constexpr (std::is_floating_point_v<T>) return wide::turn_tile(to, by, from, down);
   T tile[kTile][kTile];
   for (int64_t i = 0; i < kTile; ++i)
     for (int64_t j = 0; j < kTile; ++j) tile[i][j] = from[i * down + j];
@@ -73,23 +63,40 @@ void turn_tile(T* __restrict to, int64_t by, const T* __restrict from, int64_t d
 
 }  // namespace detail
 
-// to = from, of to's size.
+// to = from, of to's size, or that of a part alone, and the rest of `to` becomes 0.
 template <class T>
-void copy(Strided<T> to, Strided<T> from) {
+void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
   using detail::kTile;
-  if (from.by != 1 && from.down == 1) to = turned(to), from = turned(from);
+  if (from.by != 1 && from.down == 1) {
+    to = turned(to), from = turned(from);
+    if (part != Part::kAll) part = part == Part::kLower ? Part::kUpper : Part::kLower;
+  }
   const int64_t m = to.rows, n = to.cols;
+  const auto inside = [&](int64_t i, int64_t j) {
+    return part == Part::kAll || (part == Part::kLower ? j <= i : i <= j);
+  };
   if (from.by == 1 && to.by == 1) {
-    for (int64_t i = 0; i < m; ++i) std::copy_n(&from(i, 0), n, &to(i, 0));
+    for (int64_t i = 0; i < m; ++i) {
+      const int64_t first = part == Part::kUpper ? std::min(i, n) : 0,
+                    end = part == Part::kLower ? std::min(i + 1, n) : n;
+      std::fill_n(&to(i, 0), first, T(0));
+      std::copy_n(&from(i, 0) + first, end - first, &to(i, 0) + first);
+      std::fill_n(&to(i, 0) + end, n - end, T(0));
+    }
     return;
   }
   const bool turns = from.by == 1 && to.down == 1;
   const auto tile = [&](int64_t i0, int64_t j0) {
     const int64_t i1 = std::min(i0 + kTile, m), j1 = std::min(j0 + kTile, n);
-    if (turns && i1 - i0 == kTile && j1 - j0 == kTile)
+    const bool whole = inside(i0, j1 - 1) && inside(i1 - 1, j0);
+    if (turns && whole && i1 - i0 == kTile && j1 - j0 == kTile)
       return detail::turn_tile(&to(i0, j0), to.by, &from(i0, j0), from.down);
-    for (int64_t i = i0; i < i1; ++i)
-      for (int64_t j = j0; j < j1; ++j) to(i, j) = from(i, j);
+    if (inside(i0, j1 - 1) || inside(i1 - 1, j0))
+      for (int64_t i = i0; i < i1; ++i)
+        for (int64_t j = j0; j < j1; ++j) to(i, j) = inside(i, j) ? from(i, j) : T(0);
+    else
+      for (int64_t j = j0; j < j1; ++j)
+        for (int64_t i = i0; i < i1; ++i) to(i, j) = T(0);
   };
   // Columns a multiple of a page apart share few cache sets: then they are written one after
   // another.
@@ -102,28 +109,19 @@ void copy(Strided<T> to, Strided<T> from) {
   }
 }
 
-// The same of a part alone, the rest of `to` becomes 0.
-template <class T>
-void copy(Strided<T> to, Strided<T> from, Part part) {
-  if (part == Part::kAll) return copy(to, from);
-  for (int64_t i = 0; i < to.rows; ++i) {
-    const int64_t first = part == Part::kUpper ? i : 0;
-    const int64_t end = part == Part::kLower ? i + 1 : to.cols;
-    for (int64_t j = 0; j < to.cols; ++j) to(i, j) = first <= j && j < end ? from(i, j) : T(0);
-  }
-}
-
 namespace detail {
+// to, by rows, becomes half the tile a and half the conjugate of the tile `other`, turned.
 template <class T>
-void hermitian_tile(Strided<T> to, const T* a, const T* other, int64_t stride) {
+void hermitian_tile(T* to, int64_t to_row, const T* a, const T* other, int64_t from_row,
+                    bool conj_sum) {
   const real_of<T> half(0.5);
   T tile[kTile][kTile];
-  turn_tile(tile[0], kTile, other, stride);
+  turn_tile(tile[0], kTile, other, from_row);
   for (int64_t i = 0; i < kTile; ++i)
-    for (int64_t j = 0; j < kTile; ++j)
-      tile[i][j] = times(half, a[i * stride + j]) + times(half, conj_of(tile[i][j]));
-  if (to.down == 1) return turn_tile(to.data, to.by, tile[0], kTile);
-  for (int64_t i = 0; i < kTile; ++i) std::copy_n(tile[i], kTile, to.data + i * to.down);
+    for (int64_t j = 0; j < kTile; ++j) {
+      const T sum = times(half, a[i * from_row + j]) + times(half, conj_of(tile[i][j]));
+      to[i * to_row + j] = conj_sum ? conj_of(sum) : sum;
+    }
 }
 }  // namespace detail
 
@@ -136,8 +134,9 @@ void copy_hermitian(Strided<T> to, Strided<T> a) {
   for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
     for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
       if (in_tiles && j0 < i0 && i0 + kTile <= a.rows) {
-        const Strided<T> tile{&to(i0, j0), kTile, kTile, to.down, to.by};
-        detail::hermitian_tile(tile, &a(i0, j0), &a(j0, i0), a.down);
+        const T *const below = &a(i0, j0), *const above = &a(j0, i0);
+        to.by == 1 ? detail::hermitian_tile(&to(i0, j0), to.down, below, above, a.down, false)
+                   : detail::hermitian_tile(&to(i0, j0), to.by, above, below, a.down, true);
         continue;
       }
       for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)

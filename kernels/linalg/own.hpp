@@ -26,7 +26,7 @@ class Own {
   // Was there something since the last call that it could not do?
   bool gave_up() const { return false; }
 
-  // a's lower triangle becomes L, what is above it 0. Gives info.
+  // a's lower triangle becomes L, what is above it means nothing. Gives info.
   int64_t cholesky(Matrix<T> a) { return linalg::cholesky(a, scratch_); }
   // a becomes LU, rows (m) the order of its rows. Gives info.
   int64_t lu(Matrix<T> a, int64_t* rows) { return linalg::lu(a, rows); }

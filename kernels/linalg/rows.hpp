@@ -24,12 +24,17 @@ struct Strip {
   T x[2][4];
 };
 
+// The side of a square that is transposed in one go: a line of memory wide.
+inline constexpr int64_t kTile = 8;
+
 namespace wide {
 #define GRADUS_ROWS(R)                                                                   \
   void add_multiple(int64_t n, R a, const R* x, R* y);                                   \
   R dot(int64_t n, const R* x, const R* y);                                              \
   void rotate(int64_t n, R* x, int64_t step, int count, const R(&c)[4], const R(&s)[4]); \
-  void add_strip(int rows, int depth, const Strip<R>& strip);
+  void add_strip(int rows, int depth, const Strip<R>& strip);                            \
+  R zero_times(int64_t n, const R* x);                                                   \
+  void turn_tile(R* to, int64_t to_row, const R* from, int64_t from_row);
 GRADUS_ROWS(float)
 GRADUS_ROWS(double)
 #undef GRADUS_ROWS
@@ -103,6 +108,18 @@ GRADUS_INLINE void add_strip(const Strip<T>& s) {
   add_rows<Rows, Depth>(s.n, s.c, s.c_stride, s.b, s.b_stride, s.x);
 }
 
+// The sum of 0 x, in lanes: 0 if all are finite.
+template <class R>
+GRADUS_INLINE R zero_times(int64_t n, const R* x) {
+  constexpr int64_t kSums = 16;
+  R sum[kSums] = {};
+  int64_t j = 0;
+  for (; j + kSums <= n; j += kSums)
+    for (int64_t k = 0; k < kSums; ++k) sum[k] += R(0) * x[j + k];
+  for (; j < n; ++j) sum[0] += R(0) * x[j];
+  for (int64_t k = 1; k < kSums; ++k) sum[0] += sum[k];
+  return sum[0];
+}
 #undef GRADUS_INLINE
 }  // namespace rows
 

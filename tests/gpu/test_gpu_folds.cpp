@@ -95,12 +95,12 @@ void check_reductions(const Index& in, const Index& out) {
 TEST_CASE("gpu: reduce") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);
+    check_reductions<T>({5, 300, 7}, {5, 1, 7});
     check_reductions<T>({4, 9, 131}, {1, 9, 1});
     check_reductions<T>({4, 5, 6}, {1, 1, 1});
     check_reductions<T>({7, 3}, {7, 3});
     // The kernel is one for all dtypes of a size; fibers are slow under sanitizers.
     if (test::small_sizes() && !std::is_same_v<T, float> && !std::is_same_v<T, c128>) return;
-    check_reductions<T>({5, 300, 7}, {5, 1, 7});
     check_reductions<T>({3, 2500}, {3, 1});
     check_reductions<T>({2500, 3}, {1, 3});
     check_reductions<T>({1300, 70}, {1, 70});
