@@ -316,8 +316,7 @@ Calls all_calls() {
 
 }  // namespace
 
-TEST_CASE(
-    "C door: a million calls with any arguments: no crash, every refusal has a status and a text") {
+TEST_CASE("C door: calls with any arguments: no crash, every refusal has a status and a text") {
   const gradus::test::TempFolder folder;  // files that calls write
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
@@ -332,7 +331,9 @@ TEST_CASE(
   REQUIRE(gradus_find_device("reference", &reference) == GRADUS_OK);
   REQUIRE(gradus_memory_limit(reference, kLimit) == GRADUS_OK);
 
-  const int64_t rounds = gradus::test::small_sizes() ? 20'000 : 1'000'000;
+  const int64_t rounds = gradus::test::small_sizes()   ? 20'000
+                         : gradus::test::large_sizes() ? 1'000'000
+                                                       : 200'000;
   std::map<std::string, std::array<int64_t, 2>> seen;  // refused, done
   std::set<gradus_status> statuses;
   for (int64_t i = 0; i < rounds; ++i) {
