@@ -135,7 +135,8 @@ template <bool Conj = false, class T>
 T dot(int64_t n, const T* x, const T* y) {
   if constexpr (std::is_floating_point_v<T>)
     if (n >= wide::kLeast) return wide::dot(n, x, y);
-  return rows::dot < Conj && is_complex_v < T >> (n, x, y);
+  constexpr bool kConj = Conj && is_complex_v<T>;
+  return rows::dot<kConj>(n, x, y);
 }
 // Rotations of the neighbouring rows k and k + 1 of x, `step` apart, for k = 0 .. count - 1, 1 to 4
 // of them: (x, y) = (c x + s y, c y - s x).
