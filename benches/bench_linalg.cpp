@@ -142,9 +142,12 @@ void large_rows(Run& run) {
     if (!run.wants(name)) continue;
     const Tensor a = regular({kLarge, kLarge});
     Direct direct(std::get<Functions>(library->functions.functions), a.to_vector<double>());
-    run.compare({name, 1}, [&] { l.ours(a); },
-                {peer(
-                    "LAPACK", [&] { (direct.*l.direct)(); }, at_most_time(1.1))});
+    const Peer lapack = peer(
+        "LAPACK", [&] { (direct.*l.direct)(); }, at_most_time(1.1));
+    run.compare({name, 1}, [&] { l.ours(a); }, {lapack});
+    const DeviceScope without(run.device(1));
+    const Tensor copy = to_device(a, run.device(1));
+    run.compare({name + ", own kernels", 1}, [&] { l.ours(copy); }, {{lapack.name, lapack.sample}});
   }
   for (const Factor& f : kFactors) rows_against_torch(run, f, {kLarge, kLarge}, device, 1, {});
 }

@@ -165,10 +165,13 @@ class BlockReader {
   const Json& json_;
 };
 
-// The metadata of a block tensor; null for anything else.
+// The metadata of a block tensor; null for anything else. What is nested deeper than legs can be is
+// left out: numbers of levels that a file chooses would be calls within calls.
 Json block_metadata(const std::string& text) {
+  constexpr int kDeepestJson = 2 * kDeepest + 8;
   if (text.empty() || text[0] != '{') return nullptr;
-  const Json j = Json::parse(text, nullptr, false);
+  Json j = Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepestJson; }, false);
   if (!j.is_object() || j.value("format", Json()) != kFormat) return nullptr;
   return j;
 }

@@ -168,9 +168,12 @@ TEST_CASE("blocks: files of others: bits, depth, numbers that are none") {
   says(refusal("[1,-1]", "[1,4294967295]"), {"\"y\"", "arrow"});
   says(refusal("[1,-1]", "[1.5,-1]"), {"whole number"});
   says(refusal("\"mods\":[0]", "\"mods\":{}"), {"mods", "expected a list"});
-  std::string deep = "{\"arrow\":1,\"sectors\":[[0,1]]}";
-  for (int k = 0; k < 3000; ++k) deep = "{\"arrow\":1,\"parts\":[" + deep + "]}";
-  says(refusal("\"mods\":[0]", "\"mods\":[0],\"parts\":{\"0\":[" + deep + "]}"), {"\"y\""});
+  for (const int depth : {50, 3000, 200'000}) {
+    std::string begin, end;
+    for (int k = 0; k < depth; ++k) begin += "{\"arrow\":1,\"parts\":[", end += "]}";
+    const std::string deep = begin + "{\"arrow\":1,\"sectors\":[[0,1]]}" + end;
+    says(refusal("\"mods\":[0]", "\"mods\":[0],\"parts\":{\"0\":[" + deep + "]}"), {"\"y\""});
+  }
 }
 
 TEST_CASE("blocks: a ring with many sectors is planned without its outer products") {
