@@ -298,7 +298,7 @@ class Greedy {
   std::vector<Seen> seen_;   // by tensor
   std::vector<double> own_;  // by tensor, empty if none: labels that it alone has, log2; results
                              // have none, since their labels all go on
-  std::vector<int> list_;  // by label: its place in holders_, -1: two uses at most
+  std::vector<int> list_;    // by label: its place in holders_, -1: two uses at most
   std::vector<Holders> holders_;
   std::vector<int> partners_, common_;  // within a look; labels that very many have
   std::vector<Candidate> all_;          // within a look at a large tensor
