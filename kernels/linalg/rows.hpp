@@ -79,7 +79,9 @@ template <int Count, class R>
 GRADUS_INLINE void rotate(int64_t n, R* x, int64_t step, const R (&c)[4], const R (&s)[4]) {
   R cosine[Count], sine[Count];
   for (int k = 0; k < Count; ++k) cosine[k] = c[k], sine[k] = s[k];
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
   for (int64_t j = 0; j < n; ++j) {
     R a = x[j];
     for (int k = 0; k < Count; ++k) {

@@ -172,7 +172,8 @@ TEST_CASE("blocks: files of others: bits, depth, numbers that are none") {
     std::string begin, end;
     for (int k = 0; k < depth; ++k) begin += "{\"arrow\":1,\"parts\":[", end += "]}";
     const std::string deep = begin + "{\"arrow\":1,\"sectors\":[[0,1]]}" + end;
-    says(refusal("\"mods\":[0]", "\"mods\":[0],\"parts\":{\"0\":[" + deep + "]}"), {"\"y\""});
+    says(refusal("\"mods\":[0]", "\"mods\":[0],\"parts\":{\"0\":[" + deep + "]}"),
+         {"\"y\"", "fused of fused ones more than 16 times"});
   }
 }
 

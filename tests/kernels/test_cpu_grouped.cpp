@@ -128,6 +128,27 @@ TEST_CASE("grouped: large products and many small ones are shared by threads") {
   check<c128>(random_products(1500, 3), false);
 }
 
+TEST_CASE("grouped: outer products of long rows, several of one block") {
+  for_all_dtypes([](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, bool>) return;
+    for (int round = 0; round < (gradus::test::small_sizes() ? 8 : 24); ++round) {
+      BlockJobs t{GD_BLOCK_PRODUCTS, {round % 2, round / 2 % 2}};
+      for (int i = 0; i < 6; ++i) {
+        const Index wide{pick(1, 3), pick(50, 90), pick(1, 9)},
+            block{wide[0], wide[i % 2 ? 2 : 1], wide[i % 2 ? 1 : 2]};
+        const int64_t c = t.out;
+        const Index c_by = laid(block, t.out);
+        const bool signs = !std::is_same_v<T, uint8_t>;
+        for (int64_t job = 0, jobs = pick(1, 7); job < jobs; ++job)
+          add_product(t, signs && pick(0, 1) ? -1 : 1, block, pick(0, 9) == 0 ? 2 : 1, c, c_by,
+                      job == 0);
+      }
+      check<T>(t);
+    }
+  });
+}
+
 TEST_CASE("grouped: copies of blocks of every dtype, in any layout") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);

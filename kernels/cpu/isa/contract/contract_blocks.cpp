@@ -152,7 +152,9 @@ struct OuterProducts {
           if (conj) f[t] = conj_of(f[t]);
           if (term.minus) f[t] = T(-f[t]);
         }
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
         for (int64_t j = 0; j < length; ++j) {
           T sum = keep ? T(to[j] + f[0] * x[0][j]) : T(f[0] * x[0][j]);
           for (int t = 1; t < Terms; ++t) sum = T(sum + f[t] * x[t][j]);
