@@ -19,7 +19,8 @@ std::vector<R> drawn(int64_t n) {
 }
 template <class R>
 bool same(const std::vector<R>& x, const std::vector<R>& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(R)) == 0;
+  return x.size() == y.size() &&
+         (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(R)) == 0);
 }
 
 template <class R>
