@@ -4,6 +4,7 @@
 // table.py sets the two side by side. Calls follow each other without waiting, as in a training
 // loop; the clock stops when the device has done them all. An emulated device gets tiny sizes.
 #include "benches/cases.hpp"
+#include "benches/gpu/frame.hpp"
 #include "engine/graph.hpp"
 #include "engine/config/device_config.hpp"
 #include "engine/random.hpp"
@@ -15,163 +16,14 @@
 #include "ops/nn/layers.hpp"
 #include "ops/optim/optimizer.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <exception>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-namespace gradus::inline v1::bench {
+namespace gradus::inline v1::bench::gpu {
 namespace {
-
-using Json = nlohmann::ordered_json;
-using Call = std::function<void()>;
-
-struct Options {
-  std::string device = "cuda:0", json, filter;
-  bool quick = false;
-};
-
-// Sizes of the works: real ones fill a large GPU, those of an emulated device only show that all of
-// it runs.
-struct Sizes {
-  explicit Sizes(bool emulated, bool quick)
-      : small(emulated),
-        side(emulated ? 24 : 8192),
-        line(emulated ? 40 : 4096),
-        parameters(emulated ? 500 : 100'000'000),
-        products(emulated ? std::vector<int64_t>{20}
-                 : quick  ? std::vector<int64_t>{1024, 4096}
-                          : std::vector<int64_t>{1024, 2048, 4096, 8192}) {}
-  bool small;
-  int64_t side, line, parameters;
-  std::vector<int64_t> products;
-};
-
-struct NotOffered : std::exception {
-  explicit NotOffered(std::string why) : why(std::move(why)) {}
-  const char* what() const noexcept override { return why.c_str(); }
-  std::string why;
-};
-
-// A kernel that the device's table does not have, or not for these dtypes: no failure of the bench.
-bool not_offered(const Error& e) {
-  return e.kind() == ErrorKind::dtype ||
-         (e.kind() == ErrorKind::device &&
-          e.message().find("has no kernel for slot") != std::string::npos);
-}
-
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-class Bench {
- public:
-  Bench(Device& device, const Options& options)
-      : device_(device), options_(options), sizes(emulated(), options.quick) {
-    if (!options.json.empty()) {
-      file_ = std::fopen(options.json.c_str(), "w");
-      if (!file_) fail(ErrorKind::io, "bench", options.json, " can't be written");
-    }
-    const gd_info info = device.info();
-    write({{"event", "machine"},
-           {"device", device.name()},
-           {"hardware", info.name},
-           {"arch", info.arch},
-           {"build", device.table().build},
-           {"emulated", emulated()}});
-    std::printf("%s: %s, %s\n", device.name().c_str(), info.name, info.arch);
-  }
-  ~Bench() {
-    if (file_) std::fclose(file_);
-  }
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
-
-  Device& device() const { return device_; }
-  int failures() const { return failures_; }
-  // For a `make` whose operands live elsewhere: whom the clock waits for in this row.
-  void wait_for(Device& other) { timed_ = &other; }
-
-  // A row: `make` builds the operands and returns the call to repeat. `what` names the work for the
-  // peer: {"work", "dtype", "sizes", ...}; `bytes` and `flops` are what one call must move and do.
-  void row(const std::string& name, Json what, double bytes, double flops,
-           const std::function<Call()>& make) {
-    if (name.find(options_.filter) == std::string::npos) return;
-    Json line{{"name", name}};
-    line.update(what);
-    line["bytes"] = bytes;
-    line["flops"] = flops;
-    std::string shown;
-    timed_ = &device_;
-    try {
-      const Call call = make();
-      const double seconds = measure(call);
-      line["seconds"] = seconds;
-      shown = fmt::format("{:>10.2f} us", seconds * 1e6);
-      if (bytes > 0) shown += fmt::format("{:>10.1f} GB/s", bytes / seconds * 1e-9);
-      if (flops > 0) shown += fmt::format("{:>10.2f} TFLOP/s", flops / seconds * 1e-12);
-    } catch (const NotOffered& e) {
-      line["not_offered"] = shown = e.what();
-    } catch (const Error& e) {
-      line[not_offered(e) ? "not_offered" : "failed"] = e.what();
-      shown = (not_offered(e) ? "" : "FAILED: ") + std::string(e.what());
-      failures_ += !not_offered(e);
-    }
-    std::printf("%-52s %s\n", name.c_str(), shown.c_str());
-    std::fflush(stdout);
-    write(line);
-    device_.pool().trim();
-  }
-
- private:
-  bool emulated() const {
-    const gd_table& t = device_.table();
-    return t.capabilities && (t.capabilities(device_.handle()) & GD_CAP_EMULATED);
-  }
-  double batch(const Call& call, int64_t calls) {
-    timed_->synchronize();
-    const double start = now();
-    for (int64_t i = 0; i < calls; ++i) call();
-    timed_->synchronize();
-    return (now() - start) / double(calls);
-  }
-  // Median seconds of one call over batches. The first calls bring memory, modules and graphs.
-  double measure(const Call& call) {
-    const bool brief = options_.quick || sizes.small;
-    const double slice = brief ? 5e-3 : 3e-2, most = brief ? 0.3 : 2;
-    double one = batch(call, 1);
-    if (one < 0.3) batch(call, 3), one = batch(call, 1);
-    const auto calls = [&] { return std::clamp<int64_t>(int64_t(slice / one), 1, 100000); };
-    one = batch(call, calls());  // one call alone mostly waits
-    std::vector<double> samples;
-    const double end = now() + most;
-    while (samples.size() < 9 && (samples.size() < 3 || now() < end))
-      samples.push_back(batch(call, calls()));
-    std::sort(samples.begin(), samples.end());
-    return samples[samples.size() / 2];
-  }
-  void write(const Json& line) {
-    if (!file_) return;
-    std::fputs((line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), file_);
-    std::fflush(file_);
-  }
-
-  Device& device_;
-  Device* timed_ = nullptr;
-  Options options_;
-  std::FILE* file_ = nullptr;
-  int failures_ = 0;
-
- public:
-  const Sizes sizes;
-};
 
 // ---- memory
 
@@ -438,16 +290,18 @@ int run(int argc, char** argv) {
   adam(bench);
   products(bench);
   steps(bench);
+  factors(bench);
+  block_tensors(bench);
   contractions(bench, options.quick);
   return bench.failures() == 0 ? 0 : 1;
 }
 
 }  // namespace
-}  // namespace gradus::bench
+}  // namespace gradus::bench::gpu
 
 int main(int argc, char** argv) {
   try {
-    return gradus::bench::run(argc, argv);
+    return gradus::bench::gpu::run(argc, argv);
   } catch (const gradus::Error& e) {
     std::fprintf(stderr, "gradus_bench_gpu: %s\n", e.what());
     return e.kind() == gradus::ErrorKind::device ? 4 : 1;

@@ -11,6 +11,7 @@ import sys
 import time
 
 MISSING = 4
+FACTORS = ("cholesky", "lu_factor", "solve", "qr", "eigh", "svd")
 
 
 class NotOffered(Exception):
@@ -70,6 +71,16 @@ class Peer:
             operands = [self.rand(*(sizes[label] for label in labels), dtype=row["dtype"])
                         for labels in row["equation"].split("->")[0].split(",")]
             return lambda: torch.einsum(row["equation"], *operands)
+        if kind == "products":  # the sectors of block-sparse tensors, one by one
+            pairs = [(self.rand(m, k, dtype=row["dtype"]), self.rand(k, n, dtype=row["dtype"]))
+                     for m, n, k in sizes]
+            return lambda: [torch.matmul(a, b) for a, b in pairs]
+        if kind in FACTORS:
+            x = self.rand(*sizes, dtype=row["dtype"])
+            a = x @ x.mT + torch.diag(torch.arange(1, sizes[-1] + 1, dtype=x.dtype, device=self.device))
+            function = getattr(torch.linalg, kind)
+            more = {"solve": (a,)}.get(kind, ()), {"svd": {"full_matrices": False}}.get(kind, {})
+            return lambda: function(a, *more[0], **more[1])
         if kind.startswith("mlp"):
             return self.steps(sizes, row["batch"], kind.endswith("captured"))
         if kind == "adam":

@@ -4,8 +4,12 @@
 // Others write without telling us. So a tensor is given away writable only if nothing else can hold
 // its values: no history, no gradient asked for, no graph, view or clone that shares them. Else it
 // goes out read-only, or not at all where the taker's protocol can't say so.
+//
+// On a GPU the stream that others name (or the vendor's default stream) and ours wait for each
+// other; who lets a tensor live on while both work on it must order that himself.
 #include "bindings/python/src/exchange.hpp"
 #include "engine/batch.hpp"
+#include "engine/streams/stream.hpp"
 #include "ops/ops.hpp"
 
 namespace gradus::inline v1::py {
@@ -88,10 +92,21 @@ struct Out {
   dl::Managed legacy{};
   Tensor tensor;
   Shape shape, strides;
+  void* stream = nullptr;  // of a GPU, where the taker works
+
+  ~Out() {
+    try {
+      wait_for_foreign(tensor.device(), stream);
+    } catch (const Error&) {  // the device is lost: nothing works on the memory any more
+    }
+  }
 };
-Out* array_of(const Tensor& t, bool copied) {
+// To be used on a GPU's `stream`.
+Out* array_of(const Tensor& t, bool copied, void* stream = nullptr) {
   const bool writable = show_as(t);
+  foreign_waits(t.device(), stream);
   auto* const out = new Out;
+  out->stream = stream;
   out->shape = t.sizes();
   out->strides = t.strides();
   for (size_t i = 0; i < out->shape.size(); ++i)  // who has one element has any stride
@@ -212,13 +227,20 @@ int give_object(void* object, dl::ManagedVersioned** out) {
       -1);
 }
 int take_object(dl::ManagedVersioned* m, void** out) {
-  return guarded([&] { return *out = wrap(taken(m)), 0; }, -1);
+  return guarded(
+      [&] {
+        const Tensor t = taken(m);
+        wait_for_foreign(t.device(), nullptr);
+        return *out = wrap(t), 0;
+      },
+      -1);
 }
 int view_object(void* object, dl::Array* out) {
   return guarded(
       [&] {
         const Tensor& t = tensor_in(static_cast<PyObject*>(object));
         show_as(t);
+        foreign_waits(t.device(), nullptr);
         *out = {address(t),
                 device_of(t),
                 int32_t(t.rank()),
@@ -257,6 +279,15 @@ const dl::ExchangeTable* table_of(PyTypeObject* type) {
   return known = found;
 }
 
+// A stream as DLPack numbers it: CUDA has 1 for the default one, 2 for the thread's own, HIP 0.
+void* stream_of(dl::Device d, nb::handle number) {
+  const int64_t n = number.is_none() ? -1 : nb::cast<int64_t>(number);
+  if (n == -1) return nullptr;
+  if (d.type == dl::kCuda ? n == 0 : n == 1 || n == 2)
+    throw nb::buffer_error("stream 0 of CUDA, 1 and 2 of ROCm, are ambiguous");
+  return d.type == dl::kCuda && n == 1 ? nullptr : reinterpret_cast<void*>(n);
+}
+
 nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
                   nb::handle dl_device, nb::handle copy, PyObject* object) {
   if (self.requires_grad() && grad_enabled())
@@ -271,12 +302,11 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
   }
   if (own.type == dl::kCpu && !stream.is_none() && nb::cast<int>(stream) != -1)
     throw nb::buffer_error("a tensor on the CPU has no streams: stream must be None or -1");
-  if (own.type != dl::kCpu && (stream.is_none() || nb::cast<int>(stream) != -1))
-    self.device().synchronize();
   const bool copied = copy.ptr() == Py_True;
   const Tensor t = copied ? self.detach().clone_data() : Tensor();
   if (copied) t.storage().write("export");
-  Out* const out = array_of(copied ? t : tensor_in(object), copied);
+  Out* const out = array_of(copied ? t : tensor_in(object), copied,
+                            own.type == dl::kCpu ? nullptr : stream_of(own, stream));
   const bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
   if (!versioned && out->versioned.flags & dl::kReadOnly) {
     delete out;
@@ -300,6 +330,15 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
       }));
 }
 
+// Where the other library works now, on a GPU.
+void* working_stream(const dl::ExchangeTable& table, dl::Device d) {
+  void* stream = nullptr;
+  if (d.type != dl::kCpu && table.current_stream &&
+      table.current_stream(d.type, d.id, &stream) != 0)
+    nb::raise_python_error();
+  return stream;
+}
+
 // torch conjugates and negates lazily, by a bit that its table does not tell. Conjugates are
 // complex, negations are imaginary parts, which are strided, or one number.
 void check_resolved(PyObject* o, const Tensor& t) {
@@ -319,7 +358,9 @@ bool import_array(PyObject* o, Tensor& out) {
   if (const dl::ExchangeTable* const t = table_of(Py_TYPE(o)); t && t->from_object) {
     dl::ManagedVersioned* m = nullptr;
     if (t->from_object(o, &m) != 0) nb::raise_python_error();
+    void* const stream = working_stream(*t, m->array.device);
     out = taken(m);
+    wait_for_foreign(out.device(), stream);
     check_resolved(o, out);
     return true;
   }
@@ -332,9 +373,14 @@ bool import_array(PyObject* o, Tensor& out) {
   if (Py_TYPE(o) == numpy_array && PyObject_CheckBuffer(o)) return import_buffer(o, out);
   if (PyObject_HasAttrString(o, "__dlpack__")) {
     const nb::handle object(o);
-    nb::object capsule;
+    nb::object capsule, on_stream = nb::none();  // the vendor's default one
+    if (PyObject_HasAttrString(o, "__dlpack_device__")) {
+      const int type = nb::cast<int>(object.attr("__dlpack_device__")()[0]);
+      if (type == dl::kCuda || type == dl::kRocm) on_stream = nb::int_(type == dl::kCuda ? 1 : 0);
+    }
     try {
-      capsule = object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 3));
+      capsule = object.attr("__dlpack__")(nb::arg("stream") = on_stream,
+                                          nb::arg("max_version") = nb::make_tuple(1, 3));
     } catch (nb::python_error& e) {
       if (e.matches(PyExc_TypeError)) {
         e.discard_as_unraisable("dlpack");
@@ -345,9 +391,10 @@ bool import_array(PyObject* o, Tensor& out) {
       } else {
         throw;
       }
-      capsule = object.attr("__dlpack__")();
+      capsule = object.attr("__dlpack__")(nb::arg("stream") = on_stream);
     }
     out = taken(capsule.ptr());
+    wait_for_foreign(out.device(), nullptr);
     return true;
   }
   return import_buffer(o, out);
@@ -363,7 +410,8 @@ const dl::ExchangeTable& foreign_table(nb::handle type) {
 }
 PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied) {
   void* out = nullptr;
-  if (table.to_object(&array_of(t, copied)->versioned, &out) != 0) nb::raise_python_error();
+  void* const stream = working_stream(table, device_of(t));
+  if (table.to_object(&array_of(t, copied, stream)->versioned, &out) != 0) nb::raise_python_error();
   return static_cast<PyObject*>(out);
 }
 nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
