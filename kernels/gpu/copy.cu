@@ -134,6 +134,19 @@ void copy(Run& run) {
   }
 }
 
+void copy_views(const Run& run, const gd_view& from, const gd_view& to) {
+  if (count_of(from) == 0) return;
+  gd_call raw{};
+  raw.struct_size = sizeof raw;
+  raw.slot = GD_COPY;
+  raw.n_in = raw.n_out = 1;
+  raw.in = &from;
+  raw.out = &to;
+  Call call(raw, run.call.device(), gd_slot_name(gd_slot(run.call.raw().slot)));
+  Run inner{run.device, run.stream, call};
+  copy(inner);
+}
+
 void fill(Run& run) {
   Call& call = run.call;
   call.expect(0, 1, 0, 0);

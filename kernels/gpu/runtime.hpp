@@ -172,6 +172,7 @@ GPU_MAY_RACE __device__ inline void complain(Complaint* c, Wrong code, int slot,
 
 // The slots, one function each; they refuse by throwing.
 void copy(Run&);
+void copy_views(const Run&, const gd_view& from, const gd_view& to);  // within another slot's call
 void fill(Run&);
 void pointwise(Run&);
 void pointwise_vjp(Run&);

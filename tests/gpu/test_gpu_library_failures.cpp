@@ -67,6 +67,18 @@ TEST_CASE("gpu libraries: the device's own choice takes them for large contracti
       runs(
           {"abn", "k", "bak", "kn", "abn", "none", {{'a', 8}, {'b', 8}, {'n', 64}, {'k', 4096}}}) ==
       std::pair(0, 1));
+  // Without that library, copied into place: if the copies are small beside the products.
+  gd_device* const alone = open(gemm(cublaslt().path));
+  const auto products = [&](int64_t n, int64_t k) {
+    const int before = cublaslt().state->runs;
+    Problem<float> p(
+        {"abn", "k", "bak", "nk", "nab", "none", {{'a', 8}, {'b', 8}, {'n', n}, {'k', k}}});
+    CHECK(p.call(alone, GD_WAY_OWN) == "");
+    p.compare();
+    return cublaslt().state->runs - before;
+  };
+  CHECK(products(512, 2048) == 1);
+  CHECK(products(64, 4096) == 0);
 }
 
 TEST_CASE("gpu libraries: one that refuses is asked once, and others do it") {

@@ -181,12 +181,12 @@ void check(const Spec& s, gd_device* device, const Library& library, int32_t way
   CHECK(std::string(library.state->first_wrong) == "");
   p.compare();
 }
-// The library can't do it: said by whom it must be, done by others else.
+// The library can't do it as it stands: said by whom it must be, done by others or on copies else.
 template <class T>
 std::string refused(Problem<T> p, gd_device* device, const Library& library, int32_t way) {
-  const int runs = library.state->runs;
   CHECK(p.call(device, way) == "");
   p.compare();
+  const int runs = library.state->runs;
   gd_status status = GD_OK;
   const std::string text = p.call(device, way | GD_WAY_ONLY, &status);
   CHECK(status == GD_UNSUPPORTED);

@@ -1,73 +1,12 @@
-// contract: the checks, the joint axes sorted into groups, and the choice of a way.
-#include "kernels/gpu/contract/contract.hpp"
+// contract: the checks and the choice of a way.
+#include "kernels/gpu/contract/axes.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace gradus::inline v1::gpu {
 namespace {
 
-struct Views {
-  const gd_view* v[kParts] = {};  // null: left out
-  int n = 0;                      // axes of out
-
-  int64_t stride(int part, int d) const {
-    return v[part] && (part < kOut || d < n) ? v[part]->strides[d] : 0;
-  }
-};
-
 int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
-// The axes of each group, those that lie as one joined. The order of rows and columns is free: the
-// one with the smallest stride in its operand comes last, so that tiles are read in runs.
-Contraction grouped(const Call& call, const Views& views) {
-  Contraction c{};
-  std::vector<int> groups[kGroups];
-  const gd_view& joint = *views.v[kA];
-  for (int d = 0; d < joint.rank; ++d) {
-    if (joint.sizes[d] == 1) continue;
-    const bool in_a = views.stride(kA, d) != 0, in_b = views.stride(kB, d) != 0;
-    groups[d >= views.n ? kSummed : in_a && in_b ? kBatch : in_b ? kColumns : kRows].push_back(d);
-  }
-  for (int g : {kRows, kColumns}) {
-    const int operand = g == kRows ? kA : kB;
-    std::stable_sort(groups[g].begin(), groups[g].end(), [&](int x, int y) {
-      return magnitude(views.stride(operand, x)) > magnitude(views.stride(operand, y));
-    });
-  }
-  int count = 0;
-  for (int g = 0; g < kGroups; ++g) {
-    c.first[g] = count;
-    c.extent[g] = 1;
-    for (auto d = groups[g].rbegin(); d != groups[g].rend(); ++d) {
-      const int64_t size = joint.sizes[*d];
-      c.extent[g] *= size;
-      bool joins = count > c.first[g];
-      for (int v = 0; joins && v < kParts; ++v)
-        joins = views.stride(v, *d) == c.axes[count - 1].strides[v] * c.axes[count - 1].size;
-      if (joins) {
-        c.axes[count - 1].size *= size;
-        continue;
-      }
-      if (count == kMaxAxes)
-        call.refuse(GD_UNSUPPORTED, "more than %d axes that can't be joined", kMaxAxes);
-      c.axes[count].size = size;
-      for (int v = 0; v < kParts; ++v) c.axes[count].strides[v] = views.stride(v, *d);
-      ++count;
-    }
-  }
-  c.first[kGroups] = count;
-  for (int d = 0; d < count; ++d) {
-    Contraction::Axis& axis = c.axes[d];
-    axis.inverse = 1.0 / double(axis.size);
-    if (axis.size <= kMostElements && axis.size > 0) axis.divisor = Divisor(uint32_t(axis.size));
-  }
-  for (int v = 0; v < kParts; ++v)
-    c.data[v] = views.v[v] && views.v[v]->data ? start_of(*views.v[v]) : nullptr;
-  c.dtype = joint.dtype;
-  c.chunks = c.tiles_down = c.tiles_across = 1;
-  return c;
-}
 
 // Which of two groups' last axes has the smaller step in a view? One that doesn't move has none.
 bool closer(const Contraction& c, int view, int group, int other) {
@@ -160,13 +99,18 @@ std::string why_not_by_library(const Run& run, const Contraction& c, const Scale
   return library_refuses(run, c, scales, way);
 }
 
+double products_of(const Contraction& c) {
+  return double(c.extent[kBatch]) * double(c.extent[kRows]) * double(c.extent[kColumns]) *
+         double(c.extent[kSummed]);
+}
+
 // The library that is worth its overhead, or GD_WAY_OWN. From 2^24 products on a GPU is busy for
 // longer than a library takes to choose, and tiles of 64 are full.
 int32_t library_by_size(const Run& run, const Contraction& c, const Scales& scales,
                         int32_t algebra) {
-  const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
-  const double work = double(c.extent[kBatch]) * double(rows) * double(columns) * double(terms);
-  if (work < 0x1p24 || rows < 64 || columns < 64 || terms < 64) return GD_WAY_OWN;
+  if (products_of(c) < 0x1p24 || c.extent[kRows] < 64 || c.extent[kColumns] < 64 ||
+      c.extent[kSummed] < 64)
+    return GD_WAY_OWN;
   for (int32_t way : {GD_WAY_GEMM_LIBRARY, GD_WAY_TENSOR_LIBRARY})
     if (why_not_by_library(run, c, scales, algebra, way).empty()) return way;
   return GD_WAY_OWN;
@@ -192,6 +136,37 @@ void choose_way(const Run& run, Contraction& c, const Scales& scales, int32_t al
   }
 }
 
+// Is copying those bytes worth it? On an H200 copies moved 2.7e12 bytes a second; a library's
+// products were 4 times as fast as our kernels, which did 5e12 of them in f32. On other devices the
+// ratios are alike.
+bool worth_packing(const Run& run, const Contraction& c, int64_t bytes) {
+  const double products = products_of(c), rate = has_mma(run, c.dtype) ? 3e13 : 5e12;
+  return products >= 0x1p24 && c.extent[kRows] >= 16 && c.extent[kColumns] >= 16 &&
+         c.extent[kSummed] >= 4 && 5e-6 + double(bytes) / 2.7e12 < 0.75 * products / rate;
+}
+
+// By a library of matrix products, on operands that are copied into place. False if it is not worth
+// it and not wished for, or the library refuses.
+bool contract_packed(const Run& run, const Contraction& given, const Views& views,
+                     const Scales& scales) {
+  const bool wished = run.call.op() == GD_WAY_GEMM_LIBRARY;
+  if (products_of(given) == 0) return false;
+  if (!wished && (run.call.op() != GD_WAY_OWN || products_of(given) < 0x1p24)) return false;
+  Packing packing(views);
+  if (!wished && !worth_packing(run, given, packing.bytes())) return false;
+  Contraction c = grouped(run.call, packing.views(nullptr), packing.orders());
+  c.way = GD_WAY_GEMM_LIBRARY;
+  if (!why_not_by_library(run, c, scales, GD_STANDARD, c.way).empty()) return false;
+  Run::Scratch scratch(run, packing.scratch() + library_workspace(run, c, scales));
+  const Views& packed = packing.views(scratch.take<char>(int64_t(packing.scratch())));
+  c = grouped(run.call, packed, packing.orders());
+  c.way = GD_WAY_GEMM_LIBRARY;
+  packing.copy_in(run, views, scales.beta != c128{});
+  if (!contract_by_library(run, c, scales, scratch)) return false;
+  packing.copy_out(run, views);
+  return true;
+}
+
 // Statement ints[4] over what out holds now.
 void apply_statement(const Run& run) {
   const gd_call c = statement_call(run.call.raw());
@@ -202,6 +177,7 @@ void apply_statement(const Run& run) {
 
 // Sums of one dtype over one algebra, for at least one element of out.
 void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t algebra) {
+  const Scales of_views = scales;
   gd_view free_a = *views.v[kA], free_b = *views.v[kB];  // over out's axes
   free_a.rank = free_b.rank = views.n;
   Contraction c = grouped(run.call, views);
@@ -223,8 +199,13 @@ void launch(const Run& run, const Views& views, Scales scales, DType t, int32_t 
   choose_way(run, c, scales, algebra);
   bool done = false;
   while (is_library(c.way) && !done) {
-    done = contract_by_library(run, c, scales);
+    Run::Scratch scratch(run, library_workspace(run, c, scales));
+    done = contract_by_library(run, c, scales, scratch);
     if (!done) choose_way(run, c, scales, algebra);  // the library refuses it from now on
+  }
+  if (!done && algebra == GD_STANDARD && contract_packed(run, c, views, of_views)) {
+    c.way = GD_WAY_GEMM_LIBRARY;
+    done = true;
   }
   if (int32_t* const way = run.call.raw().way) *way = c.way;
   if (done) {

@@ -275,8 +275,10 @@ void contract_mma(const Run&, const Contraction&, const Scales&);
 // By a vendor's library, GD_WAY_GEMM_LIBRARY or GD_WAY_TENSOR_LIBRARY: "" if it can, else why not.
 // Opens it and makes its plan, but not while a graph is captured: GD_CAPTURE.
 std::string library_refuses(const Run&, const Contraction&, const Scales&, int32_t way);
+// What it wants then of the call's scratch memory.
+size_t library_workspace(const Run&, const Contraction&, const Scales&);
 // Without the statement. False if the library has refused it, which it now does again.
-bool contract_by_library(const Run&, const Contraction&, const Scales&);
+bool contract_by_library(const Run&, const Contraction&, const Scales&, Run::Scratch&);
 
 // One file each, for any other way.
 using Elements = Walk<kParts>;

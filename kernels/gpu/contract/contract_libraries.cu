@@ -191,11 +191,10 @@ std::string refuses(const Run& run, L& library, const Problem& p) {
 }
 
 template <class L, class Problem>
-bool contract_by(const Run& run, L& library, const Problem& p) {
+bool contract_by(const Run& run, L& library, const Problem& p, Run::Scratch& scratch) {
   typename L::Plan& plan = plan_of(run, library, p);
   plan.in_graph = plan.in_graph || run.device.capturing;
-  void* const workspace =
-      plan.workspace ? Run::Scratch(run, plan.workspace).take<char>(1) : nullptr;
+  void* const workspace = plan.workspace ? scratch.take<char>(int64_t(plan.workspace)) : nullptr;
   const auto status = std::make_shared<int>(0);
   on_stream(run.stream, [status, &library, &plan, p, workspace, stream = run.stream] {
     *status = library.run(plan, p, workspace, stream);
@@ -231,32 +230,51 @@ std::string libraries_text(gd_device& d) {
          solver_library(d).text() + "\n";
 }
 
-std::string library_refuses(const Run& run, const Contraction& c, const Scales& s, int32_t way) {
-  const char* why = in_common(c, s);
-  if (*why) return why;
+namespace {
+
+// f(library, problem) of the library that c's way names; "why" if it is no problem for that one.
+template <class F>
+std::string with_problem(const Run& run, const Contraction& c, const Scales& s, int32_t way,
+                         F&& f) {
   if (by_matrices(way)) {
     MatrixProduct p;
     set_numbers(run, c, s, p);
-    why = as_product(c, s, p);
-    return *why ? why : refuses(run, gemm_library(run), p);
+    const char* const why = as_product(c, s, p);
+    return *why ? why : f(gemm_library(run), p);
   }
   TensorContraction t;
   set_numbers(run, c, s, t);
-  why = as_contraction(c, s, t);
-  return *why ? why : refuses(run, tensor_library(run), t);
+  const char* const why = as_contraction(c, s, t);
+  return *why ? why : f(tensor_library(run), t);
 }
 
-bool contract_by_library(const Run& run, const Contraction& c, const Scales& s) {
-  if (by_matrices(c.way)) {
-    MatrixProduct p;
-    set_numbers(run, c, s, p);
-    as_product(c, s, p);
-    return contract_by(run, gemm_library(run), p);
-  }
-  TensorContraction t;
-  set_numbers(run, c, s, t);
-  as_contraction(c, s, t);
-  return contract_by(run, tensor_library(run), t);
+}  // namespace
+
+std::string library_refuses(const Run& run, const Contraction& c, const Scales& s, int32_t way) {
+  const char* const why = in_common(c, s);
+  if (*why) return why;
+  return with_problem(run, c, s, way, [&](auto& library, const auto& problem) {
+    return refuses(run, library, problem);
+  });
+}
+
+size_t library_workspace(const Run& run, const Contraction& c, const Scales& s) {
+  size_t bytes = 0;
+  with_problem(run, c, s, c.way, [&](auto& library, const auto& problem) {
+    bytes = plan_of(run, library, problem).workspace;
+    return std::string();
+  });
+  return bytes;
+}
+
+bool contract_by_library(const Run& run, const Contraction& c, const Scales& s,
+                         Run::Scratch& scratch) {
+  bool done = false;
+  with_problem(run, c, s, c.way, [&](auto& library, const auto& problem) {
+    done = contract_by(run, library, problem, scratch);
+    return std::string();
+  });
+  return done;
 }
 
 }  // namespace gradus::gpu
