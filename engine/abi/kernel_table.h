@@ -240,7 +240,8 @@ typedef struct gd_call {
 } gd_call;
 
 typedef struct gd_device gd_device; /* the module's own */
-typedef struct gd_stream gd_stream; /* NULL is the default stream */
+typedef struct gd_stream gd_stream; /* NULL: the module's default one; else the vendor's handle */
+#define GD_VENDORS_STREAM ((gd_stream*)1) /* the vendor's default one, for other libraries' work */
 typedef struct gd_event gd_event;
 
 typedef struct gd_info {
@@ -285,8 +286,7 @@ typedef struct gd_table {
   gd_status (*open)(int32_t index, const char* json, gd_device**, gd_error*); /* required */
   void (*close)(gd_device*);
   uint32_t (*capabilities)(gd_device*);
-  /* A line for each vendor's library that contracts here: its name, version and file, or why it
-   * can't be used; opens it. Cut to `size`, terminated. */
+  /* Vendors' libraries, a line each: name, version, file, or why not. Opens them. Cut to `size`. */
   gd_status (*libraries)(gd_device*, char* text, size_t size, gd_error*);
 
   /* Raw memory, 64-byte aligned, also of 0 bytes; free waits for what uses it. required */

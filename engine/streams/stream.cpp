@@ -4,7 +4,9 @@
 #include "engine/base/error.hpp"
 #include "engine/streams/uses.hpp"
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace gradus::inline v1 {
@@ -171,6 +173,32 @@ void set_current_stream(Device& device, Stream* stream) {
   const Ref<Stream> next(stream && stream->handle() ? stream : nullptr);
   std::erase_if(current, [&](const Ref<Stream>& s) { return &s->device() == &device; });
   if (next) current.push_back(next);
+}
+
+// ---- other libraries' streams
+
+namespace {
+
+void in_turn(Device& d, gd_stream* first, gd_stream* then) {
+  const gd_table& t = d.table();
+  gd_event* event = nullptr;
+  ask(d, "stream", t.event_new, &event);
+  const std::unique_ptr<gd_event, std::function<void(gd_event*)>> held(
+      event, [&](gd_event* e) { t.event_del(d.handle(), e); });
+  ask(d, "stream", t.event_record, first, event);
+  ask(d, "stream", t.event_wait, then, event);
+}
+gd_stream* handle_of(void* foreign) {
+  return foreign ? static_cast<gd_stream*>(foreign) : GD_VENDORS_STREAM;
+}
+
+}  // namespace
+
+void wait_for_foreign(Device& d, void* foreign) {
+  if (has_streams(d)) in_turn(d, handle_of(foreign), d.lane().stream);
+}
+void foreign_waits(Device& d, void* foreign) {
+  if (has_streams(d)) in_turn(d, d.lane().stream, handle_of(foreign));
 }
 
 Device::Lane Device::lane_here() {

@@ -69,6 +69,12 @@ Stream* current_stream(Device& device);
 // Error(value) for another device's stream. It is kept alive until the next one is set.
 void set_current_stream(Device& device, Stream* stream);
 
+// Order with another library's work on the same GPU, kept by the device; the host goes on. A
+// foreign stream is the vendor's handle (cudaStream_t, hipStream_t); null is the vendor's default
+// one. What this thread's stream is told from now on comes after all that the foreign one was told.
+void wait_for_foreign(Device& device, void* foreign);
+void foreign_waits(Device& device, void* foreign);  // the other way round
+
 // This thread's calls on the stream's device go to it, until the end of the scope. They nest.
 struct StreamScope {
   explicit StreamScope(Stream& stream) : StreamScope(stream.device(), &stream) {}

@@ -168,7 +168,11 @@ void free_pinned(gd_device* d, void* p) {
   (void)GPU(GetLastError)();
 }
 
-Stream stream_of(gd_device* d, gd_stream* s) { return s ? reinterpret_cast<Stream>(s) : d->stream; }
+// A gd_stream is the vendor's own handle.
+Stream stream_of(gd_device* d, gd_stream* s) {
+  if (s == GD_VENDORS_STREAM) return default_stream();
+  return s ? reinterpret_cast<Stream>(s) : d->stream;
+}
 
 // Other threads go on while this one waits, but for the default stream, which may be recorded.
 gd_status stream_sync(gd_device* d, gd_stream* s, gd_error* error) {

@@ -130,6 +130,14 @@ inline Error pinned_free(void* p) {
   return GPU(FreeHost)(p);
 #endif
 }
+// That of the vendor's, which others use who name none.
+inline Stream default_stream() {
+#if defined(GRADUS_EMULATE) || defined(__HIP_PLATFORM_AMD__)
+  return nullptr;
+#else
+  return cudaStreamLegacy;
+#endif
+}
 // Which device's memory p points into.
 inline Error owner_of(const void* p, int* index) {
 #if defined(GRADUS_EMULATE)

@@ -124,6 +124,36 @@ TEST_CASE("streams: what they share is in order, and a missing wait is a wrong n
   CHECK(cloned_and_written(streaming(2, deaf_table())) != cloned);
 }
 
+TEST_CASE("streams: another library's stream and ours wait for each other") {
+  for (const bool deaf : {false, true}) {
+    const gd_table& t = deaf ? deaf_table() : gpu_test::emulator();
+    Device& d = streaming(2, t);
+    gd_stream* theirs = nullptr;
+    gd_error e{};
+    REQUIRE(t.stream_new(d.handle(), &theirs, &e) == GD_OK);
+    const auto copy = [&](const Tensor& from, const Tensor& to) {
+      REQUIRE(t.copy(d.handle(), theirs, to.storage().data(), from.storage().data(), from.bytes(),
+                     GD_ON_DEVICE, &e) == GD_OK);
+    };
+    const Tensor x = counted_on(d, 9), y = Tensor::zeros({9}, DType::f64, d), z = y.clone_data();
+    d.synchronize();
+    copy(x, y);
+    wait_for_foreign(d, theirs);
+    const Tensor doubled = y * 2.0;
+    foreign_waits(d, theirs);
+    copy(doubled, z);
+    CHECK(t.stream_sync(d.handle(), deaf ? nullptr : theirs, &e) == GD_OK);
+    CHECK((doubled.to_vector<double>() == count_up(9, 2)) == !deaf);
+    wait_for_foreign(d, nullptr);  // the vendor's own: nothing was told to it here
+    foreign_waits(d, nullptr);
+    CHECK(t.stream_sync(d.handle(), theirs, &e) == GD_OK);
+    if (!deaf) CHECK(z.to_vector<double>() == count_up(9, 2));
+    t.stream_del(d.handle(), theirs);
+  }
+  wait_for_foreign(open_device("cpu"), nullptr);
+  foreign_waits(open_device("cpu"), nullptr);
+}
+
 TEST_CASE("streams: two that share nothing do not wait for each other") {
   static std::atomic<int> waits;
   static gd_table counting = gpu_test::emulator();
