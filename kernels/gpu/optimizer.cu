@@ -63,6 +63,18 @@ struct Update {
   }
 };
 
+// Neighbours that are read and written at once.
+struct alignas(16) Four {
+  float x[4];
+};
+__device__ inline bool aligned(const float* x) { return reinterpret_cast<uintptr_t>(x) % 16 == 0; }
+__device__ inline Four four(const float* x, int64_t i) {
+  return *reinterpret_cast<const Four*>(x + i);
+}
+__device__ inline void put(float* x, int64_t i, const Four& values) {
+  if (x) *reinterpret_cast<Four*>(x + i) = values;
+}
+
 // Arrays without gaps of f32: many of them in one launch, in chunks of kChunk elements.
 constexpr int kMostArrays = 48, kChunk = 2048;
 struct Arrays {
@@ -80,14 +92,27 @@ GPU_KERNEL update_arrays(Arrays arrays, Rule rule, StepValues values) {
     while (arrays.first_chunk[k + 1] <= chunk) ++k;
     const int64_t begin = int64_t(chunk - arrays.first_chunk[k]) * kChunk,
                   rest = arrays.elements[k] - begin, end = begin + (rest < kChunk ? rest : kChunk);
-    for (int64_t i = begin + thread(); i < end; i += block_threads()) {
-      float p = arrays.p[k][i], v1 = arrays.v1[k] ? arrays.v1[k][i] : 0.0f,
-            v2 = arrays.v2[k] ? arrays.v2[k][i] : 0.0f;
-      update(arrays.grad[k][i], p, v1, v2);
-      arrays.p[k][i] = p;
-      if (arrays.v1[k]) arrays.v1[k][i] = v1;
-      if (arrays.v2[k]) arrays.v2[k][i] = v2;
-    }
+    const float* const grad = arrays.grad[k];
+    float *const p = arrays.p[k], *const v1 = arrays.v1[k], *const v2 = arrays.v2[k];
+    int64_t i = begin + 4 * thread();
+    // A rule without a state computes with what is read in its place, and leaves it.
+    const float *const from1 = v1 ? v1 : p, *const from2 = v2 ? v2 : p;
+    if (aligned(grad) && aligned(p) && aligned(from1) && aligned(from2))
+      for (; i + 4 <= end; i += 4 * block_threads()) {
+        Four g = four(grad, i), x = four(p, i), a = four(from1, i), b = four(from2, i);
+        GPU_UNROLL
+        for (int n = 0; n < 4; ++n) update(g.x[n], x.x[n], a.x[n], b.x[n]);
+        put(p, i, x);
+        put(v1, i, a);
+        put(v2, i, b);
+      }
+    for (; i < end; i += 4 * block_threads())
+      for (int64_t j = i; j < i + 4 && j < end; ++j) {
+        float a = v1 ? v1[j] : 0.0f, b = v2 ? v2[j] : 0.0f;
+        update(grad[j], p[j], a, b);
+        if (v1) v1[j] = a;
+        if (v2) v2[j] = b;
+      }
   }
 }
 

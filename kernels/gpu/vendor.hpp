@@ -28,6 +28,7 @@ using Graph = GPU(GraphExec_t);
 
 // ---- words of kernels. A wave is the group of threads that runs together: 32 or 64 lanes.
 #if defined(GRADUS_EMULATE)
+#define GPU_UNROLL
 #define GPU_NOINLINE __attribute__((noinline))
 #define GPU_MAY_RACE __attribute__((no_sanitize("thread")))
 // T name[count], shared by the threads of a block, not initialised.
@@ -42,6 +43,7 @@ inline T shuffle(T value, int lane) {
   return emu::shuffle(value, lane);
 }
 #else
+#define GPU_UNROLL _Pragma("unroll")  // loops over arrays that are to stay in registers
 #define GPU_NOINLINE __noinline__
 #define GPU_MAY_RACE
 #define GPU_SHARED(T, name, count)                                                  \
@@ -65,6 +67,16 @@ __device__ inline T shuffle(T value, int lane) {
   return value;
 }
 #endif
+
+// a b + c, rounded once; the emulator, whose host may be slow at that, rounds the product as well.
+template <class R>
+GRADUS_HD inline R multiply_add(R a, R b, R c) {
+#if defined(GRADUS_EMULATE)
+  return a * b + c;
+#else
+  return fma(a, b, c);
+#endif
+}
 
 // Begins a kernel. No block has more threads than this, so each may use that many more registers.
 inline constexpr int kBlockThreads = 256;

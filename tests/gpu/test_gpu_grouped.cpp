@@ -44,6 +44,22 @@ TEST_CASE("gpu: products of blocks of every dtype") {
   check<c64>(random_products(60, 6));
 }
 
+TEST_CASE("gpu: products of blocks in tiles of 64, of every type that sums") {
+  // As many blocks of 2 x 3 tiles as give each of the device's units one.
+  gd_info info{};
+  gd_error e{};
+  REQUIRE(emulator().info(0, &info, &e) == GD_OK);
+  const Index block{info.units / 6 + 1, 70, 129};
+  const auto each = [&](auto zero) {
+    BlockJobs t{GD_BLOCK_PRODUCTS, {0, 1}};
+    const Index by = laid(block, t.out);
+    add_product(t, 1, block, 19, 0, by, true);
+    add_product(t, -1, block, 5, 0, by, false);
+    check<decltype(zero)>(t);
+  };
+  each(float()), each(double()), each(c64()), each(c128()), each(int64_t());
+}
+
 TEST_CASE("gpu: copies of blocks of every dtype") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);

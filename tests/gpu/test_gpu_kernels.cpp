@@ -120,10 +120,11 @@ TEST_CASE("gpu: random numbers have the reference's bits") {
 }
 
 namespace {
-// Two parameters by one rule, against the reference.
+// Two parameters by one rule, against the reference. `skip`: so many elements from where memory is
+// aligned.
 template <class T>
-void check_optimizer(int32_t op, Layout layout, const std::vector<double>& rule,
-                     const Index& ints) {
+void check_optimizer(int32_t op, Layout layout, const std::vector<double>& rule, const Index& ints,
+                     int64_t skip = 0) {
   CAPTURE(op);
   CAPTURE(int(layout));
   Array<double> hyper({3}), gain({1});
@@ -142,6 +143,15 @@ void check_optimizer(int32_t op, Layout layout, const std::vector<double>& rule,
         out.push_back(all.back().view());
       }
     }
+    const Index sizes[] = {{10000 - skip}, {66 - skip}}, by{1};
+    for (size_t k = 0; skip > 0 && k < in.size() + out.size(); ++k) {
+      gd_view& v = k < in.size() ? in[k] : out[k - in.size()];
+      if (v.rank != 2) continue;  // the rule's own numbers
+      v.sizes = sizes[v.sizes[0] == 33].data();
+      v.strides = by.data();
+      v.rank = 1;
+      v.offset += skip;
+    }
     run(table, device, GD_OPTIMIZER_STEP, op, in, out, rule, ints);
     return all;
   };
@@ -159,6 +169,7 @@ TEST_CASE("gpu: optimizer steps") {
     check_optimizer<float>(GD_ADAM, layout, {0.9, 0.998, 1e-8, 0.01}, {});
     check_optimizer<double>(GD_ADAMW, layout, {0.9, 0.998, 1e-8, 0.01}, {});
   }
+  check_optimizer<float>(GD_ADAM, kPlain, {0.9, 0.998, 1e-8, 0.01}, {}, 1);
 }
 
 namespace {

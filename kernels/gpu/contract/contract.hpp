@@ -11,12 +11,10 @@
 #include <string>
 
 #if defined(GRADUS_EMULATE)
-#define GPU_UNROLL
 #define GPU_NO_UNROLL
 #define GPU_THREADS(n)
 #define GPU_THREADS_RESIDENT(n, blocks)
 #else
-#define GPU_UNROLL _Pragma("unroll")
 #define GPU_NO_UNROLL _Pragma("unroll 1")
 #define GPU_THREADS(n) __launch_bounds__(n)
 #define GPU_THREADS_RESIDENT(n, blocks) __launch_bounds__(n, blocks)
@@ -154,10 +152,12 @@ struct Standard {
   GRADUS_HD static T start() { return T(0); }
   GRADUS_HD void add(T& sum, T a, T b, int64_t) const {
     if constexpr (is_complex_v<T>) {
-      sum.re += a.re * b.re;
-      sum.re -= a.im * b.im;
-      sum.im += a.re * b.im;
-      sum.im += a.im * b.re;
+      sum.re = multiply_add(a.re, b.re, sum.re);
+      sum.re = multiply_add(-a.im, b.im, sum.re);
+      sum.im = multiply_add(a.re, b.im, sum.im);
+      sum.im = multiply_add(a.im, b.re, sum.im);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      sum = multiply_add(a, b, sum);
     } else {
       sum += a * b;
     }
