@@ -103,3 +103,22 @@ def test_torch_waits_for_what_is_not_finished_here(side):
         del x
         t.zero_()  # still its memory
         assert gradus.from_dlpack(t).sum().item() == 0
+
+
+@gpu
+def test_compiled_by_torch_on_its_memory():
+    torch = pytest.importorskip("torch")
+    import gradus.torch  # noqa: F401: the backend
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).cuda()
+    x = torch.randn(5, 8, device="cuda")
+
+    def grads(f):
+        model.zero_grad()
+        f(x).square().sum().backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    wanted = grads(model)
+    for found, right in zip(grads(torch.compile(model, backend="gradus")), wanted):
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
