@@ -68,16 +68,6 @@ __device__ inline T shuffle(T value, int lane) {
 }
 #endif
 
-// a b + c, rounded once; the emulator, whose host may be slow at that, rounds the product as well.
-template <class R>
-GRADUS_HD inline R multiply_add(R a, R b, R c) {
-#if defined(GRADUS_EMULATE)
-  return a * b + c;
-#else
-  return fma(a, b, c);
-#endif
-}
-
 // Begins a kernel. No block has more threads than this, so each may use that many more registers.
 inline constexpr int kBlockThreads = 256;
 #define GPU_KERNEL __global__ void __launch_bounds__(::gradus::gpu::kBlockThreads)

@@ -135,6 +135,16 @@ GRADUS_HD inline void store_number(char* data, int64_t at, int32_t dtype, T x) {
   }
 }
 
+// a b + c, rounded once; the emulator, whose host may be slow at that, rounds the product as well.
+template <class R>
+GRADUS_HD inline R multiply_add(R a, R b, R c) {
+#if defined(GRADUS_EMULATE)
+  return a * b + c;
+#else
+  return fma(a, b, c);
+#endif
+}
+
 // ---- sums. Number: what is computed in; Sum: what adds up; `pads`: terms 0 * 0 may be added.
 
 // T is float, double, c64, c128, or uint64_t for integers: their low bits are those of any width.
