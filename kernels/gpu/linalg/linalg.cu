@@ -1,5 +1,6 @@
-// The slot linalg: matrices go by columns into scratch memory, a solver library works on them
-// there, kernels bring what it gives to the conventions, and copies put it where the views say.
+// The slot linalg: matrices go by columns into scratch memory, a solver library or, if they are
+// small, kernels of our own work on them there, kernels bring what it gives to the conventions, and
+// copies put it where the views say.
 #include "kernels/gpu/linalg/conventions.hpp"
 
 namespace gradus::inline v1::gpu {
@@ -67,7 +68,9 @@ class Batch {
   }
 
   void work() {
-    solver_ = &solver_for(run_, kFirst[c_.op]);
+    // Small matrices are for kernels of our own, but for general eigenvalues.
+    small_ = c_.op != GD_EIG && k_ <= kShortSide && std::max(m_, n_) <= kLongSide;
+    if (!small_) solver_ = &solver_for(run_, kFirst[c_.op]);
     // cuSOLVER's SVD is for matrices that are not wide: of others it gets A^H.
     turned_ = c_.op == GD_SVD && m_ < n_;
     if (turned_) std::swap(m_, n_);
@@ -201,6 +204,7 @@ class Batch {
     s.real_work = real_work_;
     s.pivots = pivots_, s.info = faults_.info;
     if (f == Step::kOrgqr) s.a = b_, s.n = columns_, s.columns = k_;
+    if (small_) return s;
     if (const int status = solver_->measure(s))
       run_.call.refuse(GD_INTERNAL, "%s_bufferSize failed: %s", solver_->name(s).c_str(),
                        solver_->status_text(status).c_str());
@@ -212,7 +216,12 @@ class Batch {
       if (empty() || (f == Step::kGetrs && columns_ == 0)) continue;
       Step s = step(f);
       if (f == Step::kGetrs) s.info = spare_info_;
-      solve_step(run_, *solver_, s);
+      if (!small_)
+        solve_step(run_, *solver_, s);
+      else if (c_.op == GD_EIGH || c_.op == GD_SVD)
+        small_spectrum<T>(run_, s);
+      else
+        small_factor<T>(run_, s);
     }
     if (!c_.info) return;
     each_element(run_, count_, kernel<write_info>(), faults_, count_, c_.op >= GD_EIGH, info_);
@@ -328,7 +337,8 @@ class Batch {
 
   const Run& run_;
   const LinalgCall& c_;
-  const SolverLibrary* solver_ = nullptr;
+  bool small_ = false;
+  const SolverLibrary* solver_ = nullptr;  // null: it is not needed
   int64_t count_ = 1, m_, n_, k_;
   int64_t columns_ = 0;  // of B, of Q, or of the taller one of U and V
   bool turned_ = false, vectors_ = false;
