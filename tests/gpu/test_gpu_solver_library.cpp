@@ -145,6 +145,22 @@ TEST_CASE("gpu solver library: what it fails with is one error; what it wants it
   CHECK(std::string(state.first_wrong) == "");
 }
 
+TEST_CASE("gpu solver library: a matrix that gesvdj gives up is gesvd's") {
+  const Library& library = fake_library("cusolver");
+  for_dtypes([&](auto t) {
+    using T = decltype(t);
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{40, 35}, {35, 40}})
+      for (const char* kinds : {"trti", "-r-i"})
+        for (gd_device* device : open_emulators(solver(library.path).c_str())) {
+          const auto a = matrices<T>({{3}, m, n});
+          library.state->unfinished = 2;
+          agree<T>({device}, &library, GD_SVD, {a.view()}, kinds,
+                   {{3, m, 35}, {3, 35}, {3, 35, n}, {3}}, {}, 8);
+          CHECK(library.state->unfinished == 0);
+        }
+  });
+}
+
 TEST_CASE("gpu solver library: not in a captured graph, but in a captured step") {
   const std::string options = solver(fake_library("cusolver").path);
   gd_device* const raw = open(options);

@@ -71,6 +71,20 @@ GPU_KERNEL conjugate_elements(T* a, MatrixBatch b) {
   for (int64_t e = first_index(); e < all; e += index_step()) a[e] = conj_of(a[e]);
 }
 
+// Square ones become their adjoints.
+template <class T>
+GPU_KERNEL turn_matrices(T* a, MatrixBatch b) {
+  const int64_t size = b.size(), all = b.elements();
+  for (int64_t e = first_index(); e < all; e += index_step()) {
+    const int64_t i = e % size % b.m, j = e % size / b.m;
+    T &lower = a[e], &upper = a[e - e % size + i * b.m + j];
+    if (i < j) continue;
+    const T kept = conj_of(lower);
+    lower = conj_of(upper);
+    upper = kept;
+  }
+}
+
 // The other triangle becomes 0.
 template <class T>
 GPU_KERNEL keep_triangle(T* a, MatrixBatch b, bool lower) {
