@@ -233,14 +233,15 @@ TEST_CASE("gpu: linalg spectra of singular, repeated, tiny and huge numbers") {
     using T = decltype(t);
     using R = real_of<T>;
     const R ends[] = {R(1), R(sizeof(R) == 4 ? 1e-37 : 1e-306), R(sizeof(R) == 4 ? 1e36 : 1e305)};
-    for (int64_t n : {1, 6, 11})
-      for (int64_t rank : {0, 1, 3})
-        for (R scale : ends)
+    for (int64_t n : {1, 6, 11, 20})
+      for (int64_t rank : {0, 1, 3, -1})
+        for (R scale : ends) {
+          if (n > 11 && (rank >= 0 || scale != R(1) || is_complex_v<T>)) continue;
           for (gd_device* device : solving()) {
             CAPTURE(n);
             CAPTURE(rank);
             CAPTURE(double(scale));
-            // 1 in the first `rank` columns' crossings, so that numbers repeat; then sums of rows.
+            // Ones and a block of equal numbers; or Hilbert's matrix, which is nearly singular.
             Array<T> a({n, n}), u({n, n}), vh({n, n}), v({n, n}), q({n, n}), r({n, n});
             Array<R> s({n}), w({n});
             Array<int64_t> info({});
@@ -248,6 +249,7 @@ TEST_CASE("gpu: linalg spectra of singular, repeated, tiny and huge numbers") {
               const bool own = at[0] == at[1] && at[0] < rank;
               const R more = rank > 1 && at[0] >= rank && at[1] >= rank ? R(0.25) : R(0);
               a.at(at) = T(scale * ((own ? R(1) : R(0)) + more));
+              if (rank < 0) a.at(at) = T(scale / R(at[0] + at[1] + 1));
             });
             run(emulator(), device, GD_LINALG, GD_SVD, {a.view()},
                 {u.view(), s.view(), vh.view(), info.view()}, {}, {});
@@ -274,6 +276,7 @@ TEST_CASE("gpu: linalg spectra of singular, repeated, tiny and huge numbers") {
             for (const auto* x : {&back, &by_eigh, &by_qr})
               CHECK(distance(*x, want) <= 10 * double(n) * near);
           }
+        }
   });
 }
 
