@@ -322,8 +322,8 @@ Spec device_object_spec() {
                        "this file; and a LAPACK, a BLAS and libtorch")
               .maybe("gemm", Spec::string("of matrix products: cuBLASLt"))
               .maybe("tensor", Spec::string("of contractions: cuTENSOR 2 or hipTensor 2"))
-              .maybe("solver", Spec::string("without which a GPU has no linalg: cuSOLVER or "
-                                            "hipSOLVER"))
+              .maybe("solver", Spec::string("of linalg on a GPU, but for small matrices: cuSOLVER "
+                                            "or hipSOLVER"))
               .maybe("blas",
                      Spec::string("by which a CPU device does large products of matrices: off "
                                   "(the default), a path, relative to this file, or a name that "

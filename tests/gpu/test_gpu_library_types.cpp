@@ -92,6 +92,12 @@ static_assert(same<solver::SyevdSize, decltype(&cusolverDnZheevd_bufferSize)>);
 static_assert(same<solver::Syevd, decltype(&cusolverDnZheevd)>);
 static_assert(same<solver::GesvdSize, decltype(&cusolverDnDgesvd_bufferSize)>);
 static_assert(same<solver::Gesvd, decltype(&cusolverDnDgesvd)>);
+static_assert(same<solver::CreateJacobi, decltype(&cusolverDnCreateGesvdjInfo)>);
+static_assert(same<solver::SetTolerance, decltype(&cusolverDnXgesvdjSetTolerance)>);
+static_assert(same<solver::SetSweeps, decltype(&cusolverDnXgesvdjSetMaxSweeps)>);
+static_assert(same<solver::SetSorted, decltype(&cusolverDnXgesvdjSetSortEig)>);
+static_assert(same<solver::GesvdjSize, decltype(&cusolverDnDgesvdj_bufferSize)>);
+static_assert(same<solver::Gesvdj, decltype(&cusolverDnDgesvdj)>);
 #if CUSOLVER_VERSION >= 11701  // CUDA 12.6 Update 2
 static_assert(same<solver::GeevSize, decltype(&cusolverDnXgeev_bufferSize)>);
 static_assert(same<solver::Geev, decltype(&cusolverDnXgeev)>);

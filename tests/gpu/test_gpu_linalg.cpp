@@ -1,6 +1,6 @@
-// The slot linalg of the GPU modules against the reference. On the emulator a fake of cuSOLVER does
-// the work on the host and looks at all it is given; another module takes the library that is
-// there.
+// The slot linalg of the GPU modules against the reference. Small matrices are for kernels of our
+// own. On the emulator a fake of cuSOLVER does the work of larger ones on the host and looks at all
+// it is given; another module takes the library that is there.
 #include "tests/gpu/linalg_calls.hpp"
 
 #include <limits>
@@ -15,7 +15,8 @@ const std::vector<gd_device*>& solving() {
   static const auto* const all = new auto([] {
     if (emulates()) return open_emulators(solver(fake_library("cusolver").path).c_str());
     std::vector<gd_device*> list = open_emulators("{}");
-    Array<double> a({1, 1}), l({1, 1});
+    Array<double> a({33, 33}), l({33, 33});
+    for (int64_t i = 0; i < 33; ++i) a.at({i, i}) = 1;
     Array<int64_t> info({});
     gd_error e{};
     if (try_call(emulator(), list[0], GD_LINALG, GD_CHOLESKY, {a.view()}, {l.view(), info.view()},
@@ -40,6 +41,8 @@ const std::vector<BatchShape>& squares() {
                                             {{3}, 9, 9, kPermuted},
                                             {{2, 2}, 4, 4, kNegative},
                                             {{2}, 6, 6, kGaps},
+                                            {{}, 32, 32, kPermuted},
+                                            {{2}, 33, 33},  // for a library
                                             {{}, 0, 0},
                                             {{3}, 0, 0},
                                             {{0}, 3, 3}};
@@ -50,6 +53,7 @@ const std::vector<BatchShape>& rectangles() {
     std::vector<BatchShape> all = squares();
     for (auto [m, n] : {std::pair{7, 4}, {4, 7}, {1, 6}, {6, 1}, {4, 3}, {3, 4}, {0, 3}, {3, 0}})
       all.push_back({{2}, m, n, m > n ? kPermuted : kPlain});
+    for (auto [m, n] : {std::pair{48, 31}, {32, 48}, {49, 2}, {3, 50}}) all.push_back({{}, m, n});
     return all;
   }();
   return list;
@@ -86,12 +90,14 @@ TEST_CASE("gpu: linalg solve, in all three forms, and det") {
     using T = decltype(t);
     const auto a = matrices<T>(s, false, 1);
     for (int64_t turned : {0, 1, 2})
-      for (int64_t r : {0, 1, 3}) {
+      for (int64_t r : {0, 1, 3, 37}) {
+        if (r > 3 && s.layout == kPlain) continue;
         Array<T> b(with(s.batch, {s.n, r}), kPermuted);
         b.fill(small_number<T>);
         agree<T>(GD_SOLVE, {a.view(), b.view()}, "ti", {with(s.batch, {s.n, r}), s.batch},
                  {turned});
       }
+    if (sizeof(real_of<T>) == 4 && s.n > 16) return;  // beyond the range
     agree<T>(GD_DET, {a.view()}, "ttr", {s.batch, s.batch, s.batch});
     agree<T>(GD_DET, {a.view()}, "-t-", {s.batch, s.batch, s.batch});
   });
@@ -134,6 +140,7 @@ TEST_CASE("gpu: linalg qr, thin and full, R alone, both conventions of signs") {
       for (int64_t positive : {0, 1}) {
         const std::vector<Index> sizes = {with(s.batch, {s.m, q}), with(s.batch, {q, s.n})};
         agree<T>(GD_QR, {a.view()}, "tt", sizes, {positive});
+        if (s.m + s.n > 20) break;  // one of each large shape takes long enough
         agree<T>(GD_QR, {a.view()}, "-t", sizes, {positive});
         agree<T>(GD_QR, {a.view()}, "t-", sizes, {positive});
       }
@@ -171,16 +178,112 @@ TEST_CASE("gpu: linalg svd, thin and full, values alone, one side alone") {
       if (full && s.m != s.n && k > 0 && std::max(s.m, s.n) > k + 1) continue;
       const std::vector<Index> sizes = {with(s.batch, {s.m, full ? s.m : k}), with(s.batch, {k}),
                                         with(s.batch, {full ? s.n : k, s.n}), s.batch};
+      if (full && s.m + s.n > 20) continue;  // one of each large shape takes long enough
       for (const char* kinds : {"trti", "-r-i", "tr-i", "-rti"})
-        agree<T>(GD_SVD, {a.view()}, kinds, sizes, {}, 8);
+        if (s.m + s.n <= 20 || kinds[0] == kinds[2])
+          agree<T>(GD_SVD, {a.view()}, kinds, sizes, {}, 8);
     }
+  });
+}
+
+TEST_CASE("gpu: linalg of more small matrices than blocks run at once") {
+  for_dtypes([](auto t) {
+    using T = decltype(t);
+    const int64_t many = 70;
+    const auto a = matrices<T>({{many}, 2, 2}, true), tall = matrices<T>({{many}, 3, 2});
+    const Index i{many}, v{many, 2}, m{many, 2, 2}, high{many, 3, 2};
+    agree<T>(GD_CHOLESKY, {a.view()}, "ti", {m, i});
+    agree<T>(GD_LU, {a.view()}, "tii", {m, v, i});
+    agree<T>(GD_SOLVE, {a.view(), a.view()}, "ti", {m, i}, {1});
+    agree<T>(GD_QR, {tall.view()}, "tt", {high, m}, {1});
+    agree<T>(GD_EIGH, {a.view()}, "rti", {v, m, i}, {}, 8);
+    agree<T>(GD_SVD, {tall.view()}, "trti", {high, v, m, i}, {}, 8);
+  });
+}
+
+namespace {
+// The largest entry of x - y.
+template <class T>
+double distance(const Array<T>& x, const Array<T>& y) {
+  double most = 0;
+  each(x.sizes, [&](const Index& at) {
+    const c128 off(x.at(at) - y.at(at));
+    most = std::max(most, std::hypot(off.re, off.im));
+  });
+  return most;
+}
+// The largest entry of x^H x - 1.
+template <class T>
+double not_unitary(const Array<T>& x) {
+  double most = 0;
+  const int64_t n = x.sizes[1];
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      T sum(real_of<T>(i == j ? -1 : 0));
+      for (int64_t k = 0; k < x.sizes[0]; ++k) sum += conj_of(x.at({k, i})) * x.at({k, j});
+      const c128 off(sum);
+      most = std::max(most, std::hypot(off.re, off.im));
+    }
+  return most;
+}
+}  // namespace
+
+TEST_CASE("gpu: linalg spectra of singular, repeated, tiny and huge numbers") {
+  for_dtypes([](auto t) {
+    using T = decltype(t);
+    using R = real_of<T>;
+    const R ends[] = {R(1), R(sizeof(R) == 4 ? 1e-37 : 1e-306), R(sizeof(R) == 4 ? 1e36 : 1e305)};
+    for (int64_t n : {1, 6, 11, 20})
+      for (int64_t rank : {0, 1, 3, -1})
+        for (R scale : ends) {
+          if (n > 11 && (rank >= 0 || scale != R(1) || is_complex_v<T>)) continue;
+          for (gd_device* device : solving()) {
+            CAPTURE(n);
+            CAPTURE(rank);
+            CAPTURE(double(scale));
+            // Ones and a block of equal numbers; or Hilbert's matrix, which is nearly singular.
+            Array<T> a({n, n}), u({n, n}), vh({n, n}), v({n, n}), q({n, n}), r({n, n});
+            Array<R> s({n}), w({n});
+            Array<int64_t> info({});
+            each(a.sizes, [&](const Index& at) {
+              const bool own = at[0] == at[1] && at[0] < rank;
+              const R more = rank > 1 && at[0] >= rank && at[1] >= rank ? R(0.25) : R(0);
+              a.at(at) = T(scale * ((own ? R(1) : R(0)) + more));
+              if (rank < 0) a.at(at) = T(scale / R(at[0] + at[1] + 1));
+            });
+            run(emulator(), device, GD_LINALG, GD_SVD, {a.view()},
+                {u.view(), s.view(), vh.view(), info.view()}, {}, {});
+            CHECK(info.at({}) == 0);
+            run(emulator(), device, GD_LINALG, GD_EIGH, {a.view()},
+                {w.view(), v.view(), info.view()}, {}, {});
+            CHECK(info.at({}) == 0);
+            run(emulator(), device, GD_LINALG, GD_QR, {a.view()}, {q.view(), r.view()}, {}, {0});
+            const double near = 30 * tolerance<T>();
+            for (const auto* x : {&u, &vh, &v, &q}) CHECK(not_unitary(*x) <= near);
+            // All back, over the scale.
+            Array<T> back({n, n}), by_eigh({n, n}), by_qr({n, n}), want({n, n});
+            each(a.sizes, [&](const Index& at) {
+              const auto over_scale = [&](T x) { return x / T(scale); };
+              T sums[3] = {T(R(0)), T(R(0)), T(R(0))};
+              for (int64_t k = 0; k < n; ++k) {
+                sums[0] += u.at({at[0], k}) * over_scale(T(s.at({k}))) * vh.at({k, at[1]});
+                sums[1] += v.at({at[0], k}) * over_scale(T(w.at({k}))) * conj_of(v.at({at[1], k}));
+                sums[2] += q.at({at[0], k}) * over_scale(r.at({k, at[1]}));
+              }
+              want.at(at) = over_scale(a.at(at));
+              back.at(at) = sums[0], by_eigh.at(at) = sums[1], by_qr.at(at) = sums[2];
+            });
+            for (const auto* x : {&back, &by_eigh, &by_qr})
+              CHECK(distance(*x, want) <= 10 * double(n) * near);
+          }
+        }
   });
 }
 
 TEST_CASE("gpu: linalg svd, the whole of the larger side is unitary") {
   for_dtypes([](auto t) {
     using T = decltype(t);
-    for (auto [m, n] : {std::pair<int64_t, int64_t>{9, 4}, {4, 9}})
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{9, 4}, {4, 9}, {48, 4}, {4, 51}})
       for (gd_device* device : solving()) {
         const auto a = matrices<T>({{}, m, n});
         Array<T> u({m, m}), vh({n, n});
@@ -188,19 +291,8 @@ TEST_CASE("gpu: linalg svd, the whole of the larger side is unitary") {
         Array<int64_t> info({});
         run(emulator(), device, GD_LINALG, GD_SVD, {a.view()},
             {u.view(), s.view(), vh.view(), info.view()}, {}, {});
-        const auto off = [](const Array<T>& x) {
-          double most = 0;
-          each(x.sizes, [&](const Index& at) {
-            T sum(real_of<T>(at[0] == at[1] ? -1 : 0));
-            for (int64_t k = 0; k < x.sizes[0]; ++k)
-              sum += conj_of(x.at({k, at[0]})) * x.at({k, at[1]});
-            const c128 wrong(sum);
-            most = std::max(most, std::hypot(wrong.re, wrong.im));
-          });
-          return most;
-        };
-        CHECK(off(u) <= 30 * tolerance<T>());
-        CHECK(off(vh) <= 30 * tolerance<T>());
+        CHECK(not_unitary(u) <= 30 * tolerance<T>());
+        CHECK(not_unitary(vh) <= 30 * tolerance<T>());
       }
   });
 }

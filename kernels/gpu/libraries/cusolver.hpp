@@ -21,6 +21,7 @@ inline constexpr Numbers kCuda = {0, 1, 2, 0, 0, 1}, kHip = {111, 112, 113, 122,
 // Opaque.
 using Handle = struct HandleStruct*;
 using Params = struct ParamsStruct*;
+using Jacobi = struct JacobiStruct*;  // how gesvdj works
 
 // All return a status; 0 is success. Lengths of work are in elements.
 using Create = int (*)(Handle*);
@@ -48,6 +49,17 @@ using GesvdSize = int (*)(Handle, int m, int n, int* length);
 using Gesvd = int (*)(Handle, signed char job_u, signed char job_vh, int m, int n, void* a, int lda,
                       void* s, void* u, int ldu, void* vh, int ldvh, void* work, int length,
                       void* real_work, int* info);
+// By Jacobi's rotations. v is V, not V^H; of `thin` ones u and v have min(m, n) columns. info is
+// min(m, n) + 1 where it did not converge.
+using CreateJacobi = int (*)(Jacobi*);
+using SetTolerance = int (*)(Jacobi, double);
+using SetSweeps = int (*)(Jacobi, int);
+using SetSorted = int (*)(Jacobi, int);
+using GesvdjSize = int (*)(Handle, int job, int thin, int m, int n, const void* a, int lda,
+                           const void* s, const void* u, int ldu, const void* v, int ldv,
+                           int* length, Jacobi);
+using Gesvdj = int (*)(Handle, int job, int thin, int m, int n, void* a, int lda, void* s, void* u,
+                       int ldu, void* v, int ldv, void* work, int length, int* info, Jacobi);
 // Of CUDA 12.6 Update 2 and later. For all types; `type` stands before each operand.
 using GeevSize = int (*)(Handle, Params, int job_left, int job_right, int64_t n, int type,
                          const void* a, int64_t lda, int type_w, const void* w, int type_left,

@@ -20,13 +20,13 @@ char letter(int32_t dtype) { return "SDCZ"[dtype]; }
 std::string lapack_name(Step::Function f, int32_t dtype) {
   const bool complex = is_complex(DType(dtype));
   const char* const names[Step::kFunctions] = {
-      "potrf", "getrf", "getrs", "geqrf", complex ? "ungqr" : "orgqr", complex ? "heevd" : "syevd",
-      "gesvd", "geev"};
+      "potrf", "getrf",  "getrs", "geqrf", complex ? "ungqr" : "orgqr", complex ? "heevd" : "syevd",
+      "gesvd", "gesvdj", "geev"};
   return names[f];
 }
-DataType complex_of(int32_t dtype) {
-  return real_dtype(DType(dtype)) == DType::f32 ? kC32F : kC64F;
-}
+// Does its arithmetic have 64 bits?
+bool is_wide(int32_t dtype) { return real_dtype(DType(dtype)) == DType::f64; }
+DataType complex_of(int32_t dtype) { return is_wide(dtype) ? kC64F : kC32F; }
 
 }  // namespace
 
@@ -48,6 +48,7 @@ SolverLibrary::SolverLibrary(const LibrarySearch& search)
     library_.get(get_version, "cusolverGetVersion");
     (void)get_version(&version_);
   }
+  if (why().empty()) make_jacobi(prefix);
   if (!why().empty() || !lacks(Step::kGeev).empty()) return;
   CreateParams create_params = nullptr;
   library_.get(create_params, prefix + "CreateParams");
@@ -56,6 +57,27 @@ SolverLibrary::SolverLibrary(const LibrarySearch& search)
   if (!why().empty()) return;
   if (const int status = create_params(&params_))
     library_.refuse(prefix + "CreateParams failed: " + status_text(status));
+}
+
+// Until columns are orthogonal to a rounding error; values descend.
+void SolverLibrary::make_jacobi(const std::string& prefix) {
+  constexpr int kMostSweeps = 30;  // 5 to 10 are usual
+  CreateJacobi create = nullptr;
+  SetTolerance set_tolerance = nullptr;
+  SetSweeps set_sweeps = nullptr;
+  SetSorted set_sorted = nullptr;
+  library_.get(create, prefix + "CreateGesvdjInfo");
+  library_.get(set_tolerance, prefix + "XgesvdjSetTolerance");
+  library_.get(set_sweeps, prefix + "XgesvdjSetMaxSweeps");
+  library_.get(set_sorted, prefix + "XgesvdjSetSortEig");
+  for (int wide = 0; wide < 2 && why().empty(); ++wide) {
+    Jacobi& j = jacobi_[wide];
+    int status = create(&j);
+    if (!status) status = set_tolerance(j, wide ? 0x1p-52 : 0x1p-23);
+    if (!status) status = set_sweeps(j, kMostSweeps);
+    if (!status) status = set_sorted(j, 1);
+    if (status) library_.refuse(prefix + "CreateGesvdjInfo failed: " + status_text(status));
+  }
 }
 
 void SolverLibrary::get(Functions& f, int32_t dtype) {
@@ -72,6 +94,7 @@ void SolverLibrary::get(Functions& f, int32_t dtype) {
   both(f.orgqr_size, f.orgqr, Step::kOrgqr);
   both(f.syevd_size, f.syevd, Step::kSyevd);
   both(f.gesvd_size, f.gesvd, Step::kGesvd);
+  both(f.gesvdj_size, f.gesvdj, Step::kGesvdj);
   Step step;
   step.function = Step::kGetrs;
   step.dtype = dtype;
@@ -129,6 +152,10 @@ int SolverLibrary::measure(Step& s) const {
     case Step::kGesvd:
       status = f.gesvd_size(handle_, m, n, &s.length);
       break;
+    case Step::kGesvdj:
+      status = f.gesvdj_size(handle_, job, !s.full, m, n, s.a, m, s.values, s.u, m, s.b, n,
+                             &s.length, jacobi_[is_wide(s.dtype)]);
+      break;
     case Step::kGeev: {
       const int type = data_type(s.dtype);
       return geev_size_(handle_, params_, numbers_.no_vectors, job, n, type, s.a, n,
@@ -184,6 +211,10 @@ int SolverLibrary::run_one(const Step& s, int64_t index, void* host_work) const 
                      at(s.u, s.m * (s.full ? s.m : s.n) * item), m, at(s.b, s.n * s.n * item), n,
                      s.work, s.length, s.real_work, info);
     }
+    case Step::kGesvdj:
+      return f.gesvdj(handle_, job, !s.full, m, n, a, m, at(s.values, n * real),
+                      at(s.u, s.m * (s.full ? s.m : s.n) * item), m, at(s.b, s.n * s.n * item), n,
+                      s.work, s.length, info, jacobi_[is_wide(s.dtype)]);
     default: {
       const int type = data_type(s.dtype);
       return geev_(handle_, params_, numbers_.no_vectors, job, n, type, a, n, complex_of(s.dtype),

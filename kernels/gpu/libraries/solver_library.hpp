@@ -9,21 +9,32 @@ namespace gradus::inline v1::gpu {
 
 // All matrices lie by columns without gaps, those of a batch one after another.
 struct SolverStep {
-  enum Function { kPotrf, kGetrf, kGetrs, kGeqrf, kOrgqr, kSyevd, kGesvd, kGeev, kFunctions };
+  enum Function {
+    kPotrf,
+    kGetrf,
+    kGetrs,
+    kGeqrf,
+    kOrgqr,
+    kSyevd,
+    kGesvd,
+    kGesvdj,
+    kGeev,
+    kFunctions
+  };
   Function function = kPotrf;
   int32_t dtype = 0;
   int64_t count = 0;     // of matrices, ...
-  int64_t m = 0, n = 0;  // ... which are (m, n); above 0. kGesvd: m >= n; kOrgqr: Q's
+  int64_t m = 0, n = 0;  // ... which are (m, n); above 0. kGesvd, kGesvdj: m >= n; kOrgqr: Q's
   int64_t columns = 0;   // kGetrs: of b; kOrgqr: reflections
   int turned = 0;        // kGetrs: 0 A, 1 A^T, 2 A^H
-  bool vectors = false;  // kSyevd: in a's place, kGesvd, kGeev
-  bool full = false;     // kGesvd: u is (m, m)
+  bool vectors = false;  // kSyevd: in a's place, kGesvd, kGesvdj, kGeev
+  bool full = false;     // kGesvd, kGesvdj: u is (m, m)
   // On the device.
   void* a = nullptr;
-  void* b = nullptr;          // kGetrs: (n, columns); kGesvd: Vh (n, n); kGeev: the vectors
-  void* u = nullptr;          // kGesvd: (m, n or m)
-  void* tau = nullptr;        // kGeqrf, kOrgqr: min(m, n), `columns` for each matrix
-  void* values = nullptr;     // kSyevd, kGesvd: n real ones for each; kGeev: n complex ones
+  void* b = nullptr;    // kGetrs: (n, columns); kGesvd: Vh (n, n), kGesvdj: V; kGeev: the vectors
+  void* u = nullptr;    // kGesvd, kGesvdj: (m, n or m)
+  void* tau = nullptr;  // kGeqrf, kOrgqr: min(m, n), `columns` for each matrix
+  void* values = nullptr;  // kSyevd, kGesvd, kGesvdj: n real ones for each; kGeev: n complex ones
   void* real_work = nullptr;  // kGesvd: n real numbers for all
   int* pivots = nullptr;      // kGetrf, kGetrs: min(m, n) for each
   int* info = nullptr;        // one for each
@@ -65,8 +76,11 @@ class SolverLibrary {
     cusolver::Syevd syevd;
     cusolver::GesvdSize gesvd_size;
     cusolver::Gesvd gesvd;
+    cusolver::GesvdjSize gesvdj_size;
+    cusolver::Gesvdj gesvdj;
   };
   void get(Functions&, int32_t dtype);
+  void make_jacobi(const std::string& prefix);
   int run_one(const SolverStep&, int64_t index, void* host_work) const;
 
   Library library_;
@@ -75,6 +89,7 @@ class SolverLibrary {
   cusolver::Numbers numbers_ = cusolver::kCuda;
   cusolver::Handle handle_ = nullptr;
   cusolver::Params params_ = nullptr;
+  cusolver::Jacobi jacobi_[2] = {};  // for f32 and c64, f64 and c128
   cusolver::SetStream set_stream_ = nullptr;
   cusolver::GeevSize geev_size_ = nullptr;  // null: an older one, which has none
   cusolver::Geev geev_ = nullptr;

@@ -2,9 +2,7 @@
 // threads has a column or a row to itself where the largest of its entries counts; sums and choices
 // are made in a fixed order.
 #pragma once
-#include "kernels/gpu/linalg/linalg.hpp"
-#include "ops/def/words_complex.hpp"
-#include "ops/def/words_scalar.hpp"
+#include "kernels/gpu/linalg/numbers.hpp"
 
 namespace gradus::inline v1::gpu {
 
@@ -27,38 +25,6 @@ struct Columns {
   T* data;
   int64_t batch, down, by;
 };
-
-// ---- numbers
-
-template <class T>
-__device__ inline T times(real_of<T> a, T x) {
-  if constexpr (is_complex_v<T>)
-    return {a * x.re, a * x.im};
-  else
-    return a * x;
-}
-template <class T>
-__device__ inline T over(T x, real_of<T> a) {
-  if constexpr (is_complex_v<T>)
-    return {x.re / a, x.im / a};
-  else
-    return x / a;
-}
-template <class T>
-__device__ inline bool is_finite(T x) {
-  const real_of<T> zero = real_of<T>(0) * w::real(x) + real_of<T>(0) * w::imag(x);
-  return zero == 0;
-}
-template <class T>
-__device__ inline T not_a_number() {
-  const real_of<T> nan = real_of<T>(NAN);
-  if constexpr (is_complex_v<T>)
-    return {nan, nan};
-  else
-    return nan;
-}
-template <class R>
-constexpr R kUnit = R(sizeof(R) == 4 ? 0x1p-23 : 0x1p-52);
 
 // ---- elements, one by one
 
@@ -103,6 +69,20 @@ template <class T>
 GPU_KERNEL conjugate_elements(T* a, MatrixBatch b) {
   const int64_t all = b.elements();
   for (int64_t e = first_index(); e < all; e += index_step()) a[e] = conj_of(a[e]);
+}
+
+// Square ones become their adjoints.
+template <class T>
+GPU_KERNEL turn_matrices(T* a, MatrixBatch b) {
+  const int64_t size = b.size(), all = b.elements();
+  for (int64_t e = first_index(); e < all; e += index_step()) {
+    const int64_t i = e % size % b.m, j = e % size / b.m;
+    T &lower = a[e], &upper = a[e - e % size + i * b.m + j];
+    if (i < j) continue;
+    const T kept = conj_of(lower);
+    lower = conj_of(upper);
+    upper = kept;
+  }
 }
 
 // The other triangle becomes 0.

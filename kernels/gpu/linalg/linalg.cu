@@ -1,6 +1,9 @@
-// The slot linalg: matrices go by columns into scratch memory, a solver library works on them
-// there, kernels bring what it gives to the conventions, and copies put it where the views say.
+// The slot linalg: matrices go by columns into scratch memory, a solver library or, if they are
+// small, kernels of our own work on them there, kernels bring what it gives to the conventions, and
+// copies put it where the views say.
 #include "kernels/gpu/linalg/conventions.hpp"
+
+#include <algorithm>
 
 namespace gradus::inline v1::gpu {
 namespace {
@@ -67,7 +70,9 @@ class Batch {
   }
 
   void work() {
-    solver_ = &solver_for(run_, kFirst[c_.op]);
+    // Small matrices are for kernels of our own, but for general eigenvalues.
+    small_ = c_.op != GD_EIG && k_ <= kShortSide && std::max(m_, n_) <= kLongSide;
+    if (!small_) solver_ = &solver_for(run_, kFirst[c_.op]);
     // cuSOLVER's SVD is for matrices that are not wide: of others it gets A^H.
     turned_ = c_.op == GD_SVD && m_ < n_;
     if (turned_) std::swap(m_, n_);
@@ -114,9 +119,9 @@ class Batch {
 
  private:
   // The first of the functions that an op needs; those of older libraries may lack one of GD_EIG.
-  static constexpr Step::Function kFirst[GD_FORMULA] = {Step::kPotrf, Step::kGetrf, Step::kGetrf,
-                                                        Step::kGetrf, Step::kPotrf, Step::kGeqrf,
-                                                        Step::kSyevd, Step::kGesvd, Step::kGeev};
+  static constexpr Step::Function kFirst[GD_FORMULA] = {Step::kPotrf, Step::kGetrf,  Step::kGetrf,
+                                                        Step::kGetrf, Step::kPotrf,  Step::kGeqrf,
+                                                        Step::kSyevd, Step::kGesvdj, Step::kGeev};
 
   MatrixBatch whole() const { return {count_, m_, n_}; }
 
@@ -175,8 +180,11 @@ class Batch {
   // The most that a step of the op asks for; while memory is counted, and the same afterwards.
   size_t most_work() const {
     size_t most = 0;
-    for (const Step::Function f :
-         {kFirst[c_.op], c_.op == GD_QR && columns_ > 0 ? Step::kOrgqr : kFirst[c_.op]}) {
+    const Step::Function first = kFirst[c_.op], other = c_.op == GD_QR && columns_ > 0
+                                                            ? Step::kOrgqr
+                                                        : c_.op == GD_SVD ? Step::kGesvd
+                                                                          : first;
+    for (const Step::Function f : {first, other}) {
       const Step s = step(f);
       most = s.bytes > most ? s.bytes : most;
     }
@@ -201,6 +209,7 @@ class Batch {
     s.real_work = real_work_;
     s.pivots = pivots_, s.info = faults_.info;
     if (f == Step::kOrgqr) s.a = b_, s.n = columns_, s.columns = k_;
+    if (small_) return s;
     if (const int status = solver_->measure(s))
       run_.call.refuse(GD_INTERNAL, "%s_bufferSize failed: %s", solver_->name(s).c_str(),
                        solver_->status_text(status).c_str());
@@ -212,11 +221,46 @@ class Batch {
       if (empty() || (f == Step::kGetrs && columns_ == 0)) continue;
       Step s = step(f);
       if (f == Step::kGetrs) s.info = spare_info_;
-      solve_step(run_, *solver_, s);
+      if (!small_ && f == Step::kGesvdj)
+        solve_svd(s);
+      else if (!small_)
+        solve_step(run_, *solver_, s);
+      else if (c_.op == GD_EIGH || c_.op == GD_SVD)
+        small_spectrum<T>(run_, s);
+      else
+        small_factor<T>(run_, s);
     }
     if (!c_.info) return;
     each_element(run_, count_, kernel<write_info>(), faults_, count_, c_.op >= GD_EIGH, info_);
     copy_view(run_, BatchView(c_, DType::i64, info_, 1, {}).view(), *c_.info);
+  }
+
+  // By Jacobi's rotations, which are several times as fast as QR steps; those do the matrices for
+  // which the former gave up. Who did is read here: gesvdj itself waits for its stream.
+  void solve_svd(const Step& jacobi) {
+    solve_step(run_, *solver_, jacobi);
+    if (vectors_) {
+      const MatrixBatch all{count_, n_, n_};
+      each_element(run_, all.elements(), kernel<turn_matrices<T>>(), b_, all);
+    }
+    std::vector<int> gave_up(static_cast<size_t>(count_));
+    check(&run_.device,
+          GPU(MemcpyAsync)(gave_up.data(), faults_.info, sizeof(int) * gave_up.size(),
+                           GPU(MemcpyDeviceToHost), run_.stream),
+          "a copy");
+    check(&run_.device, GPU(StreamSynchronize)(run_.stream), "waiting");
+    if (std::all_of(gave_up.begin(), gave_up.end(), [](int info) { return info == 0; })) return;
+    read();  // A is lost; info is 0 again
+    Step s = step(Step::kGesvd);
+    s.count = 1;
+    for (int64_t i = 0; i < count_; ++i) {
+      if (gave_up[size_t(i)] == 0) continue;
+      s.a = a_ + i * m_ * n_;
+      s.values = values_ + i * n_;
+      if (vectors_) s.u = u_ + i * m_ * columns_, s.b = b_ + i * n_ * n_;
+      s.info = faults_.info + i;
+      solve_step(run_, *solver_, s);
+    }
   }
 
   // ---- in and out
@@ -296,7 +340,7 @@ class Batch {
   }
 
   void do_svd() {
-    solve({Step::kGesvd});
+    solve({Step::kGesvdj});
     if (!vectors_) return give_values(1, values_, n_);
     const MatrixBatch all{count_, m_, columns_};  // of the taller side
     if (k_ == 0) {
@@ -328,7 +372,8 @@ class Batch {
 
   const Run& run_;
   const LinalgCall& c_;
-  const SolverLibrary* solver_ = nullptr;
+  bool small_ = false;
+  const SolverLibrary* solver_ = nullptr;  // null: it is not needed
   int64_t count_ = 1, m_, n_, k_;
   int64_t columns_ = 0;  // of B, of Q, or of the taller one of U and V
   bool turned_ = false, vectors_ = false;
