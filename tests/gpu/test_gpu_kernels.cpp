@@ -54,8 +54,10 @@ Array<T> drawn(const Index& sizes, Layout layout = kPlain) {
 TEST_CASE("gpu: copies that turn planes, of other layouts, and casts") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);
-    // Turned by squares, with ragged ends and a stack of planes; turned and too thin for squares.
-    for (const Index& sizes : {Index{70, 45}, {3, 33, 40}, {5, 3, 4}})
+    // Turned by tiles, with ragged ends and a stack of planes; thin ones, short axes that are joined;
+    // too little to be turned.
+    for (const Index& sizes : {Index{70, 145}, {3, 33, 40}, {700, 3}, {2, 1100}, {9, 4, 2, 5, 6},
+                               {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, {5, 3, 4}})
       for (Layout layout : {kPermuted, kNegative, kGaps})
         agree(GD_COPY, 0, {drawn<T>(sizes, layout).view()}, Array<T>(sizes), {}, {}, 0);
     const Array<T> x = drawn<T>({7, 9}, kPermuted);
