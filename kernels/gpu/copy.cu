@@ -103,7 +103,7 @@ constexpr int kTile = kTileSide<E>*(kTileSide<E> + kPad<E>);
 // Threads take an element of one side each and go along the other; few are left over.
 template <class E>
 GPU_KERNEL turn_planes(Walk<2> outer, Plane p) {
-  constexpr int kTogether = sizeof(E) > 4 ? 4 : 8;  // loads of a thread on their way
+  constexpr uint32_t kTogether = sizeof(E) > 4 ? 4 : 8;  // loads of a thread on their way
   GPU_SHARED(E, tile, kTile<E>);
   GPU_SHARED(int64_t, from_b, kMostSide);
   GPU_SHARED(int64_t, to_a, kMostSide);
@@ -123,12 +123,14 @@ GPU_KERNEL turn_planes(Walk<2> outer, Plane p) {
                      step = p.a.in_tile.quotient(all);
       if (first < step && a < an) {
         const E* from = reinterpret_cast<const E*>(outer.data[0]) + at[0] + p.a.place(0, a0 + a);
+        E* cell = tile + first * p.pitch + a;
+        const uint32_t rows = step * p.pitch;
         for (uint32_t b = first; b < bn; b += kTogether * step) {
-          E x[kTogether];
-          for (int k = 0; k < kTogether; ++k)
-            if (b + uint32_t(k) * step < bn) x[k] = from[from_b[b + uint32_t(k) * step]];
-          for (int k = 0; k < kTogether; ++k)
-            if (b + uint32_t(k) * step < bn) tile[(b + uint32_t(k) * step) * p.pitch + a] = x[k];
+          E x[kTogether];  // past the end the last one again, which needs no branch
+          for (uint32_t k = 0; k < kTogether; ++k)
+            x[k] = from[from_b[b + k * step < bn ? b + k * step : bn - 1]];
+          for (uint32_t k = 0; k < kTogether; ++k, cell += rows)
+            if (b + k * step < bn) *cell = x[k];
         }
       }
     }
@@ -138,7 +140,11 @@ GPU_KERNEL turn_planes(Walk<2> outer, Plane p) {
                      step = p.b.in_tile.quotient(all);
       if (first < step && b < bn) {
         E* to = reinterpret_cast<E*>(outer.data[1]) + at[1] + p.b.place(1, b0 + b);
-        for (uint32_t a = first; a < an; a += step) to[to_a[a]] = tile[b * p.pitch + a];
+        const E* cell = tile + b * p.pitch + first;
+        const int64_t* place = to_a + first;
+        for (uint32_t a = first; a < an; a += 4 * step)
+          for (uint32_t k = 0; k < 4; ++k, cell += step, place += step)
+            if (a + k * step < an) to[*place] = *cell;
       }
     }
     barrier();
