@@ -174,7 +174,9 @@ template <class E>
 bool make_plane(const Walk<2>& w, Plane& p, Walk<2>& outer) {
   uint32_t free = (1u << w.rank) - 1;
   const int first[2] = {shortest(w, 0, free), shortest(w, 1, free)};
-  if (w.count < 1024 || first[0] < 0 || first[1] < 0 || first[0] == first[1]) return false;
+  if (w.count < 1024 || first[0] < 0 || first[1] < 0 || first[0] == first[1] ||
+      w.strides[0][first[1]] == 0)
+    return false;
   Side* const sides[2] = {&p.a, &p.b};
   for (int v = 0; v < 2; ++v) take(w, first[v], *sides[v], free);
   for (int v = 1; v >= 0; --v)
@@ -238,7 +240,7 @@ void copy(Run& run) {
   call.expect(1, 1, 0, 0);
   const gd_view &in = call.in(0), &out = call.out(0);
   call.expect_sizes("input", in, out);
-  const auto w = make_walk<2>(call, {&in, &out});
+  const auto w = in_order_of_output(make_walk<2>(call, {&in, &out}));
   if (w.count == 0 ||
       (in.dtype == out.dtype && in.data == out.data && w.dense && w.data[0] == w.data[1]))
     return;

@@ -99,12 +99,44 @@ Runs<N> make_runs(const Walk<N>& w, int length, int64_t enough) {
   return r;
 }
 
+// The same elements in the order in which the last view, the output, has them in memory. Axes may
+// then lie as one that did not before.
+template <int N>
+Walk<N> in_order_of_output(Walk<N> w) {
+  const auto step = [&](int d) {
+    const int64_t s = w.strides[N - 1][d];
+    return s < 0 ? -s : s;
+  };
+  for (int end = w.rank; end > 1; --end)
+    for (int d = 0; d + 1 < end; ++d)
+      if (step(d) > step(d + 1)) {
+        std::swap(w.sizes[d], w.sizes[d + 1]);
+        for (int v = 0; v < N; ++v) std::swap(w.strides[v][d], w.strides[v][d + 1]);
+      }
+  int last = 0;
+  for (int d = 1; d < w.rank; ++d) {
+    bool joins = true;
+    for (int v = 0; v < N; ++v)
+      joins = joins && w.strides[v][d] == w.strides[v][last] * w.sizes[last];
+    if (joins) {
+      w.sizes[last] *= w.sizes[d];
+      continue;
+    }
+    ++last;
+    w.sizes[last] = w.sizes[d];
+    for (int v = 0; v < N; ++v) w.strides[v][last] = w.strides[v][d];
+  }
+  w.rank = w.rank > 0 ? last + 1 : 0;
+  w.finish();
+  return w;
+}
+
 // One thread for each run of at most `length` elements of w: kernel(runs, args...), looping by
 // index_step(). There are as many blocks as that takes: a last wave of them is a small part then.
 template <int N, class... P, class... A>
 void each_run(const Run& run, const Walk<N>& w, int length, void (*kernel)(Runs<N>, P...),
               A&&... args) {
-  in_pieces(w, [&](const Walk<N>& piece) {
+  in_pieces(in_order_of_output(w), [&](const Walk<N>& piece) {
     const auto runs = make_runs(piece, length, run.full());
     run.grid(Threads::apart, (int64_t(runs.total) + 255) / 256, 256, kernel, runs, args...);
   });
