@@ -22,11 +22,9 @@ struct Entry {
   int run = 1;                               // elements that a thread takes at a time
 };
 
-// As many as fill 16 bytes; of types of 8 bytes and more an element is enough for a thread.
+// As many as fill 16 bytes; of complex numbers, for which a statement is long, one.
 template <class T>
-inline constexpr int kRun = sizeof(T) < 8           ? int(16 / sizeof(T))
-                            : std::is_integral_v<T> ? 2
-                                                    : 1;
+inline constexpr int kRun = is_complex_v<T> ? 1 : int(16 / sizeof(T));
 
 template <class S, class T>
 GRADUS_HD inline auto value_of(const S& s, bool m, T a, T b) {
