@@ -52,7 +52,7 @@ void pointwise(Run& run) {
   const gd_view* views[4] = {nullptr, nullptr, nullptr, &out};
   for (int k = 0; k < s.arity; ++k) views[k] = &operand(call, s, k, k, t, out);
   const auto w = make_walk<4>(call, views);
-  each(run, w, e.value, params_of(call, s));
+  each_run(run, w, e.run, e.value, params_of(call, s));
 }
 
 void pointwise_vjp(Run& run) {
@@ -75,7 +75,7 @@ void pointwise_vjp(Run& run) {
   for (int k = 0; k <= s.arity; ++k)
     if (call.has_in(k + 1)) views[k < s.arity ? k + 1 : 4] = &operand(call, s, k, k + 1, t, out);
   const auto w = make_walk<6>(call, views);
-  each(run, w, e.vjp[which], params_of(call, s));
+  each_run(run, w, e.run, e.vjp[which], params_of(call, s));
 }
 
 }  // namespace gradus::gpu

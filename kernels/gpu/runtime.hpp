@@ -151,6 +151,8 @@ struct Run {
     const int64_t wanted = (elements + threads - 1) / threads, most = int64_t(device.units) * 32;
     return wanted < 1 ? 1 : wanted < most ? wanted : most;
   }
+  // So many elements fill the device with one thread for each.
+  int64_t full() const { return int64_t(device.units) * 2048; }
   // `blocks` blocks of `threads` threads.
   template <class... P, class... A>
   void grid(Threads kind, int64_t blocks, int threads, void (*function)(P...), A&&... args) const {

@@ -107,68 +107,42 @@ struct alignas(Bytes) Element {
   unsigned char bytes[Bytes];
 };
 
+// f(S{}) with the type of a dtype.
+template <class F>
+GRADUS_HD inline void at_any(int32_t dtype, F&& f) {
+  switch (dtype) {
+    case GD_F32:
+      return f(float{});
+    case GD_F64:
+      return f(double{});
+    case GD_C64:
+      return f(c64{});
+    case GD_C128:
+      return f(c128{});
+    case GD_I32:
+      return f(int32_t{});
+    case GD_I64:
+      return f(int64_t{});
+    case GD_U8:
+      return f(uint8_t{});
+    case GD_BOOL:
+      return f(bool{});
+    case GD_F16:
+      return f(Half{});
+    default:
+      return f(BFloat16{});
+  }
+}
 // Element `at` of a buffer of this dtype, as a T.
 template <class T>
 GRADUS_HD inline T load(const void* data, int64_t at, int32_t dtype) {
-  T out{};
-  switch (dtype) {
-    case GD_F32:
-      return cast_to<T>(static_cast<const float*>(data)[at]);
-    case GD_F64:
-      return cast_to<T>(static_cast<const double*>(data)[at]);
-    case GD_C64:
-      return cast_to<T>(static_cast<const c64*>(data)[at]);
-    case GD_C128:
-      return cast_to<T>(static_cast<const c128*>(data)[at]);
-    case GD_I32:
-      return cast_to<T>(static_cast<const int32_t*>(data)[at]);
-    case GD_I64:
-      return cast_to<T>(static_cast<const int64_t*>(data)[at]);
-    case GD_U8:
-      return cast_to<T>(static_cast<const uint8_t*>(data)[at]);
-    case GD_BOOL:
-      return cast_to<T>(static_cast<const bool*>(data)[at]);
-    case GD_F16:
-      return cast_to<T>(static_cast<const Half*>(data)[at]);
-    case GD_BF16:
-      return cast_to<T>(static_cast<const BFloat16*>(data)[at]);
-    default:
-      return out;
-  }
+  T x{};
+  at_any(dtype, [&](auto s) { x = cast_to<T>(static_cast<const decltype(s)*>(data)[at]); });
+  return x;
 }
 template <class T>
 GRADUS_HD inline void store(void* data, int64_t at, int32_t dtype, T value) {
-  switch (dtype) {
-    case GD_F32:
-      static_cast<float*>(data)[at] = cast_to<float>(value);
-      break;
-    case GD_F64:
-      static_cast<double*>(data)[at] = cast_to<double>(value);
-      break;
-    case GD_C64:
-      static_cast<c64*>(data)[at] = cast_to<c64>(value);
-      break;
-    case GD_C128:
-      static_cast<c128*>(data)[at] = cast_to<c128>(value);
-      break;
-    case GD_I32:
-      static_cast<int32_t*>(data)[at] = cast_to<int32_t>(value);
-      break;
-    case GD_I64:
-      static_cast<int64_t*>(data)[at] = cast_to<int64_t>(value);
-      break;
-    case GD_U8:
-      static_cast<uint8_t*>(data)[at] = cast_to<uint8_t>(value);
-      break;
-    case GD_BOOL:
-      static_cast<bool*>(data)[at] = cast_to<bool>(value);
-      break;
-    case GD_F16:
-      static_cast<Half*>(data)[at] = cast_to<Half>(value);
-      break;
-    default:
-      static_cast<BFloat16*>(data)[at] = cast_to<BFloat16>(value);
-  }
+  at_any(dtype, [&](auto s) { static_cast<decltype(s)*>(data)[at] = cast_to<decltype(s)>(value); });
 }
 
 // The dtypes that share a computing type.
@@ -192,6 +166,23 @@ GRADUS_HD inline void at_storage(int32_t dtype, F&& f) {
     f(T{});
   }
 }
+// The dtypes whose casts go through a T, which holds all of their numbers.
+template <class T, class F>
+GRADUS_HD inline void at_held(int32_t dtype, F&& f) {
+  if constexpr (std::is_same_v<T, c128>) {
+    if (dtype == GD_F64)
+      f(double{});
+    else if (dtype == GD_C64)
+      f(c64{});
+    else
+      f(c128{});
+  } else {
+    if (std::is_same_v<T, int64_t> && dtype == GD_BOOL)
+      f(bool{});
+    else
+      at_storage<T>(dtype, f);
+  }
+}
 template <class T>
 GRADUS_HD inline T load_near(const char* data, int64_t at, int32_t dtype) {
   T x{};
@@ -201,6 +192,29 @@ GRADUS_HD inline T load_near(const char* data, int64_t at, int32_t dtype) {
 template <class T>
 GRADUS_HD inline void store_near(char* data, int64_t at, int32_t dtype, T x) {
   at_storage<T>(dtype, [&](auto s) { reinterpret_cast<decltype(s)*>(data)[at] = decltype(s)(x); });
+}
+
+// Casts between a storage type and the one that computes for it.
+template <class S>
+__device__ inline auto widened(S x) {
+  if constexpr (std::is_same_v<S, Half>)
+    return half_to_float(x.bits);
+  else
+    return computing<S>(x);
+}
+template <class S, class T>
+__device__ inline S narrowed(T x) {
+  if constexpr (std::is_same_v<S, Half>) {
+    S y;
+    y.bits = float_to_half(x);
+    return y;
+  } else if constexpr (std::is_same_v<S, BFloat16>) {
+    S y;
+    y.bits = float_to_bfloat16(x);
+    return y;
+  } else {
+    return S(x);
+  }
 }
 
 }  // namespace gradus::gpu

@@ -3,6 +3,7 @@
 // kernels on the host. What differs by more than the prefix stands here, and nowhere else.
 #pragma once
 #if defined(GRADUS_EMULATE)
+#include "engine/abi/half.hpp"
 #include "kernels/gpu/emulator/emulator.hpp"
 #define GPU(name) emu##name
 #elif defined(__HIP__) || defined(__HIP_PLATFORM_AMD__)
@@ -31,6 +32,7 @@ using Graph = GPU(GraphExec_t);
 #define GPU_UNROLL
 #define GPU_NOINLINE __attribute__((noinline))
 #define GPU_MAY_RACE __attribute__((no_sanitize("thread")))
+#define GPU_ROLLED
 // T name[count], shared by the threads of a block, not initialised.
 #define GPU_SHARED(T, name, count)   \
   static const char name##_site = 0; \
@@ -46,6 +48,7 @@ inline T shuffle(T value, int lane) {
 #define GPU_UNROLL _Pragma("unroll")  // loops over arrays that are to stay in registers
 #define GPU_NOINLINE __noinline__
 #define GPU_MAY_RACE
+#define GPU_ROLLED _Pragma("unroll 1")  // before a loop that is short as a rule
 #define GPU_SHARED(T, name, count)                                                  \
   __shared__ __align__(alignof(T)) unsigned char name##_bytes[sizeof(T) * (count)]; \
   T* const name = reinterpret_cast<T*>(name##_bytes)
@@ -67,6 +70,46 @@ __device__ inline T shuffle(T value, int lane) {
   return value;
 }
 #endif
+
+// The 16-bit types as a float, and back, to nearest even: each an instruction.
+__device__ inline float half_to_float(uint16_t bits) {
+#if defined(GRADUS_EMULATE)
+  Half x;
+  x.bits = bits;
+  return float(x);
+#elif defined(__HIP_PLATFORM_AMD__)
+  _Float16 x;
+  memcpy(&x, &bits, 2);
+  return float(x);
+#else
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+#endif
+}
+__device__ inline uint16_t float_to_half(float x) {
+#if defined(GRADUS_EMULATE)
+  return Half(x).bits;
+#elif defined(__HIP_PLATFORM_AMD__)
+  const _Float16 y = _Float16(x);
+  uint16_t bits;
+  memcpy(&bits, &y, 2);
+  return bits;
+#else
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#endif
+}
+__device__ inline uint16_t float_to_bfloat16(float x) {
+#if defined(GRADUS_EMULATE) || defined(__HIP_PLATFORM_AMD__)
+  return BFloat16(x).bits;
+#else
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#endif
+}
 
 // Begins a kernel. No block has more threads than this, so each may use that many more registers.
 inline constexpr int kBlockThreads = 256;

@@ -37,6 +37,13 @@ struct Walk {
   char* data[N];  // of element (0, 0, ...); null for a view that is left out
   int32_t dtype[N];
 
+  void finish() {  // what follows from sizes and strides
+    dense = rank <= 1;
+    for (int d = 0; d < rank; ++d) {
+      if (sizes[d] > 0 && sizes[d] <= kMostElements) divisors[d] = Divisor(uint32_t(sizes[d]));
+      for (int v = 0; v < N; ++v) dense = dense && (!data[v] || strides[v][d] == 1);
+    }
+  }
   // Places of element i, in elements from data.
   GRADUS_HD void places(int64_t i, int64_t (&at)[N]) const {
     for (int v = 0; v < N; ++v) at[v] = dense ? i : 0;
@@ -86,12 +93,7 @@ Walk<N> make_walk(const Call& call, const gd_view* const (&views)[N]) {
       ++w.rank;
     }
   }
-  w.dense = w.rank <= 1;
-  for (int d = 0; d < w.rank; ++d) {
-    if (w.sizes[d] > 0 && w.sizes[d] <= kMostElements)
-      w.divisors[d] = Divisor(uint32_t(w.sizes[d]));
-    for (int v = 0; v < N; ++v) w.dense = w.dense && (!w.data[v] || w.strides[v][d] == 1);
-  }
+  w.finish();
   return w;
 }
 

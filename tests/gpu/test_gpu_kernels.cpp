@@ -54,8 +54,15 @@ Array<T> drawn(const Index& sizes, Layout layout = kPlain) {
 TEST_CASE("gpu: copies that turn planes, of other layouts, and casts") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);
-    // Turned by squares, with ragged ends and a stack of planes; turned and too thin for squares.
-    for (const Index& sizes : {Index{70, 45}, {3, 33, 40}, {5, 3, 4}})
+    // Turned by tiles, with ragged ends and a stack of planes; thin ones, short axes that are
+    // joined; too little to be turned.
+    for (const Index& sizes : {Index{70, 145},
+                               {3, 33, 40},
+                               {700, 3},
+                               {2, 1100},
+                               {9, 4, 2, 5, 6},
+                               {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
+                               {5, 3, 4}})
       for (Layout layout : {kPermuted, kNegative, kGaps})
         agree(GD_COPY, 0, {drawn<T>(sizes, layout).view()}, Array<T>(sizes), {}, {}, 0);
     const Array<T> x = drawn<T>({7, 9}, kPermuted);
@@ -285,6 +292,117 @@ TEST_CASE("gpu: every statement and its slopes, in every type that computes") {
         check_statement<T>(id, s);
     });
   }
+}
+
+namespace {
+
+int32_t statement_named(const std::string& name) {
+  int32_t id = 0;
+  while (id < def::statement_count() && def::statement_info(id).name != name) ++id;
+  REQUIRE(id < def::statement_count());
+  return id;
+}
+
+// A view of x's memory from element `first` on.
+template <class T>
+struct Part {
+  Array<T> x;
+  Index sizes, strides;
+  gd_view view() const {
+    gd_view v = x.view();
+    v.offset = x.offset;
+    v.rank = int32_t(sizes.size());
+    v.sizes = sizes.data();
+    v.strides = strides.data();
+    return v;
+  }
+};
+template <class T>
+Part<T> part(const Index& sizes, const Index& strides, int64_t first) {
+  Array<T> x = drawn<T>({20000});
+  x.offset = first;
+  return {std::move(x), sizes, strides};
+}
+
+// Statements, casts and copies of so many elements that threads take several: in words (`first` is
+// a multiple of 16 bytes), elementwise, with tails, from rows and columns.
+template <class T>
+void check_runs() {
+  CAPTURE(int(dtype_of<T>));
+  const int32_t plus = statement_named("add"), product = statement_named("mul"),
+                where = statement_named("where");
+  struct Views {
+    Index sizes, a, b;
+  };
+  const std::vector<Views> all{
+      {{8323}, {1}, {1}},                 // a tail
+      {{70, 128}, {128, 1}, {256, 1}},    // half of each row
+      {{70, 128}, {128, 1}, {0, 1}},      // a row to all
+      {{70, 128}, {128, 1}, {1, 0}},      // a column to all
+      {{9, 701}, {701, 1}, {0, 1}},       // rows that are no words
+      {{9, 701}, {1402, 2}, {-701, -1}},  // gaps, backwards
+      {{41, 110}, {110, 1}, {0, 1}},      // too short for elements apart
+      {{3, 5, 20, 16}, {1600, 320, 16, 1}, {16, 48, 0, 1}},
+      {{2100, 3}, {3, 1}, {0, 1}},
+  };
+  for (const Views& v : all)
+    for (const int64_t first : {16, 19}) {
+      CAPTURE(v.sizes);
+      CAPTURE(first);
+      const int64_t back = v.b[0] < 0 ? 701 * 9 + 13 : 0;
+      const Part<T> a = part<T>(v.sizes, v.a, first), b = part<T>(v.sizes, v.b, 16 + back);
+      Array<T> out(v.sizes);
+      out.offset = first - 16;
+      agree(GD_POINTWISE, plus, {a.view(), b.view()}, out, {}, {}, tolerance<T>());
+      agree(GD_COPY, 0, {b.view()}, out, {}, {}, 0);
+      agree(GD_COPY, 0, {a.view()}, Array<float>(v.sizes), {}, {}, 0);
+      agree(GD_COPY, 0, {part<float>(v.sizes, v.b, 16 + back).view()}, out, {}, {}, 0);
+      agree(GD_COPY, 0, {part<bool>(v.sizes, v.b, 16 + back).view()}, out, {}, {}, 0);
+      const Array<bool> mask = drawn<bool>(v.sizes);
+      agree(GD_POINTWISE, where, {mask.view(), a.view(), b.view()}, out, {}, {}, 0);
+      if constexpr (!std::is_integral_v<T>)
+        agree(GD_POINTWISE_VJP, product, {b.view(), a.view(), b.view(), gd_view{}}, out, {}, {0},
+              tolerance<T>());
+      if constexpr (!is_complex_v<T>) {
+        Array<bool> less(v.sizes);
+        less.offset = first - 16;
+        agree(GD_POINTWISE, statement_named("lt"), {a.view(), b.view()}, less, {}, {}, 0);
+      }
+    }
+  const bool whole = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+  for (const Layout layout : {kPlain, kGaps, kNegative})
+    agree(GD_FILL, 0, {}, Array<T>({67, 129}, layout),
+          whole ? std::vector<double>{} : std::vector<double>{1, 0}, whole ? Index{-3} : Index{},
+          0);
+}
+
+}  // namespace
+
+TEST_CASE("gpu: threads that take runs of elements") {
+  check_runs<float>();
+  check_runs<Half>();
+  check_runs<BFloat16>();
+  check_runs<double>();
+  check_runs<c64>();
+  check_runs<int64_t>();
+  check_runs<int32_t>();
+  check_runs<uint8_t>();
+}
+
+TEST_CASE("gpu: 16-bit floats have the same bits as elsewhere") {
+  const auto check = [](auto zero) {
+    using T = decltype(zero);
+    Array<T> x({65536}), y({65536});  // all finite ones, by others: no NaN, whose bits may differ
+    for (int64_t k = 0; k < 65536; ++k) {
+      x.at({k}).bits = uint16_t(k);
+      y.at({k}).bits = uint16_t(k * 40503);
+      for (Array<T>* z : {&x, &y})
+        if (!(std::fabs(float(z->at({k}))) < INFINITY)) z->at({k}) = T(1.f);
+    }
+    agree(GD_POINTWISE, statement_named("mul"), {x.view(), y.view()}, Array<T>({65536}), {}, {}, 0);
+  };
+  check(Half());
+  check(BFloat16());
 }
 
 TEST_CASE("gpu kernels: the tests of this module run every kernel that it has") {
