@@ -12,14 +12,14 @@ struct Shapes {
 };
 
 template <class T>
-void check_normalize(const Shapes& s, Layout layout, bool rms, bool bare) {
+void check_normalize(const Shapes& s, Layout layout, bool rms, bool bare, bool plain = false) {
   using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
   CAPTURE(s.x[0]);
   CAPTURE(int(layout));
   CAPTURE(int(dtype_of<T>));
   const Array<T> x = filled<T>(s.x, layout, small_number<T>),
-                 w = filled<T>(s.x, kBroadcast, small_number<T>),
-                 b = filled<T>(s.x, kPermuted, small_number<T>);
+                 w = filled<T>(s.x, plain ? kPlain : kBroadcast, small_number<T>),
+                 b = filled<T>(s.x, plain ? kPlain : kPermuted, small_number<T>);
   const gd_view weight = bare ? kAbsent : w.view(), bias = bare ? kAbsent : b.view();
   const std::vector<double> eps{0.125};
   struct Results {
@@ -75,6 +75,20 @@ TEST_CASE("gpu: normalize") {
   check_shapes<BFloat16>();
   check_normalize<float>({{513, 1030}, {513, 1}}, kPlain, false, false);    // two chunks in a block
   check_normalize<float>({{3, 9300, 2}, {1, 1, 2}}, kPlain, false, false);  // 28 chunks apart
+}
+
+template <class T>
+void check_rows() {
+  for (const Shapes& s : {Shapes{{70, 12}, {70, 1}}, Shapes{{3, 1000}, {3, 1}},
+                          Shapes{{3, 3076}, {3, 1}}, Shapes{{2, 4100}, {2, 1}}})
+    for (int k = 0; k < 3; ++k) check_normalize<T>(s, kPlain, k == 1, k == 2, true);
+}
+
+TEST_CASE("gpu: normalize rows in fours") {
+  check_rows<float>();
+  check_rows<double>();
+  check_rows<Half>();
+  check_rows<BFloat16>();
 }
 
 TEST_CASE("gpu: the layout of x does not change a bit of a normalised line") {
