@@ -181,7 +181,7 @@ __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, Vjp ? 2 * E : E>)
     };
     const S *const weight = start(kWeight), *const other = start(kOther);
     T h[E][kEight], part[E], mean = T(0), var = T(0);
-    row.load(start(kX), here, T(0), h);
+    row.load(start(kX), 0, here, T(0), h);
     T *const means = reinterpret_cast<T*>(lines.data[kMean]) + at[kMean],
              *const vars = reinterpret_cast<T*>(lines.data[kVar]) + at[kVar];
     if (job.value) {
@@ -208,18 +208,17 @@ __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, Vjp ? 2 * E : E>)
       var = *vars;
     }
     const T rstd = T(1) / ::std::sqrt(var + T(job.eps));
-    S* const to = reinterpret_cast<S*>(lines.data[kY]) + at[kY];
     if constexpr (Vjp) {
       T q[E][kEight], dots[E];
-      row.load(other, here && other, T(0), q);
+      row.load(other, 0, here && other, T(0), q);
       GPU_UNROLL
       for (int e = 0; e < E; ++e) {
-        T w[kEight], d[kEight];
-        row.load_eight(weight, e, here && weight, T(1), w);
+        T w[1][kEight], d[kEight];
+        row.load(weight, e, here && weight, T(1), w);
         GPU_UNROLL
         for (int j = 0; j < kEight; ++j) {
           h[e][j] = (h[e][j] - mean) * rstd;
-          q[e][j] = row.has(e, j / 4) ? q[e][j] * w[j] : T(0);
+          q[e][j] = row.has(e, j / 4) ? q[e][j] * w[0][j] : T(0);
           d[j] = row.has(e, j / 4) ? q[e][j] * h[e][j] : T(0);
         }
         part[e] = fold_eight(sums, q[e]);
@@ -231,18 +230,17 @@ __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, Vjp ? 2 * E : E>)
         GPU_UNROLL
         for (int j = 0; j < kEight; ++j) h[e][j] = rstd * (q[e][j] - sum - h[e][j] * dot);
       }
-      row.store(to, here, h);
     } else {
       GPU_UNROLL
       for (int e = 0; e < E; ++e) {
-        T w[kEight], b[kEight];
-        row.load_eight(weight, e, here && weight, T(1), w);
-        row.load_eight(other, e, here && other, T(0), b);
+        T w[1][kEight], b[1][kEight];
+        row.load(weight, e, here && weight, T(1), w);
+        row.load(other, e, here && other, T(0), b);
         GPU_UNROLL
-        for (int j = 0; j < kEight; ++j) h[e][j] = (h[e][j] - mean) * rstd * w[j] + b[j];
-        row.store_eight(to, e, here, h[e]);
+        for (int j = 0; j < kEight; ++j) h[e][j] = (h[e][j] - mean) * rstd * w[0][j] + b[0][j];
       }
     }
+    row.store(reinterpret_cast<S*>(lines.data[kY]) + at[kY], here, h);
   }
 }
 

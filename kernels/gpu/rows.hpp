@@ -30,36 +30,35 @@ struct Row {
     return e * int(kChunk) < length - first - half * gap;
   }
 
-  template <class S, class T>
-  __device__ void load_eight(const S* from, int e, bool there, T absent, T (&v)[kEight]) const {
+  // Eights e, e + 1, ... of a line: of elements that are not there, `absent`, which an S holds. All
+  // is loaded before any is used.
+  template <int N, class S, class T>
+  __device__ void load(const S* from, int e, bool there, T absent, T (&v)[N][kEight]) const {
+    Four<S> x[N][2];
     GPU_UNROLL
-    for (int h = 0; h < 2; ++h) {
-      Four<S> x{};
-      if (there && has(e, h))
-        x = *reinterpret_cast<const Four<S>*>(from + first + h * gap + e * kChunk);
+    for (int n = 0; n < 2 * N; ++n) {
+      Four<S>& to = x[n / 2][n % 2];
       GPU_UNROLL
-      for (int j = 0; j < 4; ++j) v[h * 4 + j] = there && has(e, h) ? widened<T>(x.x[j]) : absent;
+      for (int j = 0; j < 4; ++j) to.x[j] = S(absent);
+      if (there && has(e + n / 2, n % 2))
+        to = *reinterpret_cast<const Four<S>*>(from + first + n % 2 * gap + (e + n / 2) * kChunk);
     }
-  }
-  template <class S, class T>
-  __device__ void load(const S* from, bool there, T absent, T (&v)[E][kEight]) const {
     GPU_UNROLL
-    for (int e = 0; e < E; ++e) load_eight(from, e, there, absent, v[e]);
-  }
-  template <class S, class T>
-  __device__ void store_eight(S* to, int e, bool there, const T (&v)[kEight]) const {
-    GPU_UNROLL
-    for (int h = 0; h < 2; ++h) {
-      Four<S> x;
+    for (int n = 0; n < N; ++n) {
       GPU_UNROLL
-      for (int j = 0; j < 4; ++j) x.x[j] = S(v[h * 4 + j]);
-      if (there && has(e, h)) *reinterpret_cast<Four<S>*>(to + first + h * gap + e * kChunk) = x;
+      for (int j = 0; j < kEight; ++j) v[n][j] = widened<T>(x[n][j / 4].x[j % 4]);
     }
   }
   template <class S, class T>
   __device__ void store(S* to, bool there, const T (&v)[E][kEight]) const {
     GPU_UNROLL
-    for (int e = 0; e < E; ++e) store_eight(to, e, there, v[e]);
+    for (int n = 0; n < 2 * E; ++n) {
+      Four<S> x;
+      GPU_UNROLL
+      for (int j = 0; j < 4; ++j) x.x[j] = S(v[n / 2][n % 2 * 4 + j]);
+      if (there && has(n / 2, n % 2))
+        *reinterpret_cast<Four<S>*>(to + first + n % 2 * gap + n / 2 * kChunk) = x;
+    }
   }
 
   // The fold of what the eights of the team's threads give. All threads of the block call it.

@@ -82,7 +82,7 @@ __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, E>) softmax_rows(Walk<2> lines
     const S* const from = reinterpret_cast<const S*>(lines.data[0]) + at[0];
     S* const to = reinterpret_cast<S*>(lines.data[1]) + at[1];
     T v[E][kEight], part[E];
-    row.load(from, here, largest.none(), v);
+    row.load(from, 0, here, largest.none(), v);
     GPU_UNROLL
     for (int e = 0; e < E; ++e) part[e] = fold_eight(largest, v[e]);
     const T m = row.fold(largest, part, shared);

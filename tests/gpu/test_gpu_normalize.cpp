@@ -92,15 +92,24 @@ TEST_CASE("gpu: normalize rows in fours") {
 }
 
 TEST_CASE("gpu: the layout of x does not change a bit of a normalised line") {
-  const Index sizes{2, 1300}, means{2, 1};
-  std::vector<float> first;
-  for (Layout layout : {kPlain, kPermuted, kNegative, kGaps}) {
-    const auto x = filled<float>(sizes, layout, small_number<float>);
-    Array<float> y(sizes), mean(means), var(means);
-    run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VALUE, {x.view(), kAbsent, kAbsent},
-        {y.view(), mean.view(), var.view()}, {1e-5}, {0});
-    if (first.empty()) first = y.values();
-    CHECK(same_bits(first, y.values()));
+  for (const Index& sizes : {Index{2, 1300}, Index{3, 40}}) {
+    const Index means{sizes[0], 1};
+    const auto g = filled<float>(sizes, kPlain, small_number<float>);
+    std::vector<float> first, first_gx;
+    for (Layout layout : {kPlain, kPermuted, kNegative, kGaps}) {
+      const auto x = filled<float>(sizes, layout, small_number<float>);
+      Array<float> y(sizes), gx(sizes), mean(means), var(means);
+      run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VALUE, {x.view(), g.view(), kAbsent},
+          {y.view(), mean.view(), var.view()}, {1e-5}, {0});
+      run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VJP,
+          {x.view(), kAbsent, g.view(), mean.view(), var.view()}, {gx.view()}, {1e-5}, {0});
+      if (first.empty()) {
+        first = y.values();
+        first_gx = gx.values();
+      }
+      CHECK(same_bits(first, y.values()));
+      CHECK(same_bits(first_gx, gx.values()));
+    }
   }
 }
 
