@@ -66,10 +66,11 @@ __global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, SoftmaxJob job)
   }
 }
 
+// A line is one chunk of up to E turns, as above.
 template <class S, int E>
 __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, E>) softmax_rows(Walk<2> lines, SoftmaxJob job) {
   using T = computing<S>;
-  GPU_SHARED(T, shared, kMostWaves * E);
+  GPU_SHARED(T, shared, kMostWaves);
   const Row<E> row(job.team, int(job.length));
   const Extremes<T> largest{};
   const Sums<T> sums{};
@@ -81,24 +82,24 @@ __global__ void GPU_BLOCK(kThreads, kRowBlocks<S, E>) softmax_rows(Walk<2> lines
     if (here) lines.places(line, at);
     const S* const from = reinterpret_cast<const S*>(lines.data[0]) + at[0];
     S* const to = reinterpret_cast<S*>(lines.data[1]) + at[1];
-    T v[E][kEight], part[E];
+    T v[E][kEight], m[1] = {largest.none()}, s[1] = {sums.none()};
     row.load(from, 0, here, largest.none(), v);
     GPU_UNROLL
-    for (int e = 0; e < E; ++e) part[e] = fold_eight(largest, v[e]);
-    const T m = row.fold(largest, part, shared);
+    for (int e = 0; e < E; ++e) m[0] = largest.combine(m[0], fold_eight(largest, v[e]));
+    fold_neighbours(largest, m, 1, job.team, shared);
     GPU_UNROLL
     for (int e = 0; e < E; ++e) {
       T x[kEight];
       GPU_UNROLL
       for (int j = 0; j < kEight; ++j) {
-        const T d = v[e][j] - m;
+        const T d = v[e][j] - m[0];
         x[j] = ::std::exp(d);
         v[e][j] = job.logarithm ? d : x[j];
       }
-      part[e] = fold_eight(sums, x);
+      s[0] = sums.combine(s[0], fold_eight(sums, x));
     }
-    const T s = row.fold(sums, part, shared);
-    const T scale = T(1) / s, log_s = ::std::log(s);
+    fold_neighbours(sums, s, 1, job.team, shared);
+    const T scale = T(1) / s[0], log_s = ::std::log(s[0]);
     GPU_UNROLL
     for (int e = 0; e < E; ++e) {
       GPU_UNROLL
