@@ -18,13 +18,14 @@ namespace gradus::inline v1::gpu {
 template <class T>
 struct Sums {  // and products
   using Acc = T;
+  using Word = T;                                           // the largest that an element is
   static constexpr int32_t partial = int32_t(dtype_of<T>);  // the dtype of a buffer of Acc
   bool product = false;
 
   GRADUS_HD T none() const { return T(product ? 1 : 0); }
   template <class S>
   GRADUS_HD T of(S x, int64_t) const {
-    return T(x);
+    return widened<T>(x);
   }
   GRADUS_HD T combine(T a, T b) const { return product ? a * b : a + b; }
   template <class F>
@@ -67,20 +68,23 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops over arrays that are to stay in registers, and before kernels: the largest block,
-// and how many of them a unit should hold at least.
+// Before loops over arrays that are to stay in registers; before loops that are to stay short; and
+// before kernels: the largest block, and how many of them a unit should hold at least.
 #if defined(GRADUS_EMULATE)
 #define GPU_UNROLL
+#define GPU_ROLLED
 #define GPU_BLOCK(...)
 #else
 #define GPU_UNROLL _Pragma("unroll")
+#define GPU_ROLLED _Pragma("unroll 1")
 #define GPU_BLOCK(...) __launch_bounds__(__VA_ARGS__)
 #endif
 
 // ---- the order
 
 inline constexpr int kThreads = 256;  // of a block
-inline constexpr int kEight = 8;      // elements that a thread has in flight
+inline constexpr int kMostWaves = kThreads / 32;
+inline constexpr int kEight = 8;  // elements that a thread has in flight
 inline constexpr int kLogMembers = 7;
 inline constexpr int64_t kChunk = int64_t(kEight) << kLogMembers, kMostChunks = 2048;
 
@@ -116,6 +120,7 @@ struct Team {
   GRADUS_HD int members_each() const { return 1 << (log_members - log_threads); }
   GRADUS_HD int threads() const { return 1 << log_threads; }
   GRADUS_HD int lines() const { return 1 << log_lines; }
+  GRADUS_HD int64_t blocks_of(int64_t n) const { return (n + lines() - 1) >> log_lines; }
   GRADUS_HD int64_t step() const { return int64_t(kEight) << log_members; }
   __device__ int line() const {
     return across ? thread() & (lines() - 1) : thread() >> log_threads;
@@ -146,73 +151,92 @@ struct Tree {
   }
 };
 
-// The fold of the threads' values, for the team's first. All threads of the block call it together.
-template <class F, class Acc = typename F::Acc>
-__device__ inline Acc fold_team(const F& f, Acc acc, const Team& team, Acc* shared) {
-  const int n = team.threads(), y = team.place();
-  if (n == 1) return acc;
-  if (team.across) {
-    for (int d = 1; d < n; d *= 2) {
-      shared[thread()] = acc;
-      barrier();
-      if ((y & (2 * d - 1)) == 0) acc = f.combine(acc, shared[thread() + d * team.lines()]);
-      barrier();
-    }
-    return acc;
-  }
-  const int wave = wave_width();
-  for (int d = 1; d < n && d < wave; d *= 2) acc = f.combine(acc, shuffle(acc, lane() ^ d));
-  if (n > wave) {
-    const int waves = n / wave;
-    if (lane() == 0) shared[thread() / wave] = acc;
-    barrier();
-    if (y < wave) {
-      acc = shared[(thread() - y) / wave + (y & (waves - 1))];
-      for (int d = 1; d < waves; d *= 2) acc = f.combine(acc, shuffle(acc, lane() ^ d));
-    }
-    barrier();
-  }
-  return acc;
-}
-
-// The first thread's value for the whole team. All threads of the block call it together.
-template <class T>
-__device__ inline T share(T value, const Team& team, T* shared) {
-  if (team.threads() == 1) return value;
-  if (!team.across && team.threads() <= wave_width()) return shuffle(value, lane() - team.place());
-  if (team.place() == 0) shared[team.line()] = value;
-  barrier();
-  value = shared[team.line()];
-  barrier();
-  return value;
-}
-
 template <class F, class Acc = typename F::Acc>
 __device__ inline Acc fold_eight(const F& f, const Acc (&v)[kEight]) {
   return f.combine(f.combine(f.combine(v[0], v[1]), f.combine(v[2], v[3])),
                    f.combine(f.combine(v[4], v[5]), f.combine(v[6], v[7])));
 }
 
-// The fold of elements [begin, end) by a team, for its first thread. load(base, member, v) gives
-// the member's eight of those from base on; `about` goes to it as arguments, since what closures
-// refer to, hipcc copies to slow memory. here: is there a line for this team?
+// The folds of what the threads of a team that are neighbours have, `used` values each, for all of
+// the team. All threads of the block call it together; shared has room for E values of each wave.
+template <int E, class F, class Acc = typename F::Acc>
+__device__ inline void fold_neighbours(const F& f, Acc (&acc)[E], int used, const Team& team,
+                                       Acc* shared) {
+  const int n = team.threads(), y = team.place(), wave = wave_width();
+  if (n == 1) return;
+  GPU_UNROLL
+  for (int e = 0; e < E; ++e) {
+    if (e >= used) continue;
+    GPU_ROLLED
+    for (int d = 1; d < n && d < wave; d *= 2)
+      acc[e] = f.combine(acc[e], shuffle(acc[e], lane() ^ d));
+    if (n <= wave) acc[e] = shuffle(acc[e], lane() - y);
+  }
+  if (n <= wave) return;
+  static_assert(kLogMembers <= 7);  // two or four waves
+  Acc* const own = shared + (thread() - y) / wave * E;
+  if (lane() == 0) {
+    GPU_UNROLL
+    for (int e = 0; e < E; ++e) own[y / wave * E + e] = acc[e];
+  }
+  barrier();
+  GPU_UNROLL
+  for (int e = 0; e < E; ++e) acc[e] = f.combine(own[e], own[E + e]);
+  if (n > 2 * wave) {
+    GPU_UNROLL
+    for (int e = 0; e < E; ++e)
+      acc[e] = f.combine(acc[e], f.combine(own[2 * E + e], own[3 * E + e]));
+  }
+  barrier();
+}
+
+// The same for a value each of any team; shared has room for a value of each thread.
+template <class F, class Acc = typename F::Acc>
+__device__ inline Acc fold_team(const F& f, Acc acc, const Team& team, Acc* shared) {
+  const int n = team.threads(), apart = team.lines();
+  if (n == 1) return acc;
+  if (!team.across) {
+    Acc one[1] = {acc};
+    fold_neighbours(f, one, 1, team, shared);
+    return one[0];
+  }
+  shared[thread()] = acc;
+  barrier();
+  Tree<Acc, kLogMembers - 1> tree;
+  const Acc* at = shared + team.line();
+  GPU_ROLLED
+  for (int y = 0; y < n; y += 2, at += 2 * apart)
+    acc = tree.add(f, f.combine(at[0], at[apart]), y / 2);
+  barrier();
+  return acc;
+}
+
+// A thread's part of the fold of elements [begin, end) by a team. load(base, member, v) gives the
+// member's eight of those from base on; `about` goes to it as arguments, since what closures refer
+// to, hipcc copies to slow memory.
+template <class F, class L, class... A, class Acc = typename F::Acc>
+__device__ inline Acc fold_part(const F& f, const Team& team, int64_t begin, int64_t end,
+                                const L& load, const A&... about) {
+  Acc acc = f.none();
+  Tree<Acc, kLogMembers> tree;
+  const int each = team.members_each(), first = team.place() * each;
+  for (int k = 0; k < each; ++k) {
+    Acc own = f.none();
+    for (int64_t base = begin; base < end; base += team.step()) {
+      Acc v[kEight];
+      load(base, first + k, v, about...);
+      own = f.combine(own, fold_eight(f, v));
+    }
+    acc = tree.add(f, own, k);
+  }
+  return acc;
+}
+
+// The fold for all of the team. here: is there a line for it?
 template <class F, class L, class... A, class Acc = typename F::Acc>
 __device__ inline Acc fold_chunk(const F& f, const Team& team, bool here, int64_t begin,
                                  int64_t end, Acc* shared, const L& load, const A&... about) {
-  Acc acc = f.none();
-  if (here) {
-    Tree<Acc, kLogMembers> tree;
-    const int each = team.members_each(), first = team.place() * each;
-    for (int k = 0; k < each; ++k) {
-      Acc own = f.none();
-      for (int64_t base = begin; base < end; base += team.step()) {
-        Acc v[kEight];
-        load(base, first + k, v, about...);
-        own = f.combine(own, fold_eight(f, v));
-      }
-      acc = tree.add(f, own, k);
-    }
-  }
+  const Acc acc = here ? fold_part(f, team, begin, end, load, about...) : f.none();
   return fold_team(f, acc, team, shared);
 }
 
@@ -389,6 +413,16 @@ struct Axes {
 template <int N>
 bool runs(const Walk<N>& w, int v) {
   return w.strides[v][0] == 1 && (w.rank <= 1 || w.sizes[0] % 4 == 0);
+}
+
+// Do the lines of view v, of stride 1, begin where fours do, and end there?
+template <int N>
+bool are_rows(const Walk<N>& lines, int v, int64_t length) {
+  const size_t size = itemsize(DType(lines.dtype[v]));
+  bool fours = length % 4 == 0 &&
+               reinterpret_cast<uintptr_t>(lines.data[v]) % (size < 4 ? 4 * size : 16) == 0;
+  for (int d = 0; d < lines.rank; ++d) fours = fours && lines.strides[v][d] % 4 == 0;
+  return fours;
 }
 
 // Elements along all axes of w but the outermost, for Places.

@@ -1,7 +1,8 @@
 // normalize: the elements that share a mean are a line. A team of threads does all of a line if
 // there are enough of them; else one launch for each sum leaves what chunks give in scratch memory,
-// and the next begins by folding that. Both fold in the order of fold.hpp.
-#include "kernels/gpu/fold.hpp"
+// and the next begins by folding that. Both fold in the order of fold.hpp. Lines of whole fours
+// that fit into the registers of a team are read once (rows.hpp).
+#include "kernels/gpu/rows.hpp"
 
 #include <cmath>
 
@@ -60,8 +61,8 @@ __global__ void GPU_BLOCK(kThreads, 1)
   const T eps = T(job.eps);
   T *const means = reinterpret_cast<T*>(lines.data[kMean]), *const vars = reinterpret_cast<T*>(
                                                                 lines.data[kVar]);
-  const int64_t all = (lines.count + team.lines() - 1) / team.lines(), n_lines = lines.count,
-                length = job.length, gap = int64_t(team.members()) * 4;
+  const int64_t all = team.blocks_of(lines.count), n_lines = lines.count, length = job.length,
+                gap = int64_t(team.members()) * 4;
   for (int64_t task = block(); task < all * (job.whole ? 1 : job.chunks); task += blocks()) {
     const int64_t chunk = job.whole ? 0 : task / all,
                   line = (task - chunk * all) * team.lines() + team.line();
@@ -128,7 +129,6 @@ __global__ void GPU_BLOCK(kThreads, 1)
           break;
         }
       }
-      total = share(total, team, shared);
       total = {total.a / T(length), total.b / T(length)};
       mean = k == kOfX ? total.a : mean;
       var = k == kOfSquares ? total.a : var;
@@ -161,10 +161,93 @@ __global__ void GPU_BLOCK(kThreads, 1)
   }
 }
 
+// Of x (and for vjp, of the cotangent times the weight) a team holds all of its line.
+template <class S, int E, bool Vjp>
+__global__ void GPU_BLOCK(kThreads, kRowBlocks<S, Vjp ? 2 * E : E>)
+    normalize_rows(Walk<6> lines, Job job) {
+  using T = computing<S>;
+  GPU_SHARED(T, shared, kMostWaves * E);
+  const Row<E> row(job.team, int(job.length));
+  const Sums<T> sums{};
+  const auto fold = [&](T(&part)[E]) { return row.fold(sums, part, shared) / T(row.length); };
+  const int64_t tasks = job.team.blocks_of(lines.count);
+  for (int64_t task = block(); task < tasks; task += blocks()) {
+    const int64_t line = task * job.team.lines() + job.team.line();
+    const bool here = line < lines.count;
+    int64_t at[6] = {0, 0, 0, 0, 0, 0};
+    if (here) lines.places(line, at);
+    const auto start = [&](int v) {
+      return lines.data[v] ? reinterpret_cast<const S*>(lines.data[v]) + at[v] : nullptr;
+    };
+    const S *const weight = start(kWeight), *const other = start(kOther);
+    T h[E][kEight], part[E], mean = T(0), var = T(0);
+    row.load(start(kX), 0, here, T(0), h);
+    T *const means = reinterpret_cast<T*>(lines.data[kMean]) + at[kMean],
+             *const vars = reinterpret_cast<T*>(lines.data[kVar]) + at[kVar];
+    if (job.value) {
+      if (job.centred) {
+        GPU_UNROLL
+        for (int e = 0; e < E; ++e) part[e] = fold_eight(sums, h[e]);
+        mean = fold(part);
+      }
+      GPU_UNROLL
+      for (int e = 0; e < E; ++e) {
+        T squares[kEight];
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j)
+          squares[j] = row.has(e, j / 4) ? (h[e][j] - mean) * (h[e][j] - mean) : T(0);
+        part[e] = fold_eight(sums, squares);
+      }
+      var = fold(part);
+      if (here && job.team.place() == 0) {
+        *means = mean;
+        *vars = var;
+      }
+    } else if (here) {
+      mean = *means;
+      var = *vars;
+    }
+    const T rstd = T(1) / ::std::sqrt(var + T(job.eps));
+    if constexpr (Vjp) {
+      T q[E][kEight], dots[E];
+      row.load(other, 0, here && other, T(0), q);
+      GPU_UNROLL
+      for (int e = 0; e < E; ++e) {
+        T w[1][kEight], d[kEight];
+        row.load(weight, e, here && weight, T(1), w);
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j) {
+          h[e][j] = (h[e][j] - mean) * rstd;
+          q[e][j] = row.has(e, j / 4) ? q[e][j] * w[0][j] : T(0);
+          d[j] = row.has(e, j / 4) ? q[e][j] * h[e][j] : T(0);
+        }
+        part[e] = fold_eight(sums, q[e]);
+        dots[e] = fold_eight(sums, d);
+      }
+      const T sum = job.centred ? fold(part) : T(0), dot = fold(dots);
+      GPU_UNROLL
+      for (int e = 0; e < E; ++e) {
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j) h[e][j] = rstd * (q[e][j] - sum - h[e][j] * dot);
+      }
+    } else {
+      GPU_UNROLL
+      for (int e = 0; e < E; ++e) {
+        T w[1][kEight], b[1][kEight];
+        row.load(weight, e, here && weight, T(1), w);
+        row.load(other, e, here && other, T(0), b);
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j) h[e][j] = (h[e][j] - mean) * rstd * w[0][j] + b[0][j];
+      }
+    }
+    row.store(reinterpret_cast<S*>(lines.data[kY]) + at[kY], here, h);
+  }
+}
+
 template <class T>
 void launch(const Run& run, const Walk<6>& lines, const Walk<4>& terms, Job job) {
   const auto once = [&](const Walk<6>& piece, const Job& j, void* partials) {
-    const int64_t tasks = parts(piece.count, j.team.lines()) * (j.whole ? 1 : j.chunks);
+    const int64_t tasks = j.team.blocks_of(piece.count) * (j.whole ? 1 : j.chunks);
     run.grid(j.team.kind(), run.blocks_for(tasks, 1), kThreads, kernel<normalize_lines<T>>(), piece,
              terms, j, partials);
   };
@@ -227,10 +310,22 @@ void normalize(Run& run) {
   job.centred = call.integer(0) == 0;
   job.chunk = chunk_of(job.length);
   job.chunks = job.length > 0 ? parts(job.length, job.chunk) : 1;
-  job.whole =
-      job.chunks == 1 || (job.chunks <= kEight && parts(lines.count, job.team.lines()) >= 256);
+  job.whole = job.chunks == 1 || (job.chunks <= kEight && job.team.blocks_of(lines.count) >= 256);
   job.inner = inner_of(call, terms);
   job.eps = call.number(0);
+  bool rows = terms.rank <= 1 && n.y.dtype == x.dtype;
+  for (int v = 0; v < 4; ++v)
+    rows = rows && (!lines.data[v] || (job.runs[v] && are_rows(lines, v, job.length)));
+  if (rows && at_rows(x.dtype, job.length, [&](auto zero, auto eights) {
+        using S = decltype(zero);
+        in_pieces(lines, [&](const Walk<6>& piece) {
+          run.grid(job.team.kind(), run.blocks_for(job.team.blocks_of(piece.count), 1), kThreads,
+                   job.vjp ? kernel<normalize_rows<S, eights, true>>()
+                           : kernel<normalize_rows<S, eights, false>>(),
+                   piece, job);
+        });
+      }))
+    return;
   if (x.dtype == GD_F64)
     launch<double>(run, lines, terms, job);
   else

@@ -15,13 +15,14 @@ struct Winner {
 template <class T>
 struct Winners {
   using Acc = Winner<T>;
+  using Word = Acc;
   static constexpr int32_t partial = kWinner;
   Extremes<T> values;
 
   GRADUS_HD Acc none() const { return {values.none(), int64_t(~uint64_t(0) >> 1)}; }
   template <class S>
   GRADUS_HD Acc of(S x, int64_t i) const {
-    return {T(x), i};
+    return {widened<T>(x), i};
   }
   GRADUS_HD Acc of(Acc x, int64_t) const { return x; }
   GRADUS_HD Acc combine(Acc a, Acc b) const {
@@ -52,6 +53,7 @@ struct Pair {
 template <class W>
 struct Truth {
   using Acc = int32_t;
+  using Word = W;
   static constexpr int32_t partial = GD_BOOL;
   bool any;
   uint64_t bits;  // those that count
@@ -81,63 +83,210 @@ struct Truth {
   }
 };
 
+// Eights that a thread loads before it folds them: 128 bytes. And the blocks that a unit should
+// hold at least.
+template <class F>
+inline constexpr int kBatch = sizeof(typename F::Word) <= 4   ? 4
+                              : sizeof(typename F::Word) <= 8 ? 2
+                                                              : 1;
+template <class F>
+inline constexpr int kBlocks = sizeof(typename F::Acc) <= 4   ? 3
+                               : sizeof(typename F::Acc) <= 8 ? 2
+                                                              : 1;
+
 struct ReduceJob {
   Team team;
-  bool runs;              // as load_eight has it
-  bool whole;             // a team folds all chunks of its line, at most 8
-  int64_t chunk, chunks;  // elements of a chunk, number of chunks
-  int64_t step;           // from one chunk's result to the next
-  int64_t inner;          // elements along all axes but the outermost
-  int64_t blocks;         // for all lines once
+  bool runs;               // as Eight has it
+  bool straight;           // a line's elements lie the same step apart
+  int32_t group, at_once;  // chunks that a team folds, and of those together
+  int64_t chunk, chunks;   // elements of a chunk, number of chunks
+  int64_t groups;          // 1: a team folds all chunks of its line, at most 8
+  int64_t step;            // from one chunk's result to the next
+  int64_t inner;           // elements along all axes but the outermost
 };
+
+// Can fours be read from element `at` on?
+template <class F>
+__device__ inline bool in_fours(const char* data, int64_t at, int32_t dtype) {
+  bool yes = false;
+  F::at_storage(
+      dtype, [&](auto zero) { yes = aligned(reinterpret_cast<const decltype(zero)*>(data) + at); });
+  return yes;
+}
+
+// What a thread with one member has of chunks whose elements lie together, in aligned fours: of
+// up to kBatch chunks of a turn each (apart), or of one chunk. `left` elements are there.
+template <class F, class Acc = typename F::Acc>
+__device__ inline void fold_fours(const F& f, const char* data, int32_t dtype, int64_t at,
+                                  int64_t begin, int left, const Team& team, bool apart,
+                                  Acc (&part)[kBatch<F>]) {
+  constexpr int B = kBatch<F>, kTurn = int(kChunk);
+  const int first = team.place() * 4, gap = team.members() * 4;
+  F::at_storage(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    const S* from = reinterpret_cast<const S*>(data) + at + first;
+    for (int base = first; base - first < left; base += B * kTurn, from += B * kTurn) {
+      Four<S> x[B][2];
+      GPU_UNROLL
+      for (int b = 0; b < B; ++b) {
+        GPU_UNROLL
+        for (int h = 0; h < 2; ++h)
+          x[b][h] = base + h * gap < left - b * kTurn
+                        ? *reinterpret_cast<const Four<S>*>(from + h * gap + b * kTurn)
+                        : Four<S>{};
+      }
+      GPU_UNROLL
+      for (int b = 0; b < B; ++b) {
+        Acc v[kEight];
+        GPU_UNROLL
+        for (int j = 0; j < kEight; ++j) {
+          const int k = base + j / 4 * gap;
+          v[j] = k < left - b * kTurn ? f.of(x[b][j / 4].x[j % 4], begin + k + b * kTurn + j % 4)
+                                      : f.none();
+        }
+        Acc& to = part[b];
+        if (apart)
+          to = f.combine(to, fold_eight(f, v));
+        else
+          part[0] = f.combine(part[0], fold_eight(f, v));
+      }
+    }
+  });
+}
+
+// What a thread has of a chunk if all of its elements are there, `stride` apart.
+template <class F, class Acc = typename F::Acc>
+__device__ inline Acc fold_strided(const F& f, const char* data, int32_t dtype, int64_t at,
+                                   int64_t stride, int64_t begin, int left, const Team& team) {
+  constexpr int B = kBatch<F>;
+  const int each = team.members_each(), first = team.place() * each, gap = team.members() * 4,
+            turn = int(team.step());
+  Acc acc = f.none();
+  F::at_storage(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    const S* const from = reinterpret_cast<const S*>(data) + at;
+    Tree<Acc, kLogMembers> tree;
+    GPU_ROLLED
+    for (int k = 0; k < each; k += B) {
+      Acc own[B];
+      GPU_UNROLL
+      for (int b = 0; b < B; ++b) own[b] = f.none();
+      GPU_ROLLED
+      for (int base = 0; base < left; base += turn) {
+        const int i = base + (first + k) * 4;
+        const S *low = from + i * stride, *high = low + gap * stride;
+        S x[B][kEight];
+        GPU_UNROLL
+        for (int n = 0; n < B * 4; ++n, low += stride, high += stride) {
+          x[n / 4][n % 4] = *low;
+          x[n / 4][n % 4 + 4] = *high;
+        }
+        GPU_UNROLL
+        for (int b = 0; b < B; ++b) {
+          Acc v[kEight];
+          GPU_UNROLL
+          for (int j = 0; j < kEight; ++j)
+            v[j] = f.of(x[b][j], begin + i + b * 4 + j / 4 * gap + j % 4);
+          own[b] = f.combine(own[b], fold_eight(f, v));
+        }
+      }
+      GPU_UNROLL
+      for (int d = 1; d < B; d *= 2) {
+        GPU_UNROLL
+        for (int b = 0; b < B; b += 2 * d) own[b] = f.combine(own[b], own[b + d]);
+      }
+      acc = tree.add(f, own[0], k / B);
+    }
+  });
+  return acc;
+}
 
 // lines: in, out. terms: in.
 template <class F>
-__global__ void GPU_BLOCK(kThreads) fold_lines(Walk<2> lines, Walk<1> terms, ReduceJob job, F f) {
+__global__ void GPU_BLOCK(kThreads, kBlocks<F>)
+    fold_lines(Walk<2> lines, Walk<1> terms, ReduceJob job, F f) {
   using Acc = typename F::Acc;
+  constexpr int B = kBatch<F>;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
   const char* const data = lines.data[0];
   const int32_t dtype = lines.dtype[0];
-  const int64_t tasks = job.blocks * (job.whole ? 1 : job.chunks),
-                gap = int64_t(team.members()) * 4;
+  const int64_t units = lines.count * job.groups, tasks = team.blocks_of(units),
+                gap = int64_t(team.members()) * 4, stride = terms.strides[0][0];
   for (int64_t task = block(); task < tasks; task += blocks()) {
-    const int64_t chunk = job.whole ? 0 : task / job.blocks;
-    const int64_t line = (task - chunk * job.blocks) * team.lines() + team.line();
-    const bool here = line < lines.count;
+    const int64_t unit = task * team.lines() + team.line(),
+                  group = job.groups > 1 ? unit / lines.count : 0,
+                  line = unit - group * lines.count;
+    const bool here = unit < units;
     int64_t at[2] = {0, 0};
     if (here) lines.places(line, at);
     Tree<Acc, 3> tree;
     Acc acc = f.none();
-    for (int k = 0; k < (job.whole ? kEight : 1); ++k) {
-      Acc part = f.none();
-      if (chunk + k < job.chunks) {
-        const int64_t begin = (chunk + k) * job.chunk,
-                      end = begin + job.chunk < terms.count ? begin + job.chunk : terms.count;
-        const Places<0> places(terms, at[0], begin, job.inner);
-        part = fold_chunk(
-            f, team, here, begin, end, shared,
-            [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
-              Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
-            },
-            terms);
+    GPU_ROLLED
+    for (int k = 0; k < job.group; k += job.at_once) {
+      const int64_t chunk = group * job.group + k, begin = chunk * job.chunk,
+                    most = begin + job.at_once * job.chunk,
+                    end = most < terms.count ? most : terms.count;
+      const int left = here && begin < end ? int(end - begin) : 0;
+      Acc part[B];
+      GPU_UNROLL
+      for (int b = 0; b < B; ++b) part[b] = f.none();
+      if (left > 0) {
+        const int64_t start = at[0] + begin * stride;
+        const int each = team.members_each(), turn = int(team.step()),
+                  last = (left - 1) & ~(turn - 1), place = team.place();
+        if (job.straight && job.runs && left % 4 == 0 && in_fours<F>(data, start, dtype))
+          fold_fours(f, data, dtype, start, begin, left, team, job.at_once > 1, part);
+        else if (job.straight && each >= B && last + (place + 1) * each * 4 + gap <= left)
+          part[0] = fold_strided(f, data, dtype, start, stride, begin, left, team);
+        else {
+          const Places<0> places(terms, at[0], begin, job.inner);
+          part[0] = fold_part(
+              f, team, begin, end,
+              [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
+                Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
+              },
+              terms);
+        }
       }
-      acc = tree.add(f, part, k);
+      if (team.across)
+        part[0] = fold_team(f, part[0], team, shared);
+      else
+        fold_neighbours(f, part, job.at_once, team, shared);
+      GPU_UNROLL
+      for (int b = 0; b < B; ++b) {
+        if (b >= job.at_once) continue;
+        if (job.groups == 1)
+          acc = tree.add(f, part[b], k + b);
+        else if (here && chunk + b < job.chunks && team.place() == 0)
+          F::put(lines.data[1], at[1] + (chunk + b) * job.step, lines.dtype[1], part[b]);
+      }
     }
-    if (here && team.place() == 0)
-      F::put(lines.data[1], at[1] + chunk * job.step, lines.dtype[1], acc);
+    if (job.groups == 1 && here && team.place() == 0)
+      F::put(lines.data[1], at[1], lines.dtype[1], acc);
   }
 }
 
 template <class F>
 void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1>& terms,
-                  ReduceJob job) {
+                  const ReduceJob& job) {
   in_pieces(lines, [&](const Walk<2>& piece) {
-    job.blocks = parts(piece.count, job.team.lines());
-    run.grid(job.team.kind(), run.blocks_for(job.blocks * (job.whole ? 1 : job.chunks), 1),
+    run.grid(job.team.kind(), run.blocks_for(job.team.blocks_of(piece.count * job.groups), 1),
              kThreads, kernel<fold_lines<F>>(), piece, terms, job, f);
   });
 }
+
+// Sets what a team folds: `group` chunks, all of a line's if that is as many.
+template <class F>
+void set_group(ReduceJob& job, int group, bool rows) {
+  constexpr int B = kBatch<F>;
+  while (group & (group - 1)) ++group;  // a tree of nothing adds nothing
+  job.group = group;
+  job.groups = parts(job.chunks, group);
+  job.at_once = !rows || job.chunk > kChunk ? 1 : group < B ? group : B;
+}
+
+constexpr int64_t kManyBlocks = 512;
 
 template <class F>
 void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out, const Axes& lines,
@@ -148,16 +297,21 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   job.team = Team(n_lines, length, across);
   job.chunk = chunk_of(length);
   job.chunks = length > 0 ? parts(length, job.chunk) : 1;
-  job.whole = job.chunks == 1 || (job.chunks <= kEight && parts(n_lines, job.team.lines()) >= 256);
   const gd_view line_in = lines.view(0, in), line_out = lines.view(1, out),
                 term_in = terms.view(0, in);
   Walk<1> walk = make_walk<1>(run.call, {&term_in});
   walk.count = length;
   job.runs = !across && runs(walk, 0);
+  job.straight = walk.rank <= 1 && job.chunk < kMostElements / kEight;
   job.inner = inner_of(run.call, walk);
-  if (job.whole)
-    return launch_folds(
-        run, f, make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out}), walk, job);
+  // Enough blocks for the device matter more than long work for each.
+  const bool whole =
+      job.chunks == 1 || (job.chunks <= kEight && job.team.blocks_of(n_lines) >= kManyBlocks);
+  const bool many = n_lines * job.chunks >= 4 * kManyBlocks * job.team.lines();
+  const auto to_out = make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out});
+  const bool rows = job.straight && job.runs && are_rows(to_out, 0, length);
+  set_group<F>(job, whole ? int(job.chunks) : many && rows ? 4 : 1, rows);
+  if (whole) return launch_folds(run, f, to_out, walk, job);
   // Stage one leaves the chunks' results in scratch memory, stage two folds them.
   Run::Scratch scratch(run, size_t(n_lines * job.chunks) * sizeof(typename F::Acc));
   void* memory = scratch.take<typename F::Acc>(n_lines * job.chunks);
@@ -172,8 +326,9 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   job.team = Team(n_lines, job.chunks, across);
   job.chunk = kChunk;
   job.runs = !across;
-  job.whole = true;
+  job.straight = true;
   job.chunks = parts(chunks.count(), kChunk);
+  set_group<F>(job, int(job.chunks), false);
   launch_folds(run, f, make_walk<2>(run.call, {&to, &line_out}),
                make_walk<1>(run.call, {&chunk_in}), job);
 }

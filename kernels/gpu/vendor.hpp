@@ -52,7 +52,11 @@ inline T shuffle(T value, int lane) {
 #define GPU_SHARED(T, name, count)                                                  \
   __shared__ __align__(alignof(T)) unsigned char name##_bytes[sizeof(T) * (count)]; \
   T* const name = reinterpret_cast<T*>(name##_bytes)
+#if defined(__HIP_PLATFORM_AMD__)
 __device__ inline int wave_width() { return warpSize; }
+#else
+__device__ inline int wave_width() { return 32; }  // warpSize is no constant to nvcc
+#endif
 __device__ inline void barrier() { __syncthreads(); }
 // The value of another lane of the same wave; all lanes of the wave call it together.
 template <class T>

@@ -20,6 +20,13 @@ std::vector<Out> by_reference(gd_slot slot, int32_t op, const Array<In>& x, cons
   return y.values();
 }
 
+// Its elements begin where fours are aligned.
+template <class T>
+void to_start(Array<T>& x) {
+  std::copy(x.store.get() + x.offset, x.store.get() + x.length, x.store.get());
+  x.offset = 0;
+}
+
 // All layouts on all devices against the reference, to `tolerance` (0: exactly) and to the bit
 // against each other.
 template <class Out, class T, class F>
@@ -29,14 +36,18 @@ void check_slot(gd_slot slot, int32_t op, const Index& in, const Index& out, con
   CAPTURE(op);
   CAPTURE(int(dtype_of<T>));
   std::vector<Out> wanted, first;
-  for (Layout layout : {kPlain, kPermuted, kNegative, kGaps}) {
+  int plain = 0;
+  for (Layout layout : {kPlain, kPlain, kPermuted, kNegative, kGaps}) {
     CAPTURE(int(layout));
-    const Array<T> x = filled<T>(in, layout, number);
+    Array<T> x = filled<T>(in, layout, number);
+    const bool fours = layout == kPlain && plain++ > 0;
+    if (fours) to_start(x);
     if (wanted.empty()) wanted = by_reference<Out>(slot, op, x, out, ints);
     for (size_t k = 0; k < emulated().size(); ++k) {
       if (layout != kPlain && k != size_t(layout) % emulated().size()) continue;
       CAPTURE(k);
       Array<Out> y(out, layout);
+      if (fours) to_start(y);
       run_emulated(emulated()[k], slot, op, x.view(), y.view(), ints);
       const std::vector<Out> got = y.values();
       if (first.empty()) first = got;
@@ -109,10 +120,31 @@ TEST_CASE("gpu: reduce") {
   });
   check_reductions<float>({9000, 3}, {1, 3});
   check_reductions<int32_t>({1, 20000, 2}, {1, 1, 1});
-  // Several chunks in a block.
-  check_slot<float, float>(GD_REDUCE, GD_SUM, {513, 1030}, {513, 1}, {}, 1e-5, small_number<float>);
-  check_slot<int64_t, float>(GD_REDUCE, GD_ARGMAX, {513, 1030}, {513, 1}, {1}, 0,
-                             small_number<float>);
+  // Several chunks in a block, of rows in fours, and of others.
+  for (int64_t n : {1030, 3080}) {
+    const Index in{1030, n}, out{1030, 1};
+    check_slot<float, float>(GD_REDUCE, GD_SUM, in, out, {}, 1e-5, small_number<float>);
+    if (n == 1030 || !test::small_sizes())
+      check_slot<int64_t, float>(GD_REDUCE, GD_ARGMAX, in, out, {1}, 0, small_number<float>);
+  }
+  check_slot<double, double>(GD_REDUCE, GD_SUM, {1026, 2052}, {1026, 1}, {}, 1e-13,
+                             small_number<double>);
+}
+
+TEST_CASE("gpu: sums of rows have the bits of single ones, however many chunks a team folds") {
+  const int64_t n = 9 * 1024 + 4, lines = 410;  // 4 chunks at once
+  auto x = filled<float>({lines, n}, kPlain, small_number<float>);
+  Array<float> sums({lines, 1});
+  to_start(x);
+  run_emulated(emulated()[1], GD_REDUCE, GD_SUM, x.view(), sums.view(), {});
+  for (int64_t line : {int64_t(0), int64_t(7), lines - 1}) {
+    Array<float> row({n}), column({n}, kGaps), a({1}), b({1});
+    for (int64_t k = 0; k < n; ++k) row.at({k}) = column.at({k}) = x.at({line, k});
+    run_emulated(emulated()[0], GD_REDUCE, GD_SUM, row.view(), a.view(), {});
+    run_emulated(emulated().back(), GD_REDUCE, GD_SUM, column.view(), b.view(), {});
+    CHECK(same_bits(a.values(), b.values()));
+    CHECK(a.at({0}) == sums.at({line, 0}));
+  }
 }
 
 TEST_CASE("gpu: reduce a line whose chunks grow") {
@@ -122,6 +154,14 @@ TEST_CASE("gpu: reduce a line whose chunks grow") {
   Array<int64_t> y({1, 1});
   run_emulated(emulated()[0], GD_REDUCE, GD_SUM, x.view(), y.view(), {});
   CHECK(y.values() == wanted);
+  Array<float> f({2100000}), columns({2100000, 2}, kPlain), one({1}), two({1, 2});
+  f.fill(small_number<float>);
+  to_start(f);
+  for (int64_t k = 0; k < 2100000; ++k) columns.at({k, 0}) = columns.at({k, 1}) = f.at({k});
+  run_emulated(emulated()[1], GD_REDUCE, GD_SUM, f.view(), one.view(), {});
+  run_emulated(emulated()[0], GD_REDUCE, GD_SUM, columns.view(), two.view(), {});
+  CHECK(two.at({0, 0}) == one.at({0}));
+  CHECK(two.at({0, 1}) == one.at({0}));
 }
 
 TEST_CASE("gpu: the first winner of a long line, and NaN before all") {
@@ -211,6 +251,11 @@ TEST_CASE("gpu: softmax") {
       check({300, 7}, 0);
       check({2, 2500}, 1);
       check({700, 40}, 0);
+      // In fours: of one chunk, and of several.
+      check({70, 12}, 1);
+      check({5, 1000}, 1);
+      check({3, 3076}, 1);
+      check({3, 4100}, 1);
       check({3, 50, 5}, 1);
     }
   });

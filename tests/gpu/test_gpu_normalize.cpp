@@ -11,15 +11,24 @@ struct Shapes {
   Index x, mean;
 };
 
+// Its elements begin where fours are aligned.
 template <class T>
-void check_normalize(const Shapes& s, Layout layout, bool rms, bool bare) {
+void to_start(Array<T>& x) {
+  std::copy(x.store.get() + x.offset, x.store.get() + x.length, x.store.get());
+  x.offset = 0;
+}
+
+template <class T>
+void check_normalize(const Shapes& s, Layout layout, bool rms, bool bare, bool plain = false) {
   using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
   CAPTURE(s.x[0]);
   CAPTURE(int(layout));
   CAPTURE(int(dtype_of<T>));
-  const Array<T> x = filled<T>(s.x, layout, small_number<T>),
-                 w = filled<T>(s.x, kBroadcast, small_number<T>),
-                 b = filled<T>(s.x, kPermuted, small_number<T>);
+  Array<T> x = filled<T>(s.x, layout, small_number<T>),
+           w = filled<T>(s.x, plain ? kPlain : kBroadcast, small_number<T>),
+           b = filled<T>(s.x, plain ? kPlain : kPermuted, small_number<T>);
+  if (plain)
+    for (Array<T>* a : {&x, &w, &b}) to_start(*a);
   const gd_view weight = bare ? kAbsent : w.view(), bias = bare ? kAbsent : b.view();
   const std::vector<double> eps{0.125};
   struct Results {
@@ -28,6 +37,8 @@ void check_normalize(const Shapes& s, Layout layout, bool rms, bool bare) {
   };
   const auto all = [&](const gd_table& table, gd_device* device, Layout of_y) {
     Results r{{s.x, of_y}, s.x, s.x, {s.mean, of_y}, s.mean};
+    if (plain && of_y == kPlain) to_start(r.y);
+    if (plain) to_start(r.gx);
     run(table, device, GD_NORMALIZE, GD_NORM_VALUE, {x.view(), weight, bias},
         {r.y.view(), r.mean.view(), r.var.view()}, eps, {rms});
     run(table, device, GD_NORMALIZE, GD_NORM_GIVEN,
@@ -77,16 +88,43 @@ TEST_CASE("gpu: normalize") {
   check_normalize<float>({{3, 9300, 2}, {1, 1, 2}}, kPlain, false, false);  // 28 chunks apart
 }
 
+template <class T>
+void check_rows() {
+  for (const Shapes& s : {Shapes{{70, 12}, {70, 1}}, Shapes{{3, 1000}, {3, 1}},
+                          Shapes{{3, 3076}, {3, 1}}, Shapes{{2, 4100}, {2, 1}}})
+    for (int k = 0; k < 3; ++k) check_normalize<T>(s, kPlain, k == 1, k == 2, true);
+}
+
+TEST_CASE("gpu: normalize rows in fours") {
+  check_rows<float>();
+  check_rows<double>();
+  check_rows<Half>();
+  check_rows<BFloat16>();
+}
+
 TEST_CASE("gpu: the layout of x does not change a bit of a normalised line") {
-  const Index sizes{2, 1300}, means{2, 1};
-  std::vector<float> first;
-  for (Layout layout : {kPlain, kPermuted, kNegative, kGaps}) {
-    const auto x = filled<float>(sizes, layout, small_number<float>);
-    Array<float> y(sizes), mean(means), var(means);
-    run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VALUE, {x.view(), kAbsent, kAbsent},
-        {y.view(), mean.view(), var.view()}, {1e-5}, {0});
-    if (first.empty()) first = y.values();
-    CHECK(same_bits(first, y.values()));
+  for (const Index& sizes : {Index{2, 1300}, Index{3, 40}}) {
+    const Index means{sizes[0], 1};
+    auto g = filled<float>(sizes, kPlain, small_number<float>);
+    to_start(g);
+    std::vector<float> first, first_gx;
+    int plain = 0;
+    for (Layout layout : {kPlain, kPlain, kPermuted, kNegative, kGaps}) {
+      auto x = filled<float>(sizes, layout, small_number<float>);
+      Array<float> y(sizes), gx(sizes), mean(means), var(means);
+      for (Array<float>* a : {&y, &gx}) to_start(*a);
+      if (layout == kPlain && plain++ > 0) to_start(x);
+      run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VALUE, {x.view(), g.view(), kAbsent},
+          {y.view(), mean.view(), var.view()}, {1e-5}, {0});
+      run(emulator(), emulated()[0], GD_NORMALIZE, GD_NORM_VJP,
+          {x.view(), kAbsent, g.view(), mean.view(), var.view()}, {gx.view()}, {1e-5}, {0});
+      if (first.empty()) {
+        first = y.values();
+        first_gx = gx.values();
+      }
+      CHECK(same_bits(first, y.values()));
+      CHECK(same_bits(first_gx, gx.values()));
+    }
   }
 }
 
