@@ -24,8 +24,8 @@ struct Sums {  // and products
 
   GRADUS_HD T none() const { return T(product ? 1 : 0); }
   template <class S>
-  GRADUS_HD T of(S x, int64_t) const {
-    return widened<T>(x);
+  __device__ T of(S x, int64_t) const {
+    return T(widened(x));
   }
   GRADUS_HD T combine(T a, T b) const { return product ? a * b : a + b; }
   template <class F>
@@ -68,14 +68,12 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops over arrays that are to stay in registers; before loops that are to stay short; and
-// before kernels: the largest block, and how many of them a unit should hold at least.
+// Before loops that are to stay short; and before kernels: the largest block, and how many of them a
+// unit should hold at least.
 #if defined(GRADUS_EMULATE)
-#define GPU_UNROLL
 #define GPU_ROLLED
 #define GPU_BLOCK(...)
 #else
-#define GPU_UNROLL _Pragma("unroll")
 #define GPU_ROLLED _Pragma("unroll 1")
 #define GPU_BLOCK(...) __launch_bounds__(__VA_ARGS__)
 #endif

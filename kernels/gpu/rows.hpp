@@ -46,7 +46,7 @@ struct Row {
     GPU_UNROLL
     for (int n = 0; n < N; ++n) {
       GPU_UNROLL
-      for (int j = 0; j < kEight; ++j) v[n][j] = widened<T>(x[n][j / 4].x[j % 4]);
+      for (int j = 0; j < kEight; ++j) v[n][j] = T(widened(x[n][j / 4].x[j % 4]));
     }
   }
   template <class S, class T>

@@ -145,19 +145,6 @@ GRADUS_HD inline void store(void* data, int64_t at, int32_t dtype, T value) {
   at_any(dtype, [&](auto s) { static_cast<decltype(s)*>(data)[at] = cast_to<decltype(s)>(value); });
 }
 
-// T(x); of an f16 without branches, for loops that are unrolled.
-template <class T, class S>
-GRADUS_HD inline T widened(S x) {
-  if constexpr (std::is_same_v<S, Half>) {
-    const uint32_t m = (x.bits & 0x7fffu) << 13, sign = (x.bits & 0x8000u) << 16;
-    const float f = detail::bits_float(m) * 0x1p112f;  // of subnormal numbers, too
-    return T(
-        detail::bits_float(detail::float_bits(f) | (m < 0x0f800000u ? 0u : 0x7f800000u) | sign));
-  } else {
-    return T(x);
-  }
-}
-
 // The dtypes that share a computing type.
 template <class T, class F>
 GRADUS_HD inline void at_storage(int32_t dtype, F&& f) {

@@ -69,6 +69,39 @@ void run_kernel(const Joint& j, const Tensor& a, const Tensor& b, const Tensor* 
   call.run();
 }
 
+// A tensor of these sizes, for out. Where labels of a and of b alternate in out, it is no matrix in
+// any order of either, and a device with memory of its own would make one and then turn it. There a
+// large result lies as it is made, the labels of a before those of b, and strides say so.
+Tensor empty_result(const Joint& j, const Shape& sizes, DType dtype, Device& device) {
+  Tensor c = Tensor::empty(sizes, dtype, device);
+  constexpr int64_t kLarge = 1 << 16;
+  if (device.host_memory() || c.numel() < kLarge) return c;
+  std::vector<size_t> of_a, of_b, order;
+  int changes = 0, before = -1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const bool in_a = j.strides_a[d] != 0, in_b = j.strides_b[d] != 0;
+    if (sizes[d] == 1 || in_a == in_b) {
+      order.push_back(d);
+      continue;
+    }
+    (in_a ? of_a : of_b).push_back(d);
+    changes += before >= 0 && before != int(in_a);
+    before = int(in_a);
+  }
+  if (changes < 2) return c;
+  const auto put = [&](std::vector<size_t>& axes, const auto& strides) {
+    std::stable_sort(axes.begin(), axes.end(),
+                     [&](size_t x, size_t y) { return strides[x] > strides[y]; });
+    order.insert(order.end(), axes.begin(), axes.end());
+  };
+  put(of_a, j.strides_a);
+  put(of_b, j.strides_b);
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0; step *= sizes[order[i]])
+    c.body()->strides[order[i]] = step;
+  return c;
+}
+
 // A user's algebra: a plain loop over numbers of f64 on the host.
 Tensor run_own(const OwnAlgebra& algebra, const OpContext& ctx, const Shape& sizes) {
   const auto on_host = [](const Tensor& t) {
@@ -104,8 +137,9 @@ void forward(OpContext& ctx) {
   if (bias && !broadcasts_to(bias->sizes(), sizes))
     fail(ErrorKind::shape, "contract", "the bias has shape ", bias->sizes(),
          ", which does not broadcast to the result's ", sizes);
-  Tensor c = Tensor::empty(sizes, a.dtype(), a.device());
   const bool tropical = algebra != Algebra::standard;
+  Tensor c = bias || tropical ? Tensor::empty(sizes, a.dtype(), a.device())
+                              : empty_result(j, sizes, a.dtype(), a.device());
   Tensor winner;
   if (tropical && ctx.needs_any()) winner = Tensor::empty(sizes, DType::i64, a.device());
   run_kernel(j, a, b, bias, algebra, c, winner);

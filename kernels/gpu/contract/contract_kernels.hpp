@@ -29,6 +29,15 @@ __global__ void GPU_THREADS(kContractThreads)
   }
 }
 
+// a / b of numbers that are not negative, by 32 bits where they are short: 64 take 100
+// instructions.
+struct Quotient {
+  int64_t quotient, rest;
+  __device__ Quotient(int64_t a, int64_t b)
+      : quotient((a | b) >> 31 != 0 ? a / b : int64_t(uint32_t(a) / uint32_t(b))),
+        rest(a - quotient * b) {}
+};
+
 // ---- what several threads have of the same sum
 
 // Joins what `slices` (a power of two) groups of threads have, into the first group, for N sums at
@@ -57,11 +66,11 @@ __device__ inline void join_slices(const A& algebra, typename A::Sum* sums, type
 template <class A>
 __device__ inline void finish_element(const Contraction& c, const A& algebra, int64_t element,
                                       const typename A::Sum& sum) {
-  const int64_t column = element % c.extent[kColumns], rest = element / c.extent[kColumns];
+  const Quotient columns(element, c.extent[kColumns]), rows(columns.quotient, c.extent[kRows]);
   int64_t at[kParts] = {};
-  c.add_places<kParts>(kColumns, column, at);
-  c.add_places<kParts>(kRows, rest % c.extent[kRows], at);
-  c.add_places<kParts>(kBatch, rest / c.extent[kRows], at);
+  c.add_places<kParts>(kColumns, columns.rest, at);
+  c.add_places<kParts>(kRows, rows.rest, at);
+  c.add_places<kParts>(kBatch, rows.quotient, at);
   algebra.finish(c, c.data, at, sum);
 }
 
@@ -96,12 +105,13 @@ __global__ void GPU_THREADS(kContractThreads)
   GPU_SHARED(Sum, shared, kContractThreads);
   const int64_t count = c.extent[kBatch] * c.extent[kRows] * c.extent[kColumns];
   for (int64_t task = block(); task < count * c.chunks; task += blocks()) {
-    const int64_t element = task / c.chunks, chunk = task % c.chunks;
-    const int64_t column = element % c.extent[kColumns], rest = element / c.extent[kColumns];
+    const Quotient chunks(task, c.chunks), columns(chunks.quotient, c.extent[kColumns]),
+        rows(columns.quotient, c.extent[kRows]);
+    const int64_t element = chunks.quotient, chunk = chunks.rest;
     int64_t at[kParts] = {};
-    c.add_places<2>(kColumns, column, at);
-    c.add_places<2>(kRows, rest % c.extent[kRows], at);
-    c.add_places<2>(kBatch, rest / c.extent[kRows], at);
+    c.add_places<2>(kColumns, columns.rest, at);
+    c.add_places<2>(kRows, rows.rest, at);
+    c.add_places<2>(kBatch, rows.quotient, at);
     const int64_t begin = chunk * c.chunk,
                   end = begin + c.chunk < c.extent[kSummed] ? begin + c.chunk : c.extent[kSummed];
     Sum sum = algebra.start();
@@ -254,12 +264,13 @@ struct Piece {
 };
 template <int Rows, int Columns>
 __device__ inline Piece piece_of(const Contraction& c, int64_t task) {
-  const int64_t tiles = c.tiles_down * c.tiles_across, tile = task % tiles, rest = task / tiles;
+  const Quotient tiles(task, c.tiles_down * c.tiles_across), chunks(tiles.quotient, c.chunks),
+      across(tiles.rest, c.tiles_across);
   Piece p;
-  p.batch = rest / c.chunks;
-  p.chunk = rest % c.chunks;
-  p.row = tile / c.tiles_across * Rows;
-  p.column = tile % c.tiles_across * Columns;
+  p.batch = chunks.quotient;
+  p.chunk = chunks.rest;
+  p.row = across.quotient * Rows;
+  p.column = across.rest * Columns;
   p.begin = p.chunk * c.chunk;
   p.end = p.begin + c.chunk < c.extent[kSummed] ? p.begin + c.chunk : c.extent[kSummed];
   p.rows = at_most(c.extent[kRows] - p.row, Rows);

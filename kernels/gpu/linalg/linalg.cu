@@ -44,19 +44,6 @@ class BatchView {
   int64_t sizes_[kMaxViewRank + 2], strides_[kMaxViewRank + 2];
 };
 
-void copy_view(const Run& run, const gd_view& from, const gd_view& to) {
-  if (count_of(from) == 0) return;
-  gd_call raw{};
-  raw.struct_size = sizeof raw;
-  raw.slot = GD_COPY;
-  raw.n_in = raw.n_out = 1;
-  raw.in = &from;
-  raw.out = &to;
-  Call call(raw, run.call.device(), "linalg");
-  Run inner{run.device, run.stream, call};
-  copy(inner);
-}
-
 template <class T>
 class Batch {
  public:
@@ -92,7 +79,7 @@ class Batch {
         solve({Step::kGetrf});
         each_element(run_, count_, kernel<order_rows>(), pivots_, whole(), k_, rows_);
         give(0, a_, m_, n_, false);
-        return copy_view(run_, BatchView(c_, DType::i64, rows_, m_, {{m_, 1}}).view(), *c_.out[1]);
+        return copy_views(run_, BatchView(c_, DType::i64, rows_, m_, {{m_, 1}}).view(), *c_.out[1]);
       case GD_SOLVE:
         solve({Step::kGetrf, Step::kGetrs});
         return give(0, b_, n_, columns_, false);
@@ -232,7 +219,7 @@ class Batch {
     }
     if (!c_.info) return;
     each_element(run_, count_, kernel<write_info>(), faults_, count_, c_.op >= GD_EIGH, info_);
-    copy_view(run_, BatchView(c_, DType::i64, info_, 1, {}).view(), *c_.info);
+    copy_views(run_, BatchView(c_, DType::i64, info_, 1, {}).view(), *c_.info);
   }
 
   // By Jacobi's rotations, which are several times as fast as QR steps; those do the matrices for
@@ -271,14 +258,14 @@ class Batch {
         check(&run_.device, GPU(MemsetAsync)(flags, 0, sizeof(int) * size_t(count_), run_.stream),
               "a fill");
     const std::pair<int64_t, int64_t> down{c_.m, turned_ ? m_ : 1}, by{c_.n, turned_ ? 1 : m_};
-    copy_view(run_, c_.a, BatchView(c_, dtype_of<T>, a_, m_ * n_, {down, by}).view());
+    copy_views(run_, c_.a, BatchView(c_, dtype_of<T>, a_, m_ * n_, {down, by}).view());
     each_element(run_, whole().elements(), kernel<mark_not_finite<T>>(), a_, whole(),
                  faults_.not_finite);
     const bool hermitian = c_.op == GD_CHOLESKY || c_.op == GD_EIGH;
     each_element(run_, whole().elements(), kernel<prepare_matrices<T>>(), a_, whole(),
                  faults_.not_finite, hermitian, turned_);
     if (c_.b)
-      copy_view(run_, *c_.b,
+      copy_views(run_, *c_.b,
                 BatchView(c_, dtype_of<T>, b_, n_ * columns_, {{n_, 1}, {columns_, n_}}).view());
   }
   template <class E>
@@ -292,7 +279,7 @@ class Batch {
     spoil(x, {count_, rows, columns}, c_.op != GD_LU && c_.op != GD_QR);
     const gd_view& to = *c_.out[k];
     const int64_t m = to.sizes[c_.batch_axes], n = to.sizes[c_.batch_axes + 1];
-    copy_view(run_,
+    copy_views(run_,
               BatchView(c_, dtype_of<E>, x, rows * columns,
                         {{m, transposed ? rows : 1}, {n, transposed ? 1 : rows}})
                   .view(),
@@ -301,11 +288,11 @@ class Batch {
   template <class E>
   void give_values(int k, E* x, int64_t n) {
     spoil(x, {count_, n, 1}, true);
-    copy_view(run_, BatchView(c_, dtype_of<E>, x, n, {{n, 1}}).view(), *c_.out[k]);
+    copy_views(run_, BatchView(c_, dtype_of<E>, x, n, {{n, 1}}).view(), *c_.out[k]);
   }
   template <class E>
   void give_number(int k, E* x) {
-    if (c_.out[k]) copy_view(run_, BatchView(c_, dtype_of<E>, x, 1, {}).view(), *c_.out[k]);
+    if (c_.out[k]) copy_views(run_, BatchView(c_, dtype_of<E>, x, 1, {}).view(), *c_.out[k]);
   }
 
   void set_phases(Columns<T> c, int64_t columns, int64_t length, Columns<T> partner,
@@ -396,7 +383,7 @@ void linalg(Run& run) {
       [&](auto t) {
         using T = decltype(t);
         if (c.op != GD_SOLVE_TRIANGULAR) return Batch<T>(run, c).work();
-        copy_view(run, *c.b, *c.out[0]);
+        copy_views(run, *c.b, *c.out[0]);
         solve_triangular<T>(run, c);
       },
       float{}, double{}, c64{}, c128{});
