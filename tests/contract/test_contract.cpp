@@ -1,6 +1,7 @@
 // contract, as people write it: repeated labels, labels of one operand alone, algebras, extents 0
 // and 1.
 #include "tests/helpers/helpers.hpp"
+#include "tests/helpers/kinds.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;
@@ -97,4 +98,29 @@ TEST_CASE("matmul: ranks and batches as numpy") {
   CHECK(error_of([&] {
           matmul(a, Tensor::zeros({3, 4, 2}, DType::f64));
         }).find("do not broadcast") != std::string::npos);
+}
+
+TEST_CASE("einsum: a large einsum whose axes alternate lies as the product is made") {
+  const auto drawn = [](const Shape& sizes) {
+    std::vector<double> x(size_t(numel_of(sizes)));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = double(i % 11) - 5;
+    return x;
+  };
+  const auto results = [&](Device& d, bool* apart) {
+    const Shape of_a{7, 2, 6, 7}, of_b{6, 7, 1, 6, 2};  // aged, cbxfg
+    Tensor a = Tensor::from(drawn(of_a), of_a, d), b = Tensor::from(drawn(of_b), of_b, d);
+    a.set_requires_grad();
+    const Tensor y = einsum("aged,cbxfg->fexdcba", {a, b});
+    *apart = y.strides() != contiguous_strides(y.sizes());
+    return Tensors{y.detach(), grad({sum(y * y)}, {a})[0], transpose(y, 0, 3).detach()};
+  };
+  bool apart = false;
+  const Tensors wanted = results(open_device("cpu"), &apart);
+  for (Device* d : one_of_each_kind()) {
+    CAPTURE(d->name());
+    const Tensors got = results(*d, &apart);
+    CHECK(apart == !d->host_memory());
+    for (size_t k = 0; k < got.size(); ++k)
+      CHECK(got[k].to_vector<double>() == wanted[k].to_vector<double>());
+  }
 }
