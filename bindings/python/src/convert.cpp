@@ -5,6 +5,7 @@
 #include "ops/ops.hpp"
 
 #include <cmath>
+#include <map>
 
 namespace gradus::inline v1::py {
 
@@ -142,15 +143,20 @@ bool shape_at(PyObject* o, Shape& out) {
   return shape_at(list.ptr(), out);
 }
 
+Device& device_named(const std::string& name) {
+  static std::map<std::string, Device*> known;  // by the interpreter's lock
+  if (const auto it = known.find(name); it != known.end()) return *it->second;
+  DeviceConfig config = parse_device_config(name, "device");
+  config.fallback = DeviceConfig::Fallback::error;
+  Device& device = *open_configured(config).device;
+  known[name] = &device;
+  return device;
+}
+
 Device& device_at(PyObject* o) {
   if (!o || o == Py_None) return default_device();
-  std::string name;
-  if (PyUnicode_Check(o)) {
-    name = nb::cast<std::string>(nb::handle(o));
-  } else {
-    name = nb::cast<std::string>(nb::str(nb::handle(o)));  // torch.device
-  }
-  return open_device(name);
+  if (PyUnicode_Check(o)) return device_named(nb::cast<std::string>(nb::handle(o)));
+  return device_named(nb::cast<std::string>(nb::str(nb::handle(o))));  // torch.device
 }
 
 const Tensor& self_in(nb::handle self) {

@@ -41,7 +41,7 @@ Device& device_of(dl::Device d) {
   if (!kind)
     fail(ErrorKind::device, "from_dlpack", "an array on a device of DLPack's type ", d.type,
          "; expected 1 (CPU), 2 (CUDA) or 10 (ROCm)");
-  return open_device(kind + std::to_string(d.id));
+  return device_named(kind + std::to_string(d.id));
 }
 dl::Device device_of(const Tensor& t) {
   const std::string& kind = t.device().kind();

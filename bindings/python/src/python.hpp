@@ -52,8 +52,9 @@ PyObject* wrap(DType t);                 // gradus.float32, ...: one object for 
 bool dtype_at(PyObject* o, DType& out);  // also "f32", "float32", numpy's and torch's, float, ...
 bool is_integer_like(PyObject* o);       // has __index__ and is no bool
 int64_t integer_at(PyObject* o, std::string_view who);
-bool shape_at(PyObject* o, Shape& out);  // an integer, or a sequence of them
-Device& device_at(PyObject* o);          // None: the default one; "cpu", "cuda:1", ...
+bool shape_at(PyObject* o, Shape& out);    // an integer, or a sequence of them
+Device& device_at(PyObject* o);            // None: the default one; "cpu", "cuda:1", ...
+Device& device_named(const std::string&);  // loads its module; never another device
 
 // ---- errors
 

@@ -69,12 +69,15 @@ void open_run(nb::module_& m) {
       [](const std::string& name) {
         std::string notice;
         use_device(name, &notice);
+        if (!notice.empty() && PyErr_WarnEx(PyExc_UserWarning, notice.c_str(), 1) != 0)
+          throw nb::python_error();
         return notice;
       },
       nb::arg("name"),
       "The device for new tensors, of all threads: a name, a path to a JSON device config, or the "
       "JSON\n"
-      "itself. Gives a line where another one was opened, else an empty text.");
+      "itself. Where another one is opened, a warning says so, and a line is given, else an empty "
+      "text.");
   m.def("get_default_device", [] { return default_device().name(); });
   m.def(
       "synchronize",
