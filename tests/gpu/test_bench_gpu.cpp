@@ -75,7 +75,7 @@ TEST_CASE("bench gpu: every step and every row runs on the emulator") {
   CHECK_MESSAGE(a.code == 0, a.out);
   for (const char* step : {"devices", "op table", "kernel tests"})
     CHECK_MESSAGE(verdict(first.out, step) == "PASS", first.out);
-  for (const char* step : {"build", "memcheck", "racecheck"})
+  for (const char* step : {"build", "python", "memcheck", "racecheck"})
     CHECK_MESSAGE(verdict(first.out, step) == "SKIPPED", step);
   for (const char* step : {"devices", "tune", "bench ", "table"})
     CHECK_MESSAGE(verdict(a.out, step) == "PASS", step);
@@ -116,7 +116,7 @@ TEST_CASE("bench gpu: without a GPU the script says so and does nothing") {
     for (const char* step : steps) CHECK_MESSAGE(verdict(a.out, step) == "SKIPPED", step);
     CHECK(a.out.find("(no NVIDIA GPU: ") != std::string::npos);
   };
-  call("check", {"build", "op table", "kernel tests", "memcheck", "racecheck"});
+  call("check", {"build", "op table", "kernel tests", "python", "memcheck", "racecheck"});
   call("bench", {"build", "training", "tune", "bench", "table"});
   CHECK(shell(folder, "'" + kFolder + "run' --device cuda:0").code == 2);
 }
