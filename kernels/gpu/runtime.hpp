@@ -131,19 +131,22 @@ struct Run {
   // after the last. Made before anything is launched: a call that has too little ends here.
   class Scratch {
    public:
-    Scratch(const Run& run, size_t bytes) : at_(static_cast<char*>(run.call.raw().scratch)) {
-      if (bytes > run.call.raw().scratch_bytes) throw ScratchWanted{int64_t(bytes)};
+    Scratch(const Run& run, size_t bytes)
+        : first_(static_cast<char*>(run.call.raw().scratch)), room_(run.call.raw().scratch_bytes) {
+      if (bytes > room_) throw ScratchWanted{int64_t(bytes)};
     }
     template <class T>
     T* take(int64_t count) {
-      T* out = reinterpret_cast<T*>(at_);
-      at_ += whole(sizeof(T) * size_t(count));
-      return out;
+      const size_t bytes = sizeof(T) * size_t(count), begin = taken_;
+      if (begin + bytes > room_) throw ScratchWanted{int64_t(begin + bytes)};
+      taken_ += whole(bytes);
+      return reinterpret_cast<T*>(first_ + begin);
     }
     static size_t whole(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
    private:
-    char* at_;
+    char* first_;
+    size_t room_, taken_ = 0;
   };
 
   // Blocks for one thread per element, looping if there are too many.

@@ -71,7 +71,8 @@ void run_kernel(const Joint& j, const Tensor& a, const Tensor& b, const Tensor* 
 
 // A tensor of these sizes, for out. Where labels of a and of b alternate in out, it is no matrix in
 // any order of either, and a device with memory of its own would make one and then turn it. There a
-// large result lies as it is made, the labels of a before those of b, and strides say so.
+// large result of no history lies as it is made, the labels of a before those of b, and strides say
+// so. (A history may meet writes through views, which want it row-major.)
 Tensor empty_result(const Joint& j, const Shape& sizes, DType dtype, Device& device) {
   Tensor c = Tensor::empty(sizes, dtype, device);
   constexpr int64_t kLarge = 1 << 16;
@@ -138,8 +139,8 @@ void forward(OpContext& ctx) {
     fail(ErrorKind::shape, "contract", "the bias has shape ", bias->sizes(),
          ", which does not broadcast to the result's ", sizes);
   const bool tropical = algebra != Algebra::standard;
-  Tensor c = bias || tropical ? Tensor::empty(sizes, a.dtype(), a.device())
-                              : empty_result(j, sizes, a.dtype(), a.device());
+  Tensor c = bias || tropical || ctx.needs_any() ? Tensor::empty(sizes, a.dtype(), a.device())
+                                                 : empty_result(j, sizes, a.dtype(), a.device());
   Tensor winner;
   if (tropical && ctx.needs_any()) winner = Tensor::empty(sizes, DType::i64, a.device());
   run_kernel(j, a, b, bias, algebra, c, winner);

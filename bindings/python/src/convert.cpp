@@ -144,12 +144,12 @@ bool shape_at(PyObject* o, Shape& out) {
 }
 
 Device& device_named(const std::string& name) {
-  static std::map<std::string, Device*> known;  // by the interpreter's lock
+  static std::map<std::string, Device*> known;  // by the interpreter's lock; no files, which change
   if (const auto it = known.find(name); it != known.end()) return *it->second;
   DeviceConfig config = parse_device_config(name, "device");
   config.fallback = DeviceConfig::Fallback::error;
   Device& device = *open_configured(config).device;
-  known[name] = &device;
+  if (name.find('.') == name.npos && name.find('{') == name.npos) known[name] = &device;
   return device;
 }
 

@@ -87,44 +87,49 @@ bool show_as(const Tensor& t) {
 
 namespace {
 
+// Who takes an array of a GPU: the stream that he works on, null the vendor's default one.
+struct Taker {
+  void* stream = nullptr;
+  bool waits = true;  // for what is not finished here
+  bool lasts =
+      true;  // is the stream there when he lets go of the array? Else he has waited himself.
+};
 struct Out {
   dl::ManagedVersioned versioned{};
   dl::Managed legacy{};
   Tensor tensor;
   Shape shape, strides;
-  void* stream = nullptr;  // of a GPU, where the taker works
+  Taker taker;
 
   ~Out() {
+    if (!taker.lasts || at_end() || !tensor.defined()) return;
     try {
-      wait_for_foreign(tensor.device(), stream);
-    } catch (const Error&) {  // the device is lost: nothing works on the memory any more
+      wait_for_foreign(tensor.device(), taker.stream);
+    } catch (...) {  // the device is lost: nothing works on the memory any more
     }
   }
 };
-// To be used on a GPU's `stream`.
-Out* array_of(const Tensor& t, bool copied, void* stream = nullptr) {
+Out* array_of(const Tensor& t, bool copied, const Taker& taker = {}) {
+  const dl::Device device = device_of(t);
   const bool writable = show_as(t);
-  foreign_waits(t.device(), stream);
-  auto* const out = new Out;
-  out->stream = stream;
+  if (taker.waits) foreign_waits(t.device(), taker.stream);
+  auto made = std::make_unique<Out>();
+  Out* const out = made.get();
+  out->taker = taker;
   out->shape = t.sizes();
   out->strides = t.strides();
   for (size_t i = 0; i < out->shape.size(); ++i)  // who has one element has any stride
     if (out->shape[i] == 1) out->strides[i] = 1;
-  const dl::Array array{address(t),
-                        device_of(t),
-                        int32_t(t.rank()),
-                        type_of(t.dtype()),
-                        out->shape.data(),
-                        out->strides.data(),
-                        0};
+  const dl::Array array{
+      address(t),          device, int32_t(t.rank()), type_of(t.dtype()), out->shape.data(),
+      out->strides.data(), 0};
   out->tensor = t.detach();
   out->versioned = {
       dl::kVersion, out, [](dl::ManagedVersioned* m) { delete static_cast<Out*>(m->context); },
       (writable || copied ? 0 : uint64_t(dl::kReadOnly)) | (copied ? uint64_t(dl::kIsCopied) : 0),
       array};
   out->legacy = {array, out, [](dl::Managed* m) { delete static_cast<Out*>(m->context); }};
-  return out;
+  return made.release();
 }
 
 }  // namespace
@@ -161,17 +166,20 @@ Tensor lent(const dl::Array& a, const std::function<void()>& release) {
 
 namespace {
 
+// On a GPU what is done with it here waits for the giver's `stream`.
 template <class M>
-Tensor of_managed(M* m) {
-  return lent(m->array, [m] {
+Tensor of_managed(M* m, void* stream) {
+  const Tensor t = lent(m->array, [m] {
     if (!m->deleter || at_end()) return;
     const PyGILState_STATE state = PyGILState_Ensure();
     m->deleter(m);
     PyGILState_Release(state);
   });
+  wait_for_foreign(t.device(), stream);
+  return t;
 }
 // Read-only memory is copied: nothing here knows tensors that can't be written.
-Tensor taken(dl::ManagedVersioned* m) {
+Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr) {
   if (m->version.major != dl::kVersion.major) {
     const uint32_t major = m->version.major;
     if (m->deleter) m->deleter(m);
@@ -179,7 +187,7 @@ Tensor taken(dl::ManagedVersioned* m) {
          " of DLPack, 1 is known here");
   }
   const bool read_only = m->flags & dl::kReadOnly;
-  const Tensor t = of_managed(m);
+  const Tensor t = of_managed(m, stream);
   return read_only ? t.clone_data() : t;
 }
 Tensor taken(PyObject* capsule) {
@@ -192,7 +200,7 @@ Tensor taken(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     auto* const m = static_cast<dl::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
     PyCapsule_SetName(capsule, "used_dltensor");
-    return of_managed(m);
+    return of_managed(m, nullptr);
   }
   const char* const name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
   fail(ErrorKind::value, "from_dlpack",
@@ -227,13 +235,7 @@ int give_object(void* object, dl::ManagedVersioned** out) {
       -1);
 }
 int take_object(dl::ManagedVersioned* m, void** out) {
-  return guarded(
-      [&] {
-        const Tensor t = taken(m);
-        wait_for_foreign(t.device(), nullptr);
-        return *out = wrap(t), 0;
-      },
-      -1);
+  return guarded([&] { return *out = wrap(taken(m)), 0; }, -1);
 }
 int view_object(void* object, dl::Array* out) {
   return guarded(
@@ -279,13 +281,17 @@ const dl::ExchangeTable* table_of(PyTypeObject* type) {
   return known = found;
 }
 
-// A stream as DLPack numbers it: CUDA has 1 for the default one, 2 for the thread's own, HIP 0.
-void* stream_of(dl::Device d, nb::handle number) {
-  const int64_t n = number.is_none() ? -1 : nb::cast<int64_t>(number);
-  if (n == -1) return nullptr;
-  if (d.type == dl::kCuda ? n == 0 : n == 1 || n == 2)
-    throw nb::buffer_error("stream 0 of CUDA, 1 and 2 of ROCm, are ambiguous");
-  return d.type == dl::kCuda && n == 1 ? nullptr : reinterpret_cast<void*>(n);
+// A stream as DLPack numbers it: -1 is that of nobody; CUDA has 1 for the default one, 2 for the
+// thread's own, HIP 0. Others may be gone before the array is.
+Taker taker_of(dl::Device d, nb::handle number) {
+  if (d.type == dl::kCpu || number.is_none()) return {};
+  const auto n = nb::cast<int64_t>(number);
+  if (n == -1) return {nullptr, false, false};
+  if (n < -1 || (d.type == dl::kCuda ? n == 0 : n == 1 || n == 2))
+    throw nb::buffer_error(
+        "stream must be None, -1 or a stream; 0 of CUDA, 1 and 2 of ROCm are ambiguous");
+  if (n == (d.type == dl::kCuda ? 1 : 0)) return {};
+  return {reinterpret_cast<void*>(n), true, false};
 }
 
 nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
@@ -305,8 +311,7 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
   const bool copied = copy.ptr() == Py_True;
   const Tensor t = copied ? self.detach().clone_data() : Tensor();
   if (copied) t.storage().write("export");
-  Out* const out = array_of(copied ? t : tensor_in(object), copied,
-                            own.type == dl::kCpu ? nullptr : stream_of(own, stream));
+  Out* const out = array_of(copied ? t : tensor_in(object), copied, taker_of(own, stream));
   const bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
   if (!versioned && out->versioned.flags & dl::kReadOnly) {
     delete out;
@@ -358,9 +363,14 @@ bool import_array(PyObject* o, Tensor& out) {
   if (const dl::ExchangeTable* const t = table_of(Py_TYPE(o)); t && t->from_object) {
     dl::ManagedVersioned* m = nullptr;
     if (t->from_object(o, &m) != 0) nb::raise_python_error();
-    void* const stream = working_stream(*t, m->array.device);
-    out = taken(m);
-    wait_for_foreign(out.device(), stream);
+    void* stream = nullptr;
+    try {
+      stream = working_stream(*t, m->array.device);
+    } catch (...) {
+      if (m->deleter) m->deleter(m);
+      throw;
+    }
+    out = taken(m, stream);
     check_resolved(o, out);
     return true;
   }
@@ -373,14 +383,15 @@ bool import_array(PyObject* o, Tensor& out) {
   if (Py_TYPE(o) == numpy_array && PyObject_CheckBuffer(o)) return import_buffer(o, out);
   if (PyObject_HasAttrString(o, "__dlpack__")) {
     const nb::handle object(o);
-    nb::object capsule, on_stream = nb::none();  // the vendor's default one
+    nb::object capsule;
+    nb::dict on_stream;  // of a GPU the vendor's default one
     if (PyObject_HasAttrString(o, "__dlpack_device__")) {
       const int type = nb::cast<int>(object.attr("__dlpack_device__")()[0]);
-      if (type == dl::kCuda || type == dl::kRocm) on_stream = nb::int_(type == dl::kCuda ? 1 : 0);
+      if (type == dl::kCuda || type == dl::kRocm) on_stream["stream"] = type == dl::kCuda ? 1 : 0;
     }
     try {
-      capsule = object.attr("__dlpack__")(nb::arg("stream") = on_stream,
-                                          nb::arg("max_version") = nb::make_tuple(1, 3));
+      capsule =
+          object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 3), **on_stream);
     } catch (nb::python_error& e) {
       if (e.matches(PyExc_TypeError)) {
         e.discard_as_unraisable("dlpack");
@@ -391,10 +402,9 @@ bool import_array(PyObject* o, Tensor& out) {
       } else {
         throw;
       }
-      capsule = object.attr("__dlpack__")(nb::arg("stream") = on_stream);
+      capsule = object.attr("__dlpack__")(**on_stream);
     }
     out = taken(capsule.ptr());
-    wait_for_foreign(out.device(), nullptr);
     return true;
   }
   return import_buffer(o, out);
@@ -411,7 +421,8 @@ const dl::ExchangeTable& foreign_table(nb::handle type) {
 PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied) {
   void* out = nullptr;
   void* const stream = working_stream(table, device_of(t));
-  if (table.to_object(&array_of(t, copied, stream)->versioned, &out) != 0) nb::raise_python_error();
+  if (table.to_object(&array_of(t, copied, {stream})->versioned, &out) != 0)
+    nb::raise_python_error();
   return static_cast<PyObject*>(out);
 }
 nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {

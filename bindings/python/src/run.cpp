@@ -68,9 +68,12 @@ void open_run(nb::module_& m) {
       "set_default_device",
       [](const std::string& name) {
         std::string notice;
+        Device& before = default_device();
         use_device(name, &notice);
-        if (!notice.empty() && PyErr_WarnEx(PyExc_UserWarning, notice.c_str(), 1) != 0)
+        if (!notice.empty() && PyErr_WarnEx(PyExc_UserWarning, notice.c_str(), 1) != 0) {
+          set_default_device(before);
           throw nb::python_error();
+        }
         return notice;
       },
       nb::arg("name"),

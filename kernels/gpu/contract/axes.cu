@@ -8,8 +8,6 @@ namespace {
 
 using Groups = std::vector<int>[kGroups];
 
-int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
 void sort_by_role(const Views& views, Groups& groups) {
   const gd_view& joint = *views.v[kA];
   for (int d = 0; d < joint.rank; ++d) {

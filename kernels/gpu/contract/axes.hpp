@@ -16,6 +16,8 @@ struct Views {
   }
 };
 
+inline int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
 // Whose strides order the axes of each group, the largest first; kParts: they stay as they stand.
 struct Orders {
   Part by[kGroups] = {kA, kB, kParts, kParts};

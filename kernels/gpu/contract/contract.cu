@@ -6,8 +6,6 @@
 namespace gradus::inline v1::gpu {
 namespace {
 
-int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
 // Which of two groups' last axes has the smaller step in a view? One that doesn't move has none.
 bool closer(const Contraction& c, int view, int group, int other) {
   const auto step = [&](int g) {
@@ -70,16 +68,19 @@ bool possible(const Run& run, const Contraction& c, int32_t algebra, int32_t way
   }
 }
 
-// There are no fewer rows than columns. By the sizes alone: the order of the sum may depend on
-// nothing else.
+// Those of an H200, not of the device: the order of a sum does not depend on who does it.
+constexpr int64_t kUnits = 132;
+
+// There are no fewer rows than columns. By the sizes alone: the order of the sum depends on nothing
+// else, unless a library makes it.
 int32_t way_by_size(const Run& run, const Contraction& c, int32_t algebra) {
   const int64_t rows = c.extent[kRows], columns = c.extent[kColumns], terms = c.extent[kSummed];
   const double work = double(rows) * double(columns) * double(terms);
   // Is there work for many tiles of 64 x 64, and so many that larger ones are as good?
   const int64_t most_chunks = terms < 1024 ? 1 : terms / 512;
   const bool fills_squares =
-      rows > 32 && columns > 32 && terms > 2 && tiles_of(c, 64) * most_chunks >= 132;
-  const bool fills_large = rows >= 128 && columns >= 128 && tiles_of(c, 128) >= 132;
+      rows > 32 && columns > 32 && terms > 2 && tiles_of(c, 64) * most_chunks >= kUnits;
+  const bool fills_large = rows >= 128 && columns >= 128 && tiles_of(c, 128) >= kUnits;
 
   if (fills_squares && possible(run, c, algebra, GD_WAY_MATRIX))
     return fills_large ? GD_WAY_MATRIX_LARGE : GD_WAY_MATRIX;
@@ -106,8 +107,8 @@ double products_of(const Contraction& c) {
          double(c.extent[kSummed]);
 }
 
-// The library that is worth its overhead, or GD_WAY_OWN. From 2^24 products on a GPU is busy for
-// longer than a library takes to choose, and tiles of 64 are full.
+// The library that takes it as it stands and is worth its overhead, or GD_WAY_OWN. From 2^24
+// products on a GPU is busy for longer than a library takes to choose.
 int32_t library_by_size(const Run& run, const Contraction& c, const Scales& scales,
                         int32_t algebra) {
   if (products_of(c) < 0x1p24 || c.extent[kRows] < 64 || c.extent[kColumns] < 64 ||
@@ -138,9 +139,9 @@ void choose_way(const Run& run, Contraction& c, const Scales& scales, int32_t al
   }
 }
 
-// Is copying those bytes worth it? On an H200 copies moved 2.7e12 bytes a second; a library's
-// products were 4 times as fast as our kernels, which did 5e12 of them in f32. On other devices the
-// ratios are alike.
+// Is copying those bytes worth it? On an H200 (benches/gpu/run bench: permute, gemm, tccg) copies
+// moved 2.7e12 bytes a second; a library's products were 4 times as fast as our kernels, which did
+// 5e12 of them in f32. On other devices the ratios are alike.
 bool worth_packing(const Run& run, const Contraction& c, int64_t bytes) {
   const double products = products_of(c), rate = has_mma(run, c.dtype) ? 3e13 : 5e12;
   return products >= 0x1p24 && c.extent[kRows] >= 16 && c.extent[kColumns] >= 16 &&
