@@ -11,8 +11,6 @@
 #include "kernels/gpu/values.hpp"
 #include "kernels/gpu/walk.hpp"
 
-#include <limits>
-
 namespace gradus::inline v1::gpu {
 
 // ---- folds: Acc, what an element of storage type S is as one, and how two become one
@@ -75,8 +73,8 @@ struct Extremes : Sums<T> {
   template <class S>
   GRADUS_HD S absent() const {
     if constexpr (std::is_integral_v<S>) {
-      constexpr S low = std::numeric_limits<S>::lowest(), high = std::numeric_limits<S>::max();
-      return maximum ? low : high;
+      constexpr S low = S(std::is_signed_v<S> ? uint64_t(1) << (8 * sizeof(S) - 1) : 0);
+      return maximum ? low : S(~low);
     } else {
       return S(none());
     }

@@ -212,10 +212,21 @@ __global__ void GPU_BLOCK(kThreads, kStridedBlocks<F>)
   }
 }
 
+constexpr int64_t kManyBlocks = 512;
+
 // Lines that fold_rows takes: of all members, in aligned fours.
 bool has_rows(const ReduceJob& job, const Walk<2>& lines, int64_t length) {
   return job.straight && job.runs && job.team.log_members == kLogMembers &&
          are_rows(lines, 0, length);
+}
+// Those that fold_columns takes.
+bool has_columns(const ReduceJob& job, Walk<2> lines, const Walk<1>& terms) {
+  const int64_t neighbours = lines.sizes[0];
+  if (!job.straight || !job.team.across || job.team.log_members < kLogMembers ||
+      lines.strides[0][0] != 1 || terms.strides[0][0] % 4 != 0 || lines.count < 32)
+    return false;
+  lines.strides[0][0] = 0;
+  return are_rows(lines, 0, neighbours);
 }
 
 template <class F>
@@ -224,20 +235,30 @@ void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1
   while (group & (group - 1)) ++group;  // a tree of nothing adds nothing
   job.group = int32_t(group);
   job.groups = parts(job.chunks, group);
+  const bool columns = kHasColumns<F> && has_columns(job, lines, terms);
   in_pieces(lines, [&](const Walk<2>& piece) {
     const int64_t units = piece.count * job.groups;
     const auto grid = [&](int64_t blocks, auto function, const auto&... about) {
-      run.grid(job.team.kind(), run.blocks_for(blocks, 1), kThreads, function, piece, about..., f);
+      run.grid(Threads::together, run.blocks_for(blocks, 1), kThreads, function, piece, about...,
+               f);
     };
     if (rows)
-      grid(parts(units, kThreads / kMembers), kernel<fold_rows<F>>(),
-           RowsJob{job.group, job.chunk, job.chunks, job.groups, terms.count, job.step});
-    else
-      grid(job.team.blocks_of(units), kernel<fold_lines<F>>(), terms, job);
+      return grid(parts(units, kThreads / kMembers), kernel<fold_rows<F>>(),
+                  RowsJob{job.group, job.chunk, job.chunks, job.groups, terms.count, job.step});
+    if constexpr (kHasColumns<F>)
+      if (columns) {
+        ColumnsJob c{5,          job.group,   job.chunk, job.chunks,
+                     job.groups, terms.count, job.step,  terms.strides[0][0]};
+        const auto few = [&] {
+          return piece.count < 4 << c.log_width || c.tasks(piece.count) < kManyBlocks;
+        };
+        while (c.log_width > 3 && few()) --c.log_width;
+        return grid(c.tasks(piece.count), kernel<fold_columns<F>>(), c);
+      }
+    run.grid(job.team.kind(), run.blocks_for(job.team.blocks_of(units), 1), kThreads,
+             kernel<fold_lines<F>>(), piece, terms, job, f);
   });
 }
-
-constexpr int64_t kManyBlocks = 512;
 
 template <class F>
 void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out, const Axes& lines,
