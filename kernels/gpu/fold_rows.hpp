@@ -5,8 +5,8 @@
 
 namespace gradus::inline v1::gpu {
 
-// Eights that a thread loads before it folds them: 128 bytes. And the blocks that a unit should
-// hold at least.
+// Eights that a thread loads before it folds them: 128 bytes. And the blocks of fold_rows that a
+// unit should hold at least, so that others load while one folds.
 template <class F>
 inline constexpr int kBatch = sizeof(typename F::Word) <= 4   ? 4
                               : sizeof(typename F::Word) <= 8 ? 2
@@ -14,7 +14,7 @@ inline constexpr int kBatch = sizeof(typename F::Word) <= 4   ? 4
 template <class F>
 inline constexpr int kBlocks = sizeof(typename F::Acc) <= 4   ? 5
                                : sizeof(typename F::Acc) <= 8 ? 4
-                                                              : 2;
+                                                              : 3;
 
 inline constexpr int kMembers = 1 << kLogMembers, kTurn = int(kChunk);
 inline constexpr int kMostGroup = 8;  // chunks of a line that a team of rows folds
