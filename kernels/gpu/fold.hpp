@@ -23,6 +23,11 @@ struct Sums {  // and products
   bool product = false;
 
   GRADUS_HD T none() const { return T(product ? 1 : 0); }
+  // An S that changes no fold of others.
+  template <class S>
+  GRADUS_HD S absent() const {
+    return S(none());
+  }
   template <class S>
   __device__ T of(S x, int64_t) const {
     return T(widened(x));
@@ -65,11 +70,20 @@ struct Extremes : Sums<T> {
     else
       return maximum ? low : -low;
   }
+  template <class S>
+  GRADUS_HD S absent() const {
+    if constexpr (std::is_integral_v<S>) {
+      constexpr S low = S(std::is_signed_v<S> ? uint64_t(1) << (8 * sizeof(S) - 1) : 0);
+      return maximum ? low : S(~low);
+    } else {
+      return S(none());
+    }
+  }
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops that are to stay short; and before kernels: the largest block, and how many of them a
-// unit should hold at least.
+// Before loops that are to stay short; and before kernels: the largest block, and how many of them
+// a unit should hold at least.
 #if defined(GRADUS_EMULATE)
 #define GPU_ROLLED
 #define GPU_BLOCK(...)

@@ -1,5 +1,5 @@
 // reduce: a line for each element of the output. Few long lines are folded in two stages.
-#include "kernels/gpu/fold.hpp"
+#include "kernels/gpu/fold_rows.hpp"
 
 namespace gradus::inline v1::gpu {
 namespace {
@@ -20,6 +20,13 @@ struct Winners {
   Extremes<T> values;
 
   GRADUS_HD Acc none() const { return {values.none(), int64_t(~uint64_t(0) >> 1)}; }
+  template <class S>
+  GRADUS_HD S absent() const {
+    if constexpr (std::is_same_v<S, Acc>)
+      return none();
+    else
+      return values.template absent<S>();
+  }
   template <class S>
   GRADUS_HD Acc of(S x, int64_t i) const {
     return {widened<T>(x), i};
@@ -65,6 +72,13 @@ struct Truth {
     if (t == DType::f64 || t == DType::c128) bits = ~uint64_t(0) >> 1;
   }
   GRADUS_HD Acc none() const { return any ? 0 : 1; }
+  template <class S>
+  GRADUS_HD S absent() const {
+    if constexpr (std::is_same_v<S, Pair>)
+      return {uint64_t(none()), 0};
+    else
+      return S(none());
+  }
   GRADUS_HD Acc of(uint8_t x, int64_t) const { return x != 0; }  // partial results, too
   GRADUS_HD Acc of(Pair x, int64_t) const { return ((x.re | x.im) & bits) != 0; }
   template <class S>
@@ -83,76 +97,21 @@ struct Truth {
   }
 };
 
-// Eights that a thread loads before it folds them: 128 bytes. And the blocks that a unit should
-// hold at least.
 template <class F>
-inline constexpr int kBatch = sizeof(typename F::Word) <= 4   ? 4
-                              : sizeof(typename F::Word) <= 8 ? 2
-                                                              : 1;
-template <class F>
-inline constexpr int kBlocks = sizeof(typename F::Acc) <= 4   ? 3
-                               : sizeof(typename F::Acc) <= 8 ? 2
-                                                              : 1;
+inline constexpr int kStridedBlocks = sizeof(typename F::Acc) <= 4   ? 3
+                                      : sizeof(typename F::Acc) <= 8 ? 2
+                                                                     : 1;
 
 struct ReduceJob {
   Team team;
-  bool runs;               // as Eight has it
-  bool straight;           // a line's elements lie the same step apart
-  int32_t group, at_once;  // chunks that a team folds, and of those together
-  int64_t chunk, chunks;   // elements of a chunk, number of chunks
-  int64_t groups;          // 1: a team folds all chunks of its line, at most 8
-  int64_t step;            // from one chunk's result to the next
-  int64_t inner;           // elements along all axes but the outermost
+  bool runs;              // as Eight has it
+  bool straight;          // a line's elements lie the same step apart
+  int32_t group;          // chunks that a team folds
+  int64_t chunk, chunks;  // elements of a chunk, number of chunks
+  int64_t groups;         // 1: a team folds all chunks of its line, at most 8
+  int64_t step;           // from one chunk's result to the next
+  int64_t inner;          // elements along all axes but the outermost
 };
-
-// Can fours be read from element `at` on?
-template <class F>
-__device__ inline bool in_fours(const char* data, int64_t at, int32_t dtype) {
-  bool yes = false;
-  F::at_storage(
-      dtype, [&](auto zero) { yes = aligned(reinterpret_cast<const decltype(zero)*>(data) + at); });
-  return yes;
-}
-
-// What a thread with one member has of chunks whose elements lie together, in aligned fours: of
-// up to kBatch chunks of a turn each (apart), or of one chunk. `left` elements are there.
-template <class F, class Acc = typename F::Acc>
-__device__ inline void fold_fours(const F& f, const char* data, int32_t dtype, int64_t at,
-                                  int64_t begin, int left, const Team& team, bool apart,
-                                  Acc (&part)[kBatch<F>]) {
-  constexpr int B = kBatch<F>, kTurn = int(kChunk);
-  const int first = team.place() * 4, gap = team.members() * 4;
-  F::at_storage(dtype, [&](auto zero) {
-    using S = decltype(zero);
-    const S* from = reinterpret_cast<const S*>(data) + at + first;
-    for (int base = first; base - first < left; base += B * kTurn, from += B * kTurn) {
-      Four<S> x[B][2];
-      GPU_UNROLL
-      for (int b = 0; b < B; ++b) {
-        GPU_UNROLL
-        for (int h = 0; h < 2; ++h)
-          x[b][h] = base + h * gap < left - b * kTurn
-                        ? *reinterpret_cast<const Four<S>*>(from + h * gap + b * kTurn)
-                        : Four<S>{};
-      }
-      GPU_UNROLL
-      for (int b = 0; b < B; ++b) {
-        Acc v[kEight];
-        GPU_UNROLL
-        for (int j = 0; j < kEight; ++j) {
-          const int k = base + j / 4 * gap;
-          v[j] = k < left - b * kTurn ? f.of(x[b][j / 4].x[j % 4], begin + k + b * kTurn + j % 4)
-                                      : f.none();
-        }
-        Acc& to = part[b];
-        if (apart)
-          to = f.combine(to, fold_eight(f, v));
-        else
-          part[0] = f.combine(part[0], fold_eight(f, v));
-      }
-    }
-  });
-}
 
 // What a thread has of a chunk if all of its elements are there, `stride` apart.
 template <class F, class Acc = typename F::Acc>
@@ -203,10 +162,9 @@ __device__ inline Acc fold_strided(const F& f, const char* data, int32_t dtype, 
 
 // lines: in, out. terms: in.
 template <class F>
-__global__ void GPU_BLOCK(kThreads, kBlocks<F>)
+__global__ void GPU_BLOCK(kThreads, kStridedBlocks<F>)
     fold_lines(Walk<2> lines, Walk<1> terms, ReduceJob job, F f) {
   using Acc = typename F::Acc;
-  constexpr int B = kBatch<F>;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
   const char* const data = lines.data[0];
@@ -223,25 +181,19 @@ __global__ void GPU_BLOCK(kThreads, kBlocks<F>)
     Tree<Acc, 3> tree;
     Acc acc = f.none();
     GPU_ROLLED
-    for (int k = 0; k < job.group; k += job.at_once) {
+    for (int k = 0; k < job.group; ++k) {
       const int64_t chunk = group * job.group + k, begin = chunk * job.chunk,
-                    most = begin + job.at_once * job.chunk,
-                    end = most < terms.count ? most : terms.count;
+                    most = begin + job.chunk, end = most < terms.count ? most : terms.count;
       const int left = here && begin < end ? int(end - begin) : 0;
-      Acc part[B];
-      GPU_UNROLL
-      for (int b = 0; b < B; ++b) part[b] = f.none();
+      Acc part = f.none();
       if (left > 0) {
-        const int64_t start = at[0] + begin * stride;
         const int each = team.members_each(), turn = int(team.step()),
                   last = (left - 1) & ~(turn - 1), place = team.place();
-        if (job.straight && job.runs && left % 4 == 0 && in_fours<F>(data, start, dtype))
-          fold_fours(f, data, dtype, start, begin, left, team, job.at_once > 1, part);
-        else if (job.straight && each >= B && last + (place + 1) * each * 4 + gap <= left)
-          part[0] = fold_strided(f, data, dtype, start, stride, begin, left, team);
+        if (job.straight && each >= kBatch<F> && last + (place + 1) * each * 4 + gap <= left)
+          part = fold_strided(f, data, dtype, at[0] + begin * stride, stride, begin, left, team);
         else {
           const Places<0> places(terms, at[0], begin, job.inner);
-          part[0] = fold_part(
+          part = fold_part(
               f, team, begin, end,
               [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
                 Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
@@ -249,44 +201,64 @@ __global__ void GPU_BLOCK(kThreads, kBlocks<F>)
               terms);
         }
       }
-      if (team.across)
-        part[0] = fold_team(f, part[0], team, shared);
-      else
-        fold_neighbours(f, part, job.at_once, team, shared);
-      GPU_UNROLL
-      for (int b = 0; b < B; ++b) {
-        if (b >= job.at_once) continue;
-        if (job.groups == 1)
-          acc = tree.add(f, part[b], k + b);
-        else if (here && chunk + b < job.chunks && team.place() == 0)
-          F::put(lines.data[1], at[1] + (chunk + b) * job.step, lines.dtype[1], part[b]);
-      }
+      part = fold_team(f, part, team, shared);
+      if (job.groups == 1)
+        acc = tree.add(f, part, k);
+      else if (here && chunk < job.chunks && team.place() == 0)
+        F::put(lines.data[1], at[1] + chunk * job.step, lines.dtype[1], part);
     }
     if (job.groups == 1 && here && team.place() == 0)
       F::put(lines.data[1], at[1], lines.dtype[1], acc);
   }
 }
 
+constexpr int64_t kManyBlocks = 512;
+
+// Lines that fold_rows takes: of all members, in aligned fours.
+bool has_rows(const ReduceJob& job, const Walk<2>& lines, int64_t length) {
+  return job.straight && job.runs && job.team.log_members == kLogMembers &&
+         are_rows(lines, 0, length);
+}
+// Those that fold_columns takes.
+bool has_columns(const ReduceJob& job, Walk<2> lines, const Walk<1>& terms) {
+  const int64_t neighbours = lines.sizes[0];
+  if (!job.straight || !job.team.across || job.team.log_members < kLogMembers ||
+      lines.strides[0][0] != 1 || terms.strides[0][0] % 4 != 0 || lines.count < 32)
+    return false;
+  lines.strides[0][0] = 0;
+  return are_rows(lines, 0, neighbours);
+}
+
 template <class F>
 void launch_folds(const Run& run, const F& f, const Walk<2>& lines, const Walk<1>& terms,
-                  const ReduceJob& job) {
+                  ReduceJob job, int64_t group, bool rows) {
+  while (group & (group - 1)) ++group;  // a tree of nothing adds nothing
+  job.group = int32_t(group);
+  job.groups = parts(job.chunks, group);
+  const bool columns = kHasColumns<F> && has_columns(job, lines, terms);
   in_pieces(lines, [&](const Walk<2>& piece) {
-    run.grid(job.team.kind(), run.blocks_for(job.team.blocks_of(piece.count * job.groups), 1),
-             kThreads, kernel<fold_lines<F>>(), piece, terms, job, f);
+    const int64_t units = piece.count * job.groups;
+    const auto grid = [&](int64_t blocks, auto function, const auto&... about) {
+      run.grid(Threads::together, run.blocks_for(blocks, 1), kThreads, function, piece, about...,
+               f);
+    };
+    if (rows)
+      return grid(parts(units, kThreads / kMembers), kernel<fold_rows<F>>(),
+                  RowsJob{job.group, job.chunk, job.chunks, job.groups, terms.count, job.step});
+    if constexpr (kHasColumns<F>)
+      if (columns) {
+        ColumnsJob c{5,          job.group,   job.chunk, job.chunks,
+                     job.groups, terms.count, job.step,  terms.strides[0][0]};
+        const auto few = [&] {
+          return piece.count < 4 << c.log_width || c.tasks(piece.count) < kManyBlocks;
+        };
+        while (c.log_width > 3 && few()) --c.log_width;
+        return grid(c.tasks(piece.count), kernel<fold_columns<F>>(), c);
+      }
+    run.grid(job.team.kind(), run.blocks_for(job.team.blocks_of(units), 1), kThreads,
+             kernel<fold_lines<F>>(), piece, terms, job, f);
   });
 }
-
-// Sets what a team folds: `group` chunks, all of a line's if that is as many.
-template <class F>
-void set_group(ReduceJob& job, int group, bool rows) {
-  constexpr int B = kBatch<F>;
-  while (group & (group - 1)) ++group;  // a tree of nothing adds nothing
-  job.group = group;
-  job.groups = parts(job.chunks, group);
-  job.at_once = !rows || job.chunk > kChunk ? 1 : group < B ? group : B;
-}
-
-constexpr int64_t kManyBlocks = 512;
 
 template <class F>
 void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out, const Axes& lines,
@@ -306,13 +278,13 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   job.inner = inner_of(run.call, walk);
   // Enough blocks for the device matter more than long work for each.
   const bool whole =
-      job.chunks == 1 || (job.chunks <= kEight && job.team.blocks_of(n_lines) >= kManyBlocks);
+      job.chunks == 1 || (job.chunks <= kMostGroup && job.team.blocks_of(n_lines) >= kManyBlocks);
   const bool many = n_lines * job.chunks >= 4 * kManyBlocks * job.team.lines();
   const auto to_out = make_walk<2>(run.call, {length > 0 ? &line_in : nullptr, &line_out});
-  const bool rows = job.straight && job.runs && are_rows(to_out, 0, length);
-  set_group<F>(job, whole ? int(job.chunks) : many && rows ? 4 : 1, rows);
-  if (whole) return launch_folds(run, f, to_out, walk, job);
+  const bool rows = has_rows(job, to_out, length);
+  if (whole) return launch_folds(run, f, to_out, walk, job, job.chunks, rows);
   // Stage one leaves the chunks' results in scratch memory, stage two folds them.
+  if (!across) job.chunks = (job.chunks + 3) / 4 * 4;  // those of nothing add nothing
   Run::Scratch scratch(run, size_t(n_lines * job.chunks) * sizeof(typename F::Acc));
   void* memory = scratch.take<typename F::Acc>(n_lines * job.chunks);
   const gd_view partials{0, memory, F::partial, 0, 0, nullptr, nullptr};
@@ -320,7 +292,8 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   Axes packed = lines, chunks;
   packed.pack(across ? 1 : job.chunks, packed.strides[1]);
   const gd_view to = packed.view(1, partials);
-  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job);
+  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job,
+               rows && many && job.chunk == kChunk ? kBatch<F> : 1, rows);
   chunks.add(job.chunks, {job.step});
   const gd_view chunk_in = chunks.view(0, partials);
   job.team = Team(n_lines, job.chunks, across);
@@ -328,9 +301,9 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   job.runs = !across;
   job.straight = true;
   job.chunks = parts(chunks.count(), kChunk);
-  set_group<F>(job, int(job.chunks), false);
-  launch_folds(run, f, make_walk<2>(run.call, {&to, &line_out}),
-               make_walk<1>(run.call, {&chunk_in}), job);
+  const auto last = make_walk<2>(run.call, {&to, &line_out});
+  launch_folds(run, f, last, make_walk<1>(run.call, {&chunk_in}), job, job.chunks,
+               F::partial != kWinner && has_rows(job, last, chunks.count()));
 }
 
 }  // namespace

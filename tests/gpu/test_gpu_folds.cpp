@@ -110,11 +110,14 @@ TEST_CASE("gpu: reduce") {
     check_reductions<T>({4, 9, 131}, {1, 9, 1});
     check_reductions<T>({4, 5, 6}, {1, 1, 1});
     check_reductions<T>({7, 3}, {7, 3});
+    check_reductions<T>({2, 516}, {2, 1});
+    check_reductions<T>({521, 36}, {1, 36});
     // The kernel is one for all dtypes of a size; fibers are slow under sanitizers.
     if (test::small_sizes() && !std::is_same_v<T, float> && !std::is_same_v<T, c128>) return;
     check_reductions<T>({3, 2500}, {3, 1});
     check_reductions<T>({2500, 3}, {1, 3});
     check_reductions<T>({1300, 70}, {1, 70});
+    check_reductions<T>({1300, 72}, {1, 72});
     check_reductions<T>({4, 9, 132}, {1, 9, 1});
     check_reductions<T>({9000}, {1});
   });
@@ -145,6 +148,25 @@ TEST_CASE("gpu: sums of rows have the bits of single ones, however many chunks a
     CHECK(same_bits(a.values(), b.values()));
     CHECK(a.at({0}) == sums.at({line, 0}));
   }
+}
+
+TEST_CASE("gpu: sums of columns, however many a block takes") {
+  const auto check = [](int64_t rows, int64_t columns, int64_t width, gd_device* device) {
+    CAPTURE(columns);
+    Array<uint8_t> x({rows, width});
+    for (int64_t k = 0; k < x.length; ++k) x.store[size_t(k)] = uint8_t(k % 11 * (k % 3));
+    to_start(x);
+    std::vector<int64_t> wanted(size_t(columns), 0);
+    for (int64_t k = 0; k < rows; ++k)
+      for (int64_t c = 0; c < columns; ++c) wanted[size_t(c)] += x.store[size_t(k * width + c)];
+    Array<int64_t> y({1, columns});
+    x.sizes[1] = columns;
+    run_emulated(device, GD_REDUCE, GD_SUM, x.view(), y.view(), {});
+    CHECK(y.values() == wanted);
+  };
+  check(1100, 16400, 16400, emulated()[0]);       // all chunks of 32 columns
+  check(512 * 1024 - 3, 64, 128, emulated()[1]);  // chunks of 64
+  check(512 * 1024 - 3, 128, 128, emulated().back());
 }
 
 TEST_CASE("gpu: reduce a line whose chunks grow") {
