@@ -64,15 +64,11 @@ struct Update {
 };
 
 // Neighbours that are read and written at once.
-struct alignas(16) Four {
-  float x[4];
-};
-__device__ inline bool aligned(const float* x) { return reinterpret_cast<uintptr_t>(x) % 16 == 0; }
-__device__ inline Four four(const float* x, int64_t i) {
-  return *reinterpret_cast<const Four*>(x + i);
+__device__ inline Four<float> four(const float* x, int64_t i) {
+  return *reinterpret_cast<const Four<float>*>(x + i);
 }
-__device__ inline void put(float* x, int64_t i, const Four& values) {
-  if (x) *reinterpret_cast<Four*>(x + i) = values;
+__device__ inline void put(float* x, int64_t i, const Four<float>& values) {
+  if (x) *reinterpret_cast<Four<float>*>(x + i) = values;
 }
 
 // Arrays without gaps of f32: many of them in one launch, in chunks of kChunk elements.
@@ -99,7 +95,7 @@ GPU_KERNEL update_arrays(Arrays arrays, Rule rule, StepValues values) {
     const float *const from1 = v1 ? v1 : p, *const from2 = v2 ? v2 : p;
     if (aligned(grad) && aligned(p) && aligned(from1) && aligned(from2))
       for (; i + 4 <= end; i += 4 * block_threads()) {
-        Four g = four(grad, i), x = four(p, i), a = four(from1, i), b = four(from2, i);
+        Four<float> g = four(grad, i), x = four(p, i), a = four(from1, i), b = four(from2, i);
         GPU_UNROLL
         for (int n = 0; n < 4; ++n) update(g.x[n], x.x[n], a.x[n], b.x[n]);
         put(p, i, x);

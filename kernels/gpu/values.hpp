@@ -145,6 +145,16 @@ GRADUS_HD inline void store(void* data, int64_t at, int32_t dtype, T value) {
   at_any(dtype, [&](auto s) { static_cast<decltype(s)*>(data)[at] = cast_to<decltype(s)>(value); });
 }
 
+// Four elements as one or several accesses of at most 16 bytes.
+template <class S>
+struct alignas(4 * sizeof(S) < 16 ? 4 * sizeof(S) : 16) Four {
+  S x[4];
+};
+template <class S>
+__device__ inline bool aligned(const S* p) {
+  return (reinterpret_cast<uintptr_t>(p) & (alignof(Four<S>) - 1)) == 0;
+}
+
 // The dtypes that share a computing type.
 template <class T, class F>
 GRADUS_HD inline void at_storage(int32_t dtype, F&& f) {

@@ -2,7 +2,7 @@
 // there are enough of them; else one launch for each sum leaves what chunks give in scratch memory,
 // and the next begins by folding that. Both fold in the order of fold.hpp. Lines of whole fours
 // that fit into the registers of a team are read once (rows.hpp).
-#include "kernels/gpu/rows.hpp"
+#include "kernels/gpu/folds/rows.hpp"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 // (rows.hpp).
 //   softmax_i = exp(x_i - m) / s,  log_softmax_i = (x_i - m) - log(s),
 //   m = max x,  s = sum exp(x_i - m).  A line of -inf alone gives NaN, as 0 / 0 should.
-#include "kernels/gpu/rows.hpp"
+#include "kernels/gpu/folds/rows.hpp"
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct SoftmaxJob {
   Team team;
-  bool runs[2];  // of in, of out, as load_eight has it
+  bool runs[2];  // of in, of out, as Eight has it
   bool logarithm;
   int64_t length, step[2];  // along the axis
 };

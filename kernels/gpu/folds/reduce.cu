@@ -1,5 +1,5 @@
 // reduce: a line for each element of the output. Few long lines are folded in two stages.
-#include "kernels/gpu/fold_rows.hpp"
+#include "kernels/gpu/folds/fold_rows.hpp"
 
 namespace gradus::inline v1::gpu {
 namespace {

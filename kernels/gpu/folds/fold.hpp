@@ -1,4 +1,5 @@
-// Folding lines of numbers into one: what reduce.cu and softmax.cu share, and scan.cu in part.
+// Folding lines of numbers into one: what reduce.cu, softmax.cu and normalize.cu share, and scan.cu
+// in part.
 //
 // The order of a fold depends on its length alone, whichever way memory runs, however many lines
 // there are and on whatever device. A line is cut into at most 2048 chunks of 1024 * 2^k elements.
@@ -82,13 +83,10 @@ struct Extremes : Sums<T> {
   GRADUS_HD T combine(T a, T b) const { return beats(maximum, b, a) ? b : a; }
 };
 
-// Before loops that are to stay short; and before kernels: the largest block, and how many of them
-// a unit should hold at least.
+// Before kernels: the largest block, and how many of them a unit should hold at least.
 #if defined(GRADUS_EMULATE)
-#define GPU_ROLLED
 #define GPU_BLOCK(...)
 #else
-#define GPU_ROLLED _Pragma("unroll 1")
 #define GPU_BLOCK(...) __launch_bounds__(__VA_ARGS__)
 #endif
 
@@ -253,16 +251,6 @@ __device__ inline Acc fold_chunk(const F& f, const Team& team, bool here, int64_
 }
 
 // ---- elements
-
-// Four elements as one or several accesses of at most 16 bytes.
-template <class S>
-struct alignas(4 * sizeof(S) < 16 ? 4 * sizeof(S) : 16) Four {
-  S x[4];
-};
-template <class S>
-__device__ inline bool aligned(const S* p) {
-  return (reinterpret_cast<uintptr_t>(p) & (alignof(Four<S>) - 1)) == 0;
-}
 
 // Elements i .. i + 3 and i + gap .. i + gap + 3 of a line, and where they lie, as places(k, runs,
 // at) has it. runs: those of each four lie together, and `at` is asked for the first of each.

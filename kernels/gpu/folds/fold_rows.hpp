@@ -1,7 +1,7 @@
 // Kernels of reduce.cu for lines of several waves of members whose memory can be read in aligned
 // fours: along the line (rows) or across lines (columns). The order is that of fold.hpp.
 #pragma once
-#include "kernels/gpu/fold.hpp"
+#include "kernels/gpu/folds/fold.hpp"
 
 namespace gradus::inline v1::gpu {
 

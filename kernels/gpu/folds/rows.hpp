@@ -2,7 +2,7 @@
 // normalize.cu do when a line's elements lie together, in fours that are aligned. The order of
 // folds is that of fold.hpp; a thread has one member, of up to E chunks.
 #pragma once
-#include "kernels/gpu/fold.hpp"
+#include "kernels/gpu/folds/fold.hpp"
 
 namespace gradus::inline v1::gpu {
 

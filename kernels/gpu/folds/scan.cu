@@ -6,7 +6,7 @@
 // groups before + eights before) + its own eight up to it. A thread that has a line to itself does
 // just that; a team of up to 128 threads has one eight of a tile each; few long lines are worked on
 // by chunk, once for the totals and once for the elements.
-#include "kernels/gpu/fold.hpp"
+#include "kernels/gpu/folds/fold.hpp"
 
 namespace gradus::inline v1::gpu {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kAlone = 1 << 14;  // so many lines give every thread one of i
 
 struct ScanJob {
   Team team;
-  bool runs[2];  // of in, of out, as load_eight has it
+  bool runs[2];  // of in, of out, as Eight has it
   bool cut;      // chunks are worked on apart
   bool totals;   // only the chunks' totals, into the carries
   int64_t length, step[2];
