@@ -55,7 +55,6 @@ inline uint32_t word_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return a | b << 8 | c << 16 | d << 24;
 }
 constexpr uint32_t kNowhere = 255;  // no output; no parameters
-static_assert(def::Statements::size <= 256);
 
 struct Port {
   char* data;  // of element (0, 0, ...)
@@ -63,21 +62,24 @@ struct Port {
 };
 struct Program {
   uint32_t count;
-  int32_t rank, ins, steps;
+  int32_t rank, ins, steps, places;
   Divisor sizes[kAxes];  // the last axis first
   int64_t strides[kLayouts][kAxes];
   Port port[kMost];  // what comes in, then what goes out
   Step step[kMost];
-  double number[kNumbers + 4];  // four may be read from anywhere
+  double number[kNumbers + 4];  // four are read from anywhere
 };
 static_assert(sizeof(Program) < 3072);  // kernels take less than 4 KiB
 
-__device__ inline int64_t place(const Program& p, int layout, const uint32_t (&index)[kAxes]) {
-  int64_t at = int64_t(index[0]) * p.strides[layout][0];
+// Where element i of the chain lies in a view.
+__device__ inline int64_t place(const Program& p, int layout, uint32_t i) {
+  int64_t at = 0;
   GPU_UNROLL
-  for (int d = 1; d < kAxes; ++d) {
+  for (int d = 0; d < kAxes; ++d) {
     if (d >= p.rank) break;
-    at += int64_t(index[d]) * p.strides[layout][d];
+    const uint32_t rest = d + 1 < p.rank ? p.sizes[d].quotient(i) : 0;
+    at += int64_t(i - rest * p.sizes[d].divisor) * p.strides[layout][d];
+    i = rest;
   }
   return at;
 }
@@ -120,7 +122,7 @@ GPU_NOINLINE __device__ Bits cast_bits(Bits x, int32_t from, int32_t to) {
   return cast_value(from_bits<int64_t>(x), to);
 }
 
-// ---- statements: a function for each type that computes and each kind of step, which chooses.
+// ---- steps
 
 template <int K, class... S>
 struct At;
@@ -133,120 +135,165 @@ struct At<0, First, Rest...> {
 template <int K, class... S>
 typename At<K, S...>::Type statement_at(def::List<S...>);
 
-template <class T>
-struct Operated {
-  T g, a, b, y;
-  bool m;
-};
-
 template <class S, class T>
 constexpr bool kReads = def::reads<S, T>();
 template <int K, class S, class T>
 constexpr bool kHasSlope = def::has_slope<K, S, T>();
 
-template <class S, class T, int K>
-__device__ inline Bits apply(const Operated<T>& o, const Params& params, int32_t dtype) {
-  const S s = def::make<S>(params.values);
-  if constexpr (K < 0)
-    return to_bits(value_of<S, T>(s, o.m, o.a, o.b), dtype);
-  else if constexpr (S::arity == 1)
-    return to_bits(o.g * def::slope<K>(s, o.a, o.y), dtype);
-  else if constexpr (S::arity == 2)
-    return to_bits(o.g * def::slope<K>(s, o.a, o.b, o.y), dtype);
-  else
-    return to_bits(o.g * def::slope<K>(s, o.m, o.a, o.b, o.y), dtype);
+// The values of a block in shared memory: of each place those of its elements, of which a thread
+// has n, as many apart as there are threads. No thread looks at another's.
+constexpr int kElements = 4, kRoom = 5120;
+static_assert(64 * (2 * kMost + 1) <= kRoom);
+__device__ inline Bits* room() {
+  GPU_SHARED(Bits, values, kRoom);
+  return values;
 }
-// By halves, since compilers make no table of as many comparisons.
-template <class T, int K, int Low, int High>
-__device__ inline Bits choose(int32_t op, const Operated<T>& o, const Params& params,
-                              int32_t dtype) {
-  if constexpr (High - Low > 1) {
-    constexpr int kMiddle = (Low + High) / 2;
-    return op < kMiddle ? choose<T, K, Low, kMiddle>(op, o, params, dtype)
-                        : choose<T, K, kMiddle, High>(op, o, params, dtype);
-  } else {
-    using S = decltype(statement_at<Low>(def::Statements{}));
-    if constexpr (K < 0 ? kReads<S, T> : kReads<S, T> && kHasSlope<(K < 0 ? 0 : K), S, T>)
-      return apply<S, T, K>(o, params, dtype);
-    return 0;
-  }
-}
-// K < 0: the value; else the slope of operand K.
-template <class T, int K>
-GPU_NOINLINE __device__ Bits statement_bits(int32_t op, int32_t dtype, Operated<T> o,
-                                            Params params) {
-  return choose<T, K, 0, def::Statements::size>(op, o, params, dtype);
-}
-template <class T>
-__device__ inline Bits statement_bits(const Program& p, Step step, const Bits* value) {
-  const uint32_t kind = byte(step.what, 0), number = byte(step.to, 2);
-  const int32_t op = int32_t(byte(step.what, 1)), dtype = int32_t(byte(step.what, 3));
-  Operated<T> o{};
-  o.m = value[byte(step.from, 0)] != 0;
-  o.a = from_bits<T>(value[byte(step.from, 1)]);
-  o.b = from_bits<T>(value[byte(step.from, 2)]);
-  Params params{};
-  if (number != kNowhere)
-    for (int k = 0; k < 4; ++k) params.values[k] = p.number[number + k];
-  if constexpr (std::is_floating_point_v<T>)
-    if (kind != kValue) {
-      o.g = from_bits<T>(value[byte(step.from, 3)]);
-      o.y = from_bits<T>(value[byte(step.to, 0)]);
-      if (kind == kSlope) return statement_bits<T, 0>(op, dtype, o, params);
-      if (kind == kSlope + 1) return statement_bits<T, 1>(op, dtype, o, params);
-      return statement_bits<T, 2>(op, dtype, o, params);
-    }
-  return statement_bits<T, -1>(op, dtype, o, params);
+__device__ inline Bits* values_at(uint32_t place, int n) {
+  return room() + place * uint32_t(n) * uint32_t(block_threads()) + uint32_t(thread());
 }
 
-GPU_KERNEL chain_elements(Program p) {
-  constexpr int kTogether = 4;  // loads of a thread on their way
-  Bits value[2 * kMost + 1];
-  for (uint32_t i = uint32_t(first_index()); i < p.count; i += uint32_t(index_step())) {
-    uint32_t index[kAxes] = {}, left = i;
-    GPU_UNROLL
-    for (int d = 0; d < kAxes; ++d) {
-      if (d >= p.rank) break;
-      const uint32_t rest = d + 1 < p.rank ? p.sizes[d].quotient(left) : 0;
-      index[d] = left - rest * p.sizes[d].divisor;
-      left = rest;
+// A step over the first `here` of a thread's n elements. K < 0: the value; else the slope of
+// operand K.
+template <class S, class T, int K>
+__device__ inline void apply(Step step, const Params& params, int n, int here) {
+  const int32_t dtype = int32_t(byte(step.what, 3));
+  const Bits *m = values_at(byte(step.from, 0), n), *a = values_at(byte(step.from, 1), n),
+             *b = values_at(byte(step.from, 2), n), *g = values_at(byte(step.from, 3), n),
+             *y = values_at(byte(step.to, 0), n);
+  Bits* const to = values_at(byte(step.to, 1), n);
+  const S s = def::make<S>(params.values);
+  const int apart = block_threads();
+  GPU_ROLLED
+  for (int k = 0; k < here * apart; k += apart) {
+    const T x = from_bits<T>(a[k]);
+    if constexpr (K < 0) {
+      T other{};
+      bool mask = false;
+      if constexpr (S::arity > 1) other = from_bits<T>(b[k]);
+      if constexpr (S::arity > 2) mask = m[k] != 0;
+      to[k] = to_bits(value_of<S, T>(s, mask, x, other), dtype);
+    } else {
+      const T out = from_bits<T>(y[k]);
+      T slope;
+      if constexpr (S::arity == 1)
+        slope = def::slope<K>(s, x, out);
+      else if constexpr (S::arity == 2)
+        slope = def::slope<K>(s, x, from_bits<T>(b[k]), out);
+      else
+        slope = def::slope<K>(s, m[k] != 0, x, from_bits<T>(b[k]), out);
+      to[k] = to_bits(from_bits<T>(g[k]) * slope, dtype);
     }
-    value[0] = 0;
+  }
+}
+template <class T, int K, int Id>
+__device__ inline void apply_if(Step step, const Params& params, int n, int here) {
+  if constexpr (Id < def::Statements::size) {
+    using S = decltype(statement_at<Id>(def::Statements{}));
+    if constexpr (K < 0 ? kReads<S, T> : kReads<S, T> && kHasSlope<(K < 0 ? 0 : K), S, T>)
+      apply<S, T, K>(step, params, n, here);
+  }
+}
+// A function for each type and kind, which is less work for compilers than one for all; and a
+// switch, since they make a table of jumps of that alone.
+template <class T, int K>
+GPU_NOINLINE __device__ void choose(Step step, Params params, int n, int here) {
+  static_assert(def::Statements::size <= 128);
+#define GPU_CASE(id)                           \
+  case id:                                     \
+    apply_if<T, K, id>(step, params, n, here); \
+    break;
+#define GPU_CASES_4(id) GPU_CASE(id) GPU_CASE(id + 1) GPU_CASE(id + 2) GPU_CASE(id + 3)
+#define GPU_CASES_16(id) \
+  GPU_CASES_4(id) GPU_CASES_4(id + 4) GPU_CASES_4(id + 8) GPU_CASES_4(id + 12)
+  switch (byte(step.what, 1)) {
+    GPU_CASES_16(0)
+    GPU_CASES_16(16)
+    GPU_CASES_16(32)
+    GPU_CASES_16(48)
+    GPU_CASES_16(64)
+    GPU_CASES_16(80)
+    GPU_CASES_16(96)
+    GPU_CASES_16(112)
+  }
+#undef GPU_CASES_16
+#undef GPU_CASES_4
+#undef GPU_CASE
+}
+template <class T>
+__device__ inline void statement_step(Step step, const Params& params, int n, int here) {
+  const uint32_t kind = byte(step.what, 0);
+  if (kind == kValue) return choose<T, -1>(step, params, n, here);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (kind == kSlope) return choose<T, 0>(step, params, n, here);
+    if (kind == kSlope + 1) return choose<T, 1>(step, params, n, here);
+    choose<T, 2>(step, params, n, here);
+  }
+}
+
+// What comes in, of elements from `first` on.
+__device__ inline void load_values(const Program& p, uint32_t first, int n, int here) {
+  constexpr int kTogether = 4;  // loads of a thread on their way
+  GPU_ROLLED
+  for (int k = 0; k < here; ++k) {
+    const uint32_t i = first + uint32_t(k * block_threads());
+    values_at(0, n)[k * block_threads()] = 0;
     GPU_ROLLED
-    for (int first = 0; first < p.ins; first += kTogether) {
+    for (int v = 0; v < p.ins; v += kTogether) {
       Bits x[kTogether] = {};
       GPU_UNROLL
-      for (int k = 0; k < kTogether; ++k)
-        if (first + k < p.ins) {
-          const Port& port = p.port[first + k];
-          x[k] = load_bits(port.data, place(p, port.layout, index), port.dtype);
+      for (int j = 0; j < kTogether; ++j)
+        if (v + j < p.ins) {
+          const Port& port = p.port[v + j];
+          x[j] = load_bits(port.data, place(p, port.layout, i), port.dtype);
         }
       GPU_UNROLL
-      for (int k = 0; k < kTogether; ++k)
-        if (first + k < p.ins)
-          value[1 + first + k] =
-              p.port[first + k].dtype == GD_I32 ? Bits(int64_t(int32_t(x[k]))) : x[k];
+      for (int j = 0; j < kTogether; ++j)
+        if (v + j < p.ins)
+          values_at(uint32_t(1 + v + j), n)[k * block_threads()] =
+              p.port[v + j].dtype == GD_I32 ? Bits(int64_t(int32_t(x[j]))) : x[j];
     }
+  }
+}
+__device__ inline void store_values(const Program& p, const Port& port, const Bits* values,
+                                    uint32_t first, int here) {
+  GPU_ROLLED
+  for (int k = 0; k < here; ++k)
+    store_bits(port.data, place(p, port.layout, first + uint32_t(k * block_threads())), port.dtype,
+               values[k * block_threads()]);
+}
+
+GPU_KERNEL chain_elements(Program p, int32_t n) {
+  const uint32_t of_block = uint32_t(block_threads() * n);
+  for (uint32_t begin = uint32_t(block()) * of_block; begin < p.count;
+       begin += uint32_t(blocks()) * of_block) {
+    const uint32_t first = begin + uint32_t(thread());
+    if (first >= p.count) break;
+    const uint32_t more = (p.count - 1 - first) / uint32_t(block_threads());
+    const int here = more < uint32_t(n) ? int(more) + 1 : n;
+    load_values(p, first, n, here);
     GPU_ROLLED
-    for (int k = 0; k < p.steps; ++k) {
-      const Step step = p.step[k];
-      const uint32_t reads = byte(step.what, 2), out = byte(step.to, 3);
-      Bits y;
-      if (byte(step.what, 0) == kCast)
-        y = cast_bits(value[byte(step.from, 1)], int32_t(reads), int32_t(byte(step.what, 3)));
-      else if (reads == GD_F32)
-        y = statement_bits<float>(p, step, value);
-      else if (reads == GD_F64)
-        y = statement_bits<double>(p, step, value);
-      else if (reads == GD_BOOL)
-        y = statement_bits<bool>(p, step, value);
-      else
-        y = statement_bits<int64_t>(p, step, value);
-      value[byte(step.to, 1)] = y;
-      if (out != kNowhere) {
-        const Port& port = p.port[out];
-        store_bits(port.data, place(p, port.layout, index), port.dtype, y);
+    for (int s = 0; s < p.steps; ++s) {
+      const Step step = p.step[s];
+      const uint32_t reads = byte(step.what, 2), number = byte(step.to, 2), out = byte(step.to, 3);
+      Bits* const to = values_at(byte(step.to, 1), n);
+      Params params{};
+      if (number != kNowhere)
+        for (int k = 0; k < 4; ++k) params.values[k] = p.number[number + uint32_t(k)];
+      if (byte(step.what, 0) == kCast) {
+        const Bits* const from = values_at(byte(step.from, 1), n);
+        GPU_ROLLED
+        for (int k = 0; k < here * block_threads(); k += block_threads())
+          to[k] = cast_bits(from[k], int32_t(reads), int32_t(byte(step.what, 3)));
+      } else if (reads == GD_F32) {
+        statement_step<float>(step, params, n, here);
+      } else if (reads == GD_F64) {
+        statement_step<double>(step, params, n, here);
+      } else if (reads == GD_BOOL) {
+        statement_step<bool>(step, params, n, here);
+      } else {
+        statement_step<int64_t>(step, params, n, here);
       }
+      if (out != kNowhere) store_values(p, p.port[out], to, first, here);
     }
   }
 }
@@ -339,7 +386,7 @@ bool plan(const ChainCall& c, const Call& call, Program& p) {
   p.steps = c.steps;
   if (!plan_axes(c, call, p)) return false;
   int result[kMost], numbers = 0;
-  place_results(c, result, [](int) { return true; });
+  p.places = 1 + c.ins + place_results(c, result, [](int) { return true; });
   const auto at = [&](int v) {
     return uint32_t(v < 0 ? 0 : 1 + (v < c.ins ? v : c.ins + result[v - c.ins]));
   };
@@ -421,8 +468,11 @@ void chain(Run& run) {
   if (count_of(run.call.out(0)) == 0) return;
   Program p{};
   if (!plan(c, run.call, p)) return step_by_step(run, c);
-  const int threads = p.count < run.full() ? 64 : 256;
-  run.grid(Threads::apart, run.blocks_for(p.count, threads), threads, kernel<chain_elements>(), p);
+  // Few elements need all the threads; and the values of a block must have room.
+  int n = p.count < run.full() ? 1 : kElements, threads = p.count < run.full() / 8 ? 64 : 128;
+  while (p.places * n * threads > kRoom) (n > 1 ? n : threads) /= 2;
+  run.grid(Threads::apart, run.blocks_for((p.count + n - 1) / n, threads), threads,
+           kernel<chain_elements>(), p, n);
 }
 
 }  // namespace gradus::gpu
