@@ -69,7 +69,8 @@ struct Program {
   Step step[kMost];
   double number[kNumbers + 4];  // four are read from anywhere
 };
-static_assert(sizeof(Program) < 3072);  // kernels take less than 4 KiB
+static_assert(def::Statements::size <= 256 &&
+              sizeof(Program) < 3072);  // kernels take less than 4 KiB
 
 // Where element i of the chain lies in a view.
 __device__ inline int64_t place(const Program& p, int layout, uint32_t i) {
@@ -124,16 +125,14 @@ GPU_NOINLINE __device__ Bits cast_bits(Bits x, int32_t from, int32_t to) {
 
 // ---- steps
 
-template <int K, class... S>
+template <int K, class Statements>
 struct At;
 template <int K, class First, class... Rest>
-struct At<K, First, Rest...> : At<K - 1, Rest...> {};
+struct At<K, def::List<First, Rest...>> : At<K - 1, def::List<Rest...>> {};
 template <class First, class... Rest>
-struct At<0, First, Rest...> {
+struct At<0, def::List<First, Rest...>> {
   using Type = First;
 };
-template <int K, class... S>
-typename At<K, S...>::Type statement_at(def::List<S...>);
 
 template <class S, class T>
 constexpr bool kReads = def::reads<S, T>();
@@ -185,39 +184,25 @@ __device__ inline void apply(Step step, const Params& params, int n, int here) {
     }
   }
 }
-template <class T, int K, int Id>
-__device__ inline void apply_if(Step step, const Params& params, int n, int here) {
-  if constexpr (Id < def::Statements::size) {
-    using S = decltype(statement_at<Id>(def::Statements{}));
+// The statement of the step, found by halves.
+template <class T, int K, int Low, int High>
+__device__ inline void search(Step step, const Params& params, int n, int here) {
+  if constexpr (High - Low > 1) {
+    constexpr int kMiddle = (Low + High) / 2;
+    if (byte(step.what, 1) < kMiddle)
+      search<T, K, Low, kMiddle>(step, params, n, here);
+    else
+      search<T, K, kMiddle, High>(step, params, n, here);
+  } else {
+    using S = typename At<Low, def::Statements>::Type;
     if constexpr (K < 0 ? kReads<S, T> : kReads<S, T> && kHasSlope<(K < 0 ? 0 : K), S, T>)
       apply<S, T, K>(step, params, n, here);
   }
 }
-// A function for each type and kind, which is less work for compilers than one for all; and a
-// switch, since they make a table of jumps of that alone.
+// A function for each type and kind, which is less work for compilers than one for all.
 template <class T, int K>
 GPU_NOINLINE __device__ void choose(Step step, Params params, int n, int here) {
-  static_assert(def::Statements::size <= 128);
-#define GPU_CASE(id)                           \
-  case id:                                     \
-    apply_if<T, K, id>(step, params, n, here); \
-    break;
-#define GPU_CASES_4(id) GPU_CASE(id) GPU_CASE(id + 1) GPU_CASE(id + 2) GPU_CASE(id + 3)
-#define GPU_CASES_16(id) \
-  GPU_CASES_4(id) GPU_CASES_4(id + 4) GPU_CASES_4(id + 8) GPU_CASES_4(id + 12)
-  switch (byte(step.what, 1)) {
-    GPU_CASES_16(0)
-    GPU_CASES_16(16)
-    GPU_CASES_16(32)
-    GPU_CASES_16(48)
-    GPU_CASES_16(64)
-    GPU_CASES_16(80)
-    GPU_CASES_16(96)
-    GPU_CASES_16(112)
-  }
-#undef GPU_CASES_16
-#undef GPU_CASES_4
-#undef GPU_CASE
+  search<T, K, 0, def::Statements::size>(step, params, n, here);
 }
 template <class T>
 __device__ inline void statement_step(Step step, const Params& params, int n, int here) {
