@@ -184,25 +184,39 @@ __device__ inline void apply(Step step, const Params& params, int n, int here) {
     }
   }
 }
-// The statement of the step, found by halves.
-template <class T, int K, int Low, int High>
-__device__ inline void search(Step step, const Params& params, int n, int here) {
-  if constexpr (High - Low > 1) {
-    constexpr int kMiddle = (Low + High) / 2;
-    if (byte(step.what, 1) < kMiddle)
-      search<T, K, Low, kMiddle>(step, params, n, here);
-    else
-      search<T, K, kMiddle, High>(step, params, n, here);
-  } else {
-    using S = typename At<Low, def::Statements>::Type;
+template <class T, int K, int Id>
+__device__ inline void apply_if(Step step, const Params& params, int n, int here) {
+  if constexpr (Id < def::Statements::size) {
+    using S = typename At<Id, def::Statements>::Type;
     if constexpr (K < 0 ? kReads<S, T> : kReads<S, T> && kHasSlope<(K < 0 ? 0 : K), S, T>)
       apply<S, T, K>(step, params, n, here);
   }
 }
-// A function for each type and kind, which is less work for compilers than one for all.
+// A function for each type and kind, which is less work for compilers than one for all; and a
+// switch: of as many ifs nvcc makes code that takes 128 registers in place of 80.
 template <class T, int K>
 GPU_NOINLINE __device__ void choose(Step step, Params params, int n, int here) {
-  search<T, K, 0, def::Statements::size>(step, params, n, here);
+  static_assert(def::Statements::size <= 128);
+#define GPU_CASE(id)                           \
+  case id:                                     \
+    apply_if<T, K, id>(step, params, n, here); \
+    break;
+#define GPU_CASES_4(id) GPU_CASE(id) GPU_CASE(id + 1) GPU_CASE(id + 2) GPU_CASE(id + 3)
+#define GPU_CASES_16(id) \
+  GPU_CASES_4(id) GPU_CASES_4(id + 4) GPU_CASES_4(id + 8) GPU_CASES_4(id + 12)
+  switch (byte(step.what, 1)) {
+    GPU_CASES_16(0)
+    GPU_CASES_16(16)
+    GPU_CASES_16(32)
+    GPU_CASES_16(48)
+    GPU_CASES_16(64)
+    GPU_CASES_16(80)
+    GPU_CASES_16(96)
+    GPU_CASES_16(112)
+  }
+#undef GPU_CASES_16
+#undef GPU_CASES_4
+#undef GPU_CASE
 }
 template <class T>
 __device__ inline void statement_step(Step step, const Params& params, int n, int here) {
