@@ -108,6 +108,25 @@ struct GroupedCall {
 };
 GroupedCall expect_grouped(Call& call);
 
+// GD_CHAIN: value v < ins is in[v], ins + k is the result of step k. What is left to the device is
+// whether its statements read these dtypes, and what they give.
+struct ChainCall {
+  static constexpr int kOperands = 5;
+  struct Step {
+    int slot;
+    int32_t op;
+    int64_t which;  // vjp: by which operand
+    int first_double, operands;
+    int operand[kOperands];  // values; -1: left out
+    int out;                 // which output it is written to, or -1
+    int key() const { return slot == GD_POINTWISE ? operands - 1 : 0; }  // whose dtype is read
+  };
+  int ins, outs, steps, doubles;
+  Step step[GD_CHAIN_MOST];
+  DType dtype[2 * GD_CHAIN_MOST];  // of each value
+};
+ChainCall expect_chain(Call& call);
+
 void expect_index(const Call& call, const gd_view& index);
 // Names the distribution.
 void expect_random(Call& call);

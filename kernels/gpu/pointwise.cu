@@ -6,9 +6,6 @@ namespace gradus::inline v1::gpu {
 Entry entry_i64(int32_t id) { return entry_for<int64_t>(id); }
 Entry entry_bool(int32_t id) { return entry_for<bool>(id); }
 
-namespace {
-
-// The statement in the type that computes for t, and whether u8 is read as other integers are.
 Entry entry_of(int32_t id, DType t) {
   switch (t) {
     case DType::f64:
@@ -27,9 +24,8 @@ Entry entry_of(int32_t id, DType t) {
       return entry_f32(id);
   }
 }
-DType computing_dtype(DType t) {
-  return is_half(t) ? DType::f32 : t == DType::i32 || t == DType::u8 ? DType::i64 : t;
-}
+
+namespace {
 
 Params params_of(const Call& call, const Statement& s) {
   Params p{};

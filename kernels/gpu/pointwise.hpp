@@ -199,4 +199,10 @@ Entry entry_c128(int32_t id);
 Entry entry_i64(int32_t id);
 Entry entry_bool(int32_t id);
 
+// The statement in the type that computes for t; and that type.
+Entry entry_of(int32_t id, DType t);
+inline DType computing_dtype(DType t) {
+  return is_half(t) ? DType::f32 : t == DType::i32 || t == DType::u8 ? DType::i64 : t;
+}
+
 }  // namespace gradus::gpu

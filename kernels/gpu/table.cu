@@ -347,6 +347,7 @@ gd_table make_table() {
   t.slot[GD_SOFTMAX] = run<GD_SOFTMAX, softmax>;
   t.slot[GD_NORMALIZE] = run<GD_NORMALIZE, normalize>;
   t.slot[GD_LINALG] = run<GD_LINALG, linalg>;
+  t.slot[GD_CHAIN] = run<GD_CHAIN, chain>;
   t.slot[GD_GROUPED] = run<GD_GROUPED, grouped>;
   return t;
 }
