@@ -241,7 +241,7 @@ typedef struct gd_call {
 
 typedef struct gd_device gd_device; /* the module's own */
 typedef struct gd_stream gd_stream; /* NULL: the module's default one; else the vendor's handle */
-#define GD_VENDORS_STREAM ((gd_stream*)1) /* the vendor's default one, for other libraries' work */
+#define GD_VENDORS_STREAM ((gd_stream*)1) /* the vendor's default one: other libraries' work */
 typedef struct gd_event gd_event;
 
 typedef struct gd_info {

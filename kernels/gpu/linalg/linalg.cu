@@ -266,7 +266,7 @@ class Batch {
                  faults_.not_finite, hermitian, turned_);
     if (c_.b)
       copy_views(run_, *c_.b,
-                BatchView(c_, dtype_of<T>, b_, n_ * columns_, {{n_, 1}, {columns_, n_}}).view());
+                 BatchView(c_, dtype_of<T>, b_, n_ * columns_, {{n_, 1}, {columns_, n_}}).view());
   }
   template <class E>
   void spoil(E* x, MatrixBatch b, bool by_info) const {
@@ -280,10 +280,10 @@ class Batch {
     const gd_view& to = *c_.out[k];
     const int64_t m = to.sizes[c_.batch_axes], n = to.sizes[c_.batch_axes + 1];
     copy_views(run_,
-              BatchView(c_, dtype_of<E>, x, rows * columns,
-                        {{m, transposed ? rows : 1}, {n, transposed ? 1 : rows}})
-                  .view(),
-              to);
+               BatchView(c_, dtype_of<E>, x, rows * columns,
+                         {{m, transposed ? rows : 1}, {n, transposed ? 1 : rows}})
+                   .view(),
+               to);
   }
   template <class E>
   void give_values(int k, E* x, int64_t n) {
