@@ -131,8 +131,8 @@ Walk<N> in_order_of_output(Walk<N> w) {
   return w;
 }
 
-// One thread for each run of at most `length` elements of w: kernel(runs, args...), looping by
-// index_step(). There are as many blocks as that takes: a last wave of them is a small part then.
+// One thread for each run of at most `length` elements of w: kernel(runs, args...). There are as
+// many blocks as that takes: a last wave of them is a small part then.
 template <int N, class... P, class... A>
 void each_run(const Run& run, const Walk<N>& w, int length, void (*kernel)(Runs<N>, P...),
               A&&... args) {

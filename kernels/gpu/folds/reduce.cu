@@ -292,8 +292,10 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   Axes packed = lines, chunks;
   packed.pack(across ? 1 : job.chunks, packed.strides[1]);
   const gd_view to = packed.view(1, partials);
-  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job,
-               rows && many && job.chunk == kChunk ? kBatch<F> : 1, rows);
+  // Fewer than all chunks of a line: what folds all of them writes no partial results.
+  const bool several = rows && many && job.chunk == kChunk && job.chunks > kBatch<F>;
+  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job, several ? kBatch<F> : 1,
+               rows);
   chunks.add(job.chunks, {job.step});
   const gd_view chunk_in = chunks.view(0, partials);
   job.team = Team(n_lines, job.chunks, across);
