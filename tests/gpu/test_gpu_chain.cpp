@@ -1,6 +1,6 @@
 // The slot chain of the GPU modules against the same calls one by one: equal bits, whether the
 // interpreter runs it or its steps are launched one by one.
-#include "tests/helpers/chains.hpp"
+#include "tests/kernels/chains.hpp"
 #include "tests/helpers/gpu_emulator.hpp"
 
 using namespace gpu_test;

@@ -45,11 +45,11 @@ TEST_CASE("gpu: products of blocks of every dtype") {
 }
 
 TEST_CASE("gpu: products of blocks in tiles of 64, of every type that sums") {
-  // As many blocks of 2 x 3 tiles as give each of the device's units one.
+  // As many blocks of 2 x 2 tiles as give each of the device's units one.
   gd_info info{};
   gd_error e{};
   REQUIRE(emulator().info(0, &info, &e) == GD_OK);
-  const Index block{info.units / 6 + 1, 70, 129};
+  const Index block{info.units / 4 + 1, 100, 125};
   const auto each = [&](auto zero) {
     BlockJobs t{GD_BLOCK_PRODUCTS, {0, 1}};
     const Index by = laid(block, t.out);

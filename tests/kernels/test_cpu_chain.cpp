@@ -1,6 +1,6 @@
 // The slot chain against the same calls one by one: equal bits on every instruction set, for random
 // chains of statements, slopes and casts over views of all kinds.
-#include "tests/helpers/chains.hpp"
+#include "tests/kernels/chains.hpp"
 
 using namespace cpu_test;
 
