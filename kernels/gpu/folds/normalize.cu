@@ -163,7 +163,9 @@ __global__ void GPU_BLOCK(kThreads, 1)
 
 // Of x (and for vjp, of the cotangent times the weight) a team holds all of its line.
 template <class S, int E, bool Vjp>
-__global__ void GPU_BLOCK(kThreads, kRowBlocks<S, Vjp ? 2 * E : E>)
+inline constexpr int kNormalizeBlocks = kRowBlocks<S, Vjp ? 2 * E : E>;
+template <class S, int E, bool Vjp>
+__global__ void GPU_BLOCK(kThreads, (kNormalizeBlocks<S, E, Vjp>))
     normalize_rows(Walk<6> lines, Job job) {
   using T = computing<S>;
   GPU_SHARED(T, shared, kMostWaves * E);

@@ -68,7 +68,8 @@ __global__ void GPU_BLOCK(kThreads) softmax_lines(Walk<2> lines, SoftmaxJob job)
 
 // A line is one chunk of up to E turns, as above.
 template <class S, int E>
-__global__ void GPU_BLOCK(kThreads, kRowBlocks<S, E>) softmax_rows(Walk<2> lines, SoftmaxJob job) {
+__global__ void GPU_BLOCK(kThreads, (kRowBlocks<S, E>))
+    softmax_rows(Walk<2> lines, SoftmaxJob job) {
   using T = computing<S>;
   GPU_SHARED(T, shared, kMostWaves);
   const Row<E> row(job.team, int(job.length));
