@@ -147,11 +147,13 @@ TEST_CASE("gpu solver library: what it fails with is one error; what it wants it
 
 TEST_CASE("gpu solver library: a matrix that gesvdj gives up is gesvd's") {
   const Library& library = fake_library("cusolver");
+  static const auto* const devices =  // they live for ever
+      new std::vector<gd_device*>(open_emulators(solver(library.path).c_str()));
   for_dtypes([&](auto t) {
     using T = decltype(t);
     for (auto [m, n] : {std::pair<int64_t, int64_t>{40, 35}, {35, 40}})
       for (const char* kinds : {"trti", "-r-i"})
-        for (gd_device* device : open_emulators(solver(library.path).c_str())) {
+        for (gd_device* device : *devices) {
           const auto a = matrices<T>({{3}, m, n});
           library.state->unfinished = 2;
           agree<T>({device}, &library, GD_SVD, {a.view()}, kinds,
