@@ -389,7 +389,7 @@ void at_computing(int32_t dtype, F&& f) {
 }
 
 // How far a step along an axis goes; one that stays where it is counts as the longest.
-inline int64_t magnitude(int64_t stride) {
+inline int64_t step_length(int64_t stride) {
   return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
 }
 

@@ -320,7 +320,7 @@ void Axes::add(int64_t size, std::initializer_list<int64_t> by) {
 
 void Axes::sort() {
   for (int n = 1; n < rank; ++n)
-    for (int d = n; d > 0 && magnitude(strides[0][d - 1]) < magnitude(strides[0][d]); --d) {
+    for (int d = n; d > 0 && step_length(strides[0][d - 1]) < step_length(strides[0][d]); --d) {
       std::swap(sizes[d - 1], sizes[d]);
       for (auto& s : strides) std::swap(s[d - 1], s[d]);
     }
@@ -334,7 +334,8 @@ int64_t Axes::count() const {
 
 int64_t Axes::least() const {
   int64_t s = INT64_MAX;
-  for (int d = 0; d < rank; ++d) s = magnitude(strides[0][d]) < s ? magnitude(strides[0][d]) : s;
+  for (int d = 0; d < rank; ++d)
+    s = step_length(strides[0][d]) < s ? step_length(strides[0][d]) : s;
   return s;
 }
 

@@ -178,7 +178,7 @@ void scan(Run& run) {
     for (int64_t& s : job.step) s = -s;
   }
   const auto lines = make_walk<2>(call, {&from, &to});
-  const bool across = lines.count > 1 && axes.least() < magnitude(job.step[0]);
+  const bool across = lines.count > 1 && axes.least() < step_length(job.step[0]);
   job.team = Team(lines.count, job.length, false);
   job.team.across = across;
   if (across && lines.count >= kAlone) {

@@ -126,7 +126,7 @@ void softmax(Run& run) {
   job.length = axis < 0 ? 1 : in.sizes[axis];
   job.step[0] = axis < 0 ? 1 : in.strides[axis];
   job.step[1] = axis < 0 ? 1 : out.strides[axis];
-  const bool across = lines.count() > 1 && lines.least() < magnitude(job.step[0]);
+  const bool across = lines.count() > 1 && lines.least() < step_length(job.step[0]);
   job.team = Team(lines.count(), job.length, across);
   for (int k = 0; k < 2; ++k) job.runs[k] = !across && job.step[k] == 1;
   job.logarithm = call.integer(1) != 0;
