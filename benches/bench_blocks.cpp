@@ -13,14 +13,7 @@ namespace gradus::inline v1::bench {
 namespace {
 
 BlockTensor drawn(const std::vector<Leg>& legs, Device& device) {
-  const Symmetry u1{{0}, {}};
-  Legs all;
-  for (const Leg& leg : legs) {
-    std::vector<gradus::Sector> sectors;
-    for (const Sector& s : leg.sectors) sectors.push_back({{s.charge}, s.size});
-    all.emplace_back(u1, leg.arrow, std::move(sectors));
-  }
-  const BlockStructure structure(all, {0});
+  const BlockStructure structure = structure_of(legs);
   std::vector<double> numbers(size_t(structure.elements()));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(i % 7) - 3;
   return {Tensor::from(numbers, {structure.elements()}, device), structure};

@@ -2,6 +2,7 @@
 // blocks lie, and tables of products of blocks.
 #pragma once
 #include "benches/bench.hpp"
+#include "ops/blocks/structure.hpp"
 #include "ops/def/grouped.h"
 
 #include <numeric>
@@ -195,6 +196,18 @@ struct Theta {
     }
   }
 };
+
+// The same legs as a tensor of the library has them.
+inline BlockStructure structure_of(const std::vector<Leg>& legs) {
+  const Symmetry u1{{0}, {}};
+  Legs all;
+  for (const Leg& leg : legs) {
+    std::vector<gradus::Sector> sectors;
+    for (const Sector& s : leg.sectors) sectors.push_back({{s.charge}, s.size});
+    all.emplace_back(u1, leg.arrow, std::move(sectors));
+  }
+  return {all, {0}};
+}
 
 inline int64_t states_of(const Sectors& s) {
   int64_t n = 0;

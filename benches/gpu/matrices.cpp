@@ -46,14 +46,7 @@ void factor(Bench& b, const Factor& f, const char* type, const Shape& shape) {
 }
 
 BlockTensor drawn(const std::vector<Leg>& legs) {
-  const Symmetry u1{{0}, {}};
-  Legs all;
-  for (const Leg& leg : legs) {
-    std::vector<gradus::Sector> sectors;
-    for (const Sector& s : leg.sectors) sectors.push_back({{s.charge}, s.size});
-    all.emplace_back(u1, leg.arrow, std::move(sectors));
-  }
-  const BlockStructure structure(all, {0});
+  const BlockStructure structure = structure_of(legs);
   return {uniform({structure.elements()}, -1, 1, DType::f64), structure};
 }
 Sectors widened(Sectors sectors, int64_t factor) {
