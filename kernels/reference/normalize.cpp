@@ -8,10 +8,11 @@
 namespace gradus::inline v1::reference {
 namespace {
 
-// One operand of x's sizes, its normalised axes last; `absent` stands for one that is left out.
-class Operand {
+// What x is multiplied or shifted by, at x's sizes, its normalised axes last; `absent` stands for one
+// that is left out.
+class Factor {
  public:
-  Operand(const gd_view* v, const gd_view& mean, double absent) : absent_(absent) {
+  Factor(const gd_view* v, const gd_view& mean, double absent) : absent_(absent) {
     if (v) walk_.emplace(lines_of(*v, mean).in);
   }
   void read(double* to, int64_t n) {
@@ -31,7 +32,7 @@ void normalize(Call& call) {
   const Lines lines = lines_of(c.x, c.mean);
   const int64_t n = lines.length;
   Walk from(lines.in), to(lines_of(c.y, c.mean).in), means(lines.out), vars(c.var);
-  Operand weights(c.operands[0], c.mean, 1), others(c.operands[1], c.mean, 0);
+  Factor weights(c.operands[0], c.mean, 1), others(c.operands[1], c.mean, 0);
   const auto h = make_line<double>(n), w = make_line<double>(n), b = make_line<double>(n);
   const double eps = call.number(0);
   const bool centred = call.integer(0) == 0;

@@ -50,7 +50,7 @@ std::string Table::place(size_t row, size_t column) const {
 #ifdef GRADUS_CSV
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t(1) << 32;
+constexpr uint64_t kLargestTable = uint64_t(1) << 32;
 
 // What libcsv calls back, line by line, so that each row knows its line.
 class Rows {
@@ -140,7 +140,7 @@ void take_header(Table& table, std::optional<bool> wanted) {
 }  // namespace
 
 Table read_table(const std::string& path, std::optional<bool> header) {
-  const std::string bytes = read_file(path, kMostBytes);
+  const std::string bytes = read_file(path, kLargestTable);
   std::string_view text = bytes;
   if (const size_t at = text.find('\0'); at != std::string_view::npos)
     fail(ErrorKind::io, path, "is no CSV: byte ", at, " is 0",
