@@ -123,6 +123,9 @@ class Run {
 // A cpu device of its own; lives for ever.
 Device& open_cpu(const std::string& options, const std::string& name);
 
+// Runs a program to its end, without what it prints. Error(io) if it fails.
+void run_program(const std::vector<std::string>& words);
+
 double seconds();  // of a steady clock
 
 // Memory as the cpu device gives it: bounds and peers in this process meet the same pages as ours.

@@ -1,7 +1,7 @@
 // Contraction orders of published networks against the best that is known of each and against what
 // planners for Python find, in as much time as ours takes. The networks lie beside the repository
-// (../shared/cases/networks.json); without them this part is left out. And how the time of the
-// greedy search grows with the network.
+// (../shared/cases/networks.json); without them this part is left out. And how the time of planning
+// grows with the network: of the command, and of the greedy search alone.
 #include "benches/bench.hpp"
 #include "benches/peers.hpp"
 #include "engine/config/options.hpp"
@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace gradus::inline v1::bench {
 namespace {
@@ -67,11 +68,47 @@ plan::Network expander(int tensors) {
   return network_of(tensors, pairs);
 }
 
+// A file that `gradus contract --network` reads; gone with this.
+class NetworkFile {
+ public:
+  explicit NetworkFile(const plan::Network& net) {
+    Json sizes = Json::object();
+    for (size_t l = 0; l < net.open.size(); ++l) sizes[std::to_string(l)] = 2;
+    write_file_atomically(
+        path_, Json{{"labels", net.tensors}, {"sizes", sizes}, {"output", Json::array()}}.dump());
+  }
+  NetworkFile(const NetworkFile&) = delete;
+  ~NetworkFile() { std::filesystem::remove(path_); }
+  // Plans it, from the file to the order.
+  auto planned(const char* path) const {
+    return [this, path] {
+      run_program(
+          {GRADUS_BENCH_PROGRAM, "contract", "--network", path_, "--plan-only", "--path", path});
+    };
+  }
+
+ private:
+  static inline int made_ = 0;
+  std::string path_ = (std::filesystem::temp_directory_path() /
+                       fmt::format("gradus_network_{}_{}.json", getpid(), made_++))
+                          .string();
+};
+
 void growth(Run& run) {
   const struct {
     const char* name;
     plan::Network (*of)(int);
   } families[] = {{"chain", chain}, {"grid", grid}, {"3-regular graph", expander}};
+  for (const auto& family : families) {
+    const std::string name = fmt::format("plan of a {}, 100000 tensors", family.name);
+    if (!run.wants(name) || !std::filesystem::exists(GRADUS_BENCH_PROGRAM)) continue;
+    const NetworkFile small(family.of(10'000)), large(family.of(100'000));
+    run.compare({name + ", greedy"}, large.planned("greedy"),
+                {peer("10 x 10000", small.planned("greedy"), at_most_time(1.2), 0.1)});
+    const double start = seconds();
+    large.planned("auto")();
+    run.add({name + ", auto"}, seconds() - start, "10 s", 10, at_least(1));
+  }
   for (const auto& family : families)
     for (const int n : {1'000, 10'000}) {
       const std::string name = fmt::format("greedy order of a {}, {} tensors", family.name, 10 * n);

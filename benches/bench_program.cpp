@@ -9,34 +9,37 @@
 #include <unistd.h>
 
 namespace gradus::inline v1::bench {
-namespace {
 
-void start(const char* const* argv) {
+void run_program(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    dup2(open("/dev/null", O_WRONLY), 1);
-    execvp(argv[0], const_cast<char* const*>(argv));
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, 1), dup2(nowhere, 2);
+    execvp(argv[0], argv.data());
     _exit(127);
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (status != 0) fail(ErrorKind::io, "bench", argv[0], " does not run");
+  if (status != 0) fail(ErrorKind::io, "bench", words[0], " does not run");
 }
-
-}  // namespace
 
 void program(Run& run) {
   if (!std::filesystem::exists(GRADUS_BENCH_PROGRAM)) {
     run.note("not built: " GRADUS_BENCH_PROGRAM);
     return;
   }
-  const char* const version[] = {GRADUS_BENCH_PROGRAM, "--version", nullptr};
-  run.compare({"gradus --version"}, [&] { start(version); }, {bound("limit", 10e-3)});
+  run.compare({"gradus --version"},
+              [] {
+                run_program({GRADUS_BENCH_PROGRAM, "--version"});
+              },
+              {bound("limit", 10e-3)});
 
   const std::string stripped =
       std::filesystem::temp_directory_path() / ("gradus_stripped_" + std::to_string(getpid()));
-  const char* const strip[] = {"strip", "-o", stripped.c_str(), GRADUS_BENCH_PROGRAM, nullptr};
-  start(strip);
+  run_program({"strip", "-o", stripped, GRADUS_BENCH_PROGRAM});
   run.add({"gradus, stripped", 1, 0, "MiB"}, double(std::filesystem::file_size(stripped)), "limit",
           15.0 * 1048576, at_least(1));
   std::filesystem::remove(stripped);
