@@ -38,7 +38,8 @@ void gradient_row(Run& run, const Bonds& bonds, int threads) {
   constexpr double kAllowed[] = {1.3, 1.2, 1.05, 1.05};
   const Theta t(bonds.left, bonds.middle, bonds.right);
   const Table back_a = turned(t.table, true), back_b = turned(t.table, false);
-  const Buffer a(t.a.count), b(t.b.count), theta(t.theta.count), g(t.theta.count);
+  const Buffer a(t.a.count), b(t.b.count), theta(t.theta.count), g(t.theta.count), of_a(t.a.count),
+      of_b(t.b.count);
   Device& device = run.device(threads);
   const Caller call{device};
   const BlockTensor x = drawn(t.a.legs, device), y = drawn(t.b.legs, device);
@@ -57,8 +58,8 @@ void gradient_row(Run& run, const Bonds& bonds, int threads) {
                   "products alone, both ways",
                   [&] {
                     t.table.run_alone(call, a, b, theta);
-                    back_a.run_alone(call, g, b, a);
-                    back_b.run_alone(call, a, g, b);
+                    back_a.run_alone(call, g, b, of_a);
+                    back_b.run_alone(call, a, g, of_b);
                   },
                   at_most_time(kAllowed[&bonds - kBonds]))});
 }

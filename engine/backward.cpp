@@ -8,7 +8,7 @@
 #include "engine/hooks.hpp"
 
 #include <algorithm>
-#include <mutex>
+#include <memory_resource>
 #include <queue>
 #include <unordered_map>
 
@@ -73,18 +73,19 @@ class BackwardPass {
   BackwardOptions options_;
   const Tensors& root_tensors_;
   const bool results_;
-  std::vector<Edge> roots_;  // kept: a hook may take a root's history away
+  SmallVector<Edge, 1> roots_;  // kept: a hook may take a root's history away
   std::unordered_map<GradFn*, Sums> pending_;
   std::priority_queue<std::pair<uint64_t, GradFn*>> ready_;  // with their sequence numbers
-  std::unordered_map<Autograd*, Leaf> leaves_;
-  std::vector<Leaf*> leaf_order_;
+  std::pmr::monotonic_buffer_resource memory_{1024};         // of what stays to the end
+  std::pmr::unordered_map<Autograd*, Leaf> leaves_{&memory_};
+  SmallVector<Leaf*, 4> leaf_order_;
   struct Target {
     Edge edge;
     Tensor input, result;
   };
-  std::vector<Target> targets_;
-  std::unordered_multimap<GradFn*, size_t> targets_of_;
-  std::unordered_map<const GradFn*, bool> wanted_;  // of all nodes below the roots
+  SmallVector<Target, 2> targets_;
+  std::pmr::unordered_multimap<GradFn*, size_t> targets_of_{&memory_};
+  std::pmr::unordered_map<const GradFn*, bool> wanted_{&memory_};  // of all nodes below the roots
 };
 
 BackwardPass::Leaf& BackwardPass::leaf_of(const Edge& edge) {
@@ -99,7 +100,7 @@ BackwardPass::Leaf& BackwardPass::leaf_of(const Edge& edge) {
 // Looks at all nodes below the roots before the walk begins: after which one is a leaf's gradient
 // complete, and which lead to a target? The oldest first, so that a node's inputs come before it.
 void BackwardPass::explore() {
-  std::vector<const GradFn*> nodes;
+  SmallVector<const GradFn*, 4> nodes;
   const auto meet = [&](const Edge& e) {
     if (e.fn && wanted_.try_emplace(e.fn.get()).second) nodes.push_back(e.fn.get());
   };
@@ -114,15 +115,13 @@ void BackwardPass::explore() {
       uint64_t& oldest = leaf_of(e).oldest;
       oldest = oldest ? std::min(oldest, nodes[i]->sequence()) : nodes[i]->sequence();
     }
-  std::stable_sort(leaf_order_.begin(), leaf_order_.end(),
-                   [](Leaf* a, Leaf* b) { return a->oldest > b->oldest; });
+  std::ranges::stable_sort(leaf_order_, std::greater<>(), &Leaf::oldest);
   if (targets_.empty()) return;
   for (const Target& t : targets_) {
     if (t.edge.leaf) leaf_of(t.edge).wanted = true;
     if (const auto it = wanted_.find(t.edge.fn.get()); it != wanted_.end()) it->second = true;
   }
-  std::sort(nodes.begin(), nodes.end(),
-            [](auto* a, auto* b) { return a->sequence() < b->sequence(); });
+  std::ranges::sort(nodes, {}, &GradFn::sequence);
   for (const GradFn* node : nodes)
     for (const Edge& e : node->inputs())
       if (wanted(e)) wanted_[node] = true;
@@ -265,7 +264,7 @@ void BackwardPass::run(const Tensors& seeds) {
   if (!seeds.empty() && seeds.size() != root_tensors_.size())
     fail(ErrorKind::autograd, "backward", int64_t(root_tensors_.size()), " roots and ",
          int64_t(seeds.size()), " seeds");
-  Tensors cotangents;
+  SmallVector<Tensor, 1> cotangents;
   for (size_t i = 0; i < root_tensors_.size(); ++i) {
     cotangents.push_back(seed_of(root_tensors_[i], seeds.empty() ? Tensor() : seeds[i]));
     roots_.push_back(edge_of(root_tensors_[i]));
@@ -296,6 +295,7 @@ void BackwardPass::add_target(const Tensor& input) {
 
 Tensors BackwardPass::results() {
   Tensors out;
+  out.reserve(targets_.size());
   for (Target& t : targets_) {
     if (t.edge.leaf) t.result = leaf_of(t.edge).sum.value;
     // A view of a part of a larger gradient would keep all of its memory.

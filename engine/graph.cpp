@@ -29,10 +29,6 @@ void destroy(const GradFn* node) {
 }
 
 GradFn::~GradFn() = default;
-const Attrs& GradFn::attrs() const {
-  static const Attrs none{};
-  return attrs_ ? *attrs_ : none;
-}
 std::string_view GradFn::trace() const {
   return hooks_ ? std::string_view(hooks_->trace) : std::string_view();
 }
@@ -134,10 +130,9 @@ OpContext::OpContext(const OpInfo& info, std::span<const Tensor> in, const Attrs
     : op(info), inputs(in), attrs(a) {
   const bool tangents = forward_mode();
   for (const Tensor& t : in) {
-    const bool need = info.differentiable && t.defined() &&
-                      ((modes.grad && t.requires_grad()) || (tangents && t.tangent().defined()));
-    needs_.push_back(need);
-    any_ |= need;
+    needs_.push_back(info.differentiable && t.defined() &&
+                     ((modes.grad && t.requires_grad()) || (tangents && t.tangent().defined())));
+    any_ |= needs_.back();
   }
 }
 
@@ -169,17 +164,17 @@ Ref<GradFn> record(OpContext& ctx) {
   Ref<GradFn> node = make_ref<GradFn>();
   node->op_ = &ctx.op;
   node->sequence_ = sequence.fetch_add(1, std::memory_order_relaxed);
-  if (!ctx.attrs.empty()) node->attrs_ = std::make_unique<const Attrs>(ctx.attrs);
+  static const Attrs none;
+  node->attrs_ = ctx.shared          ? *ctx.shared
+                 : ctx.attrs.empty() ? SharedAttrs(SharedAttrs(), &none)  // held by nobody
+                                     : std::make_shared<const Attrs>(ctx.attrs);
   node->saved_ = std::move(ctx.saved_);
   node->needs_ = ctx.needs_;
   bool history = false;
   for (const Tensor& t : ctx.inputs) {
-    Edge edge;
-    if (t.defined() && modes.grad && ctx.op.differentiable && t.requires_grad()) {
-      edge = edge_of(t);
-      history = true;
-    }
-    node->inputs_.push_back(std::move(edge));
+    const bool leads = t.defined() && modes.grad && ctx.op.differentiable && t.requires_grad();
+    node->inputs_.push_back(leads ? edge_of(t) : Edge());
+    history |= leads;
     if (t.defined())
       node->input_metas_.emplace_back(t.sizes(), t.dtype(), &t.device());
     else
@@ -219,11 +214,12 @@ void record_outputs(OpContext& ctx) {
     observer->called(ctx, node && node->attached_ ? node.get() : nullptr);
 }
 
-Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+Outputs apply(const OpInfo& op, Operands inputs, const Attrs& attrs, const SharedAttrs* shared) {
   CurrentOp now(op.name.c_str());
   if (const BatchScope* scope = batch_scope_of(op, inputs))
     return apply_batched(*scope, op, inputs, attrs);
   OpContext ctx(op, inputs, attrs);
+  ctx.shared = shared;
   run_forward(ctx);
   if (op.is_view || op.user) link_views(op, inputs, {ctx.outputs.data(), ctx.outputs.size()});
   record_outputs(ctx);

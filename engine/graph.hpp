@@ -44,7 +44,8 @@ class GradFn : public RefCounted {
  public:
   const OpInfo& op() const { return *op_; }
   uint64_t sequence() const { return sequence_; }
-  const Attrs& attrs() const;
+  const Attrs& attrs() const { return *attrs_; }
+  const SharedAttrs& shared_attrs() const { return attrs_; }
   std::span<const Edge> inputs() const { return {inputs_.data(), inputs_.size()}; }
   std::span<const TensorMeta> input_metas() const {
     return {input_metas_.data(), input_metas_.size()};
@@ -85,7 +86,7 @@ class GradFn : public RefCounted {
 
   const OpInfo* op_ = nullptr;
   uint64_t sequence_ = 0;
-  std::unique_ptr<const Attrs> attrs_;  // null: none
+  SharedAttrs attrs_;
   SmallVector<Edge, 2> inputs_;
   SmallVector<TensorMeta, 2> input_metas_;
   SmallVector<TensorMeta, 1> output_metas_;
@@ -105,6 +106,7 @@ class OpContext {
   const OpInfo& op;
   std::span<const Tensor> inputs;
   const Attrs& attrs;
+  const SharedAttrs* shared = nullptr;  // who holds attrs, for a node to hold them too
   Outputs outputs;
 
   // Will a derivative with respect to operand k (or any operand) be asked for?
@@ -130,7 +132,8 @@ uint64_t next_sequence();
 // Records a call whose outputs stand in ctx already, and pushes tangents forward.
 void record_outputs(OpContext& ctx);
 // Runs the op, records it if a derivative can be asked for, and pushes tangents forward.
-Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
+Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {},
+              const SharedAttrs* shared = nullptr);
 // As apply, for ops of one output.
 Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {

@@ -41,6 +41,7 @@ std::string to_text(const AttrValue& value);
 
 // Attributes of one call, in the order of OpInfo::attrs.
 using Attrs = SmallVector<AttrValue, 4>;
+using SharedAttrs = std::shared_ptr<const Attrs>;  // a plan's: nodes hold them without a copy
 
 struct AttrSpec {
   std::string name;

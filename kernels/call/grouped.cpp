@@ -15,24 +15,26 @@ const gd_view& expect_buffer(const Call& call, const char* whose, const gd_view&
   return v;
 }
 
-// The places of one operand of a job: from `first` along axes of these sizes.
+// The places of one operand of a job: from `first` along axes of these sizes. No sum of products of
+// 64 bits leaves 128.
 struct Reach {
-  int64_t first, last;
-  bool fits, negative = false, stands = false;  // does a step stay in place, or go backwards?
+  __extension__ typedef __int128 Wide;
+  int64_t first, signs = 0;  // below 0 where a step is
+  Wide last;
+  bool stands = false;  // is a step 0?
 
-  explicit Reach(int64_t start) : first(start), last(start), fits(start >= 0) {}
+  explicit Reach(int64_t start) : first(start), last(start) {}
   void along(int64_t size, int64_t stride) {
-    int64_t far;
-    negative |= stride < 0;
+    signs |= stride;
     stands |= size > 1 && stride == 0;
-    fits = fits && !__builtin_mul_overflow(size - 1, stride, &far) &&
-           !__builtin_add_overflow(last, far, &last);
+    last += Wide(size - 1) * stride;
   }
   void expect_inside(const Call& call, int64_t job, const char* whose, const gd_view& v) const {
-    if (negative) call.refuse(GD_INVALID, "job %lld: a stride of %s is negative", Long(job), whose);
-    if (!fits || last >= v.sizes[0])
+    if (signs < 0)
+      call.refuse(GD_INVALID, "job %lld: a stride of %s is negative", Long(job), whose);
+    if (first < 0 || last >= v.sizes[0])
       call.refuse(GD_INVALID, "job %lld: %s goes from element %lld to %lld of %lld", Long(job),
-                  whose, Long(first), Long(last), Long(v.sizes[0]));
+                  whose, Long(first), Long(last < INT64_MAX ? last : INT64_MAX), Long(v.sizes[0]));
   }
 };
 
@@ -50,6 +52,22 @@ bool same_block(const gd_block_product& p, const gd_block_product& q) {
          p.c_m == q.c_m && p.c_n == q.c_n;
 }
 
+// Of a job of numbers below 2^31, of which no sum of three products leaves 64 bits; false: unknown.
+bool surely_inside(const GroupedCall& g, const gd_block_product& p) {
+  const int64_t all = p.batch | p.m | p.n | p.k | p.a | p.a_batch | p.a_m | p.a_k | p.b |
+                      p.b_batch | p.b_k | p.b_n | p.c | p.c_batch | p.c_m | p.c_n;
+  if (uint64_t(all) >> 31 || p.batch == 0 || p.m == 0 || p.n == 0 || p.k == 0) return false;
+  const auto last = [](int64_t at, int64_t n0, int64_t by0, int64_t n1, int64_t by1, int64_t n2,
+                       int64_t by2) {
+    return uint64_t(at) + uint64_t(n0 - 1) * uint64_t(by0) + uint64_t(n1 - 1) * uint64_t(by1) +
+           uint64_t(n2 - 1) * uint64_t(by2);
+  };
+  return last(p.a, p.batch, p.a_batch, p.m, p.a_m, p.k, p.a_k) < uint64_t(g.a.sizes[0]) &&
+         last(p.b, p.batch, p.b_batch, p.k, p.b_k, p.n, p.b_n) < uint64_t(g.b->sizes[0]) &&
+         last(p.c, p.batch, p.c_batch, p.m, p.c_m, p.n, p.c_n) < uint64_t(g.out.sizes[0]) &&
+         (p.batch == 1 || p.c_batch > 0) && (p.m == 1 || p.c_m > 0) && (p.n == 1 || p.c_n > 0);
+}
+
 void expect_product(const Call& call, const GroupedCall& g, int64_t job) {
   const gd_block_product& p = g.products[job];
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
@@ -59,7 +77,7 @@ void expect_product(const Call& call, const GroupedCall& g, int64_t job) {
   if (p.first != 1 && (p.first != 0 || job == 0 || !same_block(p, g.products[job - 1])))
     call.refuse(GD_INVALID, "job %lld goes on with a block of the output that is not the last one",
                 Long(job));
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  if (surely_inside(g, p) || p.batch == 0 || p.m == 0 || p.n == 0) return;
   Reach c(p.c);
   c.along(p.batch, p.c_batch);
   c.along(p.m, p.c_m);

@@ -4,6 +4,7 @@
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
+#include "ops/blocks/plan_cache.hpp"
 #include "ops/def/grouped.h"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/memory.hpp"
@@ -144,6 +145,11 @@ Attrs reversed(const Attrs& attrs, int64_t from_size) {
           attrs[kWhat]};
 }
 
+SharedAttrs kept_reverse(const SharedAttrs& attrs, int64_t from_size) {
+  thread_local DerivedAttrs kept;
+  return kept.get(attrs, from_size, reversed);
+}
+
 // One copy for each block, where the device has no slot for all.
 void copy_one_by_one(const Tensor& x, const Tensor& y, const Ints& t) {
   const auto rank = size_t(t[1]);
@@ -204,7 +210,9 @@ void forward(OpContext& ctx) {
   ctx.outputs.push_back(y);
 }
 
-Tensor call(const Tensor& x, const Attrs& attrs) { return apply1(*copy_info, {x}, attrs); }
+Tensor call(const Tensor& x, const SharedAttrs& attrs) {
+  return apply(*copy_info, {&x, 1}, *attrs, &attrs)[0];
+}
 
 Cost cost(const OpContext& ctx) {
   const Ints& t = ctx.attrs[kTable].integers;
@@ -314,8 +322,8 @@ Outputs batch(const BatchCall& c) {
     all.append(e + 3 + 2 * rank, rank);
   }
   const Tensor y =
-      call(contiguous(reshape(x, {examples * n})),
-           {examples * size, std::move(all), c.attrs[kFrom], c.attrs[kTo], c.attrs[kWhat]});
+      apply1(*copy_info, {contiguous(reshape(x, {examples * n}))},
+             {examples * size, std::move(all), c.attrs[kFrom], c.attrs[kTo], c.attrs[kWhat]});
   return reshape(y, {examples, size});
 }
 
@@ -324,12 +332,13 @@ Outputs batch(const BatchCall& c) {
 BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
                          const std::vector<StridedBlock>& blocks, Covers from, Covers to)
     : from_size_(from_size),
-      attrs_{to_size, table_of(shortened(blocks, to == Covers::several), to), int64_t(from),
-             int64_t(to), AttrValue(what)} {}
+      attrs_(std::make_shared<const Attrs>(
+          Attrs{to_size, table_of(shortened(blocks, to == Covers::several), to), int64_t(from),
+                int64_t(to), AttrValue(what)})) {}
 
 Tensor BlockCopies::operator()(const Tensor& x) const { return call(contiguous(x), attrs_); }
 Tensor BlockCopies::transposed(const Tensor& y) const {
-  return call(contiguous(y), reversed(attrs_, from_size_));
+  return call(contiguous(y), kept_reverse(attrs_, from_size_));
 }
 
 void register_block_copy() {
@@ -345,14 +354,17 @@ void register_block_copy() {
        int_attr("covers_y", 1, "the same of y; 2: sums"), text_attr("what", "", "what it is for")});
   o.forward = forward;
   o.vjp = [](GradFn& node, size_t, std::span<const Tensor> g) {
-    return call(contiguous(g[0]), reversed(node.attrs(), node.input_metas()[0].sizes[0]));
+    return call(contiguous(g[0]),
+                kept_reverse(node.shared_attrs(), node.input_metas()[0].sizes[0]));
   };
   o.jvp = [](GradFn& node, size_t, std::span<const Tensor> t) {
-    return call(contiguous(t[0]), node.attrs());
+    return call(contiguous(t[0]), node.shared_attrs());
   };
   o.cost = cost;
   o.batch = batch;
-  o.call = [](Operands in, const Attrs& a) { return call(contiguous(in[0]), counted(in[0], a)); };
+  o.call = [](Operands in, const Attrs& a) {
+    return apply1(*copy_info, {contiguous(in[0])}, counted(in[0], a));
+  };
   copy_info = &add_op(std::move(o));
 }
 

@@ -30,11 +30,11 @@ class BlockCopies {
               const std::vector<StridedBlock>& blocks, Covers from, Covers to);
   Tensor operator()(const Tensor& x) const;  // x, y: one axis
   Tensor transposed(const Tensor& y) const;  // the list the other way round
-  size_t bytes() const { return attrs_[1].integers.size() * sizeof(int64_t); }
+  size_t bytes() const { return (*attrs_)[1].integers.size() * sizeof(int64_t); }
 
  private:
   int64_t from_size_;
-  Attrs attrs_;
+  SharedAttrs attrs_;
 };
 
 }  // namespace gradus

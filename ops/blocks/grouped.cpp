@@ -4,6 +4,7 @@
 #include "engine/kernel_call.hpp"
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
+#include "ops/blocks/plan_cache.hpp"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/shape/views.hpp"
@@ -90,46 +91,6 @@ Attrs attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
           c | result | side | dropped, attrs[kWhat]};
 }
 
-// Four chains side by side: one alone would take longer than a small product.
-uint64_t hash_of(const Ints& table) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15u;
-  uint64_t h[4] = {1, 2, 3, 4};
-  size_t i = 0;
-  for (; i + 4 <= table.size(); i += 4)
-    for (size_t k = 0; k < 4; ++k) h[k] = (h[k] ^ uint64_t(table[i + k])) * kFactor;
-  for (; i < table.size(); ++i) h[0] = (h[0] ^ uint64_t(table[i])) * kFactor;
-  for (size_t k = 1; k < 4; ++k) h[0] = (h[0] ^ (h[k] >> 32) ^ h[k]) * kFactor;
-  return h[0] ^ h[0] >> 32;
-}
-
-// The same, of tables that this thread has seen lately: the gradient of a kept plan looks once.
-const Attrs& kept_attrs_of_cotangent(const Attrs& attrs, size_t k, int64_t size) {
-  struct Kept {
-    uint64_t hash = 0;
-    Ints table;
-    int64_t rest = 0, size = -1;
-    const char* what = nullptr;
-    Attrs attrs;
-  };
-  thread_local Kept kept[64];
-  const Ints& table = attrs[kTable].integers;
-  const uint64_t hash = hash_of(table) ^ k;
-  const auto same = [&](const Ints& other) {
-    return other.size() == table.size() &&
-           std::memcmp(other.data(), table.data(), table.size() * sizeof(int64_t)) == 0;
-  };
-  Kept& at = kept[hash % 64];
-  if (at.hash != hash || at.size != size || at.rest != attrs[kRest].integer ||
-      at.what != attrs[kWhat].text || !same(at.table))
-    at = {hash,
-          table,
-          attrs[kRest].integer,
-          size,
-          attrs[kWhat].text,
-          attrs_of_cotangent(attrs, k, size)};
-  return at.attrs;
-}
-
 void product_by_product(const Tensor& a, const Tensor& b, const Tensor& c, const Ints& t) {
   for (size_t i = 0; i < jobs_in(t); ++i) {
     const gd_block_product j = job(t, i);
@@ -167,21 +128,25 @@ void forward(OpContext& ctx) {
   if (ctx.needs(1)) ctx.save_input(0);
 }
 
-Tensor call(const Tensor& a, const Tensor& b, const Attrs& attrs) {
-  return apply1(*grouped_info, {a, b}, attrs);
+Tensor call(const Tensor& a, const Tensor& b, const SharedAttrs& attrs) {
+  const Tensor both[] = {a, b};
+  return apply(*grouped_info, both, *attrs, &attrs)[0];
 }
 
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
-  const Attrs& attrs = kept_attrs_of_cotangent(node.attrs(), k, node.input_metas()[k].sizes[0]);
+  thread_local DerivedAttrs kept[2];
+  const SharedAttrs attrs =
+      kept[k].get(node.shared_attrs(), node.input_metas()[k].sizes[0],
+                  [&](const Attrs& own, int64_t size) { return attrs_of_cotangent(own, k, size); });
   const Tensor cotangent = contiguous(g[0]);
   return k == 0 ? call(cotangent, node.input(1), attrs) : call(node.input(0), cotangent, attrs);
 }
 
 Tensor jvp(GradFn& node, size_t, std::span<const Tensor> t) {
   Tensor sum;
-  if (t[0].defined()) sum = call(contiguous(t[0]), node.input(1), node.attrs());
+  if (t[0].defined()) sum = call(contiguous(t[0]), node.input(1), node.shared_attrs());
   if (t[1].defined()) {
-    const Tensor more = call(node.input(0), contiguous(t[1]), node.attrs());
+    const Tensor more = call(node.input(0), contiguous(t[1]), node.shared_attrs());
     sum = sum.defined() ? add(sum, more) : more;
   }
   return sum;
@@ -317,8 +282,8 @@ Outputs batch(const BatchCall& c) {
       jobs.push_back(j);
     }
   return reshape(
-      call(in[0], in[1],
-           {examples * size, table_of(t[0], t[1], jobs), c.attrs[kRest], c.attrs[kWhat]}),
+      apply1(*grouped_info, {in[0], in[1]},
+             {examples * size, table_of(t[0], t[1], jobs), c.attrs[kRest], c.attrs[kWhat]}),
       {examples, size});
 }
 
@@ -327,9 +292,10 @@ Outputs batch(const BatchCall& c) {
 GroupedProducts::GroupedProducts(std::string_view what, int64_t c_size,
                                  const std::vector<gd_block_product>& jobs, bool covers_a,
                                  bool covers_b, bool covers_c)
-    : attrs_{c_size, table_of(false, false, jobs),
-             int64_t(covers_c ? 0 : kRestC) | (covers_a ? 0 : kRestA) | (covers_b ? 0 : kRestB),
-             AttrValue(what)} {
+    : attrs_(std::make_shared<const Attrs>(
+          Attrs{c_size, table_of(false, false, jobs),
+                int64_t(covers_c ? 0 : kRestC) | (covers_a ? 0 : kRestA) | (covers_b ? 0 : kRestB),
+                AttrValue(what)})) {
   for (const gd_block_product& j : jobs)
     flops_ += 2.0 * double(j.batch) * double(j.m) * double(j.n) * double(j.k);
 }
@@ -358,7 +324,7 @@ void register_grouped() {
     check_table(in, a);
     Attrs own = a;
     own[kRest] = counted_rest(in, a);
-    return call(contiguous(in[0]), contiguous(in[1]), own);
+    return apply1(*grouped_info, {contiguous(in[0]), contiguous(in[1])}, own);
   };
   grouped_info = &add_op(std::move(o));
 }

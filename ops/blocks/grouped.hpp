@@ -19,10 +19,10 @@ class GroupedProducts {
                   bool covers_a, bool covers_b, bool covers_c);
   Tensor operator()(const Tensor& a, const Tensor& b) const;  // buffers of one axis and one dtype
   double flops() const { return flops_; }
-  size_t bytes() const { return attrs_[1].integers.size() * sizeof(int64_t); }
+  size_t bytes() const { return (*attrs_)[1].integers.size() * sizeof(int64_t); }
 
  private:
-  Attrs attrs_;
+  SharedAttrs attrs_;
   double flops_ = 0;
 };
 

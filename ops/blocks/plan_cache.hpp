@@ -1,6 +1,7 @@
-// Plans by a key of integers: those used last, up to a number of bytes. Threads: any.
+// Plans by a key of integers: those used last, up to a number of bytes. Threads: any. And what
+// follows from the attributes of one.
 #pragma once
-#include "engine/base/small_vector.hpp"
+#include "engine/op_info.hpp"
 
 #include <list>
 #include <memory>
@@ -55,6 +56,28 @@ class PlanCache {
   std::list<Kept> plans_;  // the last one used first
   std::unordered_map<PlanKey, typename std::list<Kept>::iterator, Hash> places_;
   size_t bytes_ = 0;
+};
+
+// Attributes of derivatives, made of those that a plan holds and the size of an operand: those that
+// its thread has used lately. One for each kind of derivative.
+class DerivedAttrs {
+ public:
+  template <class Make>
+  SharedAttrs get(const SharedAttrs& from, int64_t size, Make&& make) {
+    const uint64_t address = reinterpret_cast<uintptr_t>(from.get());
+    Kept& at = kept_[address * 0x9e3779b97f4a7c15u >> 58];
+    if (at.from != from || at.size != size)
+      at = {from, size, std::make_shared<const Attrs>(make(*from, size))};
+    return at.attrs;
+  }
+
+ private:
+  struct Kept {
+    SharedAttrs from;  // held, so that its address is nobody else's
+    int64_t size = 0;
+    SharedAttrs attrs;
+  };
+  Kept kept_[64];
 };
 
 }  // namespace gradus

@@ -206,6 +206,29 @@ TEST_CASE("blocks: graph and ledger say which contraction it is, and what is mad
   CHECK(what(*dense.grad_fn()->inputs()[0].fn) == "to_dense");
 }
 
+TEST_CASE("blocks: nodes hold the table of their plan, and its derivatives fit their operands") {
+  const auto full = [](int64_t n) { return Tensor::full({n}, 1.0, DType::f64); };
+  const auto table = [](const Tensor& x) { return x.grad_fn()->shared_attrs(); };
+  const GroupedProducts products("all", 4, {{1, 1, 1, 2, 2, 3, 0, 0, 3, 1, 0, 0, 2, 1, 0, 0, 2, 1}},
+                                 false, true, true);
+  const BlockCopies copies("all", 6, 6, {{1, 0, 0, {6}, {1}, {1}}}, Covers::some, Covers::all);
+  for (const int64_t more : {0, 3, 0}) {
+    Tensor a = full(6 + more), b = full(6);
+    a.set_requires_grad();
+    b.set_requires_grad();
+    std::vector<SharedAttrs> tables;
+    for (int i = 0; i < 2; ++i) {
+      const Tensor c = products(a, b), d = copies(a);
+      const Tensors g =
+          grad({c, d}, {a, b}, {full(4), Tensor::zeros({6}, DType::f64)}, {.create_graph = true});
+      CHECK(values(g[0]) == values(mul(cat({full(6), Tensor::zeros({more}, DType::f64)}, 0), 2.0)));
+      CHECK(values(g[1]) == values(mul(full(6), 2.0)));
+      tables.insert(tables.end(), {table(c), table(d), table(g[1])});
+    }
+    for (size_t i = 0; i < 3; ++i) CHECK(tables[i] == tables[i + 3]);
+  }
+}
+
 TEST_CASE("blocks: their ops over batches") {
   const Leg i(u1, 1, {{{-1}, 2}, {{0}, 3}, {{1}, 2}});
   const BlockTensor x = drawn({i, i.reversed()}), y = drawn({i, i.reversed()});

@@ -209,8 +209,12 @@ TEST_CASE("grouped: what is refused") {
   CHECK(has(products(with(6, 1)), "job 0: a goes from element 1 to 6 of 6"));
   CHECK(has(products(with(6, -1)), "job 0: a goes from element -1 to "));
   CHECK(has(products(with(12, 8)), "job 0: b goes from element 0 to 17 of 6"));
-  CHECK(has(products(with(8, INT64_MAX)), "job 0: a goes from element 0 to "));
+  CHECK(has(products(with(8, INT64_MAX)), "job 0: a goes from element 0 to 9223372036854775807"));
   CHECK(has(products(with(14, 1)), "job 0: the output goes from element 1 to 4 of 4"));
+  for (const size_t at : {3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17})
+    for (const int64_t more : {int64_t(1), int64_t(1) << 31, INT64_MAX - 6})
+      CHECK(has(products(with(at, good[at] + more)), " goes from element "));
+  CHECK(has(products(with(2, 2)), "job 0: a block of the output has stride 0"));
   CHECK(has(products(with(9, -1)), "job 0: a stride of a is negative"));
   CHECK(has(products(with(16, 0)), "job 0: a block of the output has stride 0"));
   CHECK(has(products(good, {1, 2}), "20 ints are no table of jobs of 18"));

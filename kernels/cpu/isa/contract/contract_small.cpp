@@ -115,6 +115,16 @@ struct Small {
     }
   };
   static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
+  // All rows of a block, from t.a to t.c.
+  static void walk(const SmallProduct& x, const Block& block, TileCall& t) {
+    int64_t rows = x.m;
+    for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
+      tile(t);
+      t.a += block.rows * t.a_row;
+      t.c = static_cast<R*>(t.c) + block.rows * x.out_m;
+    }
+    if (rows > 0) block.tile(rows)(t);
+  }
 
   static void run(const SmallProduct& x, const Operands& o) {
     // What the tiles write at once: sums, also of what is there, and a bias that is one line.
@@ -135,13 +145,7 @@ struct Small {
       t.c = out;
       t.bias = bias;
       t.last = block.last();
-      int64_t rows = x.m;
-      for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
-        tile(t);
-        t.a += block.rows * t.a_row;
-        t.c = static_cast<R*>(t.c) + block.rows * x.out_m;
-      }
-      if (rows > 0) block.tile(rows)(t);
+      walk(x, block, t);
       left -= block.n;
       b += block.n;
       out += block.n;
@@ -161,37 +165,42 @@ struct Small {
     const int64_t b_k = x.b_k * kBytes;
     TileCall t{nullptr, nullptr, x.a_m * kBytes, x.a_k * kBytes, b_k, b_k, x.k, sums, x.out_m, 0};
     t.add = plain && beta == R(1);
-    for (int64_t column = 0; column < x.n;) {
+    for (int64_t column = 0, next; column < x.n; column = next) {
       const Block block(x, x.n - column);
+      next = column + block.n;
       t.b = bytes(b + column * x.b_n);
       t.last = block.last();
-      if (!plain) t.c_row = block.vectors * kWidth;
-      if (plain && bias) t.bias = bias + column;
       if (x.pack) {
         bring(x, b + column * x.b_n, block.n, block.vectors * kWidth, panel);
         t.b = bytes(panel);
         t.b_k = t.b_ahead = block.vectors * kWidth * kBytes;
       }
+      if (plain) {
+        t.a = bytes(a);
+        t.c = out + column;
+        if (bias) t.bias = bias + column;
+        walk(x, block, t);
+        continue;
+      }
+      t.c_row = block.vectors * kWidth;
       for (int64_t row = 0; row < x.m; row += block.rows) {
         const int64_t rows = least(x.m - row, block.rows);
         t.a = bytes(a + row * x.a_m);
-        R* const to = out + row * x.out_m + column;
-        if (plain) t.c = to;
         block.tile(rows)(t);
-        for (int64_t i = 0; i < rows && !plain; ++i)
-          finish(to + i * x.out_m, sums + i * t.c_row, block.n, alpha, beta,
+        for (int64_t i = 0; i < rows; ++i)
+          finish(out + (row + i) * x.out_m + column, sums + i * t.c_row, block.n, alpha, beta,
                  bias ? bias + (row + i) * x.bias_m + column * x.bias_n : nullptr, x.bias_n);
       }
-      column += block.n;
     }
   }
 
   // nc columns of b, for each k side by side.
   static void bring(const SmallProduct& x, const R* from, int64_t nc, int64_t width, R* to) {
     int64_t at[kNr], k_at[kBlock<R>];
+    const bool k_unit = x.b_k == 1 && nc > 1;  // then one step of k is read
     for (int64_t j = 0; j < nc; ++j) at[j] = j * x.b_n;
-    for (int64_t k = 0; k < x.k; ++k) k_at[k] = k * x.b_k;
-    pack_lines(from, at, nc, width, k_at, x.k, x.b_k == 1, to);
+    for (int64_t k = 0; k < (k_unit ? 1 : x.k); ++k) k_at[k] = k * x.b_k;
+    pack_lines(from, at, nc, width, k_at, x.k, k_unit, to);
   }
 
   // A row of out = alpha sum (+ beta out) (+ bias).

@@ -38,11 +38,16 @@ void pack_lines(const T* from, const int64_t* at, int64_t n, int64_t width, cons
     return;
   }
   if (k_unit && kc > 1) {
-    constexpr int64_t bytes = int64_t(sizeof(T));
+    constexpr int64_t bytes = int64_t(sizeof(T)), line = 64 / bytes;
     int64_t places[kMost];
     for (int64_t i = 0; i < n; ++i) places[i] = (at[i] + k_at[0]) * bytes;
+    // A whole line of them is quicker than most of one; what is more gives no sum that is kept.
+    int64_t lines = n;
+    if (n % line > 16 / bytes)
+      for (const int64_t whole = least((n + line - 1) / line * line, width); lines < whole; ++lines)
+        places[lines] = places[n - 1];
     find_transpose(bytes)(reinterpret_cast<char*>(to), width * bytes,
-                          reinterpret_cast<const char*>(from), places, n, kc);
+                          reinterpret_cast<const char*>(from), places, lines, kc);
     return;
   }
   int64_t first[kMost], length[kMost], runs = 0;
