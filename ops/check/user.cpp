@@ -136,6 +136,7 @@ OpInfo op_of(const UserFunction& f) {
   op.jvp = f.jvp ? f.jvp : no_jvp;
   if (!f.once_differentiable) op.vjps = f.vjps;
   op.cost = f.cost;
+  op.batch = f.batch;
   return op;
 }
 // What needs the op's own address.

@@ -46,6 +46,7 @@ struct UserFunction {
   void (*vjps)(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
                std::span<Tensor> cotangents) = nullptr;  // beside vjp; not if once_differentiable
   Cost (*cost)(const OpContext& ctx) = nullptr;
+  Outputs (*batch)(const BatchCall& call) = nullptr;  // of vmap; left out: example by example
   // The vjp is right but not made of ops: its result can't be differentiated again, and that is
   // refused.
   bool once_differentiable = false;
@@ -63,7 +64,7 @@ bool is_local(const OpInfo& op);  // as UserFunction::local; false for all other
 // ---- libraries of ops
 
 // What a library was built against: a version, and the sizes of what both sides share.
-inline constexpr uint32_t kUserOpsVersion = 2;
+inline constexpr uint32_t kUserOpsVersion = 3;
 inline constexpr uint64_t kUserOpsStamp =
     uint64_t(kUserOpsVersion) << 32 |
     (sizeof(OpInfo) + 31 * sizeof(rows::Row) + 977 * sizeof(TensorBody) + 7919 * sizeof(GradFn) +

@@ -8,6 +8,7 @@
 #include "ops/shape/views.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace gradus::inline v1::func {
 
@@ -47,11 +48,9 @@ Tensor view(const Tensor& x) {
   for (int64_t i = 0; i < x.rank(); ++i) order.push_back(i);
   return permute(x, order);
 }
-Tensors without_history(const Tensors& tensors) {
+Tensor without_history(const Tensor& t) {
   NoGrad off;
-  Tensors out;
-  for (const Tensor& t : tensors) out.push_back(view(t));
-  return out;
+  return view(t);
 }
 
 // What f is given for an input that is differentiated.
@@ -149,25 +148,64 @@ Tensors pull(const char* op, const char* what, const Tensors& outputs, const Ten
 
 // A function that was evaluated, ready to be pulled back.
 struct Pulled {
-  Tensors outputs, leaves;
-  bool graph;
+  Tensors leaves;
+  bool graph;                        // is the walk back recorded?
+  bool captured = false;             // only since f captured what has history
+  uint64_t start = next_sequence();  // nodes before it are from outside of f
+  Tensors outputs = {};
+
+  void run(const char* op, const Function& f, const Tensors& in, const Options& o) {
+    outputs = evaluate(op, f, in);
+    captured = !graph && !o.create_graph && grad_enabled() && leads_beyond(outputs);
+    graph = graph || captured;
+  }
+  // What the transform gives: history only where it leads on, past the leaves.
+  Tensors released(const Tensors& tensors) const {
+    Tensors out;
+    for (const Tensor& t : tensors) {
+      const bool leads = graph && (!captured || leads_beyond({t}));
+      out.push_back(leads || !t.requires_grad() ? t : without_history(t));
+    }
+    return out;
+  }
+
+ private:
+  bool leads_beyond(const Tensors& tensors) const {
+    std::unordered_set<const GradFn*> seen;
+    std::vector<const GradFn*> open;
+    const auto beyond = [&](const GradFn* fn, const Autograd* leaf) {
+      if (fn && seen.insert(fn).second) open.push_back(fn);
+      return fn ? fn->sequence() < start
+                : leaf && std::none_of(leaves.begin(), leaves.end(),
+                                       [&](const Tensor& x) { return &autograd_of(x) == leaf; });
+    };
+    for (const Tensor& t : tensors)
+      if (t.requires_grad() && beyond(t.grad_fn(), &autograd_of(t))) return true;
+    while (!open.empty()) {
+      const GradFn& fn = *open.back();
+      open.pop_back();
+      for (const Edge& e : fn.inputs())
+        if (beyond(e.fn.get(), e.leaf.get())) return true;
+    }
+    return false;
+  }
 };
 Pulled prepare(const char* op, const Function& f, const Tensors& inputs, const Options& o) {
-  Pulled p;
-  p.graph = wants_graph(o, inputs);
-  p.leaves = own_inputs(op, inputs, p.graph);
+  const bool graph = wants_graph(o, inputs);
+  Pulled p{own_inputs(op, inputs, graph), graph};
   track(p.leaves);
-  p.outputs = evaluate(op, f, p.leaves);
+  p.run(op, f, p.leaves, o);
   return p;
 }
 
 Vjp vjp_of(const char* op, const char* what, const Function& f, const Tensors& inputs,
            const Options& o) {
   const Pulled p = prepare(op, f, inputs, o);
-  return {p.graph ? p.outputs : without_history(p.outputs), [=](const Tensors& v) {
+  return {p.released(p.outputs), [=](const Tensors& v) {
             const Tensors seeds = checked_v(op, what, p.outputs, v);
-            return pull(op, what, p.outputs, p.leaves, seeds, p.graph || wants_graph(o, v),
-                        o.strict);
+            const Tensors g =
+                pull(op, what, p.outputs, p.leaves, seeds, p.graph || wants_graph(o, v), o.strict);
+            return p.captured ? p.released(g) : g;
           }};
 }
 
@@ -178,9 +216,7 @@ Jvp push(const char* op, const Function& f, const Tensors& inputs, const Tensors
     fail(ErrorKind::autograd, op,
          "runs inside a jvp, and tangents have one level; compute one of the two by vjp twice: the "
          "jvp of f along t is the pullback, at t, of u -> vjp(f, x).pullback(u) (vhp for hvp)");
-  Tensors all = inputs;
-  all.insert(all.end(), v.begin(), v.end());
-  const bool graph = wants_graph(o, all);
+  const bool graph = o.create_graph.value_or(grad_enabled());  // of what has history, if any
   const Tensors own = own_inputs(op, inputs, graph);
   const Tensors t = checked_v(op, "input", own, v);
   const Recording recording(graph);
@@ -337,7 +373,10 @@ Blocks jacobian_of(const char* op, const char* what, const Function& f, const Te
   const bool fewer_columns = count(inputs) < count(p.outputs) && !o.strict && !forward_mode();
   const bool forward =
       o.mode == Mode::forward || (o.mode == Mode::automatic && (to_complex || fewer_columns));
-  return forward ? by_columns(op, f, inputs, p.outputs, o) : by_rows(op, what, p, o);
+  if (forward) return by_columns(op, f, inputs, p.outputs, o);
+  Blocks blocks = by_rows(op, what, p, o);
+  for (Tensors& row : blocks) row = p.released(row);
+  return blocks;
 }
 
 }  // namespace
@@ -346,28 +385,27 @@ ValueAndGrad value_and_grad(const Function& f, const Tensors& inputs, const Opti
   const char* op = "grad";
   if (inputs.empty()) fail(ErrorKind::value, op, "got no inputs");
   if (o.argnums.empty()) fail(ErrorKind::value, op, "argnums is empty");
-  const bool graph = wants_graph(o, inputs);
-  Tensors in = inputs, leaves;
+  Pulled p{{}, wants_graph(o, inputs)};
+  Tensors in = inputs;
   for (int64_t n : o.argnums) {
     const int64_t last = int64_t(inputs.size());
     if (n < -last || n >= last)
       fail(ErrorKind::index, op, "argnum ", n, " of a function of ", last, " inputs");
     const size_t k = size_t(n < 0 ? n + last : n);
     if (!in[k].same_body(inputs[k])) fail(ErrorKind::value, op, "argnum ", n, " is given twice");
-    Tensors one{own_input(op, inputs, k, graph)};
-    track(one);
-    in[k] = one[0];
-    leaves.push_back(one[0]);
+    p.leaves.push_back(in[k] = own_input(op, inputs, k, p.graph));
   }
-  const Tensors y = evaluate(op, f, in);
+  track(p.leaves);
+  p.run(op, f, in, o);
+  const Tensors& y = p.outputs;
   if (y.size() != 1 || y[0].numel() != 1 || !is_real_float(y[0].dtype()))
     fail(
         ErrorKind::value, op, "the function must give one tensor of one real number, it gave ",
         y.size() == 1 ? join(y[0].dtype(), " ", y[0].sizes()) : join(int64_t(y.size()), " tensors"),
         "; use vjp or jacobian");
   const Tensor one = Tensor::full(y[0].sizes(), 1.0, y[0].dtype(), y[0].device());
-  const Tensors grads = pull(op, "the output", y, leaves, {one}, graph, o.strict);
-  return {graph ? y[0] : without_history(y)[0], grads};
+  const Tensors grads = pull(op, "the output", y, p.leaves, {one}, p.graph, o.strict);
+  return {p.released(y)[0], p.released(grads)};
 }
 
 Tensors grad(const Function& f, const Tensors& inputs, const Options& options) {
@@ -418,7 +456,7 @@ Product vhp(const Function& f, const Tensors& inputs, const Tensors& v, const Op
   const bool graph = p.graph || wants_graph(o, v);
   const Tensors seeds = checked_v("vhp", "input", p.leaves, v);
   const Tensors product = pull("vhp", "the gradient", p.outputs, p.leaves, seeds, graph, o.strict);
-  return {graph ? value : without_history({value})[0], product};
+  return {p.released({value})[0], p.captured ? p.released(product) : product};
 }
 
 Blocks jacobian(const Function& f, const Tensors& inputs, const Options& options) {

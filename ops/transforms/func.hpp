@@ -18,8 +18,8 @@ enum class Mode { automatic, forward, reverse };
 struct Options {
   // grad, value_and_grad: the inputs to differentiate. The others differentiate all.
   std::vector<int64_t> argnums = {0};
-  // May the results be differentiated again? Left out: yes inside another transform and where an
-  // input has history; say it for tensors that f captures.
+  // May the results be differentiated again? Left out: yes inside another transform, and where an
+  // input or what f captured has history.
   std::optional<bool> create_graph = {};
   // Errors instead of silent zeros where an output does not depend on an input.
   bool strict = false;

@@ -71,6 +71,40 @@ TEST_CASE("func: a captured tensor and an input are told apart; zeros, and stric
   CHECK(values(func::hessian(first, {x})[0][0]) == std::vector<double>(4, 0));
 }
 
+TEST_CASE("func: derivatives go on to what is captured and requires a gradient") {
+  const Tensor x = f64({3, 4}, {2}), one = f64({1, 1}, {2});
+  const Tensor w = leaf(f64({1, 2}, {2})), scale = w * 1.0;
+  const Function f = [&](const Tensors& in) { return Tensors{sum(scale * in[0] * in[0])}; };
+  const auto slope_by_w = [&](const Tensor& y) {
+    return values(grad({sum(y)}, {w}, {}, {.retain_graph = true})[0]);
+  };
+  CHECK(slope_by_w(func::grad(f, {x})[0]) == std::vector<double>{6, 8});
+  CHECK(slope_by_w(func::value_and_grad(f, {x}).value) == std::vector<double>{9, 16});
+  CHECK(slope_by_w(func::vjp(f, {x}).outputs[0]) == std::vector<double>{9, 16});
+  CHECK(slope_by_w(func::vjp(f, {x}).pullback({})[0]) == std::vector<double>{6, 8});
+  CHECK(slope_by_w(func::jvp(f, {x}, {one}).tangents[0]) == std::vector<double>{6, 8});
+  CHECK(slope_by_w(func::jacobian(f, {x})[0][0]) == std::vector<double>{6, 8});
+  CHECK(slope_by_w(func::hessian(f, {x})[0][0]) == std::vector<double>{2, 2});
+  CHECK(slope_by_w(func::hvp(f, {x}, {one}).product[0]) == std::vector<double>{2, 2});
+  CHECK(slope_by_w(func::vhp(f, {x}, {one}).product[0]) == std::vector<double>{2, 2});
+  CHECK(slope_by_w(func::vhp(f, {x}, {one}).value) == std::vector<double>{9, 16});
+  // Not where it is not on the way, nor where it is said or recording is off.
+  const Function beside = [&](const Tensors& in) { return Tensors{sum(in[0] * in[0]) + sum(w)}; };
+  CHECK_FALSE(func::grad(beside, {x})[0].requires_grad());
+  const auto two = func::vjp(
+      [&](const Tensors& in) {
+        return Tensors{in[0] * in[0], w * 1.0};
+      },
+      {x});
+  CHECK_FALSE(two.outputs[0].requires_grad());
+  CHECK(two.outputs[1].requires_grad());
+  CHECK_FALSE(func::grad(f, {x}, {.create_graph = false})[0].requires_grad());
+  CHECK_FALSE(func::jvp(f, {x}, {one}, {.create_graph = false}).tangents[0].requires_grad());
+  const NoGrad off;
+  CHECK_FALSE(func::grad(f, {x})[0].requires_grad());
+  CHECK_FALSE(func::jvp(f, {x}, {one}).tangents[0].requires_grad());
+}
+
 TEST_CASE("func: vjp and jvp, and v that does not fit") {
   const Tensor x = f64({1, 2}, {2}), y = f64({3, 5}, {2});
   const Function f = [](const Tensors& in) { return Tensors{in[0] * in[1], sum(in[0])}; };

@@ -8,6 +8,7 @@
 #include "tests/helpers/io_helpers.hpp"
 
 #include "engine/forward.hpp"
+#include "ops/transforms/vmap.hpp"
 #include "engine/files/npy.hpp"
 
 #include <cstdlib>
@@ -264,6 +265,24 @@ TEST_CASE("user function: its own derivatives are used, to any order, forward op
   CHECK(values(run(ops().cube, {p}).tangent()) == std::vector<double>{12, 30});
 }
 
+TEST_CASE("user function: vmap runs it by its own rule, else example by example") {
+  static int calls;
+  UserFunction twice{.name = "test_twice", .operands = {{"x"}}};
+  twice.forward = [](OpContext& ctx) {
+    ++calls;
+    ctx.outputs.push_back(ctx.inputs[0] * 2.0);
+  };
+  const Tensor x = f64({1, 2, 3, 4}, {2, 2});
+  for (const bool own : {false, true}) {
+    if (own) twice.batch = [](const BatchCall& c) { return apply(c.op, c.in, c.attrs); };
+    const OpInfo& op = unlisted_function(twice);
+    calls = 0;
+    const auto y = func::vmap([&](const Tensors& in) { return Tensors(op.call(in, {})); })({x});
+    CHECK(values(y[0]) == std::vector<double>{2, 4, 6, 8});
+    CHECK(calls == (own ? 1 : 2));
+  }
+}
+
 TEST_CASE("user function: a derivative that is missing is an error when it is asked for") {
   const Tensor x = leaf(f64({2}, {1}));
   const Tensor y = run(ops().bare, {x});
@@ -345,7 +364,7 @@ TEST_CASE("user ops: libraries that can't be used are refused in words, with exi
     CHECK(r.err.find(path) != std::string::npos);
   };
   refused("missing.so", "No such file");
-  refused(library("old"), "version 999 of the interface for users' ops, this program has 2");
+  refused(library("old"), "version 999 of the interface for users' ops, this program has 3");
   refused(std::string(GRADUS_LIB_DIR) + "/gradus_reference.so",
           "it has no symbol gradus_ops_stamp");
   std::ofstream(folder / "text.so") << "not a library";

@@ -16,7 +16,7 @@ from . import _gradus
 from ._gradus import *
 from ._gradus import __version__
 from ._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ._tensor import (allclose, as_tensor, asarray, equal, from_numpy, get_rng_state, rand,
+from ._tensor import (allclose, arange, as_tensor, asarray, equal, from_numpy, get_rng_state, rand,
                       rand_like, randint, randn, randn_like, randperm, set_rng_state)
 
 # Loaded when they are first named, so that importing gradus takes a few milliseconds.

@@ -133,7 +133,10 @@ def text():
     out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
                "    def name(self) -> str: ...\n")
     for name in _gradus.op_names:
-        out.append(_op(name, results[name]))
+        if name != "arange":
+            out.append(_op(name, results[name]))
+    out.append("def arange(start: _Number, end: _Number | None = None, step: _Number = 1, *, dtype: _DType | "
+               "None = None, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
     for name, kind in vars(_gradus).items():
         if isinstance(kind, type) and issubclass(kind, _gradus.Error):
             base = "Exception" if name == "Error" else f"Error, {kind.__bases__[1].__name__}"

@@ -202,6 +202,33 @@ for _alias, _op in {"multiply": "mul", "divide": "div", "true_divide": "div", "s
         setattr(Tensor, _alias, getattr(_g, _op))
 
 
+# ---- numbers in a row
+
+def _whole(number):
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None
+
+
+def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+    """start, start + step, ... up to, without, end; arange(end) begins at 0. Without a dtype it is
+    int64 if all three are whole numbers, then exact, else float32."""
+    start, end = (0, start) if end is None else (start, end)
+    first, last, by = whole = [_whole(v) for v in (start, end, step)]
+    if None in whole:
+        return _g.arange(end, start, step, dtype or _g.float32, device=device, requires_grad=requires_grad)
+    if max(map(builtins.abs, whole)) < 2 ** 53:
+        return _g.arange(last, first, by, dtype, device=device, requires_grad=requires_grad)
+    for v in (first, by):
+        if not -2 ** 63 <= v < 2 ** 63:
+            raise _g.ValueError(f"arange: expected whole numbers of 64 bits, got {v}")
+    if by == 0 or (last - first) * by < 0:
+        raise _g.ValueError(f"arange: from {first} one never gets to {last} by steps of {by}")
+    places = _g.arange(-((first - last) // by), device=device)
+    return _drawn((places * by + first)._cast(dtype or _g.int64), requires_grad)
+
+
 # ---- random tensors, from the thread's generator
 
 def _size(size):

@@ -1,7 +1,7 @@
 """Functional transforms, with PyTorch's names: they take a function and give one, and nest.
 
 Arguments and results may be tensors, or dicts, lists and tuples of them. What a function captures is
-a constant to its gradient: whoever wants a second derivative by it gives it as an argument.
+a constant to its gradient, which goes on in the history of what requires one, as in PyTorch.
 """
 from . import _gradus
 from ._gradus import Tensor
@@ -58,11 +58,21 @@ def _flat_function(f, refill, said):
     def inside(*tensors):
         out = f(*refill(tensors))
         if said.get("aux"):
-            out, said["value"] = out
+            out, value = out
+            said.setdefault("value", value)  # a Jacobian's columns run f again
         leaves = []
         said["build"] = _flatten(out, leaves)
         return leaves
     return inside
+
+
+def _auxiliary(said, result):
+    """What f gave beside its value: with history only where the result has it."""
+    if result.requires_grad:
+        return said["value"]
+    leaves = []
+    build = _flatten(said["value"], leaves)
+    return build(t.detach() for t in leaves)
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -73,7 +83,7 @@ def value_and_grad(f, argnums=0, has_aux=False):
         said = {"aux": has_aux}
         value, grads = _gradus._value_and_grad(_flat_function(g, refill, said), leaves,
                                                list(range(len(leaves))), None)
-        return ((value, said["value"]) if has_aux else value), shaped(grads)
+        return ((value, _auxiliary(said, value)) if has_aux else value), shaped(grads)
     return inside
 
 
@@ -100,70 +110,72 @@ def vjp(f, *args, has_aux=False):
         return shaped(pullback(seeds))
 
     out = build(iter(outputs))
-    return (out, back, said["value"]) if has_aux else (out, back)
+    return (out, back, _auxiliary(said, outputs[0])) if has_aux else (out, back)
 
 
-def jvp(f, primals, tangents):
+def jvp(f, primals, tangents, has_aux=False):
     """f(*primals), and its derivative along the tangents, by forward mode."""
     leaves, refill, _ = _split(tuple(primals), tuple(range(len(primals))))
     directions = []
     _flatten(tuple(tangents), directions)
-    said = {}
+    said = {"aux": has_aux}
     outputs, out = _gradus._jvp(_flat_function(f, refill, said), leaves, directions)
-    return said["build"](iter(outputs)), said["build"](iter(out))
+    both = said["build"](iter(outputs)), said["build"](iter(out))
+    return (*both, said["value"]) if has_aux else both
 
 
-def _jacobian(f, argnums, mode, vectorize=True):
-    def inside(*args):
+def linearize(f, *primals):
+    """f(*primals), and the function from tangents of the arguments to those of the results.
+
+    f runs once. The pullback is linear, and what pulls it back is what pushes forward.
+    """
+    leaves, refill, _ = _split(primals, tuple(range(len(primals))))
+    said = {}
+    outputs, pullback = _gradus._vjp(_flat_function(f, refill, said), leaves)
+    _, push = _gradus._vjp(lambda *seeds: pullback(list(seeds)),
+                           [_gradus.zeros_like(y) for y in outputs])
+
+    def along(*tangents):
+        directions = []
+        _flatten(tangents, directions)
+        return said["build"](iter(push(directions)))
+
+    return said["build"](iter(outputs)), along
+
+
+def _jacobian(f, argnums, has_aux, mode):
+    def inside(*args, **kwargs):
+        g = (lambda *a: f(*a, **kwargs)) if kwargs else f
         leaves, refill, shaped = _split(args, argnums)
-        said = {}
-        rows = _gradus._jacobian(_flat_function(f, refill, said), leaves, mode, vectorize, False)
-        return said["build"](iter([_Row(shaped(row)) for row in rows])) if len(rows) != 1 or \
-            said["build"] is not next else shaped(rows[0])
+        said = {"aux": has_aux}
+        rows = _gradus._jacobian(_flat_function(g, refill, said), leaves, mode, True, False)
+        out = said["build"](iter([shaped(row) for row in rows]))
+        return (out, _auxiliary(said, rows[0][0])) if has_aux else out
     return inside
 
 
-class _Row:
-    def __init__(self, value):
-        self.value = value
-
-
-def _unrow(tree):
-    if isinstance(tree, _Row):
-        return tree.value
-    if isinstance(tree, dict):
-        return {k: _unrow(v) for k, v in tree.items()}
-    if isinstance(tree, (list, tuple)) and not hasattr(tree, "_fields"):
-        return type(tree)(_unrow(v) for v in tree)
-    return tree
-
-
-def jacrev(f, argnums=0):
+def jacrev(f, argnums=0, has_aux=False):
     """The Jacobian by reverse mode: shape (result's..., argument's...)."""
-    inside = _jacobian(f, argnums, "reverse")
-    return lambda *args: _unrow(inside(*args))
+    return _jacobian(f, argnums, has_aux, "reverse")
 
 
-def jacfwd(f, argnums=0):
+def jacfwd(f, argnums=0, has_aux=False):
     """The Jacobian by forward mode."""
-    inside = _jacobian(f, argnums, "forward")
-    return lambda *args: _unrow(inside(*args))
+    return _jacobian(f, argnums, has_aux, "forward")
 
 
-def jacobian(f, argnums=0):
+def jacobian(f, argnums=0, has_aux=False):
     """The Jacobian by whichever mode needs fewer passes."""
-    inside = _jacobian(f, argnums, "automatic")
-    return lambda *args: _unrow(inside(*args))
+    return _jacobian(f, argnums, has_aux, "automatic")
 
 
 def hessian(f, argnums=0):
     """The second derivatives of f, which gives one real number."""
-    def inside(*args):
-        leaves, refill, _ = _split(args, argnums)
-        blocks = _gradus._hessian(_flat_function(f, refill, {}), leaves)
-        if isinstance(argnums, int) and len(leaves) == 1:
-            return blocks[0][0]
-        return tuple(tuple(row) for row in blocks)
+    def inside(*args, **kwargs):
+        g = (lambda *a: f(*a, **kwargs)) if kwargs else f
+        leaves, refill, shaped = _split(args, argnums)
+        blocks = _gradus._hessian(_flat_function(g, refill, {}), leaves)
+        return shaped([shaped(row) for row in blocks])
     return inside
 
 
@@ -173,30 +185,55 @@ def hvp(f, primals, tangents):
     return value, tuple(product)
 
 
+def _axes(dims, tree, where, out):
+    """Appends the axis of each tensor of a tree; `dims` has its form, or one entry for all below."""
+    if dims is None or isinstance(dims, int):
+        leaves = []
+        _flatten(tree, leaves)
+        out += [dims] * len(leaves)
+    elif isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
+        for k in tree:
+            _axes(dims[k], tree[k], f"{where}[{k!r}]", out)
+    elif (isinstance(dims, (list, tuple)) and isinstance(tree, (list, tuple))
+          and len(dims) == len(tree)):
+        for k, (d, t) in enumerate(zip(dims, tree)):
+            _axes(d, t, f"{where}[{k}]", out)
+    else:
+        kind = f"{type(tree).__name__}" + (f" of {len(tree)}" if isinstance(tree, (dict, list, tuple)) else "")
+        raise _gradus.ValueError(f"vmap: {where} is {dims!r} for a {kind}; expected an axis, None, or "
+                                 f"the same form")
+
+
 def vmap(f, in_dims=0, out_dims=0, randomness="error"):
-    """f of one example as a function of many. in_dims: the mapped axis of each argument, None for
-    one that all examples share; randomness: "error", "same" or "different" numbers."""
-    def inside(*args):
-        dims = list(in_dims) if isinstance(in_dims, (list, tuple)) else [in_dims] * len(args)
-        if len(dims) != len(args):
-            raise _gradus.ValueError(f"vmap: in_dims has {len(dims)} entries for {len(args)} arguments")
-        leaves, builds, flat = [], [], []
-        for a, d in zip(args, dims):
-            before = len(leaves)
-            builds.append(_flatten(a, leaves))
-            flat += [d] * (len(leaves) - before)
+    """f of one example as a function of many. in_dims: the mapped axis of each argument, None for one
+    that all examples share; of a dict, list or tuple one for all in it, or its form with an axis at
+    each place. out_dims: where that axis goes in the results, in their form; None: one that no
+    example changes. randomness: "error", "same" or "different" numbers. All share named arguments."""
+    def inside(*args, **kwargs):
+        if isinstance(in_dims, (list, tuple)) and len(in_dims) != len(args):
+            raise _gradus.ValueError(f"vmap: in_dims has {len(in_dims)} entries for {len(args)} arguments")
+        leaves, axes, places = [], [], []
+        build = _flatten(args, leaves)
+        _axes(in_dims, args, "in_dims", axes)
         said = {}
 
         def one(*tensors):
-            it = iter(tensors)
-            out = []
-            said["build"] = _flatten(f(*(build(it) for build in builds)), out)
-            return out
+            out, results = f(*build(iter(tensors)), **kwargs), []
+            said["build"] = _flatten(out, results)
+            dims = out_dims
+            if isinstance(out, Tensor) and isinstance(dims, (list, tuple)) and len(dims) == 1:
+                dims = dims[0]
+            _axes(dims, out, "out_dims", places)
+            for k, (y, d) in enumerate(zip(results, places)):
+                if d is None and _gradus._is_mapped(y):
+                    raise _gradus.ValueError(f"vmap: output {k} depends on the example, its out_dims may "
+                                             f"not be None")
+            said["shared"] = [y for y, d in zip(results, places) if d is None]
+            return [y for y, d in zip(results, places) if d is not None]
 
-        outs = list(out_dims) if isinstance(out_dims, (list, tuple)) else [out_dims]
-        outs = [] if outs == [0] else outs
-        outputs = _gradus._vmap(one, flat, outs, randomness, leaves)
-        return said["build"](iter(outputs))
+        mapped, shared = iter(_gradus._vmap(one, axes, randomness, leaves)), iter(said["shared"])
+        return said["build"](next(shared) if d is None else next(mapped).movedim(0, d) if d else
+                             next(mapped) for d in places)
     return inside
 
 

@@ -348,7 +348,7 @@ void* working_stream(const dl::ExchangeTable& table, dl::Device d) {
 // complex, negations are imaginary parts, which are strided, or one number.
 void check_resolved(PyObject* o, const Tensor& t) {
   const bool complex = is_complex(t.dtype());
-  if (!complex && t.numel() > 1 && t.strides() == contiguous_strides(t.sizes())) return;
+  if (!complex && t.numel() > 1 && t.is_contiguous()) return;
   for (const char* bit : {"is_conj", "is_neg"}) {
     if (!PyObject_HasAttrString(o, bit)) continue;
     if (nb::cast<bool>(checked(PyObject_CallMethod(o, bit, nullptr))))
@@ -425,6 +425,17 @@ PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied)
     nb::raise_python_error();
   return static_cast<PyObject*>(out);
 }
+// Memory for t's elements, in the order in which t has them if that leaves no gaps.
+Tensor place_for(const Tensor& t) {
+  const Shape &sizes = t.sizes(), &strides = t.strides();
+  const int64_t n = t.numel();
+  int64_t span = 1;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    span += strides[i] < 0 ? n : strides[i] * (sizes[i] - 1);
+  if (t.is_contiguous() || span != n || overlaps_itself(sizes, strides))
+    return Tensor::empty(sizes, t.dtype(), t.device());
+  return Tensor::empty({n}, t.dtype(), t.device()).alias(sizes, strides, 0);
+}
 nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
   const dl::ExchangeTable& table = foreign_table(type);
   nb::object all = nb::steal(PyTuple_New(PyList_GET_SIZE(tensors.ptr())));
@@ -437,7 +448,7 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
       fail(ErrorKind::dtype, "export", "no gradus.Tensor: ", Py_TYPE(o)->tp_name);
     } else if (copied) {
       const Tensor& t = tensor_in(o);
-      const Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+      const Tensor own = place_for(t);
       const NoGrad off;
       copy_(own, t);
       made = exported(table, own, true);

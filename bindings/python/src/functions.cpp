@@ -2,9 +2,12 @@
 // number of inputs are one op, and which call a node stands for is its attribute: the graph stays
 // data. What the call holds (its Python functions) lives as long as the node's saved tensors.
 #include "bindings/python/src/python.hpp"
+#include "engine/batch.hpp"
 #include "engine/hooks.hpp"
+#include "engine/in_place.hpp"
 #include "ops/check/user.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -14,7 +17,7 @@ namespace {
 
 struct Called {
   ~Called();
-  Kept forward, backward, jvp;
+  Kept call;  // autograd._Call
   int64_t number;
 };
 struct All {
@@ -50,18 +53,31 @@ void forward(OpContext& ctx) {
       inputs.append(nb::cast(ctx.inputs[k]));
       needs.append(ctx.needs(k));
     }
-    const nb::object told = called->forward.get()(inputs, needs);
+    const nb::object told = called->call.get().attr("forward")(inputs, needs);
     const Tensors outputs = tensors_of(told[0], ctx.op.name),
                   kept = tensors_of(told[1], ctx.op.name);
     for (const Tensor& y : outputs) ctx.outputs.push_back(y);
+    // The node keeps each once: where among what it saved is each of them?
+    std::vector<std::pair<Saved::Role, size_t>> places;
+    nb::list at;
     for (const Tensor& t : kept) {
-      bool found = false;
-      for (size_t k = 0; k < ctx.inputs.size() && !found; ++k)
-        if ((found = t.same_body(ctx.inputs[k]))) ctx.save_input(k);
-      for (size_t k = 0; k < outputs.size() && !found; ++k)
-        if ((found = t.same_body(outputs[k]))) ctx.save_output(k);
-      if (!found) ctx.save(t);
+      std::pair place{Saved::Role::extra, places.size()};
+      for (size_t k = outputs.size(); k-- > 0;)
+        if (t.defined() && t.same_body(outputs[k])) place = {Saved::Role::output, k};
+      for (size_t k = ctx.inputs.size(); k-- > 0;)
+        if (t.defined() && t.same_body(ctx.inputs[k])) place = {Saved::Role::input, k};
+      const auto found = std::find(places.begin(), places.end(), place);
+      if (t.defined())
+        at.append(found - places.begin());
+      else
+        at.append(nb::none());
+      if (!t.defined() || found != places.end()) continue;
+      places.push_back(place);
+      if (place.first == Saved::Role::input) ctx.save_input(place.second);
+      if (place.first == Saved::Role::output) ctx.save_output(place.second);
+      if (place.first == Saved::Role::extra) ctx.save(t);
     }
+    called->call.get().attr("saved_at") = at;
   }
   if (ctx.needs_any())  // the call lives as long as what the node saved
     ctx.save(Tensor::lend(nullptr, 0, {0}, {1}, 0, DType::u8, open_device("cpu"), [called] {}));
@@ -77,15 +93,14 @@ nb::list saved_of(GradFn& node) {
   }
   return out;
 }
-Tensors asked(GradFn& node, std::span<const Tensor> given, Kept Called::*function, size_t results,
-              const char* what) {
+Tensors asked(GradFn& node, std::span<const Tensor> given, const char* what, size_t results) {
   const auto called = called_by(node.op(), node.attr(0));
   const Locked locked;
+  if (!nb::cast<bool>(called->call.get().attr("has")(what)))
+    fail(ErrorKind::autograd, node.op().name, "has no ", what);
   nb::list list;
   for (const Tensor& g : given) list.append(nb::cast(g));
-  if ((called.get()->*function).get().is_none())
-    fail(ErrorKind::autograd, node.op().name, "has no ", what);
-  Tensors out = tensors_of((called.get()->*function).get()(saved_of(node), list), node.op().name);
+  Tensors out = tensors_of(called->call.get().attr(what)(saved_of(node), list), node.op().name);
   if (out.size() != results)
     fail(ErrorKind::autograd, node.op().name, what, " gave ", int64_t(out.size()),
          " results, expected ", int64_t(results), ", one for each ",
@@ -93,16 +108,30 @@ Tensors asked(GradFn& node, std::span<const Tensor> given, Kept Called::*functio
   return out;
 }
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
-  return asked(node, g, &Called::backward, node.op().operands.size(), "backward")[k];
+  return asked(node, g, "backward", node.op().operands.size())[k];
 }
 void vjps(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
           std::span<Tensor> cotangents) {
-  const Tensors all = asked(node, g, &Called::backward, node.op().operands.size(), "backward");
+  const Tensors all = asked(node, g, "backward", node.op().operands.size());
   for (size_t k = 0; k < wanted.size(); ++k)
     if (wanted[k]) cotangents[k] = all[k];
 }
 Tensor jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
-  return asked(node, t, &Called::jvp, node.output_metas().size(), "jvp")[out];
+  return asked(node, t, "jvp", node.output_metas().size())[out];
+}
+// Each example is a call of its own, or all are one: the call knows.
+Outputs batch(const BatchCall& c) {
+  constexpr const char* randomness[] = {"error", "same", "different"};
+  const auto called = called_by(c.op, c.attrs[0]);
+  const Locked locked;
+  nb::list inputs, mapped;
+  for (size_t k = 0; k < c.in.size(); ++k) {
+    inputs.append(nb::cast(c.in[k]));
+    mapped.append(bool(c.batched[k]));
+  }
+  return tensors_of(called->call.get().attr("vmap")(inputs, mapped, c.scope.level.size,
+                                                    randomness[int(c.scope.randomness)]),
+                    c.op.name);
 }
 
 const OpInfo& op_of(const std::string& name, size_t inputs, bool once) {
@@ -118,6 +147,7 @@ const OpInfo& op_of(const std::string& name, size_t inputs, bool once) {
   u.vjp = vjp;
   u.vjps = vjps;
   u.jvp = jvp;
+  u.batch = batch;
   u.once_differentiable = once;
   u.local = true;
   return *(known = &unlisted_function(std::move(u)));
@@ -126,26 +156,25 @@ const OpInfo& op_of(const std::string& name, size_t inputs, bool once) {
 }  // namespace
 
 void open_functions(nb::module_& m) {
-  m.def(
-      "_call_function",
-      [](const std::string& name, nb::handle f, nb::handle backward, nb::handle jvp, bool once,
-         const Tensors& inputs) {
-        const OpInfo& op = op_of(name, inputs.size(), once);
-        std::shared_ptr<Called> called;
-        {
-          const std::lock_guard lock(all().mutex);
-          called.reset(new Called{Kept(f), Kept(backward), Kept(jvp), all().next++});
-          all().alive[called->number] = called;
-        }
-        const PythonLine line;
-        Tensors out = op.call(inputs, {AttrValue(called->number)});
-        // Saved-tensor hooks, a checkpoint's, may let go of what the node saved: a hook holds on.
-        if (GradFn* const node = out.empty() ? nullptr : out[0].grad_fn();
-            node && &node->op() == &op)
-          register_prehook(*node, [called](Tensors&) {});
-        return out;
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def("_call_function", [](const std::string& name, nb::handle call, bool once,
+                             const Tensors& inputs) {
+    const OpInfo& op = op_of(name, inputs.size(), once);
+    std::shared_ptr<Called> called;
+    {
+      const std::lock_guard lock(all().mutex);
+      called.reset(new Called{Kept(call), all().next++});
+      all().alive[called->number] = called;
+    }
+    const PythonLine line;
+    Tensors out = op.call(inputs, {AttrValue(called->number)});
+    // Saved-tensor hooks, a checkpoint's, may let go of what the node saved: a hook holds on.
+    if (GradFn* const node = out.empty() ? nullptr : out[0].grad_fn(); node && &node->op() == &op)
+      register_prehook(*node, [called](Tensors&) {});
+    return out;
+  });
+  m.def("_assign", [](const Tensor& x, const Tensor& y, const std::string& name) {
+    assign(x, y, intern(name));
+  });
 }
 
 }  // namespace gradus::py

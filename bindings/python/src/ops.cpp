@@ -17,12 +17,11 @@ namespace {
 struct Callee {
   const OpInfo* op;
   Attrs defaults;
-  std::vector<PyObject*> operands, attrs;  // their names, interned
-  bool required = false;                   // must any attribute be given?
-  bool range = false;                      // arange
-  bool dim_first = false;                  // PyTorch's gather(x, dim, index)
-  bool lists = false;                      // a tuple also of one result
-  bool creates = false;                    // no operands: device=, requires_grad=
+  std::vector<PyObject*> operands = {}, attrs = {};  // their names, interned
+  bool required = false;                             // must any attribute be given?
+  bool dim_first = false;                            // PyTorch's gather(x, dim, index)
+  bool lists = false;                                // a tuple also of one result
+  bool creates = false;                              // no operands: device=, requires_grad=
 };
 struct PyOp {
   PyObject_HEAD vectorcallfunc call;
@@ -166,13 +165,10 @@ class Call {
       in.push_back(operand_at(PySequence_Fast_GET_ITEM(o, i), op_.name, "element of the list"));
   }
   void attributes() {
-    static constexpr const char* range[] = {"start", "end", "step"};
-    const bool ranges = callee_.range && n_ > 1;
-    for (size_t place = a_; at_ < n_; ++at_, ++place) {
-      if (place >= op_.attrs.size())
+    for (size_t i = a_; at_ < n_; ++at_, ++i) {
+      if (i >= op_.attrs.size())
         fail(ErrorKind::dtype, op_.name, "takes ", int64_t(op_.operands.size() + op_.attrs.size()),
              " arguments, got ", int64_t(n_));
-      const size_t i = ranges && place < 3 ? size_t(op_.attr_index(range[place])) : place;
       // reshape(4, 3) for reshape((4, 3)): where no other whole number may follow
       if (op_.attrs[i].type == AttrValue::Type::integers && is_integer_like(args_[at_]) &&
           at_ + 1 < n_ && is_integer_like(args_[at_ + 1]) &&
@@ -363,7 +359,6 @@ const Callee& callee_of(const OpInfo& op) {
   }
   for (const char* name : {"unbind", "split", "chunk", "meshgrid", "broadcast_tensors"})
     c.lists |= op.name == name;
-  c.range = op.name == "arange";
   c.creates = op.operands.empty();
   c.dim_first =
       op.operands.size() > 1 && op.operands[1].name == "index" && op.attr_index("dim") == 0;

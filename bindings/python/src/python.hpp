@@ -120,10 +120,14 @@ class Unlocked {
 };
 // Is this work of 10 us and more, by its operands?
 inline bool is_long(Operands in) {
-  int64_t n = 0;
-  for (const Tensor& t : in)
-    if (t.defined() && !t.is_number()) n += t.numel();
-  return n > 16384;
+  int64_t all = 0;
+  for (const Tensor& t : in) {
+    if (!t.defined() || t.is_number()) continue;
+    int64_t n = 1;
+    for (const int64_t size : t.sizes()) n *= size;  // which fits: the tensor is there
+    all += n;
+  }
+  return all > 16384;
 }
 // A Python object that C++ holds, also in other threads and to the end: taken and dropped with the
 // lock; at the interpreter's end it is left alone.

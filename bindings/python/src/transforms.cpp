@@ -61,12 +61,14 @@ void open_transforms(nb::module_& m) {
     return std::make_pair(r.value, r.product);
   });
   m.def("_vmap", [](nb::handle f, const std::vector<std::optional<int64_t>>& in_dims,
-                    const std::vector<std::optional<int64_t>>& out_dims,
                     const std::string& randomness, const Tensors& in) {
     const Randomness r = randomness == "different" ? Randomness::different
                          : randomness == "same"    ? Randomness::same
                                                    : Randomness::error;
-    return func::vmap(function_of(f), in_dims, out_dims, r)(in);
+    return func::vmap(function_of(f), in_dims, {}, r)(in);
+  });
+  m.def("_is_mapped", [](const Tensor& t) {  // by the innermost vmap that runs
+    return is_batched_at(t, BatchScope::current()->level);
   });
   m.def("_gradcheck", [](nb::handle f, const Tensors& in, double eps, double atol, double rtol,
                          bool second, const std::string& mode) {

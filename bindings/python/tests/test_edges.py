@@ -161,6 +161,20 @@ def test_function_in_checkpoint():
     assert each.tolist() == [2, 6]
 
 
+def test_arange_is_exact():
+    high, low = 2 ** 63, -2 ** 63
+    for ends in ((2 ** 53, 2 ** 53 + 4), (high - 3, high), (low, low + 3), (0, 2 ** 62 + 3, 2 ** 60 + 1),
+                 (2 ** 60 + 5, 2 ** 60, -2), (low, high, 2 ** 62), (high - 2, high - 2), (3,), (5, 1, -2)):
+        y = gradus.arange(*ends)
+        assert y.dtype is gradus.int64 and y.tolist() == list(range(*ends))
+    assert gradus.arange(2 ** 53, 2 ** 53 + 2, dtype=gradus.float64).tolist() == [2 ** 53] * 2
+    assert gradus.arange(np.int64(2 ** 53), np.int64(2 ** 53 + 2))[1].item() == 2 ** 53 + 1
+    assert gradus.arange(3, dtype=gradus.float64, requires_grad=True).requires_grad
+    for ends in ((2 ** 60, 0), (0, 2 ** 60, -1), (0, 2 ** 60, 0), (0, 2 ** 70, 2 ** 69), (2 ** 64, 2 ** 64 + 1)):
+        with pytest.raises(gradus.ValueError, match="arange"):
+            gradus.arange(*ends)
+
+
 def test_small_conveniences():
     x = gradus.tensor(2.5)
     assert f"{x:.2f}" == "2.50" and gradus.ones(3)[np.True_].shape == (1, 3)

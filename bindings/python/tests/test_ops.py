@@ -71,6 +71,7 @@ def test_argument_forms():
     assert x.gather(1, gradus.tensor([[0], [2]])).tolist() == [[0], [5]]
     assert gradus.cat([x, x], 1).shape == gradus.cat(tensors=[x, x], dim=1).shape == (2, 6)
     assert gradus.arange(3).tolist() == [0, 1, 2] and gradus.arange(1, 7, 2).tolist() == [1, 3, 5]
+    assert gradus.arange(0, 3.0).dtype == gradus.float32 and gradus.arange(0.5, 2).tolist() == [0.5, 1.5]
     assert gradus.einsum("ij,kj->ik", x, x).shape == gradus.einsum("ij,kj->ik", [x, x]).shape
     assert gradus.add(input=x, other=1)[0, 0].item() == 1
     values, places = x.max(dim=1)

@@ -160,7 +160,7 @@ def ones(size, *, dtype=None, **idle):
 def arange(start, end=None, step=1, *, dtype=None, **idle):
     start, end = (0, start) if end is None else (start, end)
     whole = all(isinstance(a, int) for a in (start, end, step))
-    return gradus.arange(start, end, step, dtype or (torch.int64 if whole else torch.float32))
+    return gradus.arange(start, end, step, dtype=dtype or (torch.int64 if whole else torch.float32))
 
 
 @rule("select_backward")
