@@ -45,6 +45,13 @@ std::string Library::text(const std::string& standard) const {
   std::string out = standard;
   const char* (*config)() = nullptr;
   if (find("openblas_get_config", config)) out += std::string(" of ") + config();
+  void (*version)(char*, int) = nullptr;
+  if (find("MKL_Get_Version_String", version)) {
+    char words[256] = {};
+    version(words, int(sizeof words) - 1);
+    const std::string said = words;
+    out += " of " + said.substr(0, said.find_last_not_of(' ') + 1);
+  }
   if (!handle_)
     return out + ", given by the program" + (given_.text.empty() ? "" : ": ") + given_.text;
   const link_map* map = nullptr;

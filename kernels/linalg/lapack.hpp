@@ -26,6 +26,12 @@ class ByLapack {
     const Matrix<E> a = scratch_.matrix<E>(cols, rows);
     return {a.data, rows, cols, a.stride};
   }
+  // The columns of a square stand where its rows will.
+  Held<T> make_for(Strided<T> to) {
+    if (to.rows != to.cols || to.by != 1 || to.down < to.rows || to.down > kMostApart)
+      return make<T>(to.rows, to.cols);
+    return {to.data, to.rows, to.cols, to.down};
+  }
   bool gave_up() { return std::exchange(gave_up_, false); }
 
   // Of the lower triangle: its loops are the faster ones.
@@ -41,7 +47,7 @@ class ByLapack {
     f_.getrf(&m, &n, a.data, &ld, pivots_, &info_);
     std::iota(rows, rows + m, int64_t(0));
     for (int64_t i = 0; i < std::min(m, n); ++i) std::swap(rows[i], rows[pivots_[i] - 1]);
-    return done_if(info_ >= 0 && finite(a)), info_;
+    return done_if(info_ >= 0 && (has_reciprocals(a) || finite(a))), info_;
   }
   Held<T> solve(Held<T> lu, const int64_t*, int turned, Held<T> b) {
     const Int n = size(lu.rows), cols = size(b.cols), ld = size(lu.stride), ldb = size(b.stride);
@@ -154,6 +160,7 @@ class ByLapack {
   }
 
  private:
+  static constexpr int64_t kMostApart = std::numeric_limits<Int>::max();
   static constexpr const char* kTurned[] = {"N", "T", "C"};
 
   static Int size(int64_t n) { return Int(n); }
@@ -162,10 +169,12 @@ class ByLapack {
     return ok;
   }
   // OpenBLAS multiplies by the reciprocals of a diagonal. Of a subnormal number it is infinite: LU
-  // may not be finite then, and what is solved with it would not be.
+  // may not be finite then, and what is solved with it would not be. (Where all have one, factors
+  // of size 1 at most are what it multiplies with, and what overflows does so by our steps, too.)
   static bool has_reciprocals(Held<T> a) {
     bool all = true;
-    for (int64_t i = 0; i < a.rows; ++i) all &= size_of(a(i, i)) >= std::numeric_limits<R>::min();
+    for (int64_t i = 0; i < std::min(a.rows, a.cols); ++i)
+      all &= size_of(a(i, i)) >= std::numeric_limits<R>::min();
     return all;
   }
   static void conjugate_all(Matrix<T> a) {

@@ -138,17 +138,32 @@ class OneMatrix {
   static constexpr int64_t kNotFinite = -1, kNoConvergence = 1;
 
   void run_cholesky() {
-    const Held<T> a = make<T>(call_.n, call_.n);
-    copy_hermitian(strided(a), matrix_in<T>(call_.a));
-    const int64_t info = finite_lower(strided(a)) ? solver_.cholesky(a) : kNotFinite;
+    const Held<T> a = solver_.make_for(matrix_in<T>(*out(0)));
+    const Strided<T> given = matrix_in<T>(call_.a);
+    copy_hermitian(strided(a), given);
+    const auto finite_diagonal = [&] {
+      bool all = true;
+      for (int64_t i = 0; i < call_.n; ++i) all &= finite(a(i, i));
+      return all;
+    };
+    // What is not finite elsewhere leaves no pivot in its row that is positive and finite.
+    int64_t info = finite_diagonal() ? solver_.cholesky(a) : kNotFinite;
+    if ((info > 0 || !finite_diagonal()) && !finite(given)) info = kNotFinite;
     set_info(info);
     info == 0 ? write_matrix(0, a, Part::kLower) : spoil<T>(0);
   }
 
   void run_lu() {
-    const Held<T> a = read(call_.a);
+    const Held<T> a = solver_.make_for(matrix_in<T>(*out(0)));
+    const Strided<T> to = strided(a), from = matrix_in<T>(call_.a);
+    bool all_finite = true;
+    for (int64_t i = 0; i < call_.m; i += kTile) {  // looked at while they are at hand
+      const int64_t n = std::min(kTile, call_.m - i);
+      all_finite &= finite(rows_of(from, i, n));
+      copy(rows_of(to, i, n), rows_of(from, i, n));
+    }
     int64_t* const rows = scratch_.take<int64_t>(call_.m);
-    if (finite(a)) {
+    if (all_finite) {
       set_info(solver_.lu(a, rows));
       write_matrix(0, a);
     } else {

@@ -2,6 +2,8 @@
 #pragma once
 #include "kernels/linalg/matrix.hpp"
 
+#include <utility>
+
 namespace gradus::inline v1::linalg {
 
 // A matrix in scratch memory whose columns are contiguous.
@@ -42,17 +44,38 @@ Strided<T> turned(Strided<T> a) {
   return {a.data, a.cols, a.rows, a.by, a.down};
 }
 
+template <class T>
+Strided<T> rows_of(Strided<T> a, int64_t first, int64_t count) {
+  return {a.data + first * a.down, count, a.cols, a.down, a.by};
+}
+
+template <class T>
+bool finite(Strided<T> a) {
+  bool all = true;
+  for (int64_t i = 0; i < a.rows; ++i)
+    if (a.by == 1)
+      all &= finite(Matrix<T>{&a(i, 0), 1, a.cols, a.cols});
+    else
+      for (int64_t j = 0; j < a.cols; ++j) all &= finite(a(i, j));
+  return all;
+}
+
 enum class Part { kAll, kLower, kUpper };
 
 namespace detail {
 
-// What lies along rows here and along columns there costs no more than a copy if it is done in
-// tiles, whatever the strides.
-inline constexpr int64_t kPage = 4096;
-using linalg::kTile;
+// What lies along rows here and along columns there costs little more than a copy if it is done in
+// tiles, whole lines of memory; the processor is told which ones will be written soon.
+inline constexpr int64_t kAhead = 4 * kTile;
+template <class T>
+void fetch_tile(Strided<T> a, int64_t i0, int64_t j0) {
+  if (i0 + kTile > a.rows || j0 + kTile > a.cols) return;
+  for (int64_t k = 0; k < kTile; ++k)
+    __builtin_prefetch(a.by == 1 ? &a(i0 + k, j0) : &a(i0, j0 + k));
+}
 
 template <class T>
-void turn_tile(T* __restrict to, int64_t by, const T* __restrict from, int64_t down) {
+void turn_tile(T* to, int64_t by, const T* from, int64_t down) {
   if constexpr (std::is_floating_point_v<T>) return wide::turn_tile(to, by, from, down);
   T tile[kTile][kTile];
   for (int64_t i = 0; i < kTile; ++i)
@@ -61,12 +84,38 @@ void turn_tile(T* __restrict to, int64_t by, const T* __restrict from, int64_t d
     for (int64_t i = 0; i < kTile; ++i) to[j * by + i] = tile[i][j];
 }
 
+// a square becomes its transpose, or the lower triangle of that with 0 above it.
+template <class T>
+void turn_in_place(Strided<T> a, bool lower) {
+  for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
+    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
+      if (a.by == 1 && j0 < i0 && i0 + kTile <= a.rows) {
+        T kept[kTile][kTile];
+        if (!lower) turn_tile(kept[0], kTile, &a(i0, j0), a.down);
+        turn_tile(&a(i0, j0), a.down, &a(j0, i0), a.down);
+        for (int64_t k = 0; k < kTile; ++k)
+          lower ? std::fill_n(&a(j0 + k, i0), kTile, T(0))
+                : std::copy_n(kept[k], kTile, &a(j0 + k, i0));
+        continue;
+      }
+      for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
+        for (int64_t j = j0; j < std::min(j0 + kTile, i); ++j) {
+          std::swap(a(i, j), a(j, i));
+          if (lower) a(j, i) = T(0);
+        }
+    }
+}
+
 }  // namespace detail
 
-// to = from, of to's size, or that of a part alone, and the rest of `to` becomes 0.
+// to = from, of to's size, or that of a part alone, and the rest of `to` becomes 0. They may be one
+// square in memory, by rows here and by columns there.
 template <class T>
 void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
-  using detail::kTile;
+  if (to.data == from.data && to.down == from.by && to.by == from.down) {
+    const bool upper = part == Part::kUpper;
+    return detail::turn_in_place(upper ? turned(to) : to, part != Part::kAll);
+  }
   if (from.by != 1 && from.down == 1) {
     to = turned(to), from = turned(from);
     if (part != Part::kAll) part = part == Part::kLower ? Part::kUpper : Part::kLower;
@@ -86,27 +135,22 @@ void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
     return;
   }
   const bool turns = from.by == 1 && to.down == 1;
-  const auto tile = [&](int64_t i0, int64_t j0) {
-    const int64_t i1 = std::min(i0 + kTile, m), j1 = std::min(j0 + kTile, n);
-    const bool whole = inside(i0, j1 - 1) && inside(i1 - 1, j0);
-    if (turns && whole && i1 - i0 == kTile && j1 - j0 == kTile)
-      return detail::turn_tile(&to(i0, j0), to.by, &from(i0, j0), from.down);
-    if (inside(i0, j1 - 1) || inside(i1 - 1, j0))
-      for (int64_t i = i0; i < i1; ++i)
-        for (int64_t j = j0; j < j1; ++j) to(i, j) = inside(i, j) ? from(i, j) : T(0);
-    else
-      for (int64_t j = j0; j < j1; ++j)
-        for (int64_t i = i0; i < i1; ++i) to(i, j) = T(0);
-  };
-  // Columns a multiple of a page apart share few cache sets: then they are written one after
-  // another.
-  if (turns && to.by * int64_t(sizeof(T)) % detail::kPage == 0) {
-    for (int64_t j0 = 0; j0 < n; j0 += kTile)
-      for (int64_t i0 = 0; i0 < m; i0 += kTile) tile(i0, j0);
-  } else {
-    for (int64_t i0 = 0; i0 < m; i0 += kTile)
-      for (int64_t j0 = 0; j0 < n; j0 += kTile) tile(i0, j0);
-  }
+  for (int64_t i0 = 0; i0 < m; i0 += kTile)
+    for (int64_t j0 = 0; j0 < n; j0 += kTile) {
+      const int64_t i1 = std::min(i0 + kTile, m), j1 = std::min(j0 + kTile, n);
+      const bool some = inside(i0, j1 - 1) || inside(i1 - 1, j0),
+                 whole = inside(i0, j1 - 1) && inside(i1 - 1, j0);
+      if (turns && whole && i1 - i0 == kTile && j1 - j0 == kTile) {
+        detail::turn_tile(&to(i0, j0), to.by, &from(i0, j0), from.down);
+        detail::fetch_tile(to, i0, j0 + detail::kAhead);
+      } else if (some) {
+        for (int64_t i = i0; i < i1; ++i)
+          for (int64_t j = j0; j < j1; ++j) to(i, j) = inside(i, j) ? from(i, j) : T(0);
+      } else {
+        for (int64_t j = j0; j < j1; ++j)
+          for (int64_t i = i0; i < i1; ++i) to(i, j) = T(0);
+      }
+    }
 }
 
 namespace detail {
@@ -114,6 +158,7 @@ namespace detail {
 template <class T>
 void hermitian_tile(T* to, int64_t to_row, const T* a, const T* other, int64_t from_row,
                     bool conj_sum) {
+  if constexpr (std::is_floating_point_v<T>) return wide::mean_tile(to, to_row, a, other, from_row);
   const real_of<T> half(0.5);
   T tile[kTile][kTile];
   turn_tile(tile[0], kTile, other, from_row);
@@ -128,30 +173,30 @@ void hermitian_tile(T* to, int64_t to_row, const T* a, const T* other, int64_t f
 // The lower triangle of `to` becomes that of (A + A^H) / 2; they may be the same.
 template <class T>
 void copy_hermitian(Strided<T> to, Strided<T> a) {
-  using detail::kTile;
   const real_of<T> half(0.5);
-  const bool in_tiles = a.by == 1 && (to.by == 1 || to.down == 1);
-  for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
-    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-      if (in_tiles && j0 < i0 && i0 + kTile <= a.rows) {
-        const T *const below = &a(i0, j0), *const above = &a(j0, i0);
-        to.by == 1 ? detail::hermitian_tile(&to(i0, j0), to.down, below, above, a.down, false)
-                   : detail::hermitian_tile(&to(i0, j0), to.by, above, below, a.down, true);
-        continue;
+  const bool by_rows = to.by == 1, in_tiles = a.by == 1 && (by_rows || to.down == 1);
+  const auto tile = [&](int64_t i0, int64_t j0) {
+    if (in_tiles && j0 < i0 && i0 + kTile <= a.rows) {
+      const T *const below = &a(i0, j0), *const above = &a(j0, i0);
+      if (by_rows) {
+        detail::hermitian_tile(&to(i0, j0), to.down, below, above, a.down, false);
+        detail::fetch_tile(to, i0, j0 + detail::kAhead);
+      } else {
+        detail::hermitian_tile(&to(i0, j0), to.by, above, below, a.down, true);
+        detail::fetch_tile(to, i0 + detail::kAhead, j0);
       }
-      for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
-        for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j)
-          to(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
+      return;
     }
-}
-
-template <class T>
-bool finite_lower(Strided<T> a) {
-  bool all = true;
-  for (int64_t k = 0; k < a.rows; ++k)
-    all &= a.by == 1 ? finite(Matrix<T>{&a(k, 0), 1, k + 1, 0})
-                     : finite(Matrix<T>{&a(k, k), 1, a.rows - k, 0});
-  return all;
+    for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
+      for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j)
+        to(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
+  };
+  // Along the lines of `to`.
+  for (int64_t k0 = 0; k0 < a.rows; k0 += kTile)
+    if (by_rows)
+      for (int64_t j0 = 0; j0 <= k0; j0 += kTile) tile(k0, j0);
+    else
+      for (int64_t i0 = k0; i0 < a.rows; i0 += kTile) tile(i0, k0);
 }
 
 }  // namespace gradus::linalg

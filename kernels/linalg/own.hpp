@@ -23,6 +23,8 @@ class Own {
   Held<E> make(int64_t rows, int64_t cols) {
     return scratch_.matrix<E>(rows, cols);
   }
+  // For what will be written to `to`, and may already lie there.
+  Held<T> make_for(Strided<T> to) { return make<T>(to.rows, to.cols); }
   // Was there something since the last call that it could not do?
   bool gave_up() const { return false; }
 

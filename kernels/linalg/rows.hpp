@@ -34,7 +34,8 @@ namespace wide {
   void rotate(int64_t n, R* x, int64_t step, int count, const R(&c)[4], const R(&s)[4]); \
   void add_strip(int rows, int depth, const Strip<R>& strip);                            \
   R zero_times(int64_t n, const R* x);                                                   \
-  void turn_tile(R* to, int64_t to_row, const R* from, int64_t from_row);
+  void turn_tile(R* to, int64_t to_row, const R* from, int64_t from_row);                \
+  void mean_tile(R* to, int64_t to_row, const R* a, const R* other, int64_t from_row);
 GRADUS_ROWS(float)
 GRADUS_ROWS(double)
 #undef GRADUS_ROWS

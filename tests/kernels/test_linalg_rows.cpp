@@ -99,6 +99,52 @@ void copies_agree(int64_t m, int64_t n, bool from_turned, bool to_turned, Part p
   CHECK(right);
 }
 
+template <class T>
+std::vector<T> counted(size_t n) {
+  std::vector<T> x(n);
+  for (size_t i = 0; i < n; ++i) x[i] = T(real_of<T>(i + 1));
+  if constexpr (gradus::is_complex_v<T>)
+    for (T& z : x) z.im = 2 - z.re;
+  return x;
+}
+
+// A square by columns becomes one by rows where it lies; what is between its lines stays.
+template <class T>
+void turns_in_place(int64_t n, Part part) {
+  CAPTURE(n);
+  CAPTURE(int(part));
+  const int64_t apart = n + 3;
+  const std::vector<T> before = counted<T>(size_t(n * apart));
+  std::vector<T> x = before;
+  const Strided<T> rows{x.data(), n, n, apart, 1};
+  copy(rows, turned(rows), part);
+  bool right = true;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < apart; ++j) {
+      const bool inside = part == Part::kAll || (part == Part::kLower ? j <= i : i <= j);
+      const T old = before[size_t(j < n ? j * apart + i : i * apart + j)];
+      right = right && rows(i, j) == (inside || j >= n ? old : T(0));
+    }
+  CHECK(right);
+}
+
+// The lower triangle of (A + A^H) / 2, in either order; what is above it stays.
+template <class T>
+void halves_agree(int64_t n, bool by_columns) {
+  CAPTURE(n);
+  std::vector<T> from = counted<T>(size_t(n * n)), to(from.size(), T(-1));
+  const Strided<T> a{from.data(), n, n, n, 1};
+  const Strided<T> b{to.data(), n, n, by_columns ? 1 : n, by_columns ? n : 1};
+  copy_hermitian(b, a);
+  bool right = true;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const T half = times(real_of<T>(0.5), a(i, j) + conj_of(a(j, i)));
+      right = right && b(i, j) == (j <= i ? half : T(-1));
+    }
+  CHECK(right);
+}
+
 }  // namespace
 
 TEST_CASE("linalg rows: vectors of any width give the bits of loops") {
@@ -109,8 +155,14 @@ TEST_CASE("linalg rows: vectors of any width give the bits of loops") {
 }
 
 TEST_CASE("linalg rows: copies of a matrix or a triangle, in any order") {
-  for (const auto& [m, n] :
-       {std::pair<int64_t, int64_t>{0, 3}, {1, 1}, {8, 8}, {24, 24}, {9, 30}, {30, 9}, {17, 16}})
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 3},
+                             {1, 1},
+                             {8, 8},
+                             {24, 24},
+                             {9, 30},
+                             {30, 9},
+                             {17, 16},
+                             {48, 56}})
     for (const Part part : {Part::kAll, Part::kLower, Part::kUpper})
       for (const bool from : {false, true})
         for (const bool to : {false, true}) {
@@ -118,6 +170,21 @@ TEST_CASE("linalg rows: copies of a matrix or a triangle, in any order") {
           copies_agree<float>(m, n, from, to, part);
           copies_agree<gradus::c128>(m, n, from, to, part);
         }
+}
+
+TEST_CASE("linalg rows: a square is turned where it lies, a Hermitian part halved in any order") {
+  for (const int64_t n : {0, 1, 7, 8, 16, 19, 48}) {
+    for (const Part part : {Part::kAll, Part::kLower, Part::kUpper}) {
+      turns_in_place<double>(n, part);
+      turns_in_place<float>(n, part);
+      turns_in_place<gradus::c64>(n, part);
+    }
+    for (const bool by_columns : {false, true}) {
+      halves_agree<double>(n, by_columns);
+      halves_agree<float>(n, by_columns);
+      halves_agree<gradus::c128>(n, by_columns);
+    }
+  }
 }
 
 TEST_CASE("linalg rows: a thread computes with denormal numbers after a decomposition, as before") {

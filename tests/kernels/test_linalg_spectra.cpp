@@ -247,6 +247,33 @@ TEST_CASE("linalg: what is not finite gives info -1 and NaN, and ends") {
   });
 }
 
+TEST_CASE("linalg: one entry of a large matrix that is not finite, wherever it stands") {
+  constexpr int64_t n = 40;
+  for_all({{{}, n, n}}, [](auto t, auto& m, auto&) {
+    using T = decltype(t);
+    using R = real_of<T>;
+    for (const R bad : {R(NAN), R(INFINITY), R(-INFINITY)})
+      for (const Index& at : {Index{0, 0}, {n - 1, n - 1}, {n - 1, 0}, {0, n - 1}, {20, 19}}) {
+        Array<T> a({n, n}), x({n, n});
+        Array<int64_t> info({}), rows({n});
+        for (int64_t i = 0; i < n; ++i) a.at({i, i}) = T(R(2));
+        linalg(m, GD_CHOLESKY, {a.view()}, {x.view(), info.view()});
+        CHECK(info.at({}) == 0);
+        if constexpr (gradus::is_complex_v<T>)
+          a.at(at).im = bad;
+        else
+          a.at(at) = bad;
+        linalg(m, GD_CHOLESKY, {a.view()}, {x.view(), info.view()});
+        CHECK(info.at({}) == -1);
+        CHECK(std::isnan(size(x.at({n - 1, 0}))));
+        linalg(m, GD_LU, {a.view()}, {x.view(), rows.view(), info.view()});
+        CHECK(info.at({}) == -1);
+        CHECK(std::isnan(size(x.at({0, 1}))));
+        CHECK(rows.at({7}) == 7);
+      }
+  });
+}
+
 namespace {
 // What an op gives for `batch` matrices (n, n), its outputs one after the other.
 template <class T>
