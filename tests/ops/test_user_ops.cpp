@@ -267,7 +267,9 @@ TEST_CASE("user function: its own derivatives are used, to any order, forward op
 
 TEST_CASE("user function: vmap runs it by its own rule, else example by example") {
   static int calls;
-  UserFunction twice{.name = "test_twice", .operands = {{"x"}}};
+  UserFunction twice;
+  twice.name = "test_twice";
+  twice.operands = {{"x"}};
   twice.forward = [](OpContext& ctx) {
     ++calls;
     ctx.outputs.push_back(ctx.inputs[0] * 2.0);

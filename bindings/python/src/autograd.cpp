@@ -14,7 +14,7 @@ namespace {
 // Looks for Ctrl-C between the kernels of a long walk, some times in a second.
 class Interruptible : public KernelWrapper {
  public:
-  gd_status call(const gd_call& call, Next next, gd_error& error) override {
+  gd_status call(const gd_call&, Next next, gd_error& error) override {
     if (std::chrono::steady_clock::now() > due_) look();
     return next(error);
   }
