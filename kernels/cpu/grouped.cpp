@@ -94,7 +94,7 @@ void multiply(gd_device* d, const gd_call* c, const GroupedCall& g) {
 
 constexpr int kOut = 0, kIn = 1;
 // In bytes: what a block costs beside its own, what is worth a task, and what copy.cpp does.
-constexpr int64_t kCopyJob = 512, kCopyTask = 4 * kGrain, kLargeCopy = 1 << 20;
+constexpr int64_t kCopyJob = 512, kCopyTask = 16 * kGrain, kLargeCopy = 1 << 20;
 
 Walk walk_of(const GroupedCall& g, const BlockCopy& c) {
   Walk w;
