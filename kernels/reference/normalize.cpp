@@ -8,8 +8,8 @@
 namespace gradus::inline v1::reference {
 namespace {
 
-// What x is multiplied or shifted by, at x's sizes, its normalised axes last; `absent` stands for one
-// that is left out.
+// What x is multiplied or shifted by, at x's sizes, its normalised axes last; `absent` stands for
+// one that is left out.
 class Factor {
  public:
   Factor(const gd_view* v, const gd_view& mean, double absent) : absent_(absent) {
