@@ -72,9 +72,10 @@ class Side {
     for (size_t b = 0; b < s_.count(); ++b) {
       const Shape sizes = s_.sizes(b), strides = contiguous_strides(sizes);
       Steps& steps = steps_[b] = {};
-      in_place_ = merged(sizes, strides, first, &steps.batch) &
-                  merged(sizes, strides, rows, &steps.row) &
-                  merged(sizes, strides, columns, &steps.column) & in_place_;
+      const bool batch = merged(sizes, strides, first, &steps.batch),
+                 row = merged(sizes, strides, rows, &steps.row),
+                 column = merged(sizes, strides, columns, &steps.column);
+      in_place_ = in_place_ && batch && row && column;
       for (const int64_t a : first) steps.batch_size *= sizes[size_t(a)];
     }
   }

@@ -147,7 +147,7 @@ TEST_CASE("gpu solver library: what it fails with is one error; what it wants it
 
 TEST_CASE("gpu solver library: a matrix that gesvdj gives up is gesvd's") {
   const Library& library = fake_library("cusolver");
-  static const auto* const devices =  // they live for ever
+  [[maybe_unused]] static const auto* const devices =  // they live for ever
       new std::vector<gd_device*>(open_emulators(solver(library.path).c_str()));
   for_dtypes([&](auto t) {
     using T = decltype(t);
