@@ -248,7 +248,7 @@ TEST_CASE("linalg: what is not finite gives info -1 and NaN, and ends") {
 }
 
 TEST_CASE("linalg: one entry of a large matrix that is not finite, wherever it stands") {
-  constexpr int64_t n = 40;
+  static constexpr int64_t n = 40;
   for_all({{{}, n, n}}, [](auto t, auto& m, auto&) {
     using T = decltype(t);
     using R = real_of<T>;
