@@ -58,8 +58,8 @@ class PlanCache {
   size_t bytes_ = 0;
 };
 
-// Attributes of derivatives, made of those that a plan holds and the size of an operand: those that
-// its thread has used lately. One for each kind of derivative.
+// Attributes of derivatives, made of those that a plan holds and the size of an operand: the 64
+// that its thread has used lately, until it ends. One for each kind of derivative.
 class DerivedAttrs {
  public:
   template <class Make>

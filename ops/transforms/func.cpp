@@ -146,6 +146,27 @@ Tensors pull(const char* op, const char* what, const Tensors& outputs, const Ten
   return g;
 }
 
+// Is there something in the history of t that is neither one of the leaves nor made since `start`?
+bool leads_beyond(const Tensors& tensors, const Tensors& leaves, uint64_t start) {
+  std::unordered_set<const GradFn*> seen;
+  std::vector<const GradFn*> open;
+  const auto beyond = [&](const GradFn* fn, const Autograd* leaf) {
+    if (fn && seen.insert(fn).second) open.push_back(fn);
+    return fn ? fn->sequence() < start
+              : leaf && std::none_of(leaves.begin(), leaves.end(),
+                                     [&](const Tensor& x) { return &autograd_of(x) == leaf; });
+  };
+  for (const Tensor& t : tensors)
+    if (t.requires_grad() && beyond(t.grad_fn(), &autograd_of(t))) return true;
+  while (!open.empty()) {
+    const GradFn& fn = *open.back();
+    open.pop_back();
+    for (const Edge& e : fn.inputs())
+      if (beyond(e.fn.get(), e.leaf.get())) return true;
+  }
+  return false;
+}
+
 // A function that was evaluated, ready to be pulled back.
 struct Pulled {
   Tensors leaves;
@@ -156,38 +177,16 @@ struct Pulled {
 
   void run(const char* op, const Function& f, const Tensors& in, const Options& o) {
     outputs = evaluate(op, f, in);
-    captured = !graph && !o.create_graph && grad_enabled() && leads_beyond(outputs);
+    captured = !graph && !o.create_graph && grad_enabled() && leads_beyond(outputs, leaves, start);
     graph = graph || captured;
   }
   // What the transform gives: history only where it leads on, past the leaves.
   Tensors released(const Tensors& tensors) const {
+    if (captured) return func::released(tensors, leaves, start);
     Tensors out;
-    for (const Tensor& t : tensors) {
-      const bool leads = graph && (!captured || leads_beyond({t}));
-      out.push_back(leads || !t.requires_grad() ? t : without_history(t));
-    }
-    return out;
-  }
-
- private:
-  bool leads_beyond(const Tensors& tensors) const {
-    std::unordered_set<const GradFn*> seen;
-    std::vector<const GradFn*> open;
-    const auto beyond = [&](const GradFn* fn, const Autograd* leaf) {
-      if (fn && seen.insert(fn).second) open.push_back(fn);
-      return fn ? fn->sequence() < start
-                : leaf && std::none_of(leaves.begin(), leaves.end(),
-                                       [&](const Tensor& x) { return &autograd_of(x) == leaf; });
-    };
     for (const Tensor& t : tensors)
-      if (t.requires_grad() && beyond(t.grad_fn(), &autograd_of(t))) return true;
-    while (!open.empty()) {
-      const GradFn& fn = *open.back();
-      open.pop_back();
-      for (const Edge& e : fn.inputs())
-        if (beyond(e.fn.get(), e.leaf.get())) return true;
-    }
-    return false;
+      out.push_back(graph || !t.requires_grad() ? t : without_history(t));
+    return out;
   }
 };
 Pulled prepare(const char* op, const Function& f, const Tensors& inputs, const Options& o) {
@@ -380,6 +379,15 @@ Blocks jacobian_of(const char* op, const char* what, const Function& f, const Te
 }
 
 }  // namespace
+
+Tensors released(const Tensors& tensors, const Tensors& leaves, uint64_t start) {
+  Tensors out;
+  for (const Tensor& t : tensors) {
+    const bool own = t.requires_grad() && !leads_beyond({t}, leaves, start);
+    out.push_back(own ? without_history(t) : t);
+  }
+  return out;
+}
 
 ValueAndGrad value_and_grad(const Function& f, const Tensors& inputs, const Options& o) {
   const char* op = "grad";

@@ -67,6 +67,11 @@ Blocks jacobian(const Function& f, const Tensors& inputs, const Options& options
 // [i][k]: the derivative by input i and input k of one real number.
 Blocks hessian(const Function& f, const Tensors& inputs, const Options& options = {});
 
+// What a function gave beside its outputs, as a transform gives it on: with history where that
+// leads on past what the function was given (leaves) and made since it began (start, of
+// next_sequence()).
+Tensors released(const Tensors& tensors, const Tensors& leaves, uint64_t start);
+
 struct GradcheckOptions {
   double eps = 1e-6;                // how far inputs are moved
   double atol = 1e-5, rtol = 1e-3;  // |analytical - numerical| <= atol + rtol |numerical|

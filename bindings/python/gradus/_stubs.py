@@ -135,7 +135,7 @@ def text():
     for name in _gradus.op_names:
         if name != "arange":
             out.append(_op(name, results[name]))
-    out.append("def arange(start: _Number, end: _Number | None = None, step: _Number = 1, *, dtype: _DType | "
+    out.append("def arange(start: _Number | None = None, end: _Number | None = None, step: _Number = 1, *, dtype: _DType | "
                "None = None, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
     for name, kind in vars(_gradus).items():
         if isinstance(kind, type) and issubclass(kind, _gradus.Error):

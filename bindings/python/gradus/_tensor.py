@@ -211,10 +211,12 @@ def _whole(number):
         return None
 
 
-def arange(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+def arange(start=None, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
     """start, start + step, ... up to, without, end; arange(end) begins at 0. Without a dtype it is
     int64 if all three are whole numbers, then exact, else float32."""
-    start, end = (0, start) if end is None else (start, end)
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
+    if end is None:
+        raise TypeError("arange: where does it end?")
     first, last, by = whole = [_whole(v) for v in (start, end, step)]
     if None in whole:
         return _g.arange(end, start, step, dtype or _g.float32, device=device, requires_grad=requires_grad)

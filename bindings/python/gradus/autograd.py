@@ -52,6 +52,8 @@ class _Call:
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.others = [None if isinstance(a, Tensor) else a for a in args]
         self.written = []  # (argument, result): one tensor
+        tensors = [id(a) for a in args]
+        self.alike = [i for i in self.places if tensors.count(tensors[i]) > 1]
 
     def _filled(self, tensors):
         full = list(self.others)
@@ -101,6 +103,9 @@ class _Call:
                 raise _gradus.AutogradError(
                     f"{self.cls.__name__}: what is marked dirty must be an argument of forward, and "
                     f"returned by it")
+            if at[0] in self.alike:
+                raise _gradus.AutogradError(f"{self.cls.__name__}: argument {at[0]}, which forward wrote "
+                                            f"in place, was given twice; give a clone for one of them")
             copies[id(t)] = parts[to[0]] = t.clone()
             self.written.append((at[0], to[0]))
         return copies

@@ -56,23 +56,23 @@ def _split(args, argnums):
 
 def _flat_function(f, refill, said):
     def inside(*tensors):
+        # A Jacobian's columns run f again: what the first run was given, and gave, counts.
+        said.setdefault("own", (list(tensors), _gradus._next_sequence()))
         out = f(*refill(tensors))
         if said.get("aux"):
             out, value = out
-            said.setdefault("value", value)  # a Jacobian's columns run f again
+            said.setdefault("value", value)
         leaves = []
         said["build"] = _flatten(out, leaves)
         return leaves
     return inside
 
 
-def _auxiliary(said, result):
-    """What f gave beside its value: with history only where the result has it."""
-    if result.requires_grad:
-        return said["value"]
+def _auxiliary(said):
+    """What f gave beside its value: with history where that leads on, past what f was given."""
     leaves = []
     build = _flatten(said["value"], leaves)
-    return build(t.detach() for t in leaves)
+    return build(iter(_gradus._released(leaves, *said["own"])))
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -83,7 +83,7 @@ def value_and_grad(f, argnums=0, has_aux=False):
         said = {"aux": has_aux}
         value, grads = _gradus._value_and_grad(_flat_function(g, refill, said), leaves,
                                                list(range(len(leaves))), None)
-        return ((value, _auxiliary(said, value)) if has_aux else value), shaped(grads)
+        return ((value, _auxiliary(said)) if has_aux else value), shaped(grads)
     return inside
 
 
@@ -110,7 +110,7 @@ def vjp(f, *args, has_aux=False):
         return shaped(pullback(seeds))
 
     out = build(iter(outputs))
-    return (out, back, _auxiliary(said, outputs[0])) if has_aux else (out, back)
+    return (out, back, _auxiliary(said)) if has_aux else (out, back)
 
 
 def jvp(f, primals, tangents, has_aux=False):
@@ -130,15 +130,20 @@ def linearize(f, *primals):
     f runs once. The pullback is linear, and what pulls it back is what pushes forward.
     """
     leaves, refill, _ = _split(primals, tuple(range(len(primals))))
-    said = {}
+    said, pulled = {}, {}
     outputs, pullback = _gradus._vjp(_flat_function(f, refill, said), leaves)
-    _, push = _gradus._vjp(lambda *seeds: pullback(list(seeds)),
+    _, push = _gradus._vjp(_flat_function(lambda *seeds: pullback(list(seeds)), lambda t: t, pulled),
                            [_gradus.zeros_like(y) for y in outputs])
+    inside, start = said["own"]
 
     def along(*tangents):
         directions = []
         _flatten(tangents, directions)
-        return said["build"](iter(push(directions)))
+        shapes, given = ([tuple(t.shape) for t in ts] for ts in (leaves, directions))
+        if shapes != given:
+            raise _gradus.ValueError(f"linearize: expected tangents of the arguments' shapes {shapes}, "
+                                     f"got {given}")
+        return said["build"](iter(_gradus._released(push(directions), inside + pulled["own"][0], start)))
 
     return said["build"](iter(outputs)), along
 
@@ -150,7 +155,7 @@ def _jacobian(f, argnums, has_aux, mode):
         said = {"aux": has_aux}
         rows = _gradus._jacobian(_flat_function(g, refill, said), leaves, mode, True, False)
         out = said["build"](iter([shaped(row) for row in rows]))
-        return (out, _auxiliary(said, rows[0][0])) if has_aux else out
+        return (out, _auxiliary(said)) if has_aux else out
     return inside
 
 

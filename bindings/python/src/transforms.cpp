@@ -67,6 +67,8 @@ void open_transforms(nb::module_& m) {
                                                    : Randomness::error;
     return func::vmap(function_of(f), in_dims, {}, r)(in);
   });
+  m.def("_released", func::released);
+  m.def("_next_sequence", next_sequence);
   m.def("_is_mapped", [](const Tensor& t) {  // by the innermost vmap that runs
     return is_batched_at(t, BatchScope::current()->level);
   });

@@ -170,6 +170,9 @@ def test_arange_is_exact():
     assert gradus.arange(2 ** 53, 2 ** 53 + 2, dtype=gradus.float64).tolist() == [2 ** 53] * 2
     assert gradus.arange(np.int64(2 ** 53), np.int64(2 ** 53 + 2))[1].item() == 2 ** 53 + 1
     assert gradus.arange(3, dtype=gradus.float64, requires_grad=True).requires_grad
+    assert gradus.arange(end=3).tolist() == [0, 1, 2] and gradus.arange(end=3, start=1).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="arange: where does it end"):
+        gradus.arange()
     for ends in ((2 ** 60, 0), (0, 2 ** 60, -1), (0, 2 ** 60, 0), (0, 2 ** 70, 2 ** 69), (2 ** 64, 2 ** 64 + 1)):
         with pytest.raises(gradus.ValueError, match="arange"):
             gradus.arange(*ends)

@@ -131,6 +131,31 @@ def test_linearize(of, w):  # noqa: F811
     assert numbers(along(ones, {"k": none})) == {"p": [2, 16, 54], "q": [0, 0, 0]}
     assert numbers(along(none, {"k": ones})) == {"p": [2, 16, 54], "q": [1, 1, 1]}
     assert len(runs) == before
+    along = of.func.linearize(lambda x: x * x, w)[1]
+    assert not along(ones).requires_grad and along(ones).numpy().tolist() == [2, 4, 6]
+    for wrong in ((ones, ones), (of.lib.ones(2),)):
+        with pytest.raises((ValueError, RuntimeError, AssertionError)) as said:
+            along(*wrong)
+        assert of.lib is not gradus or "linearize: expected tangents of" in str(said.value)
+    if of.lib is gradus:  # torch's is made of constants
+        weights = of.lib.ones_like(w).requires_grad_()
+        of.func.linearize(lambda x: x * x * weights, w)[1](ones).sum().backward()
+        assert weights.grad.tolist() == [2, 4, 6]
+
+
+def test_auxiliary_results_keep_what_leads_on(of, w):  # noqa: F811
+    func, ones, weights = of.func, of.lib.ones_like(w), of.lib.ones_like(w).requires_grad_()
+    transforms = {
+        "grad": lambda f: lambda x: func.grad(lambda z: (f(z)[0].sum(), f(z)[1]), has_aux=True)(x)[1],
+        "vjp": lambda f: lambda x: func.vjp(f, x, has_aux=True)[2],
+        "jacrev": lambda f: lambda x: func.jacrev(f, has_aux=True)(x)[1],
+    }
+    for name, aux in transforms.items():
+        squares = aux(lambda z: (z ** 3, z * z))
+        assert func.jvp(squares, (w,), (ones,))[1].tolist() == [2, 4, 6], name
+        assert func.grad(lambda x: squares(x).sum())(w).tolist() == [2, 4, 6], name
+        captured = aux(lambda z: (z ** 2, (z * weights, z * 2)))(w)
+        assert captured[0].requires_grad and not captured[1].requires_grad, name
 
 
 def test_auxiliary_results_and_named_arguments(of, w):  # noqa: F811

@@ -185,6 +185,10 @@ def test_mark_dirty_refuses(of):
             return x * 1
     with pytest.raises(RuntimeError, match="dirty"):
         Keeps.apply(of.leaf(1.0) * 1)
+    if of.lib is gradus:
+        twice = of.leaf(1.0) * 1
+        with pytest.raises(RuntimeError, match="Shift: argument 0, .* was given twice"):
+            shift(twice, twice)
 
 
 def test_vmap_of_its_own(of):

@@ -197,7 +197,7 @@ struct Small {
   // nc columns of b, for each k side by side.
   static void bring(const SmallProduct& x, const R* from, int64_t nc, int64_t width, R* to) {
     int64_t at[kNr], k_at[kBlock<R>];
-    const bool k_unit = x.b_k == 1 && nc > 1;  // then one step of k is read
+    const bool k_unit = x.b_k == 1 && nc > 1;  // then the first of k_at is read: b_n is not 1
     for (int64_t j = 0; j < nc; ++j) at[j] = j * x.b_n;
     for (int64_t k = 0; k < (k_unit ? 1 : x.k); ++k) k_at[k] = k * x.b_k;
     pack_lines(from, at, nc, width, k_at, x.k, k_unit, to);
