@@ -12,14 +12,14 @@ namespace gradus::inline v1::linalg::wide {
 
 namespace {
 template <class R>
-using Row [[gnu::vector_size(kTile * sizeof(R)), gnu::aligned(sizeof(R)), gnu::may_alias]] = R;
+using Row [[gnu::vector_size(kTile * sizeof(R))]] = R;  // in memory, at any number: by memcpy
 
 // Blocks of 1, 2 and 4 numbers lie across; each step turns those of one size.
 template <class R>
 [[gnu::always_inline]] inline void read_turned(Row<R>* y, const R* from, int64_t from_row) {
   static_assert(kTile == 8);
   Row<R> x[kTile];
-  for (int i = 0; i < kTile; ++i) x[i] = *reinterpret_cast<const Row<R>*>(from + i * from_row);
+  for (int i = 0; i < kTile; ++i) std::memcpy(&x[i], from + i * from_row, sizeof x[i]);
   for (int i = 0; i < kTile; i += 2) {
     y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
     y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -39,16 +39,19 @@ template <class R>
                                              int64_t from_row) {
   Row<R> y[kTile];
   read_turned<R>(y, from, from_row);
-  for (int i = 0; i < kTile; ++i) *reinterpret_cast<Row<R>*>(to + i * to_row) = y[i];
+  for (int i = 0; i < kTile; ++i) std::memcpy(to + i * to_row, &y[i], sizeof y[i]);
 }
 template <class R>
 [[gnu::always_inline]] inline void mean_rows(R* to, int64_t to_row, const R* a, const R* other,
                                              int64_t from_row) {
   Row<R> y[kTile];
   read_turned<R>(y, other, from_row);
-  for (int i = 0; i < kTile; ++i)
-    *reinterpret_cast<Row<R>*>(to + i * to_row) =
-        R(0.5) * *reinterpret_cast<const Row<R>*>(a + i * from_row) + R(0.5) * y[i];
+  for (int i = 0; i < kTile; ++i) {
+    Row<R> x;
+    std::memcpy(&x, a + i * from_row, sizeof x);
+    x = R(0.5) * x + R(0.5) * y[i];
+    std::memcpy(to + i * to_row, &x, sizeof x);
+  }
 }
 }  // namespace
 

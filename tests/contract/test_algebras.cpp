@@ -253,8 +253,9 @@ TEST_CASE("mod P: no sum overflows, whatever the modulus and its length") {
     const Tensor x = Tensor::from(a, {n}), y = Tensor::from(b, {n});
     for (const int64_t p : {int64_t(2), int64_t(65537), int64_t(INT32_MAX)}) {
       CAPTURE(p);
-      __int128 sum = 0;
-      for (size_t i = 0; i < a.size(); ++i) sum += __int128(a[i]) * b[i];
+      __extension__ typedef __int128 Wide;
+      Wide sum = 0;
+      for (size_t i = 0; i < a.size(); ++i) sum += Wide(a[i]) * b[i];
       const int64_t want = int64_t((sum % p + p) % p);
       CHECK(einsum("i,i->", {x, y}, modulo(p)).item_as<int64_t>() == want);
       CHECK(einsum("i,i,->", {x, y, Tensor(int64_t(1))}, parse_algebra(join("mod ", p)))
