@@ -2,6 +2,8 @@
 // processor has (GCC's function multiversioning).
 #include "kernels/linalg/rows.hpp"
 
+#include <cstring>
+
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(GRADUS_SANITIZED)
 #define GRADUS_EACH_PROCESSOR __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
