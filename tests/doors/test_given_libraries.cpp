@@ -166,3 +166,14 @@ TEST_CASE("given libraries: functions of a C program do its products and factors
           "give_library: the device cpu is open already; give its libraries before anything is "
           "made on it");
 }
+
+TEST_CASE("given libraries: one that is MKL says its version") {
+  if (!alone("given libraries: one that is MKL says its version")) return;
+  LibraryFunctions blas = counted_blas::functions();
+  void (*const version)(char*, int) = [](char* words, int room) {
+    std::snprintf(words, size_t(room), "%-40s", "MKL 2026.2");  // filled up with blanks
+  };
+  blas.emplace_back("MKL_Get_Version_String", library_function(version));
+  give_library("blas", blas, "loops");
+  CHECK(has(default_device().libraries(), "BLAS of MKL 2026.2, given by the program: loops\n"));
+}
