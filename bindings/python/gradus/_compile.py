@@ -37,6 +37,7 @@ class _Recorder:
 class _Entry:
     def __init__(self):
         self.statics, self.step, self.build, self.prepares = [], None, None, []
+        self.device = None  # where the first of its results is
         self.written = []  # arguments that the step writes to
         self.warm = False
 
@@ -73,6 +74,9 @@ class Compiled:
             with _Recorder() as r:
                 out = self._function(*args, **kwargs)
             entry.prepares, entry.warm = r.prepares, True
+            results = []
+            _flatten(out, results)
+            entry.device = self._device or next((t.device for t in results + leaves), None)
             return out
         return self._record(entry, leaves, build)
 
@@ -95,7 +99,7 @@ class Compiled:
             prepare()
         versions = [s.version for s in entry.statics]
         with _Recorder(entry.prepares):
-            step = _gradus._capture(run, self._device)
+            step = _gradus._capture(run, entry.device)
         entry.written = [i for i, s in enumerate(entry.statics) if s.version != versions[i]]
         for i in entry.written:
             leaves[i].copy_(entry.statics[i])
@@ -132,8 +136,9 @@ def compile(function=None, *, device=None):
     """The function, whose kernel calls are written down at its second call with some shapes and then
     repeated: no graph, no allocation, the same bits. Reading values inside (item, branches on
     numbers) can't be repeated; then it goes on running as it is, and .why_not says why. Results are
-    detached. Arguments that are no tensors are part of the recording, as is all else that Python
-    does: a repetition does not see that a module went to eval(), or has another parameter.
+    detached. A step works on one device: `device`, else that of its first result. Arguments that are
+    no tensors are part of the recording, as is all else that Python does: a repetition does not see
+    that a module went to eval(), or has another parameter.
 
         step = gradus.compile(step)
     """

@@ -309,3 +309,25 @@ def test_recorded_steps_follow_the_rate(rule):
         if compiled:
             assert run.why_not == "" and run.replays == 6
     assert sides[0] == sides[1]
+
+
+def test_a_compiled_step_works_where_its_tensors_are():
+    """Not on the default device, which a machine's GPU may be."""
+    w = gradus.ones(3, device="reference").requires_grad_()
+    optimizer = gradus.optim.SGD([w], lr=0.5)
+    x = gradus.arange(3.0, device="reference")
+
+    def step():
+        optimizer.zero_grad()
+        loss = (w * x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = gradus.compile(step)
+    assert [run().item() for _ in range(4)] == [3.0, 0.5, -2.0, -4.5]
+    assert (run.why_not, run.replays) == ("", 2)
+    nothing = gradus.compile(lambda t: [t.mul_(2), ()][1])  # no result: where its argument is
+    for _ in range(3):
+        nothing(x)
+    assert (nothing.why_not, nothing.replays, x.tolist()) == ("", 1, [0, 8, 16])
