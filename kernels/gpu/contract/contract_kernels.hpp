@@ -172,7 +172,7 @@ struct Square {
   static constexpr int elements = Depth * pitch;
   static constexpr int bytes = 2 * elements * int(sizeof(T));
   static constexpr int loads = (Lines * Depth + kContractThreads - 1) / kContractThreads;
-  struct alignas(sizeof(T) * run) Run {
+  struct alignas(sizeof(T) * run) Together {
     T numbers[run];
   };
 
@@ -217,7 +217,7 @@ struct Square {
   __device__ static void take(T (&numbers)[Own], const T* square, int term, int p) {
     GPU_UNROLL
     for (int i = 0; i < Own; i += run) {
-      const Run r = *reinterpret_cast<const Run*>(square + term * pitch + line(p, i));
+      const Together r = *reinterpret_cast<const Together*>(square + term * pitch + line(p, i));
       GPU_UNROLL
       for (int j = 0; j < run; ++j) numbers[i + j] = r.numbers[j];
     }

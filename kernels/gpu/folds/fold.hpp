@@ -19,7 +19,7 @@ namespace gradus::inline v1::gpu {
 template <class T>
 struct Sums {  // and products
   using Acc = T;
-  using Word = T;                                           // the largest that an element is
+  using Widest = T;                                         // the largest that an element is
   static constexpr int32_t partial = int32_t(dtype_of<T>);  // the dtype of a buffer of Acc
   bool product = false;
 

@@ -8,9 +8,9 @@ namespace gradus::inline v1::gpu {
 // Eights that a thread loads before it folds them: 128 bytes. And the blocks of fold_rows that a
 // unit should hold at least, so that others load while one folds.
 template <class F>
-inline constexpr int kBatch = sizeof(typename F::Word) <= 4   ? 4
-                              : sizeof(typename F::Word) <= 8 ? 2
-                                                              : 1;
+inline constexpr int kEightsAtOnce = sizeof(typename F::Widest) <= 4   ? 4
+                                     : sizeof(typename F::Widest) <= 8 ? 2
+                                                                       : 1;
 template <class F>
 inline constexpr int kBlocks = sizeof(typename F::Acc) <= 4   ? 5
                                : sizeof(typename F::Acc) <= 8 ? 4
@@ -47,8 +47,8 @@ struct [[gnu::may_alias]] alignas(alignof(Four<S>)) Words {
 // Folds each of the first eights of B turns, of which `left` elements are there, in whole fours.
 template <class F, class S, class Acc = typename F::Acc>
 __device__ inline void fold_eights(const F& f, const S* from, int64_t number, int left,
-                                   Acc (&eights)[kBatch<F>]) {
-  constexpr int B = kBatch<F>, kGap = kTurn / 2;
+                                   Acc (&eights)[kEightsAtOnce<F>]) {
+  constexpr int B = kEightsAtOnce<F>, kGap = kTurn / 2;
   const Words<S> absent(f.template absent<S>());
   Words<S> x[2 * B];
   GPU_UNROLL
@@ -98,7 +98,7 @@ __device__ inline int row_of(int lane) {
 template <class F>
 __global__ void GPU_BLOCK(kThreads, kBlocks<F>) fold_rows(Walk<2> lines, RowsJob job, F f) {
   using Acc = typename F::Acc;
-  constexpr int B = kBatch<F>, kTeams = kThreads / kMembers, kWaves = kMembers / 32;
+  constexpr int B = kEightsAtOnce<F>, kTeams = kThreads / kMembers, kWaves = kMembers / 32;
   GPU_SHARED(Acc, shared, kTeams * kMostGroup * kWaves);
   const int team = thread() / kMembers, member = thread() % kMembers, wave = wave_width();
   Acc* const own = shared + team * kMostGroup * kWaves;
@@ -175,13 +175,13 @@ struct ColumnsJob {
 
 // Words for which there is fold_columns.
 template <class F>
-inline constexpr bool kHasColumns = sizeof(typename F::Acc) <= 8 && sizeof(typename F::Word) <= 8;
+inline constexpr bool kHasColumns = sizeof(typename F::Acc) <= 8 && sizeof(typename F::Widest) <= 8;
 
 // Adds a member's eight of four lines to `own`: elements i .. i + 3 and so many after half a turn.
 template <class F, class S, class Acc = typename F::Acc>
 __device__ inline void fold_four_lines(const F& f, const S* from, int64_t stride, int64_t number,
                                        int left, Acc (&own)[4]) {
-  constexpr int kAtOnce = sizeof(typename F::Word) <= 4 ? kEight : kEight / 2;
+  constexpr int kAtOnce = sizeof(typename F::Widest) <= 4 ? kEight : kEight / 2;
   const Words<S> absent(f.template absent<S>());
   Acc half[2][4];
   GPU_UNROLL

@@ -10,12 +10,12 @@ namespace gradus::inline v1::gpu {
 namespace {
 
 template <class T>
-struct Pair {
+struct TwoSums {
   T a, b;
 };
 template <class T>
-struct Pairs {
-  using Acc = Pair<T>;
+struct SumsOfTwo {
+  using Acc = TwoSums<T>;
   GRADUS_HD Acc none() const { return {T(0), T(0)}; }
   GRADUS_HD Acc combine(Acc x, Acc y) const { return {x.a + y.a, x.b + y.b}; }
 };
@@ -50,9 +50,9 @@ __device__ inline void load_view(const Job& job, const char* data, int32_t dtype
 template <class T>
 __global__ void GPU_BLOCK(kThreads, 1)
     normalize_lines(Walk<6> lines, Walk<4> terms, Job job, void* memory) {
-  GPU_SHARED(Pair<T>, shared, kThreads);
-  Pair<T>* const partials = static_cast<Pair<T>*>(memory);  // [sum][chunk][line]
-  const Pairs<T> pairs;
+  GPU_SHARED(TwoSums<T>, shared, kThreads);
+  TwoSums<T>* const partials = static_cast<TwoSums<T>*>(memory);  // [sum][chunk][line]
+  const SumsOfTwo<T> pairs;
   const Team team = job.team;
   const char *const x = lines.data[kX], *const weight = lines.data[kWeight],
                     *const other = lines.data[kOther];
@@ -78,11 +78,11 @@ __global__ void GPU_BLOCK(kThreads, 1)
     // The sums of earlier launches, then those of this one.
     for (int k = job.sum - job.sums; k < job.end; ++k) {
       const T m = mean, r = rstd;
-      Pair<T> total = pairs.none();
+      TwoSums<T> total = pairs.none();
       if (k < job.sum) {
-        const Pair<T>* const from = partials + k % 2 * job.chunks * n_lines + line;
+        const TwoSums<T>* const from = partials + k % 2 * job.chunks * n_lines + line;
         total = fold_chunk(pairs, team, here, 0, job.chunks, shared,
-                           [&](int64_t base, int member, Pair<T>(&v)[kEight]) {
+                           [&](int64_t base, int member, TwoSums<T>(&v)[kEight]) {
                              GPU_UNROLL
                              for (int j = 0; j < kEight; ++j) {
                                const int64_t c = base + member * 4 + j / 4 * gap + j % 4;
@@ -90,15 +90,15 @@ __global__ void GPU_BLOCK(kThreads, 1)
                              }
                            });
       } else {
-        Tree<Pair<T>, 3> tree;
+        Tree<TwoSums<T>, 3> tree;
         for (int c = 0; c < (job.whole ? kEight : 1); ++c) {
-          Pair<T> part = pairs.none();
+          TwoSums<T> part = pairs.none();
           if (chunk + c < job.chunks) {
             const int64_t begin = (chunk + c) * job.chunk,
                           end = begin + job.chunk < length ? begin + job.chunk : length;
             part = fold_chunk(
                 pairs, team, here, begin, end, shared,
-                [&](int64_t base, int member, Pair<T>(&v)[kEight], const Walk<4>& t) {
+                [&](int64_t base, int member, TwoSums<T>(&v)[kEight], const Walk<4>& t) {
                   const int64_t i = base + member * 4;
                   T h[kEight], w[kEight], g[kEight];
                   load_view<kX>(job, x, dtype, at[kX], begin, i, end, T(0), h, t);
@@ -263,8 +263,8 @@ void launch(const Run& run, const Walk<6>& lines, const Walk<4>& terms, Job job)
   job.end = last;
   if (job.whole || first == last)
     return in_pieces(lines, [&](const Walk<6>& piece) { once(piece, job, nullptr); });
-  Run::Scratch scratch(run, size_t(2 * job.chunks * lines.count) * sizeof(Pair<T>));
-  void* const partials = scratch.take<Pair<T>>(2 * job.chunks * lines.count);
+  Run::Scratch scratch(run, size_t(2 * job.chunks * lines.count) * sizeof(TwoSums<T>));
+  void* const partials = scratch.take<TwoSums<T>>(2 * job.chunks * lines.count);
   for (int k = first; k <= last; ++k) {
     job.sum = k;
     job.end = k < last ? k + 1 : k;

@@ -15,7 +15,7 @@ struct Winner {
 template <class T>
 struct Winners {
   using Acc = Winner<T>;
-  using Word = Acc;
+  using Widest = Acc;
   static constexpr int32_t partial = kWinner;
   Extremes<T> values;
 
@@ -52,7 +52,7 @@ struct Winners {
   }
 };
 
-struct Pair {
+struct ComplexBits {
   uint64_t re, im;
 };
 // any and all, of words W: -0 is false, and NaN is not. A kernel for each size of word, since one
@@ -60,7 +60,7 @@ struct Pair {
 template <class W>
 struct Truth {
   using Acc = int32_t;
-  using Word = W;
+  using Widest = W;
   static constexpr int32_t partial = GD_BOOL;
   bool any;
   uint64_t bits;  // those that count
@@ -74,13 +74,13 @@ struct Truth {
   GRADUS_HD Acc none() const { return any ? 0 : 1; }
   template <class S>
   GRADUS_HD S absent() const {
-    if constexpr (std::is_same_v<S, Pair>)
+    if constexpr (std::is_same_v<S, ComplexBits>)
       return {uint64_t(none()), 0};
     else
       return S(none());
   }
   GRADUS_HD Acc of(uint8_t x, int64_t) const { return x != 0; }  // partial results, too
-  GRADUS_HD Acc of(Pair x, int64_t) const { return ((x.re | x.im) & bits) != 0; }
+  GRADUS_HD Acc of(ComplexBits x, int64_t) const { return ((x.re | x.im) & bits) != 0; }
   template <class S>
   GRADUS_HD Acc of(S x, int64_t) const {
     return (uint64_t(x) & bits) != 0;
@@ -117,7 +117,7 @@ struct ReduceJob {
 template <class F, class Acc = typename F::Acc>
 __device__ inline Acc fold_strided(const F& f, const char* data, int32_t dtype, int64_t at,
                                    int64_t stride, int64_t begin, int left, const Team& team) {
-  constexpr int B = kBatch<F>;
+  constexpr int B = kEightsAtOnce<F>;
   const int each = team.members_each(), first = team.place() * each, gap = team.members() * 4,
             turn = int(team.step());
   Acc acc = f.none();
@@ -160,22 +160,41 @@ __device__ inline Acc fold_strided(const F& f, const char* data, int32_t dtype, 
   return acc;
 }
 
-// lines: in, out. terms: in.
+// What a thread has of the chunk that begins with element `begin` of a line at `at`, of which
+// `left` elements are there.
+template <class F, class Acc = typename F::Acc>
+__device__ inline Acc fold_chunk(const F& f, const char* data, int32_t dtype, int64_t at,
+                                 const Walk<1>& terms, int64_t begin, int left,
+                                 const ReduceJob& job) {
+  if (left <= 0) return f.none();
+  const Team team = job.team;
+  const int64_t gap = int64_t(team.members()) * 4, stride = terms.strides[0][0];
+  const int each = team.members_each(), turn = int(team.step()),
+            last_turn = (left - 1) & ~(turn - 1);
+  const bool all_there = last_turn + (team.place() + 1) * each * 4 + gap <= left;
+  if (job.straight && each >= kEightsAtOnce<F> && all_there)
+    return fold_strided(f, data, dtype, at + begin * stride, stride, begin, left, team);
+  const int64_t end = begin + left;
+  const Places<0> places(terms, at, begin, job.inner);
+  const auto load = [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
+    Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
+  };
+  return fold_part(f, team, begin, end, load, terms);
+}
+
+// lines: in, out. terms: in. A team folds `group` chunks of a line, one after the other.
 template <class F>
 __global__ void GPU_BLOCK(kThreads, kStridedBlocks<F>)
     fold_lines(Walk<2> lines, Walk<1> terms, ReduceJob job, F f) {
   using Acc = typename F::Acc;
   GPU_SHARED(Acc, shared, kThreads);
   const Team team = job.team;
-  const char* const data = lines.data[0];
-  const int32_t dtype = lines.dtype[0];
-  const int64_t units = lines.count * job.groups, tasks = team.blocks_of(units),
-                gap = int64_t(team.members()) * 4, stride = terms.strides[0][0];
+  const int64_t units = lines.count * job.groups, tasks = team.blocks_of(units);
   for (int64_t task = block(); task < tasks; task += blocks()) {
     const int64_t unit = task * team.lines() + team.line(),
                   group = job.groups > 1 ? unit / lines.count : 0,
                   line = unit - group * lines.count;
-    const bool here = unit < units;
+    const bool here = unit < units, writes = here && team.place() == 0;
     int64_t at[2] = {0, 0};
     if (here) lines.places(line, at);
     Tree<Acc, 3> tree;
@@ -183,32 +202,16 @@ __global__ void GPU_BLOCK(kThreads, kStridedBlocks<F>)
     GPU_ROLLED
     for (int k = 0; k < job.group; ++k) {
       const int64_t chunk = group * job.group + k, begin = chunk * job.chunk,
-                    most = begin + job.chunk, end = most < terms.count ? most : terms.count;
-      const int left = here && begin < end ? int(end - begin) : 0;
-      Acc part = f.none();
-      if (left > 0) {
-        const int each = team.members_each(), turn = int(team.step()),
-                  last = (left - 1) & ~(turn - 1), place = team.place();
-        if (job.straight && each >= kBatch<F> && last + (place + 1) * each * 4 + gap <= left)
-          part = fold_strided(f, data, dtype, at[0] + begin * stride, stride, begin, left, team);
-        else {
-          const Places<0> places(terms, at[0], begin, job.inner);
-          part = fold_part(
-              f, team, begin, end,
-              [&](int64_t base, int member, Acc(&v)[kEight], const Walk<1>& t) {
-                Eight(job.runs, base + member * 4, gap, end, places, t).load(f, data, dtype, v);
-              },
-              terms);
-        }
-      }
-      part = fold_team(f, part, team, shared);
+                    rest = here && begin < terms.count ? terms.count - begin : 0;
+      const int left = int(rest < job.chunk ? rest : job.chunk);
+      const Acc own = fold_chunk(f, lines.data[0], lines.dtype[0], at[0], terms, begin, left, job);
+      const Acc part = fold_team(f, own, team, shared);
       if (job.groups == 1)
         acc = tree.add(f, part, k);
-      else if (here && chunk < job.chunks && team.place() == 0)
+      else if (writes && chunk < job.chunks)
         F::put(lines.data[1], at[1] + chunk * job.step, lines.dtype[1], part);
     }
-    if (job.groups == 1 && here && team.place() == 0)
-      F::put(lines.data[1], at[1], lines.dtype[1], acc);
+    if (job.groups == 1 && writes) F::put(lines.data[1], at[1], lines.dtype[1], acc);
   }
 }
 
@@ -293,9 +296,9 @@ void fold_axes(const Run& run, const F& f, const gd_view& in, const gd_view& out
   packed.pack(across ? 1 : job.chunks, packed.strides[1]);
   const gd_view to = packed.view(1, partials);
   // Fewer than all chunks of a line: what folds all of them writes no partial results.
-  const bool several = rows && many && job.chunk == kChunk && job.chunks > kBatch<F>;
-  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job, several ? kBatch<F> : 1,
-               rows);
+  const bool several = rows && many && job.chunk == kChunk && job.chunks > kEightsAtOnce<F>;
+  launch_folds(run, f, make_walk<2>(run.call, {&line_in, &to}), walk, job,
+               several ? kEightsAtOnce<F> : 1, rows);
   chunks.add(job.chunks, {job.step});
   const gd_view chunk_in = chunks.view(0, partials);
   job.team = Team(n_lines, job.chunks, across);
@@ -377,7 +380,7 @@ void reduce(Run& run) {
       case 8:
         return fold(Truth<uint64_t>(op == GD_ANY, t));
       default:
-        return fold(Truth<Pair>(op == GD_ANY, t));
+        return fold(Truth<ComplexBits>(op == GD_ANY, t));
     }
   at_computing(in.dtype, [&](auto zero) {
     using T = decltype(zero);

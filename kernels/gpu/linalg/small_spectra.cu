@@ -12,17 +12,17 @@ constexpr int kMostSweeps = 30;  // 5 to 10 are usual
 template <class R>
 constexpr R kLeastNormal = R(sizeof(R) == 4 ? 0x1p-126 : 0x1p-1022);
 
-struct Pair {
+struct Players {
   int p, q;  // p < q
 };
-// Pair i of a round: in players - 1 rounds each of an even number meets each other once.
-__device__ inline Pair pair_of(int players, int round, int i) {
+// Players i of a round: in players - 1 rounds each of an even number meets each other once.
+__device__ inline Players pair_of(int players, int round, int i) {
   const int last = players - 1;
   int p = round + i, q = round - i;
   if (p >= last) p -= last;
   if (q < 0) q += last;
   if (i == 0) q = last;
-  return p < q ? Pair{p, q} : Pair{q, p};
+  return p < q ? Players{p, q} : Players{q, p};
 }
 
 // The columns c p - conj(g) q and g p + c q make (app, apq; conj(apq), aqq) diagonal: of the two
