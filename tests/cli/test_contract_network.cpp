@@ -129,3 +129,21 @@ TEST_CASE("contract: what does not fit into the memory is done in slices, or ref
   CHECK(refused.code != 0);
   CHECK(refused.err.find("the limit is 100 KiB") != std::string::npos);
 }
+
+#ifndef GRADUS_SANITIZED  // they keep blocks that were freed
+TEST_CASE("contract: a limit of memory holds for what is resident") {
+  const TempFolder folder;
+  const std::string ring =
+      "contract --einsum 'abc,cde,efa,bdf->' --sizes a=80,b=80,c=80,d=80,e=80,f=80 --device cpu "
+      "--json ";
+  const auto least = gradus::test::run_measured(folder, "contract --einsum 'a,a->' --sizes a=1");
+  const auto whole = gradus::test::run_measured(folder, ring);
+  const auto limited = gradus::test::run_measured(folder, ring + "--memory 32MiB");
+  REQUIRE(whole.run.code == 0);
+  REQUIRE(limited.run.code == 0);
+  CHECK(line(whole.run.out, "result")["peak_bytes"].get<double>() > 160e6);
+  CHECK(whole.peak > 150);
+  CHECK(line(limited.run.out, "plan")["slices"].get<int>() > 1);
+  CHECK(limited.peak - least.peak < 48);  // and copies for its products
+}
+#endif

@@ -13,6 +13,7 @@
 using namespace gradus;
 using gradus::test::check_has;
 using gradus::test::Lua;
+using gradus::test::MeasuredRun;
 using gradus::test::ProgramRun;
 using gradus::test::TempFolder;
 
@@ -163,20 +164,10 @@ constexpr const char* kNetwork =
     "model": {"layers": [{"linear": 10}]}, "loss": "cross_entropy", "epochs": 1,
     "report": false})";
 
-struct BoundedRun {
-  ProgramRun run;
-  long peak;  // MiB resident
-};
 // bounded.lua in the folder, under a limit. It is ended after minutes only if it never would.
-BoundedRun run_bounded(const TempFolder& folder, const std::string& options) {
-  const std::string out = folder / ".out", err = folder / ".err";
-  const int status = std::system(("cd '" + folder.path() +
-                                  "' && '" GRADUS_BUILD_DIR "/gradus_peak' peak '" GRADUS_PROGRAM
-                                  "' script --device cpu --max-seconds 300 " +
-                                  options + " bounded.lua >'" + out + "' 2>'" + err + "'")
-                                     .c_str());
-  return {{WEXITSTATUS(status), gradus::test::slurp(out), gradus::test::slurp(err)},
-          std::stol(gradus::test::slurp(folder / "peak")) >> 10};
+MeasuredRun run_bounded(const TempFolder& folder, const std::string& options) {
+  return gradus::test::run_measured(
+      folder, "script --device cpu --max-seconds 300 " + options + " bounded.lua");
 }
 
 // Each keeps what it makes where it can, so a limit ends it.
@@ -206,7 +197,7 @@ void check_each(const std::vector<Script>& scripts) {
                  "local ones = {} for i = 1, 1000 do ones[i] = 1 end " + s.text + "\n");
     for (const char* json : {"", " --json"}) {
       if (*json && !gradus::test::has(s.text, "print")) continue;
-      const BoundedRun b = run_bounded(folder, std::string("--max-memory 100MiB") + json);
+      const MeasuredRun b = run_bounded(folder, std::string("--max-memory 100MiB") + json);
       const ProgramRun& r = b.run;
       CAPTURE(r.err);
       CHECK_MESSAGE(b.peak < 160, "MiB resident: ", b.peak);
@@ -266,7 +257,7 @@ local kept = {} for i = 1, 1e9 do kept[i] = gradus.ones(i % 1000 + 1):requires_g
   const std::vector<int> limits{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30};
   for (const int mib : limits) {
     CAPTURE(mib);
-    const BoundedRun b = run_bounded(folder, join("--max-memory ", mib, "MiB"));
+    const MeasuredRun b = run_bounded(folder, join("--max-memory ", mib, "MiB"));
     CHECK(b.run.code == kLimit);
     check_has(b.run.err, join("(the limit is ", mib, "MiB, --max-memory)"));
   }

@@ -8,15 +8,13 @@
 #include <doctest/doctest.h>
 
 #include <climits>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace gradus;
 using gradus::test::check_has;
 using gradus::test::fails;
 using gradus::test::has;
 using gradus::test::Lua;
+using gradus::test::MeasuredRun;
 using gradus::test::ProgramRun;
 using gradus::test::says;
 using gradus::test::TempFolder;
@@ -167,36 +165,9 @@ TEST_CASE("lua sandbox: an error of a limit runs no more of the script") {
 
 namespace {
 
-// A command of the shell: how it ended, and the most memory it had, in MiB.
-struct Bounded {
-  int code;
-  long peak;
-};
-Bounded bounded(const std::string& line) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-    ::_exit(127);
-  }
-  int status = 0;
-  struct rusage used {};
-  ::wait4(child, &status, 0, &used);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, used.ru_maxrss >> 10};
-}
-// A script under a limit, and how much more memory it had than any child of the tests, whose peak
-// begins with what they hold.
-struct Limited {
-  ProgramRun run;
-  long peak;
-};
-Limited under_100_mib(const TempFolder& folder, const std::string& text) {
+MeasuredRun under_100_mib(const TempFolder& folder, const std::string& text) {
   folder.write("bounded.lua", text);
-  const std::string out = folder / ".out", err = folder / ".err";
-  const long start = bounded("true").peak;
-  const Bounded b = bounded("cd '" + folder.path() + "' && exec '" + GRADUS_PROGRAM +
-                            "' script --device cpu --max-memory 100MiB bounded.lua >'" + out +
-                            "' 2>'" + err + "'");
-  return {{b.code, gradus::test::slurp(out), gradus::test::slurp(err)}, b.peak - start};
+  return gradus::test::run_measured(folder, "script --device cpu --max-memory 100MiB bounded.lua");
 }
 #ifdef GRADUS_SANITIZED
 constexpr long kMostMib = LONG_MAX;  // blocks are counted then, but none is refused
@@ -208,7 +179,7 @@ constexpr long kMostMib = 600;  // with the program itself
 
 TEST_CASE("lua sandbox: what goes to the host counts as memory, before it is taken") {
   const TempFolder folder;
-  Limited b = under_100_mib(folder, "print(gradus.ones(1):expand(1e9))");
+  MeasuredRun b = under_100_mib(folder, "print(gradus.ones(1):expand(1e9))");
   CHECK(b.run.err == "");
   CHECK(b.run.out == "[1, 1, 1, ..., 1, 1, 1]\nf32 (1000000000,)\n");
   CHECK(b.peak < kMostMib);
@@ -267,7 +238,7 @@ TEST_CASE("lua sandbox: the limit of memory is one for Lua, C++ and all devices"
   folder.write("net.json",
                R"({"experiment": "network", "data": {"name": "digits", "train": 4, "test": 4},
     "model": {"layers": [{"linear": 40000}, {"linear": 10}]}, "loss": "cross_entropy"})");
-  const Limited b =
+  const MeasuredRun b =
       under_100_mib(folder, "gradus.experiment{config = 'net.json', device = 'reference'}");
   check_has(b.run.err, "uniform: needs 120 MiB on reference but the limit leaves no room");
   for (const char* device : {"cpu", "reference"})
