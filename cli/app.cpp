@@ -14,6 +14,7 @@
 #include "ops/check/user.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -212,6 +213,9 @@ int parse_and_run(int argc, char** argv, bool& json, Screens& screens, std::ostr
     return 0;
   } catch (const CLI::Success& e) {
     CLI::App* sub = typed_command(app);
+    const std::vector<std::string> extras = app.remaining(true);
+    if (std::string_view(argv[1]) == "help" && !subcommand_names(*sub).empty() && !extras.empty())
+      refuse_extras(app);
     std::string parent = sub->get_parent() ? "gradus" : "";
     if (parent.size() && sub->get_parent()->get_parent())
       parent += " " + full_name(sub->get_parent());
@@ -282,6 +286,7 @@ int run_app(int argc, char** argv, std::ostream& out, std::ostream& err) {
   events = json;
   Screens screens(out, err);
   std::set_terminate(end_without_memory);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error that is reported
   int code = 0;
   try {
     code = parse_and_run(argc, argv, json, screens, out, err);

@@ -239,7 +239,7 @@ void declare_repl(CLI::App& app, Action& action) {
 
 void declare_lesson(CLI::App& app, Action& action) {
   const auto o = std::make_shared<LessonOptions>();
-  CLI::App* sub = command(app, "lesson", "eleven lessons, from the chain rule on",
+  CLI::App* sub = command(app, "lesson", "thirteen lessons, from the chain rule on",
                           "  gradus lesson\n  gradus lesson 5\n"
                           "  gradus lesson 5 --source > mine.lua; gradus script mine.lua\n");
   text(sub, "N", o->which, "one of them: its number, name or title, or how that begins", "");

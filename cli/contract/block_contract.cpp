@@ -3,6 +3,7 @@
 #include "cli/contract/contract.hpp"
 #include "cli/contract/contract_config.hpp"
 #include "cli/contract/expression.hpp"
+#include "cli/frame/parse.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/frame/terminal.hpp"
 #include "ops/base/dtypes.hpp"
@@ -38,6 +39,8 @@ class BlockRun {
         config_(resolve_contraction(o)),
         session_(o.device, o.ledger, err, config_.contains("device") ? &config_["device"] : nullptr,
                  o.config) {
+    check_ending("--out", o.out, ".safetensors");
+    for (const std::string& file : o.grads) check_ending("--grads", file, ".safetensors");
     refuse_what_is_dense();
     const Expression expression(config_, {});
     refuse_repeated(expression);

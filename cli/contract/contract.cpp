@@ -7,6 +7,7 @@
 #include "cli/contract/contract_verify.hpp"
 #include "cli/contract/expression.hpp"
 #include "cli/contract/plan_picture.hpp"
+#include "cli/frame/parse.hpp"
 #include "cli/frame/progress.hpp"
 #include "cli/frame/redirection.hpp"
 #include "cli/frame/session.hpp"
@@ -108,6 +109,9 @@ class ContractRun {
         session_(o_.device, o_.ledger, err,
                  config_.contains("device") ? &config_["device"] : nullptr, o_.config),
         device_(session_.device()) {
+    check_ending("--out", o_.out, ".npy");
+    check_ending("--winners", o_.winners, ".npy");
+    for (const std::string& file : o_.grads) check_ending("--grads", file, ".npy");
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     PathOptions path = path_options(config_["path"], c_.algebra);
     Expression expression(config_, path);
@@ -170,7 +174,7 @@ class ContractRun {
     write();
     std::optional<Verification> checked;
     if (config_["verify"].get<bool>()) {
-      LimitScope no_limit(device_.pool(), SIZE_MAX);
+      LimitScope no_limit(device_.pool(), 0);
       Progress progress(err_, "verifying", "checks");
       checked = verify(c_, value_, cotangent_, grads_, std::ref(progress));
       progress.clear();
@@ -195,6 +199,11 @@ class ContractRun {
       names = expression.names();
       c_.operands = read_by_name(names);
     }
+    if (!expression.network.terms.empty())
+      for (size_t k = 0; k < std::min(names.size(), expression.shapes.size()); ++k)
+        if (!(c_.operands[k].sizes() == expression.shapes[k]))
+          fail(ErrorKind::shape, names[k], "has shape ", c_.operands[k].sizes(),
+               ", the network says ", expression.shapes[k]);
     dtype_ = config_.contains("dtype") ? parse_dtype(config_["dtype"].get<std::string>())
                                        : result_dtype(c_.operands);
     for (size_t k = 0; k < c_.operands.size(); ++k) {
@@ -224,8 +233,8 @@ class ContractRun {
   // What a draw needs on its way, in another dtype, is gone before the contraction goes on: it is
   // not limited.
   Tensor drawn(const Shape& shape, DType dtype) const {
-    const LimitScope no_limit(device_.pool(), SIZE_MAX);
-    return random_operand(shape, dtype, device_);
+    const LimitScope no_limit(device_.pool(), 0);
+    return random_operand(shape, dtype, device_, c_.algebra);
   }
   double bytes_needed() const {
     return einsum_bytes(c_.plan, dtype_, c_.algebra, wants_grads_) + bytes_beside();
@@ -479,7 +488,8 @@ Contraction drawn_contraction(const std::string& file, Device& device) {
   c.plan = expression.plan(path, config).plan;
   manual_seed(config["seed"].get<uint64_t>());
   for (const Shape& shape : expression.shapes)
-    c.operands.push_back(random_operand(shape, parse_dtype(config.value("dtype", "f32")), device));
+    c.operands.push_back(
+        random_operand(shape, parse_dtype(config.value("dtype", "f32")), device, c.algebra));
   return c;
 }
 

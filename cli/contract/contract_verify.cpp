@@ -413,7 +413,8 @@ Verification verify(const Contraction& contraction, const Tensor& value, Tensor 
   return Verifier(contraction, value, each).run(std::move(cotangent), std::move(grads));
 }
 
-Tensor random_operand(const Shape& sizes, DType dtype, Device& device) {
+Tensor random_operand(const Shape& sizes, DType dtype, Device& device, Algebra algebra) {
+  if (!sums_alone(algebra)) return abs(random_operand(sizes, dtype, device));
   if (dtype == DType::bool_) return bernoulli(sizes, 0.5, dtype, device);
   if (is_integer(dtype)) {
     const Tensor whole = cast(uniform(sizes, 0, 9, DType::f64, device), dtype);

@@ -35,7 +35,8 @@ Verification verify(const Contraction& contraction, const Tensor& value, Tensor 
                     Tensors grads, const std::function<void(int64_t, int64_t)>& each = {});
 
 // Normal numbers of a dtype (complex: both parts; integers: whole numbers from -4 to 4, u8 0 to 8).
-Tensor random_operand(const Shape& sizes, DType dtype, Device& device);
+Tensor random_operand(const Shape& sizes, DType dtype, Device& device,
+                      Algebra algebra = Algebra::standard);
 // <cotangent, einsum> differentiated with respect to each operand.
 Tensors contraction_grads(const Contraction& contraction, const Tensor& cotangent);
 

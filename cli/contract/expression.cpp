@@ -86,6 +86,8 @@ Expression::Expression(const Json& config, const PathOptions& options) {
     given = parse_plan(read_text(given_by), given_by, options);
   }
   if (config.contains("network")) {
+    if (config.contains("sizes"))
+      fail(ErrorKind::config, "sizes", "the network's file says how large its labels are");
     network = read_network(config["network"]);
     shapes = network.shapes;
   } else if (config.contains("expression")) {

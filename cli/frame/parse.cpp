@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 
 namespace gradus::inline v1::cli {
@@ -65,6 +66,7 @@ AttrValue parse_value(const OpInfo& op, const AttrSpec& spec, std::string_view t
     case Type::number: {
       double value = 0;
       if (!whole(text, value) || value != value) wrong("a number (inf and -inf are fine)");
+      if (int64_t n = 0; whole(text, n) && !is_exact(n)) wrong("a number that a double holds");
       return value;
     }
     case Type::boolean: {
@@ -129,6 +131,13 @@ func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t
     fail(ErrorKind::value, op.name, "--in-dims names ", int64_t(dims.size()), " axes for ",
          int64_t(operands), operands == 1 ? " operand" : " operands");
   return dims;
+}
+
+void check_ending(const char* option, const std::string& file, std::string_view ending) {
+  const std::string said = std::filesystem::path(file).extension();
+  if (!said.empty() && said != ending)
+    fail(ErrorKind::config, option, "\"", file, "\" should end in ", ending, ": ",
+         ending == ".npy" ? "an array is" : "block tensors are", " written");
 }
 
 }  // namespace gradus::cli

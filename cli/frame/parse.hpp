@@ -5,6 +5,7 @@
 #include "ops/transforms/func.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gradus::inline v1::cli {
@@ -15,5 +16,9 @@ Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments)
 
 // "0,none,-1": an axis or none for each operand.
 func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t operands);
+
+// Refuses a file to write whose name says that it is of another format than it would be: one with
+// another ending. "-" drops a result.
+void check_ending(const char* option, const std::string& file, std::string_view ending);
 
 }  // namespace gradus::cli

@@ -112,13 +112,15 @@ Tensor as_meant(const OpInfo& op, size_t k, const Tensor& t) {
 
 Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device) {
   check_operand_count(op, options.inputs.size());
+  const DType to = options.dtype.empty() ? DType::f32 : parse_dtype(options.dtype);
+  const bool casts = !options.dtype.empty(), real = casts && is_floating(to);
   Tensors inputs;
-  for (const std::string& file : options.inputs) {
+  for (const std::string& given : options.inputs) {
+    const std::string file = given.substr(std::min(given.find_first_not_of(' '), given.size()));
     Tensor t = read_tensor(file, device);
-    if (is_literal(file) && wants_derivative(options)) t = as_meant(op, inputs.size(), t);
-    if (!options.dtype.empty() && is_floating(t.dtype())) {
-      const DType to = parse_dtype(options.dtype);
-      if (!is_floating(to) || (is_complex(t.dtype()) && !is_complex(to)))
+    if (real || (is_literal(file) && wants_derivative(options))) t = as_meant(op, inputs.size(), t);
+    if (casts && is_floating(t.dtype())) {
+      if (!real || (is_complex(t.dtype()) && !is_complex(to)))
         fail(ErrorKind::dtype, file, "is ", t.dtype(), " and can't be cast to ", to,
              " without a loss; use the op cast");
       t = cast(t, to);
@@ -353,6 +355,8 @@ class OpRun {
 int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   const OpInfo& op = get_op(options.name);
   const Attrs checked = parse_attrs(op, options.attrs);  // before a file is read
+  for (const std::string& file : options.outputs) check_ending("--out", file, ".npy");
+  for (const std::string& file : options.grads) check_ending("--grads", file, ".npy");
   const Session session(options.device, options.ledger, err);
   Results results(options, out);
   OpRun run(op, options, session.device());

@@ -1,4 +1,4 @@
-// `gradus lesson [N]`: eleven short lessons, from the chain rule to a network that reads and the
+// `gradus lesson [N]`: thirteen short lessons, from the chain rule to a network that reads and the
 // order of products. A lesson is a Lua script of configs/lessons/, built into the program: its
 // comments are the text, its code is shown and run, and what it prints stands below.
 #pragma once

@@ -5,6 +5,7 @@
 #include "cli/frame/events.hpp"
 #include "cli/runs/form_file.hpp"
 #include "cli/frame/literal.hpp"
+#include "cli/frame/parse.hpp"
 #include "ops/train/outputs.hpp"
 #include "cli/frame/session.hpp"
 #include "cli/runs/run_files.hpp"
@@ -248,8 +249,7 @@ int run_predict(const PredictOptions& o, std::ostream& out, std::ostream& err) {
   if (o.inputs.empty())
     fail(ErrorKind::config, "predict",
          "needs an INPUT: a .npy, .csv or .png file, or numbers such as \"[5.1,3.5]\"");
-  if (!o.out.empty() && !o.out.ends_with(".npy"))
-    fail(ErrorKind::config, "--out", "\"", o.out, "\" should end in .npy: an array is written");
+  check_ending("--out", o.out, ".npy");
   Reporter reporter(out, err, o.json);
   Predictor predictor(o, err);
   const std::vector<Said> all = predictor.predict(o, reporter);

@@ -22,6 +22,8 @@ inline DType statistics_dtype(DType t) { return is_half(t) ? DType::f32 : t; }
 // A number among the attributes as an operand beside x: a whole one stays an integer among
 // integers.
 Tensor number_beside(double value, const Tensor& x);
+// Does a double hold a whole number? Attributes that are numbers are doubles.
+inline bool is_exact(int64_t n) { return double(n) < 0x1p63 && int64_t(double(n)) == n; }
 // Can an integer dtype hold a number? Others hold all, rounded. Of a tensor that is no number, yes.
 bool holds(DType dtype, double value);
 bool holds(DType dtype, const Tensor& value);

@@ -12,9 +12,8 @@
 //   mod P        + modulo P     *        0     1    i32, i64          none
 //   a user's own                                    real, i32         none
 //
-// The four that choose a winner are called tropical. An empty sum is the zero. max-times and
-// min-times are meant for positive factors: a negative one turns max into min, so there the value
-// depends on the order of contraction.
+// The four that choose a winner are called tropical. An empty sum is the zero. A negative factor
+// turns max into min, so networks in max-times and min-times refuse such numbers.
 #pragma once
 #include "engine/tensor.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "ops/base/dtypes.hpp"
 #include "ops/base/registry.hpp"
+#include "engine/batch.hpp"
 #include "engine/device/storage.hpp"
 #include "ops/contract/gathered.hpp"
 #include "ops/contract/labelled.hpp"
@@ -63,6 +64,27 @@ void check_operands(const EinsumPlan& plan, const Tensors& operands, DType dtype
     if (step.right < 0 && !sums_alone(algebra) && operands.size() > 1)
       fail(ErrorKind::value, "einsum", "a plan for ", algebra_name(algebra),
            " may not sum labels alone");
+}
+
+// A negative factor turns max into min, so what a step chose before a later factor came is not what
+// all terms together would: such numbers are refused where a step but the last one chooses.
+void refuse_negative(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) {
+  if (sums_alone(algebra) || plan.steps.size() < 2) return;
+  const auto last = plan.steps.end() - 1;
+  if (std::none_of(plan.steps.begin(), last, [](const EinsumStep& s) { return s.sums; })) return;
+  const NoGrad quiet;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    Tensor x = operands[k].detach();
+    while (is_batched(x)) x = x.body()->batch->physical;
+    if (x.numel() == 0) continue;
+    const double least = cast(amin(x), DType::f64).item();
+    if (least < 0)
+      fail(
+          ErrorKind::value, "einsum", algebra_name(algebra), " of more than two operands takes no ",
+          "negative numbers (operand ", k, " has ", least, "): one turns max into min, and the ",
+          "value would depend on the order; make it of numbers that are positive, or contract two ",
+          "operands alone");
+  }
 }
 
 // Numbers follow the tensors that they meet.
@@ -193,6 +215,7 @@ Tensors ready_operands(const EinsumPlan& plan, const Tensors& operands, Algebra 
   Device& device = device_of(operands);
   Tensors ready;
   for (const Tensor& x : operands) ready.push_back(cast(materialise(x, dtype, device), dtype));
+  refuse_negative(plan, ready, algebra);
   return ready;
 }
 
@@ -287,7 +310,10 @@ EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra alg
 }
 
 void register_einsum() {
-  add_composition("einsum", "contraction", "sums of products over labelled axes, in any algebra",
+  add_composition("einsum", "contraction",
+                  "sums of products over labelled axes, in any algebra (max-times and min-times of "
+                  "three operands "
+                  "and more: of numbers that are not negative)",
                   "y[output] = SUM over the other labels of x0[term0] * x1[term1] * ...",
                   {{"operands", true}},
                   {{"equation", AttrValue::Type::text, {}, "\"ij,jk->ik\"; letters and ..."},

@@ -294,7 +294,9 @@ void check_outputs(const Form& form, const Tensor& probe) {
        !form.target_sizes.empty() || out.size() == 2
            ? ""
            : "put \"flatten\" before the first linear, and ",
-       "end with {\"linear\": ", form.classes, "}");
+       "end with {\"linear\": ", form.classes, "}",
+       last == 1 ? "; if its target is a number to predict, say \"task\": \"regress\" in its data"
+                 : "");
 }
 
 }  // namespace
