@@ -34,7 +34,10 @@ Size size_of_step(const Step& s, const Size& a, const Size& b, int64_t* cost) {
     }
     case GD_STEP_DIVIDED:
       *cost *= b.cols;
-      return if_all(square(a) && a.rows == b.rows, b);
+      return if_all(a.rows >= a.cols && a.cols == b.rows, b);
+    case GD_STEP_LU:
+      *cost *= a.cols;
+      return if_all(square(a), {a.rows + 1, a.cols});
     case GD_STEP_TURNED:
       return {a.cols, a.rows};
     case GD_STEP_SUM:
@@ -46,7 +49,7 @@ Size size_of_step(const Step& s, const Size& a, const Size& b, int64_t* cost) {
     case GD_STEP_WITH_DIAGONAL:
       return if_all(square(a) && b.rows == 1 && b.cols == a.rows, a);
     case GD_STEP_ROWS_BACK:
-      return if_all(b.rows == 1 && b.cols == a.rows, a);
+      return if_all(b.cols == a.rows, a);
     case GD_STEP_RECIPROCAL_GAPS:
     case GD_STEP_RECIPROCAL_SUMS:
       *cost *= a.cols;
@@ -97,9 +100,11 @@ FormulaCall expect_formula(Call& call) {
     Step& s = c.step[k];
     const int known = c.n_in + k, code = int(word & 255);
     s = {gd_step(code), int(word >> 8 & 255), int(word >> 16 & 255), int(word >> 24 & 255)};
-    const bool reads_rows = code == GD_STEP_ROWS_BACK;
+    // The order of rows is whole numbers, or what a step gives.
+    const bool is_whole = whole >> s.b & 1,
+               right = code == GD_STEP_ROWS_BACK ? is_whole || s.b >= c.n_in : !is_whole;
     if (code >= GD_STEP_COUNT || s.a >= known || s.b >= known || (word >> 32) != 0 ||
-        s.flags > most_flags(code) || (whole >> s.a & 1) || bool(whole >> s.b & 1) != reads_rows)
+        s.flags > most_flags(code) || (whole >> s.a & 1) || !right)
       call.refuse(GD_INVALID, "step %d is malformed", k);
     int64_t cost = 0;
     const Size &a = c.size[s.a], &b = c.size[s.b];

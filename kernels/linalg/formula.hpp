@@ -1,41 +1,10 @@
-// GD_FORMULA, step by step. An element E is a number, or a vector that holds the same entry of as
-// many matrices as it has lanes; T is its number. Nothing here is blocked: matrices are small.
+// GD_FORMULA, step by step.
 #pragma once
 #include "kernels/call/checks.hpp"
 #include "kernels/linalg/matrix.hpp"
+#include "kernels/linalg/small.hpp"
 
 namespace gradus::inline v1::linalg {
-
-// A matrix by rows without gaps.
-template <class E>
-struct Small {
-  E* data = nullptr;
-  int rows = 0, cols = 0;
-
-  E& operator()(int i, int j) const { return data[i * cols + j]; }
-  int count() const { return rows * cols; }
-};
-
-// b becomes X of op(A) X = B with a triangular A, `turned` its transpose.
-template <class M>
-void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b) {
-  const int n = b.rows;
-  const bool forward = upper == turned;
-  for (int step = 0; step < n; ++step) {
-    const int i = forward ? step : n - 1 - step;
-    for (int k = forward ? 0 : i + 1; k < (forward ? i : n); ++k) {
-      const auto by = turned ? a(k, i) : a(i, k);
-      for (int j = 0; j < b.cols; ++j) b(i, j) -= by * b(k, j);
-    }
-    if (unit) continue;
-    const auto pivot = a(i, i);
-    for (int j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
-  }
-}
-
-// For vectors, xsimd's own.
-template <class T>
-requires std::is_floating_point_v<T> T select(bool which, T x, T y) { return which ? x : y; }
 
 template <class E, class T>
 class Formula {
@@ -70,6 +39,10 @@ class Formula {
       case GD_STEP_DIVIDED:
         std::copy_n(b.data, n, y.data);
         return solve_small_triangle(a, s.flags & 1, s.flags & 2, s.flags & 4, y);
+      case GD_STEP_LU:
+        std::copy_n(a.data, a.count(), y.data);
+        small_lu<T>(M{y.data, a.rows, a.cols}, &y(a.rows, 0));
+        return;
       case GD_STEP_TURNED:
         return each(y, [&](int i, int j) { return a(j, i); });
       case GD_STEP_SUM:
@@ -122,13 +95,30 @@ class Formula {
       }
     const int a_row = turn_a ? 1 : a.cols, a_step = turn_a ? a.cols : 1;
     const int b_col = turn_b ? b.cols : 1, b_step = turn_b ? 1 : b.cols;
-    for (int i = 0; i < y.rows; ++i)
-      for (int j = 0; j < y.cols; ++j) {
-        const E *x = a.data + i * a_row, *z = b.data + j * b_col;
+    for (int i = 0; i < y.rows; ++i) {
+      const E* const x = a.data + i * a_row;
+      int j = 0;
+      for (; j + 4 <= y.cols; j += 4) {  // four sums in registers
+        const E* z = b.data + j * b_col;
+        E s(T(0)), t(T(0)), u(T(0)), v(T(0));
+        for (int k = 0; k < inner; ++k, z += b_step) {
+          const E by = x[k * a_step];
+          s += by * z[0];
+          t += by * z[b_col];
+          u += by * z[2 * b_col];
+          v += by * z[3 * b_col];
+        }
+        y(i, j) = s;
+        y(i, j + 1) = t;
+        y(i, j + 2) = u;
+        y(i, j + 3) = v;
+      }
+      for (; j < y.cols; ++j) {
         E sum(T(0));
-        for (int k = 0; k < inner; ++k, x += a_step, z += b_step) sum += *x * *z;
+        for (int k = 0; k < inner; ++k) sum += x[k * a_step] * b.data[j * b_col + k * b_step];
         y(i, j) = sum;
       }
+    }
   }
   // What counts as 0 beside the numbers a.
   static E reach_of(M a) {
@@ -152,18 +142,13 @@ class Formula {
         y(j, i) = gaps ? -y(i, j) : y(i, j);
       }
   }
-  // A place that is none is left out: rows come from outside.
   static void rows_back(M a, M rows, M y) {
-    constexpr int lanes = int(sizeof(E) / sizeof(T));
     std::fill_n(y.data, y.count(), E(T(0)));
-    const auto number = [](M m, int i, int j, int lane) -> T& {
-      return reinterpret_cast<T*>(&m(i, j))[lane];
-    };
     for (int i = 0; i < a.rows; ++i)
-      for (int lane = 0; lane < lanes; ++lane) {
-        const T to = number(rows, 0, i, lane);
-        if (!(to >= 0 && to < T(y.rows))) continue;
-        for (int j = 0; j < y.cols; ++j) number(y, int(to), j, lane) = number(a, i, j, lane);
+      for (int to = 0; to < y.rows; ++to) {
+        const auto here = rows(rows.rows - 1, i) == E(T(to));
+        if (!any(here)) continue;
+        for (int j = 0; j < y.cols; ++j) y(to, j) = select(here, a(i, j), y(to, j));
       }
   }
 

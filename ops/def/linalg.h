@@ -47,8 +47,8 @@ typedef enum gd_linalg {
    * real, then their imaginary parts. info as of GD_EIGH. */
   GD_EIG,
   /* A formula of small matrices in one pass, real dtypes alone. in = {up to 8 matrices, or vectors,
-   * which have an axis less than out and count as (1, n); all of out's dtype but what
-   * GD_STEP_ROWS_BACK reads, which is i64}; out = {what the last step gives}. ints = {steps}, at
+   * which have an axis less than out and count as (1, n); all of out's dtype but those that
+   * GD_STEP_ROWS_BACK reads, which are i64}; out = {what the last step gives}. ints = {steps}, at
    * most GD_MOST_STEPS, each code | a << 8 | b << 16 | flags << 24, with a gd_step and the numbers
    * of two values: those of the inputs, then of the steps in their order. Devices whose memory is
    * the host's have it if they have the slot; others need not. */
@@ -62,8 +62,9 @@ enum { GD_MOST_STEPS = 40 };
  * 0, and gives 0, if it is at most 16 max(n, 8) eps times the largest |a_i|. */
 typedef enum gd_step {
   GD_STEP_PRODUCT = 0,     /* a b; flags as bits: 1 a^T, 2 b^T */
-  GD_STEP_DIVIDED,         /* X of op(a) X = b with a triangular a; flags as bits: 1 upper, 2 the
-                            * diagonal counts as ones, 4 op(a) = a^T */
+  GD_STEP_DIVIDED,         /* X of op(a) X = b with a triangular a, which may have more rows below
+                            * that; flags as bits: 1 upper, 2 the diagonal counts as ones, 4 op(a)
+                            * = a^T */
   GD_STEP_TURNED,          /* a^T */
   GD_STEP_SUM,             /* a + b */
   GD_STEP_DIFFERENCE,      /* a - b */
@@ -78,8 +79,11 @@ typedef enum gd_step {
   GD_STEP_RECIPROCAL_GAPS, /* of a (1, n): 1 / (a_j - a_i) */
   GD_STEP_RECIPROCAL_SUMS, /* of a (1, n): 1 / (a_i + a_j) */
   GD_STEP_RECIPROCALS,     /* of a (1, n): 1 / a_j */
-  GD_STEP_ROWS_BACK,       /* row b_i becomes row i of a; b (1, m). A place outside of it is left
-                            * out, a row that none names is 0 */
+  GD_STEP_ROWS_BACK,       /* row b_i becomes row i of a; the last row of b has m numbers: of an
+                            * input, or of what GD_STEP_LU gives. A place outside of it is left out,
+                            * a row that none names is 0 */
+  GD_STEP_LU,              /* of a (n, n): (n + 1, n), its LU as GD_LU's, and the order of its rows
+                            * as the last one */
   GD_STEP_COUNT
 } gd_step;
 

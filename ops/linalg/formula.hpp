@@ -90,6 +90,12 @@ inline Term by_triangle(const Term& a, const Term& b, bool upper, bool unit, For
 inline Term over_adjoint(const Term& x, const Term& r) {
   return adjoint(by_triangle(r, adjoint(x), true, false, Form::plain));
 }
+// X of A^H X = B, by the LU of A.
+inline Term solved_by_adjoint(const Term& a, const Term& b) {
+  const Term lu = a.of->add(GD_STEP_LU, a.rows + 1, a.cols, plain(a), plain(a));
+  const Term half = by_triangle(lu, b, true, false, Form::adjoint);
+  return unpermuted(by_triangle(lu, half, false, true, Form::adjoint), lu);
+}
 inline Term pairs(gd_step code, const Term& v) { return v.of->add(code, v.cols, v.cols, v, v); }
 inline Term reciprocal_gaps(const Term& v, Degenerate) { return pairs(GD_STEP_RECIPROCAL_GAPS, v); }
 inline Term reciprocal_sums(const Term& v) { return pairs(GD_STEP_RECIPROCAL_SUMS, v); }

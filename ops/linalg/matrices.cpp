@@ -5,6 +5,7 @@
 #include "ops/def/statement.hpp"
 #include "ops/index/indexing.hpp"
 #include "ops/index/sorting.hpp"
+#include "ops/linalg/formula.hpp"
 
 #include <cmath>
 #include <complex>
@@ -73,7 +74,7 @@ std::string shown(std::complex<double> z) {
 bool has_zero(const Tensor& x) {
   const NoGrad quiet;
   const Tensor all = all_examples(x.detach());
-  return sum(cast(eq(all, zeros_like(all)), DType::i64)).item_integer() > 0;
+  return sum(eq(all, 0)).item_integer() > 0;
 }
 
 Tensors all_of(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs) {
@@ -181,35 +182,25 @@ Tensor permuted(const Tensor& A, const Tensor& rows) {
 }
 Tensor unpermuted(const Tensor& A, const Tensor& rows) { return permuted(A, argsort(rows, -1)); }
 
-namespace {
-
-// The sizes of all diagonal entries.
-std::vector<double> diagonal_sizes(const Tensor& R) {
-  std::vector<double> out;
-  const auto read = [&](const auto& numbers) {
-    out.reserve(numbers.size());
-    for (const auto x : numbers) out.push_back(std::fabs(double(x)));
-  };
-  const NoGrad quiet;
-  const Tensor d = diagonal_of(R.detach());
-  if (!is_batched(R) && R.dtype() == DType::f64) return read(d.to_vector<double>()), out;
-  if (!is_batched(R) && R.dtype() == DType::f32) return read(d.to_vector<float>()), out;
-  for (const std::complex<double> z : host_values(d)) out.push_back(size_of(z));
-  return out;
-}
-
-}  // namespace
-
 void refuse_rank(const char* op, const Tensor& R) {
-  const int64_t n = std::min(R.size(-2), R.size(-1));
-  const std::vector<double> d = diagonal_sizes(R);
-  const double close = tie(R);
-  for (size_t first = 0; first < d.size(); first += size_t(n)) {
-    const double least = close * *std::max_element(&d[first], &d[first] + n);
-    for (int64_t i = 0; i < n; ++i)
-      if (d[first + size_t(i)] <= least)
-        fail(ErrorKind::numeric, op, place_in(batch_of(R), int64_t(first) / n),
-             "the matrix has not full rank (R[", i, ", ", i, "] is ", d[first + size_t(i)],
+  if (R.numel() == 0) return;
+  const NoGrad quiet;
+  const Tensor diagonals = diagonal_of(R.detach());
+  // Of many, a kernel finds out that all is well: what is negligible has no reciprocal.
+  constexpr int64_t kMany = 1000;
+  if (diagonals.numel() > kMany) {
+    const Tensor lines = unsqueeze(diagonals, -2);
+    if (Steps::take({&lines}) &&
+        !has_zero(evaluate([](const auto& x) { return reciprocals(x); }, lines)))
+      return;
+  }
+  const Lines d(diagonals, std::min(R.size(-2), R.size(-1)));
+  for (size_t line = 0; line < d.count(); ++line) {
+    const double least = tie(R) * d.largest_of(line);
+    for (size_t i = 0; i < d.n; ++i)
+      if (size_of(d[line][i]) <= least)
+        fail(ErrorKind::numeric, op, place_in(batch_of(R), int64_t(line)),
+             "the matrix has not full rank (R[", i, ", ", i, "] is ", size_of(d[line][i]),
              "), its factors have no derivative; use svd or pinv");
   }
 }

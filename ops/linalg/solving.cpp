@@ -116,12 +116,26 @@ Tensor solved_as(GradFn& node, const Tensor& a, const Tensor& b) {
 }
 void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
                 std::span<Tensor> cotangents) {
-  const Tensor gb = solved_as(node, adjoint(node.input(0)), g[0]);
-  if (wanted[1]) cotangents[1] = gb;
-  if (wanted[0])
-    cotangents[0] =
-        evaluate([](const auto& g, const auto& x) { return neg(matmul(g, adjoint(x))); }, gb,
-                 node.output(0));
+  const auto of_a = [](const auto& gb, const auto& x) { return neg(matmul(gb, adjoint(x))); };
+  const Tensor a = node.input(0);
+  if (wanted[1]) cotangents[1] = solved_as(node, adjoint(a), g[0]);
+  if (!wanted[0]) return;
+  const Tensor x = node.output(0);
+  if (wanted[1] || a.rank() != x.rank() || batch_of(a) != batch_of(x)) {
+    const Tensor gb = wanted[1] ? cotangents[1] : solved_as(node, adjoint(a), g[0]);
+    cotangents[0] = evaluate(of_a, gb, x);
+    return;
+  }
+  struct Adjoint {
+    GradFn& node;
+    Tensor operator()(const Tensor& a, const Tensor& b) const {
+      return solved_as(node, linalg::adjoint(a), b);
+    }
+    Term operator()(const Term& a, const Term& b) const { return solved_by_adjoint(a, b); }
+  } const solved{node};
+  cotangents[0] =
+      evaluate([&](const auto& a, const auto& g, const auto& x) { return of_a(solved(a, g), x); },
+               a, g[0], x);
 }
 Tensor solve_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {
   if (out > 0) return {};

@@ -176,6 +176,36 @@ TEST_CASE("linalg formula: triangles and the order of rows") {
     }
 }
 
+TEST_CASE("linalg formula: LU and what it solves") {
+  const int64_t n = 5;
+  const auto solved = [&]<class T>(T, int64_t count, Layout layout) {
+    const auto a = random_array<T>({count, n, n}, layout), b = random_array<T>({count, n, 6});
+    std::vector<T> bits;
+    for (const Machine& m : machines()) {
+      INFO(m.name);
+      Array<T> x({count, n, 6}), y({count, n, 6}), lu({count, n + 1, n}), factors({count, n, n});
+      Array<int64_t> rows({count, n}), info({count});
+      linalg(m, GD_LU, {a.view()}, {factors.view(), rows.view(), info.view()});
+      linalg(m, GD_FORMULA, {a.view()}, {lu.view()}, {word(GD_STEP_LU, 0, 0)});
+      linalg(m, GD_SOLVE, {a.view(), b.view()}, {x.view(), info.view()}, {1});
+      linalg(m, GD_FORMULA, {a.view(), b.view()}, {y.view()},
+             {word(GD_STEP_LU, 0, 0), word(GD_STEP_DIVIDED, 2, 1, 1 | 4),
+              word(GD_STEP_DIVIDED, 2, 3, 2 | 4), word(GD_STEP_ROWS_BACK, 4, 2)});
+      for (int64_t k = 0; k < count; ++k)
+        for (int64_t i = 0; i < n; ++i) {
+          CHECK(lu.at({k, n, i}) == T(rows.at({k, i})));
+          for (int64_t j = 0; j < n; ++j) CHECK(lu.at({k, i, j}) == factors.at({k, i, j}));
+        }
+      CHECK(y.values() == x.values());
+      if (bits.empty()) bits = y.values();
+      CHECK(bits == y.values());
+    }
+  };
+  for (const int64_t count : {1, 3, 21})
+    for (const Layout layout : {cpu_test::kPlain, cpu_test::kPermuted})
+      solved(float(), count, layout), solved(double(), count, layout);
+}
+
 TEST_CASE("linalg formula: as many steps as there may be") {
   const auto a = random_array<double>({3, 4, 4});
   Array<int64_t> rows({3, 4});
@@ -240,6 +270,10 @@ TEST_CASE("linalg formula: refusals name the step") {
           "input 0 has sizes (2, 3, 32768): sides above 16384 are none of a small matrix");
     CHECK(text({A, rows.view()}, Y, {word(GD_STEP_SUM, 0, 1)}) == "step 0 is malformed");
     CHECK(text({A}, Y, {word(GD_STEP_ROWS_BACK, 0, 0)}) == "step 0 is malformed");
+    CHECK(text({A}, Y, {copy, word(GD_STEP_ROWS_BACK, 0, 1)}) ==
+          "step 1: (3, 4) and (3, 4) don't fit");
+    CHECK(text({A, B}, Y, {word(GD_STEP_DIVIDED, 0, 0)}) == "step 0: (3, 4) and (3, 4) don't fit");
+    CHECK(text({A}, Y, {word(GD_STEP_LU, 0, 0)}) == "step 0: (3, 4) and (3, 4) don't fit");
     CHECK(text({A, B}, Y, {word(GD_STEP_NEGATIVE, 1, 0)}) ==
           "the last step gives (4, 4), out is (2, 3, 4)");
   }

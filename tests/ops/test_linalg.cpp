@@ -297,6 +297,14 @@ TEST_CASE("linalg: what has no derivative is refused in words") {
   CHECK(has(of({qr(tall, "r")[1]}), "mode r has no derivative"));
   CHECK(has(of(svd(tall)), "full_matrices of (4, 2)"));
   CHECK(has(of(qr(leaf(ones({3, 2}, DType::f64)))), "has not full rank"));
+  for (const DType t : {DType::f32, DType::f64}) {  // one of many
+    const Tensor regular = expand(eye(2, 2, t), {700, 2, 2});
+    backward(sum(qr(leaf(clone(regular)))[1]));
+    const Tensor many = cat({regular, ones({1, 2, 2}, t), regular});
+    CHECK(has(of(qr(leaf(many))), "batch (700,): the matrix has not full rank (R[1, 1] is "));
+    CHECK(
+        has(of(lu_factor(leaf(many))), "batch (700,): the matrix has not full rank (R[1, 1] is "));
+  }
 }
 
 TEST_CASE("linalg: what fails is a numeric error with its batch and pivot") {

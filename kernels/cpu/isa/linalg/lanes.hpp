@@ -34,8 +34,10 @@ NumberOf<B> lane_of(const B& x, int lane) {
 template <class B>
 uint64_t bits_of(MaskOf<B> mask) {
   using T = NumberOf<B>;
-  const B ones = xsimd::select(mask, B(T(1)), B(T(0)));
+  if (!xsimd::any(mask)) return 0;
+  if (xsimd::all(mask)) return (uint64_t(1) << kLanes<B>)-1;
   uint64_t bits = 0;
+  const B ones = xsimd::select(mask, B(T(1)), B(T(0)));
   for (int lane = 0; lane < kLanes<B>; ++lane)
     bits |= uint64_t(lane_of(ones, lane) != T(0)) << lane;
   return bits;
@@ -67,8 +69,9 @@ struct LaneView {
 template <class B>
 void find_starts(const gd_view& v, int batch_axes, int64_t first, int count, int64_t* starts) {
   if (batch_axes == 1) {
-    for (int lane = 0; lane < kLanes<B>; ++lane)
-      starts[lane] = v.offset + (first + std::min(lane, count - 1)) * v.strides[0];
+    const int64_t at = v.offset + first * v.strides[0], step = v.strides[0];
+    for (int lane = 0; lane < kLanes<B>; ++lane) starts[lane] = at + lane * step;
+    for (int lane = count; lane < kLanes<B>; ++lane) starts[lane] = at + (count - 1) * step;
     return;
   }
   int64_t index[kMaxRank], at = v.offset, left = first;

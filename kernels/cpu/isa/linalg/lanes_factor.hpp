@@ -1,5 +1,5 @@
-// Cholesky, LU, triangular systems and QR of matrices side by side: the steps of
-// kernels/linalg/factor.hpp and reflect.hpp without their blocks.
+// Cholesky and QR of matrices side by side: the steps of kernels/linalg/factor.hpp and reflect.hpp
+// without their blocks. LU and triangular systems: kernels/linalg/small.hpp.
 #pragma once
 #include "kernels/cpu/isa/linalg/lanes.hpp"
 
@@ -23,45 +23,6 @@ B cholesky(LaneMatrix<B> a) {
       a(i, i) = root_of(sum);
     }
   return failed;
-}
-
-template <class B>
-void swap_where(MaskOf<B> where, B& x, B& y) {
-  const B kept = x;
-  x = xsimd::select(where, y, x);
-  y = xsimd::select(where, kept, y);
-}
-
-// a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
-template <class B>
-B lu(LaneMatrix<B> a, B* order) {
-  using T = NumberOf<B>;
-  const B zero(T(0));
-  B zero_pivot = zero;
-  for (int i = 0; i < a.rows; ++i) order[i] = B(T(i));
-  for (int k = 0; k < std::min(a.rows, a.cols); ++k) {
-    B most = xsimd::abs(a(k, k)), best = B(T(k));
-    for (int i = k + 1; i < a.rows; ++i) {
-      const B size = xsimd::abs(a(i, k));
-      best = xsimd::select(size > most, B(T(i)), best);
-      most = xsimd::select(size > most, size, most);
-    }
-    for (int i = k + 1; i < a.rows; ++i) {
-      const MaskOf<B> here = best == B(T(i));
-      if (!xsimd::any(here)) continue;
-      for (int j = 0; j < a.cols; ++j) swap_where(here, a(k, j), a(i, j));
-      swap_where(here, order[k], order[i]);
-    }
-    const B pivot = a(k, k);
-    const MaskOf<B> none = pivot == zero;
-    zero_pivot = xsimd::select(none & (zero_pivot == zero), B(T(k + 1)), zero_pivot);
-    for (int i = k + 1; i < a.rows; ++i) {
-      const B by = xsimd::select(none, zero, a(i, k) / pivot);
-      a(i, k) = by;
-      for (int j = k + 1; j < a.cols; ++j) a(i, j) -= by * a(k, j);
-    }
-  }
-  return zero_pivot;
 }
 
 // c -= tau v (v^T c) of rows [first, end) and columns [from, end) of c.

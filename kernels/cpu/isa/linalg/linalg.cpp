@@ -5,7 +5,7 @@
 #include "kernels/cpu/isa/linalg/spectrum_alone.hpp"
 #include "kernels/call/checks.hpp"
 #include "kernels/linalg/factor.hpp"
-#include "kernels/linalg/formula.hpp"
+#include "kernels/linalg/small.hpp"
 
 namespace gradus::inline v1::cpu {
 
@@ -98,11 +98,15 @@ class Group {
   void write_info(int lane, int64_t info) const {
     if (call_.info) static_cast<int64_t*>(call_.info->data)[info_[lane]] = info;
   }
-  // info of each lane: -1 where the matrix is not finite, else what failed.
-  int64_t info_of(uint64_t finite, const B& failed, int lane) const {
-    const int64_t info = has(finite, lane) ? int64_t(lane_of(failed, lane)) : -1;
-    write_info(lane, info);
-    return info;
+  // Writes info of each lane: -1 where the matrix is not finite, else what failed. Gives the lanes
+  // where nothing did.
+  uint64_t write_infos(uint64_t finite, const B& failed) const {
+    const uint64_t good = finite & bits_of<B>(failed == B(T(0)));
+    for (int lane = 0; lane < count_; ++lane)
+      write_info(lane, has(good, lane)     ? 0
+                       : has(finite, lane) ? int64_t(lane_of(failed, lane))
+                                           : -1);
+    return good;
   }
   // Output k becomes a; NaN in the lanes that are spoiled.
   void write(int k, LaneMatrix<B> a, uint64_t spoiled) const {
@@ -131,11 +135,7 @@ class Group {
     const LaneMatrix<B> a = read(call_.a);
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     make_symmetric(a);
-    const B failed = cpu::cholesky(a);
-    uint64_t spoiled = 0;
-    for (int lane = 0; lane < count_; ++lane)
-      spoiled |= uint64_t(info_of(finite, failed, lane) != 0) << lane;
-    write(0, a, spoiled);
+    write(0, a, ~write_infos(finite, cpu::cholesky(a)));
     return 0;
   }
 
@@ -143,11 +143,10 @@ class Group {
     const LaneMatrix<B> a = read(call_.a);
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
-    const B failed = cpu::lu(a, order);
-    for (int lane = 0; lane < count_; ++lane) {
-      const bool good = info_of(finite, failed, lane) >= 0;
-      write_vector<int64_t>(1, lane, [&](int i) { return good ? row_of(order, i, lane) : i; });
-    }
+    write_infos(finite, linalg::small_lu<T>(a, order));
+    for (int lane = 0; lane < count_; ++lane)
+      write_vector<int64_t>(1, lane,
+                            [&](int i) { return has(finite, lane) ? row_of(order, i, lane) : i; });
     write(0, a, ~finite);
     return 0;
   }
@@ -159,12 +158,8 @@ class Group {
     const LaneMatrix<B> a = read(call_.a);
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
-    const B failed = cpu::lu(a, order);
+    const uint64_t good = ours(write_infos(finite, linalg::small_lu<T>(a, order)));
     const bool turned = call_.turned != 0;
-    const uint64_t all = (uint64_t(1) << count_) - 1;
-    uint64_t good = 0;
-    for (int lane = 0; lane < count_; ++lane)
-      good |= uint64_t(info_of(finite, failed, lane) == 0) << lane;
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
     if (columns == 0) return 0;
     LaneView<B> from = input(*call_.b), to = output(0);
@@ -175,7 +170,7 @@ class Group {
       const LaneMatrix<B> x = turned ? b : in_order(b, order);
       linalg::solve_small_triangle(a, turned, !turned, turned, x);
       linalg::solve_small_triangle(a, !turned, turned, turned, x);
-      if (!turned && good == all) {
+      if (!turned && good == ours(~uint64_t(0))) {
         scatter(to, x, count_);
       } else {
         for (int lane = 0; lane < count_; ++lane)
@@ -212,7 +207,7 @@ class Group {
     const LaneMatrix<B> a = read(call_.a);
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
-    cpu::lu(a, order);
+    linalg::small_lu<T>(a, order);
     for (int lane = 0; lane < count_; ++lane) {
       int64_t rows[kLargestInLanes];
       for (int i = 0; i < a.rows; ++i) rows[i] = row_of(order, i, lane);
@@ -312,7 +307,8 @@ class Group {
     }
     for (int lane = 0; lane < count_; ++lane) {
       if (has(left, lane)) continue;
-      const bool spoiled = info_of(finite, B(T(0)), lane) != 0;
+      const bool spoiled = !has(finite, lane);
+      write_info(lane, spoiled ? -1 : 0);
       int place[kLargestInLanes];
       write_sorted(0, w, n, lane, true, spoiled, place);
       write_columns(1, v, lane, place, n, spoiled);
@@ -365,7 +361,8 @@ class Group {
     const LaneMatrix<B> more = wider(0, 1, u) ? complement(u) : wider(2, 2, v) ? complement(v) : u;
     for (int lane = 0; lane < count_; ++lane) {
       if (has(left, lane)) continue;
-      const bool spoiled = info_of(finite, B(T(0)), lane) != 0;
+      const bool spoiled = !has(finite, lane);
+      write_info(lane, spoiled ? -1 : 0);
       int place[kLargestInLanes];
       write_sorted(1, s, k, lane, false, spoiled, place);
       write_columns(0, u, lane, place, k, spoiled);

@@ -1,0 +1,104 @@
+// Matrices so small that nothing is blocked. An element E is a number, or a vector that holds the
+// same entry of as many matrices as it has lanes, whose choices are lanes of a mask; T is its
+// number. What a matrix becomes is the same to the bit either way.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace gradus::inline v1::linalg {
+
+// A matrix by rows without gaps.
+template <class E>
+struct Small {
+  E* data = nullptr;
+  int rows = 0, cols = 0;
+
+  E& operator()(int i, int j) const { return data[i * cols + j]; }
+  int count() const { return rows * cols; }
+};
+
+// For vectors, xsimd's own.
+template <class T>
+requires std::is_floating_point_v<T> T select(bool which, T x, T y) { return which ? x : y; }
+inline bool any(bool which) { return which; }
+
+// Row i of X of a triangular system in columns [0, count) of b, where `known` rows from x on are
+// X's and by[k next] is what the system has for them; divided by the pivot, if there is one.
+template <class E>
+[[gnu::always_inline]] inline void solve_small_row(E* b, int count, int known, const E* by,
+                                                   int next, const E* x, const E* pivot, int cols) {
+  int j = 0;
+  for (; j + 4 <= count; j += 4) {  // four sums in registers
+    E a = b[j], c = b[j + 1], d = b[j + 2], e = b[j + 3];
+    const E* row = x + j;
+    for (int k = 0; k < known; ++k, row += cols) {
+      const E factor = by[k * next];
+      a -= factor * row[0];
+      c -= factor * row[1];
+      d -= factor * row[2];
+      e -= factor * row[3];
+    }
+    b[j] = pivot ? a / *pivot : a;
+    b[j + 1] = pivot ? c / *pivot : c;
+    b[j + 2] = pivot ? d / *pivot : d;
+    b[j + 3] = pivot ? e / *pivot : e;
+  }
+  for (; j < count; ++j) {
+    E sum = b[j];
+    for (int k = 0; k < known; ++k) sum -= by[k * next] * x[k * cols + j];
+    b[j] = pivot ? sum / *pivot : sum;
+  }
+}
+
+// b becomes X of op(A) X = B with a triangular A, `turned` its transpose. Nothing is read of the
+// rows that A has below that.
+template <class M>
+void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b) {
+  const int n = b.rows, line = turned ? 1 : a.cols, next = turned ? a.cols : 1;
+  const bool forward = upper == turned;
+  for (int step = 0; step < n; ++step) {
+    const int i = forward ? step : n - 1 - step, first = forward ? 0 : std::min(i + 1, n - 1);
+    solve_small_row(&b(i, 0), b.cols, step, a.data + i * line + first * next, next, &b(first, 0),
+                    unit ? nullptr : &a(i, i), b.cols);
+  }
+}
+
+// a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
+template <class T, class M, class E>
+E small_lu(M a, E* order) {
+  using std::abs;
+  const E zero(T(0));
+  E zero_pivot = zero;
+  for (int i = 0; i < a.rows; ++i) order[i] = E(T(i));
+  for (int k = 0; k < std::min(a.rows, a.cols); ++k) {
+    E most = abs(a(k, k)), best = E(T(k));
+    for (int i = k + 1; i < a.rows; ++i) {
+      const E size = abs(a(i, k));
+      best = select(size > most, E(T(i)), best);
+      most = select(size > most, size, most);
+    }
+    for (int i = k + 1; i < a.rows; ++i) {
+      const auto here = best == E(T(i));
+      if (!any(here)) continue;
+      const auto exchange = [&](E& x, E& y) {
+        const E kept = x;
+        x = select(here, y, x);
+        y = select(here, kept, y);
+      };
+      for (int j = 0; j < a.cols; ++j) exchange(a(k, j), a(i, j));
+      exchange(order[k], order[i]);
+    }
+    const E pivot = a(k, k);
+    const auto none = pivot == zero;
+    zero_pivot = select(none & (zero_pivot == zero), E(T(k + 1)), zero_pivot);
+    for (int i = k + 1; i < a.rows; ++i) {
+      const E by = select(none, zero, a(i, k) / pivot);
+      a(i, k) = by;
+      for (int j = k + 1; j < a.cols; ++j) a(i, j) -= by * a(k, j);
+    }
+  }
+  return zero_pivot;
+}
+
+}  // namespace gradus::linalg
