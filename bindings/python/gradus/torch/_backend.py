@@ -19,7 +19,7 @@ from .. import fx
 from . import _functions
 from ._compare import differ, history, told
 from ._native import native
-from ._parts import Parts
+from ._parts import Parts, partitioned
 from ._plan import Plan, Planned
 
 _run_on = _gradus._run_on
@@ -341,7 +341,8 @@ def backend(gm, example_inputs, *, options=None, **_):
         why = "asked for"
     from torch._dynamo.backends.common import aot_autograd
     return aot_autograd(fw_compiler=_parts(f"forward; {why}"), bw_compiler=_parts("backward"),
-                        inference_compiler=_parts(f"inference; {why}"))(gm, example_inputs)
+                        inference_compiler=_parts(f"inference; {why}"),
+                        partition_fn=partitioned)(gm, example_inputs)
 
 
 class _Here:

@@ -13,6 +13,23 @@ from ._plan import Plan
 _run_on = _gradus._run_on
 
 
+def partitioned(joint, inputs, **more):
+    """The graphs of forward and backward. Views are made anew in backward: so what is kept for it
+    is the tensor, once, and not each of its views beside it."""
+    from functorch.compile import default_partition
+    graph = joint.graph
+    for node in reversed(list(graph.nodes)):
+        if not getattr(node.target, "is_view", False) or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        for user in list(node.users):
+            if user.meta.get("partitioner_tag") == "is_backward":
+                with graph.inserting_before(user):
+                    made = graph.node_copy(node)
+                made.meta["partitioner_tag"] = "is_backward"
+                user.replace_input_with(node, made)
+    return default_partition(joint, inputs, **more)
+
+
 class Parts:
     """A graph of aten ops (way A). At its first call each op runs in both; those that gradus lacks,
     or where it gives something else, stay with torch."""
