@@ -33,8 +33,8 @@ Generator::Draw Generator::take(int64_t n, Device& device) {
 }
 
 Generator& default_generator() {
-  thread_local Generator generator;
-  return generator;
+  thread_local const auto generator = std::make_unique<Generator>();
+  return *generator;
 }
 void manual_seed(uint64_t seed) { default_generator().set(seed); }
 

@@ -4,9 +4,7 @@
 #include "engine/base/error.hpp"
 #include "engine/streams/uses.hpp"
 
-#include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 
 namespace gradus::inline v1 {
@@ -32,6 +30,7 @@ gd_status ask(Device& d, const char* what, F function, A... args) {
 struct Streams {
   std::mutex mutex;
   std::map<Device*, Ref<Stream>> standard;
+  std::map<Device*, gd_event*> crossing;  // between ours and others', by the lock
   std::vector<Stream*> others;
 };
 Streams& streams() {
@@ -181,10 +180,9 @@ namespace {
 
 void in_turn(Device& d, gd_stream* first, gd_stream* then) {
   const gd_table& t = d.table();
-  gd_event* event = nullptr;
-  ask(d, "stream", t.event_new, &event);
-  const std::unique_ptr<gd_event, std::function<void(gd_event*)>> held(
-      event, [&](gd_event* e) { t.event_del(d.handle(), e); });
+  const std::lock_guard lock(streams().mutex);
+  gd_event*& event = streams().crossing[&d];
+  if (!event) ask(d, "stream", t.event_new, &event);
   ask(d, "stream", t.event_record, first, event);
   ask(d, "stream", t.event_wait, then, event);
 }
@@ -199,6 +197,15 @@ void wait_for_foreign(Device& d, void* foreign) {
 }
 void foreign_waits(Device& d, void* foreign) {
   if (has_streams(d)) in_turn(d, d.lane().stream, handle_of(foreign));
+}
+
+bool Stream::done_before(void* foreign) noexcept {
+  try {
+    if (mark_) in_turn(device_, handle_, handle_of(foreign));
+    return true;
+  } catch (...) {  // the device is lost, or that stream
+    return false;
+  }
 }
 
 Device::Lane Device::lane_here() {

@@ -32,6 +32,8 @@ class Stream : public RefCounted {
   Pool& pool() { return pool_; }                 // of what is made on it
   void wait_for(Stream& other);                  // for all that the other was told so far
   void finish();                                 // the host waits, without asking what went wrong
+  // What a foreign stream is told from now on comes after this one's work. False: it could not be.
+  bool done_before(void* foreign) noexcept;
   Stream(Device& device, gd_stream* handle);
 
  private:

@@ -86,8 +86,12 @@ void end_uses(Buffer& b) {
   const std::unique_ptr<BufferUses> u(b.uses.load());
   Device& d = *b.device;
   if (b.lent) {
-    each_other(*u, nullptr, [&](Stream* s) { s->finish(); });
-    if (!d.host_memory()) Stream::standard(d).finish();
+    const auto settle = [&](Stream* s) {
+      Stream& last = real(s, d);
+      if (!u->giver || &last.device() != &d || !last.done_before(*u->giver)) last.finish();
+    };
+    each_other(*u, nullptr, settle);
+    if (!d.host_memory()) settle(nullptr);
     if (u->release) u->release();
     return;
   }

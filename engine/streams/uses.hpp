@@ -10,14 +10,17 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 
 namespace gradus::inline v1 {
 
 struct BufferUses {
   std::mutex mutex{};
   std::function<void()> release{};  // of lent memory
-  Ref<Stream> home{};               // from whose pool it is; null: from the device's
-  Device* pinned = nullptr;         // whose page-locked memory of the host it is
+  // The foreign stream on which that memory is used again: it waits, and the host need not.
+  std::optional<void*> giver{};
+  Ref<Stream> home{};        // from whose pool it is; null: from the device's
+  Device* pinned = nullptr;  // whose page-locked memory of the host it is
   Ref<Stream> writer{};
   SmallVector<Ref<Stream>, 2> readers{};
 };

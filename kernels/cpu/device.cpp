@@ -62,7 +62,8 @@ struct Buffers {
 };
 
 void* scratch(int32_t slot, size_t bytes) {
-  thread_local Buffers buffers;
+  thread_local const auto kept = std::make_unique<Buffers>();
+  Buffers& buffers = *kept;
   constexpr size_t kStep = 4096;
   if (bytes <= buffers.bytes[slot]) return buffers.at[slot];
   if (bytes > SIZE_MAX - kStep) return nullptr;

@@ -11,6 +11,7 @@
 #include "ops/shape/views.hpp"
 
 #include <algorithm>
+#include <memory>
 
 namespace gradus::inline v1 {
 
@@ -146,8 +147,8 @@ Attrs reversed(const Attrs& attrs, int64_t from_size) {
 }
 
 SharedAttrs kept_reverse(const SharedAttrs& attrs, int64_t from_size) {
-  thread_local DerivedAttrs kept;
-  return kept.get(attrs, from_size, reversed);
+  thread_local const auto kept = std::make_unique<DerivedAttrs>();
+  return kept->get(attrs, from_size, reversed);
 }
 
 // One copy for each block, where the device has no slot for all.

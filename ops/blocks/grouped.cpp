@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 namespace gradus::inline v1 {
 
@@ -134,7 +135,7 @@ Tensor call(const Tensor& a, const Tensor& b, const SharedAttrs& attrs) {
 }
 
 Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
-  thread_local DerivedAttrs kept[2];
+  thread_local const auto kept = std::make_unique<DerivedAttrs[]>(2);
   const SharedAttrs attrs =
       kept[k].get(node.shared_attrs(), node.input_metas()[k].sizes[0],
                   [&](const Attrs& own, int64_t size) { return attrs_of_cotangent(own, k, size); });

@@ -19,6 +19,7 @@
 #include "ops/reduce/reductions.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 namespace gradus::inline v1 {
@@ -191,7 +192,7 @@ Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& l
     uint64_t code = ~uint64_t(0);
     Attrs attrs;
   };
-  thread_local Kept kept[32];
+  thread_local const auto kept = std::make_unique<Kept[]>(32);
   const auto code = short_code(la, lb, out, algebra);
   if (!code) return call_primitive(a, b, bias, {la, lb, out, name_of(algebra)});
   Kept& k = kept[*code * 0x9e3779b97f4a7c15u >> 59];

@@ -117,7 +117,9 @@ thread_local std::string PlanKey::text_;
 
 std::shared_ptr<const EinsumPlan> cached_plan(const PlanKey& key, const auto& make) {
   constexpr size_t kMost = 128;
-  thread_local std::unordered_map<std::string, std::shared_ptr<const EinsumPlan>> plans;
+  using Plans = std::unordered_map<std::string, std::shared_ptr<const EinsumPlan>>;
+  thread_local const auto kept = std::make_unique<Plans>();
+  Plans& plans = *kept;
   if (const auto it = plans.find(key.text()); it != plans.end()) return it->second;
   auto plan = std::make_shared<const EinsumPlan>(make());
   if (plans.size() >= kMost) plans.clear();

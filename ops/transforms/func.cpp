@@ -11,7 +11,6 @@
 #include <unordered_set>
 
 namespace gradus::inline v1::func {
-
 namespace {
 
 // How many transforms of this thread are evaluating a function that they will differentiate.
@@ -208,13 +207,30 @@ Vjp vjp_of(const char* op, const char* what, const Function& f, const Tensors& i
           }};
 }
 
+// A jvp by two vjps: u -> vjp(f, x)(u) is linear, and its pullback at v is the tangent. These are
+// ops like any other, so they carry the tangents of the jvp around them.
+Jvp pull_twice(const char* op, const Function& f, const Tensors& inputs, const Tensors& v,
+               const Options& o) {
+  Pulled p = prepare(op, f, inputs, {.create_graph = true});
+  Tensors seeds, u, tangents;
+  for (const Tensor& y : p.outputs) {
+    seeds.push_back(y.requires_grad() ? lifted(zeros_like(y)).set_requires_grad() : Tensor());
+    if (seeds.back().defined()) u.push_back(seeds.back());
+  }
+  const Tensors g = pull(op, "output", p.outputs, p.leaves, seeds, true, false);
+  const Tensors t = checked_v(op, "input", p.leaves, v);
+  const Tensors pulled = u.empty() ? u : pull(op, "the pullback", g, u, t, true, false);
+  for (auto next = pulled.begin(); const Tensor& s : seeds)
+    tangents.push_back(s.defined() ? *next++ : Tensor());
+  p.leaves.insert(p.leaves.end(), u.begin(), u.end());
+  p.captured = p.graph = o.create_graph.value_or(grad_enabled());  // of what has history, if any
+  return {p.released(p.outputs), p.released(tangents)};
+}
+
 // Tangents are undefined where an output has none.
 Jvp push(const char* op, const Function& f, const Tensors& inputs, const Tensors& v,
          const Options& o) {
-  if (forward_mode())
-    fail(ErrorKind::autograd, op,
-         "runs inside a jvp, and tangents have one level; compute one of the two by vjp twice: the "
-         "jvp of f along t is the pullback, at t, of u -> vjp(f, x).pullback(u) (vhp for hvp)");
+  if (forward_mode()) return pull_twice(op, f, inputs, v, o);  // tangents have one level
   const bool graph = o.create_graph.value_or(grad_enabled());  // of what has history, if any
   const Tensors own = own_inputs(op, inputs, graph);
   const Tensors t = checked_v(op, "input", own, v);

@@ -45,7 +45,8 @@ struct Vjp {
 };
 Vjp vjp(const Function& f, const Tensors& inputs, const Options& options = {});
 
-// Forward mode, with one tangent per input. A jvp in a jvp is refused: see ForwardLevel.
+// Forward mode, with one tangent per input. Inside another jvp it is two vjps: tangents have one
+// level (ForwardLevel).
 struct Jvp {
   Tensors outputs, tangents;
 };

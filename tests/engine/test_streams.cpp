@@ -2,7 +2,7 @@
 // a wait that is missing gives wrong numbers, as a table shows that is deaf to events.
 #include "engine/capture/capture.hpp"
 #include "engine/streams/pinned.hpp"
-#include "engine/streams/stream.hpp"
+#include "engine/streams/uses.hpp"
 #include "tests/helpers/emulated_devices.hpp"
 #include "tests/helpers/helpers.hpp"
 
@@ -148,6 +148,19 @@ TEST_CASE("streams: another library's stream and ours wait for each other") {
     foreign_waits(d, nullptr);
     CHECK(t.stream_sync(d.handle(), theirs, &e) == GD_OK);
     if (!deaf) CHECK(z.to_vector<double>() == count_up(9, 2));
+    // Lent memory is back at once where the stream is known on which it is used again.
+    const Tensor zeros = Tensor::zeros({9}, DType::f64, d);
+    d.synchronize();
+    bool back = false;
+    Tensor lent = Tensor::lend(x.storage().data(), x.bytes(), {9}, {1}, 0, DType::f64, d,
+                               [&] { back = true; });
+    lent.storage().buffer()->uses.load()->giver = theirs;
+    const Tensor tripled = lent * 3.0;
+    lent = Tensor();
+    CHECK(back);
+    copy(zeros, x);
+    CHECK(t.stream_sync(d.handle(), theirs, &e) == GD_OK);
+    CHECK((tripled.to_vector<double>() == count_up(9, 3)) == !deaf);
     t.stream_del(d.handle(), theirs);
   }
   wait_for_foreign(open_device("cpu"), nullptr);

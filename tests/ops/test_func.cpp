@@ -105,6 +105,68 @@ TEST_CASE("func: derivatives go on to what is captured and requires a gradient")
   CHECK_FALSE(func::jvp(f, {x}, {one}).tangents[0].requires_grad());
 }
 
+TEST_CASE("func: a jvp in a jvp") {
+  const Tensor x = f64({0.5, 2}, {2}), one = f64({1, 1}, {2}), v = f64({3, -1}, {2});
+  // f(a, b) = (a^3 b, 7, b): its third derivative along (1, 1) three times is d3/ds3 (a+s)^3 (b+s).
+  const Function f = [](const Tensors& in) {
+    const Tensor a = select(in[0], 0, 0), b = select(in[0], 0, 1);
+    return Tensors{a * a * a * b, Tensor::full({}, 7.0, DType::f64), b, gt(a, b)};
+  };
+  const auto along = [](const Function& g, const Tensor& t) {
+    return [g, t](const Tensors& in) { return func::jvp(g, in, {t}).tangents; };
+  };
+  const Function first = along(f, one), second = along(first, one), third = along(second, one);
+  // a = 0.5, b = 2: 3 a^2 b + a^3; 6 a b + 6 a^2; 6 b + 18 a
+  CHECK(first({x})[0].item() == 1.625);
+  CHECK(second({x})[0].item() == 7.5);
+  CHECK(third({x})[0].item() == 21);
+  CHECK(second({x})[1].item() == 0);
+  CHECK(second({x})[2].item() == 0);
+  CHECK(first({x})[2].item() == 1);
+  // Mixed directions, and both ways of each: d2f(u, v) = v . H u.
+  const Function g = [&](const Tensors& in) { return Tensors{f(in)[0]}; };
+  const double mixed = sum(func::hvp(g, {x}, {one}).product[0] * v).item();
+  CHECK(along(along(g, one), v)({x})[0].item() == doctest::Approx(mixed));
+  CHECK(along(along(g, v), one)({x})[0].item() == doctest::Approx(mixed));
+  // Nothing has history where nobody asked for it; it goes on where x has some.
+  CHECK_FALSE(second({x})[0].requires_grad());
+  const Tensor leafed = leaf(f64({0.5, 2}, {2}));
+  CHECK(values(grad({second({leafed})[0]}, {leafed})[0]) == std::vector<double>{18, 3});
+  // hvp and Jacobians by columns are jvps too; vmap around and between.
+  const Function h = [&](const Tensors& in) { return func::hvp(g, in, {one}).product; };
+  CHECK(values(along(h, one)({x})[0]) == std::vector<double>{18, 3});
+  const Function columns = [&](const Tensors& in) {
+    return Tensors{func::jacobian(g, in, {.mode = func::Mode::forward})[0][0]};
+  };
+  const Tensor hessian = func::jacobian(columns, {x}, {.mode = func::Mode::forward})[0][0];
+  CHECK(values(hessian) == std::vector<double>{6, 0.75, 0.75, 0});
+  const Tensor many = stack(Tensors{x, x * 2.0}, 0);
+  CHECK(func::vmap(second)({many})[0].to_vector<double>() == std::vector<double>{7.5, 30});
+  const Function each = [&](const Tensors& in) { return func::vmap(along(g, one))(in); };
+  const Tensor ones = stack(Tensors{one, one}, 0);
+  CHECK(values(func::jvp(each, {many}, {ones}).tangents[0]) == std::vector<double>{7.5, 30});
+  // Complex, and what does not fit.
+  const Tensor z = Tensor::full({}, {0.5, 1}, DType::c128),
+               i = Tensor::full({}, {0, 1}, DType::c128);
+  const Function cube = [](const Tensors& in) { return Tensors{in[0] * in[0] * conj(in[0])}; };
+  const auto once = [&](const Tensor& at) { return along(cube, i)({at})[0]; };
+  const std::complex<double> change =
+      (once(z + i * 1e-5) - once(z - i * 1e-5)).item_complex() / 2e-5;
+  CHECK(std::abs(along(along(cube, i), i)({z})[0].item_complex() - change) < 1e-8);
+  check_has(error_of([&] { along(along(f, f64({1}, {1})), one)({x}); }),
+            "jvp: v[0] has shape (1,), input 0 has (2,)");
+  check_has(error_of([&] {
+              along(
+                  [&](const Tensors& in) {
+                    return func::jvp([&](const Tensors&) { return Tensors{x}; }, in, {one},
+                                     {.strict = true})
+                        .tangents;
+                  },
+                  one)({x});
+            }),
+            "strict: output 0 (2,) does not depend on any input");
+}
+
 TEST_CASE("func: vjp and jvp, and v that does not fit") {
   const Tensor x = f64({1, 2}, {2}), y = f64({3, 5}, {2});
   const Function f = [](const Tensors& in) { return Tensors{in[0] * in[1], sum(in[0])}; };
@@ -225,9 +287,8 @@ TEST_CASE("func: transforms nest") {
   Tensor leafed = leaf(f64({2}, {}));
   CHECK(grad({func::grad(fourth, {leafed})[0]}, {leafed})[0].item() == 48);
   CHECK_FALSE(func::grad(fourth, {leafed}, {.create_graph = false})[0].requires_grad());
-  // One forward level.
-  check_has(error_of([&] { func::jvp(pushed, {x}, {f64({1}, {})}); }),
-            "compute one of the two by vjp twice");
+  // Forward over forward: the inner one is two vjps.
+  CHECK(func::jvp(pushed, {x}, {f64({1}, {})}).tangents[0].item() == 48);
   const Function by_vjp_twice = [&](const Tensors& in) {
     const Function u = [&](const Tensors& c) { return func::vjp(fourth, in).pullback(c); };
     return func::vjp(u, {Tensor::full({}, 1.0, DType::f64)})

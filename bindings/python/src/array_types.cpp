@@ -30,13 +30,12 @@ Device& device_of(dl::Device d) {
          "; expected 1 (CPU), 2 (CUDA) or 10 (ROCm)");
   return device_named(kind + std::to_string(d.id));
 }
-dl::Device device_of(const Tensor& t) {
-  const std::string& kind = t.device().kind();
-  if (kind == "cuda") return {dl::kCuda, t.device().index()};
-  if (kind == "hip") return {dl::kRocm, t.device().index()};
-  if (!t.device().host_memory())
-    fail(ErrorKind::device, "dlpack", "memory of ", t.device().name(),
-         " can't be shared; copy it: x.cpu()");
+dl::Device device_of(Device& d) {
+  const std::string& kind = d.kind();
+  if (kind == "cuda") return {dl::kCuda, d.index()};
+  if (kind == "hip") return {dl::kRocm, d.index()};
+  if (!d.host_memory())
+    fail(ErrorKind::device, "dlpack", "memory of ", d.name(), " can't be shared; copy it: x.cpu()");
   return {dl::kCpu, 0};
 }
 

@@ -9,8 +9,10 @@
 // other; who lets a tensor live on while both work on it must order that himself.
 #include "bindings/python/src/exchange.hpp"
 #include "engine/batch.hpp"
-#include "engine/streams/stream.hpp"
+#include "engine/streams/uses.hpp"
 #include "ops/ops.hpp"
+
+#include <algorithm>
 
 namespace gradus::inline v1::py {
 
@@ -120,20 +122,34 @@ Tensor lent(const dl::Array& a, const std::function<void()>& release) {
 
 namespace {
 
-// On a GPU what is done with it here waits for the giver's `stream`.
+// What this thread waited for while one of them lives: arrays that come in together wait once.
+using Arrived = std::vector<std::pair<Device*, void*>>;
+thread_local Arrived* arrived = nullptr;
+void wait_for(Device& d, void* stream) {
+  if (d.host_memory()) return;
+  const std::pair<Device*, void*> here(&d, stream);
+  if (arrived && std::find(arrived->begin(), arrived->end(), here) != arrived->end()) return;
+  wait_for_foreign(d, stream);
+  if (arrived) arrived->push_back(here);
+}
+
+// On a GPU what is done with it here waits for the giver's `stream`. Has he it back in that
+// stream's order, or at once?
 template <class M>
-Tensor of_managed(M* m, void* stream) {
+Tensor of_managed(M* m, void* stream, bool in_order) {
   const Tensor t = lent(m->array, [m] {
     if (!m->deleter || at_end()) return;
     const PyGILState_STATE state = PyGILState_Ensure();
     m->deleter(m);
     PyGILState_Release(state);
   });
-  wait_for_foreign(t.device(), stream);
+  wait_for(t.device(), stream);
+  Buffer& buffer = *t.storage().buffer();
+  if (in_order && buffer.lent && !t.device().host_memory()) buffer.uses.load()->giver = stream;
   return t;
 }
 // Read-only memory is copied: nothing here knows tensors that can't be written.
-Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr) {
+Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr, bool in_order = false) {
   if (m->version.major != dl::kVersion.major) {
     const uint32_t major = m->version.major;
     if (m->deleter) m->deleter(m);
@@ -141,7 +157,7 @@ Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr) {
          " of DLPack, 1 is known here");
   }
   const bool read_only = m->flags & dl::kReadOnly;
-  const Tensor t = of_managed(m, stream);
+  const Tensor t = of_managed(m, stream, in_order);
   return read_only ? t.clone_data() : t;
 }
 Tensor taken(PyObject* capsule) {
@@ -154,7 +170,7 @@ Tensor taken(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     auto* const m = static_cast<dl::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
     PyCapsule_SetName(capsule, "used_dltensor");
-    return of_managed(m, nullptr);
+    return of_managed(m, nullptr, false);
   }
   const char* const name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
   fail(ErrorKind::value, "from_dlpack",
@@ -313,6 +329,18 @@ void check_resolved(PyObject* o, const Tensor& t) {
 }
 }  // namespace
 
+Tensors tensors_at(PyObject* sequence) {
+  Arrived several;
+  const Scoped<Arrived*> once(arrived, &several);
+  const nb::object all = checked(PySequence_Fast(sequence, "expected a list of tensors"));
+  Tensors out(size_t(PySequence_Fast_GET_SIZE(all.ptr())));
+  for (size_t i = 0; i < out.size(); ++i) {
+    PyObject* const o = PySequence_Fast_GET_ITEM(all.ptr(), Py_ssize_t(i));
+    if (o != Py_None) out[i] = operand_at(o, "Program", "input");
+  }
+  return out;
+}
+
 bool import_array(PyObject* o, Tensor& out) {
   if (const dl::ExchangeTable* const t = table_of(Py_TYPE(o)); t && t->from_object) {
     dl::ManagedVersioned* m = nullptr;
@@ -324,7 +352,7 @@ bool import_array(PyObject* o, Tensor& out) {
       if (m->deleter) m->deleter(m);
       throw;
     }
-    out = taken(m, stream);
+    out = taken(m, stream, true);
     check_resolved(o, out);
     return true;
   }
@@ -372,10 +400,11 @@ const dl::ExchangeTable& foreign_table(nb::handle type) {
     fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
   return *t;
 }
-PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied) {
+PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied,
+                   bool waits = true) {
   void* out = nullptr;
   void* const stream = working_stream(table, device_of(t));
-  if (table.to_object(&array_of(t, copied, {stream})->versioned, &out) != 0)
+  if (table.to_object(&array_of(t, copied, {stream, waits})->versioned, &out) != 0)
     nb::raise_python_error();
   return static_cast<PyObject*>(out);
 }
@@ -392,6 +421,10 @@ Tensor place_for(const Tensor& t) {
 }
 nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
   const dl::ExchangeTable& table = foreign_table(type);
+  Device* from = nullptr;
+  const auto settle = [&] {  // the other library waits once for all that comes from a device
+    if (from && !from->host_memory()) foreign_waits(*from, working_stream(table, device_of(*from)));
+  };
   nb::object all = nb::steal(PyTuple_New(PyList_GET_SIZE(tensors.ptr())));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors.ptr()); ++i) {
     PyObject* const o = PyList_GET_ITEM(tensors.ptr(), i);
@@ -400,17 +433,22 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
       made = nb::none().release().ptr();
     } else if (!is_tensor(o)) {
       fail(ErrorKind::dtype, "export", "no gradus.Tensor: ", Py_TYPE(o)->tp_name);
-    } else if (copied) {
-      const Tensor& t = tensor_in(o);
-      const Tensor own = place_for(t);
-      const NoGrad off;
-      copy_(own, t);
-      made = exported(table, own, true);
     } else {
-      made = exported(table, tensor_in(o), false);
+      const Tensor& t = tensor_in(o);
+      if (from != &t.device()) settle();
+      from = &t.device();
+      if (copied) {
+        const Tensor own = place_for(t);
+        const NoGrad off;
+        copy_(own, t);
+        made = exported(table, own, true, false);
+      } else {
+        made = exported(table, t, false, false);
+      }
     }
     PyTuple_SET_ITEM(all.ptr(), i, made);
   }
+  settle();
   return nb::borrow<nb::tuple>(all);
 }
 }  // namespace
@@ -421,6 +459,12 @@ void open_exchange(nb::module_& m) {
     return nb::steal(exported(foreign_table(type), tensor_in(tensor.ptr()), false));
   });
   m.def("_export_all", &all_exported);
+  m.def("_import_all", [](nb::handle arrays) { return tensors_at(arrays.ptr()); });
+  // What the device is told from now on comes after what the library of that type told it.
+  m.def("_follow", [](nb::handle device, nb::handle type) {
+    Device& d = device_at(device.ptr());
+    if (!d.host_memory()) wait_for_foreign(d, working_stream(foreign_table(type), device_of(d)));
+  });
   const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
   type.attr("__dlpack_c_exchange_api__") =
       checked(PyCapsule_New(&table, "dlpack_exchange_api", nullptr));

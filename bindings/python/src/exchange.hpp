@@ -7,10 +7,11 @@
 namespace gradus::inline v1::py {
 
 dl::DataType type_of(DType t);
-DType dtype_of_array(dl::DataType t);   // Error(dtype) for what has none here
-Device& device_of(dl::Device d);        // opens it; Error(device) for what is none of ours
-dl::Device device_of(const Tensor& t);  // Error(device) for memory that can't be shared
-void* address(const Tensor& t);         // of the first element
+DType dtype_of_array(dl::DataType t);  // Error(dtype) for what has none here
+Device& device_of(dl::Device d);       // opens it; Error(device) for what is none of ours
+dl::Device device_of(Device& d);       // Error(device) for memory that can't be shared
+inline dl::Device device_of(const Tensor& t) { return device_of(t.device()); }
+void* address(const Tensor& t);  // of the first element
 // From here on others see the memory, which stays where it is. May they write to it?
 bool show_as(const Tensor& t);
 // Foreign memory as a tensor. `release` is called once, also if this throws.

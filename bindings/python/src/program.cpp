@@ -21,6 +21,7 @@ struct Line {
   std::string where;
 };
 struct Program {
+  Device* device = nullptr;  // for what is made of no operands; null: the default one
   int inputs = 0, slots = 0;
   std::vector<Line> lines;
   std::vector<int> results;
@@ -55,6 +56,8 @@ Tensors run(const Program& p, const Tensors& inputs) {
   Tensors values(size_t(p.slots));
   for (size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
   SmallVector<Tensor, 4> in;
+  std::optional<DeviceScope> there;
+  if (p.device) there.emplace(*p.device);
   for (const Line& line : p.lines) {
     try {
       in.clear();
@@ -86,8 +89,10 @@ void open_program(nb::module_& m) {
       "nobody wants. Slots 0.. are the inputs; results are slots.")
       .def(
           "__init__",
-          [](Program* self, int inputs, nb::list lines, const std::vector<int>& results) {
+          [](Program* self, int inputs, nb::list lines, const std::vector<int>& results,
+             nb::handle device) {
             Program p;
+            if (!device.is_none()) p.device = &device_at(device.ptr());
             if (inputs < 0) fail(ErrorKind::value, "Program", "inputs is ", inputs);
             p.inputs = p.slots = inputs;
             std::vector<int> last;  // use of each slot
@@ -133,26 +138,36 @@ void open_program(nb::module_& m) {
             p.results = results;
             new (self) Program(std::move(p));
           },
-          nb::arg("inputs"), nb::arg("lines"), nb::arg("results"))
+          nb::arg("inputs"), nb::arg("lines"), nb::arg("results"), nb::arg("device") = nb::none())
       .def("__call__",
-           [](const Program& p, const Tensors& inputs) {
+           [](const Program& p, nb::handle arrays) {
+             const Tensors inputs = tensors_at(arrays.ptr());
              const Unlocked unlocked;
              return run(p, inputs);
            })
       // Runs it recorded on leaves of its own over the inputs' memory: the results, and what
       // derivatives are asked of. `wanted`: which inputs need a gradient.
-      .def("recorded",
-           [](const Program& p, const Tensors& inputs, const std::vector<bool>& wanted) {
-             const Unlocked unlocked;
-             Tensors leaves;
-             for (size_t i = 0; i < inputs.size(); ++i) {
-               leaves.push_back(inputs[i].detach());
-               if (i < wanted.size() && wanted[i]) leaves.back().set_requires_grad();
-             }
-             const EnableGrad on;
-             Tensors results = run(p, leaves);
-             return std::make_pair(results, leaves);
-           });
+      .def("recorded", [](const Program& p, nb::handle arrays, const std::vector<bool>& wanted) {
+        const Tensors inputs = tensors_at(arrays.ptr());
+        const Unlocked unlocked;
+        Tensors leaves;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          leaves.push_back(inputs[i].detach());
+          if (i < wanted.size() && wanted[i]) leaves.back().set_requires_grad();
+        }
+        const EnableGrad on;
+        Tensors results = run(p, leaves);
+        return std::make_pair(results, leaves);
+      });
+  // function(values), recorded or not, where new tensors are made on that device.
+  m.def("_run_on", [](nb::handle device, bool recorded, nb::handle function, nb::handle values) {
+    const DeviceScope there(device_at(device.ptr()));
+    Modes inside = modes;
+    inside.grad = recorded;
+    inside.inference = inside.anomaly = false;
+    const Scoped<Modes> scope(modes, inside);
+    return nb::borrow<nb::callable>(function)(values);
+  });
 }
 
 }  // namespace gradus::py

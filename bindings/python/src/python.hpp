@@ -182,6 +182,7 @@ void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* nested_list(const Tensor& t);
 // Foreign memory as a tensor: the exchange table of DLPack, its capsules, the buffer protocol.
 bool import_array(PyObject* o, Tensor& out);
+Tensors tensors_at(PyObject* sequence);  // of tensors, arrays, numbers: they are waited for at once
 
 }  // namespace gradus::py
 

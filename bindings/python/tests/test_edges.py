@@ -197,3 +197,15 @@ def test_lazy_conjugates_of_torch():
         with pytest.raises(gradus.ValueError, match="resolve_conj"):
             gradus.from_dlpack(lazy)
         assert gradus.from_dlpack(lazy.resolve_conj().resolve_neg()).tolist() == lazy.tolist()
+
+
+def test_what_each_thread_has_is_reached_at_once():
+    """The loader keeps 512 bytes for libraries that are opened late; more is looked up at each access."""
+    import struct
+    with open(gradus._gradus.__file__, "rb") as f:
+        header = f.read(64)
+        at, (size, count) = struct.unpack_from("<Q", header, 32)[0], struct.unpack_from("<HH", header, 54)
+        f.seek(at)
+        segments = [struct.unpack_from("<I36xQ", f.read(size)) for _ in range(count)]
+    found = [bytes_ for kind, bytes_ in segments if kind == 7]  # PT_TLS
+    assert len(found) == 1 and found[0] <= 512

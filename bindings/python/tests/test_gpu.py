@@ -122,3 +122,125 @@ def test_compiled_by_torch_on_its_memory():
     wanted = grads(model)
     for found, right in zip(grads(torch.compile(model, backend="gradus")), wanted):
         torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+
+
+def on_the_gpu(cases, name):
+    """Losses by gradus and by torch of one network with one start, and what was compiled."""
+    torch = cases.torch
+    torch._dynamo.reset(), cases.bridge.history.clear()
+    torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = False
+    make, data = cases.CASES[name]
+    ours = make().cuda()
+    theirs = cases.copy.deepcopy(ours)
+    xs, targets = ([t.cuda() for t in ts] for ts in cases.batches(data, (6,) * 8))
+    call = torch.compile(ours, backend="gradus")
+    # Adam makes steps of gradients that are 0 but for rounding: a bias before batch_norm has those
+    optimizer = torch.optim.Adam if name == "mlp" else torch.optim.SGD
+    losses = [cases.train(m, f, xs, targets, optimizer, 0.02) for m, f in ((ours, call), (theirs, theirs))]
+    cases.same_state(ours, theirs, 2e-3)
+    return *losses, list(cases.bridge.history)
+
+
+@gpu
+@pytest.mark.parametrize("name", ["mlp", "lenet", "batch_norm", "block without dropout", "written to"])
+def test_a_model_on_the_gpu_is_one_program(name):
+    cases = pytest.importorskip("test_torch")
+    losses, expected, history = on_the_gpu(cases, name)
+    assert losses == pytest.approx(expected, rel=1e-3)
+    assert [h["way"] for h in history] == ["B"], history
+
+
+@gpu
+@pytest.mark.parametrize("name", ["block", "encoder layer"])
+def test_dropout_on_the_gpu_draws_torchs_numbers(name):
+    """By whichever way gives them: attention draws in kernels of torch's own."""
+    cases = pytest.importorskip("test_torch")
+    losses, expected, history = on_the_gpu(cases, name)
+    assert losses == pytest.approx(expected, rel=1e-3), history
+
+
+@gpu
+def test_dropout_alone_is_a_part_of_the_program():
+    cases = pytest.importorskip("test_torch")
+    torch = cases.torch
+    torch._dynamo.reset(), cases.bridge.history.clear()
+    call = torch.compile(lambda x: torch.nn.functional.dropout(x * 2, 0.3), backend="gradus")
+    x = torch.randn(40, 50, device="cuda", requires_grad=True)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        expected = torch.nn.functional.dropout(x * 2, 0.3)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(call(x), expected)
+    assert [h["way"] for h in cases.bridge.history] == ["B"], cases.bridge.history
+
+
+@gpu
+def test_a_step_compiled_whole_with_its_optimizer():
+    cases = pytest.importorskip("test_torch")
+    torch = cases.torch
+    torch._dynamo.reset(), cases.bridge.history.clear()
+    ours = cases.mlp().cuda()
+    theirs = cases.copy.deepcopy(ours)
+    xs, targets = ([t.cuda() for t in ts] for ts in cases.batches(cases.CASES["mlp"][1]))
+    losses = cases.train(ours, torch.compile(ours, backend="gradus"), xs, targets, torch.optim.Adam, 0.01, True)
+    assert losses == pytest.approx(cases.train(theirs, theirs, xs, targets, torch.optim.Adam, 0.01), rel=1e-3)
+
+
+@gpu
+def test_models_that_go_on_with_others_memory():
+    """Results are used, changed and let go of by torch at once, while the GPU is still at work."""
+    cases = pytest.importorskip("test_torch")
+    torch = cases.torch
+    torch._dynamo.reset()
+    w = torch.randn(512, 512, device="cuda", requires_grad=True)
+    call = torch.compile(lambda x: (x @ w).tanh() @ w, backend="gradus")
+    for i in range(20):
+        x = torch.full((512, 512), float(i), device="cuda")
+        y = call(x)
+        g, = torch.autograd.grad(y.sum(), w)
+        x.fill_(1e9)  # after the program has read it
+        del y
+        torch.full((512, 512), -1e9, device="cuda")  # where y was
+        x = torch.full((512, 512), float(i), device="cuda")
+        right, = torch.autograd.grad(((x @ w).tanh() @ w).sum(), w)
+        torch.testing.assert_close(g, right, rtol=1e-3, atol=1e-2)
+
+
+@gpu
+def test_what_a_step_costs(capsys):
+    """Not judged: printed. The time from one call to the next, the GPU's work included."""
+    import time
+    cases = pytest.importorskip("test_torch")
+    torch, nn = cases.torch, cases.nn
+    torch.backends.cudnn.allow_tf32 = False
+    wide = lambda: nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4))
+    models = {"mlp 8-16-16-4, batch 32": (cases.mlp, torch.randn(32, 8)),
+              "mlp 784-512-512-4, batch 256": (wide, torch.randn(256, 784)),
+              "conv + batch_norm, batch 64": (cases.Normed, torch.randn(64, 1, 11, 11)),
+              "transformer block, 64 x 16": (lambda: cases.Block(0.0, 0.0), torch.randint(0, 11, (64, 16)))}
+
+    def seconds(make, x, options):
+        torch._dynamo.reset(), torch.manual_seed(0), cases.bridge.history.clear()
+        model, x = make().cuda(), x.cuda()
+        target = torch.randint(0, 4, (len(x),), device="cuda")
+        loss = lambda: nn.functional.cross_entropy(model(x), target)
+        made = torch.compile(loss, backend="gradus", options=options) if options is not None else loss
+        parameters, least = list(model.parameters()), float("inf")
+        for n in (10, 100, 100, 100):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(n):
+                made().backward()
+                for p in parameters:
+                    p.grad = None
+            torch.cuda.synchronize()
+            least = min(least, (time.perf_counter() - began) / n)
+        return least, sorted({h["way"] for h in cases.bridge.history})
+
+    for name, (make, x) in models.items():
+        eager, _ = seconds(make, x, None)
+        found = [(seconds(make, x, options)) for options in ({}, {"way": "A"})]
+        with capsys.disabled():
+            print(f"\n{name}: eager {eager * 1e6:.0f} us" + "".join(
+                f", way {'+'.join(way)} {t * 1e6:.0f} us ({t / eager:.2f} of eager)" for t, way in found), end="")

@@ -19,10 +19,10 @@ from .. import fx
 from . import _functions
 from ._compare import differ, history, told
 from ._native import native
-from ._parts import Parts
+from ._parts import Parts, partitioned
 from ._plan import Plan, Planned
 
-_modes = _gradus._set_modes
+_run_on = _gradus._run_on
 _in = gradus.from_dlpack
 
 
@@ -101,6 +101,26 @@ def _examined(gm, needs):
 
 
 # ---- way B
+
+def placed(values):
+    """Where the tensors are, all of them: torch's device, and the name that it has here."""
+    place = None
+    for t in values:
+        if not isinstance(t, torch.Tensor):
+            continue
+        if t.layout != torch.strided or type(t) not in (torch.Tensor, torch.nn.Parameter):
+            raise Refused(f"an input is a {type(t).__name__}, {t.layout}")
+        if place is None:
+            place, first = t.device, t
+        elif t.device != place:
+            raise Refused(f"inputs are on {place} and {t.device}")
+    if place is None or place.type == "cpu":
+        return torch.device("cpu"), "cpu"
+    try:
+        return place, _in(first.detach()).device
+    except (gradus.Error, BufferError, RuntimeError) as e:
+        raise Refused(f"inputs are on {place}: {e}") from e
+
 
 class _Stage(torch.autograd.Function):
     """compute(tensors) -> (leaves of gradus, one or None for each tensor; results; what is saved;
@@ -189,11 +209,7 @@ class Whole:
         holes = [n for n in gm.graph.nodes if n.op == "placeholder"]
         seen = {n.target: n for n in gm.graph.nodes if n.op == "get_attr"}
         nodes = holes + [seen[t] for t in self.program.attributes]
-        for t in values:
-            if isinstance(t, torch.Tensor) and (t.device.type != "cpu" or t.layout != torch.strided
-                                                or type(t) not in (torch.Tensor,
-                                                                   torch.nn.Parameter)):
-                raise Refused(f"an input is a {type(t).__name__} on {t.device}, {t.layout}")
+        self.place, self.device = placed(values)
         grad = torch.is_grad_enabled()
         self.needs = [grad and isinstance(t, torch.Tensor) and t.requires_grad for t in values]
         self.training = any(self.needs)
@@ -202,7 +218,7 @@ class Whole:
         self.tensor = [isinstance(t, torch.Tensor) for t in values]
         self.scalar = [i for i, t in enumerate(self.tensor) if not t]
         self.count = sum(t.numel() for t in values if isinstance(t, torch.Tensor))
-        self.native = None if self.written or self.scalar else native(self.program)
+        self.native = None if self.written or self.scalar else native(self.program, self.device)
         self.plan = None
         self.verify(examples)
         self.plan = Plan(self)
@@ -216,13 +232,9 @@ class Whole:
         if self.native:
             ys, leaves = self.native.recorded(tensors, self.needs)
             return [x if n else None for x, n in zip(leaves, self.needs)], ys, tensors, False
-        values = [_in(t) if is_tensor else t for t, is_tensor in zip(tensors, self.tensor)]
+        values = self.taken(tensors)
         leaves = [v.requires_grad_() if n else None for v, n in zip(values, self.needs)]
-        before = _modes(True, False, False)
-        try:
-            ys = self.program(values)
-        finally:
-            _modes(*before)
+        ys = _run_on(self.device, True, self.program, values)
         if self.written or self.scalar:
             saved = list(tensors)
             for i in self.scalar:
@@ -232,6 +244,11 @@ class Whole:
             self.bump(tensors)
             return leaves, ys, saved, False
         return leaves, ys, tensors, False
+
+    def taken(self, values):
+        if not self.scalar:
+            return _gradus._import_all(values)
+        return [_in(t) if is_tensor else t for t, is_tensor in zip(values, self.tensor)]
 
     def bump(self, tensors):
         if self.written and not torch.is_inference_mode_enabled():
@@ -251,12 +268,8 @@ class Whole:
             return tuple(plan.outputs())
         if self.training:
             return _Stage.apply(self.compute, *values)
-        before = _modes(False, False, False)
-        try:
-            ys = self.native(values) if self.native else self.program([_in(t) if is_tensor else t
-                               for t, is_tensor in zip(values, self.tensor)])
-        finally:
-            _modes(*before)
+        ys = _run_on(self.device, False, self.native or self.program,
+                     values if self.native else self.taken(values))
         self.bump(values)
         return tuple([_out(y) if type(y) is gradus.Tensor else y for y in ys])
 
@@ -266,16 +279,11 @@ class Whole:
     def verify(self, examples):
         """Runs the graph in torch and in gradus, on copies: results, what is written to and
         gradients are to be the same."""
-        state = torch.get_rng_state()
+        theirs = self._ran(True, examples)
         try:
-            theirs, ours = self._ran(True, examples), None
-            torch.set_rng_state(state)
-            try:
-                ours = self._ran(False, examples)
-            except Exception as e:
-                raise Refused(f"gradus failed: {e}") from e
-        finally:
-            torch.set_rng_state(state)
+            ours = self._ran(False, examples)
+        except Exception as e:
+            raise Refused(f"gradus failed: {e}") from e
         for what, a, b in zip(("result", "written value", "gradient"), ours, theirs):
             for i, (x, y) in enumerate(zip(a, b)):
                 wrong = differ(x, y)
@@ -283,15 +291,13 @@ class Whole:
                     raise Refused(f"{what} {i} is not torch's: {wrong}")
 
     def _ran(self, by_torch, examples):
-        gm, state = self.gm, torch.get_rng_state()
-        if by_torch and self.program.attributes:
-            gm = copy.deepcopy(gm)
+        gm = copy.deepcopy(self.gm) if by_torch and self.program.attributes else self.gm
         values = self.values(gm, examples)
         values = [t.detach().clone().requires_grad_(t.requires_grad)
                   if isinstance(t, torch.Tensor) and not (by_torch and i >= len(examples))
                   else t for i, t in enumerate(values)]
-        torch.set_rng_state(state)
-        with torch.set_grad_enabled(self.training):
+        generators = [self.place] if self.place.type == "cuda" else []  # beside the CPU's
+        with torch.random.fork_rng(generators), torch.set_grad_enabled(self.training):
             ys = gm(*values[:len(examples)]) if by_torch else self.call(values)
             ys = ys if isinstance(ys, (tuple, list)) else (ys,)
             after = [values[i].detach().clone() for i in self.written]
@@ -299,8 +305,8 @@ class Whole:
             grads = ()
             if roots:
                 wanted = [t for t, n in zip(values, self.needs) if n]
-                seeds = [torch.linspace(0.5, 1.5, y.numel(), dtype=torch.float64).reshape(y.shape)
-                         .to(y.dtype) for y in roots]
+                seeds = [torch.linspace(0.5, 1.5, y.numel(), dtype=torch.float64, device=y.device)
+                         .reshape(y.shape).to(y.dtype) for y in roots]
                 grads = torch.autograd.grad(roots, wanted, seeds, allow_unused=True)
         return ys, after, grads
 
@@ -335,7 +341,8 @@ def backend(gm, example_inputs, *, options=None, **_):
         why = "asked for"
     from torch._dynamo.backends.common import aot_autograd
     return aot_autograd(fw_compiler=_parts(f"forward; {why}"), bw_compiler=_parts("backward"),
-                        inference_compiler=_parts(f"inference; {why}"))(gm, example_inputs)
+                        inference_compiler=_parts(f"inference; {why}"),
+                        partition_fn=partitioned)(gm, example_inputs)
 
 
 class _Here:

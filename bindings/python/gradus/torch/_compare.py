@@ -24,6 +24,8 @@ def differ(x, y, limit=None):
     if x is None or y is None:
         other = y if x is None else x
         return None if not other.any() else "there is no gradient"
+    if x.device != y.device:
+        return f"on {x.device}, torch's is on {y.device}"
     if x.shape != y.shape or x.dtype != y.dtype:
         return f"{tuple(x.shape)} {x.dtype}, torch has {tuple(y.shape)} {y.dtype}"
     x, y = x.detach(), y.detach()

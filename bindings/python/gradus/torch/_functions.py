@@ -349,6 +349,11 @@ def torch_dtype(dtype):
     return dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype).split(".")[-1])
 
 
+def place_of(x):
+    """Where torch makes what goes to a gradus tensor's device."""
+    return x.device.replace("hip", "cuda") if x.device.startswith(("cuda", "hip")) else "cpu"
+
+
 def like(x, tensor):
     """A torch tensor as one of gradus on x's device."""
     t = gradus.from_dlpack(tensor)

@@ -7,19 +7,21 @@ import torch.nn.functional as F
 import gradus
 from ..fx import Unknown
 from ._functions import (FUNCTIONS, METHODS, MODULES, Call, _grad_mode, direct, directly, like,
-                         rule, torch_dtype)
+                         place_of, rule, torch_dtype)
 
 # ---- random: PyTorch's generator, so that seeds mean the same
 
 def noise(x, p):
     if p >= 1:
         return like(x, torch.zeros(tuple(x.shape), dtype=torch_dtype(x.dtype)))
-    shape, dtype = tuple(x.shape), torch_dtype(x.dtype)
+    shape, dtype, place = tuple(x.shape), torch_dtype(x.dtype), place_of(x)
     if x.is_contiguous():
-        kept = torch.empty(shape, dtype=dtype)
+        kept = torch.empty(shape, dtype=dtype, device=place)
     else:  # PyTorch fills in the order of the memory
         kept = torch.empty_like(torch.empty_strided(shape, x.stride(), dtype=dtype, device="meta"),
-                                device="cpu")
+                                device=place)
+    if place != "cpu":  # PyTorch draws in another order there: its own kernel does
+        return like(x, F.dropout(kept.fill_(1), p))
     return like(x, kept.bernoulli_(1 - p).div_(1 - p))
 
 

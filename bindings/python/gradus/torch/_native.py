@@ -84,10 +84,10 @@ def lines(program):
     return found
 
 
-def native(program):
+def native(program, device):
     """The same program as one call of C++, or None."""
     found = lines(program)
     if not found or not hasattr(gradus._gradus, "Program"):
         return None
     return gradus._gradus.Program(len(program.inputs) + len(program.attributes), found,
-                                  [r.index for r in program.result])
+                                  [r.index for r in program.result], device)

@@ -3,13 +3,31 @@ import operator
 
 import torch
 
+import gradus
 from gradus import _gradus
 from .. import fx
 from . import _aten, _functions
 from ._compare import differ, told
 from ._plan import Plan
 
-_modes = _gradus._set_modes
+_run_on = _gradus._run_on
+
+
+def partitioned(joint, inputs, **more):
+    """The graphs of forward and backward. Views are made anew in backward: so what is kept for it
+    is the tensor, once, and not each of its views beside it."""
+    from functorch.compile import default_partition
+    graph = joint.graph
+    for node in reversed(list(graph.nodes)):
+        if not getattr(node.target, "is_view", False) or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        for user in list(node.users):
+            if user.meta.get("partitioner_tag") == "is_backward":
+                with graph.inserting_before(user):
+                    made = graph.node_copy(node)
+                made.meta["partitioner_tag"] = "is_backward"
+                user.replace_input_with(node, made)
+    return default_partition(joint, inputs, **more)
 
 
 class Parts:
@@ -41,11 +59,7 @@ class Parts:
         else:
             if self.pure:
                 args = [_aten.taken(t) for t in args]
-            before = _modes(False, False, False)
-            try:
-                ys = list(self.program(args))
-            finally:
-                _modes(*before)
+            ys = list(_run_on(self.device, False, self.program, args))
             if self.pure:
                 ys = [_aten.given(y) for y in ys]
         for i, t in passed:
@@ -57,10 +71,11 @@ class Parts:
     def laid(y, stride):
         if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
             return y
-        return torch.empty_strided(y.shape, stride, dtype=y.dtype).copy_(y)
+        return torch.empty_strided(y.shape, stride, dtype=y.dtype, device=y.device).copy_(y)
 
     def first(self, args):
         env, by_torch = {}, {}
+        self.place, self.device = self.placed(args)
         self.scalar = [a for a in args if not isinstance(a, torch.Tensor)]
         self.count = sum(a.numel() for a in args if isinstance(a, torch.Tensor))
         given = iter(list(args))
@@ -78,17 +93,25 @@ class Parts:
         self.build(by_torch)
         return list(result)
 
+    @staticmethod
+    def placed(args):
+        """Where tensors are made: on the GPU that an input is on, else on the CPU."""
+        for a in args:
+            if isinstance(a, torch.Tensor) and a.device.type != "cpu":
+                try:
+                    return a.device, _aten.taken(a.detach()).device
+                except (gradus.Error, BufferError, RuntimeError):
+                    pass  # then gradus has none of its ops either
+        return torch.device("cpu"), "cpu"
+
     def tried(self, node, args, kwargs, by_torch):
         found = _aten.find(node.target)
         if found is None or node.target is operator.getitem:
             return node.target(*args, **kwargs)
         try:
             function, a, k = _functions.bound(found, *fx._mapped((args, kwargs), _aten.taken))
-            before = _modes(False, False, False)
-            try:
-                ours = fx._mapped(function(*a, **k), _aten.given)
-            finally:
-                _modes(*before)
+            ours = _run_on(self.device, False, lambda _: function(*a, **k), ())
+            ours = fx._mapped(ours, _aten.given)
             ours = fx._mapped(ours, lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
             why = None
         except Exception as e:

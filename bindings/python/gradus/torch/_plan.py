@@ -12,10 +12,11 @@ from ._functions import torch_dtype
 from ._layers import on_host
 
 _in, _out = gradus.from_dlpack, _gradus._export_all
-_modes = _gradus._set_modes
+_modes, _run_on = _gradus._set_modes, _gradus._run_on
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
-SMALL = 1 << 16  # elements of all inputs: above, kernels cost more than calls
+# Elements of all inputs, above which kernels cost more than calls: on the CPU, on a GPU.
+SMALL = 1 << 16, 1 << 22
 _LATER = 3       # recordings: who moves more often is not recorded
 
 
@@ -41,7 +42,7 @@ class Plan:
 
     def possible(self):
         w = self.whole
-        if not hasattr(_gradus, "_capture") or w.scalar or w.count > SMALL:
+        if not hasattr(_gradus, "_capture") or w.scalar or w.count > SMALL[w.place.type != "cpu"]:
             return False
         return not (w.training and w.written) and not any(on_host(s.function)
                                                           for s in w.program.steps)
@@ -66,8 +67,12 @@ class Plan:
             return self.record(tensors)
         for i, into in self.into:
             into.copy_(tensors[i])
-        self.steps[0].replay()
+        self.repeat(0)
         return True
+
+    def repeat(self, step):
+        _gradus._follow(self.whole.device, torch.Tensor)  # for what was copied, or written in place
+        self.steps[step].replay()
 
     def record(self, tensors):
         """Runs the graph once and writes down its kernel calls, and those of its backward."""
@@ -82,19 +87,19 @@ class Plan:
         kept = []
 
         def forward():
-            kept[:] = w.program(list(values))
+            kept[:] = _run_on(w.device, w.training, w.program, list(values))
             return [y for y in kept if y is not None]
 
         before = _modes(w.training, False, False)
         try:
-            steps = [_gradus._capture(forward, None)]
+            steps = [_gradus._capture(forward, w.device)]
             ys = list(kept)
             self.real = [y is not None and y.requires_grad for y in ys]
             self.seeds, found = [], []
             if w.training and not steps[0].why_not:
                 roots = [y for y, r in zip(ys, self.real) if r]
-                self.seeds = [(i, torch.ones(tuple(y.shape), dtype=torch_dtype(y.dtype)))
-                              for i, y in enumerate(ys) if self.real[i]]
+                self.seeds = [(i, torch.ones(tuple(y.shape), dtype=torch_dtype(y.dtype),
+                                             device=w.place)) for i, y in enumerate(ys) if self.real[i]]
                 seeds = [_in(s) for _, s in self.seeds]
 
                 def backward():
@@ -102,7 +107,7 @@ class Plan:
                                            allow_unused=True)
                     return [g for g in found if g is not None]
 
-                steps.append(_gradus._capture(backward, None))
+                steps.append(_gradus._capture(backward, w.device))
         finally:
             _modes(*before)
         self.results = [None if y is None or i in w.passed else y.detach()
@@ -157,7 +162,7 @@ class Planned(torch.autograd.Function):
                 seed.zero_()
             else:
                 seed.copy_(g)
-        plan.steps[1].replay()
+        plan.repeat(1)
         if not _keep_graph():
             ctx.tensors = None
         result = (None, *_out(plan.grads, torch.Tensor, True))
