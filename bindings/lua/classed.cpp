@@ -191,21 +191,6 @@ bool repeats_output(std::string_view equation) {
   const Equation read = parse_equation(equation, RepeatedOutput::allowed);
   return repeats(read.output->letters);
 }
-// Behind the operands may stand an algebra, which has to be the standard one.
-void refuse_algebra(lua_State* L, int index) {
-  std::string name = "standard";
-  if (lua_type(L, index) == LUA_TSTRING) {
-    name = lua_tostring(L, index);
-  } else {
-    Options options(L, index, "einsum");
-    options.text("algebra", name);
-    options.finish();
-  }
-  at_most(L, index, "einsum");
-  if (parse_algebra(name) != Algebra::standard)
-    fail(ErrorKind::value, "einsum", "what is 0 in a classed tensor is not so in ", name,
-         "; use to_dense()");
-}
 bool holds_classed(lua_State* L, int table) {
   bool any = false;
   each_of(L, table, [&] { any = any || Classed::at(L, lua_gettop(L)); });
@@ -217,13 +202,14 @@ ClassedTensors list_of(lua_State* L, int table) {
   return list;
 }
 int by_labels(lua_State* L) {
-  refuse_algebra(L, 4);
+  at_most(L, 4, "einsum");
+  const Algebra algebra = algebra_at(L, 4);
   const ClassedTensors operands = list_of(L, 1);
   const SaidLabels said = labels_of(L, "einsum");
   if (!said.output)
     fail(ErrorKind::value, "einsum", "classed tensors need the labels of the output");
   return push_classed(
-      L, with_room(L, [&] { return einsum_classed(operands, said.terms, *said.output); }));
+      L, with_room(L, [&] { return einsum_classed(operands, said.terms, *said.output, algebra); }));
 }
 int by_equation(lua_State* L) {
   const std::string equation = lua_tostring(L, 1);
@@ -234,8 +220,9 @@ int by_equation(lua_State* L) {
   else
     while (Classed::at(L, at) || tensor_at(L, at))
       operands.push_back(classed_at(L, at++, "einsum: operand"));
-  refuse_algebra(L, at);
-  return push_classed(L, with_room(L, [&] { return einsum_classed(equation, operands); }));
+  at_most(L, at, "einsum");
+  const Algebra algebra = algebra_at(L, at);
+  return push_classed(L, with_room(L, [&] { return einsum_classed(equation, operands, algebra); }));
 }
 
 }  // namespace

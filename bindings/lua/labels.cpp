@@ -20,15 +20,6 @@ Labels list_of(lua_State* L, const std::string& what) {
   return labels;
 }
 
-Algebra algebra_at(lua_State* L, int index) {
-  std::string name = "standard";
-  if (lua_type(L, index) == LUA_TSTRING) return parse_algebra(lua_tostring(L, index));
-  Options options(L, index, "einsum");
-  options.text("algebra", name);
-  options.finish();
-  return parse_algebra(name);
-}
-
 int push_einsum(lua_State* L, const Tensors& operands, const SaidLabels& said, int algebra) {
   const Algebra by = algebra_at(L, algebra);
   if (!said.output && by != Algebra::standard)
@@ -47,6 +38,15 @@ bool says_labels(lua_State* L) {
 }
 bool says_sublists(lua_State* L) {
   return tensor_at(L, 1) && lua_istable(L, 2) && (lua_rawlen(L, 2) > 0 || lua_gettop(L) > 2);
+}
+
+Algebra algebra_at(lua_State* L, int index) {
+  std::string name = "standard";
+  if (lua_type(L, index) == LUA_TSTRING) return parse_algebra(lua_tostring(L, index));
+  Options options(L, index, "einsum");
+  options.text("algebra", name);
+  options.finish();
+  return parse_algebra(name);
 }
 
 SaidLabels labels_of(lua_State* L, const char* who) {

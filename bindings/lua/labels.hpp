@@ -1,6 +1,7 @@
 // Whole numbers as labels, {{1, 2}, {2, 3}} and {1, 3}, where an equation would need letters.
 #pragma once
 #include "bindings/lua/state.hpp"
+#include "ops/contract/algebra.hpp"
 #include "ops/contract/equation.hpp"
 
 namespace gradus::inline v1::lua {
@@ -15,6 +16,9 @@ struct SaidLabels {
   std::optional<Labels> output;  // absent: the numbers that occur once, sorted
 };
 SaidLabels labels_of(lua_State* L, const char* who);
+
+// "max-plus" or {algebra = "max-plus"}; none is the standard one.
+Algebra algebra_at(lua_State* L, int index);
 
 // The order of a contraction as {{1, 2}, {1, 2}}: positions among what is left, from 1.
 void push_order(lua_State* L, const std::vector<std::pair<int, int>>& pairs);

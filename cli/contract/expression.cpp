@@ -118,7 +118,7 @@ Tensor on_diagonals(const Tensor& value, const Equation::Term& output) {
 }
 
 std::optional<Equation::Term> Expression::repeated_in(Algebra algebra) const {
-  if (repeated && algebra != Algebra::standard)
+  if (repeated && !skips_zeros(algebra))
     fail(ErrorKind::value, kOp, "the output \"", repeated->text,
          "\" repeats a label; what lies off the diagonals is 0 in the standard algebra, not in ",
          algebra_name(algebra));

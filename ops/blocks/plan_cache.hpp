@@ -59,11 +59,13 @@ class PlanCache {
 };
 
 // Attributes of derivatives, made of those that a plan holds and the size of an operand: the 64
-// that its thread has used lately, until it ends. One for each kind of derivative.
+// that its thread has used lately, until it ends. Those of one node alone are made each time, since
+// nobody asks for them again. One for each kind of derivative.
 class DerivedAttrs {
  public:
   template <class Make>
   SharedAttrs get(const SharedAttrs& from, int64_t size, Make&& make) {
+    if (from.use_count() == 1) return std::make_shared<const Attrs>(make(*from, size));
     const uint64_t address = reinterpret_cast<uintptr_t>(from.get());
     Kept& at = kept_[address * 0x9e3779b97f4a7c15u >> 58];
     if (at.from != from || at.size != size)

@@ -122,6 +122,10 @@ bool has_derivative(Algebra algebra) {
 bool sums_alone(Algebra algebra) {
   return algebra != Algebra::max_times && algebra != Algebra::min_times;
 }
+bool skips_zeros(Algebra algebra) {
+  if (const OwnAlgebra* own = own_algebra(algebra)) return own->zero == 0 && own->one == 1;
+  return algebra == Algebra::standard || algebra == Algebra::boolean || modulus_of(algebra) != 0;
+}
 int64_t modulus_of(Algebra algebra) { return int32_t(algebra) < 0 ? -int64_t(algebra) : 0; }
 
 double one_of(Algebra algebra) {

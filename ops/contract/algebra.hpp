@@ -66,6 +66,9 @@ bool runs_in_kernel(Algebra algebra);  // standard and tropical
 // turns max into min, it may not.
 bool sums_alone(Algebra algebra);
 bool has_derivative(Algebra algebra);
+// Are its zero and its one the numbers 0 and 1, so that terms with a factor 0 may be left out? Not
+// so max-times, where a negative number is less than 0.
+bool skips_zeros(Algebra algebra);
 double one_of(Algebra algebra);
 Tensor zero_of(Algebra algebra, DType dtype, Device& device);
 int64_t modulus_of(Algebra algebra);  // 0 if it has none

@@ -4,6 +4,7 @@
 #include "ops/contract/einsum.hpp"
 
 #include "ops/base/dtypes.hpp"
+#include "ops/base/recent.hpp"
 #include "ops/base/registry.hpp"
 #include "engine/batch.hpp"
 #include "engine/device/storage.hpp"
@@ -19,8 +20,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
-#include <unordered_map>
 
 namespace gradus::inline v1 {
 
@@ -94,37 +93,12 @@ Device& device_of(const Tensors& operands) {
   return default_device();
 }
 
-// Plans of this thread's latest einsums, so that a loop plans once. One key is written at a time.
-class PlanKey {
- public:
-  PlanKey(const Tensors& operands, bool sum_alone) {
-    text_.clear();
-    add(int64_t(sum_alone));
-    add(int64_t(operands.size()));
-    for (const Tensor& x : operands) add(x.sizes());
-  }
-  void add(int64_t n) { text_.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  void add(const auto& list) {
-    add(int64_t(list.size()));
-    text_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof *list.data());
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  static thread_local std::string text_;  // it keeps its memory
-};
-thread_local std::string PlanKey::text_;
-
-std::shared_ptr<const EinsumPlan> cached_plan(const PlanKey& key, const auto& make) {
-  constexpr size_t kMost = 128;
-  using Plans = std::unordered_map<std::string, std::shared_ptr<const EinsumPlan>>;
-  thread_local const auto kept = std::make_unique<Plans>();
-  Plans& plans = *kept;
-  if (const auto it = plans.find(key.text()); it != plans.end()) return it->second;
-  auto plan = std::make_shared<const EinsumPlan>(make());
-  if (plans.size() >= kMost) plans.clear();
-  plans.emplace(key.text(), plan);
-  return plan;
+CallKey key_of(const Tensors& operands, bool sum_alone) {
+  CallKey key;
+  key.add(int64_t(sum_alone));
+  key.add(int64_t(operands.size()));
+  for (const Tensor& x : operands) key.add(x.sizes());
+  return key;
 }
 std::vector<Shape> shapes_of(const Tensors& operands) {
   std::vector<Shape> shapes;
@@ -230,24 +204,24 @@ Tensor einsum(const EinsumPlan& plan, const Tensors& operands, Algebra algebra) 
 }
 
 Tensor einsum(std::string_view equation, const Tensors& operands, Algebra algebra) {
-  PlanKey key(operands, sums_alone(algebra));
+  CallKey key = key_of(operands, sums_alone(algebra));
   key.add(equation);
   const auto make = [&] {
     return plan_einsum(equation, shapes_of(operands), options_for(algebra));
   };
-  return einsum(*cached_plan(key, make), operands, algebra);
+  return einsum(*recent<EinsumPlan>(key, make), operands, algebra);
 }
 
 static Tensor einsum_of_numbers(const Tensors& operands, const std::vector<Labels>& labels,
                                 const Labels* output, Algebra algebra) {
-  PlanKey key(operands, sums_alone(algebra));
+  CallKey key = key_of(operands, sums_alone(algebra));
   for (const Labels& term : labels) key.add(term);
   if (output) key.add(*output);
   const auto make = [&] {
     return plan_einsum(labels, output ? std::optional(*output) : std::nullopt, shapes_of(operands),
                        options_for(algebra));
   };
-  return einsum(*cached_plan(key, make), operands, algebra);
+  return einsum(*recent<EinsumPlan>(key, make), operands, algebra);
 }
 Tensor einsum(const Tensors& operands, const std::vector<Labels>& labels, const Labels& output,
               Algebra algebra) {

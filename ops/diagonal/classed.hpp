@@ -15,6 +15,7 @@
 // visible op `to_dense`. Errors are those of ops. Threads: as tensors.
 #pragma once
 #include "ops/base/ints.hpp"
+#include "ops/contract/algebra.hpp"
 #include "ops/contract/equation.hpp"
 
 #include <string>
@@ -82,10 +83,14 @@ ClassedTensor map_values(std::string_view op, const ClassedTensor& x, const Attr
 
 // ---- contractions: einsum of any number of operands, copy tensors among them (hyperedges.hpp).
 // The equation is einsum's (ops/contract/equation.hpp), and its output may have a label repeatedly:
-// "i,i->ii" is diagonal. The standard algebra.
-ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands);
+// "i,i->ii" is diagonal. In any algebra the value is that of the operands' to_dense(): what they do
+// not store is the number 0. Where the algebra's zero is another one, they are made dense, and an
+// output that repeats a label is an Error(value). (A repeated label of operands is the diagonal of
+// any algebra: "i,ik->ik".)
+ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands,
+                             Algebra algebra = Algebra::standard);
 ClassedTensor einsum_classed(const ClassedTensors& operands, const std::vector<Labels>& labels,
-                             const Labels& output);
+                             const Labels& output, Algebra algebra = Algebra::standard);
 ClassedTensor contract(const ClassedTensor& a, const Labels& labels_a, const ClassedTensor& b,
                        const Labels& labels_b, const Labels& labels_out);
 

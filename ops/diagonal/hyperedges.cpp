@@ -1,6 +1,7 @@
 #include "ops/diagonal/hyperedges.hpp"
 
 #include "ops/base/dtypes.hpp"
+#include "ops/base/recent.hpp"
 #include "ops/contract/einsum.hpp"
 #include "ops/contract/labelled.hpp"
 #include "ops/diagonal/structure.hpp"
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <unordered_map>
 
 namespace gradus::inline v1 {
 
@@ -106,15 +106,17 @@ struct Recipe {
   };
   std::vector<Factor> factors;
   std::vector<std::pair<int64_t, Tensor>> masks;  // of merged labels: the values that a loop lets
-  double loops = 1;                               // how often what is left counts,
-  uint64_t wrapped = 1;                           // as integers do
-  Hyperedges net;                                 // without operands
+  Shape loops;     // extents of closed loops: what is left counts so often
+  Hyperedges net;  // without operands
   mutable std::shared_ptr<const EinsumPlan> plan;
 };
 
-Device& device_of(const ClassedTensor& x) { return x.device ? *x.device : default_device(); }
-
 // Copy tensors follow what they meet.
+Device& common_device(const ClassedTensors& in) {
+  for (const ClassedTensor& x : in)
+    if (!x.is_copy() && !x.payload.is_number()) return x.payload.device();
+  return in[0].device ? *in[0].device : default_device();
+}
 DType common_dtype(const ClassedTensors& in) {
   Tensors payloads;
   for (const ClassedTensor& x : in)
@@ -129,7 +131,7 @@ constexpr int64_t kNone = -1;
 
 class Merger {
  public:
-  Merger(const BoundEquation& bound, const ClassedTensors& operands)
+  Merger(const BoundEquation& bound, const ClassedTensors& operands, bool standard)
       : terms_(bound.terms), output_(bound.output), in_(operands), labels_(bound.sizes) {
     for (size_t k = 0; k < in_.size(); ++k) merge_classes(k);
     for (const int64_t label : output_) labels_.lead(label);
@@ -144,7 +146,7 @@ class Merger {
     for (const Labels& term : recipe.net.terms)
       for (const int64_t set : term) held_[size_t(set)] = 1;
     add_result();
-    count_loops();
+    close_loops(standard);
   }
   Recipe recipe;
 
@@ -211,20 +213,21 @@ class Merger {
     }
     if (in_order) net.result.indices.clear();
   }
-  // A merged label that neither an operand nor the result has is a closed loop: the factor n.
-  void count_loops() {
+  // A merged label that neither an operand nor the result has is a closed loop: the factor n, or in
+  // another algebra the sum of as many ones, an operand.
+  void close_loops(bool standard) {
     std::vector<char> seen = held_;
     for (const int64_t set : sets_of_result_) seen[size_t(set)] = 1;
     for (const Labels& term : terms_)
       for (const int64_t label : term) {
         const size_t set = labels_.find(label).set;
-        if (!seen[set]) {
-          recipe.loops *= double(labels_.extent(set));
-          recipe.wrapped *= uint64_t(labels_.extent(set));
+        if (!seen[set] && labels_.extent(set) != 1) {
+          recipe.loops.push_back(labels_.extent(set));
+          if (!standard) recipe.net.terms.push_back({int64_t(set)});
         }
         seen[set] = 1;
       }
-    if (recipe.loops != 1 && recipe.net.terms.empty()) recipe.net.terms.push_back({});
+    if (!recipe.loops.empty() && recipe.net.terms.empty()) recipe.net.terms.push_back({});
   }
 
   const std::vector<Labels>& terms_;
@@ -238,18 +241,21 @@ class Merger {
 };
 
 // How often what is left counts, as a number for tensors of this dtype.
-Tensor times_of(const Recipe& recipe, DType dtype) {
-  if (dtype == DType::i64) return int64_t(recipe.wrapped);
-  if (dtype == DType::i32) return int64_t(int32_t(recipe.wrapped));
-  if (dtype == DType::u8) return int64_t(uint8_t(recipe.wrapped));
-  const bool whole = recipe.loops < 0x1p53;  // and exact
+Tensor times_of(const Shape& loops, DType dtype) {
+  double times = 1;
+  uint64_t wrapped = 1;  // as integers do
+  for (const int64_t n : loops) times *= double(n), wrapped *= uint64_t(n);
+  if (dtype == DType::i64) return int64_t(wrapped);
+  if (dtype == DType::i32) return int64_t(int32_t(wrapped));
+  if (dtype == DType::u8) return int64_t(uint8_t(wrapped));
+  const bool whole = times < 0x1p53;  // and exact
   if (!whole && !is_floating(dtype))
-    fail(ErrorKind::value, "einsum", "closed loops count ", recipe.loops, " times, too often for ",
-         dtype);
-  return whole ? Tensor(int64_t(recipe.loops)) : Tensor(recipe.loops);
+    fail(ErrorKind::value, "einsum", "closed loops count ", times, " times, too often for ", dtype);
+  return whole ? Tensor(int64_t(times)) : Tensor(times);
 }
 
-Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
+Tensors operands_of(const Recipe& recipe, const ClassedTensors& in,
+                    Algebra algebra = Algebra::standard) {
   Tensors operands;
   for (const Recipe::Factor& factor : recipe.factors) {
     Tensor payload = in[factor.operand].payload;
@@ -258,10 +264,16 @@ Tensors operands_of(const Recipe& recipe, const ClassedTensors& in) {
     operands.push_back(factor.ones.empty() ? payload : squeeze(payload, factor.ones));
   }
   for (const auto& [set, mask] : recipe.masks) operands.push_back(cast(mask, common_dtype(in)));
-  if (recipe.loops == 1) return operands;
+  if (recipe.loops.empty()) return operands;
   const DType dtype = common_dtype(in);
-  const Tensor times = times_of(recipe, dtype);
-  if (operands.empty()) return {materialise(times, dtype, device_of(in[0]))};
+  Device& device = common_device(in);
+  if (algebra != Algebra::standard) {
+    for (const int64_t n : recipe.loops)
+      operands.push_back(expand(Tensor::full({1}, 1, dtype, device), {n}));
+    return operands;
+  }
+  const Tensor times = times_of(recipe.loops, dtype);
+  if (operands.empty()) return {materialise(times, dtype, device)};
   const auto least =
       std::min_element(operands.begin(), operands.end(),
                        [](const Tensor& a, const Tensor& b) { return a.numel() < b.numel(); });
@@ -275,62 +287,37 @@ std::vector<Shape> dense_sizes(const ClassedTensors& operands) {
   return sizes;
 }
 
-// Recipes of this thread's latest einsums of structures without indices. One key is written at a
-// time.
-class RecipeKey {
- public:
-  explicit RecipeKey(const ClassedTensors& in) {
-    text_.clear();
-    add(int64_t(in.size()));
-    for (const ClassedTensor& x : in) {
-      add(x.classes);
-      add(x.extents);
-      add(int64_t(x.is_copy()));
-      if (!x.is_copy()) add(x.payload.sizes());
-      in_order_ = in_order_ && x.indices.empty();
-    }
-  }
-  void add(int64_t n) { text_.append(reinterpret_cast<const char*>(&n), sizeof n); }
-  void add(const auto& list) {
-    add(int64_t(list.size()));
-    text_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof *list.data());
-  }
-  std::shared_ptr<const Recipe> find(const auto& make) const {
-    if (!in_order_) return std::make_shared<const Recipe>(make());
-    constexpr size_t kMost = 128;
-    thread_local std::unordered_map<std::string, std::shared_ptr<const Recipe>> known;
-    if (const auto it = known.find(text_); it != known.end()) return it->second;
-    std::string key = text_;  // of this call, whatever make() does
-    auto recipe = std::make_shared<const Recipe>(make());
-    if (known.size() >= kMost) known.clear();
-    known.emplace(std::move(key), recipe);
-    return recipe;
-  }
-
- private:
-  static thread_local std::string text_;  // it keeps its memory
-  bool in_order_ = true;
-};
-thread_local std::string RecipeKey::text_;
-
+// Of structures without indices, recipes of this thread's latest einsums.
 using RecipeRef = std::shared_ptr<const Recipe>;
-RecipeRef recipe_of(std::string_view equation, const ClassedTensors& in) {
-  RecipeKey key(in);
+RecipeRef recipe_by(CallKey& key, const ClassedTensors& in, bool standard, const auto& bind) {
+  const auto make = [&] { return Merger(bind(), in, standard).recipe; };
+  key.add(int64_t(standard));
+  key.add(int64_t(in.size()));
+  for (const ClassedTensor& x : in) {
+    if (!x.indices.empty()) return std::make_shared<const Recipe>(make());
+    key.add(x.classes);
+    key.add(x.extents);
+    key.add(int64_t(x.is_copy()));
+    if (!x.is_copy()) key.add(x.payload.sizes());
+  }
+  return recent<Recipe>(key, make);
+}
+RecipeRef recipe_of(std::string_view equation, const ClassedTensors& in, bool standard = true) {
+  CallKey key;
+  key.add(int64_t(-1));  // no number of lists of labels
   key.add(equation);
-  return key.find([&] {
-    const Equation parsed = parse_equation(equation, RepeatedOutput::allowed);
-    return Merger(bind_equation(parsed, dense_sizes(in)), in).recipe;
+  return recipe_by(key, in, standard, [&] {
+    return bind_equation(parse_equation(equation, RepeatedOutput::allowed), dense_sizes(in));
   });
 }
 RecipeRef recipe_of(const ClassedTensors& in, const std::vector<Labels>& labels,
-                    const Labels& output) {
-  RecipeKey key(in);
+                    const Labels& output, bool standard = true) {
+  CallKey key;
+  key.add(int64_t(labels.size()));
   for (const Labels& term : labels) key.add(term);
   key.add(output);
-  return key.find([&] {
-    const BoundEquation bound =
-        bind_labels(labels, output, dense_sizes(in), RepeatedOutput::allowed);
-    return Merger(bound, in).recipe;
+  return recipe_by(key, in, standard, [&] {
+    return bind_labels(labels, output, dense_sizes(in), RepeatedOutput::allowed);
   });
 }
 
@@ -355,16 +342,38 @@ ClassedTensor with_value(const Hyperedges& net, const Tensor& y) {
 ClassedTensor with_ones(const Hyperedges& net, const ClassedTensors& in) {
   ClassedTensor x = net.result;
   x.ones = common_dtype(in);
-  x.device = &device_of(in[0]);
+  x.device = &common_device(in);
   return x;
 }
 
-ClassedTensor contracted(const Recipe& recipe, const ClassedTensors& in) {
+ClassedTensor contracted(const Recipe& recipe, const ClassedTensors& in, Algebra algebra) {
+  if (algebra != Algebra::standard) {
+    Tensors payloads;
+    for (const ClassedTensor& x : in) payloads.push_back(x.is_copy() ? Tensor(1) : x.payload);
+    check_algebra("einsum", algebra, payloads, common_dtype(in));
+  }
   if (recipe.net.terms.empty()) return with_ones(recipe.net, in);
-  const Tensors operands = operands_of(recipe, in);
+  const Tensors operands = operands_of(recipe, in, algebra);
   if (!recipe.plan)
     recipe.plan = std::make_shared<const EinsumPlan>(plan_of(recipe.net, operands, {}));
-  return with_value(recipe.net, einsum(*recipe.plan, operands));
+  return with_value(recipe.net, einsum(*recipe.plan, operands, algebra));
+}
+
+// For an algebra whose zero is not what is left out.
+Tensors made_dense(const ClassedTensors& in) {
+  Tensors dense;
+  for (ClassedTensor x : in) {
+    if (x.is_copy()) x.ones = common_dtype(in), x.device = &common_device(in);
+    dense.push_back(x.is_dense() ? x.payload : to_dense(x));
+  }
+  return dense;
+}
+void check_repeated(const Labels& output, std::string_view shown, Algebra algebra) {
+  for (size_t i = 0; i < output.size(); ++i)
+    if (place_of(output, output[i]) != int64_t(i))
+      fail(ErrorKind::value, "einsum", "the output ", shown,
+           " repeats a label; what lies off the diagonals is 0 in the standard algebra, not in ",
+           algebra_name(algebra));
 }
 
 Hyperedges with_operands(const Recipe& recipe, const ClassedTensors& in) {
@@ -396,12 +405,22 @@ ClassedTensor Hyperedges::contracted(const EinsumPlan& plan) const {
   return operands.empty() ? result : with_value(*this, einsum(plan, operands));
 }
 
-ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands) {
-  return contracted(*recipe_of(equation, operands), operands);
+ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands,
+                             Algebra algebra) {
+  const bool standard = algebra == Algebra::standard;
+  if (skips_zeros(algebra))
+    return contracted(*recipe_of(equation, operands, standard), operands, algebra);
+  if (const Equation e = parse_equation(equation, RepeatedOutput::allowed); e.output)
+    check_repeated(e.output->letters, join("\"", e.output->text, "\""), algebra);
+  return einsum(equation, made_dense(operands), algebra);
 }
 ClassedTensor einsum_classed(const ClassedTensors& operands, const std::vector<Labels>& labels,
-                             const Labels& output) {
-  return contracted(*recipe_of(operands, labels, output), operands);
+                             const Labels& output, Algebra algebra) {
+  const bool standard = algebra == Algebra::standard;
+  if (skips_zeros(algebra))
+    return contracted(*recipe_of(operands, labels, output, standard), operands, algebra);
+  check_repeated(output, to_text(output), algebra);
+  return einsum(made_dense(operands), labels, output, algebra);
 }
 ClassedTensor contract(const ClassedTensor& a, const Labels& labels_a, const ClassedTensor& b,
                        const Labels& labels_b, const Labels& labels_out) {

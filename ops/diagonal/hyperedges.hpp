@@ -1,7 +1,8 @@
 // An einsum of classed tensors as one of tensors alone. The axes of a class have one index, so
 // their labels are one: classes are merged by union-find, copy tensors vanish, and where one of
 // them stood its labels become a hyperedge, before any order of contraction is looked for. Payloads
-// are operands like any other. Indices of permutations go to the operands that meet them.
+// are operands like any other. Indices of permutations go to the operands that meet them. The
+// standard algebra.
 #pragma once
 #include "ops/contract/plan.hpp"
 #include "ops/diagonal/classed.hpp"

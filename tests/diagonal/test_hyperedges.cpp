@@ -115,6 +115,65 @@ TEST_CASE("hyperedges: value, cotangents, tangents and second order are those of
   }
 }
 
+namespace {
+
+// gcd and lcm of whole numbers from 0 on: its zero is 0, its one 1.
+Algebra gcd_lcm() {
+  static const Algebra algebra = add_algebra(
+      {"gcd-lcm", [](double x, double y) { return double(std::gcd(int64_t(x), int64_t(y))); },
+       [](double x, double y) { return double(std::lcm(int64_t(x), int64_t(y))); }, 0, 1});
+  return algebra;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "hyperedges: in every algebra the value is that of dense tensors, 0 where none is stored") {
+  std::vector<Algebra> algebras{gcd_lcm(), modulo(2), modulo(7), modulo(2147483647)};
+  for (const std::string& name : algebra_names()) algebras.push_back(parse_algebra(name));
+  for (uint32_t seed = 0; seed < (test::small_sizes() ? 200u : 3000u); ++seed) {
+    const Algebra algebra = algebras[seed % algebras.size()];
+    CAPTURE(seed);
+    CAPTURE(algebra_name(algebra));
+    std::mt19937 random(seed);
+    DrawnEinsum e = drawn_einsum(random);
+    const bool keeps = skips_zeros(algebra),
+               copies = std::all_of(e.operands.begin(), e.operands.end(),
+                                    [](const Structure&s) { return s.copy; });
+    const DType dtype = algebra == Algebra::boolean ? DType::bool_
+                        : modulus_of(algebra)       ? DType::i64
+                                                    : DType::f64;
+    if (!keeps) e.output = e.distinct;
+    Tensors payloads, tangents;
+    for (size_t k = 0; k < e.operands.size(); ++k) {
+      const Tensor x = whole_numbers(random, e.payloads[k], DType::f64);
+      payloads.push_back(cast(algebra == gcd_lcm() ? abs(x) : x, dtype));
+      tangents.push_back(whole_numbers(random, e.payloads[k], DType::f64));
+    }
+    const auto classed = [&](const Tensors& x) {
+      ClassedTensors in;
+      for (size_t k = 0; k < x.size(); ++k) {
+        in.push_back(e.operands[k].of(x[k]));
+        if (copies) in[k].ones = dtype;
+      }
+      return to_dense(einsum_classed(in, e.terms, e.output, algebra));
+    };
+    const auto dense = [&](const Tensors& x) {
+      Tensors in;
+      for (size_t k = 0; k < x.size(); ++k)
+        in.push_back(cast(e.operands[k].dense(cast(x[k], DType::f64)), dtype));
+      const Tensor y = einsum(in, e.terms, e.distinct, algebra);
+      return keeps ? spread(y, e) : y;
+    };
+    const Tensor y = dense(payloads);
+    CHECK(same(classed(payloads), y));
+    if (!is_tropical(algebra)) continue;
+    const Tensor g = whole_numbers(random, y.sizes(), dtype);
+    check_same(differentiated(classed, payloads, tangents, g),
+               differentiated(dense, payloads, tangents, g));
+  }
+}
+
 TEST_CASE("hyperedges: a repeated label of the output, as an equation says it") {
   const Tensor a = f64({1, 2, 3}, {3}), b = f64({4, 5, 6}, {3});
   const ClassedTensor y = einsum_classed("i,i->ii", {a, b});
