@@ -432,7 +432,13 @@ Tensor embedding(const Tensor& weight, const Tensor& index, int64_t padding_idx)
     fail(ErrorKind::index, "embedding", "padding_idx is ", padding_idx, ", the table has ",
          weight.size(0), " rows");
   const Tensor column = reshape(index, {n, 1}), places = expand(column, {n, width});
-  Tensor rows = gather(weight, 0, places);
+  Tensor rows;
+  try {
+    rows = gather(weight, 0, places);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::value) throw;
+    fail(e.kind(), "embedding", "the table has ", weight.size(0), " rows: ", e.message());
+  }
   if (padding_idx >= 0) rows = where(eq(column, padding_idx), rows.detach(), rows);
   Shape sizes = index.sizes();
   sizes.push_back(width);

@@ -82,7 +82,13 @@ Tensor class_loss(const char* op, const Tensor& x, const Tensor& target, const c
   const int64_t axis = class_axis(x);
   const Tensor classes = cast(target, DType::i64), ignored = eq(classes, ignore_index);
   const Tensor index = where(ignored, 0, classes);
-  Tensor loss = neg(squeeze(gather(x, axis, unsqueeze(index, axis)), {axis}));
+  Tensor loss;
+  try {
+    loss = neg(squeeze(gather(x, axis, unsqueeze(index, axis)), {axis}));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::value) throw;
+    fail(e.kind(), op, "a target is no class of 0 to ", x.size(axis) - 1, ": ", e.message());
+  }
   Tensor share;  // of each target in the mean, where it is not ignored
   if (weight.defined()) {
     share = weight_of(weight, index);

@@ -210,3 +210,78 @@ TEST_CASE("remedies: what is no run folder names those near it") {
   says_remedy(folder, "eval none", 3,
               "no such folder; `gradus train CONFIG --out none` makes a run there");
 }
+
+TEST_CASE("remedies: --dtype is what whole numbers are computed in, and is read in any case") {
+  const TempFolder folder;
+  check_has(run(folder, "op exp --in '[1,2]' --dtype f64 --json").out, R"("dtype":"f64")");
+  write_npy(folder / "n.npy", testing::i64({1, 2, 3, 4}, {2, 2}));
+  check_has(run(folder, "op svdvals --in n.npy --dtype f64 --json").out, R"("dtype":"f64")");
+  check_has(run(folder, "op gather --in '[5.0,6.0]' '[1,1]' --attr dim=0 --dtype f32 --json").out,
+            "[6.0,6.0]");
+  says_remedy(folder, "op exp --in '[1,2]' --dtype f99", 2, "f99");
+  says_remedy(folder, "op exp --in '[1.0,2]' --dtype i64", 2, "gradus: [1.0,2]: is f64 and");
+}
+
+TEST_CASE("remedies: a number that no double holds is no attribute") {
+  const TempFolder folder;
+  says_remedy(folder, "op clamp --in '[9007199254740995]' --attr max=9007199254740993", 2,
+              "attribute max is a number that a double holds, got \"9007199254740993\"");
+  says_remedy(folder, "script -e 'gradus.full(3, 9007199254740993)'", 2,
+              "no double is 9007199254740993");
+  CHECK(run(folder, "op clamp --in '[9007199254740995]' --attr max=9007199254740992").code == 0);
+}
+
+TEST_CASE("remedies: a file's ending is that of what is written, and no operand is lost") {
+  const TempFolder folder;
+  const std::string ring = "contract --einsum 'ab,ba->' --sizes a=2,b=2 --out ";
+  says_remedy(folder, ring + "x.safetensors", 2, "should end in .npy: an array is written");
+  says_remedy(folder, "op exp --in '[1.0]' --out y.csv", 2, "should end in .npy");
+  CHECK(std::filesystem::is_empty(folder.path()) == false);  // what the shell wrote
+  CHECK(!std::filesystem::exists(folder / "x.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "y.csv"));
+  CHECK(run(folder, ring + "x").code == 0);
+  CHECK(run(folder, ring + "x.npy").code == 0);
+}
+
+TEST_CASE("remedies: a target that is no class, an index that is no row") {
+  const Tensor x = testing::f32({1, 2, 3, 4, 5, 6}, {2, 3}), far = testing::i64({0, 3}, {2});
+  check_has(testing::error_of([&] { cross_entropy(x, far); }),
+            "cross_entropy: a target is no class of 0 to 2: ");
+  check_has(testing::error_of([&] { nll_loss(x, far); }), "nll_loss: a target is no class");
+  check_has(testing::error_of([&] { embedding(x, far); }), "embedding: the table has 2 rows: ");
+}
+
+TEST_CASE("remedies: a network's labels have their extents from its file") {
+  const TempFolder folder;
+  folder.write("net.json",
+               R"({"labels": [[0, 1], [1, 0]], "output": [], "sizes": {"0": 2, "1": 3}})");
+  const std::string network = "contract --network net.json";
+  REQUIRE(run(folder, network).code == 0);
+  says_remedy(folder, network + " --sizes 0=99", 2, "the network's file says how large");
+  write_npy(folder / "a.npy", testing::f64({1, 2, 3, 4}, {2, 2}));
+  says_remedy(folder, network + " --in a.npy a.npy", 2,
+              "has shape (2, 2), the network says (2, 3)");
+}
+
+TEST_CASE("remedies: help of a command that there is not, a limit of files, a target to predict") {
+  const TempFolder folder;
+  says_remedy(folder, "help trian", 2, "there is no command \"trian\"; did you mean \"train\"?");
+  CHECK(run(folder, "help train").code == 0);
+  const ProgramRun full =
+      gradus::test::run_line(folder, "ulimit -f 40 && '" GRADUS_PROGRAM
+                                     "' op normal --attr 'size=[100,1000]' --out n.npy");
+  CHECK(full.code == 3);
+  check_has(full.err, "n.npy");
+  CHECK(!std::filesystem::exists(folder / "n.npy"));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    CHECK(entry.path().string().find(".tmp") == std::string::npos);
+  std::string rows = "a,b,price\n";
+  for (int i = 0; i < 40; ++i)
+    rows +=
+        std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 12) + "\n";
+  folder.write("rooms.csv", rows);
+  folder.write("rooms.json",
+               R"({"experiment": "mlp", "data": {"file": "rooms.csv", "target": "price"},
+    "model": {"layers": [{"linear": 1}]}, "loss": "mse", "epochs": 1})");
+  check_has(run(folder, "train rooms.json --out r").err, R"(say "task": "regress" in its data)");
+}

@@ -1,10 +1,13 @@
 // Algebras of contractions: each against a loop over all assignments of the labels; what overflows
 // elsewhere; users' own; refusals. And the winners of an einsum, which must give its value again.
 #include "ops/contract/winners.hpp"
+#include "ops/transforms/func.hpp"
 #include "tests/contract/small_einsums.hpp"
+#include "tests/helpers/texts.hpp"
 
 using namespace gradus;
 using namespace gradus::testing;
+using gradus::test::check_has;
 
 TEST_CASE("algebras: each is what a loop over all assignments gives") {
   on_each_device([] {
@@ -382,4 +385,27 @@ TEST_CASE("einsum_winners: the indices give the value again, and the first of eq
       error_of([] { einsum_winners("i->", {f64({1}, {1})}, Algebra::log_sum_exp); }) ==
       "einsum_winners: log-sum-exp chooses no winner; max-plus, min-plus, max-times and min-times "
       "do");
+}
+
+TEST_CASE("algebras: where a negative number turns max into min, a network of steps refuses it") {
+  // In two steps it would be 4; of all terms together it is 6.
+  const Tensor p = f64({-1, 2}, {1, 2}), q = f64({3, -4, 1, -5}, {2, 2}), r = f64({-2, 1}, {2, 1});
+  const Tensors all{p, q, r};
+  for (const Algebra algebra : {Algebra::max_times, Algebra::min_times}) {
+    const std::string name = algebra_name(algebra);
+    check_has(error_of([&] { einsum("ij,jk,kl->il", all, algebra); }),
+              "einsum: " + name +
+                  " of more than two operands takes no negative numbers (operand 0 has -1)");
+    const auto mapped = func::vmap(
+        [&](const Tensors& in) {
+          return Tensors{einsum("ij,jk,kl->il", {p, in[0], r}, algebra)};
+        },
+        {0});
+    check_has(error_of([&] { mapped({stack({q, q}, 0)}); }), "operand 0 has -1");
+  }
+  CHECK(values(einsum("ij,jk->ik", {p, q}, Algebra::max_times)) == std::vector<double>{2, 4});
+  CHECK(values(einsum("i,j,k->ijk", {reshape(p, {2}), reshape(r, {2}), reshape(p, {2})},
+                      Algebra::max_times))[0] == -2);  // nothing is chosen
+  CHECK(values(einsum("ij,jk,kl->il", {abs(p), abs(q), abs(r)}, Algebra::max_times)) ==
+        std::vector<double>{16});
 }
