@@ -12,16 +12,20 @@ Every op of the engine is a function here and a method of Tensor; help(gradus.so
 takes and computes. What needs more than an op is in gradus.autograd, func, nn, optim, audit, data,
 train, array_api and torch.
 """
+from math import e, inf, nan, pi
+
 from . import _gradus
 from ._gradus import *
 from ._gradus import __version__
 from ._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ._tensor import (allclose, arange, as_tensor, asarray, equal, from_numpy, get_rng_state, rand,
-                      rand_like, randint, randn, randn_like, randperm, set_rng_state)
+from ._tensor import (allclose, arange, as_tensor, asarray, empty, equal, from_numpy, full, full_like,
+                      get_rng_state, is_tensor, rand, rand_like, randint, randn, randn_like,
+                      randperm, set_rng_state, tensordot)
 
 # Loaded when they are first named, so that importing gradus takes a few milliseconds.
 _modules = ("array_api", "audit", "autograd", "contraction", "data", "func", "fx", "linalg", "nn",
-            "optim", "torch", "train")
+            "optim", "return_types", "torch", "train")
+_of_torch = ("fx", "torch")
 _inside = {"checkpoint": "autograd", "compile": "_compile", "load": "_files", "save": "_files",
            "vmap": "func"}
 
@@ -29,13 +33,21 @@ _inside = {"checkpoint": "autograd", "compile": "_compile", "load": "_files", "s
 def __getattr__(name):
     import importlib
     if name in _modules:
-        return importlib.import_module("." + name, __name__)
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as error:
+            if name in _of_torch and error.name == "torch":
+                raise AttributeError(f"gradus.{name} needs torch, which is not installed") from error
+            raise
     if name in _inside:
         found = getattr(importlib.import_module("." + _inside[name], __name__), name)
         globals()[name] = found
         return found
-    raise AttributeError(f"module 'gradus' has no attribute {name!r}")
+    from ._absent import instead
+    raise AttributeError(f"module 'gradus' has no attribute {name!r}{instead(name)}")
 
 
 def __dir__():
-    return sorted({*globals(), *_modules, *_inside})
+    from importlib.util import find_spec
+    absent = () if find_spec("torch") else _of_torch
+    return sorted({*globals(), *_modules, *_inside} - {*absent})

@@ -29,7 +29,8 @@ def _names(tree, prefix, out):
             _names(v, f"{prefix}.{k}" if prefix else str(k), out)
     else:
         raise _gradus.ValueError(f"save: {prefix or 'the argument'} is a {type(tree).__name__}; "
-                                 "expected tensors, or dicts of them")
+                                 "expected tensors, or dicts of them; pickle.dump(tree, file) "
+                                 "stores whatever holds tensors, an optimizer's state_dict() too")
 
 
 def load(path, *, device=None, with_metadata=False):

@@ -45,6 +45,8 @@ def _results(name):
             counts.add(len(out) if isinstance(out, tuple) else 1)
     except _gradus.Error:
         pass
+    if name in _gradus._return_types:
+        return f"{'Tensor | ' if 1 in counts else ''}_{name}_results"
     if counts <= {1}:
         return "Tensor"
     if len(counts) == 1:
@@ -101,6 +103,9 @@ def text():
         if isinstance(getattr(_gradus, name), _gradus.dtype):
             out.append(f"{name}: dtype\n")
     results = {name: _results(name) for name in _gradus.op_names}
+    for name, kind in _gradus._return_types.items():
+        out.append(f"class _{name}_results(_t.NamedTuple):\n"
+                   + "".join(f"    {field}: Tensor\n" for field in kind.__match_args__))
     out.append("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
                "    ndim: int\n    itemsize: int\n    nbytes: int\n    requires_grad: bool\n"
                "    is_leaf: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
@@ -133,10 +138,17 @@ def text():
     out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
                "    def name(self) -> str: ...\n")
     for name in _gradus.op_names:
-        if name != "arange":
+        if name not in ("arange", "full", "full_like", "tensordot"):
             out.append(_op(name, results[name]))
     out.append("def arange(start: _Number | None = None, end: _Number | None = None, step: _Number = 1, *, dtype: _DType | "
                "None = None, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
+    out.append("def full(size: int | _t.Sequence[int], fill_value: _Number, dtype: _DType | None = None, *, "
+               "device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n"
+               "def full_like(x: Tensor, fill_value: _Number, *, dtype: _DType | None = None) -> Tensor: ...\n"
+               "def tensordot(a: _Operand, b: _Operand, dims: _t.Any = 2, dims_b: _t.Any = None, *, "
+               "dims_a: _t.Any = None) -> Tensor: ...\n"
+               "def is_tensor(x: object) -> _t.TypeGuard[Tensor]: ...\n"
+               "inf: float\nnan: float\npi: float\ne: float\n")
     for name, kind in vars(_gradus).items():
         if isinstance(kind, type) and issubclass(kind, _gradus.Error):
             base = "Exception" if name == "Error" else f"Error, {kind.__bases__[1].__name__}"

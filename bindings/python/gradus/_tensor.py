@@ -41,6 +41,51 @@ def _shares(out, data):
     return pointer is None or pointer == out.data_ptr()
 
 
+def is_tensor(x):
+    """Is it a tensor of gradus?"""
+    return isinstance(x, Tensor)
+
+
+# ---- ops whose defaults in PyTorch are not the engine's
+
+def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
+    """One number everywhere. Without a dtype that of the number: bool, int64, float32, complex64."""
+    if dtype is None and not isinstance(fill_value, float):
+        dtype = _g.tensor(fill_value).dtype
+    if isinstance(fill_value, complex) or _is_large(fill_value):
+        out = _g.tensor(fill_value, dtype=dtype, device=device).expand(_size((size,))).clone()
+        return _drawn(out, requires_grad)
+    return _g.full(size, fill_value, dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(x, fill_value, *, dtype=None):
+    """One number everywhere, in x's shape and, without another, x's dtype."""
+    if isinstance(fill_value, complex) or _is_large(fill_value) or dtype is not None:
+        return full(tuple(x.shape), fill_value, dtype or x.dtype, device=x.device)
+    return _g.full_like(x, fill_value)
+
+
+def _is_large(number):
+    """Is it a whole number that a double may not hold?"""
+    whole = _whole(number)
+    return whole is not None and builtins.abs(whole) > 2 ** 53
+
+
+def tensordot(a, b, dims=None, dims_b=None, *, dims_a=None):
+    """The contraction over pairs of axes: dims are the axes of each, ((1, 0), (0, 1)), or how many, the
+    last of a and the first of b, 2 unless given. Or dims_a and dims_b, one list for each."""
+    if dims_b is not None or dims_a is not None:
+        return _g.tensordot(a, b, dims if dims_a is None else dims_a, dims_b)
+    if dims is None or _whole(dims) is not None:
+        return _g.tensordot(a, b, dims=2 if dims is None else dims)
+    return _g.tensordot(a, b, *dims)
+
+
+def empty(*sizes, size=None, dtype=_g.float32, device=None, requires_grad=False):
+    """A tensor whose elements are not set."""
+    return _g.empty(_size(sizes) if size is None else size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
 # ---- methods
 
 def _to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
@@ -172,7 +217,9 @@ def _array_namespace(self, *, api_version=None):
 for _name, _f in {
         "__array_namespace__": _array_namespace,
         "to": _to, "numpy": _numpy, "__array__": _array, "__reduce__": _reduce,
-        "__deepcopy__": _deepcopy, "__contains__": _contains, "__format__": _format, "view": _view, "type_as": _type_as,
+        "__deepcopy__": _deepcopy, "__contains__": _contains, "__format__": _format,
+        "__complex__": lambda self: builtins.complex(self.item()), "tensordot": tensordot,
+        "view": _view, "type_as": _type_as,
         "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"),
         "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
         "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),
@@ -266,8 +313,14 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
         low, high, size = 0, low, high
     if high <= low:
         raise ValueError(f"randint: low {low} is not below high {high}")
-    drawn = _g.uniform(tuple(size), low, high, _g.float64, device=device)
-    return drawn.floor().clamp(low, high - 1)._cast(dtype)
+    low, high = operator.index(low), operator.index(high)
+    if low < -2 ** 63 or high > 2 ** 63:
+        raise _g.ValueError(f"randint: {low} to {high} are more than the whole numbers of 64 bits")
+    if high - low > 2 ** 53:
+        raise _g.ValueError(f"randint: from {low} to {high} are more than the 2 ** 53 numbers that a draw "
+                            "tells apart; add draws of the high and the low digits")
+    drawn = _g.uniform(tuple(size), 0, high - low, _g.float64, device=device)
+    return (drawn.floor().clamp(0, high - low - 1)._cast(_g.int64) + low)._cast(dtype)
 
 
 def randperm(n, *, dtype=_g.int64, device=None):

@@ -21,6 +21,21 @@ static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
 constexpr const char* kFormats[] = {"f", "d", "Zf", "Zd", "i",
                                     "l", "B", "?",  "e",  nullptr};  // by dtype
 
+// What numpy calls a buffer's format.
+std::string name_of(std::string_view format) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"b", "int8"},       {"h", "int16"},       {"H", "uint16"},  {"I", "uint32"},
+      {"i", "int32"},      {"l", "int64"},       {"q", "int64"},   {"L", "uint64"},
+      {"Q", "uint64"},     {"e", "float16"},     {"f", "float32"}, {"d", "float64"},
+      {"g", "longdouble"}, {"Zg", "clongdouble"}};
+  std::string order;
+  if (format.starts_with('>')) order = "big-endian ";
+  if (format.starts_with('>') || format.starts_with('<')) format.remove_prefix(1);
+  for (const auto& [code, name] : kNames)
+    if (format == code) return order + name;
+  return order + "what a buffer calls \"" + std::string(format) + "\"";
+}
+
 }  // namespace
 
 // The buffer protocol, of what has no __dlpack__: bytes, array.array, memoryview.
@@ -63,8 +78,9 @@ bool import_buffer(PyObject* o, Tensor& out) {
   const std::string kept(format);  // the buffer's own text goes with it
   format = kept;
   release();
-  fail(ErrorKind::dtype, "tensor", "a buffer of format \"", format, "\", items of ", int64_t(size),
-       " bytes and this layout can't be a tensor; copy it into an array of numbers");
+  fail(ErrorKind::dtype, "tensor", "an array of ", name_of(format), ", items of ", int64_t(size),
+       " bytes in this layout, can't be a tensor, whose dtypes are float16 to float64, complex64, "
+       "complex128, int32, int64, uint8 and bool; a.astype(\"int64\") makes a copy of one of them");
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {

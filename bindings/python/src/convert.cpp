@@ -118,7 +118,7 @@ int64_t integer_at(PyObject* o, std::string_view who) {
 bool shape_at(PyObject* o, Shape& out) {
   out.clear();
   const auto add = [&](PyObject* n) {
-    if (!PyIndex_Check(n)) return false;
+    if (!PyIndex_Check(n) || PyBool_Check(n)) return false;  // x.sum(True) means another argument
     const Py_ssize_t value = PyNumber_AsSsize_t(n, PyExc_OverflowError);
     if (value == -1 && PyErr_Occurred()) {
       PyErr_Clear();

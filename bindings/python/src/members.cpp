@@ -59,8 +59,35 @@ nb::object item(const Tensor& t) {
   return nb::steal(number_of(t.dtype(), bytes));
 }
 
+// Real numbers that are whole end in a point, as PyTorch's do: one sees that they are no integers.
+// Columns stay columns.
+std::string pointed(const std::string& values) {
+  static constexpr const char* kBetween = "[], \n";
+  const auto each = [&](auto&& f) {
+    for (size_t at = 0, end; (at = values.find_first_not_of(kBetween, at)) != values.npos;
+         at = end) {
+      end = std::min(values.find_first_of(kBetween, at), values.size());
+      if (values[at] != '.') f(at, end, values.find_first_not_of("-0123456789", at) >= end);
+    }
+  };
+  size_t width = 0, wider = 0, from = 0;
+  each([&](size_t at, size_t end, bool whole) {
+    width = std::max(width, end - at);
+    wider = std::max(wider, end - at + whole);
+  });
+  std::string out;
+  each([&](size_t at, size_t end, bool whole) {
+    out.append(values, from, at - from - (whole && wider == width));
+    if (!whole && wider > width) out += ' ';
+    out.append(values, at, end - at);
+    if (whole) out += '.';
+    from = end;
+  });
+  return out.append(values, from);
+}
+
 std::string repr(const Tensor& t) {
-  std::string values = t.to_string();
+  const std::string values = is_real_float(t.dtype()) ? pointed(t.to_string()) : t.to_string();
   std::string text = "tensor(";
   for (const char c : values) {  // further rows stand below the first
     text += c;

@@ -7,6 +7,7 @@
 #include "ops/check/rows.hpp"
 #include "ops/pointwise/pointwise_calls.hpp"
 
+#include <cmath>
 #include <deque>
 #include <structmember.h>
 
@@ -22,6 +23,7 @@ struct Callee {
   bool dim_first = false;                            // PyTorch's gather(x, dim, index)
   bool lists = false;                                // a tuple also of one result
   bool creates = false;                              // no operands: device=, requires_grad=
+  PyTypeObject* result = nullptr;                    // of several: a tuple with names
 };
 struct PyOp {
   PyObject_HEAD vectorcallfunc call;
@@ -39,24 +41,48 @@ bool is_integers(AttrValue::Type t) {
   return t == AttrValue::Type::integer || t == AttrValue::Type::integers;
 }
 
+// A number of an attribute is a double: a whole one that none holds is refused, not rounded.
+std::optional<double> number_at(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (!PyNumber_Check(o) || PyComplex_Check(o)) return std::nullopt;
+  const double x = PyFloat_AsDouble(o);
+  if (x == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  if (std::abs(x) < 0x1p53 || !PyIndex_Check(o)) return x;
+  const nb::object whole = nb::steal(PyNumber_Index(o));
+  if (!whole.is_valid()) PyErr_Clear();  // an array of one real number
+  if (whole.is_valid() && !whole.equal(nb::steal(PyFloat_FromDouble(x))))
+    fail(ErrorKind::value, op.name, spec.name, ": ", nb::cast<std::string>(nb::str(whole)),
+         " is not a double, which is what it is kept as; float() rounds it, where an operand may",
+         " stand gradus.tensor() keeps it");
+  return x;
+}
+
+// What a wrong argument probably meant.
+const char* hint_for(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
+  if (is_tensor(o) && op.name == "max") return "; gradus.maximum(a, b) is of two tensors";
+  if (is_tensor(o) && op.name == "min") return "; gradus.minimum(a, b) is of two tensors";
+  if (PyBool_Check(o) && spec.name == "dim" && op.attr_index("correction") >= 0)
+    return "; PyTorch's unbiased=False is correction=0";
+  return "";
+}
+
 AttrValue attribute_at(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
   using Type = AttrValue::Type;
+  const bool other = is_tensor(o) && *hint_for(o, op, spec);  // no axis, also where it might be
   switch (spec.type) {
     case Type::integer:
-      if (PyLong_Check(o) || is_integer_like(o)) return integer_at(o, op.name);
+      if (!other && is_integer_like(o)) return integer_at(o, op.name);
       break;
     case Type::integers: {
       Shape list;
-      if (shape_at(o, list)) return AttrValue(std::move(list));
+      if (!other && shape_at(o, list)) return AttrValue(std::move(list));
       break;
     }
     case Type::number:
-      if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
-      if (PyNumber_Check(o) && !PyComplex_Check(o)) {
-        const double x = PyFloat_AsDouble(o);
-        if (x != -1 || !PyErr_Occurred()) return x;
-        PyErr_Clear();
-      }
+      if (const auto x = number_at(o, op, spec)) return *x;
       break;
     case Type::boolean:
       if (PyBool_Check(o)) return o == Py_True;
@@ -77,7 +103,7 @@ AttrValue attribute_at(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
                                    "whole numbers", "a text",         "a dtype"};
   fail(spec.type == Type::dtype ? ErrorKind::dtype : ErrorKind::value, op.name, spec.name,
        ": expected ", kinds[int(spec.type)], ", got ",
-       nb::cast<std::string>(nb::repr(nb::handle(o))));
+       nb::cast<std::string>(nb::repr(nb::handle(o))), hint_for(o, op, spec));
 }
 
 // The arguments of one call, read in the order in which people write them.
@@ -197,6 +223,9 @@ class Call {
       return set(size_t(op_.attr_index("dim")), value);
     if (text == "keepdims" && op_.attr_index("keepdim") >= 0)
       return set(size_t(op_.attr_index("keepdim")), value);
+    if ((text == "ddof" || text == "unbiased") && op_.attr_index("correction") >= 0)
+      return set(size_t(op_.attr_index("correction")), value);
+    if ((text == "out" || text == "dtype") && value == Py_None) return;  // np.sum(x), np.mean(x)
     for (size_t k = 0; k < op_.operands.size(); ++k)
       if (op_.operands[k].name == text ||
           (k == 0 && (text == "input" || text == "self" || text == "tensors")) ||
@@ -247,7 +276,7 @@ Outputs run(const Callee& callee, Operands in, const Attrs& attrs) {
 
 PyObject* result_of(const Callee& callee, Outputs ys) {
   PyObject* const one = ys.size() == 1 ? wrap(std::move(ys[0])) : nullptr;
-  if (!one) return wrap(std::move(ys));
+  if (!one) return callee.result ? wrap(callee.result, std::move(ys)) : wrap(std::move(ys));
   return callee.lists ? Py_BuildValue("(N)", one) : one;
 }
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -309,7 +338,6 @@ PyObject* show(PyObject* self) { return text("<op " + signature(of(self)) + ">")
 PyObject* get_name(PyObject* self, void*) {
   return text(of(self).callee->op->name + (of(self).in_place ? "_" : ""));
 }
-PyObject* get_module(PyObject*, void*) { return text("gradus"); }
 PyObject* get_signature(PyObject* self, void*) { return text(signature(of(self))); }
 PyObject* get_doc(PyObject* self, void*) {
   const OpInfo& op = *of(self).callee->op;
@@ -324,7 +352,6 @@ PyObject* get_doc(PyObject* self, void*) {
 PyObject* reduce(PyObject* self, PyObject*) { return get_name(self, nullptr); }
 PyGetSetDef getters[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
                          {"__qualname__", get_name, nullptr, nullptr, nullptr},
-                         {"__module__", get_module, nullptr, nullptr, nullptr},
                          {"__doc__", get_doc, nullptr, nullptr, nullptr},
                          {"signature", get_signature, nullptr, "what it takes", nullptr},
                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -348,7 +375,7 @@ PyType_Spec spec = {"gradus.Op", sizeof(PyOp), 0,
                         Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
-const Callee& callee_of(const OpInfo& op) {
+Callee& callee_of(const OpInfo& op) {
   static auto* const all = new std::deque<Callee>;  // with the lock
   Callee& c = all->emplace_back(Callee{&op, op.completed({})});
   for (const OperandSpec& s : op.operands)
@@ -394,8 +421,10 @@ void open_ops(nb::module_& m) {
   m.attr("Op") = nb::handle(reinterpret_cast<PyObject*>(op_type));
   const nb::handle methods_of(reinterpret_cast<PyObject*>(tensor_type));
   nb::list names;
+  nb::dict types;
   for (const OpInfo& op : all_ops()) {
-    const Callee& callee = callee_of(op);
+    Callee& callee = callee_of(op);
+    callee.result = result_type(op, types);
     const nb::object f = function(callee, false);
     m.attr(op.name.c_str()) = f;
     names.append(op.name);
@@ -405,6 +434,7 @@ void open_ops(nb::module_& m) {
       if (op.name == name) methods_of.attr((op.name + "_").c_str()) = function(callee, true);
   }
   m.attr("op_names") = nb::tuple(names);
+  m.attr("_return_types") = types;
   m.def(
       "describe",
       [](const std::string& name) {

@@ -34,6 +34,9 @@ inline const Tensor& tensor_in(PyObject* o) { return reinterpret_cast<PyTensor*>
 const Tensor& self_in(nb::handle self);  // Error(dtype) where it is no tensor
 PyObject* wrap(Tensor t);                // None for an undefined one
 PyObject* wrap(Outputs outputs);         // one by itself, several as a tuple
+// The named tuple of an op's results, put into `types`; null: it has none. And one of it.
+PyTypeObject* result_type(const OpInfo& op, nb::dict types);
+PyObject* wrap(PyTypeObject* type, Outputs outputs);
 // A tensor, a Python or numpy number (weak: it takes the dtype of the tensors beside it), an array
 // that shares its memory (numpy's, or whatever has __dlpack__). False: it is none of these.
 bool operand_at(PyObject* o, Tensor& out);

@@ -152,6 +152,8 @@ const Tensor& one(PyObject* x, const char* who) {
   if (t.numel() != 1)
     fail(ErrorKind::value, who, "one element expected, the shape is ", t.sizes(),
          std::string_view(who) == "bool" ? "; any() or all() say what is meant" : "");
+  if (is_complex(t.dtype()) && std::string_view(who) != "bool")
+    fail(ErrorKind::dtype, who, "the element is complex; complex(x) and x.item() give it whole");
   return t;
 }
 int truth(PyObject* x) {

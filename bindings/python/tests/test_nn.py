@@ -203,7 +203,7 @@ def test_copies_and_pickles():
 
 def test_as_text():
     assert repr(nn.Parameter([1.0, 2.0])) == \
-        "Parameter containing:\ntensor([1, 2], requires_grad=True)"
+        "Parameter containing:\ntensor([1., 2.], requires_grad=True)"
     net = nn.Sequential(nn.Linear(4, 8), nn.ModuleDict({"a": nn.ELU(0.5)}), nn.ReLU(inplace=True))
     assert repr(net) == """Sequential(
   (0): Linear(in_features=4, out_features=8, bias=True)

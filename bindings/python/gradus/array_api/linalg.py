@@ -1,7 +1,7 @@
 """The extension for linear algebra; the core namespace has four of these functions, too."""
 from typing import NamedTuple as _NamedTuple
 
-from .. import _gradus as op
+from .. import _gradus as op, linalg as _linalg
 from . import _base
 from ._base import FLOATING, NUMERIC, axes_of, of_kind, one_axis, together
 
@@ -126,8 +126,8 @@ def matrix_power(x, n, /):
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     """A norm of each matrix: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf."""
-    name = ord if isinstance(ord, str) else f"{float(ord):g}" if ord is not None else "fro"
-    return op.matrix_norm(of_kind(x, FLOATING, "matrix_norm"), ord=name, keepdim=keepdims)
+    x = of_kind(x, FLOATING, "matrix_norm")
+    return _linalg.matrix_norm(x, "fro" if ord is None else ord, keepdim=keepdims)
 
 
 def _kept(x, rtol):

@@ -11,3 +11,8 @@ from . import lr_scheduler
 from .fused import SGD, Adam, AdamW
 from .optimizer import Optimizer
 from .rules import Adagrad, RMSprop
+
+
+def __getattr__(name):
+    from .._absent import instead
+    raise AttributeError(f"module 'gradus.optim' has no attribute {name!r}{instead('optim.' + name)}")

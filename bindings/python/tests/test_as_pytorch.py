@@ -1,0 +1,200 @@
+"""What a PyTorch user types first: arguments, results, names and errors are as he knows them, or say
+what stands for them here."""
+import copy
+import inspect
+import math
+import pickle
+import subprocess
+import sys
+
+import gradus
+import pytest
+
+np = pytest.importorskip("numpy")
+B = 2 ** 53 + 1
+
+
+def test_bools_are_no_axes():
+    x = gradus.arange(6, dtype=gradus.float32).reshape(2, 3)
+    for call in (lambda: x.std(False), lambda: x.var(True), lambda: gradus.std_mean(x, False)):
+        with pytest.raises(gradus.ValueError, match="dim: expected whole numbers, got (True|False).*correction=0"):
+            call()
+    for call in (lambda: x.sum(True), lambda: x.argmax(False), lambda: x.sum((0, True)), lambda: x.softmax(True),
+                 lambda: x.topk(True), lambda: gradus.zeros((2, True))):
+        with pytest.raises(gradus.ValueError, match="expected (a )?whole number"):
+            call()
+    assert x.std(unbiased=False).item() == x.std(correction=0).item() == x.std(ddof=0).item() != x.std().item()
+    assert x.sum(0, True).shape == (1, 3)
+
+
+def test_tensordot_sums_two_axes():
+    a, b = gradus.arange(12).reshape(3, 4), gradus.arange(12).reshape(3, 4)
+    whole = (a * b).sum()
+    assert gradus.tensordot(a, b).item() == gradus.tensordot(a, b, 2).item() == a.tensordot(b).item() == whole
+    assert gradus.tensordot(a, b, dims=0).shape == (3, 4, 3, 4)
+    for out in (gradus.tensordot(a, b, ([1], [1])), gradus.tensordot(a, b, dims=((1,), (1,))),
+                gradus.tensordot(a, b, (1,), (1,)), gradus.tensordot(a, b, dims_a=(1,), dims_b=(1,)),
+                gradus.tensordot(a, b.T, 1)):
+        assert gradus.equal(out, a @ b.T)
+
+
+def test_full_has_the_dtype_of_its_number():
+    for number, dtype in ((1, gradus.int64), (True, gradus.bool), (1.0, gradus.float32), (1j, gradus.complex64),
+                          (16777217, gradus.int64), (B, gradus.int64), (-2 ** 63, gradus.int64)):
+        out = gradus.full((2, 1), number)
+        assert out.dtype is dtype and out.tolist() == [[number]] * 2
+    assert gradus.full(3, 1.5).shape == (3,) and gradus.full((), 2, dtype="float64").item() == 2.0
+    assert gradus.full((2,), 1, requires_grad=True, dtype=gradus.float64).requires_grad
+    assert gradus.full_like(gradus.zeros(2, dtype=gradus.int64), B).tolist() == [B, B]
+    assert gradus.full_like(gradus.zeros(2), 1).dtype is gradus.float32
+    assert gradus.full_like(gradus.zeros(2), 1, dtype=gradus.int64).dtype is gradus.int64
+
+
+def test_whole_numbers_are_not_rounded():
+    x, m = gradus.tensor([B, 2 ** 60]), gradus.tensor([True, False])
+    i = gradus.tensor([0])
+    for call in (lambda k: x.clamp(max=k), lambda k: x.masked_fill(m, k), lambda k: gradus.pad(x, (1, 1), value=k),
+                 lambda k: x.scatter(0, i, k), lambda k: x.index_fill(0, i, k), lambda k: gradus._gradus.full((1,), k)):
+        for number in (B, -B, 2 ** 63 - 1, 2 ** 64 + 1):
+            with pytest.raises(gradus.ValueError, match="is not a double"):
+                call(number)
+        call(2 ** 53)
+    with pytest.raises(gradus.ValueError, match=f"clamp: max: {B} is not a double.*float"):
+        x.clamp(max=B)
+    with pytest.raises(gradus.ValueError, match="is not a double"):
+        x.clamp(max=np.int64(B))
+    m = gradus.tensor([False, True])
+    assert x.masked_fill(m, gradus.tensor(B)).tolist() == x.masked_fill(m, np.int64(B)).tolist() == [B, B]
+    assert gradus.zeros(1).clamp(max=2 ** 100).item() == 0
+
+
+def test_whole_numbers_are_drawn_from_all():
+    gradus.manual_seed(1)
+    low = 2 ** 60
+    assert set(gradus.randint(low, low + 3, (99,)).tolist()) == {low, low + 1, low + 2}
+    assert set(gradus.randint(-2 ** 63, 2 - 2 ** 63, (99,)).tolist()) == {-2 ** 63, 1 - 2 ** 63}
+    assert any(n % 2 for n in gradus.randint(0, 2 ** 53, (64,)).tolist())
+    assert gradus.randint(3, (2,), dtype=gradus.float32).dtype is gradus.float32
+    for low, high in ((0, 2 ** 62), (0, 2 ** 53 + 1), (2 ** 63, 2 ** 63 + 1)):
+        with pytest.raises(gradus.ValueError, match="randint: .* are more than"):
+            gradus.randint(low, high, (8,))
+
+
+def test_modules_that_need_torch():
+    code = """
+import sys
+sys.modules["torch"] = None
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "torch" else found(name, *rest)
+import gradus, inspect, pydoc
+assert not hasattr(gradus, "fx") and not hasattr(gradus, "torch")
+names = [name for name, _ in inspect.getmembers(gradus)]
+assert "func" in names and "fx" not in names and "torch" not in dir(gradus)
+assert "tensors that remember" in pydoc.render_doc(gradus)
+try:
+    gradus.fx
+except AttributeError as error:
+    print(error)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "gradus.fx needs torch, which is not installed" in out.stdout, out.stderr
+
+
+def test_results_have_names():
+    A = gradus.tensor([[2.0, 1], [1, 3]], dtype=gradus.float64)
+    for call, names in (
+            ("max(A, dim=1)", "values indices"), ("min(A, 0)", "values indices"), ("sort(A)", "values indices"),
+            ("median(A, 1)", "values indices"), ("topk(A, 1)", "values indices"),
+            ("kthvalue(A, 1)", "values indices"), ("cummax(A, 0)", "values indices"), ("aminmax(A)", "min max"),
+            ("linalg.eigh(A)", "eigenvalues eigenvectors"), ("linalg.eig(A)", "eigenvalues eigenvectors"),
+            ("linalg.svd(A)", "U S Vh"), ("linalg.qr(A)", "Q R"), ("linalg.slogdet(A)", "sign logabsdet"),
+            ("linalg.cholesky_ex(A)", "L info"), ("linalg.lu(A)", "P L U"), ("linalg.lu_factor(A)", "LU pivots"),
+            ("linalg.lstsq(A, A)", "solution residuals rank singular_values")):
+        out = eval("gradus." + call, {"gradus": gradus, "A": A})
+        assert isinstance(out, tuple) and len(out) == len(names.split())
+        assert all(getattr(out, name) is part for name, part in zip(names.split(), out))
+    out = A.max(dim=1)
+    values, indices = out
+    assert out.values is values and repr(out).startswith("gradus.return_types.max(values=tensor(")
+    for other in (pickle.loads(pickle.dumps(out)), copy.deepcopy(out)):
+        assert type(other) is gradus.return_types.max and gradus.equal(other.values, values)
+    assert gradus.vmap(lambda row: row.max(dim=0))(A).indices.tolist() == indices.tolist()
+    assert isinstance(A.max(), gradus.Tensor)
+    assert gradus.func.jacrev(lambda t: gradus.linalg.eigh(t).eigenvalues)(A).shape == (2, 2, 2)
+
+
+def test_names_of_pytorch():
+    a = gradus.tensor([1.0, 5.0])
+    for call in (lambda: a.max(a), lambda: gradus.max(a, gradus.tensor(1))):
+        with pytest.raises(gradus.ValueError, match=r"gradus.maximum\(a, b\)"):
+            call()
+    with pytest.raises(gradus.ValueError, match=r"gradus.minimum\(a, b\)"):
+        gradus.min(a, a)
+    assert gradus.is_tensor(a) and not gradus.is_tensor(1.0)
+    assert (gradus.inf, gradus.pi, gradus.e) == (math.inf, math.pi, math.e) and math.isnan(gradus.nan)
+    for name, said in (("device", "a device is a text"), ("Generator", "manual_seed"), ("f32", "gradus.float32"),
+                       ("long", "gradus.int64"), ("set_printoptions", "numpy"), ("nothing", "'nothing'$")):
+        with pytest.raises(AttributeError, match=said):
+            getattr(gradus, name)
+    with pytest.raises(AttributeError, match="SGD, Adam"):
+        gradus.optim.LBFGS
+    from gradus import _absent
+    for name, text in _absent._INSTEAD.items():
+        assert not hasattr(gradus, name)
+        for said in text.replace(",", " ").replace("(", " ").replace(")", " ").split():
+            if said.startswith("gradus."):
+                assert hasattr(gradus, said.split(".")[1]), said
+    assert inspect.signature(gradus.full).parameters
+
+
+def test_arrays_of_other_dtypes():
+    for dtype, said in (("i1", "int8"), ("i2", "int16"), ("u2", "uint16"), ("u4", "uint32"), ("u8", "uint64"),
+                        (">f4", "big-endian float32"), (">i8", "big-endian int64")):
+        with pytest.raises(gradus.DTypeError, match=f"an array of {said}, items"):
+            gradus.tensor(np.zeros(3, dtype))
+    with pytest.raises(gradus.DTypeError, match="an array of int8.*float64.*astype"):
+        gradus.tensor(np.zeros(3, "i1"))
+
+
+def test_numpys_functions_and_empty():
+    t = gradus.tensor([[1.0, 2.0], [3.0, 4.5]])
+    for f in (np.sum, np.mean, np.std, np.var, np.prod):
+        assert math.isclose(float(f(t)), f(t.numpy()), rel_tol=1e-6)
+        assert np.allclose(np.asarray(f(t, axis=0)), f(t.numpy(), axis=0))
+    with pytest.raises(gradus.DTypeError, match='has no argument "dtype"'):
+        t.sum(dtype=gradus.float64)
+    assert gradus.empty(3, 2).shape == gradus.empty((3, 2)).shape == gradus.empty(size=(3, 2)).shape == (3, 2)
+    assert gradus.empty(3, dtype=gradus.int64).dtype is gradus.int64 and gradus.empty(()).shape == ()
+
+
+def test_complex_numbers_out():
+    assert complex(gradus.tensor(1j)) == 1j and complex(gradus.tensor([2.5])) == 2.5
+    for kind in (float, int):
+        with pytest.raises(gradus.DTypeError, match=r"complex\(x\)"):
+            kind(gradus.tensor(1j))
+
+
+def test_states_of_optimisers_are_pickled(tmp_path):
+    w = gradus.nn.Parameter([1.0, 2.0])
+    optimizer = gradus.optim.Adam([w], lr=0.1)
+    w.sum().backward()
+    optimizer.step()
+    with pytest.raises(gradus.ValueError, match="is a .*pickle.dump"):
+        gradus.save(optimizer.state_dict(), tmp_path / "o.safetensors")
+    state = pickle.loads(pickle.dumps(optimizer.state_dict()))
+    other = gradus.optim.Adam([gradus.nn.Parameter([1.0, 2.0])], lr=0.5)
+    other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == 0.1
+
+
+def test_whole_floats_are_shown_with_a_point():
+    for values, shown in (([1, 2], "[1, 2]"), ([1.0, -2], "[ 1., -2.]"), ([1.0, 2.5], "[ 1., 2.5]"),
+                          ([0.5, 100.0], "[ 0.5, 100.]"), ([math.inf, 1.0], "[inf,  1.]"), ([1e20, 1.0], "[1e+20,    1.]"),
+                          ([math.nan, 100.0], "[ nan, 100.]"), (3.0, "3."), (3, "3"), ([True], "[true]")):
+        assert repr(gradus.tensor(values)) == f"tensor({shown})"
+    assert repr(gradus.tensor([[1.0, 22], [-333, 4]])) == "tensor([[   1.,   22.],\n        [-333.,    4.]])"
+    long = repr(gradus.zeros(100))
+    assert "0., ..., 0." in long and "1" not in long
+    assert "[1., 1.], dtype=float64" in repr(gradus.ones(2, dtype="f64"))
+    assert repr(gradus.tensor([])) == "tensor([], dtype=float32)"

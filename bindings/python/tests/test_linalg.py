@@ -1,0 +1,64 @@
+"""gradus.linalg has torch.linalg's meanings where they are not those of the op of that name."""
+import itertools
+import math
+
+import gradus
+import pytest
+
+np = pytest.importorskip("numpy")
+L = gradus.linalg
+X = np.random.default_rng(3).normal(size=(2, 3, 3))
+ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), b, rtol=1e-10, atol=1e-12)
+
+
+def test_norms_are_those_of_matrices():
+    x = gradus.tensor(X)
+    for order in ORDERS:
+        close(L.norm(x[0], order), np.linalg.norm(X[0], order))
+        close(L.norm(x[0], ord=order), np.linalg.norm(X[0], order))
+        close(L.matrix_norm(x, order), np.linalg.norm(X, order, (1, 2)))
+        for dim, keep in itertools.product(itertools.permutations((0, 1, -1), 2), (False, True)):
+            close(L.norm(x, order, dim, keep), np.linalg.norm(X, order, dim, keep))
+    for order in (0, 1, 2, 3, math.inf, -math.inf):
+        close(L.norm(x[0, 0], order), np.linalg.norm(X[0, 0], order))
+        close(L.norm(x, order, 1), np.linalg.norm(X, order, 1))
+    close(L.norm(x), np.linalg.norm(X))
+    close(L.norm(x, dim=(0, 1)), np.linalg.norm(X, axis=(0, 1)))
+    assert L.norm(gradus.ones(2), dtype=gradus.float64).dtype is gradus.float64
+    assert gradus.autograd.gradcheck(lambda t: L.norm(t, 1) + L.norm(t, 2) + L.norm(t, "nuc"), x[0])
+    for call in (lambda: L.norm(x, 1), lambda: L.norm(x[0, 0], "nuc"), lambda: L.matrix_norm(x, dim=1),
+                 lambda: L.matrix_norm(x, 3), lambda: L.matrix_norm(x, dim=(1, 7))):
+        with pytest.raises(gradus.Error, match="norm|movedim"):
+            call()
+
+
+def test_condition():
+    x = gradus.tensor(X)
+    for order in (None, *ORDERS):
+        close(L.cond(x, order), np.linalg.cond(X, order))
+    singular = gradus.tensor(np.stack([X[0], np.ones((3, 3))]))
+    assert L.cond(singular, 1).tolist()[1] == math.inf and L.cond(singular, "fro")[0].isfinite().item()
+    assert gradus.autograd.gradcheck(lambda t: L.cond(t, 1), x)
+
+
+def test_diagonals_and_products():
+    x = gradus.tensor(X)
+    close(L.diagonal(x, offset=1), np.diagonal(X, 1, -2, -1))
+    close(L.diagonal(x, dim1=0, dim2=1), np.diagonal(X))
+    v, M = X[0, 0], X[1]
+    for parts in ([v, M, M, v], [v, M], [M, v], [M, M], [v, v]):
+        close(L.multi_dot([gradus.tensor(p) for p in parts]), np.linalg.multi_dot(parts))
+    with pytest.raises(gradus.ValueError, match="two or more"):
+        L.multi_dot([x[0]])
+
+
+def test_tolerances_by_position():
+    M = gradus.tensor([[5.0, 0], [0, 0.02]], dtype=gradus.float64)
+    assert L.matrix_rank(M, 0.01).item() == 2 and L.matrix_rank(M, rtol=0.01).item() == 1
+    assert L.matrix_rank(M, 0.03).item() == L.matrix_rank(M, atol=0.03).item() == 1
+    close(L.pinv(M, 0.01), [[0.2, 0], [0, 0]])
+    close(L.pinv(M, atol=0.01)[1, 1], 50)
