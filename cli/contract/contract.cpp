@@ -174,7 +174,7 @@ class ContractRun {
     write();
     std::optional<Verification> checked;
     if (config_["verify"].get<bool>()) {
-      LimitScope no_limit(device_.pool(), 0);
+      LimitScope no_limit(device_.pool(), SIZE_MAX);
       Progress progress(err_, "verifying", "checks");
       checked = verify(c_, value_, cotangent_, grads_, std::ref(progress));
       progress.clear();
@@ -233,7 +233,7 @@ class ContractRun {
   // What a draw needs on its way, in another dtype, is gone before the contraction goes on: it is
   // not limited.
   Tensor drawn(const Shape& shape, DType dtype) const {
-    const LimitScope no_limit(device_.pool(), 0);
+    const LimitScope no_limit(device_.pool(), SIZE_MAX);
     return random_operand(shape, dtype, device_, c_.algebra);
   }
   double bytes_needed() const {

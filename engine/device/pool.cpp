@@ -230,7 +230,7 @@ void Pool::out_of_memory(size_t bytes, const char* why) {
     text += (i ? ", " : "; largest holders: ") + holders[i].first + " " + human(holders[i].second);
   fail(ErrorKind::memory, *current_op() ? current_op() : "allocate", "needs ", human(bytes), " on ",
        device_name_, " but ", why, " leaves no room: ", human(stats_.live), " live",
-       limit_ ? join(" of a limit of ", human(limit_)) : std::string(), text);
+       limit_ && limit_ != SIZE_MAX ? join(" of a limit of ", human(limit_)) : std::string(), text);
 }
 
 void Pool::set_limit(size_t bytes) {
