@@ -34,8 +34,8 @@ AttrValue attribute_at(lua_State* L, int index, const OpInfo& op, const AttrSpec
     }
     case Type::number:
       if (lua_isinteger(L, index) && !is_exact(lua_tointeger(L, index)))
-        fail(ErrorKind::value, op.name, spec.name, ": no double is ", int64_t(lua_tointeger(L, index)),
-             "; give it as a tensor where the op takes one");
+        fail(ErrorKind::value, op.name, spec.name, ": no double is ",
+             int64_t(lua_tointeger(L, index)), "; give it as a tensor where the op takes one");
       if (lua_type(L, index) == LUA_TNUMBER) return double(lua_tonumber(L, index));
       break;
     case Type::boolean:

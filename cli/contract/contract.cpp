@@ -109,8 +109,7 @@ class ContractRun {
         session_(o_.device, o_.ledger, err,
                  config_.contains("device") ? &config_["device"] : nullptr, o_.config),
         device_(session_.device()) {
-    check_ending("--out", o_.out, ".npy");
-    check_ending("--winners", o_.winners, ".npy");
+    for (const std::string& file : {o_.out, o_.winners}) check_ending("--out", file, ".npy");
     for (const std::string& file : o_.grads) check_ending("--grads", file, ".npy");
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     PathOptions path = path_options(config_["path"], c_.algebra);

@@ -22,8 +22,7 @@ namespace {
 bool alone(const Tensor& t) {
   const TensorBody& body = *t.body();
   if (t.requires_grad() || body.use_count() > 1 || body.batch) return false;
-  if (body.view.base && (body.view.base->use_count() > 1 || body.view.base->autograd)) return false;
-  return true;
+  return !body.view.base || (body.view.base->use_count() == 1 && !body.view.base->autograd);
 }
 // From here on the memory stays where it is. Clones that share it are left behind.
 void show(const Tensor& t, bool writable) {
@@ -47,8 +46,7 @@ namespace {
 struct Taker {
   void* stream = nullptr;
   bool waits = true;  // for what is not finished here
-  bool lasts =
-      true;  // is the stream there when he lets go of the array? Else he has waited himself.
+  bool lasts = true;  // is the stream there when he lets go of it? Else he has waited himself.
 };
 struct Out {
   dl::ManagedVersioned versioned{};
@@ -400,11 +398,10 @@ const dl::ExchangeTable& foreign_table(nb::handle type) {
     fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
   return *t;
 }
-PyObject* exported(const dl::ExchangeTable& table, const Tensor& t, bool copied,
-                   bool waits = true) {
+PyObject* exported(const dl::ExchangeTable& to, const Tensor& t, bool copied, bool waits = true) {
   void* out = nullptr;
-  void* const stream = working_stream(table, device_of(t));
-  if (table.to_object(&array_of(t, copied, {stream, waits})->versioned, &out) != 0)
+  void* const stream = working_stream(to, device_of(t));
+  if (to.to_object(&array_of(t, copied, {stream, waits})->versioned, &out) != 0)
     nb::raise_python_error();
   return static_cast<PyObject*>(out);
 }
@@ -437,14 +434,12 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
       const Tensor& t = tensor_in(o);
       if (from != &t.device()) settle();
       from = &t.device();
+      Tensor own;
       if (copied) {
-        const Tensor own = place_for(t);
         const NoGrad off;
-        copy_(own, t);
-        made = exported(table, own, true, false);
-      } else {
-        made = exported(table, t, false, false);
+        copy_(own = place_for(t), t);
       }
+      made = exported(table, copied ? own : t, copied, false);  // t itself: alone() counts handles
     }
     PyTuple_SET_ITEM(all.ptr(), i, made);
   }
