@@ -18,7 +18,7 @@ cli::Contraction contraction(const std::string& equation, const std::vector<Shap
   options.sum_alone = sums_alone(algebra);
   cli::Contraction c{plan_einsum(equation, shapes, options), algebra, {}};
   for (const Shape& s : shapes)
-    c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu")));
+    c.operands.push_back(cli::random_operand(s, dtype, open_device("cpu"), algebra));
   return c;
 }
 
