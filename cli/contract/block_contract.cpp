@@ -39,8 +39,8 @@ class BlockRun {
         config_(resolve_contraction(o)),
         session_(o.device, o.ledger, err, config_.contains("device") ? &config_["device"] : nullptr,
                  o.config) {
-    check_ending("--out", o.out, ".safetensors");
-    for (const std::string& file : o.grads) check_ending("--grads", file, ".safetensors");
+    check_endings({o.out}, ".safetensors");
+    check_endings(o.grads, ".safetensors");
     refuse_what_is_dense();
     const Expression expression(config_, {});
     refuse_repeated(expression);

@@ -109,8 +109,8 @@ class ContractRun {
         session_(o_.device, o_.ledger, err,
                  config_.contains("device") ? &config_["device"] : nullptr, o_.config),
         device_(session_.device()) {
-    for (const std::string& file : {o_.out, o_.winners}) check_ending("--out", file, ".npy");
-    for (const std::string& file : o_.grads) check_ending("--grads", file, ".npy");
+    check_endings({o_.out, o_.winners}, ".npy");
+    check_endings(o_.grads, ".npy");
     c_.algebra = parse_algebra(config_["algebra"].get<std::string>());
     PathOptions path = path_options(config_["path"], c_.algebra);
     Expression expression(config_, path);

@@ -133,11 +133,12 @@ func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t
   return dims;
 }
 
-void check_ending(const char* option, const std::string& file, std::string_view ending) {
-  const std::string said = std::filesystem::path(file).extension();
-  if (!said.empty() && said != ending)
-    fail(ErrorKind::config, option, "\"", file, "\" should end in ", ending, ": ",
-         ending == ".npy" ? "an array is" : "block tensors are", " written");
+void check_endings(const std::vector<std::string>& files, std::string_view ending) {
+  for (const std::string& file : files)
+    if (const std::string said = std::filesystem::path(file).extension();
+        !said.empty() && said != ending)
+      fail(ErrorKind::config, file, "should end in ", ending, ": ",
+           ending == ".npy" ? "an array is" : "block tensors are", " written");
 }
 
 }  // namespace gradus::cli

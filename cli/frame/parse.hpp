@@ -17,8 +17,8 @@ Attrs parse_attrs(const OpInfo& op, const std::vector<std::string>& assignments)
 // "0,none,-1": an axis or none for each operand.
 func::MappedDims parse_in_dims(const OpInfo& op, const std::string& text, size_t operands);
 
-// Refuses a file to write whose name says that it is of another format than it would be: one with
-// another ending. "-" drops a result.
-void check_ending(const char* option, const std::string& file, std::string_view ending);
+// Refuses files to write whose names say that they are of another format than they would be: those
+// with another ending. Before anything is computed.
+void check_endings(const std::vector<std::string>& files, std::string_view ending);
 
 }  // namespace gradus::cli

@@ -355,8 +355,9 @@ class OpRun {
 int run_op(const OpOptions& options, std::ostream& out, std::ostream& err) {
   const OpInfo& op = get_op(options.name);
   const Attrs checked = parse_attrs(op, options.attrs);  // before a file is read
-  for (const std::string& file : options.outputs) check_ending("--out", file, ".npy");
-  for (const std::string& file : options.grads) check_ending("--grads", file, ".npy");
+  for (const auto* files : {&options.outputs, &options.grads, &options.jvps, &options.jacobians,
+                            &options.hessians, &options.hvps})
+    check_endings(*files, ".npy");
   const Session session(options.device, options.ledger, err);
   Results results(options, out);
   OpRun run(op, options, session.device());

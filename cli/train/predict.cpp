@@ -249,7 +249,7 @@ int run_predict(const PredictOptions& o, std::ostream& out, std::ostream& err) {
   if (o.inputs.empty())
     fail(ErrorKind::config, "predict",
          "needs an INPUT: a .npy, .csv or .png file, or numbers such as \"[5.1,3.5]\"");
-  check_ending("--out", o.out, ".npy");
+  check_endings({o.out}, ".npy");
   Reporter reporter(out, err, o.json);
   Predictor predictor(o, err);
   const std::vector<Said> all = predictor.predict(o, reporter);

@@ -287,9 +287,8 @@ EinsumPlan within_memory(EinsumPlan plan, double bytes, DType dtype, Algebra alg
 
 void register_einsum() {
   add_composition("einsum", "contraction",
-                  "sums of products over labelled axes, in any algebra (max-times and min-times of "
-                  "three operands "
-                  "and more: of numbers that are not negative)",
+                  "sums of products over labelled axes, in any algebra; in max-times and min-times "
+                  "three operands and more take no negative numbers",
                   "y[output] = SUM over the other labels of x0[term0] * x1[term1] * ...",
                   {{"operands", true}},
                   {{"equation", AttrValue::Type::text, {}, "\"ij,jk->ik\"; letters and ..."},

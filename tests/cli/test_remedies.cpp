@@ -236,7 +236,16 @@ TEST_CASE("remedies: a file's ending is that of what is written, and no operand 
   const std::string ring = "contract --einsum 'ab,ba->' --sizes a=2,b=2 --out ";
   says_remedy(folder, ring + "x.safetensors", 2, "should end in .npy: an array is written");
   says_remedy(folder, "op exp --in '[1.0]' --out y.csv", 2, "should end in .npy");
-  CHECK(std::filesystem::is_empty(folder.path()) == false);  // what the shell wrote
+  says_remedy(folder, "op exp --in '[1.0]' --jacobian d.json", 2, "d.json: should end in .npy");
+  // Not over the operands.
+  folder.write("net.json", R"({"labels": [[0, 1]], "output": [0, 1], "sizes": {"0": 1, "1": 2}})");
+  CHECK(run(folder, "script -e 'gradus.save(\"net.safetensors\", {[\"0\"] = gradus.ones(1, 2)})'")
+            .code == 0);
+  const std::string before = gradus::test::slurp(folder / "net.safetensors");
+  REQUIRE(before.size() > 8);
+  says_remedy(folder, "contract --network net.json --tensors net.safetensors --out net.safetensors",
+              2, "net.safetensors: should end in .npy: an array is written");
+  CHECK(gradus::test::slurp(folder / "net.safetensors") == before);
   CHECK(!std::filesystem::exists(folder / "x.safetensors"));
   CHECK(!std::filesystem::exists(folder / "y.csv"));
   CHECK(run(folder, ring + "x").code == 0);

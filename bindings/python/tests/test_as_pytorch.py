@@ -3,6 +3,7 @@ what stands for them here."""
 import copy
 import inspect
 import math
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -198,3 +199,17 @@ def test_whole_floats_are_shown_with_a_point():
     assert "0., ..., 0." in long and "1" not in long
     assert "[1., 1.], dtype=float64" in repr(gradus.ones(2, dtype="f64"))
     assert repr(gradus.tensor([])) == "tensor([], dtype=float32)"
+
+
+def test_what_hints_and_named_results_name_is_there():
+    import re
+    from gradus import _absent
+    for absent, hint in _absent._INSTEAD.items():
+        assert absent not in dir(gradus)
+        for name in re.findall(r"gradus\.(\w+)", hint):
+            assert hasattr(gradus, name), hint
+    ops = set(gradus._gradus.op_names)
+    assert set(gradus.return_types.__all__) <= ops
+    source = (pathlib.Path(__file__).parents[1] / "src" / "results.cpp").read_text()
+    written = re.findall(r'^ +\{"(\w+)", \{', source, re.M) + re.findall(r'= \{\n +\{"(\w+)", \{', source)
+    assert set(written) == set(gradus.return_types.__all__)  # none of an op that there is not

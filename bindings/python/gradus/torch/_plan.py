@@ -15,7 +15,7 @@ _in, _out = gradus.from_dlpack, _gradus._export_all
 _modes, _run_on = _gradus._set_modes, _gradus._run_on
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
-# Elements of all inputs, above which kernels cost more than calls: on the CPU, on a GPU.
+# Elements of all inputs, above which kernels cost more than calls: on the CPU; on a GPU a guess.
 SMALL = 1 << 16, 1 << 22
 _LATER = 3       # recordings: who moves more often is not recorded
 
