@@ -129,34 +129,43 @@ void copy_rows(const Walk& w, int64_t unit) {
   });
 }
 
-// Planes of axis `down`, along which the input is dense, and the last one, along which out is: some
-// rows of out at a time, so that it is written in few streams.
-void turn_planes(TransposeFn turn, Walk& w, int down, int64_t unit) {
-  constexpr int64_t kColumns = 256, kRowBytes = 128, kStaged = 8 << 10;
-  move_axis(w, down, w.rank - 2);
-  w.rank -= 2;
-  const int64_t rows = w.size[w.rank], columns = w.size[w.rank + 1], some = kRowBytes / unit;
-  const int64_t to_row = w.stride[kOut][w.rank], from_column = w.stride[kIn][w.rank + 1];
-  int64_t at[kColumns];
-  for (int64_t j = 0; j < std::min(kColumns, columns); ++j) at[j] = j * from_column;
-  // By way of the first cache: a long run is written without being read first.
-  if (columns <= kColumns && to_row == columns * unit && rows * to_row >= kStaged) {
-    alignas(64) char block[kColumns * kRowBytes];
-    return each_place(w, [&](char* to, const char* from) {
-      for (int64_t i = 0; i < rows; i += some) {
-        const int64_t n = std::min(some, rows - i);
-        turn(block, to_row, from + i * unit, at, columns, n);
-        memcpy(to + i * to_row, block, size_t(n * to_row));
-      }
-    });
+// A matrix whose columns lie one after another where it is read, and whose rows do where it is
+// written.
+class Turned {
+ public:
+  Turned(const gd_device* d, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column,
+         int64_t unit)
+      : turn_(d->kernels->transpose(unit)),
+        rows_(rows),
+        columns_(columns),
+        to_row_(to_row),
+        from_column_(from_column),
+        unit_(unit),
+        staged_(columns <= kColumns && to_row == columns * unit && rows * to_row >= kStaged) {
+    for (int64_t j = 0; j < std::min(kColumns, columns); ++j) at_[j] = j * from_column;
   }
-  each_place(w, [&](char* to, const char* from) {
-    for (int64_t j = 0; j < columns; j += kColumns)
-      for (int64_t i = 0; i < rows; i += some)
-        turn(to + i * to_row + j * unit, to_row, from + i * unit + j * from_column, at,
-             std::min(kColumns, columns - j), std::min(some, rows - i));
-  });
-}
+  // Some rows at a time, so that they are written in few streams; by way of the first cache where
+  // they are one long run, which is then written without being read first.
+  void operator()(char* to, const char* from) const {
+    alignas(64) char block[kColumns * kRowBytes];
+    const int64_t some = kRowBytes / unit_;
+    for (int64_t j = 0; j < columns_; j += kColumns)
+      for (int64_t i = 0; i < rows_; i += some) {
+        const int64_t n = std::min(some, rows_ - i);
+        char* const rows = to + i * to_row_ + j * unit_;
+        turn_(staged_ ? block : rows, to_row_, from + i * unit_ + j * from_column_, at_,
+              std::min(kColumns, columns_ - j), n);
+        if (staged_) memcpy(rows, block, size_t(n * to_row_));
+      }
+  }
+
+ private:
+  static constexpr int64_t kColumns = 256, kRowBytes = 128, kStaged = 8 << 10;
+  const TransposeFn turn_;
+  const int64_t rows_, columns_, to_row_, from_column_, unit_;
+  const bool staged_;
+  int64_t at_[kColumns];
+};
 
 void copy_block(gd_device* d, Walk& w) {
   int64_t unit = w.item[kOut];
@@ -171,8 +180,13 @@ void copy_block(gd_device* d, Walk& w) {
   }
   if (w.rank == 0) return void(memcpy(w.base[kOut], w.base[kIn], size_t(unit)));
   if (dense(kOut, w.rank - 1))
-    for (int k = w.rank - 2; k >= 0; --k)
-      if (dense(kIn, k)) return turn_planes(d->kernels->transpose(unit), w, k, unit);
+    for (int k = w.rank - 2; k >= 0; --k) {
+      if (!dense(kIn, k)) continue;
+      move_axis(w, k, w.rank - 2);
+      w.rank -= 2;
+      return each_place(w, Turned(d, w.size[w.rank], w.size[w.rank + 1], w.stride[kOut][w.rank],
+                                  w.stride[kIn][w.rank + 1], unit));
+    }
   copy_rows(w, unit);
 }
 
@@ -231,24 +245,36 @@ void add_block(Walk& w) {
   });
 }
 
-// Elements of a block that is one run of neighbours on both sides, 0 if it is not.
-int64_t run_length(int rank, const BlockCopy& c) {
-  int64_t length = 1;
-  for (int k = rank - 1; k >= 0; --k) {
+// What most blocks are, at first sight: one run of neighbours on both sides, or a matrix that is
+// turned. False: not done.
+bool copy_plain(gd_device* d, const GroupedCall& g, const BlockCopy& c) {
+  const int64_t unit = int64_t(itemsize(DType(g.out.dtype)));
+  int axes[2] = {}, rank = 0;
+  int64_t bytes = unit;
+  for (int k = 0; k < g.rank; ++k) {
     if (c.sizes[k] == 1) continue;
-    if (c.in_by[k] != length || c.out_by[k] != length) return 0;
-    length *= c.sizes[k];
+    if (rank == 2) return false;
+    axes[rank++] = k;
+    bytes *= c.sizes[k];
   }
-  return length;
+  if (bytes >= kLargeCopy) return false;
+  char* const to = start_of(g.out) + c.out * unit;
+  const char* const from = start_of(g.a) + c.in * unit;
+  const int i = axes[0], j = axes[1];
+  if (rank == 0 || (rank == 1 && c.in_by[i] == 1 && c.out_by[i] == 1))
+    memcpy(to, from, size_t(bytes));
+  else if (rank == 2 && c.in_by[i] == 1 && c.out_by[j] == 1)
+    Turned(d, c.sizes[i], c.sizes[j], c.out_by[i] * unit, c.in_by[j] * unit, unit)(to, from);
+  else if (rank == 2 && c.in_by[j] == 1 && c.out_by[i] == 1)
+    Turned(d, c.sizes[j], c.sizes[i], c.out_by[j] * unit, c.in_by[i] * unit, unit)(to, from);
+  else
+    return false;
+  return true;
 }
 
 void run_copy(gd_device* d, const GroupedCall& g, int64_t job) {
   const BlockCopy c = g.copy(job);
-  const int64_t item = int64_t(itemsize(DType(g.out.dtype)));
-  if (c.sign == 1 && !g.add)
-    if (const int64_t bytes = run_length(g.rank, c) * item; bytes > 0 && bytes < kLargeCopy)
-      return void(
-          memcpy(start_of(g.out) + c.out * item, start_of(g.a) + c.in * item, size_t(bytes)));
+  if (c.sign == 1 && !g.add && copy_plain(d, g, c)) return;
   Walk w = walk_of(g, c);
   if (w.count() == 0 || (g.add && c.sign == 0)) return;
   if (c.sign == 0) {

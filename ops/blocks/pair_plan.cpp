@@ -357,8 +357,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
         for (const Meeting& meet : meetings)
           for (size_t r = 0; r < C.matrices()[meet.c].rows.size(); ++r)
             for (size_t c = 0; c < C.matrices()[meet.c].columns.size(); ++c)
-              batches +=
-                  double(C.batch_size(meet.c, r, c)) * double(A.matrices()[meet.a].columns.size());
+              for (const Combination& k : A.matrices()[meet.a].columns)
+                batches += double(C.batch_size(meet.c, r, c)) * (k.size == 1 ? 0.2 : 1);
         if (const double t = time(true) + 30 * batches; t < best)
           best = t, by_pairs = true, outer = of, first = k;
       }
@@ -367,8 +367,15 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
   for (Side* s : {&A, &B, &C}) s->settle(by_pairs);
 
   std::vector<gd_block_product> jobs;
-  const auto add_job = [&](bool first, const Side::Spot& x, const Side::Spot& y,
-                           const Side::Spot& z, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  const auto add_job = [&](bool first, Side::Spot x, Side::Spot y, Side::Spot z, int64_t batch,
+                           int64_t m, int64_t n, int64_t k) {
+    // A batch whose rows follow one another, as do columns, is a matrix of more of them.
+    if (m == 1) x.row = x.batch, z.row = z.batch;
+    if (n == 1) y.column = y.batch, z.column = z.batch;
+    if (y.batch == 0 && x.batch == m * x.row && z.batch == m * z.row)
+      m *= batch, batch = 1;
+    else if (x.batch == 0 && y.batch == n * y.column && z.batch == n * z.column)
+      n *= batch, batch = 1;
     jobs.push_back({first, x.sign * y.sign * z.sign, batch, m, n, k, x.offset, x.batch, x.row,
                     x.column, y.offset, y.batch, y.row, y.column, z.offset, z.batch, z.row,
                     z.column});

@@ -3,7 +3,9 @@
 // does with them, all others as calls of the slot contract. Sizes and steps alone say which, and so
 // in which order terms are added.
 #include "kernels/cpu/isa/contract/contraction.hpp"
+#include "kernels/cpu/isa/tile.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
+#include "kernels/cpu/stream.hpp"
 #include "ops/def/grouped.h"
 
 namespace gradus::inline v1::cpu {
@@ -83,12 +85,12 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
-// Outer products (k = 1) of one block of c, along which c and one operand are dense: a large result
-// is written once, while its rows are in registers.
+// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element is
+// written once, its terms summed in registers.
 template <class T>
 struct OuterProducts {
-  // Rows are longer, since what follows is as quick with short ones; terms are no more.
-  static constexpr int64_t kShort = 56, kMost = 4;
+  // Rows are longer, since what follows is as quick with shorter ones; terms are no more.
+  static constexpr int64_t kShort = 3, kMost = 4;
   struct Term {
     const T *row, *factor;
     int64_t row_batch, factor_batch, factor_step;
@@ -97,7 +99,7 @@ struct OuterProducts {
   Term terms[kMost];
   int64_t count = 0, length, rows, batch, c_batch, c_step;
   T* c;
-  bool keep, conj;
+  bool keep, conj, streamed;
 
   // The first jobs from `first` on that are of this kind: count, 0 if there is none.
   OuterProducts(const Jobs& jobs, const gd_block_product* first, const gd_block_product* end) {
@@ -123,6 +125,8 @@ struct OuterProducts {
     c_batch = p.c_batch;
     c = start_as<T>(*jobs.c) + p.c;
     keep = !p.first;
+    const bool dense = (rows == 1 || c_step == length) && (batch == 1 || c_batch == rows * length);
+    streamed = dense && !keep && jobs.c->sizes[0] * int64_t(sizeof(T)) >= kStreamed;
   }
   void run(gd_device* d) const {
     parallel_range(d, batch, kGrain / (length * rows) + 1, [&](int64_t begin, int64_t end) {
@@ -140,28 +144,87 @@ struct OuterProducts {
   }
   template <int Terms>
   void run_some(int64_t begin, int64_t end) const {
+    if (streamed) return stream_some<Terms>(begin, end);
     for (int64_t e = begin; e < end; ++e)
       for (int64_t i = 0; i < rows; ++i) {
-        T* const __restrict to = c + e * c_batch + i * c_step;
-        const T* x[Terms];
-        T f[Terms];
-        for (int t = 0; t < Terms; ++t) {
-          const Term& term = terms[t];
-          x[t] = term.row + e * term.row_batch;
-          f[t] = term.factor[e * term.factor_batch + i * term.factor_step];
-          if (conj) f[t] = conj_of(f[t]);
-          if (term.minus) f[t] = T(-f[t]);
+        T* const to = c + e * c_batch + i * c_step;
+        const Row<Terms> row(*this, e, i);
+        keep ? row.template put<true>(to, 0, length) : row.template put<false>(to, 0, length);
+      }
+  }
+  // By way of the first cache, past the others.
+  template <int Terms>
+  void stream_some(int64_t begin, int64_t end) const {
+    constexpr int64_t kStaged = (1 << 13) / int64_t(sizeof(T));
+    alignas(64) T stage[kStaged];
+    T* to = c + begin * rows * length;
+    // The first run ends where a line does.
+    int64_t staged = 0, full = kStaged - int64_t(reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
+    const auto flush = [&] {
+      stream_run(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(stage),
+                 staged * int64_t(sizeof(T)));
+      to += staged;
+      staged = 0;
+      full = kStaged;
+    };
+    for (int64_t e = begin; e < end; ++e)
+      for (int64_t i = 0; i < rows; ++i) {
+        const Row<Terms> row(*this, e, i);
+        for (int64_t j = 0; j < length;) {
+          const int64_t n = std::min(length - j, full - staged);
+          row.template put<false>(stage + staged, j, n);
+          staged += n;
+          j += n;
+          if (staged == full) flush();
         }
+      }
+    flush();
+    end_streams();
+  }
+
+  template <int Terms>
+  struct Row {
+    const T* x[Terms];
+    T f[Terms];
+    Row(const OuterProducts& o, int64_t e, int64_t i) {
+      for (int t = 0; t < Terms; ++t) {
+        const Term& term = o.terms[t];
+        x[t] = term.row + e * term.row_batch;
+        f[t] = term.factor[e * term.factor_batch + i * term.factor_step];
+        if (o.conj) f[t] = conj_of(f[t]);
+        if (term.minus) f[t] = T(-f[t]);
+      }
+    }
+    // Elements j .. j + n - 1 of the row, to `to`.
+    template <bool kKeep>
+    void put(T* to, int64_t j, int64_t n) const {
+      if constexpr (std::is_floating_point_v<T>) {
+        using B = Batch<T>;
+        constexpr int64_t kWidth = int64_t(B::size);
+        const auto sum = [&](const auto& load, const T* old, int64_t at) {
+          B s = kKeep ? fused<T>(B(f[0]), load(x[0] + at), load(old)) : B(f[0]) * load(x[0] + at);
+          for (int t = 1; t < Terms; ++t) s = fused<T>(B(f[t]), load(x[t] + at), s);
+          return s;
+        };
+        int64_t i = 0;
+        for (; i + kWidth <= n; i += kWidth)
+          sum([](const T* p) { return B::load_unaligned(p); }, to + i, j + i)
+              .store_unaligned(to + i);
+        if (i == n) return;
+        const Some<T> some(n - i);
+        some.store(to + i, sum([&](const T* p) { return some.load(p); }, to + i, j + i));
+      } else {
 #ifndef __clang__
 #pragma GCC ivdep
 #endif
-        for (int64_t j = 0; j < length; ++j) {
-          T sum = keep ? T(to[j] + f[0] * x[0][j]) : T(f[0] * x[0][j]);
-          for (int t = 1; t < Terms; ++t) sum = T(sum + f[t] * x[t][j]);
-          to[j] = sum;
+        for (int64_t i = 0; i < n; ++i) {
+          T sum = kKeep ? T(to[i] + f[0] * x[0][j + i]) : T(f[0] * x[0][j + i]);
+          for (int t = 1; t < Terms; ++t) sum = T(sum + f[t] * x[t][j + i]);
+          to[i] = sum;
         }
       }
-  }
+    }
+  };
 };
 
 gd_status multiply_by_call(const Jobs& jobs, const gd_block_product& p, gd_error* e) {
