@@ -76,11 +76,12 @@ struct FormulaCall {
   struct Size {
     int64_t rows, cols;
   };
+  static constexpr int kMostIn = 8;
   const gd_view* in;
   const gd_view& out;
   int n_in, batch_axes, steps;
   Step step[GD_MOST_STEPS];
-  Size size[GD_MOST_STEPS + 8];
+  Size size[GD_MOST_STEPS + kMostIn];
   int64_t room, cost;  // numbers in all values; about how many multiplications
 
   int values() const { return n_in + steps; }

@@ -72,7 +72,7 @@ FormulaCall expect_formula(Call& call) {
     call.refuse(GD_UNSUPPORTED, "dtype %s is not computed; f32 and f64 are", dtype_name(t));
   if (c.out.rank < 2)
     call.refuse(GD_INVALID, "a matrix has two axes, got %s", SizesText(c.out).text);
-  if (c.n_in < 1 || c.n_in > 8 || c.steps > GD_MOST_STEPS)
+  if (c.n_in < 1 || c.n_in > FormulaCall::kMostIn || c.steps > GD_MOST_STEPS)
     call.refuse(GD_INVALID, "expected at most 8 inputs and %d steps, got %d and %d", GD_MOST_STEPS,
                 c.n_in, c.steps);
   c.batch_axes = c.out.rank - 2;

@@ -20,11 +20,11 @@ void run_groups(gd_device* d, const calls::LinalgCall& call, int64_t begin, int6
                 linalg::Scratch& scratch) {
   void* const room = d->scratch(kScratchTask, kGroupBytes);
   if (!room) throw std::bad_alloc();
-  const int64_t all = linalg::count_of_matrices(call);
-  for (int64_t i = begin * lanes; i < std::min(end * lanes, all); i += lanes) {
-    const int count = int(std::min<int64_t>(lanes, all - i));
-    uint64_t left = d->kernels->linalg_group(call, i, count, room);
-    for (int64_t k = i; left; ++k, left >>= 1)
+  const int64_t stop = std::min(end * lanes, linalg::count_of_matrices(call));
+  for (int64_t next = begin * lanes; next < stop;) {
+    uint64_t left;
+    next = d->kernels->linalg_groups(call, next, stop, room, &left);
+    for (int64_t k = next - lanes; left; ++k, left >>= 1)
       if (left & 1) linalg::run(call, k, k + 1, scratch);
   }
 }

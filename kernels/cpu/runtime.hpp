@@ -54,10 +54,12 @@ struct Kernels {
   gd_status (*block_products)(gd_device*, SlotFn contract, const gd_call*, int64_t begin,
                               int64_t end, gd_error*);
   // Small matrices of a linalg call side by side. How many of them make a group; 0: the call is
-  // none for groups. Then matrices [first, first + count), in room for kGroupBytes at a line of
-  // memory; gives those that are left to be done one by one, as bits.
+  // none for groups. Then groups of matrices from `first` on, in room for kGroupBytes at a line of
+  // memory, up to `end` or to a group of which some are left to be done one by one, as bits: gives
+  // where the next one begins.
   int (*linalg_lanes)(const calls::LinalgCall&);
-  uint64_t (*linalg_group)(const calls::LinalgCall&, int64_t first, int count, void* room);
+  int64_t (*linalg_groups)(const calls::LinalgCall&, int64_t first, int64_t end, void* room,
+                           uint64_t* left);
   // The same of formulas; groups of matrices [begin, end), none of which is left.
   int (*formula_lanes)(const calls::FormulaCall&);
   void (*formula_groups)(const calls::FormulaCall&, int64_t begin, int64_t end, void* room);

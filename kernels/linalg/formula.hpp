@@ -153,7 +153,7 @@ class Formula {
   }
 
   const calls::FormulaCall& call_;
-  M value_[GD_MOST_STEPS + 8];
+  M value_[GD_MOST_STEPS + calls::FormulaCall::kMostIn];
 };
 
 }  // namespace gradus::linalg

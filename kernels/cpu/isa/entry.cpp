@@ -23,7 +23,7 @@ extern "C" const gradus::cpu::Kernels* GRADUS_JOIN(gradus_cpu_kernels_, GRADUS_C
                                       prepare_contract,
                                       block_products,
                                       linalg_lanes,
-                                      linalg_group,
+                                      linalg_groups,
                                       formula_lanes,
                                       formula_groups,
                                       find_transpose,

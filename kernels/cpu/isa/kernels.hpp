@@ -19,7 +19,8 @@ gd_status block_products(gd_device*, SlotFn contract, const gd_call*, int64_t be
                          gd_error*);
 gd_status slot_optimizer_step(gd_device*, gd_stream*, const gd_call*, gd_error*);
 int linalg_lanes(const calls::LinalgCall&);
-uint64_t linalg_group(const calls::LinalgCall&, int64_t first, int count, void* room);
+int64_t linalg_groups(const calls::LinalgCall&, int64_t first, int64_t end, void* room,
+                      uint64_t* left);
 int formula_lanes(const calls::FormulaCall&);
 void formula_groups(const calls::FormulaCall&, int64_t begin, int64_t end, void* room);
 TransposeFn find_transpose(int64_t unit);

@@ -85,8 +85,8 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
-// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element is
-// written once, its terms summed in registers.
+// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element
+// is written once, its terms summed in registers.
 template <class T>
 struct OuterProducts {
   // Rows are longer, since what follows is as quick with shorter ones; terms are no more.

@@ -8,12 +8,11 @@ namespace gradus::inline v1::cpu {
 namespace {
 
 template <class B>
-void gather_whole(LaneMatrix<B> row, const gd_view& v, const int64_t* starts) {
+void gather_whole(LaneMatrix<B> row, const LaneStarts<B>& starts, int64_t step) {
   using T = NumberOf<B>;
   for (int j = 0; j < row.cols; ++j)
     for (int lane = 0; lane < kLanes<B>; ++lane)
-      row.number(0, j, lane) =
-          T(static_cast<const int64_t*>(v.data)[starts[lane] + j * v.strides[v.rank - 1]]);
+      row.number(0, j, lane) = T(starts.template place<const int64_t>(lane)[j * step]);
 }
 template <class B>
 LaneMatrix<B> lanes_of(const linalg::Small<B>& m) {
@@ -24,21 +23,22 @@ template <class B>
 void run_groups(const calls::FormulaCall& call, int64_t begin, int64_t end, void* room) {
   using T = NumberOf<B>;
   linalg::Formula<B, T> formula(call, static_cast<B*>(room));
-  int64_t starts[kLanes<B>];
+  LaneStarts<B> in[calls::FormulaCall::kMostIn], out(call.out, call.batch_axes);
+  for (int k = 0; k < call.n_in; ++k) in[k] = {call.in[k], call.batch_axes};
   for (int64_t first = begin; first < end; first += kLanes<B>) {
     const int count = int(std::min<int64_t>(end - first, kLanes<B>));
     for (int k = 0; k < call.n_in; ++k) {
       const gd_view& v = call.in[k];
-      find_starts<B>(v, call.batch_axes, first, count, starts);
       const LaneMatrix<B> to = lanes_of(formula.value(k));
+      in[k].move(first, count);
       if (v.dtype == GD_I64)
-        gather_whole(to, v, starts);
+        gather_whole(to, in[k], v.strides[v.rank - 1]);
       else
-        gather(to, view_of<B>(v, starts, call.is_vector(k)));
+        gather(to, call.is_vector(k) ? in[k].rows() : in[k].view());
     }
     formula.run();
-    find_starts<B>(call.out, call.batch_axes, first, count, starts);
-    scatter(view_of<B>(call.out, starts), lanes_of(formula.result()), count);
+    out.move(first, count);
+    scatter(out.view(), lanes_of(formula.result()), count);
   }
 }
 

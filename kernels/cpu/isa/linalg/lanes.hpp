@@ -56,50 +56,84 @@ struct LaneMatrix {
   T& number(int i, int j, int lane) const { return numbers()[(i * cols + j) * kLanes<B> + lane]; }
 };
 
-// Where the matrices of a group begin, and the steps to the next row and column.
+// The matrices of a group: one begins `at` elements (`bytes`) from `first` in each lane, and has
+// these steps to the next row and column. Valid while its LaneStarts stays where it is.
 template <class B>
 struct LaneView {
   using T = NumberOf<B>;
-  T* start[kLanes<B>];
+  T* first;
+  const int64_t *at, *bytes;
+  int64_t apart;  // from lane to lane; 0: not even
   int64_t down, by;
+
+  T* start(int lane) const { return first + at[lane]; }
 };
 
-// Where v has matrices [first, first + count) of its batch: elements from v's data on. Lanes
-// without a matrix repeat the last one.
+// Where a view has the matrices, or vectors as rows, of one group after another.
 template <class B>
-void find_starts(const gd_view& v, int batch_axes, int64_t first, int count, int64_t* starts) {
-  if (batch_axes == 1) {
-    const int64_t at = v.offset + first * v.strides[0], step = v.strides[0];
-    for (int lane = 0; lane < kLanes<B>; ++lane) starts[lane] = at + lane * step;
-    for (int lane = count; lane < kLanes<B>; ++lane) starts[lane] = at + (count - 1) * step;
-    return;
-  }
-  int64_t index[kMaxRank], at = v.offset, left = first;
-  for (int d = batch_axes - 1; d >= 0; --d) {
-    index[d] = d > 0 ? left % v.sizes[d] : left;
-    left /= v.sizes[d];
-    at += index[d] * v.strides[d];
-  }
-  for (int lane = 0; lane < kLanes<B>; ++lane) {
-    starts[lane] = at;
-    if (lane + 1 >= count) continue;
-    for (int d = batch_axes - 1; d >= 0; --d) {
-      at += v.strides[d];
-      if (++index[d] < v.sizes[d]) break;
-      at -= index[d] * v.strides[d];
-      index[d] = 0;
-    }
-  }
-}
+class LaneStarts {
+  using T = NumberOf<B>;
 
-// The matrices, or vectors as rows, that begin there in v.
-template <class B>
-LaneView<B> view_of(const gd_view& v, const int64_t* starts, bool vector = false) {
-  LaneView<B> all{{}, vector ? 0 : v.strides[v.rank - 2], v.strides[v.rank - 1]};
-  for (int lane = 0; lane < kLanes<B>; ++lane)
-    all.start[lane] = static_cast<NumberOf<B>*>(v.data) + starts[lane];
-  return all;
-}
+ public:
+  LaneStarts() = default;
+  LaneStarts(const gd_view& v, int batch_axes) : view_(&v), axes_(batch_axes) {
+    if (axes_ == 1) apart_ = v.strides[0];
+  }
+  // To matrices [first, first + count). Lanes without one repeat the last one.
+  void move(int64_t first, int count) {
+    const gd_view& v = *view_;
+    if (axes_ == 1) {
+      base_ = v.offset + first * apart_;
+      if (count == count_) return;
+      for (int lane = 0; lane < kLanes<B>; ++lane) at_[lane] = std::min(lane, count - 1) * apart_;
+    } else {
+      int64_t index[kMaxRank], left = first;
+      base_ = v.offset;
+      for (int d = axes_ - 1; d >= 0; --d) {
+        index[d] = d > 0 ? left % v.sizes[d] : left;
+        left /= v.sizes[d];
+        base_ += index[d] * v.strides[d];
+      }
+      int64_t at = 0;
+      for (int lane = 0; lane < kLanes<B>; ++lane) {
+        at_[lane] = at;
+        if (lane + 1 >= count) continue;
+        for (int d = axes_ - 1; d >= 0; --d) {
+          at += v.strides[d];
+          if (++index[d] < v.sizes[d]) break;
+          at -= index[d] * v.strides[d];
+          index[d] = 0;
+        }
+      }
+      apart_ = at_[1];
+      for (int lane = 1; lane < count; ++lane)
+        if (at_[lane] - at_[lane - 1] != apart_) apart_ = 0;
+    }
+    count_ = count;
+    for (int lane = 0; lane < kLanes<B>; ++lane) bytes_[lane] = at_[lane] * int64_t(sizeof(T));
+  }
+  explicit operator bool() const { return view_; }
+  template <class E = T>
+  E* place(int lane) const {
+    return static_cast<E*>(view_->data) + base_ + at_[lane];
+  }
+  LaneView<B> view(bool turned = false) const {
+    const int64_t* const by = view_->strides + view_->rank - 1;
+    LaneView<B> all{place(0), at_, bytes_, apart_, view_->rank > 1 ? by[-1] : 0, *by};
+    if (turned) std::swap(all.down, all.by);
+    return all;
+  }
+  LaneView<B> rows() const {
+    LaneView<B> all = view();
+    all.down = 0;
+    return all;
+  }
+
+ private:
+  const gd_view* view_ = nullptr;
+  int axes_ = 0, count_ = 0;
+  int64_t base_ = 0, apart_ = 0, at_[kLanes<B>], bytes_[kLanes<B>];
+};
 
 // Lines of neighbours in memory are turned in registers.
 template <class B>
@@ -110,42 +144,39 @@ void gather(LaneMatrix<B> to, const LaneView<B>& from) {
     const bool by_rows = from.by == 1;
     const int64_t lines = by_rows ? to.rows : to.cols, step = by_rows ? from.down : from.by,
                   to_line = by_rows ? to.cols : 1, to_next = by_rows ? 1 : to.cols;
-    int64_t length = by_rows ? to.cols : to.rows, at[kLanes<B>];
-    for (int lane = 0; lane < kLanes<B>; ++lane)
-      at[lane] = (from.start[lane] - from.start[0]) * kSize;
+    int64_t length = by_rows ? to.cols : to.rows;
     const TransposeFn transpose = find_transpose(kSize);
     const bool joined = by_rows && step == length;
     if (joined) length *= lines;
     for (int64_t k = 0; k < (joined ? 1 : lines); ++k)
       transpose(reinterpret_cast<char*>(to.data + k * to_line), to_next * kLanes<B> * kSize,
-                reinterpret_cast<const char*>(from.start[0] + k * step), at, kLanes<B>, length);
+                reinterpret_cast<const char*>(from.first + k * step), from.bytes, kLanes<B>,
+                length);
     return;
   }
   T* out = to.numbers();
   for (int i = 0; i < to.rows; ++i)
     for (int j = 0; j < to.cols; ++j, out += kLanes<B>)
       for (int lane = 0; lane < kLanes<B>; ++lane)
-        out[lane] = from.start[lane][i * from.down + j * from.by];
+        out[lane] = from.start(lane)[i * from.down + j * from.by];
 }
 // Of the first `count` lanes.
 template <class B>
 void scatter(const LaneView<B>& to, LaneMatrix<B> from, int count) {
   using T = NumberOf<B>;
   constexpr int64_t kSize = sizeof(T), kMost = 16 * 16;
-  const int64_t apart = to.start[1] - to.start[0], n = int64_t(from.rows) * from.cols;
-  bool even = to.by == 1 && to.down == from.cols && apart >= n && n <= kMost;
-  for (int lane = 1; lane < count; ++lane) even &= to.start[lane] - to.start[lane - 1] == apart;
-  if (even && count > 1) {
+  const int64_t n = int64_t(from.rows) * from.cols;
+  if (to.by == 1 && to.down == from.cols && to.apart >= n && n <= kMost && count > 1) {
     int64_t at[kMost];
     for (int64_t k = 0; k < n; ++k) at[k] = k * kLanes<B> * kSize;
-    find_transpose(kSize)(reinterpret_cast<char*>(to.start[0]), apart * kSize,
+    find_transpose(kSize)(reinterpret_cast<char*>(to.first), to.apart * kSize,
                           reinterpret_cast<const char*>(from.data), at, n, count);
     return;
   }
   for (int lane = 0; lane < count; ++lane)
     for (int i = 0; i < from.rows; ++i)
       for (int j = 0; j < from.cols; ++j)
-        to.start[lane][i * to.down + j * to.by] = from.number(i, j, lane);
+        to.start(lane)[i * to.down + j * to.by] = from.number(i, j, lane);
 }
 
 // 0 x is 0 of a finite x alone.

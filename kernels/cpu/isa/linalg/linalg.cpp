@@ -16,7 +16,13 @@ class Group {
   using T = NumberOf<B>;
 
  public:
-  Group(const calls::LinalgCall& call, void* room) : call_(call), room_(static_cast<B*>(room)) {}
+  Group(const calls::LinalgCall& call, void* room)
+      : call_(call), room_(static_cast<B*>(room)), a_(call.a, call.batch_axes) {
+    if (call.b) b_ = {*call.b, call.batch_axes};
+    for (int k = 0; k < 3; ++k)
+      if (out(k)) out_[k] = {*out(k), call.batch_axes};
+    if (call.info) info_ = {*call.info, call.batch_axes};
+  }
 
   // Does matrices [first, first + count); gives those that it leaves, as bits.
   uint64_t run(int64_t first, int count) {
@@ -48,43 +54,23 @@ class Group {
 
  private:
   void begin(int64_t first, int count) {
-    first_ = first;
     count_ = count;
-    for (int k = 0; k < 3; ++k)
-      if (out(k)) find_starts(*out(k), out_[k]);
-    if (call_.info) find_starts(*call_.info, info_);
+    used_ = 0;
+    for (LaneStarts<B>* starts : {&a_, &b_, &out_[0], &out_[1], &out_[2], &info_})
+      if (*starts) starts->move(first, count);
   }
-
-  // ---- views. Lanes without a matrix repeat the last one.
-
-  void find_starts(const gd_view& v, int64_t* starts) const {
-    cpu::find_starts<B>(v, call_.batch_axes, first_, count_, starts);
-  }
-  static LaneView<B> view(const gd_view& v, const int64_t* starts, bool turned = false) {
-    LaneView<B> all = view_of<B>(v, starts);
-    if (turned) std::swap(all.down, all.by);
-    return all;
-  }
-  LaneView<B> input(const gd_view& v, bool turned = false) const {
-    int64_t starts[kLanes<B>];
-    find_starts(v, starts);
-    return view(v, starts, turned);
-  }
-  LaneView<B> output(int k, bool turned = false) const { return view(*out(k), out_[k], turned); }
-  template <class E>
-  E* place(int k, int lane) const {
-    return static_cast<E*>(out(k)->data) + out_[k][lane];
-  }
+  LaneView<B> output(int k, bool turned = false) const { return out_[k].view(turned); }
   B* take(int n) {
     B* const p = room_ + used_;
     used_ += n;
     return p;
   }
   LaneMatrix<B> matrix(int rows, int cols) { return {take(rows * cols), rows, cols}; }
-  LaneMatrix<B> read(const gd_view& v, bool turned = false) {
+  LaneMatrix<B> read_a(bool turned = false) {
+    const gd_view& v = call_.a;
     const auto m = int(v.sizes[v.rank - 2]), n = int(v.sizes[v.rank - 1]);
     const LaneMatrix<B> a = turned ? matrix(n, m) : matrix(m, n);
-    gather(a, input(v, turned));
+    gather(a, a_.view(turned));
     return a;
   }
   const gd_view* out(int k) const { return call_.out[k]; }
@@ -96,7 +82,7 @@ class Group {
   uint64_t ours(uint64_t lanes) const { return lanes & ((uint64_t(1) << count_) - 1); }
 
   void write_info(int lane, int64_t info) const {
-    if (call_.info) static_cast<int64_t*>(call_.info->data)[info_[lane]] = info;
+    if (call_.info) *info_.template place<int64_t>(lane) = info;
   }
   // Writes info of each lane: -1 where the matrix is not finite, else what failed. Gives the lanes
   // where nothing did.
@@ -119,20 +105,20 @@ class Group {
     const LaneView<B> to = output(k);
     for (int64_t i = 0; i < out(k)->sizes[out(k)->rank - 2]; ++i)
       for (int64_t j = 0; j < out(k)->sizes[out(k)->rank - 1]; ++j)
-        to.start[lane][i * to.down + j * to.by] = linalg::not_a_number<T>();
+        to.start(lane)[i * to.down + j * to.by] = linalg::not_a_number<T>();
   }
   template <class E, class F>
   void write_vector(int k, int lane, F&& f) const {
     if (!out(k)) return;
     const gd_view& v = *out(k);
-    E* const to = place<E>(k, lane);
+    E* const to = out_[k].template place<E>(lane);
     for (int64_t i = 0; i < v.sizes[v.rank - 1]; ++i) to[i * v.strides[v.rank - 1]] = f(int(i));
   }
 
   // ---- ops
 
   uint64_t cholesky() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     make_symmetric(a);
     write(0, a, ~write_infos(finite, cpu::cholesky(a)));
@@ -140,7 +126,7 @@ class Group {
   }
 
   uint64_t lu() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     write_infos(finite, linalg::small_lu<T>(a, order));
@@ -155,14 +141,14 @@ class Group {
   }
 
   uint64_t solve() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     const uint64_t good = ours(write_infos(finite, linalg::small_lu<T>(a, order)));
     const bool turned = call_.turned != 0;
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
     if (columns == 0) return 0;
-    LaneView<B> from = input(*call_.b), to = output(0);
+    LaneView<B> from = b_.view(), to = output(0);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> b = matrix(a.rows, std::min(kLargestInLanes, columns - first));
@@ -177,14 +163,12 @@ class Group {
           for (int i = 0; i < x.rows; ++i) {
             const int64_t row = turned && has(good, lane) ? row_of(order, i, lane) : i;
             for (int j = 0; j < x.cols; ++j)
-              to.start[lane][row * to.down + j * to.by] =
+              to.start(lane)[row * to.down + j * to.by] =
                   has(good, lane) ? x.number(i, j, lane) : linalg::not_a_number<T>();
           }
       }
-      for (int lane = 0; lane < kLanes<B>; ++lane) {
-        from.start[lane] += kLargestInLanes * from.by;
-        to.start[lane] += kLargestInLanes * to.by;
-      }
+      from.first += kLargestInLanes * from.by;
+      to.first += kLargestInLanes * to.by;
     }
     return 0;
   }
@@ -204,7 +188,7 @@ class Group {
   }
 
   uint64_t det() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     B* const order = take(a.rows);
     linalg::small_lu<T>(a, order);
@@ -219,7 +203,7 @@ class Group {
                                 rows);
       const T all[] = {d.value, d.sign, d.log_size};
       for (int k = 0; k < 3; ++k)
-        if (out(k)) *place<T>(k, lane) = all[k];
+        if (out(k)) *out_[k].place(lane) = all[k];
     }
     return 0;
   }
@@ -227,24 +211,22 @@ class Group {
   uint64_t solve_triangular() {
     const auto columns = int(call_.b->sizes[call_.b->rank - 1]);
     if (columns == 0) return 0;
-    const LaneMatrix<B> a = read(call_.a);
-    LaneView<B> from = input(*call_.b), to = output(0);
+    const LaneMatrix<B> a = read_a();
+    LaneView<B> from = b_.view(), to = output(0);
     const int used = used_;
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       gather(x, from);
       linalg::solve_small_triangle(a, call_.upper, call_.unit, call_.turned != 0, x);
       scatter(to, x, count_);
-      for (int lane = 0; lane < kLanes<B>; ++lane) {
-        from.start[lane] += kLargestInLanes * from.by;
-        to.start[lane] += kLargestInLanes * to.by;
-      }
+      from.first += kLargestInLanes * from.by;
+      to.first += kLargestInLanes * to.by;
     }
     return 0;
   }
 
   uint64_t qr() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     const int k = std::min(a.rows, a.cols);
     LaneMatrix<B> q;
@@ -288,11 +270,11 @@ class Group {
     const LaneView<B> to = output(k, turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = 0; j < n; ++j)
-        to.start[lane][i * to.down + j * to.by] = a.number(i, place[j], lane);
+        to.start(lane)[i * to.down + j * to.by] = a.number(i, place[j], lane);
   }
 
   uint64_t eigh() {
-    const LaneMatrix<B> a = read(call_.a);
+    const LaneMatrix<B> a = read_a();
     const int n = a.rows;
     const uint64_t finite = bits_of<B>(finite_lanes(a));
     make_symmetric(a);
@@ -333,13 +315,13 @@ class Group {
     const LaneView<B> to = output(k, turned);
     for (int i = 0; i < a.rows; ++i)
       for (int j = first; j < a.cols; ++j)
-        to.start[lane][i * to.down + j * to.by] = a.number(i, j, lane);
+        to.start(lane)[i * to.down + j * to.by] = a.number(i, j, lane);
   }
 
   uint64_t svd() {
     // Of A or A^T, whichever is not wide: the columns of g become those of U or of V.
     const bool turned = call_.m < call_.n;
-    const LaneMatrix<B> g = read(call_.a, turned);
+    const LaneMatrix<B> g = read_a(turned);
     const int k = g.cols;
     const uint64_t finite = bits_of<B>(finite_lanes(g));
     const B back = normalize_scale(g);
@@ -375,9 +357,8 @@ class Group {
 
   const calls::LinalgCall& call_;
   B* const room_;
-  int64_t first_ = 0;
   int count_ = 0, used_ = 0;
-  int64_t out_[3][kLanes<B>], info_[kLanes<B>];  // find_starts of the outputs
+  LaneStarts<B> a_, b_, out_[3], info_;
 };
 
 }  // namespace
@@ -404,24 +385,34 @@ using Narrow = Batch<T>;
 #endif
 
 template <class T>
-uint64_t run_group(const calls::LinalgCall& call, int64_t first, int count, void* room) {
+int64_t run_groups(const calls::LinalgCall& call, int64_t first, int64_t end, void* room,
+                   uint64_t* left) {
+  constexpr int kTogether = kLanes<Batch<T>>;
   const bool rotates = call.op == GD_QR || call.op == GD_EIGH || call.op == GD_SVD;
-  if (count == 1 && rotates) return Group<Narrow<T>>(call, room).run_alone(first);
-  return Group<Batch<T>>(call, room).run(first, count);
-}
-
-}  // namespace
-
-uint64_t linalg_group(const calls::LinalgCall& call, int64_t first, int count, void* room) {
   // What eliminates gives the same bits one by one, and sooner where it is one, or where few have
   // so many columns that these are vectors by themselves.
   const bool eliminates = call.op == GD_LU || call.op == GD_SOLVE || call.op == GD_DET ||
                           call.op == GD_SOLVE_TRIANGULAR;
   const int64_t columns = call.b ? call.b->sizes[call.b->rank - 1] : 0;
-  if (eliminates && (count == 1 || (count <= 4 && columns >= 16)))
-    return (uint64_t(1) << count) - 1;
-  return call.a.dtype == GD_F64 ? run_group<double>(call, first, count, room)
-                                : run_group<float>(call, first, count, room);
+  Group<Batch<T>> group(call, room);
+  for (*left = 0; first < end && *left == 0; first += kTogether) {
+    const int count = int(std::min<int64_t>(kTogether, end - first));
+    if (eliminates && (count == 1 || (count <= 4 && columns >= 16)))
+      *left = (uint64_t(1) << count) - 1;
+    else if (count == 1 && rotates)
+      *left = Group<Narrow<T>>(call, room).run_alone(first);
+    else
+      *left = group.run(first, count);
+  }
+  return first;
+}
+
+}  // namespace
+
+int64_t linalg_groups(const calls::LinalgCall& call, int64_t first, int64_t end, void* room,
+                      uint64_t* left) {
+  return call.a.dtype == GD_F64 ? run_groups<double>(call, first, end, room, left)
+                                : run_groups<float>(call, first, end, room, left);
 }
 
 }  // namespace gradus::cpu
