@@ -287,6 +287,29 @@ double pair_flops(const char* op, const BlockStructure& a, const Labels& la,
 
 namespace {
 
+// Jobs of one block of c whose batch is more rows, or more columns, to all of them.
+void join_batch(std::span<gd_block_product> jobs) {
+  const auto rows_follow = [](const gd_block_product& p) {
+    return p.b_batch == 0 && (p.m == 1 || (p.a_batch == p.m * p.a_m && p.c_batch == p.m * p.c_m));
+  };
+  const auto columns_follow = [](const gd_block_product& p) {
+    return p.a_batch == 0 && (p.n == 1 || (p.b_batch == p.n * p.b_n && p.c_batch == p.n * p.c_n));
+  };
+  if (std::all_of(jobs.begin(), jobs.end(), rows_follow)) {
+    for (gd_block_product& p : jobs) {
+      if (p.m == 1) p.a_m = p.a_batch, p.c_m = p.c_batch;
+      p.m *= p.batch;
+      p.batch = 1;
+    }
+  } else if (std::all_of(jobs.begin(), jobs.end(), columns_follow)) {
+    for (gd_block_product& p : jobs) {
+      if (p.n == 1) p.b_n = p.b_batch, p.c_n = p.c_batch;
+      p.n *= p.batch;
+      p.batch = 1;
+    }
+  }
+}
+
 PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
                    const BlockStructure& b, const Labels& lb, const Labels& out) {
   const Parted p = part(op, a, la, b, lb, out);
@@ -367,15 +390,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
   for (Side* s : {&A, &B, &C}) s->settle(by_pairs);
 
   std::vector<gd_block_product> jobs;
-  const auto add_job = [&](bool first, Side::Spot x, Side::Spot y, Side::Spot z, int64_t batch,
-                           int64_t m, int64_t n, int64_t k) {
-    // A batch whose rows follow one another, as do columns, is a matrix of more of them.
-    if (m == 1) x.row = x.batch, z.row = z.batch;
-    if (n == 1) y.column = y.batch, z.column = z.batch;
-    if (y.batch == 0 && x.batch == m * x.row && z.batch == m * z.row)
-      m *= batch, batch = 1;
-    else if (x.batch == 0 && y.batch == n * y.column && z.batch == n * z.column)
-      n *= batch, batch = 1;
+  const auto add_job = [&](bool first, const Side::Spot& x, const Side::Spot& y,
+                           const Side::Spot& z, int64_t batch, int64_t m, int64_t n, int64_t k) {
     jobs.push_back({first, x.sign * y.sign * z.sign, batch, m, n, k, x.offset, x.batch, x.row,
                     x.column, y.offset, y.batch, y.row, y.column, z.offset, z.batch, z.row,
                     z.column});
@@ -389,7 +405,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
       continue;
     }
     for (size_t r = 0; r < mc.rows.size(); ++r)
-      for (size_t n = 0; n < mc.columns.size(); ++n)
+      for (size_t n = 0; n < mc.columns.size(); ++n) {
+        const size_t first = jobs.size();
         for (size_t k = 0; k < ma.columns.size(); ++k) {
           const int64_t batch = C.batch_size(meet.c, r, n), inner = std::max<int64_t>(batch, 1);
           Side::Spot x = A.block(meet.a, r, k), y = B.block(meet.b, k, n);
@@ -400,6 +417,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
                   mb.columns[n].size / (outer == Side::Outer::columns ? inner : 1),
                   ma.columns[k].size);
         }
+        join_batch({jobs.data() + first, jobs.size() - first});
+      }
   }
   std::vector<StridedBlock> back;  // from matrices of c to c
   if (C.copied()) {

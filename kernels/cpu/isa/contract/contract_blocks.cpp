@@ -85,79 +85,67 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
-// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element
-// is written once, its terms summed in registers.
+// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element is
+// written once, its terms summed in registers. Whole numbers and 16-bit ones have other ways.
 template <class T>
-struct OuterProducts {
+class OuterProducts {
   // Rows are longer, since what follows is as quick with shorter ones; terms are no more.
-  static constexpr int64_t kShort = 3, kMost = 4;
+  static constexpr int64_t kShort = is_complex_v<T> ? 56 : 3, kMost = 2;
+  static constexpr int64_t kPiece = 4096;  // of a row: threads share a long one
+
+ public:
+  // The first jobs from `first` on that are of this kind: count(), 0 if there is none.
+  OuterProducts(const Jobs& jobs, const gd_block_product* first, const gd_block_product* end) {
+    const gd_block_product& p = *first;
+    const bool by_m = p.c_m == 1 && p.m > kShort, by_n = !by_m && p.c_n == 1 && p.n > kShort;
+    conj_ = is_complex_v<T> && (by_m ? jobs.conj_b : jobs.conj_a);
+    if (p.k != 1 || !(by_m || by_n) || (is_complex_v<T> && (by_m ? jobs.conj_a : jobs.conj_b)))
+      return;
+    const T *const a = start_as<const T>(*jobs.a), *const b = start_as<const T>(*jobs.b);
+    for (const gd_block_product* q = first; q != end && count_ < kMost; ++q) {
+      if (q != first && (q->first || q->k != 1)) break;
+      if ((by_m ? q->a_m : q->b_n) != 1) break;
+      terms_[count_++] =
+          by_m ? Term{a + q->a, b + q->b, q->a_batch, q->b_batch, q->b_n, q->sign < 0}
+               : Term{b + q->b, a + q->a, q->b_batch, q->a_batch, q->a_m, q->sign < 0};
+    }
+    length_ = by_m ? p.m : p.n;
+    rows_ = by_m ? p.n : p.m;
+    pieces_ = (length_ + kPiece - 1) / kPiece;
+    c_step_ = by_m ? p.c_n : p.c_m;
+    batch_ = p.batch;
+    c_batch_ = p.c_batch;
+    c_ = start_as<T>(*jobs.c) + p.c;
+    keep_ = !p.first;
+    const bool dense =
+        (rows_ == 1 || c_step_ == length_) && (batch_ == 1 || c_batch_ == rows_ * length_);
+    streamed_ = dense && !keep_ && jobs.c->sizes[0] * int64_t(sizeof(T)) >= kStreamed;
+  }
+  int64_t count() const { return count_; }
+
+  void run(gd_device* d) const {
+    const int64_t lengths = batch_ * rows_ * pieces_;
+    parallel_range(d, lengths, kGrain / std::min(length_, kPiece) + 1,
+                   [&](int64_t begin, int64_t end) {
+                     count_ == 1 ? run_some<1>(begin, end) : run_some<2>(begin, end);
+                   });
+  }
+
+ private:
   struct Term {
     const T *row, *factor;
     int64_t row_batch, factor_batch, factor_step;
     bool minus;
   };
-  Term terms[kMost];
-  int64_t count = 0, length, rows, batch, c_batch, c_step;
-  T* c;
-  bool keep, conj, streamed;
 
-  // The first jobs from `first` on that are of this kind: count, 0 if there is none.
-  OuterProducts(const Jobs& jobs, const gd_block_product* first, const gd_block_product* end) {
-    const gd_block_product& p = *first;
-    const bool by_m = p.c_m == 1 && p.m > kShort, by_n = !by_m && p.c_n == 1 && p.n > kShort;
-    conj = is_complex_v<T> && (by_m ? jobs.conj_b : jobs.conj_a);
-    if (p.k != 1 || !(by_m || by_n) || (is_complex_v<T> && (by_m ? jobs.conj_a : jobs.conj_b)))
-      return;
-    const T *const a = start_as<const T>(*jobs.a), *const b = start_as<const T>(*jobs.b);
-    for (const gd_block_product* q = first; q != end && count < kMost; ++q) {
-      if (q != first &&
-          (q->first || q->c != p.c || q->k != 1 || q->batch != p.batch || q->m != p.m ||
-           q->n != p.n || q->c_batch != p.c_batch || q->c_m != p.c_m || q->c_n != p.c_n))
-        break;
-      if ((by_m ? q->a_m : q->b_n) != 1) break;
-      terms[count++] = by_m ? Term{a + q->a, b + q->b, q->a_batch, q->b_batch, q->b_n, q->sign < 0}
-                            : Term{b + q->b, a + q->a, q->b_batch, q->a_batch, q->a_m, q->sign < 0};
-    }
-    length = by_m ? p.m : p.n;
-    rows = by_m ? p.n : p.m;
-    c_step = by_m ? p.c_n : p.c_m;
-    batch = p.batch;
-    c_batch = p.c_batch;
-    c = start_as<T>(*jobs.c) + p.c;
-    keep = !p.first;
-    const bool dense = (rows == 1 || c_step == length) && (batch == 1 || c_batch == rows * length);
-    streamed = dense && !keep && jobs.c->sizes[0] * int64_t(sizeof(T)) >= kStreamed;
-  }
-  void run(gd_device* d) const {
-    parallel_range(d, batch, kGrain / (length * rows) + 1, [&](int64_t begin, int64_t end) {
-      switch (count) {
-        case 1:
-          return run_some<1>(begin, end);
-        case 2:
-          return run_some<2>(begin, end);
-        case 3:
-          return run_some<3>(begin, end);
-        default:
-          run_some<4>(begin, end);
-      }
-    });
-  }
+  // Pieces [begin, end) of all rows. What is streamed goes by way of the first cache, past the
+  // others.
   template <int Terms>
   void run_some(int64_t begin, int64_t end) const {
-    if (streamed) return stream_some<Terms>(begin, end);
-    for (int64_t e = begin; e < end; ++e)
-      for (int64_t i = 0; i < rows; ++i) {
-        T* const to = c + e * c_batch + i * c_step;
-        const Row<Terms> row(*this, e, i);
-        keep ? row.template put<true>(to, 0, length) : row.template put<false>(to, 0, length);
-      }
-  }
-  // By way of the first cache, past the others.
-  template <int Terms>
-  void stream_some(int64_t begin, int64_t end) const {
     constexpr int64_t kStaged = (1 << 13) / int64_t(sizeof(T));
     alignas(64) T stage[kStaged];
-    T* to = c + begin * rows * length;
+    int64_t piece = begin % pieces_, row = begin / pieces_ % rows_, e = begin / pieces_ / rows_;
+    T* to = c_ + e * c_batch_ + row * c_step_ + piece * kPiece;
     // The first run ends where a line does.
     int64_t staged = 0, full = kStaged - int64_t(reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
     const auto flush = [&] {
@@ -167,64 +155,74 @@ struct OuterProducts {
       staged = 0;
       full = kStaged;
     };
-    for (int64_t e = begin; e < end; ++e)
-      for (int64_t i = 0; i < rows; ++i) {
-        const Row<Terms> row(*this, e, i);
-        for (int64_t j = 0; j < length;) {
-          const int64_t n = std::min(length - j, full - staged);
-          row.template put<false>(stage + staged, j, n);
-          staged += n;
-          j += n;
-          if (staged == full) flush();
-        }
+    for (int64_t i = begin; i < end; ++i) {
+      const Sum<Terms> sum(*this, e, row);
+      const int64_t stop = std::min(length_, (piece + 1) * kPiece);
+      for (int64_t j = piece * kPiece, n; j < stop; j += n) {
+        n = stop - j;
+        if (streamed_) n = std::min(n, full - staged);
+        sum.put(streamed_ ? stage + staged : c_ + e * c_batch_ + row * c_step_ + j, j, n, keep_);
+        if (streamed_ && (staged += n) == full) flush();
       }
+      if (++piece < pieces_) continue;
+      piece = 0;
+      if (++row < rows_) continue;
+      row = 0;
+      ++e;
+    }
+    if (!streamed_) return;
     flush();
     end_streams();
   }
 
+  // A row of c.
   template <int Terms>
-  struct Row {
+  struct Sum {
     const T* x[Terms];
     T f[Terms];
-    Row(const OuterProducts& o, int64_t e, int64_t i) {
+    Sum(const OuterProducts& o, int64_t e, int64_t row) {
       for (int t = 0; t < Terms; ++t) {
-        const Term& term = o.terms[t];
+        const Term& term = o.terms_[t];
         x[t] = term.row + e * term.row_batch;
-        f[t] = term.factor[e * term.factor_batch + i * term.factor_step];
-        if (o.conj) f[t] = conj_of(f[t]);
+        f[t] = term.factor[e * term.factor_batch + row * term.factor_step];
+        if (o.conj_) f[t] = conj_of(f[t]);
         if (term.minus) f[t] = T(-f[t]);
       }
     }
-    // Elements j .. j + n - 1 of the row, to `to`.
-    template <bool kKeep>
-    void put(T* to, int64_t j, int64_t n) const {
+    // Elements j .. j + n - 1, to `to`.
+    void put(T* to, int64_t j, int64_t n, bool keep) const {
+      int64_t i = 0;
       if constexpr (std::is_floating_point_v<T>) {
         using B = Batch<T>;
         constexpr int64_t kWidth = int64_t(B::size);
-        const auto sum = [&](const auto& load, const T* old, int64_t at) {
-          B s = kKeep ? fused<T>(B(f[0]), load(x[0] + at), load(old)) : B(f[0]) * load(x[0] + at);
-          for (int t = 1; t < Terms; ++t) s = fused<T>(B(f[t]), load(x[t] + at), s);
+        const auto sum = [&](const auto& load) {
+          const B first = load(x[0] + j + i);
+          B s = keep ? fused<T>(B(f[0]), first, load(to + i)) : B(f[0]) * first;
+          for (int t = 1; t < Terms; ++t) s = fused<T>(B(f[t]), load(x[t] + j + i), s);
           return s;
         };
-        int64_t i = 0;
         for (; i + kWidth <= n; i += kWidth)
-          sum([](const T* p) { return B::load_unaligned(p); }, to + i, j + i)
-              .store_unaligned(to + i);
+          sum([](const T* p) { return B::load_unaligned(p); }).store_unaligned(to + i);
         if (i == n) return;
         const Some<T> some(n - i);
-        some.store(to + i, sum([&](const T* p) { return some.load(p); }, to + i, j + i));
+        some.store(to + i, sum([&](const T* p) { return some.load(p); }));
       } else {
 #ifndef __clang__
 #pragma GCC ivdep
 #endif
-        for (int64_t i = 0; i < n; ++i) {
-          T sum = kKeep ? T(to[i] + f[0] * x[0][j + i]) : T(f[0] * x[0][j + i]);
-          for (int t = 1; t < Terms; ++t) sum = T(sum + f[t] * x[t][j + i]);
-          to[i] = sum;
+        for (; i < n; ++i) {
+          T s = keep ? T(to[i] + f[0] * x[0][j + i]) : T(f[0] * x[0][j + i]);
+          for (int t = 1; t < Terms; ++t) s = T(s + f[t] * x[t][j + i]);
+          to[i] = s;
         }
       }
     }
   };
+
+  Term terms_[kMost];
+  int64_t count_ = 0, length_, rows_, pieces_, batch_, c_batch_, c_step_;
+  T* c_;
+  bool keep_, conj_, streamed_;
 };
 
 gd_status multiply_by_call(const Jobs& jobs, const gd_block_product& p, gd_error* e) {
@@ -255,9 +253,9 @@ gd_status multiply_all(const Jobs& jobs, const gd_block_product* first, const gd
       continue;
     }
     if constexpr (std::is_floating_point_v<T> || is_complex_v<T>)
-      if (const OuterProducts<T> outer(jobs, p, end); outer.count > 0) {
+      if (const OuterProducts<T> outer(jobs, p, end); outer.count() > 0) {
         outer.run(jobs.d);
-        p += outer.count - 1;
+        p += outer.count() - 1;
         continue;
       }
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
