@@ -242,3 +242,24 @@ TEST_CASE("blocks: their ops over batches") {
   for (int64_t e = 0; e < 3; ++e)
     CHECK(values(select(all, 0, e)) == values(f({select(batch, 0, e)})[0]));
 }
+
+TEST_CASE("blocks: all products of a block of the result go over the same indices") {
+  // Of k = 0 the rows of the first operand follow one another, of k = 1 they do not.
+  const std::vector<Sector> some{{{0}, 1}, {{1}, 2}};
+  const Leg k(u1, 1, some), l(u1, -1, some);
+  for (const int64_t rows : {4, 40}) {
+    const BlockTensor x = drawn({Leg(u1, 1, {{{0}, rows}}), k, l, Leg(u1, -1, {{{0}, 64}})}),
+                      y = drawn({k.reversed(), l.reversed(), Leg(u1, -1, {{{0}, 1}})});
+    for (const char* out : {"ikls,klj->ijs", "ikls,klj->isj", "ikls,klj->jis"}) {
+      CAPTURE(out);
+      const Tensor a = x.data.detach().set_requires_grad(), b = y.data.detach().set_requires_grad();
+      const BlockTensor of_a = with_data(x, a), of_b = with_data(y, b);
+      const BlockTensor z = einsum(out, {of_a, of_b});
+      const Tensor dense = einsum(out, {to_dense(of_a), to_dense(of_b)});
+      CHECK(close(values(to_dense(z)), values(dense)));
+      const Tensors g = grad({sum(square(z.data))}, {a, b}),
+                    wanted = grad({sum(square(dense))}, {a, b});
+      for (size_t i = 0; i < 2; ++i) CHECK(close(values(g[i]), values(wanted[i])));
+    }
+  }
+}

@@ -128,14 +128,16 @@ TEST_CASE("grouped: large products and many small ones are shared by threads") {
   check<c128>(random_products(1500, 3), false);
 }
 
-TEST_CASE("grouped: outer products of long rows, several of one block") {
+TEST_CASE("grouped: outer products of rows of any length, several of one block") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) return;
     for (int round = 0; round < (gradus::test::small_sizes() ? 8 : 24); ++round) {
       BlockJobs t{GD_BLOCK_PRODUCTS, {round % 2, round / 2 % 2}};
       for (int i = 0; i < 6; ++i) {
-        const Index wide{pick(1, 3), pick(50, 90), pick(1, 9)},
+        const int64_t most = pick(1, 3) * 30;
+        const Index wide{pick(1, 3), round == 0 && i == 0 ? 5000 : pick(most - 28, most),
+                         pick(1, 9)},
             block{wide[0], wide[i % 2 ? 2 : 1], wide[i % 2 ? 1 : 2]};
         const int64_t c = t.out;
         const Index c_by = laid(block, t.out);
@@ -147,6 +149,27 @@ TEST_CASE("grouped: outer products of long rows, several of one block") {
       check<T>(t);
     }
   });
+}
+
+TEST_CASE("grouped: outer products of a result so large that it goes past the caches") {
+  for (const int64_t length : {int64_t(37), int64_t(999), int64_t(9001)}) {
+    const int64_t rows = 9, batch = (int64_t(17) << 20) / 8 / rows / length;
+    // A batch of matrices of 9 rows, one of two terms; out begins at an odd place.
+    BlockJobs t{GD_BLOCK_PRODUCTS, {0, 0}, 2 * batch * length, 2 * rows, 0};
+    int64_t c = 1;
+    for (const int64_t terms : {1, 2}) {
+      for (int64_t i = 0; i < terms; ++i) {
+        const int64_t a = i * batch * length, b = i * rows;
+        for (const int64_t x : {int64_t(i == 0), int64_t(i == 0 ? 1 : -1), batch, length, rows,
+                                int64_t(1), a, length, int64_t(1), int64_t(0), b, int64_t(0),
+                                int64_t(0), int64_t(1), c, rows * length, int64_t(1), length})
+          t.ints.push_back(x);
+      }
+      c += batch * rows * length;
+    }
+    t.out = c;
+    check<double>(t, false);
+  }
 }
 
 TEST_CASE("grouped: copies of blocks of every dtype, in any layout") {

@@ -85,13 +85,14 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
-// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element is
-// written once, its terms summed in registers. Whole numbers and 16-bit ones have other ways.
+// Outer products (k = 1) of one block of c, along which c and one operand are dense: each element
+// is written once, its terms summed in registers. Whole numbers and 16-bit ones have other ways.
 template <class T>
 class OuterProducts {
   // Rows are longer, since what follows is as quick with shorter ones; terms are no more.
   static constexpr int64_t kShort = is_complex_v<T> ? 56 : 3, kMost = 2;
   static constexpr int64_t kPiece = 4096;  // of a row: threads share a long one
+  static constexpr int64_t kNarrow = 32;   // rows are short up to here
 
  public:
   // The first jobs from `first` on that are of this kind: count(), 0 if there is none.
@@ -124,8 +125,7 @@ class OuterProducts {
   int64_t count() const { return count_; }
 
   void run(gd_device* d) const {
-    const int64_t lengths = batch_ * rows_ * pieces_;
-    parallel_range(d, lengths, kGrain / std::min(length_, kPiece) + 1,
+    parallel_range(d, batch_ * rows_ * pieces_, kGrain / std::min(length_, kPiece) + 1,
                    [&](int64_t begin, int64_t end) {
                      count_ == 1 ? run_some<1>(begin, end) : run_some<2>(begin, end);
                    });
@@ -138,41 +138,89 @@ class OuterProducts {
     bool minus;
   };
 
-  // Pieces [begin, end) of all rows. What is streamed goes by way of the first cache, past the
-  // others.
+  // Pieces [begin, end) of all rows.
   template <int Terms>
   void run_some(int64_t begin, int64_t end) const {
+    if (streamed_) return stream_some<Terms>(begin, end);
+    if constexpr (std::is_floating_point_v<T>)
+      if (rows_ > 1 && length_ <= kNarrow) return run_narrow<Terms>(begin, end);
+    each_row<Terms>(begin, end, [&](const Sum<Terms>& sum, T* to, int64_t j, int64_t n) {
+      keep_ ? sum.template put<true>(to, j, n) : sum.template put<false>(to, j, n);
+    });
+  }
+  // Of short rows a vector of each term serves for all.
+  template <int Terms>
+  void run_narrow(int64_t begin, int64_t end) const {
+    using B = Batch<T>;
+    constexpr int64_t kWidth = int64_t(B::size);
+    for (int64_t e = begin / rows_, first = begin % rows_; begin < end; ++e, first = 0) {
+      const int64_t count = std::min(rows_ - first, end - begin);
+      const T* f[Terms];
+      for (int t = 0; t < Terms; ++t)
+        f[t] = terms_[t].factor + e * terms_[t].factor_batch + first * terms_[t].factor_step;
+      T* const to = c_ + e * c_batch_ + first * c_step_;
+      for (int64_t j = 0; j < length_; j += kWidth) {
+        const Some<T> some(std::min(kWidth, length_ - j));
+        B x[Terms];
+        for (int t = 0; t < Terms; ++t) {
+          x[t] = some.load(terms_[t].row + e * terms_[t].row_batch + j);
+          if (terms_[t].minus) x[t] = -x[t];
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          T* const here = to + i * c_step_ + j;
+          B sum = B(f[0][i * terms_[0].factor_step]);
+          sum = keep_ ? fused<T>(sum, x[0], some.load(here)) : sum * x[0];
+          for (int t = 1; t < Terms; ++t)
+            sum = fused<T>(B(f[t][i * terms_[t].factor_step]), x[t], sum);
+          some.store(here, sum);
+        }
+      }
+      begin += count;
+    }
+  }
+  // By way of the first cache, past the others.
+  template <int Terms>
+  void stream_some(int64_t begin, int64_t end) const {
     constexpr int64_t kStaged = (1 << 13) / int64_t(sizeof(T));
     alignas(64) T stage[kStaged];
-    int64_t piece = begin % pieces_, row = begin / pieces_ % rows_, e = begin / pieces_ / rows_;
-    T* to = c_ + e * c_batch_ + row * c_step_ + piece * kPiece;
-    // The first run ends where a line does.
-    int64_t staged = 0, full = kStaged - int64_t(reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
+    T* out = nullptr;
+    int64_t staged = 0, full = 0;
     const auto flush = [&] {
-      stream_run(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(stage),
+      stream_run(reinterpret_cast<char*>(out), reinterpret_cast<const char*>(stage),
                  staged * int64_t(sizeof(T)));
-      to += staged;
+      out += staged;
       staged = 0;
       full = kStaged;
     };
-    for (int64_t i = begin; i < end; ++i) {
-      const Sum<Terms> sum(*this, e, row);
-      const int64_t stop = std::min(length_, (piece + 1) * kPiece);
-      for (int64_t j = piece * kPiece, n; j < stop; j += n) {
-        n = stop - j;
-        if (streamed_) n = std::min(n, full - staged);
-        sum.put(streamed_ ? stage + staged : c_ + e * c_batch_ + row * c_step_ + j, j, n, keep_);
-        if (streamed_ && (staged += n) == full) flush();
+    each_row<Terms>(begin, end, [&](const Sum<Terms>& sum, T* to, int64_t j, int64_t n) {
+      if (!out) {  // the first run ends where a line does
+        out = to;
+        full = kStaged - int64_t(reinterpret_cast<uintptr_t>(to) % 64 / sizeof(T));
       }
+      for (const int64_t end = j + n; j < end;) {
+        const int64_t some = std::min(end - j, full - staged);
+        sum.template put<false>(stage + staged, j, some);
+        j += some;
+        if ((staged += some) == full) flush();
+      }
+    });
+    flush();
+    end_streams();
+  }
+  // f(sum, to, j, n) for n elements of a row from j on.
+  template <int Terms, class F>
+  void each_row(int64_t begin, int64_t end, F&& f) const {
+    int64_t piece = begin % pieces_, row = begin / pieces_ % rows_, e = begin / pieces_ / rows_;
+    for (int64_t left = end - begin; left > 0; --left) {
+      const int64_t j = piece * kPiece;
+      f(Sum<Terms>(*this, e, row), c_ + e * c_batch_ + row * c_step_ + j, j,
+        std::min(length_ - j, kPiece));
       if (++piece < pieces_) continue;
       piece = 0;
       if (++row < rows_) continue;
       row = 0;
       ++e;
     }
-    if (!streamed_) return;
-    flush();
-    end_streams();
   }
 
   // A row of c.
@@ -190,14 +238,15 @@ class OuterProducts {
       }
     }
     // Elements j .. j + n - 1, to `to`.
-    void put(T* to, int64_t j, int64_t n, bool keep) const {
+    template <bool kKeep>
+    void put(T* to, int64_t j, int64_t n) const {
       int64_t i = 0;
       if constexpr (std::is_floating_point_v<T>) {
         using B = Batch<T>;
         constexpr int64_t kWidth = int64_t(B::size);
         const auto sum = [&](const auto& load) {
           const B first = load(x[0] + j + i);
-          B s = keep ? fused<T>(B(f[0]), first, load(to + i)) : B(f[0]) * first;
+          B s = kKeep ? fused<T>(B(f[0]), first, load(to + i)) : B(f[0]) * first;
           for (int t = 1; t < Terms; ++t) s = fused<T>(B(f[t]), load(x[t] + j + i), s);
           return s;
         };
@@ -211,7 +260,7 @@ class OuterProducts {
 #pragma GCC ivdep
 #endif
         for (; i < n; ++i) {
-          T s = keep ? T(to[i] + f[0] * x[0][j + i]) : T(f[0] * x[0][j + i]);
+          T s = kKeep ? T(to[i] + f[0] * x[0][j + i]) : T(f[0] * x[0][j + i]);
           for (int t = 1; t < Terms; ++t) s = T(s + f[t] * x[t][j + i]);
           to[i] = s;
         }
