@@ -152,24 +152,22 @@ TEST_CASE("grouped: outer products of rows of any length, several of one block")
 }
 
 TEST_CASE("grouped: outer products of a result so large that it goes past the caches") {
-  for (const int64_t length : {int64_t(37), int64_t(999), int64_t(9001)}) {
-    const int64_t rows = 9, batch = (int64_t(17) << 20) / 8 / rows / length;
-    // A batch of matrices of 9 rows, one of two terms; out begins at an odd place.
-    BlockJobs t{GD_BLOCK_PRODUCTS, {0, 0}, 2 * batch * length, 2 * rows, 0};
-    int64_t c = 1;
+  // Batches of matrices of 9 rows, sums of one and two products; out begins at an odd place.
+  BlockJobs t{GD_BLOCK_PRODUCTS, {0, 0}};
+  t.out = 1;
+  for (const int64_t length : {37, 999, 9001})
     for (const int64_t terms : {1, 2}) {
+      const int64_t rows = 9, batch = 20000 / length;
       for (int64_t i = 0; i < terms; ++i) {
-        const int64_t a = i * batch * length, b = i * rows;
-        for (const int64_t x : {int64_t(i == 0), int64_t(i == 0 ? 1 : -1), batch, length, rows,
-                                int64_t(1), a, length, int64_t(1), int64_t(0), b, int64_t(0),
-                                int64_t(0), int64_t(1), c, rows * length, int64_t(1), length})
-          t.ints.push_back(x);
+        t.ints.insert(t.ints.end(), {i == 0, i == 0 ? 1 : -1, batch, length, rows, 1, t.a, length,
+                                     1, 0, t.b, 0, 0, 1, t.out, rows * length, 1, length});
+        t.a += batch * length;
+        t.b += rows;
       }
-      c += batch * rows * length;
+      t.out += batch * rows * length;
     }
-    t.out = c;
-    check<double>(t, false);
-  }
+  t.out = std::max(t.out, (int64_t(16) << 20) / 8);
+  check<double>(t, false);
 }
 
 TEST_CASE("grouped: copies of blocks of every dtype, in any layout") {
