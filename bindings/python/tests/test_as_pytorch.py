@@ -139,7 +139,7 @@ def test_names_of_pytorch():
         with pytest.raises(AttributeError, match=said):
             getattr(gradus, name)
     with pytest.raises(AttributeError, match="SGD, Adam"):
-        gradus.optim.LBFGS
+        gradus.optim.Lion
     from gradus import _absent
     for name, text in _absent._INSTEAD.items():
         assert not hasattr(gradus, name)

@@ -9,6 +9,7 @@ SGD, Adam and AdamW are the engine's own steps, one kernel for each parameter; t
 """
 from . import lr_scheduler
 from .fused import SGD, Adam, AdamW
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rules import Adagrad, RMSprop
 
