@@ -27,5 +27,5 @@ _INSTEAD = {
 def instead(name):
     found = _INSTEAD.get(name)
     if found is None and name.startswith("optim."):
-        found = "the rules are SGD, Adam, AdamW, RMSprop and Adagrad"
+        found = "the rules are SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and LBFGS"
     return f"; {found}" if found else ""
