@@ -173,6 +173,10 @@ class Module(Hooked):
         path, _, name = target.rpartition(".")
         return self.get_submodule(path)._parameters[name]
 
+    def get_buffer(self, target):
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._buffers[name]
+
     # ---- state
 
     def state_dict(self, *, prefix="", keep_vars=False):
