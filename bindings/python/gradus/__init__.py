@@ -15,12 +15,15 @@ train, array_api and torch.
 from math import e, inf, nan, pi
 
 from . import _gradus
+from . import _tensor  # its aliases of ops are part of what follows
 from ._gradus import *
 from ._gradus import __version__
 from ._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ._tensor import (allclose, arange, as_tensor, asarray, empty, equal, from_numpy, full, full_like,
-                      get_rng_state, is_tensor, rand, rand_like, randint, randn, randn_like,
-                      randperm, set_rng_state, tensordot)
+from ._more import bernoulli, isin, multinomial, nanmean, nansum
+from ._tensor import (allclose, arange, as_tensor, asarray, empty, empty_like, equal, from_numpy, full,
+                      full_like, get_rng_state, is_complex, is_floating_point, is_tensor, numel, rand,
+                      rand_like, randint, randint_like, randn, randn_like, randperm, set_rng_state,
+                      tensordot)
 
 # Loaded when they are first named, so that importing gradus takes a few milliseconds.
 _modules = ("array_api", "audit", "autograd", "contraction", "data", "func", "fx", "linalg", "nn",

@@ -21,12 +21,11 @@ _INSTEAD = {
     "i64": "gradus.int64", "u8": "gradus.uint8",
     "int8": "whole numbers are uint8, int32 or int64", "int16": "whole numbers are uint8, int32 or int64",
     "einsum_classed": "it is of C++ alone; gradus.einsum gives the tensor dense where it can",
-    "optim.LBFGS": "the rules are SGD, Adam, AdamW, RMSprop and Adagrad; gradus.func has hvp and hessian",
 }
 
 
 def instead(name):
     found = _INSTEAD.get(name)
     if found is None and name.startswith("optim."):
-        found = "the rules are SGD, Adam, AdamW, RMSprop and Adagrad"
+        found = "the rules are SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and LBFGS"
     return f"; {found}" if found else ""

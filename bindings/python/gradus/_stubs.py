@@ -108,7 +108,7 @@ def text():
                    + "".join(f"    {field}: Tensor\n" for field in kind.__match_args__))
     out.append("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
                "    ndim: int\n    itemsize: int\n    nbytes: int\n    requires_grad: bool\n"
-               "    is_leaf: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
+               "    is_leaf: bool\n    is_cuda: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
                "    data: Tensor\n    T: Tensor\n    mT: Tensor\n    mH: Tensor\n    version: int\n"
                "    def __init__(self, data: _t.Any = ...) -> None: ...\n"
                "    def __getitem__(self, key: _Index) -> Tensor: ...\n"
@@ -138,8 +138,15 @@ def text():
     out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
                "    def name(self) -> str: ...\n")
     for name in _gradus.op_names:
-        if name not in ("arange", "full", "full_like", "tensordot"):
+        if name not in ("arange", "bernoulli", "full", "full_like", "tensordot"):
             out.append(_op(name, results[name]))
+    for alias, name in _tensor.aliases.items():
+        out.append(_op(name, results[name]).replace(f"def {name}(", f"def {alias}("))
+    out.append("def bernoulli(size: int | _t.Sequence[int] | Tensor, p: float = 0.5, dtype: _DType = ..., *, "
+               "device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
+    for name in ("nansum", "nanmean"):
+        out.append(f"def {name}(x: Tensor, dim: int | _t.Sequence[int] | None = None, keepdim: bool = False) -> "
+                   "Tensor: ...\n")
     out.append("def arange(start: _Number | None = None, end: _Number | None = None, step: _Number = 1, *, dtype: _DType | "
                "None = None, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
     out.append("def full(size: int | _t.Sequence[int], fill_value: _Number, dtype: _DType | None = None, *, "
@@ -157,7 +164,8 @@ def text():
     out.insert(1, "import builtins as _builtins\n")
     from . import (load, save, compile, no_grad, enable_grad, inference_mode, set_grad_enabled)
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "empty", "rand", "randn",
-                 "rand_like", "randn_like", "randint", "randperm", "manual_seed", "equal", "allclose",
+                 "rand_like", "randn_like", "randint", "randint_like", "randperm", "empty_like",
+                 "isin", "multinomial", "numel", "is_floating_point", "is_complex", "manual_seed", "equal", "allclose",
                  "checkpoint", "vmap", "save", "load", "grad", "backward", "devices",
                  "set_default_device", "get_default_device", "synchronize", "is_grad_enabled",
                  "get_rng_state", "set_rng_state", "result_type", "compile"):

@@ -86,6 +86,26 @@ def empty(*sizes, size=None, dtype=_g.float32, device=None, requires_grad=False)
     return _g.empty(_size(sizes) if size is None else size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def empty_like(x, *, dtype=None, device=None):
+    """A tensor in x's shape whose elements are not set."""
+    return _g.empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def numel(x):
+    """How many elements are there?"""
+    return x.numel()
+
+
+def is_floating_point(x):
+    """Is the dtype one of real numbers?"""
+    return x.dtype.is_floating_point
+
+
+def is_complex(x):
+    """Is the dtype one of complex numbers?"""
+    return x.dtype.is_complex
+
+
 # ---- methods
 
 def _to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
@@ -221,31 +241,39 @@ for _name, _f in {
         "__complex__": lambda self: builtins.complex(self.item()), "tensordot": tensordot,
         "view": _view, "type_as": _type_as,
         "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"),
+        "new_full": lambda self, size, fill_value, *, dtype=None, device=None: full(
+            size, fill_value, dtype or self.dtype, device=device or self.device),
+        "new_tensor": lambda self, data, *, dtype=None, device=None: tensor(
+            data, dtype=dtype or self.dtype, device=device or self.device),
+        "byte": lambda self: self._cast(_g.uint8), "is_cuda": property(lambda self: "cuda" in self.device),
+        "clamp_min": lambda self, min: self.clamp(min, None), "clamp_max": lambda self, max: self.clamp(None, max),
         "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
         "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),
         "int": lambda self: self._cast(_g.int32), "long": lambda self: self._cast(_g.int64),
         "bool": lambda self: self._cast(_g.bool), "cpu": lambda self: self.to(device="cpu"),
         "cuda": lambda self, index=0: self.to(device=f"cuda:{index}"),
         "__copy__": lambda self: type(self)(self.detach()).requires_grad_(self.requires_grad),
-        "is_floating_point": lambda self: self.dtype.is_floating_point,
-        "is_complex": lambda self: self.dtype.is_complex,
+        "is_floating_point": is_floating_point, "is_complex": is_complex,
         "element_size": lambda self: self.itemsize, "nelement": Tensor.numel,
         "ndimension": Tensor.dim, "t": lambda self: self.T, "zero_": lambda self: self.fill_(0),
         "view_as": lambda self, other: _view(self, *other.shape),
         "reshape_as": lambda self, other: self.reshape(other.shape),
         "expand_as": lambda self, other: self.expand(other.shape),
-        "swapaxes": Tensor.transpose, "swapdims": Tensor.transpose,
         "uniform_": lambda self, low=0.0, high=1.0: self.copy_(
             _g.uniform(self.shape, low, high, self.dtype)),
         "normal_": lambda self, mean=0.0, std=1.0: self.copy_(
             _g.normal(self.shape, mean, std, self.dtype)),
 }.items():
     setattr(Tensor, _name, _f)
-for _alias, _op in {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract": "sub",
-                    "negative": "neg", "absolute": "abs", "concat": "cat", "greater": "gt",
-                    "less": "lt", "clip": "clamp", "arctan2": "atan2", "moveaxis": "movedim"}.items():
+aliases = {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract": "sub",
+           "negative": "neg", "absolute": "abs", "concat": "cat", "concatenate": "cat", "greater": "gt",
+           "less": "lt", "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "clip": "clamp",
+           "arctan2": "atan2", "moveaxis": "movedim", "swapaxes": "transpose", "swapdims": "transpose",
+           "inverse": "inv", "fix": "trunc", "row_stack": "vstack", "trapz": "trapezoid",
+           **{"arc" + name: "a" + name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
+for _alias, _op in aliases.items():
     setattr(_g, _alias, getattr(_g, _op))
-    if _op != "cat":
+    if _op not in ("cat", "vstack"):
         setattr(Tensor, _alias, getattr(_g, _op))
 
 
@@ -300,10 +328,12 @@ def randn(*size, dtype=_g.float32, device=None, requires_grad=False):
 
 
 def rand_like(x, *, dtype=None):
+    """rand in x's shape and, without another, x's dtype."""
     return rand(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
 
 
 def randn_like(x, *, dtype=None):
+    """randn in x's shape and, without another, x's dtype."""
     return randn(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
 
 
@@ -323,6 +353,12 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
     return (drawn.floor().clamp(0, high - low - 1)._cast(_g.int64) + low)._cast(dtype)
 
 
+def randint_like(x, low, high=None, *, dtype=None):
+    """Integers from low up to, without, high in x's shape and dtype: randint_like(x, high) too."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+
+
 def randperm(n, *, dtype=_g.int64, device=None):
     """0 .. n - 1 in random order."""
     return _g.argsort(_g.uniform((n,), 0, 1, _g.float64, device=device))._cast(dtype)
@@ -334,6 +370,7 @@ def get_rng_state():
 
 
 def set_rng_state(state):
+    """Goes on from a state that get_rng_state() gave."""
     _g._set_generator_state(*state)
 
 

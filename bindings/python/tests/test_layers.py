@@ -96,6 +96,17 @@ LAYERS = {
     "gru_cell": (lambda n: n.GRUCell(4, 3), drawn(5, 4), drawn(5, 3)),
     "lstm": (lambda n: n.LSTM(4, 3, num_layers=2, bidirectional=True), drawn(5, 2, 4)),
     "lstm batch_first": (lambda n: n.LSTM(4, 3, batch_first=True, bias=False), drawn(2, 5, 4)),
+    "instance_norm3d": (lambda n: n.InstanceNorm3d(4), drawn(2, 4, 3, 2, 3)),
+    "local_response_norm": (lambda n: n.LocalResponseNorm(3, 0.1), IMAGE),
+    "adaptive_max_pool3d": (lambda n: n.AdaptiveMaxPool3d(2), drawn(2, 4, 5, 3, 4)),
+    "dropout3d in eval": (lambda n: n.Dropout3d().eval(), IMAGE),
+    "zero_pad": (lambda n: n.ZeroPad2d((1, 2, 0, -1)), IMAGE),
+    "constant_pad": (lambda n: n.ConstantPad1d(2, 3.5), LINE),
+    "reflection_pad": (lambda n: n.ReflectionPad2d((5, 1, 2, 6)), IMAGE),
+    "replication_pad": (lambda n: n.ReplicationPad2d((9, 1, 0, 2)), IMAGE),
+    "replication_pad3d": (lambda n: n.ReplicationPad3d(1), drawn(2, 3, 2, 3, 2)),
+    "circular_pad": (lambda n: n.CircularPad1d((9, 4)), LINE),
+    "pixel_shuffle": (lambda n: n.Sequential(n.PixelShuffle(2), n.PixelUnshuffle(2), n.PixelShuffle(2)), IMAGE),
     "gru": (lambda n: n.GRU(4, 3, 2), drawn(5, 4), drawn(2, 3)),
     "attention": (lambda n: n.MultiheadAttention(6, 2), drawn(4, 2, 6), drawn(5, 2, 6),
                   drawn(5, 2, 6, seed=3)),
@@ -109,6 +120,26 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_agree_with_torch(name):
     compare(*LAYERS[name])
+
+
+def test_borders_and_shuffles_refuse():
+    x = gradus.ones(1, 2, 3)
+    for words, call in (("the mode is 'same', there are constant, reflect", lambda: nn.functional.pad(x, (1, 1), "same")),
+                        (r"reflect takes \(3, 0\) of an axis of 3", lambda: nn.ReflectionPad1d((3, 0))(x)),
+                        ("multiples of 4, got 1", lambda: nn.PixelShuffle(2)(x)), ("got 2 x 3", lambda: nn.PixelUnshuffle(2)(x)),
+                        ("2 numbers, expected one or 4", lambda: nn.ZeroPad2d((1, 1)))):
+        with pytest.raises((gradus.ValueError, gradus.ShapeError), match=words):
+            call()
+
+
+def test_sequences_of_several_lengths():
+    torch = pytest.importorskip("torch")
+    for options in ({}, dict(batch_first=True, padding_value=-1.0), dict(padding_side="left")):
+        outs = [n.utils.rnn.pad_sequence([t(drawn(k, 2)) for k in (2, 4, 1)], **options)
+                for n, t in ((nn, gradus.tensor), (torch.nn, torch.tensor))]
+        close(*outs)
+    with pytest.raises(gradus.ValueError, match="got none"):
+        nn.utils.rnn.pad_sequence([])
 
 
 @pytest.mark.parametrize("name", ["batch_norm2d", "batch_norm1d"])
@@ -135,7 +166,7 @@ LOSSES = {
     "NLLLoss": (PAIR[0], labels(5, below=4)), "KLDivLoss(reduction='batchmean')": (
         PAIR[0], PAIR[1] ** 2), "KLDivLoss(log_target=True)": PAIR,
     "SoftMarginLoss": (PAIR[0], labels(5, 4, below=2) * 2 - 1),
-    "MultiMarginLoss": (PAIR[0], labels(5, below=4)),
+    "MultiLabelSoftMarginLoss": (PAIR[0], PAIR[1] ** 2 % 1), "MultiMarginLoss": (PAIR[0], labels(5, below=4)),
     "PoissonNLLLoss": (PAIR[0], PAIR[1] ** 2), "TripletMarginLoss": (*PAIR, drawn(5, 4, seed=4)),
     "GaussianNLLLoss": (*PAIR, PAIR[1] ** 2 + 0.1), "BCELoss": (PAIR[0] ** 2 % 1, PAIR[1] ** 2 % 1),
 }

@@ -106,6 +106,7 @@ def test_what_is_inside():
         "", "body", "body.0", "body.1", "body.2", "body.3", "heads", "heads.0", "heads.1"]
     assert net.get_submodule("heads.1") is net.heads[1]
     assert net.get_parameter("body.0.bias") is net.body[0].bias
+    assert net.get_buffer("body.1.running_mean") is net.body[1].running_mean
     assert net.shift is None and "scale" in dir(net)
     seen = []
     net.apply(lambda m: seen.append(type(m).__name__))

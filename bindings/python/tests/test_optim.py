@@ -22,6 +22,9 @@ RULES = {
     "RMSprop": dict(lr=0.02),
     "RMSprop centered": dict(lr=0.02, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.1),
     "RMSprop maximize": dict(lr=0.001, maximize=True),
+    "Adadelta": dict(lr=1.0),
+    "Adadelta decay": dict(lr=0.5, rho=0.7, eps=1e-3, weight_decay=0.1),
+    "Adadelta maximize": dict(lr=0.1, maximize=True),
     "Adagrad": dict(lr=0.3),
     "Adagrad decay": dict(lr=0.3, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5),
     "Adagrad maximize": dict(lr=0.01, maximize=True),
@@ -229,27 +232,35 @@ SCHEDULES = {
     "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 6, 0.01),
     "LinearLR": lambda s, o: s.LinearLR(o, 0.2, 0.9, 4),
     "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda t: 0.9 ** t, lambda t: 1 / (t + 1)]),
+    "ConstantLR": lambda s, o: s.ConstantLR(o, 0.25, 3),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4, eta_min=0.01),
+    "warm restarts later": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, 2),
+    "two from a low start": lambda s, o: (s.LinearLR(o, 0.2, 1.0, 4), s.MultiStepLR(o, [2, 6], 0.5)),
     "two": lambda s, o: (s.ExponentialLR(o, 0.9), s.StepLR(o, 4, 0.5)),
 }
 
 
-def rates(side, make, n=16):
-    side.optimizer = side.optim.SGD([{"params": side.params[:2]},
-                                     {"params": side.params[2:], "lr": 0.3}], lr=0.1)
+def rates(side, make, n=16, rule="SGD", **options):
+    side.optimizer = getattr(side.optim, rule)([{"params": side.params[:2]},
+                                                {"params": side.params[2:], "lr": 0.3}], lr=0.1, **options)
     made = make(side.optim.lr_scheduler, side.optimizer)
     out = []
     for _ in range(n):
         side.steps(1)
         for scheduler in made if isinstance(made, tuple) else (made,):
             scheduler.step()
-        out.append([g["lr"] for g in side.optimizer.param_groups])
+        out.append([g[name] for g in side.optimizer.param_groups for name in ("lr", "momentum") if name in g]
+                   + [g["betas"][0] for g in side.optimizer.param_groups if "betas" in g])
     return np.array(out)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_agree_with_torch(name):
-    np.testing.assert_allclose(*(rates(side, SCHEDULES[name]) for side in (Ours(), Theirs())),
-                               1e-10, 1e-12)
+    for rule, options in (("SGD", {"momentum": 0.5}), ("Adam", {})):
+        sides = Ours(), Theirs()
+        np.testing.assert_allclose(*(rates(side, SCHEDULES[name], rule=rule, **options) for side in sides),
+                                   1e-10, 1e-12)
+    assert_close(*sides)  # by Adam, whose steps stay small
 
 
 def test_schedule_goes_on_from_its_state():

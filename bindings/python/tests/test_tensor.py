@@ -189,15 +189,6 @@ def test_random_numbers_repeat():
     assert sorted(first[2]) == list(range(9)) and set(first[1]) <= set(range(10))
 
 
-def test_files(tmp_path):
-    x = {"a": gradus.randn(2, 3), "b": {"c": gradus.arange(3)}}
-    gradus.save(x, tmp_path / "x.safetensors", metadata={"k": "v"})
-    y, meta = gradus.load(tmp_path / "x.safetensors", with_metadata=True)
-    assert gradus.equal(x["a"], y["a"]) and gradus.equal(x["b"]["c"], y["b.c"]) and meta == {"k": "v"}
-    gradus.save(x["a"], tmp_path / "a.npy")
-    assert np.load(tmp_path / "a.npy").tolist() == x["a"].tolist() == gradus.load(tmp_path / "a.npy").tolist()
-
-
 def test_import_brings_nothing_else():
     import subprocess
     import sys

@@ -89,7 +89,40 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 
 def pad(input, pad, mode="constant", value=0.0):
-    """A border around the last axes: (before, after) of the last, then of the one before, ..."""
-    if mode != "constant":
-        raise _g.ValueError(f"pad: the mode is {mode!r}, there is constant")
-    return _g.pad(input, pad, 0.0 if value is None else value)
+    """A border around the last axes: (before, after) of the last, then of the one before, ... The mode is
+    constant, reflect, replicate or circular."""
+    if mode == "constant":
+        return _g.pad(input, pad, 0.0 if value is None else value)
+    if mode not in _BORDERS:
+        raise _g.ValueError(f"pad: the mode is {mode!r}, there are constant, " + ", ".join(_BORDERS))
+    for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2]), 1):
+        n = input.shape[-axis]
+        if max(before, after) > n - (mode == "reflect") and mode != "replicate":
+            raise _g.ShapeError(f"pad: {mode} takes ({before}, {after}) of an axis of {n}")
+        places = [_BORDERS[mode](i, n) for i in range(-before, n + after)]
+        input = input.index_select(_g.tensor(places, dtype=_g.int64, device=input.device), -axis)
+    return input
+
+
+_BORDERS = {"reflect": lambda i, n: n - 1 - abs(n - 1 - abs(i)), "replicate": lambda i, n: min(max(i, 0), n - 1),
+            "circular": lambda i, n: i % n}
+
+
+def pixel_shuffle(input, upscale_factor):
+    """Channels as pixels: (..., c r r, h, w) -> (..., c, h r, w r)."""
+    *n, c, h, w = input.shape
+    r, k = upscale_factor, len(n)
+    if c % (r * r):
+        raise _g.ShapeError(f"pixel_shuffle: expected channels in multiples of {r * r}, got {c}")
+    x = input.reshape(*n, c // (r * r), r, r, h, w).permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2)
+    return x.reshape(*n, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    """Pixels as channels: (..., c, h r, w r) -> (..., c r r, h, w)."""
+    *n, c, h, w = input.shape
+    r, k = downscale_factor, len(n)
+    if h % r or w % r:
+        raise _g.ShapeError(f"pixel_unshuffle: expected pixels in multiples of {r}, got {h} x {w}")
+    x = input.reshape(*n, c, h // r, r, w // r, r).permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
+    return x.reshape(*n, c * r * r, h // r, w // r)

@@ -155,6 +155,7 @@ _dropout = op_module(__name__, _Dropout)
 Dropout = _dropout("Dropout", F.dropout, "While training, zeroes with probability p and scales the "
                    "rest by 1 / (1 - p).", p=0.5)
 Dropout1d = _dropout("Dropout1d", F.dropout1d, "Dropout of whole channels (axis 1).", p=0.5)
+Dropout3d = _dropout("Dropout3d", F.dropout3d, "Dropout of whole channels (axis 1).", p=0.5)
 Dropout2d = _dropout("Dropout2d", F.dropout2d, "Dropout of whole channels (axis 1).", p=0.5)
 AlphaDropout = _dropout("AlphaDropout", F.alpha_dropout,
                         "Dropout to selu's lower limit: keeps mean 0 and variance 1.", p=0.5)

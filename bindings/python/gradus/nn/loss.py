@@ -36,6 +36,8 @@ GaussianNLLLoss = _loss("GaussianNLLLoss", F.gaussian_nll_loss,
                         "(log var + (input - target)^2 / var) / 2: module(input, target, var)",
                         full=False, eps=1e-6)
 SoftMarginLoss = _loss("SoftMarginLoss", F.soft_margin_loss, "log(1 + exp(-target input))")
+MultiLabelSoftMarginLoss = _loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss,
+                                 "cross-entropy of sigmoid(input), the mean over classes", weight=None)
 MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss,
                         "sum of max(0, margin - input[target] + input[c])^p", p=1, margin=1.0)
 HingeEmbeddingLoss = _loss("HingeEmbeddingLoss", F.hinge_embedding_loss,

@@ -4,6 +4,7 @@ from collections import OrderedDict, namedtuple
 from .. import _gradus
 from .._gradus import Tensor
 from .._modes import no_grad
+from .hooks import Hooked, call
 from .parameter import Parameter
 
 _Keys = namedtuple("IncompatibleKeys", "missing_keys unexpected_keys")
@@ -18,7 +19,7 @@ def error(kind, layer, message):
     return made
 
 
-class Module:
+class Module(Hooked):
     """Base of all layers: assign Parameters and Modules as attributes, define forward()."""
 
     def __init__(self):
@@ -33,6 +34,8 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         try:
+            if "_hooks" in self.__dict__:
+                return call(self, args, kwargs)
             return self.forward(*args, **kwargs)
         except _gradus.Error as e:
             self._tell_place(e)
@@ -169,6 +172,10 @@ class Module:
     def get_parameter(self, target):
         path, _, name = target.rpartition(".")
         return self.get_submodule(path)._parameters[name]
+
+    def get_buffer(self, target):
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._buffers[name]
 
     # ---- state
 

@@ -2,7 +2,7 @@
 from .. import _gradus
 from . import functional as F
 from . import init
-from .layers import tuple_of
+from .layers import REQUIRED, op_module, tuple_of
 from .module import Module, error
 from .parameter import Parameter
 
@@ -99,6 +99,7 @@ BatchNorm2d = _norm("BatchNorm2d", _BatchNorm, 4)
 BatchNorm3d = _norm("BatchNorm3d", _BatchNorm, 5)
 InstanceNorm1d = _norm("InstanceNorm1d", _InstanceNorm, 3)
 InstanceNorm2d = _norm("InstanceNorm2d", _InstanceNorm, 4)
+InstanceNorm3d = _norm("InstanceNorm3d", _InstanceNorm, 5)
 
 
 class GroupNorm(_Norm):
@@ -128,6 +129,11 @@ class LayerNorm(_Norm):
     def forward(self, x):
         self._need_last(x)
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+LocalResponseNorm = op_module(__name__, ignored=())(
+    "LocalResponseNorm", F.local_response_norm, "Damped by the squares of the neighbouring channels.",
+    size=REQUIRED, alpha=1e-4, beta=0.75, k=1.0)
 
 
 class RMSNorm(_Norm):

@@ -9,8 +9,9 @@ SGD, Adam and AdamW are the engine's own steps, one kernel for each parameter; t
 """
 from . import lr_scheduler
 from .fused import SGD, Adam, AdamW
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
-from .rules import Adagrad, RMSprop
+from .rules import Adadelta, Adagrad, RMSprop
 
 
 def __getattr__(name):

@@ -21,7 +21,7 @@ class LRScheduler:
         self._check()
         for group in self.optimizer.param_groups:
             if self.last_epoch == -1:
-                group["initial_lr"] = group["lr"]
+                group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise ValueError(f"{type(self).__name__}: to go on at {self.last_epoch} the groups "
                                  f"need \"initial_lr\"")
@@ -122,6 +122,25 @@ class CosineAnnealingLR(LRScheduler):
         if (t - 1) % (2 * self.T_max) == self.T_max:  # from the bottom there is no factor upwards
             return self.eta_min + (base - self.eta_min) * self._height(t)
         return self.eta_min + (lr - self.eta_min) * self._height(t) / self._height(t - 1)
+
+
+class ConstantLR(LRScheduler):
+    """The first rate times factor, from total_iters on without."""
+    options = {"factor": 1 / 3, "total_iters": 5}
+
+    def _next(self, lr, base, t):
+        return lr * self.factor if t == 0 else lr / self.factor if t == self.total_iters else lr
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """From the first rate to eta_min along half a cosine in T_0, then again in T_0 T_mult, ..."""
+    options = {"T_0": REQUIRED, "T_mult": 1, "eta_min": 0.0}
+
+    def _next(self, lr, base, t):
+        whole = self.T_0
+        while t >= whole:
+            t, whole = t - whole, whole * self.T_mult
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * t / whole)) / 2
 
 
 class ReduceLROnPlateau:

@@ -57,7 +57,7 @@ class Optimizer:
 
     def _check(self, group):
         """Options that make no sense are errors."""
-        for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "alpha",
+        for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "alpha", "rho",
                      "initial_accumulator_value"):
             if name in group and not group[name] >= 0:
                 raise _gradus.ValueError(f"{self._name}: {name} is {group[name]}, expected 0 or "

@@ -63,6 +63,24 @@ class RMSprop(_ByOps):
             p.sub_(rate * move)
 
 
+class Adadelta(_ByOps):
+    """v = rho v + (1 - rho) g^2; d = sqrt(u + eps) / sqrt(v + eps) g; u = rho u + (1 - rho) d^2;
+    p -= lr d (Zeiler, arXiv 1212.5701)."""
+
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False):
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
+                                  "maximize": maximize})
+
+    def _update(self, group, parameters):
+        rho, eps = group["rho"], group["eps"]
+        for p in parameters:
+            g, rate, (square, moved) = self._begin(group, p, ["square_avg", "acc_delta"])
+            square.mul_(rho).addcmul_(g, g, value=1 - rho)
+            move = (moved + eps).sqrt() / (square + eps).sqrt() * g
+            moved.mul_(rho).addcmul_(move, move, value=1 - rho)
+            p.sub_(rate * move)
+
+
 class Adagrad(_ByOps):
     """s += g^2; p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps) (Duchi et al., JMLR 2011)."""
 

@@ -1,8 +1,9 @@
 """Gradients held back, the parameters as one vector, modules as functions of their parameters."""
 import math
 
-from .. import _gradus
-from .._modes import no_grad
+from ... import _gradus
+from ..._modes import no_grad
+from . import rnn
 
 
 def _gradients(parameters):
