@@ -119,9 +119,10 @@ Tensor on_diagonals(const Tensor& value, const Equation::Term& output) {
 
 std::optional<Equation::Term> Expression::repeated_in(Algebra algebra) const {
   if (repeated && !skips_zeros(algebra))
-    fail(ErrorKind::value, kOp, "the output \"", repeated->text,
-         "\" repeats a label; what lies off the diagonals is 0 in the standard algebra, not in ",
-         algebra_name(algebra));
+    fail(
+        ErrorKind::value, kOp, "the output \"", repeated->text,
+        "\" repeats a label; diagonals are kept in the algebras standard, boolean and mod, not in ",
+        algebra_name(algebra));
   return repeated;
 }
 

@@ -110,13 +110,19 @@ Tensor as_meant(const OpInfo& op, size_t k, const Tensor& t) {
   return real ? cast(t, DType::f64) : t;
 }
 
+// Blanks before a literal say nothing; a file may begin with one.
+std::string as_named(const std::string& given) {
+  const std::string text = given.substr(std::min(given.find_first_not_of(' '), given.size()));
+  return is_literal(text) ? text : given;
+}
+
 Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device) {
   check_operand_count(op, options.inputs.size());
   const DType to = options.dtype.empty() ? DType::f32 : parse_dtype(options.dtype);
   const bool casts = !options.dtype.empty(), real = casts && is_floating(to);
   Tensors inputs;
   for (const std::string& given : options.inputs) {
-    const std::string file = given.substr(std::min(given.find_first_not_of(' '), given.size()));
+    const std::string file = as_named(given);
     Tensor t = read_tensor(file, device);
     if (real || (is_literal(file) && wants_derivative(options))) t = as_meant(op, inputs.size(), t);
     if (casts && is_floating(t.dtype())) {
@@ -124,6 +130,11 @@ Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device
         fail(ErrorKind::dtype, file, "is ", t.dtype(), " and can't be cast to ", to,
              " without a loss; use the op cast");
       t = cast(t, to);
+    } else if (casts && is_integer(to) && is_integer(t.dtype())) {
+      const Tensor narrow = cast(t, to);
+      if (any(ne(cast(narrow, t.dtype()), t)).item() != 0)
+        fail(ErrorKind::dtype, file, "has numbers that ", to, " does not hold");
+      t = narrow;
     }
     inputs.push_back(t);
   }
@@ -132,7 +143,7 @@ Tensors read_operands(const OpInfo& op, const OpOptions& options, Device& device
 
 // A cotangent or tangent: the shape of what it belongs to, and a dtype that casts to its.
 Tensor read_like(const std::string& text, const char* what, const Tensor& like) {
-  const std::string file = text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  const std::string file = as_named(text);
   const Tensor t = read_tensor(file, like.device());
   if (!(t.sizes() == like.sizes()))
     fail(ErrorKind::shape, file, "the ", what, " has shape ", t.sizes(), ", expected ",

@@ -27,7 +27,7 @@ class CallKey {
   std::string& text_;
 };
 
-// Of each T the latest 128, about.
+// Each place of call keeps what it made, up to 128 of them, and then begins anew.
 template <class T, class Make>
 std::shared_ptr<const T> recent(const CallKey& key, Make&& make) {
   using Known = std::unordered_map<std::string, std::shared_ptr<const T>>;

@@ -76,7 +76,8 @@ void refuse_negative(const EinsumPlan& plan, const Tensors& operands, Algebra al
     Tensor x = operands[k].detach();
     while (is_batched(x)) x = x.body()->batch->physical;
     if (x.numel() == 0) continue;
-    const double least = cast(amin(x), DType::f64).item();
+    const Tensor none(int64_t(0));  // a NaN hides nothing
+    const double least = cast(amin(where(lt(x, none), x, none)), DType::f64).item();
     if (least < 0)
       fail(
           ErrorKind::value, "einsum", algebra_name(algebra), " of more than two operands takes no ",

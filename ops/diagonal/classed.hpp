@@ -84,7 +84,7 @@ ClassedTensor map_values(std::string_view op, const ClassedTensor& x, const Attr
 // ---- contractions: einsum of any number of operands, copy tensors among them (hyperedges.hpp).
 // The equation is einsum's (ops/contract/equation.hpp), and its output may have a label repeatedly:
 // "i,i->ii" is diagonal. In any algebra the value is that of the operands' to_dense(): what they do
-// not store is the number 0. Where the algebra's zero is another one, they are made dense, and an
+// not store is the number 0. In all but standard, boolean and mod P they are made dense, and an
 // output that repeats a label is an Error(value). (A repeated label of operands is the diagonal of
 // any algebra: "i,ik->ik".)
 ClassedTensor einsum_classed(std::string_view equation, const ClassedTensors& operands,

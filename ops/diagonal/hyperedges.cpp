@@ -304,7 +304,6 @@ RecipeRef recipe_by(CallKey& key, const ClassedTensors& in, bool standard, const
 }
 RecipeRef recipe_of(std::string_view equation, const ClassedTensors& in, bool standard = true) {
   CallKey key;
-  key.add(int64_t(-1));  // no number of lists of labels
   key.add(equation);
   return recipe_by(key, in, standard, [&] {
     return bind_equation(parse_equation(equation, RepeatedOutput::allowed), dense_sizes(in));
@@ -371,9 +370,10 @@ Tensors made_dense(const ClassedTensors& in) {
 void check_repeated(const Labels& output, std::string_view shown, Algebra algebra) {
   for (size_t i = 0; i < output.size(); ++i)
     if (place_of(output, output[i]) != int64_t(i))
-      fail(ErrorKind::value, "einsum", "the output ", shown,
-           " repeats a label; what lies off the diagonals is 0 in the standard algebra, not in ",
-           algebra_name(algebra));
+      fail(
+          ErrorKind::value, "einsum", "the output ", shown,
+          " repeats a label; diagonals are kept in the algebras standard, boolean and mod, not in ",
+          algebra_name(algebra));
 }
 
 Hyperedges with_operands(const Recipe& recipe, const ClassedTensors& in) {

@@ -127,6 +127,36 @@ TEST_CASE("remedies: data that has moved, numbers without brackets, a list witho
               R"({"name": "digits"}, {"name": "copy"}, {"idx")");
 }
 
+TEST_CASE("remedies: networks of factors without a sign are verified, other dtypes refused") {
+  const TempFolder folder;
+  for (const char* algebra : {"max-times", "min-times"}) {
+    const std::string command =
+        join("contract --einsum 'ij,jk,kl->il' --sizes i=20,j=20,k=20,l=20 --verify --algebra ",
+             algebra);
+    for (const char* dtype : {"f32", "f64"})
+      CHECK(run(folder, command + " --dtype " + dtype).code == 0);
+    const auto refused = [&](const char* dtype, const std::string& text) {
+      const auto r = run(folder, command + " --dtype " + dtype);
+      CHECK(r.code == 2);
+      check_has(r.err, text);
+    };
+    refused("c64", join("not defined for c64 (", algebra, " of "));
+    refused("bool", "a tropical algebra does not read dtype bool");
+  }
+}
+
+TEST_CASE("remedies: operands of whole numbers are cast where nothing is lost, files keep blanks") {
+  const TempFolder folder;
+  const auto json = [&](const std::string& arguments) { return run(folder, arguments).out; };
+  check_has(json("op add --in '[1,2]' '[1,2]' --dtype u8 --json"), "\"dtype\":\"u8\"");
+  says_remedy(folder, "op add --in '[1,300]' '[1,2]' --dtype u8", 2,
+              "has numbers that u8 does not hold");
+  REQUIRE(run(folder, "op add --in '[1.5]' '[1]' --out sum.npy").code == 0);
+  std::filesystem::rename(folder / "sum.npy", folder / " sum.npy");
+  CHECK(run(folder, "op neg --in ' sum.npy'").code == 0);
+  CHECK(run(folder, "op neg --in ' [1.5]'").code == 0);
+}
+
 TEST_CASE("remedies: layers and shapes of a config") {
   const TempFolder folder;
   const auto layers = [&](const std::string& list) {

@@ -402,6 +402,11 @@ TEST_CASE("algebras: where a negative number turns max into min, a network of st
         },
         {0});
     check_has(error_of([&] { mapped({stack({q, q}, 0)}); }), "operand 0 has -1");
+    const Tensor unknown = f64({-1, std::nan("")}, {1, 2});
+    check_has(error_of([&] {
+                einsum("ij,jk,kl->il", {unknown, q, r}, algebra);
+              }),
+              "operand 0 has -1");
   }
   CHECK(values(einsum("ij,jk->ik", {p, q}, Algebra::max_times)) == std::vector<double>{2, 4});
   CHECK(values(einsum("i,j,k->ijk", {reshape(p, {2}), reshape(r, {2}), reshape(p, {2})},

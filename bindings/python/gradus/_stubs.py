@@ -131,7 +131,10 @@ def text():
         if name.startswith("_") or isinstance(vars(_gradus.Tensor)[name], property):
             continue
         written.add(name)
-        if name in results:
+        member = vars(_gradus.Tensor)[name]
+        if name in results and inspect.isfunction(member):
+            out.append(f"    def {name}{_signature(member)} -> Tensor: ...\n")
+        elif name in results:
             out.append(_op(name, results[name], method=True))
         else:
             out.append(f"    def {name}(self, *args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")

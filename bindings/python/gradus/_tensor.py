@@ -339,17 +339,22 @@ def randn_like(x, *, dtype=None):
 
 def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
     """Integers from low up to, without, high: randint(high, size) or randint(low, high, size)."""
-    if size is None:
-        low, high, size = 0, low, high
+    if high is None or size is None:
+        low, high, size = 0, low, high if size is None else size
+    low, high = operator.index(low), operator.index(high)
     if high <= low:
         raise ValueError(f"randint: low {low} is not below high {high}")
-    low, high = operator.index(low), operator.index(high)
     if low < -2 ** 63 or high > 2 ** 63:
         raise _g.ValueError(f"randint: {low} to {high} are more than the whole numbers of 64 bits")
     if high - low > 2 ** 53:
         raise _g.ValueError(f"randint: from {low} to {high} are more than the 2 ** 53 numbers that a draw "
                             "tells apart; add draws of the high and the low digits")
-    drawn = _g.uniform(tuple(size), 0, high - low, _g.float64, device=device)
+    for end in (low, high - 1):
+        try:
+            _g.tensor([end], dtype=dtype)
+        except _g.Error:
+            raise _g.ValueError(f"randint: {dtype} does not hold {end}") from None
+    drawn = _g.uniform(_size((size,)), 0, high - low, _g.float64, device=device)
     return (drawn.floor().clamp(0, high - low - 1)._cast(_g.int64) + low)._cast(dtype)
 
 

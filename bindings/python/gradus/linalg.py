@@ -1,8 +1,10 @@
 """torch.linalg's names and signatures. Most are ops, whose help says their formula; functions here
 are of what torch.linalg calls otherwise than PyTorch's own functions of that name."""
 import math
+import operator
 
 from . import _gradus
+from ._tensor import as_tensor
 
 _ops = ("cholesky", "cholesky_ex", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
         "inv_ex", "lstsq", "lu", "lu_factor", "matrix_exp", "matrix_power", "qr", "slogdet", "solve",
@@ -39,6 +41,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Of vectors where dim is one axis, or A has one; of matrices where it is two, or A has two.
     Without an ord the root of the sum of squares, of all elements unless dim is given."""
+    A = as_tensor(A)
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if dim is None:
@@ -46,7 +49,8 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
             raise _gradus.ShapeError(f"norm: with an ord and without dim, of vectors or matrices; this has "
                                      f"{A.ndim} axes")
         dim = tuple(range(A.ndim))
-    if isinstance(dim, int) or len(dim) == 1:
+    dim = tuple(dim) if isinstance(dim, (tuple, list)) else (operator.index(dim),)
+    if len(dim) == 1:
         if isinstance(ord, str):
             raise _gradus.ValueError(f"norm: ord {ord!r} is of matrices; of vectors it is a number")
         return vector_norm(A, ord, dim, keepdim, dtype=dtype)
@@ -60,10 +64,11 @@ def cond(A, p=None):
         return _gradus.cond(A)
     if p == -2:
         return 1 / _gradus.cond(A)
-    inverse, info = _gradus.inv_ex(A)
-    singular = info != 0
-    safe = _gradus.where(singular[..., None, None], 0, inverse)
-    return _gradus.where(singular, math.inf, matrix_norm(A, p) * matrix_norm(safe, p))
+    A = as_tensor(A)
+    singular = _gradus.inv_ex(A.detach())[1] != 0
+    # The identity in the place of those: what is masked afterwards would still have a gradient of NaN.
+    whole = _gradus.where(singular[..., None, None], _gradus.eye(A.shape[-1], dtype=A.dtype, device=A.device), A)
+    return _gradus.where(singular, math.inf, matrix_norm(whole, p) * matrix_norm(_gradus.inv(whole), p))
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):

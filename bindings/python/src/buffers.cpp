@@ -80,7 +80,11 @@ bool import_buffer(PyObject* o, Tensor& out) {
   release();
   fail(ErrorKind::dtype, "tensor", "an array of ", name_of(format), ", items of ", int64_t(size),
        " bytes in this layout, can't be a tensor, whose dtypes are float16 to float64, complex64, "
-       "complex128, int32, int64, uint8 and bool; a.astype(\"int64\") makes a copy of one of them");
+       "complex128, int32, int64, uint8 and bool; a.astype(\"",
+       format.find_first_of("FDGZ") != format.npos   ? "complex128"
+       : format.find_first_of("efdg") != format.npos ? "float64"
+                                                     : "int64",
+       "\") makes a copy of one of them");
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {

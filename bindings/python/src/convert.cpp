@@ -211,6 +211,12 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
     if (dtype && t.dtype() != *dtype) t = cast(t, *dtype);
     return &t.device() == &device ? t : to_device(t, device);
   };
+  const auto need_complex = [&](bool given) {
+    if (given && dtype && !is_complex(*dtype))
+      fail(ErrorKind::dtype, "tensor", "complex numbers as ", *dtype,
+           " would lose their imaginary part");
+  };
+  need_complex(PyComplex_Check(data));
   if (!PyList_Check(data) && !PyTuple_Check(data)) {
     Tensor t;
     if (PyLong_CheckExact(data)) integer_at(data, "tensor");  // one that 64 bits hold
@@ -256,9 +262,7 @@ Tensor tensor_from(PyObject* data, std::optional<DType> dtype, Device& device) {
     for (int64_t i = 1; i < all.rank(); ++i) shape.push_back(all.size(i));
     return reshape(all, shape);
   }
-  if (any_complex && dtype && !is_complex(*dtype))
-    fail(ErrorKind::dtype, "tensor", "complex numbers as ", *dtype,
-         " would lose their imaginary part");
+  need_complex(any_complex);
   if (any_complex) {
     std::vector<c128> values;
     for (PyObject* o : numbers.leaves)

@@ -79,6 +79,19 @@ def test_whole_numbers_are_drawn_from_all():
     for low, high in ((0, 2 ** 62), (0, 2 ** 53 + 1), (2 ** 63, 2 ** 63 + 1)):
         with pytest.raises(gradus.ValueError, match="randint: .* are more than"):
             gradus.randint(low, high, (8,))
+    assert set(gradus.randint(2, size=(64,)).tolist()) == {0, 1} == set(gradus.randint(0, 2, 64).tolist())
+    assert set(gradus.randint(254, 256, (64,), dtype=gradus.uint8).tolist()) == {254, 255}
+    for low, high, dtype in ((2 ** 40, 2 ** 40 + 5, gradus.int32), (0, 300, gradus.uint8), (-1, 2, gradus.uint8)):
+        with pytest.raises(gradus.Error, match="hold"):
+            gradus.randint(low, high, (8,), dtype=dtype)
+
+
+def test_complex_numbers_lose_no_part():
+    for call in (lambda: gradus.full((2,), 3 + 4j, gradus.float32), lambda: gradus.tensor(3 + 4j, dtype=gradus.int64),
+                 lambda: gradus.full_like(gradus.ones(2), 3 + 4j)):
+        with pytest.raises(gradus.DTypeError, match="would lose their imaginary part"):
+            call()
+    assert gradus.full((1,), 3 + 4j).tolist() == [3 + 4j]
 
 
 def test_modules_that_need_torch():

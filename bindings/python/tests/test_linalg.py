@@ -43,6 +43,15 @@ def test_condition():
     singular = gradus.tensor(np.stack([X[0], np.ones((3, 3))]))
     assert L.cond(singular, 1).tolist()[1] == math.inf and L.cond(singular, "fro")[0].isfinite().item()
     assert gradus.autograd.gradcheck(lambda t: L.cond(t, 1), x)
+    for order in (1, "fro"):
+        leaf = singular.detach().requires_grad_()
+        L.cond(leaf, order)[0].backward()
+        assert leaf.grad.isfinite().all().item() and not leaf.grad[1].any().item()
+
+
+def test_norms_take_arrays_and_whole_numbers_of_numpy():
+    close(L.norm(X[0], 2), np.linalg.norm(X[0], 2))
+    close(L.norm(gradus.tensor(X[0]), 2, np.int64(1)), np.linalg.norm(X[0], 2, 1))
 
 
 def test_diagonals_and_products():
