@@ -34,8 +34,13 @@ class Formula {
   static void step(const calls::FormulaCall::Step& s, M a, M b, M y) {
     const int n = y.count();
     switch (s.code) {
-      case GD_STEP_PRODUCT:
-        return multiply(a, s.flags & 1, b, s.flags & 2, y);
+      case GD_STEP_PRODUCT: {
+        const auto product = [&](auto l, auto r, auto p) {
+          multiply(l, s.flags & 1, r, s.flags & 2, p);
+        };
+        if (!with_squares(product, a, b, y)) product(a, b, y);
+        return;
+      }
       case GD_STEP_DIVIDED:
         std::copy_n(b.data, n, y.data);
         return solve_small_triangle(a, s.flags & 1, s.flags & 2, s.flags & 4, y);
@@ -74,8 +79,11 @@ class Formula {
         const E reach = reach_of(a);
         return each(y, [&](int, int j) { return guarded(a(0, j), reach); });
       }
-      default:
-        return rows_back(a, b, y);
+      default: {
+        const E* const order = &b(b.rows - 1, 0);
+        const auto put_back = [&](auto from, auto to) { rows_back(from, order, to); };
+        if (!with_squares(put_back, a, y)) put_back(a, y);
+      }
     }
   }
   template <class F>
@@ -83,11 +91,12 @@ class Formula {
     for (int i = 0; i < y.rows; ++i)
       for (int j = 0; j < y.cols; ++j) y(i, j) = f(i, j);
   }
-  static void multiply(M a, bool turn_a, M b, bool turn_b, M y) {
+  template <class S>
+  static void multiply(S a, bool turn_a, S b, bool turn_b, S y) {
     const int inner = turn_a ? a.rows : a.cols;
     if constexpr (std::is_same_v<E, T>)  // the same sums, of whole rows at a time
       if (!turn_b) {
-        std::fill_n(y.data, y.count(), T(0));
+        std::fill_n(y.data, y.rows * y.cols, T(0));
         for (int i = 0; i < y.rows; ++i)
           for (int k = 0; k < inner; ++k)
             add_multiple(y.cols, turn_a ? a(k, i) : a(i, k), &b(k, 0), &y(i, 0));
@@ -142,11 +151,12 @@ class Formula {
         y(j, i) = gaps ? -y(i, j) : y(i, j);
       }
   }
-  static void rows_back(M a, M rows, M y) {
-    std::fill_n(y.data, y.count(), E(T(0)));
+  template <class S>
+  static void rows_back(S a, const E* order, S y) {
+    std::fill_n(y.data, y.rows * y.cols, E(T(0)));
     for (int i = 0; i < a.rows; ++i)
       for (int to = 0; to < y.rows; ++to) {
-        const auto here = rows(rows.rows - 1, i) == E(T(to));
+        const auto here = order[i] == E(T(to));
         if (!any(here)) continue;
         for (int j = 0; j < y.cols; ++j) y(to, j) = select(here, a(i, j), y(to, j));
       }

@@ -18,6 +18,27 @@ struct Small {
   int count() const { return rows * cols; }
 };
 
+// One whose side is known where it is compiled: then a place in it takes no arithmetic.
+template <class E, int kSide>
+struct Square {
+  E* data = nullptr;
+  static constexpr int rows = kSide, cols = kSide;
+
+  E& operator()(int i, int j) const { return data[i * kSide + j]; }
+};
+// f(all of them as Squares), if they are squares of vectors of a side that is often met; false: not
+// done.
+template <class F, class M, class... More>
+bool with_squares(F&& f, const M& a, const More&... more) {
+  using E = std::remove_reference_t<decltype(*a.data)>;
+  const int n = a.rows;
+  if (std::is_floating_point_v<E> || a.cols != n || ((more.rows != n || more.cols != n) || ...))
+    return false;
+  if (n == 3) return f(Square<E, 3>{a.data}, Square<E, 3>{more.data}...), true;
+  if (n == 4) return f(Square<E, 4>{a.data}, Square<E, 4>{more.data}...), true;
+  return false;
+}
+
 // For vectors, xsimd's own.
 template <class T>
 requires std::is_floating_point_v<T> T select(bool which, T x, T y) { return which ? x : y; }
@@ -51,33 +72,44 @@ template <class E>
   }
 }
 
-// b becomes X of op(A) X = B with a triangular A, `turned` its transpose. Nothing is read of the
-// rows that A has below that.
-template <class M>
-void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b) {
+template <bool kForward, class M>
+void solve_rows(M a, bool unit, bool turned, M b) {
   const int n = b.rows, line = turned ? 1 : a.cols, next = turned ? a.cols : 1;
-  const bool forward = upper == turned;
+#pragma GCC unroll 4
   for (int step = 0; step < n; ++step) {
-    const int i = forward ? step : n - 1 - step, first = forward ? 0 : std::min(i + 1, n - 1);
+    const int i = kForward ? step : n - 1 - step, first = kForward ? 0 : std::min(i + 1, n - 1);
     solve_small_row(&b(i, 0), b.cols, step, a.data + i * line + first * next, next, &b(first, 0),
                     unit ? nullptr : &a(i, i), b.cols);
   }
 }
 
-// a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
+// b becomes X of op(A) X = B with a triangular A, `turned` its transpose. Nothing is read of the
+// rows that A has below that.
+template <class M>
+void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b) {
+  const auto solve = [&](auto s, auto x) {
+    upper == turned ? solve_rows<true>(s, unit, turned, x) : solve_rows<false>(s, unit, turned, x);
+  };
+  if (!with_squares(solve, M{a.data, a.cols, a.cols}, b)) solve(a, b);
+}
+
 template <class T, class M, class E>
-E small_lu(M a, E* order) {
+E lu_of(M a, E* order) {
   using std::abs;
   const E zero(T(0));
   E zero_pivot = zero;
   for (int i = 0; i < a.rows; ++i) order[i] = E(T(i));
-  for (int k = 0; k < std::min(a.rows, a.cols); ++k) {
+  const int n = std::min(a.rows, a.cols);
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) {
     E most = abs(a(k, k)), best = E(T(k));
+#pragma GCC unroll 4
     for (int i = k + 1; i < a.rows; ++i) {
       const E size = abs(a(i, k));
       best = select(size > most, E(T(i)), best);
       most = select(size > most, size, most);
     }
+#pragma GCC unroll 4
     for (int i = k + 1; i < a.rows; ++i) {
       const auto here = best == E(T(i));
       if (!any(here)) continue;
@@ -92,12 +124,23 @@ E small_lu(M a, E* order) {
     const E pivot = a(k, k);
     const auto none = pivot == zero;
     zero_pivot = select(none & (zero_pivot == zero), E(T(k + 1)), zero_pivot);
+#pragma GCC unroll 4
     for (int i = k + 1; i < a.rows; ++i) {
       const E by = select(none, zero, a(i, k) / pivot);
       a(i, k) = by;
+#pragma GCC unroll 4
       for (int j = k + 1; j < a.cols; ++j) a(i, j) -= by * a(k, j);
     }
   }
+  return zero_pivot;
+}
+
+// a becomes its LU, order (a.rows) the order of its rows. Gives 0, or the first pivot that is 0.
+template <class T, class M, class E>
+E small_lu(M a, E* order) {
+  E zero_pivot;
+  const auto factor = [&](auto s) { zero_pivot = lu_of<T>(s, order); };
+  if (!with_squares(factor, a)) factor(a);
   return zero_pivot;
 }
 

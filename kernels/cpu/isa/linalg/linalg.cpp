@@ -176,14 +176,17 @@ class Group {
   // Row i of the result is row order[i] of b.
   LaneMatrix<B> in_order(LaneMatrix<B> b, const B* order) {
     const LaneMatrix<B> x = matrix(b.rows, b.cols);
-    for (int i = 0; i < b.rows; ++i) {
-      std::copy_n(&b(i, 0), b.cols, &x(i, 0));
-      for (int k = 0; k < b.rows; ++k) {
-        const MaskOf<B> here = order[i] == B(T(k));
-        if (k == i || !xsimd::any(here)) continue;
-        for (int j = 0; j < b.cols; ++j) x(i, j) = xsimd::select(here, b(k, j), x(i, j));
+    const auto put = [&](auto from, auto to) {
+      for (int i = 0; i < from.rows; ++i) {
+        for (int j = 0; j < from.cols; ++j) to(i, j) = from(i, j);
+        for (int k = 0; k < from.rows; ++k) {
+          const MaskOf<B> here = order[i] == B(T(k));
+          if (k == i || !xsimd::any(here)) continue;
+          for (int j = 0; j < from.cols; ++j) to(i, j) = xsimd::select(here, from(k, j), to(i, j));
+        }
       }
-    }
+    };
+    if (!linalg::with_squares(put, b, x)) put(b, x);
     return x;
   }
 
