@@ -218,11 +218,33 @@ void refuse_phase(const char* op, const Tensor& turn, const Lazy& scale) {
            "abs(v) or v v^H");
 }
 
+// Most have no tie and no zero, and need no look at what else there is. Real numbers, lines of n:
+// does near(line, what counts as 0 there) hold for none of them? Of complex ones it is not known.
+template <class F>
+static bool is_well(const Tensor& values, int64_t n, F&& near) {
+  if (is_complex(values.dtype())) return false;
+  const NoGrad quiet;
+  const std::vector<double> x = cast(all_examples(values.detach()), DType::f64).to_vector<double>();
+  const double close = tie(values);
+  for (const double* line = x.data(); line != x.data() + x.size(); line += n) {
+    double most = 0;
+    for (int64_t i = 0; i < n; ++i) most = std::max(most, std::fabs(line[i]));
+    if (near(line, close * most)) return false;
+  }
+  return true;
+}
+
 void refuse_ties(const char* op, const Tensor& values, const Lazy& pairs, const Lazy& scale) {
   const int64_t n = values.size(-1);
   if (values.numel() == 0) return;
+  const auto has_tie = [n](const double* x, double reach) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = i + 1; j < n; ++j)
+        if (std::fabs(x[i] - x[j]) <= reach) return true;
+    return false;
+  };
+  if (is_well(values, n, has_tie)) return;
   const Lines v(values, n);
-  // Most have no tie, and need no look at what else there is.
   struct Pair {
     size_t line;
     int64_t i, j;
@@ -257,15 +279,15 @@ void refuse_ties(const char* op, const Tensor& values, const Lazy& pairs, const 
 void refuse_zeros(const char* op, const Tensor& values, const Lazy& counts, const Lazy& scale) {
   const int64_t n = values.size(-1);
   if (values.numel() == 0) return;
+  const auto any_zero = [n](const double* x, double reach) {
+    return std::any_of(x, x + n, [&](double size) { return std::fabs(size) <= reach; });
+  };
+  if (is_well(values, n, any_zero)) return;
   const Lines v(values, n);
   const double close = tie(values);
   const auto zero = [&](size_t line, int64_t i) {
     return size_of(v[line][i]) <= close * v.largest_of(line);
   };
-  bool any = false;
-  for (size_t line = 0; line < v.count() && !any; ++line)
-    for (int64_t i = 0; i < n && !any; ++i) any = zero(line, i);
-  if (!any) return;
   const Tensor counted = counts();
   if (counted.numel() == 0) return;
   const Lines c(counted, n);
