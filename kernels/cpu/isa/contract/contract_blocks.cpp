@@ -3,8 +3,8 @@
 // does with them, all others as calls of the slot contract. Sizes and steps alone say which, and so
 // in which order terms are added.
 #include "kernels/cpu/isa/contract/contraction.hpp"
-#include "kernels/cpu/isa/tile.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
+#include "kernels/cpu/isa/tile.hpp"
 #include "kernels/cpu/stream.hpp"
 #include "ops/def/grouped.h"
 
