@@ -18,7 +18,7 @@ Size turned(const Size& x, bool really) { return really ? Size{x.cols, x.rows} :
 constexpr int64_t kMostSide = 1 << 14;
 
 int most_flags(int code) {
-  return code == GD_STEP_PRODUCT ? 3 : code == GD_STEP_DIVIDED ? 7 : code == GD_STEP_LOWER ? 1 : 0;
+  return code == GD_STEP_PRODUCT || code == GD_STEP_DIVIDED ? 7 : code == GD_STEP_LOWER ? 1 : 0;
 }
 
 // What the step gives; {-1, 0} of sizes that it doesn't take. `cost`: its multiplications.

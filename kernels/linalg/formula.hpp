@@ -32,18 +32,16 @@ class Formula {
   using M = Small<E>;
 
   static void step(const calls::FormulaCall::Step& s, M a, M b, M y) {
-    const int n = y.count();
     switch (s.code) {
       case GD_STEP_PRODUCT: {
         const auto product = [&](auto l, auto r, auto p) {
-          multiply(l, s.flags & 1, r, s.flags & 2, p);
+          multiply(l, s.flags & 1, r, s.flags & 2, p, s.flags & 4);
         };
         if (!with_squares(product, a, b, y)) product(a, b, y);
         return;
       }
       case GD_STEP_DIVIDED:
-        std::copy_n(b.data, n, y.data);
-        return solve_small_triangle(a, s.flags & 1, s.flags & 2, s.flags & 4, y);
+        return solve_small_triangle(a, s.flags & 1, s.flags & 2, s.flags & 4, b, y);
       case GD_STEP_LU:
         std::copy_n(a.data, a.count(), y.data);
         small_lu<T>(M{y.data, a.rows, a.cols}, &y(a.rows, 0));
@@ -92,7 +90,7 @@ class Formula {
       for (int j = 0; j < y.cols; ++j) y(i, j) = f(i, j);
   }
   template <class S>
-  static void multiply(S a, bool turn_a, S b, bool turn_b, S y) {
+  static void multiply(S a, bool turn_a, S b, bool turn_b, S y, bool negative) {
     const int inner = turn_a ? a.rows : a.cols;
     if constexpr (std::is_same_v<E, T>)  // the same sums, of whole rows at a time
       if (!turn_b) {
@@ -100,6 +98,7 @@ class Formula {
         for (int i = 0; i < y.rows; ++i)
           for (int k = 0; k < inner; ++k)
             add_multiple(y.cols, turn_a ? a(k, i) : a(i, k), &b(k, 0), &y(i, 0));
+        for (int i = 0; negative && i < y.rows * y.cols; ++i) y.data[i] = -y.data[i];
         return;
       }
     const int a_row = turn_a ? 1 : a.cols, a_step = turn_a ? a.cols : 1;
@@ -117,15 +116,15 @@ class Formula {
           u += by * z[2 * b_col];
           v += by * z[3 * b_col];
         }
-        y(i, j) = s;
-        y(i, j + 1) = t;
-        y(i, j + 2) = u;
-        y(i, j + 3) = v;
+        y(i, j) = negative ? -s : s;
+        y(i, j + 1) = negative ? -t : t;
+        y(i, j + 2) = negative ? -u : u;
+        y(i, j + 3) = negative ? -v : v;
       }
       for (; j < y.cols; ++j) {
         E sum(T(0));
         for (int k = 0; k < inner; ++k) sum += x[k * a_step] * b.data[j * b_col + k * b_step];
-        y(i, j) = sum;
+        y(i, j) = negative ? -sum : sum;
       }
     }
   }
@@ -154,12 +153,17 @@ class Formula {
   template <class S>
   static void rows_back(S a, const E* order, S y) {
     std::fill_n(y.data, y.rows * y.cols, E(T(0)));
-    for (int i = 0; i < a.rows; ++i)
+    for (int i = 0; i < a.rows; ++i) {
+      if (i < y.rows && all(order[i] == E(T(i)))) {  // it stays where it is
+        for (int j = 0; j < y.cols; ++j) y(i, j) = a(i, j);
+        continue;
+      }
       for (int to = 0; to < y.rows; ++to) {
         const auto here = order[i] == E(T(to));
         if (!any(here)) continue;
         for (int j = 0; j < y.cols; ++j) y(to, j) = select(here, a(i, j), y(to, j));
       }
+    }
   }
 
   const calls::FormulaCall& call_;

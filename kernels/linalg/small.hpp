@@ -43,12 +43,15 @@ bool with_squares(F&& f, const M& a, const More&... more) {
 template <class T>
 requires std::is_floating_point_v<T> T select(bool which, T x, T y) { return which ? x : y; }
 inline bool any(bool which) { return which; }
+inline bool all(bool which) { return which; }
 
-// Row i of X of a triangular system in columns [0, count) of b, where `known` rows from x on are
-// X's and by[k next] is what the system has for them; divided by the pivot, if there is one.
+// Row y of X of a triangular system whose right side has the row b there, `count` numbers, where
+// `known` rows from x on are X's and by[k next] is what the system has for them; divided by the
+// pivot, if there is one.
 template <class E>
-[[gnu::always_inline]] inline void solve_small_row(E* b, int count, int known, const E* by,
-                                                   int next, const E* x, const E* pivot, int cols) {
+[[gnu::always_inline]] inline void solve_small_row(const E* b, E* y, int count, int known,
+                                                   const E* by, int next, const E* x,
+                                                   const E* pivot, int cols) {
   int j = 0;
   for (; j + 4 <= count; j += 4) {  // four sums in registers
     E a = b[j], c = b[j + 1], d = b[j + 2], e = b[j + 3];
@@ -60,37 +63,38 @@ template <class E>
       d -= factor * row[2];
       e -= factor * row[3];
     }
-    b[j] = pivot ? a / *pivot : a;
-    b[j + 1] = pivot ? c / *pivot : c;
-    b[j + 2] = pivot ? d / *pivot : d;
-    b[j + 3] = pivot ? e / *pivot : e;
+    y[j] = pivot ? a / *pivot : a;
+    y[j + 1] = pivot ? c / *pivot : c;
+    y[j + 2] = pivot ? d / *pivot : d;
+    y[j + 3] = pivot ? e / *pivot : e;
   }
   for (; j < count; ++j) {
     E sum = b[j];
     for (int k = 0; k < known; ++k) sum -= by[k * next] * x[k * cols + j];
-    b[j] = pivot ? sum / *pivot : sum;
+    y[j] = pivot ? sum / *pivot : sum;
   }
 }
 
 template <bool kForward, class M>
-void solve_rows(M a, bool unit, bool turned, M b) {
-  const int n = b.rows, line = turned ? 1 : a.cols, next = turned ? a.cols : 1;
+void solve_rows(M a, bool unit, bool turned, M b, M x) {
+  const int n = x.rows, line = turned ? 1 : a.cols, next = turned ? a.cols : 1;
 #pragma GCC unroll 4
   for (int step = 0; step < n; ++step) {
     const int i = kForward ? step : n - 1 - step, first = kForward ? 0 : std::min(i + 1, n - 1);
-    solve_small_row(&b(i, 0), b.cols, step, a.data + i * line + first * next, next, &b(first, 0),
-                    unit ? nullptr : &a(i, i), b.cols);
+    solve_small_row(&b(i, 0), &x(i, 0), x.cols, step, a.data + i * line + first * next, next,
+                    &x(first, 0), unit ? nullptr : &a(i, i), x.cols);
   }
 }
 
-// b becomes X of op(A) X = B with a triangular A, `turned` its transpose. Nothing is read of the
-// rows that A has below that.
+// x becomes X of op(A) X = B, which may be where b is, with a triangular A, `turned` its transpose.
+// Nothing is read of the rows that A has below that.
 template <class M>
-void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b) {
-  const auto solve = [&](auto s, auto x) {
-    upper == turned ? solve_rows<true>(s, unit, turned, x) : solve_rows<false>(s, unit, turned, x);
+void solve_small_triangle(M a, bool upper, bool unit, bool turned, M b, M x) {
+  const auto solve = [&](auto s, auto from, auto to) {
+    upper == turned ? solve_rows<true>(s, unit, turned, from, to)
+                    : solve_rows<false>(s, unit, turned, from, to);
   };
-  if (!with_squares(solve, M{a.data, a.cols, a.cols}, b)) solve(a, b);
+  if (!with_squares(solve, M{a.data, a.cols, a.cols}, b, x)) solve(a, b, x);
 }
 
 template <class T, class M, class E>

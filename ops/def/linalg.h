@@ -61,7 +61,7 @@ enum { GD_MOST_STEPS = 40 };
 /* What a step makes of the values a and b. Some have only a. What reciprocals divide by counts as
  * 0, and gives 0, if it is at most 16 max(n, 8) eps times the largest |a_i|. */
 typedef enum gd_step {
-  GD_STEP_PRODUCT = 0,     /* a b; flags as bits: 1 a^T, 2 b^T */
+  GD_STEP_PRODUCT = 0,     /* a b; flags as bits: 1 a^T, 2 b^T, 4 - a b */
   GD_STEP_DIVIDED,         /* X of op(a) X = b with a triangular a, which may have more rows below
                             * that; flags as bits: 1 upper, 2 the diagonal counts as ones, 4 op(a)
                             * = a^T */

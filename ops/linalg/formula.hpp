@@ -63,9 +63,12 @@ inline Term adjoint(Term x) {
 inline Term plain(const Term& x) {
   return x.turned ? x.of->add(GD_STEP_TURNED, x.rows, x.cols, adjoint(x), adjoint(x)) : x;
 }
-inline Term matmul(const Term& a, const Term& b) {
-  return a.of->add(GD_STEP_PRODUCT, a.rows, b.cols, a, b, int(a.turned) | int(b.turned) << 1);
+inline Term product(const Term& a, const Term& b, bool negative) {
+  const int flags = int(a.turned) | int(b.turned) << 1 | int(negative) << 2;
+  return a.of->add(GD_STEP_PRODUCT, a.rows, b.cols, a, b, flags);
 }
+inline Term matmul(const Term& a, const Term& b) { return product(a, b, false); }
+inline Term neg_matmul(const Term& a, const Term& b) { return product(a, b, true); }
 inline Term step(gd_step code, const Term& a, const Term& b, int flags = 0) {
   return a.of->add(code, a.rows, a.cols, plain(a), plain(b), flags);
 }

@@ -59,6 +59,7 @@ inline Tensor skew(const Tensor& x) { return sub(x, adjoint(x)); }
 inline Tensor sandwich(const Tensor& left, const Tensor& x, const Tensor& right) {
   return matmul(matmul(left, x), right);
 }
+inline Tensor neg_matmul(const Tensor& a, const Tensor& b) { return neg(matmul(a, b)); }
 inline Tensor with_diagonal(const Tensor& x, const Tensor& diagonal) {
   return diagonal.defined() ? add(x, diag_embed(diagonal)) : x;
 }

@@ -116,7 +116,7 @@ Tensor solved_as(GradFn& node, const Tensor& a, const Tensor& b) {
 }
 void solve_vjps(GradFn& node, std::span<const char> wanted, std::span<const Tensor> g,
                 std::span<Tensor> cotangents) {
-  const auto of_a = [](const auto& gb, const auto& x) { return neg(matmul(gb, adjoint(x))); };
+  const auto of_a = [](const auto& gb, const auto& x) { return neg_matmul(gb, adjoint(x)); };
   const Tensor a = node.input(0);
   if (wanted[1]) cotangents[1] = solved_as(node, adjoint(a), g[0]);
   if (!wanted[0]) return;
@@ -168,7 +168,7 @@ void inv_forward(OpContext& ctx) {
 }
 Tensor inv_vjp(GradFn& node, size_t, std::span<const Tensor> g) {
   return evaluate(
-      [](const auto& y, const auto& gy) { return neg(sandwich(adjoint(y), gy, adjoint(y))); },
+      [](const auto& y, const auto& gy) { return neg_matmul(matmul(adjoint(y), gy), adjoint(y)); },
       node.output(0), g[0]);
 }
 Tensor inv_jvp(GradFn& node, size_t out, std::span<const Tensor> t) {

@@ -32,8 +32,10 @@ Dense<T> defined(gd_step code, int flags, const Dense<T>& a, const Dense<T>& b) 
     });
   };
   switch (code) {
-    case GD_STEP_PRODUCT:
-      return (flags & 1 ? adjoint(a) : a) * (flags & 2 ? adjoint(b) : b);
+    case GD_STEP_PRODUCT: {
+      const Dense<T> y = (flags & 1 ? adjoint(a) : a) * (flags & 2 ? adjoint(b) : b);
+      return each(y.m, y.n, [&](int64_t i, int64_t j) { return flags & 4 ? -y(i, j) : y(i, j); });
+    }
     case GD_STEP_TURNED:
       return adjoint(a);
     case GD_STEP_SUM:
@@ -73,27 +75,18 @@ struct OneStep {
   Index a, b;  // sizes without the batch; b empty: the step has none
 };
 const OneStep kSteps[] = {
-    {GD_STEP_PRODUCT, 0, {3, 5}, {5, 4}},
-    {GD_STEP_PRODUCT, 1, {5, 3}, {5, 4}},
-    {GD_STEP_PRODUCT, 2, {3, 5}, {4, 5}},
-    {GD_STEP_PRODUCT, 3, {5, 3}, {4, 5}},
-    {GD_STEP_PRODUCT, 0, {16, 16}, {16, 16}},
-    {GD_STEP_PRODUCT, 0, {20, 18}, {18, 7}},
-    {GD_STEP_TURNED, 0, {3, 5}, {}},
-    {GD_STEP_SUM, 0, {3, 5}, {3, 5}},
-    {GD_STEP_DIFFERENCE, 0, {3, 5}, {3, 5}},
-    {GD_STEP_TIMES, 0, {3, 5}, {3, 5}},
-    {GD_STEP_TIMES, 0, {3, 5}, {5}},
-    {GD_STEP_NEGATIVE, 0, {4, 4}, {}},
-    {GD_STEP_HALF, 0, {4, 2}, {}},
-    {GD_STEP_LOWER, 0, {4, 6}, {}},
-    {GD_STEP_LOWER, 1, {5, 4}, {}},
-    {GD_STEP_UPPER, 0, {5, 4}, {}},
-    {GD_STEP_HALF_LOWER, 0, {5, 5}, {}},
-    {GD_STEP_BELOW, 0, {5, 5}, {5, 5}},
-    {GD_STEP_WITH_DIAGONAL, 0, {4, 4}, {4}},
-    {GD_STEP_RECIPROCAL_GAPS, 0, {6}, {}},
-    {GD_STEP_RECIPROCAL_SUMS, 0, {6}, {}},
+    {GD_STEP_PRODUCT, 0, {3, 5}, {5, 4}},    {GD_STEP_PRODUCT, 1, {5, 3}, {5, 4}},
+    {GD_STEP_PRODUCT, 2, {3, 5}, {4, 5}},    {GD_STEP_PRODUCT, 3, {5, 3}, {4, 5}},
+    {GD_STEP_PRODUCT, 4, {3, 5}, {5, 6}},    {GD_STEP_PRODUCT, 6, {4, 4}, {4, 4}},
+    {GD_STEP_PRODUCT, 1, {3, 3}, {3, 3}},    {GD_STEP_PRODUCT, 0, {16, 16}, {16, 16}},
+    {GD_STEP_PRODUCT, 0, {20, 18}, {18, 7}}, {GD_STEP_TURNED, 0, {3, 5}, {}},
+    {GD_STEP_SUM, 0, {3, 5}, {3, 5}},        {GD_STEP_DIFFERENCE, 0, {3, 5}, {3, 5}},
+    {GD_STEP_TIMES, 0, {3, 5}, {3, 5}},      {GD_STEP_TIMES, 0, {3, 5}, {5}},
+    {GD_STEP_NEGATIVE, 0, {4, 4}, {}},       {GD_STEP_HALF, 0, {4, 2}, {}},
+    {GD_STEP_LOWER, 0, {4, 6}, {}},          {GD_STEP_LOWER, 1, {5, 4}, {}},
+    {GD_STEP_UPPER, 0, {5, 4}, {}},          {GD_STEP_HALF_LOWER, 0, {5, 5}, {}},
+    {GD_STEP_BELOW, 0, {5, 5}, {5, 5}},      {GD_STEP_WITH_DIAGONAL, 0, {4, 4}, {4}},
+    {GD_STEP_RECIPROCAL_GAPS, 0, {6}, {}},   {GD_STEP_RECIPROCAL_SUMS, 0, {6}, {}},
     {GD_STEP_RECIPROCALS, 0, {6}, {}},
 };
 Index with_all(Index batch, const Index& last) {
@@ -177,13 +170,13 @@ TEST_CASE("linalg formula: triangles and the order of rows") {
 }
 
 TEST_CASE("linalg formula: LU and what it solves") {
-  const int64_t n = 5;
-  const auto solved = [&]<class T>(T, int64_t count, Layout layout) {
-    const auto a = random_array<T>({count, n, n}, layout), b = random_array<T>({count, n, 6});
+  const auto solved = [&]<class T>(T, int64_t count, Layout layout, int64_t n, int64_t columns) {
+    const auto a = random_array<T>({count, n, n}, layout), b = random_array<T>({count, n, columns});
     std::vector<T> bits;
     for (const Machine& m : machines()) {
       INFO(m.name);
-      Array<T> x({count, n, 6}), y({count, n, 6}), lu({count, n + 1, n}), factors({count, n, n});
+      Array<T> x({count, n, columns}), y({count, n, columns}), lu({count, n + 1, n}),
+          factors({count, n, n});
       Array<int64_t> rows({count, n}), info({count});
       linalg(m, GD_LU, {a.view()}, {factors.view(), rows.view(), info.view()});
       linalg(m, GD_FORMULA, {a.view()}, {lu.view()}, {word(GD_STEP_LU, 0, 0)});
@@ -203,7 +196,11 @@ TEST_CASE("linalg formula: LU and what it solves") {
   };
   for (const int64_t count : {1, 3, 21})
     for (const Layout layout : {cpu_test::kPlain, cpu_test::kPermuted})
-      solved(float(), count, layout), solved(double(), count, layout);
+      for (const int64_t n : {3, 4, 5})  // of 3 and 4 squares are done in loops of their own
+        for (const int64_t columns : {n, int64_t(6)}) {
+          solved(float(), count, layout, n, columns);
+          solved(double(), count, layout, n, columns);
+        }
 }
 
 TEST_CASE("linalg formula: as many steps as there may be") {

@@ -154,8 +154,8 @@ class Group {
       const LaneMatrix<B> b = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       gather(b, from);
       const LaneMatrix<B> x = turned ? b : in_order(b, order);
-      linalg::solve_small_triangle(a, turned, !turned, turned, x);
-      linalg::solve_small_triangle(a, !turned, turned, turned, x);
+      linalg::solve_small_triangle(a, turned, !turned, turned, x, x);
+      linalg::solve_small_triangle(a, !turned, turned, turned, x, x);
       if (!turned && good == ours(~uint64_t(0))) {
         scatter(to, x, count_);
       } else {
@@ -179,6 +179,7 @@ class Group {
     const auto put = [&](auto from, auto to) {
       for (int i = 0; i < from.rows; ++i) {
         for (int j = 0; j < from.cols; ++j) to(i, j) = from(i, j);
+        if (xsimd::all(order[i] == B(T(i)))) continue;
         for (int k = 0; k < from.rows; ++k) {
           const MaskOf<B> here = order[i] == B(T(k));
           if (k == i || !xsimd::any(here)) continue;
@@ -220,7 +221,7 @@ class Group {
     for (int first = 0; first < columns; first += kLargestInLanes, used_ = used) {
       const LaneMatrix<B> x = matrix(a.rows, std::min(kLargestInLanes, columns - first));
       gather(x, from);
-      linalg::solve_small_triangle(a, call_.upper, call_.unit, call_.turned != 0, x);
+      linalg::solve_small_triangle(a, call_.upper, call_.unit, call_.turned != 0, x, x);
       scatter(to, x, count_);
       from.first += kLargestInLanes * from.by;
       to.first += kLargestInLanes * to.by;
