@@ -168,6 +168,9 @@ TEST_CASE("grouped: outer products of a result so large that it goes past the ca
     }
   t.out = std::max(t.out, (int64_t(16) << 20) / 8);
   check<double>(t, false);
+  check<c64>(t, false);
+  t.out *= 2;
+  check<float>(t, false);
 }
 
 TEST_CASE("grouped: copies of blocks of every dtype, in any layout") {

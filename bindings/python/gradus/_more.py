@@ -23,6 +23,8 @@ def isin(elements, test_elements, *, invert=False):
 def bernoulli(size, p=0.5, dtype=_g.float32, **options):
     """1 with probability p, else 0: bernoulli((2, 3), 0.1), or bernoulli(x) with x the probabilities."""
     if isinstance(size, Tensor):
+        if not ((size >= 0) & (size <= 1)).all():
+            raise _g.ValueError("bernoulli: a probability is not between 0 and 1")
         return (_g.uniform(size.shape, 0, 1, size.dtype, device=size.device) < size).to(size.dtype)
     return _g.bernoulli(size, p, dtype, **options)
 

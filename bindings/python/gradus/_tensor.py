@@ -341,6 +341,8 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
     """Integers from low up to, without, high: randint(high, size) or randint(low, high, size)."""
     if high is None or size is None:
         low, high, size = 0, low, high if size is None else size
+        if size is None:
+            raise TypeError("randint: the size is missing: randint(high, size) or randint(low, high, size)")
     low, high = operator.index(low), operator.index(high)
     if high <= low:
         raise ValueError(f"randint: low {low} is not below high {high}")
@@ -351,9 +353,11 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
                             "tells apart; add draws of the high and the low digits")
     for end in (low, high - 1):
         try:
-            _g.tensor([end], dtype=dtype)
+            held = _g.tensor([end], dtype=dtype).isfinite().item()
         except _g.Error:
-            raise _g.ValueError(f"randint: {dtype} does not hold {end}") from None
+            held = False
+        if not held:
+            raise _g.ValueError(f"randint: {dtype} does not hold {end}")
     drawn = _g.uniform(_size((size,)), 0, high - low, _g.float64, device=device)
     return (drawn.floor().clamp(0, high - low - 1)._cast(_g.int64) + low)._cast(dtype)
 

@@ -81,7 +81,12 @@ def test_whole_numbers_are_drawn_from_all():
             gradus.randint(low, high, (8,))
     assert set(gradus.randint(2, size=(64,)).tolist()) == {0, 1} == set(gradus.randint(0, 2, 64).tolist())
     assert set(gradus.randint(254, 256, (64,), dtype=gradus.uint8).tolist()) == {254, 255}
-    for low, high, dtype in ((2 ** 40, 2 ** 40 + 5, gradus.int32), (0, 300, gradus.uint8), (-1, 2, gradus.uint8)):
+    with pytest.raises(TypeError, match="randint: the size is missing"):
+        gradus.randint(5)
+    with pytest.raises(gradus.ValueError, match="not between 0 and 1"):
+        gradus.bernoulli(gradus.tensor([0.5, 2.0]))
+    for low, high, dtype in ((2 ** 40, 2 ** 40 + 5, gradus.int32), (0, 300, gradus.uint8), (-1, 2, gradus.uint8),
+                             (0, 2 ** 30, gradus.float16)):
         with pytest.raises(gradus.Error, match="hold"):
             gradus.randint(low, high, (8,), dtype=dtype)
 

@@ -78,6 +78,11 @@ def test_hooks_that_register_and_remove():
     both(scenario)
 
 
+def test_a_hook_is_a_function():
+    with pytest.raises(TypeError, match="Identity: a hook is a function, got a int"):
+        gradus.nn.Identity().register_forward_hook(3)
+
+
 def test_arguments_by_name():
     def scenario(n, tensor, note):
         module, x = add(n), tensor([1.0, 2.0])

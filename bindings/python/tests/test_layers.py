@@ -127,7 +127,12 @@ def test_borders_and_shuffles_refuse():
     for words, call in (("the mode is 'same', there are constant, reflect", lambda: nn.functional.pad(x, (1, 1), "same")),
                         (r"reflect takes \(3, 0\) of an axis of 3", lambda: nn.ReflectionPad1d((3, 0))(x)),
                         ("multiples of 4, got 1", lambda: nn.PixelShuffle(2)(x)), ("got 2 x 3", lambda: nn.PixelUnshuffle(2)(x)),
-                        ("2 numbers, expected one or 4", lambda: nn.ZeroPad2d((1, 1)))):
+                        ("2 numbers, expected one or 4", lambda: nn.ZeroPad2d((1, 1))),
+                        ("up to 3 axes, got 1 numbers", lambda: nn.functional.pad(x, (1,), "reflect")),
+                        ("up to 3 axes, got 8 numbers", lambda: nn.functional.pad(x, (0, 0) * 4, "circular")),
+                        (r"replicate takes \(-2, -1\) of an axis of 3", lambda: nn.functional.pad(x, (-2, -1), "replicate")),
+                        (r"factor of 1 or more, got \(1, 2, 3\) and 0", lambda: nn.PixelShuffle(0)(x)),
+                        (r"expected \(..., channels, h, w\)", lambda: nn.PixelUnshuffle(2)(gradus.ones(4, 4)))):
         with pytest.raises((gradus.ValueError, gradus.ShapeError), match=words):
             call()
 

@@ -95,9 +95,11 @@ def pad(input, pad, mode="constant", value=0.0):
         return _g.pad(input, pad, 0.0 if value is None else value)
     if mode not in _BORDERS:
         raise _g.ValueError(f"pad: the mode is {mode!r}, there are constant, " + ", ".join(_BORDERS))
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise _g.ValueError(f"pad: expected before and after of up to {input.ndim} axes, got {len(pad)} numbers")
     for axis, (before, after) in enumerate(zip(pad[::2], pad[1::2]), 1):
         n = input.shape[-axis]
-        if max(before, after) > n - (mode == "reflect") and mode != "replicate":
+        if n + before + after < 1 or max(before, after) > n - (mode == "reflect") and mode != "replicate":
             raise _g.ShapeError(f"pad: {mode} takes ({before}, {after}) of an axis of {n}")
         places = [_BORDERS[mode](i, n) for i in range(-before, n + after)]
         input = input.index_select(_g.tensor(places, dtype=_g.int64, device=input.device), -axis)
@@ -108,9 +110,16 @@ _BORDERS = {"reflect": lambda i, n: n - 1 - abs(n - 1 - abs(i)), "replicate": la
             "circular": lambda i, n: i % n}
 
 
+def _pixels(who, input, factor):
+    if input.ndim < 3 or factor < 1:
+        raise _g.ValueError(f"{who}: expected (..., channels, h, w) and a factor of 1 or more, got {tuple(input.shape)} "
+                            f"and {factor}")
+    return input.shape
+
+
 def pixel_shuffle(input, upscale_factor):
     """Channels as pixels: (..., c r r, h, w) -> (..., c, h r, w r)."""
-    *n, c, h, w = input.shape
+    *n, c, h, w = _pixels("pixel_shuffle", input, upscale_factor)
     r, k = upscale_factor, len(n)
     if c % (r * r):
         raise _g.ShapeError(f"pixel_shuffle: expected channels in multiples of {r * r}, got {c}")
@@ -120,7 +129,7 @@ def pixel_shuffle(input, upscale_factor):
 
 def pixel_unshuffle(input, downscale_factor):
     """Pixels as channels: (..., c, h r, w r) -> (..., c r r, h, w)."""
-    *n, c, h, w = input.shape
+    *n, c, h, w = _pixels("pixel_unshuffle", input, downscale_factor)
     r, k = downscale_factor, len(n)
     if h % r or w % r:
         raise _g.ShapeError(f"pixel_unshuffle: expected pixels in multiples of {r}, got {h} x {w}")
