@@ -9,6 +9,7 @@
 -- the judge.
 --
 -- gradus script configs/linalg/trg.lua [BOND] [STEPS]
+-- The second derivative keeps what both passes made: bond 24 wants --max-memory 8GiB after `script`.
 local bond, steps = tonumber(arg[1]) or 12, tonumber(arg[2]) or 20
 local f64 = {dtype = "f64"}
 
