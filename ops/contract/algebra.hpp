@@ -13,8 +13,8 @@
 //   a user's own                                    real, i32         none
 //
 // The four that choose a winner are called tropical. An empty sum is the zero. A negative factor
-// turns max into min, so networks in max-times and min-times refuse such numbers. They are looked at
-// each time, so a step with such a network in it is not captured.
+// turns max into min, so networks in max-times and min-times refuse such numbers. They are looked
+// at each time, so a step with such a network in it is not captured.
 #pragma once
 #include "engine/tensor.hpp"
 
