@@ -34,10 +34,10 @@ class ByLapack {
   }
   bool gave_up() { return std::exchange(gave_up_, false); }
 
-  // Of the lower triangle: its loops are the faster ones.
-  int64_t cholesky(Held<T> a) {
+  // By rows, as it is wanted: the lower triangle is to LAPACK the upper one of A^T.
+  int64_t cholesky(Matrix<T> a) {
     const Int n = size(a.rows), ld = size(a.stride);
-    f_.potrf("L", &n, a.data, &ld, &info_, 1);
+    f_.potrf("U", &n, a.data, &ld, &info_, 1);
     return done_if(info_ >= 0), info_;
   }
 

@@ -89,7 +89,7 @@ class OneMatrix {
   Matrix<T> read_hermitian() {
     const Matrix<T> a = scratch_.matrix<T>(call_.n, call_.n);
     copy(strided(a), matrix_in<T>(call_.a));
-    copy_hermitian(strided(a), strided(a));
+    copy_hermitian(a, strided(a));
     return a;
   }
 
@@ -138,9 +138,13 @@ class OneMatrix {
   static constexpr int64_t kNotFinite = -1, kNoConvergence = 1;
 
   void run_cholesky() {
-    const Held<T> a = solver_.make_for(matrix_in<T>(*out(0)));
-    const Strided<T> given = matrix_in<T>(call_.a);
-    copy_hermitian(strided(a), given);
+    const Strided<T> to = matrix_in<T>(*out(0)), given = matrix_in<T>(call_.a);
+    // In its place, where LAPACK can be told how far apart the rows are.
+    const bool there =
+        to.by == 1 && to.down >= to.cols && to.down <= std::numeric_limits<LapackInt>::max();
+    const Matrix<T> a = there ? Matrix<T>{to.data, to.rows, to.cols, to.down}
+                              : scratch_.matrix<T>(call_.n, call_.n);
+    copy_hermitian(a, given);
     const auto finite_diagonal = [&] {
       bool all = true;
       for (int64_t i = 0; i < call_.n; ++i) all &= finite(a(i, i));

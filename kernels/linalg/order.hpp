@@ -84,38 +84,31 @@ void turn_tile(T* to, int64_t by, const T* from, int64_t down) {
     for (int64_t i = 0; i < kTile; ++i) to[j * by + i] = tile[i][j];
 }
 
-// a square becomes its transpose, or the lower triangle of that with 0 above it.
+// a square becomes its transpose.
 template <class T>
-void turn_in_place(Strided<T> a, bool lower) {
+void turn_in_place(Strided<T> a) {
   for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
     for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
       if (a.by == 1 && j0 < i0 && i0 + kTile <= a.rows) {
         T kept[kTile][kTile];
-        if (!lower) turn_tile(kept[0], kTile, &a(i0, j0), a.down);
+        turn_tile(kept[0], kTile, &a(i0, j0), a.down);
         turn_tile(&a(i0, j0), a.down, &a(j0, i0), a.down);
-        for (int64_t k = 0; k < kTile; ++k)
-          lower ? std::fill_n(&a(j0 + k, i0), kTile, T(0))
-                : std::copy_n(kept[k], kTile, &a(j0 + k, i0));
+        for (int64_t k = 0; k < kTile; ++k) std::copy_n(kept[k], kTile, &a(j0 + k, i0));
         continue;
       }
       for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
-        for (int64_t j = j0; j < std::min(j0 + kTile, i); ++j) {
-          std::swap(a(i, j), a(j, i));
-          if (lower) a(j, i) = T(0);
-        }
+        for (int64_t j = j0; j < std::min(j0 + kTile, i); ++j) std::swap(a(i, j), a(j, i));
     }
 }
 
 }  // namespace detail
 
 // to = from, of to's size, or that of a part alone, and the rest of `to` becomes 0. They may be one
-// square in memory, by rows here and by columns there.
+// in memory; a whole square also by rows here and by columns there.
 template <class T>
 void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
-  if (to.data == from.data && to.down == from.by && to.by == from.down) {
-    const bool upper = part == Part::kUpper;
-    return detail::turn_in_place(upper ? turned(to) : to, part != Part::kAll);
-  }
+  if (to.data == from.data && to.down == from.by && to.by == from.down && part == Part::kAll)
+    return detail::turn_in_place(to);
   if (from.by != 1 && from.down == 1) {
     to = turned(to), from = turned(from);
     if (part != Part::kAll) part = part == Part::kLower ? Part::kUpper : Part::kLower;
@@ -129,7 +122,7 @@ void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
       const int64_t first = part == Part::kUpper ? std::min(i, n) : 0,
                     end = part == Part::kLower ? std::min(i + 1, n) : n;
       std::fill_n(&to(i, 0), first, T(0));
-      std::copy_n(&from(i, 0) + first, end - first, &to(i, 0) + first);
+      if (to.data != from.data) std::copy_n(&from(i, 0) + first, end - first, &to(i, 0) + first);
       std::fill_n(&to(i, 0) + end, n - end, T(0));
     }
     return;
@@ -156,47 +149,33 @@ void copy(Strided<T> to, Strided<T> from, Part part = Part::kAll) {
 namespace detail {
 // to, by rows, becomes half the tile a and half the conjugate of the tile `other`, turned.
 template <class T>
-void hermitian_tile(T* to, int64_t to_row, const T* a, const T* other, int64_t from_row,
-                    bool conj_sum) {
+void hermitian_tile(T* to, int64_t to_row, const T* a, const T* other, int64_t from_row) {
   if constexpr (std::is_floating_point_v<T>) return wide::mean_tile(to, to_row, a, other, from_row);
   const real_of<T> half(0.5);
   T tile[kTile][kTile];
   turn_tile(tile[0], kTile, other, from_row);
   for (int64_t i = 0; i < kTile; ++i)
     for (int64_t j = 0; j < kTile; ++j) {
-      const T sum = times(half, a[i * from_row + j]) + times(half, conj_of(tile[i][j]));
-      to[i * to_row + j] = conj_sum ? conj_of(sum) : sum;
+      to[i * to_row + j] = times(half, a[i * from_row + j]) + times(half, conj_of(tile[i][j]));
     }
 }
 }  // namespace detail
 
 // The lower triangle of `to` becomes that of (A + A^H) / 2; they may be the same.
 template <class T>
-void copy_hermitian(Strided<T> to, Strided<T> a) {
+void copy_hermitian(Matrix<T> to, Strided<T> a) {
   const real_of<T> half(0.5);
-  const bool by_rows = to.by == 1, in_tiles = a.by == 1 && (by_rows || to.down == 1);
-  const auto tile = [&](int64_t i0, int64_t j0) {
-    if (in_tiles && j0 < i0 && i0 + kTile <= a.rows) {
-      const T *const below = &a(i0, j0), *const above = &a(j0, i0);
-      if (by_rows) {
-        detail::hermitian_tile(&to(i0, j0), to.down, below, above, a.down, false);
-        detail::fetch_tile(to, i0, j0 + detail::kAhead);
-      } else {
-        detail::hermitian_tile(&to(i0, j0), to.by, above, below, a.down, true);
-        detail::fetch_tile(to, i0 + detail::kAhead, j0);
+  for (int64_t i0 = 0; i0 < a.rows; i0 += kTile)
+    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
+      if (a.by == 1 && j0 < i0 && i0 + kTile <= a.rows) {
+        detail::hermitian_tile(&to(i0, j0), to.stride, &a(i0, j0), &a(j0, i0), a.down);
+        detail::fetch_tile(strided(to), i0, j0 + detail::kAhead);
+        continue;
       }
-      return;
+      for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
+        for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j)
+          to(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
     }
-    for (int64_t i = i0; i < std::min(i0 + kTile, a.rows); ++i)
-      for (int64_t j = j0; j < std::min(j0 + kTile, i + 1); ++j)
-        to(i, j) = times(half, a(i, j)) + times(half, conj_of(a(j, i)));
-  };
-  // Along the lines of `to`.
-  for (int64_t k0 = 0; k0 < a.rows; k0 += kTile)
-    if (by_rows)
-      for (int64_t j0 = 0; j0 <= k0; j0 += kTile) tile(k0, j0);
-    else
-      for (int64_t i0 = k0; i0 < a.rows; i0 += kTile) tile(i0, k0);
 }
 
 }  // namespace gradus::linalg

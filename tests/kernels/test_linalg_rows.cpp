@@ -108,39 +108,41 @@ std::vector<T> counted(size_t n) {
   return x;
 }
 
-// A square by columns becomes one by rows where it lies; what is between its lines stays.
+// A square where it lies, as it is or turned; what is between its lines stays.
 template <class T>
-void turns_in_place(int64_t n, Part part) {
+void copies_in_place(int64_t n, bool turns, Part part) {
   CAPTURE(n);
   CAPTURE(int(part));
   const int64_t apart = n + 3;
   const std::vector<T> before = counted<T>(size_t(n * apart));
   std::vector<T> x = before;
   const Strided<T> rows{x.data(), n, n, apart, 1};
-  copy(rows, turned(rows), part);
+  copy(rows, turns ? turned(rows) : rows, part);
   bool right = true;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < apart; ++j) {
       const bool inside = part == Part::kAll || (part == Part::kLower ? j <= i : i <= j);
-      const T old = before[size_t(j < n ? j * apart + i : i * apart + j)];
+      const T old = before[size_t(turns && j < n ? j * apart + i : i * apart + j)];
       right = right && rows(i, j) == (inside || j >= n ? old : T(0));
     }
   CHECK(right);
 }
 
-// The lower triangle of (A + A^H) / 2, in either order; what is above it stays.
+// The lower triangle of (A + A^H) / 2, of A in either order or in its place; above it all stays.
 template <class T>
 void halves_agree(int64_t n, bool by_columns) {
   CAPTURE(n);
-  std::vector<T> from = counted<T>(size_t(n * n)), to(from.size(), T(-1));
-  const Strided<T> a{from.data(), n, n, n, 1};
-  const Strided<T> b{to.data(), n, n, by_columns ? 1 : n, by_columns ? n : 1};
+  std::vector<T> from = counted<T>(size_t(n * n)), to(from.size(), T(-1)), x = from;
+  const Strided<T> a{from.data(), n, n, by_columns ? 1 : n, by_columns ? n : 1};
+  const Matrix<T> b{to.data(), n, n, n}, c{x.data(), n, n, n};
   copy_hermitian(b, a);
+  copy_hermitian(c, strided(c));
   bool right = true;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) {
       const T half = times(real_of<T>(0.5), a(i, j) + conj_of(a(j, i)));
       right = right && b(i, j) == (j <= i ? half : T(-1));
+      if (!by_columns) right = right && c(i, j) == (j <= i ? half : a(i, j));
     }
   CHECK(right);
 }
@@ -172,13 +174,13 @@ TEST_CASE("linalg rows: copies of a matrix or a triangle, in any order") {
         }
 }
 
-TEST_CASE("linalg rows: a square is turned where it lies, a Hermitian part halved in any order") {
+TEST_CASE("linalg rows: a square is turned where it lies, a Hermitian part read in any order") {
   for (const int64_t n : {0, 1, 7, 8, 16, 19, 48}) {
-    for (const Part part : {Part::kAll, Part::kLower, Part::kUpper}) {
-      turns_in_place<double>(n, part);
-      turns_in_place<float>(n, part);
-      turns_in_place<gradus::c64>(n, part);
-    }
+    copies_in_place<double>(n, true, Part::kAll);
+    copies_in_place<float>(n, true, Part::kAll);
+    copies_in_place<gradus::c64>(n, true, Part::kAll);
+    for (const Part part : {Part::kAll, Part::kLower, Part::kUpper})
+      copies_in_place<double>(n, false, part);
     for (const bool by_columns : {false, true}) {
       halves_agree<double>(n, by_columns);
       halves_agree<float>(n, by_columns);
