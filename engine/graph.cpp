@@ -155,7 +155,7 @@ void OpContext::save_input(size_t k) {
   keep(Saved::Role::input, uint32_t(k), bare);
 }
 void OpContext::save_output(size_t k) {
-  keep(Saved::Role::output, uint32_t(k), outputs[k].detach());
+  if (any_) keep(Saved::Role::output, uint32_t(k), outputs[k].detach());
 }
 void OpContext::save(const Tensor& extra) { keep(Saved::Role::extra, extras_++, extra); }
 
@@ -210,8 +210,7 @@ void record_outputs(OpContext& ctx) {
     if (forward_mode()) push_tangents(ctx, *node);
     if (node->attached_) node->pack_saved();
   }
-  if (observer) [[unlikely]]
-    observer->called(ctx, node && node->attached_ ? node.get() : nullptr);
+  if (observer) observer->called(ctx, node && node->attached_ ? node.get() : nullptr);
 }
 
 Outputs apply(const OpInfo& op, Operands inputs, const Attrs& attrs, const SharedAttrs* shared) {

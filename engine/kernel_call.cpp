@@ -14,12 +14,12 @@ Shape broadcast_strides(const Tensor& t, const Shape& sizes) {
 KernelCall& KernelCall::add(const Tensor& t, const Shape& sizes, const int64_t* strides, int& n) {
   const int k = n_in_ + n_out_;
   if (k == kMax) fail(ErrorKind::internal, current_op(), "too many views in one kernel call");
-  Device& d = t.device();
+  Storage& storage = t.storage();
+  Device& d = storage.device();
   if (device_ && device_ != &d)
     fail(ErrorKind::device, current_op(), "operands live on ", device_->name(), " and ", d.name(),
          "; move one with to(device)");
   device_ = &d;
-  Storage& storage = t.storage();
   if (streams_used) in_order(*storage.buffer(), &n == &n_out_);
   if (!d.wrappers().empty()) storage.announce_used();
   views_[k] = {

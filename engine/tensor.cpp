@@ -25,15 +25,16 @@ int64_t numel_of(const Shape& sizes) {
   return empty ? 0 : n;
 }
 
-static Shape row_major(const Shape& sizes) {
-  Shape strides(sizes.size(), 1);
+static void row_major(const Shape& sizes, Shape& strides) {
+  strides.resize(sizes.size(), 1);
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * (sizes[i] > 1 ? sizes[i] : 1);
-  return strides;
 }
 Shape contiguous_strides(const Shape& sizes) {
   numel_of(sizes);  // refuses what would overflow
-  return row_major(sizes);
+  Shape strides;
+  row_major(sizes, strides);
+  return strides;
 }
 
 // Sorted by stride, each axis must step over all that the ones before it reach.
@@ -83,7 +84,7 @@ Tensor Tensor::empty(const Shape& sizes, DType dtype, Device& device) {
   body->storage = make_ref<Storage>(make_ref<Buffer>(device, bytes));
   body->dtype = dtype;
   body->sizes = sizes;
-  body->strides = row_major(sizes);
+  row_major(sizes, body->strides);
   body->inference = inference_mode();
   return Tensor(std::move(body));
 }

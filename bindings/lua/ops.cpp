@@ -237,7 +237,7 @@ Operands read_call(lua_State* L, const Callee& callee, Room& room, Given& attrs)
 }
 
 // The calls of most loops: tensors and numbers alone, and a statement without parameters.
-bool run_statement(lua_State* L, const OpInfo& op) {
+bool run_plainly(lua_State* L, const OpInfo& op) {
   constexpr int kMost = 3;
   const int n = lua_gettop(L);
   if (op.statement < 0 || !op.attrs.empty() || size_t(n) != op.operands.size() || n > kMost)
@@ -251,9 +251,9 @@ bool run_statement(lua_State* L, const OpInfo& op) {
     // No Lua runs inside, which could drop them: they stay where they are.
     push(L, with_room(L, [&] {
            const auto& [a, b, c] = given;
-           return n == 1   ? call_statement(op.statement, {a, 1}, none)
-                  : n == 2 ? call_statement(op.statement, std::array{*a, *b}, none)
-                           : call_statement(op.statement, std::array{*a, *b, *c}, none);
+           return n == 1   ? run_statement(op, {a, 1}, none)
+                  : n == 2 ? run_statement(op, std::array{*a, *b}, none)
+                           : run_statement(op, std::array{*a, *b, *c}, none);
          }));
     return true;
   }
@@ -269,14 +269,14 @@ bool run_statement(lua_State* L, const OpInfo& op) {
     if (!operands[k].defined()) return false;
   }
   if (!any) return false;
-  push(L, with_room(L, [&] { return call_statement(op.statement, {operands, size_t(n)}, none); }));
+  push(L, with_room(L, [&] { return run_statement(op, {operands, size_t(n)}, none); }));
   return true;
 }
 
 int run_op(lua_State* L) {
   const auto& callee = *static_cast<const Callee*>(lua_touserdata(L, lua_upvalueindex(1)));
   const OpInfo& op = callee.op;
-  if (run_statement(L, op)) return 1;
+  if (run_plainly(L, op)) return 1;
   if (callee.labelled && says_blocks(L)) return einsum_of_blocks(L);
   if (callee.labelled && classed_einsum(L)) return 1;
   if (callee.labelled && says_labels(L)) return einsum_by_labels(L);

@@ -67,10 +67,11 @@ std::string join(const P&... parts) {
 }
 
 // Throws Error{kind, op, join(parts...)}: the one helper through which errors are raised. Cold:
-// what leads to it lies apart from the code that runs.
+// what leads to it lies apart from the code that runs. Each library has its own.
 template <class... P>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(ErrorKind kind, std::string_view op,
-                                                 const P&... parts) {
+[[noreturn, gnu::cold, gnu::noinline, gnu::visibility("hidden")]] void fail(ErrorKind kind,
+                                                                            std::string_view op,
+                                                                            const P&... parts) {
   throw Error(kind, std::string(op), join(parts...));
 }
 

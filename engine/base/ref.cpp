@@ -64,7 +64,7 @@ struct Owner {  // of this thread's lists
 }
 inline Lists* lists_here() { return lists ? lists : first_lists(); }
 
-void count_one(Lists* here, int64_t change) {
+[[gnu::always_inline]] inline void count_one(Lists* here, int64_t change) {
   if (here)
     here->objects.store(here->objects.load(std::memory_order_relaxed) + change,
                         std::memory_order_relaxed);

@@ -30,12 +30,12 @@ class SmallVector {
     else
       for (; first != last; ++first) push_back(*first);
   }
-  SmallVector(const SmallVector& o) { append(o.begin(), o.size_); }
+  SmallVector(const SmallVector& o) { copy(o); }
   SmallVector(SmallVector&& o) noexcept { take(o); }
   SmallVector& operator=(const SmallVector& o) {
     if (this != &o) {
       clear();
-      append(o.begin(), o.size_);
+      copy(o);
     }
     return *this;
   }
@@ -112,6 +112,12 @@ class SmallVector {
 
  private:
   T* inline_data() { return std::launder(reinterpret_cast<T*>(buffer_)); }
+  void copy(const SmallVector& o) {  // into an empty one; a few elements without a call
+    constexpr bool plain = std::is_trivially_copyable_v<T> && sizeof buffer_ <= 64;
+    if (!plain || o.size_ > N) return append(o.data_, o.size_);
+    std::memcpy(static_cast<void*>(data_), o.data_, sizeof buffer_);
+    size_ = o.size_;
+  }
   void grow(size_t n) {
     T* to = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(alignof(T))));
     for (size_t i = 0; i < size_; ++i) {
@@ -141,7 +147,7 @@ class SmallVector {
       o.capacity_ = N;
     } else {
       if constexpr (std::is_trivially_copyable_v<T>)
-        append(o.data_, o.size_);
+        copy(o);
       else
         for (T& x : o) push_back(std::move(x));
       o.clear();

@@ -65,16 +65,10 @@ std::string difference(const gd_table* table, const StatementSide& host) {
 std::pair<std::string, int> split_name(std::string_view name) {
   const size_t colon = name.find(':');
   if (colon == std::string_view::npos) return {std::string(name), 0};
-  int index = 0;
-  const std::string_view digits = name.substr(colon + 1);
-  for (char c : digits) {
-    if (c < '0' || c > '9' || index > 9999)
-      fail(ErrorKind::config, "device", "\"", name, "\" is not a device; write kind or kind:N");
-    index = index * 10 + (c - '0');
-  }
-  if (digits.empty())
+  const std::string digits(name.substr(colon + 1));
+  if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != digits.npos)
     fail(ErrorKind::config, "device", "\"", name, "\" is not a device; write kind or kind:N");
-  return {std::string(name.substr(0, colon)), index};
+  return {std::string(name.substr(0, colon)), std::stoi(digits)};
 }
 
 }  // namespace
@@ -98,7 +92,6 @@ gd_info Device::info() const {
   return info;
 }
 
-gd_status KernelWrapper::Next::operator()(gd_error& error) const { return (*this)(call, error); }
 gd_status KernelWrapper::Next::operator()(const gd_call& c, gd_error& error) const {
   if (depth > 0) return device.wrappers()[depth - 1]->call(c, Next{device, c, depth - 1}, error);
   return device.call_slot(c, error);
@@ -115,6 +108,7 @@ gd_status Device::call_slot(const gd_call& call, gd_error& error) {
     return slot(handle_, here.stream, &c, &error);
   };
   gd_status status = attempt(call);
+  if (status != GD_SCRATCH) return status;
   gd_call more = call;
   while (status == GD_SCRATCH && error.wanted > int64_t(more.scratch_bytes)) {
     const Pool::Block block = here.pool->allocate(size_t(error.wanted));
@@ -147,7 +141,8 @@ void Device::run(const gd_call& call) {
   if (!offers(gd_slot(call.slot)))
     fail(ErrorKind::device, current_op(), "device ", name_, " has no kernel for slot ",
          gd_slot_name(call.slot));
-  const gd_status status = KernelWrapper::Next{*this, call, wrappers().size()}(error);
+  const size_t n = wrappers().size();
+  const gd_status status = n ? KernelWrapper::Next{*this, call, n}(error) : call_slot(call, error);
   if (status != GD_OK) {
     error.text[sizeof error.text - 1] = 0;
     fail(kind_of(status), *current_op() ? current_op() : gd_slot_name(call.slot),

@@ -31,7 +31,7 @@ class KernelWrapper {
     Device& device;
     const gd_call& call;
     size_t depth;
-    gd_status operator()(gd_error& error) const;
+    gd_status operator()(gd_error& error) const { return (*this)(call, error); }
     gd_status operator()(const gd_call& other, gd_error& error) const;
   };
   virtual gd_status call(const gd_call& call, Next next, gd_error& error) = 0;

@@ -31,7 +31,7 @@ std::string human(size_t bytes) {
 
 size_t Pool::rounded(size_t bytes) {
   const size_t step = bytes <= kTiny ? kTinyStep : bytes <= kSmall ? kStep : size_t(2) << 20;
-  return (bytes + step - 1) / step * step;
+  return (bytes + step - 1) & ~(step - 1);
 }
 
 const char* current_op() { return op_now; }

@@ -35,8 +35,7 @@ void Storage::write(const char* op) {
   }
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
-  if (observer) [[unlikely]]
-    observer->written(*this, op);
+  if (observer) observer->written(*this, op);
 }
 
 void Storage::replace(Ref<Buffer> buffer, const char* op) {
@@ -44,8 +43,7 @@ void Storage::replace(Ref<Buffer> buffer, const char* op) {
   buffer_ = std::move(buffer);
   last_writer_ = op;
   version_.fetch_add(1, std::memory_order_acq_rel);
-  if (observer) [[unlikely]]
-    observer->written(*this, op);
+  if (observer) observer->written(*this, op);
 }
 
 }  // namespace gradus

@@ -297,10 +297,30 @@ gd_status run_walk(gd_device* d, Job& job, const gd_view* const* views, int64_t 
   return GD_OK;
 }
 
+// Most calls: few elements, in dense views of equal sizes that the block function takes as they
+// are. They cost less than finding out what else they might be. False: nothing was done.
+bool run_small(Job& job, const gd_view* const* views, int64_t n) {
+  if (n > kGrain) return false;
+  const void* in[kMaxViews];
+  int64_t step[kMaxViews];
+  for (int v = 0; v <= job.inputs; ++v) {
+    const gd_view& view = *views[v];
+    if (!view.data || working(view.dtype) != view.dtype || !same_sizes(view, *views[job.inputs]) ||
+        !dense(view))
+      return false;
+    job.port[v].width = kItems.bytes[view.dtype];
+    in[v] = static_cast<char*>(view.data) + view.offset * job.port[v].width;
+    step[v] = 1;
+  }
+  run_direct(job, in, step, static_cast<char*>(const_cast<void*>(in[job.inputs])), n);
+  return true;
+}
+
 gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* slot, gd_error* e) {
   const int o = job.inputs;
   const gd_view& out = *views[o];
   const int64_t n = count_of(out);
+  if (run_small(job, views, n)) return GD_OK;
   bool simple = true, whole = true;  // no walk is needed; nor blocks
   for (int v = 0; v <= o; ++v) {
     const gd_view& view = *views[v];
@@ -323,10 +343,6 @@ gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* s
   job.streamed = n * job.port[o].item >= kStreamed;
   for (int v = 0; v < o; ++v) job.streamed = job.streamed && job.port[v].base != job.port[o].base;
   if (!simple) return run_walk(d, job, views, n);
-  if (n <= kGrain) {
-    whole ? run_whole(job, 0, n) : run_blocks(job, 0, n);
-    return GD_OK;
-  }
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     whole ? run_whole(job, begin, end) : run_blocks(job, begin, end);
   });

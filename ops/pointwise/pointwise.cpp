@@ -41,7 +41,7 @@ int param_count(const OpInfo& op) { return int(def::statement_info(op.statement)
 
 DType output_dtype(const OpInfo& op, const StatementText& s, DType in) {
   if (s.kind == Kind::comparison) return DType::bool_;
-  return reader_of_id(op.statement).complex_to_real ? real_dtype(in) : in;
+  return is_complex(in) && reader_of_id(op.statement).complex_to_real ? real_dtype(in) : in;
 }
 
 bool has_kernel(const OpInfo& op) { return op.statement < def::statement_count(); }
@@ -65,22 +65,23 @@ Tensor read_value(OpContext& ctx, const Shape& sizes, DType out) {
 
 void forward(OpContext& ctx) {
   const StatementText& s = def::statement_info(ctx.op.statement);
-  Shape sizes = ctx.inputs[0].sizes();
-  for (size_t k = 1; k < ctx.inputs.size(); ++k)
-    if (!(ctx.inputs[k].sizes() == sizes))
-      sizes = broadcast_shapes(ctx.op.name.c_str(), sizes, ctx.inputs[k].sizes());
+  Shape broader;
+  const Shape* sizes = &ctx.inputs[0].sizes();
+  for (const Tensor& x : ctx.inputs.subspan(1))
+    if (!(x.sizes() == *sizes))
+      sizes = &(broader = broadcast_shapes(ctx.op.name.c_str(), *sizes, x.sizes()));
   const Tensor& last = ctx.inputs.back();
   const DType out = output_dtype(ctx.op, s, last.dtype());
   Tensor y =
-      has_kernel(ctx.op) ? Tensor::empty(sizes, out, last.device()) : read_value(ctx, sizes, out);
-  if (has_kernel(ctx.op) && y.numel() > 0) {
+      has_kernel(ctx.op) ? Tensor::empty(*sizes, out, last.device()) : read_value(ctx, *sizes, out);
+  if (has_kernel(ctx.op) && y.storage().bytes() > 0) {
     KernelCall call(GD_POINTWISE, ctx.op.statement);
-    for (const Tensor& x : ctx.inputs) call.in(x, sizes);
+    for (const Tensor& x : ctx.inputs) call.in(x, *sizes);
     if (const int n = int(s.params.size())) {
       const Params p = params_of(ctx.attrs);
       for (int i = 0; i < n; ++i) call.number(p[size_t(i)]);
     }
-    call.out(y, sizes).run();
+    call.out(y, *sizes).run();
   }
   ctx.outputs.push_back(std::move(y));
   if (!ctx.needs_any() || s.slopes.empty()) return;

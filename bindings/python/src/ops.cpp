@@ -270,7 +270,7 @@ Outputs run(const Callee& callee, Operands in, const Attrs& attrs) {
   const PythonLine line;
   const OpInfo& op = *callee.op;
   const Unlocked unlocked(is_long(in) || in.empty());
-  if (op.statement >= 0 && op.attrs.empty()) return call_statement(op.statement, in, attrs);
+  if (op.statement >= 0 && op.attrs.empty()) return run_statement(op, in, attrs);
   return op.call(in, attrs);
 }
 
@@ -294,10 +294,9 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
       return nb::borrow(args[0]).release().ptr();
     }
     if (plain(callee, args, n, names)) {
-      if (n == 1) return result_of(callee, run(callee, {&tensor_in(args[0]), 1}, callee.defaults));
-      SmallVector<Tensor, 3> in;
-      for (size_t k = 0; k < n; ++k) in.push_back(tensor_in(args[k]));
-      return result_of(callee, run(callee, {in.data(), n}, callee.defaults));
+      Borrowed in;
+      for (size_t k = 0; k < n; ++k) in.add(args[k]);
+      return result_of(callee, run(callee, in, callee.defaults));
     }
     const Call call(callee, args, n, names);
     std::optional<DeviceScope> scope;

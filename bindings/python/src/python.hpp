@@ -31,6 +31,23 @@ inline bool is_tensor(PyObject* o) {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
 }
 inline const Tensor& tensor_in(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->tensor; }
+// Tensors of Python objects that the caller holds, side by side as ops take them: these handles are
+// not counted, which spares each operand two locked instructions.
+class Borrowed {
+ public:
+  Borrowed() {}
+  ~Borrowed() {}
+  void add(PyObject* o) {
+    new (&in_[n_++]) Tensor(Ref<TensorBody>::adopt(tensor_in(o).body().get()));
+  }
+  operator Operands() const { return {in_, n_}; }
+
+ private:
+  union {
+    Tensor in_[3];
+  };
+  size_t n_ = 0;
+};
 const Tensor& self_in(nb::handle self);  // Error(dtype) where it is no tensor
 PyObject* wrap(Tensor t);                // None for an undefined one
 PyObject* wrap(Outputs outputs);         // one by itself, several as a tuple

@@ -102,8 +102,7 @@ Operator operators[] = {{"add"},         {"sub"}, {"mul"},    {"div"},         {
 Tensor run(const Operator& o, Operands in) {
   const PythonLine line;
   const Unlocked unlocked(is_long(in));
-  if (o.op->statement >= 0 && o.defaults.empty())
-    return call_statement(o.op->statement, in, o.defaults);
+  if (o.op->statement >= 0 && o.defaults.empty()) return run_statement(*o.op, in, o.defaults);
   return o.op->call(in, o.defaults)[0];
 }
 
@@ -113,6 +112,12 @@ PyObject* unary(PyObject* x) {
 }
 PyObject* binary(const Operator& o, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
+    if (is_tensor(a) && is_tensor(b)) {
+      Borrowed in;
+      in.add(a);
+      in.add(b);
+      return wrap(run(o, in));
+    }
     std::array<Tensor, 2> in;
     if (!operand_at(a, in[0]) || !operand_at(b, in[1])) Py_RETURN_NOTIMPLEMENTED;
     return wrap(run(o, in));
