@@ -66,7 +66,8 @@ class ByLapack {
   }
 
   void qr(Held<T> a, Held<T> q) {
-    const int scaled = normalize_scale(a.turned());
+    // LAPACK takes care of lengths, but not of products of them.
+    const int scaled = normalize_scale(a.turned(), std::numeric_limits<R>::max_exponent / 4);
     const Int m = size(a.rows), n = size(a.cols), k = std::min(m, n), ld = size(a.stride);
     T* const tau = scratch_.take<T>(k);
     with_work([&](T* work, const Int* lwork) {
@@ -83,7 +84,7 @@ class ByLapack {
     for (int64_t j = 0; j < n; ++j) {
       T* const r = a.column(j);
       const int64_t end = std::min<int64_t>(j + 1, m);
-      for (int64_t i = 0; i < end && scaled != 0; ++i) r[i] = scale_by_power(r[i], -scaled);
+      scale_by_power(end, r, -scaled);
       std::fill(r + end, r + m, T(0));
     }
   }

@@ -197,9 +197,17 @@ T scale_by_power(T x, int by) {
   else
     return std::ldexp(x, by);
 }
-// Brings the largest entry near 1 by a power of two, and gives its exponent.
+// The same of n numbers, by what normalize_scale() gave or took.
 template <class T>
-int normalize_scale(Matrix<T> a) {
+void scale_by_power(int64_t n, T* x, int by) {
+  if (by == 0) return;
+  const real_of<T> factor = std::ldexp(real_of<T>(1), by);
+  for (int64_t i = 0; i < n; ++i) x[i] = times(factor, x[i]);
+}
+// Brings the largest entry near 1 by a power of two, and gives its exponent. One within
+// 2^-near to 2^near is near enough.
+template <class T>
+int normalize_scale(Matrix<T> a, int near = 0) {
   using R = real_of<T>;
   R most = 0;
   for (int64_t i = 0; i < a.rows; ++i) most = std::max(most, largest_size(a.cols, a[i]));
@@ -208,10 +216,8 @@ int normalize_scale(Matrix<T> a) {
   std::frexp(most, &exponent);
   constexpr int kMost = std::numeric_limits<R>::max_exponent - 4;
   const int by = std::clamp(-exponent, -kMost, kMost);
-  if (by == 0) return 0;
-  const R factor = std::ldexp(R(1), by);
-  for (int64_t i = 0; i < a.rows; ++i)
-    for (int64_t j = 0; j < a.cols; ++j) a(i, j) = times(factor, a(i, j));
+  if (std::abs(by) <= near) return 0;
+  for (int64_t i = 0; i < a.rows; ++i) scale_by_power(a.cols, a[i], by);
   return by;
 }
 

@@ -41,8 +41,7 @@ void qr(Matrix<T> a, Matrix<T> q, Scratch& scratch) {
     set_identity(q);
     apply_reflections(v, tau, false, q, scratch);
   }
-  for (int64_t i = 0; i < k; ++i)
-    for (int64_t j = i; j < a.cols; ++j) a(i, j) = scale_by_power(a(i, j), -scaled);
+  for (int64_t i = 0; i < k; ++i) scale_by_power(a.cols - i, &a(i, i), -scaled);
 }
 
 // Changes signs so that the diagonal of R, the first rows of a, is not negative.
