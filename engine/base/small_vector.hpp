@@ -118,7 +118,7 @@ class SmallVector {
     std::memcpy(static_cast<void*>(data_), o.data_, sizeof buffer_);
     size_ = o.size_;
   }
-  void grow(size_t n) {
+  [[gnu::noinline, gnu::cold]] void grow(size_t n) {
     T* to = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(alignof(T))));
     for (size_t i = 0; i < size_; ++i) {
       new (to + i) T(std::move(data_[i]));
