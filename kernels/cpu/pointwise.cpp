@@ -343,6 +343,10 @@ gd_status run(gd_device* d, Job& job, const gd_view* const* views, const char* s
   job.streamed = n * job.port[o].item >= kStreamed;
   for (int v = 0; v < o; ++v) job.streamed = job.streamed && job.port[v].base != job.port[o].base;
   if (!simple) return run_walk(d, job, views, n);
+  if (n <= kGrain) {
+    whole ? run_whole(job, 0, n) : run_blocks(job, 0, n);
+    return GD_OK;
+  }
   parallel_range(d, n, kGrain, [&](int64_t begin, int64_t end) {
     whole ? run_whole(job, begin, end) : run_blocks(job, begin, end);
   });
