@@ -13,6 +13,22 @@ def nanmean(x, dim=None, keepdim=False):
     return nansum(x, dim, keepdim) / (~_g.isnan(x)).sum(dim, keepdim)
 
 
+def quantile(x, q, dim=None, keepdim=False):
+    """The number below which the share q of an axis lies, between two of them in proportion; for q of
+    shape (k,) k of them, along a new first axis. nan where there is a nan."""
+    q = _g.tensor(q, dtype=x.dtype, device=x.device) if not isinstance(q, Tensor) else q
+    if q.ndim > 1 or not ((q >= 0) & (q <= 1)).all():
+        raise _g.ValueError(f"quantile: q is {q.tolist()}, expected a number from 0 to 1, or a list of them")
+    lines = x.reshape(-1) if dim is None else x.movedim(dim, -1)
+    ranked, place = lines.sort(-1)[0], q.reshape(-1) * (lines.shape[-1] - 1)
+    below, above = (ranked.index_select(end.long(), -1) for end in (place.floor(), place.ceil()))
+    out = _g.lerp(below, above, place - place.floor())
+    out = _g.where(_g.isnan(ranked[..., -1:]), float("nan"), out).movedim(-1, 0)
+    if keepdim:
+        out = out.reshape(-1, *[1] * x.ndim) if dim is None else out.unsqueeze(dim + 1 if dim >= 0 else dim)
+    return out if q.ndim else out[0]
+
+
 def isin(elements, test_elements, *, invert=False):
     """Which elements are among the others?"""
     elements, test_elements = (v if isinstance(v, Tensor) else _g.tensor(v) for v in (elements, test_elements))
@@ -43,7 +59,7 @@ def multinomial(x, num_samples, replacement=False):
     return rates.argmax(-1) if replacement else rates.topk(num_samples, -1)[1]
 
 
-for _f in (nansum, nanmean, multinomial):
+for _f in (nansum, nanmean, quantile, multinomial):
     setattr(Tensor, _f.__name__, _f)
 Tensor.bernoulli = lambda self, p=None: bernoulli(self if p is None else _g.full_like(self, p))
 Tensor.bernoulli_ = lambda self, p=0.5: self.copy_(bernoulli(_g.full_like(self, p) if not isinstance(p, Tensor) else p))

@@ -167,7 +167,7 @@ def text():
     out.insert(1, "import builtins as _builtins\n")
     from . import (load, save, compile, no_grad, enable_grad, inference_mode, set_grad_enabled)
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "empty", "rand", "randn",
-                 "rand_like", "randn_like", "randint", "randint_like", "randperm", "empty_like",
+                 "rand_like", "randn_like", "randint", "randint_like", "randperm", "empty_like", "quantile",
                  "isin", "multinomial", "numel", "is_floating_point", "is_complex", "manual_seed", "equal", "allclose",
                  "checkpoint", "vmap", "save", "load", "grad", "backward", "devices",
                  "set_default_device", "get_default_device", "synchronize", "is_grad_enabled",

@@ -227,7 +227,9 @@ def test_names_of_several_ops():
     a[0, 1, 2] = a[2, 0, 0] = np.nan
     whole = rng.integers(0, 9, (3, 4))
     for call in ("{}.nansum(x)", "{}.nansum(x, 1)", "{}.nanmean(x, (0, 2), True)", "x.nanmean(-1)", "x.nansum()",
-                 "{}.isin(w, {}.tensor([1, 3, 4]))", "{}.isin(w, 3, invert=True)",
+                 "{}.quantile(x, 0.3, 1)", "{}.quantile(y, 0.3)", "y.quantile({}.tensor([0.0, 0.25, 1.0], dtype={}.float64), -1)",
+                 "{}.quantile(y, 0.5, dim=0, keepdim=True)", "y.quantile({}.tensor([0.1, 0.9], dtype={}.float64), 1, True)",
+                 "{}.quantile(y, 0.5, keepdim=True)", "{}.isin(w, {}.tensor([1, 3, 4]))", "{}.isin(w, 3, invert=True)",
                  "x.new_full((2,), 3)", "x.new_tensor([1, 2])", "w.new_full((2, 1), 7)", "w.new_tensor([1.0])", "w.byte()",
                  "y.clamp_min(0.5)", "y.clamp_max(0.5)", "{}.clip(y, 0, 1)", "{}.concat([y, y], 1)", "{}.concatenate([y, y])",
                  "{}.multiply(y, 2)", "{}.not_equal(w, 3)", "w.less_equal(4)", "{}.swapaxes(y, 0, 1)", "y.arcsinh()",
@@ -243,6 +245,8 @@ def test_names_of_several_ops():
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), 1e-12, err_msg=call)
         else:
             assert ours == theirs, call
+    with pytest.raises(gradus.ValueError, match="quantile: q is 1.5, expected a number from 0 to 1"):
+        gradus.quantile(gradus.ones(3), 1.5)
 
 
 def test_draws():

@@ -1,4 +1,6 @@
 """gradus.nn: layers, activations and losses against PyTorch's, with its weights."""
+import itertools
+
 import numpy as np
 import pytest
 
@@ -96,6 +98,9 @@ LAYERS = {
     "gru_cell": (lambda n: n.GRUCell(4, 3), drawn(5, 4), drawn(5, 3)),
     "lstm": (lambda n: n.LSTM(4, 3, num_layers=2, bidirectional=True), drawn(5, 2, 4)),
     "lstm batch_first": (lambda n: n.LSTM(4, 3, batch_first=True, bias=False), drawn(2, 5, 4)),
+    "rnn_cell": (lambda n: n.RNNCell(4, 3), drawn(5, 4), drawn(5, 3)),
+    "rnn": (lambda n: n.RNN(4, 3, 2, bidirectional=True), drawn(5, 2, 4)),
+    "rnn relu": (lambda n: n.RNN(4, 3, nonlinearity="relu", batch_first=True), drawn(2, 5, 4)),
     "instance_norm3d": (lambda n: n.InstanceNorm3d(4), drawn(2, 4, 3, 2, 3)),
     "local_response_norm": (lambda n: n.LocalResponseNorm(3, 0.1), IMAGE),
     "adaptive_max_pool3d": (lambda n: n.AdaptiveMaxPool3d(2), drawn(2, 4, 5, 3, 4)),
@@ -122,6 +127,32 @@ def test_layers_agree_with_torch(name):
     compare(*LAYERS[name])
 
 
+@pytest.mark.parametrize("options", [
+    dict(scale_factor=2), dict(size=5), dict(scale_factor=(0.6, 1.7)), dict(size=(13, 3), mode="nearest-exact"),
+    dict(scale_factor=2, mode="bilinear"), dict(size=(3, 11), mode="bilinear"), dict(size=1, mode="bilinear", align_corners=True),
+    dict(scale_factor=(2.3, 0.7), mode="bilinear", align_corners=True), dict(scale_factor=1.7, mode="bilinear"),
+    dict(size=(4, 9), mode="bilinear", align_corners=False)], ids=repr)
+def test_upsampling_agrees_with_torch(options):
+    compare(lambda n: n.Upsample(**options), IMAGE)
+
+
+def test_upsampling_of_lines_and_volumes():
+    compare(lambda n: n.Upsample(size=4, mode="linear"), LINE)
+    compare(lambda n: n.Upsample(scale_factor=2, mode="trilinear"), drawn(1, 2, 2, 3, 2))
+    torch = pytest.importorskip("torch")
+    for n, m, mode in itertools.product(range(1, 40, 3), range(1, 60, 7), ("nearest", "nearest-exact")):
+        x = np.arange(n, dtype="f")[None, None]
+        ours, theirs = (f(t(x), m, mode=mode).numpy().ravel() for f, t in (
+            (nn.functional.interpolate, gradus.tensor), (torch.nn.functional.interpolate, torch.tensor)))
+        k = 2 * np.arange(m) + (mode != "nearest")
+        between = k * n % (2 * m) != 0  # on the edge of two pixels torch's dtypes differ, too
+        assert (ours[between] == theirs[between]).all() and (abs(ours - theirs) <= 1).all()
+    for words, options in (("there are nearest", dict(size=2, mode="bicubic")), ("size or scale_factor", {}),
+                           ("the input has 1", dict(size=2, mode="bilinear")), ("one number or 1", dict(size=(2, 3)))):
+        with pytest.raises(gradus.ValueError, match=words):
+            nn.functional.interpolate(gradus.ones(1, 1, 4), **options)
+
+
 def test_borders_and_shuffles_refuse():
     x = gradus.ones(1, 2, 3)
     for words, call in (("the mode is 'same', there are constant, reflect", lambda: nn.functional.pad(x, (1, 1), "same")),
@@ -132,8 +163,13 @@ def test_borders_and_shuffles_refuse():
                         ("up to 3 axes, got 8 numbers", lambda: nn.functional.pad(x, (0, 0) * 4, "circular")),
                         (r"replicate takes \(-2, -1\) of an axis of 3", lambda: nn.functional.pad(x, (-2, -1), "replicate")),
                         (r"factor of 1 or more, got \(1, 2, 3\) and 0", lambda: nn.PixelShuffle(0)(x)),
-                        (r"expected \(..., channels, h, w\)", lambda: nn.PixelUnshuffle(2)(gradus.ones(4, 4)))):
-        with pytest.raises((gradus.ValueError, gradus.ShapeError), match=words):
+                        (r"expected \(..., channels, h, w\)", lambda: nn.PixelUnshuffle(2)(gradus.ones(4, 4))),
+                        ("1 to 3 axes more", lambda: nn.functional.interpolate(gradus.ones(2, 2), scale_factor=2)),
+                        ("leaves no pixel", lambda: nn.functional.interpolate(x, scale_factor=0.1)),
+                        ("align_corners is of linear", lambda: nn.Upsample(scale_factor=2, align_corners=True)(x)),
+                        ("nearest is of any", lambda: nn.functional.interpolate(x.int(), 4, mode="linear")),
+                        ("nonlinearity is 'gelu'", lambda: nn.RNN(2, 2, nonlinearity="gelu"))):
+        with pytest.raises((gradus.ValueError, gradus.ShapeError, gradus.DTypeError), match=words):
             call()
 
 
@@ -145,6 +181,18 @@ def test_sequences_of_several_lengths():
         close(*outs)
     with pytest.raises(gradus.ValueError, match="got none"):
         nn.utils.rnn.pad_sequence([])
+
+
+def test_gumbel_softmax():
+    gradus.manual_seed(2)
+    logits = gradus.tensor([0.5, 2.0, -1.0], requires_grad=True)
+    y = nn.functional.gumbel_softmax(logits.expand(4000, 3), hard=True)
+    assert gradus.allclose(y.sum(-1), gradus.ones(4000))
+    assert gradus.allclose(y.mean(0), gradus.softmax(logits, 0), atol=0.03)
+    (y * gradus.arange(3.0)).sum().backward()
+    assert logits.grad.abs().min() > 0
+    soft = nn.functional.gumbel_softmax(logits, tau=0.1)
+    assert abs(soft.sum().item() - 1) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["batch_norm2d", "batch_norm1d"])

@@ -106,7 +106,6 @@ def test_what_is_inside():
         "", "body", "body.0", "body.1", "body.2", "body.3", "heads", "heads.0", "heads.1"]
     assert net.get_submodule("heads.1") is net.heads[1]
     assert net.get_parameter("body.0.bias") is net.body[0].bias
-    assert net.get_buffer("body.1.running_mean") is net.body[1].running_mean
     assert net.shift is None and "scale" in dir(net)
     seen = []
     net.apply(lambda m: seen.append(type(m).__name__))
@@ -289,6 +288,26 @@ def test_utils():
     ours[0].grad = gradus.full((3, 2), math.nan, dtype=F64)
     with pytest.raises(ArithmeticError, match="nan"):
         nn.utils.clip_grad_norm_(ours[0], 1.0, error_if_nonfinite=True)
+
+
+def test_lists_and_dicts_of_parameters():
+    net = nn.Module()
+    net.list = nn.ParameterList([gradus.ones(2), nn.Parameter([3.0])])
+    net.dict = nn.ParameterDict({"a": gradus.zeros(1)})
+    net.list.append(gradus.ones(1, 4))
+    net.dict["b"] = nn.Parameter([1.0, 2.0])
+    assert [n for n, _ in net.named_parameters()] == ["list.0", "list.1", "list.2", "dict.a", "dict.b"]
+    assert all(type(p) is nn.Parameter and p.requires_grad for p in net.parameters())
+    assert len(net.list) == 3 and [p.numel() for p in net.list] == [2, 1, 4] and net.list[-1].shape == (1, 4)
+    del net.list[0]
+    assert list(dict(net.list.named_parameters())) == ["0", "1"] and isinstance(net.list[1:], nn.ParameterList)
+    assert list(net.dict) == ["a", "b"] and net.dict["b"].tolist() == [1, 2] and "a" in net.dict
+    assert repr(net.dict) == "ParameterDict((a): (1,), (b): (2,))"
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert [n for n, _ in other.named_parameters()] == ["list.0", "list.1", "dict.a", "dict.b"]
+    with pytest.raises(TypeError, match="should be a Parameter"):
+        net.list.append(3)
+    assert Net().get_buffer("body.1.running_mean").shape == Net().body[1].running_mean.shape
 
 
 # ---- errors

@@ -235,6 +235,15 @@ SCHEDULES = {
     "ConstantLR": lambda s, o: s.ConstantLR(o, 0.25, 3),
     "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4, eta_min=0.01),
     "warm restarts later": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, 2),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, [0.05, 0.1], 17),
+    "OneCycleLR linear": lambda s, o: s.OneCycleLR(
+        o, 0.05, epochs=4, steps_per_epoch=5, pct_start=0.4, anneal_strategy="linear", div_factor=10,
+        final_div_factor=100, base_momentum=0.5),
+    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, 1.0, 4), s.CosineAnnealingLR(o, 7)], [4]),
+    "SequentialLR of three": lambda s, o: s.SequentialLR(
+        o, [s.ConstantLR(o, 0.5, 2), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 9]),
+    "SequentialLR of lambdas": lambda s, o: s.SequentialLR(
+        o, [s.LambdaLR(o, lambda t: (t + 1) / 6), s.LambdaLR(o, lambda t: 0.8 ** t)], [5]),
     "two from a low start": lambda s, o: (s.LinearLR(o, 0.2, 1.0, 4), s.MultiStepLR(o, [2, 6], 0.5)),
     "two": lambda s, o: (s.ExponentialLR(o, 0.9), s.StepLR(o, 4, 0.5)),
 }
@@ -261,6 +270,32 @@ def test_schedules_agree_with_torch(name):
         np.testing.assert_allclose(*(rates(side, SCHEDULES[name], rule=rule, **options) for side in sides),
                                    1e-10, 1e-12)
     assert_close(*sides)  # by Adam, whose steps stay small
+
+
+def test_schedules_in_a_row_go_on_from_their_state(tmp_path):
+    def made():
+        side = Ours().make("SGD", lr=0.1)
+        s = optim.lr_scheduler
+        return side.optimizer, SCHEDULES["SequentialLR"](s, side.optimizer)
+    (optimizer, a), (other, b) = made(), made()
+    for _ in range(6):
+        a.step()
+    gradus.save([optimizer.state_dict(), a.state_dict()], tmp_path / "s")
+    for part, state in zip((other, b), gradus.load(tmp_path / "s")):
+        part.load_state_dict(state)
+    for _ in range(3):
+        a.step()
+        b.step()
+        assert a.get_last_lr() == b.get_last_lr() == [other.param_groups[0]["lr"]]
+    for words, make in (("2 milestones for 1 schedulers, expected 0", lambda s: s.SequentialLR(other, [a], [1, 2])),
+                        ("total_steps is not given", lambda s: s.OneCycleLR(other, 0.1)),
+                        ("anneal_strategy is 'sin'", lambda s: s.OneCycleLR(other, 0.1, 9, anneal_strategy="sin"))):
+        with pytest.raises(ValueError, match=words):
+            make(optim.lr_scheduler)
+    cycle = optim.lr_scheduler.OneCycleLR(other, 0.1, 2)
+    cycle.step()
+    with pytest.raises(ValueError, match="step 3 of 2"):
+        cycle.step()
 
 
 def test_schedule_goes_on_from_its_state():

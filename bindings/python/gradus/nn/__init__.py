@@ -12,7 +12,7 @@ from .activation import (CELU, ELU, GELU, GLU, SELU, CosineSimilarity, Hardshrin
                          PairwiseDistance, PReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin,
                          Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold)
 from .attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
-from .containers import ModuleDict, ModuleList, Sequential
+from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import (AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d,
                    AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, Conv1d, Conv2d, Conv3d,
                    ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, MaxPool1d, MaxPool2d,
@@ -28,4 +28,4 @@ from .normalization import (BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, In
                             InstanceNorm2d, InstanceNorm3d, LayerNorm, LocalResponseNorm, RMSNorm)
 from .padding import *
 from .parameter import Parameter
-from .recurrent import GRU, LSTM, GRUCell, LSTMCell
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell

@@ -1,40 +1,49 @@
 """Modules made of modules: one after another, in a list, by name."""
 from collections.abc import MutableMapping, MutableSequence
 
+from .._gradus import Tensor
 from .module import Module
+from .parameter import Parameter
 
 
 class _Numbered(Module, MutableSequence):
     """Modules called "0", "1", ...: a list of them."""
+
+    @property
+    def _held(self):
+        return self._modules
+
+    def _add(self, name, value):
+        self.add_module(name, value)
 
     def __init__(self, modules=()):
         super().__init__()
         self._set(modules)
 
     def _set(self, modules):
-        self._modules.clear()
+        self._held.clear()
         for i, module in enumerate(modules):
-            self.add_module(str(i), module)
+            self._add(str(i), module)
 
     def _key(self, index):
-        keys = list(self._modules)
+        keys = list(self._held)
         if not -len(keys) <= index < len(keys):
             raise IndexError(f"{type(self).__name__}: index {index} of {len(keys)} modules")
         return keys[index]
 
     def __len__(self):
-        return len(self._modules)
+        return len(self._held)
 
     def __iter__(self):
-        return iter(list(self._modules.values()))
+        return iter(list(self._held.values()))
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            return type(self)(*self._taken(dict(list(self._modules.items())[index])))
-        return self._modules[self._key(index)]
+            return type(self)(*self._taken(dict(list(self._held.items())[index])))
+        return self._held[self._key(index)]
 
     def __setitem__(self, index, module):
-        self.add_module(self._key(index), module)
+        self._add(self._key(index), module)
 
     def __delitem__(self, index):
         modules = list(self)
@@ -43,7 +52,7 @@ class _Numbered(Module, MutableSequence):
 
     def insert(self, index, module):
         if index >= len(self):
-            self.add_module(str(len(self)), module)
+            self._add(str(len(self)), module)
         else:
             modules = list(self)
             modules.insert(index, module)
@@ -84,6 +93,7 @@ class ModuleList(_Numbered):
 class ModuleDict(Module, MutableMapping):
     """A dict whose modules are part of the module that holds it."""
 
+    _held, _add = _Numbered._held, _Numbered._add
     __eq__, __hash__ = object.__eq__, object.__hash__
 
     def __init__(self, modules=()):
@@ -91,16 +101,38 @@ class ModuleDict(Module, MutableMapping):
         self.update(modules)
 
     def __getitem__(self, name):
-        return self._modules[name]
+        return self._held[name]
 
     def __setitem__(self, name, module):
-        self.add_module(name, module)
+        self._add(name, module)
 
     def __delitem__(self, name):
-        del self._modules[name]
+        del self._held[name]
 
     def __len__(self):
-        return len(self._modules)
+        return len(self._held)
 
     def __iter__(self):
-        return iter(self._modules)
+        return iter(self._held)
+
+
+class _OfParameters:
+    """The same of parameters; a tensor that is none becomes one."""
+
+    @property
+    def _held(self):
+        return self._parameters
+
+    def _add(self, name, value):
+        self.register_parameter(name, Parameter(value) if type(value) is Tensor else value)
+
+    def extra_repr(self):
+        return ", ".join(f"({name}): {tuple(p.shape)}" for name, p in self._held.items())
+
+
+class ParameterList(_OfParameters, ModuleList):
+    """A list whose parameters are part of the module that holds it."""
+
+
+class ParameterDict(_OfParameters, ModuleDict):
+    """A dict whose parameters are part of the module that holds it."""

@@ -1,4 +1,7 @@
 """Layers without state, by PyTorch's names: ops as they are, or with its order of arguments."""
+import math
+import operator
+
 from .. import _gradus as _g
 from .._gradus import (
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
@@ -117,6 +120,43 @@ def _pixels(who, input, factor):
     return input.shape
 
 
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """An image (n, channels, ...) of another size, given or by a factor: nearest, nearest-exact, or linear,
+    bilinear, trilinear, for which align_corners keeps the corners where they are."""
+    axes, between = input.ndim - 2, "linear" in mode
+    if not 1 <= axes <= 3:
+        raise _g.ShapeError(f"interpolate: expected (n, channels) and 1 to 3 axes more, got {tuple(input.shape)}")
+    if mode not in ("nearest", "nearest-exact", *("linear", "bilinear", "trilinear")[axes - 1:axes]):
+        raise _g.ValueError(f"interpolate: the mode is {mode!r}, there are nearest, nearest-exact and for 1, 2, 3 axes "
+                            f"linear, bilinear, trilinear; the input has {axes}")
+    if between and not input.is_floating_point():
+        raise _g.DTypeError(f"interpolate: {mode} is of real numbers, got {input.dtype}; nearest is of any")
+    if align_corners is not None and not between:
+        raise _g.ValueError(f"interpolate: align_corners is of linear, bilinear and trilinear, the mode is {mode!r}")
+    if (size is None) == (scale_factor is None):
+        raise _g.ValueError(f"interpolate: expected size or scale_factor, got {size} and {scale_factor}")
+    given = scale_factor if size is None else size
+    given = list(given) if isinstance(given, (tuple, list)) else [given] * axes
+    if len(given) != axes:
+        raise _g.ValueError(f"interpolate: expected one number or {axes}, got {len(given)}")
+    if not all(math.isfinite(x) and int(x * (n if size is None else 1)) >= 1 for x, n in zip(given, input.shape[2:])):
+        raise _g.ValueError(f"interpolate: {given} of {tuple(input.shape)} leaves no pixel")
+    dtype = _g.float64 if input.dtype == _g.float64 and between else _g.float32
+    for axis, number in enumerate(given, 2):
+        n = input.shape[axis]
+        m, step = (int(n * number), 1 / number) if size is None else (operator.index(number), n / number)
+        at = _g.arange(m, dtype=dtype, device=input.device)
+        if not between:
+            at = (at + 0.5 * (mode != "nearest")) * _g.tensor(step, dtype=dtype, device=input.device)
+            input = input.index_select(at.long().clamp(0, n - 1), axis)
+            continue
+        at = at * ((n - 1) / max(m - 1, 1)) if align_corners else ((at + 0.5) * step - 0.5).clamp(0, None)
+        low = at.long().clamp(0, n - 1)
+        share = (at - low).to(input.dtype).reshape(-1, *[1] * (input.ndim - 1 - axis))
+        input = _g.lerp(input.index_select(low, axis), input.index_select((low + 1).clamp(0, n - 1), axis), share)
+    return input
+
+
 def pixel_shuffle(input, upscale_factor):
     """Channels as pixels: (..., c r r, h, w) -> (..., c, h r, w r)."""
     *n, c, h, w = _pixels("pixel_shuffle", input, upscale_factor)
@@ -135,3 +175,13 @@ def pixel_unshuffle(input, downscale_factor):
         raise _g.ShapeError(f"pixel_unshuffle: expected pixels in multiples of {r}, got {h} x {w}")
     x = input.reshape(*n, c, h // r, r, w // r, r).permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
     return x.reshape(*n, c * r * r, h // r, w // r)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, dim=-1):
+    """softmax((logits + g) / tau) with g drawn from the Gumbel distribution; hard: its largest as one-hot,
+    with the gradient of the soft one."""
+    drawn = _g.uniform(logits.shape, 2.0 ** -24, 1, logits.dtype, device=logits.device)
+    soft = _g.softmax((logits - (-drawn.log()).log()) / tau, dim)
+    if not hard:
+        return soft
+    return _g.zeros_like(soft).scatter(dim, soft.argmax(dim, True), 1.0) - soft.detach() + soft

@@ -1,4 +1,4 @@
-"""Borders, and channels as pixels."""
+"""Borders, and images of other sizes."""
 from .. import _gradus
 from . import functional as F
 from .layers import REQUIRED, op_module
@@ -38,7 +38,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-__all__ = ["PixelShuffle", "PixelUnshuffle"]
+__all__ = ["PixelShuffle", "PixelUnshuffle", "Upsample"]
 for _name, _base, _mode in (("ZeroPad", _Pad, "constant"), ("ConstantPad", _ConstantPad, "constant"),
                             ("ReflectionPad", _Pad, "reflect"), ("ReplicationPad", _Pad, "replicate"),
                             ("CircularPad", _Pad, "circular")):
@@ -47,6 +47,8 @@ for _name, _base, _mode in (("ZeroPad", _Pad, "constant"), ("ConstantPad", _Cons
         globals()[__all__[-1]] = type(__all__[-1], (_base,), {
             "mode": _mode, "axes": _axes, "__module__": __name__, "__doc__": _base.__doc__})
 
+Upsample = _made("Upsample", F.interpolate, "An image of another size: (n, channels, ...), to size or by "
+                 "scale_factor.", size=None, scale_factor=None, mode="nearest", align_corners=None)
 PixelShuffle = _made("PixelShuffle", F.pixel_shuffle, "Channels as pixels: (..., c r r, h, w) -> "
                      "(..., c, h r, w r).", upscale_factor=REQUIRED)
 PixelUnshuffle = _made("PixelUnshuffle", F.pixel_unshuffle, "Pixels as channels: (..., c, h r, w r) -> "

@@ -23,6 +23,9 @@ def _gru_step(a, state, b):
     return (n + F.sigmoid(az + bz) * (state[0] - n),)
 
 
+_PLAIN = {"tanh": lambda a, state, b: (F.tanh(a + b),), "relu": lambda a, state, b: (F.relu(a + b),)}
+
+
 class _Recurrent(Module):
     """What cells and layers share: the weights of each layer and direction, and their first values,
     uniform on +-1 / sqrt(hidden_size)."""
@@ -169,3 +172,34 @@ class LSTM(_Layers):
 class GRU(_Layers):
     __doc__ = _Layers.__doc__
     gates, step = 3, staticmethod(_gru_step)
+
+
+class _Plain(_Recurrent):
+    """h of the next step: tanh (or relu) of what input and state give."""
+
+    @property
+    def step(self):
+        return _PLAIN[self.nonlinearity]
+
+    def _choose(self, nonlinearity):
+        if nonlinearity not in _PLAIN:
+            raise error("ValueError", self, f"nonlinearity is {nonlinearity!r}, expected tanh or relu")
+        self.nonlinearity = nonlinearity
+
+
+class RNNCell(_Plain, _Cell):
+    """h of the next step, tanh (or relu) of what input and state give: cell(input, h)."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self._choose(nonlinearity)
+
+
+class RNN(_Plain, _Layers):
+    __doc__ = _Layers.__doc__
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True,
+                 batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, device, dtype)
+        self._choose(nonlinearity)

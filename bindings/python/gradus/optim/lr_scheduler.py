@@ -1,4 +1,5 @@
 """Learning rates over time: call scheduler.step() after each epoch, or each step, as you count."""
+import bisect
 import math
 
 from ..nn.layers import REQUIRED, signature_of
@@ -141,6 +142,81 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         while t >= whole:
             t, whole = t - whole, whole * self.T_mult
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * t / whole)) / 2
+
+
+class OneCycleLR(LRScheduler):
+    """From max_lr / div_factor up to max_lr in pct_start of total_steps (or epochs steps_per_epoch), then
+    down to 1 / final_div_factor of the start; the momentum, or the first beta, the other way (Smith &
+    Topin, 2018)."""
+    options = {"max_lr": REQUIRED, "total_steps": None, "epochs": None, "steps_per_epoch": None,
+               "pct_start": 0.3, "anneal_strategy": "cos", "cycle_momentum": True, "base_momentum": 0.85,
+               "max_momentum": 0.95, "div_factor": 25.0, "final_div_factor": 1e4}
+
+    def _check(self):
+        if self.total_steps is None:
+            if self.epochs is None or self.steps_per_epoch is None:
+                raise ValueError("OneCycleLR: total_steps is not given, expected it, or epochs and steps_per_epoch")
+            self.total_steps = self.epochs * self.steps_per_epoch
+        if self.anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"OneCycleLR: anneal_strategy is {self.anneal_strategy!r}, expected cos or linear")
+        groups = self.optimizer.param_groups
+        most = self.max_lr if isinstance(self.max_lr, (list, tuple)) else [self.max_lr] * len(groups)
+        if len(most) != len(groups):
+            raise ValueError(f"OneCycleLR: {len(most)} rates for {len(groups)} groups")
+        if self.last_epoch == -1:
+            for group, rate in zip(groups, most):
+                group["lr"] = group["initial_lr"] = rate / self.div_factor
+
+    def _next(self, lr, base, t):
+        if t >= self.total_steps:
+            raise ValueError(f"OneCycleLR: step {t + 1} of {self.total_steps}")
+        top, last = self.pct_start * self.total_steps - 1, self.total_steps - 1
+        up = t <= top
+        share = (t / top if top else 1.0) if up else (t - top) / (last - top)
+        most = base * self.div_factor
+        ends, slow = ((base, most), (self.max_momentum, self.base_momentum)) if up else \
+            ((most, base / self.final_div_factor), (self.base_momentum, self.max_momentum))
+        if self.cycle_momentum:
+            group, value = self.optimizer.param_groups[self._group], self._between(*slow, share)
+            group.update({"betas": (value, *group["betas"][1:])} if "betas" in group else {"momentum": value})
+        return self._between(*ends, share)
+
+    def _between(self, a, b, share):
+        return b + (a - b) * ((1 + math.cos(math.pi * share)) / 2 if self.anneal_strategy == "cos" else 1 - share)
+
+
+class SequentialLR:
+    """One schedule until the first milestone, then the next one from its beginning, ..."""
+
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} schedulers, expected "
+                             f"{len(schedulers) - 1}")
+        self.optimizer, self.schedulers, self.milestones = optimizer, schedulers, milestones
+        self.last_epoch = last_epoch
+        self.step()
+
+    def step(self):
+        self.last_epoch += 1
+        at = bisect.bisect_right(self.milestones, self.last_epoch)
+        if self.last_epoch == ([0] + list(self.milestones))[at]:
+            for group in self.optimizer.param_groups:
+                group["lr"] = group["initial_lr"]
+            self.schedulers[at].last_epoch = -1
+        self.schedulers[at].step()
+        self._last_lr = self.schedulers[at].get_last_lr()
+
+    get_last_lr = LRScheduler.get_last_lr
+
+    def state_dict(self):
+        return {"last_epoch": self.last_epoch, "milestones": self.milestones, "_last_lr": self._last_lr,
+                "schedulers": [s.state_dict() for s in self.schedulers]}
+
+    def load_state_dict(self, state_dict):
+        state = dict(state_dict)
+        for s, saved in zip(self.schedulers, state.pop("schedulers")):
+            s.load_state_dict(saved)
+        self.__dict__.update(state)
 
 
 class ReduceLROnPlateau:
