@@ -16,6 +16,9 @@ def nanmean(x, dim=None, keepdim=False):
 def quantile(x, q, dim=None, keepdim=False):
     """The number below which the share q of an axis lies, between two of them in proportion; for q of
     shape (k,) k of them, along a new first axis. nan where there is a nan."""
+    if not x.is_floating_point() or x.numel() == 0:
+        raise (_g.ValueError if x.is_floating_point() else _g.DTypeError)(
+            f"quantile: expected real numbers, got {x.dtype} of shape {tuple(x.shape)}")
     q = _g.tensor(q, dtype=x.dtype, device=x.device) if not isinstance(q, Tensor) else q
     if q.ndim > 1 or not ((q >= 0) & (q <= 1)).all():
         raise _g.ValueError(f"quantile: q is {q.tolist()}, expected a number from 0 to 1, or a list of them")

@@ -247,6 +247,10 @@ def test_names_of_several_ops():
             assert ours == theirs, call
     with pytest.raises(gradus.ValueError, match="quantile: q is 1.5, expected a number from 0 to 1"):
         gradus.quantile(gradus.ones(3), 1.5)
+    with pytest.raises(gradus.DTypeError, match="quantile: expected real numbers"):
+        gradus.quantile(gradus.arange(5), 0.5)
+    with pytest.raises(gradus.ValueError, match=r"of shape \(0,\)"):
+        gradus.quantile(gradus.zeros(0), 0.5)
 
 
 def test_draws():

@@ -288,6 +288,11 @@ def test_schedules_in_a_row_go_on_from_their_state(tmp_path):
         b.step()
         assert a.get_last_lr() == b.get_last_lr() == [other.param_groups[0]["lr"]]
     for words, make in (("2 milestones for 1 schedulers, expected 0", lambda s: s.SequentialLR(other, [a], [1, 2])),
+                        ("one or more schedulers of the optimizer", lambda s: s.SequentialLR(other, [], [])),
+                        ("one or more schedulers of the optimizer", lambda s: s.SequentialLR(
+                            optim.SGD(other.param_groups[0]["params"], lr=1), [a, a], [1])),
+                        ("total_steps is 0 and", lambda s: s.OneCycleLR(other, 0.1, 0)),
+                        ("pct_start 2, expected", lambda s: s.OneCycleLR(other, 0.1, 9, pct_start=2)),
                         ("total_steps is not given", lambda s: s.OneCycleLR(other, 0.1)),
                         ("anneal_strategy is 'sin'", lambda s: s.OneCycleLR(other, 0.1, 9, anneal_strategy="sin"))):
         with pytest.raises(ValueError, match=words):

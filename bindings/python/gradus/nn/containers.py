@@ -28,7 +28,7 @@ class _Numbered(Module, MutableSequence):
     def _key(self, index):
         keys = list(self._held)
         if not -len(keys) <= index < len(keys):
-            raise IndexError(f"{type(self).__name__}: index {index} of {len(keys)} modules")
+            raise IndexError(f"{type(self).__name__}: index {index} of {len(keys)}")
         return keys[index]
 
     def __len__(self):

@@ -157,6 +157,9 @@ class OneCycleLR(LRScheduler):
             if self.epochs is None or self.steps_per_epoch is None:
                 raise ValueError("OneCycleLR: total_steps is not given, expected it, or epochs and steps_per_epoch")
             self.total_steps = self.epochs * self.steps_per_epoch
+        if self.total_steps < 1 or not 0 <= self.pct_start <= 1:
+            raise ValueError(f"OneCycleLR: total_steps is {self.total_steps} and pct_start {self.pct_start}, expected "
+                             "1 or more and a share from 0 to 1")
         if self.anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"OneCycleLR: anneal_strategy is {self.anneal_strategy!r}, expected cos or linear")
         groups = self.optimizer.param_groups
@@ -189,9 +192,11 @@ class SequentialLR:
     """One schedule until the first milestone, then the next one from its beginning, ..."""
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
-        if len(milestones) != len(schedulers) - 1:
+        if schedulers and len(milestones) != len(schedulers) - 1:
             raise ValueError(f"SequentialLR: {len(milestones)} milestones for {len(schedulers)} schedulers, expected "
                              f"{len(schedulers) - 1}")
+        if not schedulers or any(s.optimizer is not optimizer for s in schedulers):
+            raise ValueError("SequentialLR: expected one or more schedulers of the optimizer that is given")
         self.optimizer, self.schedulers, self.milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch
         self.step()
