@@ -1,7 +1,6 @@
 // The graph is data. A GradFn holds its op's description, its input edges, what was saved and its
 // attributes: no closures. It is built by record(), walked by backward()/grad(), and destroyed
-// without recursion. Every primitive op is called through apply(): run, record, push tangents
-// forward.
+// without recursion. Every primitive op runs in apply(), which records and pushes tangents.
 #pragma once
 #include "engine/modes.hpp"
 #include "engine/op_info.hpp"
@@ -112,8 +111,7 @@ class OpContext {
   // Will a derivative with respect to operand k (or any operand) be asked for?
   bool needs(size_t k) const { return needs_[k]; }
   bool needs_any() const { return any_; }
-  // Keep for vjp/jvp; ignored when no derivative will be asked for. Outputs by index, once
-  // appended.
+  // Keep for vjp/jvp, if a derivative will be asked for; outputs by index, once appended.
   void save_input(size_t k);
   void save_output(size_t k);
   void save(const Tensor& extra);
@@ -136,8 +134,8 @@ Outputs apply(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& att
               const SharedAttrs* shared = nullptr);
 // As apply, for ops of one output.
 Tensor apply1(const OpInfo& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
-inline Tensor apply1(const OpInfo& op, std::initializer_list<Tensor> in, const Attrs& attrs = {}) {
-  return apply1(op, std::span<const Tensor>(in.begin(), in.size()), attrs);
+inline Tensor apply1(const OpInfo& op, std::initializer_list<Uncounted> in, const Attrs& a = {}) {
+  return apply1(op, Operands(in.size() ? &in.begin()->tensor : nullptr, in.size()), a);
 }
 
 // ---- reverse mode
@@ -153,9 +151,8 @@ struct BackwardOptions {
 // history, freed graph, wrong seed. Leaves get their gradients at the end; where any leaf has a
 // post-accumulate hook, each as soon as no node that is left leads to it, and an error after that
 // leaves it there. Within a call the order of every sum is fixed. Threads: calls that share nodes
-// or leaves may run at once, and none of their sums is lost, but the sums of three or more calls
-// into one leaf come in no fixed order, so its last bits may differ from run to run; where they
-// must not, let each thread ask grad() and add up the results in an order of your own.
+// or leaves may run at once and no sum is lost, but three or more calls add to a leaf in no fixed
+// order, so its last bits may differ; where they must not, add up what each thread's grad() gives.
 void backward(const Tensors& roots, const Tensors& seeds = {}, BackwardOptions options = {});
 void backward(const Tensor& root, BackwardOptions options = {});
 // The same sums with respect to `inputs` (leaves or not), returned; .grad stays untouched.

@@ -34,8 +34,7 @@ void destroy(const GradFn* node);
 
 int64_t numel_of(const Shape& sizes);          // throws on overflow
 Shape contiguous_strides(const Shape& sizes);  // row-major
-// Can two elements have the same address? False is certain; a few unusual strides give true though
-// no two have.
+// Can two elements share an address? False is certain, true is not: a few unusual strides give it.
 bool overlaps_itself(const Shape& sizes, const Shape& strides);
 
 class Tensor {
@@ -150,6 +149,12 @@ class Tensor {
 using Tensors = std::vector<Tensor>;
 // What a call of an op takes, and what it gives: nearly always one tensor, without the heap.
 using Operands = std::span<const Tensor>;
+// An operand that the caller keeps meanwhile: a handle that is not counted.
+union Uncounted {
+  Uncounted(const Tensor& t) { new (&tensor) Tensor(Ref<TensorBody>::adopt(t.body().get())); }
+  ~Uncounted() {}
+  Tensor tensor;
+};
 struct Outputs : SmallVector<Tensor, 1> {
   using SmallVector::SmallVector;
   Outputs(Tensor y) { push_back(std::move(y)); }
@@ -159,8 +164,7 @@ struct Outputs : SmallVector<Tensor, 1> {
   operator Tensors() const { return Tensors(begin(), end()); }
 };
 
-// Where retain_grad keeps the gradient of a non-leaf: shared by the tensor and the node it came
-// from.
+// Where retain_grad keeps the gradient of a non-leaf: shared by the tensor and its node.
 struct GradSlot : RefCounted {
   Tensor grad;
 };
@@ -187,8 +191,7 @@ struct TensorBody : RefCounted {
   Shape sizes, strides;    // of one example, if there is a batch
   int64_t offset = 0;
   Ref<Autograd> autograd;
-  // How many histories it has had: a write in place gives it a new one. Its views then make theirs
-  // anew when they are next asked (in_place.cpp).
+  // Counts its histories: a write in place makes a new one, its views follow when they are asked.
   std::atomic<uint64_t> histories = 0;
   Ref<Batch> batch;
   struct View {

@@ -14,7 +14,7 @@
 
 namespace gradus::inline v1 {
 
-struct BufferUses {
+struct BufferUses : RefCounted {  // for its lists of blocks: each array that comes in needs one
   std::mutex mutex{};
   std::function<void()> release{};  // of lent memory
   // The foreign stream on which that memory is used again: it waits, and the host need not.

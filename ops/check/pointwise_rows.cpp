@@ -141,6 +141,8 @@ std::vector<Row> step_rows() {
       binary("bitwise_or", between(-100, 100), between(-100, 100), kInteger | kBool, kArithmetic),
       binary("bitwise_xor", between(-100, 100), between(-100, 100), kInteger | kBool, kArithmetic),
       unary("bitwise_not", between(-100, 100), kInteger | kBool, kArithmetic),
+      binary("bitwise_left_shift", between(-100, 100), between(-2, 10), kInteger, kArithmetic),
+      binary("bitwise_right_shift", between(-100, 100), between(-2, 10), kInteger, kArithmetic),
   };
 }
 

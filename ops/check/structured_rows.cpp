@@ -42,10 +42,14 @@ std::vector<Row> memory_rows() {
   for (const DType to : {DType::i32, DType::i64, DType::bool_, DType::f16, DType::bf16})
     casts.push_back({{{2, 3, 17}}, {{"dtype", to}}, 0, false});
   for (size_t i = 6; i < 12; ++i) casts[i].slopes = false;
+  Row complex = moves("complex", {{{{3, 5}, {3, 5}}}, {{{5}, {3, 1}}}, {{{}, {}}}, {{{0}, {0}}}});
+  complex.dtypes = kReal;
+  complex.halves = false;
   return {
       moves("cast", std::move(casts)),
       moves("contiguous", {{{{3, 5}}}, {{{}}}, {{{0}}}}),
       moves("clone", {{{{3, 5}}}, {{{}}}, {{{0}}}}),
+      std::move(complex),
   };
 }
 

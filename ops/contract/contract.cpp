@@ -42,18 +42,21 @@ Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& 
            to_text(out), " do not fit operands of shapes ", a.sizes(), " and ", b.sizes());
   };
   Joint j;
-  const auto add = [&](int64_t l) {
-    const size_t pa = place(la, l), pb = place(lb, l);
-    expect(pa < la.size() ? pb == lb.size() || a.sizes()[pa] == b.sizes()[pb] : pb < lb.size());
-    j.sizes.push_back(pa < la.size() ? a.sizes()[pa] : b.sizes()[pb]);
-    j.strides_a.push_back(pa < la.size() ? a.strides()[pa] : 0);
-    j.strides_b.push_back(pb < lb.size() ? b.strides()[pb] : 0);
+  size_t of_b = 0;
+  const auto add = [&](size_t pa, size_t pb) {
+    const bool in_a = pa < la.size(), in_b = pb < lb.size();
+    expect(in_a ? !in_b || a.sizes()[pa] == b.sizes()[pb] : in_b);
+    j.sizes.push_back(in_a ? a.sizes()[pa] : b.sizes()[pb]);
+    j.strides_a.push_back(in_a ? a.strides()[pa] : 0);
+    j.strides_b.push_back(in_b ? b.strides()[pb] : 0);
+    of_b += in_b;
   };
   expect(a.rank() == int64_t(la.size()) && b.rank() == int64_t(lb.size()));
-  for (int64_t l : out) add(l);
-  for (int64_t l : la)
-    if (!has(out, l)) add(l);
-  for (int64_t l : lb) expect(has(out, l) || has(la, l));
+  for (int64_t l : out) add(place(la, l), place(lb, l));
+  for (size_t i = 0; i < la.size(); ++i)
+    if (!has(out, la[i])) add(i, place(lb, la[i]));
+  if (of_b != lb.size())
+    for (int64_t l : lb) expect(has(out, l) || has(la, l));
   return j;
 }
 
@@ -185,19 +188,39 @@ Tensor call_primitive(const Tensor& a, const Tensor& b, const Tensor& bias, cons
   return bias.defined() ? apply1(*contract_info, {a, b, bias}, attrs)
                         : apply1(*contract_info, {a, b}, attrs);
 }
+// Are they distinct, and each label in the other operand or the output?
+bool plain(const Ints& la, const Ints& lb, const Ints& out) {
+  for (const Ints* labels : {&la, &lb, &out})
+    for (size_t i = 0; i < labels->size(); ++i)
+      if (place(*labels, (*labels)[i]) != i) return false;
+  for (int64_t l : la)
+    if (!has(lb, l) && !has(out, l)) return false;
+  for (int64_t l : lb)
+    if (!has(la, l) && !has(out, l)) return false;
+  for (int64_t l : out)
+    if (!has(la, l) && !has(lb, l)) return false;
+  return true;
+}
+// Making the attributes takes as long as a small product: each thread keeps those it used.
+struct Known {
+  uint64_t code = ~uint64_t(0);
+  Attrs attrs;
+  bool plain = false;
+};
+// Null: these are not kept.
+const Known* known(const Ints& la, const Ints& lb, const Ints& out, Algebra algebra) {
+  thread_local const auto kept = std::make_unique<Known[]>(32);
+  const auto code = short_code(la, lb, out, algebra);
+  if (!code) return nullptr;
+  Known& k = kept[*code * 0x9e3779b97f4a7c15u >> 59];
+  if (k.code != *code) k = {*code, {la, lb, out, name_of(algebra)}, plain(la, lb, out)};
+  return &k;
+}
 Tensor primitive(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
                  Algebra algebra, const Tensor& bias = {}) {
-  // Making the attributes takes as long as a small product: each thread keeps those it used.
-  struct Kept {
-    uint64_t code = ~uint64_t(0);
-    Attrs attrs;
-  };
-  thread_local const auto kept = std::make_unique<Kept[]>(32);
-  const auto code = short_code(la, lb, out, algebra);
-  if (!code) return call_primitive(a, b, bias, {la, lb, out, name_of(algebra)});
-  Kept& k = kept[*code * 0x9e3779b97f4a7c15u >> 59];
-  if (k.code != *code) k = {*code, {la, lb, out, name_of(algebra)}};
-  return call_primitive(a, b, bias, k.attrs);
+  if (const Known* const k = known(la, lb, out, algebra))
+    return call_primitive(a, b, bias, k->attrs);
+  return call_primitive(a, b, bias, {la, lb, out, name_of(algebra)});
 }
 
 // gA = contract(g, conj b -> labels of A), gB = contract(conj a, g -> labels of B), of the bias g,
@@ -358,28 +381,16 @@ Tensor empty_sum(const Operand& x, const Operand& y, const Ints& out, Algebra al
   return cast(add(sum, zero), x.t.dtype());
 }
 
-// Can the primitive take them as they are?
-bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Ints& out,
-          const Tensor& bias) {
+// Can the primitive take them as they are, with plain labels?
+bool fits(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb, const Tensor& bias) {
   if (a.is_number() || b.is_number() || a.dtype() != b.dtype() || a.rank() != int64_t(la.size()) ||
       b.rank() != int64_t(lb.size()))
     return false;
   if (bias.defined() && (bias.is_number() || bias.dtype() != a.dtype())) return false;
-  const auto distinct = [](const Ints& labels) {
-    for (size_t i = 1; i < labels.size(); ++i)
-      for (size_t j = 0; j < i; ++j)
-        if (labels[i] == labels[j]) return false;
-    return true;
-  };
-  if (!distinct(la) || !distinct(lb) || !distinct(out)) return false;
   for (size_t i = 0; i < la.size(); ++i) {
     const size_t j = place(lb, la[i]);
-    if (j == lb.size() ? !has(out, la[i]) : a.sizes()[i] != b.sizes()[j]) return false;
+    if (j < lb.size() && a.sizes()[i] != b.sizes()[j]) return false;
   }
-  for (int64_t l : lb)
-    if (!has(la, l) && !has(out, l)) return false;
-  for (int64_t l : out)
-    if (!has(la, l) && !has(lb, l)) return false;
   return true;
 }
 
@@ -398,8 +409,11 @@ Tensor contract(const Tensor& a, const Ints& la, const Tensor& b, const Ints& lb
     const Tensors here = gathered("contract", {all, bias.defined() ? size_t(3) : size_t(2)});
     return contract(here[0], la, here[1], lb, out, algebra, bias.defined() ? here[2] : bias);
   }
-  if (algebra == Algebra::standard && fits(a, la, b, lb, out, bias))
-    return primitive(a, la, b, lb, out, algebra, bias);
+  if (algebra == Algebra::standard && fits(a, la, b, lb, bias)) {
+    const Known* const k = known(la, lb, out, algebra);
+    if (k && k->plain) return call_primitive(a, b, bias, k->attrs);
+    if (!k && plain(la, lb, out)) return primitive(a, la, b, lb, out, algebra, bias);
+  }
   if (algebra != Algebra::standard && bias.defined())
     fail(ErrorKind::value, "contract", "a bias is added in the standard algebra, this one is ",
          name_of(algebra).text);

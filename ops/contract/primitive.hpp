@@ -15,12 +15,14 @@ inline bool is_product(Algebra algebra) {
   return algebra == Algebra::max_times || algebra == Algebra::min_times;
 }
 
-inline bool has(const Ints& labels, int64_t l) {
-  return std::find(labels.begin(), labels.end(), l) != labels.end();
+inline size_t place(const Ints& labels, int64_t l) {  // there are few: a plain loop is shortest
+  const int64_t* const all = labels.data();
+  const size_t n = labels.size();
+  size_t i = 0;
+  while (i < n && all[i] != l) ++i;
+  return i;
 }
-inline size_t place(const Ints& labels, int64_t l) {
-  return size_t(std::find(labels.begin(), labels.end(), l) - labels.begin());
-}
+inline bool has(const Ints& labels, int64_t l) { return place(labels, l) < labels.size(); }
 
 // The joint index space: the output's labels, then the summed ones, with sizes and strides per
 // operand, 0 where it lacks the label.

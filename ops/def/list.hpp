@@ -24,6 +24,7 @@ namespace gradus::inline v1::def {
     struct threshold; struct isnan; struct isinf; struct isfinite; struct signbit;
     struct logical_not; struct logical_and; struct logical_or; struct logical_xor;
     struct bitwise_and; struct bitwise_or; struct bitwise_xor; struct bitwise_not;
+    struct bitwise_left_shift; struct bitwise_right_shift;
 
 template <class... S> struct List;
 using Statements = List<
@@ -36,6 +37,6 @@ using Statements = List<
     remainder, floor_divide, copysign, heaviside, fmax, fmin, nan_to_num, softsign, celu, selu,
     mish, hardtanh, relu6, hardsigmoid, hardswish, softshrink, hardshrink, tanhshrink, threshold,
     isnan, isinf, isfinite, signbit, logical_not, logical_and, logical_or, logical_xor,
-    bitwise_and, bitwise_or, bitwise_xor, bitwise_not>;
+    bitwise_and, bitwise_or, bitwise_xor, bitwise_not, bitwise_left_shift, bitwise_right_shift>;
 
 }  // namespace gradus::def

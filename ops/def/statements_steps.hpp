@@ -362,6 +362,21 @@ struct bitwise_xor : Binary {
   template <class T> GRADUS_HD T value(T a, T b) const { return w::bit_xor(a, b); }
 };
 
+struct bitwise_left_shift : Binary {
+  static constexpr Meta meta{"bitwise_left_shift",
+                             "bits b places to the left, zeros behind them; by b < 0 all are gone",
+                             kInteger};
+  template <class T> GRADUS_HD T value(T a, T b) const { return w::shift_left(a, b); }
+};
+
+struct bitwise_right_shift : Binary {
+  static constexpr Meta meta{
+      "bitwise_right_shift",
+      "bits b places to the right, copies of the sign before them; by b < 0 all are gone",
+      kInteger};
+  template <class T> GRADUS_HD T value(T a, T b) const { return w::shift_right(a, b); }
+};
+
 struct bitwise_not : Unary {
   static constexpr Meta meta{"bitwise_not", "all bits turned", kInteger | kBool};
   template <class T> GRADUS_HD T value(T x) const { return w::bit_not(x); }

@@ -42,8 +42,8 @@ template <class T> using real_reader = typename Words<T>::Real;
 // polygamma(n, x) is the n-th derivative of digamma.
 #define GRADUS_LANE_WORDS2(X) \
   X(pow) X(atan2) X(hypot) X(fmod) X(floor_divide) X(copysign) X(polygamma)
-// Integers and bool only.
-#define GRADUS_BIT_WORDS2(X) X(bit_and) X(bit_or) X(bit_xor)
+// Integers only, the first three bool as well.
+#define GRADUS_BIT_WORDS2(X) X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)
 
 namespace w {
 #define GRADUS_WORD(name) \

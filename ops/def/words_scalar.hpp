@@ -118,6 +118,12 @@ template <class I> struct IntegerWords : OrderedWords<I> {
   GRADUS_HD static I bit_or(I a, I b) { return I(a | b); }
   GRADUS_HD static I bit_xor(I a, I b) { return I(a ^ b); }
   GRADUS_HD static I bit_not(I x) { return I(~x); }
+  // By as many bits as there are, or by less than none, all of them are gone.
+  GRADUS_HD static bool shifts(I b) { return !negative(b) && b < I(8 * sizeof(I)); }
+  GRADUS_HD static I shift_left(I a, I b) { return shifts(b) ? I(U(a) << b) : I(0); }
+  GRADUS_HD static I shift_right(I a, I b) {
+    return shifts(b) ? I(a >> b) : negative(a) ? I(-1) : I(0);
+  }
   // Exact modulo 2^bits. A negative power of anything but 1 and -1 is 0.
   GRADUS_HD static I pow(I a, I b) {
     if (negative(b)) return a == I(1) ? I(1) : a == I(-1) ? (b & 1 ? I(-1) : I(1)) : I(0);

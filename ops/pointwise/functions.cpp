@@ -104,5 +104,7 @@ Tensor bitwise_and(const Tensor& a, const Tensor& b) { return call<def::bitwise_
 Tensor bitwise_or(const Tensor& a, const Tensor& b) { return call<def::bitwise_or>({a, b}); }
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return call<def::bitwise_xor>({a, b}); }
 Tensor bitwise_not(const Tensor& x) { return call<def::bitwise_not>({x}); }
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) { return call<def::bitwise_left_shift>({a, b}); }
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) { return call<def::bitwise_right_shift>({a, b}); }
 
 }  // namespace gradus

@@ -105,5 +105,7 @@ Tensor bitwise_and(const Tensor& a, const Tensor& b);  // bits that both have
 Tensor bitwise_or(const Tensor& a, const Tensor& b);  // bits that one has
 Tensor bitwise_xor(const Tensor& a, const Tensor& b);  // bits that just one has
 Tensor bitwise_not(const Tensor& x);  // all bits turned
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b);  // bits b places to the left, zeros behind them; by b < 0 all are gone
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b);  // bits b places to the right, copies of the sign before them; by b < 0 all are gone
 
 }  // namespace gradus

@@ -11,6 +11,7 @@
 #include "ops/base/shape.hpp"
 #include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"
+#include "ops/shape/creation.hpp"
 #include "ops/reduce/reductions.hpp"
 #include "ops/shape/views.hpp"
 
@@ -133,6 +134,40 @@ const OpInfo& clone_op() {
   return op;
 }
 
+// The real (k = 0) or imaginary parts of z where they lie.
+Tensor parts_of(const Tensor& z, int64_t k) {
+  Ref<TensorBody> body = make_ref<TensorBody>();
+  body->storage = Ref<Storage>(&z.storage());
+  body->dtype = real_dtype(z.dtype());
+  body->sizes = z.sizes();
+  for (const int64_t s : z.strides()) body->strides.push_back(2 * s);
+  body->offset = 2 * z.offset() + k;
+  return Tensor(std::move(body));
+}
+const OpInfo& complex_op() {
+  static const OpInfo& op = []() -> const OpInfo& {
+    OpInfo o = new_op("complex", "memory", "a complex tensor of its real and its imaginary parts",
+                      "z = real + i imag", {{"real"}, {"imag"}});
+    o.call = [](Operands in, const Attrs&) { return complex(in[0], in[1]); };
+    o.forward = [](OpContext& ctx) {
+      const Tensor& x = ctx.inputs[0];
+      const Tensor z =
+          Tensor::empty(x.sizes(), x.dtype() == DType::f64 ? DType::c128 : DType::c64, x.device());
+      for (int64_t k = 0; k < 2; ++k) copy_values(ctx.inputs[size_t(k)], parts_of(z, k));
+      ctx.outputs.push_back(z);
+    };
+    o.vjp = [](GradFn&, size_t k, std::span<const Tensor> g) {
+      return k == 0 ? real(g[0]) : imag(g[0]);
+    };
+    o.jvp = [](GradFn&, size_t, std::span<const Tensor> t) {
+      const auto part = [&](size_t k) { return t[k].defined() ? t[k] : zeros_like(t[1 - k]); };
+      return complex(part(0), part(1));
+    };
+    return add_op(std::move(o));
+  }();
+  return op;
+}
+
 }  // namespace
 
 Tensor cast(const Tensor& x, DType dtype) {
@@ -141,6 +176,15 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply1(contiguous_op(), {x}); }
 Tensor clone(const Tensor& x) { return apply1(clone_op(), {x}); }
+Tensor complex(const Tensor& real, const Tensor& imag) {
+  const Tensor both[] = {real, imag};
+  const DType dtype = result_dtype(both);
+  if (dtype != DType::f32 && dtype != DType::f64)
+    fail(ErrorKind::dtype, "complex", "parts of ", real.dtype(), " and ", imag.dtype(),
+         "; f32 and f64 have complex numbers");
+  const Shape sizes = broadcast_shapes("complex", real.sizes(), imag.sizes());
+  return apply1(complex_op(), {expand(cast(real, dtype), sizes), expand(cast(imag, dtype), sizes)});
+}
 
 namespace {
 void copy_past_host(const Tensor& y, const Tensor& x) {
@@ -206,6 +250,7 @@ void register_memory() {
   cast_op();
   contiguous_op();
   clone_op();
+  complex_op();
   set_arithmetic({add, add_into, sum_to, expand, contiguous, clone, cast, has_nan, elements_at,
                   &as_strided_scatter_op(), permute});
 }

@@ -242,9 +242,9 @@ void register_batching() {
   using Rule = Outputs (*)(const BatchCall&);
   const std::pair<Rule, std::vector<const char*>> rules[] = {
       {batch_by_axes,
-       {"cast", "contiguous", "clone", "argmax", "argmin", "argsort", "cumsum", "softmax",
-        "log_softmax", "standardize", "slice", "select", "flip", "diagonal", "gather",
-        "scatter_add", "cat", "window", "fold"}},
+       {"cast",     "contiguous", "clone",       "complex",     "argmax", "argmin", "argsort",
+        "cumsum",   "softmax",    "log_softmax", "standardize", "slice",  "select", "flip",
+        "diagonal", "gather",     "scatter_add", "cat",         "window", "fold"}},
       {batch_reduce, {"sum", "amax", "amin"}},
       {batch_permute, {"permute"}},
       {batch_reshape, {"reshape"}},

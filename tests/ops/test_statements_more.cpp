@@ -443,6 +443,24 @@ TEST_CASE("statements: derivatives of lgamma never end") {
   }
 }
 
+TEST_CASE("statements: a shift by as many bits as there are, by more, by less than none") {
+  constexpr int64_t kLeast = INT64_MIN;
+  const Tensor by = row(std::vector<int64_t>{0, 1, 62, 63, 64, -1, kLeast});
+  const auto left = [&](int64_t a) { return list<int64_t>(bitwise_left_shift(a, by)); };
+  const auto right = [&](int64_t a) { return list<int64_t>(bitwise_right_shift(a, by)); };
+  CHECK(left(3) == std::vector<int64_t>{3, 6, kLeast / 2, kLeast, 0, 0, 0});
+  CHECK(left(-1) == std::vector<int64_t>{-1, -2, kLeast / 2, kLeast, 0, 0, 0});
+  CHECK(right(kLeast) == std::vector<int64_t>{kLeast, kLeast / 2, -2, -1, -1, -1, -1});
+  CHECK(right(INT64_MAX) == std::vector<int64_t>{INT64_MAX, INT64_MAX / 2, 1, 0, 0, 0, 0});
+  const Tensor small = row(std::vector<uint8_t>{200, 255}),
+               places = row(std::vector<uint8_t>{1, 8});
+  CHECK(list<uint8_t>(bitwise_left_shift(small, places)) == std::vector<uint8_t>{144, 0});
+  CHECK(list<uint8_t>(bitwise_right_shift(small, places)) == std::vector<uint8_t>{100, 0});
+  const Tensor half = row(std::vector<int32_t>{-8, 1}), most = row(std::vector<int32_t>{1, 31});
+  CHECK(list<int32_t>(bitwise_right_shift(half, most)) == std::vector<int32_t>{-4, 0});
+  CHECK(list<int32_t>(bitwise_left_shift(half, most)) == std::vector<int32_t>{-16, INT32_MIN});
+}
+
 TEST_CASE("statements: attributes that are refused") {
   const Tensor x = row(std::vector<double>{1, 2});
   CHECK(error_of([&] { polygamma(-1.0, x); }) == "polygamma: n is -1; expected 0, 1, 2, ...");

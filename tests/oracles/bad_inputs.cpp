@@ -99,6 +99,7 @@ const std::vector<BadInput>& bad_inputs() {
        {{"dim", 0}},
        K::shape,
        "cat: tensor 1 has shape (2, 4), tensor 0 (2, 3); they may differ on axis 0 only"},
+      {"complex", {{f32, {2}}, {f32, {3}}}, {}, K::shape, "complex: shapes (2,) and (3,)"},
       {"stack",
        {{f32, {2}}, {f32, {3}}},
        {},

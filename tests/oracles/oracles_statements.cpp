@@ -187,6 +187,7 @@ int64_t whole(const Wide& x) { return int64_t(x.real()); }
 void add_logic(std::map<std::string, Oracle>& to) {
   const Wide zero = 0;
   to["isnan"] = each([](const Call&, X x) { return R(std::isnan(std::abs(x[0]))); });
+  to["complex"] = each([](const Call&, X x) { return Wide(x[0].real(), x[1].real()); });
   to["isinf"] = each([](const Call&, X x) { return R(std::isinf(std::abs(x[0]))); });
   to["isfinite"] = each([](const Call&, X x) { return R(std::isfinite(std::abs(x[0]))); });
   to["signbit"] = each([](const Call&, X x) { return R(std::signbit(x[0].real())); });
@@ -197,6 +198,19 @@ void add_logic(std::map<std::string, Oracle>& to) {
   to["bitwise_and"] = each([](const Call&, X x) { return R(whole(x[0]) & whole(x[1])); });
   to["bitwise_or"] = each([](const Call&, X x) { return R(whole(x[0]) | whole(x[1])); });
   to["bitwise_xor"] = each([](const Call&, X x) { return R(whole(x[0]) ^ whole(x[1])); });
+  // Here no number has more than 20 bits before it is cut off to the 8 of u8.
+  const auto shifts = [](const Call& c, X x) {
+    return whole(x[1]) >= 0 && whole(x[1]) < int64_t(8 * itemsize(c.dtype));
+  };
+  to["bitwise_left_shift"] = each([=](const Call& c, X x) {
+    if (!shifts(c, x)) return R(0);
+    const int64_t moved = whole(x[0]) * (int64_t(1) << whole(x[1]));
+    return R(c.dtype == DType::u8 ? moved & 255 : moved);
+  });
+  to["bitwise_right_shift"] = each([=](const Call& c, X x) {
+    if (!shifts(c, x)) return R(x[0].real() < 0 ? -1 : 0);
+    return R(std::floor(x[0].real() / R(int64_t(1) << whole(x[1]))));
+  });
   to["bitwise_not"] = each([](const Call& c, X x) {
     return c.dtype == DType::bool_ ? 1 - x[0].real()
            : c.dtype == DType::u8  ? 255 - x[0].real()

@@ -13,7 +13,7 @@ _HEAD = '''"""Made by gradus._stubs from the op list; changes here are lost."""
 from __future__ import annotations
 import typing as _t
 from types import EllipsisType as _Ellipsis
-_Number = _t.Union[int, float, complex, bool]
+_Number = _t.Union[int, float, "_builtins.complex", bool]
 _Operand = _t.Union["Tensor", _Number]
 _Index = _t.Union[int, slice, None, _Ellipsis, "Tensor", list, tuple]
 _DType = _t.Union["dtype", str, type]
@@ -115,7 +115,8 @@ def text():
                "    def __setitem__(self, key: _Index, value: _t.Any) -> None: ...\n"
                "    def __len__(self) -> int: ...\n"
                "    def __iter__(self) -> _t.Iterator[Tensor]: ...\n")
-    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
+               "rshift"):
         for prefix in ("", "r", "i"):
             out.append(f"    def __{prefix}{op}__(self, other: _t.Any) -> Tensor: ...\n")
     for op in ("neg", "pos", "abs", "invert"):

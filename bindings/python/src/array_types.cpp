@@ -31,12 +31,11 @@ Device& device_of(dl::Device d) {
   return device_named(kind + std::to_string(d.id));
 }
 dl::Device device_of(Device& d) {
+  if (d.host_memory()) return {dl::kCpu, 0};
   const std::string& kind = d.kind();
   if (kind == "cuda") return {dl::kCuda, d.index()};
   if (kind == "hip") return {dl::kRocm, d.index()};
-  if (!d.host_memory())
-    fail(ErrorKind::device, "dlpack", "memory of ", d.name(), " can't be shared; copy it: x.cpu()");
-  return {dl::kCpu, 0};
+  fail(ErrorKind::device, "dlpack", "memory of ", d.name(), " can't be shared; copy it: x.cpu()");
 }
 
 void* address(const Tensor& t) {

@@ -1,5 +1,5 @@
-// Memory that is shared with others, both ways, by DLPack's exchange table and capsules. What comes
-// in keeps its owner alive; what goes out keeps the tensor's memory.
+// Tensors for others, over their memory: by DLPack's exchange table, theirs and our own, and its
+// capsules. What goes out keeps the tensor's memory.
 //
 // Others write without telling us. So a tensor is given away writable only if nothing else can hold
 // its values: no history, no gradient asked for, no graph, view or clone that shares them. Else it
@@ -9,10 +9,8 @@
 // other; who lets a tensor live on while both work on it must order that himself.
 #include "bindings/python/src/exchange.hpp"
 #include "engine/batch.hpp"
-#include "engine/streams/uses.hpp"
+#include "engine/streams/stream.hpp"
 #include "ops/ops.hpp"
-
-#include <algorithm>
 
 namespace gradus::inline v1::py {
 
@@ -30,7 +28,7 @@ void show(const Tensor& t, bool writable) {
   for (KernelWrapper* w : t.device().wrappers()) w->unseen("memory is given to others");
   Storage& storage = t.storage();
   if (writable && storage.buffer()->use_count() > 1) storage.write("export");
-  storage.buffer()->shown = true;
+  storage.buffer()->shown.store(true, std::memory_order_release);
 }
 }  // namespace
 
@@ -63,12 +61,13 @@ struct Out {
     }
   }
 };
-Out* array_of(const Tensor& t, bool copied, const Taker& taker = {}) {
-  const dl::Device device = device_of(t);
-  const bool writable = show_as(t);
-  if (taker.waits) foreign_waits(t.device(), taker.stream);
+// The array keeps this handle, which nobody else has.
+Out* array_over(Tensor own, uint64_t flags, const Taker& taker) {
+  const dl::Device device = device_of(own);
+  if (taker.waits) foreign_waits(own.device(), taker.stream);
   auto made = std::make_unique<Out>();
   Out* const out = made.get();
+  const Tensor& t = out->tensor = std::move(own);
   out->taker = taker;
   out->shape = t.sizes();
   out->strides = t.strides();
@@ -77,104 +76,16 @@ Out* array_of(const Tensor& t, bool copied, const Taker& taker = {}) {
   const dl::Array array{
       address(t),          device, int32_t(t.rank()), type_of(t.dtype()), out->shape.data(),
       out->strides.data(), 0};
-  out->tensor = t.detach();
-  out->versioned = {
-      dl::kVersion, out, [](dl::ManagedVersioned* m) { delete static_cast<Out*>(m->context); },
-      (writable || copied ? 0 : uint64_t(dl::kReadOnly)) | (copied ? uint64_t(dl::kIsCopied) : 0),
-      array};
+  out->versioned = {dl::kVersion, out,
+                    [](dl::ManagedVersioned* m) { delete static_cast<Out*>(m->context); }, flags,
+                    array};
   out->legacy = {array, out, [](dl::Managed* m) { delete static_cast<Out*>(m->context); }};
   return made.release();
 }
-
-}  // namespace
-
-Tensor lent(const dl::Array& a, const std::function<void()>& release) {
-  try {
-    const DType dtype = dtype_of_array(a.dtype);
-    Device& device = device_of(a.device);
-    const Shape sizes(a.shape, a.shape + a.ndim);
-    const Shape strides =
-        a.strides ? Shape(a.strides, a.strides + a.ndim) : contiguous_strides(sizes);
-    // From the lowest to the highest address that is reached.
-    int64_t low = 0, high = 0;
-    for (int i = 0; i < a.ndim; ++i) {
-      if (sizes[i] == 0) {
-        const Tensor none = Tensor::empty(sizes, dtype, device);
-        release();
-        return none;
-      }
-      (strides[i] < 0 ? low : high) += strides[i] * (sizes[i] - 1);
-    }
-    const size_t item = itemsize(dtype), align = is_complex(dtype) ? item / 2 : item;
-    char* const first = static_cast<char*>(a.data) + a.byte_offset + low * int64_t(item);
-    if (reinterpret_cast<uintptr_t>(first) % align != 0)
-      fail(ErrorKind::value, "from_dlpack", "the array's memory is not aligned to ", int64_t(align),
-           " bytes, as ", dtype, " has to be; copy it first");
-    return Tensor::lend(first, size_t(high - low + 1) * item, sizes, strides, -low, dtype, device,
-                        release);
-  } catch (...) {
-    release();
-    throw;
-  }
-}
-
-namespace {
-
-// What this thread waited for while one of them lives: arrays that come in together wait once.
-using Arrived = std::vector<std::pair<Device*, void*>>;
-thread_local Arrived* arrived = nullptr;
-void wait_for(Device& d, void* stream) {
-  if (d.host_memory()) return;
-  const std::pair<Device*, void*> here(&d, stream);
-  if (arrived && std::find(arrived->begin(), arrived->end(), here) != arrived->end()) return;
-  wait_for_foreign(d, stream);
-  if (arrived) arrived->push_back(here);
-}
-
-// On a GPU what is done with it here waits for the giver's `stream`. Has he it back in that
-// stream's order, or at once?
-template <class M>
-Tensor of_managed(M* m, void* stream, bool in_order) {
-  const Tensor t = lent(m->array, [m] {
-    if (!m->deleter || at_end()) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
-    m->deleter(m);
-    PyGILState_Release(state);
-  });
-  wait_for(t.device(), stream);
-  Buffer& buffer = *t.storage().buffer();
-  if (in_order && buffer.lent && !t.device().host_memory()) buffer.uses.load()->giver = stream;
-  return t;
-}
-// Read-only memory is copied: nothing here knows tensors that can't be written.
-Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr, bool in_order = false) {
-  if (m->version.major != dl::kVersion.major) {
-    const uint32_t major = m->version.major;
-    if (m->deleter) m->deleter(m);
-    fail(ErrorKind::value, "from_dlpack", "the array is of version ", int(major),
-         " of DLPack, 1 is known here");
-  }
-  const bool read_only = m->flags & dl::kReadOnly;
-  const Tensor t = of_managed(m, stream, in_order);
-  return read_only ? t.clone_data() : t;
-}
-Tensor taken(PyObject* capsule) {
-  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    auto* const m =
-        static_cast<dl::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    PyCapsule_SetName(capsule, "used_dltensor_versioned");
-    return taken(m);
-  }
-  if (PyCapsule_IsValid(capsule, "dltensor")) {
-    auto* const m = static_cast<dl::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
-    PyCapsule_SetName(capsule, "used_dltensor");
-    return of_managed(m, nullptr, false);
-  }
-  const char* const name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
-  fail(ErrorKind::value, "from_dlpack",
-       "expected a capsule \"dltensor\" or \"dltensor_versioned\", got ",
-       name ? join("one named \"", name, "\"; each is taken once")
-            : std::string(Py_TYPE(capsule)->tp_name));
+Out* array_of(const Tensor& t, bool copied, const Taker& taker = {}) {
+  device_of(t);  // which may refuse, before anything is shown
+  const bool writable = show_as(t);
+  return array_over(t.detach(), copied ? dl::kIsCopied : writable ? 0 : dl::kReadOnly, taker);
 }
 
 // ---- our own table
@@ -228,26 +139,6 @@ int current_stream(int32_t, int32_t, void** out) {
 }
 dl::ExchangeTable table{dl::kVersion, nullptr,     give_table,    give_object,
                         take_object,  view_object, current_stream};
-
-// The table of a foreign type, looked up once for each.
-const dl::ExchangeTable* table_of(PyTypeObject* type) {
-  static PyTypeObject* last = nullptr;
-  static const dl::ExchangeTable* known = nullptr;
-  if (type == last) return known;
-  PyObject* const capsule =
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
-  const dl::ExchangeTable* found = nullptr;
-  if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
-    found =
-        static_cast<const dl::ExchangeTable*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-  if (!capsule) PyErr_Clear();
-  Py_XDECREF(capsule);
-  if (found && found->version.major != dl::kVersion.major) found = nullptr;
-  Py_INCREF(type);  // it stays what the address says
-  Py_XDECREF(last);
-  last = type;
-  return known = found;
-}
 
 // A stream as DLPack numbers it: -1 is that of nobody; CUDA has 1 for the default one, 2 for the
 // thread's own, HIP 0. Others may be gone before the array is.
@@ -303,91 +194,36 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
       }));
 }
 
-// Where the other library works now, on a GPU.
+}  // namespace
+
+// ---- arrays of other libraries
+
+// The table of a foreign type, looked up once for each.
+const dl::ExchangeTable* table_of(PyTypeObject* type) {
+  static PyTypeObject* last = nullptr;
+  static const dl::ExchangeTable* known = nullptr;
+  if (type == last) return known;
+  PyObject* const capsule =
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
+  const dl::ExchangeTable* found = nullptr;
+  if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+    found =
+        static_cast<const dl::ExchangeTable*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  if (!capsule) PyErr_Clear();
+  Py_XDECREF(capsule);
+  if (found && found->version.major != dl::kVersion.major) found = nullptr;
+  Py_INCREF(type);  // it stays what the address says
+  Py_XDECREF(last);
+  last = type;
+  return known = found;
+}
+
 void* working_stream(const dl::ExchangeTable& table, dl::Device d) {
   void* stream = nullptr;
   if (d.type != dl::kCpu && table.current_stream &&
       table.current_stream(d.type, d.id, &stream) != 0)
     nb::raise_python_error();
   return stream;
-}
-
-// torch conjugates and negates lazily, by a bit that its table does not tell. Conjugates are
-// complex, negations are imaginary parts, which are strided, or one number.
-void check_resolved(PyObject* o, const Tensor& t) {
-  const bool complex = is_complex(t.dtype());
-  if (!complex && t.numel() > 1 && t.is_contiguous()) return;
-  for (const char* bit : {"is_conj", "is_neg"}) {
-    if (!PyObject_HasAttrString(o, bit)) continue;
-    if (nb::cast<bool>(checked(PyObject_CallMethod(o, bit, nullptr))))
-      fail(ErrorKind::value, "from_dlpack",
-           "the tensor is conjugated or negated lazily, its memory is not ",
-           "its values; x.resolve_conj().resolve_neg() makes a copy that is");
-  }
-}
-}  // namespace
-
-Tensors tensors_at(PyObject* sequence) {
-  Arrived several;
-  const Scoped<Arrived*> once(arrived, &several);
-  const nb::object all = checked(PySequence_Fast(sequence, "expected a list of tensors"));
-  Tensors out(size_t(PySequence_Fast_GET_SIZE(all.ptr())));
-  for (size_t i = 0; i < out.size(); ++i) {
-    PyObject* const o = PySequence_Fast_GET_ITEM(all.ptr(), Py_ssize_t(i));
-    if (o != Py_None) out[i] = operand_at(o, "Program", "input");
-  }
-  return out;
-}
-
-bool import_array(PyObject* o, Tensor& out) {
-  if (const dl::ExchangeTable* const t = table_of(Py_TYPE(o)); t && t->from_object) {
-    dl::ManagedVersioned* m = nullptr;
-    if (t->from_object(o, &m) != 0) nb::raise_python_error();
-    void* stream = nullptr;
-    try {
-      stream = working_stream(*t, m->array.device);
-    } catch (...) {
-      if (m->deleter) m->deleter(m);
-      throw;
-    }
-    out = taken(m, stream, true);
-    check_resolved(o, out);
-    return true;
-  }
-  // numpy's own buffers are the shorter way; what they can't say, its __dlpack__ may.
-  static PyTypeObject* numpy_array = nullptr;
-  if (!numpy_array && std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray") {
-    numpy_array = Py_TYPE(o);
-    Py_INCREF(numpy_array);
-  }
-  if (Py_TYPE(o) == numpy_array && PyObject_CheckBuffer(o)) return import_buffer(o, out);
-  if (PyObject_HasAttrString(o, "__dlpack__")) {
-    const nb::handle object(o);
-    nb::object capsule;
-    nb::dict on_stream;  // of a GPU the vendor's default one
-    if (PyObject_HasAttrString(o, "__dlpack_device__")) {
-      const int type = nb::cast<int>(object.attr("__dlpack_device__")()[0]);
-      if (type == dl::kCuda || type == dl::kRocm) on_stream["stream"] = type == dl::kCuda ? 1 : 0;
-    }
-    try {
-      capsule =
-          object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 3), **on_stream);
-    } catch (nb::python_error& e) {
-      if (e.matches(PyExc_TypeError)) {
-        e.discard_as_unraisable("dlpack");
-      } else if (!e.matches(PyExc_BufferError) && !e.matches(PyExc_RuntimeError)) {
-        throw;
-      } else if (import_buffer(o, out)) {  // numpy refuses some that its buffers can say
-        return true;
-      } else {
-        throw;
-      }
-      capsule = object.attr("__dlpack__")(**on_stream);
-    }
-    out = taken(capsule.ptr());
-    return true;
-  }
-  return import_buffer(o, out);
 }
 
 namespace {
@@ -398,12 +234,24 @@ const dl::ExchangeTable& foreign_table(nb::handle type) {
     fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
   return *t;
 }
-PyObject* exported(const dl::ExchangeTable& to, const Tensor& t, bool copied, bool waits = true) {
+PyObject* exported(const dl::ExchangeTable& to, Out* array) {
   void* out = nullptr;
-  void* const stream = working_stream(to, device_of(t));
-  if (to.to_object(&array_of(t, copied, {stream, waits})->versioned, &out) != 0)
-    nb::raise_python_error();
+  if (to.to_object(&array->versioned, &out) != 0) nb::raise_python_error();
   return static_cast<PyObject*>(out);
+}
+PyObject* exported(const dl::ExchangeTable& to, const Tensor& t, bool copied, bool waits = true) {
+  void* const stream = working_stream(to, device_of(t));
+  return exported(to, array_of(t, copied, {stream, waits}));
+}
+// The same memory for both libraries, to be written by either; a leaf where t requires a gradient.
+nb::object shared(nb::handle tensor, nb::handle type) {
+  const Tensor& t = self_in(tensor);
+  const dl::ExchangeTable& to = foreign_table(type);
+  const Taker taker{working_stream(to, device_of(t))};
+  Tensor own = t.detach();
+  show(own, true);
+  nb::object made = nb::steal(exported(to, array_over(std::move(own), 0, taker)));
+  return t.requires_grad() ? made.attr("requires_grad_")() : made;
 }
 // Memory for t's elements, in the order in which t has them if that leaves no gaps.
 Tensor place_for(const Tensor& t) {
@@ -449,12 +297,13 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
 }  // namespace
 
 void open_exchange(nb::module_& m) {
+  open_exchange_in(m);
   m.def("_export", [](nb::handle tensor, nb::handle type) {
     if (!is_tensor(tensor.ptr())) fail(ErrorKind::dtype, "export", "expected a gradus.Tensor");
     return nb::steal(exported(foreign_table(type), tensor_in(tensor.ptr()), false));
   });
   m.def("_export_all", &all_exported);
-  m.def("_import_all", [](nb::handle arrays) { return tensors_at(arrays.ptr()); });
+  m.def("_shared", &shared);
   // What the device is told from now on comes after what the library of that type told it.
   m.def("_follow", [](nb::handle device, nb::handle type) {
     Device& d = device_at(device.ptr());
@@ -477,24 +326,6 @@ void open_exchange(nb::module_& m) {
         return nb::make_tuple(d.type, d.id);
       },
       nb::scope(type), nb::name("__dlpack_device__"), nb::is_method());
-  m.def(
-      "from_dlpack",
-      [](nb::handle x, nb::handle copy) {
-        Tensor t;
-        if (PyCapsule_CheckExact(x.ptr())) {
-          t = taken(x.ptr());
-        } else if (is_tensor(x.ptr())) {
-          t = tensor_in(x.ptr()).detach();
-        } else if (!import_array(x.ptr(), t)) {
-          fail(ErrorKind::dtype, "from_dlpack",
-               "expected an array with __dlpack__ or a buffer, got ", Py_TYPE(x.ptr())->tp_name);
-        }
-        return copy.ptr() == Py_True ? t.clone_data() : t;
-      },
-      nb::arg("x"), nb::kw_only(), nb::arg("copy") = nb::none(),
-      "A tensor over the memory of an array of another library (numpy, torch, jax, a buffer), "
-      "without a copy.\n"
-      "Read-only memory is copied.");
 }
 
 }  // namespace gradus::py

@@ -1,5 +1,5 @@
-// What the ways in and out share: DLPack (exchange.cpp) and the buffer protocol (buffers.cpp), and
-// the words of both sides (array_types.cpp).
+// What the ways out (exchange.cpp) and in (exchange_in.cpp) share, which are DLPack's and the
+// buffer protocol's (buffers.cpp), and the words of both sides (array_types.cpp).
 #pragma once
 #include "bindings/python/src/dlpack.hpp"
 #include "bindings/python/src/python.hpp"
@@ -17,5 +17,11 @@ bool show_as(const Tensor& t);
 // Foreign memory as a tensor. `release` is called once, also if this throws.
 Tensor lent(const dl::Array& a, const std::function<void()>& release);
 bool import_buffer(PyObject* o, Tensor& out);
+// An array that came by a table: it is given back in the order of the giver's `stream`, or at once.
+Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr, bool in_order = false);
+const dl::ExchangeTable* table_of(PyTypeObject* type);  // null: it has none
+// Where the other library works now, on a GPU.
+void* working_stream(const dl::ExchangeTable& table, dl::Device d);
+void open_exchange_in(nb::module_& m);
 
 }  // namespace gradus::py

@@ -400,16 +400,12 @@ nb::object function(const Callee& callee, bool in_place) {
 }
 
 // Of a list of ops that give x's shape, which in PyTorch have a form in place.
-constexpr const char* kInPlace[] = {
-    "add",         "sub",         "mul",          "div",         "pow",
-    "neg",         "abs",         "exp",          "log",         "sqrt",
-    "square",      "reciprocal",  "sin",          "cos",         "tanh",
-    "sigmoid",     "relu",        "leaky_relu",   "clamp",       "floor",
-    "ceil",        "round",       "sign",         "lerp",        "addcmul",
-    "addcdiv",     "masked_fill", "tril",         "triu",        "scatter_add",
-    "scatter",     "index_fill",  "index_add",    "index_copy",  "index_put",
-    "nan_to_num",  "remainder",   "floor_divide", "rsqrt",       "masked_scatter",
-    "bitwise_and", "bitwise_or",  "bitwise_xor",  "logical_not", "trunc"};
+constexpr std::string_view kInPlace =
+    " add sub mul div pow neg abs exp log sqrt square reciprocal sin cos tanh sigmoid relu "
+    "leaky_relu clamp floor ceil round sign lerp addcmul addcdiv masked_fill tril triu "
+    "scatter_add scatter index_fill index_add index_copy index_put nan_to_num remainder "
+    "floor_divide rsqrt masked_scatter bitwise_and bitwise_or bitwise_xor logical_not trunc "
+    "bitwise_left_shift bitwise_right_shift ";
 
 }  // namespace
 
@@ -429,8 +425,8 @@ void open_ops(nb::module_& m) {
     names.append(op.name);
     if (!op.operands.empty() && !nb::hasattr(methods_of, op.name.c_str()))
       methods_of.attr(op.name.c_str()) = f;
-    for (const char* name : kInPlace)
-      if (op.name == name) methods_of.attr((op.name + "_").c_str()) = function(callee, true);
+    if (kInPlace.find(" " + op.name + " ") != std::string_view::npos)
+      methods_of.attr((op.name + "_").c_str()) = function(callee, true);
   }
   m.attr("op_names") = nb::tuple(names);
   m.attr("_return_types") = types;

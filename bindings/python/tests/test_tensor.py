@@ -174,10 +174,33 @@ def test_every_operator_equals_its_op():
     a, b = gradus.tensor([5, -7, 3]), gradus.tensor([2, 3, -2])
     for text, op in [("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "div"), ("//", "floor_divide"),
                      ("%", "remainder"), ("&", "bitwise_and"), ("|", "bitwise_or"), ("^", "bitwise_xor"),
+                     ("<<", "bitwise_left_shift"), (">>", "bitwise_right_shift"),
                      ("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("==", "eq"), ("!=", "ne")]:
         assert eval(f"a {text} b").tolist() == getattr(gradus, op)(a, b).tolist()
         assert eval(f"a {text} 2").tolist() == getattr(gradus, op)(a, 2).tolist()
         assert eval(f"5 {text} b").tolist() == getattr(gradus, op)(gradus.full_like(b, 5), b).tolist()
+
+
+def test_shifts_in_place_and_of_what_is_no_integer():
+    x = gradus.tensor([1, -5])
+    same = x
+    x <<= 3
+    x >>= gradus.tensor([1, 2])
+    assert x is same and x.tolist() == [4, -10] and same.bitwise_left_shift_(1).tolist() == [8, -20]
+    with pytest.raises(gradus.DTypeError, match="bitwise_left_shift: is not defined for f32"):
+        gradus.ones(2) << 1
+
+
+def test_complex_of_its_parts():
+    x, y = gradus.tensor([1., float("inf"), -0.], requires_grad=True), gradus.tensor([[2.], [-3.]], requires_grad=True)
+    z = gradus.complex(x, y)
+    assert z.dtype == gradus.complex64 and z.shape == (2, 3) and z[1, 1].item() == complex(float("inf"), -3)
+    gradus.autograd.backward([z], [gradus.tensor([[1 + 2j] * 3] * 2)])
+    assert x.grad.tolist() == [2, 2, 2] and y.grad.tolist() == [[6], [6]]
+    assert gradus.complex(gradus.ones(2, dtype=gradus.float64), 0.5).tolist() == [1 + .5j] * 2
+    for wrong in (gradus.tensor([1]), gradus.ones(1, dtype=gradus.float16)):
+        with pytest.raises(gradus.DTypeError, match="complex: parts of .* f32 and f64 have complex numbers"):
+            gradus.complex(wrong, wrong)
 
 
 def test_random_numbers_repeat():

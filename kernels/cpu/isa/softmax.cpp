@@ -219,6 +219,12 @@ void softmax_group(gd_device* d, const Lines& l, const char* in, int64_t si, cha
 template <class T>
 gd_status run(gd_device* d, Lines& l, gd_error* e) {
   const Walk& w = l.others;
+  if (l.dtype == l.work && l.step[kIn] == w.item[kIn] && l.step[kOut] == w.item[kOut] &&
+      w.count() == 1) {  // needs no room
+    softmax_line(reinterpret_cast<const T*>(w.base[kIn]), reinterpret_cast<T*>(w.base[kOut]),
+                 l.length, l.logarithm);
+    return GD_OK;
+  }
   const int last = w.rank - 1;
   const int64_t si = last < 0 ? 0 : w.stride[kIn][last], so = last < 0 ? 0 : w.stride[kOut][last];
   // One cache line more, so that a group's lines do not all fall into the same sets.

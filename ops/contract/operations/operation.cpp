@@ -3,6 +3,7 @@
 #include "ops/contract/operations/operation.hpp"
 
 #include "ops/base/dtypes.hpp"
+#include "ops/contract/primitive.hpp"
 #include "ops/def/fingerprint.hpp"
 
 #include <algorithm>
@@ -16,12 +17,6 @@ using Kind = OperationKind;
 
 constexpr std::string_view kReductions[] = {"sum", "prod", "max", "min"};  // as gd_reduction
 
-bool has(const Ints& modes, int64_t mode) {
-  return std::find(modes.begin(), modes.end(), mode) != modes.end();
-}
-size_t place(const Ints& modes, int64_t mode) {
-  return size_t(std::find(modes.begin(), modes.end(), mode) - modes.begin());
-}
 bool repeats(const Ints& modes) {
   for (size_t i = 0; i < modes.size(); ++i)
     if (place(modes, modes[i]) < i) return true;

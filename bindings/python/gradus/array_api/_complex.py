@@ -12,9 +12,9 @@ _INF, _NAN, _PI = math.inf, math.nan, math.pi
 
 
 def of_parts(real, imag, dtype):
-    """real + imag i, without history."""
-    parts = op.cast(op.stack([real, imag], dim=-1), _base.real_of(dtype))
-    return _base.reinterpreted(parts, dtype, real.shape)
+    """real + imag i."""
+    part = _base.real_of(dtype)
+    return op.complex(op.cast(real, part), op.cast(imag, part))
 
 
 def _strange(x):

@@ -26,7 +26,8 @@ _UNARY = {
 }
 _BINARY = {
     "add": (None, NUMERIC), "atan2": (None, REAL), "bitwise_and": (None, _BITS),
-    "bitwise_or": (None, _BITS), "bitwise_xor": (None, _BITS), "copysign": (None, REAL),
+    "bitwise_left_shift": (None, INTEGRAL), "bitwise_or": (None, _BITS),
+    "bitwise_right_shift": (None, INTEGRAL), "bitwise_xor": (None, _BITS), "copysign": (None, REAL),
     "divide": ("div", NUMERIC), "equal": ("eq", ALL),
     "greater": ("gt", _REALS), "greater_equal": ("ge", _REALS), "hypot": (None, REAL),
     "less": ("lt", _REALS), "less_equal": ("le", _REALS), "logaddexp": (None, REAL),
@@ -34,8 +35,7 @@ _BINARY = {
     "maximum": (None, _REALS), "minimum": (None, _REALS), "multiply": ("mul", NUMERIC),
     "not_equal": ("ne", ALL), "pow": (None, NUMERIC), "subtract": ("sub", NUMERIC),
 }
-__all__ = ["bitwise_left_shift", "bitwise_right_shift", "clip", "floor_divide", "nextafter",
-           "remainder", "round", "sign", *_UNARY, *_BINARY]
+__all__ = ["clip", "floor_divide", "nextafter", "remainder", "round", "sign", *_UNARY, *_BINARY]
 
 
 def _named(f, name, call):
@@ -106,30 +106,6 @@ def round(x, /):
     if of_kind(x, NUMERIC, "round").dtype in COMPLEX:
         return of_parts(op.round(op.real(x)), op.round(op.imag(x)), x.dtype)
     return op.round(x)
-
-
-def _powers(n, dtype):
-    return op.cast(op.pow(2, op.cast(n, int64)), dtype)
-
-
-def _shift(x1, x2, name):
-    """The operands of a shift, the second one as two halves: a power of 2 must fit."""
-    x, n = together(x1, x2, name, INTEGRAL)
-    n = op.clamp(op.cast(n, int64), 0, 8 * x.itemsize)
-    half = op.floor_divide(n, 2)
-    return x, half, n - half
-
-
-def bitwise_left_shift(x1, x2, /):
-    """x1's bits, x2 places to the left; zeros come in."""
-    x, a, b = _shift(x1, x2, "bitwise_left_shift")
-    return op.mul(op.mul(x, _powers(a, x.dtype)), _powers(b, x.dtype))
-
-
-def bitwise_right_shift(x1, x2, /):
-    """x1's bits, x2 places to the right; the sign comes in."""
-    x, a, b = _shift(x1, x2, "bitwise_right_shift")
-    return op.floor_divide(op.floor_divide(x, _powers(a, x.dtype)), _powers(b, x.dtype))
 
 
 def nextafter(x1, x2, /):

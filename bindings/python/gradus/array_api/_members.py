@@ -1,5 +1,4 @@
 """What the standard asks of an array that gradus.Tensor has not by itself, added to it."""
-from . import _elementwise
 from ._base import Tensor
 
 VERSION = "2024.12"
@@ -39,27 +38,9 @@ def as_complex(self):
     return complex(self.item())
 
 
-def _operator(f, swapped=False):
-    def g(self, other, /):
-        if not isinstance(other, (int, Tensor)):
-            return NotImplemented
-        return f(other, self) if swapped else f(self, other)
-    return g
-
-
-def _in_place(f):
-    def g(self, other, /):
-        return self.copy_(f(self, other))
-    return g
-
-
 def attach():
     """Adds the members that are missing."""
-    left, right = _elementwise.bitwise_left_shift, _elementwise.bitwise_right_shift
-    members = {"__array_namespace__": namespace, "to_device": to_device, "__complex__": as_complex,
-               "__lshift__": _operator(left), "__rlshift__": _operator(left, True),
-               "__ilshift__": _in_place(left), "__rshift__": _operator(right),
-               "__rrshift__": _operator(right, True), "__irshift__": _in_place(right)}
+    members = {"__array_namespace__": namespace, "to_device": to_device, "__complex__": as_complex}
     for name, member in members.items():
         if not hasattr(Tensor, name):
             setattr(Tensor, name, member)

@@ -10,6 +10,7 @@ import torch
 
 import gradus
 from .. import fx
+from .._gradus import _shared
 
 
 def from_torch(t):
@@ -21,8 +22,7 @@ def from_torch(t):
 
 def to_torch(t):
     """A torch tensor over the memory of a gradus tensor, likewise."""
-    made = gradus._gradus._export(t.detach(), torch.Tensor)
-    return made.requires_grad_() if t.requires_grad else made
+    return _shared(t, torch.Tensor)
 
 
 from ._backend import backend, history  # noqa: E402

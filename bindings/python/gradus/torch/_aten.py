@@ -44,7 +44,8 @@ def find(target):
 
 for _name in """mul neg reciprocal sqrt rsqrt exp log erf abs relu sigmoid tanh silu gelu where
         clamp lerp addcmul addcdiv pow eq ne lt le gt ge logical_and logical_or logical_not
-        bitwise_and bitwise_or bitwise_not any all mm bmm addmm baddbmm cat stack permute
+        bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift
+        any all mm bmm addmm baddbmm cat stack permute
         transpose unbind unsqueeze select select_scatter slice_scatter masked_fill tril triu sum
         mean amax amin argmax argmin gather sin cos floor ceil sign minimum maximum cumsum flip
         leaky_relu log1p expm1 logsumexp square repeat isnan isinf sort topk var softplus

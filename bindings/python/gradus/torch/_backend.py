@@ -45,7 +45,7 @@ _VIEWS = set("""view reshape flatten permute transpose t squeeze unsqueeze expan
     getattr ravel tensor_split slice as_strided T mT""".split())
 _WRITES = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
            operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor,
-           operator.setitem}
+           operator.ilshift, operator.irshift, operator.setitem}
 
 
 def _writes(node):

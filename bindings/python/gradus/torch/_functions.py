@@ -137,10 +137,10 @@ def directly(*targets):
 _by_name()
 for _name in ("add sub mul truediv floordiv mod pow matmul neg pos abs invert and_ or_ xor lt le "
               "eq ne gt ge getitem setitem iadd isub imul itruediv ifloordiv imod ipow iand ior "
-              "ixor index not_ contains").split():
+              "ixor lshift rshift ilshift irshift index not_ contains").split():
     FUNCTIONS[getattr(operator, _name)] = getattr(operator, _name)
-for _name in ("add sub mul truediv floordiv mod pow matmul and or xor lt le eq ne gt ge getitem "
-              "setitem neg abs invert pos iadd isub imul itruediv").split():
+for _name in ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift lt le eq ne gt ge "
+              "getitem setitem neg abs invert pos iadd isub imul itruediv").split():
     METHODS[f"__{_name}__"] = getattr(operator, f"__{_name}__")
 for _name in "add sub mul truediv pow matmul div".split():
     METHODS[f"__r{_name}__"] = direct(
