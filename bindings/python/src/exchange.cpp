@@ -9,6 +9,7 @@
 // other; who lets a tensor live on while both work on it must order that himself.
 #include "bindings/python/src/exchange.hpp"
 #include "engine/batch.hpp"
+#include "engine/kernel_call.hpp"
 #include "engine/streams/stream.hpp"
 #include "ops/ops.hpp"
 
@@ -85,7 +86,11 @@ Out* array_over(Tensor own, uint64_t flags, const Taker& taker) {
 Out* array_of(const Tensor& t, bool copied, const Taker& taker = {}) {
   device_of(t);  // which may refuse, before anything is shown
   const bool writable = show_as(t);
-  return array_over(t.detach(), copied ? dl::kIsCopied : writable ? 0 : dl::kReadOnly, taker);
+  return array_over(t.detach(),
+                    copied     ? dl::kIsCopied
+                    : writable ? uint64_t(0)
+                               : dl::kReadOnly,
+                    taker);
 }
 
 // ---- our own table
@@ -198,11 +203,15 @@ nb::object dlpack(const Tensor& self, nb::handle stream, nb::handle max_version,
 
 // ---- arrays of other libraries
 
-// The table of a foreign type, looked up once for each.
+// The table of a foreign type. Those of the last two are known: tensors and parameters take turns.
 const dl::ExchangeTable* table_of(PyTypeObject* type) {
-  static PyTypeObject* last = nullptr;
-  static const dl::ExchangeTable* known = nullptr;
-  if (type == last) return known;
+  struct Known {
+    PyTypeObject* type;
+    const dl::ExchangeTable* table;
+  };
+  static Known last, before;
+  if (type == last.type) return last.table;
+  if (type == before.type) return before.table;
   PyObject* const capsule =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
   const dl::ExchangeTable* found = nullptr;
@@ -213,9 +222,9 @@ const dl::ExchangeTable* table_of(PyTypeObject* type) {
   Py_XDECREF(capsule);
   if (found && found->version.major != dl::kVersion.major) found = nullptr;
   Py_INCREF(type);  // it stays what the address says
-  Py_XDECREF(last);
-  last = type;
-  return known = found;
+  Py_XDECREF(before.type);
+  before = std::exchange(last, {type, found});
+  return found;
 }
 
 void* working_stream(const dl::ExchangeTable& table, dl::Device d) {
@@ -238,10 +247,6 @@ PyObject* exported(const dl::ExchangeTable& to, Out* array) {
   void* out = nullptr;
   if (to.to_object(&array->versioned, &out) != 0) nb::raise_python_error();
   return static_cast<PyObject*>(out);
-}
-PyObject* exported(const dl::ExchangeTable& to, const Tensor& t, bool copied, bool waits = true) {
-  void* const stream = working_stream(to, device_of(t));
-  return exported(to, array_of(t, copied, {stream, waits}));
 }
 // The same memory for both libraries, to be written by either; a leaf where t requires a gradient.
 nb::object shared(nb::handle tensor, nb::handle type) {
@@ -282,12 +287,17 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
       const Tensor& t = tensor_in(o);
       if (from != &t.device()) settle();
       from = &t.device();
-      Tensor own;
+      const Taker taker{working_stream(table, device_of(t)), false};
+      Out* array = nullptr;
       if (copied) {
-        const NoGrad off;
-        copy_(own = place_for(t), t);
+        Tensor own = place_for(t);
+        copy_values(t, own);
+        show(own, true);
+        array = array_over(std::move(own), dl::kIsCopied, taker);
+      } else {
+        array = array_of(t, false, taker);  // t itself: alone() counts handles
       }
-      made = exported(table, copied ? own : t, copied, false);  // t itself: alone() counts handles
+      made = exported(table, array);
     }
     PyTuple_SET_ITEM(all.ptr(), i, made);
   }
@@ -299,8 +309,9 @@ nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
 void open_exchange(nb::module_& m) {
   open_exchange_in(m);
   m.def("_export", [](nb::handle tensor, nb::handle type) {
-    if (!is_tensor(tensor.ptr())) fail(ErrorKind::dtype, "export", "expected a gradus.Tensor");
-    return nb::steal(exported(foreign_table(type), tensor_in(tensor.ptr()), false));
+    const Tensor& t = self_in(tensor);
+    const dl::ExchangeTable& to = foreign_table(type);
+    return nb::steal(exported(to, array_of(t, false, {working_stream(to, device_of(t))})));
   });
   m.def("_export_all", &all_exported);
   m.def("_shared", &shared);

@@ -197,6 +197,19 @@ def test_lazy_conjugates_of_torch():
         assert gradus.from_dlpack(lazy.resolve_conj().resolve_neg()).tolist() == lazy.tolist()
 
 
+def test_many_tensors_of_torch_are_copied_at_once():
+    torch = pytest.importorskip("torch")
+    lazy = torch.tensor([1 + 2j]).conj()
+    given = [torch.arange(3.), torch.arange(4.).reshape(2, 2).T, lazy, lazy.imag[0], torch.tensor(7), torch.ones(0),
+             torch.tensor([1, 2]), torch.nn.Parameter(torch.ones(2))]
+    into = [torch.zeros_like(t).contiguous().detach() for t in given]
+    into[6] = torch.zeros(2, dtype=torch.float64)  # by a cast
+    gradus._gradus._copy_all(into, [t.detach() if t.requires_grad else t for t in given])
+    assert all((a == b).all() for a, b in zip(into, given)) and lazy.imag[0].is_neg()
+    with pytest.raises(gradus.ValueError, match="copy: 1 tensors into 2"):
+        gradus._gradus._copy_all(into[:2], given[:1])
+
+
 def test_what_each_thread_has_is_reached_at_once():
     """The loader keeps 512 bytes for libraries that are opened late; more is looked up at each access."""
     import struct

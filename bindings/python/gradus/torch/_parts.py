@@ -54,8 +54,9 @@ class Parts:
         if self.names:
             args.extend(fx.attribute(self.gm, n) for n in self.names)
         passed = [(i, args[k]) for i, k in self.passed.items()]
-        if self.plan is not None and self.plan.ready(args):
-            ys = self.plan.outputs()
+        plan = self.plan if self.plan is not None and self.plan.ready(args) else None
+        if plan:
+            ys = plan.outputs()
         else:
             if self.pure:
                 args = [_aten.taken(t) for t in args]
@@ -64,8 +65,13 @@ class Parts:
                 ys = [_aten.given(y) for y in ys]
         for i, t in passed:
             ys[i] = t
-        return [self.laid(y, s) if s is not None and y.stride() != s else y
-                for y, s in zip(ys, self.strides)]
+        if plan and plan.laid:
+            return ys
+        out = [self.laid(y, s) if s is not None and y.stride() != s else y
+               for y, s in zip(ys, self.strides)]
+        if plan:  # whose results lie each time as they do now
+            plan.laid = all(a is b for a, b in zip(ys, out))
+        return out
 
     @staticmethod
     def laid(y, stride):

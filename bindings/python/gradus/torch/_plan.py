@@ -12,6 +12,7 @@ from ._functions import torch_dtype
 from ._layers import on_host
 
 _in, _out = gradus.from_dlpack, _gradus._export_all
+_copy_all, _places = _gradus._copy_all, _gradus._places
 _modes, _run_on = _gradus._set_modes, _gradus._run_on
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
@@ -38,6 +39,7 @@ class Plan:
     def __init__(self, whole):
         self.whole, self.held, self.places, self.steps = whole, False, None, None
         self.moving, self.made, self.fixed = set(), 0, list(range(len(whole.needs)))
+        self.waits = whole.place.type != "cpu"
         self.off = not self.possible()
 
     def possible(self):
@@ -51,36 +53,38 @@ class Plan:
         """Can this call be a repetition? The second call records."""
         if self.off or self.held:
             return False
-        places = [tensors[i].data_ptr() for i in self.fixed]
+        places = _places(tensors, self.fixed)
         if self.steps is None or places != self.places:
             known, self.places = self.places, places
             if known is None:
                 return False
-            moved = {i for i, a, b in zip(self.fixed, known, places) if a != b}
+            pairs = zip(memoryview(known).cast("N"), memoryview(places).cast("N"))
+            moved = {i for i, (a, b) in zip(self.fixed, pairs) if a != b}
             self.moving |= moved
             self.fixed = [i for i in self.fixed if i not in moved]
-            self.places = [tensors[i].data_ptr() for i in self.fixed]
+            self.places = _places(tensors, self.fixed)
             self.made += 1
             if self.made > _LATER + len(self.moving) or self.moving & set(self.whole.written):
                 self.off = True
                 return False
             return self.record(tensors)
-        for i, into in self.into:
-            into.copy_(tensors[i])
+        _copy_all(self.into, [tensors[i] for i in self.moved])
         self.repeat(0)
         return True
 
     def repeat(self, step):
-        _gradus._follow(self.whole.device, torch.Tensor)  # for what was copied, or written in place
+        if self.waits:
+            _gradus._follow(self.whole.device, torch.Tensor)  # for what was copied, or written in place
         self.steps[step].replay()
 
     def record(self, tensors):
         """Runs the graph once and writes down its kernel calls, and those of its backward."""
         w = self.whole
-        self.into = [(i, tensors[i].detach().clone(memory_format=torch.contiguous_format))
-                     for i in sorted(self.moving)]
+        self.moved, self.laid = sorted(self.moving), False
+        self.into = [tensors[i].detach().clone(memory_format=torch.contiguous_format)
+                     for i in self.moved]
         values = [t.detach() for t in tensors]
-        for i, t in self.into:
+        for i, t in zip(self.moved, self.into):
             values[i] = t
         values = [_in(t) for t in values]
         leaves = [v.requires_grad_() for v, n in zip(values, w.needs) if n]
@@ -156,12 +160,12 @@ class Planned(torch.autograd.Function):
             plan.changed(tensors, ctx.versions)
         if torch.is_grad_enabled():
             return None, *plan.whole.derived(tensors, gradients)
-        for (i, seed) in plan.seeds:
-            g = gradients[i]
+        given = [(seed, gradients[i]) for i, seed in plan.seeds]
+        for seed, g in given:
             if g is None:
                 seed.zero_()
-            else:
-                seed.copy_(g)
+        given = [pair for pair in given if pair[1] is not None]
+        _copy_all([seed for seed, _ in given], [g for _, g in given])
         plan.repeat(1)
         if not _keep_graph():
             ctx.tensors = None
