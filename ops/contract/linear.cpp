@@ -4,6 +4,7 @@
 #include "ops/base/registry.hpp"
 #include "ops/base/shape.hpp"
 #include "ops/contract/contraction.hpp"
+#include "ops/contract/gathered.hpp"
 #include "ops/contract/linear.hpp"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/views.hpp"
@@ -124,6 +125,12 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
 }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  // What is no more than added to the sums, one kernel adds; what does not fit is refused below.
+  const Tensor all[] = {input, a, b};
+  if (alpha == 1 && beta == 1 && !input.is_number() && a.rank() == 2 && b.rank() == 2 &&
+      a.size(1) == b.size(0) && broadcasts_to(input.sizes(), {a.size(0), b.size(1)}) &&
+      !live_apart(all))
+    return contract(a, {0, 1}, b, {1, 2}, {0, 2}, Algebra::standard, input);
   return scaled_sum("addmm", input, beta, mm(a, b), alpha);
 }
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& x, double beta, double alpha) {

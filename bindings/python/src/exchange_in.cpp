@@ -221,10 +221,6 @@ PyMethodDef functions[] = {
      "without a copy.\nRead-only memory is copied."},
     {nullptr, nullptr, 0, nullptr}};
 
-}  // namespace
-
-namespace {
-
 // Is the whole of it row after row in the host's memory, and are its values what is there?
 bool is_plain(PyObject* o, const dl::Array& a) {
   int64_t n = 1;
