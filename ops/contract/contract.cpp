@@ -42,21 +42,18 @@ Joint join_labels(const Tensor& a, const Ints& la, const Tensor& b, const Ints& 
            to_text(out), " do not fit operands of shapes ", a.sizes(), " and ", b.sizes());
   };
   Joint j;
-  size_t of_b = 0;
   const auto add = [&](size_t pa, size_t pb) {
     const bool in_a = pa < la.size(), in_b = pb < lb.size();
     expect(in_a ? !in_b || a.sizes()[pa] == b.sizes()[pb] : in_b);
     j.sizes.push_back(in_a ? a.sizes()[pa] : b.sizes()[pb]);
     j.strides_a.push_back(in_a ? a.strides()[pa] : 0);
     j.strides_b.push_back(in_b ? b.strides()[pb] : 0);
-    of_b += in_b;
   };
   expect(a.rank() == int64_t(la.size()) && b.rank() == int64_t(lb.size()));
   for (int64_t l : out) add(place(la, l), place(lb, l));
   for (size_t i = 0; i < la.size(); ++i)
     if (!has(out, la[i])) add(i, place(lb, la[i]));
-  if (of_b != lb.size())
-    for (int64_t l : lb) expect(has(out, l) || has(la, l));
+  for (int64_t l : lb) expect(has(out, l) || has(la, l));
   return j;
 }
 
