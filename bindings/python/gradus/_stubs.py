@@ -108,8 +108,9 @@ def text():
                    + "".join(f"    {field}: Tensor\n" for field in kind.__match_args__))
     out.append("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
                "    ndim: int\n    itemsize: int\n    nbytes: int\n    requires_grad: bool\n"
-               "    is_leaf: bool\n    is_cuda: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
-               "    data: Tensor\n    T: Tensor\n    mT: Tensor\n    mH: Tensor\n    version: int\n"
+               "    is_leaf: bool\n    is_cuda: bool\n    is_cpu: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
+               "    data: Tensor\n    T: Tensor\n    mT: Tensor\n    H: Tensor\n    mH: Tensor\n"
+               "    real: Tensor\n    imag: Tensor\n    version: int\n"
                "    def __init__(self, data: _t.Any = ...) -> None: ...\n"
                "    def __getitem__(self, key: _Index) -> Tensor: ...\n"
                "    def __setitem__(self, key: _Index, value: _t.Any) -> None: ...\n"

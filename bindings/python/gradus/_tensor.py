@@ -234,6 +234,12 @@ def _array_namespace(self, *, api_version=None):
     return _members.namespace(self, api_version=api_version)
 
 
+def _adjoint(self):
+    if self.ndim != 2:
+        raise _g.ShapeError(f"H: the tensor has {self.ndim} axes; it is of matrices, mH of stacks of them")
+    return self.mH
+
+
 for _name, _f in {
         "__array_namespace__": _array_namespace,
         "to": _to, "numpy": _numpy, "__array__": _array, "__reduce__": _reduce,
@@ -245,7 +251,9 @@ for _name, _f in {
             size, fill_value, dtype or self.dtype, device=device or self.device),
         "new_tensor": lambda self, data, *, dtype=None, device=None: tensor(
             data, dtype=dtype or self.dtype, device=device or self.device),
-        "byte": lambda self: self._cast(_g.uint8), "is_cuda": property(lambda self: "cuda" in self.device),
+        "real": property(_g.real), "imag": property(_g.imag), "H": property(_adjoint),
+        "is_cuda": property(lambda self: "cuda" in self.device),
+        "is_cpu": property(lambda self: "cpu" in self.device), "byte": lambda self: self._cast(_g.uint8),
         "clamp_min": lambda self, min: self.clamp(min, None), "clamp_max": lambda self, max: self.clamp(None, max),
         "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
         "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),

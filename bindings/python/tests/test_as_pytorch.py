@@ -275,6 +275,15 @@ def test_draws():
     assert set(gradus.randint_like(x, 3, 5).tolist()) == {3.0, 4.0} and gradus.randint_like(x, 2).max() == 1
 
 
+def test_what_is_an_attribute_in_pytorch():
+    z = gradus.tensor([[1 + 2j, 3.]], requires_grad=True)
+    assert z.real.tolist() == [[1, 3]] and z.imag.tolist() == [[2, 0]] and z.H.tolist() == [[1 - 2j], [3]]
+    (z.real * z.imag).sum().backward()
+    assert z.grad.tolist() == [[2 + 1j, 3j]] and z.is_cpu and not z.is_cuda
+    with pytest.raises(gradus.ShapeError, match="H: the tensor has 1 axes.*mH"):
+        z[0].H
+
+
 def test_stubs_have_what_is_there():
     from gradus import _stubs
     text = _stubs.text()
