@@ -12,7 +12,6 @@ _INSTEAD = {
     "autocast": "x.to(gradus.bfloat16) casts",
     "jit": "gradus.compile records the kernel calls of a function",
     "utils": "gradus.data reads and batches data, gradus.checkpoint is a function",
-    "logspace": "base ** gradus.linspace(start, end, steps)",
     "float": "gradus.float32", "double": "gradus.float64", "half": "gradus.float16",
     "int": "gradus.int32", "long": "gradus.int64", "cfloat": "gradus.complex64",
     "cdouble": "gradus.complex128",
@@ -27,5 +26,6 @@ _INSTEAD = {
 def instead(name):
     found = _INSTEAD.get(name)
     if found is None and name.startswith("optim."):
-        found = "the rules are SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and LBFGS"
+        found = ("the rules are SGD, Adam, AdamW, NAdam, RAdam, Adamax, RMSprop, Rprop, Adagrad, Adadelta and "
+                 "LBFGS")
     return f"; {found}" if found else ""

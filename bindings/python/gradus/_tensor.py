@@ -258,6 +258,7 @@ for _name, _f in {
         "float": lambda self: self._cast(_g.float32), "double": lambda self: self._cast(_g.float64),
         "half": lambda self: self._cast(_g.float16), "bfloat16": lambda self: self._cast(_g.bfloat16),
         "int": lambda self: self._cast(_g.int32), "long": lambda self: self._cast(_g.int64),
+        "cfloat": lambda self: self._cast(_g.complex64), "cdouble": lambda self: self._cast(_g.complex128),
         "bool": lambda self: self._cast(_g.bool), "cpu": lambda self: self.to(device="cpu"),
         "cuda": lambda self, index=0: self.to(device=f"cuda:{index}"),
         "__copy__": lambda self: type(self)(self.detach()).requires_grad_(self.requires_grad),
@@ -277,7 +278,8 @@ aliases = {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract":
            "negative": "neg", "absolute": "abs", "concat": "cat", "concatenate": "cat", "greater": "gt",
            "less": "lt", "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "clip": "clamp",
            "arctan2": "atan2", "moveaxis": "movedim", "swapaxes": "transpose", "swapdims": "transpose",
-           "inverse": "inv", "fix": "trunc", "row_stack": "vstack", "trapz": "trapezoid",
+           "ger": "outer", "inverse": "inv", "pinverse": "pinv", "split_with_sizes": "split",
+           "fix": "trunc", "row_stack": "vstack", "trapz": "trapezoid",
            **{"arc" + name: "a" + name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}}
 for _alias, _op in aliases.items():
     setattr(_g, _alias, getattr(_g, _op))

@@ -7,12 +7,13 @@ from . import _gradus
 from ._tensor import as_tensor
 
 _ops = ("cholesky", "cholesky_ex", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-        "inv_ex", "lstsq", "lu", "lu_factor", "matrix_exp", "matrix_power", "qr", "slogdet", "solve",
-        "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vecdot", "polar", "sqrtm",
-        "logm", "truncated_svd", "eigsh", "expm_multiply", "matmul")
+        "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "matrix_exp", "matrix_power", "qr", "slogdet",
+        "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vecdot",
+        "polar", "sqrtm", "logm", "truncated_svd", "eigsh", "expm_multiply", "matmul")
+LinAlgError = _gradus.NumericError  # of a matrix that has no such factors
 for _name in _ops:
     globals()[_name] = getattr(_gradus, _name)
-__all__ = [*_ops, "cond", "diagonal", "matrix_norm", "matrix_rank", "multi_dot", "norm", "pinv",
+__all__ = [*_ops, "LinAlgError", "cond", "diagonal", "matrix_norm", "matrix_rank", "multi_dot", "norm", "pinv",
            "vector_norm"]
 
 

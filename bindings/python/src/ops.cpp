@@ -405,7 +405,10 @@ constexpr std::string_view kInPlace =
     "leaky_relu clamp floor ceil round sign lerp addcmul addcdiv masked_fill tril triu "
     "scatter_add scatter index_fill index_add index_copy index_put nan_to_num remainder "
     "floor_divide rsqrt masked_scatter bitwise_and bitwise_or bitwise_xor logical_not trunc "
-    "bitwise_left_shift bitwise_right_shift ";
+    "bitwise_left_shift bitwise_right_shift bitwise_not acos acosh asin asinh atan atanh atan2 "
+    "copysign cosh deg2rad digamma erf erfc erfinv exp2 expm1 fmod frac heaviside hypot lgamma "
+    "log10 log1p log2 logit rad2deg sgn sinc sinh tan xlogy cumsum cumprod addbmm addmm addmv addr "
+    "baddbmm logical_and logical_or logical_xor ";
 
 }  // namespace
 

@@ -284,6 +284,93 @@ def test_what_is_an_attribute_in_pytorch():
         z[0].H
 
 
+def test_forms_in_place():
+    torch = pytest.importorskip("torch")
+    one = """acos asin atan sinh cosh tan asinh atanh deg2rad rad2deg erf erfc erfinv exp2 expm1 frac lgamma digamma log10
+        log1p log2 sgn sinc logit""".split()
+    two = "atan2 copysign fmod heaviside hypot xlogy logical_and logical_or logical_xor".split()
+    for name, *others in [(n,) for n in one] + [(n, [0.2, 0.]) for n in two] + [("cumsum", 0), ("cumprod", 0)]:
+        results = []
+        for library in (torch, gradus):
+            x = library.tensor([0.3, 0.6])
+            out = getattr(x, name + "_")(*[library.tensor(o) if isinstance(o, list) else o for o in others])
+            assert out is x
+            results.append(x.tolist())
+        assert results[0] == pytest.approx(results[1], rel=1e-5, nan_ok=True), name
+    m = gradus.ones(2, 2)
+    assert m.addmm_(m, m, beta=0.5, alpha=2).tolist() == [[4.5, 4.5]] * 2
+    with pytest.raises(gradus.DTypeError, match="sinh_: the result is f32"):
+        gradus.tensor([1, 2]).sinh_()
+
+
+COMPOSED = """
+    L.atleast_1d(L.tensor(3.));  L.atleast_2d(L.tensor([3.,4.]));  L.atleast_3d(L.ones(2,3))
+    L.atleast_3d(L.tensor([1.,2.]));  L.atleast_2d(L.tensor(1.), L.ones(2))
+    L.block_diag(L.ones(2,2), L.tensor([1.,2.]), L.tensor(3.));  L.block_diag(L.ones(1,3), L.ones(2,1))
+    L.cartesian_prod(L.tensor([1,2]), L.tensor([3,4,5]));  L.cartesian_prod(L.tensor([1,2]))
+    L.combinations(L.tensor([1,2,3]));  L.combinations(L.tensor([1,2,3]), 3, True)
+    L.combinations(L.tensor([1,2]), 3);  L.diagflat(L.tensor([[1.,2.],[3.,4.]]))
+    L.diagflat(L.tensor([1,2]), -1);  L.tensor_split(L.arange(7), 3);  L.tensor_split(L.arange(7), (1, 4))
+    L.tensor_split(L.arange(7), (5, 2, 9));  L.tensor_split(L.ones(3,5), 2, dim=1)
+    L.tensor_split(L.arange(2), 4);  L.tensor_split(L.arange(7), (-2,));  L.hsplit(L.arange(6), 3)
+    L.vsplit(L.ones(4,2), 2);  L.dsplit(L.ones(2,2,4), (1,3));  L.hsplit(L.ones(2,4), 2);  L.tril_indices(3, 4)
+    L.triu_indices(3, 4, 1);  L.tril_indices(4, 3, -1);  L.triu_indices(2, 3, -1);  L.tril_indices(2,2,5)
+    L.triu_indices(2,2,5);  L.unravel_index(L.tensor([0, 5, 11, -1]), (3, 4));  L.vander(L.tensor([1.,2.,3.]))
+    L.vander(L.tensor([1,2,3]), 2, True);  L.view_as_real(L.tensor([1+2j, 3.]))
+    L.view_as_complex(L.tensor([[1.,2.],[3.,4.]]));  L.clamp_min(L.tensor([1.,-1.]), 0)
+    L.clamp_max(L.tensor([1.,-1.]), 0);  L.float_power(L.tensor([2, 3]), 2)
+    L.float_power(L.tensor([2.]), L.tensor([0.5]));  L.isposinf(L.tensor([1., math.inf, -math.inf]))
+    L.isneginf(L.tensor([1., math.inf, -math.inf]));  L.isreal(L.tensor([1+1j, 2.]));  L.isreal(L.tensor([1.]))
+    L.gcd(L.tensor([12, -18, 0, 0, 7]), L.tensor([18, 12, 5, 0, -21]))
+    L.lcm(L.tensor([12, -18, 0, 7]), L.tensor([18, 12, 5, -21]));  L.gcd(L.tensor([12, 9]), L.tensor(6))
+    L.ldexp(L.tensor([1., 3.]), L.tensor([2, -1]));  L.logspace(0, 2, 3);  L.logspace(0, 3, 4, 2.0)
+    L.logdet(L.tensor([[[2.,0.],[0.,3.]],[[1.,0.],[0.,-1.]]]));  L.cov(L.tensor([[1.,2.,4.],[3.,1.,0.]]))
+    L.cov(L.tensor([1.,2.,4.]));  L.cov(L.tensor([[1.,2.],[3.,1.]]), correction=0)
+    L.cov(L.tensor([[1+1j,2.,4j],[3.,1.,0.]]));  L.corrcoef(L.tensor([[1.,2.,4.],[3.,1.,0.]]))
+    L.corrcoef(L.tensor([1.,2.]));  L.histc(L.tensor([1.,2.,1.,5.]), 4, 0, 3)
+    L.histc(L.tensor([1.,2.,1.,5.]), 4);  L.histc(L.tensor([2.,2.]), 3);  L.histc(L.tensor([0.,0.5,1.]), 2, 0, 1)
+    L.ger(L.ones(2), L.arange(3.));  L.pinverse(L.tensor([[1.,2.],[3.,4.],[5.,6.]]))
+    L.split_with_sizes(L.arange(5), (2,3));  L.adjoint(L.tensor([[1+2j, 3.]]));  L.t(L.ones(2,3))
+    L.detach(L.ones(2));  L.positive(L.tensor([-1.]));  L.resolve_conj(L.tensor([1j]));  L.ones(2).cfloat()
+    L.ones(2).cdouble()
+"""
+
+
+@pytest.mark.parametrize("call", [c.strip() for line in COMPOSED.split("\n") for c in line.split(";  ") if c.strip()])
+def test_functions_of_a_few_ops(call):
+    torch = pytest.importorskip("torch")
+    theirs, ours = (eval(call, {"L": library, "math": math}) for library in (torch, gradus))
+    theirs, ours = (v if isinstance(v, (tuple, list)) else (v,) for v in (theirs, ours))
+    assert len(theirs) == len(ours)
+    for a, b in zip(theirs, ours):
+        assert tuple(a.shape) == tuple(b.shape) and str(a.dtype) == f"torch.{str(b.dtype).split('.')[-1]}"
+        assert torch.allclose(a.cdouble(), torch.from_dlpack(b.contiguous()).cdouble(), 1e-5, 1e-6, equal_nan=True)
+
+
+def test_functions_of_a_few_ops_refuse_and_differentiate():
+    for call, said in (
+            (lambda: gradus.block_diag(gradus.ones(2, 2, 2)), "block_diag: expected a matrix, got shape .2, 2, 2"),
+            (lambda: gradus.tensor_split(gradus.ones(3), 0), "tensor_split: the number of parts is 0"),
+            (lambda: gradus.tensor_split(gradus.ones(3), 2, dim=4), "axis 4 of a tensor of shape"),
+            (lambda: gradus.hsplit(gradus.ones(3), 2), "hsplit: an axis of 3 does not fall into 2 equal parts"),
+            (lambda: gradus.vsplit(gradus.ones(3), 1), "vsplit: the tensor has 1 axes, expected 2"),
+            (lambda: gradus.unravel_index(gradus.tensor([12]), (3, 4)), "outside of shape .3, 4"),
+            (lambda: gradus.unravel_index(gradus.ones(1), 3), "expected whole numbers, got gradus.float32"),
+            (lambda: gradus.tril_indices(-1, 2), "a matrix of -1 rows"),
+            (lambda: gradus.combinations(gradus.ones(2, 2)), "combinations: expected a vector"),
+            (lambda: gradus.view_as_complex(gradus.ones(3)), "expected a last axis of 2"),
+            (lambda: gradus.view_as_real(gradus.ones(3)), "expected complex numbers, got gradus.float32"),
+            (lambda: gradus.gcd(gradus.ones(2), gradus.ones(2)), "gcd: expected whole numbers"),
+            (lambda: gradus.histc(gradus.ones(2), 4, 3, 1), "the range is 3 to 1"),
+            (lambda: gradus.cov(gradus.ones(2, 2, 2)), "cov: expected variables as rows")):
+        with pytest.raises(gradus.Error, match=said):
+            call()
+    x = gradus.tensor([[0.3, 0.9], [0.7, -0.4], [1.1, 0.2]], dtype=gradus.float64, requires_grad=True)
+    for f in (lambda a: gradus.cov(a), lambda a: gradus.logdet(a.mT @ a), lambda a: gradus.block_diag(a, a.T),
+              lambda a: gradus.view_as_real(gradus.view_as_complex(a)), lambda a: gradus.vander(a[:, 0])):
+        assert gradus.autograd.gradcheck(f, [x])
+
+
 def test_stubs_have_what_is_there():
     from gradus import _stubs
     text = _stubs.text()

@@ -11,7 +11,7 @@ from . import lr_scheduler
 from .fused import SGD, Adam, AdamW
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
-from .rules import Adadelta, Adagrad, RMSprop
+from .rules import Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 
 
 def __getattr__(name):
