@@ -1,4 +1,5 @@
 """What the standard asks of an array that gradus.Tensor has not by itself, added to it."""
+from .. import _gradus
 from ._base import Tensor
 
 VERSION = "2024.12"
@@ -12,6 +13,8 @@ class Size(int):
         return self
 
     def __call__(self, dim=None):
+        if dim is not None and not -len(self._of) <= dim < len(self._of):
+            raise _gradus.IndexError(f"size: axis {dim} of a tensor of shape {tuple(self._of)}")
         return self._of if dim is None else self._of[dim]
 
     def __reduce__(self):
