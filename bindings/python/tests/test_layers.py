@@ -117,6 +117,16 @@ LAYERS = {
                   drawn(5, 2, 6, seed=3)),
     "encoder": (lambda n: n.TransformerEncoder(
         n.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True), 2), drawn(3, 4, 6)),
+    "decoder": (lambda n: n.TransformerDecoder(
+        n.TransformerDecoderLayer(6, 2, 8, dropout=0.0), 2), drawn(3, 4, 6), drawn(5, 4, 6)),
+    "transformer": (lambda n: n.Transformer(6, 2, 1, 2, 8, dropout=0.0, batch_first=True, norm_first=True),
+                    drawn(3, 4, 6), drawn(3, 2, 6, seed=3)),
+    "bilinear layer": (lambda n: n.Bilinear(3, 2, 4), drawn(5, 3), drawn(5, 2)),
+    "softmax2d": (lambda n: n.Softmax2d(), IMAGE),
+    "unfold": (lambda n: n.Unfold((2, 3), 2, 1, (1, 2)), IMAGE),
+    "unfold alone": (lambda n: n.Unfold(2), drawn(4, 5, 6)),
+    "fold": (lambda n: n.Fold((4, 5), (2, 3), 1, 1, (1, 2)), drawn(2, 12, 15)),
+    "fold alone": (lambda n: n.Fold(4, 2, stride=2), drawn(8, 4)),
     "encoder norm_first": (lambda n: n.TransformerEncoderLayer(
         6, 3, 8, dropout=0.0, activation="gelu", norm_first=True), drawn(3, 4, 6)),
 }
@@ -164,6 +174,12 @@ def test_borders_and_shuffles_refuse():
                         (r"replicate takes \(-2, -1\) of an axis of 3", lambda: nn.functional.pad(x, (-2, -1), "replicate")),
                         (r"factor of 1 or more, got \(1, 2, 3\) and 0", lambda: nn.PixelShuffle(0)(x)),
                         (r"expected \(..., channels, h, w\)", lambda: nn.PixelUnshuffle(2)(gradus.ones(4, 4))),
+                        ("kernel_size is .0, 0.", lambda: nn.Unfold(0)(gradus.ones(1, 1, 3, 3))),
+                        (r"unfold: expected \(n, c, h, w\)", lambda: nn.functional.unfold(gradus.ones(3, 3), 2)),
+                        (r"fold: expected \(n, c 4, 9\)", lambda: nn.Fold(4, 2)(gradus.ones(1, 4, 8))),
+                        (r"6 features.*tgt has shape \(2, 1, 5\)",
+                         lambda: nn.Transformer(6, 2, 1, 1, 8)(gradus.ones(3, 1, 6), gradus.ones(2, 1, 5))),
+                        ("at least one feature on each side", lambda: nn.Bilinear(0, 2, 1)),
                         ("1 to 3 axes more", lambda: nn.functional.interpolate(gradus.ones(2, 2), scale_factor=2)),
                         ("leaves no pixel", lambda: nn.functional.interpolate(x, scale_factor=0.1)),
                         ("align_corners is of linear", lambda: nn.Upsample(scale_factor=2, align_corners=True)(x)),
@@ -264,6 +280,14 @@ def test_attention_masks(kind):
                  "no weights": {"need_weights": False}}[kind]
         return module(x, x, x, **given)
     compare(lambda n: n.MultiheadAttention(6, 2, batch_first=True), drawn(2, 4, 6), call=call)
+
+
+def test_masks_of_a_transformer():
+    def masked(model, src, tgt):
+        mask = type(model).generate_square_subsequent_mask(tgt.shape[0])
+        padding = (src[:, :, 0] > 1.2).T
+        return model(src, tgt, tgt_mask=mask.to(src.dtype), src_key_padding_mask=padding, memory_key_padding_mask=padding)
+    compare(lambda n: n.Transformer(6, 2, 2, 1, 8, dropout=0.0), drawn(5, 3, 6), drawn(4, 3, 6, seed=3), call=masked)
 
 
 def test_attention_without_weights_is_causal_by_itself():

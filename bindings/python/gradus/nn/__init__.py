@@ -9,16 +9,17 @@ before its bias, as the engine's own layers draw them: a seed fixes a network, t
 from . import functional, init, utils
 from .activation import (CELU, ELU, GELU, GLU, SELU, CosineSimilarity, Hardshrink, Hardsigmoid,
                          Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish,
-                         PairwiseDistance, PReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmin,
-                         Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold)
-from .attention import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+                         PairwiseDistance, PReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmax2d,
+                         Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold)
+from .attention import (MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer,
+                        TransformerEncoder, TransformerEncoderLayer)
 from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import (AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d,
                    AdaptiveMaxPool2d, AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, Conv1d, Conv2d, Conv3d,
                    ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, MaxPool1d, MaxPool2d,
                    MaxPool3d)
-from .layers import (AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, Flatten, Identity,
-                     Linear, OpModule, Unflatten)
+from .layers import (AlphaDropout, Bilinear, Dropout, Dropout1d, Dropout2d, Dropout3d, Embedding, Flatten,
+                     Fold, Identity, Linear, OpModule, Unflatten, Unfold)
 from .loss import (BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss,
                    GaussianNLLLoss, HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss,
                    MarginRankingLoss, MSELoss, MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss,

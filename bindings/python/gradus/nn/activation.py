@@ -33,6 +33,7 @@ Threshold = _activation("Threshold", F.threshold, "x above threshold, else value
                         threshold=REQUIRED, value=REQUIRED)
 GLU = _activation("GLU", F.glu, "one half of axis dim times sigmoid of the other", dim=-1)
 Softmax = _activation("Softmax", F.softmax, "softmax along axis dim", dim=REQUIRED)
+Softmax2d = _activation("Softmax2d", lambda x: F.softmax(x, -3), "softmax of the channels at each pixel")
 LogSoftmax = _activation("LogSoftmax", F.log_softmax, "log softmax along axis dim", dim=REQUIRED)
 Softmin = _activation("Softmin", F.softmin, "softmax of -x along axis dim", dim=REQUIRED)
 CosineSimilarity = _activation("CosineSimilarity", F.cosine_similarity,

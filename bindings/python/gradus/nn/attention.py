@@ -1,4 +1,4 @@
-"""Attention between sequences, and the encoder that is built of it."""
+"""Attention between sequences, and what is built of it: encoder, decoder, transformer."""
 import copy
 import math
 
@@ -107,23 +107,25 @@ class MultiheadAttention(Module):
         return f"{self.embed_dim}, {self.num_heads}, batch_first={self.batch_first}"
 
 
-class TransformerEncoderLayer(Module):
-    """Attention and two linear maps, each added to its input and normalised (Vaswani et al., 2017).
-
-    (length, n, d_model) -> the same; with batch_first n is the first axis."""
+class _Layer(Module):
+    """Attentions and two linear maps, each added to its input and normalised, after it or before."""
+    attentions = ("self_attn",)
 
     def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu,
                  layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None,
                  dtype=None):
         super().__init__()
         made = {"dtype": dtype, "device": device}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first, **made)
+        for name in self.attentions:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first, **made))
         self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        parts = range(1, len(self.attentions) + 2)
+        for i in parts:
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
+        for i in parts:
+            setattr(self, f"dropout{i}", Dropout(dropout))
         self.norm_first = norm_first
         if isinstance(activation, str):
             if activation not in ("relu", "gelu"):
@@ -132,21 +134,43 @@ class TransformerEncoderLayer(Module):
             activation = getattr(F, activation)
         self.activation = activation
 
+    def _added(self, i, x, part):
+        norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
+        return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
+
+    @staticmethod
+    def _attended(attention, x, memory, mask, padding, is_causal):
+        return attention(x, memory, memory, key_padding_mask=padding, need_weights=False, attn_mask=mask,
+                         is_causal=is_causal)[0]
+
+    def _fed(self, x):
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention and two linear maps, each added to its input and normalised (Vaswani et al., 2017).
+
+    (length, n, d_model) -> the same; with batch_first n is the first axis."""
+
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        x, masks = src, (src_mask, src_key_padding_mask, is_causal)
-        if self.norm_first:
-            x = x + self._attend(self.norm1(x), *masks)
-            return x + self._feed(self.norm2(x))
-        x = self.norm1(x + self._attend(x, *masks))
-        return self.norm2(x + self._feed(x))
+        masks = src_mask, src_key_padding_mask, is_causal
+        x = self._added(1, src, lambda y: self._attended(self.self_attn, y, y, *masks))
+        return self._added(2, x, self._fed)
 
-    def _attend(self, x, mask, padding, is_causal):
-        y = self.self_attn(x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask,
-                           is_causal=is_causal)[0]
-        return self.dropout1(y)
 
-    def _feed(self, x):
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+class TransformerDecoderLayer(_Layer):
+    """As TransformerEncoderLayer, with an attention to `memory`, the encoder's result, in between.
+
+    tgt (length, n, d_model), memory (source, n, d_model) -> as tgt."""
+    attentions = ("self_attn", "multihead_attn")
+
+    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+                memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
+        own = tgt_mask, tgt_key_padding_mask, tgt_is_causal
+        others = memory_mask, memory_key_padding_mask, memory_is_causal
+        x = self._added(1, tgt, lambda y: self._attended(self.self_attn, y, y, *own))
+        x = self._added(2, x, lambda y: self._attended(self.multihead_attn, y, memory, *others))
+        return self._added(3, x, self._fed)
 
 
 class TransformerEncoder(Module):
@@ -161,3 +185,57 @@ class TransformerEncoder(Module):
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal)
         return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """num_layers copies of a TransformerDecoderLayer, one after another, then `norm` if given."""
+
+    def __init__(self, decoder_layer, num_layers, norm=None):
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(self, tgt, memory, *masks, **named_masks):
+        for layer in self.layers:
+            tgt = layer(tgt, memory, *masks, **named_masks)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder and a decoder (Vaswani et al., 2017): src (source, n, d_model), tgt (length, n,
+    d_model) -> as tgt; with batch_first n is the first axis."""
+
+    def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6,
+                 dim_feedforward=2048, dropout=0.1, activation=F.relu, custom_encoder=None,
+                 custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True,
+                 device=None, dtype=None):
+        super().__init__()
+        layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
+                 bias, device, dtype)
+
+        def norm():
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+        self.encoder = custom_encoder if custom_encoder is not None else TransformerEncoder(
+            TransformerEncoderLayer(*layer), num_encoder_layers, norm())
+        self.decoder = custom_decoder if custom_decoder is not None else TransformerDecoder(
+            TransformerDecoderLayer(*layer), num_decoder_layers, norm())
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p)
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+                tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=False,
+                tgt_is_causal=False, memory_is_causal=False):
+        for name, x in (("src", src), ("tgt", tgt)):
+            if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
+                raise error("ShapeError", self, f"expected {self.d_model} features in three axes (or two), "
+                            f"{name} has shape {tuple(x.shape)}")
+        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+                            tgt_is_causal, memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        """-inf above the diagonal, else 0: no place looks at later ones."""
+        return _gradus.full((sz, sz), -math.inf, dtype=dtype or _gradus.float32, device=device).triu(1)

@@ -177,6 +177,41 @@ def pixel_unshuffle(input, downscale_factor):
     return x.reshape(*n, c * r * r, h // r, w // r)
 
 
+def _two(name, what, value):
+    value, least = (value,) * 2 if isinstance(value, int) else tuple(value), int(what != "padding")
+    if len(value) != 2 or min(value) < least:
+        raise _g.ValueError(f"{name}: {what} is {value}, expected two numbers of {least} or more")
+    return value
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """The windows of images as columns: (n, c, h, w) -> (n, c kh kw, windows)."""
+    (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (_two("unfold", what, v) for what, v in (
+        ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
+    if input.ndim not in (3, 4):
+        raise _g.ShapeError(f"unfold: expected (n, c, h, w) or (c, h, w), got {tuple(input.shape)}")
+    x = _g.pad(input if input.ndim == 4 else input.unsqueeze(0), (pw, pw, ph, ph))
+    x = _g.window(_g.window(x, 2, kh, sh, dh), 3, kw, sw, dw)  # (n, c, rows, columns, kh, kw)
+    n, c, rows, columns = x.shape[:4]
+    x = x.permute(0, 1, 4, 5, 2, 3).reshape(n, c * kh * kw, rows * columns)
+    return x if input.ndim == 4 else x.squeeze(0)
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """The sums of windows where they overlap, unfold the other way: (n, c kh kw, windows) -> (n, c, h, w)."""
+    (h, w), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (_two("fold", what, v) for what, v in (
+        ("output_size", output_size), ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding),
+        ("stride", stride)))
+    rows, columns = ((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, p, d, k, s in
+                     ((h, ph, dh, kh, sh), (w, pw, dw, kw, sw)))
+    if input.ndim not in (2, 3) or input.shape[-2] % (kh * kw) or input.shape[-1] != rows * columns:
+        raise _g.ShapeError(f"fold: expected (n, c {kh * kw}, {rows * columns}), which windows of {kh} x {kw} give of "
+                            f"{h} x {w}, got {tuple(input.shape)}")
+    x = input.reshape(-1, input.shape[-2] // (kh * kw), kh, kw, rows, columns).permute(0, 1, 4, 5, 2, 3)
+    x = _g.fold(_g.fold(x, 3, w + 2 * pw, sw, dw), 2, h + 2 * ph, sh, dh)[:, :, ph:ph + h, pw:pw + w]
+    return x if input.ndim == 3 else x.squeeze(0)
+
+
 def gumbel_softmax(logits, tau=1, hard=False, dim=-1):
     """softmax((logits + g) / tau) with g drawn from the Gumbel distribution; hard: its largest as one-hot,
     with the gradient of the soft one."""

@@ -108,6 +108,30 @@ class Linear(Module):
                 f"bias={self.bias is not None}")
 
 
+class Bilinear(Module):
+    """y_o = x1^T W_o x2 + b_o: (..., in1_features), (..., in2_features) -> (..., out_features)."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        if min(in1_features, in2_features, out_features) < 1:
+            raise error("ValueError", self, f"needs at least one feature on each side, got {in1_features}, "
+                        f"{in2_features} -> {out_features}")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = new_parameter(out_features, in1_features, in2_features, dtype=dtype, device=device)
+        self.register_parameter(
+            "bias", new_parameter(out_features, dtype=dtype, device=device) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        init.layer_uniform_(self, self.in1_features)
+
+    def forward(self, x1, x2):
+        return F.bilinear(x1, x2, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"{self.in1_features}, {self.in2_features}, {self.out_features}, bias={self.bias is not None}"
+
+
 class Embedding(Module):
     """Row i of a table for each integer i: (...) -> (..., embedding_dim)."""
 
@@ -163,6 +187,10 @@ AlphaDropout = _dropout("AlphaDropout", F.alpha_dropout,
 _shape = op_module(__name__, ignored=())
 Flatten = _shape("Flatten", _gradus.flatten, "The axes from start_dim to end_dim as one: "
                  "(n, a, b) -> (n, a b).", start_dim=1, end_dim=-1)
+Unfold = _shape("Unfold", F.unfold, "The windows of images as columns: (n, c, h, w) -> (n, c kh kw, windows).",
+                kernel_size=REQUIRED, dilation=1, padding=0, stride=1)
+Fold = _shape("Fold", F.fold, "Sums of windows where they overlap: (n, c kh kw, windows) -> (n, c, h, w).",
+              output_size=REQUIRED, kernel_size=REQUIRED, dilation=1, padding=0, stride=1)
 Unflatten = _shape(
     "Unflatten", lambda x, dim, unflattened_size: _gradus.unflatten(x, dim, unflattened_size),
     "Axis dim as several of these sizes: (n, a b) -> (n, a, b).", dim=REQUIRED,
