@@ -18,7 +18,6 @@ from . import _gradus
 from . import _tensor  # its aliases of ops are part of what follows
 from ._gradus import *
 from ._gradus import __version__
-from ._composed import *
 from ._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from ._more import bernoulli, isin, multinomial, nanmean, nansum, quantile
 from ._tensor import (allclose, arange, as_tensor, asarray, empty, empty_like, equal, from_numpy, full,
@@ -31,7 +30,7 @@ _modules = ("array_api", "audit", "autograd", "contraction", "data", "func", "fx
             "optim", "return_types", "torch", "train")
 _of_torch = ("fx", "torch")
 _inside = {"checkpoint": "autograd", "compile": "_compile", "load": "_files", "save": "_files",
-           "vmap": "func"}
+           "vmap": "func", **dict.fromkeys(_tensor.composed, "_composed")}
 
 
 def __getattr__(name):

@@ -1,11 +1,12 @@
-"""More functions of PyTorch's, each made of a few ops: shapes and indices, numbers, statistics."""
+"""More functions of PyTorch's, each made of a few ops: shapes and indices, numbers, statistics. Loaded
+when one of them is first named (_tensor.composed)."""
 import itertools
 import math
 import operator
 
 from . import _gradus as _g
 from ._gradus import Tensor
-from ._tensor import as_tensor
+from ._tensor import as_tensor, composed_methods
 
 
 def _need(name, x, rank):
@@ -299,10 +300,5 @@ def histc(x, bins=100, min=0, max=0):
     return _g.bincount(place.long(), minlength=bins).to(x.dtype)
 
 
-__all__ = """adjoint atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod clamp_max clamp_min
-    combinations corrcoef cov detach diagflat dsplit float_power gcd histc hsplit isneginf isposinf isreal lcm ldexp
-    logdet logspace positive resolve_conj resolve_neg t tensor_split tril_indices triu_indices unravel_index vander
-    view_as_complex view_as_real vsplit""".split()
-for _name in """adjoint corrcoef cov diagflat dsplit float_power gcd histc hsplit isneginf isposinf isreal lcm ldexp
-        logdet positive resolve_conj resolve_neg tensor_split vsplit""".split():
+for _name in composed_methods:
     setattr(Tensor, _name, globals()[_name])

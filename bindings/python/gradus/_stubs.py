@@ -7,7 +7,7 @@ import inspect
 import sys
 
 from . import _gradus
-from . import _composed, _tensor, _compile, _files, _modes, autograd, func
+from . import _tensor, _compile, _files, _modes, autograd, func
 
 _HEAD = '''"""Made by gradus._stubs from the op list; changes here are lost."""
 from __future__ import annotations
@@ -173,7 +173,7 @@ def text():
                  "isin", "multinomial", "numel", "is_floating_point", "is_complex", "manual_seed", "equal", "allclose",
                  "checkpoint", "vmap", "save", "load", "grad", "backward", "devices",
                  "set_default_device", "get_default_device", "synchronize", "is_grad_enabled",
-                 "get_rng_state", "set_rng_state", "result_type", "compile", *_composed.__all__):
+                 "get_rng_state", "set_rng_state", "result_type", "compile", *_tensor.composed):
         out.append(f"def {name}(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")
     for name in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"):
         out.append(f"class {name}:\n    def __init__(self, mode: _t.Any = ...) -> None: ...\n"

@@ -287,6 +287,28 @@ for _alias, _op in aliases.items():
         setattr(Tensor, _alias, getattr(_g, _op))
 
 
+# ---- functions of _composed.py, which is loaded when one is called
+
+composed_methods = """adjoint corrcoef cov diagflat dsplit float_power gcd histc hsplit isneginf isposinf isreal lcm
+    ldexp logdet positive resolve_conj resolve_neg tensor_split vsplit""".split()
+composed = [*composed_methods, *"""atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod clamp_max
+    clamp_min combinations detach logspace t tril_indices triu_indices unravel_index vander view_as_complex
+    view_as_real""".split()]
+
+
+def _later(name):
+    def method(self, *args, **kwargs):
+        from . import _composed
+        return getattr(_composed, name)(self, *args, **kwargs)
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"gradus.{name} of the tensor."
+    return method
+
+
+for _name in composed_methods:
+    setattr(Tensor, _name, _later(_name))
+
+
 # ---- numbers in a row
 
 def _whole(number):
