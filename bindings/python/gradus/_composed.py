@@ -161,6 +161,8 @@ def vander(x, N=None, increasing=False):
     """The powers of each number as a row, the highest first unless `increasing`."""
     _need("vander", x, 1)
     n = x.shape[0] if N is None else operator.index(N)
+    if n < 0:
+        raise _g.ValueError(f"vander: N is {n}, expected 0 or more")
     powers = _g.arange(n) if increasing else _g.arange(n).flip(0)
     return x.unsqueeze(-1) ** powers.to(device=x.device)
 
@@ -235,7 +237,8 @@ def isreal(x):
 def gcd(a, b):
     """The greatest common divisor of whole numbers."""
     a, b = _g.broadcast_tensors(as_tensor(a), as_tensor(b))
-    if a.is_floating_point() or b.is_floating_point():
+    whole = _g.int32, _g.int64, _g.uint8
+    if a.dtype not in whole or b.dtype not in whole:
         raise _g.DTypeError(f"gcd: expected whole numbers, got {a.dtype} and {b.dtype}")
     a, b = a.abs(), b.abs()
     while (b != 0).any():

@@ -361,6 +361,8 @@ def test_functions_of_a_few_ops_refuse_and_differentiate():
             (lambda: gradus.view_as_complex(gradus.ones(3)), "expected a last axis of 2"),
             (lambda: gradus.view_as_real(gradus.ones(3)), "expected complex numbers, got gradus.float32"),
             (lambda: gradus.gcd(gradus.ones(2), gradus.ones(2)), "gcd: expected whole numbers"),
+            (lambda: gradus.gcd(gradus.tensor([True]), gradus.tensor([4])), "got gradus.bool and gradus.int64"),
+            (lambda: gradus.vander(gradus.ones(2), -1), "vander: N is -1"),
             (lambda: gradus.histc(gradus.ones(2), 4, 3, 1), "the range is 3 to 1"),
             (lambda: gradus.cov(gradus.ones(2, 2, 2)), "cov: expected variables as rows")):
         with pytest.raises(gradus.Error, match=said):

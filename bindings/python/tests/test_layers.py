@@ -179,6 +179,7 @@ def test_borders_and_shuffles_refuse():
                         (r"fold: expected \(n, c 4, 9\)", lambda: nn.Fold(4, 2)(gradus.ones(1, 4, 8))),
                         (r"6 features.*tgt has shape \(2, 1, 5\)",
                          lambda: nn.Transformer(6, 2, 1, 1, 8)(gradus.ones(3, 1, 6), gradus.ones(2, 1, 5))),
+                        ("of 2, 1 and 1 examples", lambda: nn.Transformer(6, 2, 1, 1, 8)(gradus.ones(3, 1, 6), gradus.ones(2, 2, 6))),
                         ("at least one feature on each side", lambda: nn.Bilinear(0, 2, 1)),
                         ("1 to 3 axes more", lambda: nn.functional.interpolate(gradus.ones(2, 2), scale_factor=2)),
                         ("leaves no pixel", lambda: nn.functional.interpolate(x, scale_factor=0.1)),

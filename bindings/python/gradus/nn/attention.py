@@ -47,6 +47,10 @@ class MultiheadAttention(Module):
             if t.ndim != 3 or t.shape[2] != self.embed_dim:
                 raise error("ShapeError", self, f"expected {self.embed_dim} features in three axes "
                             f"(or two), {name} has shape {tuple(t.shape)}")
+        if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
+            raise error("ShapeError", self, f"query, key and value are of {query.shape[0]}, {key.shape[0]} and "
+                        f"{value.shape[0]} examples, key and value of {key.shape[1]} and {value.shape[1]} places; "
+                        f"expected as many each")
         q, k, v = self._packed(query) if same else self._apart(query, key, value)
         mask = self._mask(attn_mask, key_padding_mask, query.shape[0], q.dtype)
         causal = is_causal and mask is None

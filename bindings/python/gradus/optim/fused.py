@@ -118,13 +118,6 @@ class Adam(_Fused):
                                   "weight_decay": weight_decay, "amsgrad": False,
                                   "maximize": maximize})
 
-    def _check(self, group):
-        super()._check(group)
-        for beta in group["betas"]:
-            if not 0 <= beta < 1:
-                raise _gradus.ValueError(f"{self._name}: betas are {group['betas']}, expected "
-                                         f"numbers from 0 to below 1")
-
     def load_state_dict(self, state_dict):
         if any(g.get("amsgrad") for g in state_dict["param_groups"]):
             raise _gradus.ValueError(f"{self._name}: amsgrad is not there, the state is of it")

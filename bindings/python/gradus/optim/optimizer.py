@@ -57,11 +57,16 @@ class Optimizer:
 
     def _check(self, group):
         """Options that make no sense are errors."""
-        for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "alpha", "rho",
+        for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "alpha", "rho", "momentum_decay",
                      "initial_accumulator_value"):
             if name in group and not group[name] >= 0:
                 raise _gradus.ValueError(f"{self._name}: {name} is {group[name]}, expected 0 or "
                                          f"more")
+        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+            raise _gradus.ValueError(f"{self._name}: betas are {group['betas']}, expected numbers from 0 to "
+                                     "below 1")
+        if group.get("rho", 0) > 1:
+            raise _gradus.ValueError(f"{self._name}: rho is {group['rho']}, expected a number from 0 to 1")
 
     def zero_grad(self, set_to_none=True):
         """Forgets the gradients, or fills them with zeros."""

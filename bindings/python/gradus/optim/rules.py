@@ -204,6 +204,14 @@ class Rprop(_ByOps):
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False):
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize})
 
+    def _check(self, group):
+        super()._check(group)
+        (less, more), (least, most) = group["etas"], group["step_sizes"]
+        if not 0 < less < 1 < more:
+            raise _gradus.ValueError(f"Rprop: etas are {group['etas']}, expected one from 0 to 1 and one above 1")
+        if not 0 <= least <= most:
+            raise _gradus.ValueError(f"Rprop: step_sizes are {group['step_sizes']}, expected the smaller one first")
+
     def _update(self, group, parameters):
         less, more = group["etas"]
         for p in parameters:
