@@ -1,6 +1,7 @@
 // Cholesky, LU, and what follows from them: triangular systems, linear systems, determinants.
 // LU and triangular systems halve the matrix until it is small: nearly all work is products.
 #pragma once
+#include "kernels/linalg/divisor.hpp"
 #include "kernels/linalg/scratch.hpp"
 
 namespace gradus::inline v1::linalg {
@@ -48,8 +49,8 @@ void solve_lower(Factor<T> a, Diagonal diagonal, Matrix<T> b) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t k = 0; k < i; ++k) add_multiple(b.cols, -a(i, k), b[k], b[i]);
     if (diagonal == Diagonal::kOnes) continue;
-    const T pivot = a(i, i);
-    for (int64_t j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
+    const Divisor<T> divided(a(i, i));
+    for (int64_t j = 0; j < b.cols; ++j) b(i, j) = divided(b(i, j));
   }
 }
 
@@ -68,8 +69,8 @@ void solve_upper(Factor<T> a, Diagonal diagonal, Matrix<T> b) {
   for (int64_t i = n - 1; i >= 0; --i) {
     for (int64_t k = i + 1; k < n; ++k) add_multiple(b.cols, -a(i, k), b[k], b[i]);
     if (diagonal == Diagonal::kOnes) continue;
-    const T pivot = a(i, i);
-    for (int64_t j = 0; j < b.cols; ++j) b(i, j) = b(i, j) / pivot;
+    const Divisor<T> divided(a(i, i));
+    for (int64_t j = 0; j < b.cols; ++j) b(i, j) = divided(b(i, j));
   }
 }
 

@@ -2,6 +2,8 @@
 // same entry of as many matrices as it has lanes, whose choices are lanes of a mask; T is its
 // number. What a matrix becomes is the same to the bit either way.
 #pragma once
+#include "kernels/linalg/divisor.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -39,12 +41,6 @@ bool with_squares(F&& f, const M& a, const More&... more) {
   return false;
 }
 
-// For vectors, xsimd's own.
-template <class T>
-requires std::is_floating_point_v<T> T select(bool which, T x, T y) { return which ? x : y; }
-inline bool any(bool which) { return which; }
-inline bool all(bool which) { return which; }
-
 // Row y of X of a triangular system whose right side has the row b there, `count` numbers, where
 // `known` rows from x on are X's and by[k next] is what the system has for them; divided by the
 // pivot, if there is one.
@@ -52,6 +48,7 @@ template <class E>
 [[gnu::always_inline]] inline void solve_small_row(const E* b, E* y, int count, int known,
                                                    const E* by, int next, const E* x,
                                                    const E* pivot, int cols) {
+  const Divisor<E> divided(pivot ? *pivot : E(1));
   int j = 0;
   for (; j + 4 <= count; j += 4) {  // four sums in registers
     E a = b[j], c = b[j + 1], d = b[j + 2], e = b[j + 3];
@@ -63,15 +60,15 @@ template <class E>
       d -= factor * row[2];
       e -= factor * row[3];
     }
-    y[j] = pivot ? a / *pivot : a;
-    y[j + 1] = pivot ? c / *pivot : c;
-    y[j + 2] = pivot ? d / *pivot : d;
-    y[j + 3] = pivot ? e / *pivot : e;
+    y[j] = divided(a);
+    y[j + 1] = divided(c);
+    y[j + 2] = divided(d);
+    y[j + 3] = divided(e);
   }
   for (; j < count; ++j) {
     E sum = b[j];
     for (int k = 0; k < known; ++k) sum -= by[k * next] * x[k * cols + j];
-    y[j] = pivot ? sum / *pivot : sum;
+    y[j] = divided(sum);
   }
 }
 

@@ -276,6 +276,40 @@ TEST_CASE("linalg: pivots whose reciprocals overflow") {
   });
 }
 
+TEST_CASE("linalg solve: a pivot without a reciprocal leaves its neighbours as they are") {
+  for_all({{{19}, 4, 4}, {{19}, 5, 5}}, [](auto t, auto& machine, auto& s) {
+    using T = decltype(t);
+    using R = real_of<T>;
+    const R least = std::numeric_limits<R>::min();
+    const R scales[] = {R(1), least / 64, 1 / least * R(1.5), R(3)};
+    auto a = random_array<T>({19, s.m, s.m});
+    Array<T> b({19, s.m, 1}), x({19, s.m, 1});
+    Array<int64_t> info({19}), info_alone({});
+    cpu_test::each({19}, [&](const Index& at) {
+      const R scale = scales[at[0] % 4];
+      for (int64_t i = 0; i < s.m; ++i) {
+        for (int64_t j = 0; j < s.m; ++j)
+          a.at(with(at, {i, j})) = (a.at(with(at, {i, j})) * T(R(0.01)) + T(R(i == j))) * T(scale);
+        b.at(with(at, {i, 0})) = T(R(i + 1) / 8) * T(scale);
+      }
+    });
+    linalg(machine, GD_SOLVE, {a.view(), b.view()}, {x.view(), info.view()});
+    cpu_test::each({19}, [&](const Index& at) {
+      Array<T> one({s.m, s.m}), right({s.m, 1}), y({s.m, 1});
+      for (int64_t i = 0; i < s.m; ++i) {
+        right.at({i, 0}) = b.at(with(at, {i, 0}));
+        for (int64_t j = 0; j < s.m; ++j) one.at({i, j}) = a.at(with(at, {i, j}));
+      }
+      linalg(machine, GD_SOLVE, {one.view(), right.view()}, {y.view(), info_alone.view()});
+      CHECK(info.at(at) == 0);
+      for (int64_t i = 0; i < s.m; ++i) {
+        CHECK(y.at({i, 0}) == x.at(with(at, {i, 0})));
+        CHECK(size(y.at({i, 0}) - T(R(i + 1) / 8)) < 0.1);
+      }
+    });
+  });
+}
+
 TEST_CASE("linalg: refusals name the op and what was expected") {
   Array<float> a({2, 3, 3}), l({2, 3, 3}), b({2, 3, 1}), wide({2, 3, 4}), line({3});
   Array<double> d({2, 3, 3});
