@@ -1,7 +1,7 @@
 // What the slot normalize is made of: the call as axes between lines and axes of a line, sums of a
 // span in lanes, the tree of means and squares, and the arithmetic of an element.
 #pragma once
-#include "kernels/cpu/isa/fold.hpp"
+#include "kernels/cpu/isa/lane_tree.hpp"
 #include "kernels/cpu/isa/lines.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
@@ -100,22 +100,6 @@ __attribute__((always_inline)) inline void for_batches(int64_t n, F&& f) {
   if (i < n) f(i, n - i);
 }
 
-// The lanes of one batch in the tree of join_lanes: the upper half onto the lower one.
-template <class T, int n, class V>
-inline T joined(V x) {
-  typedef T Whole __attribute__((vector_size(n * sizeof(T))));
-  const Whole v = __builtin_bit_cast(Whole, x);
-  if constexpr (n == 2) {
-    return v[0] + v[1];
-  } else {
-    return [&]<int... i>(std::integer_sequence<int, i...>) {
-      return joined<T, n / 2>(__builtin_shufflevector(v, v, i...) +
-                              __builtin_shufflevector(v, v, (i + n / 2)...));
-    }
-    (std::make_integer_sequence<int, n / 2>());
-  }
-}
-
 // Sums of a span in lanes: term(i, left, sums) adds the batch at i to kSums sums.
 template <class T, int kSums, class F>
 __attribute__((always_inline)) inline void lane_sums(int64_t n, F&& term, T* out) {
@@ -138,7 +122,7 @@ __attribute__((always_inline)) inline void lane_sums(int64_t n, F&& term, T* out
 #pragma GCC unroll 16
     for (int64_t k = 0; k < half; ++k)
       for (int s = 0; s < kSums; ++s) sum[k][s] = sum[k][s] + sum[k + half][s];
-  for (int s = 0; s < kSums; ++s) out[s] = joined<T, int(width)>(sum[0][s].data);
+  for (int s = 0; s < kSums; ++s) out[s] = joined<T, int(width)>(sum[0][s].data, sum_of);
 }
 
 // ---- the arithmetic of an element, in one place for lines and strips

@@ -2,6 +2,7 @@
 // gradient of a bias), or a short row.
 #include "kernels/cpu/isa/kernels.hpp"
 #include "kernels/cpu/isa/lane_tree.hpp"
+#include "kernels/cpu/isa/tile.hpp"
 
 namespace gradus::inline v1::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // The slot softmax. A line that lies side by side is read where it lies; others are brought
 // together a group at a time, turned in registers, and turned back. With m = max x and s = sum
 // exp(x - m) in the order of fold.hpp: softmax = exp(x - m) / s, its logarithm (x - m) - log(s).
-#include "kernels/cpu/isa/fold.hpp"
 #include "kernels/cpu/isa/kernels.hpp"
+#include "kernels/cpu/isa/lane_tree.hpp"
 #include "kernels/cpu/isa/lines.hpp"
 #include "kernels/cpu/isa/words/simd.hpp"
 
@@ -66,12 +66,7 @@ void softmax_line(const T* x, T* y, int64_t n, bool logarithm) {
         const B b = all[i + k * width];
         best[k] = xsimd::select(b > best[k], b, best[k]);
       }
-  for (int64_t k = 1; k < registers; ++k)
-    best[0] = xsimd::select(best[k] > best[0], best[k], best[0]);
-  T lanes[kLanes];
-  best[0].store_unaligned(lanes);
-  T m = lanes[0];
-  for (int64_t l = 1; l < width; ++l) m = lanes[l] > m ? lanes[l] : m;
+  const T m = joined_lanes<T>(best, larger_of);
 
   // Exponentials span by span, summed as fold_span does: what fills up the line adds zeros.
   const B top(m);
@@ -90,10 +85,8 @@ void softmax_line(const T* x, T* y, int64_t n, bool logarithm) {
           if (!logarithm) store_part(y, at, n, e);
           sum[k] = sum[k] + e;
         }
-#pragma GCC unroll 16
-    for (int64_t k = 0; k < registers; ++k) sum[k].store_unaligned(lanes + k * width);
-    join_lanes<Sum<T>>(lanes, kLanes, 1);
-    tree.add(lanes);
+    const T joined = joined_lanes<T>(sum, sum_of);
+    tree.add(&joined);
     span += kSpan;
   } while (span < n);
   const T s = *tree.result();

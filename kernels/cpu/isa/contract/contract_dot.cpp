@@ -12,38 +12,6 @@ namespace {
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The lanes of a batch joined as join_lanes does it: halves upon each other.
-template <class T>
-T join_batch(Batch<T> x) {
-#if defined(__AVX2__)
-  if constexpr (sizeof(T) == 4) {
-#if defined(__AVX512F__)
-    const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
-#else
-    const __m256 y = x;
-#endif
-    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
-    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
-  } else {
-#if defined(__AVX512F__)
-    const __m256d y = _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd(x, 1));
-#else
-    const __m256d y = x;
-#endif
-    const __m128d z = _mm_add_pd(_mm256_castpd256_pd128(y), _mm256_extractf128_pd(y, 1));
-    return _mm_cvtsd_f64(_mm_add_sd(z, _mm_unpackhi_pd(z, z)));
-  }
-#else
-  constexpr int64_t kWidth = int64_t(Batch<T>::size);
-  T lane[kWidth];
-  x.store_unaligned(lane);
-  for (int64_t half = kWidth / 2; half > 0; half /= 2)
-    for (int64_t l = 0; l < half; ++l) lane[l] = lane[l] + lane[l + half];
-  return lane[0];
-#endif
-}
-
 template <class T>
 struct Dot {
   using B = Batch<T>;
@@ -92,9 +60,7 @@ struct Dot {
       const Some<T> some(least(n - i, kWidth));
       lane[v] = fused<T>(some.load(a + i), some.load(b + i), lane[v]);
     }
-    for (int64_t half = kVectors / 2; half > 0; half /= 2)
-      for (int64_t v = 0; v < half; ++v) lane[v] = lane[v] + lane[v + half];
-    return join_batch<T>(lane[0]);
+    return joined_lanes<T>(lane, sum_of);
   }
 
   const T* along(Role r, int64_t base, int64_t k0, int64_t n, T* buffer) const {
@@ -148,11 +114,7 @@ struct Dot {
           lane[r][v] = fused<T>(some.load(row[r] + i), y, lane[r][v]);
       }
       T sums[kAtOnce];
-      for (int64_t r = 0; r < kAtOnce; ++r) {
-        for (int64_t half = kVectors / 2; half > 0; half /= 2)
-          for (int64_t v = 0; v < half; ++v) lane[r][v] = lane[r][v] + lane[r][v + half];
-        sums[r] = join_batch<T>(lane[r][0]);
-      }
+      for (int64_t r = 0; r < kAtOnce; ++r) sums[r] = joined_lanes<T>(lane[r], sum_of);
       tree.add(sums);
     }
     const T* const sum = tree.result();

@@ -4,6 +4,7 @@
 #pragma once
 #include "kernels/cpu/isa/contract/contraction.hpp"
 #include "kernels/cpu/isa/lane_tree.hpp"
+#include "kernels/cpu/isa/tile.hpp"
 
 namespace gradus::inline v1::cpu {
 
