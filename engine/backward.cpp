@@ -1,7 +1,6 @@
 // Reverse mode: one walk over the graph by sequence number, later forward ops first. Every consumer
 // of a node was recorded after it, so a node that comes up has all its cotangents. Broadcasting is
-// undone here, once, for all ops. A leaf's gradient is complete, and is added to .grad, when the
-// oldest node that has the leaf as an operand is done.
+// undone here, for all ops. A leaf's gradient is added to .grad once its oldest consumer is done.
 #include "engine/arithmetic.hpp"
 #include "engine/batch.hpp"
 #include "engine/forward.hpp"
@@ -76,7 +75,8 @@ class BackwardPass {
   SmallVector<Edge, 1> roots_;  // kept: a hook may take a root's history away
   std::unordered_map<GradFn*, Sums> pending_;
   std::priority_queue<std::pair<uint64_t, GradFn*>> ready_;  // with their sequence numbers
-  std::pmr::monotonic_buffer_resource memory_{1024};         // of what stays to the end
+  alignas(16) std::byte room_[2048];
+  std::pmr::monotonic_buffer_resource memory_{room_, sizeof room_};  // of what stays to the end
   std::pmr::unordered_map<Autograd*, Leaf> leaves_{&memory_};
   SmallVector<Leaf*, 4> leaf_order_;
   struct Target {
@@ -246,7 +246,7 @@ Tensor seed_of(const Tensor& root, const Tensor& given) {
            "; give a cotangent, or sum() first");
     if (is_complex(root.dtype()))
       fail(ErrorKind::autograd, "backward",
-           "a seed can be left out for real tensors only, this one ", "is ", root.dtype(),
+           "a seed can be left out for real tensors only, this one is ", root.dtype(),
            "; give a cotangent, or take abs() or real() first");
     return Tensor::full(root.sizes(), 1.0, root.dtype(), root.device());
   }

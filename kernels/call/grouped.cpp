@@ -57,15 +57,19 @@ bool surely_inside(const GroupedCall& g, const gd_block_product& p) {
   const int64_t all = p.batch | p.m | p.n | p.k | p.a | p.a_batch | p.a_m | p.a_k | p.b |
                       p.b_batch | p.b_k | p.b_n | p.c | p.c_batch | p.c_m | p.c_n;
   if (uint64_t(all) >> 31 || p.batch == 0 || p.m == 0 || p.n == 0 || p.k == 0) return false;
-  const auto last = [](int64_t at, int64_t n0, int64_t by0, int64_t n1, int64_t by1, int64_t n2,
-                       int64_t by2) {
-    return uint64_t(at) + uint64_t(n0 - 1) * uint64_t(by0) + uint64_t(n1 - 1) * uint64_t(by1) +
-           uint64_t(n2 - 1) * uint64_t(by2);
-  };
-  return last(p.a, p.batch, p.a_batch, p.m, p.a_m, p.k, p.a_k) < uint64_t(g.a.sizes[0]) &&
-         last(p.b, p.batch, p.b_batch, p.k, p.b_k, p.n, p.b_n) < uint64_t(g.b->sizes[0]) &&
-         last(p.c, p.batch, p.c_batch, p.m, p.c_m, p.n, p.c_n) < uint64_t(g.out.sizes[0]) &&
-         (p.batch == 1 || p.c_batch > 0) && (p.m == 1 || p.c_m > 0) && (p.n == 1 || p.c_n > 0);
+  const uint64_t batch = uint64_t(p.batch - 1), m = uint64_t(p.m - 1), n = uint64_t(p.n - 1),
+                 k = uint64_t(p.k - 1);
+  uint64_t a = uint64_t(p.a) + m * uint64_t(p.a_m) + k * uint64_t(p.a_k),
+           b = uint64_t(p.b) + k * uint64_t(p.b_k) + n * uint64_t(p.b_n),
+           c = uint64_t(p.c) + m * uint64_t(p.c_m) + n * uint64_t(p.c_n);
+  if (batch > 0) {
+    a += batch * uint64_t(p.a_batch);
+    b += batch * uint64_t(p.b_batch);
+    c += batch * uint64_t(p.c_batch);
+    if (p.c_batch == 0) return false;
+  }
+  return a < uint64_t(g.a.sizes[0]) && b < uint64_t(g.b->sizes[0]) &&
+         c < uint64_t(g.out.sizes[0]) && (m == 0 || p.c_m > 0) && (n == 0 || p.c_n > 0);
 }
 
 void expect_product(const Call& call, const GroupedCall& g, int64_t job) {

@@ -291,6 +291,15 @@ gd_status multiply_by_call(const Jobs& jobs, const gd_block_product& p, gd_error
   return jobs.contract(jobs.d, nullptr, &call, e);
 }
 
+// Gives how many jobs it did.
+template <class T>
+__attribute__((noinline)) int64_t multiply_outer(const Jobs& jobs, const gd_block_product* first,
+                                                 const gd_block_product* end) {
+  const OuterProducts<T> outer(jobs, first, end);
+  if (outer.count() > 0) outer.run(jobs.d);
+  return outer.count();
+}
+
 template <class T>
 gd_status multiply_all(const Jobs& jobs, const gd_block_product* first, const gd_block_product* end,
                        gd_error* e) {
@@ -302,9 +311,8 @@ gd_status multiply_all(const Jobs& jobs, const gd_block_product* first, const gd
       continue;
     }
     if constexpr (std::is_floating_point_v<T> || is_complex_v<T>)
-      if (const OuterProducts<T> outer(jobs, p, end); outer.count() > 0) {
-        outer.run(jobs.d);
-        p += outer.count() - 1;
+      if (const int64_t done = p->k == 1 ? multiply_outer<T>(jobs, p, end) : 0; done > 0) {
+        p += done - 1;
         continue;
       }
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
