@@ -23,10 +23,13 @@ bool alone(const Tensor& t) {
   if (t.requires_grad() || body.use_count() > 1 || body.batch) return false;
   return !body.view.base || (body.view.base->use_count() == 1 && !body.view.base->autograd);
 }
+void tell(const Tensor& t) {
+  for (KernelWrapper* w : t.device().wrappers()) w->unseen("memory is given to others");
+}
 // From here on the memory stays where it is. Clones that share it are left behind.
 void show(const Tensor& t, bool writable) {
   if (is_batched(t)) fail(ErrorKind::autograd, "dlpack", "values can't be read inside vmap");
-  for (KernelWrapper* w : t.device().wrappers()) w->unseen("memory is given to others");
+  tell(t);
   Storage& storage = t.storage();
   if (writable && storage.buffer()->use_count() > 1) storage.write("export");
   storage.buffer()->shown.store(true, std::memory_order_release);
@@ -235,14 +238,15 @@ void* working_stream(const dl::ExchangeTable& table, dl::Device d) {
   return stream;
 }
 
-namespace {
-// Arrays of another library, over the tensors' memory or over copies, by that library's own table.
 const dl::ExchangeTable& foreign_table(nb::handle type) {
   const dl::ExchangeTable* const t = table_of(reinterpret_cast<PyTypeObject*>(type.ptr()));
   if (!t || !t->to_object)
     fail(ErrorKind::dtype, "export", "the type has no __dlpack_c_exchange_api__");
   return *t;
 }
+
+namespace {
+// Arrays of another library, over the tensors' memory, by that library's own table.
 PyObject* exported(const dl::ExchangeTable& to, Out* array) {
   void* out = nullptr;
   if (to.to_object(&array->versioned, &out) != 0) nb::raise_python_error();
@@ -269,42 +273,24 @@ Tensor place_for(const Tensor& t) {
     return Tensor::empty(sizes, t.dtype(), t.device());
   return Tensor::empty({n}, t.dtype(), t.device()).alias(sizes, strides, 0);
 }
-nb::tuple all_exported(nb::list tensors, nb::handle type, bool copied) {
-  const dl::ExchangeTable& table = foreign_table(type);
-  Device* from = nullptr;
-  const auto settle = [&] {  // the other library waits once for all that comes from a device
-    if (from && !from->host_memory()) foreign_waits(*from, working_stream(table, device_of(*from)));
-  };
-  nb::object all = nb::steal(PyTuple_New(PyList_GET_SIZE(tensors.ptr())));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors.ptr()); ++i) {
-    PyObject* const o = PyList_GET_ITEM(tensors.ptr(), i);
-    PyObject* made = nullptr;
-    if (o == Py_None) {
-      made = nb::none().release().ptr();
-    } else if (!is_tensor(o)) {
-      fail(ErrorKind::dtype, "export", "no gradus.Tensor: ", Py_TYPE(o)->tp_name);
-    } else {
-      const Tensor& t = tensor_in(o);
-      if (from != &t.device()) settle();
-      from = &t.device();
-      const Taker taker{working_stream(table, device_of(t)), false};
-      Out* array = nullptr;
-      if (copied) {
-        Tensor own = place_for(t);
-        copy_values(t, own);
-        show(own, true);
-        array = array_over(std::move(own), dl::kIsCopied, taker);
-      } else {
-        array = array_of(t, false, taker);  // t itself: alone() counts handles
-      }
-      made = exported(table, array);
-    }
-    PyTuple_SET_ITEM(all.ptr(), i, made);
-  }
-  settle();
-  return nb::borrow<nb::tuple>(all);
-}
 }  // namespace
+
+nb::object values_out(const Tensor& t, const dl::ExchangeTable& to, bool shared) {
+  const Taker taker{working_stream(to, device_of(t)), false};
+  const Storage& storage = t.storage();
+  const Buffer& buffer = *storage.buffer();
+  shared = shared && buffer.use_count() == 1 && !buffer.shown && t.bytes() == storage.bytes() &&
+           !overlaps_itself(t.sizes(), t.strides());
+  Tensor own = shared ? t.clone_data() : place_for(t);
+  if (shared) {  // which is not marked as shown: nobody else clones t
+    tell(t);
+  } else {
+    copy_values(t, own);
+    show(own, true);
+  }
+  return nb::steal(
+      exported(to, array_over(std::move(own), shared ? uint64_t(0) : dl::kIsCopied, taker)));
+}
 
 void open_exchange(nb::module_& m) {
   open_exchange_in(m);
@@ -313,13 +299,7 @@ void open_exchange(nb::module_& m) {
     const dl::ExchangeTable& to = foreign_table(type);
     return nb::steal(exported(to, array_of(t, false, {working_stream(to, device_of(t))})));
   });
-  m.def("_export_all", &all_exported);
   m.def("_shared", &shared);
-  // What the device is told from now on comes after what the library of that type told it.
-  m.def("_follow", [](nb::handle device, nb::handle type) {
-    Device& d = device_at(device.ptr());
-    if (!d.host_memory()) wait_for_foreign(d, working_stream(foreign_table(type), device_of(d)));
-  });
   const nb::handle type(reinterpret_cast<PyObject*>(tensor_type));
   type.attr("__dlpack_c_exchange_api__") =
       checked(PyCapsule_New(&table, "dlpack_exchange_api", nullptr));

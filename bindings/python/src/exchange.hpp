@@ -19,9 +19,19 @@ Tensor lent(const dl::Array& a, const std::function<void()>& release);
 bool import_buffer(PyObject* o, Tensor& out);
 // An array that came by a table: it is given back in the order of the giver's `stream`, or at once.
 Tensor taken(dl::ManagedVersioned* m, void* stream = nullptr, bool in_order = false);
-const dl::ExchangeTable* table_of(PyTypeObject* type);  // null: it has none
+const dl::ExchangeTable* table_of(PyTypeObject* type);    // null: it has none
+const dl::ExchangeTable& foreign_table(nb::handle type);  // Error(dtype): arrays can't be made
 // Where the other library works now, on a GPU.
 void* working_stream(const dl::ExchangeTable& table, dl::Device d);
+// t's values as an array of the other library, which still has to wait for t's device. They are in
+// memory of their own or, `shared`, in t's, if t is all of it and nothing else lies there: the
+// array keeps that memory, and the next write to t's storage leaves it. Until then t may show what
+// others write there.
+nb::object values_out(const Tensor& t, const dl::ExchangeTable& to, bool shared);
+// Where an array of another library begins. And to.copy_(from), zeros where that is None, of `to`
+// alone the caller knows.
+void* place_of(nb::handle array);
+void copy_into(nb::handle to, nb::handle from);
 void open_exchange_in(nb::module_& m);
 
 }  // namespace gradus::py

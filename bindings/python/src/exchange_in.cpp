@@ -104,14 +104,22 @@ Tensor taken_from(PyObject* capsule) {
 
 // torch conjugates and negates lazily, by a bit that its table does not tell. Conjugates are
 // complex, negations are imaginary parts, which are strided, or one number.
-bool has_bit(PyObject* o, const char* name) {
-  return PyObject_HasAttrString(o, name) &&
-         nb::cast<bool>(checked(PyObject_CallMethod(o, name, nullptr)));
+bool has_bit(PyObject* o, PyObject* name) {
+  PyObject* const bit = PyObject_CallMethodNoArgs(o, name);
+  if (!bit && !PyErr_ExceptionMatches(PyExc_AttributeError)) nb::raise_python_error();
+  if (!bit) PyErr_Clear();
+  Py_XDECREF(bit);
+  return bit == Py_True;
+}
+bool is_negated(PyObject* o) {
+  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  return has_bit(o, name);
 }
 void check_resolved(PyObject* o, const Tensor& t) {
   const bool complex = is_complex(t.dtype());
   if (!complex && t.numel() > 1 && t.is_contiguous()) return;
-  if (has_bit(o, "is_conj") || has_bit(o, "is_neg"))
+  static PyObject* const conjugated = PyUnicode_InternFromString("is_conj");
+  if (is_negated(o) || has_bit(o, conjugated))
     fail(ErrorKind::value, "from_dlpack",
          "the tensor is conjugated or negated lazily, its memory is not ",
          "its values; x.resolve_conj().resolve_neg() makes a copy that is");
@@ -221,63 +229,75 @@ PyMethodDef functions[] = {
      "without a copy.\nRead-only memory is copied."},
     {nullptr, nullptr, 0, nullptr}};
 
-// Is the whole of it row after row in the host's memory, and are its values what is there?
-bool is_plain(PyObject* o, const dl::Array& a) {
-  int64_t n = 1;
+dl::Array view_of(nb::handle array) {
+  const dl::ExchangeTable* const t = table_of(Py_TYPE(array.ptr()));
+  dl::Array a{};
+  if (!t || !t->view_object)
+    fail(ErrorKind::dtype, "from_dlpack", "the type has no __dlpack_c_exchange_api__");
+  if (t->view_object(array.ptr(), &a) != 0) nb::raise_python_error();
+  return a;
+}
+// Is the whole of it row after row in the host's memory, n elements?
+bool is_plain(const dl::Array& a, int64_t& n) {
+  n = 1;
   for (int i = a.ndim; i-- > 0; n *= a.shape[i])
     if (a.strides && a.shape[i] != 1 && a.strides[i] != n) return false;
   return a.device.type == dl::kCpu && a.dtype.code != dl::kComplex && a.dtype.lanes == 1 &&
-         a.dtype.bits % 8 == 0 && (n > 1 || !has_bit(o, "is_neg"));
+         a.dtype.bits % 8 == 0;
 }
 bool copied_plainly(const dl::ExchangeTable& table, PyObject* to, PyObject* from) {
   dl::Array a{}, b{};
   if (table.view_object(to, &a) != 0 || table.view_object(from, &b) != 0) nb::raise_python_error();
-  if (!is_plain(to, a) || !is_plain(from, b) || a.ndim != b.ndim || a.dtype.code != b.dtype.code ||
-      a.dtype.bits != b.dtype.bits || !std::equal(a.shape, a.shape + a.ndim, b.shape))
+  int64_t n = 1;
+  if (!is_plain(a, n) || !is_plain(b, n) || a.ndim != b.ndim || a.dtype.code != b.dtype.code ||
+      a.dtype.bits != b.dtype.bits || !std::equal(a.shape, a.shape + a.ndim, b.shape) ||
+      (n == 1 && is_negated(from)))
     return false;
-  size_t bytes = a.dtype.bits / 8;
-  for (int i = 0; i < a.ndim; ++i) bytes *= size_t(a.shape[i]);
+  const size_t bytes = size_t(n) * (a.dtype.bits / 8);
   memcpy(static_cast<char*>(a.data) + a.byte_offset, static_cast<char*>(b.data) + b.byte_offset,
          bytes);
   return true;
 }
-// to[i].copy_(from[i]) of tensors of another library, of `to` alone the caller knows: many small
-// ones, for which such a call is ten times the copy.
-void copy_all(nb::list to, nb::list from) {
-  if (to.size() != from.size())
-    fail(ErrorKind::value, "copy", int64_t(from.size()), " tensors into ", int64_t(to.size()));
-  for (size_t i = 0; i < to.size(); ++i) {
-    const nb::handle a = to[i], b = from[i];
-    const dl::ExchangeTable* const t = table_of(Py_TYPE(a.ptr()));
-    if (Py_TYPE(a.ptr()) != Py_TYPE(b.ptr()) || !t || !t->view_object ||
-        !copied_plainly(*t, a.ptr(), b.ptr()))
-      a.attr("copy_")(b);
-  }
+// The memory of an array, which is not kept: it is read or written while somebody else keeps it.
+Tensor over(nb::handle array) {
+  const dl::Array a = view_of(array);
+  Tensor t = lent(a, [] {});
+  wait_for(t.device(), working_stream(*table_of(Py_TYPE(array.ptr())), a.device));
+  check_resolved(array.ptr(), t);
+  return t;
 }
 
 // Where all[i] begins, for each i of a list: pointers side by side, to be compared as a whole.
 nb::bytes places_of(nb::handle all, nb::list indices) {
   const nb::object tensors = checked(PySequence_Fast(all.ptr(), "expected a list of tensors"));
   SmallVector<void*, 32> places;
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const auto i = nb::cast<int64_t>(indices[k]);
+  for (const nb::handle index : indices) {
+    const auto i = nb::cast<int64_t>(index);
     if (i < 0 || i >= PySequence_Fast_GET_SIZE(tensors.ptr())) throw nb::index_error();
-    PyObject* const o = PySequence_Fast_GET_ITEM(tensors.ptr(), Py_ssize_t(i));
-    const dl::ExchangeTable* const t = table_of(Py_TYPE(o));
-    dl::Array a{};
-    if (!t || !t->view_object)
-      fail(ErrorKind::dtype, "places", "the type has no __dlpack_c_exchange_api__");
-    if (t->view_object(o, &a) != 0) nb::raise_python_error();
-    places.push_back(static_cast<char*>(a.data) + a.byte_offset);
+    places.push_back(place_of(PySequence_Fast_GET_ITEM(tensors.ptr(), Py_ssize_t(i))));
   }
   return nb::bytes(places.data(), places.size() * sizeof(void*));
 }
 
 }  // namespace
 
+void* place_of(nb::handle array) {
+  const dl::Array a = view_of(array);
+  return static_cast<char*>(a.data) + a.byte_offset;
+}
+// Many are small, for which a call of copy_ is ten times the copy.
+void copy_into(nb::handle to, nb::handle from) {
+  const dl::ExchangeTable* const t = table_of(Py_TYPE(to.ptr()));
+  if (from.is_none())
+    to.attr("zero_")();
+  else if (Py_TYPE(to.ptr()) != Py_TYPE(from.ptr()) || !t || !t->view_object ||
+           !copied_plainly(*t, to.ptr(), from.ptr()))
+    to.attr("copy_")(from);
+}
+
 void open_exchange_in(nb::module_& m) {
   m.def("_places", &places_of);
-  m.def("_copy_all", &copy_all);
+  m.def("_over", &over);
   m.def("_import_all", [](nb::handle arrays) { return tensors_at(arrays.ptr()); });
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) nb::raise_python_error();
 }

@@ -26,4 +26,5 @@ NB_MODULE(_gradus, m) {
   open_contract(m);
   open_audit(m);
   open_program(m);
+  open_recorded(m);
 }

@@ -15,6 +15,9 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+namespace gradus::inline v1 {
+class Captured;
+}
 namespace gradus::inline v1::py {
 
 namespace nb = nanobind;
@@ -193,6 +196,7 @@ void open_train(nb::module_& m);
 void open_contract(nb::module_& m);
 void open_audit(nb::module_& m);
 void open_program(nb::module_& m);
+void open_recorded(nb::module_& m);
 
 // tensor.cpp's slots of others
 PyObject* subscript(PyObject* self, PyObject* key);
@@ -200,6 +204,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* value);
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* nested_list(const Tensor& t);
+Captured& captured_in(nb::handle step);  // of a _Step
 // Foreign memory as a tensor: the exchange table of DLPack, its capsules, the buffer protocol.
 bool import_array(PyObject* o, Tensor& out);
 Tensors tensors_at(PyObject* sequence);  // of tensors, arrays, numbers: they are waited for at once

@@ -39,6 +39,8 @@ optim::Rule rule_of(const nb::dict& d) {
 
 }  // namespace
 
+Captured& captured_in(nb::handle step) { return *nb::cast<Step&>(step).captured; }
+
 void open_run(nb::module_& m) {
   m.def(
       "manual_seed", [](uint64_t seed) { manual_seed(seed); }, nb::arg("seed"),

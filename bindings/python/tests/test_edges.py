@@ -204,10 +204,12 @@ def test_many_tensors_of_torch_are_copied_at_once():
              torch.tensor([1, 2]), torch.nn.Parameter(torch.ones(2))]
     into = [torch.zeros_like(t).contiguous().detach() for t in given]
     into[6] = torch.zeros(2, dtype=torch.float64)  # by a cast
-    gradus._gradus._copy_all(into, [t.detach() if t.requires_grad else t for t in given])
+    nothing, n = gradus._gradus._capture(list, "cpu"), range(len(into))
+    given = [t.detach() if t.requires_grad else t for t in given]
+    assert gradus._gradus._Recorded(nothing, "cpu", torch.Tensor, [], [], list(n), into, ())(given) == []
     assert all((a == b).all() for a, b in zip(into, given)) and lazy.imag[0].is_neg()
-    with pytest.raises(gradus.ValueError, match="copy: 1 tensors into 2"):
-        gradus._gradus._copy_all(into[:2], given[:1])
+    with pytest.raises(gradus.ValueError, match="_Recorded: 1 tensors into 2"):
+        gradus._gradus._Recorded(nothing, "cpu", torch.Tensor, [], [], [0], into[:2], ())
 
 
 def test_what_each_thread_has_is_reached_at_once():

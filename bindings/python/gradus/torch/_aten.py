@@ -249,13 +249,14 @@ def nll_loss(x, target, weight, reduction, ignore):
 
 @rule("nll_loss_backward")
 def nll_loss_backward(g, x, target, weight, reduction, ignore, total):
-    skipped = gradus.eq(target, ignore)
-    target = gradus.masked_fill(target, skipped, 0)
+    classes = x.shape[1]
+    hit = gradus.eq(gradus.unsqueeze(target, 1), gradus.arange(classes))
+    if 0 <= ignore < classes:
+        hit = gradus.logical_and(hit, gradus.unsqueeze(gradus.ne(target, ignore), 1))
     g = gradus.neg(g / total if reduction == 1 else g)
-    g = gradus.expand(g, target.shape) if weight is None else g * weight[target]
-    g = gradus.masked_fill(g, skipped, 0.0)
-    return gradus.scatter(gradus.zeros_like(x), 1, gradus.unsqueeze(target, 1),
-                          gradus.unsqueeze(g, 1))
+    if weight is not None:
+        g = g * weight[gradus.masked_fill(target, gradus.eq(target, ignore), 0)]
+    return gradus.where(hit, gradus.unsqueeze(g, -1), 0.0)
 
 
 @rule("mse_loss")

@@ -37,6 +37,7 @@ class Parts:
 
     def __init__(self, gm, fakes, what):
         self.gm, self.what, self.program, self.plan = gm, what, None, None
+        self._boxed_call = True  # for AOT autograd: called with a list
         self.output = next(n for n in gm.graph.nodes if n.op == "output")
         self.strides = [self.stride(a) for a in self.output.args[0]]
 
@@ -53,19 +54,18 @@ class Parts:
             return self.first(args)
         if self.names:
             args.extend(fx.attribute(self.gm, n) for n in self.names)
-        passed = [(i, args[k]) for i, k in self.passed.items()]
-        plan = self.plan if self.plan is not None and self.plan.ready(args) else None
-        if plan:
-            ys = plan.outputs()
-        else:
+        plan = self.plan
+        ys = plan(args) if plan is not None else None
+        if ys is None:
+            plan, passed = None, [(i, args[k]) for i, k in self.passed.items()]
             if self.pure:
                 args = [_aten.taken(t) for t in args]
             ys = list(_run_on(self.device, False, self.program, args))
             if self.pure:
                 ys = [_aten.given(y) for y in ys]
-        for i, t in passed:
-            ys[i] = t
-        if plan and plan.laid:
+            for i, t in passed:
+                ys[i] = t
+        elif plan.laid:
             return ys
         out = [self.laid(y, s) if s is not None and y.stride() != s else y
                for y, s in zip(ys, self.strides)]
@@ -77,6 +77,9 @@ class Parts:
     def laid(y, stride):
         if all(n == 1 or a == b for n, a, b in zip(y.shape, y.stride(), stride)):
             return y
+        if any(n > 1 and b == 0 for n, b in zip(y.shape, stride)):  # expanded
+            once = y[tuple(slice(1) if b == 0 else slice(None) for b in stride)]
+            return Parts.laid(once, stride).expand(y.shape)
         return torch.empty_strided(y.shape, stride, dtype=y.dtype, device=y.device).copy_(y)
 
     def first(self, args):
@@ -154,7 +157,8 @@ class Parts:
                        if isinstance(r, fx.Slot) and r.index < len(self.program.inputs)}
         self.names = self.program.attributes
         self.needs = [False] * (len(self.program.inputs) + len(self.names))
-        plan = Plan(self)
+        # a backward's inputs stay where they are from the forward's recording on
+        plan = Plan(self, later=int(self.what == "backward"))
         self.plan = plan if self.pure and not plan.off else None
         told("A", self.what, len(self.program.steps),
               [f"{n} ({w})" if w else n for n, w in sorted(listed.items())])

@@ -1,9 +1,13 @@
 """Small graphs, recorded: the kernel calls of the forward and of the backward are written down once
-and repeated. Tensors that stay where they are (parameters) are read in place, the others
-are copied into fixed ones; results are copied out, so nothing of a plan is seen outside.
+and repeated. Tensors that stay where they are (parameters) are read in place, the others are copied
+into fixed ones. Results lie in the plan's memory while nobody keeps them for longer than to the
+next run; the plan leaves it to those that are kept, and copies them from there on.
 
-Between a forward and its backward a plan is held; a second forward in between runs unrecorded.
+Way B's plan is held from a forward to its backward: its results are copies, and a second forward in
+between runs unrecorded.
 """
+import threading
+
 import torch
 
 import gradus
@@ -11,8 +15,7 @@ from gradus import _gradus
 from ._functions import torch_dtype
 from ._layers import on_host
 
-_in, _out = gradus.from_dlpack, _gradus._export_all
-_copy_all, _places = _gradus._copy_all, _gradus._places
+_in, _places, _Recorded = gradus.from_dlpack, _gradus._places, _gradus._Recorded
 _modes, _run_on = _gradus._set_modes, _gradus._run_on
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
@@ -27,19 +30,18 @@ class _Held:
 
     def __init__(self, plan):
         self.plan = plan
-        plan.held = True
 
     def __del__(self):
-        self.plan.held = False
+        self.plan.forward.release()
 
 
 class Plan:
-    """The recorded form of a graph (`whole`), made at its second call."""
+    """The recorded form of a graph (`whole`), made at its second call, or `later` by so many."""
 
-    def __init__(self, whole):
-        self.whole, self.held, self.places, self.steps = whole, False, None, None
+    def __init__(self, whole, later=0):
+        self.whole, self.later, self.places, self.forward = whole, later, None, None
         self.moving, self.made, self.fixed = set(), 0, list(range(len(whole.needs)))
-        self.waits = whole.place.type != "cpu"
+        self.recording = threading.Lock()
         self.off = not self.possible()
 
     def possible(self):
@@ -49,44 +51,50 @@ class Plan:
         return not (w.training and w.written) and not any(on_host(s.function)
                                                           for s in w.program.steps)
 
-    def ready(self, tensors):
-        """Can this call be a repetition? The second call records."""
-        if self.off or self.held:
-            return False
-        places = _places(tensors, self.fixed)
-        if self.steps is None or places != self.places:
-            known, self.places = self.places, places
-            if known is None:
-                return False
-            pairs = zip(memoryview(known).cast("N"), memoryview(places).cast("N"))
-            moved = {i for i, (a, b) in zip(self.fixed, pairs) if a != b}
-            self.moving |= moved
-            self.fixed = [i for i in self.fixed if i not in moved]
-            self.places = _places(tensors, self.fixed)
-            self.made += 1
-            if self.made > _LATER + len(self.moving) or self.moving & set(self.whole.written):
-                self.off = True
-                return False
-            return self.record(tensors)
-        _copy_all(self.into, [tensors[i] for i in self.moved])
-        self.repeat(0)
-        return True
+    def __call__(self, tensors):
+        """The results, if this call can be a repetition, else None. The second call records."""
+        if self.forward is not None:
+            ys = self.forward(tensors)
+            if ys is not None:
+                return ys
+        if self.off or not self.recording.acquire(False):
+            return None
+        try:
+            return self.learned(tensors)
+        finally:
+            self.recording.release()
 
-    def repeat(self, step):
-        if self.waits:
-            _gradus._follow(self.whole.device, torch.Tensor)  # for what was copied, or written in place
-        self.steps[step].replay()
+    def learned(self, tensors):
+        """Finds the inputs that move, and records."""
+        if self.later:
+            self.later -= 1
+            return None
+        if self.forward is not None and not self.forward.take():
+            return None  # in use, or held
+        known, self.places = self.places, _places(tensors, self.fixed)
+        if known is None:
+            return None
+        pairs = zip(memoryview(known).cast("N"), memoryview(self.places).cast("N"))
+        moved = {i for i, (a, b) in zip(self.fixed, pairs) if a != b}
+        if self.forward is not None and not moved:
+            return self.forward.release()  # it was in use, just now
+        self.moving |= moved
+        self.fixed = [i for i in self.fixed if i not in moved]
+        self.places = _places(tensors, self.fixed)
+        self.made += 1
+        if self.made > _LATER + len(self.moving) or self.moving & set(self.whole.written):
+            self.off, self.forward = True, None
+            return None
+        return self.record(tensors)
 
     def record(self, tensors):
         """Runs the graph once and writes down its kernel calls, and those of its backward."""
-        w = self.whole
-        self.moved, self.laid = sorted(self.moving), False
-        self.into = [tensors[i].detach().clone(memory_format=torch.contiguous_format)
-                     for i in self.moved]
-        values = [t.detach() for t in tensors]
-        for i, t in zip(self.moved, self.into):
-            values[i] = t
-        values = [_in(t) for t in values]
+        w, moved = self.whole, sorted(self.moving)
+        into = [tensors[i].detach().clone(memory_format=torch.contiguous_format) for i in moved]
+        # what lies still is not kept: a plan whose results are this one's inputs has its memory back
+        values = [_gradus._over(t) for t in tensors]
+        for i, t in zip(moved, into):
+            values[i] = _in(t)
         leaves = [v.requires_grad_() for v, n in zip(values, w.needs) if n]
         kept = []
 
@@ -99,29 +107,41 @@ class Plan:
             steps = [_gradus._capture(forward, w.device)]
             ys = list(kept)
             self.real = [y is not None and y.requires_grad for y in ys]
-            self.seeds, found = [], []
+            seeds, found = [], []
             if w.training and not steps[0].why_not:
                 roots = [y for y, r in zip(ys, self.real) if r]
-                self.seeds = [(i, torch.ones(tuple(y.shape), dtype=torch_dtype(y.dtype),
-                                             device=w.place)) for i, y in enumerate(ys) if self.real[i]]
-                seeds = [_in(s) for _, s in self.seeds]
+                seeds = [torch.ones(tuple(y.shape), dtype=torch_dtype(y.dtype), device=w.place) for y in roots]
+                given = [_in(s) for s in seeds]
 
                 def backward():
-                    found[:] = gradus.grad(roots, leaves, seeds, retain_graph=True,
+                    found[:] = gradus.grad(roots, leaves, given, retain_graph=True,
                                            allow_unused=True)
                     return [g for g in found if g is not None]
 
                 steps.append(_gradus._capture(backward, w.device))
         finally:
             _modes(*before)
-        self.results = [None if y is None or i in w.passed else y.detach()
-                        for i, y in enumerate(ys)]
-        grads = iter(found)
-        self.grads = [next(grads) if n and found else None for n in w.needs]
-        self.grads = [None if g is None else g.detach() for g in self.grads]
+        found = iter(found)
+        grads = [next(found, None) if n else None for n in w.needs]
         self.kept = ys, values  # whose graph the recording of the backward reads
-        self.steps, self.off = steps, any(s.why_not for s in steps)
-        return not self.off or not w.training  # what ran once is not to run again
+        self.off, self.laid = any(s.why_not for s in steps), False
+
+        def repeated(step, results, *inputs):
+            results = [r.detach() if isinstance(r, gradus.Tensor) else r for r in results]
+            return _Recorded(step, w.device, torch.Tensor, results, *inputs, w.training)
+
+        made = repeated(steps[0], [w.passed.get(i, y) for i, y in enumerate(ys)], self.fixed, moved, into,
+                        tensors)
+        if self.off and w.training:
+            self.forward = None
+            return None
+        if w.training:
+            roots = [i for i, r in enumerate(self.real) if r]
+            self.backward = repeated(steps[1], grads, [], roots, seeds, ())
+            self.backward.release()
+        ys = made.results(tensors)  # what ran once is not to run again
+        self.forward = None if self.off else made
+        return ys
 
     def changed(self, tensors, versions):
         """What was read in place has to be as it was; the others were copied."""
@@ -132,22 +152,18 @@ class Plan:
                     f"inplace operation: input {i} of the graph is at version {t._version}, "
                     f"expected version {v}")
 
-    def outputs(self):
-        return list(_out(self.results, torch.Tensor, True))
-
 
 class Planned(torch.autograd.Function):
-    """One forward and backward by a plan that is ready."""
+    """One forward and backward by a plan, which gave ys."""
 
     @staticmethod
-    def forward(ctx, plan, *tensors):
+    def forward(ctx, plan, ys, *tensors):
         ctx.held, ctx.tensors = _Held(plan), tensors
         ctx.versions = [t._version for t in tensors]
         ctx.set_materialize_grads(False)
-        out = plan.outputs()
         if not all(plan.real):
-            ctx.mark_non_differentiable(*[y for y, r in zip(out, plan.real) if not r])
-        return tuple(out)
+            ctx.mark_non_differentiable(*[y for y, r in zip(ys, plan.real) if not r])
+        return tuple(ys)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -159,17 +175,9 @@ class Planned(torch.autograd.Function):
         if ctx.versions != [t._version for t in tensors]:
             plan.changed(tensors, ctx.versions)
         if torch.is_grad_enabled():
-            return None, *plan.whole.derived(tensors, gradients)
-        given = [(seed, gradients[i]) for i, seed in plan.seeds]
-        for seed, g in given:
-            if g is None:
-                seed.zero_()
-        given = [pair for pair in given if pair[1] is not None]
-        _copy_all([seed for seed, _ in given], [g for _, g in given])
-        plan.repeat(1)
+            return None, None, *plan.whole.derived(tensors, gradients)
+        found = plan.backward(gradients)
+        plan.backward.release()
         if not _keep_graph():
-            ctx.tensors = None
-        result = (None, *_out(plan.grads, torch.Tensor, True))
-        if ctx.tensors is None:
-            ctx.held = None
-        return result
+            ctx.tensors = ctx.held = None
+        return None, None, *found
