@@ -187,8 +187,7 @@ gd_status slot_contract(gd_device* d, gd_stream*, const gd_call* c, gd_error* e)
   if (c && c->plan) return run(d, c, *static_cast<const Contraction*>(c->plan), e);
   if (c && (c->op & GD_WAY_ONLY) && (c->op & 0xff))
     return refuse(e, GD_UNSUPPORTED, kSlot, "way %d is not one of the CPU's", c->op & 0xff);
-  SmallProduct p;
-  if (d && d->threads == 1) p.most_work *= 2;
+  SmallProduct p(d ? d->threads : 2);
   if (c && c->n_ints == 4 && small_product(c, p)) {
     p.run(p, operands(c, p.swapped));
     return GD_OK;

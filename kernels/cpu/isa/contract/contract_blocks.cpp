@@ -60,8 +60,7 @@ void multiply_tiny(const Jobs& jobs, const gd_block_product& p) {
 // False: not done.
 template <class T>
 bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
-  SmallProduct x;
-  if (jobs.d->threads == 1) x.most_work *= 2;
+  SmallProduct x(jobs.d->threads);
   x.m = p.m;
   x.n = p.n;
   x.k = p.k;

@@ -17,7 +17,9 @@ constexpr int64_t kRows[] = {8, 6};
 constexpr int64_t kRows[] = {8, 4};
 #endif
 constexpr int64_t kMostSize = 1 << 12;
-constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 96 << 10;
+// A matrix is read where it lies while the second cache holds it and its rows don't meet in the
+// first.
+constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t even_rows(int64_t m, int64_t most) {
@@ -93,7 +95,8 @@ struct Small {
     if (x.m * x.k * kBytes > kNearBytes && x.n > 2 * kNr) return false;
     x.pack = x.b_n != 1;
     if (x.pack && x.k * kNr * kBytes > kPanelBytes) return false;
-    if (!x.pack && b_bytes > kNearBytes && x.m > 4 * kRows[1]) return false;
+    const int64_t near = x.b_k * kBytes % 2048 == 0 ? kNearRows : kNearBytes;
+    if (!x.pack && b_bytes > near && x.m > 4 * kRows[1]) return false;
     for (int v = 0; v < 2; ++v) x.rows[v] = even_rows(x.m, kRows[v]);
     x.run = run;
     return true;
