@@ -1,5 +1,5 @@
-// Quotients of many numbers by one. An element is a number, or a vector that holds one for each of
-// its lanes.
+// Quotients of many numbers by one, and choices by a mask. An element is a number, or a vector that
+// holds one for each of its lanes.
 #pragma once
 #include <cmath>
 #include <limits>

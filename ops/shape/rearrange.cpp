@@ -5,6 +5,7 @@
 #include "ops/base/shape.hpp"
 #include "ops/shape/creation.hpp"
 #include "ops/shape/join.hpp"
+#include "ops/shape/memory.hpp"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/shape/views.hpp"
 #include "ops/reduce/reductions.hpp"
@@ -319,7 +320,8 @@ Tensor repeat(const Tensor& x, const Ints& repeats) {
     wide.push_back(own[i]);
     out.push_back(repeats[i] * own[i]);
   }
-  return reshape(expand(reshape(x, apart), wide), out);
+  const Tensor y = reshape(expand(reshape(x, apart), wide), out);
+  return &y.storage() == &x.storage() ? clone(y) : y;
 }
 Tensor tile(const Tensor& x, const Ints& dims) {
   Ints repeats = dims;

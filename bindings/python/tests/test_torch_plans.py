@@ -12,6 +12,8 @@ import gradus  # noqa: E402
 import gradus.torch  # noqa: E402, F401
 from gradus import _gradus  # noqa: E402
 
+import torch.utils.checkpoint  # noqa: E402
+
 nn = torch.nn
 WAYS = pytest.mark.parametrize("way", ["A", "B"])
 STEPS = 7  # of which the first ones run unrecorded
@@ -201,6 +203,45 @@ def test_parameters_that_are_replaced(way):
         y = call(x)
         close(y, model(x))
         y.sum().backward()
+
+
+@WAYS
+def test_parameters_that_are_replaced_before_the_backward(way):
+    n = 240
+    model = nn.Sequential(nn.Tanh(), nn.Linear(n, n))
+    call = compiled(model, way)
+    for i in range(STEPS):
+        x = torch.randn(2, n, requires_grad=True)
+        expected, = torch.autograd.grad(model(x).sum(), x)
+        y = call(x)
+        if i > 3:
+            for p in model.parameters():
+                p.data = p.data.double()
+        y.sum().backward()
+        close(x.grad, expected)
+        for p in model.parameters():
+            p.data = p.data.float()
+
+
+def test_constants_are_copied():
+    call = compiled(lambda x: (torch.tensor([1.0, 2.0]), x.repeat(1, 1)), "A")
+    x = torch.zeros(2, 3)
+    for _ in range(STEPS):
+        for y, expected in zip(call(x), ([1, 2], [[0] * 3] * 2)):
+            assert y.tolist() == expected
+            y.add_(100)
+    assert x.sum() == 0
+
+
+@WAYS
+def test_a_first_call_under_checkpoint(way):
+    model, twin, call = pair(way)
+    for _ in range(STEPS):
+        x = torch.randn(5, 8)
+        for f, m in ((model, model), (call, twin)):
+            m.zero_grad()
+            torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False).sum().backward()
+        close(grads(model), grads(twin))
 
 
 @WAYS

@@ -31,6 +31,7 @@ def _out(t):
 
 
 _keep_graph = torch._C._autograd._get_current_graph_task_keep_graph
+_saved_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 class Refused(Exception):
@@ -260,10 +261,13 @@ class Whole:
         return _derived(ys, leaves, tensors, gradients)
 
     def call(self, values):
-        ys = self.plan(values) if self.plan is not None else None
+        plan = self.plan
+        if plan is not None and self.training and _saved_hooks(False) is not None:
+            plan = None  # somebody counts what is saved (torch.utils.checkpoint)
+        ys = plan(values) if plan is not None else None
         if ys is not None:
             if self.training:
-                return Planned.apply(self.plan, ys, *values)
+                return Planned.apply(plan, ys, *values)
             self.bump(values)
             return tuple(ys)
         if self.training:
@@ -297,7 +301,8 @@ class Whole:
                   if isinstance(t, torch.Tensor) and not (by_torch and i >= len(examples))
                   else t for i, t in enumerate(values)]
         generators = [self.place] if self.place.type == "cuda" else []  # beside the CPU's
-        with torch.random.fork_rng(generators), torch.set_grad_enabled(self.training):
+        as_it_is = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)  # not checkpoint's
+        with torch.random.fork_rng(generators), torch.set_grad_enabled(self.training), as_it_is:
             ys = gm(*values[:len(examples)]) if by_torch else self.call(values)
             ys = ys if isinstance(ys, (tuple, list)) else (ys,)
             after = [values[i].detach().clone() for i in self.written]

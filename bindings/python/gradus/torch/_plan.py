@@ -61,6 +61,9 @@ class Plan:
             return None
         try:
             return self.learned(tensors)
+        except BaseException:
+            self.forward = None  # which is taken
+            raise
         finally:
             self.recording.release()
 
@@ -91,8 +94,9 @@ class Plan:
         """Runs the graph once and writes down its kernel calls, and those of its backward."""
         w, moved = self.whole, sorted(self.moving)
         into = [tensors[i].detach().clone(memory_format=torch.contiguous_format) for i in moved]
-        # what lies still is not kept: a plan whose results are this one's inputs has its memory back
-        values = [_gradus._over(t) for t in tensors]
+        # What lies still is not kept, so that a plan whose results are this one's inputs has its memory
+        # back; but where a backward follows, which reads what lay there when the forward was called.
+        values = [_in(t.detach()) if w.training else _gradus._over(t) for t in tensors]
         for i, t in zip(moved, into):
             values[i] = _in(t)
         leaves = [v.requires_grad_() for v, n in zip(values, w.needs) if n]
@@ -174,9 +178,9 @@ class Planned(torch.autograd.Function):
         plan = ctx.held.plan
         if ctx.versions != [t._version for t in tensors]:
             plan.changed(tensors, ctx.versions)
-        if torch.is_grad_enabled():
+        found = None if torch.is_grad_enabled() else plan.backward(gradients)
+        if found is None:  # or another thread is at it
             return None, None, *plan.whole.derived(tensors, gradients)
-        found = plan.backward(gradients)
         plan.backward.release()
         if not _keep_graph():
             ctx.tensors = ctx.held = None

@@ -22,10 +22,11 @@ constexpr int64_t kMostSize = 1 << 12;
 constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t even_rows(int64_t m, int64_t most) {
-  if (m <= most) return m;
-  const uint32_t tiles = uint32_t(m + most - 1) / uint32_t(most);
-  return int64_t((uint32_t(m) + tiles - 1) / tiles);
+RowTiles even_tiles(int64_t m, int64_t most) {
+  if (m <= most) return {m, 1, 0};
+  const int64_t tiles = int64_t(uint32_t(m + most - 1) / uint32_t(most)),
+                rows = int64_t(uint32_t(m + tiles - 1) / uint32_t(tiles)), low = tiles * rows - m;
+  return {rows, tiles - low, low};
 }
 
 #if defined(__AVX512BW__)
@@ -97,20 +98,17 @@ struct Small {
     if (x.pack && x.k * kNr * kBytes > kPanelBytes) return false;
     const int64_t near = x.b_k * kBytes % 2048 == 0 ? kNearRows : kNearBytes;
     if (!x.pack && b_bytes > near && x.m > 4 * kRows[1]) return false;
-    for (int v = 0; v < 2; ++v) x.rows[v] = even_rows(x.m, kRows[v]);
+    for (int v = 0; v < 2; ++v) x.tiles[v] = even_tiles(x.m, kRows[v]);
     x.run = run;
     return true;
   }
 
   // Columns of one walk down the rows: at most two vectors.
   struct Block {
-    int64_t n, vectors, rows;
-    explicit Block(const SmallProduct& x, int64_t left) {
-      constexpr int64_t kHalf = HalfVector<R>::kWidth;
-      n = left > kWidth && left <= kWidth + kHalf ? kWidth : least(left, kNr);
-      vectors = n > kWidth ? 2 : 1;
-      rows = x.rows[vectors - 1];
-    }
+    int64_t n, vectors;
+    RowTiles down;
+    Block(const SmallProduct& x, int64_t left)
+        : n(least(left, kNr)), vectors(n > kWidth ? 2 : 1), down(x.tiles[vectors - 1]) {}
     int64_t last() const { return n - (vectors - 1) * kWidth; }
     TileFn tile(int64_t of_rows) const {
       if (n <= HalfVector<R>::kWidth) return HalfVector<R>::find(of_rows);
@@ -120,13 +118,15 @@ struct Small {
   static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
   // All rows of a block, from t.a to t.c.
   static void walk(const SmallProduct& x, const Block& block, TileCall& t) {
-    int64_t rows = x.m;
-    for (const TileFn tile = block.tile(block.rows); rows >= block.rows; rows -= block.rows) {
-      tile(t);
-      t.a += block.rows * t.a_row;
-      t.c = static_cast<R*>(t.c) + block.rows * x.out_m;
-    }
-    if (rows > 0) block.tile(rows)(t);
+    const auto walk_some = [&](int64_t tiles, int64_t rows) {
+      for (const TileFn tile = block.tile(rows); tiles > 0; --tiles) {
+        tile(t);
+        t.a += rows * t.a_row;
+        t.c = static_cast<R*>(t.c) + rows * x.out_m;
+      }
+    };
+    walk_some(block.down.tall, block.down.rows);
+    if (block.down.low > 0) walk_some(block.down.low, block.down.rows - 1);
   }
 
   static void run(const SmallProduct& x, const Operands& o) {
@@ -186,8 +186,8 @@ struct Small {
         continue;
       }
       t.c_row = block.vectors * kWidth;
-      for (int64_t row = 0; row < x.m; row += block.rows) {
-        const int64_t rows = least(x.m - row, block.rows);
+      for (int64_t row = 0; row < x.m; row += block.down.rows) {
+        const int64_t rows = least(x.m - row, block.down.rows);
         t.a = bytes(a + row * x.a_m);
         block.tile(rows)(t);
         for (int64_t i = 0; i < rows; ++i)

@@ -116,6 +116,11 @@ struct Operands {
 struct Contraction;
 using Engine = gd_status (*)(gd_device*, const Contraction&, const Operands&, gd_error*);
 
+// Rows of a matrix in tiles: some of so many rows, and some of one less.
+struct RowTiles {
+  int64_t rows = 1, tall = 1, low = 0;
+};
+
 // Two matrices with at most one axis of each kind, small enough to be multiplied without a plan.
 struct SmallProduct {
   // Multiplications that are worth threads; and, where there is one, that are worth packing.
@@ -124,9 +129,9 @@ struct SmallProduct {
   int64_t m = 1, n = 1, k = 1;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, out_m = 0, out_n = 0, bias_m = 0, bias_n = 0;
   int64_t most_work;
-  int64_t rows[2] = {1, 1};  // of a tile of one and of two vectors
-  bool pack = false;         // columns of b are brought side by side
-  bool swapped = false;      // a and b of the call have changed places
+  RowTiles tiles[2];     // of one and of two vectors
+  bool pack = false;     // columns of b are brought side by side
+  bool swapped = false;  // a and b of the call have changed places
   void (*run)(const SmallProduct&, const Operands&) = nullptr;
 
   void swap() {
