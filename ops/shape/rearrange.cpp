@@ -320,8 +320,7 @@ Tensor repeat(const Tensor& x, const Ints& repeats) {
     wide.push_back(own[i]);
     out.push_back(repeats[i] * own[i]);
   }
-  const Tensor y = reshape(expand(reshape(x, apart), wide), out);
-  return &y.storage() == &x.storage() ? clone(y) : y;
+  return clone(reshape(expand(reshape(x, apart), wide), out));  // which may have been a view
 }
 Tensor tile(const Tensor& x, const Ints& dims) {
   Ints repeats = dims;
