@@ -13,8 +13,8 @@ _ops = ("cholesky", "cholesky_ex", "cross", "det", "eig", "eigh", "eigvals", "ei
 LinAlgError = _gradus.NumericError  # of a matrix that has no such factors
 for _name in _ops:
     globals()[_name] = getattr(_gradus, _name)
-__all__ = [*_ops, "LinAlgError", "cond", "diagonal", "matrix_norm", "matrix_rank", "multi_dot", "norm", "pinv",
-           "vector_norm"]
+__all__ = [*_ops, "LinAlgError", "cond", "diagonal", "lu_solve", "matrix_norm", "matrix_rank", "multi_dot", "norm",
+           "pinv", "vander", "vector_norm"]
 
 
 def _cast(x, dtype):
@@ -103,3 +103,34 @@ def pinv(A, rcond=None, *, atol=None, rtol=None):
     """The pseudo-inverse of each matrix; singular values up to atol, and up to rtol (rcond is the same)
     times the largest, are 0."""
     return _gradus.pinv(A, atol=atol, rtol=rcond if rtol is None else rtol)
+
+
+def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
+    """X of A X = B, of what lu_factor(A) gave; adjoint: of A^H X = B. Without left: of X A = B, X A^H = B."""
+    from ._composed import broadcast_shapes  # which is loaded when it is needed
+    LU, B = as_tensor(LU), as_tensor(B)
+    if not left:
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+    rows = as_tensor(pivots)
+    if LU.ndim < 2 or LU.shape[-1] != LU.shape[-2] or B.ndim < 2 or B.shape[-2] != LU.shape[-1]:
+        raise _gradus.ShapeError(f"lu_solve: factors of square matrices and as many rows of B, got {tuple(LU.shape)} "
+                                 f"and {tuple(B.shape)}")
+    if rows.shape != LU.shape[:-1]:
+        raise _gradus.ShapeError(f"lu_solve: pivots are lu_factor's order of the rows, of shape "
+                                 f"{tuple(LU.shape[:-1])}, got {tuple(rows.shape)}")
+    solve = _gradus.solve_triangular
+    B = B.expand((*broadcast_shapes(LU.shape[:-2], B.shape[:-2]), *B.shape[-2:]))
+
+    def ordered(X, rows):
+        return _gradus.gather(X, -2, rows.unsqueeze(-1).expand(X.shape))
+
+    if adjoint:
+        return ordered(solve(LU.mH, solve(LU.mH, B, upper=False), upper=True, unitriangular=True), rows.argsort(-1))
+    return solve(LU, solve(LU, ordered(B, rows), upper=False, unitriangular=True), upper=True)
+
+
+def vander(x, *, N=None):
+    """Rows of powers 0 to N - 1 of the numbers along the last axis, as many as there are without N."""
+    x = as_tensor(x)
+    n = x.shape[-1] if N is None else N
+    return x.unsqueeze(-1) ** _gradus.arange(n, dtype=_gradus.int64, device=x.device)

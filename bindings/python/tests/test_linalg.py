@@ -71,3 +71,27 @@ def test_tolerances_by_position():
     assert L.matrix_rank(M, 0.03).item() == L.matrix_rank(M, atol=0.03).item() == 1
     close(L.pinv(M, 0.01), [[0.2, 0], [0, 0]])
     close(L.pinv(M, atol=0.01)[1, 1], 50)
+
+
+def test_lu_solve():
+    A = np.random.default_rng(5).normal(size=(2, 4, 4)) + 1j * np.random.default_rng(6).normal(size=(2, 4, 4))
+    for a, b in ((A, A[0, :, :3]), (A.real, A.real[:, :, :2]), (A[1], A[0])):
+        for adjoint, left in itertools.product((False, True), (True, False)):
+            op = np.conj(np.swapaxes(a, -1, -2)) if adjoint else a
+            right = b if left else np.swapaxes(b, -1, -2)
+            expected = np.linalg.solve(op, right) if left else \
+                np.swapaxes(np.linalg.solve(np.swapaxes(op, -1, -2), np.swapaxes(right, -1, -2)), -1, -2)
+            factors = L.lu_factor(gradus.tensor(a))
+            close(L.lu_solve(*factors, gradus.tensor(right.copy()), adjoint=adjoint, left=left), expected)
+    x = gradus.tensor(A[0].real.copy())
+    assert gradus.autograd.gradcheck(lambda t, b: L.lu_solve(*L.lu_factor(t), b), (x, x))
+    for LU, rows, b in ((x, gradus.arange(4), x[0]), (x, gradus.arange(3), x), (x[:3], gradus.arange(3), x)):
+        with pytest.raises(gradus.Error, match="lu_solve"):
+            L.lu_solve(LU, rows, b)
+
+
+def test_vander():
+    x = np.array([[1.0, 2, 3], [0, -1, 4]])
+    for n in (None, 0, 1, 5):
+        expected = np.stack([np.vander(row, n, increasing=True) for row in x])
+        close(L.vander(gradus.tensor(x), N=n), expected)
