@@ -63,7 +63,7 @@ def block_diag(*tensors):
 def broadcast_shapes(*shapes):
     """The shape of tensors of these shapes beside each other."""
     shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
-    return tuple(_g.broadcast_tensors(*[_g.zeros(()).expand(*s) for s in shapes])[0].shape) if shapes else ()
+    return tuple(_g.broadcast_tensors(*[_g.zeros(()).expand(s) for s in shapes])[0].shape) if shapes else ()
 
 
 def cartesian_prod(*tensors):

@@ -90,6 +90,11 @@ def test_lu_solve():
             L.lu_solve(LU, rows, b)
 
 
+def test_shapes_of_batches():
+    for shapes in (((), (2,)), ((),), ((2, 1), 3), (), ((4, 1), (), (2, 1, 3))):
+        assert gradus.broadcast_shapes(*shapes) == np.broadcast_shapes(*shapes)
+
+
 def test_vander():
     x = np.array([[1.0, 2, 3], [0, -1, 4]])
     for n in (None, 0, 1, 5):
