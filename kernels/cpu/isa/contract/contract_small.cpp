@@ -19,7 +19,7 @@ constexpr int64_t kRows[] = {8, 4};
 constexpr int64_t kMostSize = 1 << 12;
 // A matrix is read where it lies while the second cache holds it and its rows don't meet in the
 // first.
-constexpr int64_t kPanelBytes = 16 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10;
+constexpr int64_t kPanelBytes = 20 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 RowTiles even_tiles(int64_t m, int64_t most) {
