@@ -60,15 +60,15 @@ template <class E>
       d -= factor * row[2];
       e -= factor * row[3];
     }
-    y[j] = divided(a);
-    y[j + 1] = divided(c);
-    y[j + 2] = divided(d);
-    y[j + 3] = divided(e);
+    y[j] = pivot ? divided(a) : a;
+    y[j + 1] = pivot ? divided(c) : c;
+    y[j + 2] = pivot ? divided(d) : d;
+    y[j + 3] = pivot ? divided(e) : e;
   }
   for (; j < count; ++j) {
     E sum = b[j];
     for (int k = 0; k < known; ++k) sum -= by[k * next] * x[k * cols + j];
-    y[j] = divided(sum);
+    y[j] = pivot ? divided(sum) : sum;
   }
 }
 
