@@ -119,8 +119,10 @@ int add_traceback(lua_State* L) {
                   join(" (the limit is ", bytes_text(s.options.limits.memory), ", --max-memory)"));
     fail(ErrorKind::memory, "", text);
   }
-  // A file or a device that is not there is no fault of the script's text.
-  const bool outer = s.kind == ErrorKind::io || s.kind == ErrorKind::device;
+  // A file or a device that is not there, or a matrix without factors, is no fault of the script's
+  // text.
+  const bool outer =
+      s.kind == ErrorKind::io || s.kind == ErrorKind::device || s.kind == ErrorKind::numeric;
   const bool kept = status == LUA_ERRRUN && outer && text.find(s.kind_text) != std::string::npos;
   fail(kept ? s.kind : status == LUA_ERRSYNTAX ? ErrorKind::config : ErrorKind::value, "", text);
 }

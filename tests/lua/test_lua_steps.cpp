@@ -132,6 +132,8 @@ TEST_CASE("lua: devices by name, and why one is not there") {
         "cpu\tfalse");
   CHECK(has(fails("gradus.synchronize(3)"), "expected nothing, a tensor or the name of a device"));
   CHECK(has(fails("gradus.ones(1):cuda(99)", ErrorKind::device), "cuda:99"));
+  CHECK(has(fails("gradus.cholesky(gradus.tensor{{1.0, 2.0}, {2.0, 1.0}})", ErrorKind::numeric),
+            "pivot 1 of 2"));
   CHECK(says("print(gradus.ones(1):to(gradus.zeros(1, {dtype = 'f64'})).dtype)") == "f64");
   const TempFolder folder;
   folder.write("d.lua",
