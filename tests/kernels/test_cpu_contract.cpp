@@ -294,6 +294,40 @@ TEST_CASE("cpu: contract gives the same bits wherever the batch axis lies") {
   }
 }
 
+TEST_CASE("cpu: contract gives the same bits for rows of a and for columns of it") {
+  const auto check = [](auto zero, const Device& dev, int64_t m, int64_t n, int64_t k) {
+    using T = decltype(zero);
+    constexpr int32_t t = int32_t(dtype_of<T>);
+    std::vector<T> a(size_t(m * k)), turned(a), b(size_t(k * n)), bias(size_t(n), T(0.3));
+    for (size_t i = 0; i < b.size(); ++i) b[i] = T(std::sin(double(i)));
+    for (int64_t r = 0; r < m; ++r)
+      for (int64_t c = 0; c < k; ++c)
+        a[size_t(r * k + c)] = turned[size_t(c * m + r)] = T(std::cos(double(r * k + c)));
+    const Index joint = {m, n, k}, rows = {k, 0, 1}, columns = {1, 0, m}, by_b = {0, 1, n},
+                by_out = {n, 1}, line = {0, 1};
+    for (const double beta : {0.0, 1.0}) {
+      const auto product = [&](std::vector<T>& from, const Index& by) {
+        std::vector<T> out(size_t(m * n), T(0.7));
+        call(dev, GD_CONTRACT, 0,
+             {{1, from.data(), t, 3, 0, joint.data(), by.data()},
+              {2, b.data(), t, 3, 0, joint.data(), by_b.data()},
+              {3, bias.data(), t, 2, 0, joint.data(), line.data()}},
+             {{4, out.data(), t, 2, 0, joint.data(), by_out.data()}}, {1, 0, beta, 0},
+             {2, GD_STANDARD, 0, 0});
+        return out;
+      };
+      CHECK(product(a, rows) == product(turned, columns));
+    }
+  };
+  for (const auto& dev : devices()) {
+    CAPTURE(dev->name);
+    for (const Index& s : {Index{118, 85, 144}, Index{154, 35, 60}, Index{125, 18, 150}}) {
+      check(float(), *dev, s[0], 2 * s[1], s[2]);
+      check(double(), *dev, s[0], s[1], s[2]);
+    }
+  }
+}
+
 TEST_CASE("cpu: a planned contraction reads data, offsets and factors anew") {
   for (const auto& dev : devices()) {
     CAPTURE(dev->name);

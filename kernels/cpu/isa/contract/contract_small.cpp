@@ -19,7 +19,8 @@ constexpr int64_t kRows[] = {8, 4};
 constexpr int64_t kMostSize = 1 << 12;
 // A matrix is read where it lies while the second cache holds it and its rows don't meet in the
 // first.
-constexpr int64_t kPanelBytes = 20 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10;
+constexpr int64_t kPanelBytes = 20 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10,
+                  kPanelsBytes = 64 << 10, kColumnsBytes = 64000;
 
 int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 RowTiles even_tiles(int64_t m, int64_t most) {
@@ -99,8 +100,14 @@ struct Small {
     const int64_t near = x.b_k * kBytes % 2048 == 0 ? kNearRows : kNearBytes;
     if (!x.pack && b_bytes > near && x.m > 4 * kRows[1]) return false;
     for (int v = 0; v < 2; ++v) x.tiles[v] = even_tiles(x.m, kRows[v]);
-    x.run = run;
+    x.run = reads_many_columns(x) ? run_beside_columns : run;
     return true;
+  }
+  // Each step of k reads a line or two of a, and of b vectors that lie in two lines each: together
+  // more than the first cache holds, and of enough rows to make up for a copy of b.
+  static bool reads_many_columns(const SmallProduct& x) {
+    return x.a_m == 1 && x.a_k > 1 && x.b_n == 1 && x.b_k * kBytes % 64 != 0 && x.n > kNr &&
+           x.m * x.k * kBytes >= kColumnsBytes && x.k * kNr * kBytes <= kPanelBytes;
   }
 
   // Columns of one walk down the rows: at most two vectors.
@@ -129,10 +136,14 @@ struct Small {
     if (block.down.low > 0) walk_some(block.down.low, block.down.rows - 1);
   }
 
+  // What the tiles write at once: sums, also of what is there, and a bias that is one line.
+  static bool is_plain(const SmallProduct& x, const Operands& o) {
+    return o.alpha.re == 1 && (o.beta.re == 0 || o.beta.re == 1) &&
+           (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
+  }
+
   static void run(const SmallProduct& x, const Operands& o) {
-    // What the tiles write at once: sums, also of what is there, and a bias that is one line.
-    const bool plain = o.alpha.re == 1 && (o.beta.re == 0 || o.beta.re == 1) &&
-                       (!o.data[kBias] || (x.bias_m == 0 && x.bias_n == 1));
+    const bool plain = is_plain(x, o);
     if (x.pack || !plain) return run_by_buffers(x, o, plain);
     const R *const a = o.start<const R>(kA), *b = o.start<const R>(kB),
                    *bias = o.start<const R>(kBias);
@@ -153,6 +164,50 @@ struct Small {
       b += block.n;
       out += block.n;
       if (bias) bias += block.n;
+    }
+  }
+
+  // Some panels of b at a time, whose vectors lie in a line each, come from the second cache; the
+  // first one keeps columns of a.
+  __attribute__((noinline)) static void run_beside_columns(const SmallProduct& x,
+                                                           const Operands& o) {
+    if (!is_plain(x, o)) return run_by_buffers(x, o, false);
+    alignas(64) R panels[kPanelsBytes / kBytes + kWidth];
+    const R *const a = o.start<const R>(kA), *const b = o.start<const R>(kB),
+                   *const bias = o.start<const R>(kBias);
+    R* const out = o.start<R>(kOut);
+    constexpr int64_t b_k = kNr * kBytes;
+    const int64_t panel = x.k * kNr, some = kPanelsBytes / kBytes / panel * kNr;
+    TileCall t{nullptr, nullptr, kBytes, x.a_k * kBytes, b_k, 4 * b_k, x.k, nullptr, x.out_m, 0};
+    t.add = o.beta.re == 1;
+    for (int64_t first = 0, end; first < x.n; first = end) {
+      end = least(first + some, x.n);
+      for (int64_t column = first; column < end; column += kNr)
+        copy_panel(x, b + column, least(end - column, kNr), panels + (column - first) * x.k);
+      const RowTiles& down = x.tiles[1];
+      for (int64_t row = 0, rows; row < x.m; row += rows) {
+        rows = row < down.tall * down.rows ? down.rows : down.rows - 1;
+        t.a = bytes(a + row);
+        for (int64_t column = first; column < end; column += kNr) {
+          const Block block(x, end - column);
+          t.b = bytes(panels + (column - first) * x.k);
+          t.c = out + row * x.out_m + column;
+          t.bias = bias ? bias + column : nullptr;
+          t.last = block.last();
+          block.tile(rows)(t);
+        }
+      }
+    }
+  }
+  static void copy_panel(const SmallProduct& x, const R* from, int64_t nc, R* to) {
+    if (nc < kNr) {
+      for (int64_t k = 0; k < x.k; ++k) copy_run(from + k * x.b_k, nc, to + k * kNr);
+      return;
+    }
+    for (int64_t k = 0; k < x.k; ++k, from += x.b_k, to += kNr) {
+      const B one = B::load_unaligned(from), two = B::load_unaligned(from + kWidth);
+      one.store_aligned(to);
+      two.store_aligned(to + kWidth);
     }
   }
 
