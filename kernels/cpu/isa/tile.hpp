@@ -121,7 +121,9 @@ struct OddSteps {
 // Sums that a function could see would live in memory, so what stores them must be inlined.
 #define GRADUS_INLINE __attribute__((always_inline))
 
-template <class T, int V, bool kPart, size_t... I>
+// A near tile finds b in the first cache and writes even rows: it fetches nothing, and knows no
+// runs.
+template <class T, int V, bool kPart, bool kNear, size_t... I>
 inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   using B = Batch<T>;
   constexpr int64_t kWidth = int64_t(B::size);
@@ -129,7 +131,8 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
   const Some<T> some(t.last);
   const OddSteps<kRows> rows(t.a_row);
   const char *a = t.a, *b = t.b;
-  const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.b_ahead;
+  const int64_t a_k = t.a_k, b_k = t.b_k;
+  [[maybe_unused]] const int64_t ahead = t.b_ahead;
   B sum[sizeof...(I)];
   ((sum[I] = B(T(0))), ...);
   auto step = [&]() GRADUS_INLINE {
@@ -137,7 +140,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     for (int v = 0; v < V; ++v) {
       const T* p = reinterpret_cast<const T*>(b) + v * kWidth;
       line[v] = kPart && v == V - 1 ? some.load(p) : B::load_unaligned(p);
-      __builtin_prefetch(b + ahead + v * 64);
+      if constexpr (!kNear) __builtin_prefetch(b + ahead + v * 64);
     }
     ((sum[I] = fused<T>(B(*reinterpret_cast<const T*>(a + rows[int(I) / V])), line[I % V], sum[I])),
      ...);
@@ -145,14 +148,15 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     b += b_k;
   };
   // One loop, so that there is one step, which is inlined.
-  const void* const* fetch = t.fetch;
-  const void* const* const fetch_end = fetch + 2 * t.fetch_steps;
+  [[maybe_unused]] const void* const* fetch = t.fetch;
+  [[maybe_unused]] const void* const* const fetch_end = fetch + 2 * t.fetch_steps;
   for (int64_t k = t.k; k > 0; --k) {
-    if (fetch != fetch_end) {
-      __builtin_prefetch(fetch[0], 1);
-      __builtin_prefetch(fetch[1], 1);
-      fetch += 2;
-    }
+    if constexpr (!kNear)
+      if (fetch != fetch_end) {
+        __builtin_prefetch(fetch[0], 1);
+        __builtin_prefetch(fetch[1], 1);
+        fetch += 2;
+      }
     step();
   }
   const T* const bias = static_cast<const T*>(t.bias);
@@ -167,7 +171,7 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
     else
       sum[i].store_unaligned(p);
   };
-  if (t.c_at) {
+  if (!kNear && t.c_at) {
     const Run* run = t.run;
     auto put_runs = [&](auto v) GRADUS_INLINE {
       for (; run < t.run_end[v]; ++run) {
@@ -203,28 +207,31 @@ inline void tile_rows(const TileCall& t, std::index_sequence<I...>) {
 
 #undef GRADUS_INLINE
 
-template <class T, int M, int V, bool kPart>
+template <class T, int M, int V, bool kPart, bool kNear>
 void tile(const TileCall& t) {
-  tile_rows<T, V, kPart>(t, std::make_index_sequence<size_t(M * V)>());
+  tile_rows<T, V, kPart, kNear>(t, std::make_index_sequence<size_t(M * V)>());
 }
 
 using TileFn = void (*)(const TileCall&);
 
 // The tile of `rows` rows of v = 1 or 2 vectors, the last of them a part if `part`. kMost rows of
-// two vectors and kMost1 of one.
-template <class T, int V, bool kPart, size_t... M>
+// two vectors and kMost1 of one; near tiles have at least half of them.
+template <class T, int V, bool kPart, bool kNear, int kLeast, size_t... M>
 TileFn find_rows(int64_t rows, std::index_sequence<M...>) {
-  static constexpr TileFn all[] = {tile<T, int(M) + 1, V, kPart>...};
-  return all[rows - 1];
+  static constexpr TileFn all[] = {tile<T, int(M) + kLeast, V, kPart, kNear>...};
+  return all[rows - kLeast];
 }
-template <class T, int kMost1, int kMost>
+template <class T, int V, int kMost, bool kNear>
+TileFn find_rows(int64_t rows, bool part) {
+  constexpr int kLeast = kNear ? kMost / 2 : 1;
+  constexpr auto all = std::make_index_sequence<size_t(kMost - kLeast + 1)>();
+  return part ? find_rows<T, V, true, kNear, kLeast>(rows, all)
+              : find_rows<T, V, false, kNear, kLeast>(rows, all);
+}
+template <class T, int kMost1, int kMost, bool kNear = false>
 TileFn find_tile(int64_t rows, int64_t v, bool part) {
-  if (v == 1) {
-    constexpr auto all = std::make_index_sequence<size_t(kMost1)>();
-    return part ? find_rows<T, 1, true>(rows, all) : find_rows<T, 1, false>(rows, all);
-  }
-  constexpr auto all = std::make_index_sequence<size_t(kMost)>();
-  return part ? find_rows<T, 2, true>(rows, all) : find_rows<T, 2, false>(rows, all);
+  return v == 1 ? find_rows<T, 1, kMost1, kNear>(rows, part)
+                : find_rows<T, 2, kMost, kNear>(rows, part);
 }
 
 }  // namespace gradus::cpu

@@ -16,7 +16,7 @@ constexpr int64_t kRows[] = {8, 6};
 #else
 constexpr int64_t kRows[] = {8, 4};
 #endif
-constexpr int64_t kMostSize = 1 << 12;
+constexpr int64_t kMostSize = 1 << 12, kFewRows = 5;
 // A matrix is read where it lies while the second cache holds it and its rows don't meet in the
 // first.
 constexpr int64_t kPanelBytes = 20 << 10, kNearBytes = 256 << 10, kNearRows = 96 << 10,
@@ -114,12 +114,19 @@ struct Small {
   struct Block {
     int64_t n, vectors;
     RowTiles down;
+    bool near;  // so many rows that most of them find b in the first cache, and no tile is low
     Block(const SmallProduct& x, int64_t left)
-        : n(least(left, kNr)), vectors(n > kWidth ? 2 : 1), down(x.tiles[vectors - 1]) {}
+        : n(least(left, kNr)),
+          vectors(n > kWidth ? 2 : 1),
+          down(x.tiles[vectors - 1]),
+          near(x.m > kFewRows) {}
     int64_t last() const { return n - (vectors - 1) * kWidth; }
     TileFn tile(int64_t of_rows) const {
       if (n <= HalfVector<R>::kWidth) return HalfVector<R>::find(of_rows);
-      return find_tile<R, int(kRows[0]), int(kRows[1])>(of_rows, vectors, last() < kWidth);
+      const bool part = last() < kWidth;
+      if constexpr (kWidth * kBytes > 16)
+        if (near) return find_tile<R, int(kRows[0]), int(kRows[1]), true>(of_rows, vectors, part);
+      return find_tile<R, int(kRows[0]), int(kRows[1])>(of_rows, vectors, part);
     }
   };
   static const char* bytes(const R* p) { return reinterpret_cast<const char*>(p); }
@@ -184,9 +191,8 @@ struct Small {
       end = least(first + some, x.n);
       for (int64_t column = first; column < end; column += kNr)
         copy_panel(x, b + column, least(end - column, kNr), panels + (column - first) * x.k);
-      const RowTiles& down = x.tiles[1];
       for (int64_t row = 0, rows; row < x.m; row += rows) {
-        rows = row < down.tall * down.rows ? down.rows : down.rows - 1;
+        rows = x.tiles[1].at(row);
         t.a = bytes(a + row);
         for (int64_t column = first; column < end; column += kNr) {
           const Block block(x, end - column);
@@ -241,8 +247,8 @@ struct Small {
         continue;
       }
       t.c_row = block.vectors * kWidth;
-      for (int64_t row = 0; row < x.m; row += block.down.rows) {
-        const int64_t rows = least(x.m - row, block.down.rows);
+      for (int64_t row = 0, rows; row < x.m; row += rows) {
+        rows = block.down.at(row);
         t.a = bytes(a + row * x.a_m);
         block.tile(rows)(t);
         for (int64_t i = 0; i < rows; ++i)

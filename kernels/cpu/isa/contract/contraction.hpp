@@ -119,6 +119,7 @@ using Engine = gd_status (*)(gd_device*, const Contraction&, const Operands&, gd
 // Rows of a matrix in tiles: some of so many rows, and some of one less.
 struct RowTiles {
   int64_t rows = 1, tall = 1, low = 0;
+  int64_t at(int64_t row) const { return row < tall * rows ? rows : rows - 1; }  // where one begins
 };
 
 // Two matrices with at most one axis of each kind, small enough to be multiplied without a plan.
