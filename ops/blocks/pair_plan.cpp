@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace gradus::inline v1 {
 
@@ -287,26 +288,36 @@ double pair_flops(const char* op, const BlockStructure& a, const Labels& la,
 
 namespace {
 
-// Jobs of one block of c whose batch is more rows, or more columns, to all of them.
-void join_batch(std::span<gd_block_product> jobs) {
-  const auto rows_follow = [](const gd_block_product& p) {
-    return p.b_batch == 0 && (p.m == 1 || (p.a_batch == p.m * p.a_m && p.c_batch == p.m * p.c_m));
+// The batch of a job becomes more rows of a and c, or more columns of b and c, where it does so in
+// all jobs of these blocks: a block has one shape in all jobs, and so has its gradient.
+void join_batches(std::vector<gd_block_product>& jobs, bool rows) {
+  using Job = gd_block_product;
+  const auto follows = [&](const Job& p) {
+    return rows ? p.b_batch == 0 &&
+                      (p.m == 1 || (p.a_batch == p.m * p.a_m && p.c_batch == p.m * p.c_m))
+                : p.a_batch == 0 &&
+                      (p.n == 1 || (p.b_batch == p.n * p.b_n && p.c_batch == p.n * p.c_n));
   };
-  const auto columns_follow = [](const gd_block_product& p) {
-    return p.a_batch == 0 && (p.n == 1 || (p.b_batch == p.n * p.b_n && p.c_batch == p.n * p.c_n));
+  std::set<int64_t> apart[2];  // blocks of c, and of a or b, that keep their batch
+  const auto stays = [&](const Job& p) {
+    return p.batch > 1 &&
+           (!follows(p) || apart[0].contains(p.c) || apart[1].contains(rows ? p.a : p.b));
   };
-  if (std::all_of(jobs.begin(), jobs.end(), rows_follow)) {
-    for (gd_block_product& p : jobs) {
-      if (p.m == 1) p.a_m = p.a_batch, p.c_m = p.c_batch;
-      p.m *= p.batch;
-      p.batch = 1;
-    }
-  } else if (std::all_of(jobs.begin(), jobs.end(), columns_follow)) {
-    for (gd_block_product& p : jobs) {
-      if (p.n == 1) p.b_n = p.b_batch, p.c_n = p.c_batch;
-      p.n *= p.batch;
-      p.batch = 1;
-    }
+  for (size_t before = 1, now = 0; before != now;) {
+    before = now;
+    for (const Job& p : jobs)
+      if (stays(p) && p.m > 0 && p.n > 0 && p.k > 0) {
+        apart[0].insert(p.c);
+        apart[1].insert(rows ? p.a : p.b);
+      }
+    now = apart[0].size() + apart[1].size();
+  }
+  for (Job& p : jobs) {
+    if (p.batch <= 1 || stays(p)) continue;
+    if (rows && p.m == 1) p.a_m = p.a_batch, p.c_m = p.c_batch;
+    if (!rows && p.n == 1) p.b_n = p.b_batch, p.c_n = p.c_batch;
+    (rows ? p.m : p.n) *= p.batch;
+    p.batch = 1;
   }
 }
 
@@ -405,8 +416,7 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
       continue;
     }
     for (size_t r = 0; r < mc.rows.size(); ++r)
-      for (size_t n = 0; n < mc.columns.size(); ++n) {
-        const size_t first = jobs.size();
+      for (size_t n = 0; n < mc.columns.size(); ++n)
         for (size_t k = 0; k < ma.columns.size(); ++k) {
           const int64_t batch = C.batch_size(meet.c, r, n), inner = std::max<int64_t>(batch, 1);
           Side::Spot x = A.block(meet.a, r, k), y = B.block(meet.b, k, n);
@@ -417,9 +427,8 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
                   mb.columns[n].size / (outer == Side::Outer::columns ? inner : 1),
                   ma.columns[k].size);
         }
-        join_batch({jobs.data() + first, jobs.size() - first});
-      }
   }
+  if (outer != Side::Outer::none) join_batches(jobs, outer == Side::Outer::rows);
   std::vector<StridedBlock> back;  // from matrices of c to c
   if (C.copied()) {
     back = C.packed().blocks;

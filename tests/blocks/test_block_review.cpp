@@ -263,3 +263,24 @@ TEST_CASE("blocks: all products of a block of the result go over the same indice
     }
   }
 }
+
+TEST_CASE("blocks: a block that is a batch to one product and rows to another has its gradient") {
+  const Leg c(u1, 1, {{{1}, 1}}), a(u1, 1, {{{0}, 3}, {{0}, 1}}), b(u1, 1, {{{1}, 2}}),
+      d(u1, 1, {{{0}, 2}});
+  const Leg p(u1, 1, {{{-1}, 1}, {{0}, 1}, {{1}, 2}}), q(u1, -1, {{{-1}, 1}, {{0}, 1}}),
+      e(u1, -1, {{{1}, 1}}), m(u1, 1, {{{-1}, 2}}), n(u1, -1, {{{0}, 2}});
+  const auto check = [](const char* equation, BlockTensor x, BlockTensor y) {
+    CAPTURE(equation);
+    x.data.set_requires_grad();
+    y.data.set_requires_grad();
+    const BlockTensor z = einsum(equation, {x, y});
+    const BlockTensor g = drawn(z.structure.legs(), z.structure.charge());
+    const Tensor dense = einsum(equation, {to_dense(x), to_dense(y)});
+    const Tensors found = grad({z.data}, {x.data, y.data}, {g.data}),
+                  wanted = grad({dense}, {x.data, y.data}, {to_dense(g)});
+    for (size_t k = 0; k < 2; ++k) CHECK(values(found[k]) == values(wanted[k]));
+  };
+  check("ca,cbd->bad", drawn({c, a}, {1}), drawn({c.reversed(), b, d}));
+  check("abe,dce->dbac", drawn({p, q, e}), drawn({m, n, e.reversed()}, {-1}));
+  check("abe,dce->dbac", drawn({p, q, e}, {1}), drawn({m, n, e.reversed()}, {-1}));
+}
