@@ -40,8 +40,11 @@ BlockTensor sub(const BlockTensor& x, const BlockTensor& y);
 BlockTensor mul(const BlockTensor& x, const Tensor& number);  // one number
 BlockTensor neg(const BlockTensor& x);
 // Complex conjugate; turns arrows and charge. Of fermions with the signs that make
-// contract(conj(x), x) over all legs the sum of |x|^2; of even tensors.
+// contract(conj(x), x) over all legs the sum of |x|^2; of even tensors. A leg that is summed
+// between two conjugates (a bond within a bra) has none: twist it once.
 BlockTensor conj(const BlockTensor& x);
+// Of fermions: the blocks in which these legs together are odd change sign.
+BlockTensor twist(const BlockTensor& x, const Ints& dims);
 // A pointwise op by its name, if it keeps 0 at 0; else Error(value): the result is dense.
 BlockTensor map(const char* op, const BlockTensor& x);
 Tensor norm(const BlockTensor& x);

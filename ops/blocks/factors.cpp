@@ -22,10 +22,26 @@ namespace gradus::inline v1 {
 
 namespace {
 
+// The matrix m of s, as it lies or as a map: of fermions einsum applies its columns, whose first
+// leg is `rows`, with signs. Either is the other one's.
+Tensor as_map(const BlockStructure& s, const SectorMatrix& m, size_t rows, const Tensor& matrix) {
+  if (!s.symmetry().is_fermionic() || matrix.numel() == 0) return matrix;
+  const Legs columns(s.legs().begin() + int64_t(rows), s.legs().end());
+  std::vector<double> signs(size_t(m.column_size), 1);
+  for (const Combination& c : m.columns)
+    if (turning_sign(columns, c.at, 0, columns.size(), 1) < 0)
+      std::fill_n(signs.begin() + c.start, c.size, -1.0);
+  if (std::find(signs.begin(), signs.end(), -1.0) == signs.end()) return matrix;
+  return mul(matrix, cast(Tensor::from(signs, {m.column_size}, matrix.device()), matrix.dtype()));
+}
+
+enum class Taken { as_it_lies, as_a_map };
+
 // A tensor whose first axes are the rows, as matrices.
 class Matrices {
  public:
-  Matrices(const char* op, const BlockTensor& x, const Ints& left) : rows(left.size()) {
+  Matrices(const char* op, const BlockTensor& x, const Ints& left, Taken taken = Taken::as_it_lies)
+      : rows(left.size()) {
     Ints order;
     for (const int64_t d : left) {
       order.push_back(normal_axis(op, d, int64_t(x.rank())));
@@ -42,6 +58,8 @@ class Matrices {
     for (size_t i = 0; i < all.size(); ++i)
       matrices.push_back(reshape(slice(buffer, 0, packed->offsets[i], packed->offsets[i + 1]),
                                  {all[i].row_size, all[i].column_size}));
+    for (size_t i = 0; i < all.size() && taken == Taken::as_a_map; ++i)
+      matrices[i] = as_map(structure(), all[i], rows, matrices[i]);
   }
   const BlockStructure& structure() const { return tensor->structure; }
   // Sum over the rows' legs of arrow * charge in matrix i.
@@ -67,11 +85,14 @@ class Matrices {
 // `like` has its dtype and device, and its history where nothing else has one.
 template <class MatrixOf>
 BlockTensor assembled(const Symmetry& symmetry, const Legs& legs, const Charge& charge, size_t rows,
-                      const Tensor& like, MatrixOf&& matrix_of) {
+                      const Tensor& like, Taken taken, MatrixOf&& matrix_of) {
   const BlockStructure s(symmetry, legs, charge);
   const auto packed = packing(s, rows);
   Tensors parts{slice(like, 0, 0, 0)};
-  for (const SectorMatrix& m : *packed->matrices) parts.push_back(reshape(matrix_of(m), {-1}));
+  for (const SectorMatrix& m : *packed->matrices) {
+    const Tensor matrix = matrix_of(m);
+    parts.push_back(reshape(taken == Taken::as_a_map ? as_map(s, m, rows, matrix) : matrix, {-1}));
+  }
   return {packed->copies.transposed(cat(parts, 0)), s};
 }
 
@@ -164,7 +185,7 @@ double cut(const Symmetry& g, std::vector<Factored>& all, const Truncation& t) {
 
 // Factors put together, with the first `kept` columns and rows of each.
 BlockFactors joined(const char* op, const Matrices& m, std::vector<Factored> all, TakesCharge takes,
-                    double discarded) {
+                    double discarded, Taken taken = Taken::as_it_lies) {
   const BlockStructure& s = m.structure();
   const Symmetry& g = s.symmetry();
   std::sort(all.begin(), all.end(), by_charge);
@@ -182,15 +203,15 @@ BlockFactors joined(const char* op, const Matrices& m, std::vector<Factored> all
   right.insert(right.begin(), bond);
   const Charge none = g.neutral();
   const bool to_left = takes == TakesCharge::left;
-  BlockTensor l =
-      assembled(g, left, to_left ? s.charge() : none, m.rows, like, [&](const SectorMatrix& x) {
-        Charge q = none;  // columns: the new leg, turned
-        g.add(q, x.charge, -1);
-        const Factored& f = of_charge(all, q);
-        return slice(f.left, 1, 0, f.kept);
-      });
+  BlockTensor l = assembled(g, left, to_left ? s.charge() : none, m.rows, like, taken,
+                            [&](const SectorMatrix& x) {
+                              Charge q = none;  // columns: the new leg, turned
+                              g.add(q, x.charge, -1);
+                              const Factored& f = of_charge(all, q);
+                              return slice(f.left, 1, 0, f.kept);
+                            });
   BlockTensor r =
-      assembled(g, right, to_left ? none : s.charge(), 1, like, [&](const SectorMatrix& x) {
+      assembled(g, right, to_left ? none : s.charge(), 1, like, taken, [&](const SectorMatrix& x) {
         Charge q = to_left ? none : s.charge();
         g.add(q, x.charge, -1);
         const Factored& f = of_charge(all, q);
@@ -283,7 +304,7 @@ void check_neutral(const char* op, const Matrices& m) {
 }  // namespace
 
 BlockFactors eigh(const BlockTensor& x, const Ints& left, Degenerate degenerate) {
-  const Matrices m("eigh", x, left);
+  const Matrices m("eigh", x, left, Taken::as_a_map);
   check_neutral("eigh", m);
   const Legs rows = m.row_legs(), columns = m.column_legs();
   if (rows.size() != columns.size())
@@ -298,39 +319,51 @@ BlockFactors eigh(const BlockTensor& x, const Ints& left, Degenerate degenerate)
     all.push_back({bond_charge("eigh", m, TakesCharge::none, i), f[1], f[0], linalg::adjoint(f[1]),
                    f[0].numel()});
   }
-  return joined("eigh", m, std::move(all), TakesCharge::none, 0);
+  return joined("eigh", m, std::move(all), TakesCharge::none, 0, Taken::as_a_map);
 }
 
-BlockTensor inv(const BlockTensor& x, const Ints& left) {
-  const Matrices m("inv", x, left);
-  if (m.structure().symmetry().is_fermionic())
-    fail(ErrorKind::value, "inv",
-         "of fermions a map's legs close with signs; invert the matrices of "
-         "its sectors, or solve by svd");
-  if (!is_square("inv", m))
-    fail(ErrorKind::numeric, "inv",
-         "a sector has more rows than columns, another fewer: the map is "
-         "singular");
+namespace {
+
+// The map whose rows are m's columns, turned, and whose columns are m's rows, turned;
+// matrix_of(i) is its matrix where m has matrix i.
+template <class MatrixOf>
+BlockTensor turned(const char* op, const Matrices& m, MatrixOf&& matrix_of) {
   const Symmetry& g = m.structure().symmetry();
   Legs legs;
   for (const Legs& side : {m.column_legs(), m.row_legs()})
     for (const Leg& leg : side) legs.push_back(leg.reversed());
   Charge charge = g.neutral();
   g.add(charge, m.structure().charge(), -1);
-  // Its columns are x's rows, turned.
-  return assembled(g, legs, charge, x.rank() - m.rows, m.tensor->data, [&](const SectorMatrix& y) {
-    for (size_t i = 0; i < m.all.size(); ++i) {
-      Charge q = m.row_charge(i);
-      g.add(q, y.charge, 1);
-      if (q == g.neutral()) return inv(m.matrices[i]);
-    }
-    fail(ErrorKind::numeric, "inv", "sector ", to_text(y.charge),
-         " has no matrix: the map is singular");
-  });
+  return assembled(g, legs, charge, m.structure().rank() - m.rows, m.tensor->data, Taken::as_a_map,
+                   [&](const SectorMatrix& y) {
+                     for (size_t i = 0; i < m.all.size(); ++i) {
+                       Charge q = m.row_charge(i);
+                       g.add(q, y.charge, 1);
+                       if (q == g.neutral()) return matrix_of(i);
+                     }
+                     fail(ErrorKind::numeric, op, "sector ", to_text(y.charge),
+                          " has no matrix: the map is singular");
+                   });
+}
+
+}  // namespace
+
+BlockTensor adjoint(const BlockTensor& x, const Ints& left) {
+  const Matrices m("adjoint", x, left, Taken::as_a_map);
+  return turned("adjoint", m, [&](size_t i) { return linalg::adjoint(m.matrices[i]); });
+}
+
+BlockTensor inv(const BlockTensor& x, const Ints& left) {
+  const Matrices m("inv", x, left, Taken::as_a_map);
+  if (!is_square("inv", m))
+    fail(ErrorKind::numeric, "inv",
+         "a sector has more rows than columns, another fewer: the map is "
+         "singular");
+  return turned("inv", m, [&](size_t i) { return inv(m.matrices[i]); });
 }
 
 Tensor det(const BlockTensor& x, const Ints& left) {
-  const Matrices m("det", x, left);
+  const Matrices m("det", x, left, Taken::as_a_map);
   const bool square = is_square("det", m);
   check_neutral("det", m);
   if (!square) return sum(slice(m.tensor->data, 0, 0, 0));

@@ -1,7 +1,9 @@
 // Decompositions of block-sparse tensors as matrices: the axes `left`, in this order, are the rows,
 // the others the columns; each sector is factorised by itself (ops/linalg), so values that are
 // equal in different sectors trouble no derivative. The new leg has arrow -1 in the left factor and
-// +1 in the right one, its sectors sorted by charge. Of fermions legs cross with their signs.
+// +1 in the right one, its sectors sorted by charge. Of fermions legs cross with their signs, and
+// what speaks of maps (eigh, adjoint, inv, det, solve) means them as contract applies them: the
+// columns' legs meet the rows' of what follows.
 #pragma once
 #include "ops/blocks/block_tensor.hpp"
 #include "ops/linalg/linalg.hpp"
@@ -18,8 +20,8 @@ struct Truncation {
   // Where the cut falls between values that are equal: all of them are kept (rank may be
   // exceeded), or those of the lower sectors.
   bool whole_multiplets = true;
-  // How many values of each charge of the new leg, instead of the above: then nothing is read from
-  // the device, and a captured step has it.
+  // How many values of each charge of the new leg, instead of the above: the structure of the
+  // result does not depend on the numbers.
   std::vector<Sector> sizes = {};
 };
 
@@ -39,12 +41,15 @@ BlockFactors svd(const BlockTensor& x, const Ints& left, const Truncation& cut =
 BlockFactors qr(const BlockTensor& x, const Ints& left, bool positive = true,
                 TakesCharge charge = TakesCharge::none);
 // Of a Hermitian map, whose columns' legs are the rows' reversed: x = left diag(values) left^H,
-// each sector's values ascend; `right` is the adjoint of `left`. Error(value) for a charge, for
-// legs that do not fit.
+// and contract(x, left) is left diag(values); each sector's values ascend; `right` is the adjoint
+// of `left`. Error(value) for a charge, for legs that do not fit.
 BlockFactors eigh(const BlockTensor& x, const Ints& left,
                   Degenerate degenerate = Degenerate::exact);
-// Of bosons' map whose sectors are square; Error(shape) names the first that is not. The inverse
-// has the columns' legs reversed, then the rows' reversed.
+// The adjoint map: the columns' legs reversed, then the rows' reversed. If the columns of x are
+// orthonormal (left of svd, qr, eigh), contract(adjoint(x), x) over the rows' legs is the identity.
+BlockTensor adjoint(const BlockTensor& x, const Ints& left);
+// Of a map whose sectors are square; Error(shape) names the first that is not. The inverse has the
+// legs of the adjoint.
 BlockTensor inv(const BlockTensor& x, const Ints& left);
 Tensor det(const BlockTensor& x, const Ints& left);
 BlockTensor solve(const BlockTensor& a, const Ints& left, const BlockTensor& b);  // inv(a) b

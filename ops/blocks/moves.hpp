@@ -25,5 +25,10 @@ MovedRef moves(const char* what, const BlockStructure& s, const Ints& numbers, M
 
 // +1 or -1: odd legs that cross when the axes `order` are brought into this order.
 int crossing_sign(const Legs& legs, const Coordinates& at, const Ints& order);
+// Of bringing odd legs first .. first + n - 1 into the reverse order, and of closing those of this
+// arrow: with -1 what turns with a leg of fermions (a fused leg carries it where its arrow is +1,
+// so that a contraction over it is the one over its parts); with +1 what einsum does where these
+// are the columns of a map and meet the rows of what it is applied to.
+int turning_sign(const Legs& legs, const Coordinates& at, size_t first, size_t n, int arrow);
 
 }  // namespace gradus

@@ -78,20 +78,17 @@ BlockTensor permute(const BlockTensor& x, const Ints& dims, Crossing crossing) {
   return {move->copies(x.data), move->structure};
 }
 
-namespace {
-
-// Of bringing n odd legs into the reverse order, and of closing those that enter: what turns with a
-// leg of fermions. A fused leg carries it where its arrow is +1, so that a contraction over it is
-// the one over its parts.
-int turning_sign(const BlockStructure& s, const Coordinates& at, size_t first, size_t n) {
+int turning_sign(const Legs& legs, const Coordinates& at, size_t first, size_t n, int arrow) {
   Ints reversed;
   int sign = 1;
   for (size_t i = first + n; i-- > first;) {
     reversed.push_back(int64_t(i));
-    if (s.legs()[i].arrow() < 0 && s.legs()[i].odd(size_t(at[i]))) sign = -sign;
+    if (legs[i].arrow() == arrow && legs[i].odd(size_t(at[i]))) sign = -sign;
   }
-  return sign * crossing_sign(s.legs(), at, reversed);
+  return sign * crossing_sign(legs, at, reversed);
 }
+
+namespace {
 
 // Axes first .. first + n - 1 of s as one.
 MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
@@ -119,7 +116,7 @@ MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
           contiguous_strides(Shape(copy.sizes.begin() + first, copy.sizes.begin() + first + n));
       for (const int64_t stride : inner) copy.to_strides.push_back(stride * there[first]);
       copy.to_strides.append(there.data() + first + 1, there.size() - first - 1);
-      if (arrow > 0) copy.sign = turning_sign(s, from, first, n);
+      if (arrow > 0) copy.sign = turning_sign(s.legs(), from, first, n, -1);
       return true;
     });
     return Moved{to,
@@ -143,7 +140,7 @@ BlockTensor conj(const BlockTensor& x) {
          "; give it a leg of size 1 with that charge, so that it is even");
   const MovedRef move = moves("conj", s, {}, [&] {
     const auto list = copies_of(s, [&](size_t b, StridedBlock& copy) {
-      copy.sign = turning_sign(s, s.at(b), 0, s.rank());
+      copy.sign = turning_sign(s.legs(), s.at(b), 0, s.rank(), -1);
       copy.to = copy.from;
       copy.to_strides = copy.from_strides;
       return true;
@@ -152,6 +149,25 @@ BlockTensor conj(const BlockTensor& x) {
                  BlockCopies("conj", s.elements(), s.elements(), list, Covers::all, Covers::all)};
   });
   return {move->copies(y), to};
+}
+
+BlockTensor twist(const BlockTensor& x, const Ints& dims) {
+  const BlockStructure& s = x.structure;
+  Ints axes;
+  for (const int64_t d : dims) axes.push_back(int64_t(axis_of("twist", x, d)));
+  if (!s.symmetry().is_fermionic() || axes.empty()) return x;
+  const MovedRef move = moves("twist", s, axes, [&] {
+    const auto list = copies_of(s, [&](size_t b, StridedBlock& copy) {
+      for (const int64_t axis : axes)
+        if (s.legs()[size_t(axis)].odd(size_t(s.at(b)[size_t(axis)]))) copy.sign = -copy.sign;
+      copy.to = copy.from;
+      copy.to_strides = copy.from_strides;
+      return true;
+    });
+    return Moved{s,
+                 BlockCopies("twist", s.elements(), s.elements(), list, Covers::all, Covers::all)};
+  });
+  return with_data(x, move->copies(x.data));
 }
 
 BlockTensor fuse(const BlockTensor& x, int64_t dim, int64_t n, int arrow) {

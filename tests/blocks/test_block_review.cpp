@@ -284,3 +284,69 @@ TEST_CASE("blocks: a block that is a batch to one product and rows to another ha
   check("abe,dce->dbac", drawn({p, q, e}), drawn({m, n, e.reversed()}, {-1}));
   check("abe,dce->dbac", drawn({p, q, e}, {1}), drawn({m, n, e.reversed()}, {-1}));
 }
+
+TEST_CASE("blocks: maps of fermions are what contract makes of them") {
+  for (const Ints& parity : {Ints{}, Ints{0}})
+    for (const int arrow : {1, -1}) {
+      CAPTURE(parity.size());
+      CAPTURE(arrow);
+      const Symmetry g{{2}, parity};
+      const Leg s(g, arrow, {{{0}, 2}, {{1}, 1}}), t(g, 1, {{{0}, 1}, {{1}, 2}}), r = s.reversed(),
+                                                                                  q = t.reversed();
+      const auto drawn_of = [&](const Legs& legs) {
+        return random_blocks(BlockStructure(g, legs, {0}), gen, DType::c128);
+      };
+      const auto near = [](const BlockTensor& a, const BlockTensor& b) {
+        return norm(sub(a, b)).item() < 1e-11;
+      };
+      const BlockTensor x = drawn_of({s, t, r, q});
+      const BlockTensor xh = adjoint(x, {0, 1}), y = drawn_of({s, t, r});
+      // <y|x y> and the adjoint on the other side, by the product that is the sum of |.|^2.
+      const auto apply = [](const BlockTensor& m, const BlockTensor& v) {
+        return einsum("abcd,cdz->abz", {m, v});
+      };
+      const Tensor one = inner(y, apply(x, y)), other = inner(apply(xh, y), y);
+      CHECK(abs(sub(one, other)).item() < 1e-10);
+      CHECK(near(adjoint(xh, {0, 1}), x));
+      const BlockTensor h = add(x, xh);
+      const BlockFactors e = eigh(h, {0, 1});
+      CHECK(near(apply(h, e.left), scale(e.left, 2, e.values)));
+      CHECK(near(einsum("abz,zcd->abcd", {scale(e.left, 2, e.values), e.right}), h));
+      CHECK(near(e.right, adjoint(e.left, {0, 1})));
+      const BlockFactors f = svd(x, {0, 1});
+      for (const BlockFactors& k : {f, qr(x, {0, 1})}) {
+        CHECK(near(einsum("abz,zcd,cdef->abef", {k.left, adjoint(k.left, {0, 1}), x}), x));
+        CHECK(near(einsum("abcd,cdz,zef->abef", {x, adjoint(f.right, {0}), f.right}), x));
+      }
+      const BlockTensor one_map = einsum("abcd,cdef->abef", {inv(h, {0, 1}), h});
+      CHECK(near(apply(one_map, y), y));
+      CHECK(near(solve(h, {0, 1}, apply(h, y)), y));
+      const Tensor squares = einsum("abcd,cdef->abef", {h, h}).data;
+      CHECK(abs(sub(det(BlockTensor{squares, h.structure}, {0, 1}),
+                    mul(det(h, {0, 1}), det(h, {0, 1}))))
+                .item() < 1e-9 * abs(det(BlockTensor{squares, h.structure}, {0, 1})).item());
+    }
+}
+
+TEST_CASE("blocks: a bra of several fermionic tensors, its bonds twisted once") {
+  const Symmetry g{{2}, {0}};
+  for (int arrows = 0; arrows < 16; ++arrows) {
+    CAPTURE(arrows);
+    const auto leg = [&](int bit) {
+      return Leg(g, arrows >> bit & 1 ? 1 : -1, {{{0}, 2}, {{1}, 1}});
+    };
+    const BlockTensor a = random_blocks(BlockStructure(g, {leg(0), leg(1)}, {0}), gen, DType::f64),
+                      b = random_blocks(BlockStructure(g, {leg(1).reversed(), leg(2), leg(3)}, {0}),
+                                        gen, DType::f64),
+                      c = random_blocks(BlockStructure(g, {leg(3).reversed(), leg(0)}, {0}), gen,
+                                        DType::f64);
+    const BlockTensor psi = einsum("ab,bcd,de->ace", {a, b, c});
+    const double wanted = mul(norm(psi), norm(psi)).item();
+    const BlockTensor twice = einsum("ab,bcd,de,ap,pcq,qe->",
+                                     {twist(conj(a), {1}), conj(b), twist(conj(c), {0}), a, b, c});
+    CHECK(std::abs(twice.data.item() - wanted) <= 1e-12 * wanted);
+    const BlockTensor other =
+        einsum("ab,bcd,de,ap,pcq,qe->", {conj(a), twist(conj(b), {0, 2}), conj(c), a, b, c});
+    CHECK(std::abs(other.data.item() - wanted) <= 1e-12 * wanted);
+  }
+}

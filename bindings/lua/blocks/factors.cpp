@@ -1,5 +1,5 @@
-// x:svd(left [, options]), qr, eigh, inv, det, solve: by sector. `left` names the axes of the rows;
-// of a matrix it may be left out.
+// x:svd(left [, options]), qr, eigh, adjoint, inv, det, solve: by sector. `left` names the axes of
+// the rows; of a matrix it may be left out.
 #include "bindings/lua/blocks/blocks.hpp"
 
 namespace gradus::inline v1::lua {
@@ -123,12 +123,15 @@ int eigh_of(lua_State* L) {
   return 3;
 }
 
-int inv_of(lua_State* L) {
-  const BlockTensor x = self_blocks(L, "inv");
-  at_most(L, 2, "inv: with the tensor");
-  const Ints left = row_axes(L, 2, "inv", x.rank());
-  return push_result(L, [&] { return inv(x, left); });
+using MapOf = BlockTensor (*)(const BlockTensor&, const Ints&);
+int map_of(lua_State* L, const char* who, MapOf of) {
+  const BlockTensor x = self_blocks(L, who);
+  at_most(L, 2, join(who, ": with the tensor").c_str());
+  const Ints left = row_axes(L, 2, who, x.rank());
+  return push_result(L, [&] { return of(x, left); });
 }
+int inv_of(lua_State* L) { return map_of(L, "inv", inv); }
+int adjoint_of(lua_State* L) { return map_of(L, "adjoint", adjoint); }
 int det_of(lua_State* L) {
   const BlockTensor x = self_blocks(L, "det");
   at_most(L, 2, "det: with the tensor");
@@ -160,10 +163,10 @@ Ints row_axes(lua_State* L, int index, const char* who, size_t rank) {
 }
 
 void add_factors(lua_State* L) {
-  const luaL_Reg methods[] = {{"svd", bind<svd_of>},   {"qr", bind<qr_of>},
-                              {"eigh", bind<eigh_of>}, {"inv", bind<inv_of>},
-                              {"det", bind<det_of>},   {"solve", bind<solve_of>},
-                              {nullptr, nullptr}};
+  const luaL_Reg methods[] = {{"svd", bind<svd_of>},         {"qr", bind<qr_of>},
+                              {"eigh", bind<eigh_of>},       {"inv", bind<inv_of>},
+                              {"det", bind<det_of>},         {"solve", bind<solve_of>},
+                              {"adjoint", bind<adjoint_of>}, {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
 }
 

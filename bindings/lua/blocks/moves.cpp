@@ -133,6 +133,13 @@ int conjugated(lua_State* L) {
   at_most(L, 1, "conj: with the tensor");
   return push_result(L, [&] { return conj(x); });
 }
+// x:twist(axis, ...)
+int twisted(lua_State* L) {
+  const BlockTensor x = self_blocks(L, "twist");
+  Ints axes;
+  for (int k = 2; k <= lua_gettop(L); ++k) axes.push_back(axis_at(L, k, "twist"));
+  return push_result(L, [&] { return twist(x, axes); });
+}
 
 int norm_of(lua_State* L) {
   const BlockTensor x = self_blocks(L, "norm");
@@ -182,21 +189,14 @@ int64_t axis_at(lua_State* L, int index, const char* who) {
 }
 
 void add_moves(lua_State* L) {
-  const luaL_Reg methods[] = {{"block", bind<block>},
-                              {"set_block", bind<with_block>},
-                              {"permute", bind<permuted>},
-                              {"fuse", bind<fused>},
-                              {"split", bind<parted>},
-                              {"slice", bind<sliced>},
-                              {"trace", bind<traced>},
-                              {"sum", bind<summed>},
-                              {"scale", bind<scaled>},
-                              {"conj", bind<conjugated>},
-                              {"norm", bind<norm_of>},
-                              {"inner", bind<inner_of>},
-                              {"map", bind<mapped>},
-                              {"to_dense", bind<dense>},
-                              {"with_data", bind<other_numbers>},
+  const luaL_Reg methods[] = {{"block", bind<block>},      {"set_block", bind<with_block>},
+                              {"permute", bind<permuted>}, {"fuse", bind<fused>},
+                              {"split", bind<parted>},     {"slice", bind<sliced>},
+                              {"trace", bind<traced>},     {"sum", bind<summed>},
+                              {"scale", bind<scaled>},     {"conj", bind<conjugated>},
+                              {"twist", bind<twisted>},    {"norm", bind<norm_of>},
+                              {"inner", bind<inner_of>},   {"map", bind<mapped>},
+                              {"to_dense", bind<dense>},   {"with_data", bind<other_numbers>},
                               {nullptr, nullptr}};
   luaL_setfuncs(L, methods, 0);
 }
