@@ -100,10 +100,9 @@ void assign(const Tensor& x, Tensor y, const char* op) {
     y = arithmetic().cast(y, x.dtype());
   }
   const Tensor base = x.is_view() ? Tensor(x.body()->view.base) : x;
-  if (!has_history(y) && !has_history(base) && !has_history(x)) {
-    write_values(x, y, op);
-    return;
-  }
+  if (!has_history(y) && !has_history(base) && !has_history(x)) return write_values(x, y, op);
+  // A leaf has no history that another tensor could take: its copy has.
+  if (grad_enabled() && y.requires_grad() && !y.grad_fn()) y = arithmetic().clone(y);
   if (x.is_view()) {
     if (x.body()->view.opaque)
       fail(ErrorKind::autograd, op, "a view that a user's function returned is written in place, ",

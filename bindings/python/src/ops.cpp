@@ -6,6 +6,7 @@
 #include "ops/base/registry.hpp"
 #include "ops/check/rows.hpp"
 #include "ops/pointwise/pointwise_calls.hpp"
+#include "ops/shape/memory.hpp"
 
 #include <cmath>
 #include <deque>
@@ -23,6 +24,7 @@ struct Callee {
   bool dim_first = false;                            // PyTorch's gather(x, dim, index)
   bool lists = false;                                // a tuple also of one result
   bool creates = false;                              // no operands: device=, requires_grad=
+  bool views = false;                                // may the result be in an operand's memory?
   PyTypeObject* result = nullptr;                    // of several: a tuple with names
 };
 struct PyOp {
@@ -266,12 +268,21 @@ bool plain(const Callee& callee, PyObject* const* args, size_t n, PyObject* name
   return !callee.op->operands.back().variadic;
 }
 
+bool shares_memory(const Tensor& x, const Tensor& y) {
+  return x.body()->storage && y.body()->storage && &x.storage() == &y.storage();
+}
+
 Outputs run(const Callee& callee, Operands in, const Attrs& attrs) {
   const PythonLine line;
   const OpInfo& op = *callee.op;
   const Unlocked unlocked(is_long(in) || in.empty());
   if (op.statement >= 0 && op.attrs.empty()) return run_statement(op, in, attrs);
-  return op.call(in, attrs);
+  Outputs ys = op.call(in, attrs);
+  if (!callee.views)
+    for (Tensor& y : ys)
+      for (const Tensor& x : in)
+        if (x.defined() && y.defined() && shares_memory(x, y)) y = clone(y);
+  return ys;
 }
 
 PyObject* result_of(const Callee& callee, Outputs ys) {
@@ -374,6 +385,15 @@ PyType_Spec spec = {"gradus.Op", sizeof(PyOp), 0,
                         Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
+// As in PyTorch; whatever else gives x (a roll by 0, the product of one number) gives a copy.
+bool gives_views(const OpInfo& op) {
+  constexpr std::string_view kOthers =
+      " movedim flatten ravel unflatten broadcast_to broadcast_tensors meshgrid narrow split chunk "
+      "unbind ";
+  return op.group == "memory" || (op.group == "view" && op.name != "flip") ||
+         kOthers.find(" " + op.name + " ") != std::string_view::npos;
+}
+
 Callee& callee_of(const OpInfo& op) {
   static auto* const all = new std::deque<Callee>;  // with the lock
   Callee& c = all->emplace_back(Callee{&op, op.completed({})});
@@ -386,6 +406,7 @@ Callee& callee_of(const OpInfo& op) {
   for (const char* name : {"unbind", "split", "chunk", "meshgrid", "broadcast_tensors"})
     c.lists |= op.name == name;
   c.creates = op.operands.empty();
+  c.views = gives_views(op);
   c.dim_first =
       op.operands.size() > 1 && op.operands[1].name == "index" && op.attr_index("dim") == 0;
   return c;
