@@ -38,9 +38,9 @@ GRADUS_HD inline RandomBits random_bits(uint64_t seed, uint64_t n) {
   return (n & 1) ? RandomBits{p.w[2], p.w[3]} : RandomBits{p.w[0], p.w[1]};
 }
 
-// Uniform on [0, 1): 24 bits in f32, 53 bits in f64.
-GRADUS_HD inline float uniform_f32(RandomBits r) { return float(r.a >> 8) * 0x1p-24f; }
-GRADUS_HD inline double uniform_f64(RandomBits r) {
+// Uniform on [0, 1), with as many random bits as the dtype holds, so that none is rounded to 1.
+GRADUS_HD inline double uniform(RandomBits r, int bits = 53) {
+  if (bits < 32) return double(r.a >> (32 - bits)) / double(1u << bits);
   return double((uint64_t(r.a >> 5) << 26) | (r.b >> 6)) * 0x1p-53;
 }
 

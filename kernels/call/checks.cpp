@@ -405,6 +405,10 @@ void expect_index(const Call& call, const gd_view& index) {
   if (index.rank == 0) call.refuse(GD_INVALID, "an index needs an axis, got a 0-d view");
 }
 
+int uniform_bits(int32_t dtype) {
+  return dtype == GD_F64 ? 53 : dtype == GD_F16 ? 11 : dtype == GD_BF16 ? 8 : 24;
+}
+
 void expect_random(Call& call) {
   const char* const names[] = {"uniform", "normal", "bernoulli"};
   const int32_t op = call.op();

@@ -131,6 +131,7 @@ ChainCall expect_chain(Call& call);
 void expect_index(const Call& call, const gd_view& index);
 // Names the distribution.
 void expect_random(Call& call);
+int uniform_bits(int32_t dtype);  // random ones of a uniform number: as many as the dtype holds
 
 // The views of one parameter's update are checked by the device.
 struct OptimizerCall {

@@ -1,8 +1,9 @@
 // The slot random: element i is a function of seed and position alone (engine/abi/philox.hpp), so
 // any cut into tasks gives the same numbers. Scaled in f64 and rounded once to the dtype (16 bits:
-// through f32): uniform low + (high - low) u with the u of the dtype's width, normal mean + std z,
-// bernoulli u < p with the 53-bit u.
+// through f32): uniform low + (high - low) u with as many random bits as the dtype holds, normal
+// mean + std z, bernoulli u < p with the 53-bit u.
 #include "engine/abi/philox.hpp"
+#include "kernels/call/checks.hpp"
 #include "kernels/cpu/slots.hpp"
 #include "kernels/cpu/walk.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 struct Law {
   int32_t op;
-  bool wide;  // f64
+  int bits;  // of a uniform number
   double p, q;
   uint64_t seed;
 };
@@ -19,11 +20,11 @@ struct Law {
 double scaled(const Law& law, RandomBits r) {
   switch (law.op) {
     case GD_UNIFORM:
-      return law.p + (law.q - law.p) * (law.wide ? uniform_f64(r) : double(uniform_f32(r)));
+      return law.p + (law.q - law.p) * uniform(r, law.bits);
     case GD_NORMAL:
       return law.p + law.q * normal_f64(r);
     default:
-      return uniform_f64(r) < law.p ? 1.0 : 0.0;
+      return uniform(r) < law.p ? 1.0 : 0.0;
   }
 }
 
@@ -56,8 +57,8 @@ gd_status slot_random(gd_device* d, gd_stream*, const gd_call* c, gd_error* e) {
   if (c->op == GD_BERNOULLI ? is_complex(t) : !is_real_float(t))
     return refuse(e, GD_UNSUPPORTED, slot, "no such numbers of dtype %s", dtype_name(t));
   const int64_t* from = start_as<const int64_t>(state);
-  const Law law{c->op, t == DType::f64, c->doubles[0], wanted == 2 ? c->doubles[1] : 0.0,
-                uint64_t(from[0])};
+  const Law law{c->op, calls::uniform_bits(out.dtype), c->doubles[0],
+                wanted == 2 ? c->doubles[1] : 0.0, uint64_t(from[0])};
   const uint64_t first = uint64_t(from[state.strides[0]]) + uint64_t(c->ints[0]);
   const ConvertFn narrow = is_half(t) ? d->convert(GD_F64, GD_F32) : nullptr;
   const ConvertFn convert = d->convert(narrow ? GD_F32 : GD_F64, out.dtype);

@@ -73,15 +73,15 @@ void fill(Call& call) {
 }
 
 // Distributions are scaled in f64 with one rounding to the output's dtype (f16 and bf16: to f32,
-// then to them, as everywhere): uniform low + (high - low) u with the u of the dtype's width,
-// normal mean + std z, bernoulli u < p with the 53-bit u whatever the dtype, so that masks do not
-// depend on it.
+// then to them, as everywhere): uniform low + (high - low) u with as many random bits as the dtype
+// holds, normal mean + std z, bernoulli u < p with the 53-bit u whatever the dtype, so that masks
+// do not depend on it.
 namespace {
 
-double draw(int32_t op, bool wide, RandomBits bits, double p, double q) {
-  if (op == GD_UNIFORM) return p + (q - p) * (wide ? uniform_f64(bits) : double(uniform_f32(bits)));
+double draw(int32_t op, int32_t dtype, RandomBits bits, double p, double q) {
+  if (op == GD_UNIFORM) return p + (q - p) * uniform(bits, calls::uniform_bits(dtype));
   if (op == GD_NORMAL) return p + q * normal_f64(bits);
-  return uniform_f64(bits) < p ? 1.0 : 0.0;
+  return uniform(bits) < p ? 1.0 : 0.0;
 }
 
 }  // namespace
@@ -96,8 +96,7 @@ void random(Call& call) {
   uint64_t n = uint64_t(seed_base[1]) + uint64_t(call.integer(0));
   Walk to(out);
   for (int64_t i = 0, count = out.count(); i < count; ++i, ++n) {
-    const double x =
-        draw(op, out.dtype == DType::f64, random_bits(uint64_t(seed_base[0]), n), p, q);
+    const double x = draw(op, int32_t(out.dtype), random_bits(uint64_t(seed_base[0]), n), p, q);
     const float narrow = float(x);
     if (is_half(out.dtype))
       to.write(&narrow, 1);

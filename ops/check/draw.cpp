@@ -22,7 +22,7 @@ uint64_t hash_of(std::string_view text) {
 class Stream {
  public:
   Stream(std::string_view name, uint64_t id) : seed_(hash_of(name) ^ (id * 0x9E3779B97F4A7C15u)) {}
-  double next() { return uniform_f64(random_bits(seed_, at_++)); }
+  double next() { return uniform(random_bits(seed_, at_++)); }
 
  private:
   uint64_t seed_, at_ = 0;

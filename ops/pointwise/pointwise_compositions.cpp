@@ -16,13 +16,25 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
   return add(start, mul(weight, sub(end, start)));
 }
 
+namespace {
+// a and b in the dtype that they have together with x: products of 8 bits may need more.
+std::pair<Tensor, Tensor> beside(const Tensor& x, const Tensor& a, const Tensor& b) {
+  const Tensor all[] = {x, a, b};
+  const DType dtype = result_dtype(all);
+  const auto to = [&](const Tensor& t) { return t.is_number() ? t : cast(t, dtype); };
+  return {to(a), to(b)};
+}
+}  // namespace
+
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
-  const Tensor product = mul(a, b);
+  const auto [u, v] = beside(x, a, b);
+  const Tensor product = mul(u, v);
   return add(x, value == 1 ? product : mul(product, number_beside(value, product)));
 }
 
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
-  const Tensor quotient = div(a, b);
+  const auto [u, v] = beside(x, a, b);
+  const Tensor quotient = div(u, v);
   return add(x, value == 1 ? quotient : mul(quotient, value));
 }
 

@@ -234,12 +234,32 @@ TEST_CASE("random numbers: seed and position give the number") {
   CHECK(g.position() == 5);
 }
 
+TEST_CASE("random numbers of 16 bits are below 1, with the mean that they should have") {
+  manual_seed(3);
+  for (const DType t : {DType::f16, DType::bf16}) {
+    const Tensor u = cast(uniform({100000}, 0, 1, t), DType::f64);
+    CHECK(amax(u).item() < 1);
+    CHECK(amin(u).item() == 0);
+    CHECK(mean(u).item() == doctest::Approx(t == DType::f16 ? 0.4998 : 0.498).epsilon(0.005));
+  }
+}
+
 TEST_CASE("a copy in place takes history and tangents along") {
   const Tensor x = leaf(f64({1, 2, 3}, {3}));
   const Tensor b = Tensor::zeros({3}, DType::f64);
   copy_(b, x * 2.0);
   backward(sum(b * b));
   CHECK(values(x.grad()) == std::vector<double>{8, 16, 24});
+  const Tensor whole = Tensor::zeros({3}, DType::f64), part = Tensor::zeros({3}, DType::f64),
+               number = Tensor::zeros({}, DType::f64), of = leaf(f64({5}, {}));
+  copy_(whole, x);  // a leaf, with nothing done to it
+  copy_(reshape(part, {3}), x);
+  fill_(number, of);
+  x.set_grad({});
+  backward(sum(whole * x) + sum(part * x) + number * of);
+  CHECK(values(x.grad()) == std::vector<double>{4, 8, 12});
+  CHECK(of.grad().item() == 10);
+  CHECK(values(whole) == values(x));
   ForwardLevel level;
   const Tensor y = f64({1, 2, 3}, {3}), c = Tensor::zeros({3}, DType::f64);
   level.set_tangent(y, f64({1, 1, 1}, {3}));

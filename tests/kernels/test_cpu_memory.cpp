@@ -236,7 +236,7 @@ TEST_CASE("cpu: random numbers are Philox at base + relative + i") {
     call(*dev, GD_RANDOM, GD_BERNOULLI, {state.view()}, {m.view()}, {0.25}, {1});
     uint64_t n = 22;
     each(u.sizes, [&](const Index& i) {
-      CHECK(u.at(i) == float(-1 + 4 * double(uniform_f32(random_bits(12345, n++)))));
+      CHECK(u.at(i) == float(-1 + 4 * uniform(random_bits(12345, n++), 24)));
     });
     n = 23;
     bool equal = true;
@@ -245,9 +245,9 @@ TEST_CASE("cpu: random numbers are Philox at base + relative + i") {
     });
     CHECK(equal);
     n = 17;
-    each(w.sizes, [&](const Index& i) { CHECK(w.at(i) == uniform_f64(random_bits(12345, n++))); });
+    each(w.sizes, [&](const Index& i) { CHECK(w.at(i) == uniform(random_bits(12345, n++))); });
     n = 18;
     each(m.sizes,
-         [&](const Index& i) { CHECK(m.at(i) == (uniform_f64(random_bits(12345, n++)) < 0.25)); });
+         [&](const Index& i) { CHECK(m.at(i) == (uniform(random_bits(12345, n++)) < 0.25)); });
   }
 }

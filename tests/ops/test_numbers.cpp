@@ -67,6 +67,11 @@ TEST_CASE("numbers: whole attributes leave integers integers, exact beyond what 
   is(baddbmm(stack, reshape(m, {1, 1, 1}), stack, 2, 2), 2 + 2 * 33554433);
   is(addbmm(m, reshape(m, {1, 1, 1}), stack, 2, 2), 4 * 33554433);
   is(index_add(x, 0, i64({0}, {1}), x, 2), 3 * 33554433);
+  // Products have the dtype of all three.
+  const Tensor bytes = cast(i64({200}, {1}), DType::u8), zero = Tensor::zeros({1}, DType::f32);
+  CHECK(addcmul(zero, bytes, bytes).item() == 40000);
+  CHECK(addcmul(Tensor::zeros({1}, DType::f64), Tensor::full({1}, 300.0, DType::f16), Tensor(300.0))
+            .item() == 90000);
   // A fraction still makes them real; of bool a whole number makes integers.
   CHECK(addmm(m, eye, eye, 1, 0.5).dtype() == DType::f32);
   CHECK(rsub(cast(one, DType::bool_), cast(one, DType::bool_), 2).dtype() == DType::i64);

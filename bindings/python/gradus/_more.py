@@ -44,7 +44,8 @@ def bernoulli(size, p=0.5, dtype=_g.float32, **options):
     if isinstance(size, Tensor):
         if not ((size >= 0) & (size <= 1)).all():
             raise _g.ValueError("bernoulli: a probability is not between 0 and 1")
-        return (_g.uniform(size.shape, 0, 1, size.dtype, device=size.device) < size).to(size.dtype)
+        wide = _g.float64 if size.dtype == _g.float64 else _g.float32
+        return (_g.uniform(size.shape, 0, 1, wide, device=size.device) < size).to(size.dtype)
     return _g.bernoulli(size, p, dtype, **options)
 
 

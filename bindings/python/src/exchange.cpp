@@ -21,6 +21,8 @@ namespace {
 bool alone(const Tensor& t) {
   const TensorBody& body = *t.body();
   if (t.requires_grad() || body.use_count() > 1 || body.batch) return false;
+  // Also another tensor's (detach()) and a clone's: parting them would be a write to the former.
+  if (t.storage().use_count() > 1 && t.storage().buffer()->use_count() > 1) return false;
   return !body.view.base || (body.view.base->use_count() == 1 && !body.view.base->autograd);
 }
 void tell(const Tensor& t) {

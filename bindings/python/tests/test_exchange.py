@@ -71,6 +71,12 @@ def test_what_others_may_write():
     clone = z.clone()  # shares until one is written
     np.asarray(z)[0] = 9
     assert clone[0].item() == 1
+    w = gradus.ones(2, requires_grad=True)
+    kept = w.detach().clone()
+    loss = (w**2).sum()
+    assert w.detach().numpy().tolist() == kept.tolist() == [1, 1]  # to read them is no write
+    loss.backward()
+    assert w.grad.tolist() == [2, 2]
     with pytest.raises(TypeError, match="bfloat16"):
         np.asarray(gradus.ones(2, dtype=gradus.bfloat16))
     assert np.asarray(x, dtype=np.float64).dtype == np.float64
