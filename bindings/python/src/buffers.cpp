@@ -113,7 +113,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
             (asked(PyBUF_ANY_CONTIGUOUS) && !rows && !columns))
           return refuse(
               "the tensor's memory is not laid out as asked for: x.contiguous() is row-major");
-        const bool writable = show_as(t);
+        const bool writable = show_as(t, !(flags & PyBUF_WRITABLE));
         if ((flags & PyBUF_WRITABLE) && !writable)
           return refuse(
               "the tensor may only be read: a graph, a view or a clone shares its values");

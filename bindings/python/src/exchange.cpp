@@ -21,8 +21,6 @@ namespace {
 bool alone(const Tensor& t) {
   const TensorBody& body = *t.body();
   if (t.requires_grad() || body.use_count() > 1 || body.batch) return false;
-  // Also another tensor's (detach()) and a clone's: parting them would be a write to the former.
-  if (t.storage().use_count() > 1 && t.storage().buffer()->use_count() > 1) return false;
   return !body.view.base || (body.view.base->use_count() == 1 && !body.view.base->autograd);
 }
 void tell(const Tensor& t) {
@@ -38,8 +36,10 @@ void show(const Tensor& t, bool writable) {
 }
 }  // namespace
 
-bool show_as(const Tensor& t) {
-  const bool writable = alone(t);
+bool show_as(const Tensor& t, bool for_reading) {
+  // Memory of another tensor (of which t is the detach()) and of a clone: to part them is a write.
+  const bool shared = t.storage().use_count() > 1 && t.storage().buffer()->use_count() > 1;
+  const bool writable = alone(t) && !(for_reading && shared);
   show(t, writable);
   return writable;
 }

@@ -12,8 +12,9 @@ Device& device_of(dl::Device d);       // opens it; Error(device) for what is no
 dl::Device device_of(Device& d);       // Error(device) for memory that can't be shared
 inline dl::Device device_of(const Tensor& t) { return device_of(t.device()); }
 void* address(const Tensor& t);  // of the first element
-// From here on others see the memory, which stays where it is. May they write to it?
-bool show_as(const Tensor& t);
+// From here on others see the memory, which stays where it is. May they write to it? `for_reading`:
+// rather not than that a clone is parted from it.
+bool show_as(const Tensor& t, bool for_reading = false);
 // Foreign memory as a tensor. `release` is called once, also if this throws.
 Tensor lent(const dl::Array& a, const std::function<void()>& release);
 bool import_buffer(PyObject* o, Tensor& out);
