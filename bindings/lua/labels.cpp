@@ -66,23 +66,31 @@ int einsum_by_labels(lua_State* L) {
   const Tensors operands = list_at(L, 1, "einsum: operand");
   return push_einsum(L, operands, labels_of(L, "einsum"), 4);
 }
-int einsum_by_sublists(lua_State* L) {
-  Tensors operands;
+SaidLabels sublists_of(lua_State* L, const char* who, const std::function<void(int)>& take,
+                       int& end) {
   SaidLabels said;
   int at = 1;
   for (; at < lua_gettop(L) && lua_istable(L, at + 1) && !lua_istable(L, at); at += 2) {
-    operands.push_back(operand_at(L, at, "einsum: operand"));
+    take(at);
     lua_pushvalue(L, at + 1);
-    said.terms.push_back(list_of(L, join("einsum: labels of operand ", operands.size())));
+    said.terms.push_back(list_of(L, join(who, ": labels of operand ", said.terms.size() + 1)));
     lua_pop(L, 1);
   }
   if (lua_istable(L, at)) {
     lua_pushvalue(L, at++);
-    said.output = list_of(L, "einsum: labels of the output");
+    said.output = list_of(L, join(who, ": labels of the output"));
     lua_pop(L, 1);
   }
-  at_most(L, at, "einsum: with labels behind each operand");
-  return push_einsum(L, operands, said, at);
+  end = at;
+  return said;
+}
+int einsum_by_sublists(lua_State* L) {
+  Tensors operands;
+  int end = 0;
+  const SaidLabels said = sublists_of(
+      L, "einsum", [&](int at) { operands.push_back(operand_at(L, at, "einsum: operand")); }, end);
+  at_most(L, end, "einsum: with labels behind each operand");
+  return push_einsum(L, operands, said, end);
 }
 
 }  // namespace gradus::lua

@@ -4,6 +4,8 @@
 #include "ops/contract/algebra.hpp"
 #include "ops/contract/equation.hpp"
 
+#include <functional>
+
 namespace gradus::inline v1::lua {
 
 // Are operands and labels said as tables, einsum({a, b}, {{1, 2}, {2, 3}}, {1, 3})?
@@ -16,6 +18,9 @@ struct SaidLabels {
   std::optional<Labels> output;  // absent: the numbers that occur once, sorted
 };
 SaidLabels labels_of(lua_State* L, const char* who);
+// The same where they stand behind each operand, which take(index) takes; `end` is what follows.
+SaidLabels sublists_of(lua_State* L, const char* who, const std::function<void(int)>& take,
+                       int& end);
 
 // "max-plus" or {algebra = "max-plus"}; none is the standard one.
 Algebra algebra_at(lua_State* L, int index);

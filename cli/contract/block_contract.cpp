@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -76,8 +77,9 @@ class BlockRun {
     report_plan();
     if (o_.plan_only) return 0;
     contract();
-    if (wants_grads_) differentiate();
     const bool checks = config_["verify"].get<bool>();
+    const bool derives = is_floating(value_->data.dtype()) || is_complex(value_->data.dtype());
+    if (wants_grads_ || (checks && derives)) differentiate();
     const bool right = !checks || verify();
     report_result(checks, right);
     if (!right)
@@ -161,12 +163,18 @@ class BlockRun {
       fail(ErrorKind::shape, o_.cotangent,
            "the cotangent has other blocks than the value: ", g.structure.text(), "\nexpected ",
            value_->structure.text());
+    if (is_complex(g.data.dtype()) && !is_complex(value_->data.dtype()))
+      fail(ErrorKind::dtype, o_.cotangent, "the cotangent is ", g.data.dtype(), ", the value ",
+           value_->data.dtype(), ": an imaginary part would be lost");
     return cast(g.data, value_->data.dtype());
   }
   std::vector<BlockTensor> leaves() const {
     std::vector<BlockTensor> in;
-    for (const BlockTensor& x : operands_)
-      in.push_back(with_data(x, x.data.detach().set_requires_grad()));
+    for (const BlockTensor& x : operands_) {
+      in.push_back(with_data(x, x.data.detach()));
+      if (is_floating(x.data.dtype()) || is_complex(x.data.dtype()))
+        in.back().data.set_requires_grad();
+    }
     return in;
   }
   static Tensors buffers(const std::vector<BlockTensor>& in) {
@@ -202,10 +210,11 @@ class BlockRun {
     NoGrad off;
     const auto compare = [&](const Tensor& a, const Tensor& b) {
       const double scale = largest(b.detach());
-      error_ = std::max(error_, largest(sub(a, b.detach())) / (scale > 0 ? scale : 1));
+      const double e = largest(sub(a, b.detach())) / (scale > 0 ? scale : 1);
+      if (std::isnan(e) || e > error_) error_ = e;  // a NaN stays: nothing is larger
     };
     compare(to_dense(*value_), wanted);
-    if (wants_grads_) {
+    if (!grads_.empty()) {
       const Tensors found = grad({wanted}, buffers(in), {to_dense({cotangent_, value_->structure})},
                                  {.allow_unused = true, .materialize_grads = true});
       for (size_t k = 0; k < found.size(); ++k) compare(grads_[k].data, found[k]);

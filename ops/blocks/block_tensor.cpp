@@ -28,6 +28,12 @@ BlockTensor zeros_of(const BlockStructure& structure, DType dtype, Device& devic
   return {Tensor::zeros({structure.elements()}, dtype, device), structure};
 }
 
+void check_buffer(const char* op, const BlockTensor& x) {
+  if (x.data.rank() != 1 || x.data.numel() != x.structure.elements())
+    fail(ErrorKind::shape, op, "the numbers of a block tensor have shape ", x.data.sizes(),
+         ", its structure takes ", Shape{x.structure.elements()});
+}
+
 namespace {
 
 // Blocks of a packed buffer and where they lie in the dense tensor.
@@ -48,6 +54,22 @@ MovedRef dense_moves(const BlockStructure& s) {
 }
 
 std::string charge_text(const BlockStructure& s) { return to_text(s.charge()); }
+
+// The last leg of which another sector makes `at` a block: "; leg 1 would fit with sector 0 ...".
+std::string nearest_fit(const BlockStructure& s, const Coordinates& at) {
+  for (size_t i = s.rank(); i-- > 0;) {
+    Coordinates other = at;
+    const auto& sectors = s.legs()[i].sectors();
+    for (size_t k = 0; k < sectors.size(); ++k) {
+      other[i] = int32_t(k);
+      if (s.find(other) >= 0)
+        return join("; leg ", i, ", in its sector ", at[i], " of charge ",
+                    to_text(sectors[size_t(at[i])].charge), ", would fit in sector ", k,
+                    " of charge ", to_text(sectors[k].charge));
+    }
+  }
+  return "; no other sector of one leg would fit";
+}
 
 void refuse_forbidden(const Tensor& x, const BlockStructure& s, double tolerance) {
   NoGrad off;
@@ -71,7 +93,8 @@ void refuse_forbidden(const Tensor& x, const BlockStructure& s, double tolerance
   }
   fail(ErrorKind::value, "from_dense", "element ", index, " is ", largest,
        " in absolute value, but its charge is ", to_text(charge_at(s, sectors)),
-       " and the tensor's is ", charge_text(s), "; a tolerance lets it be dropped");
+       " and the tensor's is ", charge_text(s), nearest_fit(s, sectors),
+       largest > 0 && tolerance == 0 ? "; a tolerance lets it be dropped" : "");
 }
 
 }  // namespace
@@ -98,7 +121,7 @@ size_t block_at(const char* op, const BlockStructure& s, const Coordinates& at) 
   const int64_t b = s.find(at);
   if (b < 0)
     fail(ErrorKind::value, op, "the charges of this block sum to ", to_text(charge_at(s, at)),
-         ", the tensor's charge is ", charge_text(s));
+         ", the tensor's charge is ", charge_text(s), nearest_fit(s, at));
   return size_t(b);
 }
 
@@ -130,6 +153,7 @@ namespace {
 
 void check_alike(const char* op, const BlockTensor& x, const BlockTensor& y) {
   const BlockStructure &a = x.structure, &b = y.structure;
+  for (const BlockTensor* t : {&x, &y}) check_buffer(op, *t);
   if (a == b) return;
   if (!(a.symmetry() == b.symmetry()))
     fail(ErrorKind::value, op, "tensors of ", a.symmetry().text(), " and of ", b.symmetry().text());
@@ -137,7 +161,7 @@ void check_alike(const char* op, const BlockTensor& x, const BlockTensor& y) {
     fail(ErrorKind::shape, op, "tensors with ", a.rank(), " and ", b.rank(), " legs");
   for (size_t i = 0; i < a.rank(); ++i) {
     const Leg &p = a.legs()[i], &q = b.legs()[i];
-    if (p.arrow() != q.arrow())
+    if (p.arrow() != q.arrow() && !(p.is_neutral() && q.is_neutral()))
       fail(ErrorKind::value, op, "axis ", i, " has arrow ", p.arrow(), " in one and ", q.arrow(),
            " in the other");
     if (!p.parts().empty() && !q.parts().empty() && !(p == q) && p.has_sectors_of(q))
@@ -166,7 +190,7 @@ BlockTensor mul(const BlockTensor& x, const Tensor& number) {
   if (number.numel() != 1)
     fail(ErrorKind::shape, "mul", "a block tensor is multiplied by one number, got shape ",
          number.sizes(), " (scale multiplies along a leg)");
-  return with_data(x, mul(x.data, number.is_number() ? number : reshape(number, {})));
+  return with_data(x, mul(x.data, number.rank() == 0 ? number : reshape(number, {1})));
 }
 BlockTensor neg(const BlockTensor& x) { return with_data(x, neg(x.data)); }
 

@@ -19,6 +19,9 @@ struct BlockTensor {
 // May a reordering bring in the signs of fermions?
 enum class Crossing { refuse, signs };
 
+// Error(shape) if `data` has not as many numbers as the structure takes.
+void check_buffer(const char* op, const BlockTensor& x);
+
 // ---- to and from numbers
 BlockTensor zeros_of(const BlockStructure& structure, DType dtype,
                      Device& device = default_device());

@@ -248,6 +248,7 @@ Ready ready(Terms t, const std::vector<BlockTensor>& operands) {
   PlanKey key;
   const std::vector<Labels> as_given = t.inputs;
   for (size_t k = 0; k < operands.size(); ++k) {
+    check_buffer("einsum", operands[k]);
     Operand x{operands[k], t.inputs[k]};
     const auto needed = [&](int64_t l) {
       if (has(t.output, l)) return true;
@@ -278,6 +279,7 @@ BlockTensor contract(const BlockTensor& a, const Labels& la, const BlockTensor& 
     fail(ErrorKind::value, "contract", la.size(), " and ", lb.size(), " labels for operands with ",
          a.rank(), " and ", b.rank(), " legs");
   for (auto [t, other] : {std::pair(&x, &lb), {&y, &la}}) {
+    check_buffer("contract", t->x);
     const auto needed = [&, o = other](int64_t l) { return has(*o, l) || has(out, l); };
     take_repeated("contract", *t, needed);
     sum_alone("contract", *t, needed);

@@ -31,6 +31,11 @@ Json leg_json(const Leg& leg) {
   for (const Leg& part : leg.parts()) j["parts"].push_back(leg_json(part));
   return j;
 }
+int depth(const Leg& leg) {  // how often it was fused of fused ones
+  int most = 0;
+  for (const Leg& part : leg.parts()) most = std::max(most, 1 + depth(part));
+  return most;
+}
 
 // What stands in a file under one name, checked.
 class BlockReader {
@@ -181,6 +186,11 @@ Json block_metadata(const std::string& text) {
 void to_entries(const NamedBlocks& x, NamedTensors& tensors, Metadata& metadata) {
   NoGrad off;
   const BlockStructure& s = x.tensor.structure;
+  check_buffer("safetensors", x.tensor);
+  for (size_t k = 0; k < s.rank(); ++k)
+    if (depth(s.legs()[k]) > kDeepest)
+      fail(ErrorKind::value, "safetensors", "block tensor \"", x.name, "\" has a leg, axis ", k,
+           ", fused of fused ones more than ", kDeepest, " times, which no file holds; split it");
   const Tensor data = contiguous(x.tensor.data.detach());
   if (data.dtype() == DType::c128) {
     tensors.emplace_back(x.name + ".re", contiguous(real(data)));

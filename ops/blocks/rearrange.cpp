@@ -203,6 +203,7 @@ BlockTensor slice(const BlockTensor& x, int64_t dim,
   Ints key{int64_t(axis)};
   std::vector<Sector> sectors;
   std::vector<int32_t> number;  // of each sector in the new leg; -1: it is gone
+  bool whole = true;
   for (size_t i = 0; i < ranges.size(); ++i) {
     const int64_t size = leg.sectors()[i].size, end = std::min(ranges[i].second, size),
                   start = ranges[i].first;
@@ -211,9 +212,11 @@ BlockTensor slice(const BlockTensor& x, int64_t dim,
            ") of a sector of size ", size);
     key.push_back(start);
     key.push_back(end);
+    whole = whole && start == 0 && end == size;
     number.push_back(end > start ? int32_t(sectors.size()) : -1);
     if (end > start) sectors.push_back({leg.sectors()[i].charge, end - start});
   }
+  if (whole) return x;  // with the parts that the leg may have
   const MovedRef move = moves("slice", s, key, [&] {
     Legs legs = s.legs();
     legs[axis] = Leg(s.symmetry(), leg.arrow(), sectors, "slice");

@@ -26,11 +26,11 @@ constexpr size_t kMostCharges = size_t(1) << 18;
 bool less_charge(const Charge& a, const Charge& b) { return less(a, b); }
 using Charges = std::vector<Charge>;  // sorted, all different
 
-// Which sums of arrow * charge the legs from `axis` on can have, for each axis.
+// Which sums of arrow * charge the legs from `axis` on can have, for each axis but the first.
 std::vector<Charges> sums_from(const Symmetry& g, const Legs& legs, const char* op) {
   std::vector<Charges> sums(legs.size() + 1);
   sums.back() = {g.neutral()};
-  for (size_t axis = legs.size(); axis-- > 0;) {
+  for (size_t axis = legs.size(); axis-- > 1;) {
     Charges& here = sums[axis];
     for (const Sector& s : legs[axis].sectors())
       for (const Charge& rest : sums[axis + 1]) {
@@ -53,7 +53,9 @@ void enumerate(const Symmetry& g, const Legs& legs, const Charge& charge, const 
   Coordinates at(legs.size(), 0);
   const auto walk = [&](const auto& self, size_t axis, const Charge& left) -> void {
     const Charges& can = sums[axis];
-    if (!std::binary_search(can.begin(), can.end(), left, less_charge)) return;
+    if ((axis > 0 || legs.empty()) &&
+        !std::binary_search(can.begin(), can.end(), left, less_charge))
+      return;
     if (axis == legs.size()) return found(at);
     for (size_t i = 0; i < legs[axis].count(); ++i) {
       at[axis] = int32_t(i);

@@ -54,7 +54,8 @@ std::string count_text(size_t n, const char* noun) {
 }
 std::string axes_text(size_t n) { return join(int64_t(n), n == 1 ? " axis" : " axes"); }
 
-constexpr char kClassed[] = "; einsum_classed gives such a tensor, by what is not 0";
+constexpr char kClassed[] =
+    "; such a tensor, 0 off a diagonal, is made by einsum_classed (C++) or gradus.einsum (Lua)";
 
 class Scanner {
  public:

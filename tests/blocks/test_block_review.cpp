@@ -7,10 +7,13 @@
 #include "ops/blocks/factors.hpp"
 #include "ops/blocks/file.hpp"
 #include "ops/contract/einsum.hpp"
+#include "ops/shape/memory.hpp"
 #include "ops/transforms/vmap.hpp"
 #include "tests/helpers/io_helpers.hpp"
 
 #include <cmath>
+#include <filesystem>
+#include <functional>
 #include <limits>
 
 using namespace gradus;
@@ -349,4 +352,57 @@ TEST_CASE("blocks: a bra of several fermionic tensors, its bonds twisted once") 
         einsum("ab,bcd,de,ap,pcq,qe->", {conj(a), twist(conj(b), {0, 2}), conj(c), a, b, c});
     CHECK(std::abs(other.data.item() - wanted) <= 1e-12 * wanted);
   }
+}
+
+TEST_CASE("blocks: what has many sectors, neutral legs of either arrow, whole slices, numbers") {
+  std::vector<Sector> many;
+  for (int64_t q = 0; q < 3000; ++q) many.push_back({{q}, 1});
+  const Leg wide(u1, 1, many), two(u1, 1, {{{0}, 1}, {{1}, 1}});
+  CHECK(BlockStructure({wide, wide.reversed()}, {0}).count() == 3000);
+  CHECK(BlockStructure({wide, two, wide.reversed()}, {0}).count() == 5999);
+
+  const Leg n(u1, 1, {{{0}, 2}}), i(u1, 1, {{{-1}, 2}, {{1}, 1}});
+  const BlockTensor a = drawn({n}), b = drawn({n.reversed()});
+  CHECK(values(add(a, b).data) == values(add(b, a).data));
+  CHECK(add(a, b).structure == a.structure);
+  says(error_of([&] { add(drawn({i}, {1}), drawn({i.reversed()}, {-1})); }), {"arrow 1", "-1"});
+
+  const BlockTensor f = fuse(drawn({i, i}), 0, 2, 1);
+  const std::vector<std::pair<int64_t, int64_t>> all(f.structure.legs()[0].count(), {0, 1000});
+  CHECK(split(slice(f, 0, all), 0).rank() == 2);
+
+  const BlockTensor half{cast(a.data, DType::f32), a.structure};
+  CHECK(mul(half, f64({2}, {1})).data.dtype() == DType::f64);
+  CHECK(mul(half, f64({2}, {})).data.dtype() == DType::f32);
+
+  const BlockTensor x = drawn({i, i.reversed()});
+  const BlockTensor longer{Tensor::zeros({70}, DType::f64), x.structure};
+  for (const auto& use : {std::function<void()>([&] {
+                            einsum("ij,jk->ik", {longer, x});
+                          }),
+                          std::function<void()>([&] {
+                            contract(x, {0, 1}, longer, {1, 2}, {0, 2});
+                          }),
+                          std::function<void()>([&] { add(longer, x); })})
+    says(error_of(use), {"have shape (70,)", "takes (5,)"});
+  says(error_of([&] {
+         get_block(x, {0, 1});
+       }),
+       {"sum to -2", "leg 1, in its sector 1 of charge 1, would fit in sector 0 of charge -1"});
+  Tensor wrong = Tensor::zeros({3, 3}, DType::f64);
+  copy_(slice(reshape(wrong, {9}), 0, 2, 3), f64({5}, {1}));
+  says(error_of([&] { from_dense(wrong, x.structure); }),
+       {"element (0, 2) is 5", "leg 1, in its sector 1 of charge 1", "a tolerance"});
+
+  BlockTensor deep = drawn({i, i.reversed()});
+  for (int k = 0; k < 17; ++k) {
+    deep = einsum("ab,c->acb", {deep, drawn({Leg(u1, 1, {{{0}, 1}})})});
+    deep = fuse(deep, 0, 2, 1);
+  }
+  const TempFolder folder;
+  says(error_of([&] {
+         write_blocks(folder / "x.safetensors", {{"x", deep}});
+       }),
+       {"\"x\"", "axis 0", "more than 16 times", "split"});
+  CHECK_FALSE(std::filesystem::exists(folder / "x.safetensors"));
 }

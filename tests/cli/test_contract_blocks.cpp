@@ -95,3 +95,23 @@ TEST_CASE("cli: contract writes of block tensors only what its check let pass") 
   CHECK(!std::filesystem::exists(folder / "y.safetensors"));
   CHECK(!std::filesystem::exists(folder / "g.safetensors"));
 }
+
+TEST_CASE("cli: a check of block tensors sees NaN, and gradients that nobody asked for") {
+  const TempFolder folder;
+  const Leg leg({{0}, {}}, 1, {{{0}, 1}, {{1}, 1}}, "leg");
+  const BlockStructure s({leg, leg.reversed()}, {0}, "test");
+  const auto operand = [&](const char* name, double a, double b) {
+    return NamedBlocks{name, BlockTensor{gradus::testing::f64({a, b}, {2}), s}};
+  };
+  const std::string start = "contract --einsum 'ij,jk->ik' --verify --json --tensors ";
+  write_blocks(folder / "nan.safetensors", {operand("0", 1, NAN), operand("1", 2, 3)});
+  const ProgramRun r = run(folder, start + "nan.safetensors --out y.safetensors");
+  CHECK(r.code == 5);
+  CHECK_MESSAGE(has(r.out, "\"verified\":false"), r.out);
+  CHECK_MESSAGE(has(r.err, "verification failed: nan"), r.err);
+  CHECK(!std::filesystem::exists(folder / "y.safetensors"));
+  write_blocks(folder / "x.safetensors", {operand("0", 1, 2), operand("1", 2, 3)});
+  const ProgramRun right = run(folder, start + "x.safetensors");
+  CHECK(right.code == 0);
+  CHECK_MESSAGE(has(right.out, "\"verified\":true"), right.out);
+}

@@ -76,8 +76,8 @@ TEST_CASE("einsum labels: numbers, in lists or behind each operand") {
   CHECK(error_of([] {
           einsum({left()}, {{0, 1}}, {1, 1});
         }) ==
-        "einsum: output label 1 is repeated; einsum_classed gives such a tensor, by what is "
-        "not 0");
+        "einsum: output label 1 is repeated; such a tensor, 0 off a diagonal, is made by "
+        "einsum_classed (C++) or gradus.einsum (Lua)");
   CHECK(error_of([] {
           einsum({left()}, {{0, 1}, {1}});
         }) == "einsum: labels for 2 operands, got 1 operand");

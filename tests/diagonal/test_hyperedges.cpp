@@ -372,9 +372,8 @@ TEST_CASE("hyperedges: refusals are einsum's, of the sizes of the dense tensors"
   CHECK(error_of([&] { einsum_classed("ij->ik", {x}); }) ==
         "einsum: output label \"k\" is in no input (position 5 of \"ij->ik\")");
   CHECK(error_of([&] { einsum("ij->ii", {m}); }) ==
-        "einsum: output label \"i\" is repeated (position 5 of \"ij->ii\"); einsum_classed gives "
-        "such a "
-        "tensor, by what is not 0");
+        "einsum: output label \"i\" is repeated (position 5 of \"ij->ii\"); such a tensor, 0 off "
+        "a diagonal, is made by einsum_classed (C++) or gradus.einsum (Lua)");
   CHECK(error_of([&] { hyperedges("ij->ij", {identity(3)}).plan(); }) ==
         "einsum: copy tensors alone leave nothing to contract, and no plan");
 }

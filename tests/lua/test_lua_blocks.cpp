@@ -207,6 +207,17 @@ TEST_CASE("lua blocks: files, and maps of block tensors") {
                       "print((w[1] - h:eigh():amin()):abs():item() < 1e-9)") == "true");
 }
 
+TEST_CASE("lua blocks: einsum by lists of labels is einsum by letters") {
+  CHECK(says(kBegin + "local want = gradus.einsum('ij,jk->ik', x, x).data "
+                      "print(gradus.einsum({x, x}, {{1, 2}, {2, 3}}, {1, 3}).data:equal(want), "
+                      "gradus.einsum(x, {7, -2}, x, {-2, 9}, {7, 9}).data:equal(want), "
+                      "gradus.einsum({x, x}, {{1, 2}, {2, 3}}).data:equal(want), "
+                      "b.plan({x, x}, {{1, 2}, {2, 3}}, {1, 3}).flops, "
+                      "gradus.einsum({x}, {{1, 1}}, {}):item())") ==
+        "true\ttrue\ttrue\t86.0\t" +
+            says(kBegin + "io = nil local t = x:trace(1, 2) print(t:item())"));
+}
+
 TEST_CASE("lua blocks: fermions") {
   const std::string begin =
       "local b = gradus.blocks local f = b.leg(1, {{0, 1}, {1, 1}}, {symmetry = 'fZ2'}) local x = "
@@ -236,6 +247,10 @@ TEST_CASE("lua blocks: what is refused, and in which words") {
   refused("return x + gradus.ones(7, 7)", {"right operand: expected a block tensor, got a tensor"});
   refused("gradus.einsum('ij,jk->ik', x, gradus.ones(7, 7))", {"operand 2", "from_dense"});
   refused("gradus.einsum('ij,kj->ik', x, x)", {"\"j\"", "-1 and -1"});
+  refused("gradus.einsum(x, {1, 2}, x, {3, 2}, {1, 3})", {"label 2", "-1 and -1"});
+  refused("gradus.einsum({x, gradus.ones(7, 7)}, {{1, 2}, {2, 3}})", {"operand 2", "from_dense"});
+  refused("x:block(1, 2)",
+          {"sum to -1", "leg 1, in its sector 1 of charge 0, would fit in sector 0"});
   refused("gradus.einsum('ij,jk,kl->ijl', x, x, x)", {"\"j\"", "neutral"});
   refused("gradus.einsum('ij,jk->i', x, x)", {"\"k\"", "charge"});
   refused(

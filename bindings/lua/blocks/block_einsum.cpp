@@ -4,6 +4,7 @@
 #include "ops/blocks/contraction.hpp"
 
 #include <cstdio>
+#include <map>
 
 namespace gradus::inline v1::lua {
 
@@ -12,15 +13,24 @@ namespace {
 constexpr const char* kPlan = "gradus.BlockPlan";
 
 struct Call {
-  std::string equation;
+  std::string equation;  // or
+  std::vector<Labels> terms{};
+  Labels output{};
   std::vector<BlockTensor> operands{};
+
+  BlockTensor value() const {
+    return equation.empty() ? einsum(operands, terms, output) : einsum(equation, operands);
+  }
+  BlockPath path() const {
+    return equation.empty() ? plan_block_einsum(operands, terms, output)
+                            : plan_block_einsum(equation, operands);
+  }
 };
 
-// einsum("ij,jk->ik", a, b), or the operands in a table
+// einsum("ij,jk->ik", a, b), or the operands in a table; by numbers einsum({a, b}, {{1, 2}, {2,
+// 3}}, {1, 3}) and einsum(a, {1, 2}, b, {2, 3}, {1, 3}).
 Call call_at(lua_State* L, const char* who) {
-  if (lua_type(L, 1) != LUA_TSTRING)
-    fail(ErrorKind::value, who, "expected an equation such as \"ij,jk->ik\", got ", kind_at(L, 1));
-  Call c{lua_tostring(L, 1)};
+  Call c;
   const auto add = [&](int index) {
     const auto k = c.operands.size() + 1;
     if (!is_blocks(L, index) && tensor_at(L, index))
@@ -29,12 +39,38 @@ Call call_at(lua_State* L, const char* who) {
            "legs");
     c.operands.push_back(blocks_at(L, index, who, join("operand ", k).c_str()));
   };
-  if (lua_istable(L, 2)) {
-    at_most(L, 2, who);
-    each_of(L, 2, [&] { add(lua_gettop(L)); });
-  } else {
-    for (int i = 2; i <= lua_gettop(L); ++i) add(i);
+  const auto add_all = [&](int table) { each_of(L, table, [&] { add(lua_gettop(L)); }); };
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    c.equation = lua_tostring(L, 1);
+    if (lua_istable(L, 2)) {
+      at_most(L, 2, who);
+      add_all(2);
+    } else {
+      for (int i = 2; i <= lua_gettop(L); ++i) add(i);
+    }
+    return c;
   }
+  SaidLabels said;
+  int end = 3;
+  if (says_labels(L)) {
+    add_all(1);
+    said = labels_of(L, who);
+  } else if (is_blocks(L, 1)) {
+    said = sublists_of(L, who, add, end);
+    --end;
+  } else {
+    fail(ErrorKind::value, who, "expected an equation such as \"ij,jk->ik\", got ", kind_at(L, 1));
+  }
+  at_most(L, end, who);
+  std::map<int64_t, int> times;
+  for (Labels& term : said.terms)
+    for (int64_t& l : term) ++times[l += kNumberLabel];
+  c.terms = std::move(said.terms);
+  if (said.output)
+    for (const int64_t l : *said.output) c.output.push_back(l + kNumberLabel);
+  else
+    for (const auto& [l, n] : times)
+      if (n == 1) c.output.push_back(l);
   return c;
 }
 
@@ -44,7 +80,7 @@ auto as_said_by(const char* who, F&& f) {
   try {
     return saying_legs_from_one(f);
   } catch (const Error& e) {
-    const size_t other = e.message().find("; einsum_classed gives such a tensor");
+    const size_t other = e.message().find("; such a tensor, 0 off");
     if (e.op() != "einsum") throw;
     fail(e.kind(), who, e.message().substr(0, other),
          other == std::string::npos ? "" : "; block tensors have no such diagonals");
@@ -53,8 +89,7 @@ auto as_said_by(const char* who, F&& f) {
 
 int plan(lua_State* L) {
   const Call c = call_at(L, "blocks.plan");
-  const BlockPath path =
-      as_said_by("blocks.plan", [&] { return plan_block_einsum(c.equation, c.operands); });
+  const BlockPath path = as_said_by("blocks.plan", [&] { return c.path(); });
   lua_createtable(L, 0, 5);
   luaL_setmetatable(L, kPlan);
   lua_pushstring(L, c.equation.c_str());
@@ -94,22 +129,22 @@ int plan_text(lua_State* L) {
 }  // namespace
 
 bool says_blocks(lua_State* L) {
-  if (lua_type(L, 1) != LUA_TSTRING) return false;
-  if (!lua_istable(L, 2)) {
+  const bool equation = lua_type(L, 1) == LUA_TSTRING;
+  if (!equation && !lua_istable(L, 1)) return is_blocks(L, 1);
+  const int table = equation ? 2 : 1;
+  if (!lua_istable(L, table)) {
     for (int i = lua_gettop(L); i > 1; --i)
       if (is_blocks(L, i)) return true;
     return false;
   }
   bool any = false;
-  each_of(L, 2, [&] { any = any || is_blocks(L, -1); });
+  each_of(L, table, [&] { any = any || is_blocks(L, -1); });
   return any;
 }
 
 int einsum_of_blocks(lua_State* L) {
   const Call c = call_at(L, "einsum");
-  push_blocks(L, as_said_by("einsum", [&] {
-                return with_room(L, [&] { return einsum(c.equation, c.operands); });
-              }));
+  push_blocks(L, as_said_by("einsum", [&] { return with_room(L, [&] { return c.value(); }); }));
   return 1;
 }
 
