@@ -120,6 +120,17 @@ std::vector<StridedBlock> shortened(std::vector<StridedBlock> blocks, bool adds)
   return blocks;
 }
 
+// What a list is the other way round.
+const char* reversed_name(std::string_view what) {
+  constexpr const char* kPairs[][2] = {
+      {"fuse", "split"}, {"to_dense", "from_dense"}, {"pack", "unpack"}};
+  for (const auto& [one, other] : kPairs) {
+    if (what == one) return other;
+    if (what == other) return one;
+  }
+  return nullptr;
+}
+
 // Attributes of the list the other way round. Blocks of zeros have nothing to give back.
 Attrs reversed(const Attrs& attrs, int64_t from_size) {
   const Ints& t = attrs[kTable].integers;
@@ -141,14 +152,18 @@ Attrs reversed(const Attrs& attrs, int64_t from_size) {
     r.append(e + 3 + rank, rank);
   }
   const bool whole = attrs[kTo].integer == int64_t(Covers::all);
+  const char* const name = reversed_name(attrs[kWhat].text);
   return {from_size, std::move(r),
           AttrValue(zeros && whole ? int64_t(Covers::some) : attrs[kTo].integer), attrs[kFrom],
-          attrs[kWhat]};
+          name ? AttrValue(name) : attrs[kWhat]};
 }
 
 SharedAttrs kept_reverse(const SharedAttrs& attrs, int64_t from_size) {
   thread_local const auto kept = std::make_unique<DerivedAttrs>();
-  return kept->get(attrs, from_size, reversed);
+  return kept->get(attrs, from_size, [](const SharedAttrs& of, int64_t size) {
+    const Structures s = Noted::of(of);
+    return Noted::attrs(reversed(*of, size), {s[1], s[0]});
+  });
 }
 
 // One copy for each block, where the device has no slot for all.
@@ -330,12 +345,13 @@ Outputs batch(const BatchCall& c) {
 
 }  // namespace
 
-BlockCopies::BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
-                         const std::vector<StridedBlock>& blocks, Covers from, Covers to)
-    : from_size_(from_size),
-      attrs_(std::make_shared<const Attrs>(
-          Attrs{to_size, table_of(shortened(blocks, to == Covers::several), to), int64_t(from),
-                int64_t(to), AttrValue(what)})) {}
+BlockCopies::BlockCopies(std::string_view what, const std::vector<StridedBlock>& blocks,
+                         const Side& from, const Side& to)
+    : from_size_(from.size),
+      attrs_(Noted::attrs(
+          Attrs{to.size, table_of(shortened(blocks, to.covers == Covers::several), to.covers),
+                int64_t(from.covers), int64_t(to.covers), AttrValue(what)},
+          {to.structure, from.structure})) {}
 
 Tensor BlockCopies::operator()(const Tensor& x) const { return call(contiguous(x), attrs_); }
 Tensor BlockCopies::transposed(const Tensor& y) const {

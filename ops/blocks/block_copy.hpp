@@ -2,7 +2,7 @@
 // blocks about: permute, fuse, split, slice, to_dense, from_dense, trace. Linear; its derivative is
 // the list the other way round. Runs in the slot grouped, or as copies where a device lacks it.
 #pragma once
-#include "ops/base/ints.hpp"
+#include "ops/blocks/plan_cache.hpp"
 
 #include <string_view>
 
@@ -24,10 +24,17 @@ enum class Covers : int64_t {
 // A list, ready to be called again and again.
 class BlockCopies {
  public:
-  // x of `from_size` elements, y of `to_size`. what: "permute", for graphs and texts. All blocks
-  // have one rank.
-  BlockCopies(std::string_view what, int64_t from_size, int64_t to_size,
-              const std::vector<StridedBlock>& blocks, Covers from, Covers to);
+  // One of the two buffers: its elements, and the structure that they have, if any.
+  struct Side {
+    Side(const BlockStructure& s, Covers c) : size(s.elements()), covers(c), structure(s) {}
+    Side(int64_t n, Covers c) : size(n), covers(c) {}
+    int64_t size;
+    Covers covers;
+    std::optional<BlockStructure> structure{};
+  };
+  // what: "permute", for graphs and texts. All blocks have one rank.
+  BlockCopies(std::string_view what, const std::vector<StridedBlock>& blocks, const Side& from,
+              const Side& to);
   Tensor operator()(const Tensor& x) const;  // x, y: one axis
   Tensor transposed(const Tensor& y) const;  // the list the other way round
   size_t bytes() const { return (*attrs_)[1].integers.size() * sizeof(int64_t); }

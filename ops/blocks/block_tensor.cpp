@@ -48,8 +48,8 @@ MovedRef dense_moves(const BlockStructure& s) {
       list.push_back(std::move(block));
     }
     const int64_t size = numel_of(s.dense_sizes());
-    return Moved{s, BlockCopies("to_dense", s.elements(), size, list, Covers::all,
-                                size == s.elements() ? Covers::all : Covers::some)};
+    return Moved{s, BlockCopies("to_dense", list, {s, Covers::all},
+                                {size, size == s.elements() ? Covers::all : Covers::some})};
   });
 }
 
@@ -247,8 +247,8 @@ BlockTensor scale(const BlockTensor& x, int64_t dim, const Tensor& numbers) {
       list.push_back({1, s.legs()[axis].start(size_t(s.at(b)[axis])), s.offset(b), s.sizes(b), from,
                       contiguous_strides(s.sizes(b))});
     }
-    return Moved{s, BlockCopies("scale", s.legs()[axis].size(), s.elements(), list, Covers::several,
-                                Covers::all)};
+    return Moved{
+        s, BlockCopies("scale", list, {s.legs()[axis].size(), Covers::several}, {s, Covers::all})};
   });
   return with_data(x, mul(x.data, spread->copies(numbers)));
 }

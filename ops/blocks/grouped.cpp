@@ -138,7 +138,11 @@ Tensor vjp(GradFn& node, size_t k, std::span<const Tensor> g) {
   thread_local const auto kept = std::make_unique<DerivedAttrs[]>(2);
   const SharedAttrs attrs =
       kept[k].get(node.shared_attrs(), node.input_metas()[k].sizes[0],
-                  [&](const Attrs& own, int64_t size) { return attrs_of_cotangent(own, k, size); });
+                  [&](const SharedAttrs& own, int64_t size) {
+                    const auto [c, a, b] = Noted::of(own);
+                    return Noted::attrs(attrs_of_cotangent(*own, k, size),
+                                        k == 0 ? Structures{a, c, b} : Structures{b, a, c});
+                  });
   const Tensor cotangent = contiguous(g[0]);
   return k == 0 ? call(cotangent, node.input(1), attrs) : call(node.input(0), cotangent, attrs);
 }
@@ -292,11 +296,12 @@ Outputs batch(const BatchCall& c) {
 
 GroupedProducts::GroupedProducts(std::string_view what, int64_t c_size,
                                  const std::vector<gd_block_product>& jobs, bool covers_a,
-                                 bool covers_b, bool covers_c)
-    : attrs_(std::make_shared<const Attrs>(
+                                 bool covers_b, bool covers_c, const Structures& structures)
+    : attrs_(Noted::attrs(
           Attrs{c_size, table_of(false, false, jobs),
                 int64_t(covers_c ? 0 : kRestC) | (covers_a ? 0 : kRestA) | (covers_b ? 0 : kRestB),
-                AttrValue(what)})) {
+                AttrValue(what)},
+          structures)) {
   for (const gd_block_product& j : jobs)
     flops_ += 2.0 * double(j.batch) * double(j.m) * double(j.n) * double(j.k);
 }

@@ -447,9 +447,13 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
         add_job(true, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}, {at, 0, n, 1, 1}, 1, 1, n, 0);
     }
 
+  const auto structure = [](const Side& s, const BlockStructure& of) {
+    return s.copied() ? std::nullopt : std::optional(of);
+  };
   PairPlan plan{c,
                 GroupedProducts(text_of(la, lb, out), C.buffer_size(), jobs,
-                                A.copied() || A.wants_all(), B.copied() || B.wants_all(), true),
+                                A.copied() || A.wants_all(), B.copied() || B.wants_all(), true,
+                                {structure(C, c), structure(A, a), structure(B, b)}),
                 {},
                 {},
                 {},
@@ -458,13 +462,14 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
   plan.flops = plan.products.flops();
   const auto packing = [](const Side& s, const BlockStructure& of) -> std::optional<BlockCopies> {
     if (!s.copied()) return {};
-    return BlockCopies("pack", of.elements(), s.buffer_size(), s.packed().blocks,
-                       s.wants_all() ? Covers::all : Covers::some, Covers::all);
+    return BlockCopies("pack", s.packed().blocks, {of, s.wants_all() ? Covers::all : Covers::some},
+                       {s.buffer_size(), Covers::all});
   };
   plan.pack_a = packing(A, a);
   plan.pack_b = packing(B, b);
   if (C.copied())
-    plan.unpack.emplace("unpack", C.buffer_size(), c.elements(), back, Covers::all, Covers::all);
+    plan.unpack.emplace("unpack", back, BlockCopies::Side{C.buffer_size(), Covers::all},
+                        BlockCopies::Side{c, Covers::all});
   return plan;
 }
 

@@ -2,10 +2,13 @@
 // follows from the attributes of one.
 #pragma once
 #include "engine/op_info.hpp"
+#include "ops/blocks/structure.hpp"
 
+#include <array>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace gradus::inline v1 {
@@ -58,6 +61,27 @@ class PlanCache {
   size_t bytes_ = 0;
 };
 
+// The structures of a call's result and operands, where it has any.
+using Structures = std::array<std::optional<BlockStructure>, 3>;
+
+// Attributes with the structures that they were made for. These are no attributes, since they say
+// nothing to a kernel: graphs show them.
+class Noted {
+ public:
+  static SharedAttrs attrs(Attrs attrs, Structures structures) {
+    return SharedAttrs(new const Attrs(std::move(attrs)), Noted(std::move(structures)));
+  }
+  static Structures of(const SharedAttrs& attrs) {
+    const Noted* const noted = std::get_deleter<Noted>(attrs);
+    return noted ? noted->structures_ : Structures{};
+  }
+  void operator()(const Attrs* attrs) const { delete attrs; }
+
+ private:
+  explicit Noted(Structures s) : structures_(std::move(s)) {}
+  Structures structures_;
+};
+
 // Attributes of derivatives, made of those that a plan holds and the size of an operand: the 64
 // that its thread has used lately, until it ends. Those of one node alone are made each time, since
 // nobody asks for them again. One for each kind of derivative.
@@ -65,11 +89,10 @@ class DerivedAttrs {
  public:
   template <class Make>
   SharedAttrs get(const SharedAttrs& from, int64_t size, Make&& make) {
-    if (from.use_count() == 1) return std::make_shared<const Attrs>(make(*from, size));
+    if (from.use_count() == 1) return make(from, size);
     const uint64_t address = reinterpret_cast<uintptr_t>(from.get());
     Kept& at = kept_[address * 0x9e3779b97f4a7c15u >> 58];
-    if (at.from != from || at.size != size)
-      at = {from, size, std::make_shared<const Attrs>(make(*from, size))};
+    if (at.from != from || at.size != size) at = {from, size, make(from, size)};
     return at.attrs;
   }
 

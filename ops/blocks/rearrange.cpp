@@ -67,8 +67,7 @@ BlockTensor permute(const BlockTensor& x, const Ints& dims, Crossing crossing) {
       copy.to_strides = strides;
       return true;
     });
-    return Moved{
-        to, BlockCopies("permute", s.elements(), to.elements(), list, Covers::all, Covers::all)};
+    return Moved{to, BlockCopies("permute", list, {s, Covers::all}, {to, Covers::all})};
   });
   if (s.symmetry().is_fermionic() && crossing == Crossing::refuse)
     for (size_t b = 0; b < s.count(); ++b)
@@ -119,8 +118,7 @@ MovedRef fusion(const BlockStructure& s, size_t first, size_t n, int arrow) {
       if (arrow > 0) copy.sign = turning_sign(s.legs(), from, first, n, -1);
       return true;
     });
-    return Moved{to,
-                 BlockCopies("fuse", s.elements(), to.elements(), list, Covers::all, Covers::all)};
+    return Moved{to, BlockCopies("fuse", list, {s, Covers::all}, {to, Covers::all})};
   });
 }
 
@@ -145,8 +143,7 @@ BlockTensor conj(const BlockTensor& x) {
       copy.to_strides = copy.from_strides;
       return true;
     });
-    return Moved{to,
-                 BlockCopies("conj", s.elements(), s.elements(), list, Covers::all, Covers::all)};
+    return Moved{to, BlockCopies("conj", list, {s, Covers::all}, {to, Covers::all})};
   });
   return {move->copies(y), to};
 }
@@ -164,8 +161,7 @@ BlockTensor twist(const BlockTensor& x, const Ints& dims) {
       copy.to_strides = copy.from_strides;
       return true;
     });
-    return Moved{s,
-                 BlockCopies("twist", s.elements(), s.elements(), list, Covers::all, Covers::all)};
+    return Moved{s, BlockCopies("twist", list, {s, Covers::all}, {s, Covers::all})};
   });
   return with_data(x, move->copies(x.data));
 }
@@ -233,9 +229,9 @@ BlockTensor slice(const BlockTensor& x, int64_t dim,
       copy.to_strides = contiguous_strides(copy.sizes);
       return true;
     });
-    return Moved{
-        to, BlockCopies("slice", s.elements(), to.elements(), list,
-                        to.elements() == s.elements() ? Covers::all : Covers::some, Covers::all)};
+    return Moved{to, BlockCopies("slice", list,
+                                 {s, to.elements() == s.elements() ? Covers::all : Covers::some},
+                                 {to, Covers::all})};
   });
   return {move->copies(x.data), move->structure};
 }
@@ -263,8 +259,7 @@ BlockTensor diagonal(const BlockTensor& x, int64_t dim0, int64_t dim1) {
       copy.to_strides = contiguous_strides(copy.sizes);
       return true;
     });
-    return Moved{
-        to, BlockCopies("diagonal", s.elements(), to.elements(), list, Covers::some, Covers::all)};
+    return Moved{to, BlockCopies("diagonal", list, {s, Covers::some}, {to, Covers::all})};
   });
   return {move->copies(x.data), move->structure};
 }
@@ -307,8 +302,7 @@ BlockTensor trace(const BlockTensor& x, int64_t dim0, int64_t dim1) {
       copy.from_strides = strides;
       return true;
     });
-    return Moved{
-        to, BlockCopies("trace", s.elements(), to.elements(), list, Covers::some, Covers::several)};
+    return Moved{to, BlockCopies("trace", list, {s, Covers::some}, {to, Covers::several})};
   });
   return {move->copies(x.data), move->structure};
 }
@@ -333,8 +327,7 @@ BlockTensor sum(const BlockTensor& x, int64_t dim) {
       copy.to_strides.insert(axis, 0);
       return true;
     });
-    return Moved{
-        to, BlockCopies("sum", s.elements(), to.elements(), list, Covers::all, Covers::several)};
+    return Moved{to, BlockCopies("sum", list, {s, Covers::all}, {to, Covers::several})};
   });
   return {move->copies(x.data), move->structure};
 }

@@ -121,7 +121,7 @@ std::shared_ptr<const SectorPacking> packing(const BlockStructure& s, size_t row
     PackedSectors p = pack(s, *matrices, parting, {}, {});
     return SectorPacking{
         std::move(matrices), p.offsets,
-        BlockCopies("pack", s.elements(), p.offsets.back(), p.blocks, Covers::all, Covers::all)};
+        BlockCopies("pack", p.blocks, {s, Covers::all}, {p.offsets.back(), Covers::all})};
   });
 }
 

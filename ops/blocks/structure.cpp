@@ -163,6 +163,22 @@ std::string BlockStructure::text(int64_t first) const {
   return s;
 }
 
+std::string BlockStructure::brief() const {
+  constexpr size_t kMostShown = 5;
+  std::string s;
+  for (const Leg& leg : legs()) {
+    s += leg.arrow() > 0 ? "+ {" : "- {";
+    if (leg.count() > kMostShown)
+      s += join(leg.size(), " in ", leg.count(), " sectors");
+    else
+      for (size_t i = 0; i < leg.count(); ++i)
+        s += join(i ? ", " : "", to_text(leg.sectors()[i].charge), ": ", leg.sectors()[i].size);
+    s += "} ";
+  }
+  if (!s.empty()) s.replace(s.size() - 1, 1, ", ");
+  return s + join(count(), count() == 1 ? " block" : " blocks");
+}
+
 Charge charge_at(const BlockStructure& s, const Coordinates& at) {
   Charge q = s.symmetry().neutral();
   for (size_t i = 0; i < at.size(); ++i)

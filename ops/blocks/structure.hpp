@@ -38,6 +38,7 @@ class BlockStructure {
   }
   // "37 elements of 100 in 6 blocks, charge 0", then a line for each leg, counted from `first`.
   std::string text(int64_t first = 0) const;
+  std::string brief() const;  // "+ {0: 2, 1: 3} - {0: 2}, 2 blocks"; of many sectors how many
 
  private:
   struct Data;

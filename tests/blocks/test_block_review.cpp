@@ -4,6 +4,7 @@
 #include "tests/blocks/block_helpers.hpp"
 
 #include "engine/capture/ledger.hpp"
+#include "ops/audit/step/graph_view.hpp"
 #include "ops/blocks/factors.hpp"
 #include "ops/blocks/file.hpp"
 #include "ops/contract/einsum.hpp"
@@ -214,7 +215,7 @@ TEST_CASE("blocks: nodes hold the table of their plan, and its derivatives fit t
   const auto table = [](const Tensor& x) { return x.grad_fn()->shared_attrs(); };
   const GroupedProducts products("all", 4, {{1, 1, 1, 2, 2, 3, 0, 0, 3, 1, 0, 0, 2, 1, 0, 0, 2, 1}},
                                  false, true, true);
-  const BlockCopies copies("all", 6, 6, {{1, 0, 0, {6}, {1}, {1}}}, Covers::some, Covers::all);
+  const BlockCopies copies("all", {{1, 0, 0, {6}, {1}, {1}}}, {6, Covers::some}, {6, Covers::all});
   for (const int64_t more : {0, 3, 0}) {
     Tensor a = full(6 + more), b = full(6);
     a.set_requires_grad();
@@ -405,4 +406,21 @@ TEST_CASE("blocks: what has many sectors, neutral legs of either arrow, whole sl
        }),
        {"\"x\"", "axis 0", "more than 16 times", "split"});
   CHECK_FALSE(std::filesystem::exists(folder / "x.safetensors"));
+}
+
+TEST_CASE("blocks: graphs show what moves, and the legs and blocks that come of it") {
+  const Leg i(u1, 1, {{{0}, 2}, {{1}, 3}}), one(u1, 1, {{{0}, 1}});
+  std::vector<Sector> many;
+  for (int64_t q = 0; q < 9; ++q) many.push_back({{q}, 2});
+  const Leg wide(u1, -1, many);
+  BlockTensor x = drawn({i, i.reversed()});
+  x.data.set_requires_grad();
+  const BlockTensor y = einsum("ij,jk->ik", {x, drawn({i, wide})});
+  const BlockTensor z = permute(split(fuse(y, 0, 2, 1), 0), {1, 0});
+  const audit::GraphView v = audit::read_graph({sum(to_dense(z))}, {});
+  for (const std::string& text : {audit::to_text(v), audit::to_dot(v)})
+    says(text, {"ij,jk->ik into + {0: 2, 1: 3} - {18 in 9 sectors}, 2 blocks",
+                "fuse into + {90 in 10 sectors}, 1 block",
+                "split into + {0: 2, 1: 3} - {18 in 9 sectors}, 2 blocks",
+                "permute into - {18 in 9 sectors} + {0: 2, 1: 3}, 2 blocks", "to_dense"});
 }

@@ -48,6 +48,7 @@ Json value_json(const Value& v) {
 Json call_json(const GraphCall& c) {
   Json j{{"op", c.op->name}, {"attrs", Json::object()}, {"inputs", Json::array()}};
   for (const auto& [name, value] : c.attrs) j["attrs"][name] = value;
+  if (!c.note.empty()) j["note"] = c.note;
   for (const Source& s : c.inputs) j["inputs"].push_back(source_json(s));
   for (const Value& y : c.outputs) j["outputs"].push_back(value_json(y));
   return j;

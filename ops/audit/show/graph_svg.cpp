@@ -44,6 +44,8 @@ std::string box_svg(const GraphView& v, const Box& b) {
   std::string text = join("<g class=\"box ", kind_of(b.what), "\" transform=\"translate(", b.x, ",",
                           b.y, ")\"><rect class=\"body\" width=\"", b.width, "\" height=\"",
                           b.height, "\" rx=\"", node ? 4 : 15, "\"/>");
+  if (node && !v.nodes[size_t(b.what.id)].note.empty())
+    text += "<title>" + escaped(v.nodes[size_t(b.what.id)].note) + "</title>";
   text += join("<text x=\"", w / 2, "\" y=\"14\" text-anchor=\"middle\">", escaped(name),
                "</text><text class=\"type\" x=\"", w / 2, "\" y=\"27\" text-anchor=\"middle\">",
                type_text(value), "</text>");

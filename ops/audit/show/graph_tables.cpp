@@ -125,8 +125,9 @@ std::string nodes_table(const GraphView& v) {
     std::string from;
     for (const Source& s : n.inputs) from += (from.empty() ? "" : ", ") + name_of(v, s);
     text += join("<tr><td data-v=\"", int64_t(i), "\">", node_link(int(i), ""), "<td>",
-                 escaped(n.op->name), "<td>", type_text(n.outputs[0]), "<td>",
-                 escaped(module_of(n)), "<td>", escaped(from), bytes(double(n.saved_bytes)));
+                 escaped(n.note.empty() ? n.op->name : n.op->name + ": " + n.note), "<td>",
+                 type_text(n.outputs[0]), "<td>", escaped(module_of(n)), "<td>", escaped(from),
+                 bytes(double(n.saved_bytes)));
     for (const Column& c : known) text += c.cell(n);
     text += "</tr>\n";
   }

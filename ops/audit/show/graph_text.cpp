@@ -190,6 +190,7 @@ std::string to_text(const GraphView& v) {
       text += (o ? ", " : "") + name_of(v, {Source::Kind::node, int(i), int(o)}) + ":" +
               type_text(n.outputs[o]);
     text += " = " + call_text(v, n) + "   #";
+    if (!n.note.empty()) text += " " + n.note + ";";
     if (n.flops >= 0) text += " " + count_text(n.flops, "flop") + ",";
     std::string saves;
     for (const SavedTensor& s : n.saved)
@@ -226,6 +227,7 @@ std::string to_dot(const GraphView& v) {
     const Node& n = v.nodes[i];
     go_to(n.path);
     std::string label = join("%", int64_t(i), " ", n.op->name);
+    if (!n.note.empty()) label += "\n" + n.note;
     for (const Value& y : n.outputs) label += "\n" + type_text(y);
     text += join("  n", int64_t(i), " [label=", dot_text(label), "];\n");
   }

@@ -6,6 +6,7 @@
 #include "ops/audit/step/memory_ledger.hpp"
 #include "ops/audit/watch/names.hpp"
 #include "ops/audit/watch/vjp_text.hpp"
+#include "ops/blocks/plan_cache.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -178,6 +179,13 @@ class GraphReader {
     }
   }
 
+  // What moves blocks or multiplies them, and what comes of it.
+  static std::string block_note(const GradFn& node) {
+    std::string note = node.attrs().back().text;  // "permute", "ij,jk->ik"
+    const std::optional<BlockStructure> into = Noted::of(node.shared_attrs())[0];
+    return into ? note + " into " + into->brief() : note;
+  }
+
   void read_call(GradFn& node, GraphCall& call) {
     call.op = &node.op();
     for (size_t i = 0; i < node.attrs().size(); ++i)
@@ -185,6 +193,7 @@ class GraphReader {
         call.attrs.emplace_back(
             i < call.op->attrs.size() ? call.op->attrs[i].name : join("attr", int64_t(i)),
             to_text(node.attr(i)));
+    if (call.op->group == "blocks") call.note = block_note(node);
     const Notes* note = note_of(&node);
     for (size_t k = 0; k < node.inputs().size(); ++k) {
       const Edge& edge = node.inputs()[k];

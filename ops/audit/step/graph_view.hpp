@@ -43,6 +43,7 @@ struct Value {
 struct GraphCall {
   const OpInfo* op = nullptr;
   std::vector<std::pair<std::string, std::string>> attrs;  // those that are not none
+  std::string note{};  // "permute into + {0: 2} - {0: 2}, 1 block": what attributes don't show
   std::vector<Source> inputs;
   std::vector<Value> outputs;
 };
