@@ -20,7 +20,7 @@ class _Recorder:
     def __init__(self, prepared=()):
         self.prepares, self._prepared = [], [p[0] for p in prepared]
 
-    def advances(self, engine, prepare, alive=lambda: True):
+    def advances(self, engine, prepare, alive):
         """Notes what to do before each repetition, as long as the engine is alive. True if it is
         done for this run already."""
         self.prepares.append((engine, prepare, alive))
@@ -66,8 +66,8 @@ class Compiled:
         except TypeError:  # an argument without a hash
             self.why_not = "an argument is neither a tensor nor hashable"
             return self._function(*args, **kwargs)
-        if entry.step is not None and not all(alive() for _, _, alive in entry.prepares):
-            entry = self._entries[key] = _Entry()  # an optimiser has loaded another state
+        if not all(alive() for _, _, alive in entry.prepares):
+            entry = self._entries[key] = _Entry()  # an optimiser has another state, or other options
         if entry.step is not None:
             return self._replay(entry, leaves)
         if not entry.warm or self.why_not:
