@@ -403,3 +403,31 @@ def test_a_compiled_step_works_where_its_tensors_are():
     for _ in range(3):
         nothing(x)
     assert (nothing.why_not, nothing.replays, x.tolist()) == ("", 1, [0, 8, 16])
+
+
+@pytest.mark.parametrize("rule", ["SGD momentum", "Adam", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta",
+                                  "Rprop"])
+@pytest.mark.parametrize("before", [1, 2, 6])
+def test_recorded_steps_see_a_state_that_is_loaded(rule, before):
+    sides = []
+    for compiled in (False, True):
+        w = nn.Parameter(gradus.ones(1))
+        optimizer = getattr(optim, rule.split()[0])([w], **RULES[rule])
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = ((w - 3) * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+        run = gradus.compile(step) if compiled else step
+        run(gradus.ones(1))
+        state = copy.deepcopy(optimizer.state_dict())
+        for i in range(1, before):
+            run(gradus.ones(1 + i // 3))  # shapes: each has a recording of its own
+        optimizer.load_state_dict(state)
+        losses = [run(gradus.ones(1 + i // 3)).item() for i in range(6)]
+        optimizer.param_groups[0]["maximize"] = True
+        losses += [run(gradus.ones(1)).item() for i in range(4)]
+        sides.append((losses, w.item(), optimizer.state[w]["step"]))
+    assert sides[0] == sides[1] and run.why_not == ""

@@ -39,7 +39,8 @@ class _Fused(Optimizer):
 
         def alive():
             made_of, engines = self._engines.get(id(group), ((None,), ()))
-            return made_of[0] == self._rule(group) and any(engine is e for e, _ in engines)
+            return (made_of[0] == self._rule(group) and group["maximize"] == (gain is not None)
+                    and any(engine is e for e, _ in engines))
 
         recorder = _compile.recorder()
         if recorder is None or not recorder.advances(engine, prepare, alive):

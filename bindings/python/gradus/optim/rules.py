@@ -29,8 +29,15 @@ class _ByOps(Optimizer):
             held["step"] += 1
             for rate, factor in zip(rates, self._factors(group, held)):
                 rate.fill_(float(factor))
+
+        def options():  # what a recording holds; the rate is the host's
+            return {k: v for k, v in group.items() if k not in ("params", "lr", "initial_lr")}
+        recorded = options()
+
+        def alive():
+            return self.state.get(p) is held and options() == recorded
         recorder = _compile.recorder()
-        if recorder is None or not recorder.advances(rates[0], prepare):
+        if recorder is None or not recorder.advances(rates[0], prepare, alive):
             prepare()
         g = -p.grad if group["maximize"] else p.grad.detach()
         if group.get("weight_decay") and not group.get("decoupled_weight_decay"):
