@@ -10,6 +10,7 @@ class _Fused(Optimizer):
     state[p], whose tensors are the engine's: an engine can be made anew from it at any time."""
 
     names = {}  # of the state: the engine's, PyTorch's
+    _real = True
 
     def __init__(self, params, defaults):
         self._engines = {}  # by group: what they were made of, and [(engine, parameters), ...]

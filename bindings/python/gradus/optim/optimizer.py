@@ -13,6 +13,8 @@ class Optimizer:
     A rule derives from it and defines _update(group, parameters): the parameters of one group that
     have a gradient, no op being recorded. state[p] is a dict of what the rule keeps for p."""
 
+    _real = False  # takes real parameters alone
+
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
         self.state = {}
@@ -43,11 +45,14 @@ class Optimizer:
             if not p.is_leaf:
                 raise _gradus.ValueError(f"{self._name}: a tensor of shape {tuple(p.shape)} is no "
                                          f"leaf: an op made it")
+            if p.is_complex() and self._real:
+                raise _gradus.DTypeError(f"{self._name}: takes real parameters, got one of {p.dtype}; two real ones "
+                                         "can be its parts: gradus.complex(a, b)")
             if id(p) in known:
                 raise _gradus.ValueError(f"{self._name}: a parameter of shape {tuple(p.shape)} is "
                                          f"given twice")
             known.add(id(p))
-        unknown = [k for k in group if k not in self.defaults and k not in ("params", "name")]
+        unknown = [k for k in group if k not in self.defaults and k not in ("params", "name", "initial_lr")]
         if unknown:
             raise _gradus.ValueError(f"{self._name}: has no option {unknown[0]!r}; there are "
                                      + ", ".join(self.defaults))

@@ -5,6 +5,7 @@ from .optimizer import Optimizer
 
 class _ByOps(Optimizer):
     _count = 1  # of what _factors gives
+    _real = True
 
     def __init__(self, params, defaults):
         self._rates = {}  # of each parameter: tensors, so that recorded steps follow the rate too
