@@ -241,6 +241,9 @@ def test_errors():
             make()
     with pytest.raises(TypeError, match="not one tensor"):
         optim.SGD(p)
+    for rule in sorted({rule.split()[0] for rule in RULES} | {"LBFGS"}):
+        with pytest.raises(gradus.DTypeError, match=f"{rule}: takes real parameters, got one of .*complex64"):
+            getattr(optim, rule)([nn.Parameter(gradus.tensor([1j]))])
 
 
 # ---- schedules
@@ -265,6 +268,11 @@ SCHEDULES = {
     "SequentialLR of lambdas": lambda s, o: s.SequentialLR(
         o, [s.LambdaLR(o, lambda t: (t + 1) / 6), s.LambdaLR(o, lambda t: 0.8 ** t)], [5]),
     "two from a low start": lambda s, o: (s.LinearLR(o, 0.2, 1.0, 4), s.MultiStepLR(o, [2, 6], 0.5)),
+    "cosine and another": lambda s, o: (s.CosineAnnealingLR(o, 2, 0.01), s.StepLR(o, 1, 0.5)),
+    "cosine of one": lambda s, o: (s.CosineAnnealingLR(o, 1), s.ConstantLR(o, 0.5, 3)),
+    "resumed": lambda s, o: (o.param_groups[0].update(initial_lr=0.2), o.param_groups[1].update(initial_lr=0.4))[2:] + (
+        s.CosineAnnealingLR(o, 6, 0.01, last_epoch=3), s.ExponentialLR(o, 0.9, last_epoch=3),
+        s.LinearLR(o, 0.2, 0.9, 9, last_epoch=3)),
     "two": lambda s, o: (s.ExponentialLR(o, 0.9), s.StepLR(o, 4, 0.5)),
 }
 
