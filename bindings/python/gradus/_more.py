@@ -32,6 +32,14 @@ def quantile(x, q, dim=None, keepdim=False):
     return out if q.ndim else out[0]
 
 
+def polygamma(n, x):
+    """The n-th derivative of digamma, for the whole number n; Tensor.polygamma(n) the same."""
+    if isinstance(n, bool) or not hasattr(n, "__index__") or not isinstance(x, Tensor):
+        raise _g.DTypeError(f"polygamma: expected a whole number n and a tensor, got a {type(n).__name__} and a "
+                            f"{type(x).__name__}; polygamma(n, x) is the order")
+    return _g.polygamma(x, int(n))
+
+
 def isin(elements, test_elements, *, invert=False):
     """Which elements are among the others?"""
     elements, test_elements = (v if isinstance(v, Tensor) else _g.tensor(v) for v in (elements, test_elements))

@@ -332,7 +332,7 @@ COMPOSED = """
     L.ger(L.ones(2), L.arange(3.));  L.pinverse(L.tensor([[1.,2.],[3.,4.],[5.,6.]]))
     L.split_with_sizes(L.arange(5), (2,3));  L.adjoint(L.tensor([[1+2j, 3.]]));  L.t(L.ones(2,3))
     L.detach(L.ones(2));  L.positive(L.tensor([-1.]));  L.resolve_conj(L.tensor([1j]));  L.ones(2).cfloat()
-    L.ones(2).cdouble()
+    L.ones(2).cdouble();  L.polygamma(2, L.tensor([0.5, 3.]));  L.tensor([0.5, 3.]).polygamma(1);  L.polygamma(0, L.ones(2))
 """
 
 
@@ -362,6 +362,9 @@ def test_functions_of_a_few_ops_refuse_and_differentiate():
             (lambda: gradus.view_as_real(gradus.ones(3)), "expected complex numbers, got gradus.float32"),
             (lambda: gradus.gcd(gradus.ones(2), gradus.ones(2)), "gcd: expected whole numbers"),
             (lambda: gradus.gcd(gradus.tensor([True]), gradus.tensor([4])), "got gradus.bool and gradus.int64"),
+            (lambda: gradus.polygamma(gradus.ones(2), 1), "expected a whole number n and a tensor, got a Tensor and a int"),
+            (lambda: gradus.polygamma(1.5, gradus.ones(2)), "polygamma: expected a whole number n"),
+            (lambda: gradus.polygamma(-1, gradus.ones(2)), "polygamma: n is -1"),
             (lambda: gradus.vander(gradus.ones(2), -1), "vander: N is -1"),
             (lambda: gradus.histc(gradus.ones(2), 4, 3, 1), "the range is 3 to 1"),
             (lambda: gradus.cov(gradus.ones(2, 2, 2)), "cov: expected variables as rows")):

@@ -150,7 +150,7 @@ for _f in (getattr, max, min, int, float, bool, math.sqrt, math.floor, math.ceil
            len, round):
     FUNCTIONS[_f] = _f
 for _name in ("size numel dim item stride is_contiguous copy_ fill_ tolist detach detach_ "
-              "storage_offset requires_grad_ element_size").split():
+              "storage_offset requires_grad_ element_size polygamma").split():
     if hasattr(gradus.Tensor, _name):
         METHODS[_name] = getattr(gradus.Tensor, _name)
 for _name, _op in {"negative": "neg", "multiply": "mul", "absolute": "abs", "concat": "cat",
