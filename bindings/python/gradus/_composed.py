@@ -253,8 +253,17 @@ def lcm(a, b):
 
 
 def ldexp(x, other):
-    """x 2^other."""
-    return x * _g.pow(2.0, other)
+    """x 2^other; for whole numbers rounded once."""
+    x, other = as_tensor(x), as_tensor(other)
+    if x.dtype.is_complex or other.dtype.is_complex or other.dtype.is_floating_point:
+        return x * _g.pow(2.0, other)
+    out, left, factors = x.double(), other.double(), []
+    for _ in range(3):  # each a power of two that float64 holds
+        factors.append(left.clamp(-1022, 1023))
+        left = left - factors[-1]
+    for part in reversed(factors):
+        out = out * _g.pow(2.0, part)
+    return out.to(x.dtype if x.dtype.is_floating_point else _g.float32)
 
 
 def logspace(start, end, steps, base=10.0, **options):
