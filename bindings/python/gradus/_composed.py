@@ -234,13 +234,18 @@ def isreal(x):
     return x.imag == 0 if x.dtype.is_complex else _g.ones(x.shape, _g.bool).to(device=x.device)
 
 
+def _whole(name, a, b):
+    """Both in their common dtype, which has to be one of whole numbers."""
+    a, b = as_tensor(a), as_tensor(b)
+    dtype = _g.result_type([a, b])
+    if dtype not in (_g.int32, _g.int64, _g.uint8):
+        raise _g.DTypeError(f"{name}: expected whole numbers, got {a.dtype} and {b.dtype}")
+    return a.to(dtype), b.to(dtype)
+
+
 def gcd(a, b):
     """The greatest common divisor of whole numbers."""
-    a, b = _g.broadcast_tensors(as_tensor(a), as_tensor(b))
-    whole = _g.int32, _g.int64, _g.uint8
-    if a.dtype not in whole or b.dtype not in whole:
-        raise _g.DTypeError(f"gcd: expected whole numbers, got {a.dtype} and {b.dtype}")
-    a, b = a.abs(), b.abs()
+    a, b = _g.broadcast_tensors(*(v.abs() for v in _whole("gcd", a, b)))
     while (b != 0).any():
         a, b = _g.where(b == 0, a, b), _g.where(b == 0, b, a % _g.where(b == 0, 1, b))
     return a
@@ -248,8 +253,9 @@ def gcd(a, b):
 
 def lcm(a, b):
     """The least common multiple of whole numbers."""
+    a, b = _whole("lcm", a, b)
     divisor = gcd(a, b)
-    return (as_tensor(a) // _g.where(divisor == 0, 1, divisor) * b).abs()
+    return (a // _g.where(divisor == 0, 1, divisor) * b).abs()
 
 
 def ldexp(x, other):

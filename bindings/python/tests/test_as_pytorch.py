@@ -323,6 +323,9 @@ COMPOSED = """
     L.isneginf(L.tensor([1., math.inf, -math.inf]));  L.isreal(L.tensor([1+1j, 2.]));  L.isreal(L.tensor([1.]))
     L.gcd(L.tensor([12, -18, 0, 0, 7]), L.tensor([18, 12, 5, 0, -21]))
     L.lcm(L.tensor([12, -18, 0, 7]), L.tensor([18, 12, 5, -21]));  L.gcd(L.tensor([12, 9]), L.tensor(6))
+    L.gcd(L.tensor([12, 0], dtype=L.int32), L.tensor([0, 9], dtype=L.uint8));  L.gcd(L.tensor([True, False]), L.tensor([4, 6]))
+    L.gcd(L.tensor([12, 9], dtype=L.int32), L.tensor([0, 0]));  L.gcd(L.tensor([12, 9], dtype=L.int32), L.tensor(6))
+    L.lcm(L.tensor([4, 9], dtype=L.uint8), L.tensor([6, 0]));  L.lcm(L.tensor([4, 9]), L.tensor([True, False]))
     L.ldexp(L.tensor([3., 2. ** -1070, 1., 1.5], dtype=L.float64), L.tensor([191, 2090, -1074, -1060]))
     L.ldexp(L.tensor([1.5e3], dtype=L.float16), L.tensor([3], dtype=L.uint8));  L.ldexp(L.ones(1, dtype=L.bfloat16), L.tensor(3))
     L.ldexp(L.tensor([2. ** -100, -2. ** 100]), L.tensor([200, -240]));  L.ldexp(L.tensor([2]), L.tensor([3]))
@@ -365,7 +368,7 @@ def test_functions_of_a_few_ops_refuse_and_differentiate():
             (lambda: gradus.view_as_complex(gradus.ones(3)), "expected a last axis of 2"),
             (lambda: gradus.view_as_real(gradus.ones(3)), "expected complex numbers, got gradus.float32"),
             (lambda: gradus.gcd(gradus.ones(2), gradus.ones(2)), "gcd: expected whole numbers"),
-            (lambda: gradus.gcd(gradus.tensor([True]), gradus.tensor([4])), "got gradus.bool and gradus.int64"),
+            (lambda: gradus.lcm(gradus.tensor([True]), True), "lcm: expected whole numbers, got gradus.bool and gradus.bool"),
             (lambda: gradus.polygamma(gradus.ones(2), 1), "expected a whole number n and a tensor, got a Tensor and a int"),
             (lambda: gradus.polygamma(1.5, gradus.ones(2)), "polygamma: expected a whole number n"),
             (lambda: gradus.polygamma(-1, gradus.ones(2)), "polygamma: n is -1"),
