@@ -210,7 +210,7 @@ def test_as_text():
   (1): ModuleDict(
     (a): ELU(alpha=0.5)
   )
-  (2): ReLU()
+  (2): ReLU(inplace=True)
 )"""
     assert repr(nn.Conv2d(1, 2, 3, padding=1, bias=False)) == \
         "Conv2d(1, 2, kernel_size=(3, 3), padding=(1, 1), bias=False)"
@@ -255,7 +255,7 @@ def test_dropout():
 
 
 def test_arguments_by_place():
-    assert repr(nn.ReLU(True)) == "ReLU()" and repr(nn.LeakyReLU(0.2, True)) == \
+    assert repr(nn.ReLU(True)) == "ReLU(inplace=True)" and repr(nn.LeakyReLU(0.2)) == \
         "LeakyReLU(negative_slope=0.2)"
     assert nn.HuberLoss("sum").reduction == "sum" and nn.Dropout(0.1, True).p == 0.1
     table = nn.Embedding(4, 3, padding_idx=-1).weight.detach()
@@ -390,3 +390,34 @@ def test_what_is_no_module():
         nn.Sequential(nn.ReLU)
     with pytest.raises(TypeError, match="should be a Parameter"):
         nn.Module().register_parameter("w", gradus.ones((2,)))
+
+
+@pytest.mark.parametrize("name, options", [
+    ("relu", ()), ("relu6", ()), ("elu", (0.5,)), ("selu", ()), ("celu", (2.0,)), ("leaky_relu", (0.3,)), ("silu", ()),
+    ("mish", ()), ("hardtanh", (-0.5, 2.0)), ("hardsigmoid", ()), ("hardswish", ()), ("threshold", (0.1, 7.0)),
+    ("dropout", (1.0, True)), ("dropout", (0.5, False)), ("alpha_dropout", (1.0, True))])
+def test_functions_over_their_input(name, options):
+    torch = pytest.importorskip("torch")
+    results = []
+    for m in (torch, gradus):
+        w = m.tensor([[-2.0, -0.3, 0.4, 9.0]] * 2, requires_grad=True)
+        first, second = w * 1.5, w * 2.0
+        part, f = second[:1], getattr(m.nn.functional, name)
+        assert f(first, *options, inplace=True) is first and f(part, *options, inplace=True) is part
+        (first * second).sum().backward()
+        results.append([t.tolist() for t in (first, second, w.grad)])
+    for ours, theirs in zip(*results):
+        np.testing.assert_allclose(ours, theirs, 1e-5, 1e-6)
+    with pytest.raises(gradus.AutogradError, match="a leaf that requires a gradient is written in place"):
+        getattr(F, name)(gradus.ones(2, 2, requires_grad=True), *options, inplace=True)
+
+
+def test_layers_over_their_input():
+    for layer in (nn.ReLU(True), nn.ELU(0.5, True), nn.Threshold(0.1, 2.0, True), nn.Dropout(1.0, inplace=True),
+                  nn.Hardtanh(inplace=True), nn.Dropout2d(1.0, True), nn.AlphaDropout(0.9, True), nn.Mish(inplace=True)):
+        x = gradus.tensor([[-3.0, 4.0]])
+        assert layer(x) is x and x.tolist() != [[-3, 4]] and layer.inplace and "inplace=True" in repr(layer)
+    with pytest.raises(TypeError):
+        nn.GELU(inplace=True)
+    x = gradus.ones(2)
+    assert F.relu(x, True) is x and F.dropout(x, 1.0, True, True) is x and x.tolist() == [0, 0]
