@@ -439,3 +439,37 @@ def test_recorded_steps_see_a_state_that_is_loaded(rule, before):
         losses += [run(gradus.ones(1)).item() for i in range(4)]
         sides.append((losses, w.item(), optimizer.state[w]["step"]))
     assert sides[0] == sides[1] and run.why_not == ""
+
+
+@pytest.mark.parametrize("rule", [*RULES, "LBFGS"])
+def test_optimisers_go_on_after_their_module_has_another_dtype(rule):
+    made = []
+    for early in (True, False):
+        gradus.manual_seed(3)
+        model = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
+        other = optim.SGD([nn.Parameter(gradus.ones(1))], lr=1.0)
+        kind, options = getattr(optim, rule.split()[0]), RULES.get(rule, {"lr": 0.1, "max_iter": 3})
+        if early:
+            optimizer = kind(model.parameters(), **options)
+        model.double()
+        if not early:
+            optimizer = kind(model.parameters(), **options)
+
+        def loss():
+            optimizer.zero_grad()
+            out = model(x).square().sum()
+            out.backward()
+            return out
+        x = gradus.ones((4, 3), dtype=gradus.float64)
+        for _ in range(3):
+            optimizer.step(loss)
+        made.append([p.tolist() for p in model.parameters()])
+        assert other.param_groups[0]["params"][0].dtype is gradus.float32
+    assert made[0] == made[1]
+    model.float()
+    x = x.float()
+    before = [p.tolist() for p in model.parameters()]
+    optimizer.step(loss)  # its state is of the new dtype too
+    assert all(p is q for p, q in zip(optimizer.param_groups[0]["params"], model.parameters()))
+    assert before != [p.tolist() for p in model.parameters()]
+    assert gradus.isfinite(loss())

@@ -5,7 +5,7 @@ from .. import _gradus
 from .._gradus import Tensor
 from .._modes import no_grad
 from .hooks import Hooked, call
-from .parameter import Parameter
+from .parameter import Parameter, holders
 
 _Keys = namedtuple("IncompatibleKeys", "missing_keys unexpected_keys")
 _KINDS = ("_parameters", "_buffers", "_modules")
@@ -250,8 +250,8 @@ class Module(Hooked):
     def to(self, *args, dtype=None, device=None):
         """to(dtype), to(device), to(tensor): parameters and buffers, in place of the old ones.
 
-        Integers keep their dtype. A parameter that has to move is a new object: make the optimiser
-        afterwards."""
+        Integers keep their dtype. A parameter that has to move is a new object, and optimisers go on with
+        the new one."""
         for a in args:
             if isinstance(a, Tensor):
                 dtype, device = a.dtype, a.device
@@ -265,8 +265,11 @@ class Module(Hooked):
                 for name, tensor in held.items():
                     if tensor is not None:
                         if id(tensor) not in memo:
-                            memo[id(tensor)] = _moved(tensor, dtype, device)
-                        held[name] = memo[id(tensor)]
+                            memo[id(tensor)] = tensor, _moved(tensor, dtype, device)
+                        held[name] = memo[id(tensor)][1]
+        moved = {i: new for i, (old, new) in memo.items() if new is not old}
+        for holder in list(holders) if moved else ():
+            holder._follow(moved)
         return self
 
     def cpu(self):

@@ -71,8 +71,7 @@ class _Fused(Optimizer):
             engine.load(list(before.items()), steps)
         return engine
 
-    def load_state_dict(self, state_dict):
-        super().load_state_dict(state_dict)
+    def _forget(self):
         self._engines = {}
 
     def __getstate__(self):

@@ -5,6 +5,7 @@ from .. import _gradus
 from .._gradus import Tensor
 from .._modes import enable_grad, no_grad
 from ..nn.module import clear_gradient
+from ..nn.parameter import holders
 
 
 class Optimizer:
@@ -15,10 +16,14 @@ class Optimizer:
 
     _real = False  # takes real parameters alone
 
+    def __new__(cls, *args, **kwargs):
+        made = super().__new__(cls)
+        made.param_groups, made.state = [], {}
+        holders.add(made)
+        return made
+
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
-        self.state = {}
-        self.param_groups = []
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: a list of parameters is expected, not one tensor")
         groups = list(params)
@@ -126,6 +131,20 @@ class Optimizer:
             group.update({k: copy.deepcopy(v) for k, v in old.items()
                           if k in self.defaults or k == "initial_lr"})
         self.state = state
+        self._forget()
+
+    def _forget(self):
+        """The state is another: what was made of it is made anew."""
+
+    def _follow(self, moved):
+        """Goes on with parameters that took the place of others: moved[id(old)] is the new one."""
+        if not any(id(p) in moved for group in self.param_groups for p in group["params"]):
+            return
+        for group in self.param_groups:
+            group["params"] = [moved.get(id(p), p) for p in group["params"]]
+        self.state = {moved.get(id(p), p): {k: self._loaded(moved[id(p)], k, v) for k, v in held.items()}
+                      if id(p) in moved else held for p, held in self.state.items()}
+        self._forget()
 
     def _loaded(self, p, name, value):
         if name == "step":

@@ -45,6 +45,9 @@ class _ByOps(Optimizer):
             g = g + group["weight_decay"] * p
         return g, rates, [held[name] for name in names]
 
+    def _forget(self):
+        self._rates = {}
+
     def __getstate__(self):
         return {**self.__dict__, "_rates": {}}
 
