@@ -60,7 +60,8 @@ class Compiled:
         leaves = []
         build = _flatten((args, kwargs), leaves)
         fixed = _fixed((args, kwargs))
-        key = (_gradus.is_grad_enabled(), tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves), fixed)
+        kinds = tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves)
+        key = _gradus.is_grad_enabled(), kinds, fixed
         try:
             entry = self._entries.setdefault(key, _Entry())
         except TypeError:  # an argument without a hash

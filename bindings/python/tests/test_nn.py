@@ -224,6 +224,14 @@ def test_containers():
     del s[1]
     assert [n for n, _ in s.named_modules(prefix="x")] == ["x", "x.0"] and s[1] is c
     assert list(nn.Sequential({"one": a, "two": b}).one.parameters()) == []
+    s = nn.Sequential(a)
+    t = s + nn.Sequential(b, c)
+    assert isinstance(t, nn.Sequential) and list(t) == [a, b, c] and list(2 * s) == list(s * 2) == [a, a]
+    s += t
+    assert list(s) == [a, a, b, c] and s.insert(0, b) is s.extend([c]) is s and len(s) == 6
+    with pytest.raises(TypeError):
+        s + [a]
+    assert list(nn.ModuleList([a]) + [b]) == [a, b]
     m = nn.ModuleList([a])
     m += [b]
     m.insert(0, c)
@@ -413,11 +421,27 @@ def test_functions_over_their_input(name, options):
 
 
 def test_layers_over_their_input():
-    for layer in (nn.ReLU(True), nn.ELU(0.5, True), nn.Threshold(0.1, 2.0, True), nn.Dropout(1.0, inplace=True),
-                  nn.Hardtanh(inplace=True), nn.Dropout2d(1.0, True), nn.AlphaDropout(0.9, True), nn.Mish(inplace=True)):
+    for layer in (nn.ReLU(True), nn.ELU(0.5, True), nn.Threshold(0.1, 2.0, True), nn.Mish(inplace=True),
+                  nn.Hardtanh(inplace=True), nn.Dropout2d(1.0, True), nn.AlphaDropout(0.9, True),
+                  nn.Dropout(1.0, inplace=True)):
         x = gradus.tensor([[-3.0, 4.0]])
         assert layer(x) is x and x.tolist() != [[-3, 4]] and layer.inplace and "inplace=True" in repr(layer)
     with pytest.raises(TypeError):
         nn.GELU(inplace=True)
     x = gradus.ones(2)
     assert F.relu(x, True) is x and F.dropout(x, 1.0, True, True) is x and x.tolist() == [0, 0]
+
+
+def test_a_state_in_place_of_the_tensors():
+    net, other = (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)) for _ in range(2))
+    net[0].bias.requires_grad = False
+    optimizer = gradus.optim.SGD(net.parameters(), lr=1.0)
+    state = {name: t.double() for name, t in other.state_dict().items()}
+    state["1.weight"] = np.ones(2)
+    assert net.load_state_dict(state, assign=True) == ([], [])
+    w = net[0].weight
+    assert isinstance(w, nn.Parameter) and w.dtype is F64 and w.data_ptr() == state["0.weight"].data_ptr()
+    assert w.requires_grad and not net[0].bias.requires_grad and net[1].running_mean is state["1.running_mean"]
+    assert [id(p) for p in optimizer.param_groups[0]["params"]] == [id(p) for p in net.parameters()]
+    with pytest.raises(gradus.ValueError, match="missing keys: 0.weight"):
+        net.load_state_dict({name: t for name, t in state.items() if name != "0.weight"}, assign=True)

@@ -372,8 +372,9 @@ def test_cross_entropy_in_parts(weighted, ignored, reduction):
     assert not any("nll_loss" in n for h in gradus.torch.history for n in h["by_torch"])
 
 
-@pytest.mark.parametrize("lost, why", [(lambda ys: [y.detach() for y in ys], "result 0 requires a gradient in torch alone"),
-                                       (lambda ys: ys[:1], "there are 1 results, torch has 2")])
+@pytest.mark.parametrize("lost, why", [
+    (lambda ys: [y.detach() for y in ys], "result 0 requires a gradient in torch alone"),
+    (lambda ys: ys[:1], "there are 1 results, torch has 2")])
 def test_results_that_lost_their_gradient_are_refused(monkeypatch, lost, why):
     call = gradus.torch._backend.Whole.call
     monkeypatch.setattr(gradus.torch._backend.Whole, "call", lambda self, values: lost(call(self, values)))

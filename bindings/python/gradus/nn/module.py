@@ -4,6 +4,7 @@ from collections import OrderedDict, namedtuple
 from .. import _gradus
 from .._gradus import Tensor
 from .._modes import no_grad
+from .._tensor import as_tensor
 from .hooks import Hooked, call
 from .parameter import Parameter, holders
 
@@ -196,8 +197,9 @@ class Module(Hooked):
             if module is not None:
                 yield from module._places(f"{prefix}{name}.")
 
-    def load_state_dict(self, state_dict, strict=True):
-        """Copies the tensors in by name; arrays and tensors of others are taken too.
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies the tensors in by name; arrays and tensors of others are taken too. With assign they take the
+        place of those here, of which optimisers go on with the new ones.
 
         If a name is missing or too many (with strict) or a shape differs, nothing is changed."""
         places = {name: holder[key] for name, holder, key in self._places()}
@@ -215,6 +217,17 @@ class Module(Hooked):
         if wrong:
             raise error("ValueError", f"{type(self).__name__}.load_state_dict",
                         "\n  ".join(["the state does not fit", *wrong]))
+        if assign:
+            pairs = []
+            for name, holder, key in self._places():
+                if name in state_dict:
+                    old, new = holder[key], as_tensor(state_dict[name])
+                    if isinstance(old, Parameter) and not isinstance(new, Parameter):
+                        new = type(old)(new, old.requires_grad)
+                    holder[key] = new
+                    pairs.append((old, new))
+            _tell(pairs)
+            return _Keys(missing, unexpected)
         with no_grad():
             for name, target in places.items():
                 if name in state_dict:
@@ -267,9 +280,7 @@ class Module(Hooked):
                         if id(tensor) not in memo:
                             memo[id(tensor)] = tensor, _moved(tensor, dtype, device)
                         held[name] = memo[id(tensor)][1]
-        moved = {i: new for i, (old, new) in memo.items() if new is not old}
-        for holder in list(holders) if moved else ():
-            holder._follow(moved)
+        _tell(memo.values())
         return self
 
     def cpu(self):
@@ -303,6 +314,13 @@ def clear_gradient(p, set_to_none):
         p.grad = None
     else:
         p.grad = p.grad.detach().zero_()
+
+
+def _tell(pairs):
+    """The optimisers go on with the new one of each pair."""
+    moved = {id(old): new for old, new in pairs if new is not old}
+    for holder in list(holders) if moved else ():
+        holder._follow(moved)
 
 
 def _moved(tensor, dtype, device):
