@@ -19,11 +19,11 @@ from . import _tensor  # its aliases of ops are part of what follows
 from ._gradus import *
 from ._gradus import __version__
 from ._modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ._more import bernoulli, isin, multinomial, nanmean, nansum, quantile
 from ._tensor import (allclose, arange, as_tensor, asarray, empty, empty_like, equal, from_numpy, full,
-                      full_like, get_rng_state, is_complex, is_floating_point, is_tensor, numel, rand,
-                      rand_like, randint, randint_like, randn, randn_like, randperm, set_rng_state,
-                      tensordot)
+                      full_like, get_rng_state, is_complex, is_floating_point, is_tensor, numel, ones_like,
+                      rand, rand_like, randint, randint_like, randn, randn_like, randperm, set_rng_state,
+                      tensordot, zeros_like)
+from ._more import *
 
 # Loaded when they are first named, so that importing gradus takes a few milliseconds.
 _modules = ("array_api", "audit", "autograd", "contraction", "data", "func", "fx", "linalg", "nn",

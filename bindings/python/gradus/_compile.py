@@ -20,7 +20,7 @@ class _Recorder:
     def __init__(self, prepared=()):
         self.prepares, self._prepared = [], [p[0] for p in prepared]
 
-    def advances(self, engine, prepare, alive=lambda: True):
+    def advances(self, engine, prepare, alive):
         """Notes what to do before each repetition, as long as the engine is alive. True if it is
         done for this run already."""
         self.prepares.append((engine, prepare, alive))
@@ -60,14 +60,15 @@ class Compiled:
         leaves = []
         build = _flatten((args, kwargs), leaves)
         fixed = _fixed((args, kwargs))
-        key = (_gradus.is_grad_enabled(), tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves), fixed)
+        kinds = tuple((tuple(t.shape), t.dtype.name, t.device, t.requires_grad) for t in leaves)
+        key = _gradus.is_grad_enabled(), kinds, fixed
         try:
             entry = self._entries.setdefault(key, _Entry())
         except TypeError:  # an argument without a hash
             self.why_not = "an argument is neither a tensor nor hashable"
             return self._function(*args, **kwargs)
-        if entry.step is not None and not all(alive() for _, _, alive in entry.prepares):
-            entry = self._entries[key] = _Entry()  # an optimiser has loaded another state
+        if not all(alive() for _, _, alive in entry.prepares):
+            entry = self._entries[key] = _Entry()  # an optimiser has another state, or other options
         if entry.step is not None:
             return self._replay(entry, leaves)
         if not entry.warm or self.why_not:

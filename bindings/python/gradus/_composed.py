@@ -234,13 +234,18 @@ def isreal(x):
     return x.imag == 0 if x.dtype.is_complex else _g.ones(x.shape, _g.bool).to(device=x.device)
 
 
+def _whole(name, a, b):
+    """Both in their common dtype, which has to be one of whole numbers."""
+    a, b = as_tensor(a), as_tensor(b)
+    dtype = _g.result_type([a, b])
+    if dtype not in (_g.int32, _g.int64, _g.uint8):
+        raise _g.DTypeError(f"{name}: expected whole numbers, got {a.dtype} and {b.dtype}")
+    return a.to(dtype), b.to(dtype)
+
+
 def gcd(a, b):
     """The greatest common divisor of whole numbers."""
-    a, b = _g.broadcast_tensors(as_tensor(a), as_tensor(b))
-    whole = _g.int32, _g.int64, _g.uint8
-    if a.dtype not in whole or b.dtype not in whole:
-        raise _g.DTypeError(f"gcd: expected whole numbers, got {a.dtype} and {b.dtype}")
-    a, b = a.abs(), b.abs()
+    a, b = _g.broadcast_tensors(*(v.abs() for v in _whole("gcd", a, b)))
     while (b != 0).any():
         a, b = _g.where(b == 0, a, b), _g.where(b == 0, b, a % _g.where(b == 0, 1, b))
     return a
@@ -248,13 +253,23 @@ def gcd(a, b):
 
 def lcm(a, b):
     """The least common multiple of whole numbers."""
+    a, b = _whole("lcm", a, b)
     divisor = gcd(a, b)
-    return (as_tensor(a) // _g.where(divisor == 0, 1, divisor) * b).abs()
+    return (a // _g.where(divisor == 0, 1, divisor) * b).abs()
 
 
 def ldexp(x, other):
-    """x 2^other."""
-    return x * _g.pow(2.0, other)
+    """x 2^other; for whole numbers rounded once."""
+    x, other = as_tensor(x), as_tensor(other)
+    if x.dtype.is_complex or other.dtype.is_complex or other.dtype.is_floating_point:
+        return x * _g.pow(2.0, other)
+    out, left, factors = x.double(), other.double(), []
+    for _ in range(3):  # each a power of two that float64 holds
+        factors.append(left.clamp(-1022, 1023))
+        left = left - factors[-1]
+    for part in reversed(factors):
+        out = out * _g.pow(2.0, part)
+    return out.to(x.dtype if x.dtype.is_floating_point else _g.float32)
 
 
 def logspace(start, end, steps, base=10.0, **options):

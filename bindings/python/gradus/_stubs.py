@@ -143,12 +143,13 @@ def text():
     out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
                "    def name(self) -> str: ...\n")
     for name in _gradus.op_names:
-        if name not in ("arange", "bernoulli", "full", "full_like", "tensordot"):
+        if name not in ("arange", "bernoulli", "full", "full_like", "polygamma", "tensordot"):
             out.append(_op(name, results[name]))
     for alias, name in _tensor.aliases.items():
         out.append(_op(name, results[name]).replace(f"def {name}(", f"def {alias}("))
     out.append("def bernoulli(size: int | _t.Sequence[int] | Tensor, p: float = 0.5, dtype: _DType = ..., *, "
                "device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
+    out.append("def polygamma(n: int, x: Tensor) -> Tensor: ...\n")
     for name in ("nansum", "nanmean"):
         out.append(f"def {name}(x: Tensor, dim: int | _t.Sequence[int] | None = None, keepdim: bool = False) -> "
                    "Tensor: ...\n")

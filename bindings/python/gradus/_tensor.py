@@ -58,11 +58,31 @@ def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
     return _g.full(size, fill_value, dtype, device=device, requires_grad=requires_grad)
 
 
-def full_like(x, fill_value, *, dtype=None):
-    """One number everywhere, in x's shape and, without another, x's dtype."""
-    if isinstance(fill_value, complex) or _is_large(fill_value) or dtype is not None:
-        return full(tuple(x.shape), fill_value, dtype or x.dtype, device=x.device)
-    return _g.full_like(x, fill_value)
+def full_like(x, fill_value, *, dtype=None, device=None, requires_grad=False):
+    """One number everywhere, in x's shape and, without others, x's dtype and device."""
+    if isinstance(fill_value, complex) or _is_large(fill_value) or dtype is not None or device is not None:
+        return full(tuple(x.shape), fill_value, **_of(x, dtype, device, requires_grad))
+    return _drawn(_g.full_like(x, fill_value), requires_grad)
+
+
+def _of(x, dtype, device, requires_grad=False):
+    return {"dtype": dtype or x.dtype, "device": device or x.device, "requires_grad": requires_grad}
+
+
+def _like(name, doc):
+    op = getattr(_g, name)
+
+    def like(x, *, dtype=None, device=None, requires_grad=False):
+        out = op(x)
+        if dtype is not None or device is not None:
+            out = out.to(dtype=dtype, device=device)
+        return _drawn(out, requires_grad)
+    like.__name__ = like.__qualname__ = name
+    like.__doc__ = doc + " in x's shape and, without others, x's dtype and device."
+    return like
+
+
+zeros_like, ones_like = _like("zeros_like", "Zeros"), _like("ones_like", "Ones")
 
 
 def _is_large(number):
@@ -86,9 +106,9 @@ def empty(*sizes, size=None, dtype=_g.float32, device=None, requires_grad=False)
     return _g.empty(_size(sizes) if size is None else size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def empty_like(x, *, dtype=None, device=None):
+def empty_like(x, *, dtype=None, device=None, requires_grad=False):
     """A tensor in x's shape whose elements are not set."""
-    return _g.empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    return _g.empty(x.shape, **_of(x, dtype, device, requires_grad))
 
 
 def numel(x):
@@ -209,24 +229,8 @@ def _view(self, *shape):
     return out
 
 
-def _split(self, split_size_or_sections, dim=0):
-    return _g.split(self, split_size_or_sections, dim)
-
-
-def _add(self, other, *, alpha=1):
-    return self + (other if alpha == 1 else alpha * other)
-
-
-def _sub(self, other, *, alpha=1):
-    return self - (other if alpha == 1 else alpha * other)
-
-
 def _type_as(self, other):
     return self._cast(other.dtype)
-
-
-def _round(self, decimals=0):
-    return _g.round(self) if decimals == 0 else _g.round(self * 10.0 ** decimals) / 10.0 ** decimals
 
 
 def _array_namespace(self, *, api_version=None):
@@ -359,14 +363,14 @@ def randn(*size, dtype=_g.float32, device=None, requires_grad=False):
     return _g.normal(_size(size), 0, 1, dtype, device=device, requires_grad=requires_grad)
 
 
-def rand_like(x, *, dtype=None):
-    """rand in x's shape and, without another, x's dtype."""
-    return rand(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+def rand_like(x, *, dtype=None, device=None, requires_grad=False):
+    """rand in x's shape and, without others, x's dtype and device."""
+    return rand(tuple(x.shape), **_of(x, dtype, device, requires_grad))
 
 
-def randn_like(x, *, dtype=None):
-    """randn in x's shape and, without another, x's dtype."""
-    return randn(tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+def randn_like(x, *, dtype=None, device=None, requires_grad=False):
+    """randn in x's shape and, without others, x's dtype and device."""
+    return randn(tuple(x.shape), **_of(x, dtype, device, requires_grad))
 
 
 def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
@@ -394,10 +398,10 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
     return (drawn.floor().clamp(0, high - low - 1)._cast(_g.int64) + low)._cast(dtype)
 
 
-def randint_like(x, low, high=None, *, dtype=None):
+def randint_like(x, low, high=None, *, dtype=None, device=None):
     """Integers from low up to, without, high in x's shape and dtype: randint_like(x, high) too."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, tuple(x.shape), dtype=dtype or x.dtype, device=x.device)
+    return randint(low, high, tuple(x.shape), dtype=dtype or x.dtype, device=device or x.device)
 
 
 def randperm(n, *, dtype=_g.int64, device=None):

@@ -4,6 +4,7 @@
     for x, y in gradus.data.DataLoader(train, batch_size=32, shuffle=True): ...
 """
 from . import _gradus
+from ._tensor import as_tensor
 
 
 class TensorDataset:
@@ -31,6 +32,29 @@ def read(data):
     return TensorDataset(a, b), TensorDataset(c, d)
 
 
+def default_collate(items):
+    """The items as one batch: tensors, arrays and numbers are stacked; dicts, tuples and lists are gone
+    through, a tuple gives a list; texts stay a list."""
+    first = items[0]
+    kind = type(first)
+    if hasattr(first, "dtype"):
+        return _gradus.stack([as_tensor(x, dtype=x.dtype) for x in items])
+    if isinstance(first, (int, float, complex)):
+        return _gradus.tensor(items, dtype=_gradus.float64 if isinstance(first, float) else None)
+    if isinstance(first, (str, bytes)):
+        return items
+    if isinstance(first, dict):
+        return {key: default_collate([x[key] for x in items]) for key in first}
+    if not isinstance(first, (tuple, list)):
+        raise _gradus.DTypeError(f"DataLoader: an item is a {kind.__name__}, expected tensors, arrays, numbers, "
+                                 "texts, or dicts, tuples and lists of them")
+    sizes = [len(x) for x in items]
+    if len(set(sizes)) != 1:
+        raise _gradus.ShapeError(f"DataLoader: items of a batch have the lengths {sizes}, expected one length")
+    columns = [default_collate(list(column)) for column in zip(*items)]
+    return kind(*columns) if hasattr(kind, "_fields") else columns
+
+
 class DataLoader:
     """Batches of a data set. With shuffle, epoch e visits the samples in the order of the program's
     trainer for this seed."""
@@ -53,8 +77,6 @@ class DataLoader:
         for i in range(len(self)):
             rows = order[i * self.batch_size:(i + 1) * self.batch_size]
             if isinstance(self.dataset, TensorDataset):
-                yield tuple(t.index_select(0, rows) for t in self.dataset.tensors)
+                yield [t.index_select(0, rows) for t in self.dataset.tensors]
             else:
-                items = [self.dataset[int(k)] for k in rows]
-                yield tuple(_gradus.stack([_gradus.tensor(x) if not isinstance(x, _gradus.Tensor) else x
-                                           for x in column]) for column in zip(*items))
+                yield default_collate([self.dataset[int(k)] for k in rows])

@@ -209,11 +209,38 @@ def _axes(dims, tree, where, out):
                                  f"the same form")
 
 
-def vmap(f, in_dims=0, out_dims=0, randomness="error"):
+def _in_chunks(whole, in_dims, out_dims, size):
+    """What `whole` gives of so many examples at a time, joined."""
+    if size < 1:
+        raise _gradus.ValueError(f"vmap: chunk_size is {size}, expected 1 or more")
+
+    def inside(*args, **kwargs):
+        leaves, axes, places, parts = [], [], [], []
+        build = _flatten(args, leaves)
+        _axes(in_dims, args, "in_dims", axes)
+        n = next((t.shape[d] for t, d in zip(leaves, axes) if d is not None), 0)
+        if n <= size:
+            return whole(*args, **kwargs)
+        for at in range(0, n, size):
+            out, found = whole(*build(iter([t if d is None else t.narrow(d, at, min(size, n - at))
+                                            for t, d in zip(leaves, axes)])), **kwargs), []
+            form = _flatten(out, found)
+            parts.append(found)
+        one = isinstance(out, Tensor) and isinstance(out_dims, (list, tuple)) and len(out_dims) == 1
+        _axes(out_dims[0] if one else out_dims, out, "out_dims", places)
+        return form(iter([ys[0] if d is None else _gradus.cat(ys, d) for ys, d in zip(zip(*parts), places)]))
+    return inside
+
+
+def vmap(f, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """f of one example as a function of many. in_dims: the mapped axis of each argument, None for one
     that all examples share; of a dict, list or tuple one for all in it, or its form with an axis at
     each place. out_dims: where that axis goes in the results, in their form; None: one that no
-    example changes. randomness: "error", "same" or "different" numbers. All share named arguments."""
+    example changes. randomness: "error", "same" or "different" numbers. All share named arguments.
+    chunk_size: how many examples at a time."""
+    if chunk_size is not None:
+        return _in_chunks(vmap(f, in_dims, out_dims, randomness), in_dims, out_dims, chunk_size)
+
     def inside(*args, **kwargs):
         if isinstance(in_dims, (list, tuple)) and len(in_dims) != len(args):
             raise _gradus.ValueError(f"vmap: in_dims has {len(in_dims)} entries for {len(args)} arguments")

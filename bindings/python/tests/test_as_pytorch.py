@@ -308,31 +308,39 @@ COMPOSED = """
     L.atleast_3d(L.tensor([1.,2.]));  L.atleast_2d(L.tensor(1.), L.ones(2))
     L.block_diag(L.ones(2,2), L.tensor([1.,2.]), L.tensor(3.));  L.block_diag(L.ones(1,3), L.ones(2,1))
     L.cartesian_prod(L.tensor([1,2]), L.tensor([3,4,5]));  L.cartesian_prod(L.tensor([1,2]))
-    L.combinations(L.tensor([1,2,3]));  L.combinations(L.tensor([1,2,3]), 3, True)
-    L.combinations(L.tensor([1,2]), 3);  L.diagflat(L.tensor([[1.,2.],[3.,4.]]))
-    L.diagflat(L.tensor([1,2]), -1);  L.tensor_split(L.arange(7), 3);  L.tensor_split(L.arange(7), (1, 4))
-    L.tensor_split(L.arange(7), (5, 2, 9));  L.tensor_split(L.ones(3,5), 2, dim=1)
-    L.tensor_split(L.arange(2), 4);  L.tensor_split(L.arange(7), (-2,));  L.hsplit(L.arange(6), 3)
-    L.vsplit(L.ones(4,2), 2);  L.dsplit(L.ones(2,2,4), (1,3));  L.hsplit(L.ones(2,4), 2);  L.tril_indices(3, 4)
-    L.triu_indices(3, 4, 1);  L.tril_indices(4, 3, -1);  L.triu_indices(2, 3, -1);  L.tril_indices(2,2,5)
-    L.triu_indices(2,2,5);  L.unravel_index(L.tensor([0, 5, 11, -1]), (3, 4));  L.vander(L.tensor([1.,2.,3.]))
-    L.vander(L.tensor([1,2,3]), 2, True);  L.view_as_real(L.tensor([1+2j, 3.]))
+    L.combinations(L.tensor([1,2,3]));  L.combinations(L.tensor([1,2,3]), 3, True);  L.combinations(L.tensor([1,2]), 3)
+    L.diagflat(L.tensor([[1.,2.],[3.,4.]]));  L.diagflat(L.tensor([1,2]), -1);  L.tensor_split(L.arange(7), 3)
+    L.tensor_split(L.arange(7), (1, 4));  L.tensor_split(L.arange(7), (5, 2, 9))
+    L.tensor_split(L.ones(3,5), 2, dim=1);  L.tensor_split(L.arange(2), 4);  L.tensor_split(L.arange(7), (-2,))
+    L.hsplit(L.arange(6), 3);  L.vsplit(L.ones(4,2), 2);  L.dsplit(L.ones(2,2,4), (1,3));  L.hsplit(L.ones(2,4), 2)
+    L.tril_indices(3, 4);  L.triu_indices(3, 4, 1);  L.tril_indices(4, 3, -1);  L.triu_indices(2, 3, -1)
+    L.tril_indices(2,2,5);  L.triu_indices(2,2,5);  L.unravel_index(L.tensor([0, 5, 11, -1]), (3, 4))
+    L.vander(L.tensor([1.,2.,3.]));  L.vander(L.tensor([1,2,3]), 2, True);  L.view_as_real(L.tensor([1+2j, 3.]))
     L.view_as_complex(L.tensor([[1.,2.],[3.,4.]]));  L.clamp_min(L.tensor([1.,-1.]), 0)
     L.clamp_max(L.tensor([1.,-1.]), 0);  L.float_power(L.tensor([2, 3]), 2)
     L.float_power(L.tensor([2.]), L.tensor([0.5]));  L.isposinf(L.tensor([1., math.inf, -math.inf]))
     L.isneginf(L.tensor([1., math.inf, -math.inf]));  L.isreal(L.tensor([1+1j, 2.]));  L.isreal(L.tensor([1.]))
     L.gcd(L.tensor([12, -18, 0, 0, 7]), L.tensor([18, 12, 5, 0, -21]))
     L.lcm(L.tensor([12, -18, 0, 7]), L.tensor([18, 12, 5, -21]));  L.gcd(L.tensor([12, 9]), L.tensor(6))
-    L.ldexp(L.tensor([1., 3.]), L.tensor([2, -1]));  L.logspace(0, 2, 3);  L.logspace(0, 3, 4, 2.0)
-    L.logdet(L.tensor([[[2.,0.],[0.,3.]],[[1.,0.],[0.,-1.]]]));  L.cov(L.tensor([[1.,2.,4.],[3.,1.,0.]]))
-    L.cov(L.tensor([1.,2.,4.]));  L.cov(L.tensor([[1.,2.],[3.,1.]]), correction=0)
-    L.cov(L.tensor([[1+1j,2.,4j],[3.,1.,0.]]));  L.corrcoef(L.tensor([[1.,2.,4.],[3.,1.,0.]]))
-    L.corrcoef(L.tensor([1.,2.]));  L.histc(L.tensor([1.,2.,1.,5.]), 4, 0, 3)
-    L.histc(L.tensor([1.,2.,1.,5.]), 4);  L.histc(L.tensor([2.,2.]), 3);  L.histc(L.tensor([0.,0.5,1.]), 2, 0, 1)
-    L.ger(L.ones(2), L.arange(3.));  L.pinverse(L.tensor([[1.,2.],[3.,4.],[5.,6.]]))
-    L.split_with_sizes(L.arange(5), (2,3));  L.adjoint(L.tensor([[1+2j, 3.]]));  L.t(L.ones(2,3))
-    L.detach(L.ones(2));  L.positive(L.tensor([-1.]));  L.resolve_conj(L.tensor([1j]));  L.ones(2).cfloat()
-    L.ones(2).cdouble()
+    L.gcd(L.tensor([12, 0], dtype=L.int32), L.tensor([0, 9], dtype=L.uint8))
+    L.gcd(L.tensor([True, False]), L.tensor([4, 6]));  L.gcd(L.tensor([12, 9], dtype=L.int32), L.tensor([0, 0]))
+    L.gcd(L.tensor([12, 9], dtype=L.int32), L.tensor(6));  L.lcm(L.tensor([4, 9], dtype=L.uint8), L.tensor([6, 0]))
+    L.lcm(L.tensor([4, 9]), L.tensor([True, False]))
+    L.ldexp(L.tensor([3., 2. ** -1070, 1., 1.5], dtype=L.float64), L.tensor([191, 2090, -1074, -1060]))
+    L.ldexp(L.tensor([1.5e3], dtype=L.float16), L.tensor([3], dtype=L.uint8))
+    L.ldexp(L.ones(1, dtype=L.bfloat16), L.tensor(3))
+    L.ldexp(L.tensor([2. ** -100, -2. ** 100]), L.tensor([200, -240]));  L.ldexp(L.tensor([2]), L.tensor([3]))
+    L.ldexp(L.tensor([1., 3.]), L.tensor([2, -1]));  L.ldexp(L.tensor([1., 3.]), L.tensor([0.5, -1.]))
+    L.logspace(0, 2, 3);  L.logspace(0, 3, 4, 2.0);  L.logdet(L.tensor([[[2.,0.],[0.,3.]],[[1.,0.],[0.,-1.]]]))
+    L.cov(L.tensor([[1.,2.,4.],[3.,1.,0.]]));  L.cov(L.tensor([1.,2.,4.]))
+    L.cov(L.tensor([[1.,2.],[3.,1.]]), correction=0);  L.cov(L.tensor([[1+1j,2.,4j],[3.,1.,0.]]))
+    L.corrcoef(L.tensor([[1.,2.,4.],[3.,1.,0.]]));  L.corrcoef(L.tensor([1.,2.]))
+    L.histc(L.tensor([1.,2.,1.,5.]), 4, 0, 3);  L.histc(L.tensor([1.,2.,1.,5.]), 4);  L.histc(L.tensor([2.,2.]), 3)
+    L.histc(L.tensor([0.,0.5,1.]), 2, 0, 1);  L.ger(L.ones(2), L.arange(3.))
+    L.pinverse(L.tensor([[1.,2.],[3.,4.],[5.,6.]]));  L.split_with_sizes(L.arange(5), (2,3))
+    L.adjoint(L.tensor([[1+2j, 3.]]));  L.t(L.ones(2,3));  L.detach(L.ones(2));  L.positive(L.tensor([-1.]))
+    L.resolve_conj(L.tensor([1j]));  L.ones(2).cfloat();  L.ones(2).cdouble();  L.polygamma(2, L.tensor([0.5, 3.]))
+    L.tensor([0.5, 3.]).polygamma(1);  L.polygamma(0, L.ones(2))
 """
 
 
@@ -361,7 +369,10 @@ def test_functions_of_a_few_ops_refuse_and_differentiate():
             (lambda: gradus.view_as_complex(gradus.ones(3)), "expected a last axis of 2"),
             (lambda: gradus.view_as_real(gradus.ones(3)), "expected complex numbers, got gradus.float32"),
             (lambda: gradus.gcd(gradus.ones(2), gradus.ones(2)), "gcd: expected whole numbers"),
-            (lambda: gradus.gcd(gradus.tensor([True]), gradus.tensor([4])), "got gradus.bool and gradus.int64"),
+            (lambda: gradus.lcm(gradus.tensor([True]), True), "lcm: expected whole numbers, got gradus.bool and"),
+            (lambda: gradus.polygamma(gradus.ones(2), 1), "a whole number n and a tensor, got a Tensor and a int"),
+            (lambda: gradus.polygamma(1.5, gradus.ones(2)), "polygamma: expected a whole number n"),
+            (lambda: gradus.polygamma(-1, gradus.ones(2)), "polygamma: n is -1"),
             (lambda: gradus.vander(gradus.ones(2), -1), "vander: N is -1"),
             (lambda: gradus.histc(gradus.ones(2), 4, 3, 1), "the range is 3 to 1"),
             (lambda: gradus.cov(gradus.ones(2, 2, 2)), "cov: expected variables as rows")):

@@ -222,3 +222,28 @@ def test_what_each_thread_has_is_reached_at_once():
         segments = [struct.unpack_from("<I36xQ", f.read(size)) for _ in range(count)]
     found = [bytes_ for kind, bytes_ in segments if kind == 7]  # PT_TLS
     assert len(found) == 1 and found[0] <= 512
+
+
+def test_batches_are_collated_as_torch_does():
+    from collections import namedtuple
+    Pair = namedtuple("Pair", "a b")
+
+    def kinds(got):
+        if isinstance(got, dict):
+            return {k: kinds(v) for k, v in got.items()}
+        if not isinstance(got, (list, tuple)):
+            return str(got.dtype).split(".")[-1], got.tolist()
+        return list(got) if isinstance(got[0], (str, bytes)) else (type(got), [kinds(v) for v in got])
+    data = [lambda i, lib: lib.arange(3) + 10 * i, lambda i, lib: i, lambda i, lib: i / 2, lambda i, lib: i > 0,
+            lambda i, lib: {"x": lib.ones(2) * i, "y": i, "name": f"n{i}"}, lambda i, lib: Pair(i, lib.ones(1)),
+            lambda i, lib: (np.float32(i), np.arange(2) + i, [b"t", 0.5]), lambda i, lib: np.float64(i),
+            lambda i, lib: ((lib.ones(2, 2), i), {"deep": [i, (i,)]})]
+    torch = pytest.importorskip("torch")
+    import torch.utils.data
+    for item in data:
+        ours, theirs = (list(loader([item(i, lib) for i in range(5)], batch_size=2))
+                        for loader, lib in ((gradus.data.DataLoader, gradus), (torch.utils.data.DataLoader, torch)))
+        assert kinds(ours) == kinds(theirs)
+    for items, words in (([object()], "an item is a object"), ([(1,), (1, 2)], r"have the lengths \[1, 2\]")):
+        with pytest.raises(gradus.Error, match=words):
+            list(gradus.data.DataLoader(items, batch_size=2))

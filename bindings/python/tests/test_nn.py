@@ -210,7 +210,7 @@ def test_as_text():
   (1): ModuleDict(
     (a): ELU(alpha=0.5)
   )
-  (2): ReLU()
+  (2): ReLU(inplace=True)
 )"""
     assert repr(nn.Conv2d(1, 2, 3, padding=1, bias=False)) == \
         "Conv2d(1, 2, kernel_size=(3, 3), padding=(1, 1), bias=False)"
@@ -224,6 +224,14 @@ def test_containers():
     del s[1]
     assert [n for n, _ in s.named_modules(prefix="x")] == ["x", "x.0"] and s[1] is c
     assert list(nn.Sequential({"one": a, "two": b}).one.parameters()) == []
+    s = nn.Sequential(a)
+    t = s + nn.Sequential(b, c)
+    assert isinstance(t, nn.Sequential) and list(t) == [a, b, c] and list(2 * s) == list(s * 2) == [a, a]
+    s += t
+    assert list(s) == [a, a, b, c] and s.insert(0, b) is s.extend([c]) is s and len(s) == 6
+    with pytest.raises(TypeError):
+        s + [a]
+    assert list(nn.ModuleList([a]) + [b]) == [a, b]
     m = nn.ModuleList([a])
     m += [b]
     m.insert(0, c)
@@ -255,7 +263,7 @@ def test_dropout():
 
 
 def test_arguments_by_place():
-    assert repr(nn.ReLU(True)) == "ReLU()" and repr(nn.LeakyReLU(0.2, True)) == \
+    assert repr(nn.ReLU(True)) == "ReLU(inplace=True)" and repr(nn.LeakyReLU(0.2)) == \
         "LeakyReLU(negative_slope=0.2)"
     assert nn.HuberLoss("sum").reduction == "sum" and nn.Dropout(0.1, True).p == 0.1
     table = nn.Embedding(4, 3, padding_idx=-1).weight.detach()
@@ -390,3 +398,50 @@ def test_what_is_no_module():
         nn.Sequential(nn.ReLU)
     with pytest.raises(TypeError, match="should be a Parameter"):
         nn.Module().register_parameter("w", gradus.ones((2,)))
+
+
+@pytest.mark.parametrize("name, options", [
+    ("relu", ()), ("relu6", ()), ("elu", (0.5,)), ("selu", ()), ("celu", (2.0,)), ("leaky_relu", (0.3,)), ("silu", ()),
+    ("mish", ()), ("hardtanh", (-0.5, 2.0)), ("hardsigmoid", ()), ("hardswish", ()), ("threshold", (0.1, 7.0)),
+    ("dropout", (1.0, True)), ("dropout", (0.5, False)), ("alpha_dropout", (1.0, True))])
+def test_functions_over_their_input(name, options):
+    torch = pytest.importorskip("torch")
+    results = []
+    for m in (torch, gradus):
+        w = m.tensor([[-2.0, -0.3, 0.4, 9.0]] * 2, requires_grad=True)
+        first, second = w * 1.5, w * 2.0
+        part, f = second[:1], getattr(m.nn.functional, name)
+        assert f(first, *options, inplace=True) is first and f(part, *options, inplace=True) is part
+        (first * second).sum().backward()
+        results.append([t.tolist() for t in (first, second, w.grad)])
+    for ours, theirs in zip(*results):
+        np.testing.assert_allclose(ours, theirs, 1e-5, 1e-6)
+    with pytest.raises(gradus.AutogradError, match="a leaf that requires a gradient is written in place"):
+        getattr(F, name)(gradus.ones(2, 2, requires_grad=True), *options, inplace=True)
+
+
+def test_layers_over_their_input():
+    for layer in (nn.ReLU(True), nn.ELU(0.5, True), nn.Threshold(0.1, 2.0, True), nn.Mish(inplace=True),
+                  nn.Hardtanh(inplace=True), nn.Dropout2d(1.0, True), nn.AlphaDropout(0.9, True),
+                  nn.Dropout(1.0, inplace=True)):
+        x = gradus.tensor([[-3.0, 4.0]])
+        assert layer(x) is x and x.tolist() != [[-3, 4]] and layer.inplace and "inplace=True" in repr(layer)
+    with pytest.raises(TypeError):
+        nn.GELU(inplace=True)
+    x = gradus.ones(2)
+    assert F.relu(x, True) is x and F.dropout(x, 1.0, True, True) is x and x.tolist() == [0, 0]
+
+
+def test_a_state_in_place_of_the_tensors():
+    net, other = (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)) for _ in range(2))
+    net[0].bias.requires_grad = False
+    optimizer = gradus.optim.SGD(net.parameters(), lr=1.0)
+    state = {name: t.double() for name, t in other.state_dict().items()}
+    state["1.weight"] = np.ones(2)
+    assert net.load_state_dict(state, assign=True) == ([], [])
+    w = net[0].weight
+    assert isinstance(w, nn.Parameter) and w.dtype is F64 and w.data_ptr() == state["0.weight"].data_ptr()
+    assert w.requires_grad and not net[0].bias.requires_grad and net[1].running_mean is state["1.running_mean"]
+    assert [id(p) for p in optimizer.param_groups[0]["params"]] == [id(p) for p in net.parameters()]
+    with pytest.raises(gradus.ValueError, match="missing keys: 0.weight"):
+        net.load_state_dict({name: t for name, t in state.items() if name != "0.weight"}, assign=True)

@@ -241,6 +241,9 @@ def test_errors():
             make()
     with pytest.raises(TypeError, match="not one tensor"):
         optim.SGD(p)
+    for rule in sorted({rule.split()[0] for rule in RULES} | {"LBFGS"}):
+        with pytest.raises(gradus.DTypeError, match=f"{rule}: takes real parameters, got one of .*complex64"):
+            getattr(optim, rule)([nn.Parameter(gradus.tensor([1j]))])
 
 
 # ---- schedules
@@ -265,6 +268,11 @@ SCHEDULES = {
     "SequentialLR of lambdas": lambda s, o: s.SequentialLR(
         o, [s.LambdaLR(o, lambda t: (t + 1) / 6), s.LambdaLR(o, lambda t: 0.8 ** t)], [5]),
     "two from a low start": lambda s, o: (s.LinearLR(o, 0.2, 1.0, 4), s.MultiStepLR(o, [2, 6], 0.5)),
+    "cosine and another": lambda s, o: (s.CosineAnnealingLR(o, 2, 0.01), s.StepLR(o, 1, 0.5)),
+    "cosine of one": lambda s, o: (s.CosineAnnealingLR(o, 1), s.ConstantLR(o, 0.5, 3)),
+    "resumed": lambda s, o: (o.param_groups[0].update(initial_lr=0.2), o.param_groups[1].update(initial_lr=0.4))[2:] + (
+        s.CosineAnnealingLR(o, 6, 0.01, last_epoch=3), s.ExponentialLR(o, 0.9, last_epoch=3),
+        s.LinearLR(o, 0.2, 0.9, 9, last_epoch=3)),
     "two": lambda s, o: (s.ExponentialLR(o, 0.9), s.StepLR(o, 4, 0.5)),
 }
 
@@ -403,3 +411,65 @@ def test_a_compiled_step_works_where_its_tensors_are():
     for _ in range(3):
         nothing(x)
     assert (nothing.why_not, nothing.replays, x.tolist()) == ("", 1, [0, 8, 16])
+
+
+@pytest.mark.parametrize("rule", ["SGD momentum", "Adam", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta",
+                                  "Rprop"])
+@pytest.mark.parametrize("before", [1, 2, 6])
+def test_recorded_steps_see_a_state_that_is_loaded(rule, before):
+    sides = []
+    for compiled in (False, True):
+        w = nn.Parameter(gradus.ones(1))
+        optimizer = getattr(optim, rule.split()[0])([w], **RULES[rule])
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = ((w - 3) * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+        run = gradus.compile(step) if compiled else step
+        run(gradus.ones(1))
+        state = copy.deepcopy(optimizer.state_dict())
+        for i in range(1, before):
+            run(gradus.ones(1 + i // 3))  # shapes: each has a recording of its own
+        optimizer.load_state_dict(state)
+        losses = [run(gradus.ones(1 + i // 3)).item() for i in range(6)]
+        optimizer.param_groups[0]["maximize"] = True
+        losses += [run(gradus.ones(1)).item() for i in range(4)]
+        sides.append((losses, w.item(), optimizer.state[w]["step"]))
+    assert sides[0] == sides[1] and run.why_not == ""
+
+
+@pytest.mark.parametrize("rule", [*RULES, "LBFGS"])
+def test_optimisers_go_on_after_their_module_has_another_dtype(rule):
+    made = []
+    for early in (True, False):
+        gradus.manual_seed(3)
+        model = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
+        other = optim.SGD([nn.Parameter(gradus.ones(1))], lr=1.0)
+        kind, options = getattr(optim, rule.split()[0]), RULES.get(rule, {"lr": 0.1, "max_iter": 3})
+        if early:
+            optimizer = kind(model.parameters(), **options)
+        model.double()
+        if not early:
+            optimizer = kind(model.parameters(), **options)
+
+        def loss():
+            optimizer.zero_grad()
+            out = model(x).square().sum()
+            out.backward()
+            return out
+        x = gradus.ones((4, 3), dtype=gradus.float64)
+        for _ in range(3):
+            optimizer.step(loss)
+        made.append([p.tolist() for p in model.parameters()])
+        assert other.param_groups[0]["params"][0].dtype is gradus.float32
+    assert made[0] == made[1]
+    model.float()
+    x = x.float()
+    before = [p.tolist() for p in model.parameters()]
+    optimizer.step(loss)  # its state is of the new dtype too
+    assert all(p is q for p, q in zip(optimizer.param_groups[0]["params"], model.parameters()))
+    assert before != [p.tolist() for p in model.parameters()]
+    assert gradus.isfinite(loss())

@@ -370,3 +370,15 @@ def test_cross_entropy_in_parts(weighted, ignored, reduction):
         close(a, b)
         close(torch.autograd.grad(a, x), torch.autograd.grad(b, x))
     assert not any("nll_loss" in n for h in gradus.torch.history for n in h["by_torch"])
+
+
+@pytest.mark.parametrize("lost, why", [
+    (lambda ys: [y.detach() for y in ys], "result 0 requires a gradient in torch alone"),
+    (lambda ys: ys[:1], "there are 1 results, torch has 2")])
+def test_results_that_lost_their_gradient_are_refused(monkeypatch, lost, why):
+    call = gradus.torch._backend.Whole.call
+    monkeypatch.setattr(gradus.torch._backend.Whole, "call", lambda self, values: lost(call(self, values)))
+    w = torch.ones(3, requires_grad=True)
+    y, _ = torch.compile(lambda w: (w * 2, w * 3), backend="gradus")(w)
+    y.sum().backward()
+    assert w.grad.tolist() == [2] * 3 and why in gradus.torch.history[-1]["why"] + gradus.torch.history[-2]["why"]

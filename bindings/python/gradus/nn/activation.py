@@ -1,4 +1,4 @@
-"""Activations as modules. `inplace` is taken where PyTorch has it, and changes nothing."""
+"""Activations as modules."""
 from .. import _gradus
 from . import functional as F
 from .layers import REQUIRED, op_module
@@ -6,16 +6,16 @@ from .module import Module
 from .parameter import Parameter
 
 _activation = op_module(__name__)
-ReLU = _activation("ReLU", F.relu, "max(x, 0)")
-ReLU6 = _activation("ReLU6", F.relu6, "min(max(x, 0), 6)")
+ReLU = _activation("ReLU", F.relu, "max(x, 0)", inplace=False)
+ReLU6 = _activation("ReLU6", F.relu6, "min(max(x, 0), 6)", inplace=False)
 LeakyReLU = _activation("LeakyReLU", F.leaky_relu, "x, below 0 times negative_slope",
-                        negative_slope=0.01)
-ELU = _activation("ELU", F.elu, "x, below 0 alpha (exp(x) - 1)", alpha=1.0)
-CELU = _activation("CELU", F.celu, "x, below 0 alpha (exp(x / alpha) - 1)", alpha=1.0)
-SELU = _activation("SELU", F.selu, "elu, scaled to keep mean 0 and variance 1")
+                        negative_slope=0.01, inplace=False)
+ELU = _activation("ELU", F.elu, "x, below 0 alpha (exp(x) - 1)", alpha=1.0, inplace=False)
+CELU = _activation("CELU", F.celu, "x, below 0 alpha (exp(x / alpha) - 1)", alpha=1.0, inplace=False)
+SELU = _activation("SELU", F.selu, "elu, scaled to keep mean 0 and variance 1", inplace=False)
 GELU = _activation("GELU", F.gelu, "x times the normal distribution function", approximate="none")
-SiLU = _activation("SiLU", F.silu, "x sigmoid(x)")
-Mish = _activation("Mish", F.mish, "x tanh(softplus(x))")
+SiLU = _activation("SiLU", F.silu, "x sigmoid(x)", inplace=False)
+Mish = _activation("Mish", F.mish, "x tanh(softplus(x))", inplace=False)
 Sigmoid = _activation("Sigmoid", F.sigmoid, "1 / (1 + exp(-x))")
 Tanh = _activation("Tanh", F.tanh, "tanh(x)")
 Softplus = _activation("Softplus", F.softplus, "log(1 + exp(beta x)) / beta", beta=1.0,
@@ -25,12 +25,12 @@ Softshrink = _activation("Softshrink", F.softshrink, "x moved by lambd towards 0
 Hardshrink = _activation("Hardshrink", F.hardshrink, "x, and 0 within lambd", lambd=0.5)
 Tanhshrink = _activation("Tanhshrink", F.tanhshrink, "x - tanh(x)")
 Hardtanh = _activation("Hardtanh", F.hardtanh, "x held in [min_val, max_val]", min_val=-1.0,
-                       max_val=1.0)
-Hardsigmoid = _activation("Hardsigmoid", F.hardsigmoid, "relu6(x + 3) / 6")
-Hardswish = _activation("Hardswish", F.hardswish, "x relu6(x + 3) / 6")
+                       max_val=1.0, inplace=False)
+Hardsigmoid = _activation("Hardsigmoid", F.hardsigmoid, "relu6(x + 3) / 6", inplace=False)
+Hardswish = _activation("Hardswish", F.hardswish, "x relu6(x + 3) / 6", inplace=False)
 LogSigmoid = _activation("LogSigmoid", F.logsigmoid, "log(sigmoid(x))")
 Threshold = _activation("Threshold", F.threshold, "x above threshold, else value",
-                        threshold=REQUIRED, value=REQUIRED)
+                        threshold=REQUIRED, value=REQUIRED, inplace=False)
 GLU = _activation("GLU", F.glu, "one half of axis dim times sigmoid of the other", dim=-1)
 Softmax = _activation("Softmax", F.softmax, "softmax along axis dim", dim=REQUIRED)
 Softmax2d = _activation("Softmax2d", lambda x: F.softmax(x, -3), "softmax of the channels at each pixel")

@@ -57,9 +57,14 @@ class _Numbered(Module, MutableSequence):
             modules = list(self)
             modules.insert(index, module)
             self._set(modules)
+        return self
 
     def append(self, module):
-        self.insert(len(self), module)
+        return self.insert(len(self), module)
+
+    def extend(self, modules):
+        for module in list(modules):
+            self.append(module)
         return self
 
 
@@ -76,6 +81,16 @@ class Sequential(_Numbered):
     def _taken(named):
         return [named] if named else []
 
+    def __add__(self, other):
+        if not isinstance(other, Sequential):
+            return NotImplemented
+        return Sequential(*self, *other)
+
+    def __mul__(self, times):
+        return Sequential(*list(self) * times)
+
+    __rmul__ = __mul__
+
     def forward(self, x):
         for module in self._modules.values():
             x = module(x)
@@ -88,6 +103,9 @@ class ModuleList(_Numbered):
     @staticmethod
     def _taken(named):
         return [named.values()]
+
+    def __add__(self, modules):
+        return type(self)([*self, *modules])
 
 
 class ModuleDict(Module, MutableMapping):

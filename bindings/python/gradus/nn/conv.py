@@ -112,7 +112,7 @@ def _pool(name, op):
     rest = {"dilation": 1, "ceil_mode": False} if name.startswith("Max") else \
         {"ceil_mode": False, "count_include_pad": True}
     what = "largest number" if name.startswith("Max") else "mean"
-    return op_module(__name__, ignored=())(
+    return op_module(__name__)(
         name, op, f"The {what} of each window, over the last axes; the stride is kernel_size "
         f"unless given.", kernel_size=REQUIRED, stride=None, padding=0, **rest)
 
@@ -127,8 +127,6 @@ AvgPool3d = _pool("AvgPool3d", F.avg_pool3d)
 
 class _Adaptive(OpModule):
     """output_size windows that cover each axis, of each its mean or maximum; None keeps an axis."""
-
-    ignored = ()
 
     def forward(self, x):
         axes = int(type(self).__name__[-2])

@@ -5,35 +5,44 @@ import operator
 from .. import _gradus as _g
 from .._gradus import (
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
-    adaptive_max_pool2d, adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, bilinear, celu,
+    adaptive_max_pool2d, adaptive_max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, bilinear,
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
-    cosine_embedding_loss, cosine_similarity, cross_entropy, elu, gaussian_nll_loss, gelu, glu,
-    hardshrink, hardsigmoid, hardswish, hardtanh, hinge_embedding_loss, huber_loss, kl_div, l1_loss,
-    leaky_relu, linear, local_response_norm, log_softmax, logsigmoid, margin_ranking_loss,
-    max_pool1d, max_pool2d, max_pool3d, mish, mse_loss, multi_margin_loss,
-    multilabel_soft_margin_loss, nll_loss, normalize, one_hot, pairwise_distance,
-    poisson_nll_loss, prelu, relu, relu6, scaled_dot_product_attention, selu, sigmoid, silu,
+    cosine_embedding_loss, cosine_similarity, cross_entropy, gaussian_nll_loss, gelu, glu,
+    hardshrink, hinge_embedding_loss, huber_loss, kl_div, l1_loss, linear, local_response_norm,
+    log_softmax, logsigmoid, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d, mse_loss,
+    multi_margin_loss, multilabel_soft_margin_loss, nll_loss, normalize, one_hot,
+    pairwise_distance, poisson_nll_loss, prelu, scaled_dot_product_attention, sigmoid,
     smooth_l1_loss, soft_margin_loss, softmax, softmin, softplus, softshrink, softsign, tanh,
-    tanhshrink, threshold, triplet_margin_loss, binary_cross_entropy,
-    binary_cross_entropy_with_logits)
+    tanhshrink, triplet_margin_loss, binary_cross_entropy, binary_cross_entropy_with_logits)
 from .._modes import no_grad
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
-    """While training, zeroes with probability p; the rest is scaled by 1 / (1 - p)."""
-    return _g.dropout(input, p, training)
+def _with_inplace(op):
+    """The op, with `inplace` after its options: then the input holds the result, and is it."""
+    count = len(_g.describe(op.__name__)["attrs"])
+
+    def function(input, *options, inplace=False, **named):
+        if len(options) > count:
+            *options, inplace = options
+        if not inplace:
+            return op(input, *options, **named)
+        return input.copy_(op(input.clone(), *options, **named))  # the clone is what a graph keeps
+    function.__name__ = function.__qualname__ = op.__name__
+    function.__doc__ = op.__doc__
+    return function
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False):
-    """dropout of whole channels (axis 1)."""
-    return _g.feature_dropout(input, p, training)
-
-
-dropout1d = dropout3d = feature_dropout = dropout2d
+relu, relu6, elu, selu, celu, leaky_relu, silu, mish = map(_with_inplace, (
+    _g.relu, _g.relu6, _g.elu, _g.selu, _g.celu, _g.leaky_relu, _g.silu, _g.mish))
+hardtanh, hardsigmoid, hardswish, threshold, dropout, feature_dropout = map(_with_inplace, (
+    _g.hardtanh, _g.hardsigmoid, _g.hardswish, _g.threshold, _g.dropout, _g.feature_dropout))
+dropout1d = dropout2d = dropout3d = feature_dropout
+_alpha_dropout = _with_inplace(_g.alpha_dropout)
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    return _g.alpha_dropout(input, p, training)
+    """Dropout to selu's lower limit: keeps mean 0 and variance 1."""
+    return _alpha_dropout(input, p, training, inplace)
 
 
 def embedding(input, weight, padding_idx=None):

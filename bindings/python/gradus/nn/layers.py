@@ -33,11 +33,10 @@ class OpModule(Module):
     Options are given by place or name, and are attributes, a tensor among them a buffer."""
 
     op, options = None, {}
-    ignored = ("inplace",)  # taken, and without effect
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        cls.__signature__ = signature_of({**cls.options, **dict.fromkeys(cls.ignored, False)})
+        cls.__signature__ = signature_of(cls.options)
 
     def __init__(self, *args, **kwargs):
         super().__init__()
@@ -59,7 +58,7 @@ class OpModule(Module):
     def extra_repr(self):
         values = ((n, getattr(self, n)) for n in self.options)
         return ", ".join(f"{n}={v!r}" for n, v in values
-                         if v is not None and not isinstance(v, _gradus.Tensor))
+                         if v is not None and not isinstance(v, _gradus.Tensor) and (n, v) != ("inplace", False))
 
 
 def op_module(home, base=OpModule, **fixed):
@@ -172,19 +171,19 @@ class _Dropout(OpModule):
             raise error("ValueError", self, f"p is {self.p}, expected a number from 0 to 1")
 
     def forward(self, x):
-        return type(self).op(x, self.p, True) if self.training else x
+        return type(self).op(x, self.p, True, self.inplace) if self.training else x
 
 
 _dropout = op_module(__name__, _Dropout)
 Dropout = _dropout("Dropout", F.dropout, "While training, zeroes with probability p and scales the "
-                   "rest by 1 / (1 - p).", p=0.5)
-Dropout1d = _dropout("Dropout1d", F.dropout1d, "Dropout of whole channels (axis 1).", p=0.5)
-Dropout3d = _dropout("Dropout3d", F.dropout3d, "Dropout of whole channels (axis 1).", p=0.5)
-Dropout2d = _dropout("Dropout2d", F.dropout2d, "Dropout of whole channels (axis 1).", p=0.5)
+                   "rest by 1 / (1 - p).", p=0.5, inplace=False)
+Dropout1d = _dropout("Dropout1d", F.dropout1d, "Dropout of whole channels (axis 1).", p=0.5, inplace=False)
+Dropout3d = _dropout("Dropout3d", F.dropout3d, "Dropout of whole channels (axis 1).", p=0.5, inplace=False)
+Dropout2d = _dropout("Dropout2d", F.dropout2d, "Dropout of whole channels (axis 1).", p=0.5, inplace=False)
 AlphaDropout = _dropout("AlphaDropout", F.alpha_dropout,
-                        "Dropout to selu's lower limit: keeps mean 0 and variance 1.", p=0.5)
+                        "Dropout to selu's lower limit: keeps mean 0 and variance 1.", p=0.5, inplace=False)
 
-_shape = op_module(__name__, ignored=())
+_shape = op_module(__name__)
 Flatten = _shape("Flatten", _gradus.flatten, "The axes from start_dim to end_dim as one: "
                  "(n, a, b) -> (n, a b).", start_dim=1, end_dim=-1)
 Unfold = _shape("Unfold", F.unfold, "The windows of images as columns: (n, c, h, w) -> (n, c kh kw, windows).",

@@ -2,7 +2,7 @@
 from . import functional as F
 from .layers import op_module
 
-_made = op_module(__name__, ignored=())
+_made = op_module(__name__)
 
 
 def _loss(name, op, doc, **options):

@@ -4,8 +4,9 @@ from collections import OrderedDict, namedtuple
 from .. import _gradus
 from .._gradus import Tensor
 from .._modes import no_grad
+from .._tensor import as_tensor
 from .hooks import Hooked, call
-from .parameter import Parameter
+from .parameter import Parameter, holders
 
 _Keys = namedtuple("IncompatibleKeys", "missing_keys unexpected_keys")
 _KINDS = ("_parameters", "_buffers", "_modules")
@@ -196,8 +197,9 @@ class Module(Hooked):
             if module is not None:
                 yield from module._places(f"{prefix}{name}.")
 
-    def load_state_dict(self, state_dict, strict=True):
-        """Copies the tensors in by name; arrays and tensors of others are taken too.
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies the tensors in by name; arrays and tensors of others are taken too. With assign they take the
+        place of those here, of which optimisers go on with the new ones.
 
         If a name is missing or too many (with strict) or a shape differs, nothing is changed."""
         places = {name: holder[key] for name, holder, key in self._places()}
@@ -215,6 +217,17 @@ class Module(Hooked):
         if wrong:
             raise error("ValueError", f"{type(self).__name__}.load_state_dict",
                         "\n  ".join(["the state does not fit", *wrong]))
+        if assign:
+            pairs = []
+            for name, holder, key in self._places():
+                if name in state_dict:
+                    old, new = holder[key], as_tensor(state_dict[name])
+                    if isinstance(old, Parameter) and not isinstance(new, Parameter):
+                        new = type(old)(new, old.requires_grad)
+                    holder[key] = new
+                    pairs.append((old, new))
+            _tell(pairs)
+            return _Keys(missing, unexpected)
         with no_grad():
             for name, target in places.items():
                 if name in state_dict:
@@ -250,8 +263,8 @@ class Module(Hooked):
     def to(self, *args, dtype=None, device=None):
         """to(dtype), to(device), to(tensor): parameters and buffers, in place of the old ones.
 
-        Integers keep their dtype. A parameter that has to move is a new object: make the optimiser
-        afterwards."""
+        Integers keep their dtype. A parameter that has to move is a new object, and optimisers go on with
+        the new one."""
         for a in args:
             if isinstance(a, Tensor):
                 dtype, device = a.dtype, a.device
@@ -265,8 +278,9 @@ class Module(Hooked):
                 for name, tensor in held.items():
                     if tensor is not None:
                         if id(tensor) not in memo:
-                            memo[id(tensor)] = _moved(tensor, dtype, device)
-                        held[name] = memo[id(tensor)]
+                            memo[id(tensor)] = tensor, _moved(tensor, dtype, device)
+                        held[name] = memo[id(tensor)][1]
+        _tell(memo.values())
         return self
 
     def cpu(self):
@@ -300,6 +314,13 @@ def clear_gradient(p, set_to_none):
         p.grad = None
     else:
         p.grad = p.grad.detach().zero_()
+
+
+def _tell(pairs):
+    """The optimisers go on with the new one of each pair."""
+    moved = {id(old): new for old, new in pairs if new is not old}
+    for holder in list(holders) if moved else ():
+        holder._follow(moved)
 
 
 def _moved(tensor, dtype, device):

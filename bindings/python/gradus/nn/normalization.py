@@ -131,7 +131,7 @@ class LayerNorm(_Norm):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-LocalResponseNorm = op_module(__name__, ignored=())(
+LocalResponseNorm = op_module(__name__)(
     "LocalResponseNorm", F.local_response_norm, "Damped by the squares of the neighbouring channels.",
     size=REQUIRED, alpha=1e-4, beta=0.75, k=1.0)
 

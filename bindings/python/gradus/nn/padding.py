@@ -4,7 +4,7 @@ from . import functional as F
 from .layers import REQUIRED, op_module
 from .module import Module
 
-_made = op_module(__name__, ignored=())
+_made = op_module(__name__)
 
 
 class _Pad(Module):

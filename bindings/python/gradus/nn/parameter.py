@@ -1,5 +1,9 @@
 """Parameters: tensors that a module owns and an optimiser moves."""
+import weakref
+
 from .._gradus import Tensor
+
+holders = weakref.WeakSet()  # optimisers, which are told of parameters that take the place of others
 
 
 class Parameter(Tensor):

@@ -10,6 +10,7 @@ class _Fused(Optimizer):
     state[p], whose tensors are the engine's: an engine can be made anew from it at any time."""
 
     names = {}  # of the state: the engine's, PyTorch's
+    _real = True
 
     def __init__(self, params, defaults):
         self._engines = {}  # by group: what they were made of, and [(engine, parameters), ...]
@@ -39,7 +40,8 @@ class _Fused(Optimizer):
 
         def alive():
             made_of, engines = self._engines.get(id(group), ((None,), ()))
-            return made_of[0] == self._rule(group) and any(engine is e for e, _ in engines)
+            return (made_of[0] == self._rule(group) and group["maximize"] == (gain is not None)
+                    and any(engine is e for e, _ in engines))
 
         recorder = _compile.recorder()
         if recorder is None or not recorder.advances(engine, prepare, alive):
@@ -69,8 +71,7 @@ class _Fused(Optimizer):
             engine.load(list(before.items()), steps)
         return engine
 
-    def load_state_dict(self, state_dict):
-        super().load_state_dict(state_dict)
+    def _forget(self):
         self._engines = {}
 
     def __getstate__(self):

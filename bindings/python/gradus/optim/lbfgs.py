@@ -12,6 +12,8 @@ class LBFGS(Optimizer):
     closure(), which clears the gradients, computes the loss with its gradients, and gives it. A step is lr
     times the direction, or with line_search_fn="strong_wolfe" what the search finds. One group only."""
 
+    _real = True
+
     def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7,
                  tolerance_change=1e-9, history_size=100, line_search_fn=None, *, maximize=False):
         super().__init__(params, {
@@ -23,9 +25,6 @@ class LBFGS(Optimizer):
         if self.param_groups:
             raise _gradus.ValueError("LBFGS: takes one group of parameters, got another")
         super().add_param_group(param_group)
-        for p in self.param_groups[0]["params"]:
-            if p.is_complex():
-                raise _gradus.DTypeError(f"LBFGS: takes real parameters, got one of {p.dtype}")
 
     def _check(self, group):
         super()._check(group)

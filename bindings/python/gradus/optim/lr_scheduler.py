@@ -27,7 +27,9 @@ class LRScheduler:
                 raise ValueError(f"{type(self).__name__}: to go on at {self.last_epoch} the groups "
                                  f"need \"initial_lr\"")
         self.base_lrs = [g["initial_lr"] for g in self.optimizer.param_groups]
+        self._first = True  # some leave the rate as it is when they are made
         self.step()
+        self._first = False
 
     def _check(self):
         """Options that make no sense are errors."""
@@ -88,7 +90,7 @@ class ExponentialLR(LRScheduler):
     options = {"gamma": REQUIRED}
 
     def _next(self, lr, base, t):
-        return lr * self.gamma if t > 0 else lr
+        return lr * self.gamma if t > 0 and not self._first else lr
 
 
 class LinearLR(LRScheduler):
@@ -106,7 +108,7 @@ class LinearLR(LRScheduler):
     def _next(self, lr, base, t):
         if t == 0:
             return lr * self.start_factor
-        return lr * self._factor(t) / self._factor(t - 1) if t <= self.total_iters else lr
+        return lr if t > self.total_iters or self._first else lr * self._factor(t) / self._factor(t - 1)
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -118,10 +120,10 @@ class CosineAnnealingLR(LRScheduler):
         return (1 + math.cos(math.pi * t / self.T_max)) / 2
 
     def _next(self, lr, base, t):
-        if t == 0:
+        if t == 0 or self._first:
             return lr
-        if (t - 1) % (2 * self.T_max) == self.T_max:  # from the bottom there is no factor upwards
-            return self.eta_min + (base - self.eta_min) * self._height(t)
+        if (t - 1 - self.T_max) % (2 * self.T_max) == 0:  # from the bottom there is no factor upwards
+            return lr + (base - self.eta_min) * (1 - self._height(1))
         return self.eta_min + (lr - self.eta_min) * self._height(t) / self._height(t - 1)
 
 

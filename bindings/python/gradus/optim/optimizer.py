@@ -5,6 +5,7 @@ from .. import _gradus
 from .._gradus import Tensor
 from .._modes import enable_grad, no_grad
 from ..nn.module import clear_gradient
+from ..nn.parameter import holders
 
 
 class Optimizer:
@@ -13,10 +14,16 @@ class Optimizer:
     A rule derives from it and defines _update(group, parameters): the parameters of one group that
     have a gradient, no op being recorded. state[p] is a dict of what the rule keeps for p."""
 
+    _real = False  # takes real parameters alone
+
+    def __new__(cls, *args, **kwargs):
+        made = super().__new__(cls)
+        made.param_groups, made.state = [], {}
+        holders.add(made)
+        return made
+
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
-        self.state = {}
-        self.param_groups = []
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: a list of parameters is expected, not one tensor")
         groups = list(params)
@@ -43,11 +50,14 @@ class Optimizer:
             if not p.is_leaf:
                 raise _gradus.ValueError(f"{self._name}: a tensor of shape {tuple(p.shape)} is no "
                                          f"leaf: an op made it")
+            if p.is_complex() and self._real:
+                raise _gradus.DTypeError(f"{self._name}: takes real parameters, got one of {p.dtype}; two real ones "
+                                         "can be its parts: gradus.complex(a, b)")
             if id(p) in known:
                 raise _gradus.ValueError(f"{self._name}: a parameter of shape {tuple(p.shape)} is "
                                          f"given twice")
             known.add(id(p))
-        unknown = [k for k in group if k not in self.defaults and k not in ("params", "name")]
+        unknown = [k for k in group if k not in self.defaults and k not in ("params", "name", "initial_lr")]
         if unknown:
             raise _gradus.ValueError(f"{self._name}: has no option {unknown[0]!r}; there are "
                                      + ", ".join(self.defaults))
@@ -121,6 +131,20 @@ class Optimizer:
             group.update({k: copy.deepcopy(v) for k, v in old.items()
                           if k in self.defaults or k == "initial_lr"})
         self.state = state
+        self._forget()
+
+    def _forget(self):
+        """The state is another: what was made of it is made anew."""
+
+    def _follow(self, moved):
+        """Goes on with parameters that took the place of others: moved[id(old)] is the new one."""
+        if not any(id(p) in moved for group in self.param_groups for p in group["params"]):
+            return
+        for group in self.param_groups:
+            group["params"] = [moved.get(id(p), p) for p in group["params"]]
+        self.state = {moved.get(id(p), p): {k: self._loaded(moved[id(p)], k, v) for k, v in held.items()}
+                      if id(p) in moved else held for p, held in self.state.items()}
+        self._forget()
 
     def _loaded(self, p, name, value):
         if name == "step":

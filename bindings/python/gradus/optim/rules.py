@@ -5,6 +5,7 @@ from .optimizer import Optimizer
 
 class _ByOps(Optimizer):
     _count = 1  # of what _factors gives
+    _real = True
 
     def __init__(self, params, defaults):
         self._rates = {}  # of each parameter: tensors, so that recorded steps follow the rate too
@@ -29,13 +30,23 @@ class _ByOps(Optimizer):
             held["step"] += 1
             for rate, factor in zip(rates, self._factors(group, held)):
                 rate.fill_(float(factor))
+
+        def options():  # what a recording holds; the rate is the host's
+            return {k: v for k, v in group.items() if k not in ("params", "lr", "initial_lr")}
+        recorded = options()
+
+        def alive():
+            return self.state.get(p) is held and options() == recorded
         recorder = _compile.recorder()
-        if recorder is None or not recorder.advances(rates[0], prepare):
+        if recorder is None or not recorder.advances(rates[0], prepare, alive):
             prepare()
         g = -p.grad if group["maximize"] else p.grad.detach()
         if group.get("weight_decay") and not group.get("decoupled_weight_decay"):
             g = g + group["weight_decay"] * p
         return g, rates, [held[name] for name in names]
+
+    def _forget(self):
+        self._rates = {}
 
     def __getstate__(self):
         return {**self.__dict__, "_rates": {}}

@@ -124,7 +124,7 @@ def _slice(x, dim=0, start=None, end=None, step=1):
 
 @directly("split", "unsafe_split", "split_with_sizes")
 def _split(x, sizes, dim=0):
-    return Call(gradus.split, x, sizes, dim)
+    return Call(gradus._gradus.split, x, sizes, dim)
 
 
 @rule("_to_copy")
@@ -186,7 +186,7 @@ def index(x, indices):
 
 @rule("index_put", "_unsafe_index_put")
 def index_put(x, indices, values, accumulate=False):
-    return gradus.index_put(x, values, list(indices), accumulate=accumulate)
+    return gradus._gradus.index_put(x, values, list(indices), accumulate=accumulate)
 
 
 @directly("scatter.value")
@@ -206,7 +206,7 @@ def embedding_backward(g, index, rows, padding, by_frequency):
     index, g = gradus.reshape(index, (-1,)), gradus.reshape(g, (-1, g.shape[-1]))
     if padding >= 0:
         g = gradus.masked_fill(g, gradus.unsqueeze(gradus.eq(index, padding), 1), 0.0)
-    return gradus.index_put(gradus.zeros((rows, g.shape[1]), g.dtype), g, [index], accumulate=True)
+    return gradus._gradus.index_put(gradus.zeros((rows, g.shape[1]), g.dtype), g, [index], accumulate=True)
 
 
 # ---- softmax, losses, activations
@@ -261,7 +261,7 @@ def nll_loss_backward(g, x, target, weight, reduction, ignore, total):
     g = gradus.neg(g / total if reduction == 1 else g)
     if weight is not None:
         g = g * weight[gradus.masked_fill(target, gradus.eq(target, ignore), 0)]
-    return gradus.where(hit, gradus.unsqueeze(g, -1), 0.0)
+    return gradus._gradus.where(hit, gradus.unsqueeze(g, -1), 0.0)
 
 
 @rule("mse_loss")

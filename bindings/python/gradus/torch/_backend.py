@@ -289,7 +289,12 @@ class Whole:
         except Exception as e:
             raise Refused(f"gradus failed: {e}") from e
         for what, a, b in zip(("result", "written value", "gradient"), ours, theirs):
+            if len(a) != len(b):
+                raise Refused(f"there are {len(a)} {what}s, torch has {len(b)}")
             for i, (x, y) in enumerate(zip(a, b)):
+                here, there = (getattr(v, "requires_grad", False) for v in (x, y))
+                if here != there:
+                    raise Refused(f"{what} {i} requires a gradient {'here' if here else 'in torch'} alone")
                 wrong = differ(x, y)
                 if wrong:
                     raise Refused(f"{what} {i} is not torch's: {wrong}")

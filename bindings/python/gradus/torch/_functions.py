@@ -47,13 +47,18 @@ def attrs_of(name):
     return _ATTRS[name]
 
 
+def op_of(name):
+    """The op itself where gradus has a form of it in Python."""
+    return getattr(gradus._gradus if name in gradus._more.__all__ else gradus, name)
+
+
 def _casting(op, dtype):
     return lambda x, *args, **kwargs: op(gradus.cast(x, dtype), *args, **kwargs)
 
 
 def same(name):
     """The op of that name with the same arguments, those without a meaning here left out."""
-    op, attrs = getattr(gradus, name), attrs_of(name)
+    op, attrs = op_of(name), attrs_of(name)
 
     def rule(*args, **kwargs):
         if kwargs.get("inplace"):
@@ -69,7 +74,7 @@ def same(name):
 
 def signed(name, function):
     """The op of the name for a Python function of PyTorch: arguments by their names."""
-    op, attrs, signature = getattr(gradus, name), attrs_of(name), inspect.signature(function)
+    op, attrs, signature = op_of(name), attrs_of(name), inspect.signature(function)
 
     def rule(*args, **kwargs):
         given = signature.bind(*args, **kwargs).arguments
@@ -161,18 +166,23 @@ for _name, _op in {"negative": "neg", "multiply": "mul", "absolute": "abs", "con
 
 # ---- arithmetic with PyTorch's extra arguments
 
+@directly(torch.polygamma, torch.special.polygamma)
+def _polygamma(n, input, *, out=None):
+    return Call(gradus._gradus.polygamma, input, n)
+
+
 def axpy(x, other, alpha):
     return gradus.addcmul(x, other, 1.0, value=alpha)
 
 
 @directly(torch.add, "add")
 def _add(x, other, *, alpha=1, out=None):
-    return Call(gradus.add, x, other) if alpha == 1 else Call(axpy, x, other, alpha)
+    return Call(gradus._gradus.add, x, other) if alpha == 1 else Call(axpy, x, other, alpha)
 
 
 @directly(torch.sub, torch.subtract, "sub", "subtract")
 def _sub(x, other, *, alpha=1, out=None):
-    return Call(gradus.sub, x, other) if alpha == 1 else Call(axpy, x, other, -alpha)
+    return Call(gradus._gradus.sub, x, other) if alpha == 1 else Call(axpy, x, other, -alpha)
 
 
 @directly(torch.rsub, "rsub")
@@ -211,12 +221,12 @@ def _zero(x):
 
 @directly(torch.zeros_like, "zeros_like")
 def _zeros_like(x, *, dtype=None, **idle):
-    return Call(gradus.zeros_like, x) if dtype is None else Call(_filled, x, 0, dtype)
+    return Call(gradus._gradus.zeros_like, x) if dtype is None else Call(_filled, x, 0, dtype)
 
 
 @directly(torch.ones_like, "ones_like")
 def _ones_like(x, *, dtype=None, **idle):
-    return Call(gradus.ones_like, x) if dtype is None else Call(_filled, x, 1, dtype)
+    return Call(gradus._gradus.ones_like, x) if dtype is None else Call(_filled, x, 1, dtype)
 
 
 @directly(torch.full_like)

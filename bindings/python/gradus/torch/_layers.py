@@ -55,7 +55,7 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, we
         mask = like(q, torch.ones(size, dtype=torch.bool).tril())
     if mask is not None:
         boolean = str(mask.dtype).endswith("bool")
-        scores = gradus.where(mask, scores, -math.inf) if boolean else scores + mask
+        scores = gradus._gradus.where(mask, scores, -math.inf) if boolean else scores + mask
     share = gradus.softmax(scores, -1)
     if dropout_p:
         share = share * noise(share, dropout_p)
@@ -97,7 +97,7 @@ def multi_head_attention(query, key, value, size, heads, in_weight, in_bias, bia
         elif m.ndim == 3:
             m = gradus.reshape(m, (batch, heads, length, -1))
         if str(m.dtype).endswith("bool"):
-            m = gradus.where(m, like(q, torch.tensor(-math.inf)), like(q, torch.tensor(0.0)))
+            m = gradus._gradus.where(m, like(q, torch.tensor(-math.inf)), like(q, torch.tensor(0.0)))
         mask = m if mask is None else mask + m
     y, share = attention(q, k, v, mask, dropout_p if training else 0.0, False, None, True)
     y = gradus.reshape(gradus.permute(y, (2, 0, 1, 3)), (length, batch, -1))
