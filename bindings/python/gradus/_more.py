@@ -22,6 +22,8 @@ def quantile(x, q, dim=None, keepdim=False):
     q = _g.tensor(q, dtype=x.dtype, device=x.device) if not isinstance(q, Tensor) else q
     if q.ndim > 1 or not ((q >= 0) & (q <= 1)).all():
         raise _g.ValueError(f"quantile: q is {q.tolist()}, expected a number from 0 to 1, or a list of them")
+    if x.ndim == 0 and dim is not None:
+        x, keepdim = x.reshape(1), False
     lines = x.reshape(-1) if dim is None else x.movedim(dim, -1)
     ranked, place = lines.sort(-1)[0], q.reshape(-1) * (lines.shape[-1] - 1)
     below, above = (ranked.index_select(end.long(), -1) for end in (place.floor(), place.ceil()))

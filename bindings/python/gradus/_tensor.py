@@ -30,7 +30,7 @@ def asarray(data, *, dtype=None, device=None, copy=None):
         return tensor(data, dtype=dtype, device=device)
     out = as_tensor(data, dtype=dtype, device=device)
     if copy is False and not _shares(out, data):
-        raise ValueError("asarray: this needs a copy, which copy=False forbids")
+        raise _g.ValueError("asarray: this needs a copy, which copy=False forbids")
     return out
 
 
@@ -44,6 +44,16 @@ def _shares(out, data):
 def is_tensor(x):
     """Is it a tensor of gradus?"""
     return isinstance(x, Tensor)
+
+
+class _Op:
+    """Error.op of an error that Python raised: the name that its text begins with."""
+
+    def __get__(self, error, kind):
+        return str(error).partition(":")[0]
+
+
+_g.Error.op = _Op()
 
 
 # ---- ops whose defaults in PyTorch are not the engine's
@@ -165,16 +175,16 @@ def _numpy(self, *, force=False):
 def _array(self, dtype=None, copy=None):
     import numpy
     if self.requires_grad and _g.is_grad_enabled():
-        raise TypeError("a tensor that requires a gradient is no array: x.detach() gives one that "
+        raise _g.DTypeError("a tensor that requires a gradient is no array: x.detach() gives one that "
                         "shares its memory")
     if self.device != "cpu":
-        raise TypeError(f"the tensor is on {self.device}; x.cpu() copies it")
+        raise _g.DTypeError(f"the tensor is on {self.device}; x.cpu() copies it")
     if self.dtype == _g.bfloat16:
-        raise TypeError("numpy has no bfloat16; cast it first: x.float()")
+        raise _g.DTypeError("numpy has no bfloat16; cast it first: x.float()")
     out = numpy.asarray(memoryview(self))
     if dtype is not None and out.dtype != dtype:
         if copy is False:
-            raise ValueError(f"another dtype than {out.dtype} needs a copy, which copy=False forbids")
+            raise _g.ValueError(f"another dtype than {out.dtype} needs a copy, which copy=False forbids")
         return out.astype(dtype)
     return out.copy() if copy else out
 
@@ -220,11 +230,14 @@ def _new(name):
 
 def _view(self, *shape):
     """reshape without a copy: an error where the strides don't allow it."""
-    if len(shape) == 1 and (isinstance(shape[0], (_g.dtype, str))):
-        raise TypeError("view: of shapes alone; x.to(dtype) converts")
-    out = self.reshape(*shape)
+    if not shape or isinstance(shape[0], (_g.dtype, str)):
+        raise _g.DTypeError(f"view: expected a shape, got {shape[0] if shape else 'nothing'}; x.to(dtype) converts")
+    try:
+        out = self.reshape(*shape)
+    except _g.Error as e:
+        raise type(e)(str(e).replace("reshape", "view", 1)) from None
     if out.numel() and out.data_ptr() != self.data_ptr():
-        raise ValueError(f"view: the shape {tuple(self.shape)} with strides {self.stride()} can't be "
+        raise _g.ShapeError(f"view: the shape {tuple(self.shape)} with strides {self.stride()} can't be "
                          f"seen as {tuple(out.shape)} without a copy; reshape() makes one")
     return out
 
@@ -327,7 +340,7 @@ def arange(start=None, end=None, step=1, *, dtype=None, device=None, requires_gr
     int64 if all three are whole numbers, then exact, else float32."""
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
-        raise TypeError("arange: where does it end?")
+        raise _g.DTypeError("arange: where does it end?")
     first, last, by = whole = [_whole(v) for v in (start, end, step)]
     if None in whole:
         return _g.arange(end, start, step, dtype or _g.float32, device=device, requires_grad=requires_grad)
@@ -378,10 +391,10 @@ def randint(low, high=None, size=None, *, dtype=_g.int64, device=None):
     if high is None or size is None:
         low, high, size = 0, low, high if size is None else size
         if size is None:
-            raise TypeError("randint: the size is missing: randint(high, size) or randint(low, high, size)")
+            raise _g.DTypeError("randint: the size is missing: randint(high, size) or randint(low, high, size)")
     low, high = operator.index(low), operator.index(high)
     if high <= low:
-        raise ValueError(f"randint: low {low} is not below high {high}")
+        raise _g.ValueError(f"randint: low {low} is not below high {high}")
     if low < -2 ** 63 or high > 2 ** 63:
         raise _g.ValueError(f"randint: {low} to {high} are more than the whole numbers of 64 bits")
     if high - low > 2 ** 53:

@@ -68,7 +68,7 @@ class _Call:
         self.results = [None if isinstance(y, Tensor) else y for y in parts]
         self.tensors = [k for k, y in enumerate(parts) if isinstance(y, Tensor)]
         if not self.tensors:
-            raise TypeError(f"{self.cls.__name__}: forward gave no tensor but a {type(out).__name__}")
+            raise _gradus.DTypeError(f"{self.cls.__name__}: forward gave no tensor but a {type(out).__name__}")
         self.metas = {k: (tuple(parts[k].shape), parts[k].dtype, parts[k].device)
                       for k in self.tensors}
         return parts

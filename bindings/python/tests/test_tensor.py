@@ -124,10 +124,22 @@ def test_errors_have_kinds():
             (lambda: gradus.ones(2).backward(), gradus.AutogradError, RuntimeError),
             (lambda: gradus.zeros(1 << 44), gradus.MemoryError, MemoryError),
             (lambda: gradus.ones(2, device="cuda:99"), gradus.Error, Exception),
+            (lambda: gradus.ones(2, 3).T.view(6), gradus.ShapeError, ValueError),
+            (lambda: gradus.ones(2, 3).view(5), gradus.ShapeError, ValueError),
+            (lambda: gradus.ones(2).view(), gradus.DTypeError, TypeError),
+            (lambda: gradus.ones(2).view(gradus.int32), gradus.DTypeError, TypeError),
+            (lambda: gradus.quantile(gradus.tensor(2.0), 0.3, 1), gradus.IndexError, IndexError),
+            (lambda: gradus.randint(3, 1, (2,)), gradus.ValueError, ValueError),
+            (lambda: gradus.nn.LSTM(2, 3)(gradus.ones(0, 1, 2)), gradus.ShapeError, ValueError),
+            (lambda: gradus.nn.ModuleList([])[0], gradus.IndexError, IndexError),
             (lambda: gradus.load("/nowhere.safetensors"), gradus.IOError, OSError)]:
         with pytest.raises(kind) as e:
             call()
+        assert "reshape" not in (str(e.value) + e.value.op).partition(":")[0]
         assert isinstance(e.value, base) and isinstance(e.value, gradus.Error) and e.value.op is not None
+    with pytest.raises(gradus.Error) as e:
+        gradus.ones(2).view()
+    assert e.value.op == "view"
     with pytest.raises(TypeError, match='did you mean "dim"'):
         gradus.sum(gradus.ones(2), dims=0)
     with pytest.raises(TypeError):

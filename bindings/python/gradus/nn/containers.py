@@ -1,6 +1,7 @@
 """Modules made of modules: one after another, in a list, by name."""
 from collections.abc import MutableMapping, MutableSequence
 
+from .. import _gradus
 from .._gradus import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -28,7 +29,7 @@ class _Numbered(Module, MutableSequence):
     def _key(self, index):
         keys = list(self._held)
         if not -len(keys) <= index < len(keys):
-            raise IndexError(f"{type(self).__name__}: index {index} of {len(keys)}")
+            raise _gradus.IndexError(f"{type(self).__name__}: index {index} of {len(keys)}")
         return keys[index]
 
     def __len__(self):

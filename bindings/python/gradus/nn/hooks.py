@@ -52,7 +52,7 @@ class Hooked:
 
     def _hook(self, kind, hook, prepend, with_kwargs=False):
         if not callable(hook):
-            raise TypeError(f"{type(self).__name__}: a hook is a function, got a {type(hook).__name__}")
+            raise _gradus.DTypeError(f"{type(self).__name__}: a hook is a function, got a {type(hook).__name__}")
         kinds = self.__dict__.setdefault("_hooks", {})
         hooks = kinds.setdefault(kind, OrderedDict())
         handle = RemovableHandle(hooks)

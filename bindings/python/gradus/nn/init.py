@@ -48,7 +48,7 @@ def calculate_gain(nonlinearity, param=None):
     if nonlinearity.startswith("conv"):
         return 1.0
     if nonlinearity not in gains:
-        raise ValueError(f"calculate_gain: no gain is known for {nonlinearity!r}; there are "
+        raise _gradus.ValueError(f"calculate_gain: no gain is known for {nonlinearity!r}; there are "
                          + ", ".join([*gains, "leaky_relu"]))
     return gains[nonlinearity]
 
@@ -56,7 +56,7 @@ def calculate_gain(nonlinearity, param=None):
 def fans(tensor):
     """(fan_in, fan_out) of a weight (out, in, ...): how many numbers meet in one, and leave one."""
     if tensor.ndim < 2:
-        raise ValueError(f"init: a weight of two axes or more is expected, got {tensor.shape}")
+        raise _gradus.ValueError(f"init: a weight of two axes or more is expected, got {tensor.shape}")
     places = math.prod(tensor.shape[2:])
     return tensor.shape[1] * places, tensor.shape[0] * places
 
@@ -73,7 +73,7 @@ def xavier_normal_(tensor, gain=1.0):
 
 def _kaiming(tensor, a, mode, nonlinearity):
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"init: mode is {mode!r}, expected fan_in or fan_out")
+        raise _gradus.ValueError(f"init: mode is {mode!r}, expected fan_in or fan_out")
     return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode == "fan_out"])
 
 

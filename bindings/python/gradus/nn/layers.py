@@ -43,7 +43,7 @@ class OpModule(Module):
         try:
             given = self.__signature__.bind(*args, **kwargs)
         except TypeError as e:
-            raise TypeError(f"{type(self).__name__}: {e}") from None
+            raise _gradus.DTypeError(f"{type(self).__name__}: {e}") from None
         given.apply_defaults()
         for name in self.options:
             value = given.arguments[name]

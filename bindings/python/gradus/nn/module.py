@@ -70,7 +70,7 @@ class Module(Hooked):
         for k in _KINDS:
             if name in own.get(k, ()):
                 if not (value is None or k == "_buffers" and isinstance(value, Tensor)):
-                    raise TypeError(f"{type(self).__name__}.{name} is one of its {k[1:]}, "
+                    raise _gradus.DTypeError(f"{type(self).__name__}.{name} is one of its {k[1:]}, "
                                     f"a {type(value).__name__} can't replace it")
                 own[k][name] = value
                 return
@@ -114,7 +114,7 @@ class Module(Hooked):
         if hasattr(self, name) and not any(name in self.__dict__[k] for k in _KINDS):
             raise KeyError(f"{who}: there is an attribute {name!r} already")
         if value is not None and not isinstance(value, wanted):
-            raise TypeError(f"{who}: {name} should be a {wanted.__name__}, got {value!r}")
+            raise _gradus.DTypeError(f"{who}: {name} should be a {wanted.__name__}, got {value!r}")
         self.__dict__[kind][name] = value
 
     # ---- what is inside

@@ -122,6 +122,8 @@ class _Layers(_Recurrent):
         self._check_features(input, (2, 3))
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+        if x.shape[0] == 0:
+            raise error("ShapeError", self, f"the input has shape {tuple(input.shape)}, expected a length of 1 or more")
         if hx is not None and alone:
             hx = hx.unsqueeze(1) if self.states == 1 else tuple(t.unsqueeze(1) for t in hx)
         start = self._start(

@@ -2,6 +2,7 @@
 import bisect
 import math
 
+from .._gradus import ValueError  # which is Python's too
 from ..nn.layers import REQUIRED, signature_of
 
 

@@ -25,7 +25,7 @@ class Optimizer:
     def __init__(self, params, defaults):
         self.defaults = dict(defaults)
         if isinstance(params, Tensor):
-            raise TypeError(f"{self._name}: a list of parameters is expected, not one tensor")
+            raise _gradus.DTypeError(f"{self._name}: a list of parameters is expected, not one tensor")
         groups = list(params)
         if not groups:
             raise _gradus.ValueError(f"{self._name}: there are no parameters to optimise")
@@ -46,7 +46,7 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"{self._name}: takes tensors, got a {type(p).__name__}")
+                raise _gradus.DTypeError(f"{self._name}: takes tensors, got a {type(p).__name__}")
             if not p.is_leaf:
                 raise _gradus.ValueError(f"{self._name}: a tensor of shape {tuple(p.shape)} is no "
                                          f"leaf: an op made it")
