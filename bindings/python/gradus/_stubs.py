@@ -4,6 +4,7 @@ Every op is a function there and, if it takes a tensor, a method; docstrings say
 and derivative.
 """
 import inspect
+import re
 import sys
 
 from . import _gradus
@@ -88,11 +89,36 @@ def _op(name, results, method=False):
     return f'{pad}def {name}({", ".join(parts)}) -> {results}:\n{pad}    """{doc}"""\n'
 
 
+class _Dots:
+    def __repr__(self):
+        return "..."
+
+
 def _signature(f):
+    """As text, in which only simple defaults are written out."""
     try:
-        return str(inspect.signature(f))
+        signature = inspect.signature(f)
     except (TypeError, ValueError):
-        return "(*args, **kwargs)"
+        return "(*args: _t.Any, **kwargs: _t.Any)"
+    simple = (int, float, str, bool, tuple, type(None), type(inspect.Parameter.empty))
+    return str(signature.replace(parameters=[
+        p if isinstance(p.default, simple) else p.replace(default=_Dots()) for p in signature.parameters.values()]))
+
+
+def _class(name, kind):
+    """A class of the extension: its public members by name."""
+    lines = [f"class {name}:\n    def __init__(self, *args: _t.Any, **kwargs: _t.Any) -> None: ...\n"]
+    for member in sorted(vars(kind)):
+        if member in ("__call__", "__enter__", "__exit__") or member[0] != "_":
+            lines.append(f"    def {member}(self, *args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n"
+                         if callable(getattr(kind, member)) else f"    {member}: _t.Any\n")
+    return "".join(lines)
+
+
+def _of_form(name, results):
+    """What a function in Python gives that stands for an op of the same name."""
+    several = name in ("nonzero", "split", "unique", "unique_consecutive", "where")
+    return "_t.Any" if several or name not in results else "Tensor"
 
 
 def text():
@@ -106,19 +132,28 @@ def text():
     for name, kind in _gradus._return_types.items():
         out.append(f"class _{name}_results(_t.NamedTuple):\n"
                    + "".join(f"    {field}: Tensor\n" for field in kind.__match_args__))
-    out.append("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
+    head = ("class Tensor:\n    shape: tuple[int, ...]\n    dtype: dtype\n    device: str\n"
                "    ndim: int\n    itemsize: int\n    nbytes: int\n    requires_grad: bool\n"
                "    is_leaf: bool\n    is_cuda: bool\n    is_cpu: bool\n    grad: Tensor | None\n    grad_fn: Node | None\n"
                "    data: Tensor\n    T: Tensor\n    mT: Tensor\n    H: Tensor\n    mH: Tensor\n"
-               "    real: Tensor\n    imag: Tensor\n    version: int\n"
+               "    real: Tensor\n    imag: Tensor\n    version: int\n    __array_priority__: float\n"
                "    def __init__(self, data: _t.Any = ...) -> None: ...\n"
                "    def __getitem__(self, key: _Index) -> Tensor: ...\n"
                "    def __setitem__(self, key: _Index, value: _t.Any) -> None: ...\n"
                "    def __len__(self) -> int: ...\n"
-               "    def __iter__(self) -> _t.Iterator[Tensor]: ...\n")
+               "    def __iter__(self) -> _t.Iterator[Tensor]: ...\n"
+               "    def __contains__(self, element: _t.Any) -> bool: ...\n"
+               "    def __hash__(self) -> int: ...\n"
+               "    def __complex__(self) -> _builtins.complex: ...\n"
+               "    def __format__(self, spec: str) -> str: ...\n"
+               "    def __array__(self, dtype: _t.Any = None, copy: bool | None = None) -> _t.Any: ...\n"
+               "    def __array_namespace__(self, *, api_version: str | None = None) -> _t.Any: ...\n"
+               "    def __dlpack__(self, **options: _t.Any) -> _t.Any: ...\n"
+               "    def __dlpack_device__(self) -> tuple[int, int]: ...\n")
+    out.append(head)
     for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
                "rshift"):
-        for prefix in ("", "r", "i"):
+        for prefix in ("", "r", "i")[:2 if op == "matmul" else 3]:
             out.append(f"    def __{prefix}{op}__(self, other: _t.Any) -> Tensor: ...\n")
     for op in ("neg", "pos", "abs", "invert"):
         out.append(f"    def __{op}__(self) -> Tensor: ...\n")
@@ -128,27 +163,29 @@ def text():
         out.append(f"    def __{op}__(self, other: _t.Any) -> Tensor: ...  # type: ignore[override]\n")
     for op, kind in (("bool", "bool"), ("int", "int"), ("float", "float"), ("index", "int")):
         out.append(f"    def __{op}__(self) -> {kind}: ...\n")
-    written = set()
     for name in sorted(vars(_gradus.Tensor)):
-        if name.startswith("_") or isinstance(vars(_gradus.Tensor)[name], property):
-            continue
-        written.add(name)
         member = vars(_gradus.Tensor)[name]
-        if name in results and inspect.isfunction(member):
-            out.append(f"    def {name}{_signature(member)} -> Tensor: ...\n")
+        if name.startswith("_") or f"    {name}: " in head:
+            continue
+        if not callable(member):
+            out.append(f"    {name}: _t.Any\n")
+        elif name in results and inspect.isfunction(member):
+            out.append(f"    def {name}{_signature(member)} -> {_of_form(name, results)}: ...\n")
         elif name in results:
             out.append(_op(name, results[name], method=True))
         else:
             out.append(f"    def {name}(self, *args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")
     out.append("class Node:\n    sequence: int\n    next_functions: tuple\n    saved_tensors: tuple\n"
-               "    def name(self) -> str: ...\n")
+               "    attributes: dict\n    def name(self) -> str: ...\n")
+    import gradus
     for name in _gradus.op_names:
-        if name not in ("arange", "bernoulli", "full", "full_like", "polygamma", "tensordot"):
+        if type(getattr(gradus, name)) is _gradus.Op:
             out.append(_op(name, results[name]))
     for alias, name in _tensor.aliases.items():
-        out.append(_op(name, results[name]).replace(f"def {name}(", f"def {alias}("))
-    out.append("def bernoulli(size: int | _t.Sequence[int] | Tensor, p: float = 0.5, dtype: _DType = ..., *, "
-               "device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
+        if type(getattr(gradus, alias)) is _gradus.Op:
+            out.append(_op(name, results[name]).replace(f"def {name}(", f"def {alias}("))
+    out.append("def bernoulli(size: int | _t.Sequence[int] | Tensor, p: float | Tensor | None = None, dtype: _DType = ..., "
+               "*, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
     out.append("def polygamma(n: int, x: Tensor) -> Tensor: ...\n")
     for name in ("nansum", "nanmean"):
         out.append(f"def {name}(x: Tensor, dim: int | _t.Sequence[int] | None = None, keepdim: bool = False) -> "
@@ -157,7 +194,8 @@ def text():
                "None = None, device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n")
     out.append("def full(size: int | _t.Sequence[int], fill_value: _Number, dtype: _DType | None = None, *, "
                "device: _t.Any = None, requires_grad: bool = False) -> Tensor: ...\n"
-               "def full_like(x: Tensor, fill_value: _Number, *, dtype: _DType | None = None) -> Tensor: ...\n"
+               "def full_like(x: Tensor, fill_value: _Number, *, dtype: _DType | None = None, device: _t.Any = None, "
+               "requires_grad: bool = False) -> Tensor: ...\n"
                "def tensordot(a: _Operand, b: _Operand, dims: _t.Any = 2, dims_b: _t.Any = None, *, "
                "dims_a: _t.Any = None) -> Tensor: ...\n"
                "def is_tensor(x: object) -> _t.TypeGuard[Tensor]: ...\n"
@@ -168,18 +206,18 @@ def text():
             base = base.replace(f", {name}", f", _builtins.{name}")
             out.append(f"class {name}({base}):\n    op: str\n")
     out.insert(1, "import builtins as _builtins\n")
-    from . import (load, save, compile, no_grad, enable_grad, inference_mode, set_grad_enabled)
-    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "empty", "rand", "randn",
-                 "rand_like", "randn_like", "randint", "randint_like", "randperm", "empty_like", "quantile",
-                 "isin", "multinomial", "numel", "is_floating_point", "is_complex", "manual_seed", "equal", "allclose",
-                 "checkpoint", "vmap", "save", "load", "grad", "backward", "devices",
-                 "set_default_device", "get_default_device", "synchronize", "is_grad_enabled",
-                 "get_rng_state", "set_rng_state", "result_type", "compile", *_tensor.composed):
-        out.append(f"def {name}(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...\n")
     for name in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"):
         out.append(f"class {name}:\n    def __init__(self, mode: _t.Any = ...) -> None: ...\n"
                    "    def __enter__(self) -> _t.Any: ...\n    def __exit__(self, *error: _t.Any) -> None: ...\n"
                    "    def __call__(self, function: _t.Any) -> _t.Any: ...\n")
+    out.append(f"from . import {', '.join(f'{name} as {name}' for name in gradus._modules)}\n")
+    written = {*gradus._modules, *re.findall(r"^(?:def |class )?(\w+)[:(]", "".join(out), re.M)}
+    for name in sorted({*vars(gradus), *gradus._inside} - written):
+        value = None if name[0] == "_" else getattr(gradus, name)
+        if isinstance(value, type):
+            out.append(_class(name, value))
+        elif callable(value):
+            out.append(f"def {name}{_signature(value)} -> {_of_form(name, results)}: ...\n")
     return "".join(out)
 
 

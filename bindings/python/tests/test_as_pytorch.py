@@ -229,7 +229,8 @@ def test_names_of_several_ops():
     for call in ("{}.nansum(x)", "{}.nansum(x, 1)", "{}.nanmean(x, (0, 2), True)", "x.nanmean(-1)", "x.nansum()",
                  "{}.quantile(x, 0.3, 1)", "{}.quantile(y, 0.3)", "y.quantile({}.tensor([0.0, 0.25, 1.0], dtype={}.float64), -1)",
                  "{}.quantile(y, 0.5, dim=0, keepdim=True)", "y.quantile({}.tensor([0.1, 0.9], dtype={}.float64), 1, True)",
-                 "{}.quantile(y, 0.5, keepdim=True)", "{}.quantile(y[0, 0, 0], 0.3, 0)", "y[0, 0, 0].quantile(0.3, -1, True)",
+                 "{}.quantile(y, 0.5, keepdim=True)", "{}.quantile(y[0, 0, 0], 0.3, 0)",
+                 "y[0, 0, 0].quantile(0.3, -1, True)",
                  "{}.isin(w, {}.tensor([1, 3, 4]))", "{}.isin(w, 3, invert=True)",
                  "x.new_full((2,), 3)", "x.new_tensor([1, 2])", "w.new_full((2, 1), 7)", "w.new_tensor([1.0])", "w.byte()",
                  "y.clamp_min(0.5)", "y.clamp_max(0.5)", "{}.clip(y, 0, 1)", "{}.concat([y, y], 1)", "{}.concatenate([y, y])",
@@ -389,6 +390,16 @@ def test_stubs_have_what_is_there():
     from gradus import _stubs
     text = _stubs.text()
     compile(text, "stub", "exec")
+    import ast
+
+    def named(body):
+        return {n.name for n in body if hasattr(n, "name")} | {n.target.id for n in body if hasattr(n, "target")} \
+            | {alias.name for n in body if isinstance(n, ast.ImportFrom) for alias in n.names}
+    tree = ast.parse(text).body
+    assert {name for name in dir(gradus) if name[0] != "_"} <= named(tree)
+    members, = (named(n.body) for n in tree if isinstance(n, ast.ClassDef) and n.name == "Tensor")
+    assert {name for name in dir(gradus.Tensor) if name[0] != "_"} <= members and members <= set(dir(gradus.Tensor))
+    assert {f"__{n}__" for n in "dlpack array contains complex format hash".split()} <= members
     for name in dir(gradus):
         value = getattr(gradus, name)
         if inspect.isfunction(value) and name[0] != "_" or name in gradus._tensor.aliases:
