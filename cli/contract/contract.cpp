@@ -67,10 +67,6 @@ Json path_json(const EinsumPlan& plan) {
   for (const auto& [i, j] : plan.path) path.push_back({i, j});
   return path;
 }
-Json optional_json(const std::optional<double>& x) {
-  if (!x) return nullptr;
-  return *x;
-}
 
 // A label as the expression has it.
 Json bare_label(int64_t label) {

@@ -13,4 +13,6 @@ Json resolve_contraction(const ContractOptions& options);
 // Of its "path": a name, or {"kind": ..., "steps": [[i, j], ...]}.
 PathOptions path_options(const Json& path, Algebra algebra);
 
+inline Json optional_json(const std::optional<double>& x) { return x ? Json(*x) : Json(nullptr); }
+
 }  // namespace gradus::cli

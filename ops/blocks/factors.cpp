@@ -328,6 +328,7 @@ namespace {
 // matrix_of(i) is its matrix where m has matrix i.
 template <class MatrixOf>
 BlockTensor turned(const char* op, const Matrices& m, MatrixOf&& matrix_of) {
+  refuse_odd(op, m.structure());
   const Symmetry& g = m.structure().symmetry();
   Legs legs;
   for (const Legs& side : {m.column_legs(), m.row_legs()})

@@ -25,6 +25,8 @@ MovedRef moves(const char* what, const BlockStructure& s, const Ints& numbers, M
 
 // +1 or -1: odd legs that cross when the axes `order` are brought into this order.
 int crossing_sign(const Legs& legs, const Coordinates& at, const Ints& order);
+// Error(value) of `op` for fermions of an odd charge, which have no signs of their own.
+void refuse_odd(const char* op, const BlockStructure& s);
 // Of bringing odd legs first .. first + n - 1 into the reverse order, and of closing those of this
 // arrow: with -1 what turns with a leg of fermions (a fused leg carries it where its arrow is +1,
 // so that a contraction over it is the one over its parts); with +1 what einsum does where these

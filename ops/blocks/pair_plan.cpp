@@ -325,10 +325,7 @@ PairPlan make_plan(const char* op, const BlockStructure& a, const Labels& la,
                    const BlockStructure& b, const Labels& lb, const Labels& out) {
   const Parted p = part(op, a, la, b, lb, out);
   const Symmetry& g = a.symmetry();
-  for (const BlockStructure* s : {&a, &b})
-    if (g.is_fermionic() && g.is_odd(s->charge()))
-      fail(ErrorKind::value, op, "a fermionic operand has the odd charge ", to_text(s->charge()),
-           "; give it a leg of size 1 with that charge, so that it is even");
+  for (const BlockStructure* s : {&a, &b}) refuse_odd(op, *s);
   const BlockStructure c = pair_result(op, a, la, b, lb, out);
 
   const auto side = [&](const BlockStructure& s, const Labels& l, const Labels& rows,

@@ -77,6 +77,12 @@ BlockTensor permute(const BlockTensor& x, const Ints& dims, Crossing crossing) {
   return {move->copies(x.data), move->structure};
 }
 
+void refuse_odd(const char* op, const BlockStructure& s) {
+  if (s.symmetry().is_fermionic() && s.symmetry().is_odd(s.charge()))
+    fail(ErrorKind::value, op, "a fermionic tensor has the odd charge ", to_text(s.charge()),
+         "; give it a leg of size 1 with that charge, so that it is even");
+}
+
 int turning_sign(const Legs& legs, const Coordinates& at, size_t first, size_t n, int arrow) {
   Ints reversed;
   int sign = 1;
@@ -133,9 +139,7 @@ BlockTensor conj(const BlockTensor& x) {
   const BlockStructure to(s.symmetry(), legs, charge);
   const Tensor y = is_complex(x.data.dtype()) ? conj(x.data) : x.data;
   if (!s.symmetry().is_fermionic()) return {y, to};
-  if (s.symmetry().is_odd(s.charge()))
-    fail(ErrorKind::value, "conj", "a fermionic tensor has the odd charge ", to_text(s.charge()),
-         "; give it a leg of size 1 with that charge, so that it is even");
+  refuse_odd("conj", s);
   const MovedRef move = moves("conj", s, {}, [&] {
     const auto list = copies_of(s, [&](size_t b, StridedBlock& copy) {
       copy.sign = turning_sign(s.legs(), s.at(b), 0, s.rank(), -1);

@@ -332,6 +332,19 @@ TEST_CASE("blocks: maps of fermions are what contract makes of them") {
     }
 }
 
+TEST_CASE("blocks: fermions of an odd charge have no adjoint, no inverse, no conjugate") {
+  const Leg s(Symmetry{{2}, {0}}, 1, {{{0}, 1}, {{1}, 1}});
+  const BlockTensor x = drawn({s, s.reversed()}, {1});
+  for (const auto& use : {std::function<void()>([&] { adjoint(x, {0}); }),
+                          std::function<void()>([&] { inv(x, {0}); }),
+                          std::function<void()>([&] { conj(x); }), std::function<void()>([&] {
+                            einsum("ij,jk->ik", {x, x});
+                          })})
+    says(error_of(use), {"fermionic", "odd charge 1", "a leg of size 1"});
+  CHECK(values(twist(x, {0, 0}).data) == values(x.data));
+  says(error_of([&] { twist(x, {2}); }), {"twist", "axis 2"});
+}
+
 TEST_CASE("blocks: a bra of several fermionic tensors, its bonds twisted once") {
   const Symmetry g{{2}, {0}};
   for (int arrows = 0; arrows < 16; ++arrows) {

@@ -248,6 +248,11 @@ TEST_CASE("lua blocks: what is refused, and in which words") {
   refused("gradus.einsum('ij,jk->ik', x, gradus.ones(7, 7))", {"operand 2", "from_dense"});
   refused("gradus.einsum('ij,kj->ik', x, x)", {"\"j\"", "-1 and -1"});
   refused("gradus.einsum(x, {1, 2}, x, {3, 2}, {1, 3})", {"label 2", "-1 and -1"});
+  refused("gradus.einsum({x, x}, {{1, 2}, {2, 3}}, {1, 3}, 'max-plus')",
+          {"standard algebra alone"});
+  refused("gradus.einsum('ij,jk->ik', x, x, 'max-plus')", {"standard algebra alone"});
+  refused("gradus.einsum(x)", {"\"ij,jk->ik\"", "labels"});
+  refused("gradus.einsum({x}, {{1, 2}, {3, 4}}, {1})", {"labels for each", "got 1 and 2"});
   refused("gradus.einsum({x, gradus.ones(7, 7)}, {{1, 2}, {2, 3}})", {"operand 2", "from_dense"});
   refused("x:block(1, 2)",
           {"sum to -1", "leg 1, in its sector 1 of charge 0, would fit in sector 0"});

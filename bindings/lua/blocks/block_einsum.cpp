@@ -31,8 +31,15 @@ struct Call {
 // 3}}, {1, 3}) and einsum(a, {1, 2}, b, {2, 3}, {1, 3}).
 Call call_at(lua_State* L, const char* who) {
   Call c;
+  const auto refuse_algebra = [&](int index) {
+    if (lua_type(L, index) == LUA_TSTRING || is_options(L, index))
+      fail(ErrorKind::value, who, "block tensors have the standard algebra alone, got ",
+           kind_at(L, index), " behind them");
+    at_most(L, index - 1, who);
+  };
   const auto add = [&](int index) {
     const auto k = c.operands.size() + 1;
+    if (lua_type(L, index) == LUA_TSTRING) refuse_algebra(index);
     if (!is_blocks(L, index) && tensor_at(L, index))
       fail(ErrorKind::value, who, "operand ", k,
            " is a dense tensor beside block tensors; gradus.blocks.from_dense(x, legs) gives it "
@@ -61,7 +68,12 @@ Call call_at(lua_State* L, const char* who) {
   } else {
     fail(ErrorKind::value, who, "expected an equation such as \"ij,jk->ik\", got ", kind_at(L, 1));
   }
-  at_most(L, end, who);
+  if (said.terms.size() != c.operands.size() || said.terms.empty())
+    fail(ErrorKind::value, who,
+         "expected an equation such as \"ij,jk->ik\", or operands and labels "
+         "for each of them; got ",
+         c.operands.size(), " and ", said.terms.size());
+  if (lua_gettop(L) > end) refuse_algebra(end + 1);
   std::map<int64_t, int> times;
   for (Labels& term : said.terms)
     for (int64_t& l : term) ++times[l += kNumberLabel];
