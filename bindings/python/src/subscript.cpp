@@ -14,6 +14,7 @@ struct Picked {
   Tensor view;
   std::vector<std::pair<int64_t, Tensor>> picks;  // by axis of the view, rising
   bool together = true;                           // are those axes one after another?
+  bool masked = false;                            // by True or False: what is read is a copy
 };
 
 bool is_list(PyObject* o) { return PyList_Check(o); }
@@ -109,6 +110,7 @@ Picked picked(const Tensor& x, PyObject* key) {
           fail(ErrorKind::index, "index", "a mask of shape ", mask.sizes(), " does not fit axis ",
                of + k, " of ", x.sizes());
       if (mask.rank() == 0) {  // x[True]: a new axis of extent 1 or 0
+        p.masked = true;
         p.view = unsqueeze(p.view, axis);
         if (mask.item() == 0) p.view = slice(p.view, axis, 0, 0);
         ++axis;
@@ -185,6 +187,7 @@ PyObject* subscript(PyObject* self, PyObject* key) {
     const PythonLine line;
     const Tensor& x = tensor_in(self);
     const Picked p = picked(x, key);
+    if (p.picks.empty() && p.masked) return wrap(clone(p.view));
     if (p.picks.empty()) return wrap(p.view.same_body(x) ? expand(x, x.sizes()) : p.view);
     const Front f = to_front(p);
     const Tensor y = with_index_errors([&] { return index(f.view, f.picks); });

@@ -240,3 +240,22 @@ def test_conversions():
         x.view(2, 2).T.view(4)
     for shape in itertools.product((1, 2), (1, 3)):
         assert gradus.ones(*shape).expand(4, *shape).sum().item() == 4 * shape[0] * shape[1]
+
+
+def test_what_is_no_view_has_memory_of_its_own():
+    f = gradus.nn.functional
+    one, row, image = gradus.ones(1), gradus.ones(1, 3), gradus.ones(1, 1, 2, 2)
+    for x, function in [
+            (row, lambda x: x.flip(0)), (row, gradus.fliplr), (row, gradus.flipud), (row, gradus.rot90),
+            (row, lambda x: gradus.rot90(x, 0)), (row, lambda x: x.roll(0, 0)), (row, lambda x: x.prod(0)),
+            (row, lambda x: x.repeat(1, 1)), (row, lambda x: x.tile((1, 1))), (row, lambda x: x[True]),
+            (gradus.ones(2, 2), gradus.diag), (one, lambda x: x.diff(0)), (gradus.ones(()), lambda x: x.cumsum(0)),
+            (gradus.ones(2, 2), lambda x: gradus.linalg.matrix_power(x, 1)), (image, lambda x: f.pixel_shuffle(x, 1)),
+            (image, lambda x: f.pixel_unshuffle(x, 1)), (row, lambda x: gradus.cat([x])), (one, gradus.nan_to_num)]:
+        function(x).zero_()
+        assert bool((x == 1).all())
+    for function in (lambda x: x.reshape(3), lambda x: x.t(), lambda x: x[0], lambda x: x.expand(2, 3)[0],
+                     lambda x: x.chunk(1)[0], lambda x: x.flatten(), lambda x: x.detach(), lambda x: x.contiguous()):
+        x = gradus.ones(1, 3)
+        function(x).zero_()
+        assert not x.any()

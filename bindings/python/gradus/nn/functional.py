@@ -173,7 +173,7 @@ def pixel_shuffle(input, upscale_factor):
     if c % (r * r):
         raise _g.ShapeError(f"pixel_shuffle: expected channels in multiples of {r * r}, got {c}")
     x = input.reshape(*n, c // (r * r), r, r, h, w).permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2)
-    return x.reshape(*n, c // (r * r), h * r, w * r)
+    return _own(x.reshape(*n, c // (r * r), h * r, w * r), input)
 
 
 def pixel_unshuffle(input, downscale_factor):
@@ -183,7 +183,12 @@ def pixel_unshuffle(input, downscale_factor):
     if h % r or w % r:
         raise _g.ShapeError(f"pixel_unshuffle: expected pixels in multiples of {r}, got {h} x {w}")
     x = input.reshape(*n, c, h // r, r, w // r, r).permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
-    return x.reshape(*n, c * r * r, h // r, w // r)
+    return _own(x.reshape(*n, c * r * r, h // r, w // r), input)
+
+
+def _own(out, input):
+    """A copy, if nothing was moved: no view of the input."""
+    return out.clone() if out.shape == input.shape else out
 
 
 def _two(name, what, value):
