@@ -4,6 +4,8 @@
 
 #include "bindings/c/door.hpp"
 
+#include <algorithm>
+
 using namespace gradus;
 using namespace gradus::c;
 
@@ -49,6 +51,13 @@ BlockTensor blocks_at(gradus_blocks blocks, gradus_tensor numbers, Argument argu
   return x;
 }
 
+// A block tensor as the handle of its numbers; that of its description goes to *out_blocks.
+gradus_tensor numbers_of(BlockTensor y, gradus_blocks* out_blocks) {
+  const gradus_tensor made = handle_of(std::move(y.data));
+  *out_blocks = new_blocks(std::move(y.structure));
+  return made;
+}
+
 }  // namespace
 
 gradus_status gradus_blocks_new(const int64_t* mods, size_t n_mods, const int64_t* parity,
@@ -90,6 +99,49 @@ gradus_status gradus_blocks_block(gradus_blocks blocks, size_t block, int64_t* s
   });
 }
 
+gradus_status gradus_blocks_leg(gradus_blocks blocks, size_t leg, int32_t* arrow, size_t* n_sectors,
+                                int64_t* charges, int64_t* sizes) {
+  return door("gradus_blocks_leg", [&] {
+    const BlockStructure s = structure_at(blocks);
+    need(arrow, "arrow");
+    need(n_sectors, "n_sectors");
+    if (leg >= s.rank()) throw Refusal{GRADUS_INDEX, join("leg ", leg, " of ", s.rank())};
+    const Leg& of = s.legs()[leg];
+    for (const Sector& sector : of.sectors()) {
+      if (charges) charges = std::copy(sector.charge.begin(), sector.charge.end(), charges);
+      if (sizes) *sizes++ = sector.size;
+    }
+    *arrow = of.arrow();
+    *n_sectors = of.count();
+  });
+}
+
+gradus_status gradus_blocks_charge(gradus_blocks blocks, int64_t* charge) {
+  return door("gradus_blocks_charge", [&] {
+    const BlockStructure s = structure_at(blocks);
+    std::copy(s.charge().begin(), s.charge().end(), &need(charge, "charge"));
+  });
+}
+
+gradus_status gradus_blocks_permute(gradus_blocks blocks, gradus_tensor numbers,
+                                    const int64_t* dims, size_t n_dims, gradus_blocks* out_blocks,
+                                    gradus_tensor* out) {
+  return result("gradus_blocks_permute", out, [&] {
+    need(out_blocks, "out_blocks");
+    const Ints order = list_at<Ints>(dims, n_dims, "dims");
+    return numbers_of(permute(blocks_at(blocks, numbers, "numbers"), order, Crossing::signs),
+                      out_blocks);
+  });
+}
+
+gradus_status gradus_blocks_conj(gradus_blocks blocks, gradus_tensor numbers,
+                                 gradus_blocks* out_blocks, gradus_tensor* out) {
+  return result("gradus_blocks_conj", out, [&] {
+    need(out_blocks, "out_blocks");
+    return numbers_of(conj(blocks_at(blocks, numbers, "numbers")), out_blocks);
+  });
+}
+
 gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
                                      gradus_tensor* out) {
   return result("gradus_blocks_to_dense", out,
@@ -113,10 +165,7 @@ gradus_status gradus_blocks_einsum(const char* equation, const gradus_blocks* bl
     std::vector<BlockTensor> operands;
     for (size_t k = 0; k < n; ++k)
       operands.push_back(blocks_at(described[k], given[k], {"numbers", k}));
-    BlockTensor y = einsum(&need(equation, "equation"), operands);
-    const gradus_tensor made = handle_of(std::move(y.data));
-    *out_blocks = new_blocks(std::move(y.structure));
-    return made;
+    return numbers_of(einsum(&need(equation, "equation"), operands), out_blocks);
   });
 }
 

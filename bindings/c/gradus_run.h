@@ -165,6 +165,18 @@ GRADUS_API gradus_status gradus_blocks_describe(gradus_blocks blocks, gradus_blo
 /* Sector and size by leg of block `block`, and where it begins; sectors and sizes may be NULL. */
 GRADUS_API gradus_status gradus_blocks_block(gradus_blocks blocks, size_t block, int64_t* sectors,
                                              int64_t* sizes, int64_t* offset);
+/* A leg of it, of results too: arrow and how many sectors; of each sector its charges (as many as
+ * mods) and its size, each NULL or with room for all sectors. */
+GRADUS_API gradus_status gradus_blocks_leg(gradus_blocks blocks, size_t leg, int32_t* arrow,
+                                           size_t* n_sectors, int64_t* charges, int64_t* sizes);
+GRADUS_API gradus_status gradus_blocks_charge(gradus_blocks blocks, int64_t* charge); /* n_mods */
+/* Legs in another order, of fermions with their signs. Complex conjugate with arrows and charge
+ * turned, of fermions so that its contraction with x over all legs is the sum of |x|^2. */
+GRADUS_API gradus_status gradus_blocks_permute(gradus_blocks blocks, gradus_tensor numbers,
+                                               const int64_t* dims, size_t n_dims,
+                                               gradus_blocks* out_blocks, gradus_tensor* out);
+GRADUS_API gradus_status gradus_blocks_conj(gradus_blocks blocks, gradus_tensor numbers,
+                                            gradus_blocks* out_blocks, gradus_tensor* out);
 GRADUS_API gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
                                                 gradus_tensor* out);
 /* GRADUS_VALUE if an element outside of the blocks is larger than tolerance. */

@@ -1,7 +1,9 @@
 // Block-sparse tensors through the C door.
 #include "tests/helpers/c_door.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <numeric>
 
 namespace c_door {
 
@@ -48,6 +50,35 @@ TEST_CASE("c blocks: a contraction, its gradient and a decomposition, beside the
   const Own left_blocks(of[0]), right_blocks(of[1]), left(factors[0]), kept(factors[1]),
       right(factors[2]);
   CHECK(shape_of(kept) == Shape64{2});
+  // The bond that the cut left: b's largest two values, 2 of charge 1 and 1 of charge 0 or -1.
+  int32_t arrow = 0;
+  size_t n_sectors = 0;
+  ok(gradus_blocks_leg(right_blocks, 0, &arrow, &n_sectors, nullptr, nullptr));
+  CHECK(arrow == 1);
+  std::vector<int64_t> bond(n_sectors), kept_sizes(n_sectors);
+  ok(gradus_blocks_leg(right_blocks, 0, &arrow, &n_sectors, bond.data(), kept_sizes.data()));
+  CHECK(std::accumulate(kept_sizes.begin(), kept_sizes.end(), int64_t(0)) == 2);
+  CHECK(std::find(bond.begin(), bond.end(), 1) != bond.end());
+  CHECK(gradus_blocks_leg(right_blocks, 2, &arrow, &n_sectors, nullptr, nullptr) == GRADUS_INDEX);
+  int64_t total = 7;
+  ok(gradus_blocks_charge(right_blocks, &total));
+  CHECK(total == 0);
+
+  // conj and permute: <b|b>, and the transpose.
+  Own bra_blocks, bra, norm_blocks, norm, turned_blocks, turned;
+  ok(gradus_blocks_conj(blocks, b, bra_blocks.out(), bra.out()));
+  const gradus_blocks bra_ket[] = {bra_blocks, blocks};
+  const gradus_tensor bra_ket_numbers[] = {bra, b};
+  ok(gradus_blocks_einsum("ij,ij->", bra_ket, bra_ket_numbers, 2, norm_blocks.out(), norm.out()));
+  CHECK(values(norm) == Doubles{7});
+  const int64_t turn[] = {1, 0};
+  ok(gradus_blocks_permute(blocks, a, turn, 2, turned_blocks.out(), turned.out()));
+  CHECK(values(turned) == Doubles{2, 1, 3, 2, 4, 5});
+  ok(gradus_blocks_leg(turned_blocks, 0, &arrow, &n_sectors, nullptr, nullptr));
+  CHECK(arrow == -1);
+  CHECK(n_sectors == 3);
+  const int64_t wrong[] = {0, 0};
+  CHECK(gradus_blocks_permute(blocks, a, wrong, 2, turned_blocks.out(), turned.out()) != GRADUS_OK);
   CHECK(gradus_blocks_to_dense(blocks, kept, dense.out()) == GRADUS_SHAPE);
   const std::string why = gradus_last_error_text();
   CHECK(why.find("have 6 elements") != std::string::npos);
