@@ -1,6 +1,7 @@
 // Block-sparse tensors: descriptions as handles, numbers as tensors.
 #include "ops/blocks/contraction.hpp"
 #include "ops/blocks/factors.hpp"
+#include "ops/blocks/file.hpp"
 
 #include "bindings/c/door.hpp"
 
@@ -56,6 +57,32 @@ gradus_tensor numbers_of(BlockTensor y, gradus_blocks* out_blocks) {
   const gradus_tensor made = handle_of(std::move(y.data));
   *out_blocks = new_blocks(std::move(y.structure));
   return made;
+}
+// Description and numbers in, description and numbers out.
+template <class F>
+gradus_status moved(const char* name, gradus_blocks blocks, gradus_tensor numbers,
+                    gradus_blocks* out_blocks, gradus_tensor* out, F move) {
+  return result(name, out, [&] {
+    need(out_blocks, "out_blocks");
+    return numbers_of(move(blocks_at(blocks, numbers, "numbers")), out_blocks);
+  });
+}
+template <bool WithValues = true, class F>
+gradus_status factored(const char* name, gradus_blocks blocks, gradus_tensor numbers,
+                       const int64_t* rows, size_t n_rows, gradus_blocks* out_blocks,
+                       gradus_tensor* out, F factors) {
+  return door(name, [&] {
+    need(out_blocks, "out_blocks");
+    need(out, "out");
+    const BlockFactors f =
+        factors(blocks_at(blocks, numbers, "numbers"), list_at<Ints>(rows, n_rows, "rows"));
+    std::vector<Tensor> found{f.left.data};
+    if (WithValues) found.push_back(f.values);
+    found.push_back(f.right.data);
+    give(found, out);
+    out_blocks[0] = new_blocks(f.left.structure);
+    out_blocks[1] = new_blocks(f.right.structure);
+  });
 }
 
 }  // namespace
@@ -126,20 +153,28 @@ gradus_status gradus_blocks_charge(gradus_blocks blocks, int64_t* charge) {
 gradus_status gradus_blocks_permute(gradus_blocks blocks, gradus_tensor numbers,
                                     const int64_t* dims, size_t n_dims, gradus_blocks* out_blocks,
                                     gradus_tensor* out) {
-  return result("gradus_blocks_permute", out, [&] {
-    need(out_blocks, "out_blocks");
-    const Ints order = list_at<Ints>(dims, n_dims, "dims");
-    return numbers_of(permute(blocks_at(blocks, numbers, "numbers"), order, Crossing::signs),
-                      out_blocks);
+  return moved("gradus_blocks_permute", blocks, numbers, out_blocks, out, [&](BlockTensor x) {
+    return permute(x, list_at<Ints>(dims, n_dims, "dims"), Crossing::signs);
   });
 }
 
 gradus_status gradus_blocks_conj(gradus_blocks blocks, gradus_tensor numbers,
                                  gradus_blocks* out_blocks, gradus_tensor* out) {
-  return result("gradus_blocks_conj", out, [&] {
-    need(out_blocks, "out_blocks");
-    return numbers_of(conj(blocks_at(blocks, numbers, "numbers")), out_blocks);
-  });
+  return moved("gradus_blocks_conj", blocks, numbers, out_blocks, out,
+               [](BlockTensor x) { return conj(x); });
+}
+
+gradus_status gradus_blocks_fuse(gradus_blocks blocks, gradus_tensor numbers, int64_t dim,
+                                 int64_t n, int32_t arrow, gradus_blocks* out_blocks,
+                                 gradus_tensor* out) {
+  return moved("gradus_blocks_fuse", blocks, numbers, out_blocks, out,
+               [&](BlockTensor x) { return fuse(x, dim, n, arrow); });
+}
+
+gradus_status gradus_blocks_split(gradus_blocks blocks, gradus_tensor numbers, int64_t dim,
+                                  gradus_blocks* out_blocks, gradus_tensor* out) {
+  return moved("gradus_blocks_split", blocks, numbers, out_blocks, out,
+               [&](BlockTensor x) { return split(x, dim); });
 }
 
 gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
@@ -172,18 +207,55 @@ gradus_status gradus_blocks_einsum(const char* equation, const gradus_blocks* bl
 gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor numbers, const int64_t* rows,
                                 size_t n_rows, int64_t rank, double cutoff,
                                 gradus_blocks out_blocks[2], gradus_tensor out[3]) {
-  return door("gradus_blocks_svd", [&] {
+  return factored("gradus_blocks_svd", blocks, numbers, rows, n_rows, out_blocks, out,
+                  [&](const BlockTensor& x, const Ints& left) {
+                    Truncation cut;
+                    cut.rank = rank;
+                    cut.rtol = cutoff;
+                    cut.whole_multiplets = false;
+                    return svd(x, left, cut, TakesCharge::right);
+                  });
+}
+
+gradus_status gradus_blocks_qr(gradus_blocks blocks, gradus_tensor numbers, const int64_t* rows,
+                               size_t n_rows, gradus_blocks out_blocks[2], gradus_tensor out[2]) {
+  return factored<false>(
+      "gradus_blocks_qr", blocks, numbers, rows, n_rows, out_blocks, out,
+      [](const BlockTensor& x, const Ints& left) { return qr(x, left, true, TakesCharge::right); });
+}
+
+gradus_status gradus_blocks_eigh(gradus_blocks blocks, gradus_tensor numbers, const int64_t* rows,
+                                 size_t n_rows, gradus_blocks out_blocks[2], gradus_tensor out[3]) {
+  return factored("gradus_blocks_eigh", blocks, numbers, rows, n_rows, out_blocks, out,
+                  [](const BlockTensor& x, const Ints& left) { return eigh(x, left); });
+}
+
+gradus_status gradus_blocks_write(const char* path, const char* const* names,
+                                  const gradus_blocks* blocks, const gradus_tensor* numbers,
+                                  size_t n) {
+  return door("gradus_blocks_write", [&] {
+    const auto named = array(names, n, "names", kMostOperands);
+    const auto described = array(blocks, n, "blocks", kMostOperands);
+    const auto given = array(numbers, n, "numbers", kMostOperands);
+    std::vector<NamedBlocks> all;
+    for (size_t k = 0; k < n; ++k)
+      all.push_back(
+          {&need(named[k], "names[k]"), blocks_at(described[k], given[k], {"numbers", k})});
+    write_blocks(&need(path, "path"), all);
+  });
+}
+
+gradus_status gradus_blocks_read(const char* path, const char* name, gradus_blocks* out_blocks,
+                                 gradus_tensor* out) {
+  return result("gradus_blocks_read", out, [&] {
     need(out_blocks, "out_blocks");
-    need(out, "out");
-    Truncation cut;
-    cut.rank = rank;
-    cut.rtol = cutoff;
-    cut.whole_multiplets = false;
-    BlockFactors f = svd(blocks_at(blocks, numbers, "numbers"), list_at<Ints>(rows, n_rows, "rows"),
-                         cut, TakesCharge::right);
-    const Tensor found[] = {f.left.data, f.values, f.right.data};
-    give(found, out);
-    out_blocks[0] = new_blocks(f.left.structure);
-    out_blocks[1] = new_blocks(f.right.structure);
+    const std::string wanted = &need(name, "name");
+    std::vector<std::string> names;
+    for (NamedBlocks& one : read_blocks(&need(path, "path"))) {
+      if (one.name == wanted) return numbers_of(std::move(one.tensor), out_blocks);
+      names.push_back(one.name);
+    }
+    throw Refusal{GRADUS_VALUE, join(path, ": there is no block tensor \"", wanted, "\"",
+                                     did_you_mean(wanted, names))};
   });
 }

@@ -177,6 +177,13 @@ GRADUS_API gradus_status gradus_blocks_permute(gradus_blocks blocks, gradus_tens
                                                gradus_blocks* out_blocks, gradus_tensor* out);
 GRADUS_API gradus_status gradus_blocks_conj(gradus_blocks blocks, gradus_tensor numbers,
                                             gradus_blocks* out_blocks, gradus_tensor* out);
+/* The n legs from dim on as one, with this arrow; split is the inverse, of a leg that fuse made. */
+GRADUS_API gradus_status gradus_blocks_fuse(gradus_blocks blocks, gradus_tensor numbers,
+                                            int64_t dim, int64_t n, int32_t arrow,
+                                            gradus_blocks* out_blocks, gradus_tensor* out);
+GRADUS_API gradus_status gradus_blocks_split(gradus_blocks blocks, gradus_tensor numbers,
+                                             int64_t dim, gradus_blocks* out_blocks,
+                                             gradus_tensor* out);
 GRADUS_API gradus_status gradus_blocks_to_dense(gradus_blocks blocks, gradus_tensor numbers,
                                                 gradus_tensor* out);
 /* GRADUS_VALUE if an element outside of the blocks is larger than tolerance. */
@@ -193,6 +200,25 @@ GRADUS_API gradus_status gradus_blocks_svd(gradus_blocks blocks, gradus_tensor n
                                            const int64_t* rows, size_t n_rows, int64_t rank,
                                            double cutoff, gradus_blocks out_blocks[2],
                                            gradus_tensor out[3]); /* left, values, right */
+/* x = q r: q has orthonormal columns, r a diagonal that is not negative and the charge of x. */
+GRADUS_API gradus_status gradus_blocks_qr(gradus_blocks blocks, gradus_tensor numbers,
+                                          const int64_t* rows, size_t n_rows,
+                                          gradus_blocks out_blocks[2],
+                                          gradus_tensor out[2]); /* q, r */
+/* x = left diag(values) right of a Hermitian map of charge 0, whose columns' legs are the rows'
+ * turned: right is the adjoint of left; values ascend in each sector. */
+GRADUS_API gradus_status gradus_blocks_eigh(gradus_blocks blocks, gradus_tensor numbers,
+                                            const int64_t* rows, size_t n_rows,
+                                            gradus_blocks out_blocks[2],
+                                            gradus_tensor out[3]); /* left, values, right */
+/* n of them as one .safetensors file (see ops/blocks/file.hpp), and one of it by its name: legs,
+ * blocks and numbers come back bit for bit. GRADUS_IO where a file has other blocks than its legs
+ * allow. */
+GRADUS_API gradus_status gradus_blocks_write(const char* path, const char* const* names,
+                                             const gradus_blocks* blocks,
+                                             const gradus_tensor* numbers, size_t n);
+GRADUS_API gradus_status gradus_blocks_read(const char* path, const char* name,
+                                            gradus_blocks* out_blocks, gradus_tensor* out);
 
 /* ---- networks, by the JSON of model.layers: [{"linear": 128}, "relu", {"linear": 10}], for inputs
  * of this shape and dtype (a batch of one). Initial numbers come from this thread's generator. */

@@ -106,7 +106,7 @@ class Arguments {
   std::array<gradus_attr, 8> attrs_{};
   gradus_function function_{};
   gradus_library library_{};
-  std::array<const char*, 4> names_{};
+  std::array<const char*, kEntries> names_{};
   std::array<gradus_operand, 4> operands_{};
   gradus_operation_desc operation_{};
   std::array<gradus_leg, kEntries> legs_{};
@@ -315,11 +315,15 @@ const gradus_attr* Arguments::draw() {
   return chance(7) ? nullptr : attrs_.data();
 }
 template <>
+const char* const* Arguments::draw() {
+  for (size_t k = 0; k < 4; ++k) names_[k] = draw<const char*>();
+  return chance(7) ? nullptr : names_.data();
+}
+template <>
 const gradus_library* Arguments::draw() {
   static const gradus_any_function functions[4] = {};  // the CPU is in use: nobody calls them
-  for (const char*& name : names_) name = draw<const char*>();
   library_ = {chance(90) ? uint32_t(sizeof library_) : draw<uint32_t>(),
-              chance(95) ? uint32_t(below(5)) : UINT32_MAX, chance(90) ? names_.data() : nullptr,
+              chance(95) ? uint32_t(below(5)) : UINT32_MAX, draw<const char* const*>(),
               chance(90) ? functions : nullptr, draw<const char*>()};
   return chance(5) ? nullptr : &library_;
 }

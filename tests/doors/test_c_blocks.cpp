@@ -1,7 +1,9 @@
 // Block-sparse tensors through the C door.
 #include "tests/helpers/c_door.hpp"
+#include "tests/helpers/program_helpers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 #include <numeric>
 
@@ -82,6 +84,70 @@ TEST_CASE("c blocks: a contraction, its gradient and a decomposition, beside the
   CHECK(gradus_blocks_to_dense(blocks, kept, dense.out()) == GRADUS_SHAPE);
   const std::string why = gradus_last_error_text();
   CHECK(why.find("have 6 elements") != std::string::npos);
+}
+
+TEST_CASE("c blocks: legs fused and split, factors by sector, files") {
+  const std::vector<int64_t> u1{0}, charges{0, 1}, sizes{1, 2};
+  const gradus_leg ket{sizeof(gradus_leg), 1, 2, charges.data(), sizes.data()},
+      bra{sizeof(gradus_leg), -1, 2, charges.data(), sizes.data()};
+  const gradus_leg legs[] = {ket, bra};
+  const int64_t neutral = 0, rows = 0;
+  Own blocks;
+  ok(gradus_blocks_new(u1.data(), 1, nullptr, 0, legs, 2, &neutral, blocks.out()));
+  const Own h = tensor({7, 2, 1, 1, 2}, {5});  // 7, and [[2, 1], [1, 2]] in charge 1
+
+  Own one_blocks, one, two_blocks, two;
+  ok(gradus_blocks_fuse(blocks, h, 0, 2, -1, one_blocks.out(), one.out()));
+  gradus_blocks_info info{sizeof info, 0, 0, 0};
+  ok(gradus_blocks_describe(one_blocks, &info));
+  CHECK(info.n_legs == 1);
+  CHECK(info.elements == 5);
+  ok(gradus_blocks_split(one_blocks, one, 0, two_blocks.out(), two.out()));
+  CHECK(values(two) == values(h));
+  CHECK(gradus_blocks_split(blocks, h, 0, two_blocks.out(), two.out()) == GRADUS_VALUE);
+  CHECK(gradus_blocks_fuse(blocks, h, 1, 2, 1, two_blocks.out(), two.out()) != GRADUS_OK);
+
+  gradus_blocks of[2] = {0, 0};
+  gradus_tensor factors[3] = {0, 0, 0};
+  ok(gradus_blocks_eigh(blocks, h, &rows, 1, of, factors));
+  {
+    const Own left_blocks(of[0]), right_blocks(of[1]), left(factors[0]), found(factors[1]),
+        right(factors[2]);
+    const Doubles eigenvalues = values(found);
+    REQUIRE(eigenvalues.size() == 3);
+    for (size_t k = 0; k < 3; ++k)
+      CHECK(eigenvalues[k] == doctest::Approx(std::array{7.0, 1.0, 3.0}[k]));
+  }
+  ok(gradus_blocks_qr(blocks, h, &rows, 1, of, factors));
+  const Own q_blocks(of[0]), r_blocks(of[1]), q(factors[0]), r(factors[1]);
+  const gradus_blocks both[] = {q_blocks, r_blocks};
+  const gradus_tensor numbers[] = {q, r};
+  Own back_blocks, back;
+  ok(gradus_blocks_einsum("ij,jk->ik", both, numbers, 2, back_blocks.out(), back.out()));
+  for (size_t k = 0; k < 5; ++k) CHECK(values(back)[k] == doctest::Approx(values(h)[k]));
+  const int64_t twice[] = {0, 0};
+  CHECK(gradus_blocks_qr(blocks, h, twice, 2, of, factors) != GRADUS_OK);
+
+  const gradus::test::TempFolder folder;
+  const std::string path = folder.path() + "/both.safetensors";
+  const char* const names[] = {"q", "h"};
+  const gradus_blocks described[] = {q_blocks, blocks};
+  const gradus_tensor written[] = {q, h};
+  ok(gradus_blocks_write(path.c_str(), names, described, written, 2));
+  Own read_blocks, read;
+  ok(gradus_blocks_read(path.c_str(), "h", read_blocks.out(), read.out()));
+  CHECK(values(read) == values(h));
+  int32_t arrow = 0;
+  size_t n_sectors = 0;
+  ok(gradus_blocks_leg(read_blocks, 1, &arrow, &n_sectors, nullptr, nullptr));
+  CHECK(arrow == -1);
+  refused_with(gradus_blocks_read(path.c_str(), "g", read_blocks.out(), read.out()), GRADUS_VALUE,
+               "there is no block tensor \"g\"");
+  refused_with(gradus_blocks_read((path + "x").c_str(), "g", read_blocks.out(), read.out()),
+               GRADUS_IO, path);
+  const char* const same[] = {"h", "h"};
+  CHECK(gradus_blocks_write(path.c_str(), same, described, written, 2) != GRADUS_OK);
+  ok(gradus_blocks_read(path.c_str(), "q", read_blocks.out(), read.out()));  // as it was
 }
 
 }  // namespace c_door

@@ -42,7 +42,7 @@ struct Fitting {
   gradus_op add = 0, softmax = 0;
   gradus_plan plan = 0;
   gradus_operation operation = 0;
-  gradus_blocks blocks = 0;
+  gradus_blocks blocks = 0, fused = 0;
   gradus_network network = 0;
   gradus_tensors parameters = 0, state = 0, list = 0;
   gradus_stream stream = 0;
@@ -77,7 +77,13 @@ struct Fitting {
   std::array<gradus_leg, kEntries> legs{rows, columns};
   std::array<gradus_blocks, kEntries> described{};
   std::array<gradus_tensor, kEntries> numbers{};
+  std::array<const char*, kEntries> names{"x", "y"};
 } fitting;
+
+constexpr const char* kTraining =
+    "{\"experiment\": \"mlp\", \"data\": {\"name\": \"digits\", \"train\": 4, "
+    "\"test\": 2}, \"model\": {\"layers\": [{\"linear\": 10}]}, "
+    "\"batch_size\": 4, \"epochs\": 1}";
 
 gradus_status one_square(void*, gradus_tensor* outputs, size_t, size_t* n) {
   *n = 1;
@@ -113,17 +119,18 @@ void keep_good_ones(Arguments& a) {
   f.described[0] = f.described[1] = f.blocks;
   for (gradus_tensor* t : {&f.numbers[0], &f.numbers[1]})
     *t = kept(gradus_ones(&row[1], 1, GRADUS_F64, &h), h);
+  gradus_tensor fused_numbers = 0;
+  if (gradus_blocks_fuse(f.blocks, f.numbers[0], 0, 2, 1, &f.fused, &fused_numbers) == GRADUS_OK) {
+    a.keep(f.fused);
+    a.keep(fused_numbers);
+  }
+  gradus_blocks_write("b.safetensors", f.names.data(), f.described.data(), f.numbers.data(), 2);
   f.network = kept(gradus_network_new("[{\"linear\": 2}, \"relu\"]", row, 2, GRADUS_F32, &h), h);
   f.state = kept(gradus_network_state(f.network, &h), h);
   f.parameters = kept(gradus_network_parameters(f.network, &h), h);
   for (const char* name : {"adam", "{\"name\": \"sgd\", \"momentum\": 0.9}"})
     f.optimizer = kept(gradus_optimizer_new(name, f.parameters, &h), h);
-  f.trainer = kept(
-      gradus_trainer_new("{\"experiment\": \"mlp\", \"data\": {\"name\": \"digits\", \"train\": 4, "
-                         "\"test\": 2}, \"model\": {\"layers\": [{\"linear\": 10}]}, "
-                         "\"batch_size\": 4, \"epochs\": 1}",
-                         &h),
-      h);
+  f.trainer = kept(gradus_trainer_new(kTraining, &h), h);
   int32_t epoch_done = 0;
   gradus_trainer_step(f.trainer, &epoch_done);
   f.list = kept(gradus_tensors_new(&h), h);
@@ -145,10 +152,10 @@ Calls all_calls() {
       {"gradus_free", any(gradus_free)},
       {"gradus_live_handles", any(gradus_live_handles)},
       {"gradus_from_data", any(gradus_from_data)},
-      {"gradus_lend", any(lend_within)},
+      {"gradus_lend", often(lend_within, drawn, GRADUS_F32, f.sizes.data(), nullptr, 2, 0)},
       {"gradus_to_data", often(gradus_to_data, cref(f.squares[0]), drawn, 16)},
       {"gradus_data", any(gradus_data)},
-      {"gradus_item", any(gradus_item)},
+      {"gradus_item", often(gradus_item, cref(f.loss[0]))},
       {"gradus_number", any(gradus_number)},
       {"gradus_zeros", any(gradus_zeros)},
       {"gradus_ones", any(gradus_ones)},
@@ -164,11 +171,11 @@ Calls all_calls() {
       {"gradus_device", any(gradus_device)},
       {"gradus_is_cuda", any(gradus_is_cuda)},
       {"gradus_text", any(text_within)},
-      {"gradus_add", any(gradus_add)},
-      {"gradus_sub", any(gradus_sub)},
-      {"gradus_mul", any(gradus_mul)},
-      {"gradus_div", any(gradus_div)},
-      {"gradus_matmul", any(gradus_matmul)},
+      {"gradus_add", often(gradus_add, cref(f.squares[0]), cref(f.squares[1]))},
+      {"gradus_sub", often(gradus_sub, cref(f.squares[0]), cref(f.squares[1]))},
+      {"gradus_mul", often(gradus_mul, cref(f.squares[0]), cref(f.squares[1]))},
+      {"gradus_div", often(gradus_div, cref(f.squares[0]), cref(f.squares[1]))},
+      {"gradus_matmul", often(gradus_matmul, cref(f.squares[0]), cref(f.squares[1]))},
       {"gradus_neg", any(gradus_neg)},
       {"gradus_exp", any(gradus_exp)},
       {"gradus_log", any(gradus_log)},
@@ -176,18 +183,18 @@ Calls all_calls() {
       {"gradus_relu", any(gradus_relu)},
       {"gradus_sigmoid", any(gradus_sigmoid)},
       {"gradus_tanh", any(gradus_tanh)},
-      {"gradus_softmax", any(gradus_softmax)},
-      {"gradus_sum", any(gradus_sum)},
-      {"gradus_mean", any(gradus_mean)},
+      {"gradus_softmax", often(gradus_softmax, cref(f.squares[0]), 0)},
+      {"gradus_sum", often(gradus_sum, cref(f.squares[0]), f.none.data(), 1, 0)},
+      {"gradus_mean", often(gradus_mean, cref(f.squares[0]), f.none.data(), 1, 0)},
       {"gradus_reshape", often(gradus_reshape, cref(f.squares[0]), f.sizes.data(), 2)},
-      {"gradus_transpose", often(gradus_transpose, cref(f.squares[0]))},
+      {"gradus_transpose", often(gradus_transpose, cref(f.squares[0]), 0, 1)},
       {"gradus_permute", often(gradus_permute, cref(f.squares[0]), f.order.data(), 2)},
-      {"gradus_expand", any(gradus_expand)},
-      {"gradus_select", often(gradus_select, cref(f.squares[0]))},
-      {"gradus_slice", any(gradus_slice)},
+      {"gradus_expand", often(gradus_expand, cref(f.squares[0]), f.sizes.data(), 2)},
+      {"gradus_select", often(gradus_select, cref(f.squares[0]), 0, 1)},
+      {"gradus_slice", often(gradus_slice, cref(f.squares[0]), 0, 0, 1, 1)},
       {"gradus_cast", any(gradus_cast)},
       {"gradus_clone", any(gradus_clone)},
-      {"gradus_copy", any(gradus_copy)},
+      {"gradus_copy", often(gradus_copy, cref(f.squares[0]), cref(f.squares[1]))},
       {"gradus_op_count", any(gradus_op_count)},
       {"gradus_op_at", any(gradus_op_at)},
       {"gradus_op_find", any(gradus_op_find)},
@@ -199,20 +206,20 @@ Calls all_calls() {
        often(gradus_call_in_place, cref(f.add), f.squares.data(), 2, nullptr, 0)},
       {"gradus_set_requires_grad", any(gradus_set_requires_grad)},
       {"gradus_requires_grad", any(gradus_requires_grad)},
-      {"gradus_retain_grad", any(gradus_retain_grad)},
+      {"gradus_retain_grad", often(gradus_retain_grad, cref(f.loss[0]))},
       {"gradus_detach", any(gradus_detach)},
       {"gradus_grad", any(gradus_grad)},
-      {"gradus_set_grad", any(gradus_set_grad)},
+      {"gradus_set_grad", often(gradus_set_grad, cref(f.leaf[0]), cref(f.squares[0]))},
       {"gradus_backward", often(gradus_backward, f.loss.data(), nullptr, 1, GRADUS_RETAIN_GRAPH)},
       {"gradus_gradients",
        often(gradus_gradients, f.loss.data(), nullptr, 1, f.leaf.data(), 1, GRADUS_RETAIN_GRAPH)},
       {"gradus_set_grad_enabled", any(gradus_set_grad_enabled)},
-      {"gradus_register_hook", any(gradus_register_hook)},
+      {"gradus_register_hook", often(gradus_register_hook, cref(f.leaf[0]))},
       {"gradus_register_accumulate_hook", often(gradus_register_accumulate_hook, cref(f.leaf[0]))},
       {"gradus_remove_hook", often(gradus_remove_hook, cref(f.hook))},
       {"gradus_forward_begin", any(gradus_forward_begin)},
       {"gradus_forward_end", any(gradus_forward_end)},
-      {"gradus_set_tangent", often(gradus_set_tangent, cref(f.squares[0]))},
+      {"gradus_set_tangent", often(gradus_set_tangent, cref(f.squares[0]), cref(f.squares[1]))},
       {"gradus_tangent", any(gradus_tangent)},
       {"gradus_function_new", any(gradus_function_new)},
       {"gradus_contract", often(gradus_contract, f.squares.data(), f.labels.data(), 2,
@@ -230,7 +237,7 @@ Calls all_calls() {
       {"gradus_plan_step", often(gradus_plan_step, cref(f.plan), 0)},
       {"gradus_plan_execute", often(gradus_plan_execute, cref(f.plan), f.squares.data(), 2)},
       {"gradus_plan_vjp",
-       often(gradus_plan_vjp, cref(f.plan), f.squares.data(), 2, cref(f.squares[1]))},
+       often(gradus_plan_vjp, cref(f.plan), f.squares.data(), 2, cref(f.squares[1]), 0)},
       {"gradus_plan_jvp",
        often(gradus_plan_jvp, cref(f.plan), f.squares.data(), 2, f.squares.data())},
       {"gradus_operation_create", often(gradus_operation_create, &f.sum)},
@@ -246,6 +253,9 @@ Calls all_calls() {
       {"gradus_blocks_permute",
        often(gradus_blocks_permute, cref(f.blocks), cref(f.numbers[0]), f.order.data(), 2)},
       {"gradus_blocks_conj", often(gradus_blocks_conj, cref(f.blocks), cref(f.numbers[0]))},
+      {"gradus_blocks_fuse",
+       often(gradus_blocks_fuse, cref(f.blocks), cref(f.numbers[0]), 0, 2, 1)},
+      {"gradus_blocks_split", often(gradus_blocks_split, cref(f.fused), cref(f.numbers[0]), 0)},
       {"gradus_blocks_to_dense", often(gradus_blocks_to_dense, cref(f.blocks), cref(f.numbers[0]))},
       {"gradus_blocks_from_dense",
        often(gradus_blocks_from_dense, cref(f.blocks), cref(f.squares[0]), 9.0)},
@@ -253,6 +263,13 @@ Calls all_calls() {
        often(gradus_blocks_einsum, "ij,jk->ik", f.described.data(), f.numbers.data(), 2)},
       {"gradus_blocks_svd",
        often(gradus_blocks_svd, cref(f.blocks), cref(f.numbers[0]), f.none.data(), 1, 0, 0.0)},
+      {"gradus_blocks_qr",
+       often(gradus_blocks_qr, cref(f.blocks), cref(f.numbers[0]), f.none.data(), 1)},
+      {"gradus_blocks_eigh",
+       often(gradus_blocks_eigh, cref(f.blocks), cref(f.numbers[0]), f.none.data(), 1)},
+      {"gradus_blocks_write", often(gradus_blocks_write, "b.safetensors", f.names.data(),
+                                    f.described.data(), f.numbers.data(), 2)},
+      {"gradus_blocks_read", often(gradus_blocks_read, "b.safetensors", "x")},
       {"gradus_use_device", any(gradus_use_device)},
       {"gradus_use_default_device", any(gradus_use_default_device)},
       {"gradus_give_library", any(gradus_give_library)},
@@ -264,7 +281,7 @@ Calls all_calls() {
       {"gradus_available", any(gradus_available)},
       {"gradus_cuda_available", any(gradus_cuda_available)},
       {"gradus_load_module", any(gradus_load_module)},
-      {"gradus_to_device", any(gradus_to_device)},
+      {"gradus_to_device", often(gradus_to_device, cref(f.squares[0]), GRADUS_CPU)},
       {"gradus_cpu", any(gradus_cpu)},
       {"gradus_cuda", any(gradus_cuda)},
       {"gradus_synchronize", any(gradus_synchronize)},
@@ -280,20 +297,20 @@ Calls all_calls() {
       {"gradus_stream_wait", often(gradus_stream_wait, cref(f.stream), cref(f.event))},
       {"gradus_event_done", often(gradus_event_done, cref(f.event))},
       {"gradus_event_synchronize", often(gradus_event_synchronize, cref(f.event))},
-      {"gradus_pinned", any(gradus_pinned)},
-      {"gradus_to_device_async", any(gradus_to_device_async)},
-      {"gradus_copy_async", any(gradus_copy_async)},
+      {"gradus_pinned", often(gradus_pinned, f.sizes.data(), 2, GRADUS_F32, GRADUS_CPU)},
+      {"gradus_to_device_async", often(gradus_to_device_async, cref(f.squares[0]), GRADUS_CPU)},
+      {"gradus_copy_async", often(gradus_copy_async, cref(f.squares[0]), cref(f.squares[1]))},
       {"gradus_capture", any(gradus_capture)},
       {"gradus_step_why_not", often(gradus_step_why_not, cref(f.step))},
       {"gradus_step_replay", often(gradus_step_replay, cref(f.step))},
       {"gradus_step_output", often(gradus_step_output, cref(f.step), 0)},
       {"gradus_tensors_new", any(gradus_tensors_new)},
       {"gradus_tensors_add", often(gradus_tensors_add, cref(f.list))},
-      {"gradus_tensors_count", any(gradus_tensors_count)},
-      {"gradus_tensors_at", often(gradus_tensors_at, cref(f.list))},
+      {"gradus_tensors_count", often(gradus_tensors_count, cref(f.list))},
+      {"gradus_tensors_at", often(gradus_tensors_at, cref(f.list), 0)},
       {"gradus_tensors_find", often(gradus_tensors_find, cref(f.list), "w")},
-      {"gradus_read_safetensors", any(gradus_read_safetensors)},
-      {"gradus_write_safetensors", any(gradus_write_safetensors)},
+      {"gradus_read_safetensors", often(gradus_read_safetensors, "w.safetensors")},
+      {"gradus_write_safetensors", often(gradus_write_safetensors, "w.safetensors", cref(f.list))},
       {"gradus_read_npy", any(gradus_read_npy)},
       {"gradus_write_npy", any(gradus_write_npy)},
       {"gradus_optimizer_new", often(gradus_optimizer_new, "adam", cref(f.parameters))},
@@ -309,9 +326,10 @@ Calls all_calls() {
       {"gradus_network_parameters", often(gradus_network_parameters, cref(f.network))},
       {"gradus_network_state", often(gradus_network_state, cref(f.network))},
       {"gradus_network_load", often(gradus_network_load, cref(f.network), cref(f.state))},
-      {"gradus_read_data", any(gradus_read_data)},
+      {"gradus_read_data",
+       often(gradus_read_data, "{\"name\": \"digits\", \"train\": 4, \"test\": 2}")},
       {"gradus_epoch_order", any(order_within)},
-      {"gradus_trainer_new", any(gradus_trainer_new)},
+      {"gradus_trainer_new", often(gradus_trainer_new, kTraining)},
       {"gradus_trainer_step", often(gradus_trainer_step, cref(f.trainer))},
       {"gradus_trainer_finish_epoch", often(gradus_trainer_finish_epoch, cref(f.trainer))},
       {"gradus_trainer_test", often(gradus_trainer_test, cref(f.trainer))},
