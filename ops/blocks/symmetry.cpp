@@ -55,6 +55,37 @@ std::string Symmetry::text() const {
   return s;
 }
 
+Symmetry symmetry_called(const char* op, std::string_view text) {
+  const auto refuse = [&] {
+    fail(ErrorKind::value, op, "symmetry: \"", text.substr(0, 100),
+         "\" is none; expected U(1), Z2, Z3, ..., with f before it if odd charges are fermions, "
+         "fU(1), and several as \"U(1) x Z2\"");
+  };
+  Symmetry g;
+  for (std::string_view rest = text;;) {
+    const size_t cross = std::min(rest.find(" x "), rest.size());
+    std::string_view one = rest.substr(0, cross);
+    const bool odd = one.starts_with('f') || one.ends_with(" (odd)");
+    if (one.starts_with('f')) one.remove_prefix(1);
+    if (one.ends_with(" (odd)")) one.remove_suffix(6);
+    if (odd) g.parity.push_back(int64_t(g.mods.size()));
+    if (one == "U(1)" || one == "U1") {
+      g.mods.push_back(0);
+    } else {
+      int64_t n = 0;
+      if (one.size() < 2 || one.size() > 9 || one[0] != 'Z') refuse();
+      for (const char digit : one.substr(1)) {
+        if (digit < '0' || digit > '9') refuse();
+        n = 10 * n + (digit - '0');
+      }
+      if (n < 2) refuse();  // 0 would be U(1)
+      g.mods.push_back(n);
+    }
+    if (cross == rest.size()) return g;
+    rest.remove_prefix(cross + 3);
+  }
+}
+
 bool less(const Charge& a, const Charge& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }

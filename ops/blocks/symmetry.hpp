@@ -4,6 +4,7 @@
 #include "ops/base/ints.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace gradus::inline v1 {
 
@@ -27,6 +28,10 @@ struct Symmetry {
     return a.mods == b.mods && a.parity == b.parity;
   }
 };
+
+// By its text: "U(1)", "Z3", "U(1) x Z2"; with f before a group whose odd charges are fermions,
+// "fZ2", or as text() says that. Error(value) of `op`.
+Symmetry symmetry_called(const char* op, std::string_view text);
 
 bool less(const Charge& a, const Charge& b);  // lexicographic
 std::string to_text(const Charge& q);         // "1", "(1, 0)"

@@ -7,6 +7,7 @@
 #include "ops/base/ints.hpp"
 #include "ops/pointwise/pointwise.hpp"
 #include "ops/random/sampling.hpp"
+#include "ops/shape/memory.hpp"
 
 #include <cmath>
 
@@ -114,6 +115,22 @@ Tensor uniform(const Shape& size, double low, double high, DType dtype, Device& 
 Tensor normal(const Shape& size, double mean, double std, DType dtype, Device& device) {
   if (!(std >= 0)) fail(ErrorKind::value, "normal", "std is ", std, ", expected 0 or more");
   return draw(*normal_info, device, {Ints(size), mean, std, dtype});
+}
+namespace {
+template <auto Draw>
+Tensor drawn(const Shape& size, double second, DType dtype, Device& device) {
+  if (!is_complex(dtype)) return Draw(size, 0, second, dtype, device);
+  const DType part = dtype == DType::c128 ? DType::f64 : DType::f32;
+  const Tensor real = Draw(size, 0, second, part, device);
+  return complex(real, Draw(size, 0, second, part, device));
+}
+}  // namespace
+
+Tensor rand(const Shape& size, DType dtype, Device& device) {
+  return drawn<uniform>(size, 1, dtype, device);
+}
+Tensor randn(const Shape& size, DType dtype, Device& device) {
+  return drawn<normal>(size, is_complex(dtype) ? std::sqrt(0.5) : 1, dtype, device);
 }
 Tensor bernoulli(const Shape& size, double p, DType dtype, Device& device) {
   if (!(p >= 0 && p <= 1)) fail(ErrorKind::value, "bernoulli", "p is ", p, ", expected 0 to 1");

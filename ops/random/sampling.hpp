@@ -8,14 +8,10 @@ Tensor uniform(const Shape& size, double low = 0, double high = 1, DType dtype =
                Device& device = default_device());
 Tensor normal(const Shape& size, double mean = 0, double std = 1, DType dtype = DType::f32,
               Device& device = default_device());
-// uniform(size) and normal(size) by the names that PyTorch has for them.
-inline Tensor rand(const Shape& size, DType dtype = DType::f32, Device& device = default_device()) {
-  return uniform(size, 0, 1, dtype, device);
-}
-inline Tensor randn(const Shape& size, DType dtype = DType::f32,
-                    Device& device = default_device()) {
-  return normal(size, 0, 1, dtype, device);
-}
+// By the names that PyTorch has for them: of [0, 1), and standard normal. A complex number has a
+// part of its own for each axis; a normal one has variance 1 in both together.
+Tensor rand(const Shape& size, DType dtype = DType::f32, Device& device = default_device());
+Tensor randn(const Shape& size, DType dtype = DType::f32, Device& device = default_device());
 Tensor bernoulli(const Shape& size, double p = 0.5, DType dtype = DType::f32,
                  Device& device = default_device());
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);

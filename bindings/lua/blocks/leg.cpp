@@ -18,39 +18,6 @@ const Leg& leg_self(lua_State* L) {
   return *leg;
 }
 
-[[noreturn]] void no_symmetry(std::string_view text) {
-  fail(ErrorKind::value, "leg", "symmetry: \"", text.substr(0, 100),
-       "\" is none; expected U(1), Z2, Z3, ..., with f before it if odd charges are fermions, "
-       "fU(1), and several as \"U(1) x Z2\"");
-}
-
-// "U(1)", "fZ2", "U(1) x Z2"
-Symmetry symmetry_called(std::string_view text) {
-  Symmetry g;
-  for (std::string_view rest = text;;) {
-    const size_t cross = std::min(rest.find(" x "), rest.size());
-    std::string_view one = rest.substr(0, cross);
-    const bool odd = one.starts_with('f') || one.ends_with(" (odd)");
-    if (one.starts_with('f')) one.remove_prefix(1);
-    if (one.ends_with(" (odd)")) one.remove_suffix(6);
-    if (odd) g.parity.push_back(int64_t(g.mods.size()));
-    if (one == "U(1)" || one == "U1") {
-      g.mods.push_back(0);
-    } else {
-      int64_t n = 0;
-      if (one.size() < 2 || one.size() > 9 || one[0] != 'Z') no_symmetry(text);
-      for (const char c : one.substr(1)) {
-        if (c < '0' || c > '9') no_symmetry(text);
-        n = 10 * n + (c - '0');
-      }
-      if (n < 2) no_symmetry(text);  // 0 would be U(1)
-      g.mods.push_back(n);
-    }
-    if (cross == rest.size()) return g;
-    rest.remove_prefix(cross + 3);
-  }
-}
-
 Symmetry symmetry_at(lua_State* L, int index) {
   Options options(L, index, "leg");
   Symmetry g{{0}, {}};
@@ -63,7 +30,7 @@ Symmetry symmetry_at(lua_State* L, int index) {
     for (const int64_t n : sizes_at(L, -1, "leg: mods")) g.mods.push_back(n);
     lua_pop(L, 1);
   }
-  if (!name.empty()) g = symmetry_called(name);
+  if (!name.empty()) g = symmetry_called("leg", name);
   if (options.push("parity")) {
     g.parity.clear();
     for (const int64_t k : sizes_at(L, -1, "leg: parity")) {

@@ -69,9 +69,10 @@ int make(lua_State* L) {
     const BlockStructure s = asked.structure(legs, who);
     const DType dtype = asked.wanted.dtype.value_or(DType::f32);
     const DeviceScope scope(asked.wanted.device ? *asked.wanted.device : device_of(L));
-    const Tensor data = What == Numbers::zeros
-                            ? Tensor::zeros({s.elements()}, dtype)
-                            : random_numbers({s.elements()}, dtype, What == Numbers::normal);
+    const Shape size{s.elements()};
+    const Tensor data = What == Numbers::zeros     ? Tensor::zeros(size, dtype)
+                        : What == Numbers::uniform ? rand(size, dtype)
+                                                   : randn(size, dtype);
     return BlockTensor{asked.wanted.finish(data), s};
   });
 }

@@ -23,10 +23,6 @@ struct Asked {
   explicit Asked(lua_State* L, const char* what);
 };
 
-// A complex number has a part of its own for each axis of the plane. A normal one has variance 1 in
-// both together, as in PyTorch; a uniform one lies in the unit square.
-Tensor random_numbers(const Shape& sizes, DType dtype, bool normal);
-
 // A device that the script may name: in the sandbox no file and no object, which may name code to
 // load. Opened, and bound by the script's limits. Error(config) for a name that is none,
 // Error(device) where it is not there.

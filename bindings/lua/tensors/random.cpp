@@ -22,26 +22,16 @@ Tensor complex_of(const Tensor& re, const Tensor& im) {
   return add(re, mul(im, Tensor::full({}, {0, 1}, dtype, re.device())));
 }
 
-}  // namespace
-
-Tensor random_numbers(const Shape& sizes, DType dtype, bool normal) {
-  const char* const op = normal ? "normal" : "uniform";
-  if (!is_complex(dtype)) return drawn(op, sizes, dtype, 0, 1);
-  const NoGrad off;
-  const DType part = dtype == DType::c128 ? DType::f64 : DType::f32;
-  const double width = normal ? std::sqrt(0.5) : 1;
-  const Tensor re = drawn(op, sizes, part, 0, width);
-  return complex_of(re, drawn(op, sizes, part, 0, width));
+template <bool Normal>
+Tensor random_numbers(const Shape& sizes, DType dtype) {
+  return Normal ? randn(sizes, dtype) : rand(sizes, dtype);
 }
-
-namespace {
-
 template <bool Normal>
 int random_of(lua_State* L) {
   const Asked a(L, Normal ? "randn" : "rand");
   push(L, with_room(L, [&] {
          return a.wanted.finish(
-             random_numbers(a.sizes, a.wanted.dtype.value_or(DType::f32), Normal));
+             random_numbers<Normal>(a.sizes, a.wanted.dtype.value_or(DType::f32)));
        }));
   return 1;
 }
@@ -54,7 +44,7 @@ int random_like(lua_State* L) {
   const Wanted wanted(L, 2, who);
   const DeviceScope scope(x.device());
   push(L, with_room(L, [&] {
-         return wanted.finish(random_numbers(x.sizes(), wanted.dtype.value_or(x.dtype()), Normal));
+         return wanted.finish(random_numbers<Normal>(x.sizes(), wanted.dtype.value_or(x.dtype())));
        }));
   return 1;
 }

@@ -9,8 +9,8 @@ Names, arguments and semantics are PyTorch's wherever PyTorch has them:
     x.grad
 
 Every op of the engine is a function here and a method of Tensor; help(gradus.softmax) says what it
-takes and computes. What needs more than an op is in gradus.autograd, func, nn, optim, audit, data,
-train, array_api and torch.
+takes and computes. What needs more than an op is in gradus.autograd, blocks, func, nn, optim, audit,
+data, train, array_api and torch.
 """
 from math import e, inf, nan, pi
 
@@ -26,7 +26,7 @@ from ._tensor import (allclose, arange, as_tensor, asarray, empty, empty_like, e
 from ._more import *
 
 # Loaded when they are first named, so that importing gradus takes a few milliseconds.
-_modules = ("array_api", "audit", "autograd", "contraction", "data", "func", "fx", "linalg", "nn",
+_modules = ("array_api", "audit", "autograd", "blocks", "contraction", "data", "func", "fx", "linalg", "nn",
             "optim", "return_types", "torch", "train")
 _of_torch = ("fx", "torch")
 _inside = {"checkpoint": "autograd", "compile": "_compile", "load": "_files", "save": "_files",

@@ -366,13 +366,22 @@ def _drawn(out, requires_grad):
     return out.requires_grad_() if requires_grad else out
 
 
+def _names_complex(dtype):
+    return dtype in ("c64", "c128", "complex64", "complex128", builtins.complex) or \
+        getattr(dtype, "is_complex", getattr(dtype, "kind", None) == "c")
+
+
 def rand(*size, dtype=_g.float32, device=None, requires_grad=False):
-    """Uniform numbers from [0, 1)."""
+    """Uniform numbers from [0, 1); of complex ones both parts."""
+    if _names_complex(dtype):
+        return _drawn(_g._random_complex(_size(size), False, dtype, device), requires_grad)
     return _g.uniform(_size(size), 0, 1, dtype, device=device, requires_grad=requires_grad)
 
 
 def randn(*size, dtype=_g.float32, device=None, requires_grad=False):
-    """Standard normal numbers."""
+    """Standard normal numbers; complex ones have variance 1 in both parts together."""
+    if _names_complex(dtype):
+        return _drawn(_g._random_complex(_size(size), True, dtype, device), requires_grad)
     return _g.normal(_size(size), 0, 1, dtype, device=device, requires_grad=requires_grad)
 
 

@@ -24,6 +24,7 @@ NB_MODULE(_gradus, m) {
   open_run(m);
   open_train(m);
   open_contract(m);
+  open_blocks(m);
   open_audit(m);
   open_program(m);
   open_recorded(m);

@@ -194,6 +194,7 @@ void open_transforms(nb::module_& m);
 void open_run(nb::module_& m);
 void open_train(nb::module_& m);
 void open_contract(nb::module_& m);
+void open_blocks(nb::module_& m);
 void open_audit(nb::module_& m);
 void open_program(nb::module_& m);
 void open_recorded(nb::module_& m);

@@ -45,6 +45,14 @@ void open_run(nb::module_& m) {
   m.def(
       "manual_seed", [](uint64_t seed) { manual_seed(seed); }, nb::arg("seed"),
       "Restarts this thread's generator of random numbers.");
+  m.def(
+      "_random_complex",
+      [](const Shape& size, bool normal, DType dtype, nb::handle device) {
+        const PythonLine line;
+        Device& on = device_at(device.ptr());
+        return normal ? randn(size, dtype, on) : rand(size, dtype, on);
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("_generator_state",
         [] { return std::make_pair(default_generator().seed(), default_generator().position()); });
   m.def("_set_generator_state",

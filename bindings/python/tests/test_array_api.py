@@ -1,5 +1,5 @@
 """The namespace of the array standard: its names and signatures, and what differs from gradus's own
-functions. The standard's judge is run by array_api.sh."""
+functions. The standard's judge is run by array_api/run.sh."""
 import inspect
 import math
 

@@ -247,3 +247,13 @@ def test_batches_are_collated_as_torch_does():
     for items, words in (([object()], "an item is a object"), ([(1,), (1, 2)], r"have the lengths \[1, 2\]")):
         with pytest.raises(gradus.Error, match=words):
             list(gradus.data.DataLoader(items, batch_size=2))
+
+
+def test_complex_numbers_are_drawn_as_pytorch_draws_them():
+    gradus.manual_seed(1)
+    for dtype in (gradus.complex64, "c128", complex, "complex64"):
+        x, u = gradus.randn(20000, dtype=dtype), gradus.rand(1000, dtype=dtype, requires_grad=True)
+        assert x.dtype.is_complex and abs(x.abs().square().mean().item() - 1) < 0.05
+        assert abs(x.real.square().mean().item() - 0.5) < 0.05 and u.requires_grad
+        assert 0 <= u.real.min().item() and u.imag.max().item() < 1 and u.imag.mean().item() > 0.4
+    assert gradus.randn_like(gradus.ones(2, dtype="c64")).dtype == gradus.complex64

@@ -1,5 +1,5 @@
 // DLPack's words for dtypes, devices and places in memory, and ours.
-#include "bindings/python/src/exchange.hpp"
+#include "bindings/python/src/exchange/exchange.hpp"
 
 namespace gradus::inline v1::py {
 

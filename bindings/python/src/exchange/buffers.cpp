@@ -1,5 +1,5 @@
 // The buffer protocol, both ways: memoryview, bytes, array.array, and numpy's shorter way.
-#include "bindings/python/src/exchange.hpp"
+#include "bindings/python/src/exchange/exchange.hpp"
 
 namespace gradus::inline v1::py {
 

@@ -1,7 +1,7 @@
-// What the ways out (exchange.cpp) and in (exchange_in.cpp) share, which are DLPack's and the
+// What the ways out (out.cpp) and in (in.cpp) share, which are DLPack's and the
 // buffer protocol's (buffers.cpp), and the words of both sides (array_types.cpp).
 #pragma once
-#include "bindings/python/src/dlpack.hpp"
+#include "bindings/python/src/exchange/dlpack.hpp"
 #include "bindings/python/src/python.hpp"
 
 namespace gradus::inline v1::py {

@@ -1,6 +1,6 @@
 // Arrays of others as tensors, over their memory: by DLPack's exchange table, its capsules, or the
 // buffer protocol. What comes in keeps its owner alive.
-#include "bindings/python/src/exchange.hpp"
+#include "bindings/python/src/exchange/exchange.hpp"
 #include "engine/streams/uses.hpp"
 
 #include <algorithm>

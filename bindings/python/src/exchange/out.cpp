@@ -7,7 +7,7 @@
 //
 // On a GPU the stream that others name (or the vendor's default stream) and ours wait for each
 // other; who lets a tensor live on while both work on it must order that himself.
-#include "bindings/python/src/exchange.hpp"
+#include "bindings/python/src/exchange/exchange.hpp"
 #include "engine/batch.hpp"
 #include "engine/kernel_call.hpp"
 #include "engine/streams/stream.hpp"

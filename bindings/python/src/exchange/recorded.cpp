@@ -1,6 +1,6 @@
 // A captured step as a function of another library's arrays: those that lie where they lay are read
 // in place, the others are copied into fixed ones; the results are arrays again. One call for all.
-#include "bindings/python/src/exchange.hpp"
+#include "bindings/python/src/exchange/exchange.hpp"
 #include "engine/capture/capture.hpp"
 #include "engine/random.hpp"
 #include "engine/streams/stream.hpp"

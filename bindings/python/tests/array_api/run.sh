@@ -3,8 +3,8 @@
 # importable gradus (PYTHONPATH or an installed wheel), what its requirements.txt names:
 #   git clone --recurse-submodules https://github.com/data-apis/array-api-tests
 #   pip install -r array-api-tests/requirements.txt
-#   array_api.sh array-api-tests [OPTIONS OF PYTEST]
-# PYTHON names another interpreter. Expected failures stand, with reasons, in array_api_xfails.txt.
+#   run.sh array-api-tests [OPTIONS OF PYTEST]
+# PYTHON names another interpreter. Expected failures stand, with reasons, in xfails.txt.
 set -euo pipefail
 if [[ $# -lt 1 || ! -d $1/array_api_tests ]]; then
   sed -n '2,7s/^# //p' "$0" >&2
@@ -12,7 +12,7 @@ if [[ $# -lt 1 || ! -d $1/array_api_tests ]]; then
 fi
 suite=$1
 shift
-xfails=$(cd "$(dirname "$0")" && pwd)/array_api_xfails.txt
+xfails=$(cd "$(dirname "$0")" && pwd)/xfails.txt
 cd "$suite"
 export ARRAY_API_TESTS_MODULE=gradus.array_api ARRAY_API_TESTS_VERSION=2024.12
 export ARRAY_API_TESTS_SKIP_DTYPES=int8,int16,uint16,uint32,uint64
