@@ -14,10 +14,13 @@
 namespace gradus::inline v1::bench {
 namespace {
 
-constexpr int kRounds = 4;
-constexpr double kSlice = 0.02;  // seconds of one side in one round
-constexpr double kBunch = 1e-3;  // short calls are timed together
-constexpr double kLong = 0.02;   // calls from here on need no warming
+// Sides take short turns, and a ratio is the median of the ratios of single rounds: what slows a
+// machine down for a while slows both sides of a round.
+constexpr int kRounds = 24, kFewest = 4;
+constexpr double kSlice = 0.005;  // seconds of one side in one round
+constexpr double kEnough = 0.25;  // seconds of one side in all, where calls are long
+constexpr double kBunch = 1e-3;   // short calls are timed together
+constexpr double kLong = 0.02;    // calls from here on need no warming
 
 double median(std::vector<double> v) {
   const size_t middle = v.size() / 2;
@@ -174,16 +177,22 @@ double Run::compare(const Work& work, const Sampler& ours, const std::vector<Pee
     if (work.threads > 1 && !peers.empty())
       std::this_thread::sleep_for(std::chrono::milliseconds(before_ours ? 30 : 5));
   };
-  std::vector<std::vector<double>> times(peers.size() + 1);
-  const double slice = options_.quick ? kSlice / 4 : kSlice;
+  const size_t sides = peers.size() + 1;
+  std::vector<std::vector<double>> times(sides), ratios(sides);
   const double start = seconds();
-  for (int round = 0; round < (options_.quick ? 3 : kRounds); ++round) {
-    for (size_t i = 0; i < times.size(); ++i) {
+  for (int round = 0; round < (options_.quick ? kRounds / 4 : kRounds); ++round) {
+    double ours_now = 0;
+    for (size_t i = 0; i < sides; ++i) {
       settle(i == 0);
-      const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(slice);
+      const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(kSlice);
+      if (samples.empty()) continue;
       times[i].insert(times[i].end(), samples.begin(), samples.end());
+      if (i == 0) ours_now = median(samples);
+      ratios[i].push_back(median(samples) / ours_now);
     }
-    if (round >= 1 && seconds() - start > 4) break;
+    const double spent = seconds() - start;
+    if ((round + 1 >= kFewest && spent > kEnough * double(sides)) || (round >= 1 && spent > 4))
+      break;
   }
   const auto best = [](const std::vector<double>& v) {
     return *std::min_element(v.begin(), v.end());
@@ -198,7 +207,7 @@ double Run::compare(const Work& work, const Sampler& ours, const std::vector<Pee
     }
     row.theirs = median(times[i + 1]);
     row.theirs_best = best(times[i + 1]);
-    row.ratio = row.theirs / row.ours;
+    row.ratio = median(ratios[i + 1]);
     row.target = peers[i].target;
     print(row);
   }

@@ -68,7 +68,7 @@ struct Row {
   std::string peer;
   double ours = 0, ours_best = 0, theirs = 0,
          theirs_best = 0;  // medians and best: seconds, or bytes
-  double ratio = 0;        // theirs / ours, by medians
+  double ratio = 0;        // theirs / ours: the median of the rounds
   Target target;
 };
 

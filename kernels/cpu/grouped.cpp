@@ -76,7 +76,8 @@ void multiply(gd_device* d, const gd_call* c, const GroupedCall& g) {
     Chain chain{begin, 0, false};
     do {
       const gd_block_product& p = g.products[chain.end];
-      const double work = double(p.batch) * double(p.m) * double(p.n) * double(p.k);
+      const double work =
+          double(p.batch) * double(p.m) * double(p.n) * double(std::max<int64_t>(p.k, 1));
       chain.large |= work >= kLarge;
       chain.cost += kJob + work;
     } while (++chain.end < g.jobs && !g.products[chain.end].first);

@@ -173,6 +173,32 @@ TEST_CASE("grouped: outer products of a result so large that it goes past the ca
   check<float>(t, false);
 }
 
+TEST_CASE("grouped: blocks to which nothing is added are 0, in any layout") {
+  for_all_dtypes([](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, bool>) return;
+    BlockJobs t{GD_BLOCK_PRODUCTS, {0, 0}};
+    for (int i = 0; i < 12; ++i) {
+      const Index block{pick(1, 3), pick(1, 40), pick(1, 40)};
+      const int64_t c = t.out;
+      const Index c_by = laid(block, t.out);
+      add_product(t, 1, block, i % 3 == 0 ? 2 : 0, c, c_by, true);
+      add_product(t, 1, block, 0, c, c_by, false);  // what is there stays
+    }
+    check<T>(t);
+  });
+  // Large ones, past the caches; the output begins at an odd place.
+  BlockJobs large{GD_BLOCK_PRODUCTS, {0, 0}};
+  large.out = 1;
+  for (const Index& block : {Index{1, 700, 1000}, {3, 37, 999}, {1, 1, 7}, {1, 1000, 1400}}) {
+    large.ints.insert(large.ints.end(), {1, 1, block[0], block[1], block[2], 0, 0, 0, 0, 0, 0, 0, 0,
+                                         0, large.out, block[1] * block[2], block[2], 1});
+    large.out += block[0] * block[1] * block[2];
+  }
+  check<double>(large, false);
+  check<c64>(large, false);
+}
+
 TEST_CASE("grouped: copies of blocks of every dtype, in any layout") {
   for_all_dtypes([](auto zero) {
     using T = decltype(zero);
