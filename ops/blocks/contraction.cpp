@@ -50,17 +50,27 @@ void sum_alone(const char* op, Operand& t, Needed&& needed) {
   }
 }
 
-BlockTensor contract_ready(const Operand& a, const Operand& b, const Labels& out, const char* op) {
-  const Tensor both[] = {a.x.data, b.x.data};
+// Does each label stand once, and somewhere else too?
+bool all_needed(const Labels& own, const Labels& other, const Labels& out) {
+  for (size_t i = 0; i < own.size(); ++i)
+    if (!(has(other, own[i]) || has(out, own[i])) ||
+        std::find(own.begin(), own.begin() + i, own[i]) != own.begin() + i)
+      return false;
+  return true;
+}
+
+BlockTensor contract_ready(const char* op, const BlockTensor& a, const Labels& la,
+                           const BlockTensor& b, const Labels& lb, const Labels& out) {
+  const Tensor both[] = {a.data, b.data};
   const DType dtype = result_dtype(both);
   if (dtype == DType::bool_) fail(ErrorKind::dtype, op, "operands are bool; expected numbers");
-  const auto plan = plan_pair(op, a.x.structure, a.labels, b.x.structure, b.labels, out);
-  Tensor x = cast(a.x.data, dtype), y = cast(b.x.data, dtype);
+  const auto plan = plan_pair(op, a.structure, la, b.structure, lb, out);
+  Tensor x = cast(a.data, dtype), y = cast(b.data, dtype);
   if (plan->pack_a) x = (*plan->pack_a)(x);
   if (plan->pack_b) y = (*plan->pack_b)(y);
   Tensor z = plan->products(x, y);
   if (plan->unpack) z = (*plan->unpack)(z);
-  return {z, plan->result};
+  return {std::move(z), plan->result};
 }
 
 // ---- einsum
@@ -274,17 +284,20 @@ Ready ready(Terms t, const std::vector<BlockTensor>& operands) {
 
 BlockTensor contract(const BlockTensor& a, const Labels& la, const BlockTensor& b, const Labels& lb,
                      const Labels& out) {
-  Operand x{a, la}, y{b, lb};
   if (la.size() != a.rank() || lb.size() != b.rank())
     fail(ErrorKind::value, "contract", la.size(), " and ", lb.size(), " labels for operands with ",
          a.rank(), " and ", b.rank(), " legs");
+  check_buffer("contract", a);
+  check_buffer("contract", b);
+  if (all_needed(la, lb, out) && all_needed(lb, la, out))
+    return contract_ready("contract", a, la, b, lb, out);
+  Operand x{a, la}, y{b, lb};
   for (auto [t, other] : {std::pair(&x, &lb), {&y, &la}}) {
-    check_buffer("contract", t->x);
     const auto needed = [&, o = other](int64_t l) { return has(*o, l) || has(out, l); };
     take_repeated("contract", *t, needed);
     sum_alone("contract", *t, needed);
   }
-  return contract_ready(x, y, out, "contract");
+  return contract_ready("contract", x.x, x.labels, y.x, y.labels, out);
 }
 
 BlockPath plan_block_einsum(std::string_view equation, const std::vector<BlockTensor>& operands) {
@@ -299,10 +312,11 @@ BlockPath plan_block_einsum(const std::vector<BlockTensor>& operands,
 
 namespace {
 BlockTensor contracted(const Ready& r) {
-  const Operand last = carry_out(r.operands, r.path->pairs, r.output,
-                                 [](const Operand& a, const Operand& b, const Labels& out) {
-                                   return Operand{contract_ready(a, b, out, "einsum"), out};
-                                 });
+  const Operand last =
+      carry_out(r.operands, r.path->pairs, r.output,
+                [](const Operand& a, const Operand& b, const Labels& out) {
+                  return Operand{contract_ready("einsum", a.x, a.labels, b.x, b.labels, out), out};
+                });
   Ints order;
   for (const int64_t l : r.output)
     order.push_back(std::find(last.labels.begin(), last.labels.end(), l) - last.labels.begin());

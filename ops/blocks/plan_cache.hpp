@@ -13,7 +13,7 @@
 
 namespace gradus::inline v1 {
 
-using PlanKey = SmallVector<int64_t, 24>;
+using PlanKey = SmallVector<int64_t, 32>;  // two operands with eight legs without a heap
 
 // T says its bytes().
 template <class T>
