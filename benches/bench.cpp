@@ -179,12 +179,15 @@ double Run::compare(const Work& work, const Sampler& ours, const std::vector<Pee
   };
   const size_t sides = peers.size() + 1;
   std::vector<std::vector<double>> times(sides), ratios(sides);
+  // Threads that were left to sleep are slow at first: longer turns, fewer of them.
+  const int longer = work.threads > 1 ? 4 : 1,
+            rounds = std::max(3, (options_.quick ? kRounds / 4 : kRounds) / longer);
   const double start = seconds();
-  for (int round = 0; round < (options_.quick ? kRounds / 4 : kRounds); ++round) {
+  for (int round = 0; round < rounds; ++round) {
     double ours_now = 0;
     for (size_t i = 0; i < sides; ++i) {
       settle(i == 0);
-      const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(kSlice);
+      const std::vector<double> samples = (i == 0 ? ours : peers[i - 1].sample)(kSlice * longer);
       if (samples.empty()) continue;
       times[i].insert(times[i].end(), samples.begin(), samples.end());
       if (i == 0) ours_now = median(samples);
