@@ -28,8 +28,9 @@ Registry& registry() {
 
 thread_local Device* default_here = nullptr;
 
-ErrorKind kind_of(gd_status status) {
-  return status == GD_INVALID       ? ErrorKind::value
+ErrorKind kind_of(gd_status status, std::string_view text = {}) {
+  const bool index = text.find("is outside [") != text.npos;  // of gather and scatter_add
+  return status == GD_INVALID       ? (index ? ErrorKind::index : ErrorKind::value)
          : status == GD_UNSUPPORTED ? ErrorKind::dtype
          : status == GD_OOM         ? ErrorKind::memory
          : status == GD_INTERNAL    ? ErrorKind::internal
@@ -145,7 +146,7 @@ void Device::run(const gd_call& call) {
   const gd_status status = n ? KernelWrapper::Next{*this, call, n}(error) : call_slot(call, error);
   if (status != GD_OK) {
     error.text[sizeof error.text - 1] = 0;
-    fail(kind_of(status), *current_op() ? current_op() : gd_slot_name(call.slot),
+    fail(kind_of(status, error.text), *current_op() ? current_op() : gd_slot_name(call.slot),
          error.text[0] ? error.text : join("status ", status, " from ", name_).c_str());
   }
 }

@@ -22,50 +22,105 @@ bool before(const Coordinates& a, const Coordinates& b) {
 }
 
 constexpr size_t kMostCharges = size_t(1) << 18;
+constexpr int64_t kMany = int64_t(1) << 40;  // combinations are not counted beyond
 
-bool less_charge(const Charge& a, const Charge& b) { return less(a, b); }
-using Charges = std::vector<Charge>;  // sorted, all different
+// A sum of arrow * charge, and how many combinations of sectors have it; or a sector with its
+// number.
+struct Sum {
+  Charge charge;
+  int64_t count;
+};
+bool less_charge(const Sum& a, const Sum& b) { return less(a.charge, b.charge); }
+using Sums = std::vector<Sum>;  // sorted by charge
+auto with_charge(const Sums& sums, const Charge& q) {
+  return std::equal_range(sums.begin(), sums.end(), Sum{q, 0}, less_charge);
+}
 
-// Which sums of arrow * charge the legs from `axis` on can have, for each axis but the first.
-std::vector<Charges> sums_from(const Symmetry& g, const Legs& legs, const char* op) {
-  std::vector<Charges> sums(legs.size() + 1);
-  sums.back() = {g.neutral()};
+// Those of the legs from `axis` on, each charge once, for each axis but the first.
+std::vector<Sums> sums_from(const Symmetry& g, const Legs& legs, const char* op) {
+  std::vector<Sums> sums(legs.size() + 1);
+  sums.back() = {{g.neutral(), 1}};
   for (size_t axis = legs.size(); axis-- > 1;) {
-    Charges& here = sums[axis];
+    Sums& here = sums[axis];
     for (const Sector& s : legs[axis].sectors())
-      for (const Charge& rest : sums[axis + 1]) {
+      for (const Sum& rest : sums[axis + 1]) {
         here.push_back(rest);
-        g.add(here.back(), s.charge, legs[axis].arrow());
+        g.add(here.back().charge, s.charge, legs[axis].arrow());
         if (here.size() > 4 * kMostCharges)
           fail(ErrorKind::memory, op, "the legs have more than ", kMostCharges, " sums of charges");
       }
     std::sort(here.begin(), here.end(), less_charge);
-    here.erase(std::unique(here.begin(), here.end()), here.end());
+    size_t n = 0;
+    for (const Sum& one : here)
+      if (n > 0 && here[n - 1].charge == one.charge)
+        here[n - 1].count = std::min(here[n - 1].count + one.count, kMany);
+      else
+        here[n++] = one;
+    here.resize(n);
   }
   return sums;
 }
 
-// Leg by leg, as long as the charge that is left can be had from the legs that follow.
-template <class Found>
-void enumerate(const Symmetry& g, const Legs& legs, const Charge& charge, const char* op,
-               Found&& found) {
-  const std::vector<Charges> sums = sums_from(g, legs, op);
-  Coordinates at(legs.size(), 0);
-  const auto walk = [&](const auto& self, size_t axis, const Charge& left) -> void {
-    const Charges& can = sums[axis];
-    if ((axis > 0 || legs.empty()) &&
-        !std::binary_search(can.begin(), can.end(), left, less_charge))
-      return;
-    if (axis == legs.size()) return found(at);
-    for (size_t i = 0; i < legs[axis].count(); ++i) {
-      at[axis] = int32_t(i);
-      Charge rest = left;
-      g.add(rest, legs[axis].sectors()[i].charge, -legs[axis].arrow());
-      self(self, axis + 1, rest);
+// The combinations of sectors that make `charge`, in lexicographic order.
+class Combinations {
+ public:
+  Combinations(const Symmetry& g, const Legs& legs, const Charge& charge, const char* op)
+      : g_(g), legs_(legs), charge_(charge), sums_(sums_from(g, legs, op)) {
+    if (legs.empty()) return;
+    for (size_t i = 0; i < legs.back().count(); ++i) {
+      last_.push_back({g.neutral(), int64_t(i)});
+      g.add(last_.back().charge, legs.back().sectors()[i].charge, legs.back().arrow());
     }
-  };
-  walk(walk, 0, charge);
-}
+    std::stable_sort(last_.begin(), last_.end(), less_charge);
+  }
+  int64_t count() const {
+    if (legs_.empty()) return charge_ == g_.neutral();
+    int64_t n = 0;
+    for (const Sector& s : legs_[0].sectors()) {
+      const auto [it, end] = with_charge(sums_[1], without(charge_, s, legs_[0]));
+      if (it != end) n = std::min(n + it->count, kMany);
+    }
+    return n;
+  }
+  template <class Found>
+  void each(Found&& found) const {
+    Coordinates at(legs_.size(), 0);
+    if (!legs_.empty())
+      walk(at, 0, charge_, found);
+    else if (count() == 1)
+      found(at);
+  }
+
+ private:
+  Charge without(Charge q, const Sector& s, const Leg& leg) const {
+    g_.add(q, s.charge, -leg.arrow());
+    return q;
+  }
+  // Leg by leg, as long as the charge that is left can be had from the legs that follow.
+  template <class Found>
+  void walk(Coordinates& at, size_t axis, const Charge& left, Found& found) const {
+    if (axis + 1 == legs_.size()) {
+      for (auto [it, end] = with_charge(last_, left); it != end; ++it) {
+        at[axis] = int32_t(it->count);
+        found(at);
+      }
+      return;
+    }
+    for (size_t i = 0; i < legs_[axis].count(); ++i) {
+      const Charge rest = without(left, legs_[axis].sectors()[i], legs_[axis]);
+      const auto [it, end] = with_charge(sums_[axis + 1], rest);
+      if (it == end) continue;
+      at[axis] = int32_t(i);
+      walk(at, axis + 1, rest, found);
+    }
+  }
+
+  const Symmetry& g_;
+  const Legs& legs_;
+  const Charge& charge_;
+  const std::vector<Sums> sums_;
+  Sums last_;  // the last leg's sectors by charge, then by number
+};
 
 const Symmetry& symmetry_of(const Legs& legs, const char* op) {
   if (legs.empty()) fail(ErrorKind::value, op, "a tensor without legs needs the symmetry's groups");
@@ -99,9 +154,10 @@ BlockStructure::BlockStructure(const Symmetry& symmetry, Legs legs, Charge charg
     Data d;
     d.id = id;
     d.symmetry = symmetry;
-    enumerate(symmetry, legs, charge, op, [&](const Coordinates& at) {
-      if (d.at.size() == most_blocks)
-        fail(ErrorKind::memory, op, "the legs allow more than ", most_blocks, " blocks");
+    const Combinations blocks(symmetry, legs, charge, op);
+    if (blocks.count() > int64_t(most_blocks))
+      fail(ErrorKind::memory, op, "the legs allow more than ", most_blocks, " blocks");
+    blocks.each([&](const Coordinates& at) {
       int64_t size = 1;
       for (size_t i = 0; i < at.size(); ++i)
         if (__builtin_mul_overflow(size, legs[i].sectors()[size_t(at[i])].size, &size))

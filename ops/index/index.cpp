@@ -436,7 +436,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index, int64_t padding_idx)
   try {
     rows = gather(weight, 0, places);
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::value) throw;
+    if (e.kind() != ErrorKind::index) throw;
     fail(e.kind(), "embedding", "the table has ", weight.size(0), " rows: ", e.message());
   }
   if (padding_idx >= 0) rows = where(eq(column, padding_idx), rows.detach(), rows);

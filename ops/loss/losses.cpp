@@ -86,7 +86,7 @@ Tensor class_loss(const char* op, const Tensor& x, const Tensor& target, const c
   try {
     loss = neg(squeeze(gather(x, axis, unsqueeze(index, axis)), {axis}));
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::value) throw;
+    if (e.kind() != ErrorKind::index) throw;
     fail(e.kind(), op, "a target is no class of 0 to ", x.size(axis) - 1, ": ", e.message());
   }
   Tensor share;  // of each target in the mean, where it is not ignored

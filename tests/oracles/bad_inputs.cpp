@@ -241,7 +241,7 @@ const std::vector<BadInput>& bad_inputs() {
        {},
        K::dtype,
        "gather: the index is f64, expected i64 or i32"},
-      {"gather", {{f32, {1, 3}}, {i64, {1, 1}}}, {}, K::value, "index"},
+      {"gather", {{f32, {1, 3}}, {i64, {1, 1}}}, {}, K::index, "index"},
       {"embedding",
        {{f32, {3}}, {i64, {2}}},
        {},

@@ -254,7 +254,7 @@ void add_criterion_bad_inputs(std::vector<BadInput>& to) {
        K::shape,
        "nll_loss: the input has shape (2, 3, 4), the target (2, 3); expected (n, classes) and "
        "(n,), or (n, classes, d, ...) and (n, d, ...)"},
-      {"nll_loss", {{f32, {1, 1}}, {i64, {1}}}, {}, K::value, "index"},  // there is no class 1
+      {"nll_loss", {{f32, {1, 1}}, {i64, {1}}}, {}, K::index, "index"},  // there is no class 1
       {"cross_entropy",
        {{f32, {4, 3}}, {i64, {4}}},
        {{"label_smoothing", 1.5}},

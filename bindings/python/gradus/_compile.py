@@ -124,8 +124,11 @@ class Compiled:
 
 def _fixed(tree):
     """What of the arguments is no tensor, hashable."""
+    from .func import is_blocks
     if isinstance(tree, Tensor):
         return Tensor
+    if is_blocks(tree):
+        return tree.structure
     if isinstance(tree, dict):
         return tuple((k, _fixed(v)) for k, v in tree.items())
     if isinstance(tree, (list, tuple)):

@@ -55,7 +55,8 @@ def _written(x, path, tensors):
     if kind in (list, tuple):
         parts = [_written(v, f"{at}{i}", tensors) for i, v in enumerate(x)]
         return parts if kind is list else {"tuple": parts}
-    hint = ("gradus.tensor(x) makes a tensor of it, x.item() a number" if hasattr(x, "__array__") else
+    hint = ("gradus.blocks.save has block tensors, x.data is a tensor" if hasattr(x, "with_data") else
+            "gradus.tensor(x) makes a tensor of it, x.item() a number" if hasattr(x, "__array__") else
             "pickle.dump(obj, file) stores objects that hold tensors, too")
     raise _gradus.ValueError(f"save: {path or 'the argument'} is a {kind.__name__}; expected tensors, numbers, "
                              f"texts, None, or dicts, lists and tuples of them; {hint}")

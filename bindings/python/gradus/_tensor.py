@@ -76,6 +76,9 @@ def full_like(x, fill_value, *, dtype=None, device=None, requires_grad=False):
 
 
 def _of(x, dtype, device, requires_grad=False):
+    if hasattr(x, "with_data"):
+        raise _g.DTypeError("expected a tensor, got a block tensor; x.with_data(gradus.randn_like(x.data)) has "
+                            "its blocks")
     return {"dtype": dtype or x.dtype, "device": device or x.device, "requires_grad": requires_grad}
 
 
@@ -367,8 +370,7 @@ def _drawn(out, requires_grad):
 
 
 def _names_complex(dtype):
-    return dtype in ("c64", "c128", "complex64", "complex128", builtins.complex) or \
-        getattr(dtype, "is_complex", getattr(dtype, "kind", None) == "c")
+    return dtype is not _g.float32 and _g._is_complex(dtype)
 
 
 def rand(*size, dtype=_g.float32, device=None, requires_grad=False):

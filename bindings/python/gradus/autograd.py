@@ -272,16 +272,14 @@ def _check(f, inputs, eps, atol, rtol, second, raise_exception, forward):
 
 def checkpoint(f, *args, use_reentrant=None):
     """f(*args) that keeps its inputs alone, and runs again when backward asks for more."""
-    places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-    shape = {}
+    from .func import _flatten
+    inputs, forms = [], {}
+    build = _flatten(args, inputs)
 
     def inside(*tensors):
-        full = list(args)
-        for i, t in zip(places, tensors):
-            full[i] = t
-        out = f(*full)
-        shape["one"] = isinstance(out, Tensor)
-        return out if shape["one"] else list(out)
+        outputs = []
+        forms["out"] = _flatten(f(*build(iter(tensors))), outputs)
+        return outputs
 
-    out = _gradus._checkpoint(inside, [args[i] for i in places])
-    return out[0] if shape["one"] else tuple(out)
+    out = _gradus._checkpoint(inside, inputs)
+    return forms["out"](iter(out))

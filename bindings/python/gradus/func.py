@@ -1,10 +1,15 @@
 """Functional transforms, with PyTorch's names: they take a function and give one, and nest.
 
-Arguments and results may be tensors, or dicts, lists and tuples of them. What a function captures is
+Arguments and results may be tensors (also gradus.blocks'), or dicts, lists and tuples of them. What a function captures is
 a constant to its gradient, which goes on in the history of what requires one, as in PyTorch.
 """
 from . import _gradus
 from ._gradus import Tensor
+
+
+def is_blocks(x):
+    """A block tensor? Asked without loading gradus.blocks."""
+    return type(x).__module__ == "gradus.blocks" and hasattr(x, "with_data")
 
 
 def _flatten(tree, leaves):
@@ -12,6 +17,9 @@ def _flatten(tree, leaves):
     if isinstance(tree, Tensor):
         leaves.append(tree)
         return next
+    if is_blocks(tree):
+        leaves.append(tree.data)
+        return lambda it: tree.with_data(next(it))
     if isinstance(tree, dict):
         parts = [(k, _flatten(tree[k], leaves)) for k in tree]
         return lambda it: {k: build(it) for k, build in parts}

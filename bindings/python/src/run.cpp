@@ -45,6 +45,10 @@ void open_run(nb::module_& m) {
   m.def(
       "manual_seed", [](uint64_t seed) { manual_seed(seed); }, nb::arg("seed"),
       "Restarts this thread's generator of random numbers.");
+  m.def("_is_complex", [](nb::handle dtype) {
+    DType t;
+    return dtype_at(dtype.ptr(), t) && is_complex(t);
+  });
   m.def(
       "_random_complex",
       [](const Shape& size, bool normal, DType dtype, nb::handle device) {

@@ -169,13 +169,13 @@ Shape places(const Picked& p, int64_t rank, int64_t picked_rank, bool back) {
   return order;
 }
 
-// An index that only the kernel found to be outside is Python's IndexError, too.
+// An index that only the kernel found to be outside was that of this.
 template <class F>
 auto with_index_errors(F&& f) {
   try {
     return f();
   } catch (const Error& e) {
-    if (e.kind() != ErrorKind::value || e.message().find("is outside") == std::string::npos) throw;
+    if (e.kind() != ErrorKind::index) throw;
     throw Error(ErrorKind::index, "index", e.message());
   }
 }

@@ -46,7 +46,8 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise _gradus.DTypeError(f"{self._name}: takes tensors, got a {type(p).__name__}")
+                raise _gradus.DTypeError(f"{self._name}: takes tensors, got a {type(p).__name__}"
+                                         + ("; its numbers are x.data" if hasattr(p, "with_data") else ""))
             if not p.is_leaf:
                 raise _gradus.ValueError(f"{self._name}: a tensor of shape {tuple(p.shape)} is no "
                                          f"leaf: an op made it")
