@@ -11,12 +11,13 @@ import os
 
 from . import _gradus
 from ._gradus import Tensor
+from .func import _flatten
 
 
 def _roots(result):
-    if result is None:
-        return []
-    return [result] if isinstance(result, Tensor) else [t for t in result if isinstance(t, Tensor)]
+    leaves = []
+    _flatten(result, leaves)
+    return leaves
 
 
 def _named(parameters):

@@ -239,8 +239,10 @@ def _tensors(inputs):
 
 def _function(f):
     def inside(*tensors):
-        out = f(*tensors)
-        return out if isinstance(out, Tensor) else list(out)
+        from .func import _flatten
+        leaves = []
+        _flatten(f(*tensors), leaves)
+        return leaves
     return inside
 
 
@@ -260,9 +262,14 @@ def gradgradcheck(f, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=
 
 
 def _check(f, inputs, eps, atol, rtol, second, raise_exception, forward):
-    mode = "automatic" if forward else "reverse"
+    from .func import _flatten, is_blocks
+    mode, inputs = "automatic" if forward else "reverse", _tensors(inputs)
+    if any(is_blocks(x) for x in inputs):
+        given, inputs = inputs, []
+        build, of_blocks = _flatten(given, inputs), f
+        f = lambda *tensors: of_blocks(*build(iter(tensors)))  # noqa: E731
     try:
-        _gradus._gradcheck(_function(f), _tensors(inputs), eps, atol, rtol, second, mode)
+        _gradus._gradcheck(_function(f), inputs, eps, atol, rtol, second, mode)
     except _gradus.Error:
         if raise_exception:
             raise

@@ -259,6 +259,9 @@ def vmap(f, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
         def one(*tensors):
             out, results = f(*build(iter(tensors)), **kwargs), []
+            if is_blocks(out):
+                raise _gradus.ValueError("vmap: the function gives a block tensor, which has no axis of examples; return "
+                                         "its x.data")
             said["build"] = _flatten(out, results)
             dims = out_dims
             if isinstance(out, Tensor) and isinstance(dims, (list, tuple)) and len(dims) == 1:

@@ -156,7 +156,11 @@ Device& device_named(const std::string& name) {
 Device& device_at(PyObject* o) {
   if (!o || o == Py_None) return default_device();
   if (PyUnicode_Check(o)) return device_named(nb::cast<std::string>(nb::handle(o)));
-  return device_named(nb::cast<std::string>(nb::str(nb::handle(o))));  // torch.device
+  const std::string name = nb::cast<std::string>(nb::str(nb::handle(o)));  // torch.device
+  if (name.size() > 40)
+    fail(ErrorKind::config, "device", "expected a name such as \"cuda:0\", got a ",
+         Py_TYPE(o)->tp_name);
+  return device_named(name);
 }
 
 const Tensor& self_in(nb::handle self) {

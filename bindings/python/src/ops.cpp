@@ -103,9 +103,10 @@ AttrValue attribute_at(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
   }
   constexpr const char* kinds[] = {"nothing",       "a whole number", "a number", "True or False",
                                    "whole numbers", "a text",         "a dtype"};
+  std::string got = nb::cast<std::string>(nb::repr(nb::handle(o)));
+  if (got.size() > 80 || got.find('\n') != got.npos) got = join("a ", Py_TYPE(o)->tp_name);
   fail(spec.type == Type::dtype ? ErrorKind::dtype : ErrorKind::value, op.name, spec.name,
-       ": expected ", kinds[int(spec.type)], ", got ",
-       nb::cast<std::string>(nb::repr(nb::handle(o))), hint_for(o, op, spec));
+       ": expected ", kinds[int(spec.type)], ", got ", got, hint_for(o, op, spec));
 }
 
 // The arguments of one call, read in the order in which people write them.

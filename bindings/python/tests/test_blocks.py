@@ -239,6 +239,8 @@ REFUSED = {
     "blocks.from_dense(gradus.ones(7) > 0, [LEG])": "bool",
     "blocks.save('/tmp/none', {1: x})": "need names",
     "blocks.save('/tmp/none', {'a': x.data})": '"a" is no block tensor',
+    "gradus.einsum('ij,jk->ik', x, x)": "got a .*BlockTensor",
+    "gradus.zeros(3).to(x)": "got a .*BlockTensor",
     "gradus.save({'x': x}, '/tmp/none')": "gradus.blocks.save",
     "x.qr(charge='up')": '"left" or "right"',
     "x.fuse(0, 2).svd()": "which axes are the rows",
@@ -323,6 +325,10 @@ def test_transforms_take_and_give_block_tensors():
     inputs = [drawn(LEG, LEG.reversed(), seed=k) for k in range(5)]
     results = [step(b) for b in inputs]
     assert step.replays >= 2 and all(near(r, b @ b + b) for r, b in zip(results, inputs))
+    assert gradus.autograd.gradcheck(lambda b: (b @ b).tanh(), (x.requires_grad_(),))
+    assert gradus.audit.check(lambda: x @ x)
+    with pytest.raises(gradus.ValueError, match="return its x.data"):
+        gradus.func.vmap(lambda d: x.with_data(d))(gradus.randn(3, 17, dtype="f64"))
     leaf = drawn(LEG, LEG.reversed(), seed=3, requires_grad=True)
     out = gradus.checkpoint(lambda b: b @ b, leaf)
     out.norm().backward()

@@ -170,7 +170,8 @@ void add_structure(nb::module_& m) {
                    a == nb::cast<const BlockStructure&>(other);
           },
           nb::arg().none())
-      .def("__hash__", [](const BlockStructure& s) { return s.id(); });
+      .def("__hash__", [](const BlockStructure& s) { return s.id(); })
+      .def("__repr__", [](const BlockStructure& s) { return s.text(); });
 }
 
 }  // namespace
