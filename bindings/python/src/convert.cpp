@@ -206,6 +206,7 @@ Tensor operand_at(PyObject* o, std::string_view who, std::string_view what) {
   if (operand_at(o, t)) return t;
   std::string hint;
   if (PyList_Check(o) || PyTuple_Check(o)) hint = "; gradus.tensor() makes one of a list";
+  if (PyObject_HasAttrString(o, "with_data")) hint = "; x.data has its numbers";
   fail(ErrorKind::dtype, who, what, ": expected a tensor, a number or an array, got ",
        Py_TYPE(o)->tp_name, hint);
 }

@@ -66,6 +66,8 @@ std::optional<double> number_at(PyObject* o, const OpInfo& op, const AttrSpec& s
 const char* hint_for(PyObject* o, const OpInfo& op, const AttrSpec& spec) {
   if (is_tensor(o) && op.name == "max") return "; gradus.maximum(a, b) is of two tensors";
   if (is_tensor(o) && op.name == "min") return "; gradus.minimum(a, b) is of two tensors";
+  if (op.name == "einsum" && !PyUnicode_Check(o) && PyObject_HasAttrString(o, "with_data"))
+    return "; gradus.blocks.einsum contracts block tensors";
   if (PyBool_Check(o) && spec.name == "dim" && op.attr_index("correction") >= 0)
     return "; PyTorch's unbiased=False is correction=0";
   return "";
