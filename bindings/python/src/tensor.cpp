@@ -149,6 +149,14 @@ PyObject* binary(PyObject* a, PyObject* b) {
 }
 PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  if (is_tensor(a) && PyLong_CheckExact(b) && is_integer(tensor_in(a).dtype())) {
+    int beyond = 0;
+    if (PyLong_AsLongLongAndOverflow(b, &beyond) < 0 || beyond < 0)  // PyTorch refuses it, too
+      return guarded([]() -> PyObject* {
+        fail(ErrorKind::value, "pow",
+             "whole numbers to a negative power are fractions; x.float() ** -1 has them");
+      });
+  }
   return binary(operators[kPow], a, b);
 }
 // x += y: the op in place, which autograd knows of.

@@ -257,3 +257,11 @@ def test_complex_numbers_are_drawn_as_pytorch_draws_them():
         assert abs(x.real.square().mean().item() - 0.5) < 0.05 and u.requires_grad
         assert 0 <= u.real.min().item() and u.imag.max().item() < 1 and u.imag.mean().item() > 0.4
     assert gradus.randn_like(gradus.ones(2, dtype="c64")).dtype == gradus.complex64
+
+
+def test_whole_numbers_have_no_negative_powers():
+    x = gradus.tensor([2, 3])
+    for power in (-1, -(2 ** 70)):
+        with pytest.raises(gradus.ValueError, match="negative power"):
+            x ** power
+    assert (x ** 2).tolist() == [4, 9] and (x.float() ** -1).tolist() == [0.5, pytest.approx(1 / 3)]
