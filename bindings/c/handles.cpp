@@ -43,7 +43,8 @@ struct Slot {
 };
 
 struct Table {
-  std::array<std::atomic<Slot*>, kSlots / kBlock> blocks{};
+  // For itself, since it is all 0 and then takes no bytes of the library.
+  static inline constinit std::array<std::atomic<Slot*>, kSlots / kBlock> blocks{};
   Lock lock;  // of what follows
   uint32_t free = kNoSlot, made = 0;
 

@@ -84,34 +84,29 @@ bool multiply_small(const Jobs& jobs, const gd_block_product& p) {
   return true;
 }
 
-// A block of c to which nothing is added.
-template <class T>
-void clear(const Jobs& jobs, const gd_block_product& p) {
-  const bool by_m = p.c_m == 1;
-  const int64_t length = by_m ? p.m : p.n, rows = by_m ? p.n : p.m, by = by_m ? p.c_n : p.c_m,
-                item = sizeof(T);
-  const bool in_rows = by_m || p.c_n == 1 || p.n == 1,
-             dense = in_rows && (rows == 1 || by == length) &&
-                     (p.batch == 1 || p.c_batch == rows * length),
-             streamed = dense && jobs.c->sizes[0] * item >= kStreamed;
-  T* c = start_as<T>(*jobs.c) + p.c;
-  if (streamed) {
+// A block of c to which nothing is added: 0 is 0 bits in every dtype.
+void clear(const gd_view& c, const gd_block_product& p) {
+  const auto item = int64_t(itemsize(DType(c.dtype)));
+  const bool by_m = p.c_m == 1, in_rows = by_m || p.c_n == 1 || p.n == 1;
+  const int64_t length = (by_m ? p.m : p.n) * item, rows = by_m ? p.n : p.m,
+                by = (by_m ? p.c_n : p.c_m) * item;
+  const bool dense =
+      in_rows && (rows == 1 || by == length) && (p.batch == 1 || p.c_batch * item == rows * length);
+  char* const to = start_of(c) + p.c * item;
+  if (dense && c.sizes[0] * item >= kStreamed) {
     alignas(64) static constexpr char kZeros[1 << 12] = {};
-    auto* to = reinterpret_cast<char*>(c);
-    for (int64_t left = p.batch * rows * length * item; left > 0; left -= sizeof kZeros) {
-      stream_run(to, kZeros, std::min(left, int64_t(sizeof kZeros)));
-      to += sizeof kZeros;
-    }
+    for (int64_t at = 0, all = p.batch * rows * length; at < all; at += sizeof kZeros)
+      stream_run(to + at, kZeros, std::min(all - at, int64_t(sizeof kZeros)));
     return end_streams();
   }
-  if (dense) return std::fill_n(c, p.batch * rows * length, T(0)), void();
+  if (dense) return void(memset(to, 0, size_t(p.batch * rows * length)));
   for (int64_t e = 0; e < p.batch; ++e)
     for (int64_t i = 0; i < rows; ++i) {
-      T* const row = c + e * p.c_batch + i * by;
+      char* const row = to + e * p.c_batch * item + i * by;
       if (in_rows)
-        std::fill_n(row, length, T(0));
+        memset(row, 0, size_t(length));
       else
-        for (int64_t j = 0; j < length; ++j) row[j * p.c_n] = T(0);
+        for (int64_t j = 0; j < p.n; ++j) memset(row + j * p.c_n * item, 0, size_t(item));
     }
 }
 
@@ -336,7 +331,7 @@ gd_status multiply_all(const Jobs& jobs, const gd_block_product* first, const gd
   for (const gd_block_product* p = first; p != end; ++p) {
     if (p->batch == 0 || p->m == 0 || p->n == 0) continue;
     if (p->k == 0) {
-      if (p->first) clear<T>(jobs, *p);
+      if (p->first) clear(*jobs.c, *p);
       continue;
     }
     const int64_t work = p->m * p->n * p->k;
