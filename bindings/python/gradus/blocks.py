@@ -45,7 +45,12 @@ class BlockTensor:
     __array_ufunc__ = None  # numpy's arrays leave what stands beside them to the methods here
 
     def __init__(self, data, structure):
+        if not isinstance(data, _gradus.Tensor) or not isinstance(structure, _b.Structure):
+            raise _gradus.DTypeError(f"BlockTensor: expected a tensor and the structure of a block tensor, got a "
+                                     f"{type(data).__name__} and a {type(structure).__name__}; zeros, from_dense and "
+                                     "x.with_data make block tensors")
         self._data, self._structure = data, structure
+        _b.check(self)
 
     # ---- what it is
 
@@ -273,9 +278,7 @@ class BlockTensor:
 
     def with_data(self, data):
         """The same structure with other numbers."""
-        out = BlockTensor(as_tensor(data), self._structure)
-        _b.check(out)
-        return out
+        return BlockTensor(as_tensor(data), self._structure)
 
     def permute(self, *dims, signs=False):
         """Legs in another order; of fermions, where odd legs cross, with signs=True."""
@@ -348,9 +351,17 @@ def _property(name):
     return property(lambda self: getattr(self._data, name), doc=f"{name} of x.data.")
 
 
+def _alike(name, x, others):
+    for other in others:
+        if isinstance(other, BlockTensor) and other._structure != x._structure:
+            raise _gradus.ValueError(f"{name}: expected a block tensor of the same structure")
+
+
 def _method(name):
     """That of the numbers; what it gives is a block tensor again."""
     def method(self, *args, **options):
+        if name.endswith("_"):  # in place
+            _alike(name, self, args)
         args = [a._data if isinstance(a, BlockTensor) else a for a in args]
         out = getattr(self._data, name)(*args, **options)
         return BlockTensor(out, self._structure) if isinstance(out, _gradus.Tensor) else out
@@ -365,7 +376,7 @@ for _name in ("to", "cpu", "cuda", "float", "double", "cfloat", "cdouble", "clon
     setattr(BlockTensor, _name, _method(_name))
 for _name in ("copy_", "add_", "sub_"):
     def _in_place(self, other, *, _of=_method(_name), _name=_name, **options):
-        if not isinstance(other, BlockTensor) or other._structure != self._structure:
+        if not isinstance(other, BlockTensor):
             raise _gradus.ValueError(f"{_name}: expected a block tensor of the same structure")
         return _of(self, other, **options)
     _in_place.__name__, _in_place.__doc__ = _name, f"{_name}() of the numbers of two tensors of one structure."
@@ -445,6 +456,8 @@ def from_dense(x, legs, charge=None, *, tolerance=0.0):
 
 def eye(leg, *, dtype=None, device=None):
     """The identity from a leg to itself: legs (leg, leg.reversed())."""
+    if not isinstance(leg, Leg):
+        raise _gradus.DTypeError(f"eye: expected a gradus.blocks.Leg, got a {type(leg).__name__}")
     return from_dense(_gradus.eye(leg.size, dtype=dtype or _gradus.float32, device=device), [leg, leg.reversed()])
 
 

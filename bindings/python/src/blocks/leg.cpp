@@ -22,8 +22,10 @@ BlockTensor blocks_in(nb::handle o, const char* who, const std::string& what) {
   if (!nb::isinstance(o, block_type()))
     fail(ErrorKind::dtype, who, what, " is no block tensor but ", Py_TYPE(o.ptr())->tp_name,
          is_tensor(o.ptr()) ? "; gradus.blocks.from_dense(x, legs) gives it legs" : "");
-  return {tensor_in(nb::object(o.attr("_data")).ptr()),
-          nb::cast<const BlockStructure&>(o.attr("_structure"))};
+  const nb::object data = o.attr("_data"), structure = o.attr("_structure");
+  if (!is_tensor(data.ptr()) || !nb::isinstance<BlockStructure>(structure))
+    fail(ErrorKind::dtype, who, what, " is a block tensor whose parts were replaced");
+  return {tensor_in(data.ptr()), nb::cast<const BlockStructure&>(structure)};
 }
 nb::object given(BlockTensor x) {
   if (x.rank() == 0) return nb::steal(wrap(to_dense(x)));
